@@ -1,0 +1,53 @@
+#pragma once
+
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace hgt {
+
+/// What went wrong, and with it the exit status of the program (docs/exit-codes.md).
+enum class ErrorKind {
+  kInternal = 1,  ///< a bug in hgtrain
+  kConfig = 2,    ///< command line or config file
+  kDevice = 3,    ///< devices or preflight refused
+  kData = 4,      ///< data or checkpoint damaged, or the final checkpoint could not be written
+  kGuard = 5,     ///< a guard stopped the run: NaN, hang
+  kPeer = 6,      ///< a peer or host became unreachable
+};
+
+/// Exit status of a run that stopped early with a valid checkpoint (EX_TEMPFAIL).
+inline constexpr int kExitStoppedEarly = 75;
+
+/// The one exception of hgtrain: what is wrong, where, and how to fix it.
+///
+/// Thrown for whatever ends the command. What a caller expects to happen (no checkpoint yet, end of
+/// data) is a return value instead. `main` catches once and prints `render()`.
+class Error : public std::exception {
+ public:
+  Error(ErrorKind kind, std::string message, std::string hint = {});
+
+  /// Adds a line of context ("in FILE at /json/pointer"); innermost first. Use it on the way up:
+  /// `catch (Error& e) { e.in("..."); throw; }`
+  Error& in(std::string where);
+
+  ErrorKind kind() const noexcept { return kind_; }
+  int exit_code() const noexcept { return static_cast<int>(kind_); }
+  const std::string& message() const noexcept { return message_; }
+  const std::string& hint() const noexcept { return hint_; }
+  const std::vector<std::string>& context() const noexcept { return context_; }
+
+  /// The message alone.
+  const char* what() const noexcept override { return message_.c_str(); }
+
+  /// "PROGRAM: error: MESSAGE\n  in CONTEXT\n  hint: HINT\n", several lines, newline at the end.
+  std::string render(const std::string& program = "hgtrain") const;
+
+ private:
+  ErrorKind kind_;
+  std::string message_;
+  std::string hint_;
+  std::vector<std::string> context_;
+};
+
+}  // namespace hgt

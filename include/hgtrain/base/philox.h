@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+namespace hgt {
+
+/// Philox4x32-10, a counter-based generator: a pure function of (key, counter), no state.
+/// Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
+///
+/// Every random number of hgtrain comes from it, keyed by what the number is for (seed, step,
+/// sample, layer, element), so that no split of the work changes one.
+constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 2> key,
+                                              std::array<std::uint32_t, 4> counter) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0],
+               static_cast<std::uint32_t>(b),
+               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(a)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+/// The same with 64-bit words: the key is `seed`, the counter (stream, index).
+constexpr std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t stream,
+                                              std::uint64_t index) {
+  return philox({static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+                {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
+                 static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)});
+}
+
+/// Uniform in [0, 1), 24 bits.
+constexpr float uniform01(std::uint32_t bits) {
+  return static_cast<float>(bits >> 8) * (1.0f / 16777216.0f);
+}
+
+/// Two independent standard normal numbers from two words (Box-Muller, in double).
+inline std::array<float, 2> normal2(std::uint32_t a, std::uint32_t b) {
+  const double u = (static_cast<double>(a) + 1.0) / 4294967296.0;  // (0, 1]
+  const double r = std::sqrt(-2.0 * std::log(u));
+  const double phi = 6.283185307179586 * (static_cast<double>(b) / 4294967296.0);
+  return {static_cast<float>(r * std::cos(phi)), static_cast<float>(r * std::sin(phi))};
+}
+
+}  // namespace hgt

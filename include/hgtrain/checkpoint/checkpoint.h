@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hgtrain/arch/model_spec.h"
+
+namespace hgt {
+
+/// The counters of a run, saved with the weights.
+struct TrainingState {
+  std::int64_t step = 0;  ///< finished steps
+  std::int64_t consumed_samples = 0;
+  std::int64_t consumed_tokens = 0;
+  std::int64_t optimizer_steps = 0;  ///< applied updates
+  double best_eval_loss = 0;         ///< infinity where there was none
+  std::int64_t evaluations_without_improvement = 0;
+  std::uint64_t config_digest = 0;  ///< of what must not change between save and resume (model, seed, data order)
+};
+
+/// Flat fp32 buffers laid out by the parameter table; `moments` are the optimizer's, by name
+/// ("exp_avg", "exp_avg_sq").
+struct FlatState {
+  struct Moment {
+    std::string name;
+    std::span<float> values;
+  };
+  std::span<float> parameters;
+  std::vector<Moment> moments;
+};
+
+/// Writes checkpoints of a run folder: <run>/checkpoints/step_00000100/, `latest` beside them.
+///
+/// save() copies the state and returns; a thread writes, in the order that makes a checkpoint exist
+/// or not (temporary folder, fsync of files, manifest with hashes last, fsync folder, rename, fsync parent,
+/// `latest` by rename), then prunes to keep_last_n. One save is under way at most: the next waits for it.
+class CheckpointWriter {
+ public:
+  struct Options {
+    std::string run_dir;
+    std::int64_t keep_last_n = 0;
+    std::string tokenizer_folder;  ///< whose tokenizer files are copied in; may be ""
+  };
+  static std::unique_ptr<CheckpointWriter> create(const ModelConfig& model, const ParameterTable& table,
+                                                  const Options& options);
+  virtual ~CheckpointWriter() = default;
+  virtual void save(const TrainingState& state, const FlatState& flat) = 0;
+  /// Waits for the save under way. What became of the saves since the last call: nullopt, or the error
+  /// of the last one that failed (the checkpoint before it is intact).
+  virtual std::optional<std::string> wait() = 0;
+  /// The same without waiting.
+  virtual std::optional<std::string> poll_error() = 0;
+};
+
+/// The folders of a run's checkpoints that have a manifest, newest first.
+std::vector<std::string> list_checkpoints(const std::string& run_dir);
+
+/// Reads a checkpoint folder into `flat`, checking every hash. Throws Error(kData) naming file and
+/// tensor where it is damaged or does not fit the table.
+TrainingState load_checkpoint(const std::string& folder, const ModelConfig& model,
+                              const ParameterTable& table, const FlatState& flat);
+
+/// Reads the weights of an HF model folder (one safetensors file or an index of several; fp32, bf16,
+/// fp16) into the flat buffer. Error(kData) names every missing, unexpected or misshaped tensor.
+void load_hf_weights(const std::string& folder, const ModelConfig& model, const ParameterTable& table,
+                     std::span<float> parameters);
+
+}  // namespace hgt

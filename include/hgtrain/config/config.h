@@ -1,0 +1,152 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hgt {
+
+/// One of HF's `rope_scaling` types; `type` is empty where there is none.
+struct RopeScaling {
+  std::string type;  ///< "", "linear", "dynamic", "llama3", "yarn", "longrope"
+  double factor = 1.0;
+  double low_freq_factor = 1.0;   // llama3
+  double high_freq_factor = 4.0;  // llama3
+  std::int64_t original_max_position_embeddings = 0;
+  double beta_fast = 32.0;  // yarn
+  double beta_slow = 1.0;   // yarn
+  std::optional<double> attention_factor;
+  std::optional<double> mscale;          // yarn
+  std::optional<double> mscale_all_dim;  // yarn
+  bool truncate = true;                  // yarn
+};
+
+/// Section `model`: the architecture under HF `config.json` names, both old and new spellings
+/// already folded into one. All sizes are those of the unsplit, unpadded model.
+struct ModelConfig {
+  std::string model_type = "gpt2";  ///< gpt2, llama, mistral, qwen2, qwen3
+  std::int64_t vocab_size = 0;      ///< 0: taken from the tokenizer of the data
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t num_hidden_layers = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_key_value_heads = 0;  ///< = num_attention_heads without GQA
+  std::int64_t head_dim = 0;             ///< = hidden_size / num_attention_heads unless given
+  std::int64_t max_position_embeddings = 0;
+  std::string hidden_act;  ///< gelu_new | gelu_pytorch_tanh | gelu | relu (gpt2), silu (llama)
+  double norm_eps = 1e-5;  ///< layer_norm_epsilon or rms_norm_eps
+  double rope_theta = 10000.0;
+  RopeScaling rope_scaling;
+  bool tie_word_embeddings = true;
+  bool attention_bias = false;    ///< bias of q, k, v (gpt2, qwen2: true)
+  bool attention_out_bias = false;  ///< bias of the output projection (gpt2, llama with attention_bias)
+  bool mlp_bias = false;
+  bool qk_norm = false;                      ///< RMSNorm on each head of q and k (qwen3)
+  std::vector<std::int64_t> layer_windows;   ///< per layer: sliding window in tokens, 0 = full
+  double initializer_range = 0.02;
+  double embd_pdrop = 0.0;
+  double resid_pdrop = 0.0;
+  double attn_pdrop = 0.0;
+  bool scale_attn_by_inverse_layer_idx = false;
+  std::optional<std::int64_t> bos_token_id;
+  std::optional<std::int64_t> eos_token_id;
+  std::string init;  ///< HF model folder to take architecture and weights from, or ""
+};
+
+struct TokenizerConfig {
+  std::string type = "auto";  ///< auto (what the data's manifest says), byte, bpe
+  std::string path;           ///< tokenizer.json or a folder with one
+};
+
+struct DataSource {
+  std::string path;  ///< prefix of .bin/.idx, or one .bin file
+  double weight = 1.0;
+};
+
+struct DataConfig {
+  std::vector<DataSource> train;
+  std::vector<DataSource> valid;  ///< empty: split off `train` by `valid_fraction`
+  double valid_fraction = 0.0;
+  bool shuffle = true;
+  std::int64_t seed = 1234;
+  std::string token_dtype = "auto";  ///< of headerless nanoGPT files: auto (uint16), uint16, uint32
+};
+
+struct TrainingConfig {
+  std::int64_t train_iters = 0;
+  std::int64_t seq_length = 0;
+  std::int64_t seed = 1234;
+  std::int64_t eval_interval = 0;  ///< steps; 0 = never
+  std::int64_t eval_iters = 10;    ///< micro-batches per rank... of one evaluation
+  bool no_decay_norms_and_biases = false;
+  std::optional<double> target_loss;  ///< stop early once the evaluation (else training) loss is at or below
+  std::int64_t patience = 0;          ///< evaluations without improvement before stopping; 0 = off
+};
+
+struct ParallelismConfig {
+  std::int64_t data_parallel_size = 0;  ///< 0 = the rest of the world
+  std::int64_t tensor_parallel_size = 1;
+  std::int64_t pipeline_parallel_size = 1;
+};
+
+struct DistributedConfig {
+  std::string backend = "auto";
+  double timeout_minutes = 10;
+};
+
+struct HardwareConfig {
+  std::string device = "auto";     ///< auto, cpu, cuda
+  std::int64_t threads = 0;        ///< CPU threads per worker; 0 = the machine's cores shared evenly
+};
+
+struct CheckpointConfig {
+  std::int64_t save_interval = 0;  ///< steps; 0 = only at the end and on a signal
+  std::int64_t keep_last_n = 0;    ///< 0 = keep all
+  bool async_save = true;
+};
+
+struct OptimizerConfig {
+  std::string type = "AdamW";
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  bool bias_correction = true;
+  bool adam_w_mode = true;
+};
+
+/// Section `scheduler`, parameters by DeepSpeed's names; type "" is a constant rate.
+struct SchedulerConfig {
+  std::string type;
+  std::map<std::string, double> numbers;  ///< e.g. warmup_num_steps; absent ones take their default
+  std::string warmup_type = "log";
+};
+
+/// The batch triple, resolved: train_batch_size = micro * accumulation * data-parallel size.
+struct BatchConfig {
+  std::int64_t train_batch_size = 0;
+  std::int64_t micro_batch_size = 0;
+  std::int64_t gradient_accumulation_steps = 0;
+};
+
+/// A whole job, resolved: what the worker trains from. Read from a file by config/load.h.
+struct Config {
+  BatchConfig batch;
+  OptimizerConfig optimizer;
+  SchedulerConfig scheduler;
+  double gradient_clipping = 1.0;
+  std::int64_t steps_per_print = 1;
+  ModelConfig model;
+  TokenizerConfig tokenizer;
+  DataConfig data;
+  TrainingConfig training;
+  ParallelismConfig parallelism;
+  DistributedConfig distributed;
+  HardwareConfig hardware;
+  CheckpointConfig checkpoint;
+};
+
+}  // namespace hgt

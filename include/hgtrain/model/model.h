@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "hgtrain/arch/model_spec.h"
+
+namespace hgt {
+
+class ThreadPool;
+
+/// The tokens of one micro-batch and where it stands in the run.
+///   tokens_BT, targets_BT  [B, T] int32; a target of -100 does not count
+struct MicroBatch {
+  std::span<const std::int32_t> tokens_BT;
+  std::span<const std::int32_t> targets_BT;
+  std::int64_t batch = 0;         ///< B
+  std::int64_t seq_length = 0;    ///< T
+  std::int64_t step = 0;          ///< keys dropout
+  std::int64_t first_sample = 0;  ///< index of row 0 in the global step: keys dropout
+  double loss_scale = 1.0;        ///< factor of every token's loss in the gradients: 1 / global token count
+};
+
+/// Forward and hand-derived backward of a Transformer, block by block: 0 is the embedding, 1..L the
+/// layers, L+1 the head (final norm, output product and cross-entropy).
+///
+/// `parameters` and `gradients` are flat fp32 buffers laid out by the table, owned by the caller and
+/// alive as long as the model; gradients are added to, never cleared. All activations are allocated in the
+/// constructor. Not thread-safe; the work of one call is spread over the pool. Bit-identical run to run.
+class Model {
+ public:
+  struct Options {
+    std::int64_t max_batch = 1;
+    std::int64_t max_seq_length = 0;
+    std::int64_t slots = 1;  ///< micro-batches whose activations are held at once
+    std::uint64_t seed = 0;  ///< keys dropout
+  };
+  static std::unique_ptr<Model> create(const ModelConfig& config, const ParameterTable& table,
+                                       std::span<const float> parameters, std::span<float> gradients,
+                                       const Options& options, ThreadPool& pool);
+  virtual ~Model() = default;
+  virtual int num_blocks() const = 0;
+
+  /// Forward of one block, keeping in `slot` what its backward needs. Blocks in ascending order.
+  virtual void forward(int block, int slot, const MicroBatch& batch) = 0;
+  /// Backward of one block: adds to the gradients of its parameters. Blocks in descending order.
+  /// A tied embedding's gradient is complete after block 0.
+  virtual void backward(int block, int slot, const MicroBatch& batch) = 0;
+  /// After forward(head): the sum of the losses of the slot's valid tokens.
+  virtual double loss_sum(int slot) const = 0;
+
+  /// Forward without dropout or saved activations: the sum of losses of the valid tokens.
+  virtual double evaluate(const MicroBatch& batch) = 0;
+};
+
+}  // namespace hgt
