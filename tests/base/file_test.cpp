@@ -1,0 +1,142 @@
+#include "hgtrain/base/file.h"
+
+#include <cstring>
+#include <functional>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/file_ops.h"
+
+#include "support/failing_file_ops.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+namespace {
+
+/// A kernel that is interrupted before every call and then moves three bytes at most.
+class Stutter : public FileOps {
+ public:
+  ssize_t read(int fd, void* buffer, std::size_t bytes) override {
+    return interrupted() ? -1 : FileOps::read(fd, buffer, std::min<std::size_t>(bytes, 3));
+  }
+  ssize_t pread(int fd, void* buffer, std::size_t bytes, off_t offset) override {
+    return interrupted() ? -1 : FileOps::pread(fd, buffer, std::min<std::size_t>(bytes, 3), offset);
+  }
+  ssize_t write(int fd, const void* buffer, std::size_t bytes) override {
+    return interrupted() ? -1 : FileOps::write(fd, buffer, std::min<std::size_t>(bytes, 3));
+  }
+  ssize_t pwrite(int fd, const void* buffer, std::size_t bytes, off_t offset) override {
+    return interrupted() ? -1
+                         : FileOps::pwrite(fd, buffer, std::min<std::size_t>(bytes, 3), offset);
+  }
+
+ private:
+  bool interrupted() {
+    errno = EINTR;
+    return odd_ = !odd_;
+  }
+  bool odd_ = false;
+};
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("short and interrupted reads and writes are continued") {
+  TemporaryFolder folder;
+  Stutter stutter;
+  const FileOpsOverride override_ops(stutter);
+  {
+    File file = File::open(folder / "f", O_RDWR | O_CREAT);
+    file.write("0123456789");
+    file.write_at(4, std::as_bytes(std::span("abcdefgh", 8)));
+    std::string back(8, ' ');
+    file.read_at(4, std::as_writable_bytes(std::span(back)));
+    CHECK(back == "abcdefgh");
+  }
+  CHECK(read_file(folder / "f", 100) == "0123abcdefgh");
+}
+
+TEST_CASE("read_file refuses what is larger than allowed") {
+  TemporaryFolder folder;
+  write_new_file(folder / "f", std::string(100, 'x'));
+  CHECK(read_file(folder / "f", 100).size() == 100);
+  CHECK(message_of([&] { read_file(folder / "f", 99); }) ==
+        (folder / "f") + " is larger than 99 bytes");
+}
+
+TEST_CASE("errors name the path, errno's text and the kind asked for") {
+  TemporaryFolder folder;
+  CHECK(message_of([&] { read_file(folder / "none", 10); }) ==
+        "cannot open " + (folder / "none") + ": No such file or directory");
+  CHECK(message_of([&] { read_file(folder.path(), 10); }) ==
+        "cannot read " + folder.path() + ": Is a directory");
+  try {
+    read_file(folder.path(), 10, ErrorKind::kConfig);
+  } catch (const Error& e) {
+    CHECK(e.exit_code() == 2);
+  }
+  FailingFileOps full(1, ENOSPC);  // the open succeeds, the write does not
+  const FileOpsOverride override_ops(full);
+  try {
+    write_new_file(folder / "f", "text");
+    FAIL("written");
+  } catch (const Error& e) {
+    CHECK(e.message() == "cannot write " + (folder / "f") + ": No space left on device");
+    CHECK(e.hint().find("space") != std::string::npos);
+    CHECK(e.exit_code() == 4);
+  }
+}
+
+TEST_CASE("reading past the end of a file is an error that says where it ends") {
+  TemporaryFolder folder;
+  write_new_file(folder / "f", "12345");
+  const File file = File::open(folder / "f", O_RDONLY);
+  std::string buffer(4, ' ');
+  CHECK(message_of([&] { file.read_at(3, std::as_writable_bytes(std::span(buffer))); }) ==
+        (folder / "f") + " ends at byte 5, where more was expected");
+}
+
+TEST_CASE("a mapped file shows the file's bytes, an empty one none") {
+  TemporaryFolder folder;
+  write_new_file(folder / "f", "hello");
+  write_new_file(folder / "empty", "");
+  MappedFile mapped = MappedFile::open(folder / "f");
+  mapped = MappedFile::open(folder / "f");
+  REQUIRE(mapped.bytes().size() == 5);
+  CHECK(std::memcmp(mapped.bytes().data(), "hello", 5) == 0);
+  CHECK(MappedFile::open(folder / "empty").bytes().empty());
+}
+
+TEST_CASE("an open file is moved, not closed twice, and closed at the end") {
+  TemporaryFolder folder;
+  int fd = -1;
+  {
+    File first = File::open(folder / "f", O_WRONLY | O_CREAT);
+    fd = first.fd();
+    const File second = std::move(first);
+    CHECK(second.fd() == fd);
+    CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
+  }
+  CHECK(fcntl(fd, F_GETFD) == -1);
+}
+
+TEST_CASE("reserving space leaves the size as it is; truncate sets it") {
+  TemporaryFolder folder;
+  File file = File::open(folder / "f", O_WRONLY | O_CREAT);
+  file.reserve(1 << 16);
+  CHECK(file.size() == 0);
+  file.truncate(10);
+  CHECK(file.size() == 10);
+  file.sync();
+  file.close();
+}

@@ -1,0 +1,85 @@
+#include <filesystem>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/file_ops.h"
+
+#include "support/failing_file_ops.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+TEST_CASE("a file replaced atomically has the old text or the new, whichever call fails") {
+  TemporaryFolder folder;
+  const std::string path = folder / "latest";
+  write_file_atomically(path, "old");
+  FailingFileOps counting;
+  {
+    const FileOpsOverride override_ops(counting);
+    write_file_atomically(path, "old");
+  }
+  REQUIRE(counting.calls() >= 6);  // open, write, fsync, close, rename, open, fsync
+  for (int k = 0; k < counting.calls(); ++k) {
+    bool failed = false;
+    {
+      FailingFileOps failing(k, EIO);
+      const FileOpsOverride override_ops(failing);
+      try {
+        write_file_atomically(path, "new");
+      } catch (const Error& e) {
+        failed = true;
+        CHECK(e.message().find("Input/output error") != std::string::npos);
+        CHECK(e.message().find(folder.path()) != std::string::npos);
+      }
+    }
+    CAPTURE(k);
+    const std::string text = read_file(path, 10);
+    CHECK((text == "new" || (failed && text == "old")));
+    CHECK(list_folder(folder.path()) == std::vector<std::string>{"latest"});
+    write_file_atomically(path, "old");
+  }
+}
+
+TEST_CASE("a new file is not written over an old one") {
+  TemporaryFolder folder;
+  write_new_file(folder / "f", "1");
+  CHECK_THROWS_AS(write_new_file(folder / "f", "2"), Error);
+  CHECK(read_file(folder / "f", 10) == "1");
+}
+
+TEST_CASE("folders are made with those above them") {
+  TemporaryFolder folder;
+  make_folders(folder / "a/b/c");
+  make_folders(folder / "a/b/c");
+  CHECK(std::filesystem::is_directory(folder / "a/b/c"));
+  write_new_file(folder / "f", "");
+  CHECK_THROWS_WITH(make_folders(folder / "f"), Catch::Contains("File exists"));
+  CHECK_THROWS_WITH(make_folders(folder / "f/g"), Catch::Contains("Not a directory"));
+}
+
+TEST_CASE("removing a tree removes links, not what they point to") {
+  TemporaryFolder folder;
+  make_folders(folder / "keep");
+  write_new_file(folder / "keep/f", "1");
+  make_folders(folder / "gone/sub");
+  write_new_file(folder / "gone/sub/f", "1");
+  REQUIRE(symlink((folder / "keep").c_str(), (folder / "gone/link").c_str()) == 0);
+  remove_tree(folder / "gone");
+  CHECK(list_folder(folder.path()) == std::vector<std::string>{"keep"});
+  CHECK(read_file(folder / "keep/f", 10) == "1");
+}
+
+TEST_CASE("names of a folder come sorted; a folder that is not there is an error") {
+  TemporaryFolder folder;
+  for (const char* name : {"b", "a", "c"}) write_new_file(folder / name, "");
+  CHECK(list_folder(folder.path()) == std::vector<std::string>{"a", "b", "c"});
+  CHECK_THROWS_WITH(list_folder(folder / "none"), Catch::Contains("No such file or directory"));
+}
+
+TEST_CASE("the parent of a path") {
+  CHECK(parent_folder("a/b/c") == "a/b");
+  CHECK(parent_folder("/a") == "/");
+  CHECK(parent_folder("c") == ".");
+}
