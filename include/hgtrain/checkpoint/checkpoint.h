@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/base/error.h"
 
 namespace hgt {
 
@@ -19,7 +20,8 @@ struct TrainingState {
   std::int64_t optimizer_steps = 0;  ///< applied updates
   double best_eval_loss = 0;         ///< infinity where there was none
   std::int64_t evaluations_without_improvement = 0;
-  std::uint64_t config_digest = 0;  ///< of what must not change between save and resume (model, seed, data order)
+  std::uint64_t config_digest =
+      0;  ///< of what must not change between save and resume (model, seed, data order)
 };
 
 /// Flat fp32 buffers laid out by the parameter table; `moments` are the optimizer's, by name
@@ -33,40 +35,57 @@ struct FlatState {
   std::vector<Moment> moments;
 };
 
-/// Writes checkpoints of a run folder: <run>/checkpoints/step_00000100/, `latest` beside them.
+/// Writes checkpoints of a run folder: <run>/checkpoints/step_00000100/, `latest` beside them. One
+/// rank has one; nobody else may write there meanwhile.
 ///
 /// save() copies the state and returns; a thread writes, in the order that makes a checkpoint exist
-/// or not (temporary folder, fsync of files, manifest with hashes last, fsync folder, rename, fsync parent,
-/// `latest` by rename), then prunes to keep_last_n. One save is under way at most: the next waits for it.
+/// or not (temporary folder, fsync of files, manifest with hashes last, fsync folder, rename, fsync
+/// parent, `latest` by rename), then prunes to keep_last_n. One save is under way at most: the next
+/// waits for it. A step already saved by this writer is not saved again. Checkpoints of the same or
+/// a later step that lie there from before (the run went back to an earlier one) become
+/// step_N.superseded.
 class CheckpointWriter {
  public:
   struct Options {
     std::string run_dir;
-    std::int64_t keep_last_n = 0;
+    std::int64_t keep_last_n = 0;  ///< 0 = all
+    bool async_save = true;        ///< false: save() returns when it is written, and copies nothing
     std::string tokenizer_folder;  ///< whose tokenizer files are copied in; may be ""
+    ParallelismConfig layout;      ///< for the manifest
+    std::int64_t max_shard_bytes =
+        5'000'000'000;  ///< larger weights are split into files, as HF does
   };
-  static std::unique_ptr<CheckpointWriter> create(const ModelConfig& model, const ParameterTable& table,
+  /// Makes the folder and removes what a killed run left unfinished in it.
+  static std::unique_ptr<CheckpointWriter> create(const ModelConfig& model,
+                                                  const ParameterTable& table,
                                                   const Options& options);
+  /// Waits for the save under way.
   virtual ~CheckpointWriter() = default;
   virtual void save(const TrainingState& state, const FlatState& flat) = 0;
-  /// Waits for the save under way. What became of the saves since the last call: nullopt, or the error
-  /// of the last one that failed (the checkpoint before it is intact).
-  virtual std::optional<std::string> wait() = 0;
+  /// Waits for the save under way. What became of the saves since the last call: nullopt, or the
+  /// error of the last one that failed (kData; the checkpoint before it is intact).
+  virtual std::optional<Error> wait() = 0;
   /// The same without waiting.
-  virtual std::optional<std::string> poll_error() = 0;
+  virtual std::optional<Error> poll_error() = 0;
 };
 
 /// The folders of a run's checkpoints that have a manifest, newest first.
 std::vector<std::string> list_checkpoints(const std::string& run_dir);
 
-/// Reads a checkpoint folder into `flat`, checking every hash. Throws Error(kData) naming file and
-/// tensor where it is damaged or does not fit the table.
+/// Reads a checkpoint folder into `flat`, checking every hash. Error(kData) names file and tensor
+/// where it is damaged, and the checkpoint before it in the hint; Error(kConfig) says where it is
+/// whole but does not fit the table. `flat` is then in no defined state.
 TrainingState load_checkpoint(const std::string& folder, const ModelConfig& model,
                               const ParameterTable& table, const FlatState& flat);
 
-/// Reads the weights of an HF model folder (one safetensors file or an index of several; fp32, bf16,
-/// fp16) into the flat buffer. Error(kData) names every missing, unexpected or misshaped tensor.
-void load_hf_weights(const std::string& folder, const ModelConfig& model, const ParameterTable& table,
-                     std::span<float> parameters);
+/// Reads the weights of an HF model folder (one safetensors file or an index of several; fp32,
+/// bf16, fp16) into the flat buffer. Error(kData) names every missing, unexpected or misshaped
+/// tensor. Where the folder is one of our checkpoints, its hashes are checked too.
+///
+/// As in transformers, names may lack the base model's prefix ("h.0.ln_1.weight"), buffers of old
+/// files (attn.bias, attn.masked_bias, rotary_emb.inv_freq) are passed over, and so is the output
+/// matrix of a tied model where it equals the embedding; where it does not, that is an Error.
+void load_hf_weights(const std::string& folder, const ModelConfig& model,
+                     const ParameterTable& table, std::span<float> parameters);
 
 }  // namespace hgt
