@@ -20,7 +20,7 @@ struct StepRecord {
   double samples_per_sec = 0;
   std::int64_t mem_bytes = 0;
   std::int64_t mem_peak_bytes = 0;
-  double comm_ms = 0;       ///< exposed: compute waited for it
+  double comm_ms = 0;  ///< exposed: compute waited for it
   double data_wait_ms = 0;
   std::optional<double> mfu;
   std::optional<double> eval_loss;

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hgt {
+
+/// Numbers as people read them. All are locale-free and short enough for a column.
+
+/// "999", "12.3k", "1.24M", "3.1G": three significant digits, powers of 1000.
+std::string human_count(double value);
+
+/// "512 B", "1.5 KiB", "512 MiB", "11.3 GiB": powers of 1024.
+std::string human_bytes(std::int64_t bytes);
+
+/// "0:07", "1:32", "2:03:04", "3d 02:03:04"; "-" where it is negative or not finite.
+std::string human_duration(double seconds);
+
+}  // namespace hgt

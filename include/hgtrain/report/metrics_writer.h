@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "hgtrain/report/step_record.h"
+
+namespace hgt {
+
+/// The metrics of a run: RUN_DIR/metrics.jsonl, one StepRecord a line, and metrics.csv, the same as
+/// a table (an empty cell where a number is unknown or not finite).
+///
+/// A line is handed to the operating system by one write() before write() returns, so the death of
+/// the process loses none. One writer a run folder, on one thread.
+class MetricsWriter {
+ public:
+  /// Opens both files to go on after `resumed_step` (0: from the start). metrics.jsonl is cut back
+  /// to its leading lines of whole records with ascending steps up to `resumed_step`, so that each
+  /// step stands once also after a crash in the middle of a line; metrics.csv is written anew from
+  /// it. Throws Error(kData) where a file cannot be opened, read or cut.
+  MetricsWriter(const std::string& run_dir, std::int64_t resumed_step);
+  ~MetricsWriter();
+  MetricsWriter(const MetricsWriter&) = delete;
+  MetricsWriter& operator=(const MetricsWriter&) = delete;
+
+  /// Appends a record to both files. Nullopt, or why the record is not in them yet (the disk is
+  /// full): it is kept, and written with a later one.
+  std::optional<std::string> write(const StepRecord& record);
+
+ private:
+  /// A file to append to, and what it still lacks.
+  struct Output {
+    std::string path;
+    int fd = -1;
+    std::string pending{};
+    std::optional<std::string> flush();
+  };
+  void restore(std::int64_t resumed_step);
+
+  Output jsonl_;
+  Output csv_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,153 @@
+#include "hgtrain/report/console.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hgtrain/report/human.h"
+
+namespace hgt {
+
+namespace {
+
+constexpr const char* kClearLine = "\r\x1b[K";
+constexpr std::int64_t kRedrawNs = 100'000'000;
+
+/// "  12/2000": as wide at the first step as at the last.
+std::string step_of(std::int64_t step, std::int64_t total) {
+  const std::string all = std::to_string(total);
+  return fmt::format("{:>{}}/{}", step, all.size(), all);
+}
+
+/// The numbers of a step. `eta_seconds` < 0 leaves the ETA out.
+std::string numbers(const StepRecord& r, double eta_seconds) {
+  std::string text = fmt::format("loss {:.4f}  grad_norm {:.2f}  lr {:.2e}  {} tok/s", r.loss,
+                                 r.grad_norm, r.lr, human_count(r.tokens_per_sec));
+  if (r.mfu) text += fmt::format("  mfu {:.1f}%", *r.mfu * 100);
+  text += fmt::format("  mem {}", human_bytes(r.mem_bytes));
+  if (eta_seconds >= 0) text += fmt::format("  eta {}", human_duration(eta_seconds));
+  return text;
+}
+
+std::string bar(double done, std::size_t cells) {
+  const auto full = static_cast<std::size_t>(done * static_cast<double>(cells));
+  return '[' + std::string(full, '=') + std::string(cells - full, ' ') + ']';
+}
+
+}  // namespace
+
+ConsoleStyle ConsoleStyle::of(int fd) {
+  ConsoleStyle style;
+  const char* term = std::getenv("TERM");
+  const char* no_color = std::getenv("NO_COLOR");
+  style.live = ::isatty(fd) == 1 && term != nullptr && std::strcmp(term, "dumb") != 0;
+  style.color = style.live && (no_color == nullptr || *no_color == '\0');
+  winsize size{};
+  if (style.live && ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    style.width = size.ws_col;
+  return style;
+}
+
+Console::Console(std::ostream& out, ConsoleStyle style, const Options& options)
+    : out_(out), style_(style), options_(options), start_ns_(options.clock_ns()) {}
+
+Console::~Console() {
+  clear_progress();
+}
+
+void Console::started(std::int64_t step, const std::string& checkpoint) {
+  start_step_ = step;
+  start_ns_ = options_.clock_ns();
+  if (!checkpoint.empty()) line(fmt::format("resumed after step {} from {}", step, checkpoint));
+}
+
+void Console::step(const StepRecord& record) {
+  const bool was_best = summary_.best_eval_loss().has_value();
+  summary_.add(record);
+  const std::string where = step_of(record.step, options_.total_steps);
+  if (record.step % options_.steps_per_print == 0 || record.step == options_.total_steps) {
+    line(dim("step ") + where + "  " + numbers(record, eta_seconds(record.step)));
+  }
+  if (record.eval_loss) {
+    const bool best = was_best && summary_.best_eval_step() == record.step;
+    line(dim("eval ") + where +
+         fmt::format("  loss {:.4f}  perplexity {:.4g}{}", *record.eval_loss,
+                     std::exp(*record.eval_loss), best ? "  (best so far)" : ""));
+  }
+  draw_progress(record);
+}
+
+void Console::checkpoint(std::int64_t step, const std::string& path) {
+  line(dim("save ") + step_of(step, options_.total_steps) + "  " + path);
+}
+
+void Console::notice(const std::string& text) {
+  clear_progress();
+  out_ << text << (text.ends_with('\n') ? "" : "\n") << std::flush;
+}
+
+void Console::finished(const std::string& outcome, const std::string& run_dir) {
+  line(outcome);
+  if (summary_.steps() > 0) {
+    const RunSummary& s = summary_;
+    std::string loss = fmt::format("{:.4f} to {:.4f}", s.first().loss, s.last().loss);
+    if (s.eval_loss()) {
+      loss += fmt::format(", evaluation {:.4f}", *s.eval_loss());
+      if (s.best_eval_loss() && s.best_eval_loss() != s.eval_loss()) {
+        loss += fmt::format(" (best {:.4f} at step {})", *s.best_eval_loss(), s.best_eval_step());
+      }
+    }
+    line("  loss     " + loss);
+    line(fmt::format(
+        "  average  {} tok/s, {:.1f} ms a step (communication {:.1f}, waiting for data {:.1f}){}",
+        human_count(s.mean_tokens_per_sec()), s.mean_step_ms(), s.mean_comm_ms(),
+        s.mean_data_wait_ms(),
+        s.mean_mfu() ? fmt::format(", mfu {:.1f}%", *s.mean_mfu() * 100) : ""));
+    line(fmt::format("  peak     {} tok/s, memory {}", human_count(s.peak_tokens_per_sec()),
+                     human_bytes(s.peak_mem_bytes())));
+  }
+  if (!run_dir.empty()) line("  run      " + run_dir);
+}
+
+void Console::line(const std::string& text) {
+  clear_progress();
+  out_ << text << '\n' << std::flush;
+}
+
+void Console::draw_progress(const StepRecord& record) {
+  if (!style_.live || options_.total_steps <= 0) return;
+  const std::int64_t now = options_.clock_ns();
+  if (progress_shown_ && now - drawn_ns_ < kRedrawNs) return;
+  const double done =
+      std::min(1.0, static_cast<double>(record.step) / static_cast<double>(options_.total_steps));
+  std::string text = fmt::format("{} {:3.0f}%  step {}  ", bar(done, 20), std::floor(done * 100),
+                                 step_of(record.step, options_.total_steps));
+  text += numbers(record, eta_seconds(record.step));
+  text.resize(std::min(text.size(), static_cast<std::size_t>(std::max(1, style_.width - 1))));
+  out_ << kClearLine << dim(text) << std::flush;
+  progress_shown_ = true;
+  drawn_ns_ = now;
+}
+
+void Console::clear_progress() {
+  if (std::exchange(progress_shown_, false)) out_ << kClearLine << std::flush;
+}
+
+std::string Console::dim(const std::string& text) const {
+  return style_.color ? "\x1b[2m" + text + "\x1b[0m" : text;
+}
+
+double Console::eta_seconds(std::int64_t step) const {
+  const std::int64_t done = step - start_step_, left = options_.total_steps - step;
+  if (done <= 0 || left <= 0) return -1;
+  const double elapsed = static_cast<double>(options_.clock_ns() - start_ns_) * 1e-9;
+  return elapsed / static_cast<double>(done) * static_cast<double>(left);
+}
+
+}  // namespace hgt

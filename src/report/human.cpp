@@ -1,0 +1,48 @@
+#include "hgtrain/report/human.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace hgt {
+
+namespace {
+
+/// Three significant digits without an exponent: 1.24, 12.4, 124.
+std::string three_digits(double value) {
+  const double size = std::abs(value);
+  return fmt::format("{:.{}f}", value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
+}
+
+}  // namespace
+
+std::string human_count(double value) {
+  if (!std::isfinite(value)) return "-";
+  if (std::abs(value) < 999.5) {
+    return value == std::floor(value) ? fmt::format("{:.0f}", value) : three_digits(value);
+  }
+  const char* unit = "kMGTPE";
+  value /= 1000;
+  for (; std::abs(value) >= 999.5 && unit[1] != '\0'; ++unit) value /= 1000;
+  return three_digits(value) + *unit;
+}
+
+std::string human_bytes(std::int64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  const char* unit = "KMGTPE";
+  double value = static_cast<double>(bytes) / 1024;
+  for (; value >= 999.5 && unit[1] != '\0'; ++unit) value /= 1024;
+  return fmt::format("{} {}iB", three_digits(value), *unit);
+}
+
+std::string human_duration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e12) return "-";
+  const auto total = static_cast<std::int64_t>(std::llround(seconds));
+  const std::int64_t days = total / 86400, hours = total / 3600 % 24, minutes = total / 60 % 60;
+  const std::int64_t rest = total % 60;
+  if (days > 0) return fmt::format("{}d {:02}:{:02}:{:02}", days, hours, minutes, rest);
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, rest);
+  return fmt::format("{}:{:02}", minutes, rest);
+}
+
+}  // namespace hgt

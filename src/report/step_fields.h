@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "hgtrain/report/step_record.h"
+
+namespace hgt {
+
+/// The one list of what a step reports, in the order of the columns: visit(name, member).
+template <class Record, class Visit>
+void for_each_field(Record& record, Visit visit) {
+  visit("step", record.step);
+  visit("loss", record.loss);
+  visit("grad_norm", record.grad_norm);
+  visit("lr", record.lr);
+  visit("step_ms", record.step_ms);
+  visit("tokens", record.tokens);
+  visit("tokens_per_sec", record.tokens_per_sec);
+  visit("consumed_samples", record.consumed_samples);
+  visit("samples_per_sec", record.samples_per_sec);
+  visit("mem_bytes", record.mem_bytes);
+  visit("mem_peak_bytes", record.mem_peak_bytes);
+  visit("comm_ms", record.comm_ms);
+  visit("data_wait_ms", record.data_wait_ms);
+  visit("mfu", record.mfu);
+  visit("eval_loss", record.eval_loss);
+}
+
+/// Puts a member into a JSON object: null where it is not finite or unknown; `eval_loss` only where
+/// there is one.
+template <class Json, class T>
+void put_field(Json& json, const char* name, const T& value) {
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    json[name] = value;
+  } else {
+    const std::optional<double> number = value;
+    if (!number && std::string_view(name) == "eval_loss") return;
+    if (number && std::isfinite(*number)) {
+      json[name] = *number;
+    } else {
+      json[name] = nullptr;
+    }
+  }
+}
+
+}  // namespace hgt

@@ -1,0 +1,164 @@
+#include "hgtrain/report/console.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <pty.h>
+#include <sstream>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+
+namespace {
+
+std::int64_t fake_ns = 0;
+std::int64_t fake_clock() {
+  return fake_ns;
+}
+
+StepRecord record_of(std::int64_t step) {
+  StepRecord r;
+  r.step = step;
+  r.loss = 2.41372;
+  r.grad_norm = 0.834;
+  r.lr = 3e-4;
+  r.step_ms = 100;
+  r.tokens = 1234;
+  r.tokens_per_sec = 12345;
+  r.mem_bytes = 512LL << 20;
+  r.mem_peak_bytes = 600LL << 20;
+  return r;
+}
+
+struct Screen {
+  explicit Screen(ConsoleStyle style = {}, std::int64_t steps_per_print = 1)
+      : console(out, style, {2000, steps_per_print, fake_clock}) {}
+  std::string take() {
+    std::string text = out.str();
+    out.str("");
+    return text;
+  }
+  std::ostringstream out;
+  Console console;
+};
+
+}  // namespace
+
+TEST_CASE("a step is one plain line with an ETA from the wall clock") {
+  fake_ns = 0;
+  Screen s;
+  s.console.started(0, "");
+  fake_ns = 10'000'000'000;
+  s.console.step(record_of(100));
+  CHECK(s.take() ==
+        "step  100/2000  loss 2.4137  grad_norm 0.83  lr 3.00e-04  12.3k tok/s  mem 512 MiB  eta "
+        "3:10\n");
+}
+
+TEST_CASE("mfu stands only where it is known, the last step has no ETA") {
+  Screen s;
+  StepRecord r = record_of(2000);
+  r.mfu = 0.612;
+  s.console.step(r);
+  const std::string text = s.take();
+  CHECK(text.find("mfu 61.2%") != std::string::npos);
+  CHECK(text.find("eta") == std::string::npos);
+}
+
+TEST_CASE("steps_per_print thins the lines, evaluations and the last step always stand") {
+  Screen s({}, 10);
+  for (std::int64_t step = 1; step <= 9; ++step) s.console.step(record_of(step));
+  CHECK(s.take().empty());
+  s.console.step(record_of(10));
+  CHECK(s.take().starts_with("step   10/2000"));
+  StepRecord r = record_of(11);
+  r.eval_loss = 2.0;
+  s.console.step(r);
+  CHECK(s.take() == "eval   11/2000  loss 2.0000  perplexity 7.389\n");
+  r.step = 12;
+  r.eval_loss = 1.0;
+  s.console.step(r);
+  CHECK(s.take() == "eval   12/2000  loss 1.0000  perplexity 2.718  (best so far)\n");
+  r.step = 13;
+  r.eval_loss = 1.5;
+  s.console.step(r);
+  CHECK(s.take() == "eval   13/2000  loss 1.5000  perplexity 4.482\n");
+}
+
+TEST_CASE("resume, checkpoints and notices have their line") {
+  Screen s;
+  s.console.started(100, "runs/a/checkpoints/step_00000100");
+  s.console.checkpoint(150, "runs/a/checkpoints/step_00000150");
+  s.console.notice("hgtrain: note: x");
+  CHECK(s.take() ==
+        "resumed after step 100 from runs/a/checkpoints/step_00000100\n"
+        "save  150/2000  runs/a/checkpoints/step_00000150\n"
+        "hgtrain: note: x\n");
+}
+
+TEST_CASE("the ETA counts from where training went on") {
+  fake_ns = 0;
+  Screen s;
+  s.console.started(1000, "c");
+  fake_ns = 10'000'000'000;
+  s.console.step(record_of(1100));
+  CHECK(s.take().find("eta 1:30") != std::string::npos);
+}
+
+TEST_CASE("a terminal keeps one progress line, cut to its width, below the lines") {
+  fake_ns = 0;
+  Screen s({.live = true, .color = false, .width = 40}, 100);
+  s.console.step(record_of(1));
+  const std::string drawn = s.take();
+  CHECK(drawn == "\r\x1b[K[                    ]   0%  step    1/");
+  s.console.step(record_of(2));
+  CHECK(s.take().empty());  // drawn at most ten times a second
+  fake_ns += 200'000'000;
+  s.console.step(record_of(3));
+  CHECK(s.take().starts_with("\r\x1b[K["));
+  s.console.notice("hello");
+  CHECK(s.take() == "\r\x1b[Khello\n");
+  s.console.notice("again");
+  CHECK(s.take() == "again\n");
+}
+
+TEST_CASE("the end has averages and peaks") {
+  Screen s;
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    StepRecord r = record_of(step);
+    r.loss = 5.0 - static_cast<double>(step);
+    r.comm_ms = 2;
+    r.mfu = 0.5;
+    if (step >= 3) r.eval_loss = static_cast<double>(step);
+    s.console.step(r);
+  }
+  s.take();
+  s.console.finished("done: 4 steps in 0:01", "runs/a");
+  CHECK(s.take() ==
+        "done: 4 steps in 0:01\n"
+        "  loss     4.0000 to 1.0000, evaluation 4.0000 (best 3.0000 at step 3)\n"
+        "  average  12.3k tok/s, 100.0 ms a step (communication 2.0, waiting for data 0.0), mfu "
+        "50.0%\n"
+        "  peak     12.3k tok/s, memory 600 MiB\n"
+        "  run      runs/a\n");
+}
+
+TEST_CASE("pipes, TERM=dumb and NO_COLOR are respected") {
+  int pipe_fd[2], master = -1, terminal = -1;
+  REQUIRE(::pipe(pipe_fd) == 0);
+  winsize size{24, 132, 0, 0};
+  REQUIRE(::openpty(&master, &terminal, nullptr, nullptr, &size) == 0);
+  ::setenv("TERM", "xterm", 1);
+  ::unsetenv("NO_COLOR");
+  CHECK(!ConsoleStyle::of(pipe_fd[1]).live);
+  CHECK(ConsoleStyle::of(terminal).live);
+  CHECK(ConsoleStyle::of(terminal).color);
+  CHECK(ConsoleStyle::of(terminal).width == 132);
+  ::setenv("NO_COLOR", "1", 1);
+  CHECK(ConsoleStyle::of(terminal).live);
+  CHECK(!ConsoleStyle::of(terminal).color);
+  ::setenv("TERM", "dumb", 1);
+  CHECK(!ConsoleStyle::of(terminal).live);
+  for (int fd : {pipe_fd[0], pipe_fd[1], master, terminal}) ::close(fd);
+}

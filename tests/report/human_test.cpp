@@ -1,0 +1,39 @@
+#include "hgtrain/report/human.h"
+
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+
+TEST_CASE("counts have three significant digits and a unit") {
+  CHECK(human_count(0) == "0");
+  CHECK(human_count(7) == "7");
+  CHECK(human_count(12.34) == "12.3");
+  CHECK(human_count(999) == "999");
+  CHECK(human_count(999.9) == "1.00k");
+  CHECK(human_count(12345) == "12.3k");
+  CHECK(human_count(124e6) == "124M");
+  CHECK(human_count(999.6e3) == "1.00M");
+  CHECK(human_count(1.5582e9) == "1.56G");
+  CHECK(human_count(-12345) == "-12.3k");
+  CHECK(human_count(NAN) == "-");
+}
+
+TEST_CASE("bytes are in powers of 1024") {
+  CHECK(human_bytes(0) == "0 B");
+  CHECK(human_bytes(1023) == "1023 B");
+  CHECK(human_bytes(1536) == "1.50 KiB");
+  CHECK(human_bytes(512LL << 20) == "512 MiB");
+  CHECK(human_bytes(INT64_MAX) == "8.00 EiB");
+}
+
+TEST_CASE("durations read as clocks do") {
+  CHECK(human_duration(0) == "0:00");
+  CHECK(human_duration(59.6) == "1:00");
+  CHECK(human_duration(92) == "1:32");
+  CHECK(human_duration(7384) == "2:03:04");
+  CHECK(human_duration(3 * 86400 + 7384) == "3d 02:03:04");
+  CHECK(human_duration(-1) == "-");
+  CHECK(human_duration(INFINITY) == "-");
+}

@@ -1,0 +1,178 @@
+#include "hgtrain/report/metrics_writer.h"
+
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <sys/resource.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+
+namespace {
+
+struct RunDir {
+  RunDir() {
+    char name[] = "/tmp/hgt_metrics_XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~RunDir() { std::filesystem::remove_all(path); }
+  std::string read(const std::string& file) const {
+    std::ostringstream text;
+    text << std::ifstream(path + "/" + file).rdbuf();
+    return text.str();
+  }
+  void append(const std::string& file, const std::string& text) const {
+    std::ofstream(path + "/" + file, std::ios::app) << text;
+  }
+  std::vector<std::string> lines(const std::string& file) const {
+    std::istringstream in(read(file));
+    std::vector<std::string> out;
+    for (std::string line; std::getline(in, line);) out.push_back(line);
+    return out;
+  }
+  std::string path;
+};
+
+StepRecord record_of(std::int64_t step) {
+  StepRecord r;
+  r.step = step;
+  r.loss = 5.0 - 0.1 * static_cast<double>(step);
+  r.grad_norm = 0.5;
+  r.lr = 3e-4;
+  r.step_ms = 12.5;
+  r.tokens = 4096;
+  r.tokens_per_sec = 327680;
+  r.consumed_samples = 32 * step;
+  r.samples_per_sec = 2560;
+  r.mem_bytes = 1000;
+  r.mem_peak_bytes = 2000;
+  return r;
+}
+
+void write_steps(const RunDir& dir, std::int64_t resumed, std::int64_t last) {
+  MetricsWriter writer(dir.path, resumed);
+  for (std::int64_t step = resumed + 1; step <= last; ++step) CHECK(!writer.write(record_of(step)));
+}
+
+}  // namespace
+
+TEST_CASE("a step is one object with exactly the documented names, in their order") {
+  RunDir dir;
+  StepRecord r = record_of(1);
+  r.mfu = 0.25;
+  r.eval_loss = 4.5;
+  MetricsWriter(dir.path, 0).write(r);
+  CHECK(
+      dir.read("metrics.jsonl") ==
+      R"({"step":1,"loss":4.9,"grad_norm":0.5,"lr":0.0003,"step_ms":12.5,"tokens":4096,)"
+      R"("tokens_per_sec":327680.0,"consumed_samples":32,"samples_per_sec":2560.0,"mem_bytes":1000,)"
+      R"("mem_peak_bytes":2000,"comm_ms":0.0,"data_wait_ms":0.0,"mfu":0.25,"eval_loss":4.5})"
+      "\n");
+  CHECK(dir.read("metrics.csv") ==
+        "step,loss,grad_norm,lr,step_ms,tokens,tokens_per_sec,consumed_samples,samples_per_sec,"
+        "mem_bytes,mem_peak_bytes,comm_ms,data_wait_ms,mfu,eval_loss\n"
+        "1,4.9,0.5,0.0003,12.5,4096,327680,32,2560,1000,2000,0,0,0.25,4.5\n");
+}
+
+TEST_CASE("numbers that are not finite or not known are null, and read back so") {
+  RunDir dir;
+  StepRecord r = record_of(1);
+  r.loss = NAN;
+  r.grad_norm = INFINITY;
+  MetricsWriter(dir.path, 0).write(r);
+  const auto json = nlohmann::json::parse(dir.read("metrics.jsonl"));
+  CHECK(json["loss"].is_null());
+  CHECK(json["grad_norm"].is_null());
+  CHECK(json["mfu"].is_null());
+  CHECK(!json.contains("eval_loss"));
+  CHECK(dir.lines("metrics.csv")[1] == "1,,,0.0003,12.5,4096,327680,32,2560,1000,2000,0,0,,");
+  const auto back = json.get<StepRecord>();
+  CHECK(std::isnan(back.loss));
+  CHECK(!back.mfu);
+  CHECK(!back.eval_loss);
+}
+
+TEST_CASE("a record survives the control channel") {
+  StepRecord r = record_of(7);
+  r.eval_loss = 1.25;
+  const auto back = nlohmann::json::parse(nlohmann::json(r).dump()).get<StepRecord>();
+  CHECK(back.step == 7);
+  CHECK(back.loss == r.loss);
+  CHECK(back.consumed_samples == r.consumed_samples);
+  CHECK(back.eval_loss == 1.25);
+}
+
+TEST_CASE("on resume both files are cut back so that each step stands once") {
+  RunDir dir;
+  write_steps(dir, 0, 10);
+  write_steps(dir, 6, 12);
+  const auto jsonl = dir.lines("metrics.jsonl"), csv = dir.lines("metrics.csv");
+  REQUIRE(jsonl.size() == 12);
+  REQUIRE(csv.size() == 13);
+  for (std::size_t i = 0; i < 12; ++i) {
+    CHECK(nlohmann::json::parse(jsonl[i])["step"] == i + 1);
+    CHECK(csv[i + 1].starts_with(std::to_string(i + 1) + ","));
+  }
+}
+
+TEST_CASE("a fresh start leaves nothing of an older run") {
+  RunDir dir;
+  write_steps(dir, 0, 3);
+  MetricsWriter writer(dir.path, 0);
+  CHECK(dir.read("metrics.jsonl").empty());
+  CHECK(dir.lines("metrics.csv").size() == 1);
+}
+
+TEST_CASE("a line torn by a crash goes, the whole lines before it stay") {
+  const std::string whole =
+      R"({"step":4,"tokens":1,"consumed_samples":1,"mem_bytes":1,"mem_peak_bytes":1})";
+  for (const std::string& tail :
+       {std::string(R"({"step":4,"lo)"), whole /* no newline */, std::string("\0\0\0\0\n", 5),
+        std::string("[]\n"), std::string("{}\n"), std::string("\xff\xfe\n"),
+        std::string(R"({"step":"x"})") + "\n"}) {
+    RunDir dir;
+    write_steps(dir, 0, 3);
+    dir.append("metrics.jsonl", tail);
+    dir.append("metrics.csv", "4,1");
+    write_steps(dir, 5, 6);
+    CHECK(dir.lines("metrics.jsonl").size() == 4);
+    CHECK(dir.lines("metrics.csv").size() == 5);
+  }
+}
+
+TEST_CASE("a full disk loses no step: it is reported, and written once there is room") {
+  RunDir dir;
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  {
+    MetricsWriter writer(dir.path, 0);
+    CHECK(!writer.write(record_of(1)));
+    const rlimit full{300, before.rlim_max};  // less than two lines
+    ::setrlimit(RLIMIT_FSIZE, &full);
+    const auto problem = writer.write(record_of(2));
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    REQUIRE(problem);
+    CHECK(problem->find(dir.path + "/metrics.jsonl") != std::string::npos);
+    CHECK(!writer.write(record_of(3)));
+  }
+  const auto lines = dir.lines("metrics.jsonl");
+  REQUIRE(lines.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(nlohmann::json::parse(lines[i])["step"] == i + 1);
+  CHECK(dir.lines("metrics.csv").size() == 4);
+}
+
+TEST_CASE("a run folder that cannot be written is refused by name") {
+  CHECK_THROWS_WITH(MetricsWriter("/nonexistent", 0),
+                    Catch::Contains("cannot open /nonexistent/metrics.jsonl: No such file"));
+  RunDir dir;
+  std::filesystem::create_directory(dir.path + "/metrics.csv");
+  CHECK_THROWS_WITH(MetricsWriter(dir.path, 0), Catch::Contains("metrics.csv"));
+}
