@@ -5,12 +5,11 @@
 #include <fcntl.h>
 #include <fstream>
 #include <iterator>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/base/file_ops.h"
 
 #include "step_fields.h"
 
@@ -58,42 +57,22 @@ std::optional<StepRecord> parse_line(const std::string& line) {
   }
 }
 
-Error file_error(const std::string& what, const std::string& path) {
-  return Error(ErrorKind::kData, fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)));
-}
-
-int open_for_append(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0644);
-  if (fd < 0) throw file_error("open", path);
-  return fd;
+File open_for_append(const std::string& path, int flags) {
+  return File::open(path, O_WRONLY | O_CREAT | O_APPEND | flags);
 }
 
 }  // namespace
 
 MetricsWriter::MetricsWriter(const std::string& run_dir, std::int64_t resumed_step)
-    : jsonl_{run_dir + "/metrics.jsonl"}, csv_{run_dir + "/metrics.csv"} {
-  jsonl_.fd = open_for_append(jsonl_.path, 0);
-  try {
-    csv_.fd = open_for_append(csv_.path, O_TRUNC);
-    restore(resumed_step);
-  } catch (...) {
-    if (csv_.fd >= 0) ::close(csv_.fd);
-    ::close(jsonl_.fd);
-    throw;
-  }
-}
-
-MetricsWriter::~MetricsWriter() {
-  (void)jsonl_.flush();
-  (void)csv_.flush();
-  ::close(jsonl_.fd);
-  ::close(csv_.fd);
+    : jsonl_{open_for_append(run_dir + "/metrics.jsonl", 0)},
+      csv_{open_for_append(run_dir + "/metrics.csv", O_TRUNC)} {
+  restore(resumed_step);
 }
 
 void MetricsWriter::restore(std::int64_t resumed_step) {
   constexpr std::size_t kChunkBytes = 1 << 20;
-  std::ifstream in(jsonl_.path, std::ios::binary);
-  if (!in) throw file_error("read", jsonl_.path);
+  std::ifstream in(jsonl_.file.path(), std::ios::binary);
+  if (!in) throw_file_error("read", jsonl_.file.path(), errno);
   csv_.pending = csv_header({});
   std::int64_t kept_bytes = 0, last_step = 0;
   for (std::string line; std::getline(in, line) && !in.eof();) {  // eof: no newline, a torn line
@@ -104,7 +83,7 @@ void MetricsWriter::restore(std::int64_t resumed_step) {
     csv_.pending += csv_line(*record);
     if (csv_.pending.size() > kChunkBytes) (void)csv_.flush();
   }
-  if (::ftruncate(jsonl_.fd, kept_bytes) != 0) throw file_error("cut back", jsonl_.path);
+  jsonl_.file.truncate(kept_bytes);
   (void)csv_.flush();
 }
 
@@ -118,9 +97,9 @@ std::optional<std::string> MetricsWriter::write(const StepRecord& record) {
 
 std::optional<std::string> MetricsWriter::Output::flush() {
   while (!pending.empty()) {
-    const ssize_t written = ::write(fd, pending.data(), pending.size());
+    const ssize_t written = file_ops().write(file.fd(), pending.data(), pending.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return fmt::format("cannot write {}: {}", path, std::strerror(errno));
+    if (written < 0) return fmt::format("cannot write {}: {}", file.path(), std::strerror(errno));
     pending.erase(0, static_cast<std::size_t>(written));
   }
   return std::nullopt;

@@ -1,18 +1,11 @@
 #include "hgtrain/report/run_file.h"
 
-#include <cerrno>
-#include <chrono>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
-#include <fstream>
 
 #include <fmt/chrono.h>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 
 namespace hgt {
 
@@ -79,16 +72,10 @@ Json run_json(const RunFile& run, const RunSummary& summary) {
 }  // namespace
 
 void write_run_file(const std::string& run_dir, const RunFile& run, const RunSummary& summary) {
-  const std::string path = run_dir + "/run.json", temporary = path + ".tmp";
   // Text from outside (a rank's last words) may be any bytes: what is not UTF-8 is replaced.
   const std::string text =
-      run_json(run, summary).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  std::ofstream out(temporary, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    throw Error(ErrorKind::kData, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  }
+      run_json(run, summary).dump(2, ' ', false, Json::error_handler_t::replace);
+  write_file_atomically(run_dir + "/run.json", text + "\n");
 }
 
 std::string utc_now() {

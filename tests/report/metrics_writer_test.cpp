@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -11,25 +10,20 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/error.h"
+#include "support/temporary_folder.h"
 
 using namespace hgt;
 
 namespace {
 
-struct RunDir {
-  RunDir() {
-    char name[] = "/tmp/hgt_metrics_XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~RunDir() { std::filesystem::remove_all(path); }
+struct RunDir : TemporaryFolder {
   std::string read(const std::string& file) const {
     std::ostringstream text;
-    text << std::ifstream(path + "/" + file).rdbuf();
+    text << std::ifstream(*this / file).rdbuf();
     return text.str();
   }
   void append(const std::string& file, const std::string& text) const {
-    std::ofstream(path + "/" + file, std::ios::app) << text;
+    std::ofstream(*this / file, std::ios::app) << text;
   }
   std::vector<std::string> lines(const std::string& file) const {
     std::istringstream in(read(file));
@@ -37,7 +31,6 @@ struct RunDir {
     for (std::string line; std::getline(in, line);) out.push_back(line);
     return out;
   }
-  std::string path;
 };
 
 StepRecord record_of(std::int64_t step) {
@@ -57,7 +50,7 @@ StepRecord record_of(std::int64_t step) {
 }
 
 void write_steps(const RunDir& dir, std::int64_t resumed, std::int64_t last) {
-  MetricsWriter writer(dir.path, resumed);
+  MetricsWriter writer(dir.path(), resumed);
   for (std::int64_t step = resumed + 1; step <= last; ++step) CHECK(!writer.write(record_of(step)));
 }
 
@@ -68,7 +61,7 @@ TEST_CASE("a step is one object with exactly the documented names, in their orde
   StepRecord r = record_of(1);
   r.mfu = 0.25;
   r.eval_loss = 4.5;
-  MetricsWriter(dir.path, 0).write(r);
+  MetricsWriter(dir.path(), 0).write(r);
   CHECK(
       dir.read("metrics.jsonl") ==
       R"({"step":1,"loss":4.9,"grad_norm":0.5,"lr":0.0003,"step_ms":12.5,"tokens":4096,)"
@@ -86,7 +79,7 @@ TEST_CASE("numbers that are not finite or not known are null, and read back so")
   StepRecord r = record_of(1);
   r.loss = NAN;
   r.grad_norm = INFINITY;
-  MetricsWriter(dir.path, 0).write(r);
+  MetricsWriter(dir.path(), 0).write(r);
   const auto json = nlohmann::json::parse(dir.read("metrics.jsonl"));
   CHECK(json["loss"].is_null());
   CHECK(json["grad_norm"].is_null());
@@ -125,7 +118,7 @@ TEST_CASE("on resume both files are cut back so that each step stands once") {
 TEST_CASE("a fresh start leaves nothing of an older run") {
   RunDir dir;
   write_steps(dir, 0, 3);
-  MetricsWriter writer(dir.path, 0);
+  MetricsWriter writer(dir.path(), 0);
   CHECK(dir.read("metrics.jsonl").empty());
   CHECK(dir.lines("metrics.csv").size() == 1);
 }
@@ -153,14 +146,14 @@ TEST_CASE("a full disk loses no step: it is reported, and written once there is 
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
   {
-    MetricsWriter writer(dir.path, 0);
+    MetricsWriter writer(dir.path(), 0);
     CHECK(!writer.write(record_of(1)));
     const rlimit full{300, before.rlim_max};  // less than two lines
     ::setrlimit(RLIMIT_FSIZE, &full);
     const auto problem = writer.write(record_of(2));
     ::setrlimit(RLIMIT_FSIZE, &before);
     REQUIRE(problem);
-    CHECK(problem->find(dir.path + "/metrics.jsonl") != std::string::npos);
+    CHECK(problem->find(dir.path() + "/metrics.jsonl") != std::string::npos);
     CHECK(!writer.write(record_of(3)));
   }
   const auto lines = dir.lines("metrics.jsonl");
@@ -171,8 +164,8 @@ TEST_CASE("a full disk loses no step: it is reported, and written once there is 
 
 TEST_CASE("a run folder that cannot be written is refused by name") {
   CHECK_THROWS_WITH(MetricsWriter("/nonexistent", 0),
-                    Catch::Contains("cannot open /nonexistent/metrics.jsonl: No such file"));
+                    Catch::Contains("cannot create /nonexistent/metrics.jsonl: No such file"));
   RunDir dir;
-  std::filesystem::create_directory(dir.path + "/metrics.csv");
-  CHECK_THROWS_WITH(MetricsWriter(dir.path, 0), Catch::Contains("metrics.csv"));
+  std::filesystem::create_directory(dir.path() + "/metrics.csv");
+  CHECK_THROWS_WITH(MetricsWriter(dir.path(), 0), Catch::Contains("metrics.csv"));
 }

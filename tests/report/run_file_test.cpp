@@ -1,18 +1,18 @@
 #include "hgtrain/report/run_file.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "support/temporary_folder.h"
+
 using namespace hgt;
 
 TEST_CASE("run.json says what a run was and what became of it") {
-  char name[] = "/tmp/hgt_run_XXXXXX";
-  const std::string dir = ::mkdtemp(name);
-  const auto read = [&] { return nlohmann::json::parse(std::ifstream(dir + "/run.json")); };
+  const TemporaryFolder dir;
+  const auto read = [&] { return nlohmann::json::parse(std::ifstream(dir / "run.json")); };
 
   RunFile run;
   run.started_at = utc_now();
@@ -20,7 +20,7 @@ TEST_CASE("run.json says what a run was and what became of it") {
   run.versions = {{"hgtrain", "0.1.0"}};
   run.workers = {{0, "a", "cpu"}, {1, "b", "cpu"}};
   RunSummary summary;
-  write_run_file(dir, run, summary);
+  write_run_file(dir.path(), run, summary);
   CHECK(read()["verdict"] == "running");
   CHECK(read()["exit_code"].is_null());
   CHECK(read()["summary"].is_null());
@@ -38,13 +38,12 @@ TEST_CASE("run.json says what a run was and what became of it") {
   run.exit_code = 5;
   run.failure =
       RunFile::Failure{1, "bytes \xff that are no UTF-8", "", {"rank 1"}, "logs/rank_1.log"};
-  write_run_file(dir, run, summary);
+  write_run_file(dir.path(), run, summary);
   CHECK(read()["exit_code"] == 5);
   CHECK(read()["failure"]["rank"] == 1);
   CHECK(read()["summary"]["mean_tokens_per_sec"] == 200);
-  CHECK(std::distance(std::filesystem::directory_iterator(dir), {}) ==
+  CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) ==
         1);  // no temporary file stays
-  std::filesystem::remove_all(dir);
 
-  CHECK_THROWS_WITH(write_run_file(dir, run, summary), Catch::Contains("run.json: No such file"));
+  CHECK_THROWS_WITH(write_run_file(dir / "gone", run, summary), Catch::Contains("No such file"));
 }

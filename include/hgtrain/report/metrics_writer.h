@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "hgtrain/base/file.h"
 #include "hgtrain/report/step_record.h"
 
 namespace hgt {
@@ -20,9 +21,6 @@ class MetricsWriter {
   /// step stands once also after a crash in the middle of a line; metrics.csv is written anew from
   /// it. Throws Error(kData) where a file cannot be opened, read or cut.
   MetricsWriter(const std::string& run_dir, std::int64_t resumed_step);
-  ~MetricsWriter();
-  MetricsWriter(const MetricsWriter&) = delete;
-  MetricsWriter& operator=(const MetricsWriter&) = delete;
 
   /// Appends a record to both files. Nullopt, or why the record is not in them yet (the disk is
   /// full): it is kept, and written with a later one.
@@ -31,8 +29,7 @@ class MetricsWriter {
  private:
   /// A file to append to, and what it still lacks.
   struct Output {
-    std::string path;
-    int fd = -1;
+    File file;
     std::string pending{};
     std::optional<std::string> flush();
   };
