@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "hgtrain/comm/communicator.h"
+#include "hgtrain/wire/control.h"
+
+namespace hgt {
+
+/// The communicator of a world of one: every sum is its own operand. Nothing can fail but abort().
+std::unique_ptr<Communicator> make_self_communicator();
+
+struct GlooOptions {
+  std::string group = "world";  ///< prefix of its keys in the store: one per communicator of a job
+  int rank = 0;
+  int size = 1;
+  std::string master_host = "127.0.0.1";      ///< binds to the interface of the route to it
+  std::chrono::milliseconds timeout{600000};  ///< of each wait for one peer
+};
+
+/// Connects `size` ranks over TCP, meeting through the channel's store; the channel outlives it.
+/// Sums run in a ring (reduce-scatter, then all-gather), so their order follows from the group size
+/// alone. Each collective begins with an exchange of what it is: a peer that is elsewhere, late or
+/// gone is named. Destroying it waits until every rank is done with the last collective. Throws
+/// Error(kPeer) where a rank does not come within the timeout.
+std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GlooOptions& options);
+
+}  // namespace hgt

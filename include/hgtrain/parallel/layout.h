@@ -1,0 +1,31 @@
+#pragma once
+
+#include "hgtrain/config/config.h"
+
+namespace hgt {
+
+/// Where a rank stands on the three axes.
+struct Coordinates {
+  int pipeline = 0;
+  int data = 0;
+  int tensor = 0;
+  bool operator==(const Coordinates&) const = default;
+};
+
+/// How the ranks of a world lie on the axes: tensor parallel runs fastest, so that its groups are
+/// neighbours on one machine, then data, then pipeline (Megatron-LM's order).
+struct Layout {
+  int pipeline_size = 1;
+  int data_size = 1;
+  int tensor_size = 1;
+
+  int world_size() const { return pipeline_size * data_size * tensor_size; }
+  int rank_of(const Coordinates& at) const;
+  Coordinates coordinates_of(int rank) const;
+};
+
+/// The layout of `world_size` ranks. A data_parallel_size of 0 takes what the other axes leave.
+/// Error(kConfig), with the factorisation, where the sizes do not multiply to the world.
+Layout make_layout(const ParallelismConfig& config, int world_size);
+
+}  // namespace hgt

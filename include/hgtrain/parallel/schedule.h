@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hgtrain/parallel/range.h"
+
+namespace hgt {
+
+/// A contiguous piece of the flat buffers that belongs to one block.
+struct BlockRange {
+  Range elements;
+  int block = 0;
+};
+
+/// A range of the flat gradient buffer that is reduced in one collective. It is complete once the
+/// backward of `last_block`, its lowest block, has run for the rank's last micro-batch.
+struct Bucket {
+  Range elements;
+  int last_block = 0;
+};
+
+/// Cuts the flat buffer, whose pieces are given in ascending order without gaps, into buckets of at
+/// least `bucket_elements` (the rest of a group may be smaller), in the order in which they become
+/// ready. A bucket never crosses from a higher block back to a lower one (where decay groups meet),
+/// so that none waits for blocks far apart.
+std::vector<Bucket> make_buckets(std::span<const BlockRange> pieces, std::int64_t bucket_elements);
+
+/// One thing for a rank to do. `block` and `micro` (counted within the rank) or `bucket` say on
+/// what.
+struct Action {
+  enum class Kind {
+    kForward,   ///< block, micro
+    kBackward,  ///< block, micro
+    kReduce,    ///< bucket: start its sum over the data-parallel ranks
+    kUpdate,    ///< wait for the sums, then clip and step the optimizer
+  };
+  Kind kind = Kind::kUpdate;
+  int block = 0;
+  int micro = 0;
+  int bucket = 0;
+  bool operator==(const Action&) const = default;
+};
+
+/// A step of plain data parallelism: for each micro-batch all blocks forward, then backward; a
+/// bucket is reduced as soon as the last micro-batch completes it. Every rank reduces the same
+/// buckets in the same order, also one that has no micro-batch at all.
+std::vector<Action> data_parallel_schedule(int blocks, std::int64_t micro_batches,
+                                           std::span<const Bucket> buckets);
+
+}  // namespace hgt

@@ -1,0 +1,174 @@
+#include "gloo_transport.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::uint64_t kSlot = 1;
+constexpr std::chrono::milliseconds kLeaveTimeout{5000};
+
+std::string key(const GlooOptions& options, const std::string& name) {
+  return fmt::format("comm/{}/{}", options.group, name);
+}
+
+/// Gloo's view of the control channel's store.
+class ChannelStore final : public gloo::rendezvous::Store {
+ public:
+  ChannelStore(ControlChannel& channel, const GlooOptions& options)
+      : channel_(channel), options_(options) {}
+
+  void set(const std::string& name, const std::vector<char>& data) override {
+    channel_.set(key(options_, name), {data.begin(), data.end()});
+  }
+  std::vector<char> get(const std::string& name) override {
+    const std::string value = channel_.get(key(options_, name), options_.timeout);
+    return {value.begin(), value.end()};
+  }
+  void wait(const std::vector<std::string>& names) override { wait(names, options_.timeout); }
+  void wait(const std::vector<std::string>& names, const std::chrono::milliseconds&) override {
+    for (const std::string& name : names) get(name);
+  }
+
+ private:
+  ControlChannel& channel_;
+  const GlooOptions& options_;
+};
+
+}  // namespace
+
+GlooTransport::GlooTransport(ControlChannel& channel, const GlooOptions& options)
+    : channel_(channel), options_(options) {
+  gloo::transport::tcp::attr attr;
+  attr.hostname = address_towards(options.master_host);
+  try {
+    auto device = gloo::transport::tcp::CreateDevice(attr);
+    auto context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
+    context->setTimeout(options.timeout);
+    ChannelStore store(channel, options_);
+    context->connectFullMesh(store, device);
+    context_ = std::move(context);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(ErrorKind::kPeer, fmt::format("rank {} could not connect to its peers over {}: {}",
+                                              options.rank, attr.hostname, e.what()));
+  }
+}
+
+GlooTransport::~GlooTransport() {
+  context_->closeConnections();
+}
+
+/// A send or receive under way with one peer; what Gloo throws becomes an Error that names it.
+class GlooTransport::Transfer {
+ public:
+  /// Queues it. Empty transfers are none. Gloo takes one pointer type for both directions; a send
+  /// only reads.
+  Transfer(GlooTransport& transport, bool sending, const std::byte* data, std::size_t bytes,
+           int peer)
+      : transport_(transport), sending_(sending), peer_(peer) {
+    if (bytes == 0) return;
+    named([&] {
+      buffer_ = transport_.context_->createUnboundBuffer(const_cast<std::byte*>(data), bytes);
+      if (sending_)
+        buffer_->send(peer_, kSlot);
+      else
+        buffer_->recv(peer_, kSlot);
+    });
+  }
+
+  void wait() {
+    if (!buffer_) return;
+    transport_.set_waited_for(buffer_.get());
+    bool done = false;
+    named([&] {
+      const auto timeout = transport_.options_.timeout;
+      done = sending_ ? buffer_->waitSend(timeout) : buffer_->waitRecv(timeout);
+    });
+    transport_.set_waited_for(nullptr);
+    if (!done) throw Error(ErrorKind::kPeer, "aborted");
+  }
+
+ private:
+  template <class Call>
+  void named(Call call) {
+    const std::int64_t start_ns = now_ns();
+    try {
+      call();
+    } catch (const std::exception& e) {
+      transport_.set_waited_for(nullptr);
+      const double timeout_ms = static_cast<double>(transport_.options_.timeout.count());
+      if (ms_since(start_ns) >= timeout_ms)
+        throw Error(ErrorKind::kPeer,
+                    fmt::format("rank {} did not answer within {:g} s", peer_, timeout_ms * 1e-3));
+      throw Error(ErrorKind::kPeer, fmt::format("lost rank {}: {}", peer_, e.what()));
+    }
+  }
+
+  GlooTransport& transport_;
+  const bool sending_;
+  const int peer_;
+  std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+};
+
+void GlooTransport::set_waited_for(Buffer* buffer) {
+  const std::lock_guard lock(mutex_);
+  waited_for_ = buffer;
+  if (buffer != nullptr && aborted_) throw Error(ErrorKind::kPeer, "aborted");
+}
+
+void GlooTransport::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  aborted_ = true;
+  if (waited_for_ == nullptr) return;
+  waited_for_->abortWaitSend();
+  waited_for_->abortWaitRecv();
+}
+
+void GlooTransport::exchange(std::span<const std::byte> out, int to, std::span<std::byte> in,
+                             int from) {
+  Transfer receive(*this, false, in.data(), in.size(), from);
+  Transfer send(*this, true, out.data(), out.size(), to);
+  receive.wait();
+  send.wait();
+}
+
+void GlooTransport::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+  std::vector<Transfer> transfers;
+  for (int peer = 0; peer < size(); ++peer) {
+    const std::span<std::byte> theirs = all.subspan(peer * mine.size(), mine.size());
+    if (peer == rank()) {
+      std::copy(mine.begin(), mine.end(), theirs.begin());
+      continue;
+    }
+    transfers.emplace_back(*this, false, theirs.data(), theirs.size(), peer);
+    transfers.emplace_back(*this, true, mine.data(), mine.size(), peer);
+  }
+  for (Transfer& transfer : transfers) transfer.wait();
+}
+
+void GlooTransport::leave() noexcept {
+  // Closing a connection drops what is still on its way, so it takes a sign that nothing is; one
+  // that does not come over these connections.
+  try {
+    channel_.set(key(options_, fmt::format("left/{}", rank())), "");
+    for (int peer = 0; peer < size(); ++peer)
+      channel_.get(key(options_, fmt::format("left/{}", peer)),
+                   std::min(options_.timeout, kLeaveTimeout));
+  } catch (const std::exception&) {
+    // A peer that failed will not come; its own error says why.
+  }
+}
+
+}  // namespace hgt

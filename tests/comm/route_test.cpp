@@ -1,0 +1,18 @@
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "gloo_transport.h"
+
+using namespace hgt;
+
+TEST_CASE("the route to this machine is its loopback") {
+  CHECK(address_towards("127.0.0.1") == "127.0.0.1");
+  const std::string local = address_towards("localhost");
+  CHECK((local == "127.0.0.1" || local == "::1"));
+}
+
+TEST_CASE("a master whose name does not resolve is named") {
+  CHECK_THROWS_WITH(address_towards("no such host"),
+                    Catch::StartsWith("cannot resolve the master's name 'no such host'"));
+}
