@@ -62,7 +62,7 @@ struct TokenizerConfig {
 
 struct DataSource {
   std::string path;  ///< prefix of .bin/.idx, or one .bin file
-  double weight = 1.0;
+  double weight = 0.0;  ///< share of the samples, beside the others'; all 0: by what each file holds
 };
 
 struct DataConfig {

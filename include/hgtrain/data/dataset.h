@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "hgtrain/config/config.h"
 
@@ -12,24 +10,50 @@ namespace hgt {
 
 /// A split of the data as fixed-length samples of seq_length + 1 tokens.
 ///
-/// Sample order: `sample_index(step, j)` says which sample is the j-th of a step; a pure function of (seed,
-/// epoch, step, j), O(1), no sample twice within an epoch. Without shuffle, sample j holds the tokens
-/// j*T .. j*T+T. Thread-safe after open; files are mapped, not read into memory.
+/// A file is one stream of tokens, its documents one after the other with end-of-text between them;
+/// its sample j is the tokens j*T .. j*T+T (T = seq_length), so the last token of a sample is the
+/// first of the next. The validation split is the tail of each file, round(samples *
+/// valid_fraction) of its samples but at least one; it shares a single token with the training
+/// split, the last target there.
+///
+/// Order: position p of the run (step * train_batch_size + j) lies in epoch p / num_samples(). With
+/// shuffle the samples of an epoch stand in the order of a permutation keyed by (seed, epoch);
+/// without, in the files' order, file after file.
+///
+/// Weights: of an epoch of num_samples() positions (what all files hold together), each file gets
+/// its share by weight, rounded to whole samples, at least one, evenly interleaved. Each file
+/// counts epochs of its own (its draws so far / its samples), and none of its samples comes twice
+/// within one.
+///
+/// sample_at and read are pure functions of the files and their arguments: nothing to save, resume
+/// in O(1), thread-safe. Files are read by position, not mapped, so that a file cut short under a
+/// running job is an Error and not SIGBUS.
 class Dataset {
  public:
   enum class Split { kTrain, kValid };
-  /// Opens and checks every file. Throws Error(kData) naming file and offset where one is damaged.
-  static std::unique_ptr<Dataset> open(const DataConfig& config, std::int64_t seq_length, Split split);
+  /// Opens and checks every file. `vocab_size` bounds the ids that read() lets through.
+  /// Error(kData) names file and byte offset where one is damaged, and the numbers where there are
+  /// fewer tokens than one sample; Error(kConfig) where weights or fractions make no sense.
+  static std::unique_ptr<Dataset> open(const DataConfig& config, std::int64_t seq_length,
+                                       Split split, std::int64_t vocab_size);
   virtual ~Dataset() = default;
 
   virtual std::int64_t num_samples() const = 0;  ///< of one epoch
-  virtual std::int64_t num_tokens() const = 0;
-  virtual std::int64_t max_token() const = 0;  ///< largest id, from the manifest or the type's limit; for checks
+  virtual std::int64_t num_tokens()
+      const = 0;  ///< of the split, shared boundary tokens counted once
+  /// Changes when a file is replaced by another: a hash of sizes, headers, first and last bytes.
+  virtual std::uint64_t fingerprint() const = 0;
 
-  /// The dataset sample that stands at position `consumed` = step * train_batch_size + j of the run.
+  /// The sample that stands at position `consumed` = step * train_batch_size + j of the run.
   virtual std::int64_t sample_at(std::int64_t consumed) const = 0;
-  /// Writes the seq_length + 1 tokens of a sample. Error(kData) where an id is >= `vocab_size`.
+  /// Writes the seq_length + 1 tokens of sample `sample` in [0, num_samples()). Error(kData) with
+  /// file and byte offset where an id is not below vocab_size or the file has become shorter.
   virtual void read(std::int64_t sample, std::span<std::int32_t> tokens) const = 0;
 };
+
+/// Whether the config asks for a validation split.
+inline bool has_validation(const DataConfig& config) {
+  return !config.valid.empty() || config.valid_fraction > 0;
+}
 
 }  // namespace hgt

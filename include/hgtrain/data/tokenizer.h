@@ -13,9 +13,11 @@ class Tokenizer {
  public:
   /// The built-in byte tokenizer: id = byte value, 256 = end of text; vocabulary 257.
   static std::unique_ptr<Tokenizer> byte();
-  /// An HF tokenizer.json with a byte-level BPE. Error(kData) names what is not supported or damaged.
+  /// An HF tokenizer.json with a byte-level BPE. Error(kData) names what is not supported or
+  /// damaged.
   static std::unique_ptr<Tokenizer> from_json(const std::string& path);
-  /// What lies in a model folder: its tokenizer.json, or the byte tokenizer where hgtrain wrote one.
+  /// What lies in a model folder: its tokenizer.json, or the byte tokenizer where hgtrain wrote
+  /// one.
   static std::unique_ptr<Tokenizer> from_folder(const std::string& folder);
   virtual ~Tokenizer() = default;
 

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "hgtrain/base/file.h"
+
+namespace hgt {
+
+/// How ids are stored. The values are the dtype codes of Megatron's .idx; uint32 is in llm.c's
+/// files and headerless ones only.
+enum class TokenType : std::uint8_t {
+  kUint8 = 1,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kFloat64,
+  kFloat32,
+  kUint16,
+  kUint32,
+};
+
+std::size_t size_of(TokenType type);       ///< bytes of one id
+std::string_view name_of(TokenType type);  ///< "uint16"
+
+/// Reads `bytes` (a multiple of the id's size, little-endian) into `tokens`, of as many. Returns
+/// the index of the first id that is not a whole number in [0, limit), limit <= 2^31, or
+/// tokens.size().
+std::size_t convert_tokens(TokenType type, std::span<const std::byte> bytes,
+                           std::span<std::int32_t> tokens, std::int64_t limit);
+
+/// A file of token ids, checked on opening and read by position. Thread-safe.
+///
+/// Three formats, told apart by themselves:
+///   Megatron  PREFIX.bin with PREFIX.idx beside it. The .idx, little-endian: "MMIDIDX\0\0", u64
+///   version
+///             1, u8 dtype code, u64 sequences S, u64 length D of the document index, i32
+///             lengths[S], i64 byte offsets[S] into the .bin, i64 document index[D] (rising, 0 ..
+///             S).
+///   llm.c     1024-byte header of i32: magic 20240520, version 1 (uint16) or magic 20240801,
+///   version 7
+///             (uint32); count of tokens; then the tokens.
+///   bare      tokens and nothing else, as nanoGPT writes them.
+class TokenFile {
+ public:
+  enum class Format { kMegatron, kLlmC, kBare };
+
+  /// `path` is a Megatron prefix, its .bin or .idx, or a .bin of another format. `bare_type` is
+  /// what a bare file holds: "auto" (uint16), "uint16", "uint32". Error(kData) names file and byte
+  /// offset of what is damaged: magic, version, dtype, counts against sizes, offsets, document
+  /// index.
+  static TokenFile open(const std::string& path, const std::string& bare_type = "auto");
+
+  Format format() const noexcept { return format_; }
+  TokenType type() const noexcept { return type_; }
+  const std::string& path() const noexcept { return file_.path(); }  ///< of the tokens
+  std::int64_t num_tokens() const noexcept { return num_tokens_; }
+  std::int64_t num_documents() const noexcept {
+    return num_documents_;
+  }                                                    ///< -1: the format has none
+  std::int64_t byte_offset(std::int64_t token) const;  ///< where a token lies
+
+  /// Reads the tokens first .. first + tokens.size(), which must lie in the file. Error(kData),
+  /// with the byte offset, where an id is not in [0, limit) or the file has been cut short
+  /// meanwhile.
+  void read(std::int64_t first, std::span<std::int32_t> tokens, std::int64_t limit) const;
+  /// A hash that changes when the file is replaced: of size, first and last bytes.
+  std::uint64_t fingerprint() const;
+
+ private:
+  TokenFile(File file, Format format, TokenType type, std::int64_t start);
+  static TokenFile open_megatron(const std::string& prefix);
+  static TokenFile open_single(const std::string& path, TokenType bare_type);
+
+  File file_;
+  Format format_;
+  TokenType type_;
+  std::int64_t start_;  ///< bytes before the first token
+  std::int64_t num_tokens_ = 0;
+  std::int64_t num_documents_ = -1;
+};
+
+/// "Megatron", "llm.c", "bare".
+std::string_view name_of(TokenFile::Format format);
+
+/// The prefix where `path` names Megatron files (as PREFIX, PREFIX.bin or PREFIX.idx), else "".
+std::string megatron_prefix(const std::string& path);
+
+}  // namespace hgt

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "hgtrain/base/file.h"
+
+struct XXH3_state_s;
+
+namespace hgt {
+
+/// Writes to a file through a buffer and hashes (XXH3, 64 bits) what it wrote. The file must
+/// outlive it.
+class HashingWriter {
+ public:
+  explicit HashingWriter(File& file);
+  void write(std::span<const std::byte> bytes);
+  /// A number in little-endian order.
+  template <class T>
+  void put(T value) {
+    write(std::as_bytes(std::span(&value, 1)));
+  }
+  /// Writes out the rest. The hash of everything.
+  std::uint64_t finish();
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  void flush();
+  File& file_;
+  std::vector<std::byte> buffer_;
+  std::unique_ptr<XXH3_state_s, Free> state_;
+};
+
+/// The XXH3 hash of a whole file, read piece by piece.
+std::uint64_t hash_file(const std::string& path);
+
+}  // namespace hgt

@@ -1,0 +1,150 @@
+#include "hgtrain/data/token_file.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fmt/format.h>
+#include <vector>
+#include <xxhash.h>
+
+#include "hgtrain/base/error.h"
+
+#include "megatron_index.h"
+
+namespace hgt {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int32_t kLlmCMagic16 = 20240520;
+constexpr std::int32_t kLlmCMagic32 = 20240801;
+constexpr std::int32_t kLlmCEvalMagic = 20240522;  // multiple choice questions, not a token stream
+constexpr std::int64_t kLlmCHeaderBytes = 1024;
+
+[[noreturn]] void fail(const File& file, std::int64_t offset, const std::string& what,
+                       const std::string& hint = "prepare the data again, or copy the file again") {
+  throw Error(ErrorKind::kData,
+              fmt::format("{} is damaged at byte {}: {}", file.path(), offset, what), hint);
+}
+
+TokenType bare_token_type(const std::string& name) {
+  if (name == "auto" || name == "uint16") return TokenType::kUint16;
+  if (name == "uint32") return TokenType::kUint32;
+  throw Error(ErrorKind::kConfig, fmt::format("data.token_dtype = \"{}\" is not known", name),
+              "use auto, uint16 or uint32");
+}
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored) && !fs::is_directory(path, ignored);
+}
+
+/// The type of an llm.c file's tokens from its header, already checked against the file's size.
+TokenType check_llm_c(const File& file, std::span<const std::int32_t, 3> header,
+                      std::int64_t bytes) {
+  const auto [magic, version, count] = std::array{header[0], header[1], header[2]};
+  const int known = magic == kLlmCMagic16 ? 1 : 7;
+  if (version != known) fail(file, 4, fmt::format("version {}, where {} is known", version, known));
+  const auto type = magic == kLlmCMagic16 ? TokenType::kUint16 : TokenType::kUint32;
+  const std::int64_t expected = kLlmCHeaderBytes + count * static_cast<std::int64_t>(size_of(type));
+  if (count < 0 || bytes != expected)
+    fail(file, 8,
+         fmt::format("the header counts {} {} tokens, {} bytes in all; the file has {}", count,
+                     name_of(type), expected, bytes));
+  return type;
+}
+
+}  // namespace
+
+std::string_view name_of(TokenFile::Format format) {
+  constexpr std::string_view kNames[] = {"Megatron", "llm.c", "bare"};
+  return kNames[static_cast<std::size_t>(format)];
+}
+
+std::string megatron_prefix(const std::string& path) {
+  const fs::path p(path);
+  const bool has_extension = p.extension() == ".bin" || p.extension() == ".idx";
+  const std::string stem = has_extension ? path.substr(0, path.size() - 4) : path;
+  if (has_extension && is_file(stem + ".idx")) return stem;
+  return is_file(path + ".idx") ? path : "";
+}
+
+TokenFile TokenFile::open(const std::string& path, const std::string& bare_type) {
+  const TokenType type = bare_token_type(bare_type);
+  if (const std::string prefix = megatron_prefix(path); !prefix.empty())
+    return open_megatron(prefix);
+  if (is_file(path)) return open_single(path, type);
+  if (is_file(path + ".bin"))
+    throw Error(ErrorKind::kData, fmt::format("{0}.bin has no {0}.idx beside it", path),
+                fmt::format("say {}.bin where it is an llm.c or nanoGPT file", path));
+  throw Error(ErrorKind::kData,
+              fmt::format("there is no token file {0}: neither {0}.idx nor {0}", path),
+              "make one from text: hgtrain data prepare --input PATH --out " + path);
+}
+
+TokenFile TokenFile::open_megatron(const std::string& prefix) {
+  const MegatronIndex index = read_megatron_index(prefix + ".idx");
+  TokenFile tokens(File::open(prefix + ".bin", O_RDONLY), Format::kMegatron, index.type, 0);
+  const std::int64_t bytes = tokens.file_.size();
+  if (const std::int64_t expected = tokens.byte_offset(index.num_tokens); bytes != expected)
+    fail(tokens.file_, std::min(bytes, expected),
+         fmt::format("{} bytes, where {}.idx counts {} {} tokens, {} bytes", bytes, prefix,
+                     index.num_tokens, name_of(index.type), expected));
+  tokens.num_documents_ = index.num_documents;
+  return tokens;
+}
+
+TokenFile TokenFile::open_single(const std::string& path, TokenType bare_type) {
+  File file = File::open(path, O_RDONLY);
+  const std::int64_t bytes = file.size();
+  std::array<std::int32_t, 3> header{};
+  if (bytes >= 12) file.read_at(0, std::as_writable_bytes(std::span(header)));
+  if (header[0] == kLlmCEvalMagic)
+    throw Error(ErrorKind::kData, path + " is an llm.c evaluation file, no stream of tokens");
+  if (header[0] == kLlmCMagic16 || header[0] == kLlmCMagic32) {
+    const TokenType type = check_llm_c(file, header, bytes);
+    return TokenFile(std::move(file), Format::kLlmC, type, kLlmCHeaderBytes);
+  }
+  if (bytes % static_cast<std::int64_t>(size_of(bare_type)) != 0)
+    fail(file, bytes, fmt::format("it ends within a token of type {}", name_of(bare_type)),
+         "say what it holds with data.token_dtype (uint16, uint32)");
+  return TokenFile(std::move(file), Format::kBare, bare_type, 0);
+}
+
+TokenFile::TokenFile(File file, Format format, TokenType type, std::int64_t start)
+    : file_(std::move(file)),
+      format_(format),
+      type_(type),
+      start_(start),
+      num_tokens_((file_.size() - start) / static_cast<std::int64_t>(size_of(type))) {}
+
+std::int64_t TokenFile::byte_offset(std::int64_t token) const {
+  return start_ + token * static_cast<std::int64_t>(size_of(type_));
+}
+
+void TokenFile::read(std::int64_t first, std::span<std::int32_t> tokens, std::int64_t limit) const {
+  std::vector<std::byte> bytes(tokens.size() * size_of(type_));
+  file_.read_at(byte_offset(first), bytes);
+  const std::size_t good = convert_tokens(type_, bytes, tokens, limit);
+  if (good == tokens.size()) return;
+  const std::int64_t token = first + static_cast<std::int64_t>(good);
+  throw Error(ErrorKind::kData,
+              fmt::format("{}: token {} at byte {} is not an id below vocab_size = {}", path(),
+                          token, byte_offset(token), limit),
+              "the data was made with another tokenizer, data.token_dtype is wrong, or the file is "
+              "damaged");
+}
+
+std::uint64_t TokenFile::fingerprint() const {
+  constexpr std::int64_t kEndBytes = 1 << 16;
+  const std::int64_t bytes = file_.size();
+  std::vector<std::byte> ends(static_cast<std::size_t>(std::min(bytes, kEndBytes)));
+  file_.read_at(0, ends);
+  const std::uint64_t head =
+      XXH3_64bits_withSeed(ends.data(), ends.size(), static_cast<std::uint64_t>(bytes));
+  file_.read_at(bytes - std::ssize(ends), ends);
+  return XXH3_64bits_withSeed(ends.data(), ends.size(), head);
+}
+
+}  // namespace hgt
