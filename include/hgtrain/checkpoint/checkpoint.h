@@ -20,8 +20,10 @@ struct TrainingState {
   std::int64_t optimizer_steps = 0;  ///< applied updates
   double best_eval_loss = 0;         ///< infinity where there was none
   std::int64_t evaluations_without_improvement = 0;
-  std::uint64_t config_digest =
-      0;  ///< of what must not change between save and resume (model, seed, data order)
+  /// Of what must not change between save and resume (model, seed, data order).
+  std::uint64_t config_digest = 0;
+
+  bool operator==(const TrainingState&) const = default;
 };
 
 /// Flat fp32 buffers laid out by the parameter table; `moments` are the optimizer's, by name

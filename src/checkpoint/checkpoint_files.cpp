@@ -1,0 +1,60 @@
+#include "checkpoint_files.h"
+
+#include <nlohmann/json.hpp>
+
+#include "hf_config.h"
+#include "tensor_folder.h"
+#include "training_state.h"
+
+namespace hgt {
+
+namespace {
+
+constexpr std::int64_t kMaxTokenizerBytes = 256 << 20;
+
+std::vector<NamedTensor> tensors_of(const ParameterTable& table, std::span<const float> flat,
+                                    const std::string& prefix) {
+  std::vector<NamedTensor> out;
+  for (const Parameter& p : table.parameters)
+    out.push_back(
+        {prefix + p.name, p.shape,
+         flat.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.numel))});
+  return out;
+}
+
+bool is_tokenizer_file(const std::string& name) {
+  return name.starts_with("tokenizer") || name == "special_tokens_map.json" ||
+         name == "added_tokens.json" || name == "vocab.json" || name == "merges.txt";
+}
+
+}  // namespace
+
+void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
+                            const ParameterTable& table, const CheckpointWriter::Options& options,
+                            const TrainingState& state, const FlatState& flat) {
+  Manifest manifest{state.step, options.layout, {}};
+  const nlohmann::ordered_json config = hf_config_json(model);
+  const nlohmann::ordered_json generation{{"_from_model_config", true},
+                                          {"bos_token_id", config.at("bos_token_id")},
+                                          {"eos_token_id", config.at("eos_token_id")}};
+  write_listed_file(manifest, folder, "config.json", config.dump(2) + "\n");
+  write_listed_file(manifest, folder, "generation_config.json", generation.dump(2) + "\n");
+  if (!options.tokenizer_folder.empty())
+    for (const std::string& name : list_folder(options.tokenizer_folder))
+      if (is_tokenizer_file(name))
+        write_listed_file(manifest, folder, name,
+                          read_file(options.tokenizer_folder + "/" + name, kMaxTokenizerBytes));
+
+  write_tensors(folder, "model", tensors_of(table, flat.parameters, ""), options.max_shard_bytes,
+                manifest);
+  std::vector<NamedTensor> moments;
+  for (const FlatState::Moment& moment : flat.moments)
+    for (NamedTensor& tensor : tensors_of(table, moment.values, moment.name + "."))
+      moments.push_back(std::move(tensor));
+  write_tensors(folder, "optimizer", moments, options.max_shard_bytes, manifest);
+
+  write_listed_file(manifest, folder, kTrainingStateName, training_state_text(state));
+  write_new_file(folder + "/" + kManifestName, manifest_text(manifest));
+}
+
+}  // namespace hgt

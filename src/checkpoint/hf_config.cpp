@@ -1,0 +1,100 @@
+#include "hf_config.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+namespace hgt {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* architecture_of(const std::string& model_type) {
+  if (model_type == "gpt2") return "GPT2LMHeadModel";
+  if (model_type == "mistral") return "MistralForCausalLM";
+  if (model_type == "qwen2") return "Qwen2ForCausalLM";
+  if (model_type == "qwen3") return "Qwen3ForCausalLM";
+  return "LlamaForCausalLM";
+}
+
+void add_gpt2(Json& out, const ModelConfig& m) {
+  out["n_positions"] = m.max_position_embeddings;
+  out["n_embd"] = m.hidden_size;
+  out["n_layer"] = m.num_hidden_layers;
+  out["n_head"] = m.num_attention_heads;
+  out["n_inner"] = m.intermediate_size;
+  out["activation_function"] = m.hidden_act;
+  out["layer_norm_epsilon"] = m.norm_eps;
+  out["embd_pdrop"] = m.embd_pdrop;
+  out["resid_pdrop"] = m.resid_pdrop;
+  out["attn_pdrop"] = m.attn_pdrop;
+  out["scale_attn_by_inverse_layer_idx"] = m.scale_attn_by_inverse_layer_idx;
+}
+
+Json rope_scaling_of(const RopeScaling& scaling) {
+  if (scaling.type.empty()) return nullptr;
+  Json out{{"rope_type", scaling.type}, {"factor", scaling.factor}};
+  if (scaling.original_max_position_embeddings > 0)
+    out["original_max_position_embeddings"] = scaling.original_max_position_embeddings;
+  if (scaling.type == "llama3") {
+    out["low_freq_factor"] = scaling.low_freq_factor;
+    out["high_freq_factor"] = scaling.high_freq_factor;
+  } else if (scaling.type == "yarn") {
+    out["beta_fast"] = scaling.beta_fast;
+    out["beta_slow"] = scaling.beta_slow;
+    out["truncate"] = scaling.truncate;
+    if (scaling.mscale) out["mscale"] = *scaling.mscale;
+    if (scaling.mscale_all_dim) out["mscale_all_dim"] = *scaling.mscale_all_dim;
+  }
+  if (scaling.attention_factor) out["attention_factor"] = *scaling.attention_factor;
+  return out;
+}
+
+void add_windows(Json& out, const ModelConfig& m) {
+  const auto first = std::find_if(m.layer_windows.begin(), m.layer_windows.end(),
+                                  [](std::int64_t window) { return window > 0; });
+  const bool sliding = first != m.layer_windows.end();
+  out["sliding_window"] = sliding ? Json(*first) : Json(nullptr);
+  if (m.model_type == "mistral") return;
+  out["use_sliding_window"] = sliding;
+  out["max_window_layers"] = sliding ? first - m.layer_windows.begin() : m.num_hidden_layers;
+  for (const std::int64_t window : m.layer_windows)
+    out["layer_types"].push_back(window > 0 ? "sliding_attention" : "full_attention");
+}
+
+void add_llama(Json& out, const ModelConfig& m) {
+  out["max_position_embeddings"] = m.max_position_embeddings;
+  out["hidden_size"] = m.hidden_size;
+  out["intermediate_size"] = m.intermediate_size;
+  out["num_hidden_layers"] = m.num_hidden_layers;
+  out["num_attention_heads"] = m.num_attention_heads;
+  out["num_key_value_heads"] = m.num_key_value_heads;
+  out["head_dim"] = m.head_dim;
+  out["hidden_act"] = m.hidden_act;
+  out["rms_norm_eps"] = m.norm_eps;
+  out["rope_theta"] = m.rope_theta;
+  out["rope_scaling"] = rope_scaling_of(m.rope_scaling);
+  out["attention_dropout"] = m.attn_pdrop;
+  if (m.model_type == "llama" || m.model_type == "qwen3") out["attention_bias"] = m.attention_bias;
+  if (m.model_type == "llama") out["mlp_bias"] = m.mlp_bias;
+  if (m.model_type != "llama") add_windows(out, m);
+}
+
+}  // namespace
+
+Json hf_config_json(const ModelConfig& m) {
+  Json out{{"architectures", {architecture_of(m.model_type)}},
+           {"model_type", m.model_type},
+           {"vocab_size", m.vocab_size}};
+  m.model_type == "gpt2" ? add_gpt2(out, m) : add_llama(out, m);
+  out["initializer_range"] = m.initializer_range;
+  out["tie_word_embeddings"] = m.tie_word_embeddings;
+  out["bos_token_id"] = m.bos_token_id ? Json(*m.bos_token_id) : Json(nullptr);
+  out["eos_token_id"] = m.eos_token_id ? Json(*m.eos_token_id) : Json(nullptr);
+  out["torch_dtype"] = "float32";
+  out["use_cache"] = true;
+  return out;
+}
+
+}  // namespace hgt

@@ -1,0 +1,60 @@
+#include <filesystem>
+#include <fmt/format.h>
+
+#include "hgtrain/checkpoint/checkpoint.h"
+
+#include "tensor_folder.h"
+
+namespace hgt {
+
+namespace {
+
+constexpr const char* kHead = "lm_head.weight";
+
+bool is_old_buffer(const std::string& name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with("rotary_emb.inv_freq");
+}
+
+/// The output matrix of a tied model may be in the file as well; it must then be the embedding.
+void check_tied_head(const TensorFolder& source, const Destination& embedding) {
+  source.for_each([&](const SafetensorsFile& file, const TensorInfo& tensor) {
+    if (tensor.name != kHead) return;
+    std::vector<float> head(static_cast<std::size_t>(tensor.numel()));
+    file.read(tensor, head);
+    if (!std::equal(head.begin(), head.end(), embedding.values.begin(), embedding.values.end()))
+      throw Error(
+          ErrorKind::kData,
+          fmt::format("{} of {} differs from the embedding, but tie_word_embeddings is true", kHead,
+                      file.path()),
+          "set tie_word_embeddings to false in the model's config");
+  });
+}
+
+}  // namespace
+
+void load_hf_weights(const std::string& folder, const ModelConfig& model,
+                     const ParameterTable& table, std::span<float> parameters) {
+  std::map<std::string, Destination> destinations;
+  for (const Parameter& p : table.parameters)
+    destinations[p.name] = {p.shape, parameters.subspan(static_cast<std::size_t>(p.offset),
+                                                        static_cast<std::size_t>(p.numel))};
+  const std::string prefix = model.model_type == "gpt2" ? "transformer." : "model.";
+  const bool tied = !destinations.contains(kHead);
+  const auto canonical = [&](const std::string& name) -> std::string {
+    if (is_old_buffer(name) || (tied && name == kHead)) return "";
+    return !destinations.contains(name) && destinations.contains(prefix + name) ? prefix + name
+                                                                                : name;
+  };
+
+  const TensorFolder source = TensorFolder::open(folder, "model");
+  std::optional<Manifest> manifest;
+  if (std::filesystem::exists(folder + "/" + kManifestName)) manifest = read_manifest(folder);
+  read_tensors(source, destinations, canonical, manifest ? &*manifest : nullptr, ErrorKind::kData);
+  if (tied)
+    check_tied_head(
+        source, destinations.at(
+                    prefix + (model.model_type == "gpt2" ? "wte.weight" : "embed_tokens.weight")));
+}
+
+}  // namespace hgt

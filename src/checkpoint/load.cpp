@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/checkpoint/checkpoint.h"
+
+#include "folders.h"
+#include "hf_config.h"
+#include "tensor_folder.h"
+#include "training_state.h"
+
+namespace hgt {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kStepPrefix = "step_";
+constexpr std::int64_t kMaxStateBytes = 1 << 20;
+
+std::map<std::string, Destination> destinations_of(const ParameterTable& table,
+                                                   std::span<float> flat,
+                                                   const std::string& prefix) {
+  std::map<std::string, Destination> out;
+  for (const Parameter& p : table.parameters)
+    out[prefix + p.name] = {p.shape, flat.subspan(static_cast<std::size_t>(p.offset),
+                                                  static_cast<std::size_t>(p.numel))};
+  return out;
+}
+
+/// "use --resume PATH" for the newest checkpoint of the run that is older than this one, or "".
+std::string offer_before(const std::string& folder) {
+  const std::string name = fs::path(folder).filename().string();
+  const std::string root = parent_folder(folder);
+  for (const std::string& other : list_checkpoints(parent_folder(root)))
+    if (step_of(fs::path(other).filename().string()) < step_of(name))
+      return fmt::format("the checkpoint before it: --resume {}", other);
+  return "there is no checkpoint before it in this run";
+}
+
+/// The checkpoint must be of this very model; that a tensor fits does not say how it is used.
+void check_model(const std::string& path, const ModelConfig& model) {
+  const auto saved = nlohmann::ordered_json::parse(read_file(path, kMaxStateBytes), nullptr, false);
+  const auto wanted_config = hf_config_json(model);
+  std::vector<std::string> differences;
+  for (const auto& [key, wanted] : wanted_config.items())
+    if (!saved.contains(key) || saved[key] != wanted)
+      differences.push_back(fmt::format("{}: {} there, {} now", key,
+                                        saved.contains(key) ? saved[key].dump() : "nothing",
+                                        wanted.dump()));
+  if (!differences.empty())
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("{} is of another model:\n    {}", path, fmt::join(differences, "\n    ")),
+        "resume with the config the run was started with, or start anew from these weights with "
+        "model.init and another --run_dir");
+}
+
+TrainingState load(const std::string& folder, const ModelConfig& model, const ParameterTable& table,
+                   const FlatState& flat) {
+  const Manifest manifest = read_manifest(folder);
+  check_model(folder + "/config.json", model);
+  const auto same_name = [](const std::string& name) { return name; };
+  read_tensors(TensorFolder::open(folder, "model"), destinations_of(table, flat.parameters, ""),
+               same_name, &manifest, ErrorKind::kConfig);
+  std::map<std::string, Destination> moments;
+  for (const FlatState::Moment& moment : flat.moments)
+    moments.merge(destinations_of(table, moment.values, moment.name + "."));
+  read_tensors(TensorFolder::open(folder, "optimizer"), moments, same_name, &manifest,
+               ErrorKind::kConfig);
+  return parse_training_state(read_file(folder + "/" + kTrainingStateName, kMaxStateBytes));
+}
+
+}  // namespace
+
+std::string step_name(std::int64_t step) {
+  return fmt::format("{}{:08}", kStepPrefix, step);
+}
+
+std::int64_t step_of(std::string_view name) {
+  if (!name.starts_with(kStepPrefix)) return -1;
+  std::int64_t step = -1;
+  const auto end =
+      std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);
+  return end.ec == std::errc() && step >= 0 && step_name(step) == name ? step : -1;
+}
+
+std::vector<std::string> list_checkpoints(const std::string& run_dir) {
+  const std::string root = run_dir + "/checkpoints";
+  std::error_code ignored;
+  if (!fs::is_directory(root, ignored)) return {};
+  std::vector<std::pair<std::int64_t, std::string>> found;
+  for (const std::string& name : list_folder(root)) {
+    const std::string folder = root + "/" + name;
+    if (step_of(name) >= 0 && fs::exists(folder + "/" + kManifestName, ignored))
+      found.emplace_back(step_of(name), folder);
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> folders;
+  for (auto& [step, folder] : found) folders.push_back(std::move(folder));
+  return folders;
+}
+
+TrainingState load_checkpoint(const std::string& folder, const ModelConfig& model,
+                              const ParameterTable& table, const FlatState& flat) {
+  try {
+    return load(folder, model, table, flat);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kData) throw;
+    Error offered(e.kind(), e.message(), offer_before(folder));
+    for (const std::string& where : e.context()) offered.in(where);
+    throw offered;
+  }
+}
+
+}  // namespace hgt

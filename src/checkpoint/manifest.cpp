@@ -1,0 +1,134 @@
+#include "manifest.h"
+
+#include <charconv>
+#include <filesystem>
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/file.h"
+
+namespace hgt {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "hgtrain checkpoint";
+constexpr int kVersion = 1;
+constexpr std::int64_t kMaxManifestBytes = 64 << 20;
+constexpr std::int64_t kMaxSmallFileBytes = 256 << 20;
+
+std::uint64_t hash_of(std::string_view text) {
+  return XXH3_64bits(text.data(), text.size());
+}
+
+/// The end of a manifest: the hash of all the text before it.
+std::string seal(std::string_view body) {
+  return fmt::format(",\n \"manifest_xxh3\": \"{}\"\n}}\n", hash_text(hash_of(body)));
+}
+
+std::uint64_t parse_hash(const json& value) {
+  const auto& text = value.get_ref<const std::string&>();
+  std::uint64_t hash = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), hash, 16);
+  if (text.size() != 16 || end.ptr != text.data() + 16)
+    throw Error(ErrorKind::kData, "the manifest is damaged: a hash has not 16 hex digits");
+  return hash;
+}
+
+ManifestFile parse_file(const json& entry) {
+  ManifestFile file;
+  file.bytes = entry.at("bytes").get<std::int64_t>();
+  file.hash = parse_hash(entry.at(entry.contains("tensors") ? "header_xxh3" : "xxh3"));
+  if (entry.contains("tensors"))
+    for (const auto& [name, hash] : entry["tensors"].items()) file.tensors[name] = parse_hash(hash);
+  return file;
+}
+
+Manifest from_json(const json& json) {
+  if (json.at("format") != kFormat) throw Error(ErrorKind::kData, "this is no hgtrain checkpoint");
+  if (json.at("version") != kVersion)
+    throw Error(ErrorKind::kData,
+                fmt::format("the checkpoint has format version {}, this program reads version {}",
+                            json["version"].dump(), kVersion),
+                "use the version of hgtrain that wrote it");
+  Manifest manifest;
+  manifest.step = json.at("step").get<std::int64_t>();
+  const auto& layout = json.at("layout");
+  manifest.layout.data_parallel_size = layout.at("data_parallel_size").get<std::int64_t>();
+  manifest.layout.tensor_parallel_size = layout.at("tensor_parallel_size").get<std::int64_t>();
+  manifest.layout.pipeline_parallel_size = layout.at("pipeline_parallel_size").get<std::int64_t>();
+  for (const auto& [name, entry] : json.at("files").items()) {
+    if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
+      throw Error(ErrorKind::kData, "the manifest lists a file outside its folder");
+    manifest.files[name] = parse_file(entry);
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string hash_text(std::uint64_t hash) {
+  return fmt::format("{:016x}", hash);
+}
+
+std::string manifest_text(const Manifest& manifest) {
+  nlohmann::ordered_json out{{"format", kFormat}, {"version", kVersion}, {"step", manifest.step}};
+  out["layout"] = {{"data_parallel_size", manifest.layout.data_parallel_size},
+                   {"tensor_parallel_size", manifest.layout.tensor_parallel_size},
+                   {"pipeline_parallel_size", manifest.layout.pipeline_parallel_size}};
+  for (const auto& [name, file] : manifest.files) {
+    auto& entry = out["files"][name] = {{"bytes", file.bytes}};
+    entry[file.tensors.empty() ? "xxh3" : "header_xxh3"] = hash_text(file.hash);
+    for (const auto& [tensor, hash] : file.tensors) entry["tensors"][tensor] = hash_text(hash);
+  }
+  std::string body = out.dump(1);
+  body.resize(body.size() - 2);  // "\n}", which the seal brings
+  return body + seal(body);
+}
+
+Manifest parse_manifest(std::string_view text) {
+  const std::size_t seal_bytes = seal("").size();
+  const std::string_view body = text.substr(0, text.size() - std::min(text.size(), seal_bytes));
+  if (text.substr(body.size()) != seal(body))
+    throw Error(ErrorKind::kData, "the manifest is damaged: it does not end in its own hash");
+  try {
+    return from_json(json::parse(text));
+  } catch (const json::exception& e) {
+    throw Error(ErrorKind::kData, fmt::format("the manifest is damaged: {}", e.what()));
+  }
+}
+
+Manifest read_manifest(const std::string& folder) {
+  const std::string path = folder + "/" + kManifestName;
+  Manifest manifest;
+  try {
+    manifest = parse_manifest(read_file(path, kMaxManifestBytes));
+  } catch (Error& e) {
+    e.in(path);
+    throw;
+  }
+  for (const auto& [name, expected] : manifest.files) {
+    const std::string file_path = folder + "/" + name;
+    const std::int64_t bytes = File::open(file_path, O_RDONLY).size();
+    if (bytes != expected.bytes)
+      throw Error(ErrorKind::kData, fmt::format("{} is damaged: it has {} bytes, {} were written",
+                                                file_path, bytes, expected.bytes));
+    if (expected.tensors.empty() &&
+        hash_of(read_file(file_path, kMaxSmallFileBytes)) != expected.hash)
+      throw Error(
+          ErrorKind::kData,
+          fmt::format("{} is damaged: its bytes do not have the manifest's hash", file_path));
+  }
+  return manifest;
+}
+
+void write_listed_file(Manifest& manifest, const std::string& folder, const std::string& name,
+                       std::string_view text) {
+  write_new_file(folder + "/" + name, text);
+  manifest.files[name] = {static_cast<std::int64_t>(text.size()), hash_of(text), {}};
+}
+
+}  // namespace hgt

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "hgtrain/config/config.h"
+
+namespace hgt {
+
+inline constexpr const char* kManifestName = "manifest.json";
+
+/// One file of a checkpoint as it was written.
+struct ManifestFile {
+  std::int64_t bytes = 0;
+  std::uint64_t hash = 0;  ///< XXH3 of the whole file; of the header where there are tensors
+  std::map<std::string, std::uint64_t>
+      tensors;  ///< XXH3 of each tensor's bytes (safetensors files)
+};
+
+/// What a checkpoint folder consists of; the file that makes it one, written last. It ends in a
+/// hash of its own text.
+struct Manifest {
+  std::int64_t step = 0;
+  ParallelismConfig layout;  ///< that wrote it; any layout may read it
+  std::map<std::string, ManifestFile> files;
+};
+
+std::string manifest_text(const Manifest& manifest);
+
+/// Error(kData) where the text is not one that manifest_text made, whole, in a version we know.
+Manifest parse_manifest(std::string_view text);
+
+/// Reads the manifest of a folder and checks that every file is there in its size and that the
+/// files without tensors have their hash. Error(kData) names the file.
+Manifest read_manifest(const std::string& folder);
+
+/// The hash as a manifest spells it: 16 hex digits.
+std::string hash_text(std::uint64_t hash);
+
+/// Creates a file, fsyncs it, and enters it into the manifest.
+void write_listed_file(Manifest& manifest, const std::string& folder, const std::string& name,
+                       std::string_view text);
+
+}  // namespace hgt

@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <fmt/format.h>
+#include <memory>
+#include <xxhash.h>
+
+#include "hgtrain/checkpoint/safetensors.h"
+
+namespace hgt {
+
+static_assert(std::endian::native == std::endian::little, "files are little-endian");
+
+namespace {
+
+/// The limit of the reference implementation.
+constexpr std::int64_t kMaxHeaderBytes = 100'000'000;
+constexpr std::size_t kChunk = std::size_t{1} << 19;  // elements converted at a time
+
+float from_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+/// IEEE 754 binary16, subnormals and NaN payloads included.
+float from_f16(std::uint16_t bits) {
+  const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16;
+  const std::uint32_t exponent = (bits >> 10) & 31u;
+  const std::uint32_t fraction = bits & 1023u;
+  if (exponent == 0) {
+    const float value = std::ldexp(static_cast<float>(fraction), -24);
+    return sign != 0 ? -value : value;
+  }
+  const std::uint32_t wide = exponent == 31 ? 255 : exponent + 112;
+  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+}
+
+}  // namespace
+
+SafetensorsFile SafetensorsFile::open(const std::string& path) {
+  SafetensorsFile opened(File::open(path, O_RDONLY));
+  try {
+    const std::int64_t file_bytes = opened.file_.size();
+    std::uint64_t length = 0;
+    if (file_bytes < 8) throw Error(ErrorKind::kData, "it is too short for a safetensors file");
+    opened.file_.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
+    if (length > static_cast<std::uint64_t>(std::min(file_bytes - 8, kMaxHeaderBytes)))
+      throw Error(
+          ErrorKind::kData,
+          fmt::format("the safetensors header is damaged: its length is {} in a file of {} bytes",
+                      length, file_bytes));
+    std::string header(8 + length, '\0');
+    opened.file_.read_at(0, std::as_writable_bytes(std::span(header)));
+    opened.data_start_ = static_cast<std::int64_t>(header.size());
+    opened.header_hash_ = XXH3_64bits(header.data(), header.size());
+    opened.tensors_ = parse_safetensors_header(std::string_view(header).substr(8),
+                                               file_bytes - opened.data_start_);
+  } catch (Error& e) {
+    e.in(path);
+    throw;
+  }
+  return opened;
+}
+
+std::uint64_t SafetensorsFile::read(const TensorInfo& tensor, std::span<float> out) const {
+  const std::int64_t start = data_start_ + tensor.begin;
+  if (tensor.dtype == DType::kF32) {
+    file_.read_at(start, std::as_writable_bytes(out));
+    return XXH3_64bits(out.data(), out.size_bytes());
+  }
+  if (tensor.dtype != DType::kBF16 && tensor.dtype != DType::kF16)
+    throw Error(ErrorKind::kData, fmt::format("{} has dtype {}; only F32, BF16 and F16 are read",
+                                              tensor.name, tensor.dtype_name))
+        .in(path());
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
+                                                                      &XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  std::vector<std::uint16_t> chunk(std::min(kChunk, out.size()));
+  for (std::size_t done = 0; done < out.size(); done += chunk.size()) {
+    chunk.resize(std::min(kChunk, out.size() - done));
+    const auto bytes = std::as_writable_bytes(std::span(chunk));
+    file_.read_at(start + static_cast<std::int64_t>(done * 2), bytes);
+    XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
+    std::transform(chunk.begin(), chunk.end(), out.begin() + static_cast<std::ptrdiff_t>(done),
+                   tensor.dtype == DType::kBF16 ? from_bf16 : from_f16);
+  }
+  return XXH3_64bits_digest(hash.get());
+}
+
+}  // namespace hgt

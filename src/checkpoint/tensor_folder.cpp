@@ -1,0 +1,189 @@
+#include "tensor_folder.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+namespace hgt {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMaxIndexBytes = 64 << 20;
+constexpr std::size_t kMaxListed = 20;
+
+std::string index_name(const std::string& stem) {
+  return stem + ".safetensors.index.json";
+}
+
+/// `weight_map` of an index file: tensor name -> file name.
+std::map<std::string, std::string> read_index(const std::string& path) {
+  try {
+    auto map = json::parse(read_file(path, kMaxIndexBytes))
+                   .at("weight_map")
+                   .get<std::map<std::string, std::string>>();
+    for (const auto& [tensor, file] : map)
+      if (file.empty() || file.front() == '.' || file.find('/') != std::string::npos)
+        throw Error(ErrorKind::kData, fmt::format("{} names a file outside its folder", path));
+    return map;
+  } catch (const json::exception& e) {
+    throw Error(ErrorKind::kData, fmt::format("{} is damaged: {}", path, e.what()));
+  }
+}
+
+[[noreturn]] void throw_no_tensors(const std::string& folder, const std::string& stem) {
+  std::error_code ignored;
+  const bool pickled = std::filesystem::exists(folder + "/pytorch_model.bin", ignored) ||
+                       std::filesystem::exists(folder + "/pytorch_model.bin.index.json", ignored);
+  throw Error(ErrorKind::kData, fmt::format("{} has no {}.safetensors", folder, stem),
+              pickled
+                  ? "its weights are pickles, which are never read: save them again from Python "
+                    "with save_pretrained(FOLDER, safe_serialization=True)"
+                  : "");
+}
+
+/// What does not fit, all at once.
+struct Misfits {
+  std::vector<std::string> lines;
+  void add(std::string line) { lines.push_back(std::move(line)); }
+  void throw_if_any(const std::string& folder, ErrorKind kind) {
+    if (lines.empty()) return;
+    const std::size_t count = lines.size();
+    if (count > kMaxListed) {
+      lines.resize(kMaxListed);
+      lines.push_back(fmt::format("... and {} more", count - kMaxListed));
+    }
+    throw Error(kind,
+                fmt::format("the tensors in {} do not fit the model:\n    {}", folder,
+                            fmt::join(lines, "\n    ")),
+                "is `model` in the config the architecture these weights belong to?");
+  }
+};
+
+struct Match {
+  const SafetensorsFile* file;
+  const TensorInfo* tensor;
+  std::span<float> values;
+};
+
+/// What the manifest says of a file, whose header is as it was written.
+const ManifestFile& listed(const SafetensorsFile& file, const Manifest& manifest) {
+  const auto entry = manifest.files.find(std::filesystem::path(file.path()).filename().string());
+  if (entry == manifest.files.end())
+    throw Error(ErrorKind::kData, fmt::format("{} is not in the manifest", file.path()));
+  if (file.header_hash() != entry->second.hash)
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("{} is damaged: its header does not have the manifest's hash", file.path()));
+  return entry->second;
+}
+
+void read_checked(const Match& match, const Manifest* manifest) {
+  const std::uint64_t hash = match.file->read(*match.tensor, match.values);
+  if (manifest == nullptr) return;
+  const auto& expected = listed(*match.file, *manifest).tensors;
+  const auto entry = expected.find(match.tensor->name);
+  if (entry == expected.end() || entry->second != hash)
+    throw Error(ErrorKind::kData,
+                fmt::format("{} is damaged: tensor {} does not have the manifest's hash",
+                            match.file->path(), match.tensor->name));
+}
+
+}  // namespace
+
+TensorFolder TensorFolder::open(const std::string& folder, const std::string& stem) {
+  TensorFolder opened;
+  opened.folder_ = folder;
+  const std::string single = folder + "/" + stem + ".safetensors";
+  const std::string index = folder + "/" + index_name(stem);
+  std::error_code ignored;
+  if (std::filesystem::exists(single, ignored)) {
+    opened.files_.push_back(SafetensorsFile::open(single));
+    return opened;
+  }
+  if (!std::filesystem::exists(index, ignored)) throw_no_tensors(folder, stem);
+
+  const auto map = read_index(index);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map) names.insert(file);
+  for (const std::string& name : names)
+    opened.files_.push_back(SafetensorsFile::open(folder + "/" + name));
+  std::set<std::string> found;
+  opened.for_each([&](const SafetensorsFile& file, const TensorInfo& tensor) {
+    if (!found.insert(tensor.name).second)
+      throw Error(ErrorKind::kData, fmt::format("{} has tensor {}, which another file has too",
+                                                file.path(), tensor.name));
+  });
+  for (const auto& [tensor, file] : map)
+    if (!found.contains(tensor))
+      throw Error(ErrorKind::kData,
+                  fmt::format("{} promises tensor {} in {}, which lacks it", index, tensor, file));
+  return opened;
+}
+
+void TensorFolder::for_each(
+    const std::function<void(const SafetensorsFile&, const TensorInfo&)>& visit) const {
+  for (const SafetensorsFile& file : files_)
+    for (const TensorInfo& tensor : file.tensors()) visit(file, tensor);
+}
+
+void read_tensors(const TensorFolder& source,
+                  const std::map<std::string, Destination>& destinations,
+                  const std::function<std::string(const std::string&)>& canonical,
+                  const Manifest* manifest, ErrorKind misfit) {
+  if (manifest != nullptr)
+    for (const SafetensorsFile& file : source.files()) listed(file, *manifest);
+  std::vector<Match> matches;
+  std::set<std::string> met;
+  Misfits misfits;
+  source.for_each([&](const SafetensorsFile& file, const TensorInfo& tensor) {
+    const std::string name = canonical(tensor.name);
+    if (name.empty()) return;
+    const auto destination = destinations.find(name);
+    if (destination == destinations.end()) return misfits.add("unexpected " + tensor.name);
+    if (!met.insert(name).second) return misfits.add("twice " + name);
+    if (tensor.shape != destination->second.shape)
+      return misfits.add(fmt::format("misshaped {}: {} in the file, {} in the model", tensor.name,
+                                     shape_text(tensor.shape),
+                                     shape_text(destination->second.shape)));
+    matches.push_back({&file, &tensor, destination->second.values});
+  });
+  for (const auto& [name, destination] : destinations)
+    if (!met.contains(name)) misfits.add("missing " + name);
+  misfits.throw_if_any(source.folder(), misfit);
+  for (const Match& match : matches) read_checked(match, manifest);
+}
+
+void write_tensors(const std::string& folder, const std::string& stem,
+                   const std::vector<NamedTensor>& tensors, std::int64_t max_shard_bytes,
+                   Manifest& manifest) {
+  std::vector<std::vector<NamedTensor>> shards(1);
+  std::int64_t shard_bytes = 0, total_bytes = 0;
+  for (const NamedTensor& tensor : tensors) {
+    const auto bytes = static_cast<std::int64_t>(tensor.values.size_bytes());
+    if (shard_bytes > 0 && shard_bytes + bytes > max_shard_bytes) {
+      shards.emplace_back();
+      shard_bytes = 0;
+    }
+    shards.back().push_back(tensor);
+    shard_bytes += bytes;
+    total_bytes += bytes;
+  }
+  nlohmann::ordered_json index{{"metadata", {{"total_size", total_bytes}}}};
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = shards.size() == 1 ? stem + ".safetensors"
+                                                : fmt::format("{}-{:05}-of-{:05}.safetensors", stem,
+                                                              i + 1, shards.size());
+    const WrittenTensors written = write_safetensors(folder + "/" + name, shards[i]);
+    manifest.files[name] = {written.bytes, written.header_hash, written.tensor_hashes};
+    for (const NamedTensor& tensor : shards[i]) index["weight_map"][tensor.name] = name;
+  }
+  if (shards.size() > 1)
+    write_listed_file(manifest, folder, index_name(stem), index.dump(2) + "\n");
+}
+
+}  // namespace hgt

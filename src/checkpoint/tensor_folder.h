@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hgtrain/checkpoint/safetensors.h"
+
+#include "manifest.h"
+
+namespace hgt {
+
+/// The safetensors files of one kind in a folder: STEM.safetensors, or the files that
+/// STEM.safetensors.index.json lists. Stems are "model" (as HF has it) and "optimizer".
+class TensorFolder {
+ public:
+  /// Error(kData) where there are none, or one is damaged, or index and files do not agree.
+  static TensorFolder open(const std::string& folder, const std::string& stem);
+
+  /// Calls `visit` for every tensor, file by file, in the order they lie.
+  void for_each(const std::function<void(const SafetensorsFile&, const TensorInfo&)>& visit) const;
+
+  const std::string& folder() const { return folder_; }
+  const std::vector<SafetensorsFile>& files() const { return files_; }
+
+ private:
+  std::string folder_;
+  std::vector<SafetensorsFile> files_;
+};
+
+/// Where a tensor belongs.
+struct Destination {
+  std::vector<std::int64_t> shape;
+  std::span<float> values;
+};
+
+/// Reads the tensors of a folder to where they belong.
+///   destinations  by name; each must be met once
+///   canonical     the name in `destinations` that a tensor of the files goes by, "" to pass it
+///   over manifest      nullptr, or what the bytes must hash to: Error(kData) names file and tensor
+///   misfit        kind of the Error that lists every missing, unexpected and misshaped tensor
+void read_tensors(const TensorFolder& source,
+                  const std::map<std::string, Destination>& destinations,
+                  const std::function<std::string(const std::string&)>& canonical,
+                  const Manifest* manifest, ErrorKind misfit);
+
+/// Writes tensors into a folder as STEM.safetensors or, where they take more than
+/// `max_shard_bytes`, as STEM-00001-of-0000N.safetensors and an index, and enters the files into
+/// the manifest.
+void write_tensors(const std::string& folder, const std::string& stem,
+                   const std::vector<NamedTensor>& tensors, std::int64_t max_shard_bytes,
+                   Manifest& manifest);
+
+}  // namespace hgt

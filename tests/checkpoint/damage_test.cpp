@@ -1,0 +1,143 @@
+// Whatever happens to a byte or a file of a checkpoint, it is refused by file and tensor, never
+// loaded.
+
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/file.h"
+#include "hgtrain/checkpoint/safetensors.h"
+
+#include "support/temporary_folder.h"
+#include "tiny_run.h"
+
+using namespace hgt;
+
+namespace {
+
+constexpr const char* kFiles[] = {"config.json",           "generation_config.json",
+                                  "manifest.json",         "model.safetensors",
+                                  "optimizer.safetensors", "trainer_state.json"};
+
+/// A run folder with checkpoints of steps 1 and 2, whose newest is to be damaged.
+struct SavedRun {
+  TemporaryFolder folder;
+  TinyRun run;
+  std::string newest = folder / "checkpoints/step_00000002";
+  SavedRun() {
+    const auto writer = run.writer(folder.path());
+    for (const std::int64_t step : {1, 2}) {
+      run.at(step);
+      writer->save(run.state, run.flat());
+    }
+    REQUIRE_FALSE(writer->wait());
+  }
+  std::string path(const std::string& name) const { return newest + "/" + name; }
+  std::string text(const std::string& name) const { return read_file(path(name), 1 << 20); }
+  void replace(const std::string& name, const std::string& text) const {
+    std::filesystem::remove(path(name));
+    write_new_file(path(name), text);
+  }
+  Error refusal() {
+    TinyRun loaded;
+    return error_of([&] { load_checkpoint(newest, run.model, run.table, loaded.flat()); });
+  }
+};
+
+bool names(const Error& e, const std::string& path) {
+  if (e.message().find(path) != std::string::npos) return true;
+  return !e.context().empty() && e.context().front().find(path) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a flipped bit anywhere in a checkpoint is refused with the file's name") {
+  SavedRun saved;
+  for (const std::string name : kFiles) {
+    const std::string good = saved.text(name);
+    const std::size_t stride = good.size() / 150 + 1;
+    for (std::size_t at = 0; at < good.size(); at += stride) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ (1 << (at % 8)));
+      saved.replace(name, bad);
+      const Error e = saved.refusal();
+      CAPTURE(name, at, e.message());
+      CHECK(e.exit_code() == 4);
+      CHECK(names(e, saved.path(name)));
+    }
+    saved.replace(name, good);
+  }
+  CHECK(saved.run.holds(saved.newest, 2));
+}
+
+TEST_CASE("damage in a tensor is refused with the tensor's name and offers the checkpoint before") {
+  SavedRun saved;
+  const auto file = SafetensorsFile::open(saved.path("optimizer.safetensors"));
+  const TensorInfo& tensor = file.tensors().at(1);
+  REQUIRE(tensor.name == "exp_avg.transformer.ln_f.weight");
+  std::string bytes = saved.text("optimizer.safetensors");
+  const std::size_t data_bytes = static_cast<std::size_t>(file.tensors().back().end);
+  bytes[bytes.size() - data_bytes + static_cast<std::size_t>(tensor.begin)] ^= 1;
+  saved.replace("optimizer.safetensors", bytes);
+  const Error e = saved.refusal();
+  CHECK(e.message() == saved.path("optimizer.safetensors") +
+                           " is damaged: tensor exp_avg.transformer.ln_f.weight does not have the "
+                           "manifest's hash");
+  CHECK_THAT(e.hint(), Catch::Contains("--resume " + (saved.folder / "checkpoints/step_00000001")));
+}
+
+TEST_CASE("a file that is shortened, lengthened, emptied, gone or another's is refused") {
+  SavedRun saved;
+  for (const std::string name : kFiles) {
+    const std::string good = saved.text(name);
+    for (const std::string& bad : {good.substr(0, good.size() - 1), good.substr(0, good.size() / 2),
+                                   std::string(), good + "x", std::string(good.size(), '\0')}) {
+      saved.replace(name, bad);
+      const Error e = saved.refusal();
+      CAPTURE(name, bad.size(), e.message());
+      CHECK(e.exit_code() == 4);
+      CHECK(names(e, saved.path(name)));
+    }
+    std::filesystem::remove(saved.path(name));
+    CHECK(saved.refusal().exit_code() == 4);
+    saved.replace(name, good);
+    const std::string other =
+        read_file(saved.folder / ("checkpoints/step_00000001/" + name), 1 << 20);
+    saved.replace(name, other);
+    if (other != good && name != std::string("manifest.json")) {
+      CHECK(names(saved.refusal(), saved.path(name)));
+    } else if (other != good) {
+      CHECK(saved.refusal().exit_code() == 4);
+    }
+    saved.replace(name, good);
+  }
+}
+
+TEST_CASE("without a checkpoint before it, the hint says so") {
+  SavedRun saved;
+  remove_tree(saved.folder / "checkpoints/step_00000001");
+  saved.replace("trainer_state.json", "{}");
+  CHECK(saved.refusal().hint() == "there is no checkpoint before it in this run");
+}
+
+TEST_CASE("a whole checkpoint of another model is a config error that says what differs") {
+  SavedRun saved;
+  TinyRun other;
+  other.model.num_attention_heads = 4;
+  const Error e =
+      error_of([&] { load_checkpoint(saved.newest, other.model, other.table, other.flat()); });
+  CHECK(e.exit_code() == 2);
+  CHECK_THAT(e.message(), Catch::Contains("n_head: 2 there, 4 now"));
+}
+
+TEST_CASE("an optimizer with other moments is a config error that lists them") {
+  SavedRun saved;
+  TinyRun other;
+  const Error e = error_of([&] {
+    load_checkpoint(saved.newest, other.model, other.table,
+                    {other.parameters, {{"momentum", other.exp_avg}}});
+  });
+  CHECK(e.exit_code() == 2);
+  CHECK_THAT(e.message(), Catch::Contains("missing momentum.transformer.wte.weight"));
+  CHECK_THAT(e.message(), Catch::Contains("unexpected exp_avg_sq.transformer.ln_f.weight"));
+}

@@ -1,0 +1,125 @@
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/file.h"
+#include "hgtrain/checkpoint/safetensors.h"
+
+#include "support/temporary_folder.h"
+#include "tiny_run.h"
+
+using namespace hgt;
+
+namespace {
+
+const std::vector<std::int64_t> kWteShape{8, 4}, kNormShape{4};
+
+struct Weights {
+  TinyRun run;
+  std::vector<float> wte, norm;
+  Weights() {
+    run.at(5);
+    wte.assign(run.parameters.begin(), run.parameters.begin() + 32);
+    norm.assign(run.parameters.begin() + 64, run.parameters.begin() + 68);
+  }
+  std::vector<float> load(const std::string& folder) const {
+    std::vector<float> out(run.parameters.size());
+    load_hf_weights(folder, run.model, run.table, out);
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("HF weights are read with and without the base model's prefix, old buffers passed over") {
+  TemporaryFolder folder;
+  const Weights w;
+  write_safetensors(folder / "model.safetensors",
+                    {{"wte.weight", kWteShape, w.wte},
+                     {"h.0.attn.bias", {4}, w.norm},
+                     {"h.0.attn.masked_bias", {4}, w.norm},
+                     {"transformer.ln_f.weight", kNormShape, w.norm}});
+  CHECK(w.load(folder.path()) == w.run.parameters);
+}
+
+TEST_CASE("the output matrix of a tied model is passed over where it equals the embedding") {
+  TemporaryFolder folder;
+  const Weights w;
+  std::vector<float> head = w.wte;
+  const auto write = [&](const std::string& name) {
+    make_folders(folder / name);
+    write_safetensors(folder / (name + "/model.safetensors"),
+                      {{"transformer.wte.weight", kWteShape, w.wte},
+                       {"transformer.ln_f.weight", kNormShape, w.norm},
+                       {"lm_head.weight", kWteShape, head}});
+  };
+  write("same");
+  CHECK(w.load(folder / "same") == w.run.parameters);
+  head[3] += 1.0f;
+  write("other");
+  const Error e = error_of([&] { w.load(folder / "other"); });
+  CHECK_THAT(e.message(), Catch::Contains("lm_head.weight") && Catch::Contains("differs"));
+  CHECK_THAT(e.hint(), Catch::Contains("tie_word_embeddings"));
+}
+
+TEST_CASE("all missing, unexpected and misshaped tensors are listed at once") {
+  TemporaryFolder folder;
+  const Weights w;
+  write_safetensors(folder / "model.safetensors",
+                    {{"transformer.wte.weight", {4, 8}, w.wte}, {"score.weight", {4}, w.norm}});
+  const Error e = error_of([&] { w.load(folder.path()); });
+  CHECK(e.exit_code() == 4);
+  CHECK_THAT(e.message(),
+             Catch::Contains(
+                 "misshaped transformer.wte.weight: [4, 8] in the file, [8, 4] in the model") &&
+                 Catch::Contains("unexpected score.weight") &&
+                 Catch::Contains("missing transformer.ln_f.weight"));
+}
+
+TEST_CASE("an index leads to its files; one that promises too much is refused") {
+  TemporaryFolder folder;
+  const Weights w;
+  write_safetensors(folder / "a.safetensors", {{"wte.weight", kWteShape, w.wte}});
+  write_safetensors(folder / "b.safetensors", {{"ln_f.weight", kNormShape, w.norm}});
+  const auto index = [&](const std::string& text) {
+    write_file_atomically(folder / "model.safetensors.index.json", text);
+    return error_of([&] { w.load(folder.path()); }).message();
+  };
+  CHECK(index(R"({"weight_map":{"wte.weight":"a.safetensors","ln_f.weight":"b.safetensors"}})") ==
+        "(no error)");
+  CHECK(w.load(folder.path()) == w.run.parameters);
+  using Catch::Contains;
+  CHECK_THAT(index(R"({"weight_map":{"wte.weight":"a.safetensors","x":"b.safetensors"}})"),
+             Contains("promises tensor x in b.safetensors, which lacks it"));
+  CHECK_THAT(index(R"({"weight_map":{"wte.weight":"../a.safetensors"}})"),
+             Contains("outside its folder"));
+  CHECK_THAT(index(R"({"weight_map":{"wte.weight":"c.safetensors"}})"), Contains("No such file"));
+  CHECK_THAT(index(R"({"weight_map":3})"), Contains("index.json is damaged"));
+  CHECK_THAT(index("{"), Contains("index.json is damaged"));
+  write_safetensors(folder / "c.safetensors", {{"wte.weight", kWteShape, w.wte}});
+  CHECK_THAT(
+      index(R"({"weight_map":{"wte.weight":"a.safetensors","ln_f.weight":"c.safetensors"}})"),
+      Contains("has tensor wte.weight, which another file has too"));
+}
+
+TEST_CASE("a folder without safetensors says so, and what to do about pickles") {
+  TemporaryFolder folder;
+  const Weights w;
+  CHECK_THAT(error_of([&] { w.load(folder.path()); }).message(),
+             Catch::Contains("has no model.safetensors"));
+  write_new_file(folder / "pytorch_model.bin", "");
+  CHECK_THAT(error_of([&] { w.load(folder.path()); }).hint(), Catch::Contains("save_pretrained"));
+}
+
+TEST_CASE("weights of a checkpoint of ours are checked against its manifest") {
+  TemporaryFolder folder;
+  Weights w;
+  const auto writer = w.run.writer(folder.path());
+  writer->save(w.run.state, w.run.flat());
+  const std::string path = folder / "checkpoints/step_00000005";
+  CHECK(w.load(path) == w.run.parameters);
+  std::string bytes = read_file(path + "/model.safetensors", 1 << 20);
+  bytes.back() ^= 1;
+  remove_file(path + "/model.safetensors");
+  write_new_file(path + "/model.safetensors", bytes);
+  CHECK_THAT(error_of([&] { w.load(path); }).message(),
+             Catch::Contains("tensor transformer.ln_f.weight does not have the manifest's hash"));
+}

@@ -1,0 +1,142 @@
+#include "hgtrain/checkpoint/safetensors.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+namespace {
+
+std::string file_of(const std::string& json, const std::string& data) {
+  const std::uint64_t length = json.size();
+  return std::string(reinterpret_cast<const char*>(&length), 8) + json + data;
+}
+
+std::vector<float> read_all(const SafetensorsFile& file, std::size_t index) {
+  std::vector<float> values(static_cast<std::size_t>(file.tensors()[index].numel()));
+  file.read(file.tensors()[index], values);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("tensors written are read back bit for bit, and the hashes agree") {
+  TemporaryFolder folder;
+  const std::vector<float> a{1.5f,   -0.0f, std::numeric_limits<float>::quiet_NaN(),
+                             1e-42f, 3.0f,  4.0f};
+  const std::vector<float> b{7.0f};
+  const auto written = write_safetensors(
+      folder / "m.safetensors", {{"a", {2, 3}, a}, {"empty \"x\"", {0, 4}, {}}, {"b", {}, b}});
+  const auto file = SafetensorsFile::open(folder / "m.safetensors");
+  REQUIRE(file.tensors().size() == 3);
+  const TensorInfo& first = file.tensors()[0];
+  CHECK(first.name == "a");
+  CHECK(first.shape == std::vector<std::int64_t>{2, 3});
+  std::vector<float> back(6);
+  CHECK(file.read(first, back) == written.tensor_hashes.at("a"));
+  CHECK(std::memcmp(back.data(), a.data(), 24) == 0);
+  CHECK(read_all(file, 2) == b);
+  CHECK(file.header_hash() == written.header_hash);
+  CHECK(File::open(folder / "m.safetensors", O_RDONLY).size() == written.bytes);
+}
+
+TEST_CASE("half precision is widened exactly") {
+  TemporaryFolder folder;
+  const std::uint16_t f16[] = {0x3c00, 0xc000, 0x7bff, 0x0001, 0x83ff, 0x7c00, 0xfc00, 0x8000};
+  const std::uint16_t bf16[] = {0x3f80, 0xc000, 0x7f7f, 0x0001};
+  std::string data(24, '\0');
+  std::memcpy(data.data(), f16, 16);
+  std::memcpy(data.data() + 16, bf16, 8);
+  write_new_file(folder / "m",
+                 file_of(R"({"h":{"dtype":"F16","shape":[8],"data_offsets":[0,16]},)"
+                         R"("b":{"dtype":"BF16","shape":[2,2],"data_offsets":[16,24]}})",
+                         data));
+  const auto file = SafetensorsFile::open(folder / "m");
+  const float inf = std::numeric_limits<float>::infinity();
+  const auto half = read_all(file, 0);
+  CHECK(half == std::vector<float>{1, -2, 65504, std::ldexp(1.0f, -24), -std::ldexp(1023.0f, -24),
+                                   inf, -inf, 0});
+  CHECK(std::signbit(half[7]));
+  CHECK(read_all(file, 1) == std::vector<float>{1, -2, 3.38953139e38f, std::ldexp(1.0f, -133)});
+}
+
+TEST_CASE("a dtype that cannot become fp32 is refused by name, and only when it is read") {
+  TemporaryFolder folder;
+  write_new_file(folder / "m",
+                 file_of(R"({"mask":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", "ab"));
+  const auto file = SafetensorsFile::open(folder / "m");
+  CHECK_THROWS_WITH(read_all(file, 0), "mask has dtype BOOL; only F32, BF16 and F16 are read");
+}
+
+TEST_CASE("a damaged header is refused, with what is wrong") {
+  const auto message = [](const std::string& json, std::int64_t data_bytes) -> std::string {
+    try {
+      parse_safetensors_header(json, data_bytes);
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return "accepted";
+  };
+  const auto tensor = [](const char* name, const char* shape, int begin, int end) {
+    return fmt::format(R"("{}":{{"dtype":"F32","shape":{},"data_offsets":[{},{}]}})", name, shape,
+                       begin, end);
+  };
+  const auto object = [](const std::string& inside) { return fmt::format("{{{}}}", inside); };
+  const auto one = tensor("a", "[2]", 0, 8);
+  CHECK(message(object(one) + "  ", 8) == "accepted");
+  CHECK(message("{}", 0) == "accepted");
+  CHECK(message(R"({"__metadata__":{"format":"pt"}})", 0) == "accepted");
+
+  using Catch::Contains;
+  CHECK_THAT(message(object(one + "," + one), 8), Contains("\"a\" is there twice"));
+  CHECK_THAT(message(object(one + "," + tensor("b", "[1]", 12, 16)), 16), Contains("not at 8"));
+  CHECK_THAT(message(object(one + "," + tensor("b", "[1]", 4, 8)), 8), Contains("not at 8"));
+  CHECK_THAT(message(object(one), 12), Contains("take 8 bytes, the file has 12"));
+  CHECK_THAT(message(object(one), 4), Contains("take 8 bytes, the file has 4"));
+  CHECK_THAT(message(object(tensor("a", "[3]", 0, 8)), 8),
+             Contains("does not take the bytes 0 to 8"));
+  CHECK_THAT(message(object(tensor("a", "[2]", 8, 0)), 8), Contains("does not take"));
+  CHECK_THAT(message(object(tensor("a", "[4294967296,4294967296,4]", 0, 8)), 8),
+             Contains("overflows"));
+  CHECK_THAT(message(object(tensor("a", "[18446744073709551615]", 0, 8)), 8),
+             Contains("out of range"));
+  CHECK_THAT(message(object(tensor("a", "[-1]", 0, 8)), 8), Contains("negative"));
+  CHECK_THAT(message(object(tensor("a", "[2.5]", 0, 8)), 8), Contains("fraction"));
+  CHECK_THAT(message(object(tensor("a", "[[2]]", 0, 8)), 8), Contains("damaged"));
+  CHECK_THAT(message(R"({"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8),
+             Contains("unknown dtype \"F31\""));
+  CHECK_THAT(message(R"({"a":{"dtype":"F32","shape":[2]}})", 8), Contains("lacks"));
+  CHECK_THAT(message(R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8),
+             Contains("\"dtype\" twice"));
+  CHECK_THAT(message(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8),
+             Contains("offsets"));
+  CHECK_THAT(message(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})", 8),
+             Contains("damaged"));
+  CHECK_THAT(message(R"({"a":{"b":{}}})", 8), Contains("an object inside"));
+  CHECK_THAT(message(object(one).substr(0, 20), 8), Contains("no JSON at byte"));
+  CHECK_THAT(message("[]", 8), Contains("damaged"));
+  CHECK_THAT(message("3", 8), Contains("damaged"));
+  CHECK_THAT(message("", 8), Contains("damaged"));
+  CHECK_THAT(message("\"x\"", 8), Contains("damaged"));
+  CHECK_THAT(message(std::string(100000, '['), 8), Contains("damaged"));
+}
+
+TEST_CASE("a header longer than its file is refused before anything is allocated") {
+  TemporaryFolder folder;
+  write_new_file(folder / "short", "1234567");
+  write_new_file(folder / "huge", std::string(8, '\xff') + "{}");
+  CHECK_THROWS_WITH(SafetensorsFile::open(folder / "short"), Catch::Contains("too short"));
+  try {
+    SafetensorsFile::open(folder / "huge");
+    FAIL("opened");
+  } catch (const Error& e) {
+    CHECK_THAT(e.message(), Catch::Contains("its length is 18446744073709551615"));
+    CHECK(e.context() == std::vector<std::string>{folder / "huge"});
+  }
+}
