@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace hgt {
+
+/// One command of the program: `hgtrain NAME ...`, in a file of its own beside its help page.
+class Command {
+ public:
+  virtual ~Command() = default;
+  /// As typed; two words for a command of a group ("data prepare").
+  virtual std::string_view name() const = 0;
+  /// One line for the overview.
+  virtual std::string_view summary() const = 0;
+  /// Adds the flags, spelled with underscores ("--num_gpus"); the user may type hyphens as well.
+  virtual void add_options(CLI::App& app) = 0;
+  /// What run() gets as `rest`: nothing, the `--a.b.c VALUE` pairs, or what stands after `--`.
+  enum class Rest { kNone, kOverrides, kProgram };
+  virtual Rest rest() const { return Rest::kNone; }
+  /// Returns the exit status; throws Error.
+  virtual int run(const std::vector<std::string>& rest) = 0;
+};
+
+using Commands = std::vector<std::unique_ptr<Command>>;
+
+/// Every command, in the order of the overview.
+Commands all_commands();
+
+/// The help page src/cli/NAME.md of a command, spaces in its name as '_' ("data_prepare").
+std::string_view help_page(std::string_view name);
+
+/// Parses and runs one command line (without the program's name), printing help where asked for.
+/// Wrong usage is an Error(kConfig) with the nearest right spelling.
+int run_command_line(std::vector<std::string> args, Commands commands);
+
+}  // namespace hgt

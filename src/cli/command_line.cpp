@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/suggest.h"
+
+#include "command.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::string_view kDefaultCommand = "train";
+
+Error usage(std::string message, std::string hint) {
+  return Error(ErrorKind::kConfig, std::move(message), std::move(hint));
+}
+
+Command* find(const Commands& commands, std::string_view name) {
+  for (const auto& command : commands)
+    if (command->name() == name) return command.get();
+  return nullptr;
+}
+
+/// "data prepare" -> {"data", "prepare"}; the second is "" for a command of one word.
+std::pair<std::string, std::string> words(std::string_view name) {
+  const std::size_t space = name.find(' ');
+  if (space == std::string_view::npos) return {std::string(name), ""};
+  return {std::string(name.substr(0, space)), std::string(name.substr(space + 1))};
+}
+
+std::string overview(const Commands& commands, const std::string& group = "") {
+  std::string text;
+  for (const auto& command : commands)
+    if (group.empty() || words(command->name()).first == group)
+      text += fmt::format("  {:16} {}\n", command->name(), command->summary());
+  return text;
+}
+
+void print_help(const Commands& commands) {
+  fmt::print("{}\n{}\n`hgtrain help COMMAND` prints a command's page.\n", help_page("hgtrain"),
+             overview(commands));
+}
+
+std::string usable_options(const CLI::App& app) {
+  std::string text;
+  const CLI::Formatter formatter;
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_group().empty()) text += formatter.make_option(option, false);
+  return text;
+}
+
+void print_help(Command& command, const CLI::App& app) {
+  fmt::print("{}", help_page(command.name()));
+  const std::string options = usable_options(app);
+  if (!options.empty()) fmt::print("\nOptions:\n{}", options);
+}
+
+/// `--num-gpus` and `--num_gpus` are the same flag. Only names are touched, never values.
+std::string with_underscores(const std::string& arg) {
+  if (!arg.starts_with("--")) return arg;
+  const std::size_t end = std::min(arg.find('='), arg.size());
+  std::string name = arg.substr(0, end);
+  std::replace(name.begin() + 2, name.end(), '-', '_');
+  return name + arg.substr(end);
+}
+
+/// Takes the command's name off `args`; a command line that starts with a flag is the default
+/// one's.
+Command& choose(std::vector<std::string>& args, const Commands& commands) {
+  if (args[0].starts_with('-')) return *find(commands, kDefaultCommand);
+  if (args.size() > 1)
+    if (Command* command = find(commands, args[0] + " " + args[1])) {
+      args.erase(args.begin(), args.begin() + 2);
+      return *command;
+    }
+  if (Command* command = find(commands, args[0])) {
+    args.erase(args.begin());
+    return *command;
+  }
+  std::set<std::string> first, second;
+  for (const auto& command : commands) {
+    const auto [group, name] = words(command->name());
+    first.insert(group);
+    if (group == args[0]) second.insert(name);
+  }
+  const bool is_group = !second.empty();
+  const auto& known = is_group ? second : first;
+  if (is_group && args.size() == 1)
+    throw usage(fmt::format("{} needs a second word", args[0]),
+                "one of:\n" + overview(commands, args[0]));
+  const std::string& word = is_group ? args[1] : args[0];
+  const std::string meant = nearest(word, {known.begin(), known.end()});
+  throw usage(fmt::format("there is no command '{}{}'", is_group ? args[0] + " " : "", word),
+              meant.empty()
+                  ? "hgtrain help lists the commands"
+                  : fmt::format("did you mean '{}{}'?", is_group ? args[0] + " " : "", meant));
+}
+
+/// Moves `--a.b.c VALUE` pairs (also `--a.b.c=VALUE`) out of `args`, as alternating key and value.
+std::vector<std::string> take_overrides(std::vector<std::string>& args) {
+  std::vector<std::string> rest, kept;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const std::string& arg = args[i];
+    const std::size_t equals = std::min(arg.find('='), arg.size());
+    if (!arg.starts_with("--") || arg.substr(0, equals).find('.') == std::string::npos) {
+      kept.push_back(arg);
+      continue;
+    }
+    rest.push_back(arg.substr(2, equals - 2));
+    if (equals < arg.size())
+      rest.push_back(arg.substr(equals + 1));
+    else if (++i < args.size())
+      rest.push_back(args[i]);
+    else
+      throw usage(fmt::format("{} needs a value", arg), fmt::format("type {} VALUE", arg));
+  }
+  args = std::move(kept);
+  return rest;
+}
+
+std::vector<std::string> take_program(std::vector<std::string>& args) {
+  const auto dashes = std::find(args.begin(), args.end(), "--");
+  if (dashes == args.end()) return {};
+  std::vector<std::string> rest(dashes + 1, args.end());
+  args.erase(dashes, args.end());
+  return rest;
+}
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+void parse(CLI::App& app, const Command& command, std::vector<std::string> args) {
+  const std::string help = fmt::format("hgtrain help {}", command.name());
+  try {
+    std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
+    app.parse(std::move(args));
+  } catch (const CLI::ParseError& e) {
+    throw usage(e.what(), help);
+  }
+  for (const std::string& extra : app.remaining()) {
+    if (!extra.starts_with('-'))
+      throw usage(fmt::format("'{}' is one argument too many for {}", extra, command.name()), help);
+    const std::string name = extra.substr(0, extra.find('='));
+    const std::string meant = nearest(name, flag_names(app));
+    throw usage(fmt::format("{} has no flag {}", command.name(), name),
+                meant.empty() ? help : fmt::format("did you mean {}?", meant));
+  }
+}
+
+}  // namespace
+
+int run_command_line(std::vector<std::string> args, Commands commands) {
+  if (!args.empty() && args[0] == "help") {
+    args.erase(args.begin());
+    args.push_back("--help");
+  } else if (args.empty()) {
+    args.push_back("--help");
+  }
+  if (args[0] == "--help" || args[0] == "-h") {
+    print_help(commands);
+    return 0;
+  }
+  if (args[0] == "--version") args[0] = "version";
+  Command& command = choose(args, commands);
+
+  std::vector<std::string> rest;
+  if (command.rest() == Command::Rest::kProgram) rest = take_program(args);
+  std::transform(args.begin(), args.end(), args.begin(), with_underscores);
+  if (command.rest() == Command::Rest::kOverrides) rest = take_overrides(args);
+
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  command.add_options(app);
+  if (std::find(args.begin(), args.end(), "--help") != args.end() ||
+      std::find(args.begin(), args.end(), "-h") != args.end()) {
+    print_help(command, app);
+    return 0;
+  }
+  parse(app, command, std::move(args));
+  return command.run(rest);
+}
+
+}  // namespace hgt

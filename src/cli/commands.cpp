@@ -1,0 +1,11 @@
+#include "commands.h"
+
+namespace hgt {
+
+Commands all_commands() {
+  Commands commands;
+  commands.push_back(version_command());
+  return commands;
+}
+
+}  // namespace hgt

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "command.h"
+
+namespace hgt {
+
+// One maker a command, each in the file of its name.
+std::unique_ptr<Command> version_command();
+
+}  // namespace hgt

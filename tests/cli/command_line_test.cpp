@@ -1,0 +1,91 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "command.h"
+
+using namespace hgt;
+
+namespace {
+
+struct Seen {
+  int num_gpus = 0;
+  std::string command;
+  std::vector<std::string> rest;
+};
+
+class Fake final : public Command {
+ public:
+  Fake(std::string name, Rest rest, Seen& seen) : name_(name), rest_(rest), seen_(seen) {}
+  std::string_view name() const override { return name_; }
+  std::string_view summary() const override { return "a test"; }
+  void add_options(CLI::App& app) override { app.add_option("--num_gpus", seen_.num_gpus, "n"); }
+  Rest rest() const override { return rest_; }
+  int run(const std::vector<std::string>& rest) override {
+    seen_.command = name_;
+    seen_.rest = rest;
+    return 7;
+  }
+
+ private:
+  std::string name_;
+  Rest rest_;
+  Seen& seen_;
+};
+
+Seen run(std::vector<std::string> args) {
+  Seen seen;
+  Commands commands;
+  commands.push_back(std::make_unique<Fake>("train", Command::Rest::kOverrides, seen));
+  commands.push_back(std::make_unique<Fake>("launch", Command::Rest::kProgram, seen));
+  commands.push_back(std::make_unique<Fake>("data prepare", Command::Rest::kNone, seen));
+  const int status = run_command_line(std::move(args), std::move(commands));
+  CHECK(status == 7);
+  return seen;
+}
+
+std::string refusal(std::vector<std::string> args) {
+  try {
+    run(std::move(args));
+  } catch (const Error& e) {
+    CHECK(e.exit_code() == 2);
+    return e.message() + " | " + e.hint();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("training is the default command, and hyphens are underscores") {
+  CHECK(run({"--num-gpus", "8"}).num_gpus == 8);
+  CHECK(run({"--num_gpus=8"}).command == "train");
+  CHECK(run({"train", "--num_gpus", "3"}).num_gpus == 3);
+}
+
+TEST_CASE("commands of a group take two words") {
+  CHECK(run({"data", "prepare"}).command == "data prepare");
+}
+
+TEST_CASE("overrides are kept as pairs") {
+  CHECK(run({"--optimizer.params.lr", "1e-3", "--num_gpus", "2", "--a.b=x=y"}).rest ==
+        std::vector<std::string>{"optimizer.params.lr", "1e-3", "a.b", "x=y"});
+  CHECK(refusal({"--a.b"}).find("needs a value") != std::string::npos);
+}
+
+TEST_CASE("a program's arguments pass untouched") {
+  CHECK(run({"launch", "--num_gpus", "2", "--", "prog", "--num-gpus", "--", ""}).rest ==
+        std::vector<std::string>{"prog", "--num-gpus", "--", ""});
+}
+
+TEST_CASE("wrong usage names the nearest right one") {
+  CHECK(refusal({"trian"}).find("'train'") != std::string::npos);
+  CHECK(refusal({"data", "prepar"}).find("'data prepare'") != std::string::npos);
+  CHECK(refusal({"data"}).find("second word") != std::string::npos);
+  CHECK(refusal({"--num_gpsu", "2"}).find("--num_gpus") != std::string::npos);
+  CHECK(refusal({"--num", "2"}).find("no flag --num") != std::string::npos);  // no abbreviations
+  CHECK(refusal({"--num_gpus", "many"}).find("num_gpus") != std::string::npos);
+  CHECK(refusal({"train", "extra"}).find("one argument too many") != std::string::npos);
+}
