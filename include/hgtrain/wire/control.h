@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,45 +8,47 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "hgtrain/wire/store.h"
+
 namespace hgt {
 
 /// What a rank is doing, for heartbeats and hang reports.
 struct Progress {
-  std::atomic<std::int64_t> step{0};              ///< finished steps
-  std::atomic<const char*> phase{"starting"};     ///< a string literal
-  std::atomic<std::uint64_t> collective{0};       ///< collectives entered
+  std::atomic<std::int64_t> step{0};           ///< finished steps
+  std::atomic<const char*> phase{"starting"};  ///< a string literal
+  std::atomic<std::uint64_t> collective{0};    ///< collectives entered
 };
 
 /// A worker's end of the control channel: one connected stream to its agent, inherited as the
 /// descriptor HGTRAIN_CONTROL_FD. It carries the rendezvous store, heartbeats, events and commands.
 ///
-/// A reader thread answers the stream and a timer thread sends heartbeats; every member may be called
-/// from any thread. Where the stream ends (the launcher is gone), `on_lost` runs on the reader thread.
-class ControlChannel {
+/// A reader thread answers the stream and a writer thread sends what is queued and, each second, a
+/// heartbeat; every member may be called from any thread, also from the commands, which run on the
+/// reader thread.
+class ControlChannel : public Store {
  public:
   struct Commands {
     std::function<void()> stop;        ///< finish the step, checkpoint, leave
     std::function<void()> checkpoint;  ///< checkpoint after this step and go on
-    std::function<void(const std::string& reason)> abort;  ///< a peer failed: abort communicators
-    std::function<void()> lost;        ///< the launcher is gone
+    /// A peer failed: abort communicators. Store waits have ended with Error(kPeer) already.
+    std::function<void(const std::string& reason)> abort;
+    std::function<void()> lost;  ///< the launcher is gone; store waits have ended likewise
   };
 
-  /// From the environment (RANK, HGTRAIN_CONTROL_FD, HGTRAIN_JOB_KEY); a worker started by hand without
-  /// them gets a channel whose store is in memory and whose events go nowhere.
+  /// From the environment (RANK, HGTRAIN_CONTROL_FD, HGTRAIN_JOB_KEY), which loses the latter two,
+  /// so that programs started from here do not have them: call it before starting threads.
+  /// A worker started by hand without them gets a channel whose store is in memory and whose events
+  /// go nowhere. Error(kConfig) where they are there but cannot be right.
   static std::unique_ptr<ControlChannel> open(Commands commands);
-  virtual ~ControlChannel() = default;
+  /// Sends what is queued, and ends the stream.
+  ~ControlChannel() override = default;
 
   virtual Progress& progress() = 0;
-
-  /// The rendezvous store: keys of this job and this restart only.
-  virtual void set(const std::string& key, const std::string& value) = 0;
-  /// Waits for the key. Throws Error(kPeer), naming the key, on timeout or where the job is ending.
-  virtual std::string get(const std::string& key, std::chrono::milliseconds timeout) = 0;
 
   /// Tells the agent something: "started", "metrics", "checkpoint", "notice", "failed", "done".
   /// `body` is an object; queued, never blocks on the network.
   virtual void send(const std::string& kind, const nlohmann::json& body) = 0;
-  /// Blocks until everything sent so far has left this process.
+  /// Blocks until everything sent so far has left this process, or the launcher is gone.
   virtual void flush() = 0;
 };
 

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hgt {
+
+/// Kinds of messages on the control channel. The numbers are the protocol: never reuse one.
+enum class MessageKind : std::uint8_t {
+  // worker to agent
+  kHello = 1,  ///< must be the first frame of a worker
+  kStoreSet = 2,
+  kStoreGet = 3,
+  kHeartbeat = 4,
+  kEvent = 5,
+  // agent to worker
+  kStoreValue = 16,
+  kStop = 17,
+  kCheckpoint = 18,
+  kAbort = 19,
+};
+
+/// One message: a u32 length (little-endian, of what follows), the kind (u8), the payload.
+struct Frame {
+  MessageKind kind;
+  std::string payload;
+};
+
+inline constexpr std::size_t kMaxFrameBytes = 16u << 20;
+
+/// The bytes of a frame. Error(kInternal) where the payload is longer than a frame may be.
+std::string encode_frame(MessageKind kind, std::string_view payload);
+
+/// Cuts a stream of bytes, fed in pieces of any size, into frames. Holds at most one frame of
+/// `max_bytes` and the last piece fed, whatever the peer claims.
+class FrameReader {
+ public:
+  explicit FrameReader(std::size_t max_bytes = kMaxFrameBytes) : max_bytes_(max_bytes) {}
+
+  void set_max_bytes(std::size_t max_bytes) { max_bytes_ = max_bytes; }
+  void feed(std::string_view bytes);
+  /// The next whole frame, or nothing until more is fed. Error(kPeer) where the stream cannot be
+  /// one of frames (length 0 or above the limit, unknown kind); it is of no further use then.
+  std::optional<Frame> next();
+
+ private:
+  std::size_t max_bytes_;
+  std::size_t start_ = 0;  // of the first frame not yet taken, in buffer_
+  std::string buffer_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace hgt {
+
+/// Where the ranks of a job find each other: keys of this job and this restart only, so a stale
+/// key cannot exist. Every member may be called from any thread.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  /// Waits for the key. Throws Error(kPeer), naming the key, on timeout or where the job is ending.
+  virtual std::string get(const std::string& key, std::chrono::milliseconds timeout) = 0;
+};
+
+/// A store within this process: for a worker on its own, and for tests that run ranks as threads.
+class MemoryStore : public Store {
+ public:
+  MemoryStore();
+  ~MemoryStore() override;
+  void set(const std::string& key, const std::string& value) override;
+  std::string get(const std::string& key, std::chrono::milliseconds timeout) override;
+  /// Ends every present and later get with Error(kPeer, `reason`).
+  void end(const std::string& reason);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hgt

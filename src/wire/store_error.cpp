@@ -1,0 +1,22 @@
+#include "store_error.h"
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+
+void throw_store_timeout(const std::string& key, std::chrono::milliseconds timeout) {
+  throw Error(ErrorKind::kPeer,
+              fmt::format("nobody set '{}' in the rendezvous store within {:.1f} s", key,
+                          static_cast<double>(timeout.count()) / 1000.0),
+              "another rank did not get as far: see its log");
+}
+
+void throw_store_ended(const std::string& key, const std::string& reason) {
+  throw Error(ErrorKind::kPeer,
+              fmt::format("the job is ending while waiting for '{}' in the rendezvous store: {}",
+                          key, reason));
+}
+
+}  // namespace hgt
