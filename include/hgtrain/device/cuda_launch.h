@@ -1,0 +1,44 @@
+#pragma once
+
+// For kernel sources (.cu) only. A kernel takes one struct of pointers and sizes by value and is
+// started by `launch` and nothing else: no <<<>>>, no Tensor, no config, no logging in a .cu file.
+// So the source of a kernel depends on the language of CUDA alone, and what starts it is in one
+// place.
+
+#include <cstdint>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "hgtrain/device/cuda_check.h"
+#include "hgtrain/device/cuda_stream_state.h"
+
+namespace hgt {
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  std::size_t shared_bytes =
+      0;  ///< dynamic shared memory; above 48 KiB the kernel must have asked for it
+};
+
+/// Starts kernel(args) on the stream; returns at once. Nothing is launched for an empty grid.
+template <class Args>
+void launch(void (*kernel)(Args), const LaunchShape& shape, const CudaStreamState& on, Args args) {
+  if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+  const cudaStream_t stream = on.use();
+  void* parameters[] = {&args};
+  HGT_CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), shape.grid, shape.block,
+                                  parameters, shape.shared_bytes, stream));
+}
+
+/// Blocks of `threads` that cover `count` elements, `per_thread` by each; at most `limit` blocks,
+/// for kernels that go on in strides of the grid.
+inline unsigned blocks_for(std::int64_t count, unsigned threads, unsigned per_thread = 1,
+                           std::int64_t limit = 2147483647) {
+  const std::int64_t each = static_cast<std::int64_t>(threads) * per_thread;
+  const std::int64_t blocks = (count + each - 1) / each;
+  return static_cast<unsigned>(blocks < limit ? blocks : limit);
+}
+
+}  // namespace hgt

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/device/cuda_table.h"
+
+namespace hgt {
+
+/// hgtrain_cuda.so, opened at run time so that a CPU start neither needs nor pays for CUDA.
+///
+/// Opening tells apart, each as Error(kDevice) with a hint: the module is missing; it is of another
+/// build; a CUDA library it needs is missing; and, in `get`, what `require_device` refuses. A
+/// module stays open to the end of the process: CUDA's libraries do not support being unloaded.
+class CudaModule {
+ public:
+  struct Search {
+    std::filesystem::path module_folder;  ///< tried before the system's own search
+    std::vector<std::filesystem::path>
+        library_folders;  ///< for CUDA libraries the system does not find
+  };
+  /// Beside the program; then LD_LIBRARY_PATH and what ld.so knows (that is dlopen's own search);
+  /// CUDA libraries also in CUDA_HOME, CUDA_PATH, /usr/local/cuda* and in the nvidia/*/lib folders
+  /// of PyPI's wheels: the .venv beside the build, VIRTUAL_ENV, CONDA_PREFIX, ~/.local and the
+  /// system's Python.
+  static Search default_search();
+
+  explicit CudaModule(const Search& search);
+
+  /// The process's module, opened by the first call and checked for a usable device. Thread-safe.
+  static const CudaModule& get();
+
+  const CudaTables& tables() const { return *tables_; }
+  const CudaDeviceTable& device() const { return *tables_->device; }
+  CudaProbe probe() const;
+
+ private:
+  const CudaTables* tables_;
+};
+
+/// Throws Error(kDevice) unless the probe found a device: no driver, a driver too old for the
+/// toolkit the module was built with, a driver without (visible) devices, or another state of the
+/// runtime.
+void require_device(const CudaProbe& probe);
+
+/// Throws the failure of a module call as the Error it was.
+void check(CudaResult result);
+
+}  // namespace hgt

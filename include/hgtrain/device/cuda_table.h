@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hgt {
+
+// What hgtrain_cuda.so offers, as plain C: no CUDA header, no class and no exception crosses this
+// line. Worker code does not call the tables itself but through CudaModule and the wrappers of its
+// room.
+
+/// Raised with every change of a table or an argument struct: both sides must have been built
+/// alike.
+inline constexpr std::uint32_t kCudaTableVersion = 1;
+
+/// Why a call failed: an Error taken apart on the module's side, put together again by `check`.
+struct CudaFailure {
+  int kind;  ///< an ErrorKind
+  char message[1024];
+  char hint[512];
+  char context[1024];  ///< lines of Error::context, innermost first
+};
+
+/// Null where the call succeeded; else this thread's failure, valid until its next call of the
+/// module.
+using CudaResult = const CudaFailure*;
+
+/// A stream and the device it belongs to. Every function that takes one makes that device current.
+struct CudaStreamState;
+struct CudaEventState;
+
+/// What the runtime says before any device is touched.
+struct CudaProbe {
+  int status;  ///< cudaError_t of cudaGetDeviceCount
+  char status_text[256];
+  int runtime_version;  ///< of the toolkit the module was built with: 13000 is 13.0
+  int driver_version;   ///< highest CUDA the driver serves; 0 without a driver
+  int device_count;     ///< 0 where status is not 0
+  int nccl_version;     ///< 22809 is 2.28.9
+  std::uint64_t cublaslt_version;
+};
+
+struct CudaDeviceProperties {
+  char name[256];
+  char uuid[48];  ///< "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", as nvidia-smi prints it
+  char pci_bus_id[16];
+  int major;  ///< compute capability 9.0: major 9, minor 0
+  int minor;
+  int multiprocessors;
+  std::uint64_t memory_bytes;
+  std::uint64_t l2_bytes;
+};
+
+/// Devices, memory, streams and events. Device numbers count the visible devices from 0.
+struct CudaDeviceTable {
+  /// Never fails for want of a driver or device: the probe says what there is.
+  CudaResult (*probe)(CudaProbe* out);
+  CudaResult (*properties)(int device, CudaDeviceProperties* out);
+  CudaResult (*memory_info)(int device, std::uint64_t* free_bytes, std::uint64_t* total_bytes);
+
+  /// Device memory, aligned to 256 bytes, contents undefined. Out of memory says what was asked and
+  /// free.
+  CudaResult (*allocate)(int device, std::size_t bytes, void** out);
+  CudaResult (*release)(int device, void* memory);
+  /// Page-locked host memory: copies from and to it do not block.
+  CudaResult (*allocate_pinned)(std::size_t bytes, void** out);
+  CudaResult (*release_pinned)(void* memory);
+
+  /// Streams do not wait for the legacy default stream, which hgtrain never uses.
+  CudaResult (*create_stream)(int device, CudaStreamState** out);
+  CudaResult (*destroy_stream)(CudaStreamState* stream);
+  CudaResult (*synchronize_stream)(CudaStreamState* stream);
+
+  CudaResult (*create_event)(int device, CudaEventState** out);
+  CudaResult (*destroy_event)(CudaEventState* event);
+  CudaResult (*record_event)(CudaEventState* event, CudaStreamState* stream);
+  CudaResult (*wait_event)(CudaStreamState* stream, CudaEventState* event);
+  CudaResult (*synchronize_event)(CudaEventState* event);
+
+  /// Between any two places, in stream order; blocks only where host memory is not pinned.
+  CudaResult (*copy)(void* to, const void* from, std::size_t bytes, CudaStreamState* stream);
+  CudaResult (*fill_bytes)(void* to, int byte, std::size_t bytes, CudaStreamState* stream);
+};
+
+struct CudaOpsTable;   // hgtrain/ops/cuda_table.h
+struct CudaCommTable;  // hgtrain/comm/cuda_table.h
+
+/// What the module's one exported function returns. `version` stays first for ever.
+struct CudaTables {
+  std::uint32_t version;  ///< kCudaTableVersion
+  const char* build;      ///< for reports: "0.1.0, CUDA 13.0, sm_75 sm_80 ..."
+  const CudaDeviceTable* device;
+  const CudaOpsTable* ops;
+  const CudaCommTable* comm;
+};
+
+inline constexpr const char* kCudaTablesSymbol = "hgtrain_cuda_tables";
+using CudaTablesFunction = const CudaTables* (*)();
+
+}  // namespace hgt

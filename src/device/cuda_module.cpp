@@ -1,0 +1,121 @@
+#include "hgtrain/device/cuda_module.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "library_search.h"
+
+namespace hgt {
+namespace {
+
+constexpr const char* kModuleFile = "hgtrain_cuda.so";
+constexpr const char* kCpuHint = "--device cpu trains without a GPU";
+
+std::string cuda_version(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+const CudaTables* tables_of(void* library, const std::string& file) {
+  const auto function = reinterpret_cast<CudaTablesFunction>(dlsym(library, kCudaTablesSymbol));
+  if (function == nullptr)
+    throw Error(ErrorKind::kDevice, file + " is not hgtrain's CUDA module",
+                "put the hgtrain_cuda.so of this build beside the program");
+  const CudaTables* tables = function();
+  if (tables->version != kCudaTableVersion)
+    throw Error(
+        ErrorKind::kDevice,
+        fmt::format("{} is of another build: its interface is version {}, this program's {}", file,
+                    tables->version, kCudaTableVersion),
+        "put the hgtrain_cuda.so of this build beside the program");
+  return tables;
+}
+
+}  // namespace
+
+CudaModule::Search CudaModule::default_search() {
+  const std::filesystem::path folder =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  return {folder, cuda_library_folders(folder)};
+}
+
+CudaModule::CudaModule(const Search& search) {
+  const std::filesystem::path beside = search.module_folder / kModuleFile;
+  const std::string file = std::filesystem::exists(beside) ? beside.string() : kModuleFile;
+  const OpenedLibrary opened = open_library(file, search.library_folders);
+  if (opened.missing == kModuleFile)
+    throw Error(
+        ErrorKind::kDevice, "the CUDA module hgtrain_cuda.so was not found",
+        fmt::format("build where nvcc is installed: scripts/build -Dcuda=enabled; {}", kCpuHint))
+        .in(fmt::format("{} and LD_LIBRARY_PATH", search.module_folder.string()));
+  if (!opened.missing.empty())
+    throw Error(ErrorKind::kDevice,
+                fmt::format("the CUDA module needs {}, which was not found", opened.missing),
+                "install the CUDA toolkit and NCCL it was built with (or PyPI's nvidia-cublas and "
+                "nvidia-nccl wheels), or name their folder in LD_LIBRARY_PATH")
+        .in(file);
+  if (opened.handle == nullptr)
+    throw Error(ErrorKind::kDevice, "the CUDA module cannot be opened: " + opened.why, kCpuHint)
+        .in(file);
+  tables_ = tables_of(opened.handle, file);
+}
+
+const CudaModule& CudaModule::get() {
+  static const CudaModule module = [] {
+    CudaModule opened(default_search());
+    require_device(opened.probe());
+    return opened;
+  }();
+  return module;
+}
+
+CudaProbe CudaModule::probe() const {
+  CudaProbe probe{};
+  check(device().probe(&probe));
+  return probe;
+}
+
+void require_device(const CudaProbe& probe) {
+  // Without a driver the runtime reports 35 (insufficient driver), not 100 (no device): see the
+  // versions.
+  constexpr int kInsufficientDriver = 35, kNoDevice = 100, kSystemNotReady = 802;
+  if (probe.driver_version == 0)
+    throw Error(ErrorKind::kDevice, "this machine has no NVIDIA driver",
+                fmt::format("install the driver (nvidia-smi must work); {}", kCpuHint));
+  if (probe.status == kInsufficientDriver)
+    throw Error(
+        ErrorKind::kDevice,
+        fmt::format("the NVIDIA driver is too old: it serves CUDA {}, this build needs {}",
+                    cuda_version(probe.driver_version), cuda_version(probe.runtime_version)),
+        fmt::format("update the driver, or build with a CUDA {} toolkit",
+                    cuda_version(probe.driver_version)));
+  if (probe.status == kNoDevice || (probe.status == 0 && probe.device_count == 0)) {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    throw Error(
+        ErrorKind::kDevice, "the NVIDIA driver shows no device",
+        visible != nullptr
+            ? fmt::format("CUDA_VISIBLE_DEVICES is \"{}\": unset it, or name a device that "
+                          "nvidia-smi -L lists",
+                          visible)
+            : "nvidia-smi -L must list one; in a container, pass the devices in (--gpus all)");
+  }
+  if (probe.status == kSystemNotReady)
+    throw Error(ErrorKind::kDevice, fmt::format("CUDA is not ready: {}", probe.status_text),
+                "on machines with NVSwitch: systemctl start nvidia-fabricmanager");
+  if (probe.status != 0)
+    throw Error(ErrorKind::kDevice,
+                fmt::format("CUDA does not start: {} (error {})", probe.status_text, probe.status),
+                kCpuHint);
+}
+
+void check(CudaResult result) {
+  if (result == nullptr) return;
+  Error error(static_cast<ErrorKind>(result->kind), result->message, result->hint);
+  std::istringstream lines(result->context);
+  for (std::string line; std::getline(lines, line);) error.in(line);
+  throw error;
+}
+
+}  // namespace hgt

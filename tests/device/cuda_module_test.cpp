@@ -1,0 +1,131 @@
+#include "hgtrain/device/cuda_module.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "support/temporary_folder.h"
+
+namespace hgt {
+namespace {
+
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+/// A folder in which hgtrain_cuda.so is the library NAME that the build made for these tests.
+CudaModule::Search with_module(const TemporaryFolder& folder, const std::string& name) {
+  fs::create_symlink(fs::path(HGT_BUILD_ROOT) / "tests/device" / name, folder / "hgtrain_cuda.so");
+  return {folder.path(), {}};
+}
+
+template <class Call>
+Error refusal_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kDevice);
+    CHECK_FALSE(error.hint().empty());
+    return error;
+  }
+  throw std::logic_error("nothing was refused");
+}
+
+Error refusal(const CudaModule::Search& search) {
+  return refusal_of([&] { CudaModule module(search); });
+}
+
+Error refusal(const CudaProbe& probe) {
+  return refusal_of([&] { require_device(probe); });
+}
+
+TEST_CASE("a module of this build opens") {
+  TemporaryFolder folder;
+  CHECK(std::string(CudaModule(with_module(folder, "fake_cuda_module.so")).tables().build) ==
+        "fake");
+}
+
+TEST_CASE("a missing module is named, with where it was looked for") {
+  TemporaryFolder folder;
+  const Error error = refusal(CudaModule::Search{folder.path(), {}});
+  CHECK_THAT(error.message(), Contains("hgtrain_cuda.so was not found"));
+  CHECK_THAT(error.context().at(0), Contains(folder.path()));
+  CHECK_THAT(error.hint(), Contains("--device cpu"));
+}
+
+TEST_CASE("a module of another build is refused by its version") {
+  TemporaryFolder folder;
+  CHECK_THAT(refusal(with_module(folder, "other_cuda_module.so")).message(),
+             Contains("another build") && Contains("4711"));
+}
+
+TEST_CASE("a library that is no module, and a file that is no library, are refused") {
+  TemporaryFolder folder;
+  CHECK_THAT(refusal(with_module(folder, "no_cuda_module.so")).message(),
+             Contains("not hgtrain's CUDA module"));
+  TemporaryFolder text;
+  std::ofstream(text / "hgtrain_cuda.so") << "text";
+  CHECK_THAT(refusal(CudaModule::Search{text.path(), {}}).message(), Contains("cannot be opened"));
+}
+
+TEST_CASE("a missing CUDA library is named, and found in the folders given") {
+  TemporaryFolder folder;
+  CudaModule::Search search = with_module(folder, "needing_cuda_module.so");
+  CHECK_THAT(refusal(search).message(), Contains("needs libhgt_needed.so.9"));
+
+  TemporaryFolder libraries;
+  fs::create_symlink(fs::path(HGT_BUILD_ROOT) / "tests/device/hgt_needed.so",
+                     libraries / "libhgt_needed.so.9");
+  search.library_folders = {folder.path(), libraries.path()};
+  CHECK(std::string(CudaModule(search).tables().build) == "needing");
+}
+
+TEST_CASE("the states of driver and devices are told apart") {
+  CudaProbe probe{};
+  probe.runtime_version = 13000;
+  probe.status = 35;  // what the runtime says without a driver too
+  CHECK_THAT(refusal(probe).message(), Contains("no NVIDIA driver"));
+
+  probe.driver_version = 12040;
+  CHECK_THAT(refusal(probe).message(), Contains("too old") && Contains("12.4") && Contains("13.0"));
+
+  probe.driver_version = 13000;
+  probe.status = 100;
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  CHECK_THAT(refusal(probe).message(), Contains("no device"));
+  setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+  CHECK_THAT(refusal(probe).hint(), Contains("CUDA_VISIBLE_DEVICES is \"7\""));
+  unsetenv("CUDA_VISIBLE_DEVICES");
+
+  probe.status = 802;
+  CHECK_THAT(refusal(probe).hint(), Contains("fabricmanager"));
+
+  probe.status = 999;
+  std::strcpy(probe.status_text, "unknown error");
+  CHECK_THAT(refusal(probe).message(), Contains("unknown error") && Contains("999"));
+
+  probe.status = 0;
+  CHECK_THAT(refusal(probe).message(), Contains("no device"));
+  probe.device_count = 1;
+  CHECK_NOTHROW(require_device(probe));
+}
+
+TEST_CASE("a failure of the module becomes the Error it was") {
+  CHECK_NOTHROW(check(nullptr));
+  const CudaFailure failure{static_cast<int>(ErrorKind::kPeer), "message", "hint",
+                            "inner\nouter\n"};
+  try {
+    check(&failure);
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kPeer);
+    CHECK(error.message() == "message");
+    CHECK(error.hint() == "hint");
+    CHECK(error.context() == std::vector<std::string>{"inner", "outer"});
+  }
+}
+
+}  // namespace
+}  // namespace hgt

@@ -1,0 +1,6 @@
+// Stands for a CUDA library: its name inside, libhgt_needed.so.9, is not its file's, so the system
+// cannot find it.
+
+extern "C" int hgt_needed() {
+  return 9;
+}

@@ -1,0 +1,11 @@
+// A module of this build that needs libhgt_needed.so.9.
+
+#include "hgtrain/device/cuda_table.h"
+
+extern "C" int hgt_needed();
+
+extern "C" const hgt::CudaTables* hgtrain_cuda_tables() {
+  static const hgt::CudaTables tables = {hgt_needed() == 9 ? hgt::kCudaTableVersion : 0, "needing",
+                                         nullptr, nullptr, nullptr};
+  return &tables;
+}
