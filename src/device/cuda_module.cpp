@@ -11,6 +11,8 @@
 namespace hgt {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr const char* kModuleFile = "hgtrain_cuda.so";
 constexpr const char* kCpuHint = "--device cpu trains without a GPU";
 
@@ -36,20 +38,26 @@ const CudaTables* tables_of(void* library, const std::string& file) {
 }  // namespace
 
 CudaModule::Search CudaModule::default_search() {
-  const std::filesystem::path folder =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  return {folder, cuda_library_folders(folder)};
+  const fs::path program_folder = fs::read_symlink("/proc/self/exe").parent_path();
+  Search search{{program_folder}, cuda_library_folders(program_folder)};
+  if (const char* path = std::getenv("LD_LIBRARY_PATH")) {
+    std::istringstream folders(path);
+    for (std::string folder; std::getline(folders, folder, ':');)
+      if (!folder.empty()) search.module_folders.emplace_back(folder);
+  }
+  return search;
 }
 
 CudaModule::CudaModule(const Search& search) {
-  const std::filesystem::path beside = search.module_folder / kModuleFile;
-  const std::string file = std::filesystem::exists(beside) ? beside.string() : kModuleFile;
-  const OpenedLibrary opened = open_library(file, search.library_folders);
-  if (opened.missing == kModuleFile)
-    throw Error(
+  const std::string file = find_in(search.module_folders, kModuleFile).string();
+  if (file.empty()) {
+    Error error(
         ErrorKind::kDevice, "the CUDA module hgtrain_cuda.so was not found",
-        fmt::format("build where nvcc is installed: scripts/build -Dcuda=enabled; {}", kCpuHint))
-        .in(fmt::format("{} and LD_LIBRARY_PATH", search.module_folder.string()));
+        fmt::format("build where nvcc is installed: scripts/build -Dcuda=enabled; {}", kCpuHint));
+    for (const fs::path& folder : search.module_folders) error.in(folder.string());
+    throw error;
+  }
+  const OpenedLibrary opened = open_library(file, search.library_folders);
   if (!opened.missing.empty())
     throw Error(ErrorKind::kDevice,
                 fmt::format("the CUDA module needs {}, which was not found", opened.missing),

@@ -17,12 +17,6 @@ std::string missing_library(const std::string& why) {
   return end == std::string::npos ? "" : why.substr(0, end);
 }
 
-fs::path find_in(const std::vector<fs::path>& folders, const std::string& name) {
-  for (const fs::path& folder : folders)
-    if (fs::exists(folder / name)) return folder / name;
-  return {};
-}
-
 std::vector<fs::path> matches(const std::string& pattern) {
   glob_t found{};
   std::vector<fs::path> out;
@@ -33,6 +27,12 @@ std::vector<fs::path> matches(const std::string& pattern) {
 }
 
 }  // namespace
+
+fs::path find_in(const std::vector<fs::path>& folders, const std::string& name) {
+  for (const fs::path& folder : folders)
+    if (fs::exists(folder / name)) return folder / name;
+  return {};
+}
 
 OpenedLibrary open_library(const std::string& file, const std::vector<fs::path>& folders) {
   std::string last_missing;

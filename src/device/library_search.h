@@ -19,6 +19,10 @@ struct OpenedLibrary {
 OpenedLibrary open_library(const std::string& file,
                            const std::vector<std::filesystem::path>& folders);
 
+/// The file NAME in the first of the folders that has one; empty where none has.
+std::filesystem::path find_in(const std::vector<std::filesystem::path>& folders,
+                              const std::string& name);
+
 /// Where CUDA's libraries may lie that the system's search does not know; existing folders only.
 std::vector<std::filesystem::path> cuda_library_folders(
     const std::filesystem::path& program_folder);

@@ -14,7 +14,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 CudaModule built_module() {
-  return CudaModule({HGT_BUILD_ROOT, {}});
+  return CudaModule({{HGT_BUILD_ROOT}, {}});
 }
 
 bool have_device(const CudaModule& module) {

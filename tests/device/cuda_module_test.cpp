@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// A folder in which hgtrain_cuda.so is the library NAME that the build made for these tests.
 CudaModule::Search with_module(const TemporaryFolder& folder, const std::string& name) {
   fs::create_symlink(fs::path(HGT_BUILD_ROOT) / "tests/device" / name, folder / "hgtrain_cuda.so");
-  return {folder.path(), {}};
+  return {{folder.path()}, {}};
 }
 
 template <class Call>
@@ -49,10 +49,18 @@ TEST_CASE("a module of this build opens") {
 
 TEST_CASE("a missing module is named, with where it was looked for") {
   TemporaryFolder folder;
-  const Error error = refusal(CudaModule::Search{folder.path(), {}});
+  const Error error = refusal(CudaModule::Search{{folder.path()}, {}});
   CHECK_THAT(error.message(), Contains("hgtrain_cuda.so was not found"));
   CHECK_THAT(error.context().at(0), Contains(folder.path()));
   CHECK_THAT(error.hint(), Contains("--device cpu"));
+}
+
+TEST_CASE("the module is looked for beside the program, then in LD_LIBRARY_PATH") {
+  setenv("LD_LIBRARY_PATH", "/first::/second", 1);
+  const std::vector<fs::path> folders = CudaModule::default_search().module_folders;
+  unsetenv("LD_LIBRARY_PATH");
+  CHECK(folders ==
+        std::vector<fs::path>{fs::path(HGT_BUILD_ROOT) / "tests/device", "/first", "/second"});
 }
 
 TEST_CASE("a module of another build is refused by its version") {
@@ -67,7 +75,8 @@ TEST_CASE("a library that is no module, and a file that is no library, are refus
              Contains("not hgtrain's CUDA module"));
   TemporaryFolder text;
   std::ofstream(text / "hgtrain_cuda.so") << "text";
-  CHECK_THAT(refusal(CudaModule::Search{text.path(), {}}).message(), Contains("cannot be opened"));
+  CHECK_THAT(refusal(CudaModule::Search{{text.path()}, {}}).message(),
+             Contains("cannot be opened"));
 }
 
 TEST_CASE("a missing CUDA library is named, and found in the folders given") {

@@ -16,14 +16,14 @@ namespace hgt {
 class CudaModule {
  public:
   struct Search {
-    std::filesystem::path module_folder;  ///< tried before the system's own search
+    std::vector<std::filesystem::path> module_folders;  ///< the first that has hgtrain_cuda.so
     std::vector<std::filesystem::path>
         library_folders;  ///< for CUDA libraries the system does not find
   };
-  /// Beside the program; then LD_LIBRARY_PATH and what ld.so knows (that is dlopen's own search);
-  /// CUDA libraries also in CUDA_HOME, CUDA_PATH, /usr/local/cuda* and in the nvidia/*/lib folders
-  /// of PyPI's wheels: the .venv beside the build, VIRTUAL_ENV, CONDA_PREFIX, ~/.local and the
-  /// system's Python.
+  /// The module: beside the program, then LD_LIBRARY_PATH. CUDA libraries that ld.so does not find
+  /// by itself: CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the nvidia/*/lib folders of PyPI's
+  /// wheels in the .venv beside the build, VIRTUAL_ENV, CONDA_PREFIX, ~/.local and the system's
+  /// Python.
   static Search default_search();
 
   explicit CudaModule(const Search& search);
