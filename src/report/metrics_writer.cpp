@@ -52,7 +52,7 @@ std::optional<StepRecord> parse_line(const std::string& line) {
   if (!json.is_object()) return std::nullopt;
   try {
     return json.get<StepRecord>();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Error&) {
     return std::nullopt;
   }
 }

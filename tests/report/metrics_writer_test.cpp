@@ -169,3 +169,14 @@ TEST_CASE("a run folder that cannot be written is refused by name") {
   std::filesystem::create_directory(dir.path() + "/metrics.csv");
   CHECK_THROWS_WITH(MetricsWriter(dir.path(), 0), Catch::Contains("metrics.csv"));
 }
+
+TEST_CASE("an object that is no record is refused by the field") {
+  nlohmann::json json = record_of(1);
+  json["loss"] = "low";
+  CHECK_THROWS_WITH(json.get<StepRecord>(), "a step record without a proper \"loss\"");
+  json["loss"] = nullptr;
+  json["step"] = 1.5;
+  CHECK_THROWS_WITH(json.get<StepRecord>(), "a step record without a proper \"step\"");
+  json.erase("step");
+  CHECK_THROWS_WITH(json.get<StepRecord>(), "a step record without a proper \"step\"");
+}

@@ -26,6 +26,8 @@ struct StepRecord {
   std::optional<double> eval_loss;
 };
 
+/// Of an object read back, a number that is null or missing is NaN or nothing; a whole number that
+/// is missing or not an integer, or a value that is no number, is an Error(kData).
 void to_json(nlohmann::json& json, const StepRecord& record);
 void from_json(const nlohmann::json& json, StepRecord& record);
 
