@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "ranks.h"
+#include "support/ranks.h"
 
 using namespace hgt;
 

@@ -1,11 +1,7 @@
 #pragma once
 
-#include <condition_variable>
-#include <exception>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,25 +15,16 @@ namespace hgt {
 class MemoryChannel final : public ControlChannel {
  public:
   Progress& progress() override { return progress_; }
-  void set(const std::string& key, const std::string& value) override {
-    const std::lock_guard lock(mutex_);
-    values_[key] = value;
-    changed_.notify_all();
-  }
+  void set(const std::string& key, const std::string& value) override { store_.set(key, value); }
   std::string get(const std::string& key, std::chrono::milliseconds timeout) override {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, timeout, [&] { return values_.count(key) > 0; }))
-      throw Error(ErrorKind::kPeer, "no key " + key);
-    return values_[key];
+    return store_.get(key, timeout);
   }
   void send(const std::string&, const nlohmann::json&) override {}
   void flush() override {}
 
  private:
   Progress progress_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string> values_;
+  MemoryStore store_;
 };
 
 /// Runs `body` as each of `size` ranks at once. The error message of each, "" where there was none.
