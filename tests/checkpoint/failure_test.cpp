@@ -38,14 +38,14 @@ void check_every_failure(int error_number, bool for_good, const std::string& tex
   TinyRun run;
   int calls = 0;
   {
-    TemporaryFolder folder;
+    TemporaryFolder folder(TemporaryFolder::kMemory);
     calls = save_with_failure(folder.path(), run, -1, 0, false, error);
     REQUIRE_FALSE(error);
     REQUIRE(calls > 30);
   }
   for (int k = 0; k < calls; ++k) {
     CAPTURE(k);
-    TemporaryFolder folder;
+    TemporaryFolder folder(TemporaryFolder::kMemory);
     save_with_failure(folder.path(), run, k, error_number, for_good, error);
     const auto folders = list_checkpoints(folder.path());
     REQUIRE_FALSE(folders.empty());

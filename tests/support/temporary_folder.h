@@ -7,12 +7,13 @@
 
 namespace hgt {
 
-/// A fresh folder that is removed with all in it at the end of the test.
+/// A fresh folder that is removed with all in it at the end of the test. Thousands of small files are
+/// better held in memory, where there is such a file system.
 class TemporaryFolder {
  public:
-  TemporaryFolder()
-      : path_((std::filesystem::temp_directory_path() / ("hgtrain_test_" + random_suffix()))
-                  .string()) {
+  enum Where { kDisk, kMemory };
+  explicit TemporaryFolder(Where where = kDisk)
+      : path_((base(where) / ("hgtrain_test_" + random_suffix())).string()) {
     make_folders(path_);
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }
@@ -23,6 +24,10 @@ class TemporaryFolder {
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
  private:
+  static std::filesystem::path base(Where where) {
+    const bool memory = where == kMemory && std::filesystem::is_directory("/dev/shm");
+    return memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+  }
   std::string path_;
 };
 
