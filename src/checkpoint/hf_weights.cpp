@@ -1,4 +1,5 @@
 #include <filesystem>
+
 #include <fmt/format.h>
 
 #include "hgtrain/checkpoint/checkpoint.h"

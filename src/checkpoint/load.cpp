@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/checkpoint/checkpoint.h"

@@ -2,9 +2,9 @@
 
 #include <charconv>
 #include <filesystem>
-#include <fmt/format.h>
 #include <xxhash.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
@@ -22,11 +22,6 @@ constexpr std::int64_t kMaxSmallFileBytes = 256 << 20;
 
 std::uint64_t hash_of(std::string_view text) {
   return XXH3_64bits(text.data(), text.size());
-}
-
-/// The end of a manifest: the hash of all the text before it.
-std::string seal(std::string_view body) {
-  return fmt::format(",\n \"manifest_xxh3\": \"{}\"\n}}\n", hash_text(hash_of(body)));
 }
 
 std::uint64_t parse_hash(const json& value) {
@@ -74,6 +69,10 @@ std::string hash_text(std::uint64_t hash) {
   return fmt::format("{:016x}", hash);
 }
 
+std::string manifest_seal(std::string_view body) {
+  return fmt::format(",\n \"manifest_xxh3\": \"{}\"\n}}\n", hash_text(hash_of(body)));
+}
+
 std::string manifest_text(const Manifest& manifest) {
   nlohmann::ordered_json out{{"format", kFormat}, {"version", kVersion}, {"step", manifest.step}};
   out["layout"] = {{"data_parallel_size", manifest.layout.data_parallel_size},
@@ -86,13 +85,13 @@ std::string manifest_text(const Manifest& manifest) {
   }
   std::string body = out.dump(1);
   body.resize(body.size() - 2);  // "\n}", which the seal brings
-  return body + seal(body);
+  return body + manifest_seal(body);
 }
 
 Manifest parse_manifest(std::string_view text) {
-  const std::size_t seal_bytes = seal("").size();
+  const std::size_t seal_bytes = manifest_seal("").size();
   const std::string_view body = text.substr(0, text.size() - std::min(text.size(), seal_bytes));
-  if (text.substr(body.size()) != seal(body))
+  if (text.substr(body.size()) != manifest_seal(body))
     throw Error(ErrorKind::kData, "the manifest is damaged: it does not end in its own hash");
   try {
     return from_json(json::parse(text));

@@ -29,6 +29,9 @@ struct Manifest {
 
 std::string manifest_text(const Manifest& manifest);
 
+/// The end of a manifest: the hash of all the text before it.
+std::string manifest_seal(std::string_view body);
+
 /// Error(kData) where the text is not one that manifest_text made, whole, in a version we know.
 Manifest parse_manifest(std::string_view text);
 

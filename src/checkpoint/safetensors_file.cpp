@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <fmt/format.h>
 #include <memory>
 #include <xxhash.h>
+
+#include <fmt/format.h>
 
 #include "hgtrain/checkpoint/safetensors.h"
 

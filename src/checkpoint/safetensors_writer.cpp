@@ -1,6 +1,6 @@
-#include <fmt/format.h>
 #include <xxhash.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/checkpoint/safetensors.h"

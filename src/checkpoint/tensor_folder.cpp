@@ -1,10 +1,10 @@
 #include "tensor_folder.h"
 
 #include <filesystem>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <set>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace hgt {

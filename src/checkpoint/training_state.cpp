@@ -1,9 +1,9 @@
 #include "training_state.h"
 
 #include <cmath>
-#include <fmt/format.h>
 #include <limits>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace hgt {

@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <filesystem>
-#include <fmt/format.h>
 #include <mutex>
-#include <spdlog/spdlog.h>
 #include <thread>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "hgtrain/base/file.h"
 #include "hgtrain/checkpoint/checkpoint.h"

@@ -4,30 +4,9 @@
 #include "hgtrain/checkpoint/safetensors.h"
 
 #include "support/temporary_folder.h"
-#include "tiny_run.h"
+#include "tiny_weights.h"
 
 using namespace hgt;
-
-namespace {
-
-const std::vector<std::int64_t> kWteShape{8, 4}, kNormShape{4};
-
-struct Weights {
-  TinyRun run;
-  std::vector<float> wte, norm;
-  Weights() {
-    run.at(5);
-    wte.assign(run.parameters.begin(), run.parameters.begin() + 32);
-    norm.assign(run.parameters.begin() + 64, run.parameters.begin() + 68);
-  }
-  std::vector<float> load(const std::string& folder) const {
-    std::vector<float> out(run.parameters.size());
-    load_hf_weights(folder, run.model, run.table, out);
-    return out;
-  }
-};
-
-}  // namespace
 
 TEST_CASE("HF weights are read with and without the base model's prefix, old buffers passed over") {
   TemporaryFolder folder;
@@ -72,41 +51,6 @@ TEST_CASE("all missing, unexpected and misshaped tensors are listed at once") {
                  "misshaped transformer.wte.weight: [4, 8] in the file, [8, 4] in the model") &&
                  Catch::Contains("unexpected score.weight") &&
                  Catch::Contains("missing transformer.ln_f.weight"));
-}
-
-TEST_CASE("an index leads to its files; one that promises too much is refused") {
-  TemporaryFolder folder;
-  const Weights w;
-  write_safetensors(folder / "a.safetensors", {{"wte.weight", kWteShape, w.wte}});
-  write_safetensors(folder / "b.safetensors", {{"ln_f.weight", kNormShape, w.norm}});
-  const auto index = [&](const std::string& text) {
-    write_file_atomically(folder / "model.safetensors.index.json", text);
-    return error_of([&] { w.load(folder.path()); }).message();
-  };
-  CHECK(index(R"({"weight_map":{"wte.weight":"a.safetensors","ln_f.weight":"b.safetensors"}})") ==
-        "(no error)");
-  CHECK(w.load(folder.path()) == w.run.parameters);
-  using Catch::Contains;
-  CHECK_THAT(index(R"({"weight_map":{"wte.weight":"a.safetensors","x":"b.safetensors"}})"),
-             Contains("promises tensor x in b.safetensors, which lacks it"));
-  CHECK_THAT(index(R"({"weight_map":{"wte.weight":"../a.safetensors"}})"),
-             Contains("outside its folder"));
-  CHECK_THAT(index(R"({"weight_map":{"wte.weight":"c.safetensors"}})"), Contains("No such file"));
-  CHECK_THAT(index(R"({"weight_map":3})"), Contains("index.json is damaged"));
-  CHECK_THAT(index("{"), Contains("index.json is damaged"));
-  write_safetensors(folder / "c.safetensors", {{"wte.weight", kWteShape, w.wte}});
-  CHECK_THAT(
-      index(R"({"weight_map":{"wte.weight":"a.safetensors","ln_f.weight":"c.safetensors"}})"),
-      Contains("has tensor wte.weight, which another file has too"));
-}
-
-TEST_CASE("a folder without safetensors says so, and what to do about pickles") {
-  TemporaryFolder folder;
-  const Weights w;
-  CHECK_THAT(error_of([&] { w.load(folder.path()); }).message(),
-             Catch::Contains("has no model.safetensors"));
-  write_new_file(folder / "pytorch_model.bin", "");
-  CHECK_THAT(error_of([&] { w.load(folder.path()); }).hint(), Catch::Contains("save_pretrained"));
 }
 
 TEST_CASE("weights of a checkpoint of ours are checked against its manifest") {

@@ -1,0 +1,72 @@
+#include "../../src/checkpoint/manifest.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+
+namespace {
+
+std::string seal(const std::string& body) {
+  return body + manifest_seal(body);
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_manifest(text);
+  } catch (const Error& e) {
+    CHECK(e.exit_code() == 4);
+    return e.message() + " " + e.hint();
+  }
+  return "";
+}
+
+const std::string kBody =
+    R"({"format":"hgtrain checkpoint","version":1,"step":7,"layout":{"data_parallel_size":2,)"
+    R"("tensor_parallel_size":1,"pipeline_parallel_size":1},)"
+    R"("files":{"config.json":{"bytes":3,"xxh3":"0123456789abcdef"}})";
+
+std::string with(const std::string& old_text, const std::string& new_text) {
+  std::string body = kBody;
+  body.replace(body.find(old_text), old_text.size(), new_text);
+  return seal(body);
+}
+
+}  // namespace
+
+TEST_CASE("a manifest is read as it was written") {
+  Manifest manifest;
+  manifest.step = 100;
+  manifest.layout = {4, 2, 1};
+  manifest.files["config.json"] = {10, 0xffffffffffffffffu, {}};
+  manifest.files["model.safetensors"] = {1'000'000'000'000, 1, {{"a.b", 2}, {"c \"d\"", 3}}};
+  const Manifest back = parse_manifest(manifest_text(manifest));
+  CHECK(back.step == 100);
+  CHECK(back.layout.data_parallel_size == 4);
+  CHECK(back.layout.tensor_parallel_size == 2);
+  CHECK(back.files.at("config.json").hash == 0xffffffffffffffffu);
+  CHECK(back.files.at("model.safetensors").bytes == 1'000'000'000'000);
+  CHECK(back.files.at("model.safetensors").tensors == manifest.files["model.safetensors"].tensors);
+}
+
+TEST_CASE("a manifest that is not whole, not ours or hostile is refused") {
+  using Catch::Contains;
+  CHECK(refusal(seal(kBody)) == "");
+  CHECK_THAT(refusal(""), Contains("its own hash"));
+  CHECK_THAT(refusal(kBody + "}"), Contains("its own hash"));
+  CHECK_THAT(refusal(seal(kBody) + " "), Contains("its own hash"));
+  CHECK_THAT(refusal(with("hgtrain checkpoint", "x")), Contains("no hgtrain checkpoint"));
+  CHECK_THAT(refusal(with("\"version\":1", "\"version\":2")),
+             Contains("format version 2, this program reads version 1") &&
+                 Contains("the version of hgtrain"));
+  CHECK_THAT(refusal(with("config.json", "../config.json")), Contains("outside its folder"));
+  CHECK_THAT(refusal(with("config.json", "a/b")), Contains("outside its folder"));
+  CHECK_THAT(refusal(with("0123456789abcdef", "0123456789abcdeg")), Contains("16 hex digits"));
+  CHECK_THAT(refusal(with("0123456789abcdef", "012345")), Contains("16 hex digits"));
+  CHECK_THAT(refusal(with("\"step\":7", "\"step\":\"7\"")), Contains("the manifest is damaged"));
+  CHECK_THAT(refusal(with("\"bytes\":3,", "")), Contains("the manifest is damaged"));
+  CHECK_THAT(refusal(seal("{")), Contains("the manifest is damaged"));
+  CHECK_THAT(refusal(seal("[1")), Contains("the manifest is damaged"));
+  CHECK_THAT(refusal(seal(std::string(100000, '['))), Contains("the manifest is damaged"));
+}
