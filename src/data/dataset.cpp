@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 #include <optional>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/data/token_file.h"

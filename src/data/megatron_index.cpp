@@ -4,8 +4,9 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <fmt/format.h>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "hgtrain/base/checked.h"
 

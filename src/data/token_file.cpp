@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fmt/format.h>
 #include <vector>
 #include <xxhash.h>
+
+#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 

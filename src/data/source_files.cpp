@@ -1,0 +1,73 @@
+#include "source_files.h"
+
+#include <cerrno>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+
+#include "byte_source.h"
+
+namespace hgt {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class Search {
+ public:
+  explicit Search(fs::path except) : except_(std::move(except)) {}
+
+  void add_file(const std::string& path, bool from_folder) {
+    if (from_folder && fs::path(path).lexically_normal().string().starts_with(except_.string()))
+      return;
+    std::error_code error;
+    const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
+    const std::string_view name = without_compression(path);
+    found.files.push_back({path, error ? 0 : bytes,
+                           name.ends_with(".jsonl") || name.ends_with(".ndjson"), from_folder});
+  }
+
+  void add_folder(const std::string& folder) {
+    for (const std::string& name : list_folder(folder)) {
+      const std::string path = folder + (folder.ends_with('/') ? "" : "/") + name;
+      std::error_code error;
+      const bool is_link = fs::is_symlink(path, error);
+      const fs::file_status status = fs::status(path, error);
+      if (name.starts_with('.'))
+        ++found.hidden;
+      else if (fs::is_directory(status) && !is_link)
+        add_folder(path);
+      else if (fs::is_regular_file(status))
+        add_file(path, true);
+    }
+  }
+
+  SourceFiles found;
+
+ private:
+  fs::path except_;
+};
+
+}  // namespace
+
+SourceFiles find_sources(const std::vector<std::string>& inputs, const std::string& except) {
+  Search search(fs::path(except).lexically_normal());
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    const fs::file_status status = fs::status(input, error);
+    if (!fs::exists(status)) throw_file_error("open", input, error ? error.value() : ENOENT);
+    if (fs::is_directory(status))
+      search.add_folder(input);
+    else
+      search.add_file(input, false);
+  }
+  if (search.found.files.empty())
+    throw Error(ErrorKind::kConfig, "there is no file to read in what --input names",
+                "name a text file, a .jsonl file or a folder that holds some");
+  return std::move(search.found);
+}
+
+}  // namespace hgt

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace hgt {
+
+/// Length of the valid UTF-8 at the start of `text`.
+std::size_t valid_utf8_prefix(std::string_view text);
+
+/// `text` with U+FFFD in place of each maximal part that starts no character (Unicode 3.9, table
+/// 3-8; what Python's errors="replace" does).
+std::string replace_invalid_utf8(std::string_view text);
+
+/// The code point at `at` of valid UTF-8; moves `at` behind it.
+char32_t next_code_point(std::string_view text, std::size_t& at);
+/// The code point that ends at `at` > 0; moves `at` to its start.
+char32_t previous_code_point(std::string_view text, std::size_t& at);
+void append_utf8(std::string& text, char32_t code_point);
+
+bool is_white_space(char32_t code_point);  ///< property White_Space
+bool is_letter(char32_t code_point);       ///< category L
+bool is_numeric(char32_t code_point);      ///< category N
+/// As \w of Unicode regular expressions (UTS 18, annex C): letters, marks, decimal digits,
+/// connectors.
+bool is_word(char32_t code_point);
+
+}  // namespace hgt

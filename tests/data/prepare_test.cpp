@@ -1,0 +1,188 @@
+#include "hgtrain/data/prepare.h"
+
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/data/token_file.h"
+#include "hgtrain/data/tokenizer.h"
+
+#include "support/failing_file_ops.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+void save(const std::string& path, const std::string& text) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+bool always(const PrepareProgress&) {
+  return true;
+}
+
+/// What stands in the prepared files, decoded by their own tokenizer.
+std::string text_of(const std::string& prefix) {
+  const TokenFile file = TokenFile::open(prefix);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.num_tokens()));
+  file.read(0, tokens, 1 << 30);
+  return Tokenizer::from_folder(prefix + ".tokenizer")->decode(tokens);
+}
+
+const std::string kEnd = "<|endoftext|>";
+
+}  // namespace
+
+TEST_CASE(
+    "a folder becomes documents in the order of its names, binaries and hidden files left out") {
+  const TemporaryFolder folder;
+  save(folder / "in/b.txt", "two");
+  save(folder / "in/a/x.txt", "one");
+  save(folder / "in/c.jsonl", "{\"text\": \"three\"}\n\n{\"text\": \"four\", \"id\": 7}");
+  save(folder / "in/empty.txt", "");
+  save(folder / "in/.hidden", "no");
+  save(folder / "in/picture", std::string("\x89PNG\0\0", 6));
+  const PrepareResult result =
+      prepare({.inputs = {folder / "in"}, .out = folder / "out/d"}, always);
+  CHECK(text_of(folder / "out/d") == "one" + kEnd + "two" + kEnd + "three" + kEnd + "four" + kEnd);
+  CHECK(result.hidden_files == 1);
+  CHECK(result.binary_files == 1);
+  CHECK(result.empty_documents == 1);
+
+  const auto manifest = read_manifest(folder / "out/d");
+  REQUIRE(manifest);
+  CHECK(manifest->tokens == 19);
+  CHECK(manifest->documents == 4);
+  CHECK(manifest->vocab_size == 257);
+  CHECK(manifest->max_token == 256);
+  CHECK(manifest->tokenizer == "byte");
+  CHECK(TokenFile::open(folder / "out/d").num_documents() == 4);
+  CHECK(list_folder(folder / "out") ==
+        std::vector<std::string>{"d.bin", "d.idx", "d.json", "d.tokenizer"});
+}
+
+TEST_CASE("the files do not depend on the number of threads") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 400000; ++i) text += "line " + std::to_string(i) + (i % 7 == 0 ? "\n" : " ");
+  save(folder / "in/long.txt", text);
+  for (int i = 0; i < 300; ++i) save(folder / "in/s" + std::to_string(i), text.substr(0, i));
+  for (const int threads : {1, 4})
+    prepare({.inputs = {folder / "in"},
+             .out = folder / ("t" + std::to_string(threads)),
+             .threads = threads},
+            always);
+  for (const char* extension : {".bin", ".idx", ".json"})
+    CHECK(read_file(folder / "t1" + extension, 1 << 28) ==
+          read_file(folder / "t4" + extension, 1 << 28));
+  CHECK_THAT(text_of(folder / "t1"), Catch::Matchers::StartsWith(text + kEnd));
+}
+
+TEST_CASE("what is there already is kept unless --overwrite") {
+  const TemporaryFolder folder;
+  save(folder / "a.txt", "first");
+  save(folder / "b.txt", "second");
+  prepare({.inputs = {folder / "a.txt"}, .out = folder / "d"}, always);
+  CHECK_THROWS_WITH(prepare({.inputs = {folder / "b.txt"}, .out = folder / "d"}, always),
+                    Contains("is there already"));
+  CHECK(text_of(folder / "d") == "first" + kEnd);
+  prepare({.inputs = {folder / "b.txt"}, .out = folder / "d", .overwrite = true}, always);
+  CHECK(text_of(folder / "d") == "second" + kEnd);
+}
+
+TEST_CASE("stopping leaves nothing behind") {
+  const TemporaryFolder folder;
+  save(folder / "a.txt", "text");
+  const auto stop = [](const PrepareProgress&) { return false; };
+  CHECK(prepare({.inputs = {folder / "a.txt"}, .out = folder / "d"}, stop).stopped);
+  CHECK(list_folder(folder.path()) == std::vector<std::string>{"a.txt"});
+}
+
+TEST_CASE("wherever the disk fills up, the error says so and the old files stay whole") {
+  const TemporaryFolder folder;
+  save(folder / "a.txt", "first");
+  save(folder / "b.txt", "second");
+  prepare({.inputs = {folder / "a.txt"}, .out = folder / "d"}, always);
+  const PrepareOptions again = {
+      .inputs = {folder / "b.txt"}, .out = folder / "d", .overwrite = true};
+  int fail_at = 0;
+  for (;; ++fail_at) {
+    FailingFileOps ops(fail_at, ENOSPC);
+    {
+      const FileOpsOverride use(ops);
+      try {
+        prepare(again, always);
+      } catch (const Error& e) {
+        CHECK_THAT(e.message(), Contains("No space left"));
+      }
+    }
+    if (ops.calls() <= fail_at) break;
+    for (const std::string& name : list_folder(folder.path()))
+      CHECK_THAT(name, !Contains("partial"));
+    // The manifest exists only where everything it speaks of does.
+    if (const auto manifest = read_manifest(folder / "d"))
+      CHECK(text_of(folder / "d") == (manifest->tokens == 6 ? "first" : "second") + kEnd);
+  }
+  CHECK(fail_at > 10);
+  CHECK(text_of(folder / "d") == "second" + kEnd);
+}
+
+TEST_CASE("a second writer of the same files is refused") {
+  const TemporaryFolder folder;
+  save(folder / "a.txt", "text");
+  save(folder / "d.bin.partial", "left by a killed run");
+  const int other = ::open((folder / "d.bin.partial").c_str(), O_WRONLY);
+  REQUIRE(flock(other, LOCK_EX) == 0);
+  CHECK_THROWS_WITH(prepare({.inputs = {folder / "a.txt"}, .out = folder / "d"}, always),
+                    Contains("another process is preparing"));
+  ::close(other);
+  prepare({.inputs = {folder / "a.txt"}, .out = folder / "d"}, always);
+  CHECK(text_of(folder / "d") == "text" + kEnd);
+}
+
+TEST_CASE("bad JSON lines are named by file and line") {
+  const TemporaryFolder folder;
+  const auto error_for = [&](const std::string& text) {
+    save(folder / "x.jsonl", text);
+    try {
+      prepare({.inputs = {folder / "x.jsonl"}, .out = folder / "d"}, always);
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::kData);
+      return e.render();
+    }
+    return std::string();
+  };
+  CHECK_THAT(error_for("{\"text\": \"a\"}\n{\"text\": \n"),
+             Contains("x.jsonl:2") && Contains("no JSON"));
+  CHECK_THAT(error_for("\n\n[1]"), Contains("x.jsonl:3") && Contains("no JSON object"));
+  CHECK_THAT(error_for("{\"body\": \"a\", \"n\": 1}"),
+             Contains("no text in a field \"text\"") && Contains("there is text in: body"));
+  CHECK_THAT(error_for("{\"text\": 3}"), Contains("no text in a field"));
+}
+
+TEST_CASE("options that make no sense are refused") {
+  const TemporaryFolder folder;
+  save(folder / "a.txt", "text");
+  save(folder / "empty", "");
+  const std::string a = folder / "a.txt", d = folder / "d";
+  CHECK_THROWS_WITH(prepare({.inputs = {folder / "none"}, .out = d}, always),
+                    Contains("No such file"));
+  CHECK_THROWS_WITH(prepare({.inputs = {}, .out = d}, always), Contains("no file to read"));
+  CHECK_THROWS_WITH(prepare({.inputs = {folder / "empty"}, .out = d}, always), Contains("no text"));
+  CHECK_THROWS_WITH(prepare({.inputs = {a}, .out = d, .threads = -1}, always),
+                    Contains("--threads"));
+  CHECK_THROWS_WITH(prepare({.inputs = {a}, .out = d, .end_of_text = "<x>"}, always),
+                    Contains("<x>"));
+  CHECK_THROWS_WITH(prepare({.inputs = {a}, .out = d, .tokenizer = "bite"}, always),
+                    Contains("bite"));
+}
