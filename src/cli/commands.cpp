@@ -4,6 +4,8 @@ namespace hgt {
 
 Commands all_commands() {
   Commands commands;
+  commands.push_back(data_prepare_command());
+  commands.push_back(data_inspect_command());
   commands.push_back(version_command());
   return commands;
 }

@@ -1,0 +1,81 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/data/inspect.h"
+
+#include "commands.h"
+
+namespace hgt {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json to_json(const TokenReport& report) {
+  ordered_json json = {{"path", report.path},
+                       {"format", name_of(report.format)},
+                       {"dtype", name_of(report.type)},
+                       {"tokens", report.tokens},
+                       {"max_token", report.max_token}};
+  if (report.documents >= 0) json["documents"] = report.documents;
+  if (report.manifest) json["manifest"] = ordered_json::parse(to_text(*report.manifest));
+  json["first_tokens"] = report.first;
+  if (report.first_text) json["first_text"] = *report.first_text;
+  return json;
+}
+
+class DataInspect final : public Command {
+ public:
+  std::string_view name() const override { return "data inspect"; }
+  std::string_view summary() const override { return "say what a token file holds"; }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("PATH", options_.path, "prefix, .bin or .idx")->required();
+    app.add_option("--token_dtype", options_.token_dtype,
+                   "of a file without header: uint16 or uint32");
+    app.add_option("--tokenizer", options_.tokenizer, "to decode with, where not the data's own");
+    app.add_option("--show", options_.show, "tokens to show from the start (default: 32)");
+    app.add_flag("--verify", options_.verify, "read everything and compare with the manifest");
+    app.add_flag("--json", json_, "print JSON");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    const TokenReport report = inspect(options_);
+    if (json_)  // text cut within a character is no UTF-8
+      fmt::print("{}\n",
+                 to_json(report).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    else
+      print(report);
+    return 0;
+  }
+
+ private:
+  void print(const TokenReport& report) const {
+    fmt::print("file       {}\nformat     {}, {}\ntokens     {}\n", report.path,
+               name_of(report.format), name_of(report.type), report.tokens);
+    if (report.documents >= 0) fmt::print("documents  {}\n", report.documents);
+    fmt::print("largest id {}\n", report.max_token);
+    if (report.manifest)
+      fmt::print("tokenizer  {}, vocab_size {}, end of text {}\n", report.manifest->tokenizer,
+                 report.manifest->vocab_size, report.manifest->end_of_text);
+    if (options_.verify) fmt::print("verified   hashes are those of the manifest\n");
+    fmt::print("starts     {}\n", fmt::join(report.first, " "));
+    if (report.first_text)
+      fmt::print("that is    {}\n",
+                 ordered_json(*report.first_text)
+                     .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  }
+
+  InspectOptions options_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> data_inspect_command() {
+  return std::make_unique<DataInspect>();
+}
+
+}  // namespace hgt

@@ -1,0 +1,133 @@
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/data/prepare.h"
+#include "hgtrain/report/console.h"
+#include "hgtrain/report/human.h"
+
+#include "commands.h"
+
+namespace hgt {
+namespace {
+
+std::atomic<int> stop_signal{0};
+
+/// Takes note of SIGINT and SIGTERM while it lives; a second one ends the process as ever.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    struct sigaction action {};
+    action.sa_handler = [](int number) { stop_signal = number; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    sigaction(SIGINT, &action, &interrupt_);
+    sigaction(SIGTERM, &action, &terminate_);
+  }
+  ~SignalWatch() {
+    sigaction(SIGINT, &interrupt_, nullptr);
+    sigaction(SIGTERM, &terminate_, nullptr);
+  }
+
+ private:
+  struct sigaction interrupt_ {
+  }, terminate_{};
+};
+
+/// One line on a terminal's stderr, redrawn five times a second; nothing elsewhere.
+class ProgressLine {
+ public:
+  ~ProgressLine() {
+    if (drawn_ns_ != 0) fmt::print(stderr, "\r\x1b[K");
+  }
+  void show(const PrepareProgress& progress) {
+    const std::int64_t now = now_ns();
+    if (!live_ || now - drawn_ns_ < 200'000'000) return;
+    drawn_ns_ = now;
+    const double seconds = ms_since(start_ns_) / 1000;
+    const auto done = static_cast<double>(progress.bytes_read);
+    const auto total = static_cast<double>(progress.bytes_total);
+    fmt::print(stderr, "\r\x1b[K{} of {} ({:.0f} %), {} tokens, {}/s, ETA {}",
+               human_bytes(progress.bytes_read), human_bytes(progress.bytes_total),
+               total > 0 ? 100 * done / total : 100.0,
+               human_count(static_cast<double>(progress.tokens)),
+               human_bytes(static_cast<std::int64_t>(done / seconds)),
+               human_duration(done > 0 ? (total - done) * seconds / done : -1));
+    std::fflush(stderr);
+  }
+
+ private:
+  const bool live_ = ConsoleStyle::of(STDERR_FILENO).live;
+  const std::int64_t start_ns_ = now_ns();
+  std::int64_t drawn_ns_ = 0;
+};
+
+class DataPrepare final : public Command {
+ public:
+  std::string_view name() const override { return "data prepare"; }
+  std::string_view summary() const override { return "turn text into token files"; }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("--input", options_.inputs, "files and folders to read")->required();
+    app.add_option("--out", options_.out, "prefix of the files to write")->required();
+    app.add_option("--tokenizer", options_.tokenizer, "byte, a model folder, or a tokenizer.json");
+    app.add_option("--json_field", options_.json_field, "the text's field in a .jsonl line");
+    app.add_option("--end_of_text", options_.end_of_text,
+                   "token between documents, where not the tokenizer's own");
+    app.add_option("--threads", options_.threads, "threads to use (default: all cores)");
+    app.add_flag("--overwrite", options_.overwrite, "replace what is there");
+    app.add_flag("--json", json_, "print the manifest instead of a summary");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    const PrepareResult result = run_watched();
+    if (result.stopped) {
+      fmt::print(stderr, "hgtrain: stopped; nothing was written\n");
+      return 128 + stop_signal;
+    }
+    if (json_)
+      fmt::print("{}", to_text(result.manifest));
+    else
+      print_summary(result);
+    return 0;
+  }
+
+ private:
+  PrepareResult run_watched() const {
+    const SignalWatch watch;
+    ProgressLine line;
+    return prepare(options_, [&line](const PrepareProgress& progress) {
+      line.show(progress);
+      return stop_signal == 0;
+    });
+  }
+
+  void print_summary(const PrepareResult& result) const {
+    const Manifest& m = result.manifest;
+    fmt::print("{}: {} tokens ({}), {} documents, from {} of text in {} files\n", options_.out,
+               m.tokens, m.dtype, m.documents, human_bytes(m.source_bytes), m.source_files);
+    fmt::print("tokenizer {}, vocab_size {}, end of text {}\n", m.tokenizer, m.vocab_size,
+               m.end_of_text);
+    if (result.hidden_files + result.binary_files + result.empty_documents > 0)
+      fmt::print("passed over: {} hidden files, {} binary files, {} empty documents\n",
+                 result.hidden_files, result.binary_files, result.empty_documents);
+  }
+
+  PrepareOptions options_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> data_prepare_command() {
+  return std::make_unique<DataPrepare>();
+}
+
+}  // namespace hgt
