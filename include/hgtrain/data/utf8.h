@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace hgt {
+
+/// Length of the valid UTF-8 at the start of `text`.
+std::size_t valid_utf8_prefix(std::string_view text);
+
+/// `text` with U+FFFD in place of each maximal part that starts no character (Unicode 3.9, table
+/// 3-8; what Python's errors="replace" does).
+std::string replace_invalid_utf8(std::string_view text);
+
+}  // namespace hgt

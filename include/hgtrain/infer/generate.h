@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "hgtrain/infer/sampler.h"
+
+namespace hgt {
+
+/// Runs the model over further tokens of the text and returns the logits [vocabulary] after the
+/// last of them, valid until the next call.
+using NextLogits = std::function<std::span<const float>(std::span<const std::int32_t>)>;
+
+struct GenerateLimits {
+  std::int64_t max_tokens = 0;        ///< new ones
+  std::int64_t context_length = 0;    ///< tokens the model takes, prompt included
+  std::vector<std::int32_t> end_ids;  ///< any of them ends the text, and is not part of it
+};
+
+enum class StopReason { kEndOfText, kMaxTokens, kContextFull };
+
+/// "end_of_text", "max_tokens", "context_full"
+std::string_view name_of(StopReason reason);
+
+/// Continues a prompt of at least one token, calling `on_token` for each new one. Error(kConfig)
+/// where the prompt leaves no room in the context.
+StopReason generate(const NextLogits& next_logits, std::span<const std::int32_t> prompt,
+                    Sampler& sampler, const GenerateLimits& limits,
+                    const std::function<void(std::int32_t)>& on_token);
+
+}  // namespace hgt

@@ -1,0 +1,31 @@
+#include "hgtrain/infer/model_folder.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/file.h"
+
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+TEST_CASE("a run folder means its newest checkpoint, any other folder itself") {
+  TemporaryFolder folder;
+  for (const char* step : {"step_00000001", "step_00000002"}) {
+    make_folders(folder / ("run/checkpoints/" + std::string(step)));
+    write_new_file(folder / ("run/checkpoints/" + std::string(step) + "/manifest.json"), "");
+    write_new_file(folder / ("run/checkpoints/" + std::string(step) + "/config.json"), "");
+  }
+  write_new_file(folder / "run/config.json", "");
+  CHECK(find_model_folder(folder / "run") == folder / "run/checkpoints/step_00000002");
+  CHECK(find_model_folder(folder / "run/checkpoints/step_00000001") ==
+        folder / "run/checkpoints/step_00000001");
+}
+
+TEST_CASE("what is no model folder is refused with what it lacks") {
+  TemporaryFolder folder;
+  make_folders(folder / "run/checkpoints");
+  using Catch::Contains;
+  CHECK_THROWS_WITH(find_model_folder(folder / "none"), Contains("is not a folder"));
+  CHECK_THROWS_WITH(find_model_folder(folder / "run"), Contains("has no checkpoint yet"));
+  CHECK_THROWS_WITH(find_model_folder(folder.path()), Contains("has no config.json"));
+}
