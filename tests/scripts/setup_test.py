@@ -59,9 +59,18 @@ class CudaFromPypi(Checkout):
 
     def test_a_toolkit_that_is_there_is_used(self):
         self.program('toolkit/bin/nvcc', '#!/bin/sh\n')
+        self.program('toolkit/include/nccl.h', '')
         self.assertEqual(self.run_script(CUDA_HOME=str(self.folder / 'toolkit')).returncode, 0)
         self.assertEqual(self.run_script(PATH=f'{self.folder}/toolkit/bin:/usr/bin:/bin').returncode, 0)
         self.assertFalse(self.asked())
+
+    @unittest.skipIf(os.path.exists('/usr/include/nccl.h'), 'this machine has NCCL')
+    def test_a_toolkit_without_nccl_gets_nccl_of_its_own_major_version(self):
+        self.program('toolkit/bin/nvcc', '#!/bin/sh\necho "Cuda compilation tools, release 12.4, V12.4.99"\n')
+        done = self.run_script(CUDA_HOME=str(self.folder / 'toolkit'))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.folder / '.venv/asked').read_text().endswith(' nvidia-nccl-cu12\n'))
+        self.assertTrue((self.folder / '.venv/cuda/include/nccl.h').exists())
 
     def test_a_driver_without_a_toolkit_gets_the_wheels_as_a_toolkit_and_hears_so(self):
         done = self.run_script()
@@ -76,7 +85,7 @@ class CudaFromPypi(Checkout):
         self.driver.write_text('NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  x\n')
         done = self.run_script()
         self.assertEqual(done.returncode, 1)
-        self.assertIn('535.104.05 is older than CUDA 13 needs (580)', done.stderr)
+        self.assertIn('driver 535.104.05 is older than CUDA 13 needs (580)', done.stderr)
         self.assertIn('scripts/build -Dcuda=disabled', done.stderr)
 
     def test_without_the_index_it_does_not_go_on_for_the_cpu_alone(self):
