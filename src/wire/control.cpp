@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <string_view>
 #include <sys/socket.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"

@@ -2,8 +2,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fmt/format.h>
 #include <sys/random.h>
+
+#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 

@@ -1,11 +1,9 @@
 #include "hgtrain/wire/messages.h"
 
-#include <fmt/format.h>
 #include <limits>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-#include "hgtrain/base/error.h"
 
 namespace hgt {
 namespace {
@@ -107,6 +105,26 @@ std::string encode_event(std::string_view kind, const nlohmann::json& body) {
 
 std::string encode_abort(std::string_view reason) {
   return encode_frame(MessageKind::kAbort, reason);
+}
+
+nlohmann::json failed_body(const Error& error) {
+  return {{"kind", error.exit_code()},
+          {"message", error.message()},
+          {"hint", error.hint()},
+          {"context", error.context()}};
+}
+
+Error error_in(const nlohmann::json& body) {
+  const auto kind = integer_at(body, "kind", static_cast<int>(ErrorKind::kInternal),
+                               static_cast<int>(ErrorKind::kPeer));
+  Error error(static_cast<ErrorKind>(kind), string_at(body, "message"), string_at(body, "hint"));
+  const auto context = body.find("context");
+  if (context == body.end() || !context->is_array()) refuse("context");
+  for (const nlohmann::json& where : *context) {
+    if (!where.is_string()) refuse("context");
+    error.in(where.get<std::string>());
+  }
+  return error;
 }
 
 Hello decode_hello(std::string_view payload) {

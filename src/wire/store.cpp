@@ -1,9 +1,10 @@
 #include "hgtrain/wire/store.h"
 
 #include <condition_variable>
-#include <fmt/format.h>
 #include <map>
 #include <mutex>
+
+#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 

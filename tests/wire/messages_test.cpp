@@ -3,8 +3,6 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/error.h"
-
 using namespace hgt;
 
 namespace {
@@ -46,6 +44,18 @@ TEST_CASE("messages come back as they were sent") {
   const std::string kind =
       decode_event(payload_of(encode_event("metrics", {{"loss", 2.5}}), MessageKind::kEvent), body);
   CHECK((kind == "metrics" && body["loss"] == 2.5));
+}
+
+TEST_CASE("an error travels with kind, hint and context") {
+  Error error(ErrorKind::kData, "bad file", "delete it");
+  error.in("a").in("b");
+  const Error back = error_in(failed_body(error));
+  CHECK(back.render() == error.render());
+  CHECK(back.kind() == ErrorKind::kData);
+  for (const char* text : {"{}", R"({"kind": 7, "message": "", "hint": "", "context": []})",
+                           R"({"kind": 1, "message": "", "hint": "", "context": [1]})",
+                           R"({"kind": 1, "message": 2, "hint": "", "context": []})"})
+    CHECK_THROWS_AS(error_in(nlohmann::json::parse(text)), Error);
 }
 
 TEST_CASE("an event with text that is not UTF-8 still gets through") {

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/wire/frame.h"
 #include "hgtrain/wire/job_key.h"
 
@@ -57,6 +58,10 @@ std::string encode(const StoreValue& message);
 std::string encode(const Heartbeat& message);
 /// JSON: {"kind": ..., "body": {...}}.
 std::string encode_event(std::string_view kind, const nlohmann::json& body);
+/// The body of a `failed` event: {"kind": 1-6 (its exit status), "message", "hint", "context"}.
+nlohmann::json failed_body(const Error& error);
+/// And back; Error(kPeer) is thrown where `body` is not of that form.
+Error error_in(const nlohmann::json& body);
 /// The payload is the reason as text.
 std::string encode_abort(std::string_view reason);
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <charconv>
+#include <fcntl.h>
+#include <set>
+#include <sys/types.h>
+#include <unistd.h>
+
+namespace hgt {
+
+/// Calls `visit(pid)` for each child of this process's first thread, the one that orphans are given
+/// to. Async-signal-safe: also for a child between fork and exec. A child that ends meanwhile may
+/// hide another one: repeat after reaping it.
+template <class Visit>
+void for_each_child(Visit visit) {
+  char path[48] = "/proc/self/task/";
+  char* end = std::to_chars(path + 16, path + 32, getpid()).ptr;
+  for (const char* c = "/children"; *c; ++c) *end++ = *c;
+  *end = 0;
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  char buffer[4096];
+  pid_t pid = 0;
+  for (ssize_t bytes; (bytes = read(fd, buffer, sizeof buffer)) > 0;)
+    for (ssize_t i = 0; i < bytes; ++i) {
+      if (buffer[i] >= '0' && buffer[i] <= '9') {
+        pid = pid * 10 + (buffer[i] - '0');
+      } else if (pid > 0) {
+        visit(pid);
+        pid = 0;
+      }
+    }
+  close(fd);
+}
+
+/// The children for_each_child visits.
+std::set<pid_t> children();
+
+/// Kills and reaps all children but `keep`, and what they leave behind, until none is left.
+void kill_other_children(const std::set<pid_t>& keep);
+
+}  // namespace hgt

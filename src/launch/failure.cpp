@@ -1,0 +1,73 @@
+#include "failure.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <sys/wait.h>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/wire/messages.h"
+
+namespace hgt {
+
+Failure failure_from_event(int rank, const nlohmann::json& body) {
+  const Error error = error_in(body);
+  Failure out;
+  out.rank = rank;
+  out.at_ns = now_ns();
+  out.exit_code = error.exit_code();
+  out.by_peer = error.kind() == ErrorKind::kPeer;
+  out.permanent = error.kind() != ErrorKind::kInternal && !out.by_peer;
+  out.message = error.message();
+  out.hint = error.hint();
+  out.context = error.context();
+  return out;
+}
+
+int exit_code_of(const WorkerEnd& end) {
+  return WIFSIGNALED(end.wait_status) ? 128 + WTERMSIG(end.wait_status)
+                                      : WEXITSTATUS(end.wait_status);
+}
+
+std::string reason_of(const WorkerEnd& end, bool out_of_memory) {
+  if (!WIFSIGNALED(end.wait_status))
+    return fmt::format("exited with code {}", WEXITSTATUS(end.wait_status));
+  const int signal = WTERMSIG(end.wait_status);
+  const char* name = sigabbrev_np(signal);
+  const std::string who = name ? fmt::format("was killed by SIG{} ({})", name, strsignal(signal))
+                               : fmt::format("was killed by signal {}", signal);
+  if (out_of_memory)
+    return fmt::format("{}: the kernel ran out of memory; it had used {:.1f} GiB", who,
+                       static_cast<double>(end.max_rss_kib) / (1 << 20));
+  return WCOREDUMP(end.wait_status) ? who + ", core dumped" : who;
+}
+
+std::string message_in_error_file(const std::string& path) {
+  try {
+    const nlohmann::json json =
+        nlohmann::json::parse(read_file(path, 1 << 20), nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json message =
+        json.is_object() ? json.value("message", nlohmann::json()) : json;
+    if (message.is_string()) return message.get<std::string>();
+    if (message.is_object() && message.contains("message") && message["message"].is_string())
+      return message["message"].get<std::string>();
+  } catch (const Error&) {
+    // There is none: the program does not write one.
+  }
+  return "";
+}
+
+const Failure* first_failure(const std::vector<Failure>& failures) {
+  const auto it =
+      std::min_element(failures.begin(), failures.end(), [](const Failure& a, const Failure& b) {
+        return std::tie(a.by_peer, a.at_ns) < std::tie(b.by_peer, b.at_ns);
+      });
+  return it == failures.end() ? nullptr : &*it;
+}
+
+}  // namespace hgt

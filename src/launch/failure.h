@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "guard.h"
+
+namespace hgt {
+
+/// One rank's failure, as far as it is known: from its own last words, from how its process ended,
+/// or both.
+struct Failure {
+  int rank = 0;
+  std::int64_t at_ns = 0;
+  int exit_code = 1;
+  bool by_peer = false;    ///< it only noticed that another rank was gone
+  bool permanent = false;  ///< a restart would end the same way
+  std::string reason;
+  std::string message;
+  std::string hint;
+  std::vector<std::string> context;
+};
+
+/// What a `failed` event says; its reason is left open.
+Failure failure_from_event(int rank, const nlohmann::json& body);
+
+/// The exit code by the shell's convention: 128 + N where signal N ended it.
+int exit_code_of(const WorkerEnd& end);
+/// "exited with code 3", "was killed by SIGSEGV (Segmentation fault)".
+std::string reason_of(const WorkerEnd& end, bool out_of_memory);
+
+/// The message in a file of torchelastic's form ({"message": "..."} or {"message": {"message":
+/// "..."}}), as PyTorch's @record leaves it; "" where there is none.
+std::string message_in_error_file(const std::string& path);
+
+/// The one that the verdict is about: the first, but one that only lost a peer only where there is
+/// no other.
+const Failure* first_failure(const std::vector<Failure>& failures);
+
+}  // namespace hgt

@@ -1,0 +1,269 @@
+#include "guard.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
+
+#include "children.h"
+
+namespace hgt {
+namespace {
+
+// Descriptors in the guard; the worker keeps 0-3. What they are copied from lies above.
+constexpr int kLifelineFd = 4;
+constexpr int kStatusFd = 5;
+constexpr int kFirstFreeFd = 16;
+
+/// What a child needs, prepared before the fork: after it, nothing may allocate.
+struct Prepared {
+  const char* path;
+  std::vector<char*> argv;
+  std::vector<char*> env;
+  char name[16];  // of the guard, in ps and pkill
+  bool ignore_hangup;
+  std::array<int, 6> fds;  // what becomes descriptor 0-5
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+// ---- in the children: async-signal-safe functions only ----
+
+/// The status pipe carries the worker's pid, and -errno of what failed; its end means success.
+[[noreturn]] void report_and_exit(int error_number) {
+  const int status = -error_number;
+  (void)!write(kStatusFd, &status, sizeof status);
+  _exit(127);
+}
+
+[[noreturn]] void become_worker(const Prepared& prepared, pid_t guard) {
+  if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) report_and_exit(errno);
+  if (getppid() != guard) _exit(127);  // it died before it could be watched
+  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+  if (prepared.ignore_hangup) ::signal(SIGHUP, SIG_IGN);  // nohup
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execve(prepared.path, prepared.argv.data(), prepared.env.data());
+  report_and_exit(errno);
+}
+
+class Guard {
+ public:
+  explicit Guard(pid_t worker) : worker_(worker) {}
+
+  [[noreturn]] void watch(int child_events) {
+    for (;;) {
+      pollfd events[2] = {{kLifelineFd, POLLIN, 0}, {child_events, POLLIN, 0}};
+      poll(events, 2, -1);
+      if (events[0].revents) obey();
+      if (events[1].revents) {
+        signalfd_siginfo info;
+        (void)!read(child_events, &info, sizeof info);
+        while (reap(WNOHANG)) {
+        }
+        if (ended_) end_all();
+      }
+    }
+  }
+
+  /// Kills until nothing is left. Whatever a killed process leaves behind becomes a child of the
+  /// guard before the killed one can be reaped, so killing children until there are none kills all.
+  [[noreturn]] void end_all() {
+    do for_each_child([](pid_t pid) { kill(pid, SIGKILL); });
+    while (reap(0));
+    _exit(0);
+  }
+
+ private:
+  void obey() {
+    int signal = 0;
+    const ssize_t bytes = recv(kLifelineFd, &signal, sizeof signal, MSG_DONTWAIT);
+    if (bytes < 0 && errno == EAGAIN) return;
+    if (bytes != sizeof signal || signal == SIGKILL) end_all();
+    if (kill(-worker_, signal) != 0) kill(worker_, signal);
+  }
+
+  /// Reaps one child that has ended, and tells of the worker. False where there is none (with
+  /// WNOHANG: none that has ended).
+  bool reap(int flags) {
+    int status = 0;
+    rusage usage{};
+    const pid_t pid = wait4(-1, &status, flags, &usage);
+    if (pid <= 0) return false;
+    if (pid == worker_) {
+      ended_ = true;
+      const WorkerEnd end{status, usage.ru_maxrss, now_ns()};
+      (void)!send(kLifelineFd, &end, sizeof end, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    return true;
+  }
+
+  const pid_t worker_;
+  bool ended_ = false;
+};
+
+/// Moves the prepared descriptors to 0-5 and closes all others, also those of other workers.
+void arrange_descriptors(const Prepared& prepared) {
+  for (int fd = 0; fd <= kStatusFd; ++fd)
+    if (dup2(prepared.fds[static_cast<std::size_t>(fd)], fd) < 0) _exit(127);
+  fcntl(kLifelineFd, F_SETFD, FD_CLOEXEC);
+  fcntl(kStatusFd, F_SETFD, FD_CLOEXEC);
+  if (close_range(kStatusFd + 1, ~0u, 0) != 0) {  // a kernel before 5.9
+    for (int fd = kStatusFd + 1; fd < 65536; ++fd) close(fd);
+  }
+}
+
+[[noreturn]] void become_guard(const Prepared& prepared) {
+  setsid();
+  prctl(PR_SET_NAME, prepared.name);
+  arrange_descriptors(prepared);
+  signal(SIGCHLD, SIG_DFL);  // ignored, it would not arrive
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  const int child_events = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (child_events < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) report_and_exit(errno);
+  const pid_t guard = getpid();
+  const pid_t worker = fork();
+  if (worker == 0) become_worker(prepared, guard);
+  if (worker < 0) report_and_exit(errno);
+  (void)!write(kStatusFd, &worker, sizeof worker);
+  close(kStatusFd);
+  close(kControlFd);
+  dup2(0, 1);
+  dup2(0, 2);
+  Guard(worker).watch(child_events);
+}
+
+// ---- in this process ----
+
+[[noreturn]] void throw_no_resources(int rank, const char* what) {
+  throw Error(ErrorKind::kDevice,
+              fmt::format("cannot start rank {}: {}: {}", rank, what, std::strerror(errno)),
+              "see `ulimit -n` (descriptors) and `ulimit -u` (processes), or use fewer workers");
+}
+
+/// A descriptor high enough not to be in the way of those the children use.
+OwnedFd lifted(int rank, int fd) {
+  const int high = fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeFd);
+  if (high < 0) throw_no_resources(rank, "no descriptor");
+  return OwnedFd(high);
+}
+
+struct Pair {
+  OwnedFd ours;
+  OwnedFd theirs;
+};
+
+Pair make_pair(int rank, bool is_pipe, int socket_type = 0) {
+  int ends[2];
+  const int made =
+      is_pipe ? pipe2(ends, O_CLOEXEC) : socketpair(AF_UNIX, socket_type | SOCK_CLOEXEC, 0, ends);
+  if (made != 0) throw_no_resources(rank, is_pipe ? "no pipe" : "no socket");
+  Pair pair{OwnedFd(ends[0]), OwnedFd(ends[1])};
+  pair.ours = lifted(rank, pair.ours.get());
+  pair.theirs = lifted(rank, pair.theirs.get());
+  fcntl(pair.ours.get(), F_SETFL, O_NONBLOCK);
+  return pair;
+}
+
+/// Blocks all signals for as long as it lives, so that none hits a child that is not set up yet.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+/// The worker's pid, or throws what kept it from starting.
+pid_t wait_for_start(int rank, const std::string& path, int status_fd) {
+  pid_t worker = 0;
+  int error_number = 0;
+  for (;;) {
+    int value = 0;
+    const ssize_t bytes = read(status_fd, &value, sizeof value);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes != sizeof value) break;
+    (value > 0 ? worker : error_number) = std::abs(value);
+  }
+  if (worker > 0 && error_number == 0) return worker;
+  errno = error_number;
+  if (worker == 0) throw_no_resources(rank, "no process");
+  throw Error(ErrorKind::kConfig,
+              fmt::format("cannot execute {}: {}", path, std::strerror(error_number)),
+              error_number == ENOEXEC ? "a script needs a first line like #!/bin/sh" : "");
+}
+
+}  // namespace
+
+GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector<std::string>& argv,
+                            const std::vector<std::string>& env) {
+  Pair lifeline = make_pair(rank, false, SOCK_SEQPACKET);
+  Pair control = make_pair(rank, false, SOCK_STREAM);
+  Pair output = make_pair(rank, true);
+  Pair errors = make_pair(rank, true);
+  Pair status = make_pair(rank, true);
+  fcntl(status.ours.get(), F_SETFL, 0);
+  const OwnedFd raw_null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const OwnedFd null = lifted(rank, raw_null.get());
+
+  Prepared prepared{path.c_str(),
+                    pointers(argv),
+                    pointers(env),
+                    {},
+                    false,
+                    {null.get(), output.theirs.get(), errors.theirs.get(), control.theirs.get(),
+                     lifeline.theirs.get(), status.theirs.get()}};
+  *fmt::format_to_n(prepared.name, sizeof prepared.name - 1, "guard-of-{}", rank).out = 0;
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  prepared.ignore_hangup = hangup.sa_handler == SIG_IGN;
+
+  GuardedWorker out;
+  {
+    const SignalsBlocked blocked;
+    out.guard = fork();
+    if (out.guard == 0) become_guard(prepared);
+  }
+  if (out.guard < 0) throw_no_resources(rank, "no process");
+  status.theirs = OwnedFd();
+  try {
+    out.worker = wait_for_start(rank, path, status.ours.get());
+  } catch (const Error&) {
+    waitpid(out.guard, nullptr, 0);
+    throw;
+  }
+  out.lifeline = std::move(lifeline.ours);
+  out.control = std::move(control.ours);
+  out.output = std::move(output.ours);
+  out.errors = std::move(errors.ours);
+  return out;
+}
+
+}  // namespace hgt

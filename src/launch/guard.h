@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "owned_fd.h"
+
+namespace hgt {
+
+/// The descriptor a worker finds its control channel at.
+inline constexpr int kControlFd = 3;
+
+/// What a guard tells of its worker, once.
+struct WorkerEnd {
+  int wait_status = 0;  ///< as wait(2) gives it
+  std::int64_t max_rss_kib = 0;
+  std::int64_t at_ns = 0;  ///< now_ns() when it was noticed
+};
+
+/// A worker and the guard above it, with this process's ends of their streams (all non-blocking).
+struct GuardedWorker {
+  pid_t guard = 0;
+  pid_t worker = 0;
+  OwnedFd lifeline;  ///< SOCK_SEQPACKET: signals (int) to the guard, one WorkerEnd from it, then
+                     ///< its end
+  OwnedFd control;   ///< stream socket
+  OwnedFd output;    ///< the worker's stdout
+  OwnedFd errors;    ///< the worker's stderr
+};
+
+/// Starts `path` with `argv` and `env` ("NAME=value") in a session of its own, under a guard.
+///
+/// The guard is a fork of this process that calls only async-signal-safe functions, so it needs no
+/// program file and does not mind other threads. It is a session of its own too, ignores every
+/// signal it can, and is the subreaper of all that the worker starts. When the worker ends, or
+/// `lifeline` does, or it is sent SIGKILL over it, the guard kills whatever descends from it until
+/// nothing is left, and ends. A signal sent over `lifeline` goes to the worker's process group.
+/// The worker itself dies with its guard (PR_SET_PDEATHSIG). The calling thread must outlive both:
+/// it is their parent.
+///
+/// Error(kConfig) where the program cannot be executed, Error(kDevice) where the system has no
+/// process or descriptor left.
+GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector<std::string>& argv,
+                            const std::vector<std::string>& env);
+
+}  // namespace hgt

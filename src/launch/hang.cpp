@@ -1,0 +1,56 @@
+#include "hang.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+namespace hgt {
+namespace {
+
+double seconds(std::int64_t ns) {
+  return static_cast<double>(ns) * 1e-9;
+}
+
+std::string place(const Heartbeat& beat) {
+  return fmt::format("in '{}' at step {}, collective {}", beat.phase, beat.step, beat.collective);
+}
+
+/// Where the rank furthest ahead of `odd` stands.
+std::string where_others_are(std::span<const Pulse> pulses, const Pulse& odd) {
+  const Pulse* other = nullptr;
+  for (const Pulse& pulse : pulses)
+    if (pulse.rank != odd.rank && (!other || pulse.last.collective > other->last.collective))
+      other = &pulse;
+  return other ? fmt::format("; rank {} stands {}", other->rank, place(other->last)) : "";
+}
+
+}  // namespace
+
+std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
+                              std::chrono::milliseconds silent, std::chrono::milliseconds still) {
+  const auto older = [now_ns](std::int64_t since_ns, std::chrono::milliseconds limit) {
+    return now_ns - since_ns >= std::chrono::nanoseconds(limit).count();
+  };
+  const auto quiet =
+      std::min_element(pulses.begin(), pulses.end(),
+                       [](const Pulse& a, const Pulse& b) { return a.heard_ns < b.heard_ns; });
+  if (quiet == pulses.end()) return std::nullopt;
+  if (older(quiet->heard_ns, silent))
+    return Hang{quiet->rank, fmt::format("has hung: no sign of life for {:.0f} s, {}{}",
+                                         seconds(now_ns - quiet->heard_ns), place(quiet->last),
+                                         where_others_are(pulses, *quiet))};
+  if (!std::all_of(pulses.begin(), pulses.end(),
+                   [&](const Pulse& p) { return older(p.changed_ns, still); }))
+    return std::nullopt;
+  const auto odd =
+      std::min_element(pulses.begin(), pulses.end(), [](const Pulse& a, const Pulse& b) {
+        return std::tie(a.last.step, a.last.collective, a.changed_ns) <
+               std::tie(b.last.step, b.last.collective, b.changed_ns);
+      });
+  return Hang{odd->rank, fmt::format("has hung: no progress for {:.0f} s, {}{}",
+                                     seconds(now_ns - odd->changed_ns), place(odd->last),
+                                     where_others_are(pulses, *odd))};
+}
+
+}  // namespace hgt

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "hgtrain/wire/messages.h"
+
+namespace hgt {
+
+/// What is known of a rank that sends heartbeats.
+struct Pulse {
+  int rank = 0;
+  Heartbeat last;
+  std::int64_t heard_ns = 0;    ///< when the last heartbeat came
+  std::int64_t changed_ns = 0;  ///< when it last told something new
+};
+
+struct Hang {
+  int rank = 0;
+  std::string reason;
+};
+
+/// A rank that has hung, if any: one not heard of for `silent`; else, where all have stood still
+/// for `still` (a rank that hangs makes the others wait), the one they wait for: behind in steps,
+/// then in collectives entered, then the first that stopped.
+std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
+                              std::chrono::milliseconds silent, std::chrono::milliseconds still);
+
+}  // namespace hgt

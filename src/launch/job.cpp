@@ -1,0 +1,164 @@
+#include "hgtrain/launch/job.h"
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <sys/prctl.h>
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/signal_set.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/file.h"
+
+#include "attempt.h"
+#include "children.h"
+#include "environment.h"
+
+namespace hgt {
+namespace {
+
+constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+/// Puts this process's signal handlers and its place among its children back when it goes.
+class ProcessState {
+ public:
+  ProcessState() {
+    for (const int signal : kWatched) sigaction(signal, nullptr, &handlers_[signal]);
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignore,
+              &handlers_[SIGPIPE]);  // a console without a reader is an error code
+    prctl(PR_GET_CHILD_SUBREAPER, &was_subreaper_);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+  ~ProcessState() {
+    for (const auto& [signal, handler] : handlers_) sigaction(signal, &handler, nullptr);
+    prctl(PR_SET_CHILD_SUBREAPER, was_subreaper_);
+  }
+  bool is_ignored(int signal) const { return handlers_.at(signal).sa_handler == SIG_IGN; }
+
+ private:
+  std::map<int, struct sigaction> handlers_;
+  int was_subreaper_ = 0;
+};
+
+class Job {
+ public:
+  explicit Job(const JobSpec& spec)
+      : spec_(spec),
+        signals_(io_),
+        console_(io_, [this] { on_console_gone(); }),
+        others_(children()) {
+    if (spec_.run_id.empty()) spec_.run_id = random_suffix();
+    for (const int signal : kWatched)
+      // nohup asks for SIGHUP to be ignored; that a shell lets its background jobs ignore SIGINT
+      // does not keep anybody from sending it on purpose.
+      if (signal != SIGHUP || !state_.is_ignored(SIGHUP)) signals_.add(signal);
+  }
+
+  Verdict run() {
+    program_ = find_program(spec_.argv(0).at(0), search_path(spec_));
+    worker_environment(spec_, 0, 0);  // refuses names that cannot be given, before all else
+    if (!spec_.log_dir.empty()) make_folders(spec_.log_dir);
+    watch_signals();
+    start_attempt();
+    io_.run();
+    return verdict_;
+  }
+
+ private:
+  Attempt& attempt() { return *attempts_.back(); }
+
+  void notice(const std::string& text) {
+    if (spec_.on_event) spec_.on_event(-1, "notice", {{"text", text}});
+  }
+
+  void start_attempt() {
+    Attempt::Context context{io_,
+                             spec_,
+                             program_,
+                             spec_.show_output ? &console_ : nullptr,
+                             others_,
+                             [this](const std::string& text) { notice(text); },
+                             [this] { asio::post(io_, [this] { on_finished(); }); }};
+    attempts_.push_back(
+        std::make_unique<Attempt>(std::move(context), static_cast<int>(attempts_.size())));
+    attempt().start();
+  }
+
+  void on_finished() {
+    const int restarts = static_cast<int>(attempts_.size()) - 1;
+    verdict_ = attempt().verdict();
+    verdict_.restarts = restarts;
+    if (interrupts_ >= 2) {
+      verdict_.outcome = Verdict::Outcome::kStopped;
+      verdict_.exit_code = 128 + SIGINT;
+      verdict_.reason = "stopped at once by a second Ctrl-C";
+    } else if (!stopping_ && restarts < spec_.max_restarts && attempt().is_worth_a_restart()) {
+      notice(fmt::format("rank {} {}; restarting all {} ranks ({} of {})", verdict_.rank,
+                         verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message,
+                         spec_.num_workers, restarts + 1, spec_.max_restarts));
+      return start_attempt();
+    }
+    leave();
+  }
+
+  /// The loop ends when what is queued for the console is out, or nobody wants to wait for that.
+  void leave() {
+    done_ = true;
+    drain_timer_.expires_after(std::chrono::milliseconds(console_.is_empty() ? 0 : 10));
+    drain_timer_.async_wait([this](const std::error_code&) {
+      if (console_.is_empty() || interrupts_ >= 2) return io_.stop();
+      leave();
+    });
+  }
+
+  void watch_signals() {
+    signals_.async_wait([this](const std::error_code& error, int signal) {
+      if (error) return;
+      on_signal(signal);
+      watch_signals();
+    });
+  }
+
+  void on_signal(int signal) {
+    if (signal == SIGINT && ++interrupts_ >= 2) return attempt().kill();
+    if (done_) return;
+    if (signal == SIGUSR2) return attempt().relay(signal, MessageKind::kCheckpoint);
+    // A program that is not ours may take SIGUSR1 to mean anything: it need not stop the job.
+    if (signal != SIGUSR1 || spec_.own_workers) stopping_ = true;
+    attempt().stop(signal);
+  }
+
+  void on_console_gone() {
+    if (std::exchange(console_gone_, true) || done_) return;
+    notice("nobody reads the output any more: stopping");
+    asio::post(io_, [this] { on_signal(SIGTERM); });
+  }
+
+  JobSpec spec_;
+  ProcessState state_;
+  asio::io_context io_;
+  asio::signal_set signals_;
+  asio::steady_timer drain_timer_{io_};
+  Console console_;
+  const std::set<pid_t> others_;
+  std::string program_;
+  std::vector<std::unique_ptr<Attempt>> attempts_;  // past ones too: the loop may still know them
+  Verdict verdict_;
+  int interrupts_ = 0;
+  bool stopping_ = false;
+  bool console_gone_ = false;
+  bool done_ = false;
+};
+
+}  // namespace
+
+Verdict run_job(const JobSpec& spec) {
+  return Job(spec).run();
+}
+
+}  // namespace hgt

@@ -1,0 +1,51 @@
+#include "rank_output.h"
+
+#include <utility>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+
+RankOutput::RankOutput(Options options) : options_(std::move(options)) {
+  if (!options_.log_path.empty())
+    log_ = File::open(options_.log_path, O_WRONLY | O_CREAT | O_APPEND);
+}
+
+void RankOutput::feed(Console::Stream stream, std::string_view bytes) {
+  if (options_.console && options_.prefix.empty()) options_.console->write(stream, bytes);
+  deliver(stream, bytes, /*at_end=*/false);
+}
+
+void RankOutput::finish() {
+  deliver(Console::kOut, {}, /*at_end=*/true);
+  deliver(Console::kErr, {}, /*at_end=*/true);
+}
+
+void RankOutput::deliver(Console::Stream stream, std::string_view bytes, bool at_end) {
+  std::string for_log;
+  std::string for_console;
+  const LineCutter::Sink sink = [&](const Piece& piece) {
+    last_.add(piece);
+    for_log += piece.text;
+    if (!piece.continues) for_console += options_.prefix;
+    for_console += piece.text;
+  };
+  if (at_end)
+    cutters_[stream].finish(sink);
+  else
+    cutters_[stream].feed(bytes, sink);
+  if (for_log.empty()) return;
+  log(for_log);
+  if (options_.console && !options_.prefix.empty()) options_.console->write(stream, for_console);
+}
+
+void RankOutput::log(std::string_view text) {
+  if (!log_) return;
+  try {
+    log_->write(text);
+  } catch (const Error& e) {
+    if (!std::exchange(log_failed_, true) && options_.log_failed) options_.log_failed(e.message());
+  }
+}
+
+}  // namespace hgt

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hgtrain/base/file.h"
+
+#include "console.h"
+#include "lines.h"
+
+namespace hgt {
+
+/// Where the output of one rank goes: its log, the console, and memory for the verdict. Whole lines
+/// at a time, so that the lines of stdout and stderr, and of several ranks, never mix.
+class RankOutput {
+ public:
+  struct Options {
+    std::string log_path;        ///< appended to; "" = no log
+    Console* console = nullptr;  ///< nullptr = not shown
+    std::string prefix;          ///< of each line on the console; "" passes bytes on as they come
+    /// Told once where the log cannot be written (a full disk); it is tried again with each line.
+    std::function<void(const std::string& text)> log_failed;
+  };
+
+  /// Error(kData) where the log cannot be opened.
+  explicit RankOutput(Options options);
+
+  void feed(Console::Stream stream, std::string_view bytes);
+  void finish();
+  std::vector<std::string> last_lines() const { return last_.lines(); }
+
+ private:
+  void deliver(Console::Stream stream, std::string_view bytes, bool at_end);
+  void log(std::string_view text);
+
+  Options options_;
+  std::optional<File> log_;
+  bool log_failed_ = false;
+  std::array<LineCutter, 2> cutters_;
+  LastLines last_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,71 @@
+#include "hgtrain/launch/verdict.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+std::string others(const Verdict& v) {
+  if (v.stopped_ranks == 0) return "";
+  return v.stopped_ranks == 1 ? "  the other rank was stopped\n"
+                              : fmt::format("  the other {} ranks were stopped\n", v.stopped_ranks);
+}
+
+std::string last_words(const Verdict& v) {
+  if (v.last_lines.empty())
+    return v.log_path.empty()
+               ? ""
+               : fmt::format("  it printed nothing lately; its log: {}\n", v.log_path);
+  std::string out = fmt::format("  the last lines of rank {}{}:\n", v.rank,
+                                v.log_path.empty() ? "" : fmt::format(" (more in {})", v.log_path));
+  for (const std::string& line : v.last_lines) out += "    | " + line + "\n";
+  return out;
+}
+
+}  // namespace
+
+std::string Verdict::render(const std::string& program) const {
+  if (outcome == Outcome::kDone) return "";
+  if (outcome == Outcome::kStopped) return fmt::format("{}: {}\n", program, reason);
+  std::string out = fmt::format("{}: error: ", program);
+  const std::string who =
+      fmt::format("rank {} of {} (pid {} on {}) {}{}", rank, world_size, pid, host, reason,
+                  step > 0 ? fmt::format(" after step {}", step) : "");
+  if (message.empty()) {
+    out += who + "\n";
+  } else {
+    out += message + "\n";
+    for (const std::string& where : context) out += "  in " + where + "\n";
+    out += "  " + who + "\n";
+  }
+  if (restarts > 0)
+    out += fmt::format("  {} restart{} made before\n", restarts, restarts == 1 ? " was" : "s were");
+  out += last_words(*this) + others(*this);
+  if (!hint.empty()) out += "  hint: " + hint + "\n";
+  return out;
+}
+
+void to_json(nlohmann::json& json, const Verdict& v) {
+  const char* outcomes[] = {"done", "stopped", "failed"};
+  json = {{"outcome", outcomes[static_cast<int>(v.outcome)]},
+          {"exit_code", v.exit_code},
+          {"world_size", v.world_size},
+          {"restarts", v.restarts}};
+  if (!v.reason.empty()) json["reason"] = v.reason;
+  if (v.rank < 0) return;
+  json["first_failure"] = {{"rank", v.rank},
+                           {"host", v.host},
+                           {"pid", v.pid},
+                           {"message", v.message},
+                           {"hint", v.hint},
+                           {"context", v.context},
+                           {"log", v.log_path},
+                           {"last_lines", v.last_lines},
+                           {"stopped_ranks", v.stopped_ranks}};
+  if (v.step >= 0) json["first_failure"]["step"] = v.step;
+}
+
+}  // namespace hgt

@@ -1,0 +1,239 @@
+#include "worker.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/wire/messages.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::size_t kHelloBytes = 4096;  // what a stranger may make us hold
+// More than a socket holds, so that all a worker left is read when it has ended; no more, so that
+// one that never stops talking does not keep the loop from the others.
+constexpr int kMaxReads = 64;
+constexpr std::chrono::milliseconds kConsoleRetry{20};
+// After the guard has killed all that descends from the worker only somebody else can hold its
+// output open.
+constexpr std::chrono::seconds kDrainLimit{2};
+
+}  // namespace
+
+Worker::Worker(asio::io_context& io, int rank, GuardedWorker process, const JobKey& key,
+               JobStore& store, RankOutput output, Console* console, Events events)
+    : pid_(process.worker),
+      guard_(process.guard),
+      key_(key),
+      store_(store),
+      events_(std::move(events)),
+      lifeline_(io, process.lifeline.release()),
+      control_(io, process.control.release()),
+      streams_{Descriptor(io, process.output.release()), Descriptor(io, process.errors.release())},
+      retry_{asio::steady_timer(io), asio::steady_timer(io)},
+      drain_limit_(io),
+      output_(std::move(output)),
+      console_(console),
+      frames_(kHelloBytes) {
+  pulse_.rank = rank;
+  pulse_.last.phase = "starting";
+  pulse_.heard_ns = pulse_.changed_ns = now_ns();
+  watch_lifeline();
+  watch_output(Console::kOut);
+  watch_output(Console::kErr);
+  watch_control();
+}
+
+void Worker::forgive_silence(std::int64_t now_ns) {
+  pulse_.heard_ns = pulse_.changed_ns = now_ns;
+}
+
+void Worker::signal(int number) {
+  if (lifeline_.is_open())
+    (void)!::send(lifeline_.native_handle(), &number, sizeof number, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// ---- the guard ----
+
+void Worker::watch_lifeline() {
+  lifeline_.async_wait(Descriptor::wait_read, [this](const std::error_code& error) {
+    if (!error && lifeline_.is_open()) on_lifeline();
+  });
+}
+
+void Worker::on_lifeline() {
+  WorkerEnd end;
+  const ssize_t bytes = recv(lifeline_.native_handle(), &end, sizeof end, MSG_DONTWAIT);
+  if (bytes == sizeof end) {
+    read_control();  // its last words first
+    end_ = end;
+    events_.ended(*this);
+    return watch_lifeline();
+  }
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return watch_lifeline();
+  // The guard is ending, or was killed; by the time it is reaped its children are ours.
+  lifeline_.close();
+  waitpid(guard_, nullptr, 0);
+  if (!end_) {
+    end_ = WorkerEnd{SIGKILL, 0, 0};
+    events_.ended(*this);
+  }
+  drain_limit_.expires_after(kDrainLimit);
+  drain_limit_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    for (Descriptor& stream : streams_) stream.close();
+    check_gone();
+  });
+  check_gone();
+}
+
+void Worker::check_gone() {
+  if (gone_ || lifeline_.is_open() || streams_[0].is_open() || streams_[1].is_open()) return;
+  gone_ = true;
+  drain_limit_.cancel();
+  control_.close();
+  output_.finish();
+  events_.gone(*this);
+}
+
+void Worker::kill_and_wait() {
+  lifeline_.close();
+  waitpid(guard_, nullptr, 0);
+}
+
+// ---- stdout and stderr ----
+
+void Worker::watch_output(Console::Stream stream) {
+  if (console_ && console_->is_full()) {
+    retry_[stream].expires_after(kConsoleRetry);
+    return retry_[stream].async_wait([this, stream](const std::error_code& error) {
+      if (!error && streams_[stream].is_open()) watch_output(stream);
+    });
+  }
+  streams_[stream].async_wait(Descriptor::wait_read, [this, stream](const std::error_code& error) {
+    if (!error && streams_[stream].is_open()) on_output(stream);
+  });
+}
+
+void Worker::on_output(Console::Stream stream) {
+  std::array<char, 65536> buffer;
+  const ssize_t bytes = read(streams_[stream].native_handle(), buffer.data(), buffer.size());
+  if (bytes > 0) output_.feed(stream, {buffer.data(), static_cast<std::size_t>(bytes)});
+  if (bytes > 0 || (bytes < 0 && (errno == EAGAIN || errno == EINTR))) return watch_output(stream);
+  streams_[stream].close();
+  check_gone();
+}
+
+// ---- the control channel ----
+
+void Worker::watch_control() {
+  control_.async_wait(Descriptor::wait_read, [this](const std::error_code& error) {
+    if (!error && read_control()) watch_control();
+  });
+}
+
+/// Reads what is there; false once the stream is of no further use.
+bool Worker::read_control() {
+  std::array<char, 65536> buffer;
+  for (int round = 0; round < kMaxReads && control_.is_open(); ++round) {
+    const ssize_t bytes =
+        recv(control_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0 && errno == EAGAIN) break;
+    if (bytes <= 0) {  // whether the worker has ended, its guard says
+      control_.close();
+      break;
+    }
+    try {
+      frames_.feed({buffer.data(), static_cast<std::size_t>(bytes)});
+      while (const std::optional<Frame> frame = frames_.next()) dispatch(*frame);
+    } catch (const Error& e) {
+      break_control(e.message());
+    }
+  }
+  return control_.is_open();
+}
+
+void Worker::break_control(const std::string& why) {
+  control_.close();
+  events_.broken(*this, why);
+}
+
+void Worker::greet(const Frame& frame) {
+  if (frame.kind != MessageKind::kHello)
+    throw Error(ErrorKind::kPeer, "the first message is not a hello");
+  const Hello hello = decode_hello(frame.payload);
+  if (!hello.key.matches(key_)) throw Error(ErrorKind::kPeer, "the job key is wrong");
+  if (hello.version != kProtocolVersion)
+    throw Error(ErrorKind::kPeer,
+                fmt::format("it speaks version {} of the control channel, hgtrain speaks {}",
+                            hello.version, kProtocolVersion));
+  if (hello.rank != rank())
+    throw Error(ErrorKind::kPeer, fmt::format("it says it is rank {}", hello.rank));
+  greeted_ = true;
+  frames_.set_max_bytes(kMaxFrameBytes);
+}
+
+void Worker::dispatch(const Frame& frame) {
+  if (!greeted_) return greet(frame);
+  switch (frame.kind) {
+    case MessageKind::kStoreSet: {
+      const StoreSet message = decode_store_set(frame.payload);
+      return store_.set(message.key, message.value);
+    }
+    case MessageKind::kStoreGet: {
+      const StoreGet message = decode_store_get(frame.payload);
+      return store_.get(message.key, [this, id = message.id](const std::string& value) {
+        send(encode(StoreValue{id, value}));
+      });
+    }
+    case MessageKind::kHeartbeat:
+      return on_heartbeat(decode_heartbeat(frame.payload));
+    case MessageKind::kEvent: {
+      nlohmann::json body;
+      const std::string kind = decode_event(frame.payload, body);
+      return events_.event(*this, kind, body);
+    }
+    default:
+      throw Error(ErrorKind::kPeer, "a message that only the launcher sends");
+  }
+}
+
+void Worker::on_heartbeat(Heartbeat beat) {
+  pulse_.heard_ns = now_ns();
+  if (beat.step != pulse_.last.step || beat.collective != pulse_.last.collective ||
+      beat.phase != pulse_.last.phase)
+    pulse_.changed_ns = pulse_.heard_ns;
+  pulse_.last = std::move(beat);
+}
+
+void Worker::send(std::string_view frame) {
+  if (!control_.is_open()) return;
+  outbox_.append(frame);
+  if (!sending_) pump();
+}
+
+void Worker::pump() {
+  while (!outbox_.empty() && control_.is_open()) {
+    const ssize_t sent = ::send(control_.native_handle(), outbox_.data(), outbox_.size(),
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno != EAGAIN) return outbox_.clear();  // it has closed its end
+    if (sent < 0) break;
+    outbox_.erase(0, static_cast<std::size_t>(sent));
+  }
+  sending_ = !outbox_.empty();
+  if (!sending_) return;
+  control_.async_wait(Descriptor::wait_write, [this](const std::error_code& error) {
+    if (!error) pump();
+  });
+}
+
+}  // namespace hgt

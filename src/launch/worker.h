@@ -1,0 +1,97 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include "hgtrain/wire/frame.h"
+#include "hgtrain/wire/job_key.h"
+
+#include "guard.h"
+#include "hang.h"
+#include "job_store.h"
+#include "rank_output.h"
+
+namespace hgt {
+
+/// One started worker, its guard and streams, on the loop. Must outlive what it has queued there:
+/// until `gone`, or until the loop runs no more.
+class Worker {
+ public:
+  /// What it tells its owner, on the loop, never from within a call of a member.
+  struct Events {
+    std::function<void(Worker&)> ended;  ///< the program has ended: see end()
+    std::function<void(Worker&)> gone;   ///< and nothing of it is left, all output read
+    std::function<void(Worker&, const std::string& kind, const nlohmann::json& body)> event;
+    /// What came on the control channel is not of this job; the stream is closed.
+    std::function<void(Worker&, const std::string& why)> broken;
+  };
+
+  Worker(asio::io_context& io, int rank, GuardedWorker process, const JobKey& key, JobStore& store,
+         RankOutput output, Console* console, Events events);
+
+  int rank() const { return pulse_.rank; }
+  pid_t pid() const { return pid_; }
+  pid_t guard() const { return guard_; }
+  /// Has said hello: commands reach it.
+  bool is_greeted() const { return greeted_; }
+  bool has_ended() const { return end_.has_value(); }
+  bool is_gone() const { return gone_; }
+  /// How it ended; at_ns 0 where its guard was killed and took it along.
+  const WorkerEnd& end() const { return *end_; }
+  const Pulse& pulse() const { return pulse_; }
+  /// The time up to now does not count as silence: this process itself was not running.
+  void forgive_silence(std::int64_t now_ns);
+  std::vector<std::string> last_lines() const { return output_.last_lines(); }
+
+  /// To its process group; SIGKILL to all that descends from it.
+  void signal(int number);
+  /// Kills all of it at once and waits for the end, without the loop; nothing is reported.
+  void kill_and_wait();
+  /// Queues a frame for it; it is read whenever the worker opens its end.
+  void send(std::string_view frame);
+
+ private:
+  using Descriptor = asio::posix::stream_descriptor;
+  void watch_lifeline();
+  void on_lifeline();
+  void watch_output(Console::Stream stream);
+  void on_output(Console::Stream stream);
+  void watch_control();
+  bool read_control();
+  void dispatch(const Frame& frame);
+  void greet(const Frame& frame);
+  void on_heartbeat(Heartbeat beat);
+  void pump();
+  void break_control(const std::string& why);
+  void check_gone();
+
+  const pid_t pid_;
+  const pid_t guard_;
+  const JobKey key_;
+  JobStore& store_;
+  const Events events_;
+  Descriptor lifeline_;
+  Descriptor control_;
+  std::array<Descriptor, 2> streams_;  // stdout, stderr
+  std::array<asio::steady_timer, 2> retry_;
+  asio::steady_timer drain_limit_;
+  RankOutput output_;
+  Console* console_;
+  FrameReader frames_;
+  std::string outbox_;
+  bool sending_ = false;
+  Pulse pulse_;
+  bool greeted_ = false;
+  std::optional<WorkerEnd> end_;
+  bool gone_ = false;
+};
+
+}  // namespace hgt
