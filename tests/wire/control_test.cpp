@@ -1,61 +1,15 @@
 #include "hgtrain/wire/control.h"
 
-#include <cstdlib>
-#include <future>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/wire/messages.h"
 
+#include "fake_agent.h"
+
 using namespace hgt;
 using namespace std::chrono_literals;
-
-namespace {
-
-/// The launcher's end, driven by hand.
-class FakeAgent {
- public:
-  FakeAgent() {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-    fd_ = ends[0];
-    setenv("HGTRAIN_CONTROL_FD", std::to_string(ends[1]).c_str(), 1);
-    setenv("HGTRAIN_JOB_KEY", key.hex().c_str(), 1);
-    setenv("RANK", "3", 1);
-  }
-  ~FakeAgent() { hang_up(); }
-
-  void hang_up() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-  void write(const std::string& bytes) {
-    REQUIRE(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-            static_cast<ssize_t>(bytes.size()));
-  }
-  /// The next frame of that kind; others are passed over.
-  Frame expect(MessageKind kind) {
-    for (;;) {
-      while (auto frame = frames_.next())
-        if (frame->kind == kind) return *frame;
-      char buffer[4096];
-      const ssize_t bytes = ::recv(fd_, buffer, sizeof buffer, 0);
-      REQUIRE(bytes > 0);
-      frames_.feed({buffer, static_cast<std::size_t>(bytes)});
-    }
-  }
-
-  const JobKey key = JobKey::random();
-
- private:
-  int fd_;
-  FrameReader frames_;
-};
-
-}  // namespace
 
 TEST_CASE("a worker says hello with rank and key, and takes both out of its environment") {
   FakeAgent agent;
@@ -66,85 +20,6 @@ TEST_CASE("a worker says hello with rank and key, and takes both out of its envi
   CHECK(hello.key.matches(agent.key));
   CHECK(std::getenv("HGTRAIN_JOB_KEY") == nullptr);
   CHECK(std::getenv("HGTRAIN_CONTROL_FD") == nullptr);
-}
-
-TEST_CASE("heartbeats tell step, phase and collective") {
-  FakeAgent agent;
-  const auto channel = ControlChannel::open({});
-  agent.expect(MessageKind::kHeartbeat);
-  channel->progress().step = 41;
-  channel->progress().phase = "backward";
-  channel->progress().collective = 812;
-  Heartbeat beat;
-  do beat = decode_heartbeat(agent.expect(MessageKind::kHeartbeat).payload);
-  while (beat.step != 41);
-  CHECK((beat.phase == "backward" && beat.collective == 812));
-}
-
-TEST_CASE("the store travels over the channel") {
-  FakeAgent agent;
-  const auto channel = ControlChannel::open({});
-  channel->set("k", "v");
-  CHECK(decode_store_set(agent.expect(MessageKind::kStoreSet).payload).value == "v");
-
-  auto value = std::async(std::launch::async, [&] { return channel->get("other", 10s); });
-  const StoreGet get = decode_store_get(agent.expect(MessageKind::kStoreGet).payload);
-  CHECK(get.key == "other");
-  agent.write(encode(StoreValue{get.id + 17, "an answer nobody waits for"}));
-  agent.write(encode(StoreValue{get.id, "here"}));
-  CHECK(value.get() == "here");
-  CHECK_THROWS_WITH(channel->get("never", 1ms), Catch::Contains("'never'"));
-}
-
-TEST_CASE("commands arrive, and abort ends the store's waits") {
-  FakeAgent agent;
-  std::promise<void> stop, checkpoint;
-  std::promise<std::string> abort;
-  const auto channel = ControlChannel::open({[&] { stop.set_value(); },
-                                             [&] { checkpoint.set_value(); },
-                                             [&](const std::string& r) { abort.set_value(r); },
-                                             {}});
-  auto value = std::async(std::launch::async, [&] { return channel->get("x", 10s); });
-  agent.write(encode_frame(MessageKind::kStop, "") + encode_frame(MessageKind::kCheckpoint, ""));
-  stop.get_future().get();
-  checkpoint.get_future().get();
-  agent.write(encode_abort("rank 2 failed"));
-  CHECK(abort.get_future().get() == "rank 2 failed");
-  CHECK_THROWS_WITH(value.get(), Catch::Contains("rank 2 failed"));
-}
-
-TEST_CASE("a launcher that is gone, or talks nonsense, ends the waits and calls lost") {
-  FakeAgent agent;
-  std::promise<void> lost;
-  const auto channel = ControlChannel::open({{}, {}, {}, [&] { lost.set_value(); }});
-  auto value = std::async(std::launch::async, [&] { return channel->get("x", 10s); });
-  agent.expect(MessageKind::kStoreGet);
-  SECTION("gone") {
-    agent.hang_up();
-  }
-  SECTION("nonsense") {
-    agent.write("\xff\xff\xff\xff\xff");
-  }
-  SECTION("a worker's message") {
-    agent.write(encode_event("done", nlohmann::json::object()));
-  }
-  CHECK_THROWS_AS(value.get(), Error);
-  lost.get_future().get();
-  channel->send("done", {});  // goes nowhere, and does not block
-  channel->flush();
-}
-
-TEST_CASE("everything sent arrives, in order, before flush returns or the channel closes") {
-  FakeAgent agent;
-  {
-    const auto channel = ControlChannel::open({});
-    channel->send("metrics", {{"step", 1}});
-    channel->flush();
-    channel->send("done", nlohmann::json::object());
-  }
-  nlohmann::json body;
-  CHECK(decode_event(agent.expect(MessageKind::kEvent).payload, body) == "metrics");
-  CHECK(decode_event(agent.expect(MessageKind::kEvent).payload, body) == "done");
 }
 
 TEST_CASE("a worker without a launcher has a store of its own") {

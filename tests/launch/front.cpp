@@ -1,0 +1,53 @@
+// A front as small as can be: runs the job its arguments describe, so that tests can look at it,
+// and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
+// front [--workers N] [--own] [--restarts N] [--grace MS] [--hang MS] [--logs DIR] [--verdict FILE]
+// -- PROGRAM ...
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/launch/job.h"
+
+int main(int argc, char** argv) try {
+  hgt::JobSpec spec;
+  spec.show_output = true;
+  std::string verdict_path;
+  std::vector<std::string> command;
+  int i = 1;
+  for (; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--") break;
+    if (flag == "--own")
+      spec.own_workers = true;
+    else if (flag == "--workers")
+      spec.num_workers = std::stoi(argv[++i]);
+    else if (flag == "--restarts")
+      spec.max_restarts = std::stoi(argv[++i]);
+    else if (flag == "--grace")
+      spec.grace = std::chrono::milliseconds(std::stoi(argv[++i]));
+    else if (flag == "--hang")
+      spec.hang_limit = std::chrono::milliseconds(std::stoi(argv[++i]));
+    else if (flag == "--logs")
+      spec.log_dir = argv[++i];
+    else if (flag == "--verdict")
+      verdict_path = argv[++i];
+    else
+      return 2;
+  }
+  for (++i; i < argc; ++i) command.emplace_back(argv[i]);
+  spec.argv = [&](int) { return command; };
+  spec.on_event = [](int rank, std::string_view kind, const nlohmann::json& body) {
+    std::fprintf(stderr, "event %d %s %s\n", rank, std::string(kind).c_str(), body.dump().c_str());
+  };
+  const hgt::Verdict verdict = hgt::run_job(spec);
+  std::fputs(verdict.render("front").c_str(), stderr);
+  if (!verdict_path.empty()) std::ofstream(verdict_path) << nlohmann::json(verdict).dump();
+  return verdict.exit_code;
+} catch (const hgt::Error& e) {
+  std::fputs(e.render("front").c_str(), stderr);
+  return e.exit_code();
+}

@@ -1,0 +1,110 @@
+// A worker of ours that does what its first argument says.
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <mutex>
+#include <string>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/wire/control.h"
+#include "hgtrain/wire/messages.h"
+
+namespace {
+
+using namespace hgt;
+using namespace std::chrono_literals;
+
+int number(const char* name) {
+  return std::atoi(std::getenv(name));
+}
+
+/// What arrived on the channel, for a main thread that waits for it.
+struct Inbox {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string last;
+
+  void put(const std::string& what) {
+    const std::lock_guard lock(mutex);
+    last = what;
+    changed.notify_all();
+  }
+  void wait_for(const std::string& what) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return last == what; });
+  }
+};
+
+/// Bytes on the control channel that are not what a worker sends.
+void write_raw(const std::string& bytes) {
+  (void)!send(number("HGTRAIN_CONTROL_FD"), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  for (;;) pause();
+}
+
+int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
+  const int rank = number("RANK");
+  const int world = number("WORLD_SIZE");
+  Progress& progress = channel.progress();
+  if (what == "meet") {
+    channel.set("rank" + std::to_string(rank), "value of " + std::to_string(rank));
+    for (int other = 0; other < world; ++other)
+      std::cout << channel.get("rank" + std::to_string(other), 20s) + "\n";
+  } else if (what == "stop") {
+    channel.send("started", {{"step", 0}});
+    inbox.wait_for("stop");
+    return kExitStoppedEarly;
+  } else if (what == "checkpoint") {
+    channel.send("started", {{"step", 0}});
+    inbox.wait_for("checkpoint");
+  } else if (what == "fail") {  // rank 1 fails, the others notice that a peer is gone
+    progress.step = 41;
+    if (rank == 1)
+      throw Error(ErrorKind::kData, "the token file is damaged", "prepare it again")
+          .in("train.bin");
+    channel.get("never", 100s);
+  } else if (what == "blame") {  // everybody blames a peer; rank 1, which is at fault, is the last
+    if (rank != 1) throw Error(ErrorKind::kPeer, "connection reset");
+    inbox.wait_for("abort");
+    std::raise(SIGSEGV);
+  } else if (what == "hang") {  // rank 1 never enters the collective that the others wait in
+    progress.phase = rank == 1 ? "data" : "all_reduce";
+    progress.collective = rank == 1 ? 7 : 8;
+    for (;;) pause();
+  } else if (what == "freeze") {
+    channel.send("started", {{"step", 0}});
+    if (rank == 1) std::raise(SIGSTOP);
+    for (int i = 1;; ++i) {
+      progress.step = i;
+      std::this_thread::sleep_for(10ms);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::string what = argv[1];
+  if (what == "garbage") write_raw("GET / HTTP/1.1\r\n");
+  if (what == "oversized") write_raw(std::string("\x00\x00\x00\x01", 4));
+  if (what == "forged")
+    write_raw(encode(Hello{number("RANK"), getpid(), kProtocolVersion, JobKey::random()}));
+  Inbox inbox;
+  const auto channel = ControlChannel::open({[&] { inbox.put("stop"); },
+                                             [&] { inbox.put("checkpoint"); },
+                                             [&](const std::string&) { inbox.put("abort"); },
+                                             {}});
+  try {
+    return run(what, *channel, inbox);
+  } catch (const Error& e) {
+    channel->send("failed", failed_body(e));
+    channel->flush();
+    return e.exit_code();
+  }
+}
