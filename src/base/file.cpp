@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <system_error>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "hgtrain/base/file_ops.h"
 

@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fmt/format.h>
 #include <sys/random.h>
 #include <system_error>
+
+#include <fmt/format.h>
 
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/file_ops.h"

@@ -6,6 +6,7 @@ Commands all_commands() {
   Commands commands;
   commands.push_back(data_prepare_command());
   commands.push_back(data_inspect_command());
+  commands.push_back(generate_command());
   commands.push_back(version_command());
   return commands;
 }

@@ -1,0 +1,74 @@
+#include <cerrno>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "hgtrain/base/file.h"
+
+#include "commands.h"
+#include "worker_program.h"
+
+namespace hgt {
+namespace {
+
+/// Becomes hgtrain-worker, which has the model: standard input and output, signals and exit status
+/// are its.
+class Generate final : public Command {
+ public:
+  std::string_view name() const override { return "generate"; }
+  std::string_view summary() const override { return "continue a text with a trained model"; }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("--model", model_, "checkpoint, run folder, or HF model folder")->required();
+    app.add_option("--prompt", prompt_, "text to continue; - reads it from standard input")
+        ->required();
+    app.add_option("--max_tokens", max_tokens_, "new tokens at most")->capture_default_str();
+    app.add_option("--temperature", temperature_, "0: always the likeliest token")
+        ->capture_default_str();
+    app.add_option("--top_k", top_k_, "draw from the k likeliest tokens; 0: from all")
+        ->capture_default_str();
+    app.add_option("--top_p", top_p_, "draw from the fewest tokens with this probability")
+        ->capture_default_str();
+    app.add_option("--seed", seed_, "the same seed draws the same text")->capture_default_str();
+    app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
+    app.add_flag("--no_prompt", no_prompt_, "print only what is new");
+    app.add_flag("--json", json_, "print one JSON object instead");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    std::vector<std::string> args{
+        worker_program(), "generate",
+        "--model",        model_,
+        "--prompt",       prompt_,
+        "--max_tokens",   fmt::to_string(max_tokens_),
+        "--temperature",  fmt::to_string(temperature_),
+        "--top_k",        fmt::to_string(top_k_),
+        "--top_p",        fmt::to_string(top_p_),
+        "--seed",         fmt::to_string(seed_),
+        "--threads",      fmt::to_string(threads_),
+        "--output",       json_ ? "json" : no_prompt_ ? "continuation" : "text"};
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    throw_file_error("start", args[0], errno, ErrorKind::kConfig);
+  }
+
+ private:
+  std::string model_, prompt_;
+  std::int64_t max_tokens_ = 200, top_k_ = 50, threads_ = 0;
+  double temperature_ = 0.8, top_p_ = 1.0;
+  std::uint64_t seed_ = 0;
+  bool no_prompt_ = false, json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> generate_command() {
+  return std::make_unique<Generate>();
+}
+
+}  // namespace hgt
