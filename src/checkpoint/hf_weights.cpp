@@ -4,6 +4,7 @@
 
 #include "hgtrain/checkpoint/checkpoint.h"
 
+#include "folders.h"
 #include "tensor_folder.h"
 
 namespace hgt {
@@ -32,10 +33,8 @@ void check_tied_head(const TensorFolder& source, const Destination& embedding) {
   });
 }
 
-}  // namespace
-
-void load_hf_weights(const std::string& folder, const ModelConfig& model,
-                     const ParameterTable& table, std::span<float> parameters) {
+void load(const std::string& folder, const Manifest* manifest, const ModelConfig& model,
+          const ParameterTable& table, std::span<float> parameters) {
   std::map<std::string, Destination> destinations;
   for (const Parameter& p : table.parameters)
     destinations[p.name] = {p.shape, parameters.subspan(static_cast<std::size_t>(p.offset),
@@ -49,13 +48,26 @@ void load_hf_weights(const std::string& folder, const ModelConfig& model,
   };
 
   const TensorFolder source = TensorFolder::open(folder, "model");
-  std::optional<Manifest> manifest;
-  if (std::filesystem::exists(folder + "/" + kManifestName)) manifest = read_manifest(folder);
-  read_tensors(source, destinations, canonical, manifest ? &*manifest : nullptr, ErrorKind::kData);
+  read_tensors(source, destinations, canonical, manifest, ErrorKind::kData);
   if (tied)
     check_tied_head(
         source, destinations.at(
                     prefix + (model.model_type == "gpt2" ? "wte.weight" : "embed_tokens.weight")));
+}
+
+}  // namespace
+
+void load_hf_weights(const std::string& folder, const ModelConfig& model,
+                     const ParameterTable& table, std::span<float> parameters) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder + "/" + kManifestName, ignored))
+    return load(folder, nullptr, model, table, parameters);
+  try {
+    const Manifest manifest = read_manifest(folder);
+    load(folder, &manifest, model, table, parameters);
+  } catch (const Error& e) {
+    throw_offering_before(e, folder);
+  }
 }
 
 }  // namespace hgt

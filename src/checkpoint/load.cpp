@@ -32,16 +32,6 @@ std::map<std::string, Destination> destinations_of(const ParameterTable& table,
   return out;
 }
 
-/// "use --resume PATH" for the newest checkpoint of the run that is older than this one, or "".
-std::string offer_before(const std::string& folder) {
-  const std::string name = fs::path(folder).filename().string();
-  const std::string root = parent_folder(folder);
-  for (const std::string& other : list_checkpoints(parent_folder(root)))
-    if (step_of(fs::path(other).filename().string()) < step_of(name))
-      return fmt::format("the checkpoint before it: --resume {}", other);
-  return "there is no checkpoint before it in this run";
-}
-
 /// The checkpoint must be of this very model; that a tensor fits does not say how it is used.
 void check_model(const std::string& path, const ModelConfig& model) {
   const auto saved = nlohmann::ordered_json::parse(read_file(path, kMaxStateBytes), nullptr, false);
@@ -89,6 +79,19 @@ std::int64_t step_of(std::string_view name) {
   return end.ec == std::errc() && step >= 0 && step_name(step) == name ? step : -1;
 }
 
+void throw_offering_before(const Error& error, const std::string& folder) {
+  std::string hint = "there is no checkpoint before it in this run";
+  const std::int64_t step = step_of(fs::path(folder).filename().string());
+  for (const std::string& other : list_checkpoints(parent_folder(parent_folder(folder)))) {
+    if (step_of(fs::path(other).filename().string()) >= step) continue;
+    hint = "use the checkpoint before it: " + other;
+    break;
+  }
+  Error offering(error.kind(), error.message(), hint);
+  for (const std::string& where : error.context()) offering.in(where);
+  throw offering;
+}
+
 std::vector<std::string> list_checkpoints(const std::string& run_dir) {
   const std::string root = run_dir + "/checkpoints";
   std::error_code ignored;
@@ -110,10 +113,8 @@ TrainingState load_checkpoint(const std::string& folder, const ModelConfig& mode
   try {
     return load(folder, model, table, flat);
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::kData) throw;
-    Error offered(e.kind(), e.message(), offer_before(folder));
-    for (const std::string& where : e.context()) offered.in(where);
-    throw offered;
+    if (e.kind() == ErrorKind::kData) throw_offering_before(e, folder);
+    throw;
   }
 }
 

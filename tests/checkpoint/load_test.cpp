@@ -83,7 +83,8 @@ TEST_CASE("damage in a tensor is refused with the tensor's name and offers the c
   CHECK(e.message() == saved.path("optimizer.safetensors") +
                            " is damaged: tensor exp_avg.transformer.ln_f.weight does not have the "
                            "manifest's hash");
-  CHECK_THAT(e.hint(), Catch::Contains("--resume " + (saved.folder / "checkpoints/step_00000001")));
+  CHECK_THAT(e.hint(), Catch::Contains("use the checkpoint before it: " +
+                                       (saved.folder / "checkpoints/step_00000001")));
 }
 
 TEST_CASE("a file that is shortened, lengthened, emptied, gone or another's is refused") {
