@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""Every command of the built hgtrain has a help page that starts with how to type it, and its line in the README's table.
+Argument: build/hgtrain."""
+import re
+import subprocess
+import sys
+
+import tree
+
+
+def said(*args):
+    return subprocess.run([sys.argv[1], *args], capture_output=True, text=True, check=True).stdout
+
+
+problems = []
+commands = re.findall(r'^  ([a-z]+(?: [a-z]+)?)  +\S', said('--help'), re.M)
+readme = set(re.findall(r'^\| `hgtrain ([a-z ]+)`', (tree.ROOT / 'README.md').read_text(), re.M))
+for command in commands:
+    page = said('help', *command.split())
+    if not page.startswith(f'hgtrain {command}') or len(page.splitlines()) < 3:
+        problems.append(f'hgtrain help {command}: no page')
+pages = {path.stem.replace('_', ' ') for path in tree.files('src/cli', suffixes={'.md'})} - {'hgtrain'}
+problems += [f'src/cli: a page for {page}, which is no command' for page in sorted(pages - set(commands))]
+problems += [f'README.md: no line for hgtrain {command}' for command in sorted(set(commands) - readme)]
+problems += [f'README.md: hgtrain {command} is no command' for command in sorted(readme - set(commands))]
+tree.finish(problems)
