@@ -8,50 +8,82 @@
 
 namespace hgt {
 
+/// How a model family computes: what model_type means.
+struct Family {
+  bool rms_norm = false;   ///< else layer norm with bias
+  bool rope = false;       ///< else learned positions
+  bool gated_mlp = false;  ///< down(act(gate(x)) * up(x)), else down(act(up(x)))
+};
+
+/// Error(kConfig) names a model_type that is none of gpt2, llama, mistral, qwen2, qwen3.
+Family family_of(const ModelConfig& model);
+
 /// How a parameter starts: all zeros, all ones, or normal(0, std).
 struct Init {
   enum Kind { kZeros, kOnes, kNormal } kind = kZeros;
   double std = 0.0;
 };
 
+/// What a parameter is to the computation, whatever a family calls it. One role of one block may be
+/// several HF parameters (q, k, v; gate, up): they stand side by side and are one matrix.
+enum class Role {
+  kTokens,     ///< [V, C] embedding
+  kPositions,  ///< [P, C] learned positions
+  kNorm1Gain,
+  kNorm1Bias,
+  kQkvWeight,
+  kQkvBias,
+  kQueryNorm,  ///< [D] gain of the RMSNorm on each head of q
+  kKeyNorm,
+  kAttentionOutWeight,
+  kAttentionOutBias,
+  kNorm2Gain,
+  kNorm2Bias,
+  kUpWeight,  ///< gate and up where the MLP is gated
+  kUpBias,
+  kDownWeight,
+  kDownBias,
+  kFinalNormGain,
+  kFinalNormBias,
+  kOutput,  ///< [V, C]; absent where it is the token embedding itself
+};
+
 /// One parameter under its HF name and shape, and its place in the flat buffers.
 struct Parameter {
   std::string name;                 ///< "transformer.h.0.attn.c_attn.weight"
   std::vector<std::int64_t> shape;  ///< HF's, row-major
-  int block = 0;                    ///< 0 embedding, 1..L layers, L+1 head
-  bool decay = true;                ///< weight decay applies
+  Role role = Role::kTokens;
+  int block = 0;      ///< 0 embedding, 1..L layers, L+1 head
+  bool decay = true;  ///< weight decay applies
   Init init;
   std::int64_t numel = 0;
   std::int64_t offset = 0;  ///< elements from the start of the flat buffer
 };
 
-/// The parameter table: parameters ordered by decay group, then block, each start padded to
-/// `kAlignment` elements. Parameters, gradients and optimizer state are flat buffers of `total` elements
-/// laid out so. Neighbours that are computed together (q, k, v; gate, up) stand side by side unpadded,
-/// so that one matrix product covers them.
+/// The parameter table: parameters ordered by decay group, then block, each role's start padded to
+/// `kAlignment` elements. Parameters, gradients and optimizer state are flat buffers of `total`
+/// elements laid out so; padding stays zero.
 struct ParameterTable {
   static constexpr std::int64_t kAlignment = 64;
   std::vector<Parameter> parameters;
-  std::int64_t total = 0;        ///< elements of a flat buffer, padding included
-  std::int64_t decay_end = 0;    ///< [0, decay_end) decays, [decay_end, total) does not
+  std::int64_t total = 0;           ///< elements of a flat buffer, padding included
+  std::int64_t decay_end = 0;       ///< [0, decay_end) decays, [decay_end, total) does not
   std::int64_t num_parameters = 0;  ///< without padding
 
   const Parameter& find(const std::string& name) const;  ///< Error(kInternal) where there is none
+  /// The first parameter of a role in a block, or null.
+  const Parameter* find(int block, Role role) const;
 };
 
+/// HF's names, shapes and initial distributions of a family's parameters: those of transformers'
+/// modeling files, `_init_weights` included. All decay, or with `no_decay_norms_and_biases` norms and
+/// biases do not.
+/// Throws Error(kConfig) where sizes are missing, do not fit each other or overflow.
 ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases);
 
-/// A named allocation of a worker and its size in bytes: the memory table of `--dry_run`.
-struct Allocation {
-  std::string name;
-  std::int64_t bytes = 0;
-};
-
-/// Everything a worker allocates for training, from config and layout alone.
-std::vector<Allocation> memory_table(const Config& config, int threads);
-
-/// Floating-point operations of one training step over `tokens` tokens (forward and backward, causal
-/// attention counted by half; parallelism notes section 4.2: 6 per weight-product parameter and token).
+/// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight
+/// product and token, and 12 L H D times the mean number of keys a query sees (T / 2 for full causal
+/// attention, as Megatron counts it).
 double train_flops(const ModelConfig& model, std::int64_t seq_length, std::int64_t tokens);
 
 }  // namespace hgt

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "hgtrain/device/buffer.h"
+
+namespace hgt {
+
+/// The one thread pool of a process. The caller of parallel_for is its thread 0.
+///
+/// Every thread of it, the caller's included, flushes denormals to zero and calls oneDNN
+/// single-threaded. Between two calls the workers spin for some microseconds, then sleep. Calls come
+/// from one thread at a time and do not nest.
+class ThreadPool {
+ public:
+  /// `threads` >= 1, the caller's own included: Error(kConfig) otherwise, Error(kDevice) where the
+  /// system refuses a thread.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(scratch_.size()); }
+
+  /// Calls fn(begin, end, thread) once on every thread that gets a part of [0, n), and returns when
+  /// all are done. The parts are contiguous, in thread order, their sizes differ by at most one: the same for
+  /// the same n and number of threads. The first exception, in thread order, is thrown here.
+  template <class Fn>
+  void parallel_for(std::int64_t n, const Fn& fn) {
+    run({n, &fn, [](const void* f, std::int64_t begin, std::int64_t end, int thread) {
+           (*static_cast<const Fn*>(f))(begin, end, thread);
+         }});
+  }
+
+  /// Memory of one thread that lives until the next call for the same thread: for temporaries of a
+  /// kernel. Grows to the largest request and stays.
+  float* scratch(int thread, std::int64_t floats);
+  /// Bytes held by all threads' scratch.
+  std::int64_t scratch_bytes() const;
+
+ private:
+  struct Job {
+    std::int64_t n = 0;
+    const void* fn = nullptr;
+    void (*call)(const void* fn, std::int64_t begin, std::int64_t end, int thread) = nullptr;
+  };
+  void run(const Job& job);
+  void run_part(int thread) noexcept;
+  void work(int thread);
+  void stop();
+
+  Job job_;
+  std::atomic<std::uint32_t> round_{0};  ///< counts jobs; workers wait for it to change
+  std::atomic<int> running_{0};          ///< workers that have not finished the job
+  std::atomic<bool> stop_{false};
+  std::vector<Buffer> scratch_;
+  std::vector<std::exception_ptr> errors_;
+  std::vector<std::thread> workers_;
+};
+
+/// Makes the calling thread one that computes: denormals are flushed to zero (an optimizer pass over
+/// denormals is a hundred times slower) and OpenMP inside libraries uses this thread alone.
+void prepare_compute_thread();
+
+}  // namespace hgt

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// kGeluTanh is HF's gelu_new and gelu_pytorch_tanh, kGelu the exact one with erf
+/// (Hendrycks & Gimpel 2016, arXiv:1606.08415), kSilu is x * sigmoid(x).
+enum class Activation { kGeluTanh, kGelu, kRelu, kSilu };
+
+/// y = f(x), element by element.
+///
+///   x, y  the same shape, fp32, contiguous; y may be x itself
+void activation_fwd(Activation f, const Tensor& x, const Tensor& y, Stream stream);
+
+/// dx = dy f'(x); dx may be dy itself.
+void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                    Stream stream);
+
+/// y = f(gate) * up: SwiGLU where f is kSilu. Source: Shazeer 2020, arXiv:2002.05202.
+///
+///   gate_up  [N, 2F]  fp32, contiguous: gate in the first half of a row, up in the second
+///   y        [N, F]   written
+void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, Stream stream);
+
+/// d_gate_up = the gradient of gate_up; may be gate_up itself.
+void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
+                          const Tensor& d_gate_up, Stream stream);
+
+}  // namespace hgt

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "hgtrain/device/stream.h"
+#include "hgtrain/ops/dropout.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+struct AttentionOptions {
+  float scale = 1;          ///< of the scores, before softmax
+  std::int64_t window = 0;  ///< a query sees itself and the window - 1 keys before it; 0 = all
+  Dropout dropout;          ///< of the probabilities; element (h T + i) T + j, forward without cache only
+};
+
+/// Causal attention: out = softmax(scale q k^T + mask) v, per sample and head. With S > T the T
+/// queries are the last of the S positions (a cache). With fewer key heads than query heads, each
+/// key head serves H / K neighbouring query heads (GQA, Ainslie et al. 2023, arXiv:2305.13245).
+/// Works on blocks of query rows, skips keys nobody sees, never holds T x S.
+///
+///   q, out  [B, T, H, D]  fp32, the last dimension contiguous
+///   k, v    [B, S, K, D]  the same; S >= T
+///   lse     [B, H, T]     written: log of the sum of exp(scores), what the backward needs
+///
+/// Bit-identical for any number of threads.
+void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
+                   const AttentionOptions& options, const Tensor& out, const Tensor& lse,
+                   Stream stream);
+
+/// Writes dq, dk, dv (shapes of q, k, v; S = T). Probabilities are computed again from lse.
+void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const Tensor& out, const Tensor& lse, const AttentionOptions& options,
+                   const Tensor& dq, const Tensor& dk, const Tensor& dv, Stream stream);
+
+}  // namespace hgt

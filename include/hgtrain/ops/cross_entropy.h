@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// A target that does not count: its loss and gradient are zero (PyTorch's ignore_index).
+inline constexpr std::int32_t kIgnoredTarget = -100;
+
+/// losses[n] = log(sum of exp(logits[n])) - logits[n, targets[n]].
+///
+///   logits   [N, V]  fp32, contiguous; overwritten (see below)
+///   targets  [N]     int32; Error(kData) names one that is neither kIgnoredTarget nor in [0, V)
+///   losses   [N]     fp32, written
+///
+/// cross_entropy_fwd leaves no meaning in `logits`; cross_entropy_fwd_bwd leaves the gradient of
+/// gradient_scale * sum(losses) there.
+void cross_entropy_fwd(const Tensor& logits, const Tensor& targets, const Tensor& losses,
+                       Stream stream);
+void cross_entropy_fwd_bwd(const Tensor& logits, const Tensor& targets, float gradient_scale,
+                           const Tensor& losses, Stream stream);
+
+}  // namespace hgt

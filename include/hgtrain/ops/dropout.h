@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// Which elements are dropped: element e of sample s is kept where a uniform number of Philox,
+/// keyed by (seed, step, s) and counted by (site, e), is at least `probability`. Nothing is stored, the
+/// backward draws the same numbers, and no split of the batch changes one.
+struct Dropout {
+  float probability = 0;          ///< in [0, 1); 0: nothing is drawn
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;
+  std::int64_t first_sample = 0;  ///< row 0 of the tensor is this sample of the global step
+  std::uint64_t site = 0;         ///< one for each place of the model where something is dropped
+};
+
+/// y = x / (1 - probability) where kept, else 0: forward and backward alike.
+///
+///   x, y  [B, ...]  fp32, contiguous, a sample a row; y may be x itself
+void dropout(const Tensor& x, const Dropout& options, const Tensor& y, Stream stream);
+
+/// y = x + dropout(branch): the residual connection. y may be x itself.
+///
+///   x, branch, y  [B, ...]  fp32, contiguous
+void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
+                 Stream stream);
+
+}  // namespace hgt

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// out[b, t] = table[tokens[b, t]] + positions[t].
+///
+///   tokens     [B, T]  int32; Error(kData) names one that is not in [0, V)
+///   table      [V, C]  fp32
+///   positions  [T, C]  or none: rows of the position table, from the first token's position
+///   out        [B, T, C]  written
+void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
+                   const Tensor& out, Stream stream);
+
+/// dtable[tokens[b, t]] += dout[b, t]; dpositions[t] += sum over b of dout[b, t].
+/// Sums in the order of the tokens, so bit-identical for any number of threads.
+void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
+                   const Tensor& dpositions, Stream stream);
+
+}  // namespace hgt

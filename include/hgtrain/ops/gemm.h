@@ -1,0 +1,19 @@
+#pragma once
+
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// c = alpha a b + beta c.
+///
+///   a [M, K], b [K, N], c [M, N]  fp32; in each one dimension has stride 1 and the other any: a
+///                                 transposed view gives a transposed product
+///   beta = 0 overwrites c, whatever it held. c overlaps neither a nor b.
+///
+/// Bit-identical run to run for the same shapes, strides and number of threads.
+/// Throws Error(kInternal) where shapes or strides disagree.
+void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
+          Stream stream);
+
+}  // namespace hgt

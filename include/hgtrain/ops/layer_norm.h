@@ -1,0 +1,22 @@
+#pragma once
+
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// y = gain * (x - mean) * rstd + bias over the last dimension, rstd = 1 / sqrt(variance + eps),
+/// with the biased variance. Source: Ba et al. 2016, arXiv:1607.06450.
+///
+///   x, y         [N, C]  fp32; y may be x itself
+///   gain, bias   [C]
+///   mean, rstd   [N]     written: what layer_norm_bwd needs
+void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
+                    const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream stream);
+
+/// dx += the gradient of x; dgain and dbias are added to. Bit-identical for any number of threads.
+void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
+                    const Tensor& rstd, const Tensor& dx, const Tensor& dgain,
+                    const Tensor& dbias, Stream stream);
+
+}  // namespace hgt

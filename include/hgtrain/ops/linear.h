@@ -1,0 +1,26 @@
+#pragma once
+
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// A linear layer. All tensors fp32; determinism and errors as gemm.
+///
+///   x     [N, I]
+///   w     [I, O]  a view: GPT-2's Conv1D weight as it is, nn.Linear's [O, I] transposed
+///   bias  [O]     or none
+///   y     [N, O]
+
+/// y = x w + bias.
+void linear_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                Stream stream);
+
+/// dx = dy w^T.
+void linear_bwd_input(const Tensor& dy, const Tensor& w, const Tensor& dx, Stream stream);
+
+/// dw += x^T dy and, where there is a bias, dbias += the column sums of dy.
+void linear_bwd_weight(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
+                       Stream stream);
+
+}  // namespace hgt

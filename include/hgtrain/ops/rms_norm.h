@@ -1,0 +1,23 @@
+#pragma once
+
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// y = gain * x * rrms over the last dimension, rrms = 1 / sqrt(mean(x^2) + eps).
+/// Source: Zhang & Sennrich 2019, arXiv:1910.07467.
+///
+///   x, y   [N, H, C]  fp32, the last dimension contiguous, the others strided as they like
+///                     (H = 1 for a hidden state; the heads of q or k for Qwen3); y may be x
+///   gain   [C]
+///   rrms   [N, H]     written: what rms_norm_bwd needs
+void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& y,
+                  const Tensor& rrms, Stream stream);
+
+/// dx = the gradient of x, or with `accumulate` is added to; without, it may be dy itself. dgain is
+/// added to. Bit-identical for any number of threads.
+void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& rrms,
+                  bool accumulate, const Tensor& dx, const Tensor& dgain, Stream stream);
+
+}  // namespace hgt

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// Rotary position embedding in place, in HF's convention (rotate_half): dimension i turns with
+/// dimension i + D/2. Source: Su et al. 2021, arXiv:2104.09864.
+///
+///   x         [B, T, H, D]  fp32, the last dimension contiguous; rotated in place
+///   cos, sin  [T, D/2]      of the T positions' angles
+void rope_fwd(const Tensor& x, const Tensor& cos, const Tensor& sin, Stream stream);
+
+/// The gradient of x from that of the rotated x, in place: the transposed matrix.
+void rope_bwd(const Tensor& dx, const Tensor& cos, const Tensor& sin, Stream stream);
+
+}  // namespace hgt

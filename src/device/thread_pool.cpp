@@ -1,0 +1,129 @@
+#include "hgtrain/device/thread_pool.h"
+
+#include <omp.h>
+#include <system_error>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+/// Waits until `value` is no longer `old`: spins for some microseconds (a training step is a
+/// thousand short jobs), then sleeps.
+template <class T>
+void wait_while_equal(const std::atomic<T>& value, T old) {
+  for (int spin = 0; spin < 2000; ++spin) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    relax();
+  }
+  while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace
+
+void prepare_compute_thread() {
+  thread_local bool prepared = false;
+  if (prepared) return;
+  prepared = true;
+#if defined(__x86_64__)
+  constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
+  _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
+#elif defined(__aarch64__)
+  std::uint64_t control = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(control));
+  asm volatile("msr fpcr, %0" : : "r"(control | (std::uint64_t{1} << 24)));
+#endif
+  omp_set_num_threads(1);  // of the parallel regions this thread enters, nobody else's
+}
+
+ThreadPool::ThreadPool(int threads) {
+  if (threads < 1)
+    throw Error(ErrorKind::kConfig, fmt::format("a pool of {} threads cannot compute", threads),
+                "use 1 thread or more");
+  scratch_.resize(static_cast<std::size_t>(threads));
+  errors_.resize(static_cast<std::size_t>(threads));
+  try {
+    for (int thread = 1; thread < threads; ++thread)
+      workers_.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error& e) {
+    stop();
+    throw Error(ErrorKind::kDevice,
+                fmt::format("the system refused to start {} threads: {}", threads, e.what()),
+                "use fewer threads, or raise the limit on processes (ulimit -u)");
+  }
+}
+
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
+  stop_ = true;
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run(const Job& job) {
+  prepare_compute_thread();
+  job_ = job;
+  running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
+  run_part(0);
+  for (int left = running_.load(std::memory_order_acquire); left != 0;
+       left = running_.load(std::memory_order_acquire))
+    wait_while_equal(running_, left);
+  for (std::exception_ptr& error : errors_)
+    if (error) {
+      const std::exception_ptr first = error;
+      std::fill(errors_.begin(), errors_.end(), nullptr);
+      std::rethrow_exception(first);
+    }
+}
+
+void ThreadPool::run_part(int thread) noexcept {
+  const std::int64_t begin = job_.n * thread / threads();
+  const std::int64_t end = job_.n * (thread + 1) / threads();
+  if (begin == end) return;
+  try {
+    job_.call(job_.fn, begin, end, thread);
+  } catch (...) {
+    errors_[static_cast<std::size_t>(thread)] = std::current_exception();
+  }
+}
+
+void ThreadPool::work(int thread) {
+  prepare_compute_thread();
+  for (std::uint32_t round = 0;; ++round) {
+    wait_while_equal(round_, round);
+    if (stop_) return;
+    run_part(thread);
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+  }
+}
+
+float* ThreadPool::scratch(int thread, std::int64_t floats) {
+  Buffer& buffer = scratch_[static_cast<std::size_t>(thread)];
+  const std::int64_t bytes = floats * static_cast<std::int64_t>(sizeof(float));
+  if (buffer.bytes() < bytes) buffer = Buffer("cpu scratch", bytes);
+  return static_cast<float*>(buffer.data());
+}
+
+std::int64_t ThreadPool::scratch_bytes() const {
+  std::int64_t sum = 0;
+  for (const Buffer& buffer : scratch_) sum += buffer.bytes();
+  return sum;
+}
+
+}  // namespace hgt

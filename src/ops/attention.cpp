@@ -1,0 +1,49 @@
+#include "hgtrain/ops/attention.h"
+
+#include "checks.h"
+#include "cpu_kernels.h"
+
+namespace hgt {
+namespace {
+
+void check_operands(const Checks& check, const Tensor& q, const Tensor& k, const Tensor& v,
+                    const AttentionOptions& options, const Tensor& out, const Tensor& lse) {
+  check.rank("q", q, 4);
+  check.rank("k", k, 4);
+  const std::int64_t batch = q.size(0), length = q.size(1), heads = q.size(2), width = q.size(3);
+  const std::int64_t keys = k.size(1), key_heads = k.size(2);
+  check.shape("q", q, {batch, length, heads, width});
+  check.shape("k", k, {batch, keys, key_heads, width});
+  check.shape("v", v, {batch, keys, key_heads, width});
+  check.shape("out", out, {batch, length, heads, width});
+  check.contiguous("lse", lse, {batch, heads, length});
+  check.that(keys >= length, "k", "has fewer positions than q");
+  check.that(key_heads > 0 && heads % key_heads == 0, "k", "has a number of heads that does not divide q's");
+  check.that(options.window >= 0, "window", "is negative");
+  check.that(options.dropout.probability >= 0 && options.dropout.probability < 1,
+             "dropout probability", "is not in [0, 1)");
+  check.that(options.dropout.probability == 0 || keys == length, "dropout", "needs S = T");
+}
+
+}  // namespace
+
+void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
+                   const AttentionOptions& options, const Tensor& out, const Tensor& lse,
+                   Stream stream) {
+  check_operands(Checks("attention_fwd"), q, k, v, options, out, lse);
+  cpu::attention_fwd(q, k, v, options, out, lse, stream.pool());
+}
+
+void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const Tensor& out, const Tensor& lse, const AttentionOptions& options,
+                   const Tensor& dq, const Tensor& dk, const Tensor& dv, Stream stream) {
+  const Checks check("attention_bwd");
+  check_operands(check, q, k, v, options, out, lse);
+  check_operands(check, dq, dk, dv, options, dout, lse);
+  check.that(k.size(1) == q.size(1), "k", "has not the positions of q");
+  check.shape("dq", dq, {q.size(0), q.size(1), q.size(2), q.size(3)});
+  check.shape("dk", dk, {k.size(0), k.size(1), k.size(2), k.size(3)});
+  cpu::attention_bwd(dout, q, k, v, out, lse, options, dq, dk, dv, stream.pool());
+}
+
+}  // namespace hgt

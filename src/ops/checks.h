@@ -1,0 +1,59 @@
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// The checks of one op: each throws Error(kInternal) with the op's name where a tensor is not what
+/// the op's header promises.
+class Checks {
+ public:
+  explicit Checks(const char* op) : op_(op) {}
+
+  /// fp32 (or `dtype`) of this shape, the last dimension without gaps.
+  void shape(const char* name, const Tensor& x, std::initializer_list<std::int64_t> shape,
+             DType dtype = DType::kF32) const {
+    bool same = x.rank() == static_cast<int>(shape.size()) && x.dtype() == dtype;
+    int dim = 0;
+    for (const std::int64_t size : shape) same = same && x.size(dim++) == size;
+    if (!same || (x.numel() > 0 && !x))
+      fail(fmt::format("{} is {}, expected {} [{}]", name, describe(x), name_of(dtype),
+                       fmt::join(shape, ", ")));
+    if (x.rank() > 0 && x.size(-1) > 1 && x.stride(-1) != 1)
+      fail(fmt::format("the last dimension of {} has gaps", name));
+  }
+
+  /// The same, without gaps anywhere.
+  void contiguous(const char* name, const Tensor& x, std::initializer_list<std::int64_t> shape,
+                  DType dtype = DType::kF32) const {
+    this->shape(name, x, shape, dtype);
+    that(x.contiguous(), name, "has gaps");
+  }
+
+  void rank(const char* name, const Tensor& x, int rank) const {
+    that(x.rank() == rank, name, "has the wrong number of dimensions");
+  }
+
+  void that(bool holds, const char* name, const char* complaint) const {
+    if (!holds) fail(fmt::format("{} {}", name, complaint));
+  }
+
+ private:
+  static std::string describe(const Tensor& x) {
+    std::string text = fmt::format("{} [", name_of(x.dtype()));
+    for (int i = 0; i < x.rank(); ++i) text += fmt::format("{}{}", i > 0 ? ", " : "", x.size(i));
+    return text + "]";
+  }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorKind::kInternal, fmt::format("{}: {}", op_, what));
+  }
+  const char* op_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "hgtrain/device/thread_pool.h"
+
+namespace hgt::cpu {
+
+/// Sums over rows that go along with other work on the rows: the rows are cut into a number of
+/// chunks that depends on nothing but their count, each chunk sums by itself, and the chunks' sums
+/// are added in order. So the result has the same bits for any number of threads.
+class ColumnPartials {
+ public:
+  /// `width` sums over `rows` rows. Memory is the scratch of thread 0, untouched until add_to.
+  ColumnPartials(ThreadPool& pool, std::int64_t rows, std::int64_t width)
+      : pool_(pool), rows_(rows), width_(width),
+        partials_(pool.scratch(0, kChunks * width)) {}
+
+  /// fn(row, sums) for every row, where fn adds to sums[width].
+  template <class Fn>
+  void for_each_row(const Fn& fn) {
+    pool_.parallel_for(kChunks, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+        float* const sums = partials_ + chunk * width_;
+        std::fill(sums, sums + width_, 0.0f);
+        const std::int64_t last = rows_ * (chunk + 1) / kChunks;
+        for (std::int64_t row = rows_ * chunk / kChunks; row < last; ++row) fn(row, sums);
+      }
+    });
+  }
+
+  /// out[i] += sum `first + i`, for i < count.
+  void add_to(float* out, std::int64_t first, std::int64_t count) const {
+    for (std::int64_t chunk = 0; chunk < kChunks; ++chunk) {
+      const float* const sums = partials_ + chunk * width_ + first;
+      for (std::int64_t i = 0; i < count; ++i) out[i] += sums[i];
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kChunks = 64;
+  ThreadPool& pool_;
+  std::int64_t rows_, width_;
+  float* partials_;
+};
+
+}  // namespace hgt::cpu

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/ops/activation.h"
+#include "hgtrain/ops/attention.h"
+#include "hgtrain/ops/dropout.h"
+#include "hgtrain/tensor/tensor.h"
+
+/// The CPU side of the ops of the same names: see their headers. Operands are checked by then.
+namespace hgt::cpu {
+
+void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& pool);
+void add_bias(const Tensor& y, const Tensor& bias, ThreadPool& pool);
+void add_column_sums(const Tensor& dy, const Tensor& dbias, ThreadPool& pool);
+void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
+                   const Tensor& out, ThreadPool& pool);
+void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
+                   const Tensor& dpositions, ThreadPool& pool);
+void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
+                    const Tensor& y, const Tensor& mean, const Tensor& rstd, ThreadPool& pool);
+void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
+                    const Tensor& rstd, const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
+                    ThreadPool& pool);
+void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& y,
+                  const Tensor& rrms, ThreadPool& pool);
+void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& rrms,
+                  bool accumulate, const Tensor& dx, const Tensor& dgain, ThreadPool& pool);
+/// `direction` 1 rotates, -1 rotates back.
+void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction,
+          ThreadPool& pool);
+/// y = x + dropout(branch), or y = dropout(branch) where x is none.
+void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
+                 ThreadPool& pool);
+void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
+                   const AttentionOptions& options, const Tensor& out, const Tensor& lse,
+                   ThreadPool& pool);
+void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const Tensor& out, const Tensor& lse, const AttentionOptions& options,
+                   const Tensor& dq, const Tensor& dk, const Tensor& dv, ThreadPool& pool);
+void activation_fwd(Activation f, const Tensor& x, const Tensor& y, ThreadPool& pool);
+void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                    ThreadPool& pool);
+void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, ThreadPool& pool);
+void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
+                          const Tensor& d_gate_up, ThreadPool& pool);
+void cross_entropy(const Tensor& logits, const Tensor& targets, const float* gradient_scale,
+                   const Tensor& losses, ThreadPool& pool);
+
+}  // namespace hgt::cpu

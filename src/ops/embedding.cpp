@@ -1,0 +1,41 @@
+#include "hgtrain/ops/embedding.h"
+
+#include "checks.h"
+#include "cpu_kernels.h"
+
+namespace hgt {
+namespace {
+
+void check_operands(const char* op, const Tensor& tokens, const Tensor& table,
+                    const Tensor& positions, const Tensor& out) {
+  const Checks check(op);
+  check.rank("tokens", tokens, 2);
+  check.rank("table", table, 2);
+  const std::int64_t batch = tokens.size(0), length = tokens.size(1), width = table.size(1);
+  check.contiguous("tokens", tokens, {batch, length}, DType::kI32);
+  check.contiguous("table", table, {table.size(0), width});
+  check.contiguous("out", out, {batch, length, width});
+  if (positions) check.contiguous("positions", positions, {length, width});
+}
+
+}  // namespace
+
+void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
+                   const Tensor& out, Stream stream) {
+  check_operands("embedding_fwd", tokens, table, positions, out);
+  const std::int32_t* const ids = tokens.data<std::int32_t>();
+  for (std::int64_t n = 0; n < tokens.numel(); ++n)
+    if (ids[n] < 0 || ids[n] >= table.size(0))
+      throw Error(ErrorKind::kData,
+                  fmt::format("token {} is outside the vocabulary of {}", ids[n], table.size(0)),
+                  "the data were made with another tokenizer than the model's");
+  cpu::embedding_fwd(tokens, table, positions, out, stream.pool());
+}
+
+void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
+                   const Tensor& dpositions, Stream stream) {
+  check_operands("embedding_bwd", tokens, dtable, dpositions, dout);
+  cpu::embedding_bwd(tokens, dout, dtable, dpositions, stream.pool());
+}
+
+}  // namespace hgt

@@ -1,0 +1,39 @@
+#include "hgtrain/ops/layer_norm.h"
+
+#include "checks.h"
+#include "cpu_kernels.h"
+
+namespace hgt {
+
+void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
+                    const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream stream) {
+  const Checks check("layer_norm_fwd");
+  check.rank("x", x, 2);
+  const std::int64_t rows = x.size(0), width = x.size(1);
+  check.contiguous("x", x, {rows, width});
+  check.contiguous("y", y, {rows, width});
+  check.shape("gain", gain, {width});
+  check.shape("bias", bias, {width});
+  check.shape("mean", mean, {rows});
+  check.shape("rstd", rstd, {rows});
+  cpu::layer_norm_fwd(x, gain, bias, eps, y, mean, rstd, stream.pool());
+}
+
+void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
+                    const Tensor& rstd, const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
+                    Stream stream) {
+  const Checks check("layer_norm_bwd");
+  check.rank("x", x, 2);
+  const std::int64_t rows = x.size(0), width = x.size(1);
+  check.contiguous("dy", dy, {rows, width});
+  check.contiguous("x", x, {rows, width});
+  check.contiguous("dx", dx, {rows, width});
+  check.shape("gain", gain, {width});
+  check.shape("dgain", dgain, {width});
+  check.shape("dbias", dbias, {width});
+  check.shape("mean", mean, {rows});
+  check.shape("rstd", rstd, {rows});
+  cpu::layer_norm_bwd(dy, x, gain, mean, rstd, dx, dgain, dbias, stream.pool());
+}
+
+}  // namespace hgt

@@ -1,0 +1,34 @@
+#include "hgtrain/ops/rms_norm.h"
+
+#include "checks.h"
+#include "cpu_kernels.h"
+
+namespace hgt {
+
+void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& y,
+                  const Tensor& rrms, Stream stream) {
+  const Checks check("rms_norm_fwd");
+  check.rank("x", x, 3);
+  const std::int64_t rows = x.size(0), heads = x.size(1), width = x.size(2);
+  check.shape("x", x, {rows, heads, width});
+  check.shape("y", y, {rows, heads, width});
+  check.shape("gain", gain, {width});
+  check.contiguous("rrms", rrms, {rows, heads});
+  cpu::rms_norm_fwd(x, gain, eps, y, rrms, stream.pool());
+}
+
+void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& rrms,
+                  bool accumulate, const Tensor& dx, const Tensor& dgain, Stream stream) {
+  const Checks check("rms_norm_bwd");
+  check.rank("x", x, 3);
+  const std::int64_t rows = x.size(0), heads = x.size(1), width = x.size(2);
+  check.shape("dy", dy, {rows, heads, width});
+  check.shape("x", x, {rows, heads, width});
+  check.shape("dx", dx, {rows, heads, width});
+  check.shape("gain", gain, {width});
+  check.shape("dgain", dgain, {width});
+  check.contiguous("rrms", rrms, {rows, heads});
+  cpu::rms_norm_bwd(dy, x, gain, rrms, accumulate, dx, dgain, stream.pool());
+}
+
+}  // namespace hgt

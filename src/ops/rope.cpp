@@ -1,0 +1,30 @@
+#include "hgtrain/ops/rope.h"
+
+#include "checks.h"
+#include "cpu_kernels.h"
+
+namespace hgt {
+namespace {
+
+void rotate(const char* op, const Tensor& x, const Tensor& cos, const Tensor& sin, float direction,
+            Stream stream) {
+  const Checks check(op);
+  check.rank("x", x, 4);
+  check.that(x.size(3) % 2 == 0, "x", "has an odd number of dimensions a head");
+  check.shape("x", x, {x.size(0), x.size(1), x.size(2), x.size(3)});
+  check.contiguous("cos", cos, {x.size(1), x.size(3) / 2});
+  check.contiguous("sin", sin, {x.size(1), x.size(3) / 2});
+  cpu::rope(x, cos, sin, direction, stream.pool());
+}
+
+}  // namespace
+
+void rope_fwd(const Tensor& x, const Tensor& cos, const Tensor& sin, Stream stream) {
+  rotate("rope_fwd", x, cos, sin, 1, stream);
+}
+
+void rope_bwd(const Tensor& dx, const Tensor& cos, const Tensor& sin, Stream stream) {
+  rotate("rope_bwd", dx, cos, sin, -1, stream);
+}
+
+}  // namespace hgt
