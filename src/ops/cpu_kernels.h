@@ -19,8 +19,8 @@ void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtabl
 void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
                     const Tensor& y, const Tensor& mean, const Tensor& rstd, ThreadPool& pool);
 void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
-                    const Tensor& rstd, const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
-                    ThreadPool& pool);
+                    const Tensor& rstd, bool accumulate, const Tensor& dx, const Tensor& dgain,
+                    const Tensor& dbias, ThreadPool& pool);
 void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& y,
                   const Tensor& rrms, ThreadPool& pool);
 void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& rrms,

@@ -20,8 +20,8 @@ void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, flo
 }
 
 void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
-                    const Tensor& rstd, const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
-                    Stream stream) {
+                    const Tensor& rstd, bool accumulate, const Tensor& dx, const Tensor& dgain,
+                    const Tensor& dbias, Stream stream) {
   const Checks check("layer_norm_bwd");
   check.rank("x", x, 2);
   const std::int64_t rows = x.size(0), width = x.size(1);
@@ -33,7 +33,7 @@ void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const
   check.shape("dbias", dbias, {width});
   check.shape("mean", mean, {rows});
   check.shape("rstd", rstd, {rows});
-  cpu::layer_norm_bwd(dy, x, gain, mean, rstd, dx, dgain, dbias, stream.pool());
+  cpu::layer_norm_bwd(dy, x, gain, mean, rstd, accumulate, dx, dgain, dbias, stream.pool());
 }
 
 }  // namespace hgt

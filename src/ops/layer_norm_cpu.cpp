@@ -36,8 +36,8 @@ void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, flo
 
 // With n = (x - mean) rstd and h = dy gain:  dx = rstd (h - mean(h) - n mean(h n)).
 void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
-                    const Tensor& rstd, const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
-                    ThreadPool& pool) {
+                    const Tensor& rstd, bool accumulate, const Tensor& dx, const Tensor& dgain,
+                    const Tensor& dbias, ThreadPool& pool) {
   const std::int64_t width = x.size(1);
   const float inverse_width = 1.0f / static_cast<float>(width);
   const float* const dy_NC = dy.data<float>();
@@ -62,9 +62,16 @@ void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const
       sums[width + c] += d[c];
     }
     const float mean_h = sum_h * inverse_width, mean_hn = sum_hn * inverse_width;
+    const auto gradient = [=](std::int64_t c) {
+      return r * (d[c] * g[c] - mean_h - (row[c] - m) * r * mean_hn);
+    };
+    if (accumulate) {
 #pragma omp simd
-    for (std::int64_t c = 0; c < width; ++c)
-      out[c] += r * (d[c] * g[c] - mean_h - (row[c] - m) * r * mean_hn);
+      for (std::int64_t c = 0; c < width; ++c) out[c] += gradient(c);
+    } else {
+#pragma omp simd
+      for (std::int64_t c = 0; c < width; ++c) out[c] = gradient(c);
+    }
   });
   partials.add_to(dgain.data<float>(), 0, width);
   partials.add_to(dbias.data<float>(), width, width);

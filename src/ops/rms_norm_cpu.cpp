@@ -49,12 +49,13 @@ void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const T
       sums[c] += d[c] * normed;
     }
     const float mean_hn = sum * inverse_width;
+    const auto gradient = [=](std::int64_t c) { return r * (d[c] * g[c] - row[c] * r * mean_hn); };
     if (accumulate) {
 #pragma omp simd
-      for (std::int64_t c = 0; c < width; ++c) out[c] += r * (d[c] * g[c] - row[c] * r * mean_hn);
+      for (std::int64_t c = 0; c < width; ++c) out[c] += gradient(c);
     } else {
 #pragma omp simd
-      for (std::int64_t c = 0; c < width; ++c) out[c] = r * (d[c] * g[c] - row[c] * r * mean_hn);
+      for (std::int64_t c = 0; c < width; ++c) out[c] = gradient(c);
     }
   });
   partials.add_to(dgain.data<float>(), 0, width);

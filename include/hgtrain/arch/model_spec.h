@@ -81,9 +81,4 @@ struct ParameterTable {
 /// Throws Error(kConfig) where sizes are missing, do not fit each other or overflow.
 ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases);
 
-/// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight
-/// product and token, and 12 L H D times the mean number of keys a query sees (T / 2 for full causal
-/// attention, as Megatron counts it).
-double train_flops(const ModelConfig& model, std::int64_t seq_length, std::int64_t tokens);
-
 }  // namespace hgt

@@ -19,15 +19,16 @@ struct MicroBatch {
   std::int64_t seq_length = 0;    ///< T
   std::int64_t step = 0;          ///< keys dropout
   std::int64_t first_sample = 0;  ///< index of row 0 in the global step: keys dropout
-  double loss_scale = 1.0;        ///< factor of every token's loss in the gradients: 1 / global token count
+  double loss_scale = 1.0;  ///< factor of every token's loss in the gradients: 1 / global token count
 };
 
 /// Forward and hand-derived backward of a Transformer, block by block: 0 is the embedding, 1..L the
 /// layers, L+1 the head (final norm, output product and cross-entropy).
 ///
 /// `parameters` and `gradients` are flat fp32 buffers laid out by the table, owned by the caller and
-/// alive as long as the model; gradients are added to, never cleared. All activations are allocated in the
-/// constructor. Not thread-safe; the work of one call is spread over the pool. Bit-identical run to run.
+/// alive as long as the model; gradients are added to, never cleared. All activations are allocated
+/// in `create`, as arch/memory.h plans them. Not thread-safe; the work of one call is spread over
+/// the pool. Bit-identical run to run. A token or target outside the vocabulary is Error(kData).
 class Model {
  public:
   struct Options {
@@ -36,13 +37,18 @@ class Model {
     std::int64_t slots = 1;  ///< micro-batches whose activations are held at once
     std::uint64_t seed = 0;  ///< keys dropout
   };
+  /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) where the
+  /// architecture is not supported or has no positions for max_seq_length tokens.
   static std::unique_ptr<Model> create(const ModelConfig& config, const ParameterTable& table,
-                                       std::span<const float> parameters, std::span<float> gradients,
-                                       const Options& options, ThreadPool& pool);
+                                       std::span<const float> parameters,
+                                       std::span<float> gradients, const Options& options,
+                                       ThreadPool& pool);
   virtual ~Model() = default;
   virtual int num_blocks() const = 0;
 
   /// Forward of one block, keeping in `slot` what its backward needs. Blocks in ascending order.
+  /// The head's forward also computes the gradient of its output product, adding to the gradients
+  /// of the output matrix (of a tied embedding), so that logits never exist as a whole.
   virtual void forward(int block, int slot, const MicroBatch& batch) = 0;
   /// Backward of one block: adds to the gradients of its parameters. Blocks in descending order.
   /// A tied embedding's gradient is complete after block 0.
@@ -50,7 +56,8 @@ class Model {
   /// After forward(head): the sum of the losses of the slot's valid tokens.
   virtual double loss_sum(int slot) const = 0;
 
-  /// Forward without dropout or saved activations: the sum of losses of the valid tokens.
+  /// Forward without dropout or gradients: the sum of losses of the valid tokens. Uses the memory
+  /// of slot 0, which must not stand between a forward and its backward.
   virtual double evaluate(const MicroBatch& batch) = 0;
 };
 

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hgtrain/arch/model_spec.h"
+
+namespace hgt {
+
+/// What a model's activations are sized for.
+struct ActivationSizes {
+  std::int64_t batch = 0;       ///< B, of a micro-batch
+  std::int64_t seq_length = 0;  ///< T
+  std::int64_t slots = 1;       ///< micro-batches whose activations are held at once
+};
+
+/// An fp32 tensor that the model computes into: `copies` of `shape`.
+struct PlannedTensor {
+  enum class Scope {
+    kLayer,   ///< kept from forward to backward, one for each slot and layer
+    kSlot,    ///< one for each slot
+    kShared,  ///< one: a temporary of a forward or backward
+  };
+  std::string name;
+  std::vector<std::int64_t> shape;
+  Scope scope = Scope::kShared;
+  std::int64_t copies = 1;
+
+  std::int64_t numel() const;  ///< of one copy
+};
+
+/// All of them, by name: what the model room allocates, no more and no less. Names and shapes, with
+/// N = B T rows, Q = (H + 2 K) D, M = F or, where the MLP is gated, 2 F:
+///
+///   layer   norm1 [N, C], norm1_mean [N] (layer norm), norm1_scale [N], qkv [N, Q],
+///           qk [N, (H + K) D] and qk_scale [H + K, N] (q/k norm), attention [N, H D],
+///           lse [B, H, T], middle [N, C] (the residual between attention and MLP), norm2 ... as
+///           norm1, up [N, M], activated [N, F], output [N, C]
+///   slot    embedded [N, C], d_hidden [N, C], losses [N], final_mean [N], final_scale [N],
+///           d_final_norm [N, C]
+///   shared  branch [N, C], d_norm [N, C], d_qkv, d_qk, d_attention, d_up, d_activated (gated),
+///           final_norm [N, C], logits [R, V]
+std::vector<PlannedTensor> activations_of(const ModelConfig& model, const ActivationSizes& sizes);
+
+/// R: rows of logits computed at a time, so that they take some 64 MiB.
+std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows);
+
+/// A named allocation of a worker and its size in bytes: a line of `--dry_run`'s memory table.
+struct Allocation {
+  std::string name;
+  std::int64_t bytes = 0;
+};
+
+/// Everything a worker allocates for training, from config and layout alone: parameters, gradients,
+/// moments, activations, and the scratch memory of its CPU threads.
+std::vector<Allocation> memory_table(const Config& config, int threads);
+
+/// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight
+/// product and token, and 12 H D a layer and token times the mean number of keys a query sees (T / 2
+/// for full causal attention, as Megatron-LM counts it).
+double train_flops(const ModelConfig& model, std::int64_t seq_length, std::int64_t tokens);
+
+}  // namespace hgt

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "hgtrain/arch/model_spec.h"
+
+namespace hgt {
+
+class ThreadPool;
+
+/// Runs a model over one growing sequence, keeping keys and values of the tokens so far, for
+/// generation. Computes what a Model's forward computes, without dropout.
+///
+/// `parameters` is a flat fp32 buffer laid out by the table, owned by the caller and alive as long
+/// as the decoder. Everything is allocated in `create`. Not thread-safe.
+class Decoder {
+ public:
+  /// `max_length`: tokens the sequence may have. Error(kConfig) where the model has no positions
+  /// for as many, or is not supported.
+  static std::unique_ptr<Decoder> create(const ModelConfig& config, const ParameterTable& table,
+                                         std::span<const float> parameters,
+                                         std::int64_t max_length, ThreadPool& pool);
+  virtual ~Decoder() = default;
+
+  virtual std::int64_t max_length() const = 0;
+  /// Tokens so far.
+  virtual std::int64_t length() const = 0;
+
+  /// Appends tokens (a whole prompt, or the one just sampled) and returns the logits [V] of what
+  /// follows the last one, valid until the next call. At least one token; Error(kData) for one
+  /// outside the vocabulary, Error(kConfig) where the sequence would exceed max_length; the
+  /// sequence is then as before.
+  virtual std::span<const float> append(std::span<const std::int32_t> tokens) = 0;
+
+  /// Forgets the tokens from `length` on; 0 starts anew. `length` must not exceed length().
+  virtual void truncate(std::int64_t length) = 0;
+};
+
+}  // namespace hgt

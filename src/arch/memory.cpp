@@ -1,0 +1,128 @@
+#include "hgtrain/arch/memory.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/checked.h"
+
+namespace hgt {
+namespace {
+
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  return checked_mul(a, b, "an activation's size", ErrorKind::kConfig);
+}
+
+constexpr std::int64_t kFloatBytes = 4;
+
+/// Floats of scratch a CPU thread needs: two blocks of 64 rows of attention scores and a row, or the
+/// partial sums of a norm's gradients (64 chunks of gain and bias).
+std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length) {
+  return std::max((2 * 64 + 1) * seq_length, 64 * 2 * model.hidden_size);
+}
+
+/// Mean number of keys a query of a causal sequence sees.
+double mean_keys(std::int64_t seq_length, std::int64_t window) {
+  const double length = static_cast<double>(seq_length), w = static_cast<double>(window);
+  return window == 0 || window >= seq_length ? length / 2 : w - w * w / (2 * length);
+}
+
+}  // namespace
+
+std::int64_t PlannedTensor::numel() const {
+  std::int64_t n = 1;
+  for (const std::int64_t size : shape) n = times(n, size);
+  return n;
+}
+
+std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows) {
+  constexpr std::int64_t kLogits = std::int64_t{16} << 20;
+  return std::clamp(kLogits / model.vocab_size, std::min<std::int64_t>(rows, 128), rows);
+}
+
+std::vector<PlannedTensor> activations_of(const ModelConfig& m, const ActivationSizes& sizes) {
+  const Family family = family_of(m);
+  const std::int64_t rows = times(sizes.batch, sizes.seq_length), width = m.hidden_size;
+  const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
+  const std::int64_t inner = m.intermediate_size, up = family.gated_mlp ? 2 * inner : inner;
+  const std::int64_t qk_heads = m.num_attention_heads + m.num_key_value_heads;
+
+  std::vector<PlannedTensor> out;
+  PlannedTensor::Scope scope = PlannedTensor::Scope::kLayer;
+  std::int64_t copies = sizes.slots * m.num_hidden_layers;
+  const auto add = [&](const char* name, std::vector<std::int64_t> shape, bool needed = true) {
+    if (needed) out.push_back({name, std::move(shape), scope, copies});
+  };
+  for (const std::string norm : {"norm1", "norm2"}) {
+    add(norm.c_str(), {rows, width});
+    add((norm + "_mean").c_str(), {rows}, !family.rms_norm);
+    add((norm + "_scale").c_str(), {rows});
+  }
+  add("qkv", {rows, q + 2 * k});
+  add("qk", {rows, q + k}, m.qk_norm);
+  add("qk_scale", {qk_heads, rows}, m.qk_norm);
+  add("attention", {rows, q});
+  add("lse", {sizes.batch, m.num_attention_heads, sizes.seq_length});
+  add("middle", {rows, width});
+  add("up", {rows, up});
+  add("activated", {rows, inner});
+  add("output", {rows, width});
+
+  scope = PlannedTensor::Scope::kSlot;
+  copies = sizes.slots;
+  add("embedded", {rows, width});
+  add("d_hidden", {rows, width});
+  add("losses", {rows});
+  add("final_mean", {rows}, !family.rms_norm);
+  add("final_scale", {rows});
+  add("d_final_norm", {rows, width});
+
+  scope = PlannedTensor::Scope::kShared;
+  copies = 1;
+  add("branch", {rows, width});
+  add("d_norm", {rows, width});
+  add("d_attention", {rows, q});
+  add("d_qkv", {rows, q + 2 * k});
+  add("d_qk", {rows, q + k}, m.qk_norm);
+  add("d_up", {rows, up});
+  add("d_activated", {rows, inner}, family.gated_mlp);
+  add("final_norm", {rows, width});
+  add("logits", {logit_rows(m, rows), m.vocab_size});
+  return out;
+}
+
+std::vector<Allocation> memory_table(const Config& config, int threads) {
+  const ParameterTable table =
+      parameter_table(config.model, config.training.no_decay_norms_and_biases);
+  std::vector<Allocation> out;
+  for (const char* name : {"parameters", "gradients", "exp_avg", "exp_avg_sq"})
+    out.push_back({name, times(table.total, kFloatBytes)});
+  const ActivationSizes sizes{config.batch.micro_batch_size, config.training.seq_length, 1};
+  for (const PlannedTensor& a : activations_of(config.model, sizes)) {
+    const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
+    out.push_back({fmt::format("{}: {}", scope, a.name),
+                   times(times(a.numel(), a.copies), kFloatBytes)});
+  }
+  out.push_back({"scratch of threads",
+                 times(scratch_floats(config.model, sizes.seq_length) * kFloatBytes, threads)});
+  return out;
+}
+
+double train_flops(const ModelConfig& m, std::int64_t seq_length, std::int64_t tokens) {
+  const double width = static_cast<double>(m.hidden_size);
+  const double q = static_cast<double>(m.num_attention_heads * m.head_dim);
+  const double k = static_cast<double>(m.num_key_value_heads * m.head_dim);
+  const double products = family_of(m).gated_mlp ? 3 : 2;
+  const double layer =
+      width * (2 * q + 2 * k) + products * width * static_cast<double>(m.intermediate_size);
+  const double layers = static_cast<double>(m.num_hidden_layers);
+  double keys = 0;
+  for (std::int64_t i = 0; i < m.num_hidden_layers; ++i)
+    keys += mean_keys(seq_length, m.layer_windows.empty()
+                                      ? 0
+                                      : m.layer_windows[static_cast<std::size_t>(i)]);
+  return static_cast<double>(tokens) *
+         (6 * (layers * layer + static_cast<double>(m.vocab_size) * width) + 12 * q * keys);
+}
+
+}  // namespace hgt

@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/base/checked.h"
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+/// Collects the parameters of a model in the order of its blocks.
+class Builder {
+ public:
+  explicit Builder(const ModelConfig& model)
+      : m_(model), normal_{Init::kNormal, model.initializer_range} {}
+
+  std::vector<Parameter> build() {
+    m_.model_type == "gpt2" ? gpt2() : llama();
+    return std::move(parameters_);
+  }
+
+ private:
+  using Shape = std::vector<std::int64_t>;
+
+  void add(Role role, std::string name, Shape shape, Init init) {
+    Parameter p;
+    p.name = std::move(name);
+    p.role = role;
+    p.block = block_;
+    p.init = init;
+    p.numel = 1;
+    for (const std::int64_t size : shape)
+      p.numel = checked_mul(p.numel, size, p.name.c_str(), ErrorKind::kConfig);
+    p.shape = std::move(shape);
+    parameters_.push_back(std::move(p));
+  }
+
+  /// GPT-2's Conv1D: weight [in, out], always with a bias.
+  void conv1d(Role weight, Role bias, const std::string& name, std::int64_t in, std::int64_t out,
+              Init init) {
+    add(weight, name + ".weight", {in, out}, init);
+    add(bias, name + ".bias", {out}, {Init::kZeros});
+  }
+
+  void layer_norm(Role gain, Role bias, const std::string& name) {
+    add(gain, name + ".weight", {m_.hidden_size}, {Init::kOnes});
+    add(bias, name + ".bias", {m_.hidden_size}, {Init::kZeros});
+  }
+
+  void gpt2() {
+    const std::int64_t width = m_.hidden_size, heads = m_.num_attention_heads * m_.head_dim;
+    // The layers that write to the residual stream start smaller, by the number of such layers.
+    const Init residual{Init::kNormal, m_.initializer_range / std::sqrt(2.0 * static_cast<double>(
+                                                                  m_.num_hidden_layers))};
+    add(Role::kTokens, "transformer.wte.weight", {m_.vocab_size, width}, normal_);
+    add(Role::kPositions, "transformer.wpe.weight", {m_.max_position_embeddings, width}, normal_);
+    for (std::int64_t layer = 0; layer < m_.num_hidden_layers; ++layer) {
+      ++block_;
+      const std::string at = fmt::format("transformer.h.{}.", layer);
+      layer_norm(Role::kNorm1Gain, Role::kNorm1Bias, at + "ln_1");
+      conv1d(Role::kQkvWeight, Role::kQkvBias, at + "attn.c_attn", width, 3 * heads, normal_);
+      conv1d(Role::kAttentionOutWeight, Role::kAttentionOutBias, at + "attn.c_proj", heads, width,
+             residual);
+      layer_norm(Role::kNorm2Gain, Role::kNorm2Bias, at + "ln_2");
+      conv1d(Role::kUpWeight, Role::kUpBias, at + "mlp.c_fc", width, m_.intermediate_size, normal_);
+      conv1d(Role::kDownWeight, Role::kDownBias, at + "mlp.c_proj", m_.intermediate_size, width,
+             residual);
+    }
+    ++block_;
+    layer_norm(Role::kFinalNormGain, Role::kFinalNormBias, "transformer.ln_f");
+    output();
+  }
+
+  void llama() {
+    add(Role::kTokens, "model.embed_tokens.weight", {m_.vocab_size, m_.hidden_size}, normal_);
+    for (std::int64_t layer = 0; layer < m_.num_hidden_layers; ++layer) {
+      ++block_;
+      llama_layer(fmt::format("model.layers.{}.", layer));
+    }
+    ++block_;
+    add(Role::kFinalNormGain, "model.norm.weight", {m_.hidden_size}, {Init::kOnes});
+    output();
+  }
+
+  void llama_layer(const std::string& at) {
+    const std::int64_t width = m_.hidden_size, inner = m_.intermediate_size;
+    const std::int64_t queries = m_.num_attention_heads * m_.head_dim;
+    const std::int64_t keys = m_.num_key_value_heads * m_.head_dim;
+    const std::string attn = at + "self_attn.", mlp = at + "mlp.";
+    const Init zeros{Init::kZeros}, ones{Init::kOnes};
+
+    add(Role::kNorm1Gain, at + "input_layernorm.weight", {width}, ones);
+    add(Role::kQkvWeight, attn + "q_proj.weight", {queries, width}, normal_);
+    add(Role::kQkvWeight, attn + "k_proj.weight", {keys, width}, normal_);
+    add(Role::kQkvWeight, attn + "v_proj.weight", {keys, width}, normal_);
+    if (m_.attention_bias) {
+      add(Role::kQkvBias, attn + "q_proj.bias", {queries}, zeros);
+      add(Role::kQkvBias, attn + "k_proj.bias", {keys}, zeros);
+      add(Role::kQkvBias, attn + "v_proj.bias", {keys}, zeros);
+    }
+    if (m_.qk_norm) {
+      add(Role::kQueryNorm, attn + "q_norm.weight", {m_.head_dim}, ones);
+      add(Role::kKeyNorm, attn + "k_norm.weight", {m_.head_dim}, ones);
+    }
+    add(Role::kAttentionOutWeight, attn + "o_proj.weight", {width, queries}, normal_);
+    if (m_.attention_out_bias)
+      add(Role::kAttentionOutBias, attn + "o_proj.bias", {width}, zeros);
+    add(Role::kNorm2Gain, at + "post_attention_layernorm.weight", {width}, ones);
+    add(Role::kUpWeight, mlp + "gate_proj.weight", {inner, width}, normal_);
+    add(Role::kUpWeight, mlp + "up_proj.weight", {inner, width}, normal_);
+    if (m_.mlp_bias) {
+      add(Role::kUpBias, mlp + "gate_proj.bias", {inner}, zeros);
+      add(Role::kUpBias, mlp + "up_proj.bias", {inner}, zeros);
+    }
+    add(Role::kDownWeight, mlp + "down_proj.weight", {width, inner}, normal_);
+    if (m_.mlp_bias) add(Role::kDownBias, mlp + "down_proj.bias", {width}, zeros);
+  }
+
+  void output() {
+    if (!m_.tie_word_embeddings)
+      add(Role::kOutput, "lm_head.weight", {m_.vocab_size, m_.hidden_size}, normal_);
+  }
+
+  const ModelConfig& m_;
+  const Init normal_;
+  int block_ = 0;
+  std::vector<Parameter> parameters_;
+};
+
+void check_sizes(const ModelConfig& m) {
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"vocab_size", m.vocab_size},
+      {"hidden_size", m.hidden_size},
+      {"intermediate_size", m.intermediate_size},
+      {"num_hidden_layers", m.num_hidden_layers},
+      {"num_attention_heads", m.num_attention_heads},
+      {"num_key_value_heads", m.num_key_value_heads},
+      {"head_dim", m.head_dim},
+      {"max_position_embeddings", m.max_position_embeddings}};
+  for (const auto& [name, size] : sizes)
+    if (size < 1 || size > std::int64_t{1} << 31)
+      throw Error(ErrorKind::kConfig, fmt::format("model.{} = {} is not a size", name, size));
+  if (m.num_attention_heads % m.num_key_value_heads != 0)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("model.num_key_value_heads = {} does not divide num_attention_heads = {}",
+                            m.num_key_value_heads, m.num_attention_heads));
+  if (family_of(m).rope && m.head_dim % 2 != 0)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("model.head_dim = {} is odd: rotary embeddings need pairs", m.head_dim));
+}
+
+bool is_norm_or_bias(const Parameter& p) { return p.shape.size() == 1; }
+
+}  // namespace
+
+Family family_of(const ModelConfig& model) {
+  if (model.model_type == "gpt2") return {};
+  for (const char* llama_like : {"llama", "mistral", "qwen2", "qwen3"})
+    if (model.model_type == llama_like) return {.rms_norm = true, .rope = true, .gated_mlp = true};
+  throw Error(ErrorKind::kConfig, fmt::format("model_type \"{}\" is not supported", model.model_type),
+              "use gpt2, llama, mistral, qwen2 or qwen3");
+}
+
+ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases) {
+  check_sizes(model);
+  ParameterTable table;
+  table.parameters = Builder(model).build();
+  for (Parameter& p : table.parameters)
+    p.decay = !(no_decay_norms_and_biases && is_norm_or_bias(p));
+  std::stable_partition(table.parameters.begin(), table.parameters.end(),
+                        [](const Parameter& p) { return p.decay; });
+
+  const auto add = [](std::int64_t a, std::int64_t b) {
+    return checked_add(a, b, "the number of parameters", ErrorKind::kConfig);
+  };
+  const Parameter* before = nullptr;
+  std::int64_t end = 0;
+  for (Parameter& p : table.parameters) {
+    const bool same_matrix = before && before->role == p.role && before->block == p.block;
+    if (!same_matrix)
+      end = add(end, ParameterTable::kAlignment - 1) / ParameterTable::kAlignment *
+            ParameterTable::kAlignment;
+    p.offset = end;
+    end = add(end, p.numel);
+    table.num_parameters += p.numel;
+    before = &p;
+  }
+  table.total = add(end, ParameterTable::kAlignment - 1) / ParameterTable::kAlignment *
+                ParameterTable::kAlignment;
+  const auto plain = std::find_if(table.parameters.begin(), table.parameters.end(),
+                                  [](const Parameter& p) { return !p.decay; });
+  table.decay_end = plain == table.parameters.end() ? table.total : plain->offset;
+  return table;
+}
+
+const Parameter& ParameterTable::find(const std::string& name) const {
+  for (const Parameter& p : parameters)
+    if (p.name == name) return p;
+  throw Error(ErrorKind::kInternal, fmt::format("the model has no parameter {}", name));
+}
+
+const Parameter* ParameterTable::find(int block, Role role) const {
+  for (const Parameter& p : parameters)
+    if (p.block == block && p.role == role) return &p;
+  return nullptr;
+}
+
+}  // namespace hgt

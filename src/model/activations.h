@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// The memory of a model's activations, allocated as arch/memory.h plans it.
+class Activations {
+ public:
+  Activations(const ModelConfig& model, const ActivationSizes& sizes);
+
+  /// The tensor of that name with a shape of the batch at hand, which must fit the planned one. Its
+  /// memory starts on a cache line. Error(kInternal) where there is no such name, copy or space.
+  Tensor get(std::string_view name, std::int64_t copy,
+             std::initializer_list<std::int64_t> shape) const;
+
+ private:
+  struct Entry {
+    Buffer buffer;
+    std::int64_t copies = 0;
+  };
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+}  // namespace hgt

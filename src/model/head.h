@@ -1,0 +1,35 @@
+#pragma once
+
+#include "activations.h"
+#include "hgtrain/device/stream.h"
+#include "norm.h"
+#include "weights.h"
+
+namespace hgt {
+
+/// What the head keeps from forward to backward.
+struct HeadState {
+  HeadState(const Activations& memory, std::int64_t slot, const ModelConfig& model,
+            std::int64_t rows);
+  NormState norm;  ///< its `out` is shared by all slots
+  Tensor d_norm;   ///< gradient of norm.out
+  Tensor losses;   ///< [N]
+  Tensor logits;   ///< [R, V], shared
+};
+
+/// Final norm, output product and cross-entropy over N tokens, R rows of logits at a time.
+///
+///   x [N, C], targets [N] int32
+///
+/// `gradients` null: only the losses. Else each chunk of logits is turned into its gradient, times
+/// `loss_scale`, and added to the gradient of the output matrix at once; state.d_norm is what is
+/// left for head_bwd.
+void head_fwd(const ModelConfig& model, const Weights& weights, const Weights* gradients,
+              const Tensor& x, const Tensor& targets, float loss_scale, const HeadState& state,
+              Stream stream);
+
+/// d [N, C] = the gradient of x.
+void head_bwd(const Weights& weights, const Weights& gradients, const Tensor& x,
+              const HeadState& state, const Tensor& d, Stream stream);
+
+}  // namespace hgt

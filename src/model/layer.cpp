@@ -1,0 +1,175 @@
+#include "layer.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/ops/linear.h"
+#include "hgtrain/ops/rms_norm.h"
+#include "hgtrain/ops/rope.h"
+
+namespace hgt {
+namespace {
+
+/// Where a layer drops elements: site = 4 block + place; block 0 is the embedding.
+enum Place : std::uint64_t { kProbabilities, kAttentionBranch, kMlpBranch };
+
+Activation activation_of(const std::string& hidden_act) {
+  if (hidden_act == "gelu_new" || hidden_act == "gelu_pytorch_tanh") return Activation::kGeluTanh;
+  if (hidden_act == "gelu") return Activation::kGelu;
+  if (hidden_act == "relu") return Activation::kRelu;
+  if (hidden_act == "silu") return Activation::kSilu;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("model.hidden_act \"{}\" is not supported", hidden_act),
+              "use gelu_new, gelu_pytorch_tanh, gelu, relu or silu");
+}
+
+}  // namespace
+
+Layer::Layer(const ModelConfig& model, std::int64_t index)
+    : m_(model),
+      family_(family_of(model)),
+      activation_(activation_of(model.hidden_act)),
+      eps_(static_cast<float>(model.norm_eps)),
+      index_(index) {
+  attention_.scale = 1.0f / std::sqrt(static_cast<float>(model.head_dim));
+  if (model.scale_attn_by_inverse_layer_idx) attention_.scale /= static_cast<float>(index + 1);
+  if (!model.layer_windows.empty())
+    attention_.window = model.layer_windows[static_cast<std::size_t>(index)];
+}
+
+Dropout Layer::dropout(const Pass& pass, double probability, std::uint64_t place) const {
+  Dropout out = pass.dropout;
+  out.probability = pass.training ? static_cast<float>(probability) : 0.0f;
+  out.site = 4 * static_cast<std::uint64_t>(index_ + 1) + place;
+  return out;
+}
+
+AttentionOptions Layer::attention_options(const Pass& pass) const {
+  AttentionOptions out = attention_;
+  out.dropout = dropout(pass, m_.attn_pdrop, kProbabilities);
+  return out;
+}
+
+Heads Layer::heads(const Tensor& q_and_k, const Tensor& qkv) const {
+  const std::int64_t queries = m_.num_attention_heads, keys = m_.num_key_value_heads;
+  const auto view = [this](const Tensor& x, std::int64_t first, std::int64_t count) {
+    return x.slice(1, first * m_.head_dim, (first + count) * m_.head_dim).split(1, count);
+  };
+  return {view(q_and_k, 0, queries), view(q_and_k, queries, keys), view(qkv, queries + keys, keys)};
+}
+
+void Layer::forward(const LayerWeights& w, const Tensor& x, const Pass& pass,
+                    const LayerState& state, const LayerScratch& scratch, Stream stream) const {
+  const Heads h = project(w, x, pass, state, stream);
+  attend(h.q, h.k.split(0, pass.batch), h.v.split(0, pass.batch), pass, state, stream);
+  finish(w, x, pass, state, scratch, stream);
+}
+
+Heads Layer::project(const LayerWeights& w, const Tensor& x, const Pass& pass,
+                     const LayerState& state, Stream stream) const {
+  norm_fwd(w.norm1, eps_, x, state.norm1, stream);
+  linear_fwd(state.norm1.out, w.qkv.weight, w.qkv.bias, state.qkv, stream);
+  const Heads raw = heads(state.qkv, state.qkv);
+  if (!family_.rope) return raw;
+  const Heads out = m_.qk_norm ? heads(state.qk, state.qkv) : raw;
+  if (m_.qk_norm) {
+    rms_norm_fwd(raw.q, w.query_norm, eps_, out.q, state.q_scale, stream);
+    rms_norm_fwd(raw.k, w.key_norm, eps_, out.k, state.k_scale, stream);
+  }
+  rope_fwd(out.q.split(0, pass.batch), pass.cos, pass.sin, stream);
+  rope_fwd(out.k.split(0, pass.batch), pass.cos, pass.sin, stream);
+  return out;
+}
+
+void Layer::attend(const Tensor& q, const Tensor& keys, const Tensor& values, const Pass& pass,
+                   const LayerState& state, Stream stream) const {
+  const Tensor out = state.attention.split(1, m_.num_attention_heads).split(0, pass.batch);
+  attention_fwd(q.split(0, pass.batch), keys, values, attention_options(pass), out, state.lse,
+                stream);
+}
+
+void Layer::finish(const LayerWeights& w, const Tensor& x, const Pass& pass,
+                   const LayerState& state, const LayerScratch& scratch, Stream stream) const {
+  // Dropout counts elements by sample: [B, T C].
+  const auto samples = [&](const Tensor& y) { return y.reshaped({pass.batch, y.numel() / pass.batch}); };
+  linear_fwd(state.attention, w.out.weight, w.out.bias, scratch.branch, stream);
+  dropout_add(samples(x), samples(scratch.branch), dropout(pass, m_.resid_pdrop, kAttentionBranch),
+              samples(state.middle), stream);
+
+  norm_fwd(w.norm2, eps_, state.middle, state.norm2, stream);
+  linear_fwd(state.norm2.out, w.up.weight, w.up.bias, state.up, stream);
+  if (family_.gated_mlp)
+    gated_activation_fwd(activation_, state.up, state.activated, stream);
+  else
+    activation_fwd(activation_, state.up, state.activated, stream);
+  linear_fwd(state.activated, w.down.weight, w.down.bias, scratch.branch, stream);
+  dropout_add(samples(state.middle), samples(scratch.branch),
+              dropout(pass, m_.resid_pdrop, kMlpBranch), samples(state.output), stream);
+}
+
+void Layer::backward(const LayerWeights& w, const LayerWeights& g, const Tensor& x,
+                     const Pass& pass, const LayerState& state, const LayerScratch& scratch,
+                     const Tensor& d, Stream stream) const {
+  mlp_backward(w, g, state, scratch, branch_gradient(d, pass, kMlpBranch, scratch, stream), stream);
+  norm_bwd(w.norm2, g.norm2, state.middle, state.norm2, scratch.d_norm, true, d, stream);
+  attention_backward(w, g, pass, state, scratch,
+                     branch_gradient(d, pass, kAttentionBranch, scratch, stream), stream);
+  norm_bwd(w.norm1, g.norm1, x, state.norm1, scratch.d_norm, true, d, stream);
+}
+
+Tensor Layer::branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t place,
+                              const LayerScratch& scratch, Stream stream) const {
+  const Dropout drop = dropout(pass, m_.resid_pdrop, place);
+  if (drop.probability == 0) return d;
+  const std::int64_t elements = d.numel() / pass.batch;
+  hgt::dropout(d.reshaped({pass.batch, elements}), drop,
+               scratch.branch.reshaped({pass.batch, elements}), stream);
+  return scratch.branch;
+}
+
+void Layer::mlp_backward(const LayerWeights& w, const LayerWeights& g, const LayerState& state,
+                         const LayerScratch& scratch, const Tensor& d_branch,
+                         Stream stream) const {
+  linear_bwd_weight(state.activated, d_branch, g.down.weight, g.down.bias, stream);
+  if (family_.gated_mlp) {
+    linear_bwd_input(d_branch, w.down.weight, scratch.d_activated, stream);
+    gated_activation_bwd(activation_, state.up, scratch.d_activated, scratch.d_up, stream);
+  } else {
+    linear_bwd_input(d_branch, w.down.weight, scratch.d_up, stream);
+    activation_bwd(activation_, state.up, scratch.d_up, scratch.d_up, stream);
+  }
+  linear_bwd_weight(state.norm2.out, scratch.d_up, g.up.weight, g.up.bias, stream);
+  linear_bwd_input(scratch.d_up, w.up.weight, scratch.d_norm, stream);
+}
+
+void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, const Pass& pass,
+                               const LayerState& state, const LayerScratch& scratch,
+                               const Tensor& d_branch, Stream stream) const {
+  linear_bwd_weight(state.attention, d_branch, g.out.weight, g.out.bias, stream);
+  linear_bwd_input(d_branch, w.out.weight, scratch.d_attention, stream);
+
+  const auto sequences = [&](const Tensor& x) { return x.split(0, pass.batch); };
+  const auto attended = [&](const Tensor& x) {
+    return sequences(x.split(1, m_.num_attention_heads));
+  };
+  const Heads h = heads(m_.qk_norm ? state.qk : state.qkv, state.qkv);
+  const Heads d = heads(m_.qk_norm ? scratch.d_qk : scratch.d_qkv, scratch.d_qkv);
+  attention_bwd(attended(scratch.d_attention), sequences(h.q), sequences(h.k), sequences(h.v),
+                attended(state.attention), state.lse, attention_options(pass), sequences(d.q),
+                sequences(d.k), sequences(d.v), stream);
+  if (family_.rope) {
+    rope_bwd(sequences(d.q), pass.cos, pass.sin, stream);
+    rope_bwd(sequences(d.k), pass.cos, pass.sin, stream);
+  }
+  if (m_.qk_norm) {
+    const Heads raw = heads(state.qkv, state.qkv), d_raw = heads(scratch.d_qkv, scratch.d_qkv);
+    rms_norm_bwd(d.q, raw.q, w.query_norm, state.q_scale, false, d_raw.q, g.query_norm, stream);
+    rms_norm_bwd(d.k, raw.k, w.key_norm, state.k_scale, false, d_raw.k, g.key_norm, stream);
+  }
+  linear_bwd_weight(state.norm1.out, scratch.d_qkv, g.qkv.weight, g.qkv.bias, stream);
+  linear_bwd_input(scratch.d_qkv, w.qkv.weight, scratch.d_norm, stream);
+}
+
+}  // namespace hgt

@@ -1,0 +1,96 @@
+#pragma once
+
+#include "activations.h"
+#include "hgtrain/config/config.h"
+#include "hgtrain/device/stream.h"
+#include "hgtrain/ops/activation.h"
+#include "hgtrain/ops/attention.h"
+#include "norm.h"
+#include "weights.h"
+
+namespace hgt {
+
+/// What a layer computes for in one call: B sequences of T tokens.
+struct Pass {
+  std::int64_t batch = 0, length = 0;
+  Tensor cos, sin;        ///< [T, D/2] of the tokens' positions, in families with rotary embeddings
+  bool training = false;  ///< dropout applies
+  Dropout dropout;        ///< seed, step, first sample; a layer adds probability and site
+
+  std::int64_t rows() const { return batch * length; }
+};
+
+/// What a layer keeps from forward to backward; its predecessor's `output` is its input.
+struct LayerState {
+  LayerState(const Activations& memory, std::int64_t copy, const ModelConfig& model,
+             const Pass& pass);
+  NormState norm1;
+  Tensor qkv;                   ///< q and k are rotated in place, unless they are normed first
+  Tensor qk, q_scale, k_scale;  ///< with q/k norm: q and k normed and rotated
+  Tensor attention, lse;
+  Tensor middle;  ///< the residual stream between attention and MLP
+  NormState norm2;
+  Tensor up, activated, output;
+};
+
+/// Temporaries of one layer's forward or backward, shared by all layers.
+struct LayerScratch {
+  LayerScratch(const Activations& memory, const ModelConfig& model, const Pass& pass);
+  Tensor branch, d_norm, d_attention, d_qkv, d_qk, d_up, d_activated;
+};
+
+/// Views of the heads of q [N, H, D] and k, v [N, K, D].
+struct Heads {
+  Tensor q, k, v;
+};
+
+/// One Transformer layer of either family:
+///
+///   middle = x + out(attention(qkv(norm1(x))))
+///   output = middle + down(act(up(norm2(middle))))
+class Layer {
+ public:
+  /// `index` counts from 0. Keeps a reference to `model`. Error(kConfig) for an activation
+  /// function that is not supported.
+  Layer(const ModelConfig& model, std::int64_t index);
+
+  void forward(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
+               const LayerScratch& scratch, Stream stream) const;
+
+  // Its three parts, for a caller that keeps the keys and values of earlier tokens.
+  Heads project(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
+                Stream stream) const;
+  /// keys, values [B, S, K, D]
+  void attend(const Tensor& q, const Tensor& keys, const Tensor& values, const Pass& pass,
+              const LayerState& state, Stream stream) const;
+  void finish(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
+              const LayerScratch& scratch, Stream stream) const;
+
+  /// Turns `d`, the gradient of the output, into that of x; adds to the parameters' gradients `g`.
+  void backward(const LayerWeights& w, const LayerWeights& g, const Tensor& x, const Pass& pass,
+                const LayerState& state, const LayerScratch& scratch, const Tensor& d,
+                Stream stream) const;
+
+ private:
+  Heads heads(const Tensor& q_and_k, const Tensor& qkv) const;
+  AttentionOptions attention_options(const Pass& pass) const;
+  Dropout dropout(const Pass& pass, double probability, std::uint64_t place) const;
+  /// The gradient of a branch from that of the residual stream it was added to: `d` itself where
+  /// nothing is dropped.
+  Tensor branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t place,
+                         const LayerScratch& scratch, Stream stream) const;
+  void mlp_backward(const LayerWeights& w, const LayerWeights& g, const LayerState& state,
+                    const LayerScratch& scratch, const Tensor& d_branch, Stream stream) const;
+  void attention_backward(const LayerWeights& w, const LayerWeights& g, const Pass& pass,
+                          const LayerState& state, const LayerScratch& scratch,
+                          const Tensor& d_branch, Stream stream) const;
+
+  const ModelConfig& m_;
+  Family family_;
+  Activation activation_;
+  float eps_;
+  std::int64_t index_;
+  AttentionOptions attention_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,180 @@
+#include "hgtrain/model/model.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "activations.h"
+#include "head.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/device/stream.h"
+#include "hgtrain/ops/embedding.h"
+#include "layer.h"
+#include "rope_table.h"
+
+namespace hgt {
+namespace {
+
+class TransformerModel final : public Model {
+ public:
+  TransformerModel(const ModelConfig& config, const ParameterTable& table,
+                   std::span<const float> parameters, std::span<float> gradients,
+                   const Options& options, ThreadPool& pool)
+      : config_(config),
+        options_(options),
+        stream_(pool),
+        // Tensors are views to read and to write; those of `weights_` are only read.
+        weights_(bind_weights(config_, table, const_cast<float*>(parameters.data()))),
+        gradients_(bind_weights(config_, table, gradients.data())),
+        memory_(config_, {options.max_batch, options.max_seq_length, options.slots}) {
+    for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) layers_.emplace_back(config_, i);
+    if (family_of(config_).rope) rope_ = RopeTable(config_, options.max_seq_length);
+  }
+
+  int num_blocks() const override { return head() + 1; }
+
+  void forward(int block, int slot, const MicroBatch& batch) override {
+    const Pass pass = prepare(slot, batch, true);
+    if (block == 0)
+      embed(slot, batch, pass);
+    else if (block == head())
+      head_forward(slot, batch, pass, &gradients_);
+    else
+      layer_forward(block, slot, pass);
+  }
+
+  void backward(int block, int slot, const MicroBatch& batch) override {
+    const Pass pass = prepare(slot, batch, true);
+    const Tensor d = memory_.get("d_hidden", slot, {pass.rows(), config_.hidden_size});
+    if (block == 0) {
+      drop_embedded(d, pass);
+      embedding_bwd(tokens(batch), d.split(0, pass.batch), gradients_.tokens,
+                    positions(gradients_, pass), stream_);
+    } else if (block == head()) {
+      head_bwd(weights_, gradients_, input(block, slot, pass),
+               HeadState(memory_, slot, config_, pass.rows()), d, stream_);
+    } else {
+      const std::size_t i = static_cast<std::size_t>(block - 1);
+      layers_[i].backward(weights_.layers[i], gradients_.layers[i], input(block, slot, pass), pass,
+                          state(block, slot, pass), LayerScratch(memory_, config_, pass), d,
+                          stream_);
+    }
+  }
+
+  double loss_sum(int slot) const override {
+    const std::int64_t rows = rows_[static_cast<std::size_t>(slot)];
+    const float* const losses = memory_.get("losses", slot, {rows}).data<float>();
+    double sum = 0;
+    for (std::int64_t n = 0; n < rows; ++n) sum += losses[n];
+    return sum;
+  }
+
+  double evaluate(const MicroBatch& batch) override {
+    const Pass pass = prepare(0, batch, false);
+    embed(0, batch, pass);
+    for (int block = 1; block < head(); ++block) layer_forward(block, 0, pass);
+    head_forward(0, batch, pass, nullptr);
+    return loss_sum(0);
+  }
+
+ private:
+  int head() const { return static_cast<int>(config_.num_hidden_layers) + 1; }
+
+  /// Checks the batch and makes the pass over it.
+  Pass prepare(int slot, const MicroBatch& batch, bool training) {
+    const std::int64_t rows = batch.batch * batch.seq_length;
+    if (slot < 0 || slot >= options_.slots || batch.batch < 1 || batch.seq_length < 1 ||
+        batch.batch > options_.max_batch || batch.seq_length > options_.max_seq_length ||
+        static_cast<std::int64_t>(batch.tokens_BT.size()) != rows ||
+        static_cast<std::int64_t>(batch.targets_BT.size()) != rows)
+      throw Error(ErrorKind::kInternal,
+                  fmt::format("a micro-batch of {} x {} ({} tokens, {} targets) in slot {} does not "
+                              "fit a model made for {} x {} and {} slots",
+                              batch.batch, batch.seq_length, batch.tokens_BT.size(),
+                              batch.targets_BT.size(), slot, options_.max_batch,
+                              options_.max_seq_length, options_.slots));
+    rows_[static_cast<std::size_t>(slot)] = rows;
+    Pass pass;
+    pass.batch = batch.batch;
+    pass.length = batch.seq_length;
+    pass.training = training;
+    pass.dropout = {0, options_.seed, batch.step, batch.first_sample, 0};
+    if (family_of(config_).rope) {
+      rope_.prepare(pass.length);
+      pass.cos = rope_.cos(0, pass.length);
+      pass.sin = rope_.sin(0, pass.length);
+    }
+    return pass;
+  }
+
+  static Tensor tokens(const MicroBatch& batch) {
+    return Tensor(const_cast<std::int32_t*>(batch.tokens_BT.data()),
+                  {batch.batch, batch.seq_length}, DType::kI32);
+  }
+  static Tensor positions(const Weights& weights, const Pass& pass) {
+    return weights.positions ? weights.positions.slice(0, 0, pass.length) : Tensor();
+  }
+
+  LayerState state(int block, int slot, const Pass& pass) const {
+    return {memory_, slot * config_.num_hidden_layers + block - 1, config_, pass};
+  }
+  /// The residual stream that enters a block.
+  Tensor input(int block, int slot, const Pass& pass) const {
+    return block == 1 ? memory_.get("embedded", slot, {pass.rows(), config_.hidden_size})
+                      : state(block - 1, slot, pass).output;
+  }
+
+  void drop_embedded(const Tensor& x, const Pass& pass) {
+    if (!pass.training || config_.embd_pdrop == 0) return;
+    Dropout options = pass.dropout;
+    options.probability = static_cast<float>(config_.embd_pdrop);
+    const Tensor samples = x.reshaped({pass.batch, x.numel() / pass.batch});
+    dropout(samples, options, samples, stream_);
+  }
+
+  void embed(int slot, const MicroBatch& batch, const Pass& pass) {
+    const Tensor out = input(1, slot, pass);
+    embedding_fwd(tokens(batch), weights_.tokens, positions(weights_, pass),
+                  out.split(0, pass.batch), stream_);
+    drop_embedded(out, pass);
+  }
+
+  void layer_forward(int block, int slot, const Pass& pass) {
+    const std::size_t i = static_cast<std::size_t>(block - 1);
+    layers_[i].forward(weights_.layers[i], input(block, slot, pass), pass, state(block, slot, pass),
+                       LayerScratch(memory_, config_, pass), stream_);
+  }
+
+  void head_forward(int slot, const MicroBatch& batch, const Pass& pass, const Weights* gradients) {
+    const Tensor targets(const_cast<std::int32_t*>(batch.targets_BT.data()), {pass.rows()},
+                         DType::kI32);
+    head_fwd(config_, weights_, gradients, input(head(), slot, pass), targets,
+             static_cast<float>(batch.loss_scale), HeadState(memory_, slot, config_, pass.rows()),
+             stream_);
+  }
+
+  const ModelConfig config_;
+  const Options options_;
+  const Stream stream_;
+  const Weights weights_, gradients_;
+  const Activations memory_;
+  std::vector<Layer> layers_;
+  RopeTable rope_;
+  std::vector<std::int64_t> rows_ = std::vector<std::int64_t>(
+      static_cast<std::size_t>(options_.slots));  ///< of each slot's last batch
+};
+
+}  // namespace
+
+std::unique_ptr<Model> Model::create(const ModelConfig& config, const ParameterTable& table,
+                                     std::span<const float> parameters, std::span<float> gradients,
+                                     const Options& options, ThreadPool& pool) {
+  const auto total = static_cast<std::size_t>(table.total);
+  if (parameters.size() != total || gradients.size() != total)
+    throw Error(ErrorKind::kInternal, fmt::format("{} parameters and {} gradients for a table of {}",
+                                                  parameters.size(), gradients.size(), total));
+  check_positions(config, options.max_seq_length);
+  return std::make_unique<TransformerModel>(config, table, parameters, gradients, options, pool);
+}
+
+}  // namespace hgt

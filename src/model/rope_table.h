@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "hgtrain/config/config.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// The frequencies a head's D / 2 pairs turn with, and the factor on cos and sin.
+struct RopeFrequencies {
+  std::vector<float> inverse;  ///< [D / 2], radians a position
+  float factor = 1;
+};
+
+/// HF's formulas (transformers/modeling_rope_utils.py): default, linear, dynamic (NTK by parts of a
+/// sequence longer than max_position_embeddings), llama3, yarn. In fp32 where HF computes in fp32,
+/// so that the angles of far positions agree. Error(kConfig) for longrope and unknown types.
+RopeFrequencies rope_frequencies(const ModelConfig& model, std::int64_t seq_length);
+
+/// cos and sin of the positions [0, capacity) of a model with rotary embeddings.
+class RopeTable {
+ public:
+  RopeTable() = default;
+  RopeTable(const ModelConfig& model, std::int64_t capacity);
+
+  /// Makes the table that of a sequence of `seq_length` tokens: nothing to do unless the scaling
+  /// depends on it ("dynamic").
+  void prepare(std::int64_t seq_length);
+
+  /// [end - begin, D / 2] of the positions [begin, end).
+  Tensor cos(std::int64_t begin, std::int64_t end) const;
+  Tensor sin(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  void fill(std::int64_t seq_length);
+  ModelConfig model_;
+  std::int64_t capacity_ = 0;
+  std::int64_t filled_for_ = 0;  ///< of a dynamic scaling: the sequence length
+  Buffer cos_, sin_;
+};
+
+}  // namespace hgt

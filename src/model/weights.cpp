@@ -1,0 +1,80 @@
+#include "weights.h"
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+class Binder {
+ public:
+  Binder(const ModelConfig& model, const ParameterTable& table, float* flat)
+      : m_(model), table_(table), flat_(flat) {}
+
+  Weights bind() {
+    const int head = static_cast<int>(m_.num_hidden_layers) + 1;
+    Weights w;
+    w.tokens = view(0, Role::kTokens, {m_.vocab_size, m_.hidden_size});
+    w.positions = view(0, Role::kPositions, {m_.max_position_embeddings, m_.hidden_size});
+    for (int block = 1; block < head; ++block) w.layers.push_back(layer(block));
+    w.final_norm = norm(head, Role::kFinalNormGain, Role::kFinalNormBias);
+    const Tensor output = view(head, Role::kOutput, {m_.vocab_size, m_.hidden_size});
+    w.output = (output ? output : w.tokens).transposed();
+    return w;
+  }
+
+ private:
+  /// The parameters of a role, which stand side by side, as one tensor; none where there are none.
+  Tensor view(int block, Role role, std::initializer_list<std::int64_t> shape) const {
+    const Parameter* p = table_.find(block, role);
+    return p ? Tensor(flat_ + p->offset, shape) : Tensor();
+  }
+
+  Norm norm(int block, Role gain, Role bias) const {
+    return {view(block, gain, {m_.hidden_size}), view(block, bias, {m_.hidden_size})};
+  }
+
+  Linear linear(int block, Role weight, Role bias, std::int64_t in, std::int64_t out) const {
+    // GPT-2's Conv1D stores [in, out], nn.Linear [out, in].
+    const bool conv1d = m_.model_type == "gpt2";
+    return {conv1d ? view(block, weight, {in, out}) : view(block, weight, {out, in}).transposed(),
+            view(block, bias, {out})};
+  }
+
+  LayerWeights layer(int block) const {
+    const std::int64_t width = m_.hidden_size, inner = m_.intermediate_size;
+    const std::int64_t queries = m_.num_attention_heads * m_.head_dim;
+    const std::int64_t keys = m_.num_key_value_heads * m_.head_dim;
+    const std::int64_t up = family_of(m_).gated_mlp ? 2 * inner : inner;
+    return {.norm1 = norm(block, Role::kNorm1Gain, Role::kNorm1Bias),
+            .qkv = linear(block, Role::kQkvWeight, Role::kQkvBias, width, queries + 2 * keys),
+            .query_norm = view(block, Role::kQueryNorm, {m_.head_dim}),
+            .key_norm = view(block, Role::kKeyNorm, {m_.head_dim}),
+            .out = linear(block, Role::kAttentionOutWeight, Role::kAttentionOutBias, queries, width),
+            .norm2 = norm(block, Role::kNorm2Gain, Role::kNorm2Bias),
+            .up = linear(block, Role::kUpWeight, Role::kUpBias, width, up),
+            .down = linear(block, Role::kDownWeight, Role::kDownBias, inner, width)};
+  }
+
+  const ModelConfig& m_;
+  const ParameterTable& table_;
+  float* const flat_;
+};
+
+}  // namespace
+
+Weights bind_weights(const ModelConfig& model, const ParameterTable& table, float* flat) {
+  return Binder(model, table, flat).bind();
+}
+
+void check_positions(const ModelConfig& model, std::int64_t length) {
+  if (family_of(model).rope || length <= model.max_position_embeddings) return;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("a sequence of {} tokens is longer than the model's "
+                          "max_position_embeddings = {}",
+                          length, model.max_position_embeddings),
+              "learned positions end there: use shorter sequences or another model");
+}
+
+}  // namespace hgt

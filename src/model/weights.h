@@ -1,0 +1,45 @@
+#pragma once
+
+#include <vector>
+
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// A weight product: `weight` is [in, out] whichever way the file stores it; `bias` may be none.
+struct Linear {
+  Tensor weight, bias;
+};
+
+/// Gain, and for layer norm bias.
+struct Norm {
+  Tensor gain, bias;
+};
+
+struct LayerWeights {
+  Norm norm1;
+  Linear qkv;  ///< columns: the heads of q, of k, of v
+  Tensor query_norm, key_norm;
+  Linear out;
+  Norm norm2;
+  Linear up;  ///< columns: gate, then up, where the MLP is gated
+  Linear down;
+};
+
+/// Views of a flat buffer, by what they are to the computation. Of the parameters, or in the same
+/// places of their gradients.
+struct Weights {
+  Tensor tokens;     ///< [V, C]
+  Tensor positions;  ///< [P, C] or none
+  std::vector<LayerWeights> layers;
+  Norm final_norm;
+  Tensor output;  ///< [C, V]; of a tied model the token embedding itself, transposed
+};
+
+Weights bind_weights(const ModelConfig& model, const ParameterTable& table, float* flat);
+
+/// Error(kConfig) where the model has learned positions for fewer than `length` tokens.
+void check_positions(const ModelConfig& model, std::int64_t length);
+
+}  // namespace hgt

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/model/model.h"
+
+/// A model of tests/fixtures/models, which tests/golden/make_models.py wrote with transformers.
+struct Golden {
+  static const std::vector<std::string>& names();
+  explicit Golden(const std::string& name);
+
+  struct Batch {
+    std::vector<std::int32_t> tokens, targets;
+    std::int64_t valid = 0;  ///< targets that count
+  };
+  Batch batch_of(int step) const;
+  hgt::MicroBatch micro_batch(const Batch& batch) const;
+  /// The parameters before the first step, laid out by the table.
+  std::vector<float> parameters(const hgt::ParameterTable& table) const;
+
+  hgt::ModelConfig model;
+  std::int64_t batch = 0, seq_length = 0;
+  double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
+  std::vector<double> losses;                          ///< of 12 steps of AdamW
+  std::map<std::string, std::vector<float>> tensors;  ///< "logits"; gradients by parameter name
+};

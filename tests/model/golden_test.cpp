@@ -1,0 +1,142 @@
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "golden.h"
+#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/model/decoder.h"
+
+using namespace hgt;
+
+namespace {
+
+struct Run {
+  explicit Run(const Golden& from, int threads = 2)
+      : golden(from),
+        table(parameter_table(golden.model, false)),
+        pool(threads),
+        parameters(golden.parameters(table)),
+        gradients(parameters.size()),
+        model(Model::create(golden.model, table, parameters, gradients,
+                            {.max_batch = golden.batch, .max_seq_length = golden.seq_length},
+                            pool)) {}
+
+  /// Mean loss of a step's batch; gradients start from zero.
+  double forward_backward(int step) {
+    std::fill(gradients.begin(), gradients.end(), 0.0f);
+    const Golden::Batch batch = golden.batch_of(step);
+    const MicroBatch micro = golden.micro_batch(batch);
+    for (int block = 0; block < model->num_blocks(); ++block) model->forward(block, 0, micro);
+    for (int block = model->num_blocks(); block-- > 0;) model->backward(block, 0, micro);
+    return model->loss_sum(0) * micro.loss_scale;
+  }
+
+  const Golden& golden;
+  ParameterTable table;
+  ThreadPool pool;
+  std::vector<float> parameters, gradients;
+  std::unique_ptr<Model> model;
+};
+
+double norm(const float* values, std::int64_t count) {
+  double squares = 0;
+  for (std::int64_t i = 0; i < count; ++i) squares += static_cast<double>(values[i]) * values[i];
+  return std::sqrt(squares);
+}
+
+/// AdamW as published, every parameter decayed.
+void adamw(const Golden& g, int step, Run& run, std::vector<double>& m, std::vector<double>& v) {
+  const double c1 = 1 - std::pow(g.beta1, step), c2 = 1 - std::pow(g.beta2, step);
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    const double d = static_cast<double>(run.gradients[i]);
+    m[i] = g.beta1 * m[i] + (1 - g.beta1) * d;
+    v[i] = g.beta2 * v[i] + (1 - g.beta2) * d * d;
+    const double p = static_cast<double>(run.parameters[i]) * (1 - g.lr * g.weight_decay);
+    run.parameters[i] =
+        static_cast<float>(p - g.lr * (m[i] / c1) / (std::sqrt(v[i] / c2) + g.eps));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the parameters are those of transformers") {
+  for (const std::string& name : Golden::names()) {
+    INFO(name);
+    const Golden golden(name);
+    const ParameterTable table = parameter_table(golden.model, true);
+    CHECK(table.parameters.size() == golden.tensors.size() - 1);
+    for (const Parameter& p : table.parameters) {
+      INFO(p.name);
+      REQUIRE(golden.tensors.count(p.name) == 1);
+      CHECK(static_cast<std::int64_t>(golden.tensors.at(p.name).size()) == p.numel);
+    }
+  }
+}
+
+TEST_CASE("loss and every gradient agree with transformers") {
+  for (const std::string& name : Golden::names()) {
+    const Golden golden(name);
+    Run run(golden);
+    INFO(name);
+    CHECK(run.forward_backward(0) == Approx(golden.losses[0]).epsilon(2e-6));
+
+    double squares = 0;
+    for (const Parameter& p : run.table.parameters)
+      squares += std::pow(norm(golden.tensors.at(p.name).data(), p.numel), 2);
+    for (const Parameter& p : run.table.parameters) {
+      const std::vector<float>& expected = golden.tensors.at(p.name);
+      std::vector<float> difference(run.gradients.begin() + p.offset,
+                                    run.gradients.begin() + p.offset + p.numel);
+      for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= expected[i];
+      INFO(p.name);
+      CHECK(norm(difference.data(), p.numel) <=
+            1e-5 * std::max(norm(expected.data(), p.numel), 1e-3 * std::sqrt(squares)));
+    }
+  }
+}
+
+TEST_CASE("twelve steps of AdamW have the losses of transformers") {
+  for (const std::string& name : Golden::names()) {
+    const Golden golden(name);
+    Run run(golden);
+    std::vector<double> m(run.parameters.size()), v(run.parameters.size());
+    for (int step = 0; step < static_cast<int>(golden.losses.size()); ++step) {
+      INFO(name << ", step " << step);
+      CHECK(run.forward_backward(step) ==
+            Approx(golden.losses[static_cast<std::size_t>(step)]).epsilon(2e-5));
+      adamw(golden, step + 1, run, m, v);
+    }
+  }
+}
+
+TEST_CASE("cached decoding gives the logits of transformers") {
+  for (const std::string& name : Golden::names()) {
+    const Golden golden(name);
+    // A cache keeps keys rotated for the length they were computed at, as it does in transformers.
+    if (golden.model.rope_scaling.type == "dynamic") continue;
+    const ParameterTable table = parameter_table(golden.model, false);
+    const std::vector<float> parameters = golden.parameters(table);
+    ThreadPool pool(2);
+    const auto decoder =
+        Decoder::create(golden.model, table, parameters, golden.seq_length, pool);
+    const std::vector<std::int32_t> tokens = golden.batch_of(0).tokens;
+    const std::vector<float>& expected = golden.tensors.at("logits");
+    const auto row = [&](std::int64_t t) { return expected.data() + t * golden.model.vocab_size; };
+    const auto agrees = [&](std::span<const float> logits, std::int64_t t) {
+      std::vector<float> difference(logits.begin(), logits.end());
+      for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= row(t)[i];
+      const std::int64_t count = golden.model.vocab_size;
+      return norm(difference.data(), count) <= 2e-6 * norm(row(t), count);
+    };
+
+    constexpr std::int64_t kPrompt = 7;
+    INFO(name);
+    CHECK(agrees(decoder->append(std::span(tokens).first(kPrompt)), kPrompt - 1));
+    for (std::int64_t t = kPrompt; t < golden.seq_length; ++t) {
+      INFO("token " << t);
+      CHECK(agrees(decoder->append(std::span(tokens).subspan(static_cast<std::size_t>(t), 1)), t));
+    }
+    decoder->truncate(3);
+    CHECK(agrees(decoder->append(std::span(tokens).subspan(3, 2)), 4));
+  }
+}
