@@ -15,8 +15,8 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 
 constexpr std::int64_t kFloatBytes = 4;
 
-/// Floats of scratch a CPU thread needs: two blocks of 64 rows of attention scores and a row, or the
-/// partial sums of a norm's gradients (64 chunks of gain and bias).
+/// Floats of scratch a CPU thread needs: two blocks of 64 rows of attention scores and a row, or
+/// the partial sums of a norm's gradients (64 chunks of gain and bias).
 std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length) {
   return std::max((2 * 64 + 1) * seq_length, 64 * 2 * model.hidden_size);
 }
@@ -100,8 +100,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   const ActivationSizes sizes{config.batch.micro_batch_size, config.training.seq_length, 1};
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
-    out.push_back({fmt::format("{}: {}", scope, a.name),
-                   times(times(a.numel(), a.copies), kFloatBytes)});
+    out.push_back(
+        {fmt::format("{}: {}", scope, a.name), times(times(a.numel(), a.copies), kFloatBytes)});
   }
   out.push_back({"scratch of threads",
                  times(scratch_floats(config.model, sizes.seq_length) * kFloatBytes, threads)});
@@ -118,9 +118,8 @@ double train_flops(const ModelConfig& m, std::int64_t seq_length, std::int64_t t
   const double layers = static_cast<double>(m.num_hidden_layers);
   double keys = 0;
   for (std::int64_t i = 0; i < m.num_hidden_layers; ++i)
-    keys += mean_keys(seq_length, m.layer_windows.empty()
-                                      ? 0
-                                      : m.layer_windows[static_cast<std::size_t>(i)]);
+    keys += mean_keys(seq_length,
+                      m.layer_windows.empty() ? 0 : m.layer_windows[static_cast<std::size_t>(i)]);
   return static_cast<double>(tokens) *
          (6 * (layers * layer + static_cast<double>(m.vocab_size) * width) + 12 * q * keys);
 }

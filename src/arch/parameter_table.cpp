@@ -52,8 +52,9 @@ class Builder {
   void gpt2() {
     const std::int64_t width = m_.hidden_size, heads = m_.num_attention_heads * m_.head_dim;
     // The layers that write to the residual stream start smaller, by the number of such layers.
-    const Init residual{Init::kNormal, m_.initializer_range / std::sqrt(2.0 * static_cast<double>(
-                                                                  m_.num_hidden_layers))};
+    const Init residual{
+        Init::kNormal,
+        m_.initializer_range / std::sqrt(2.0 * static_cast<double>(m_.num_hidden_layers))};
     add(Role::kTokens, "transformer.wte.weight", {m_.vocab_size, width}, normal_);
     add(Role::kPositions, "transformer.wpe.weight", {m_.max_position_embeddings, width}, normal_);
     for (std::int64_t layer = 0; layer < m_.num_hidden_layers; ++layer) {
@@ -105,8 +106,7 @@ class Builder {
       add(Role::kKeyNorm, attn + "k_norm.weight", {m_.head_dim}, ones);
     }
     add(Role::kAttentionOutWeight, attn + "o_proj.weight", {width, queries}, normal_);
-    if (m_.attention_out_bias)
-      add(Role::kAttentionOutBias, attn + "o_proj.bias", {width}, zeros);
+    if (m_.attention_out_bias) add(Role::kAttentionOutBias, attn + "o_proj.bias", {width}, zeros);
     add(Role::kNorm2Gain, at + "post_attention_layernorm.weight", {width}, ones);
     add(Role::kUpWeight, mlp + "gate_proj.weight", {inner, width}, normal_);
     add(Role::kUpWeight, mlp + "up_proj.weight", {inner, width}, normal_);
@@ -143,15 +143,19 @@ void check_sizes(const ModelConfig& m) {
     if (size < 1 || size > std::int64_t{1} << 31)
       throw Error(ErrorKind::kConfig, fmt::format("model.{} = {} is not a size", name, size));
   if (m.num_attention_heads % m.num_key_value_heads != 0)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("model.num_key_value_heads = {} does not divide num_attention_heads = {}",
-                            m.num_key_value_heads, m.num_attention_heads));
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("model.num_key_value_heads = {} does not divide num_attention_heads = {}",
+                    m.num_key_value_heads, m.num_attention_heads));
   if (family_of(m).rope && m.head_dim % 2 != 0)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("model.head_dim = {} is odd: rotary embeddings need pairs", m.head_dim));
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("model.head_dim = {} is odd: rotary embeddings need pairs", m.head_dim));
 }
 
-bool is_norm_or_bias(const Parameter& p) { return p.shape.size() == 1; }
+bool is_norm_or_bias(const Parameter& p) {
+  return p.shape.size() == 1;
+}
 
 }  // namespace
 
@@ -159,7 +163,8 @@ Family family_of(const ModelConfig& model) {
   if (model.model_type == "gpt2") return {};
   for (const char* llama_like : {"llama", "mistral", "qwen2", "qwen3"})
     if (model.model_type == llama_like) return {.rms_norm = true, .rope = true, .gated_mlp = true};
-  throw Error(ErrorKind::kConfig, fmt::format("model_type \"{}\" is not supported", model.model_type),
+  throw Error(ErrorKind::kConfig,
+              fmt::format("model_type \"{}\" is not supported", model.model_type),
               "use gpt2, llama, mistral, qwen2 or qwen3");
 }
 

@@ -9,7 +9,9 @@
 
 namespace hgt {
 
-void Buffer::Free::operator()(void* memory) const noexcept { std::free(memory); }
+void Buffer::Free::operator()(void* memory) const noexcept {
+  std::free(memory);
+}
 
 Buffer::Buffer(std::string name, std::int64_t bytes, Device device)
     : name_(std::move(name)), bytes_(bytes), device_(device) {
@@ -18,7 +20,8 @@ Buffer::Buffer(std::string name, std::int64_t bytes, Device device)
                 fmt::format("cannot allocate {} on {}: this build computes on the CPU only", name_,
                             name_of(device)));
   if (bytes < 0) throw Error(ErrorKind::kInternal, fmt::format("{} has {} bytes", name_, bytes));
-  // calloc hands out fresh pages of the system as they are; aligned_alloc and memset touch them all.
+  // calloc hands out fresh pages of the system as they are; aligned_alloc and memset touch them
+  // all.
   std::size_t space = static_cast<std::size_t>(bytes) + kAlignment;
   memory_.reset(std::calloc(1, space));
   data_ = memory_.get();

@@ -10,8 +10,7 @@ namespace hgt {
 
 Activations::Activations(const ModelConfig& model, const ActivationSizes& sizes) {
   for (const PlannedTensor& a : activations_of(model, sizes)) {
-    const std::int64_t bytes =
-        a.numel() * a.copies * static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t bytes = a.numel() * a.copies * static_cast<std::int64_t>(sizeof(float));
     entries_[a.name] = {Buffer(a.name, bytes), a.copies};
   }
 }

@@ -4,11 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "activations.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/embedding.h"
 #include "hgtrain/ops/linear.h"
+
+#include "activations.h"
 #include "layer.h"
 #include "rope_table.h"
 
@@ -56,8 +57,8 @@ class CachedDecoder final : public Decoder {
     if (count < 1) throw Error(ErrorKind::kInternal, "decoder: no tokens to append");
     if (count > max_length_ - length_)
       throw Error(ErrorKind::kConfig,
-                  fmt::format("{} tokens after {} exceed the longest sequence of {}", count, length_,
-                              max_length_),
+                  fmt::format("{} tokens after {} exceed the longest sequence of {}", count,
+                              length_, max_length_),
                   "use a shorter prompt or generate fewer tokens");
     check(tokens);
     Tensor last;

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "activations.h"
 #include "hgtrain/device/stream.h"
+
+#include "activations.h"
 #include "norm.h"
 #include "weights.h"
 

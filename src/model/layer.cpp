@@ -93,7 +93,9 @@ void Layer::attend(const Tensor& q, const Tensor& keys, const Tensor& values, co
 void Layer::finish(const LayerWeights& w, const Tensor& x, const Pass& pass,
                    const LayerState& state, const LayerScratch& scratch, Stream stream) const {
   // Dropout counts elements by sample: [B, T C].
-  const auto samples = [&](const Tensor& y) { return y.reshaped({pass.batch, y.numel() / pass.batch}); };
+  const auto samples = [&](const Tensor& y) {
+    return y.reshaped({pass.batch, y.numel() / pass.batch});
+  };
   linear_fwd(state.attention, w.out.weight, w.out.bias, scratch.branch, stream);
   dropout_add(samples(x), samples(scratch.branch), dropout(pass, m_.resid_pdrop, kAttentionBranch),
               samples(state.middle), stream);
@@ -130,8 +132,7 @@ Tensor Layer::branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t p
 }
 
 void Layer::mlp_backward(const LayerWeights& w, const LayerWeights& g, const LayerState& state,
-                         const LayerScratch& scratch, const Tensor& d_branch,
-                         Stream stream) const {
+                         const LayerScratch& scratch, const Tensor& d_branch, Stream stream) const {
   linear_bwd_weight(state.activated, d_branch, g.down.weight, g.down.bias, stream);
   if (family_.gated_mlp) {
     linear_bwd_input(d_branch, w.down.weight, scratch.d_activated, stream);

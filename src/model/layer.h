@@ -1,10 +1,11 @@
 #pragma once
 
-#include "activations.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/activation.h"
 #include "hgtrain/ops/attention.h"
+
+#include "activations.h"
 #include "norm.h"
 #include "weights.h"
 

@@ -16,7 +16,8 @@ NormState norm_state(const Activations& memory, const std::string& name, std::in
 
 LayerState::LayerState(const Activations& memory, std::int64_t copy, const ModelConfig& m,
                        const Pass& pass) {
-  const std::int64_t rows = pass.rows(), heads = m.num_attention_heads, keys = m.num_key_value_heads;
+  const std::int64_t rows = pass.rows(), heads = m.num_attention_heads,
+                     keys = m.num_key_value_heads;
   norm1 = norm_state(memory, "norm1", copy, m, rows);
   qkv = memory.get("qkv", copy, {rows, (heads + 2 * keys) * m.head_dim});
   if (m.qk_norm) {
@@ -35,7 +36,8 @@ LayerState::LayerState(const Activations& memory, std::int64_t copy, const Model
 }
 
 LayerScratch::LayerScratch(const Activations& memory, const ModelConfig& m, const Pass& pass) {
-  const std::int64_t rows = pass.rows(), heads = m.num_attention_heads, keys = m.num_key_value_heads;
+  const std::int64_t rows = pass.rows(), heads = m.num_attention_heads,
+                     keys = m.num_key_value_heads;
   const bool gated = family_of(m).gated_mlp;
   branch = memory.get("branch", 0, {rows, m.hidden_size});
   d_norm = memory.get("d_norm", 0, {rows, m.hidden_size});

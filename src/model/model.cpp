@@ -4,11 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "activations.h"
-#include "head.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/embedding.h"
+
+#include "activations.h"
+#include "head.h"
 #include "layer.h"
 #include "rope_table.h"
 
@@ -87,12 +88,13 @@ class TransformerModel final : public Model {
         batch.batch > options_.max_batch || batch.seq_length > options_.max_seq_length ||
         static_cast<std::int64_t>(batch.tokens_BT.size()) != rows ||
         static_cast<std::int64_t>(batch.targets_BT.size()) != rows)
-      throw Error(ErrorKind::kInternal,
-                  fmt::format("a micro-batch of {} x {} ({} tokens, {} targets) in slot {} does not "
-                              "fit a model made for {} x {} and {} slots",
-                              batch.batch, batch.seq_length, batch.tokens_BT.size(),
-                              batch.targets_BT.size(), slot, options_.max_batch,
-                              options_.max_seq_length, options_.slots));
+      throw Error(
+          ErrorKind::kInternal,
+          fmt::format("a micro-batch of {} x {} ({} tokens, {} targets) in slot {} does not "
+                      "fit a model made for {} x {} and {} slots",
+                      batch.batch, batch.seq_length, batch.tokens_BT.size(),
+                      batch.targets_BT.size(), slot, options_.max_batch, options_.max_seq_length,
+                      options_.slots));
     rows_[static_cast<std::size_t>(slot)] = rows;
     Pass pass;
     pass.batch = batch.batch;
@@ -171,8 +173,9 @@ std::unique_ptr<Model> Model::create(const ModelConfig& config, const ParameterT
                                      const Options& options, ThreadPool& pool) {
   const auto total = static_cast<std::size_t>(table.total);
   if (parameters.size() != total || gradients.size() != total)
-    throw Error(ErrorKind::kInternal, fmt::format("{} parameters and {} gradients for a table of {}",
-                                                  parameters.size(), gradients.size(), total));
+    throw Error(ErrorKind::kInternal,
+                fmt::format("{} parameters and {} gradients for a table of {}", parameters.size(),
+                            gradients.size(), total));
   check_positions(config, options.max_seq_length);
   return std::make_unique<TransformerModel>(config, table, parameters, gradients, options, pool);
 }

@@ -7,7 +7,9 @@ namespace hgt {
 namespace {
 
 /// [N, C] as N rows of one head.
-Tensor one_head(const Tensor& x) { return x.split(1, 1); }
+Tensor one_head(const Tensor& x) {
+  return x.split(1, 1);
+}
 
 }  // namespace
 
@@ -16,8 +18,8 @@ void norm_fwd(const Norm& weights, float eps, const Tensor& x, const NormState& 
   if (weights.bias)
     layer_norm_fwd(x, weights.gain, weights.bias, eps, state.out, state.mean, state.scale, stream);
   else
-    rms_norm_fwd(one_head(x), weights.gain, eps, one_head(state.out), state.scale.split(0, x.size(0)),
-                 stream);
+    rms_norm_fwd(one_head(x), weights.gain, eps, one_head(state.out),
+                 state.scale.split(0, x.size(0)), stream);
 }
 
 void norm_bwd(const Norm& weights, const Norm& gradients, const Tensor& x, const NormState& state,

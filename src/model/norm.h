@@ -1,6 +1,7 @@
 #pragma once
 
 #include "hgtrain/device/stream.h"
+
 #include "weights.h"
 
 namespace hgt {

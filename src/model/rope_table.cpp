@@ -58,8 +58,8 @@ void scale_yarn(const ModelConfig& model, std::vector<float>& inverse) {
   high = std::min(high, dim - 1);
   if (low == high) high += 0.001;
   for (std::size_t i = 0; i < inverse.size(); ++i) {
-    const float ramp = static_cast<float>(
-        std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0));
+    const float ramp =
+        static_cast<float>(std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0));
     inverse[i] = inverse[i] / static_cast<float>(s.factor) * ramp + inverse[i] * (1 - ramp);
   }
 }

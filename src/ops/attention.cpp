@@ -18,7 +18,8 @@ void check_operands(const Checks& check, const Tensor& q, const Tensor& k, const
   check.shape("out", out, {batch, length, heads, width});
   check.contiguous("lse", lse, {batch, heads, length});
   check.that(keys >= length, "k", "has fewer positions than q");
-  check.that(key_heads > 0 && heads % key_heads == 0, "k", "has a number of heads that does not divide q's");
+  check.that(key_heads > 0 && heads % key_heads == 0, "k",
+             "has a number of heads that does not divide q's");
   check.that(options.window >= 0, "window", "is negative");
   check.that(options.dropout.probability >= 0 && options.dropout.probability < 1,
              "dropout probability", "is not in [0, 1)");

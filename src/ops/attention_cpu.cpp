@@ -27,8 +27,12 @@ struct Block {
   std::int64_t shift, window;
 
   Block(std::int64_t first_row, std::int64_t queries, std::int64_t keys, std::int64_t w)
-      : first(first_row), last(std::min(first_row + kBlockRows, queries)), begin(0),
-        end(last + keys - queries), shift(keys - queries), window(w) {
+      : first(first_row),
+        last(std::min(first_row + kBlockRows, queries)),
+        begin(0),
+        end(last + keys - queries),
+        shift(keys - queries),
+        window(w) {
     begin = seen_from(first);
   }
   std::int64_t rows() const { return last - first; }
@@ -112,8 +116,8 @@ void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
           const float inverse = 1.0f / s.sum;
           lses[t] = s.highest + std::log(s.sum);
           if (drop)
-            dropout_factors(options.dropout, b, dropout_element(block, h, t, queries),
-                            block.keys(), factors);
+            dropout_factors(options.dropout, b, dropout_element(block, h, t, queries), block.keys(),
+                            factors);
 #pragma omp simd
           for (std::int64_t j = from; j < to; ++j) row[j] *= drop ? factors[j] * inverse : inverse;
         }
@@ -201,10 +205,23 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
       clear(dks, length, width);
       clear(dvs, length, width);
       for (std::int64_t h = kh * group; h < (kh + 1) * group; ++h)
-        HeadBackward{options, b, h, length, width, Head(q, b, h), Head(k, b, kh), Head(v, b, kh),
-                     Head(out, b, h), Head(dout, b, h), Head(dq, b, h), dks, dvs,
-                     lse.data<float>() + (b * heads + h) * length, scratch,
-                     scratch + kBlockRows * length, scratch + 2 * kBlockRows * length}
+        HeadBackward{options,
+                     b,
+                     h,
+                     length,
+                     width,
+                     Head(q, b, h),
+                     Head(k, b, kh),
+                     Head(v, b, kh),
+                     Head(out, b, h),
+                     Head(dout, b, h),
+                     Head(dq, b, h),
+                     dks,
+                     dvs,
+                     lse.data<float>() + (b * heads + h) * length,
+                     scratch,
+                     scratch + kBlockRows * length,
+                     scratch + 2 * kBlockRows * length}
             .run();
     }
   });

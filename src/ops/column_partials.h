@@ -14,8 +14,7 @@ class ColumnPartials {
  public:
   /// `width` sums over `rows` rows. Memory is the scratch of thread 0, untouched until add_to.
   ColumnPartials(ThreadPool& pool, std::int64_t rows, std::int64_t width)
-      : pool_(pool), rows_(rows), width_(width),
-        partials_(pool.scratch(0, kChunks * width)) {}
+      : pool_(pool), rows_(rows), width_(width), partials_(pool.scratch(0, kChunks * width)) {}
 
   /// fn(row, sums) for every row, where fn adds to sums[width].
   template <class Fn>

@@ -26,8 +26,7 @@ void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& 
 void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& rrms,
                   bool accumulate, const Tensor& dx, const Tensor& dgain, ThreadPool& pool);
 /// `direction` 1 rotates, -1 rotates back.
-void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction,
-          ThreadPool& pool);
+void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction, ThreadPool& pool);
 /// y = x + dropout(branch), or y = dropout(branch) where x is none.
 void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
                  ThreadPool& pool);

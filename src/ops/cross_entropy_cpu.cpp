@@ -2,8 +2,9 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu_kernels.h"
 #include "hgtrain/ops/cross_entropy.h"
+
+#include "cpu_kernels.h"
 #include "vector_math.h"
 
 namespace hgt::cpu {

@@ -22,7 +22,8 @@ void draw_block(std::uint64_t key, std::uint64_t site, std::int64_t block, std::
     c[3][i] = static_cast<std::uint32_t>(site >> 32);
   }
   // base/philox.h's rounds, lane by lane (the test holds the two together).
-  std::uint32_t key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
+  std::uint32_t key0 = static_cast<std::uint32_t>(key),
+                key1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
 #pragma omp simd
     for (int i = 0; i < kLanes; ++i) {

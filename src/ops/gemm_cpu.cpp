@@ -8,11 +8,13 @@ namespace {
 
 constexpr std::int64_t kUnit = 16;  // cells start at multiples of a vector
 
-std::int64_t round_up(std::int64_t n) { return (n + kUnit - 1) / kUnit * kUnit; }
+std::int64_t round_up(std::int64_t n) {
+  return (n + kUnit - 1) / kUnit * kUnit;
+}
 
 /// How c is cut into rows x columns cells, one for each thread.
 struct Grid {
-  std::int64_t rows, columns;        ///< cells in each direction
+  std::int64_t rows, columns;   ///< cells in each direction
   std::int64_t cell_m, cell_n;  ///< size of a cell
 };
 

@@ -1,8 +1,9 @@
 #include "hgtrain/ops/linear.h"
 
+#include "hgtrain/ops/gemm.h"
+
 #include "checks.h"
 #include "cpu_kernels.h"
-#include "hgtrain/ops/gemm.h"
 
 namespace hgt {
 

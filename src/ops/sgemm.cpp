@@ -1,8 +1,7 @@
 #include "sgemm.h"
 
-#include <oneapi/dnnl/dnnl.h>
-
 #include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.h>
 
 #include "hgtrain/base/error.h"
 
@@ -15,8 +14,8 @@ void sgemm(const Sgemm& g) {
                  g.lda, g.b, g.ldb, g.beta, g.c, g.ldc);
   if (status != dnnl_success)
     throw Error(ErrorKind::kInternal,
-                fmt::format("oneDNN refused sgemm {}x{}x{} (lda {}, ldb {}, ldc {}): status {}", g.m,
-                            g.n, g.k, g.lda, g.ldb, g.ldc, static_cast<int>(status)));
+                fmt::format("oneDNN refused sgemm {}x{}x{} (lda {}, ldb {}, ldc {}): status {}",
+                            g.m, g.n, g.k, g.lda, g.ldb, g.ldc, static_cast<int>(status)));
 }
 
 }  // namespace hgt::cpu

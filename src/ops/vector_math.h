@@ -13,7 +13,8 @@ namespace hgt {
 /// e^x; 0 where x < -87.33 (denormals), the largest float above 88.72.
 inline float exp_f32(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693145752f, kLn2Low = 1.42860677e-6f;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  constexpr float kRound =
+      12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   x = x < -87.33f ? -87.33f : x;
   x = x > 88.72f ? 88.72f : x;
   const float shifted = x * kLog2E + kRound;
@@ -29,7 +30,9 @@ inline float exp_f32(float x) {
                               (std::bit_cast<std::uint32_t>(shifted) << 23));
 }
 
-inline float sigmoid_f32(float x) { return 1.0f / (1.0f + exp_f32(-x)); }
+inline float sigmoid_f32(float x) {
+  return 1.0f / (1.0f + exp_f32(-x));
+}
 
 /// The standard normal distribution function and its density. The tail is t P(t) density(x) with
 /// t = 1 / (1 + 0.4 |x| / sqrt(2)): the form of Abramowitz & Stegun 7.1.26, coefficients fitted to

@@ -1,7 +1,8 @@
 #include "hgtrain/tensor/tensor.h"
 
-#include <fmt/format.h>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 
@@ -12,7 +13,9 @@ namespace {
   throw Error(ErrorKind::kInternal, "tensor: " + what);
 }
 
-bool is_floating(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
+bool is_floating(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF64;
+}
 
 }  // namespace
 

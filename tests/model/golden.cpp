@@ -24,7 +24,9 @@ std::vector<std::uint64_t> hashes(const std::string& name, std::int64_t count) {
   return out;
 }
 
-bool is_gain(const Parameter& p) { return p.init.kind == Init::kOnes; }
+bool is_gain(const Parameter& p) {
+  return p.init.kind == Init::kOnes;
+}
 
 RopeScaling rope_scaling(const nlohmann::json& json) {
   RopeScaling out;

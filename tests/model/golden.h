@@ -25,6 +25,6 @@ struct Golden {
   hgt::ModelConfig model;
   std::int64_t batch = 0, seq_length = 0;
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
-  std::vector<double> losses;                          ///< of 12 steps of AdamW
+  std::vector<double> losses;                         ///< of 12 steps of AdamW
   std::map<std::string, std::vector<float>> tensors;  ///< "logits"; gradients by parameter name
 };

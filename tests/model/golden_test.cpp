@@ -1,8 +1,9 @@
+#include "golden.h"
+
 #include <cmath>
 
 #include <catch2/catch.hpp>
 
-#include "golden.h"
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/model/decoder.h"
 
@@ -52,8 +53,7 @@ void adamw(const Golden& g, int step, Run& run, std::vector<double>& m, std::vec
     m[i] = g.beta1 * m[i] + (1 - g.beta1) * d;
     v[i] = g.beta2 * v[i] + (1 - g.beta2) * d * d;
     const double p = static_cast<double>(run.parameters[i]) * (1 - g.lr * g.weight_decay);
-    run.parameters[i] =
-        static_cast<float>(p - g.lr * (m[i] / c1) / (std::sqrt(v[i] / c2) + g.eps));
+    run.parameters[i] = static_cast<float>(p - g.lr * (m[i] / c1) / (std::sqrt(v[i] / c2) + g.eps));
   }
 }
 
@@ -117,8 +117,7 @@ TEST_CASE("cached decoding gives the logits of transformers") {
     const ParameterTable table = parameter_table(golden.model, false);
     const std::vector<float> parameters = golden.parameters(table);
     ThreadPool pool(2);
-    const auto decoder =
-        Decoder::create(golden.model, table, parameters, golden.seq_length, pool);
+    const auto decoder = Decoder::create(golden.model, table, parameters, golden.seq_length, pool);
     const std::vector<std::int32_t> tokens = golden.batch_of(0).tokens;
     const std::vector<float>& expected = golden.tensors.at("logits");
     const auto row = [&](std::int64_t t) { return expected.data() + t * golden.model.vocab_size; };

@@ -57,8 +57,8 @@ struct Allocation {
 std::vector<Allocation> memory_table(const Config& config, int threads);
 
 /// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight
-/// product and token, and 12 H D a layer and token times the mean number of keys a query sees (T / 2
-/// for full causal attention, as Megatron-LM counts it).
+/// product and token, and 12 H D a layer and token times the mean number of keys a query sees (T /
+/// 2 for full causal attention, as Megatron-LM counts it).
 double train_flops(const ModelConfig& model, std::int64_t seq_length, std::int64_t tokens);
 
 }  // namespace hgt

@@ -76,9 +76,9 @@ struct ParameterTable {
 };
 
 /// HF's names, shapes and initial distributions of a family's parameters: those of transformers'
-/// modeling files, `_init_weights` included. All decay, or with `no_decay_norms_and_biases` norms and
-/// biases do not.
-/// Throws Error(kConfig) where sizes are missing, do not fit each other or overflow.
+/// modeling files, `_init_weights` included. All decay, or with `no_decay_norms_and_biases` norms
+/// and biases do not. Throws Error(kConfig) where sizes are missing, do not fit each other or
+/// overflow.
 ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases);
 
 }  // namespace hgt

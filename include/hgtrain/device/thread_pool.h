@@ -15,8 +15,8 @@ namespace hgt {
 /// The one thread pool of a process. The caller of parallel_for is its thread 0.
 ///
 /// Every thread of it, the caller's included, flushes denormals to zero and calls oneDNN
-/// single-threaded. Between two calls the workers spin for some microseconds, then sleep. Calls come
-/// from one thread at a time and do not nest.
+/// single-threaded. Between two calls the workers spin for some microseconds, then sleep. Calls
+/// come from one thread at a time and do not nest.
 class ThreadPool {
  public:
   /// `threads` >= 1, the caller's own included: Error(kConfig) otherwise, Error(kDevice) where the
@@ -29,8 +29,9 @@ class ThreadPool {
   int threads() const { return static_cast<int>(scratch_.size()); }
 
   /// Calls fn(begin, end, thread) once on every thread that gets a part of [0, n), and returns when
-  /// all are done. The parts are contiguous, in thread order, their sizes differ by at most one: the same for
-  /// the same n and number of threads. The first exception, in thread order, is thrown here.
+  /// all are done. The parts are contiguous, in thread order, their sizes differ by at most one:
+  /// the same for the same n and number of threads. The first exception, in thread order, is thrown
+  /// here.
   template <class Fn>
   void parallel_for(std::int64_t n, const Fn& fn) {
     run({n, &fn, [](const void* f, std::int64_t begin, std::int64_t end, int thread) {
@@ -64,8 +65,8 @@ class ThreadPool {
   std::vector<std::thread> workers_;
 };
 
-/// Makes the calling thread one that computes: denormals are flushed to zero (an optimizer pass over
-/// denormals is a hundred times slower) and OpenMP inside libraries uses this thread alone.
+/// Makes the calling thread one that computes: denormals are flushed to zero (an optimizer pass
+/// over denormals is a hundred times slower) and OpenMP inside libraries uses this thread alone.
 void prepare_compute_thread();
 
 }  // namespace hgt

@@ -20,8 +20,8 @@ class Decoder {
   /// `max_length`: tokens the sequence may have. Error(kConfig) where the model has no positions
   /// for as many, or is not supported.
   static std::unique_ptr<Decoder> create(const ModelConfig& config, const ParameterTable& table,
-                                         std::span<const float> parameters,
-                                         std::int64_t max_length, ThreadPool& pool);
+                                         std::span<const float> parameters, std::int64_t max_length,
+                                         ThreadPool& pool);
   virtual ~Decoder() = default;
 
   virtual std::int64_t max_length() const = 0;

@@ -19,16 +19,18 @@ struct MicroBatch {
   std::int64_t seq_length = 0;    ///< T
   std::int64_t step = 0;          ///< keys dropout
   std::int64_t first_sample = 0;  ///< index of row 0 in the global step: keys dropout
-  double loss_scale = 1.0;  ///< factor of every token's loss in the gradients: 1 / global token count
+  double loss_scale =
+      1.0;  ///< factor of every token's loss in the gradients: 1 / global token count
 };
 
 /// Forward and hand-derived backward of a Transformer, block by block: 0 is the embedding, 1..L the
 /// layers, L+1 the head (final norm, output product and cross-entropy).
 ///
-/// `parameters` and `gradients` are flat fp32 buffers laid out by the table, owned by the caller and
-/// alive as long as the model; gradients are added to, never cleared. All activations are allocated
-/// in `create`, as arch/memory.h plans them. Not thread-safe; the work of one call is spread over
-/// the pool. Bit-identical run to run. A token or target outside the vocabulary is Error(kData).
+/// `parameters` and `gradients` are flat fp32 buffers laid out by the table, owned by the caller
+/// and alive as long as the model; gradients are added to, never cleared. All activations are
+/// allocated in `create`, as arch/memory.h plans them. Not thread-safe; the work of one call is
+/// spread over the pool. Bit-identical run to run. A token or target outside the vocabulary is
+/// Error(kData).
 class Model {
  public:
   struct Options {

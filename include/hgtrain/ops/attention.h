@@ -11,7 +11,7 @@ namespace hgt {
 struct AttentionOptions {
   float scale = 1;          ///< of the scores, before softmax
   std::int64_t window = 0;  ///< a query sees itself and the window - 1 keys before it; 0 = all
-  Dropout dropout;          ///< of the probabilities; element (h T + i) T + j, forward without cache only
+  Dropout dropout;  ///< of the probabilities; element (h T + i) T + j, forward without cache only
 };
 
 /// Causal attention: out = softmax(scale q k^T + mask) v, per sample and head. With S > T the T

@@ -8,10 +8,10 @@
 namespace hgt {
 
 /// Which elements are dropped: element e of sample s is kept where a uniform number of Philox,
-/// keyed by (seed, step, s) and counted by (site, e), is at least `probability`. Nothing is stored, the
-/// backward draws the same numbers, and no split of the batch changes one.
+/// keyed by (seed, step, s) and counted by (site, e), is at least `probability`. Nothing is stored,
+/// the backward draws the same numbers, and no split of the batch changes one.
 struct Dropout {
-  float probability = 0;          ///< in [0, 1); 0: nothing is drawn
+  float probability = 0;  ///< in [0, 1); 0: nothing is drawn
   std::uint64_t seed = 0;
   std::int64_t step = 0;
   std::int64_t first_sample = 0;  ///< row 0 of the tensor is this sample of the global step

@@ -14,8 +14,8 @@ namespace hgt {
 void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
                     const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream stream);
 
-/// dx = the gradient of x, or with `accumulate` is added to; without, it may be dy itself. dgain and
-/// dbias are added to. Bit-identical for any number of threads.
+/// dx = the gradient of x, or with `accumulate` is added to; without, it may be dy itself. dgain
+/// and dbias are added to. Bit-identical for any number of threads.
 void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
                     const Tensor& rstd, bool accumulate, const Tensor& dx, const Tensor& dgain,
                     const Tensor& dbias, Stream stream);
