@@ -1,156 +1,50 @@
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <functional>
-#include <mutex>
-#include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
-#include "hgtrain/base/error.h"
 #include "hgtrain/parallel/range.h"
 
+#include "collectives.h"
 #include "gloo_transport.h"
 
 namespace hgt {
 namespace {
 
-/// What every rank says of itself at the start of a collective.
-struct Announcement {
-  enum Kind : std::uint32_t { kSumF32, kSumF64, kBroadcast, kBarrier };
-  std::uint64_t sequence = 0;
-  std::uint64_t count = 0;
-  std::uint32_t kind = kBarrier;
-  std::int32_t root = 0;
-  bool operator==(const Announcement&) const = default;
-
-  std::string text() const {
-    switch (kind) {
-      case kSumF32:
-        return fmt::format("collective {} (sum of {} fp32)", sequence, count);
-      case kSumF64:
-        return fmt::format("collective {} (sum of {} fp64)", sequence, count);
-      case kBroadcast:
-        return fmt::format("collective {} (broadcast of {} bytes from rank {})", sequence, count,
-                           root);
-      case kBarrier:
-        return fmt::format("collective {} (barrier)", sequence);
-    }
-    return fmt::format("collective {} of unknown kind {}", sequence, kind);
-  }
-};
-
-/// Runs the collectives in call order on a thread of its own.
-class GlooCommunicator final : public Communicator {
+/// Rings over the transport's messages.
+class GlooCollectives final : public Collectives {
  public:
-  GlooCommunicator(ControlChannel& channel, const GlooOptions& options)
-      : channel_(channel), transport_(channel, options), thread_([this] { serve(); }) {}
-
-  ~GlooCommunicator() override {
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-      if (!tasks_.empty() || running_) transport_.abort();
-    }
-    changed_.notify_all();
-    thread_.join();
-    if (!failure_) transport_.leave();
-  }
+  GlooCollectives(ControlChannel& channel, const GlooOptions& options)
+      : transport_(channel, options) {}
 
   int rank() const override { return transport_.rank(); }
   int size() const override { return transport_.size(); }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    transport_.all_gather(mine, all);
+  }
+  void sum(std::span<float> values) override { ring_sum(values); }
+  void sum(std::span<double> values) override { ring_sum(values); }
+  void leave() noexcept override { transport_.leave(); }
+  void abort() noexcept override { transport_.abort(); }
 
-  void all_reduce_sum(std::span<float> values) override { wait(start_all_reduce_sum(values)); }
-  std::uint64_t start_all_reduce_sum(std::span<float> values) override {
-    reduced_bytes_ += values.size_bytes();
-    return enter(Announcement::kSumF32, values.size(), 0, [this, values] { ring_sum(values); });
-  }
-  void all_reduce_sum(std::span<double> values) override {
-    reduced_bytes_ += values.size_bytes();
-    wait(enter(Announcement::kSumF64, values.size(), 0, [this, values] { ring_sum(values); }));
-  }
+  /// The bytes go round from the root, each rank passing a piece on while the next one comes.
   void broadcast(std::span<std::byte> bytes, int root) override {
-    wait(enter(Announcement::kBroadcast, bytes.size(), root,
-               [this, bytes, root] { send_on(bytes, root); }));
-  }
-  void barrier() override {
-    wait(enter(Announcement::kBarrier, 0, 0, [] {}));
-  }
-
-  void wait(std::uint64_t ticket) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return finished_ >= ticket || failure_; });
-    if (failure_) throw Error(*failure_);
-  }
-
-  std::uint64_t reduced_bytes() const override { return reduced_bytes_; }
-  std::uint64_t sequence() const override { return sequence_; }
-
-  void abort() noexcept override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = Error(ErrorKind::kPeer, "communication was aborted");
+    constexpr std::size_t kPiece = std::size_t{1} << 20;
+    const int n = size(), hops = (rank() - root + n) % n;
+    const std::size_t pieces = (bytes.size() + kPiece - 1) / kPiece;
+    const auto piece = [&](std::size_t i) {
+      return i < pieces ? bytes.subspan(i * kPiece, std::min(kPiece, bytes.size() - i * kPiece))
+                        : std::span<std::byte>();
+    };
+    for (std::size_t i = 0; i <= pieces; ++i) {
+      const bool receives = hops > 0, sends = hops + 1 < n;
+      const std::span<std::byte> in = receives ? piece(i) : std::span<std::byte>();
+      const std::span<std::byte> out =
+          sends ? (i > 0 ? piece(i - 1) : std::span<std::byte>()) : std::span<std::byte>();
+      transport_.exchange(out, (rank() + 1) % n, in, (rank() + n - 1) % n);
     }
-    changed_.notify_all();
-    transport_.abort();
   }
 
  private:
-  struct Task {
-    Announcement announcement;
-    std::function<void()> run;
-  };
-
-  std::uint64_t enter(Announcement::Kind kind, std::uint64_t count, int root,
-                      std::function<void()> run) {
-    const std::lock_guard lock(mutex_);
-    if (failure_) throw Error(*failure_);
-    const std::uint64_t ticket = ++sequence_;
-    channel_.progress().collective = ticket;
-    tasks_.push_back({{ticket, count, kind, root}, std::move(run)});
-    changed_.notify_all();
-    return ticket;
-  }
-
-  void serve() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return closing_ || failure_ || !tasks_.empty(); });
-      if (closing_ || failure_) return;
-      const Task task = std::move(tasks_.front());
-      tasks_.pop_front();
-      running_ = true;
-      lock.unlock();
-      std::optional<Error> failure;
-      try {
-        agree(task.announcement);
-        task.run();
-      } catch (Error& e) {
-        failure = e.in(task.announcement.text());
-      }
-      lock.lock();
-      running_ = false;
-      finished_ = task.announcement.sequence;
-      if (failure && !failure_) failure_ = std::move(failure);
-      changed_.notify_all();
-    }
-  }
-
-  /// Throws unless every rank is at this same collective.
-  void agree(const Announcement& mine) {
-    std::vector<Announcement> all(size());
-    transport_.all_gather(std::as_bytes(std::span(&mine, 1)),
-                          std::as_writable_bytes(std::span(all)));
-    for (int peer = 0; peer < size(); ++peer)
-      if (all[peer] != mine)
-        throw Error(ErrorKind::kPeer, fmt::format("rank {} is at {}, but rank {} is at {}", rank(),
-                                                  mine.text(), peer, all[peer].text()));
-  }
-
   /// Ring all-reduce: part p is summed on its way from rank p+1 round to rank p, then goes round
   /// again.
   template <class T>
@@ -173,42 +67,13 @@ class GlooCommunicator final : public Communicator {
                           std::as_writable_bytes(part(rank() - hop - 1)), previous);
   }
 
-  /// The bytes go round from the root, each rank passing a piece on while the next one comes.
-  void send_on(std::span<std::byte> bytes, int root) {
-    constexpr std::size_t kPiece = std::size_t{1} << 20;
-    const int n = size(), hops = (rank() - root + n) % n;
-    const std::size_t pieces = (bytes.size() + kPiece - 1) / kPiece;
-    const auto piece = [&](std::size_t i) {
-      return i < pieces ? bytes.subspan(i * kPiece, std::min(kPiece, bytes.size() - i * kPiece))
-                        : std::span<std::byte>();
-    };
-    for (std::size_t i = 0; i <= pieces; ++i) {
-      const bool receives = hops > 0, sends = hops + 1 < n;
-      const std::span<std::byte> in = receives ? piece(i) : std::span<std::byte>();
-      const std::span<std::byte> out =
-          sends ? (i > 0 ? piece(i - 1) : std::span<std::byte>()) : std::span<std::byte>();
-      transport_.exchange(out, (rank() + 1) % n, in, (rank() + n - 1) % n);
-    }
-  }
-
-  ControlChannel& channel_;
   GlooTransport transport_;
-  std::atomic<std::uint64_t> reduced_bytes_{0};
-  std::atomic<std::uint64_t> sequence_{0};
-  std::mutex mutex_;  ///< of everything below
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
-  bool running_ = false;
-  bool closing_ = false;
-  std::uint64_t finished_ = 0;
-  std::optional<Error> failure_;
-  std::thread thread_;  ///< last: it uses all of the above
 };
 
 }  // namespace
 
 std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GlooOptions& options) {
-  return std::make_unique<GlooCommunicator>(channel, options);
+  return make_queued_communicator(channel, std::make_unique<GlooCollectives>(channel, options));
 }
 
 }  // namespace hgt

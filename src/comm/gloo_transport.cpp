@@ -1,6 +1,7 @@
 #include "gloo_transport.h"
 
 #include <algorithm>
+#include <csignal>
 #include <vector>
 
 #include <fmt/format.h>
@@ -49,6 +50,7 @@ class ChannelStore final : public gloo::rendezvous::Store {
 
 GlooTransport::GlooTransport(ControlChannel& channel, const GlooOptions& options)
     : channel_(channel), options_(options) {
+  std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to peers that may have gone: an error, not the end
   gloo::transport::tcp::attr attr;
   attr.hostname = address_towards(options.master_host);
   try {

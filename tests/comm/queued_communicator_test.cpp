@@ -1,0 +1,96 @@
+#include <future>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "collectives.h"
+
+using namespace hgt;
+
+namespace {
+
+/// A group of one that writes down what it is asked for; a sum of 13 values fails.
+class Recorder final : public Collectives {
+ public:
+  explicit Recorder(std::vector<std::string>& calls) : calls_(calls) {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void entered() override { ++entered_; }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    std::copy(mine.begin(), mine.end(), all.begin());
+  }
+  void sum(std::span<float> values) override {
+    if (values.size() == 13) throw Error(ErrorKind::kPeer, "rank 1 is gone");
+    calls_.push_back("fp32 " + std::to_string(values.size()));
+  }
+  void sum(std::span<double> values) override {
+    calls_.push_back("fp64 " + std::to_string(values.size()));
+  }
+  void broadcast(std::span<std::byte> bytes, int root) override {
+    calls_.push_back("broadcast " + std::to_string(bytes.size()) + " from " + std::to_string(root));
+  }
+  void leave() noexcept override { calls_.push_back("leave " + std::to_string(entered_)); }
+  void abort() noexcept override { calls_.push_back("abort"); }
+
+ private:
+  std::vector<std::string>& calls_;
+  int entered_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("collectives run in call order, and the group is left when all are done") {
+  std::vector<std::string> calls;
+  std::vector<float> floats(5);
+  std::vector<double> doubles(6);
+  std::vector<std::byte> bytes(7);
+  const auto channel = ControlChannel::open({});
+  {
+    const auto comm = make_queued_communicator(*channel, std::make_unique<Recorder>(calls));
+    const std::uint64_t first = comm->start_all_reduce_sum(floats);
+    const std::uint64_t second = comm->start_all_reduce_sum(std::span(floats).first(2));
+    comm->all_reduce_sum(doubles);
+    comm->broadcast(bytes, 0);
+    comm->barrier();
+    comm->wait(second);
+    comm->wait(first);
+    CHECK(comm->sequence() == 5);
+    CHECK(comm->reduced_bytes() == 5 * 4 + 2 * 4 + 6 * 8);
+  }
+  CHECK(calls ==
+        std::vector<std::string>{"fp32 5", "fp32 2", "fp64 6", "broadcast 7 from 0", "leave 5"});
+}
+
+TEST_CASE("a failed collective is named, ends the communicator, and the group is not waited for") {
+  std::vector<std::string> calls;
+  std::vector<float> floats(13);
+  const auto channel = ControlChannel::open({});
+  {
+    const auto comm = make_queued_communicator(*channel, std::make_unique<Recorder>(calls));
+    comm->barrier();
+    const std::uint64_t ticket = comm->start_all_reduce_sum(floats);
+    try {
+      comm->wait(ticket);
+      FAIL("the failure was swallowed");
+    } catch (const Error& error) {
+      CHECK(error.message() == "rank 1 is gone");
+      CHECK(error.context() == std::vector<std::string>{"collective 2 (sum of 13 fp32)"});
+    }
+    CHECK_THROWS_WITH(comm->barrier(), "rank 1 is gone");
+  }
+  CHECK(calls.empty());
+}
+
+TEST_CASE("after abort every call throws") {
+  std::vector<std::string> calls;
+  const auto channel = ControlChannel::open({});
+  {
+    const auto comm = make_queued_communicator(*channel, std::make_unique<Recorder>(calls));
+    comm->abort();
+    CHECK_THROWS_WITH(comm->barrier(), Catch::Matchers::Contains("aborted"));
+  }
+  CHECK(calls == std::vector<std::string>{"abort"});
+}
