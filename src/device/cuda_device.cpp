@@ -13,6 +13,39 @@
 #include "hgtrain/device/unique_handle.h"
 
 namespace hgt {
+namespace {
+
+void* allocate_device(int device, std::size_t bytes) {
+  void* memory = nullptr;
+  HGT_CUDA_CHECK(cudaSetDevice(device));
+  const cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    HGT_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    throw Error(
+        ErrorKind::kDevice,
+        fmt::format("out of memory on cuda:{}: asked for {:.1f} MiB, {:.1f} of {:.1f} MiB are free",
+                    device, static_cast<double>(bytes) / 1048576,
+                    static_cast<double>(free) / 1048576, static_cast<double>(total) / 1048576),
+        "use a smaller train_micro_batch_size_per_gpu; nvidia-smi shows who else uses the device");
+  }
+  HGT_CUDA_CHECK(status);
+  return memory;
+}
+
+}  // namespace
+
+void* CudaStreamState::at_least(std::size_t bytes) {
+  if (bytes > scratch_bytes) {
+    HGT_CUDA_CHECK(cudaStreamSynchronize(use()));  // what is queued may still use the old memory
+    scratch_memory = UniqueHandle<void*, cudaFree>();
+    scratch_bytes = 0;
+    scratch_memory = UniqueHandle<void*, cudaFree>(allocate_device(device, bytes));
+    scratch_bytes = bytes;
+  }
+  return scratch_memory.get();
+}
 
 struct CudaEventState {
   int device = 0;
@@ -77,23 +110,7 @@ CudaResult memory_info(int device, std::uint64_t* free_bytes, std::uint64_t* tot
 }
 
 CudaResult allocate(int device, std::size_t bytes, void** out) {
-  return guarded([&] {
-    HGT_CUDA_CHECK(cudaSetDevice(device));
-    const cudaError_t status = cudaMalloc(out, bytes);
-    if (status == cudaErrorMemoryAllocation) {
-      (void)cudaGetLastError();
-      std::size_t free = 0, total = 0;
-      HGT_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-      throw Error(
-          ErrorKind::kDevice,
-          fmt::format(
-              "out of memory on cuda:{}: asked for {:.1f} MiB, {:.1f} of {:.1f} MiB are free",
-              device, bytes / 1048576.0, free / 1048576.0, total / 1048576.0),
-          "use a smaller train_micro_batch_size_per_gpu; nvidia-smi shows who else uses the "
-          "device");
-    }
-    HGT_CUDA_CHECK(status);
-  });
+  return guarded([&] { *out = allocate_device(device, bytes); });
 }
 
 CudaResult release(int device, void* memory) {
@@ -117,7 +134,7 @@ CudaResult create_stream(int device, CudaStreamState** out) {
     cudaStream_t stream = nullptr;
     HGT_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     UniqueHandle<cudaStream_t, cudaStreamDestroy> owned(stream);
-    *out = new CudaStreamState{device, std::move(owned)};
+    *out = new CudaStreamState{device, std::move(owned), {}, 0, {}};
   });
 }
 

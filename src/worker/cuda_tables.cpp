@@ -2,6 +2,7 @@
 
 #include "hgtrain/device/cuda_device.h"
 #include "hgtrain/device/cuda_table.h"
+#include "hgtrain/ops/cuda_ops.h"
 
 namespace hgt {
 
@@ -10,7 +11,7 @@ extern "C" __attribute__((visibility("default"))) const CudaTables* hgtrain_cuda
       .version = kCudaTableVersion,
       .build = HGT_CUDA_BUILD,
       .device = cuda_device_table(),
-      .ops = nullptr,
+      .ops = cuda_ops_table(),
       .comm = nullptr,
   };
   return &tables;

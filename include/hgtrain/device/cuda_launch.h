@@ -32,13 +32,12 @@ void launch(void (*kernel)(Args), const LaunchShape& shape, const CudaStreamStat
                                   parameters, shape.shared_bytes, stream));
 }
 
-/// Blocks of `threads` that cover `count` elements, `per_thread` by each; at most `limit` blocks,
-/// for kernels that go on in strides of the grid.
-inline unsigned blocks_for(std::int64_t count, unsigned threads, unsigned per_thread = 1,
-                           std::int64_t limit = 2147483647) {
-  const std::int64_t each = static_cast<std::int64_t>(threads) * per_thread;
-  const std::int64_t blocks = (count + each - 1) / each;
-  return static_cast<unsigned>(blocks < limit ? blocks : limit);
+/// Blocks that cover `count` elements with `threads` threads each, `per_thread` elements a thread.
+inline unsigned blocks_for(std::int64_t count, unsigned threads, std::int64_t per_thread = 1) {
+  const std::int64_t each = threads * per_thread, blocks = (count + each - 1) / each;
+  if (blocks > 2147483647)  // of the grid's first dimension
+    throw Error(ErrorKind::kInternal, "a kernel would need more than 2^31 - 1 blocks");
+  return static_cast<unsigned>(blocks);
 }
 
 }  // namespace hgt

@@ -3,21 +3,36 @@
 // For sources of the CUDA module only: what stands behind the opaque stream of the tables.
 
 #include <cuda_runtime_api.h>
+#include <memory>
 
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/unique_handle.h"
 
 namespace hgt {
 
+struct GemmPlans;  // of ops
+
 struct CudaStreamState {
   int device = 0;
   UniqueHandle<cudaStream_t, cudaStreamDestroy> stream;
+  UniqueHandle<void*, cudaFree> scratch_memory;
+  std::size_t scratch_bytes = 0;
+  std::shared_ptr<GemmPlans> gemm_plans;  ///< what matrix products keep; made by the first one
 
   /// Makes the device current for this thread (a thread starts on device 0) and gives the stream.
   cudaStream_t use() const {
     HGT_CUDA_CHECK(cudaSetDevice(device));
     return stream.get();
   }
+
+  /// Device memory for temporaries of the op being queued: the stream's next op may overwrite it.
+  /// Grows to the largest request and stays, so that a steady state allocates nothing.
+  template <class T>
+  T* scratch(std::int64_t count) {
+    return static_cast<T*>(at_least(static_cast<std::size_t>(count) * sizeof(T)));
+  }
+
+  void* at_least(std::size_t bytes);  ///< scratch's memory
 };
 
 }  // namespace hgt

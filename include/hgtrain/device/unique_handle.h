@@ -9,7 +9,8 @@ namespace hgt {
 template <class Raw, auto Destroy>
 class UniqueHandle {
  public:
-  explicit UniqueHandle(Raw handle = {}) noexcept : handle_(handle) {}
+  UniqueHandle() noexcept = default;
+  explicit UniqueHandle(Raw handle) noexcept : handle_(handle) {}
   UniqueHandle(UniqueHandle&& other) noexcept : handle_(std::exchange(other.handle_, Raw{})) {}
   UniqueHandle& operator=(UniqueHandle&& other) noexcept {
     std::swap(handle_, other.handle_);

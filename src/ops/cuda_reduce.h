@@ -1,0 +1,51 @@
+#pragma once
+
+// Sums and maxima over the threads of a block, for kernels. The order of a sum follows from the
+// block's size alone.
+
+#include "hgtrain/device/cuda_launch.h"
+
+namespace hgt::cuda {
+
+inline constexpr unsigned kWarp = 32;
+
+__device__ inline float greater(float a, float b) {
+  return b > a ? b : a;
+}
+
+__device__ inline float warp_max(float value) {
+  for (unsigned offset = kWarp / 2; offset > 0; offset /= 2)
+    value = greater(value, __shfl_xor_sync(~0u, value, offset));
+  return value;
+}
+
+template <class T>
+__device__ T warp_sum(T value) {
+  for (unsigned offset = kWarp / 2; offset > 0; offset /= 2)
+    value += __shfl_xor_sync(~0u, value, offset);
+  return value;
+}
+
+/// The sum over the block, given to every thread. Blocks are whole warps; all threads call it.
+template <class T>
+__device__ T block_sum(T value) {
+  __shared__ T warps[kWarp];
+  value = warp_sum(value);
+  __syncthreads();  // the sums of the call before have been read
+  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  const unsigned lane = threadIdx.x % kWarp;
+  return warp_sum(lane < blockDim.x / kWarp ? warps[lane] : T{});
+}
+
+/// The largest value of the block, given to every thread; likewise.
+__device__ inline float block_max(float value) {
+  __shared__ float warps[kWarp];
+  value = warp_max(value);
+  __syncthreads();
+  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  return warp_max(warps[threadIdx.x % kWarp < blockDim.x / kWarp ? threadIdx.x % kWarp : 0]);
+}
+
+}  // namespace hgt::cuda
