@@ -80,6 +80,7 @@ std::int64_t step_of(std::string_view name) {
 }
 
 void throw_offering_before(const Error& error, const std::string& folder) {
+  if (!error.hint().empty()) throw error;  // it knows better
   std::string hint = "there is no checkpoint before it in this run";
   const std::int64_t step = step_of(fs::path(folder).filename().string());
   for (const std::string& other : list_checkpoints(parent_folder(parent_folder(folder)))) {
