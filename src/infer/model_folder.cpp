@@ -3,10 +3,33 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "hgtrain/base/file.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 
 namespace hgt {
+
+namespace {
+
+constexpr std::int64_t kMaxConfigBytes = 16 << 20;
+
+/// eos_token_id of a JSON file; nothing where there is none.
+std::vector<std::int32_t> end_ids_of(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};
+  try {
+    const auto json = nlohmann::json::parse(read_file(path, kMaxConfigBytes));
+    const auto ids = json.value("eos_token_id", nlohmann::json());
+    if (ids.is_null()) return {};
+    if (ids.is_array()) return ids.get<std::vector<std::int32_t>>();
+    return {ids.get<std::int32_t>()};
+  } catch (const nlohmann::json::exception& e) {
+    throw Error(ErrorKind::kData, fmt::format("{} is damaged: {}", path, e.what()));
+  }
+}
+
+}  // namespace
 
 std::string find_model_folder(const std::string& path) {
   std::error_code ignored;
@@ -22,6 +45,11 @@ std::string find_model_folder(const std::string& path) {
                 fmt::format("{} is not a model folder: it has no config.json", path),
                 "name a checkpoint, a run folder, or an HF model folder");
   return path;
+}
+
+std::vector<std::int32_t> end_ids(const std::string& folder) {
+  auto ids = end_ids_of(folder + "/generation_config.json");
+  return ids.empty() ? end_ids_of(folder + "/config.json") : ids;
 }
 
 }  // namespace hgt

@@ -29,3 +29,19 @@ TEST_CASE("what is no model folder is refused with what it lacks") {
   CHECK_THROWS_WITH(find_model_folder(folder / "run"), Contains("has no checkpoint yet"));
   CHECK_THROWS_WITH(find_model_folder(folder.path()), Contains("has no config.json"));
 }
+
+TEST_CASE("the tokens that end a text are those of generation_config.json, else of config.json") {
+  TemporaryFolder folder;
+  const auto ids = [&] { return end_ids(folder.path()); };
+  CHECK(ids().empty());
+  write_file_atomically(folder / "config.json", R"({"eos_token_id": 7})");
+  CHECK(ids() == std::vector<std::int32_t>{7});
+  write_file_atomically(folder / "generation_config.json", R"({"eos_token_id": null})");
+  CHECK(ids() == std::vector<std::int32_t>{7});
+  write_file_atomically(folder / "generation_config.json", R"({"eos_token_id": [5, 6]})");
+  CHECK(ids() == std::vector<std::int32_t>{5, 6});
+  for (const char* damaged : {"{", "[]", R"({"eos_token_id": "x"})"}) {
+    write_file_atomically(folder / "generation_config.json", damaged);
+    CHECK_THROWS_WITH(ids(), Catch::Contains("generation_config.json is damaged"));
+  }
+}

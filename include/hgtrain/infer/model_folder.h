@@ -1,11 +1,18 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace hgt {
 
 /// The model folder meant by `path`: the newest checkpoint of a run folder, else the folder itself.
 /// Error(kConfig) where there is no such folder, or neither a checkpoint nor a config.json in it.
 std::string find_model_folder(const std::string& path);
+
+/// The tokens that end a text of the model in `folder`: eos_token_id (a number or a list) of its
+/// generation_config.json, else of its config.json; none where both say nothing. Error(kData) where
+/// one of these files is damaged.
+std::vector<std::int32_t> end_ids(const std::string& folder);
 
 }  // namespace hgt
