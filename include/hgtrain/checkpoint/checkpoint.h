@@ -54,8 +54,8 @@ class CheckpointWriter {
     bool async_save = true;        ///< false: save() returns when it is written, and copies nothing
     std::string tokenizer_folder;  ///< whose tokenizer files are copied in; may be ""
     ParallelismConfig layout;      ///< for the manifest
-    std::int64_t max_shard_bytes =
-        5'000'000'000;  ///< larger weights are split into files, as HF does
+    /// Larger weights are split into files, as HF does.
+    std::int64_t max_shard_bytes = 5'000'000'000;
   };
   /// Makes the folder and removes what a killed run left unfinished in it.
   static std::unique_ptr<CheckpointWriter> create(const ModelConfig& model,
