@@ -148,5 +148,6 @@ def run(name, m):
     print(f'{name}: {losses[0]:.4f} -> {losses[-1]:.4f}')
 
 
-for name, m in CASES.items():
-    run(name, m)
+if __name__ == '__main__':
+    for name, m in CASES.items():
+        run(name, m)

@@ -1,8 +1,14 @@
 #include "hgtrain/infer/generate.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/model/decoder.h"
+
+#include "model/golden.h"
 
 using namespace hgt;
 
@@ -58,4 +64,25 @@ TEST_CASE("the text ends where the context is full") {
   CHECK(name_of(out.reason) == "context_full");
   CHECK_THROWS_WITH(run(model, {0, 1}, {.max_tokens = 1, .context_length = 2, .end_ids = {}}),
                     Catch::Contains("the prompt has 2 tokens"));
+}
+
+// tests/golden/make_greedy.py wrote the fixture with transformers' generate().
+TEST_CASE("the greedy continuation is that of transformers, for every family") {
+  const auto greedy =
+      nlohmann::json::parse(read_file(HGT_SOURCE_ROOT "/tests/fixtures/greedy.json", 1 << 20));
+  ThreadPool pool(2);
+  for (const std::string& name : Golden::names()) {
+    const Golden golden(name);
+    const ParameterTable table = parameter_table(golden.model, false);
+    const std::vector<float> parameters = golden.parameters(table);
+    const auto decoder = Decoder::create(golden.model, table, parameters, 24, pool);
+    Sampler sampler({.temperature = 0});
+    std::vector<std::int32_t> tokens;
+    generate([&](auto fresh) { return decoder->append(fresh); },
+             greedy.at(name).at("prompt").get<std::vector<std::int32_t>>(), sampler,
+             {.max_tokens = 12, .context_length = 24, .end_ids = {}},
+             [&](std::int32_t token) { tokens.push_back(token); });
+    CAPTURE(name);
+    CHECK(tokens == greedy.at(name).at("tokens").get<std::vector<std::int32_t>>());
+  }
 }
