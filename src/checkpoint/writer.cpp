@@ -1,10 +1,10 @@
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "hgtrain/base/file.h"
 #include "hgtrain/checkpoint/checkpoint.h"
@@ -18,6 +18,11 @@ namespace {
 
 constexpr const char* kTemporary = ".tmp-";
 constexpr const char* kSuperseded = ".superseded";
+
+/// Into the rank's log; nothing is lost by it.
+void warn(std::string_view what, std::string_view why) {
+  fmt::print(stderr, "warning: {}: {}\n", what, why);
+}
 
 class Writer : public CheckpointWriter {
  public:
@@ -123,7 +128,7 @@ class Writer : public CheckpointWriter {
       for (const std::string& name : list_folder(root_))
         if (name.ends_with(kSuperseded)) discard(name);
     } catch (const Error& e) {
-      spdlog::warn("an old checkpoint stays: {}", e.message());
+      warn("an old checkpoint stays", e.message());
     }
   }
 
@@ -139,7 +144,7 @@ class Writer : public CheckpointWriter {
     try {
       if (std::filesystem::exists(folder)) remove_tree(folder);
     } catch (const std::exception& e) {
-      spdlog::warn("an unfinished checkpoint stays: {}", e.what());
+      warn("an unfinished checkpoint stays", e.what());
     }
   }
 

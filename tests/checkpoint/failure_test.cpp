@@ -2,7 +2,6 @@
 // good.
 
 #include <catch2/catch.hpp>
-#include <spdlog/spdlog.h>
 
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/file_ops.h"
@@ -33,7 +32,6 @@ int save_with_failure(const std::string& run_dir, TinyRun& run, int fail_at, int
 }
 
 void check_every_failure(int error_number, bool for_good, const std::string& text) {
-  spdlog::set_level(spdlog::level::off);  // what could not be removed is a warning
   std::optional<Error> error;
   TinyRun run;
   int calls = 0;
