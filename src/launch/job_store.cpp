@@ -7,9 +7,9 @@
 namespace hgt {
 
 void JobStore::set(const std::string& key, const std::string& value) {
-  if (key.size() + value.size() > kMaxBytes - bytes_)
+  if (key.size() + value.size() > max_bytes_ - bytes_)
     throw Error(ErrorKind::kPeer,
-                fmt::format("the rendezvous store would hold more than {} bytes", kMaxBytes));
+                fmt::format("the rendezvous store would hold more than {} bytes", max_bytes_));
   bytes_ += key.size() + value.size();
   values_[key] = value;
   const auto it = waiting_.find(key);

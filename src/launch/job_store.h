@@ -12,14 +12,15 @@ class JobStore {
  public:
   using Reply = std::function<void(const std::string& value)>;
 
-  /// Error(kPeer) where the values of a job would take more than kMaxBytes.
+  explicit JobStore(std::size_t max_bytes = std::size_t{256} << 20) : max_bytes_(max_bytes) {}
+
+  /// Error(kPeer) where all that was ever set would take more than `max_bytes`.
   void set(const std::string& key, const std::string& value);
   /// Calls `reply` now where the key is there, else when it is set.
   void get(const std::string& key, Reply reply);
 
-  static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
-
  private:
+  const std::size_t max_bytes_;
   std::map<std::string, std::string> values_;
   std::map<std::string, std::vector<Reply>> waiting_;
   std::size_t bytes_ = 0;

@@ -66,6 +66,8 @@ void to_json(nlohmann::json& json, const Verdict& v) {
                            {"last_lines", v.last_lines},
                            {"stopped_ranks", v.stopped_ranks}};
   if (v.step >= 0) json["first_failure"]["step"] = v.step;
+  // What a program printed need not be UTF-8; JSON must be.
+  json = nlohmann::json::parse(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace hgt

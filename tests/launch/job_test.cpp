@@ -1,71 +1,154 @@
 #include "hgtrain/launch/job.h"
 
-#include <nlohmann/json.hpp>
-
-#include "process.h"
-#include "support/temporary_folder.h"
+#include "front.h"
 
 using namespace hgt;
-
-namespace {
-
-/// A front with a job, in a folder of its own.
-struct Front {
-  explicit Front(std::vector<std::string> args)
-      : process(command(std::move(args)), folder.path()) {}
-
-  /// "VALUE" of each line "NAME=VALUE" that a rank printed, by that rank's prefix.
-  std::string verdict_text() { return contents(folder / "verdict.json"); }
-  nlohmann::json verdict() { return nlohmann::json::parse(verdict_text()); }
-
-  TemporaryFolder folder;
-  Process process;
-
- private:
-  std::vector<std::string> command(std::vector<std::string> args) {
-    args.insert(args.begin(), {LAUNCH_FRONT, "--verdict", folder / "verdict.json"});
-    return args;
-  }
-};
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
 
 TEST_CASE("every rank runs with its own place in the environment, and its output is told apart") {
   Front front({"--workers", "3", "--", "/bin/sh", "-c",
                "echo $RANK/$LOCAL_RANK of $WORLD_SIZE; echo problem $RANK >&2"});
-  CHECK(front.process.wait() == 0);
+  CHECK(front.wait() == 0);
   for (const char* line : {"[r0] 0/0 of 3\n", "[r1] 1/1 of 3\n", "[r2] 2/2 of 3\n"})
-    CHECK(has(front.process.out(), line));
-  CHECK(has(front.process.err(), "[r2] problem 2\n"));
-  CHECK_FALSE(has(front.process.out(), "problem"));
+    CHECK(has(front.out(), line));
+  CHECK(has(front.err(), "[r2] problem 2\n"));
+  CHECK_FALSE(has(front.out(), "problem"));
   CHECK(front.verdict()["outcome"] == "done");
 }
 
 TEST_CASE("arguments arrive as they were given") {
   const std::string odd = "a b\n\"c\" $HOME `id` 'd' \\ * ;\xff";
   Front front({"--", "/bin/sh", "-c", "printf '%s|' \"$@\"", "sh", odd, "", "--workers"});
-  CHECK(front.process.wait() == 0);
-  CHECK(front.process.out() == odd + "||--workers|");
+  CHECK(front.wait() == 0);
+  CHECK(front.out() == odd + "||--workers|");
 }
 
 TEST_CASE("workers of ours meet through the store") {
   Front front({"--own", "--workers", "3", "--", LAUNCH_PROBE, "meet"});
-  CHECK(front.process.wait() == 0);
+  CHECK(front.wait() == 0);
   for (const char* line : {"[r0] value of 2\n", "[r2] value of 0\n", "[r1] value of 1\n"})
-    CHECK(has(front.process.out(), line));
+    CHECK(has(front.out(), line));
 }
 
 TEST_CASE("the first failure is the verdict, and the others are stopped") {
   Front front({"--workers", "3", "--", "/bin/sh", "-c",
                "if [ $RANK = 1 ]; then echo last words; exit 7; fi; sleep 1000"});
-  CHECK(front.process.wait() == 7);
-  const auto failure = front.verdict()["first_failure"];
-  CHECK(failure["rank"] == 1);
-  CHECK(failure["stopped_ranks"] == 2);
-  CHECK(failure["last_lines"] == nlohmann::json{"last words"});
-  CHECK(has(front.process.err(), "exited with code 7"));
+  CHECK(front.wait() == 7);
+  CHECK(front.failure()["rank"] == 1);
+  CHECK(front.failure()["stopped_ranks"] == 2);
+  CHECK(front.failure()["last_lines"] == nlohmann::json{"last words"});
+  CHECK(has(front.err(), "exited with code 7"));
+}
+
+TEST_CASE("a signal makes our workers stop in their own time") {
+  Front front({"--own", "--workers", "2", "--", LAUNCH_PROBE, "stop"});
+  REQUIRE(eventually([&] { return has(front.err(), "event 1 started"); }));
+  front.kill(GENERATE(SIGTERM, SIGINT, SIGUSR1, SIGHUP));
+  CHECK(front.wait() == 75);
+  CHECK(front.verdict()["outcome"] == "stopped");
+}
+
+TEST_CASE("a stop that comes before a worker listens is not lost") {
+  Front front({"--own", "--workers", "2", "--", LAUNCH_PROBE, "stop"});
+  REQUIRE(eventually([&] { return has(front.err(), "event 0 spawned"); }));
+  front.kill(SIGTERM);
+  CHECK(front.wait() == 75);
+}
+
+TEST_CASE("a signal is passed on to any other program") {
+  const int signal = GENERATE(SIGTERM, SIGINT, SIGHUP, SIGQUIT);
+  SECTION("that dies of it") {
+    Front front(
+        {"--workers", "2", "--", "/bin/sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000"});
+    REQUIRE(front.prints("ready", 2));
+    front.kill(signal);
+    CHECK(front.wait() == 128 + signal);
+    CHECK(front.verdict()["outcome"] == "stopped");
+  }
+  SECTION("that leaves in its own way") {
+    Front front(
+        {"--workers", "2", "--", "/bin/sh", "-c",
+         "trap 'echo saved; exit 0' TERM INT HUP QUIT; echo ready; while :; do sleep 0.01; done"});
+    REQUIRE(front.prints("ready", 2));
+    front.kill(signal);
+    CHECK(front.wait() == 0);
+    CHECK(front.prints("saved", 2));
+  }
+}
+
+TEST_CASE("to another program SIGUSR1 may mean something that ends nothing") {
+  Front front(
+      {"--", "/bin/sh", "-c",
+       "trap 'echo saved' USR1; trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"});
+  REQUIRE(front.prints("ready"));
+  front.kill(SIGUSR1);
+  REQUIRE(front.prints("saved"));
+  front.kill(SIGTERM);
+  CHECK(front.wait() == 9);
+}
+
+TEST_CASE("a second Ctrl-C ends everything at once") {
+  Front front({"--workers", "2", "--", "/bin/sh", "-c",
+               "trap 'echo caught' INT TERM; echo pid=$$; while :; do sleep 0.01; done"});
+  REQUIRE(front.prints("pid=", 2));
+  front.kill(SIGINT);
+  REQUIRE(front.prints("caught", 2));
+  front.kill(SIGINT);
+  CHECK(front.wait() == 130);
+  CHECK(all_end(front.numbers("pid")));
+}
+
+TEST_CASE("all ranks are started again, as often as allowed") {
+  Front front({"--workers", "2", "--restarts", "2", "--", "/bin/sh", "-c",
+               "echo attempt $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; "
+               "[ $RANK = 0 ] || [ $TORCHELASTIC_RESTART_COUNT = \"$1\" ] || exit 3; "
+               "[ $RANK = 1 ] || [ $TORCHELASTIC_RESTART_COUNT = \"$1\" ] || sleep 1000",
+               "sh", GENERATE("2", "never")});
+  const bool recovers = front.wait() == 0;
+  CHECK(front.verdict()["restarts"] == 2);
+  CHECK(has(front.err(), "restarting all 2 ranks (2 of 2)"));
+  CHECK(has(front.out(), "attempt 2 of 2"));
+  CHECK(front.verdict()["outcome"] == (recovers ? "done" : "failed"));
+  CHECK(front.wait() == (recovers ? 0 : 3));
+}
+
+TEST_CASE("what a restart cannot mend is not started again") {
+  Front front({"--own", "--workers", "2", "--restarts", "3", "--", LAUNCH_PROBE, "fail"});
+  CHECK(front.wait() == 4);
+  CHECK(front.verdict()["restarts"] == 0);
+}
+
+TEST_CASE("a program that cannot be found starts nothing") {
+  Front front({"--workers", "2", "--", "no-such-program"});
+  CHECK(front.wait() == 2);
+  CHECK(has(front.err(), "there is no program 'no-such-program' in PATH"));
+  CHECK_FALSE(has(front.err(), "spawned"));
+}
+
+TEST_CASE("logs hold all that a rank printed, in lines, from one attempt to the next") {
+  Front front({"--logs", "@logs", "--restarts", "1", "--", "/bin/sh", "-c",
+               "echo out $TORCHELASTIC_RESTART_COUNT; printf 'no newline'; echo error >&2; "
+               "exit $((1 - TORCHELASTIC_RESTART_COUNT))"});
+  CHECK(front.wait() == 0);
+  const std::string log = front.file("logs/rank_0.log");
+  for (const char* line : {"out 0\n", "out 1\n", "no newline\n", "error\n"}) CHECK(has(log, line));
+}
+
+TEST_CASE("output that nobody reads any more stops the job") {
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  TemporaryFolder folder;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(ends[1], 1);
+    dup2(open((folder / "err").c_str(), O_WRONLY | O_CREAT, 0666), 2);
+    execl(LAUNCH_FRONT, LAUNCH_FRONT, "--", "/bin/sh", "-c", "while echo y; do :; done", nullptr);
+    _exit(126);
+  }
+  char byte;
+  CHECK(read(ends[0], &byte, 1) == 1);
+  close(ends[0]);
+  close(ends[1]);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  CHECK(WEXITSTATUS(status) == 128 + SIGTERM);
 }

@@ -1,0 +1,87 @@
+#include "console.h"
+
+#include <csignal>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "owned_fd.h"
+#include "process.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+namespace {
+
+/// Puts `fd` in place of stdout for as long as it lives.
+class StdoutAs {
+ public:
+  explicit StdoutAs(int fd) : before_(dup(1)) {
+    fflush(stdout);
+    dup2(fd, 1);
+  }
+  ~StdoutAs() { dup2(before_.get(), 1); }
+
+ private:
+  OwnedFd before_;
+};
+
+}  // namespace
+
+TEST_CASE("a file takes everything at once") {
+  const TemporaryFolder folder;
+  asio::io_context io;
+  const OwnedFd file(open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0666));
+  const std::string text(3 << 20, 'x');
+  {
+    const StdoutAs stdout_as(file.get());
+    Console console(io, [] {});
+    console.write(Console::kOut, text);
+    CHECK(console.is_empty());
+  }
+  CHECK(contents(folder / "out") == text);
+}
+
+TEST_CASE("a pipe that nobody empties fills the queue, and never blocks") {
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  const OwnedFd reader(ends[0]), writer(ends[1]);
+  asio::io_context io;
+  const StdoutAs stdout_as(writer.get());
+  Console console(io, [] {});
+  const std::string text = std::string(3 << 20, 'x') + "end";
+  console.write(Console::kOut, text);
+  CHECK(console.is_full());
+  std::string got;
+  while (got.size() < text.size()) {
+    char buffer[65536];
+    const ssize_t bytes = read(reader.get(), buffer, sizeof buffer);
+    REQUIRE(bytes > 0);
+    got.append(buffer, static_cast<std::size_t>(bytes));
+    io.poll();
+    io.restart();
+  }
+  CHECK(got == text);
+  CHECK(console.is_empty());
+}
+
+TEST_CASE("a console without a reader is told of once, and swallows the rest") {
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  const OwnedFd writer(ends[1]);
+  close(ends[0]);
+  asio::io_context io;
+  int told = 0;
+  {
+    const StdoutAs stdout_as(writer.get());
+    Console console(io, [&] { ++told; });
+    console.write(Console::kOut, "a\n");
+    console.write(Console::kOut, "b\n");
+    CHECK(console.is_empty());
+  }
+  std::signal(SIGPIPE, before);
+  CHECK(told == 1);
+}

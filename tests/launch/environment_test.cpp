@@ -1,0 +1,98 @@
+#include "environment.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+
+namespace {
+
+bool contains(const std::vector<std::string>& list, const std::string& entry) {
+  return std::find(list.begin(), list.end(), entry) != list.end();
+}
+
+JobSpec four_workers() {
+  JobSpec spec;
+  spec.num_workers = 4;
+  spec.run_id = "a1";
+  spec.max_restarts = 3;
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("a rank gets the variables that torchrun, DeepSpeed and Horovod workers look for") {
+  const auto set = worker_environment(four_workers(), 2, 1).set;
+  const std::map<std::string, std::string> expected = {{"RANK", "2"},
+                                                       {"LOCAL_RANK", "2"},
+                                                       {"ROLE_RANK", "2"},
+                                                       {"WORLD_SIZE", "4"},
+                                                       {"LOCAL_WORLD_SIZE", "4"},
+                                                       {"LOCAL_SIZE", "4"},
+                                                       {"ROLE_WORLD_SIZE", "4"},
+                                                       {"ROLE_NAME", "default"},
+                                                       {"NODE_RANK", "0"},
+                                                       {"GROUP_RANK", "0"},
+                                                       {"GROUP_WORLD_SIZE", "1"},
+                                                       {"CROSS_RANK", "0"},
+                                                       {"CROSS_SIZE", "1"},
+                                                       {"MASTER_ADDR", "127.0.0.1"},
+                                                       {"TORCHELASTIC_RESTART_COUNT", "1"},
+                                                       {"TORCHELASTIC_MAX_RESTARTS", "3"},
+                                                       {"TORCHELASTIC_RUN_ID", "a1"},
+                                                       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                                                       {"HGTRAIN_RUN_ID", "a1"}};
+  for (const auto& [name, value] : expected) {
+    INFO(name);
+    CHECK(set.at(name) == value);
+  }
+}
+
+TEST_CASE("the variables of an outer launcher do not reach the workers") {
+  setenv("RANK", "77", 1);
+  setenv("TORCHELASTIC_ERROR_FILE", "/outer", 1);
+  setenv("HGTRAIN_RUN_DIR", "/outer", 1);
+  setenv("HGTRAIN_TEST_KEPT", "yes", 1);
+  const auto env =
+      full_environment(worker_environment(four_workers(), 0, 0), {{"MASTER_PORT", "5"}});
+  for (const char* name : {"RANK", "TORCHELASTIC_ERROR_FILE", "HGTRAIN_RUN_DIR"}) unsetenv(name);
+  CHECK(contains(env, "RANK=0"));
+  CHECK(contains(env, "MASTER_PORT=5"));
+  CHECK(contains(env, "HGTRAIN_TEST_KEPT=yes"));
+  CHECK_FALSE(contains(env, "RANK=77"));
+  CHECK_FALSE(contains(env, "TORCHELASTIC_ERROR_FILE=/outer"));
+  CHECK_FALSE(contains(env, "HGTRAIN_RUN_DIR=/outer"));
+}
+
+TEST_CASE("threads and devices are the user's where he has decided on them") {
+  unsetenv("OMP_NUM_THREADS");
+  CHECK(std::atoi(worker_environment(four_workers(), 0, 0).set.at("OMP_NUM_THREADS").c_str()) >= 1);
+  setenv("OMP_NUM_THREADS", "7", 1);
+  setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7", 1);
+  const auto env = full_environment(worker_environment(four_workers(), 3, 0), {});
+  unsetenv("OMP_NUM_THREADS");
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  CHECK(contains(env, "OMP_NUM_THREADS=7"));
+  CHECK(contains(env, "CUDA_VISIBLE_DEVICES=4,5,6,7"));
+}
+
+TEST_CASE("files of a rank are named where there is a folder for them") {
+  JobSpec spec = four_workers();
+  CHECK(log_file(spec, 1).empty());
+  spec.log_dir = "logs";
+  spec.run_dir = "run";
+  CHECK(log_file(spec, 1) == "logs/rank_1.log");
+  const auto set = worker_environment(spec, 1, 0).set;
+  CHECK(set.at("TORCHELASTIC_ERROR_FILE") == "logs/rank_1.error.json");
+  CHECK(set.at("HGTRAIN_RUN_DIR") == "run");
+}
+
+TEST_CASE("a variable that the launcher sets, or that cannot be one, is refused") {
+  JobSpec spec = four_workers();
+  spec.env[GENERATE("RANK", "MASTER_PORT", "HGTRAIN_JOB_KEY", "", "A=B")] = "x";
+  CHECK_THROWS_AS(worker_environment(spec, 0, 0), Error);
+}

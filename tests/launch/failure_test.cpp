@@ -1,0 +1,71 @@
+#include "failure.h"
+
+#include <csignal>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/wire/messages.h"
+
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+TEST_CASE("how a process ended, in words and as an exit code") {
+  const WorkerEnd exited{7 << 8, 0, 1};
+  CHECK(exit_code_of(exited) == 7);
+  CHECK(reason_of(exited, false) == "exited with code 7");
+  const WorkerEnd killed{SIGKILL, 3 << 20, 1};
+  CHECK(exit_code_of(killed) == 137);
+  CHECK(reason_of(killed, false) == "was killed by SIGKILL (Killed)");
+  CHECK(reason_of(killed, true) ==
+        "was killed by SIGKILL (Killed): the kernel ran out of memory; it had used 3.0 GiB");
+  CHECK(reason_of({SIGABRT | 0x80, 0, 1}, false) == "was killed by SIGABRT (Aborted), core dumped");
+  CHECK(reason_of({SIGRTMIN + 1, 0, 1}, false).find("was killed by signal") == 0);
+}
+
+TEST_CASE("the first failure counts, but one that only lost a peer not before others") {
+  CHECK(first_failure({}) == nullptr);
+  Failure peer;
+  peer.rank = 0;
+  peer.at_ns = 1;
+  peer.by_peer = true;
+  Failure culprit;
+  culprit.rank = 1;
+  culprit.at_ns = 3;
+  Failure later;
+  later.rank = 2;
+  later.at_ns = 4;
+  CHECK(first_failure({peer, later, culprit})->rank == 1);
+  CHECK(first_failure({peer})->rank == 0);
+}
+
+TEST_CASE("errors that would come again are permanent, a crash or a lost peer is not") {
+  const auto permanent = [](ErrorKind kind) {
+    return failure_from_event(0, failed_body(Error(kind, "x"))).permanent;
+  };
+  CHECK(permanent(ErrorKind::kConfig));
+  CHECK(permanent(ErrorKind::kDevice));
+  CHECK(permanent(ErrorKind::kData));
+  CHECK(permanent(ErrorKind::kGuard));
+  CHECK_FALSE(permanent(ErrorKind::kInternal));
+  CHECK_FALSE(permanent(ErrorKind::kPeer));
+}
+
+TEST_CASE("PyTorch's error file gives the exception's message") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "error.json";
+  const auto message_of = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    return message_in_error_file(path);
+  };
+  CHECK(message_in_error_file("") == "");
+  CHECK(message_in_error_file(folder / "missing") == "");
+  CHECK(message_of(R"({"message": {"message": "RuntimeError: no", "extraInfo": {}}})") ==
+        "RuntimeError: no");
+  CHECK(message_of(R"({"message": "plain"})") == "plain");
+  for (const char* text :
+       {"", "{", "[]", "3", R"({"message": 3})", R"({"message": {"message": []}})"})
+    CHECK(message_of(text) == "");
+}

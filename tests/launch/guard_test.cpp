@@ -1,0 +1,130 @@
+#include "guard.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+
+#include "process.h"
+
+using namespace hgt;
+
+namespace {
+
+GuardedWorker start(const std::string& script) {
+  return spawn_guarded(0, "/bin/sh", {"sh", "-c", script}, {"PATH=/usr/bin:/bin"});
+}
+
+/// One line of a stream that goes on.
+int read_number(const OwnedFd& fd) {
+  std::string line;
+  while (line.find('\n') == std::string::npos) {
+    pollfd event{fd.get(), POLLIN, 0};
+    poll(&event, 1, -1);
+    char c;
+    if (read(fd.get(), &c, 1) != 1) break;
+    line += c;
+  }
+  return std::atoi(line.c_str());
+}
+
+WorkerEnd wait_for_end(const GuardedWorker& process) {
+  WorkerEnd end;
+  pollfd event{process.lifeline.get(), POLLIN, 0};
+  poll(&event, 1, -1);
+  REQUIRE(recv(process.lifeline.get(), &end, sizeof end, 0) == sizeof end);
+  return end;
+}
+
+void reap(const GuardedWorker& process) {
+  CHECK(waitpid(process.guard, nullptr, 0) == process.guard);
+}
+
+// Prints the id of a grandchild that has left the session and ignores what can be ignored.
+const std::string kStray = "setsid sh -c 'trap \"\" TERM HUP INT; echo $$; exec sleep 1000' & ";
+
+}  // namespace
+
+TEST_CASE("the guard tells how its worker ended") {
+  GuardedWorker process = start("exit 7");
+  CHECK(WEXITSTATUS(wait_for_end(process).wait_status) == 7);
+  reap(process);
+  process = start("kill -SEGV $$");
+  CHECK(WTERMSIG(wait_for_end(process).wait_status) == SIGSEGV);
+  reap(process);
+}
+
+TEST_CASE("what a worker leaves behind is killed, in a session of its own or not") {
+  const GuardedWorker process = start(kStray + "wait");
+  const pid_t stray = read_number(process.output);
+  CHECK(stray > 0);
+  SECTION("when the worker ends") {
+    kill(process.worker, SIGKILL);
+  }
+  SECTION("when the guard is told to") {
+    const int signal = SIGKILL;
+    send(process.lifeline.get(), &signal, sizeof signal, 0);
+  }
+  wait_for_end(process);
+  reap(process);
+  CHECK_FALSE(is_alive(stray));
+  CHECK_FALSE(is_alive(process.worker));
+}
+
+TEST_CASE("the end of the stream to the guard is the end of all") {
+  GuardedWorker process = start("trap '' TERM HUP INT; " + kStray + "wait");
+  const pid_t stray = read_number(process.output);
+  process.lifeline = OwnedFd();
+  reap(process);
+  CHECK_FALSE(is_alive(stray));
+  CHECK_FALSE(is_alive(process.worker));
+}
+
+TEST_CASE("a worker does not outlive its guard") {
+  const GuardedWorker process = start("trap '' TERM HUP INT; exec sleep 1000");
+  kill(process.guard, SIGKILL);
+  reap(process);
+  CHECK(eventually([&] { return !is_alive(process.worker); }));
+}
+
+TEST_CASE("a signal goes to all of the worker's process group") {
+  const GuardedWorker process = start("sleep 1000 & echo $!; wait");
+  const pid_t child = read_number(process.output);
+  const int signal = SIGTERM;
+  send(process.lifeline.get(), &signal, sizeof signal, 0);
+  CHECK(WTERMSIG(wait_for_end(process).wait_status) == SIGTERM);
+  reap(process);
+  CHECK_FALSE(is_alive(child));
+}
+
+TEST_CASE("a worker starts with four descriptors, no signal blocked or ignored, and no terminal") {
+  const int inherited = open("/dev/null", O_RDONLY);  // not close-on-exec
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  GuardedWorker process = spawn_guarded(0, "/bin/sleep", {"sleep", "1000"}, {});
+  std::signal(SIGPIPE, before);
+  close(inherited);
+  const std::string worker = "/proc/" + std::to_string(process.worker);
+  CHECK(list_folder(worker + "/fd") == std::vector<std::string>{"0", "1", "2", "3"});
+  CHECK(std::filesystem::read_symlink(worker + "/fd/0") == "/dev/null");
+  const std::string status = contents(worker + "/status");
+  CHECK(status.find("SigBlk:\t0000000000000000") != std::string::npos);
+  CHECK(status.find("SigIgn:\t0000000000000000") != std::string::npos);
+  CHECK(getsid(process.worker) == process.worker);
+  CHECK(getsid(process.guard) == process.guard);
+  process.lifeline = OwnedFd();
+  reap(process);
+}
+
+TEST_CASE("a program that cannot be executed is an error that says why") {
+  CHECK_THROWS_WITH(spawn_guarded(0, "/nowhere", {"x"}, {}),
+                    Catch::Contains("cannot execute /nowhere: No such file"));
+  try {
+    spawn_guarded(0, "/proc/version", {"x"}, {});
+    FAIL("no error");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kConfig);
+  }
+}

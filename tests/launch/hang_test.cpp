@@ -1,0 +1,53 @@
+#include "hang.h"
+
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+Pulse pulse(int rank, std::int64_t collective, std::int64_t heard_s, std::int64_t changed_s) {
+  return {rank,
+          {5, static_cast<std::uint64_t>(collective), "phase" + std::to_string(rank)},
+          heard_s * kSecond,
+          changed_s * kSecond};
+}
+
+std::optional<Hang> at(std::int64_t now_s, const std::vector<Pulse>& pulses) {
+  return find_hang(pulses, now_s * kSecond, 30s, 60s);
+}
+
+}  // namespace
+
+TEST_CASE("ranks that are heard of and move have not hung") {
+  CHECK_FALSE(at(100, {}));
+  CHECK_FALSE(at(100, {pulse(0, 8, 99, 45), pulse(1, 8, 75, 45)}));
+  // Rank 1 still gets somewhere, and the others wait for it: slow is not stuck.
+  CHECK_FALSE(at(100, {pulse(0, 8, 99, 10), pulse(1, 7, 99, 98)}));
+}
+
+TEST_CASE("a rank not heard of has hung, whatever the others do") {
+  const auto hang = at(100, {pulse(0, 8, 99, 99), pulse(1, 7, 70, 70), pulse(2, 8, 69, 99)});
+  REQUIRE(hang);
+  CHECK(hang->rank == 2);
+  CHECK(hang->reason.find("no sign of life for 31 s, in 'phase2'") != std::string::npos);
+}
+
+TEST_CASE("where all stand still, the one that is behind is named, and where the others wait") {
+  const auto hang = at(100, {pulse(0, 8, 99, 35), pulse(1, 7, 99, 39), pulse(2, 8, 99, 36)});
+  REQUIRE(hang);
+  CHECK(hang->rank == 1);
+  CHECK(hang->reason ==
+        "has hung: no progress for 61 s, in 'phase1' at step 5, collective 7; rank 0 "
+        "stands in 'phase0' at step 5, collective 8");
+}
+
+TEST_CASE("where all entered the same collective, the first to stop is named") {
+  CHECK(at(100, {pulse(0, 8, 99, 35), pulse(1, 8, 99, 34), pulse(2, 8, 99, 36)})->rank == 1);
+  CHECK(at(100, {pulse(0, 8, 99, 35)})->rank == 0);
+}

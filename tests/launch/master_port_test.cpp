@@ -1,0 +1,46 @@
+#include "master_port.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+
+namespace {
+
+/// Whether a server on all addresses can listen on the port, as PyTorch's store does.
+bool can_listen(const OwnedFd& fd, int family, int port) {
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(static_cast<in_port_t>(port));
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = six.sin6_port;
+  const int bound = family == AF_INET
+                        ? bind(fd.get(), reinterpret_cast<sockaddr*>(&four), sizeof four)
+                        : bind(fd.get(), reinterpret_cast<sockaddr*>(&six), sizeof six);
+  return bound == 0 && listen(fd.get(), 5) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("the port is free for the job's own server, IPv4 or IPv6, but taken once that listens") {
+  const int family = GENERATE(AF_INET, AF_INET6);
+  const OwnedFd server(socket(family, SOCK_STREAM, 0));
+  if (server.get() < 0) return;  // a machine without IPv6
+  const MasterPort port(0);
+  CHECK(port.number() > 0);
+  CHECK(can_listen(server, family, port.number()));
+  try {
+    MasterPort again(port.number());
+    FAIL("no error");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kDevice);
+    CHECK(e.message().find(std::to_string(port.number())) != std::string::npos);
+  }
+}

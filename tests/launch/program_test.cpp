@@ -1,0 +1,30 @@
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/launch/job.h"
+
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+TEST_CASE("a program is looked up as a shell does, and a wrong one is refused with the reason") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "tool") << "#!/bin/sh\n";
+  std::ofstream(folder / "script.py") << "print()\n";
+  std::filesystem::create_directory(folder / "folder");
+  std::filesystem::permissions(folder / "tool", std::filesystem::perms::owner_all);
+  const std::string path = "/nowhere:" + folder.path() + ":/usr/bin:/bin";
+
+  CHECK(find_program("tool", path) == folder / "tool");
+  CHECK(find_program("sh", path).find("bin/sh") != std::string::npos);
+  CHECK(find_program(folder / "tool", "") == folder / "tool");
+  CHECK_THROWS_WITH(find_program("tool", "/usr/bin"), Catch::Contains("no program 'tool' in PATH"));
+  CHECK_THROWS_WITH(find_program(folder / "none", path), Catch::Contains("there is no program"));
+  CHECK_THROWS_WITH(find_program(folder / "folder", path), Catch::Contains("is not a program"));
+  CHECK_THROWS_WITH(find_program(folder / "script.py", path), Catch::Contains("is not executable"));
+  CHECK_THROWS_AS(find_program("script.py", path), Error);
+  CHECK_THROWS_AS(find_program("", path), Error);
+}

@@ -1,0 +1,53 @@
+#include "rank_output.h"
+
+#include <catch2/catch.hpp>
+
+#include "process.h"
+#include "support/failing_file_ops.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+TEST_CASE("the log has the lines of both streams whole, in the order they were finished") {
+  const TemporaryFolder folder;
+  RankOutput output({folder / "log", nullptr, "", {}});
+  output.feed(Console::kOut, "first half, ");
+  output.feed(Console::kErr, "an error\n");
+  output.feed(Console::kOut, "second half\nrest");
+  CHECK(contents(folder / "log") == "an error\nfirst half, second half\n");
+  output.finish();
+  CHECK(contents(folder / "log") == "an error\nfirst half, second half\nrest\n");
+  CHECK(output.last_lines() ==
+        std::vector<std::string>{"an error", "first half, second half", "rest"});
+}
+
+TEST_CASE("a log that is there already is continued") {
+  const TemporaryFolder folder;
+  for (int attempt = 0; attempt < 2; ++attempt)
+    RankOutput({folder / "log", nullptr, "", {}}).feed(Console::kOut, "line\n");
+  CHECK(contents(folder / "log") == "line\nline\n");
+}
+
+TEST_CASE("a log that cannot be opened is an error, with its name") {
+  CHECK_THROWS_WITH(RankOutput({"/nowhere/rank_0.log", nullptr, "", {}}),
+                    Catch::Contains("/nowhere/rank_0.log"));
+}
+
+TEST_CASE("a full disk under the log is told once, and the output goes on; so does the log later") {
+  const TemporaryFolder folder;
+  int told = 0;
+  RankOutput output({folder / "log", nullptr, "", [&](const std::string& text) {
+                       ++told;
+                       CHECK(text.find("No space left on device") != std::string::npos);
+                     }});
+  {
+    FailingFileOps full(0, ENOSPC, /*for_good=*/true);
+    const FileOpsOverride override(full);
+    output.feed(Console::kOut, "a\n");
+    output.feed(Console::kOut, "b\n");
+  }
+  output.feed(Console::kOut, "c\n");
+  CHECK(told == 1);
+  CHECK(contents(folder / "log") == "c\n");
+  CHECK(output.last_lines() == std::vector<std::string>{"a", "b", "c"});
+}

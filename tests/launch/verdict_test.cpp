@@ -1,0 +1,75 @@
+#include "hgtrain/launch/verdict.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+using namespace hgt;
+
+namespace {
+
+Verdict failed() {
+  Verdict v;
+  v.outcome = Verdict::Outcome::kFailed;
+  v.exit_code = 4;
+  v.world_size = 64;
+  v.stopped_ranks = 63;
+  v.rank = 5;
+  v.pid = 4711;
+  v.host = "n02";
+  v.step = 41;
+  v.reason = "exited with code 4";
+  v.log_path = "run/logs/rank_5.log";
+  v.last_lines = {"reading", "oops"};
+  return v;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a failure is told once: who, why, the last lines, the log, and what became of the others") {
+  CHECK(failed().render() ==
+        "hgtrain: error: rank 5 of 64 (pid 4711 on n02) exited with code 4 after step 41\n"
+        "  the last lines of rank 5 (more in run/logs/rank_5.log):\n"
+        "    | reading\n"
+        "    | oops\n"
+        "  the other 63 ranks were stopped\n");
+}
+
+TEST_CASE("the rank's own words come first") {
+  Verdict v = failed();
+  v.message = "the token file is damaged";
+  v.context = {"train.bin", "the run"};
+  v.hint = "prepare it again";
+  v.last_lines.clear();
+  v.log_path.clear();
+  v.stopped_ranks = 1;
+  v.restarts = 2;
+  CHECK(v.render() ==
+        "hgtrain: error: the token file is damaged\n"
+        "  in train.bin\n"
+        "  in the run\n"
+        "  rank 5 of 64 (pid 4711 on n02) exited with code 4 after step 41\n"
+        "  2 restarts were made before\n"
+        "  the other rank was stopped\n"
+        "  hint: prepare it again\n");
+}
+
+TEST_CASE("a job that is done says nothing, one that was stopped says why") {
+  Verdict v;
+  CHECK(v.render() == "");
+  v.outcome = Verdict::Outcome::kStopped;
+  v.reason = "stopped by SIGTERM";
+  CHECK(v.render() == "hgtrain: stopped by SIGTERM\n");
+}
+
+TEST_CASE("a verdict as JSON has what run.json needs, also where the last lines are no UTF-8") {
+  Verdict v = failed();
+  v.last_lines.push_back("\xff");
+  const nlohmann::json json = v;
+  CHECK(json["outcome"] == "failed");
+  CHECK(json["exit_code"] == 4);
+  CHECK(json["first_failure"]["rank"] == 5);
+  CHECK(json["first_failure"]["step"] == 41);
+  CHECK_NOTHROW(json.dump());
+  CHECK_FALSE(nlohmann::json(Verdict()).contains("first_failure"));
+}

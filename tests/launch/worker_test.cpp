@@ -1,0 +1,68 @@
+#include "worker.h"
+
+#include <csignal>
+
+#include <nlohmann/json.hpp>
+
+#include "process.h"
+
+using namespace hgt;
+
+namespace {
+
+/// One worker on a loop of its own, and what it told.
+struct Run {
+  explicit Run(const std::vector<std::string>& argv, std::vector<std::string> env = {}) {
+    env.insert(env.end(), {"RANK=0", "WORLD_SIZE=1", "PATH=/usr/bin:/bin", "HGTRAIN_CONTROL_FD=3",
+                           "HGTRAIN_JOB_KEY=" + key.hex()});
+    worker.emplace(
+        io, 0, spawn_guarded(0, argv[0], argv, env), key, store, RankOutput({"", nullptr, "", {}}),
+        nullptr,
+        Worker::Events{[this](Worker&) { told.push_back("ended"); },
+                       [this](Worker&) {
+                         told.push_back("gone");
+                         io.stop();
+                       },
+                       [this](Worker&, const std::string& kind, const nlohmann::json&) {
+                         told.push_back(kind);
+                       },
+                       [this](Worker&, const std::string&) { told.push_back("broken"); }});
+  }
+
+  asio::io_context io;
+  JobKey key = JobKey::random();
+  JobStore store;
+  std::vector<std::string> told;
+  std::optional<Worker> worker;
+};
+
+}  // namespace
+
+TEST_CASE("what a worker said last is known before it has ended") {
+  Run run({LAUNCH_PROBE, "fail"}, {"RANK=1"});
+  run.io.run();
+  CHECK(run.told == std::vector<std::string>{"broken", "ended", "gone"});  // it is rank 0 here
+  Run right({LAUNCH_PROBE, "last_words"});
+  right.io.run();
+  CHECK(right.told == std::vector<std::string>{"notice", "ended", "gone"});
+}
+
+TEST_CASE("all output is read before a worker is gone, though it ended long before") {
+  Run run(
+      {"/bin/sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x; echo; echo the end; kill -9 $$"});
+  run.io.run();
+  CHECK(run.worker->last_lines().back() == "the end");
+  CHECK(WTERMSIG(run.worker->end().wait_status) == SIGKILL);
+}
+
+TEST_CASE("output handed to somebody outside does not keep a worker from being gone") {
+  // The test itself holds the worker's stdout open, as a daemon elsewhere could.
+  Run run({"/bin/sh", "-c", "kill -STOP $$; exit 0"});
+  const std::string out = "/proc/" + std::to_string(run.worker->pid()) + "/fd/1";
+  REQUIRE(eventually([&] { return is_alive(run.worker->pid()); }));
+  const OwnedFd held(open(out.c_str(), O_WRONLY | O_CLOEXEC));
+  REQUIRE(held.get() >= 0);
+  run.worker->signal(SIGKILL);
+  run.io.run();
+  CHECK(run.worker->is_gone());
+}
