@@ -1,0 +1,104 @@
+#include "gpu_list.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+namespace hgt {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The driver's file of one GPU: lines "Model: ...", "GPU UUID: ...".
+VisibleGpu read_information(const std::string& path) {
+  VisibleGpu gpu;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string name = trimmed(line.substr(0, colon));
+    if (name == "Model") gpu.name = trimmed(line.substr(colon + 1));
+    if (name == "GPU UUID") gpu.uuid = trimmed(line.substr(colon + 1));
+  }
+  return gpu;
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.size() < 10 &&
+         text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// The one GPU whose UUID begins so, or nullptr.
+const VisibleGpu* with_uuid(const std::vector<VisibleGpu>& gpus, const std::string& start) {
+  const VisibleGpu* found = nullptr;
+  for (const VisibleGpu& gpu : gpus) {
+    if (!gpu.uuid.starts_with(start)) continue;
+    if (found) return nullptr;
+    found = &gpu;
+  }
+  return found;
+}
+
+const VisibleGpu* find_entry(const GpuList& list, const std::string& entry) {
+  if (is_number(entry)) {
+    const auto index = static_cast<std::size_t>(std::stoul(entry));
+    return index < list.gpus.size() ? &list.gpus[index] : nullptr;
+  }
+  if (entry.starts_with("GPU-")) return with_uuid(list.gpus, entry);
+  if (entry.starts_with("MIG-")) return with_uuid(list.migs, entry);
+  return nullptr;
+}
+
+}  // namespace
+
+GpuList gpus_from_files(const std::string& root) {
+  GpuList list;
+  const std::string driver = root + "/proc/driver/nvidia/gpus";
+  for (const std::string& bus : names_in(driver))
+    list.gpus.push_back(read_information(driver + "/" + bus + "/information"));
+  if (!list.gpus.empty()) return list;
+  for (const std::string& name : names_in(root + "/dev"))
+    if (name.starts_with("nvidia") && is_number(name.substr(6))) list.gpus.emplace_back();
+  if (list.gpus.empty())
+    list.problem = "no NVIDIA driver is there (no libnvidia-ml.so.1, no /dev/nvidia0)";
+  return list;
+}
+
+std::vector<std::string> selection_entries(const char* selection) {
+  std::vector<std::string> entries;
+  const std::string text = selection ? selection : "";
+  for (std::size_t at = 0; selection && at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    entries.push_back(trimmed(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  return entries;
+}
+
+std::vector<VisibleGpu> select_gpus(const GpuList& list, const char* selection) {
+  if (!selection) return list.gpus;
+  std::vector<VisibleGpu> out;
+  std::set<const VisibleGpu*> taken;
+  for (const std::string& entry : selection_entries(selection)) {
+    const VisibleGpu* gpu = find_entry(list, entry);
+    if (!gpu || !taken.insert(gpu).second) break;  // CUDA ignores all from the first invalid one on
+    out.push_back(*gpu);
+  }
+  return out;
+}
+
+}  // namespace hgt

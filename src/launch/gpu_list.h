@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hgtrain/launch/visible_gpus.h"
+
+namespace hgt {
+
+/// All GPUs of the machine, in the driver's order (by PCI bus), or why there are none.
+struct GpuList {
+  std::vector<VisibleGpu> gpus;
+  std::vector<VisibleGpu> migs;  ///< those of `wanted_migs` that are there
+  std::string problem;           ///< "" where the driver has answered
+};
+
+/// Asks NVML, opened as `library`. Nothing where there is no such library.
+std::optional<GpuList> gpus_from_nvml(const std::string& library,
+                                      const std::vector<std::string>& wanted_migs);
+/// From /proc/driver/nvidia/gpus and /dev below `root`.
+GpuList gpus_from_files(const std::string& root);
+
+/// What CUDA_VISIBLE_DEVICES = `selection` leaves of the list (nullptr: all of it).
+std::vector<VisibleGpu> select_gpus(const GpuList& list, const char* selection);
+/// The entries of a list with commas, without blanks around them.
+std::vector<std::string> selection_entries(const char* selection);
+
+}  // namespace hgt

@@ -1,0 +1,34 @@
+#include <cstdlib>
+
+#include <catch2/catch.hpp>
+
+#include "gpu_list.h"
+
+using namespace hgt;
+
+TEST_CASE("the driver's library tells of its GPUs") {
+  setenv("FAKE_GPUS", "3", 1);
+  const auto list = gpus_from_nvml(FAKE_NVML, {"MIG-aaaa", "MIG-none"});
+  REQUIRE(list);
+  CHECK(list->problem.empty());
+  REQUIRE(list->gpus.size() == 3);
+  CHECK(list->gpus[0].name == "Older");
+  CHECK(list->gpus[2].uuid == "GPU-33-of-the-test");
+  CHECK(list->gpus[2].memory_bytes == std::int64_t{3} << 30);
+  REQUIRE(list->migs.size() == 1);
+  CHECK(list->migs[0].uuid == "MIG-aaaa");
+}
+
+TEST_CASE("a driver that does not start is a reason, not a crash") {
+  setenv("FAKE_GPUS", "-1", 1);
+  const auto list = gpus_from_nvml(FAKE_NVML, {});
+  REQUIRE(list);
+  CHECK(list->gpus.empty());
+  CHECK(list->problem == "Driver/library version mismatch");
+}
+
+TEST_CASE("no library is no answer, one without the functions no GPUs") {
+  CHECK_FALSE(gpus_from_nvml("/nowhere/libnvidia-ml.so.1", {}));
+  const auto other = gpus_from_nvml("libz.so.1", {});
+  if (other) CHECK(other->gpus.empty());
+}

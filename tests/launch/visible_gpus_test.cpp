@@ -1,0 +1,27 @@
+#include "hgtrain/launch/visible_gpus.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+
+TEST_CASE("looking for GPUs where there may be none says what was found") {
+  CHECK_FALSE(visible_gpus().found.empty());
+}
+
+TEST_CASE("too few GPUs is exit 3, with what is there and what to type instead") {
+  VisibleDevices two;
+  two.gpus.resize(2);
+  two.found = "2 GPUs (2 x X)";
+  CHECK_NOTHROW(require_gpus(2, two));
+  try {
+    require_gpus(8, two);
+    FAIL("no error");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kDevice);
+    CHECK(e.message() == "8 GPUs asked for, 2 can be used: 2 GPUs (2 x X)");
+    CHECK(e.hint() == "--num_gpus 2 uses what is there");
+  }
+  CHECK_THROWS_AS(require_gpus(1, {}), Error);
+}
