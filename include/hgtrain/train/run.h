@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "hgtrain/comm/communicator.h"
+#include "hgtrain/config/config.h"
+#include "hgtrain/train/trainer.h"
+#include "hgtrain/wire/control.h"
+
+namespace hgt {
+
+struct RunOptions {
+  std::string run_dir;
+  std::string resume =
+      "none";       ///< none, auto (the newest checkpoint; fresh where there is none), or a folder
+  int threads = 1;  ///< of this worker's pool
+};
+
+struct RunOutcome {
+  bool stopped_early = false;  ///< on request, with a checkpoint
+  std::string reason;          ///< a sentence
+};
+
+/// Trains to the end: steps, evaluations, checkpoints, metrics; every rank of `comm` calls it.
+///
+/// Rank 0 writes metrics and checkpoints into the run folder and sends "started", "metrics",
+/// "checkpoint" and "notice" up the channel. Every rank writes the samples it took to its log
+/// (stderr). On return the last step is saved. A checkpoint that could not be written is a notice,
+/// and training goes on, unless it is the last: then Error(kData).
+RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
+                        ControlChannel& channel, Requests& requests);
+
+}  // namespace hgt

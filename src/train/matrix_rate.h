@@ -1,0 +1,11 @@
+#pragma once
+
+#include "hgtrain/device/thread_pool.h"
+
+namespace hgt {
+
+/// Floating-point operations a second of this pool's fp32 matrix products: the best of a few of a
+/// size that a layer has. Takes some tens of milliseconds.
+double measure_matrix_rate(ThreadPool& pool);
+
+}  // namespace hgt

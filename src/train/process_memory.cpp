@@ -1,0 +1,24 @@
+#include "process_memory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+namespace hgt {
+
+ProcessMemory process_memory() {
+  ProcessMemory memory;
+  std::ifstream status("/proc/self/status");
+  std::string name;
+  while (status >> name) {
+    std::int64_t kib = 0;
+    if (name == "VmRSS:" && status >> kib) memory.bytes = kib * 1024;
+    if (name == "VmHWM:" && status >> kib) memory.peak_bytes = kib * 1024;
+    std::getline(status, name);
+  }
+  // The kernel counts the two at different moments.
+  memory.peak_bytes = std::max(memory.peak_bytes, memory.bytes);
+  return memory;
+}
+
+}  // namespace hgt

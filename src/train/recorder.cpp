@@ -1,0 +1,63 @@
+#include "recorder.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+
+Recorder::Recorder(const Config& config, const RunOptions& options, const ParameterTable& table,
+                   int rank, ControlChannel& channel)
+    : options_(options), channel_(channel) {
+  if (rank != 0) return;
+  checkpoints_ = CheckpointWriter::create(config.model, table,
+                                          {.run_dir = options.run_dir,
+                                           .keep_last_n = config.checkpoint.keep_last_n,
+                                           .async_save = config.checkpoint.async_save,
+                                           .tokenizer_folder = config.tokenizer.path,
+                                           .layout = config.parallelism});
+}
+
+void Recorder::started(std::int64_t step, const std::string& checkpoint) {
+  if (!checkpoints_) return;
+  metrics_.emplace(options_.run_dir, step);
+  channel_.send("started", {{"step", step}, {"from", checkpoint}});
+}
+
+void Recorder::step(const StepRecord& record) {
+  if (!checkpoints_) return;
+  if (const auto problem = metrics_->write(record)) notice(*problem);
+  channel_.send("metrics", record);
+  report_saves(checkpoints_->poll_error());
+}
+
+void Recorder::save(const TrainingState& state, const FlatState& flat) {
+  if (!checkpoints_) return;
+  report_saves(checkpoints_->wait());
+  checkpoints_->save(state, flat);
+  saving_step_ = state.step;
+}
+
+void Recorder::finish() {
+  if (!checkpoints_) return;
+  if (const auto error = checkpoints_->wait()) throw Error(*error);
+  report_saves(std::nullopt);
+}
+
+void Recorder::notice(const std::string& text) {
+  channel_.send("notice", {{"text", text}});
+}
+
+void Recorder::report_saves(const std::optional<Error>& error) {
+  if (error) notice(error->message() + "; training goes on");
+  const std::string path = fmt::format("{}/checkpoints/step_{:08}", options_.run_dir, saving_step_);
+  if (saving_step_ < 0 || !std::filesystem::exists(path))
+    return;  // a save is done when its folder has its name
+  channel_.send("checkpoint", {{"path", path}, {"step", saving_step_}});
+  saving_step_ = -1;
+}
+
+}  // namespace hgt

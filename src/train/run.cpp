@@ -1,0 +1,149 @@
+#include "hgtrain/train/run.h"
+
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
+
+#include "early_stop.h"
+#include "matrix_rate.h"
+#include "process_memory.h"
+#include "recorder.h"
+#include "start.h"
+
+namespace hgt {
+namespace {
+
+/// All that a rank needs to train, in the order in which it must be made.
+class Run {
+ public:
+  Run(const Config& config, const RunOptions& options, Communicator& comm, ControlChannel& channel,
+      Requests& requests);
+  RunOutcome train();
+
+ private:
+  static std::unique_ptr<Dataset> open_data(const Config& config, Dataset::Split split);
+  StepRecord record_of(const StepResult& result, double step_ms) const;
+  void log_step(const StepResult& result) const;
+  bool is_due(std::int64_t interval) const;
+
+  const Config& config_;
+  ThreadPool pool_;
+  const std::unique_ptr<Dataset> train_data_;
+  const std::unique_ptr<Dataset> valid_data_;  ///< null where evaluations are off
+  const ParameterTable table_;
+  const FlatBuffers buffers_;
+  const std::unique_ptr<Model> model_;
+  Recorder recorder_;
+  std::optional<Trainer> trainer_;
+  double world_flops_ = 0;  ///< measured matrix rate of all ranks together
+};
+
+Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
+         ControlChannel& channel, Requests& requests)
+    : config_(config),
+      pool_(options.threads),
+      train_data_(open_data(config, Dataset::Split::kTrain)),
+      valid_data_(config.training.eval_interval > 0 ? open_data(config, Dataset::Split::kValid)
+                                                    : nullptr),
+      table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
+      buffers_(table_),
+      model_(Model::create(config.model, table_, buffers_.parameters.as<float>(),
+                           buffers_.gradients.as<float>(),
+                           {.max_batch = config.batch.micro_batch_size,
+                            .max_seq_length = config.training.seq_length,
+                            .seed = static_cast<std::uint64_t>(config.training.seed)},
+                           pool_)),
+      recorder_(config, options, table_, comm.rank(), channel) {
+  channel.progress().phase = "loading";
+  const Start start =
+      prepare_start(config, options, table_, buffers_, train_data_->fingerprint(), comm);
+  comm.barrier();  // all ranks measure at once, as they will compute
+  std::array rate{measure_matrix_rate(pool_)};
+  comm.all_reduce_sum(std::span<double>(rate));
+  world_flops_ = rate[0];
+  trainer_.emplace(Trainer::Parts{config, table_, buffers_, *model_, comm, pool_, *train_data_,
+                                  valid_data_.get(), channel.progress(), requests},
+                   start.state);
+  channel.progress().step = start.state.step;
+  recorder_.started(start.state.step, start.checkpoint);
+}
+
+std::unique_ptr<Dataset> Run::open_data(const Config& config, Dataset::Split split) {
+  return Dataset::open(config.data, config.training.seq_length, split, config.model.vocab_size);
+}
+
+bool Run::is_due(std::int64_t interval) const {
+  return interval > 0 && trainer_->state().step % interval == 0;
+}
+
+StepRecord Run::record_of(const StepResult& result, double step_ms) const {
+  const double seconds = step_ms * 1e-3;
+  const ProcessMemory memory = process_memory();
+  StepRecord record;
+  record.step = trainer_->state().step;
+  record.loss = result.loss;
+  record.grad_norm = result.grad_norm;
+  record.lr = result.lr;
+  record.step_ms = step_ms;
+  record.tokens = trainer_->tokens_per_step();
+  record.tokens_per_sec = static_cast<double>(record.tokens) / seconds;
+  record.consumed_samples = trainer_->state().consumed_samples;
+  record.samples_per_sec = static_cast<double>(config_.batch.train_batch_size) / seconds;
+  record.mem_bytes = memory.bytes;
+  record.mem_peak_bytes = memory.peak_bytes;
+  record.comm_ms = result.comm_ms;
+  record.data_wait_ms = result.data_wait_ms;
+  record.mfu = train_flops(config_.model, config_.training.seq_length, record.tokens) / seconds /
+               world_flops_;
+  return record;
+}
+
+void Run::log_step(const StepResult& result) const {
+  fmt::print(stderr, "step {} samples [{}] reduced_bytes {}\n", trainer_->state().step,
+             fmt::join(trainer_->samples(), ","), result.reduced_bytes);
+}
+
+RunOutcome Run::train() {
+  const std::int64_t last_step = config_.training.train_iters;
+  RunOutcome outcome{.reason = fmt::format("{} steps done", last_step)};
+  for (bool running = trainer_->state().step < last_step; running;) {
+    const std::int64_t start_ns = now_ns();
+    const StepResult result = trainer_->step();
+    StepRecord record = record_of(result, ms_since(start_ns));
+    log_step(result);
+
+    const bool last = record.step >= last_step;
+    if (valid_data_ && (last || is_due(config_.training.eval_interval)))
+      record.eval_loss = trainer_->evaluate();
+    const auto early =
+        early_stop(config_.training, result.loss, record.eval_loss, trainer_->state());
+    recorder_.step(record);
+
+    outcome.stopped_early = result.stop_requested && !last && !early;
+    if (early) outcome.reason = *early;
+    if (outcome.stopped_early) outcome.reason = fmt::format("stopped after step {}", record.step);
+    running = !last && !early && !result.stop_requested;
+    if (!running || result.checkpoint_requested || is_due(config_.checkpoint.save_interval))
+      recorder_.save(trainer_->state(), buffers_.state());
+  }
+  recorder_.finish();
+  return outcome;
+}
+
+}  // namespace
+
+RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
+                        ControlChannel& channel, Requests& requests) {
+  return Run(config, options, comm, channel, requests).train();
+}
+
+}  // namespace hgt

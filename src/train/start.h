@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "hgtrain/train/run.h"
+
+namespace hgt {
+
+/// Where a run begins.
+struct Start {
+  TrainingState state;
+  std::string checkpoint;  ///< it goes on from, "" where it starts fresh; known on rank 0 only
+};
+
+/// Fills the buffers of every rank with the same bytes: rank 0 loads the checkpoint or the initial
+/// weights, or draws them, and broadcasts.
+/// Error(kData) where a checkpoint is damaged, Error(kConfig) where it belongs to another job.
+Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
+                    const FlatBuffers& buffers, std::uint64_t data_fingerprint, Communicator& comm);
+
+/// Hash of what makes the batches, which a resumed run shares with the saved one: seeds, sizes,
+/// data. (The model is compared key by key when a checkpoint is loaded.)
+std::uint64_t config_digest(const Config& config, std::uint64_t data_fingerprint);
+
+}  // namespace hgt

@@ -1,0 +1,47 @@
+#include "batch_loader.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "fakes.h"
+
+using namespace hgt;
+
+TEST_CASE("a batch holds the rank's rows, and the targets are the next tokens") {
+  const FakeDataset data(100, 4);
+  const Batch batch = read_batch(data, 10, {2, 4}, 4);
+  CHECK(batch.samples == std::vector<std::int64_t>{12, 13});
+  std::vector<std::int32_t> sample(5);
+  data.read(13, sample);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(batch.tokens[4 + i] == sample[i]);
+    CHECK(batch.targets[4 + i] == sample[i + 1]);
+  }
+}
+
+TEST_CASE("batches follow each other by the size of the step") {
+  const FakeDataset data(100, 4);
+  BatchLoader loader(data, {1, 2}, 8, 4, 16);
+  CHECK(loader.next().samples.front() == 17);
+  CHECK(loader.next().samples.front() == 25);
+}
+
+namespace {
+class BrokenDataset final : public Dataset {
+ public:
+  std::int64_t num_samples() const override { return 1; }
+  std::int64_t num_tokens() const override { return 1; }
+  std::uint64_t fingerprint() const override { return 0; }
+  std::int64_t sample_at(std::int64_t) const override { return 0; }
+  void read(std::int64_t, std::span<std::int32_t>) const override {
+    throw Error(ErrorKind::kData, "damaged");
+  }
+};
+}  // namespace
+
+TEST_CASE("what reading ahead throws comes out where the batch is taken") {
+  const BrokenDataset data;
+  BatchLoader loader(data, {0, 1}, 1, 4, 0);
+  CHECK_THROWS_WITH(loader.next(), "damaged");
+}

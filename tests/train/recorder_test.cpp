@@ -1,0 +1,108 @@
+#include "recorder.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file_ops.h"
+
+#include "support/failing_file_ops.h"
+#include "support/ranks.h"
+#include "support/temporary_folder.h"
+#include "tiny_config.h"
+
+using namespace hgt;
+
+namespace {
+
+/// Keeps the events that a worker sends.
+class EventChannel final : public MemoryChannel {
+ public:
+  void send(const std::string& kind, const nlohmann::json& body) override {
+    kinds.push_back(kind);
+    bodies.push_back(body);
+  }
+  std::vector<std::string> kinds;
+  std::vector<nlohmann::json> bodies;
+};
+
+StepRecord record_of(std::int64_t step, double loss) {
+  StepRecord record;
+  record.step = step;
+  record.loss = loss;
+  return record;
+}
+
+struct Fixture {
+  explicit Fixture(int rank = 0)
+      : table(parameter_table(config.model, false)),
+        buffers(table),
+        recorder(config, {.run_dir = folder.path()}, table, rank, channel) {}
+
+  std::string metrics() const {
+    std::ifstream in(folder / "metrics.jsonl");
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  TemporaryFolder folder;
+  EventChannel channel;
+  Config config = tiny_config();
+  ParameterTable table;
+  FlatBuffers buffers;
+  Recorder recorder;
+};
+
+}  // namespace
+
+TEST_CASE("rank 0 writes metrics and checkpoints and tells the launcher") {
+  Fixture f;
+  f.recorder.started(0, "");
+  f.recorder.step(record_of(1, 2.5));
+  f.recorder.save({.step = 1}, f.buffers.state());
+  f.recorder.finish();
+  CHECK(f.channel.kinds == std::vector<std::string>{"started", "metrics", "checkpoint"});
+  CHECK(f.channel.bodies[1]["loss"] == 2.5);
+  CHECK(f.channel.bodies[2]["path"] == f.folder / "checkpoints/step_00000001");
+  CHECK(f.metrics().find("\"loss\":2.5") != std::string::npos);
+}
+
+TEST_CASE("other ranks write nothing and say nothing") {
+  Fixture f(1);
+  f.recorder.started(0, "");
+  f.recorder.step(record_of(1, 2.5));
+  f.recorder.save({.step = 1}, f.buffers.state());
+  f.recorder.finish();
+  CHECK(f.channel.kinds.empty());
+  CHECK(std::filesystem::is_empty(f.folder.path()));
+}
+
+TEST_CASE(
+    "a checkpoint that cannot be written is a notice while training, and an error at the end") {
+  Fixture f;
+  f.recorder.started(0, "");
+  f.recorder.save({.step = 1}, f.buffers.state());
+  FailingFileOps full(5);
+  {
+    const FileOpsOverride use(full);
+    f.recorder.save({.step = 2}, f.buffers.state());
+  }
+  f.recorder.step(record_of(3, 2.5));
+  CHECK(f.channel.kinds == std::vector<std::string>{"started", "checkpoint", "metrics", "notice"});
+  CHECK_THAT(f.channel.bodies.back()["text"].get<std::string>(),
+             Catch::Contains("No space left on device") && Catch::EndsWith("training goes on"));
+  CHECK(std::filesystem::exists(f.folder / "checkpoints/step_00000001"));
+
+  FailingFileOps full_again(5);
+  {
+    const FileOpsOverride use(full_again);
+    f.recorder.save({.step = 4}, f.buffers.state());
+  }
+  CHECK_THROWS_WITH(f.recorder.finish(), Catch::Contains("step_00000004"));
+}

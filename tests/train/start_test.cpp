@@ -1,0 +1,129 @@
+#include "start.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "support/ranks.h"
+#include "support/temporary_folder.h"
+#include "tiny_config.h"
+
+using namespace hgt;
+
+namespace {
+
+constexpr std::uint64_t kData = 5;  ///< a fingerprint
+
+/// One rank's buffers, started by `options`.
+struct Started {
+  Started(const Config& config, const RunOptions& options, Communicator& comm,
+          std::uint64_t data = kData)
+      : table(parameter_table(config.model, false)),
+        buffers(table),
+        start(prepare_start(config, options, table, buffers, data, comm)) {}
+  std::vector<float> weights() const {
+    const auto flat = buffers.parameters.as<float>();
+    return {flat.begin(), flat.end()};
+  }
+
+  ParameterTable table;
+  FlatBuffers buffers;
+  Start start;
+};
+
+/// Starts `config` fresh, changes the state and saves it as step 3.
+std::vector<float> save_step_3(const Config& config, const RunOptions& options,
+                               Communicator& comm) {
+  Started run(config, {}, comm);
+  run.buffers.parameters.as<float>()[0] = 42;
+  run.buffers.exp_avg.as<float>()[1] = 43;
+  run.start.state.step = 3;
+  CheckpointWriter::Options where;
+  where.run_dir = options.run_dir;
+  const auto writer = CheckpointWriter::create(config.model, run.table, where);
+  writer->save(run.start.state, run.buffers.state());
+  REQUIRE_FALSE(writer->wait());
+  return run.weights();
+}
+
+}  // namespace
+
+TEST_CASE("a fresh start has the same weights on every rank, drawn from the seed") {
+  std::vector<std::vector<float>> weights;
+  std::mutex mutex;
+  const auto errors = run_ranks(3, [&](Communicator& comm) {
+    const Started run(tiny_config(), {}, comm);
+    const std::lock_guard lock(mutex);
+    weights.push_back(run.weights());
+  });
+  CHECK(errors == std::vector<std::string>(3));
+  CHECK(weights[0] == weights[1]);
+  CHECK(weights[0] == weights[2]);
+  Config other = tiny_config();
+  other.training.seed += 1;
+  const auto comm = make_self_communicator();
+  CHECK(Started(other, {}, *comm).weights() != weights[0]);
+}
+
+TEST_CASE("auto goes on from the newest checkpoint, and starts fresh where there is none") {
+  const TemporaryFolder folder;
+  const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
+  const auto comm = make_self_communicator();
+  const Started fresh(tiny_config(), options, *comm);
+  CHECK(fresh.start.checkpoint == "");
+  CHECK(fresh.start.state.step == 0);
+
+  const auto saved = save_step_3(tiny_config(), options, *comm);
+  const Started resumed(tiny_config(), options, *comm);
+  CHECK(resumed.start.checkpoint == folder / "checkpoints/step_00000003");
+  CHECK(resumed.start.state.step == 3);
+  CHECK(resumed.weights() == saved);
+  CHECK(resumed.buffers.exp_avg.as<float>()[1] == 43);
+
+  const Started ignored(tiny_config(), {.run_dir = folder.path(), .resume = "none"}, *comm);
+  CHECK(ignored.start.state.step == 0);
+}
+
+TEST_CASE("every rank gets rank 0's state") {
+  const TemporaryFolder folder;
+  const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
+  save_step_3(tiny_config(), options, *make_self_communicator());
+  const auto errors = run_ranks(2, [&](Communicator& comm) {
+    const Started run(tiny_config(), options, comm);
+    if (run.start.state.step != 3 || run.weights()[0] != 42)
+      throw Error(ErrorKind::kInternal, "state differs");
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("a checkpoint of other batches or of another model is refused") {
+  const TemporaryFolder folder;
+  const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
+  const auto comm = make_self_communicator();
+  save_step_3(tiny_config(), options, *comm);
+  Config changed = tiny_config();
+  changed.training.seed = 99;
+  CHECK_THROWS_WITH(Started(changed, options, *comm),
+                    Catch::EndsWith("was trained on other batches"));
+  CHECK_THROWS_AS(Started(tiny_config(), options, *comm, kData + 1), Error);
+  changed = tiny_config();
+  changed.model.intermediate_size = 64;
+  CHECK_THROWS_AS(Started(changed, options, *comm), Error);
+}
+
+TEST_CASE("the weights of a model folder start a run at step 0") {
+  const TemporaryFolder folder;
+  const auto comm = make_self_communicator();
+  const auto saved = save_step_3(tiny_config(), {.run_dir = folder.path()}, *comm);
+  Config config = tiny_config();
+  config.model.init = folder / "checkpoints/step_00000003";
+  const Started run(config, {}, *comm);
+  CHECK(run.weights() == saved);
+  CHECK(run.start.state.step == 0);
+  CHECK(run.buffers.exp_avg.as<float>()[1] == 0);
+}
