@@ -17,7 +17,7 @@
 #include "support/temporary_folder.h"
 
 using namespace hgt;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
@@ -85,7 +85,7 @@ TEST_CASE("the files do not depend on the number of threads") {
   for (const char* extension : {".bin", ".idx", ".json"})
     CHECK(read_file(folder / "t1" + extension, 1 << 28) ==
           read_file(folder / "t4" + extension, 1 << 28));
-  CHECK_THAT(text_of(folder / "t1"), Catch::Matchers::StartsWith(text + kEnd));
+  CHECK_THAT(text_of(folder / "t1"), Catch::StartsWith(text + kEnd));
 }
 
 TEST_CASE("what is there already is kept unless --overwrite") {

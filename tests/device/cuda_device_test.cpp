@@ -11,7 +11,7 @@
 namespace hgt {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 CudaModule built_module() {
   return CudaModule({{HGT_BUILD_ROOT}, {}});

@@ -12,7 +12,7 @@
 namespace hgt {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 namespace fs = std::filesystem;
 
 /// A folder in which hgtrain_cuda.so is the library NAME that the build made for these tests.
