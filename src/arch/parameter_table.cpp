@@ -130,18 +130,22 @@ class Builder {
 };
 
 void check_sizes(const ModelConfig& m) {
-  const std::pair<const char*, std::int64_t> sizes[] = {
-      {"vocab_size", m.vocab_size},
-      {"hidden_size", m.hidden_size},
-      {"intermediate_size", m.intermediate_size},
-      {"num_hidden_layers", m.num_hidden_layers},
-      {"num_attention_heads", m.num_attention_heads},
-      {"num_key_value_heads", m.num_key_value_heads},
-      {"head_dim", m.head_dim},
-      {"max_position_embeddings", m.max_position_embeddings}};
-  for (const auto& [name, size] : sizes)
-    if (size < 1 || size > std::int64_t{1} << 31)
-      throw Error(ErrorKind::kConfig, fmt::format("model.{} = {} is not a size", name, size));
+  constexpr std::int64_t kMostLayers = 1 << 16, kMost = std::int64_t{1} << 31;
+  const struct {
+    const char* name;
+    std::int64_t size, most;
+  } sizes[] = {{"vocab_size", m.vocab_size, kMost},
+               {"hidden_size", m.hidden_size, kMost},
+               {"intermediate_size", m.intermediate_size, kMost},
+               {"num_hidden_layers", m.num_hidden_layers, kMostLayers},
+               {"num_attention_heads", m.num_attention_heads, kMost},
+               {"num_key_value_heads", m.num_key_value_heads, kMost},
+               {"head_dim", m.head_dim, kMost},
+               {"max_position_embeddings", m.max_position_embeddings, kMost}};
+  for (const auto& [name, size, most] : sizes)
+    if (size < 1 || size > most)
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("model.{} = {} is not within 1 to {}", name, size, most));
   if (m.num_attention_heads % m.num_key_value_heads != 0)
     throw Error(
         ErrorKind::kConfig,

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // Functions of one float that the compiler turns into vector code inside loops (no branches, no
-// calls, no tables). Relative errors are about 2e-7, checked in tests/ops/vector_math_test.cpp.
+// calls, no tables). Relative errors are about 2e-7, checked in tests/ops/activation_test.cpp.
 // NaN in, NaN out.
 
 namespace hgt {

@@ -1,0 +1,59 @@
+#include "hgtrain/arch/memory.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "models.h"
+
+using namespace hgt;
+
+TEST_CASE("a training step's floating-point operations") {
+  // Products: 12 L C^2 + V C; attention: 12 L C T / 2 a token, causal half.
+  const double per_token = 6 * (12 * 12 * 768.0 * 768 + 50257 * 768.0) + 12 * 12 * 768 * 512.0;
+  CHECK(train_flops(gpt2_124m(), 1024, 10) == Approx(10 * per_token));
+
+  ModelConfig windowed = llama3_8b();
+  const double full = train_flops(windowed, 8192, 1);
+  windowed.layer_windows.assign(32, 8192);
+  CHECK(train_flops(windowed, 8192, 1) == full);
+  windowed.layer_windows.assign(32, 1024);
+  CHECK(full - train_flops(windowed, 8192, 1) ==
+        Approx(12.0 * 32 * 4096 * (4096 - (1024 - 1024.0 * 1024 / (2 * 8192)))));
+}
+
+TEST_CASE("the memory table counts what a step holds") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch.micro_batch_size = 4;
+  config.training.seq_length = 1024;
+  const auto table = memory_table(config, 2);
+  const auto bytes = [&](const std::string& name) {
+    for (const Allocation& a : table)
+      if (a.name == name) return a.bytes;
+    return std::int64_t{-1};
+  };
+  const std::int64_t parameters = parameter_table(config.model, false).total;
+  CHECK(bytes("parameters") == 4 * parameters);
+  CHECK(bytes("exp_avg_sq") == 4 * parameters);
+  CHECK(bytes("layers: qkv") == std::int64_t{4} * 12 * 4 * 1024 * 3 * 768);
+  CHECK(bytes("layers: up") == std::int64_t{4} * 12 * 4 * 1024 * 3072);
+  CHECK(bytes("activations: logits") == 4 * logit_rows(config.model, 4096) * 50257);
+  CHECK(bytes("scratch of threads") == 2 * 4 * 129 * 1024);
+  CHECK(bytes("layers: qk") == -1);
+}
+
+TEST_CASE("logits come in chunks of bounded size") {
+  ModelConfig model = gpt2_124m();
+  CHECK(logit_rows(model, 100) == 100);
+  CHECK(logit_rows(model, 100000) * model.vocab_size * 4 <= 64 << 20);
+  model.vocab_size = 256;
+  CHECK(logit_rows(model, 4096) == 4096);
+  model.vocab_size = 1 << 30;
+  CHECK(logit_rows(model, 4096) == 128);
+}
+
+TEST_CASE("activations that overflow are refused") {
+  CHECK_THROWS_AS(activations_of(gpt2_124m(), {std::int64_t{1} << 40, std::int64_t{1} << 40, 1}),
+                  Error);
+}

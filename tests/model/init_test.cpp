@@ -1,0 +1,68 @@
+#include "hgtrain/model/init.h"
+
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "golden.h"
+
+using namespace hgt;
+
+namespace {
+
+std::vector<float> initialised(const ParameterTable& table, std::uint64_t seed) {
+  std::vector<float> flat(static_cast<std::size_t>(table.total), 99.0f);
+  init_parameters(table, seed, flat);
+  return flat;
+}
+
+}  // namespace
+
+TEST_CASE("fresh parameters have the asked distribution, and padding is zero") {
+  ModelConfig model = Golden("gpt2").model;
+  model.hidden_size = 132;  // not a multiple of the alignment
+  model.vocab_size = 500;
+  const ParameterTable table = parameter_table(model, true);
+  const std::vector<float> flat = initialised(table, 1);
+  std::vector<bool> padding(flat.size(), true);
+  for (const Parameter& p : table.parameters) {
+    double sum = 0, squares = 0;
+    for (std::int64_t i = p.offset; i < p.offset + p.numel; ++i) {
+      const double v = static_cast<double>(flat[static_cast<std::size_t>(i)]);
+      padding[static_cast<std::size_t>(i)] = false;
+      sum += v;
+      squares += v * v;
+    }
+    const double n = static_cast<double>(p.numel);
+    INFO(p.name);
+    if (p.init.kind == Init::kNormal) {
+      CHECK(sum / n == Approx(0).margin(5 * p.init.std / std::sqrt(n)));
+      CHECK(std::sqrt(squares / n) == Approx(p.init.std).epsilon(5 / std::sqrt(n)));
+    } else {
+      CHECK(sum == (p.init.kind == Init::kOnes ? n : 0));
+      CHECK(squares == (p.init.kind == Init::kOnes ? n : 0));
+    }
+  }
+  for (std::size_t i = 0; i < flat.size(); ++i)
+    if (padding[i]) REQUIRE(flat[i] == 0);
+}
+
+TEST_CASE("a parameter's start depends on the seed and its name alone") {
+  const ModelConfig model = Golden("gpt2").model;
+  const ParameterTable table = parameter_table(model, false),
+                       grouped = parameter_table(model, true);
+  const std::vector<float> a = initialised(table, 7), b = initialised(grouped, 7);
+  for (const Parameter& p : table.parameters) {
+    const Parameter& q = grouped.find(p.name);
+    CHECK(std::equal(a.begin() + p.offset, a.begin() + p.offset + p.numel, b.begin() + q.offset));
+  }
+  CHECK(initialised(table, 7) == a);
+  CHECK(initialised(table, 8) != a);
+}
+
+TEST_CASE("a buffer of another size is refused") {
+  std::vector<float> flat(3);
+  CHECK_THROWS_AS(init_parameters(parameter_table(Golden("gpt2").model, false), 1, flat), Error);
+}

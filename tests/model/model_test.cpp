@@ -1,0 +1,186 @@
+#include "hgtrain/model/model.h"
+
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/device/thread_pool.h"
+
+#include "golden.h"
+
+using namespace hgt;
+
+namespace {
+
+/// A model with its buffers, on the first batch of a golden case.
+struct Run {
+  explicit Run(const Golden& golden, Model::Options options = {}, int threads = 2)
+      : batch(golden.batch_of(0)),
+        micro(golden.micro_batch(batch)),
+        table(parameter_table(golden.model, false)),
+        pool(threads),
+        parameters(golden.parameters(table)),
+        gradients(parameters.size()) {
+    options.max_batch = golden.batch;
+    options.max_seq_length = golden.seq_length;
+    model = Model::create(golden.model, table, parameters, gradients, options, pool);
+  }
+
+  void forward(const MicroBatch& of, int slot = 0) {
+    for (int block = 0; block < model->num_blocks(); ++block) model->forward(block, slot, of);
+  }
+  void backward(const MicroBatch& of, int slot = 0) {
+    for (int block = model->num_blocks(); block-- > 0;) model->backward(block, slot, of);
+  }
+  double loss() {
+    forward(micro);
+    return model->loss_sum(0) * micro.loss_scale;
+  }
+  /// Row `b` of the batch as a micro-batch of its own.
+  MicroBatch row(std::int64_t b) const {
+    MicroBatch out = micro;
+    const std::size_t length = static_cast<std::size_t>(micro.seq_length);
+    out.tokens_BT = micro.tokens_BT.subspan(static_cast<std::size_t>(b) * length, length);
+    out.targets_BT = micro.targets_BT.subspan(static_cast<std::size_t>(b) * length, length);
+    out.batch = 1;
+    out.first_sample = micro.first_sample + b;
+    return out;
+  }
+
+  Golden::Batch batch;
+  MicroBatch micro;
+  ParameterTable table;
+  ThreadPool pool;
+  std::vector<float> parameters, gradients;
+  std::unique_ptr<Model> model;
+};
+
+Golden with_dropout(const std::string& name) {
+  Golden golden(name);
+  golden.model.embd_pdrop = 0.1;
+  golden.model.resid_pdrop = 0.2;
+  golden.model.attn_pdrop = 0.3;
+  return golden;
+}
+
+/// The largest difference, in units of the largest element.
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0, difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(b[i])));
+    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
+  }
+  return difference / largest;
+}
+
+}  // namespace
+
+TEST_CASE("the gradient is the slope of the loss, dropout included") {
+  for (const std::string name : {"gpt2", "qwen3", "mistral"}) {
+    Run run(with_dropout(name), {.seed = 3});
+    run.loss();
+    run.backward(run.micro);
+    double squares = 0;
+    for (const float g : run.gradients) squares += static_cast<double>(g) * g;
+    const std::vector<float> at = run.parameters, direction = run.gradients;
+    const double step = 0.005 / std::sqrt(squares);
+    const auto moved = [&](double by) {
+      for (std::size_t i = 0; i < at.size(); ++i)
+        run.parameters[i] = static_cast<float>(at[i] + by * direction[i]);
+      return run.loss();
+    };
+    // Two step sizes remove the cubic term (Richardson).
+    const double coarse = (moved(2 * step) - moved(-2 * step)) / (4 * step);
+    const double fine = (moved(step) - moved(-step)) / (2 * step);
+    INFO(name);
+    CHECK((4 * fine - coarse) / 3 == Approx(squares).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("two runs have the same bits") {
+  const Golden golden = with_dropout("qwen2");
+  Run a(golden, {.seed = 1}), b(golden, {.seed = 1});
+  CHECK(a.loss() == b.loss());
+  a.backward(a.micro);
+  b.backward(b.micro);
+  CHECK(a.gradients == b.gradients);
+}
+
+TEST_CASE("a batch split into micro-batches has the same loss and gradients, dropout included") {
+  for (const std::string name : {"gpt2", "llama"}) {
+    const Golden golden = with_dropout(name);
+    Run whole(golden, {.seed = 5}), split(golden, {.slots = 2, .seed = 5});
+    whole.micro.step = split.micro.step = 7;
+    whole.micro.first_sample = split.micro.first_sample = 40;
+    const double loss = whole.loss();
+    whole.backward(whole.micro);
+    // Both in flight at once, each in a slot of its own.
+    split.forward(split.row(0), 0);
+    split.forward(split.row(1), 1);
+    split.backward(split.row(0), 0);
+    split.backward(split.row(1), 1);
+    const double sum = split.model->loss_sum(0) + split.model->loss_sum(1);
+    INFO(name);
+    CHECK(sum * split.micro.loss_scale == Approx(loss).epsilon(1e-6));
+    CHECK(distance(split.gradients, whole.gradients) < 2e-6);
+  }
+}
+
+TEST_CASE("dropout depends on the seed and the step, and evaluation has none") {
+  const Golden golden = with_dropout("gpt2");
+  Run run(golden, {.seed = 1}), other(golden, {.seed = 2}), plain(Golden("gpt2"));
+  const double first = run.loss();
+  CHECK(other.loss() != first);
+  run.micro.step = 1;
+  CHECK(run.loss() != first);
+  CHECK(run.model->evaluate(run.micro) == plain.model->evaluate(plain.micro));
+}
+
+TEST_CASE("evaluation gives the training loss and leaves gradients alone") {
+  for (const std::string& name : Golden::names()) {
+    Run run((Golden(name)));
+    const double loss = run.model->evaluate(run.micro) * run.micro.loss_scale;
+    CHECK(std::count(run.gradients.begin(), run.gradients.end(), 0.0f) ==
+          static_cast<std::ptrdiff_t>(run.gradients.size()));
+    CHECK(loss == run.loss());
+  }
+}
+
+TEST_CASE("shorter and smaller batches than planned work") {
+  Run run((Golden("qwen3")));
+  MicroBatch small = run.row(1);
+  small.seq_length = 5;
+  small.tokens_BT = small.tokens_BT.first(5);
+  small.targets_BT = small.targets_BT.first(5);
+  run.forward(small);
+  run.backward(small);
+  CHECK(run.model->loss_sum(0) == run.model->evaluate(small));
+  CHECK(std::isfinite(run.model->loss_sum(0)));
+}
+
+TEST_CASE("what a model cannot do is refused") {
+  const auto refusal = [](auto change) -> std::string {
+    Golden golden("gpt2");
+    change(golden);
+    try {
+      Run run(golden);
+      run.loss();
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return "";
+  };
+  CHECK(refusal([](Golden& g) { g.model.hidden_act = "swish2"; }) ==
+        "model.hidden_act \"swish2\" is not supported");
+  CHECK(refusal([](Golden& g) { g.model.max_position_embeddings = 18; }) ==
+        "a sequence of 19 tokens is longer than the model's max_position_embeddings = 18");
+
+  Run run((Golden("gpt2")));
+  run.batch.tokens[3] = 67;
+  CHECK_THROWS_WITH(run.loss(), "token 67 is outside the vocabulary of 67");
+  MicroBatch large = run.micro;
+  large.batch = 3;
+  CHECK_THROWS_AS(run.model->forward(0, 0, large), Error);
+  CHECK_THROWS_AS(run.model->forward(0, 1, run.micro), Error);
+}

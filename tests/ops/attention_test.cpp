@@ -1,0 +1,161 @@
+#include "hgtrain/ops/attention.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "reference.h"
+
+using namespace hgt;
+
+namespace {
+
+/// Sizes of a case. q, k and v lie side by side in rows of (heads + 2 key_heads) width.
+struct Sizes {
+  std::int64_t batch, queries, keys, heads, key_heads, width, window;
+  float dropout = 0;
+  std::int64_t q_numel() const { return batch * queries * heads * width; }
+  std::int64_t k_numel() const { return batch * keys * key_heads * width; }
+};
+
+Dropout dropout_of(const Sizes& s) {
+  return {s.dropout, 5, 6, 7, 8};
+}
+
+/// factors[b][h, i, j]: what dropout multiplies the probabilities with.
+Floats dropout_factors(const Sizes& s) {
+  const std::int64_t elements = s.heads * s.queries * s.queries;
+  Floats out(static_cast<std::size_t>(s.batch * elements), 1.0f);
+  ThreadPool pool(1);
+  dropout(tensor(out, {s.batch, elements}), dropout_of(s), tensor(out, {s.batch, elements}),
+          Stream(pool));
+  return out;
+}
+
+/// Plain attention over packed q [B, T, H, D], k and v [B, S, K, D].
+Doubles attention(const Sizes& s, double scale, const Doubles& q, const Doubles& k,
+                  const Doubles& v, const Floats& factors) {
+  Doubles out(q.size());
+  const std::int64_t shift = s.keys - s.queries;
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t h = 0; h < s.heads; ++h)
+      for (std::int64_t i = 0; i < s.queries; ++i) {
+        const std::int64_t kh = h / (s.heads / s.key_heads);
+        const auto row = [&](std::int64_t j) {
+          return ((b * s.keys + j) * s.key_heads + kh) * s.width;
+        };
+        const std::int64_t at = ((b * s.queries + i) * s.heads + h) * s.width;
+        const std::int64_t from =
+            s.window > 0 ? std::max<std::int64_t>(0, i + shift - s.window + 1) : 0;
+        Doubles p;
+        double sum = 0;
+        for (std::int64_t j = from; j <= i + shift; ++j) {
+          double score = 0;
+          for (std::int64_t d = 0; d < s.width; ++d)
+            score += q[static_cast<std::size_t>(at + d)] * k[static_cast<std::size_t>(row(j) + d)];
+          p.push_back(std::exp(score * scale));
+          sum += p.back();
+        }
+        for (std::int64_t j = from; j <= i + shift; ++j) {
+          double weight = p[static_cast<std::size_t>(j - from)] / sum;
+          if (s.dropout > 0)
+            weight *= static_cast<double>(factors[static_cast<std::size_t>(
+                ((b * s.heads + h) * s.queries + i) * s.queries + j)]);
+          for (std::int64_t d = 0; d < s.width; ++d)
+            out[static_cast<std::size_t>(at + d)] +=
+                weight * v[static_cast<std::size_t>(row(j) + d)];
+        }
+      }
+  return out;
+}
+
+struct Case {
+  explicit Case(const Sizes& sizes) : s(sizes) {}
+  Sizes s;
+  float scale = 0.37f;
+  Floats q = random_floats(s.q_numel(), 1), k = random_floats(s.k_numel(), 2);
+  Floats v = random_floats(s.k_numel(), 3), dout = random_floats(s.q_numel(), 4);
+  Floats out = Floats(q.size()),
+         lse = Floats(static_cast<std::size_t>(s.batch * s.heads * s.queries));
+  Floats dq = Floats(q.size(), NAN), dk = Floats(k.size(), NAN), dv = Floats(k.size(), NAN);
+
+  Tensor queries(Floats& x) const { return tensor(x, {s.batch, s.queries, s.heads, s.width}); }
+  Tensor keys(Floats& x) const { return tensor(x, {s.batch, s.keys, s.key_heads, s.width}); }
+  Tensor sums() { return tensor(lse, {s.batch, s.heads, s.queries}); }
+  AttentionOptions options() const { return {scale, s.window, dropout_of(s)}; }
+
+  void forward(int threads) {
+    ThreadPool pool(threads);
+    attention_fwd(queries(q), keys(k), keys(v), options(), queries(out), sums(), Stream(pool));
+  }
+  void backward(int threads) {
+    ThreadPool pool(threads);
+    attention_bwd(queries(dout), queries(q), keys(k), keys(v), queries(out), sums(), options(),
+                  queries(dq), keys(dk), keys(dv), Stream(pool));
+  }
+  Doubles reference(const Doubles& q_, const Doubles& k_, const Doubles& v_) const {
+    return attention(s, static_cast<double>(scale), q_, k_, v_,
+                     s.dropout > 0 ? dropout_factors(s) : Floats());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("attention forward: full, windowed, grouped, with a cache, over several blocks") {
+  for (const Sizes& s :
+       {Sizes{2, 5, 5, 3, 3, 4, 0}, Sizes{1, 9, 9, 4, 2, 5, 3}, Sizes{2, 1, 8, 4, 1, 3, 0},
+        Sizes{1, 3, 9, 2, 2, 6, 4}, Sizes{1, 150, 150, 2, 1, 7, 0}, Sizes{1, 150, 150, 2, 2, 7, 40},
+        Sizes{1, 70, 190, 2, 1, 8, 33}, Sizes{2, 70, 70, 2, 1, 8, 0, 0.3f}}) {
+    Case c(s);
+    c.forward(2);
+    INFO(s.batch << " x " << s.queries << " of " << s.keys << ", window " << s.window);
+    CHECK(error_of(c.out, c.reference(doubles(c.q), doubles(c.k), doubles(c.v))) < 2e-6);
+  }
+}
+
+TEST_CASE("attention backward agrees with finite differences") {
+  for (const Sizes& s : {Sizes{2, 6, 6, 4, 2, 3, 0}, Sizes{1, 7, 7, 2, 2, 4, 3},
+                         Sizes{1, 66, 66, 1, 1, 2, 0}, Sizes{2, 6, 6, 2, 1, 4, 0, 0.4f}}) {
+    Case c(s);
+    c.forward(2);
+    c.backward(2);
+    const Doubles q = doubles(c.q), k = doubles(c.k), v = doubles(c.v);
+    INFO(s.queries << ", window " << s.window << ", dropout " << s.dropout);
+    CHECK(error_of(c.dq, numeric_gradient([&](const Doubles& x) { return c.reference(x, k, v); }, q,
+                                          c.dout)) < 3e-6);
+    CHECK(error_of(c.dk, numeric_gradient([&](const Doubles& x) { return c.reference(q, x, v); }, k,
+                                          c.dout)) < 3e-6);
+    CHECK(error_of(c.dv, numeric_gradient([&](const Doubles& x) { return c.reference(q, k, x); }, v,
+                                          c.dout)) < 3e-6);
+  }
+}
+
+TEST_CASE("attention has the same bits for any number of threads") {
+  Case one(Sizes{2, 90, 90, 4, 2, 8, 0, 0.1f}), three(one);
+  one.forward(1);
+  one.backward(1);
+  three.forward(3);
+  three.backward(3);
+  CHECK(one.out == three.out);
+  CHECK(one.dq == three.dq);
+  CHECK(one.dk == three.dk);
+  CHECK(one.dv == three.dv);
+}
+
+TEST_CASE("attention survives scores that overflow exp") {
+  Case c(Sizes{1, 4, 4, 1, 1, 2, 0});
+  for (float& x : c.q) x *= 1000;
+  c.forward(1);
+  for (const float x : c.out) CHECK(std::isfinite(x));
+}
+
+TEST_CASE("attention refuses head counts that do not divide, too few keys, dropout with a cache") {
+  const auto refused = [](const Sizes& s) {
+    Case c(s);
+    CHECK_THROWS_AS(c.forward(1), Error);
+  };
+  refused({1, 3, 3, 3, 2, 4, 0});
+  refused({1, 3, 2, 2, 2, 4, 0});
+  refused({1, 1, 3, 2, 2, 4, 0, 0.5f});
+  refused({1, 3, 3, 2, 2, 4, -1});
+}

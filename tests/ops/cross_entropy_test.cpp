@@ -1,0 +1,74 @@
+#include "hgtrain/ops/cross_entropy.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "reference.h"
+
+using namespace hgt;
+
+namespace {
+
+constexpr std::int64_t kRows = 6, kVocabulary = 19;
+
+Doubles losses_of(const Doubles& logits, const std::vector<std::int32_t>& targets) {
+  Doubles out;
+  for (std::size_t n = 0; n < kRows; ++n) {
+    const auto row = logits.begin() + static_cast<std::ptrdiff_t>(n * kVocabulary);
+    const double highest = *std::max_element(row, row + kVocabulary);
+    double sum = 0;
+    for (auto v = row; v != row + kVocabulary; ++v) sum += std::exp(*v - highest);
+    out.push_back(targets[n] == kIgnoredTarget ? 0 : std::log(sum) + highest - row[targets[n]]);
+  }
+  return out;
+}
+
+struct Case {
+  Floats logits = random_floats(kRows * kVocabulary, 1, 4), losses = Floats(kRows, 9.0f);
+  std::vector<std::int32_t> targets{0, 18, kIgnoredTarget, 7, 7, 3};
+  Tensor logits_NV() { return tensor(logits, {kRows, kVocabulary}); }
+  Tensor targets_N() { return Tensor(targets.data(), {kRows}, DType::kI32); }
+  Tensor losses_N() { return tensor(losses, {kRows}); }
+};
+
+}  // namespace
+
+TEST_CASE("cross-entropy and its gradient, in place, ignored targets included") {
+  Case c;
+  const Doubles logits = doubles(c.logits), expected = losses_of(logits, c.targets);
+  ThreadPool pool(2);
+  cross_entropy_fwd_bwd(c.logits_NV(), c.targets_N(), 0.25f, c.losses_N(), Stream(pool));
+  CHECK(error_of(c.losses, expected) < 1e-6);
+  CHECK(
+      error_of(c.logits, numeric_gradient([&](const Doubles& v) { return losses_of(v, c.targets); },
+                                          logits, Floats(kRows, 0.25f))) < 1e-6);
+
+  Case forward;
+  cross_entropy_fwd(forward.logits_NV(), forward.targets_N(), forward.losses_N(), Stream(pool));
+  CHECK(forward.losses == c.losses);
+}
+
+TEST_CASE("cross-entropy of huge logits is finite, of NaN is NaN") {
+  Case c;
+  for (float& v : c.logits) v = v * 1e4f + 1e30f * (v > 0);
+  c.logits[3 * kVocabulary] = NAN;
+  ThreadPool pool(1);
+  cross_entropy_fwd_bwd(c.logits_NV(), c.targets_N(), 1, c.losses_N(), Stream(pool));
+  for (std::size_t n = 0; n < kRows; ++n) CHECK(std::isnan(c.losses[n]) == (n == 3));
+}
+
+TEST_CASE("a target outside the vocabulary is named") {
+  for (const std::int32_t bad : {-1, 19, 1 << 30}) {
+    Case c;
+    c.targets[4] = bad;
+    ThreadPool pool(1);
+    try {
+      cross_entropy_fwd(c.logits_NV(), c.targets_N(), c.losses_N(), Stream(pool));
+      FAIL("no error");
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::kData);
+      CHECK(e.message() == "target " + std::to_string(bad) + " is outside the vocabulary of 19");
+    }
+  }
+}

@@ -1,0 +1,85 @@
+#include "hgtrain/ops/dropout.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/philox.h"
+
+#include "reference.h"
+
+using namespace hgt;
+
+namespace {
+
+constexpr std::int64_t kBatch = 3, kElements = 5003;
+
+Floats dropped(const Dropout& options, std::int64_t batch, int threads) {
+  Floats x(static_cast<std::size_t>(batch * kElements), 1.0f);
+  ThreadPool pool(threads);
+  dropout(tensor(x, {batch, kElements}), options, tensor(x, {batch, kElements}), Stream(pool));
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("dropout keeps as many elements as asked, scaled to the same mean") {
+  for (const float p : {0.1f, 0.5f}) {
+    const Floats y = dropped({p, 1, 2, 3, 4}, kBatch, 2);
+    double kept = 0;
+    for (const float v : y) {
+      CHECK((v == 0 || v == 1 / (1 - p)));
+      kept += v != 0;
+    }
+    CHECK(kept / static_cast<double>(y.size()) == Approx(1 - static_cast<double>(p)).margin(0.02));
+  }
+}
+
+TEST_CASE("no split of the batch or the threads changes what is dropped") {
+  const Floats whole = dropped({0.3f, 7, 11, 20, 5}, kBatch, 3);
+  Floats parts;
+  for (std::int64_t sample = 20; sample < 20 + kBatch; ++sample) {
+    const Floats part = dropped({0.3f, 7, 11, sample, 5}, 1, 1);
+    parts.insert(parts.end(), part.begin(), part.end());
+  }
+  CHECK(whole == parts);
+}
+
+TEST_CASE("seed, step, sample and site each give other numbers") {
+  const Floats base = dropped({0.5f, 1, 1, 1, 1}, 1, 1);
+  CHECK(base == dropped({0.5f, 1, 1, 1, 1}, 1, 1));
+  CHECK(base != dropped({0.5f, 2, 1, 1, 1}, 1, 1));
+  CHECK(base != dropped({0.5f, 1, 2, 1, 1}, 1, 1));
+  CHECK(base != dropped({0.5f, 1, 1, 2, 1}, 1, 1));
+  CHECK(base != dropped({0.5f, 1, 1, 1, 2}, 1, 1));
+}
+
+TEST_CASE("the numbers are those of Philox, keyed as the header says") {
+  const Dropout options{0.5f, 123456789012345, 4, 5, 6};
+  const Floats y = dropped(options, 1, 1);
+  const auto derived = philox(options.seed, 4, 5);
+  const std::uint64_t key = derived[0] | std::uint64_t{derived[1]} << 32;
+  for (std::uint64_t e = 0; e < static_cast<std::uint64_t>(kElements); ++e) {
+    const auto words = philox(key, options.site, e / 64 * 16 + e % 16);
+    REQUIRE((y[e] != 0) == (uniform01(words[e / 16 % 4]) >= options.probability));
+  }
+}
+
+TEST_CASE("dropout_add adds what is kept of the branch") {
+  Floats x = random_floats(kBatch * kElements, 1), branch = random_floats(kBatch * kElements, 2);
+  const Dropout options{0.25f, 3, 1, 0, 9};
+  const Floats kept = dropped(options, kBatch, 1);
+  Floats y(x.size());
+  ThreadPool pool(2);
+  const auto view = [](Floats& v) { return tensor(v, {kBatch, kElements}); };
+  dropout_add(view(x), view(branch), options, view(y), Stream(pool));
+  for (std::size_t i = 0; i < y.size(); ++i)
+    REQUIRE(y[i] == Approx(x[i] + branch[i] * kept[i]).margin(1e-6));
+  dropout_add(view(x), view(branch), {}, view(y), Stream(pool));
+  for (std::size_t i = 0; i < y.size(); ++i) REQUIRE(y[i] == x[i] + branch[i]);
+}
+
+TEST_CASE("dropout refuses a probability of one") {
+  Floats x(4);
+  ThreadPool pool(1);
+  CHECK_THROWS_AS(dropout(tensor(x, {4}), {1.0f}, tensor(x, {4}), Stream(pool)), Error);
+}

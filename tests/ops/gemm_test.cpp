@@ -1,0 +1,89 @@
+#include "hgtrain/ops/gemm.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "reference.h"
+
+using namespace hgt;
+
+namespace {
+
+Doubles product(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const Floats& a,
+                const Floats& b, float beta, const Floats& c) {
+  Doubles out(static_cast<std::size_t>(m * n));
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < k; ++l)
+        sum += static_cast<double>(a[static_cast<std::size_t>(i * k + l)]) *
+               static_cast<double>(b[static_cast<std::size_t>(l * n + j)]);
+      const std::size_t at = static_cast<std::size_t>(i * n + j);
+      out[at] = static_cast<double>(alpha) * sum +
+                (beta == 0 ? 0.0 : static_cast<double>(beta) * static_cast<double>(c[at]));
+    }
+  return out;
+}
+
+/// The same matrix stored as its transpose.
+Floats transposed(const Floats& x, std::int64_t rows, std::int64_t columns) {
+  Floats out(x.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * columns + j)];
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("gemm multiplies odd shapes in every orientation") {
+  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{
+           {1, 1, 1}, {1, 37, 5}, {33, 1, 7}, {17, 19, 23}, {65, 130, 31}}) {
+    for (int orientation = 0; orientation < 8; ++orientation) {
+      const bool ta = orientation & 1, tb = orientation & 2, tc = orientation & 4;
+      Floats a = random_floats(m * k, 1), b = random_floats(k * n, 2), c = random_floats(m * n, 3);
+      const Doubles expected = product(m, n, k, 0.5f, a, b, 2, c);
+      if (ta) a = transposed(a, m, k);
+      if (tb) b = transposed(b, k, n);
+      if (tc) c = transposed(c, m, n);
+      ThreadPool pool(3);
+      gemm(0.5f, ta ? tensor(a, {k, m}).transposed() : tensor(a, {m, k}),
+           tb ? tensor(b, {n, k}).transposed() : tensor(b, {k, n}), 2,
+           tc ? tensor(c, {n, m}).transposed() : tensor(c, {m, n}), Stream(pool));
+      INFO(m << "x" << n << "x" << k << ", orientation " << orientation);
+      CHECK(error_of(tc ? transposed(c, n, m) : c, expected) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("gemm with beta 0 overwrites whatever is there") {
+  Floats a{1, 2}, b{3, 4}, c{NAN};
+  ThreadPool pool(1);
+  gemm(1, tensor(a, {1, 2}), tensor(b, {2, 1}), 0, tensor(c, {1, 1}), Stream(pool));
+  CHECK(c[0] == 11);
+}
+
+TEST_CASE("gemm works on columns of wider matrices and leaves the others alone") {
+  Floats x = random_floats(5 * 12, 1), y(5 * 12, 7.0f);
+  Floats w = random_floats(16, 2);
+  ThreadPool pool(2);
+  gemm(1, tensor(x, {5, 12}).slice(1, 4, 8), tensor(w, {4, 4}), 0,
+       tensor(y, {5, 12}).slice(1, 8, 12), Stream(pool));
+  for (std::size_t i = 0; i < 5; ++i) {
+    CHECK(y[i * 12 + 7] == 7.0f);
+    double expected = 0;
+    for (std::size_t l = 0; l < 4; ++l)
+      expected += static_cast<double>(x[i * 12 + 4 + l]) * static_cast<double>(w[l * 4]);
+    CHECK(static_cast<double>(y[i * 12 + 8]) == Approx(expected).margin(1e-6));
+  }
+}
+
+TEST_CASE("gemm refuses operands that do not fit") {
+  Floats x(12);
+  ThreadPool pool(1);
+  const Tensor a = tensor(x, {3, 4});
+  CHECK_THROWS_AS(gemm(1, a, a, 0, a, Stream(pool)), Error);
+  CHECK_THROWS_AS(gemm(1, a, a.transposed(), 0, a, Stream(pool)), Error);
+  CHECK_THROWS_AS(gemm(1, tensor(x, {12}), a, 0, a, Stream(pool)), Error);
+}

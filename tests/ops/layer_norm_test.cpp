@@ -1,0 +1,91 @@
+#include "hgtrain/ops/layer_norm.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "reference.h"
+
+using namespace hgt;
+
+namespace {
+
+constexpr std::int64_t kRows = 5, kWidth = 13;
+constexpr double kEps = 1e-5;
+
+Doubles layer_norm(const Doubles& x, const Doubles& gain, const Doubles& bias) {
+  Doubles y;
+  for (std::size_t n = 0; n < kRows; ++n) {
+    double mean = 0, variance = 0;
+    for (std::size_t c = 0; c < kWidth; ++c) mean += x[n * kWidth + c] / kWidth;
+    for (std::size_t c = 0; c < kWidth; ++c)
+      variance += std::pow(x[n * kWidth + c] - mean, 2) / kWidth;
+    for (std::size_t c = 0; c < kWidth; ++c)
+      y.push_back((x[n * kWidth + c] - mean) / std::sqrt(variance + kEps) * gain[c] + bias[c]);
+  }
+  return y;
+}
+
+struct Case {
+  Floats x = random_floats(kRows * kWidth, 1, 3), gain = random_floats(kWidth, 2);
+  Floats bias = random_floats(kWidth, 3), dy = random_floats(kRows * kWidth, 4);
+  Floats y = Floats(kRows * kWidth), mean = Floats(kRows), rstd = Floats(kRows);
+  Floats dx = random_floats(kRows * kWidth, 5), dgain = random_floats(kWidth, 6);
+  Floats dbias = random_floats(kWidth, 7);
+
+  void run(int threads, bool accumulate) {
+    ThreadPool pool(threads);
+    const Stream stream(pool);
+    const auto rows = [](Floats& v) { return tensor(v, {kRows, kWidth}); };
+    const auto row = [](Floats& v) { return tensor(v, {kWidth}); };
+    const auto column = [](Floats& v) { return tensor(v, {kRows}); };
+    layer_norm_fwd(rows(x), row(gain), row(bias), static_cast<float>(kEps), rows(y), column(mean),
+                   column(rstd), stream);
+    layer_norm_bwd(rows(dy), rows(x), row(gain), column(mean), column(rstd), accumulate, rows(dx),
+                   row(dgain), row(dbias), stream);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("layer norm forward and backward") {
+  Case c;
+  const Doubles x = doubles(c.x), gain = doubles(c.gain), bias = doubles(c.bias);
+  const Doubles dx =
+      numeric_gradient([&](const Doubles& v) { return layer_norm(v, gain, bias); }, x, c.dy);
+  const Doubles accumulated = sum_of(c.dx, dx);
+  const Doubles dgain = sum_of(
+      c.dgain,
+      numeric_gradient([&](const Doubles& v) { return layer_norm(x, v, bias); }, gain, c.dy));
+  const Doubles dbias = sum_of(
+      c.dbias,
+      numeric_gradient([&](const Doubles& v) { return layer_norm(x, gain, v); }, bias, c.dy));
+  c.run(2, true);
+  CHECK(error_of(c.y, layer_norm(x, gain, bias)) < 1e-6);
+  CHECK(error_of(c.dx, accumulated) < 2e-6);
+  CHECK(error_of(c.dgain, dgain) < 2e-6);
+  CHECK(error_of(c.dbias, dbias) < 2e-6);
+
+  Case overwritten;
+  overwritten.run(2, false);
+  CHECK(error_of(overwritten.dx, dx) < 2e-6);
+}
+
+TEST_CASE("layer norm has the same bits for any number of threads") {
+  Case one, three;
+  one.run(1, true);
+  three.run(3, true);
+  CHECK(one.y == three.y);
+  CHECK(one.dx == three.dx);
+  CHECK(one.dgain == three.dgain);
+  CHECK(one.dbias == three.dbias);
+}
+
+TEST_CASE("layer norm refuses a gain of another width") {
+  Floats x(6), gain(2), rows(2);
+  ThreadPool pool(1);
+  CHECK_THROWS_AS(
+      layer_norm_fwd(tensor(x, {2, 3}), tensor(gain, {2}), tensor(gain, {2}), 1e-5f,
+                     tensor(x, {2, 3}), tensor(rows, {2}), tensor(rows, {2}), Stream(pool)),
+      Error);
+}

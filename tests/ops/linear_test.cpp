@@ -1,0 +1,62 @@
+#include "hgtrain/ops/linear.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "reference.h"
+
+using namespace hgt;
+
+namespace {
+
+constexpr std::int64_t kRows = 7, kIn = 5, kOut = 9;
+
+Doubles linear(const Doubles& x, const Doubles& w, const Doubles& bias) {
+  Doubles y;
+  for (std::size_t n = 0; n < kRows; ++n)
+    for (std::size_t o = 0; o < kOut; ++o) {
+      double sum = bias[o];
+      for (std::size_t i = 0; i < kIn; ++i) sum += x[n * kIn + i] * w[i * kOut + o];
+      y.push_back(sum);
+    }
+  return y;
+}
+
+}  // namespace
+
+TEST_CASE("linear is a product and a bias, forward and backward") {
+  Floats x = random_floats(kRows * kIn, 1), w = random_floats(kIn * kOut, 2);
+  Floats bias = random_floats(kOut, 3), y(kRows * kOut), dy = random_floats(kRows * kOut, 4);
+  ThreadPool pool(2);
+  const Stream stream(pool);
+  const Tensor x_NI = tensor(x, {kRows, kIn}), w_IO = tensor(w, {kIn, kOut});
+  linear_fwd(x_NI, w_IO, tensor(bias, {kOut}), tensor(y, {kRows, kOut}), stream);
+  CHECK(error_of(y, linear(doubles(x), doubles(w), doubles(bias))) < 1e-6);
+
+  Floats dx(x.size());
+  linear_bwd_input(tensor(dy, {kRows, kOut}), w_IO, tensor(dx, {kRows, kIn}), stream);
+  CHECK(error_of(dx, numeric_gradient(
+                         [&](const Doubles& v) { return linear(v, doubles(w), doubles(bias)); },
+                         doubles(x), dy)) < 1e-6);
+
+  // Gradients are added to.
+  Floats dw = random_floats(kIn * kOut, 5), dbias = random_floats(kOut, 6);
+  const Doubles expected_dw = sum_of(
+      dw, numeric_gradient([&](const Doubles& v) { return linear(doubles(x), v, doubles(bias)); },
+                           doubles(w), dy));
+  const Doubles expected_dbias = sum_of(
+      dbias, numeric_gradient([&](const Doubles& v) { return linear(doubles(x), doubles(w), v); },
+                              doubles(bias), dy));
+  linear_bwd_weight(x_NI, tensor(dy, {kRows, kOut}), tensor(dw, {kIn, kOut}), tensor(dbias, {kOut}),
+                    stream);
+  CHECK(error_of(dw, expected_dw) < 1e-6);
+  CHECK(error_of(dbias, expected_dbias) < 1e-6);
+}
+
+TEST_CASE("linear refuses a bias of another width") {
+  Floats x(4), bias(3);
+  ThreadPool pool(1);
+  const Tensor square = tensor(x, {2, 2});
+  CHECK_THROWS_AS(linear_fwd(square, square, tensor(bias, {3}), square, Stream(pool)), Error);
+}

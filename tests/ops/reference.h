@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "hgtrain/base/philox.h"
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
+// Ops are compared with plain loops in double, and backwards with finite differences of those
+// loops.
+
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+
+/// Normal numbers, times `scale`.
+inline Floats random_floats(std::int64_t count, std::uint64_t seed, float scale = 1) {
+  Floats out(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto words = hgt::philox(seed, 0, i);
+    out[i] = scale * hgt::normal2(words[0], words[1])[0];
+  }
+  return out;
+}
+
+inline Doubles doubles(const Floats& x) {
+  return {x.begin(), x.end()};
+}
+
+/// The largest difference, in units of the largest expected value.
+inline double error_of(std::span<const float> actual, std::span<const double> expected) {
+  if (actual.size() != expected.size()) return INFINITY;
+  double largest = 1e-30, difference = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    const double d = std::abs(static_cast<double>(actual[i]) - expected[i]);
+    difference = std::isnan(d) ? INFINITY : std::max(difference, d);
+  }
+  return difference / largest;
+}
+
+/// The gradient of sum(weights * f(x)), by central differences.
+inline Doubles numeric_gradient(const std::function<Doubles(const Doubles&)>& f, Doubles x,
+                                const Floats& weights) {
+  const auto objective = [&] {
+    const Doubles y = f(x);
+    double sum = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * static_cast<double>(weights[i]);
+    return sum;
+  };
+  Doubles out;
+  for (double& value : x) {
+    const double before = value, step = 1e-5;
+    value = before + step;
+    const double high = objective();
+    value = before - step;
+    const double low = objective();
+    value = before;
+    out.push_back((high - low) / (2 * step));
+  }
+  return out;
+}
+
+inline Doubles sum_of(const Floats& a, Doubles b) {
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] += static_cast<double>(a[i]);
+  return b;
+}
+
+inline hgt::Tensor tensor(Floats& x, std::initializer_list<std::int64_t> shape) {
+  return hgt::Tensor(x.data(), shape);
+}
