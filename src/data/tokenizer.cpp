@@ -1,25 +1,73 @@
 #include "hgtrain/data/tokenizer.h"
 
+#include <array>
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 
+#include "bpe_tokenizer.h"
 #include "byte_tokenizer.h"
 
 namespace hgt {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 28;
+
+// Files that lie beside tokenizer.json in a model folder.
+constexpr std::array kCompanions = {"tokenizer_config.json", "special_tokens_map.json",
+                                    "added_tokens.json", "chat_template.jinja"};
+
+/// The name of the token that ends a text: "eos_token" of tokenizer_config.json or
+/// special_tokens_map.json; "" where neither says so.
+std::string end_of_text_in(const std::string& path, const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object())
+    throw Error(ErrorKind::kData, fmt::format("{} is no JSON object", path));
+  const auto eos = json.find("eos_token");
+  if (eos == json.end()) return "";
+  if (eos->is_string()) return eos->get<std::string>();
+  return eos->is_object() ? eos->value("content", "") : "";
+}
+
+/// Among the names that model families use, the one that this tokenizer has.
+std::string usual_end_of_text(const TokenizerParts& parts) {
+  for (const std::string_view usual : {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"})
+    for (const auto& [name, id] : parts.names)
+      if (name == usual) return name;
+  return "";
+}
+
+}  // namespace
+
 std::unique_ptr<Tokenizer> Tokenizer::from_json(const std::string& path) {
-  throw Error(ErrorKind::kConfig,
-              fmt::format("{}: this version knows the byte tokenizer only", path));
+  std::string text = read_file(path, kMaxBytes);
+  try {
+    TokenizerParts parts = parse_tokenizer_json(text);
+    std::vector<std::pair<std::string, std::string>> files = {{"tokenizer.json", std::move(text)}};
+    std::string end_of_text;
+    for (const char* name : kCompanions) {
+      const std::string companion = parent_folder(path) + "/" + name;
+      if (!fs::exists(companion)) continue;
+      files.emplace_back(name, read_file(companion, kMaxBytes));
+      if (end_of_text.empty() && companion.ends_with(".json"))
+        end_of_text = end_of_text_in(companion, files.back().second);
+    }
+    if (end_of_text.empty()) end_of_text = usual_end_of_text(parts);
+    return make_bpe_tokenizer(std::move(parts), end_of_text, std::move(files));
+  } catch (Error& e) {
+    e.in(path);
+    throw;
+  }
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::from_folder(const std::string& folder) {
-  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
   const std::string path = folder + "/tokenizer.json";
   if (!fs::exists(path))
     throw Error(ErrorKind::kData, fmt::format("{} has no tokenizer.json", folder),

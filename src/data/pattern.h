@@ -1,0 +1,22 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "regex.h"
+
+namespace hgt {
+
+/// Finds every match in a text of valid UTF-8, one behind the other.
+using Pattern = std::function<std::vector<Match>(std::string_view)>;
+
+/// {"String": "..."} or {"Regex": "..."} of a tokenizer.json.
+Pattern parse_pattern(const nlohmann::json& json);
+
+/// All matches of a regex. Behind an empty one the search goes on one character further.
+std::vector<Match> find_all(const Regex& regex, std::string_view text);
+
+}  // namespace hgt

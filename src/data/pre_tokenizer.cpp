@@ -1,0 +1,120 @@
+#include "pre_tokenizer.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "pattern.h"
+#include "split_behavior.h"
+#include "unicode.h"
+
+namespace hgt {
+
+namespace {
+
+constexpr std::string_view kGpt2 =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kLlama3 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kQwen2 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kGpt4o =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+bool is_known(std::string_view pattern) {
+  constexpr std::array kKnown = {kGpt2, kLlama3, kQwen2, kGpt4o};
+  return std::ranges::find(kKnown, pattern) != kKnown.end();
+}
+
+std::vector<Match> find_digits(std::string_view text) {
+  std::vector<Match> matches;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    if (is_numeric(next_code_point(text, at))) matches.push_back({begin, at});
+  }
+  return matches;
+}
+
+}  // namespace
+
+PreTokenizer::PreTokenizer(const nlohmann::json& json) {
+  if (!json.is_null()) add(json);
+}
+
+void PreTokenizer::add(const nlohmann::json& json) {
+  const auto type = json.at("type").get<std::string>();
+  if (byte_level_)
+    throw Error(ErrorKind::kData,
+                fmt::format("the pre-tokenizer {} behind ByteLevel is not supported", type));
+  if (type == "Sequence") {
+    for (const nlohmann::json& step : json.at("pretokenizers")) add(step);
+  } else if (type == "ByteLevel") {
+    add_byte_level(json);
+  } else if (type == "Split") {
+    add_split(json);
+  } else if (type == "Digits") {
+    // Digits part from letters and line ends, which stay together: the promise about cuts is kept.
+    const auto behavior = json.at("individual_digits").get<bool>() ? SplitBehavior::kIsolated
+                                                                   : SplitBehavior::kContiguous;
+    steps_.push_back([behavior](std::string_view text, Pieces& pieces) {
+      split_at(text, find_digits(text), behavior, false, pieces.views);
+    });
+  } else {
+    throw Error(ErrorKind::kData, fmt::format("the pre-tokenizer {} is not supported", type),
+                "hgtrain knows ByteLevel, Split, Digits and Sequence");
+  }
+}
+
+void PreTokenizer::add_byte_level(const nlohmann::json& json) {
+  byte_level_ = true;
+  if (json.at("add_prefix_space").get<bool>()) {
+    has_split_ = true;
+    steps_.push_back([](std::string_view text, Pieces& pieces) {
+      const bool has_space = text.starts_with(' ');
+      pieces.views.push_back(has_space ? text : pieces.owned.emplace_back(" " + std::string(text)));
+    });
+  }
+  if (json.value("use_regex", true))
+    add_split({{"pattern", {{"Regex", kGpt2}}}, {"behavior", "Isolated"}, {"invert", false}});
+}
+
+void PreTokenizer::add_split(const nlohmann::json& json) {
+  const nlohmann::json& pattern = json.at("pattern");
+  const auto behavior = parse_split_behavior(json.at("behavior").get<std::string>());
+  const bool invert = json.at("invert").get<bool>();
+  // All text is matched, so these two leave every match as it is.
+  const bool keeps_matches =
+      invert ? behavior == SplitBehavior::kRemoved || behavior == SplitBehavior::kIsolated
+             : behavior == SplitBehavior::kIsolated;
+  if (!has_split_)
+    cuts_at_line_ends_ = keeps_matches && pattern.contains("Regex") &&
+                         is_known(pattern.at("Regex").get<std::string>());
+  has_split_ = true;
+  steps_.push_back(
+      [find = parse_pattern(pattern), behavior, invert](std::string_view text, Pieces& pieces) {
+        split_at(text, find(text), behavior, invert, pieces.views);
+      });
+}
+
+Pieces PreTokenizer::split(std::string_view text) const {
+  Pieces pieces;
+  pieces.views.push_back(text);
+  for (const Step& step : steps_) {
+    const std::vector<std::string_view> before = std::move(pieces.views);
+    pieces.views.clear();
+    for (const std::string_view piece : before) step(piece, pieces);
+  }
+  return pieces;
+}
+
+}  // namespace hgt

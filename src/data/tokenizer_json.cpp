@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "bpe_tokenizer.h"
+
+namespace hgt {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMaxDepth = 64;                            // of nesting; real files have 6
+constexpr std::int64_t kMaxIds = std::int64_t{1} << 24;  // bounds the table of ids
+
+std::int32_t parse_id(const json& value) {
+  const auto id = value.get<std::int64_t>();
+  if (!value.is_number_integer() || id < 0 || id >= kMaxIds)
+    throw Error(ErrorKind::kData, fmt::format("{} is no token id", value.dump()));
+  return static_cast<std::int32_t>(id);
+}
+
+/// A string, "" for null or what is not there.
+std::string optional_string(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? "" : found->get<std::string>();
+}
+
+bool flag(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && !found->is_null() && found->get<bool>();
+}
+
+void check_model(const json& model) {
+  const auto type = model.value("type", "BPE");
+  if (type != "BPE" || !model.contains("merges"))
+    throw Error(ErrorKind::kData, fmt::format("the tokenizer model {} is not supported", type),
+                "hgtrain knows BPE");
+  const json& dropout = model.value("dropout", json());
+  if (!dropout.is_null() && dropout.get<double>() != 0)
+    throw Error(ErrorKind::kData, "a tokenizer with dropout is not supported");
+  for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
+    if (!optional_string(model, name).empty())
+      throw Error(ErrorKind::kData, fmt::format("a tokenizer with {} is not supported", name));
+}
+
+/// "a b" or, since tokenizers 0.20, ["a", "b"].
+std::vector<std::pair<std::string, std::string>> parse_merges(const json& list) {
+  std::vector<std::pair<std::string, std::string>> merges;
+  merges.reserve(list.size());
+  for (const json& merge : list) {
+    if (merge.is_array()) {
+      merges.emplace_back(merge.at(0).get<std::string>(), merge.at(1).get<std::string>());
+      continue;
+    }
+    const auto& text = merge.get_ref<const std::string&>();
+    const std::size_t space = text.find(' ');
+    if (text.starts_with("#version")) continue;
+    if (space == text.npos || text.find(' ', space + 1) != text.npos)
+      throw Error(ErrorKind::kData, fmt::format("the merge \"{}\" is not two tokens", text));
+    merges.emplace_back(text.substr(0, space), text.substr(space + 1));
+  }
+  return merges;
+}
+
+Bpe parse_model(const json& model) {
+  check_model(model);
+  Bpe::Vocabulary vocabulary;
+  for (const auto& [token, id] : model.at("vocab").get_ref<const json::object_t&>())
+    vocabulary.emplace(token, parse_id(id));
+  return {std::move(vocabulary),
+          parse_merges(model.at("merges")),
+          {optional_string(model, "unk_token"), flag(model, "fuse_unk"),
+           flag(model, "byte_fallback"), flag(model, "ignore_merges")}};
+}
+
+/// The special tokens that a post-processor puts around a text.
+void parse_post_processor(const json& processor, TokenizerParts& parts) {
+  if (processor.is_null()) return;
+  const auto type = processor.at("type").get<std::string>();
+  if (type == "ByteLevel") return;  // it moves offsets only
+  if (type == "Sequence") {
+    for (const json& step : processor.at("processors")) parse_post_processor(step, parts);
+    return;
+  }
+  if (type != "TemplateProcessing")
+    throw Error(ErrorKind::kData, fmt::format("the post-processor {} is not supported", type),
+                "hgtrain knows ByteLevel, TemplateProcessing and Sequence");
+  bool seen_text = false;
+  std::vector<std::int32_t> before, after;
+  for (const json& piece : processor.at("single")) {
+    if (piece.contains("Sequence")) {
+      seen_text = true;
+      continue;
+    }
+    const auto name = piece.at("SpecialToken").at("id").get<std::string>();
+    for (const json& id : processor.at("special_tokens").at(name).at("ids"))
+      (seen_text ? after : before).push_back(parse_id(id));
+  }
+  parts.before.insert(parts.before.begin(), before.begin(), before.end());
+  parts.after.insert(parts.after.end(), after.begin(), after.end());
+}
+
+/// Added tokens, and into which of the two groups each goes.
+struct Added {
+  std::vector<AddedToken> plain, normalized;
+  bool keeps_cuts = true;  ///< none of them touches a line end
+};
+
+Added parse_added_tokens(const json& list, const Normalizer& normalize) {
+  Added added;
+  for (const json& entry : list) {
+    AddedToken token{entry.at("content").get<std::string>(), parse_id(entry.at("id")),
+                     flag(entry, "single_word"), flag(entry, "lstrip"), flag(entry, "rstrip")};
+    const bool normalized = flag(entry, "normalized");
+    if (normalized && normalize) token.content = normalize(token.content);
+    if (token.lstrip || token.rstrip || token.content.find_first_of("\r\n") != std::string::npos)
+      added.keeps_cuts = false;
+    (normalized ? added.normalized : added.plain).push_back(std::move(token));
+  }
+  return added;
+}
+
+/// The bytes of every id: the model's tokens and the added ones.
+std::vector<std::string> bytes_by_id(const Bpe& bpe, const json& added, const Decoder& decoder) {
+  std::map<std::int32_t, std::string> tokens;
+  for (const auto& [token, id] : bpe.vocabulary()) tokens[id] = token;
+  for (const json& entry : added)
+    tokens[parse_id(entry.at("id"))] = entry.at("content").get<std::string>();
+  if (tokens.empty()) throw Error(ErrorKind::kData, "the vocabulary is empty");
+  std::vector<std::string> bytes(static_cast<std::size_t>(tokens.rbegin()->first) + 1);
+  for (const auto& [id, token] : tokens)
+    bytes[static_cast<std::size_t>(id)] = decoder.bytes_of_token(token);
+  return bytes;
+}
+
+TokenizerParts parse(const json& file) {
+  const json normalizer = file.value("normalizer", json());
+  const Normalizer normalize = parse_normalizer(normalizer);
+  const json added_list = file.value("added_tokens", json::array());
+  Added added = parse_added_tokens(added_list, normalize);
+  PreTokenizer pre_tokenizer(file.value("pre_tokenizer", json()));
+  Bpe bpe = parse_model(file.at("model"));
+  Decoder decoder = parse_decoder(file.value("decoder", json()), pre_tokenizer.byte_level());
+  std::vector<std::string> bytes = bytes_by_id(bpe, added_list, decoder);
+  const bool cuts =
+      pre_tokenizer.cuts_at_line_ends() && normalizer_is_local(normalizer) && added.keeps_cuts;
+  TokenizerParts parts{AddedTokens(std::move(added.plain)),
+                       AddedTokens(std::move(added.normalized)),
+                       normalize,
+                       std::move(pre_tokenizer),
+                       std::move(bpe),
+                       std::move(bytes),
+                       std::move(decoder),
+                       {},
+                       {},
+                       {},
+                       cuts};
+  for (const json& entry : added_list)
+    parts.names.emplace_back(entry.at("content").get<std::string>(), parse_id(entry.at("id")));
+  parse_post_processor(file.value("post_processor", json()), parts);
+  return parts;
+}
+
+}  // namespace
+
+TokenizerParts parse_tokenizer_json(const std::string& text) {
+  const auto limit_depth = [](int depth, json::parse_event_t, json&) {
+    if (depth > kMaxDepth) throw Error(ErrorKind::kData, "it is nested too deep");
+    return true;
+  };
+  try {
+    return parse(json::parse(text, limit_depth));
+  } catch (const json::exception& e) {
+    throw Error(ErrorKind::kData, fmt::format("it is damaged: {}", e.what()));
+  }
+}
+
+}  // namespace hgt
