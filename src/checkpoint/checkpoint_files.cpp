@@ -29,9 +29,19 @@ bool is_tokenizer_file(const std::string& name) {
 
 }  // namespace
 
+std::vector<CopiedFile> tokenizer_files(const std::string& folder) {
+  std::vector<CopiedFile> files;
+  if (folder.empty()) return files;
+  for (const std::string& name : list_folder(folder))
+    if (is_tokenizer_file(name))
+      files.push_back({name, read_file(folder + "/" + name, kMaxTokenizerBytes)});
+  return files;
+}
+
 void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
                             const ParameterTable& table, const CheckpointWriter::Options& options,
-                            const TrainingState& state, const FlatState& flat) {
+                            const std::vector<CopiedFile>& tokenizer, const TrainingState& state,
+                            const FlatState& flat) {
   Manifest manifest{state.step, options.layout, {}};
   const nlohmann::ordered_json config = hf_config_json(model);
   const nlohmann::ordered_json generation{{"_from_model_config", true},
@@ -39,12 +49,8 @@ void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
                                           {"eos_token_id", config.at("eos_token_id")}};
   write_listed_file(manifest, folder, "config.json", config.dump(2) + "\n");
   write_listed_file(manifest, folder, "generation_config.json", generation.dump(2) + "\n");
-  if (!options.tokenizer_folder.empty())
-    for (const std::string& name : list_folder(options.tokenizer_folder))
-      if (is_tokenizer_file(name))
-        write_listed_file(manifest, folder, name,
-                          read_file(options.tokenizer_folder + "/" + name, kMaxTokenizerBytes));
-
+  for (const CopiedFile& file : tokenizer)
+    write_listed_file(manifest, folder, file.name, file.text);
   write_tensors(folder, "model", tensors_of(table, flat.parameters, ""), options.max_shard_bytes,
                 manifest);
   std::vector<NamedTensor> moments;

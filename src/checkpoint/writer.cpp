@@ -27,7 +27,11 @@ void warn(std::string_view what, std::string_view why) {
 class Writer : public CheckpointWriter {
  public:
   Writer(const ModelConfig& model, const ParameterTable& table, const Options& options)
-      : model_(model), table_(table), options_(options), root_(options.run_dir + "/checkpoints") {
+      : model_(model),
+        table_(table),
+        options_(options),
+        root_(options.run_dir + "/checkpoints"),
+        tokenizer_(tokenizer_files(options.tokenizer_folder)) {
     make_folders(root_);
     sync_folder(options_.run_dir);
     for (const std::string& name : list_folder(root_))
@@ -96,7 +100,7 @@ class Writer : public CheckpointWriter {
     const std::string temporary = path(name + kTemporary + random_suffix());
     try {
       make_folders(temporary);
-      write_checkpoint_files(temporary, model_, table_, options_, state, flat);
+      write_checkpoint_files(temporary, model_, table_, options_, tokenizer_, state, flat);
       sync_folder(temporary);
       supersede(state.step);
       rename_path(temporary, path(name));
@@ -152,6 +156,7 @@ class Writer : public CheckpointWriter {
   const ParameterTable table_;
   const Options options_;
   const std::string root_;
+  const std::vector<CopiedFile> tokenizer_;
   std::vector<float> parameters_;  // the copy that the thread writes from
   std::vector<std::vector<float>> moments_;
   FlatState copy_;

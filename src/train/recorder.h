@@ -21,11 +21,12 @@ class Recorder {
   void step(const StepRecord& record);
   /// Saves the state in the background; a step that is saved already is not saved again.
   void save(const TrainingState& state, const FlatState& flat);
+  /// A line for the user, from rank 0.
+  void notice(const std::string& text);
   /// Waits for the last save. Error(kData) where it failed.
   void finish();
 
  private:
-  void notice(const std::string& text);
   void report_saves(const std::optional<Error>& error);
 
   const RunOptions options_;

@@ -74,6 +74,8 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
                                   valid_data_.get(), channel.progress(), requests},
                    start.state);
   channel.progress().step = start.state.step;
+  for (const std::string& damage : start.refused)
+    recorder_.notice(damage + "; an older checkpoint is used");
   recorder_.started(start.state.step, start.checkpoint);
 }
 

@@ -1,6 +1,7 @@
 #include "start.h"
 
 #include <limits>
+#include <optional>
 #include <xxhash.h>
 
 #include <fmt/format.h>
@@ -11,35 +12,58 @@
 namespace hgt {
 namespace {
 
-/// The checkpoint to go on from, "" for none.
-std::string checkpoint_to_resume(const RunOptions& options) {
-  if (options.resume == "none") return {};
-  if (options.resume != "auto") return options.resume;
-  const std::vector<std::string> checkpoints = list_checkpoints(options.run_dir);
-  return checkpoints.empty() ? std::string() : checkpoints.front();
+/// Everything of a run that a checkpoint fills.
+struct Parts {
+  const Config& config;
+  const ParameterTable& table;
+  const FlatBuffers& buffers;
+  std::uint64_t digest;
+};
+
+void resume(const std::string& folder, const Parts& parts, Start& start) {
+  start.state = load_checkpoint(folder, parts.config.model, parts.table, parts.buffers.state());
+  if (start.state.config_digest != parts.digest)
+    throw Error(ErrorKind::kConfig, folder + " was trained on other batches",
+                "a resumed run keeps training.seed, training.seq_length, train_batch_size and the "
+                "data's files, weights, seed and shuffle; to start a new run from these weights, "
+                "set model.init to this folder");
+  start.checkpoint = folder;
 }
 
-Start load_or_draw(const Config& config, const RunOptions& options, const ParameterTable& table,
-                   const FlatBuffers& buffers, std::uint64_t digest) {
+/// Goes on from the newest checkpoint that is whole; false where the run has none at all. With
+/// nothing but damaged ones it is the newest one's error.
+bool resume_newest(const std::string& run_dir, const Parts& parts, Start& start) {
+  std::optional<Error> newest_error;
+  for (const std::string& folder : list_checkpoints(run_dir)) {
+    try {
+      resume(folder, parts, start);
+      return true;
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::kData) throw;
+      start.refused.push_back(e.message());
+      if (!newest_error) newest_error = e;
+    }
+  }
+  if (newest_error) throw Error(*newest_error);
+  return false;
+}
+
+Start load_or_draw(const RunOptions& options, const Parts& parts) {
   Start start;
-  start.checkpoint = checkpoint_to_resume(options);
-  const std::span<float> parameters = buffers.parameters.as<float>();
-  if (!start.checkpoint.empty()) {
-    start.state = load_checkpoint(start.checkpoint, config.model, table, buffers.state());
-    if (start.state.config_digest != digest)
-      throw Error(
-          ErrorKind::kConfig, start.checkpoint + " was trained on other batches",
-          "a resumed run keeps training.seed, training.seq_length, train_batch_size and the "
-          "data's files, weights, seed and shuffle; to start a new run from these weights, "
-          "set model.init to this folder");
+  if (options.resume == "auto") {
+    if (resume_newest(options.run_dir, parts, start)) return start;
+  } else if (options.resume != "none") {
+    resume(options.resume, parts, start);
     return start;
   }
+  const std::span<float> parameters = parts.buffers.parameters.as<float>();
   start.state.best_eval_loss = std::numeric_limits<double>::infinity();
-  start.state.config_digest = digest;
-  if (config.model.init.empty())
-    init_parameters(table, static_cast<std::uint64_t>(config.training.seed), parameters);
+  start.state.config_digest = parts.digest;
+  if (parts.config.model.init.empty())
+    init_parameters(parts.table, static_cast<std::uint64_t>(parts.config.training.seed),
+                    parameters);
   else
-    load_hf_weights(config.model.init, config.model, table, parameters);
+    load_hf_weights(parts.config.model.init, parts.config.model, parts.table, parameters);
   return start;
 }
 
@@ -50,7 +74,8 @@ Start prepare_start(const Config& config, const RunOptions& options, const Param
                     Communicator& comm) {
   Start start;
   if (comm.rank() == 0)
-    start = load_or_draw(config, options, table, buffers, config_digest(config, data_fingerprint));
+    start =
+        load_or_draw(options, {config, table, buffers, config_digest(config, data_fingerprint)});
   comm.broadcast(std::as_writable_bytes(std::span(&start.state, 1)), 0);
   for (const Buffer* buffer : {&buffers.parameters, &buffers.exp_avg, &buffers.exp_avg_sq})
     comm.broadcast(buffer->as<std::byte>(), 0);

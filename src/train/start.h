@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "hgtrain/train/run.h"
 
@@ -10,11 +11,13 @@ namespace hgt {
 struct Start {
   TrainingState state;
   std::string checkpoint;  ///< it goes on from, "" where it starts fresh; known on rank 0 only
+  std::vector<std::string> refused;  ///< how newer checkpoints than that one are damaged; on rank 0
 };
 
 /// Fills the buffers of every rank with the same bytes: rank 0 loads the checkpoint or the initial
-/// weights, or draws them, and broadcasts.
-/// Error(kData) where a checkpoint is damaged, Error(kConfig) where it belongs to another job.
+/// weights, or draws them, and broadcasts. `--resume auto` takes the newest checkpoint that is
+/// whole. Error(kData) where the checkpoint named, or each one there is, is damaged, Error(kConfig)
+/// where it belongs to another job.
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
                     const FlatBuffers& buffers, std::uint64_t data_fingerprint, Communicator& comm);
 

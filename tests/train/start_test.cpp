@@ -1,6 +1,7 @@
 #include "start.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
@@ -87,6 +89,26 @@ TEST_CASE("auto goes on from the newest checkpoint, and starts fresh where there
 
   const Started ignored(tiny_config(), {.run_dir = folder.path(), .resume = "none"}, *comm);
   CHECK(ignored.start.state.step == 0);
+}
+
+TEST_CASE("auto passes over a damaged checkpoint and says so; with no other it is refused") {
+  const TemporaryFolder folder;
+  const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
+  const auto comm = make_self_communicator();
+  save_step_3(tiny_config(), options, *comm);
+  const std::string older = folder / "checkpoints/step_00000003";
+  const std::string newer = folder / "checkpoints/step_00000004";
+  std::filesystem::copy(older, newer);
+  write_file_atomically(newer + "/trainer_state.json", "{}");
+  const Started run(tiny_config(), options, *comm);
+  CHECK(run.start.checkpoint == older);
+  REQUIRE(run.start.refused.size() == 1);
+  CHECK_THAT(run.start.refused[0], Catch::Contains("step_00000004/trainer_state.json is damaged"));
+
+  const RunOptions named{.run_dir = folder.path(), .resume = newer};
+  CHECK_THROWS_WITH(Started(tiny_config(), named, *comm), Catch::Contains("is damaged"));
+  std::filesystem::remove_all(older);
+  CHECK_THROWS_WITH(Started(tiny_config(), options, *comm), Catch::Contains("is damaged"));
 }
 
 TEST_CASE("every rank gets rank 0's state") {

@@ -52,7 +52,7 @@ class CheckpointWriter {
     std::string run_dir;
     std::int64_t keep_last_n = 0;  ///< 0 = all
     bool async_save = true;        ///< false: save() returns when it is written, and copies nothing
-    std::string tokenizer_folder;  ///< whose tokenizer files are copied in; may be ""
+    std::string tokenizer_folder;  ///< whose tokenizer files, as they are now, go in; may be ""
     ParallelismConfig layout;      ///< for the manifest
     /// Larger weights are split into files, as HF does.
     std::int64_t max_shard_bytes = 5'000'000'000;
