@@ -14,11 +14,17 @@ Error& Error::in(std::string where) {
   return *this;
 }
 
+Error& Error::also(Error other) {
+  others_.push_back(std::move(other));
+  return *this;
+}
+
 std::string Error::render(const std::string& program) const {
   std::string text = fmt::format("{}: error: {}\n", program, message_);
   for (const std::string& where : context_) text += fmt::format("  in {}\n", where);
   if (!hint_.empty()) text += fmt::format("  hint: {}\n", hint_);
   if (kind_ == ErrorKind::kInternal) text += "  this is a bug in hgtrain: please report it\n";
+  for (const Error& other : others_) text += other.render(program);
   return text;
 }
 

@@ -32,8 +32,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  return nearest(word, candidates, std::max<std::size_t>(2, word.size() / 3));
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates,
+                    std::size_t max_distance) {
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  std::size_t best_distance = max_distance + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance && distance < candidate.size()) {

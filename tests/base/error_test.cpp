@@ -19,3 +19,9 @@ TEST_CASE("an error renders what, where and how to fix it") {
 TEST_CASE("an internal error asks for a report") {
   CHECK(Error(ErrorKind::kInternal, "x").render().find("report") != std::string::npos);
 }
+
+TEST_CASE("several errors are told one after the other") {
+  Error e(ErrorKind::kConfig, "one");
+  e.also(Error(ErrorKind::kConfig, "two", "try three"));
+  CHECK(e.render() == "hgtrain: error: one\nhgtrain: error: two\n  hint: try three\n");
+}

@@ -31,6 +31,9 @@ class Error : public std::exception {
   /// `catch (Error& e) { e.in("..."); throw; }`
   Error& in(std::string where);
 
+  /// Adds another error of the same cause, so that the user learns of all at once.
+  Error& also(Error other);
+
   ErrorKind kind() const noexcept { return kind_; }
   int exit_code() const noexcept { return static_cast<int>(kind_); }
   const std::string& message() const noexcept { return message_; }
@@ -40,7 +43,8 @@ class Error : public std::exception {
   /// The message alone.
   const char* what() const noexcept override { return message_.c_str(); }
 
-  /// "PROGRAM: error: MESSAGE\n  in CONTEXT\n  hint: HINT\n", several lines, newline at the end.
+  /// "PROGRAM: error: MESSAGE\n  in CONTEXT\n  hint: HINT\n", several lines, newline at the end; the
+  /// errors added with also() follow.
   std::string render(const std::string& program = "hgtrain") const;
 
  private:
@@ -48,6 +52,7 @@ class Error : public std::exception {
   std::string message_;
   std::string hint_;
   std::vector<std::string> context_;
+  std::vector<Error> others_;
 };
 
 }  // namespace hgt

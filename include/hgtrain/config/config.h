@@ -10,7 +10,7 @@ namespace hgt {
 
 /// One of HF's `rope_scaling` types; `type` is empty where there is none.
 struct RopeScaling {
-  std::string type;  ///< "", "linear", "dynamic", "llama3", "yarn", "longrope"
+  std::string type;  ///< "", "linear", "dynamic", "llama3", "yarn"
   double factor = 1.0;
   double low_freq_factor = 1.0;   // llama3
   double high_freq_factor = 4.0;  // llama3
@@ -74,12 +74,16 @@ struct DataConfig {
   std::string token_dtype = "auto";  ///< of headerless nanoGPT files: auto (uint16), uint16, uint32
 };
 
+/// Section `training`. The length is one of train_iters, train_samples, num_epochs; the first two are
+/// one after loading, and num_epochs becomes train_iters once the data is known (set_epoch_samples).
 struct TrainingConfig {
   std::int64_t train_iters = 0;
+  std::int64_t train_samples = 0;
+  double num_epochs = 0;
   std::int64_t seq_length = 0;
   std::int64_t seed = 1234;
   std::int64_t eval_interval = 0;  ///< steps; 0 = never
-  std::int64_t eval_iters = 10;    ///< micro-batches per rank... of one evaluation
+  std::int64_t eval_iters = 10;    ///< batches of train_batch_size of one evaluation
   bool no_decay_norms_and_biases = false;
   std::optional<double> target_loss;  ///< stop early once the evaluation (else training) loss is at or below
   std::int64_t patience = 0;          ///< evaluations without improvement before stopping; 0 = off
@@ -121,7 +125,7 @@ struct OptimizerConfig {
 /// Section `scheduler`, parameters by DeepSpeed's names; type "" is a constant rate.
 struct SchedulerConfig {
   std::string type;
-  std::map<std::string, double> numbers;  ///< e.g. warmup_num_steps; absent ones take their default
+  std::map<std::string, double> numbers;  ///< all of the type's, e.g. warmup_num_steps; flags as 0 or 1
   std::string warmup_type = "log";
 };
 
@@ -138,7 +142,7 @@ struct Config {
   OptimizerConfig optimizer;
   SchedulerConfig scheduler;
   double gradient_clipping = 1.0;
-  std::int64_t steps_per_print = 1;
+  std::int64_t steps_per_print = 1;  ///< a console line every so many steps; 0: none
   ModelConfig model;
   TokenizerConfig tokenizer;
   DataConfig data;

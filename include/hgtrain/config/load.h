@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "hgtrain/config/config.h"
+
+namespace hgt {
+
+/// What the program does with a key.
+enum class KeyClass {
+  kUsed,      ///< changes the run
+  kNoticed,   ///< known, but without a meaning for a native trainer: ignored, in one notice for all
+  kNotBuilt,  ///< not in this version: training refuses it where it is switched on
+  kError,     ///< never accepted
+};
+
+enum class Severity {
+  kError,     ///< the file is wrong
+  kNotBuilt,  ///< switches on what this version does not have; only training refuses it
+  kMissing,   ///< training needs it; a file made for DeepSpeed alone lacks it
+  kNotice,    ///< worth a line
+};
+
+/// Something to tell about a config: what, where, and how to fix it.
+struct Problem {
+  Severity severity = Severity::kError;
+  std::string message;
+  std::string hint;
+  std::string file;     ///< "" for the command line and for what stands nowhere
+  int line = 0;         ///< 0: unknown
+  std::string pointer;  ///< JSON pointer of the key as it is spelled, "" for none
+
+  /// "in FILE:LINE at /pointer", "in --a.b.c on the command line", or "".
+  std::string where() const;
+};
+
+enum class OriginKind { kDefault, kFile, kFlag, kAuto, kDerived };
+
+/// Where the value of a key comes from.
+struct Origin {
+  OriginKind kind = OriginKind::kDefault;
+  std::string detail;  ///< "FILE:LINE", "--a.b.c", or the rule that gave the value
+};
+
+/// One key of the resolved config, or one that was given.
+struct KeyReport {
+  std::string path;  ///< "optimizer.params.lr", in the canonical spelling
+  KeyClass key_class = KeyClass::kUsed;
+  bool given = false;        ///< in the file or on the command line
+  bool switched_on = false;  ///< kNotBuilt: the value asks for what is not built
+  std::string value;         ///< JSON text
+  Origin origin;
+};
+
+struct LoadOptions {
+  /// `--a.b.c VALUE` pairs, alternating, without the dashes.
+  std::vector<std::string> overrides;
+  /// Workers of the run; where unknown, what the batch sizes imply, else 1.
+  std::optional<std::int64_t> world_size;
+};
+
+struct LoadResult {
+  Config config;  ///< resolved as far as the problems allow
+  std::vector<Problem> problems;
+  std::vector<KeyReport> keys;  ///< in the order of the tables
+
+  bool has(Severity severity) const;
+  /// Throws one Error(kConfig) that tells every error (and, for training, everything that is not
+  /// built or missing) at once.
+  void throw_errors() const;
+  void throw_unless_trainable() const;
+};
+
+/// Reads a config file ("-": stdin), applies overrides, resolves "auto" and the batch triple. Wrong
+/// contents are problems of the result; an Error(kConfig) is thrown only for a file that cannot be
+/// read or is not JSON.
+LoadResult load_config(const std::string& path, const LoadOptions& options);
+
+/// The same from a text, `file` being its name in messages.
+LoadResult load_config_text(std::string_view text, const std::string& file,
+                            const LoadOptions& options);
+
+/// The resolved config as JSON: a valid config file itself, which gives the same Config back.
+nlohmann::ordered_json to_json(const Config& config);
+
+/// Reads what to_json wrote. Error(kConfig) on anything else.
+Config config_from_resolved(const nlohmann::ordered_json& json);
+Config load_resolved_config(const std::string& path);
+
+}  // namespace hgt

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include "loading.h"
+#include "value.h"
+
+namespace hgt {
+namespace {
+
+std::string dotted(std::string pointer) {
+  std::string out;
+  for (const char c : pointer.substr(1)) out += c == '/' ? '.' : c;
+  return out;
+}
+
+Origin origin_of(const Place& place) {
+  if (place.file.empty()) return {OriginKind::kFlag, "--" + dotted(place.pointer)};
+  return {OriginKind::kFile, fmt::format("{}:{}", place.file, place.line)};
+}
+
+bool takes_auto_itself(const Field& field) {
+  for (const Choice& choice : field.choices)
+    if (choice.name == "auto") return true;
+  return false;
+}
+
+/// True where "auto" was all there was to say.
+bool settle_auto(Given& given, Loading& loading) {
+  const Field& field = *given.field;
+  if (given.value != "auto" || takes_auto_itself(field)) return false;
+  if (field.refuses_auto) return false;
+  if (!field.auto_value.empty()) {
+    given.value = Json::parse(field.auto_value);
+    loading.set_origin(given.path, OriginKind::kAuto, "\"auto\": as HF's Trainer has it");
+    return false;
+  }
+  if (field.auto_is_derived)
+    loading.derive.insert(given.path);
+  else
+    loading.autos_dropped.push_back(given.path);
+  return true;
+}
+
+void refuse(const Given& given, KeyClass key_class, const std::string& shown,
+            const std::string& hint, Loading& loading) {
+  if (key_class == KeyClass::kNotBuilt)
+    loading.problem(Severity::kNotBuilt, given.place,
+                    fmt::format("{} = {} is not built yet", given.path, shown), hint);
+  else
+    loading.problem(Severity::kError, given.place,
+                    fmt::format("{} = {} is not supported: {}", given.path, shown,
+                                given.field->help),
+                    hint);
+}
+
+/// Where the value asks for what is not there. A value of the row's `fallback` asks for nothing.
+bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
+  const Field& field = *given.field;
+  if (value.choice && value.choice->key_class > KeyClass::kNoticed) {
+    refuse(given, value.choice->key_class, value.json.dump(), value.choice->hint, loading);
+    return true;
+  }
+  const bool guarded = field.key_class == KeyClass::kError ||
+                       (field.key_class == KeyClass::kNotBuilt && !field.fallback.empty());
+  if (!guarded || (!field.fallback.empty() && value.json == Json::parse(field.fallback)))
+    return false;
+  refuse(given, field.key_class, value.json.dump(), field.hint, loading);
+  return true;
+}
+
+}  // namespace
+
+void apply(const Given& as_given, Loading& loading) {
+  Given given = as_given;
+  const Field& field = *given.field;
+  if (settle_auto(given, loading)) return;
+  Value value = to_value(field, given.value);
+  if (!value.problem.empty()) {
+    loading.problem(Severity::kError, given.place,
+                    fmt::format("{} {}", given.path, value.problem), value.hint);
+    return;
+  }
+  if (!value.notice.empty())
+    loading.problem(Severity::kNotice, given.place,
+                    fmt::format("{}: {}", given.path, value.notice));
+  loading.givens[given.path].value = value.json;
+  if (refuse_by_class(given, value, loading) && !field.slot) return;
+  if (!loading.has_origin(given.path)) loading.origins[given.path] = origin_of(given.place);
+  if (field.slot) store(field.slot(loading.config()), value.json);
+  if (field.key_class == KeyClass::kNoticed) loading.noticed.push_back(given.path);
+}
+
+void apply_givens(Loading& loading) {
+  for (const auto& [path, given] : loading.givens)
+    if (!path.starts_with("model.")) apply(given, loading);
+}
+
+}  // namespace hgt

@@ -1,0 +1,74 @@
+#include "batch.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/checked.h"
+
+namespace hgt {
+namespace {
+
+/// The triples with all three rules kept that lie nearest to what was asked for.
+std::string nearest_triples(const BatchConfig& asked, std::int64_t workers) {
+  const std::int64_t micro = std::max<std::int64_t>(1, asked.micro_batch_size);
+  const std::int64_t steps = std::max<std::int64_t>(1, asked.gradient_accumulation_steps);
+  std::set<std::int64_t> totals = {micro * steps * workers};  // both kept
+  const std::int64_t unit = micro * workers;                  // the micro-batch kept
+  totals.insert(std::max(unit, asked.train_batch_size / unit * unit));
+  totals.insert((asked.train_batch_size + unit - 1) / unit * unit);
+  std::string text;
+  for (const std::int64_t total : totals)
+    if (total > 0)
+      text += fmt::format("{}{} = {} * {} * {}", text.empty() ? "" : ", or ", total, micro,
+                          total / unit, workers);
+  if (asked.train_batch_size % workers == 0) {  // the batch kept
+    std::int64_t fitting = std::min(micro, asked.train_batch_size / workers);
+    while (asked.train_batch_size / workers % fitting != 0) --fitting;
+    if (!totals.contains(asked.train_batch_size))
+      text += fmt::format(", or {} = {} * {} * {}", asked.train_batch_size, fitting,
+                          asked.train_batch_size / workers / fitting, workers);
+  }
+  return text;
+}
+
+}  // namespace
+
+BatchConfig complete_batch(BatchConfig b, std::int64_t workers) {
+  std::int64_t &total = b.train_batch_size, &micro = b.micro_batch_size,
+               &steps = b.gradient_accumulation_steps;
+  const auto product = [](std::int64_t x, std::int64_t y) {
+    return checked_mul(x, y, "the batch size", ErrorKind::kConfig);
+  };
+  if (total > 0 && micro > 0 && steps > 0) return b;
+  if (total > 0 && micro > 0) {
+    steps = total / micro / workers;
+  } else if (total > 0 && steps > 0) {
+    micro = total / workers / steps;
+  } else if (total > 0) {
+    steps = 1;
+    micro = total / workers;
+  } else if (micro > 0) {
+    steps = std::max<std::int64_t>(1, steps);
+    total = product(product(micro, steps), workers);
+  }
+  return b;
+}
+
+std::optional<BatchProblem> check_batch(const BatchConfig& b, std::int64_t workers,
+                                        const std::string& derivation) {
+  const std::int64_t product =
+      checked_mul(checked_mul(b.micro_batch_size, b.gradient_accumulation_steps, "the batch size",
+                              ErrorKind::kConfig),
+                  workers, "the batch size", ErrorKind::kConfig);
+  if (product > 0 && product == b.train_batch_size) return std::nullopt;
+  return BatchProblem{
+      fmt::format("train_batch_size = {} is not train_micro_batch_size_per_gpu * "
+                  "gradient_accumulation_steps * data-parallel workers = {} * {} * {} = {} ({})",
+                  b.train_batch_size, b.micro_batch_size, b.gradient_accumulation_steps, workers,
+                  product, derivation),
+      fmt::format("these fit: {}", nearest_triples(b, workers))};
+}
+
+}  // namespace hgt

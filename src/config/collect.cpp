@@ -1,0 +1,232 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/suggest.h"
+
+#include "loading.h"
+
+namespace hgt {
+namespace {
+
+std::string trimmed(const std::string& key) {
+  const std::size_t first = key.find_first_not_of(" \t"), last = key.find_last_not_of(" \t");
+  return first == std::string::npos ? "" : key.substr(first, last - first + 1);
+}
+
+bool same_key(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return (x == '-' ? '_' : x) == (y == '-' ? '_' : y); });
+}
+
+bool is_comment(const std::string& key) {
+  return key.empty() || key.starts_with('_') || key.starts_with('$') || key.starts_with("//");
+}
+
+const Field* row(const Field& table, const std::string& key, const std::string& type) {
+  for (const Field& field : table.fields)
+    if (goes_with(field, type) &&
+        (same_key(field.name, key) ||
+         std::any_of(field.aliases.begin(), field.aliases.end(),
+                     [&](const std::string& alias) { return same_key(alias, key); })))
+      return &field;
+  return nullptr;
+}
+
+std::vector<std::string> names_of(const Field& table, const std::string& type, bool with_aliases) {
+  std::vector<std::string> names;
+  for (const Field& field : table.fields) {
+    if (!goes_with(field, type)) continue;
+    names.push_back(field.name);
+    if (with_aliases) names.insert(names.end(), field.aliases.begin(), field.aliases.end());
+  }
+  return names;
+}
+
+class Walk {
+ public:
+  Walk(const Document& document, Unknown unknown, Loading& loading)
+      : document_(document), unknown_(unknown), loading_(loading) {}
+
+  /// `type` is the sibling `type` of the object, for tables that depend on it.
+  void object(const Json& object, const Field& table, const std::string& path,
+              const std::string& pointer, const std::string& type) {
+    for (const auto& [spelled, value] : object.items()) {
+      const std::string key = trimmed(spelled), at = pointer_to(pointer, spelled);
+      if (is_comment(key)) continue;
+      const Field* const field = row(table, key, type);
+      if (!field)
+        unknown(key, table, path, at, type);
+      else if (field->alias_yields && key != field->name && object.contains(field->name))
+        notice(at, fmt::format("{} is left out: {} is there too", key, field->name));
+      else if (!value.is_null())
+        one(*field, value, path + field->name, at, object);
+      if (field && key != spelled)
+        notice(at, fmt::format("the key \"{}\" is taken as \"{}\"", spelled, key));
+    }
+  }
+
+ private:
+  Place place(const std::string& pointer) const {
+    const auto line = document_.lines.find(pointer);
+    if (line == document_.lines.end()) return {document_.file, 0, pointer};
+    if (line->second == 0) return {"", 0, pointer};
+    return {document_.file, line->second, pointer};
+  }
+
+  void notice(const std::string& pointer, std::string text) {
+    loading_.problem(Severity::kNotice, place(pointer), std::move(text));
+  }
+
+  void one(const Field& field, const Json& value, const std::string& path,
+           const std::string& pointer, const Json& siblings) {
+    if (field.kind == Kind::kObject && !field.fields.empty()) {
+      subsection(field, value, path, pointer, siblings);
+      return;
+    }
+    if (!field.moves) {
+      give(&field, path, value, place(pointer));
+      return;
+    }
+    const bool is_auto = value == "auto" && !field.auto_value.empty();
+    for (const auto& [target, text] : field.moves(value))
+      if (!target.empty())
+        give(find_field(target), target,
+             is_auto ? Json::parse(field.auto_value) : text.empty() ? value : Json::parse(text),
+             place(pointer));
+  }
+
+  void subsection(const Field& field, const Json& value, const std::string& path,
+                  const std::string& pointer, const Json& siblings) {
+    if (!value.is_object()) {
+      loading_.problem(Severity::kError, place(pointer),
+                       fmt::format("{} must be an object, not {}", path, value.dump()),
+                       fmt::format("write \"{}\": {{\"{}\": ...}}", field.name,
+                                   field.fields.front().name));
+      return;
+    }
+    const bool typed = siblings.contains("type") && siblings["type"].is_string();
+    object(value, field, path + ".", pointer,
+           typed ? siblings["type"].get<std::string>() : std::string());
+  }
+
+  /// The command line beats the file; twice from one of them is a contradiction.
+  void give(const Field* field, const std::string& path, const Json& value, Place where) {
+    Given given{field, path, value, std::move(where)};
+    const auto [found, is_new] = loading_.givens.try_emplace(path, given);
+    if (is_new) return;
+    const Place& before = found->second.place;
+    if (before.file.empty() != given.place.file.empty()) {
+      if (given.place.file.empty()) found->second = std::move(given);
+    } else if (found->second.value != value) {
+      loading_.problem(Severity::kError, given.place,
+                       fmt::format("{} is given twice", path),
+                       fmt::format("the other one is {}{}", before.pointer,
+                                   before.line ? fmt::format(" on line {}", before.line) : ""));
+    }
+  }
+
+  void unknown(const std::string& key, const Field& table, const std::string& path,
+               const std::string& pointer, const std::string& type) {
+    if (unknown_ == Unknown::kIgnored || table.open) return;
+    if (table.name.empty()) {
+      unknown_on_top(key, table, pointer);
+      return;
+    }
+    const std::string section = path.substr(0, path.size() - 1);
+    const Field* const other = row(table, key, "");
+    if (other) {
+      loading_.problem(Severity::kError, place(pointer),
+                       fmt::format("{} of type {} has no {}", section, type, key),
+                       fmt::format("it belongs to {}", fmt::join(other->only_for, ", ")));
+      return;
+    }
+    const std::string meant = nearest(key, names_of(table, type, true));
+    loading_.problem(Severity::kError, place(pointer),
+                     fmt::format("{} has no key {}", section, key),
+                     meant.empty() ? fmt::format("its keys are: {}",
+                                                 fmt::join(names_of(table, type, false), ", "))
+                                   : fmt::format("did you mean {}?", meant));
+  }
+
+  /// DeepSpeed lets anything pass here, so only what was surely meant otherwise is an error.
+  void unknown_on_top(const std::string& key, const Field& table, const std::string& pointer) {
+    std::string meant = nearest(key, names_of(table, "", true), 2);
+    if (const std::size_t dot = key.find('.'); dot != std::string::npos)
+      meant = fmt::format("{{\"{}\": {{\"{}\": ...}}}}", key.substr(0, dot), key.substr(dot + 1));
+    if (!meant.empty() || place(pointer).file.empty())
+      loading_.problem(Severity::kError, place(pointer), fmt::format("there is no key {}", key),
+                       meant.empty() ? "`hgtrain config schema` lists the keys"
+                                     : fmt::format("did you mean {}?", meant));
+    else
+      loading_.unknown.push_back(key);
+  }
+
+  const Document& document_;
+  Unknown unknown_;
+  Loading& loading_;
+};
+
+/// What a value that is not an object stands for, where the section has such a rule.
+void expand_shorthands(Document& document, const Field& table) {
+  for (const Field& field : table.fields) {
+    if (!field.shorthand || !document.root.contains(field.name)) continue;
+    Json& value = document.root[field.name];
+    if (value.is_object() || value.is_null()) continue;
+    const std::string text = field.shorthand(value);
+    if (text.empty()) continue;
+    value = Json::parse(text);
+    const std::string pointer = "/" + field.name;
+    for (const auto& [key, unused] : value.items())
+      document.lines[pointer_to(pointer, key)] = document.lines[pointer];
+  }
+}
+
+Json override_value(const std::string& text, const Field* field) {
+  if (field && field->kind == Kind::kText) return text;
+  try {
+    return read_document(text, "").root;
+  } catch (const Error&) {
+    return text;
+  }
+}
+
+}  // namespace
+
+void add_overrides(Document& document, const std::vector<std::string>& overrides) {
+  expand_shorthands(document, root_section());
+  if (!document.root.is_object()) return;
+  for (std::size_t i = 0; i + 1 < overrides.size(); i += 2) {
+    const std::string& path = overrides[i];
+    Json* at = &document.root;
+    std::string pointer;
+    for (std::size_t start = 0; start <= path.size();) {
+      const std::size_t end = std::min(path.find('.', start), path.size());
+      if (!at->is_object()) *at = Json::object();
+      const std::string key = path.substr(start, end - start);
+      at = &(*at)[key];
+      pointer = pointer_to(pointer, key);
+      start = end + 1;
+    }
+    *at = override_value(overrides[i + 1], find_field(path));
+    document.lines[pointer] = 0;
+  }
+}
+
+void collect(const Document& document, const Field& table, const std::string& prefix,
+             Unknown unknown, Loading& loading) {
+  for (const DuplicateKey& duplicate : document.duplicates)
+    loading.problem(Severity::kError, {document.file, duplicate.line, duplicate.pointer},
+                    fmt::format("the key stands twice, on lines {} and {}", duplicate.first_line,
+                                duplicate.line),
+                    "remove one of them");
+  if (!document.root.is_object()) {
+    loading.problem(Severity::kError, {document.file, 1, ""}, "the file must hold an object",
+                    "it starts with { and ends with }");
+    return;
+  }
+  Walk(document, unknown, loading).object(document.root, table, prefix, "", "");
+}
+
+}  // namespace hgt

@@ -1,0 +1,175 @@
+#include "field.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "sections.h"
+
+namespace hgt {
+namespace {
+
+Kind kind_of(const SlotOf& slot_of) {
+  Config config;
+  const Slot slot = slot_of(config);
+  switch (slot.index()) {
+    case 1:
+    case 5: return Kind::kBool;
+    case 2:
+    case 8: return Kind::kInteger;
+    case 3:
+    case 7: return Kind::kNumber;
+    case 4: return Kind::kText;
+    case 6: return Kind::kList;
+    default: return Kind::kAny;
+  }
+}
+
+bool same_name(const std::string& a, const std::string& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
+
+}  // namespace
+
+Field Field::aka(std::vector<std::string> names) && {
+  aliases = std::move(names);
+  return std::move(*this);
+}
+
+Field Field::one_of(std::vector<Choice> list) && {
+  choices = std::move(list);
+  return std::move(*this);
+}
+
+Field Field::at_least(double value) && {
+  min = value;
+  return std::move(*this);
+}
+
+Field Field::at_most(double value) && {
+  max = value;
+  return std::move(*this);
+}
+
+Field Field::above(double value) && {
+  min = value;
+  above_min = true;
+  return std::move(*this);
+}
+
+Field Field::as_integer() && {
+  kind = Kind::kInteger;
+  return std::move(*this);
+}
+
+Field Field::elements() && {
+  kind = Kind::kInteger;
+  min = 0;
+  floors = true;
+  return std::move(*this);
+}
+
+Field Field::auto_is(std::string json) && {
+  auto_value = std::move(json);
+  return std::move(*this);
+}
+
+Field Field::auto_derived() && {
+  auto_is_derived = true;
+  return std::move(*this);
+}
+
+Field Field::instead(std::string text) && {
+  hint = std::move(text);
+  return std::move(*this);
+}
+
+Field Field::defaults_to(std::string json) && {
+  fallback = std::move(json);
+  return std::move(*this);
+}
+
+Field Field::only(std::vector<std::string> types) && {
+  only_for = std::move(types);
+  return std::move(*this);
+}
+
+Field used(std::string name, SlotOf slot, std::string help) {
+  Field field;
+  field.name = std::move(name);
+  field.kind = kind_of(slot);
+  field.help = std::move(help);
+  field.slot = std::move(slot);
+  return field;
+}
+
+Field noticed(std::string name, Kind kind, std::string help) {
+  Field field;
+  field.name = std::move(name);
+  field.kind = kind;
+  field.key_class = KeyClass::kNoticed;
+  field.help = std::move(help);
+  return field;
+}
+
+Field not_built(std::string name, Kind kind, std::string off, std::string help) {
+  Field field = noticed(std::move(name), kind, std::move(help));
+  field.key_class = KeyClass::kNotBuilt;
+  field.fallback = std::move(off);
+  return field;
+}
+
+Field refused(std::string name, std::string help, std::string hint) {
+  Field field = noticed(std::move(name), Kind::kAny, std::move(help));
+  field.key_class = KeyClass::kError;
+  field.hint = std::move(hint);
+  return field;
+}
+
+Field section(std::string name, std::string help, std::vector<Field> fields) {
+  Field field;
+  field.name = std::move(name);
+  field.kind = Kind::kObject;
+  field.help = std::move(help);
+  field.fields = std::move(fields);
+  return field;
+}
+
+Field moved(std::string name, Kind kind, std::string path) {
+  Field field = noticed(std::move(name), kind, "the same as " + path);
+  field.key_class = KeyClass::kUsed;
+  field.moves = [path = std::move(path)](const nlohmann::ordered_json&) {
+    return std::vector<Moved>{{path, ""}};
+  };
+  return field;
+}
+
+bool goes_with(const Field& field, const std::string& type) {
+  return field.only_for.empty() || type.empty() ||
+         std::any_of(field.only_for.begin(), field.only_for.end(),
+                     [&](const std::string& name) { return same_name(name, type); });
+}
+
+const Field& root_section() {
+  static const Field root = section("", "", all_sections());
+  return root;
+}
+
+const Field* find_field(const std::string& path, const std::string& type) {
+  const Field* at = &root_section();
+  for (std::size_t start = 0; start <= path.size();) {
+    const std::size_t end = std::min(path.find('.', start), path.size());
+    const std::string name = path.substr(start, end - start);
+    const auto found =
+        std::find_if(at->fields.begin(), at->fields.end(), [&](const Field& field) {
+          return field.name == name && goes_with(field, type);
+        });
+    if (found == at->fields.end()) return nullptr;
+    at = &*found;
+    start = end + 1;
+  }
+  return at;
+}
+
+}  // namespace hgt

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "hgtrain/config/load.h"
+
+namespace hgt {
+
+enum class Kind { kBool, kInteger, kNumber, kText, kList, kObject, kAny };
+
+/// A bool that the struct keeps as 0 or 1.
+struct NumberFlag {
+  double* number;
+};
+/// A list of two numbers that the struct keeps apart.
+struct NumberPair {
+  double* first;
+  double* second;
+};
+
+/// The place in Config that a key fills; none for keys that fill nothing directly.
+using Slot = std::variant<std::monostate, bool*, std::int64_t*, double*, std::string*, NumberFlag,
+                          NumberPair, std::optional<double>*, std::optional<std::int64_t>*,
+                          std::vector<DataSource>*>;
+using SlotOf = std::function<Slot(Config&)>;
+
+/// A text that a key accepts, and what the program does with it.
+struct Choice {
+  std::string name;
+  KeyClass key_class = KeyClass::kUsed;
+  std::string hint;
+};
+
+/// A value moved to another key: its path and its JSON text. An empty path drops it.
+using Moved = std::pair<std::string, std::string>;
+
+/// One row of the table: all that the program knows of one key. Reading, writing, `--a.b.c`,
+/// did-you-mean, classes, help and JSON Schema are made from it.
+struct Field {
+  std::string name;
+  Kind kind = Kind::kAny;
+  KeyClass key_class = KeyClass::kUsed;
+  std::string help;
+  SlotOf slot;
+  std::string fallback;  ///< JSON text; kNotBuilt: the value that does not switch it on, "" = any
+  std::vector<std::string> aliases;
+  std::vector<Choice> choices;
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool above_min = false;       ///< `min` itself is refused
+  bool infinity_allowed = false;
+  bool floors = false;          ///< a count of elements: a fraction is cut off
+  bool refuses_auto = false;
+  std::string auto_value;       ///< JSON text that "auto" stands for, "" = as if absent
+  bool auto_is_derived = false; ///< "auto" is computed from other keys
+  std::string hint;             ///< what to do instead, where the key is refused
+  /// A spelling of other keys: what the value means there.
+  std::function<std::vector<Moved>(const nlohmann::ordered_json&)> moves;
+
+  // Sections.
+  std::vector<Field> fields;
+  bool open = false;            ///< unknown keys are left alone
+  bool alias_yields = false;    ///< where alias and name both stand, the alias is dropped
+  /// What a value that is not an object stands for (JSON text), "" = refused.
+  std::function<std::string(const nlohmann::ordered_json&)> shorthand;
+  std::string example;          ///< of the section, for those who lack it
+  /// Only for the sibling `type` of one of these names (scheduler and optimizer parameters).
+  std::vector<std::string> only_for;
+
+  Field aka(std::vector<std::string> names) &&;
+  Field one_of(std::vector<Choice> list) &&;
+  Field at_least(double value) &&;
+  Field at_most(double value) &&;
+  Field above(double value) &&;
+  Field as_integer() &&;
+  Field elements() &&;  ///< a count of elements: not negative, saturates, fractions are cut off
+  Field auto_is(std::string json) &&;
+  Field auto_derived() &&;
+  Field instead(std::string text) &&;
+  Field defaults_to(std::string json) &&;
+  Field only(std::vector<std::string> types) &&;
+};
+
+/// A key that fills `slot`, of the kind that the slot has.
+Field used(std::string name, SlotOf slot, std::string help);
+Field noticed(std::string name, Kind kind, std::string help);
+/// `off`: the value (JSON text) that asks for nothing.
+Field not_built(std::string name, Kind kind, std::string off, std::string help);
+/// Refused whatever its value, with the reason.
+Field refused(std::string name, std::string help, std::string hint);
+Field section(std::string name, std::string help, std::vector<Field> fields);
+/// Another spelling of the key at `path`.
+Field moved(std::string name, Kind kind, std::string path);
+
+/// Makes slots of one struct of Config: `In in{&Config::training}; in(&TrainingConfig::seed)`.
+template <class Section>
+struct In {
+  Section Config::*section;
+  template <class Member>
+  SlotOf operator()(Member Section::*member) const {
+    return [section = section, member](Config& config) -> Slot {
+      return &(config.*section.*member);
+    };
+  }
+};
+
+/// The whole file as one section without a name, built on first use.
+const Field& root_section();
+
+/// The row of a canonical path ("optimizer.params.lr"), nullptr where there is none. Among rows of one
+/// name, the one for `type`.
+const Field* find_field(const std::string& path, const std::string& type = "");
+
+/// Does a row go with the sibling `type`? Case does not count.
+bool goes_with(const Field& field, const std::string& type);
+
+}  // namespace hgt

@@ -1,0 +1,26 @@
+#include "loading.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace hgt {
+
+void Loading::problem(Severity severity, const Place& place, std::string message,
+                      std::string hint) {
+  result.problems.push_back(
+      {severity, std::move(message), std::move(hint), place.file, place.line, place.pointer});
+}
+
+void Loading::problem_at(Severity severity, const std::string& path, std::string message,
+                         std::string hint) {
+  const auto found = givens.find(path);
+  problem(severity, found == givens.end() ? Place() : found->second.place, std::move(message),
+          std::move(hint));
+}
+
+void Loading::set_origin(const std::string& path, OriginKind kind, std::string detail) {
+  origins[path] = {kind, std::move(detail)};
+}
+
+}  // namespace hgt

@@ -1,0 +1,165 @@
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+
+#include "batch.h"
+#include "loading.h"
+#include "value.h"
+
+namespace hgt {
+namespace {
+
+constexpr const char* kParams = "scheduler.params.";
+
+/// Fills what the scheduler's type wants and was not given.
+void resolve_scheduler(Loading& loading) {
+  SchedulerConfig& scheduler = loading.config().scheduler;
+  if (scheduler.type.empty()) return;
+  std::map<std::string, double>& numbers = scheduler.numbers;
+  const auto follows = [&](const std::string& name, double value, const char* from) {
+    if (loading.has_origin(kParams + name)) return;
+    numbers[name] = value;
+    loading.set_origin(kParams + name, OriginKind::kDerived, from);
+  };
+  const Field& params = *find_field("scheduler.params");
+  for (const Field& field : params.fields)
+    if (goes_with(field, scheduler.type) && !field.fallback.empty() && field.slot &&
+        !loading.has_origin(kParams + field.name) && !loading.derive.contains(kParams + field.name))
+      store(field.slot(loading.config()), Json::parse(field.fallback));
+  if (scheduler.type == "WarmupLR" || loading.derive.contains("scheduler.params.warmup_max_lr"))
+    follows("warmup_max_lr", loading.config().optimizer.lr, "optimizer.params.lr");
+  if (scheduler.type == "OneCycle") {
+    follows("cycle_second_step_size", numbers["cycle_first_step_size"], "cycle_first_step_size");
+    follows("cycle_second_stair_count", numbers["cycle_first_stair_count"],
+            "cycle_first_stair_count");
+    for (const char* name : {"cycle_min_lr", "cycle_max_lr"})
+      if (!loading.has_origin(kParams + std::string(name)))
+        loading.problem_at(Severity::kError, "scheduler.type",
+                           fmt::format("OneCycle needs scheduler.params.{}", name));
+  }
+  if (scheduler.type == "WarmupDecayLR" || scheduler.type == "WarmupCosineLR") {
+    const std::int64_t steps = loading.config().training.train_iters;
+    if (steps > 0)
+      follows("total_num_steps", static_cast<double>(steps), "training.train_iters");
+    else if (!loading.has_origin("scheduler.params.total_num_steps"))
+      loading.problem_at(Severity::kMissing, "scheduler.type",
+                         fmt::format("{} needs scheduler.params.total_num_steps", scheduler.type),
+                         "give it, or training.train_iters");
+  }
+}
+
+/// One of the three lengths of a run; samples become steps.
+void resolve_length(Loading& loading) {
+  TrainingConfig& training = loading.config().training;
+  const int given = (training.train_iters > 0) + (training.train_samples > 0) +
+                    (training.num_epochs > 0);
+  if (given > 1)
+    loading.problem_at(Severity::kError, "training.train_iters",
+                       "the length of the run is given more than once",
+                       "keep one of training.train_iters, train_samples and num_epochs");
+  const std::int64_t batch = loading.config().batch.train_batch_size;
+  if (given == 1 && training.train_samples > 0 && batch > 0) {
+    training.train_iters = (training.train_samples + batch - 1) / batch;
+    loading.set_origin("training.train_iters", OriginKind::kDerived, "training.train_samples");
+  }
+}
+
+void resolve_seq_length(Loading& loading) {
+  Config& config = loading.config();
+  const std::int64_t longest = config.model.max_position_embeddings;
+  if (config.training.seq_length == 0 && longest > 0) {
+    config.training.seq_length = longest;
+    loading.set_origin("training.seq_length", OriginKind::kDerived,
+                       "model.max_position_embeddings");
+  }
+}
+
+/// Data-parallel size and where it comes from: "8 workers / (2 tensor * 1 pipeline)".
+std::string resolve_workers(Loading& loading, const LoadOptions& options) {
+  ParallelismConfig& parallelism = loading.config().parallelism;
+  const std::int64_t model =
+      std::max<std::int64_t>(1, parallelism.tensor_parallel_size) *
+      std::max<std::int64_t>(1, parallelism.pipeline_parallel_size);
+  if (!options.world_size) {
+    const BatchConfig& b = loading.config().batch;
+    const std::int64_t product = b.micro_batch_size * b.gradient_accumulation_steps;
+    loading.data_workers = parallelism.data_parallel_size > 0 ? parallelism.data_parallel_size
+                           : product > 0 && b.train_batch_size % product == 0 &&
+                                   b.train_batch_size > 0
+                               ? b.train_batch_size / product
+                               : 1;
+    return "the number of workers is not known yet";
+  }
+  const std::int64_t world = *options.world_size;
+  const std::string factors = fmt::format("{} workers / ({} tensor * {} pipeline)", world,
+                                          parallelism.tensor_parallel_size,
+                                          parallelism.pipeline_parallel_size);
+  loading.data_workers = std::max<std::int64_t>(1, world / model);
+  if (world % model != 0)
+    loading.problem_at(Severity::kError, "parallelism.tensor_parallel_size",
+                       fmt::format("{} leaves a remainder", factors),
+                       fmt::format("start a multiple of {} workers", model));
+  else if (parallelism.data_parallel_size > 0 &&
+           parallelism.data_parallel_size != loading.data_workers)
+    loading.problem_at(Severity::kError, "parallelism.data_parallel_size",
+                       fmt::format("parallelism.data_parallel_size = {} is not {} = {}",
+                                   parallelism.data_parallel_size, factors, loading.data_workers),
+                       fmt::format("leave it out, or start {} workers",
+                                   parallelism.data_parallel_size * model));
+  return factors;
+}
+
+/// "auto" is what the others make it; where they do not, HF's default.
+void settle_auto_batch(Loading& loading) {
+  constexpr std::int64_t kHfMicroBatch = 8;
+  BatchConfig& b = loading.config().batch;
+  if (loading.derive.contains("train_micro_batch_size_per_gpu") &&
+      (b.train_batch_size == 0 || b.gradient_accumulation_steps == 0)) {
+    b.micro_batch_size = kHfMicroBatch;
+    loading.set_origin("train_micro_batch_size_per_gpu", OriginKind::kAuto,
+                       "\"auto\": as HF's Trainer has it");
+  }
+}
+
+}  // namespace
+
+void resolve_batch(Loading& loading, const LoadOptions& options) {
+  settle_auto_batch(loading);
+  BatchConfig& b = loading.config().batch;
+  const BatchConfig asked = b;
+  const std::string derivation = resolve_workers(loading, options);
+  if (b.train_batch_size == 0 && b.micro_batch_size == 0) {
+    loading.problem(Severity::kMissing, {},
+                    "the batch size is missing: neither train_batch_size nor "
+                    "train_micro_batch_size_per_gpu is given",
+                    "for example \"train_micro_batch_size_per_gpu\": 4");
+    return;
+  }
+  try {
+    b = complete_batch(b, loading.data_workers);
+    if (const auto problem = check_batch(b, loading.data_workers, derivation))
+      loading.problem_at(Severity::kError,
+                         loading.given("train_batch_size") ? "train_batch_size"
+                                                           : "train_micro_batch_size_per_gpu",
+                         problem->message, problem->hint);
+  } catch (const Error& e) {
+    loading.problem_at(Severity::kError, "train_micro_batch_size_per_gpu", e.message());
+  }
+  const auto derived = [&](const char* path, std::int64_t before) {
+    if (before == 0) loading.set_origin(path, OriginKind::kDerived, "the other batch sizes");
+  };
+  derived("train_batch_size", asked.train_batch_size);
+  derived("train_micro_batch_size_per_gpu", asked.micro_batch_size);
+  derived("gradient_accumulation_steps", asked.gradient_accumulation_steps);
+}
+
+void resolve(Loading& loading, const LoadOptions& options) {
+  resolve_batch(loading, options);
+  resolve_length(loading);
+  resolve_seq_length(loading);
+  resolve_scheduler(loading);
+}
+
+}  // namespace hgt

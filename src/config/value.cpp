@@ -1,0 +1,242 @@
+#include "value.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/suggest.h"
+
+namespace hgt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+Value problem(std::string what, std::string hint = "") {
+  Value out;
+  out.problem = std::move(what);
+  out.hint = std::move(hint);
+  return out;
+}
+
+Value must_be(const char* what, const Json& given) {
+  return problem(fmt::format("must be {}, not {}", what, given.dump()));
+}
+
+Value to_bool(const Json& given) {
+  Value out;
+  out.json = given;
+  if (given.is_boolean()) return out;
+  const std::string text = given.is_string() ? lower(given.get<std::string>()) : given.dump();
+  if (text != "true" && text != "false" && text != "1" && text != "0")
+    return must_be("true or false", given);
+  out.json = text == "true" || text == "1";
+  out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
+  return out;
+}
+
+/// A number, or the text of one.
+bool as_number(const Json& given, double& number) {
+  if (given.is_number()) {
+    number = given.get<double>();
+    return true;
+  }
+  if (!given.is_string()) return false;
+  const std::string text = given.get<std::string>();
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
+}
+
+Value in_range(const Field& field, Value value) {
+  const double number = value.json.get<double>();
+  const bool below = field.above_min ? number <= field.min : number < field.min;
+  if (below && field.min == 0 && !field.above_min)
+    return problem(fmt::format("= {} is negative", value.json.dump()));
+  if (below)
+    return problem(fmt::format("= {} must be {} {:g}", value.json.dump(),
+                               field.above_min ? "more than" : "at least", field.min));
+  if (number > field.max)
+    return problem(fmt::format("= {} must be at most {:g}", value.json.dump(), field.max));
+  return value;
+}
+
+Value to_number(const Field& field, const Json& given) {
+  Value out;
+  double number = 0;
+  if (!as_number(given, number)) return must_be("a number", given);
+  if (!std::isfinite(number)) return must_be("a finite number", given);
+  out.json = given.is_string() ? Json(number) : given;
+  if (given.is_string()) out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
+  return in_range(field, std::move(out));
+}
+
+/// The nearest int64; what is too large saturates.
+std::int64_t saturated(double number) {
+  constexpr double kLimit = 9223372036854775808.0;
+  if (number >= kLimit) return INT64_MAX;
+  if (number < -kLimit) return INT64_MIN;
+  return static_cast<std::int64_t>(number);
+}
+
+Value to_integer(const Field& field, const Json& given) {
+  Value out;
+  double number = 0;
+  if (given.is_number_integer()) {
+    out.json = given;
+    return in_range(field, std::move(out));
+  }
+  if (!as_number(given, number)) return must_be("a whole number", given);
+  if (field.infinity_allowed && number > 0 && std::isinf(number)) {
+    out.json = 0;
+    return out;
+  }
+  if (!std::isfinite(number)) return must_be("a finite number", given);
+  const bool whole = number == std::floor(number);
+  if (!whole && !field.floors)
+    return problem(fmt::format("must be a whole number, not {}", given.dump()));
+  out.json = saturated(std::floor(number));
+  if (given.is_string() || !whole)
+    out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
+  return in_range(field, std::move(out));
+}
+
+Value to_text(const Field& field, const Json& given) {
+  if (!given.is_string()) return must_be("text in double quotes", given);
+  Value out;
+  out.json = given;
+  if (field.choices.empty()) return out;
+  std::vector<std::string> names;
+  for (const Choice& choice : field.choices) {
+    if (lower(choice.name) == lower(given.get<std::string>())) {
+      out.json = choice.name;
+      out.choice = &choice;
+      return out;
+    }
+    if (choice.key_class != KeyClass::kError) names.push_back(choice.name);
+  }
+  const std::string meant = nearest(given.get<std::string>(), names);
+  return problem(fmt::format("= {} is not known", given.dump()),
+                 meant.empty() ? fmt::format("one of: {}", fmt::join(names, ", "))
+                               : fmt::format("did you mean \"{}\"?", meant));
+}
+
+Value to_pair(const Field& field, const Json& given) {
+  if (!given.is_array() || given.size() != 2) return must_be("a list of two numbers", given);
+  Value out;
+  out.json = Json::array();
+  for (const Json& part : given) {
+    const Value value = to_number(field, part);
+    if (!value.problem.empty()) return value;
+    out.json.push_back(value.json);
+  }
+  return out;
+}
+
+/// One of: "path"; ["a", "b"]; [0.3, "a", 0.7, "b"]; [{"path": "a", "weight": 0.3}, ...].
+Value to_sources(const Json& given) {
+  const char* const kShape = "a path, a list of paths, or a list of {\"path\": ..., \"weight\": ...}";
+  const Json list = given.is_array() ? given : Json::array({given});
+  Value out;
+  out.json = Json::array();
+  double weight = 0;
+  bool weighted = false;
+  for (const Json& item : list) {
+    double number = 0;
+    if (item.is_object() && item.contains("path") && item["path"].is_string() &&
+        item.size() == 1 + item.count("weight") && (item.size() == 1 || item["weight"].is_number())) {
+      out.json.push_back({{"path", item["path"]}, {"weight", item.value("weight", 0.0)}});
+    } else if (!weighted && as_number(item, number)) {
+      weight = number;
+      weighted = true;
+      continue;
+    } else if (item.is_string() && !item.get<std::string>().empty()) {
+      out.json.push_back({{"path", item}, {"weight", weight}});
+    } else {
+      return must_be(kShape, item);
+    }
+    const double last = out.json.back()["weight"];
+    if (!(last >= 0) || !std::isfinite(last)) return problem("has a negative weight");
+    weight = 0;
+    weighted = false;
+  }
+  return weighted ? problem("ends with a weight that has no path") : out;
+}
+
+}  // namespace
+
+Value to_value(const Field& field, const Json& given) {
+  if (field.slot) {
+    Config config;
+    const Slot slot = field.slot(config);
+    if (std::holds_alternative<std::vector<DataSource>*>(slot)) return to_sources(given);
+    if (std::holds_alternative<NumberPair>(slot)) return to_pair(field, given);
+  }
+  Value as_is;
+  as_is.json = given;
+  switch (field.kind) {
+    case Kind::kBool: return to_bool(given);
+    case Kind::kInteger: return to_integer(field, given);
+    case Kind::kNumber: return to_number(field, given);
+    case Kind::kText: return to_text(field, given);
+    case Kind::kList: return given.is_array() ? as_is : must_be("a list", given);
+    case Kind::kObject: return given.is_object() ? as_is : must_be("an object", given);
+    case Kind::kAny: break;
+  }
+  return as_is;
+}
+
+void store(const Slot& slot, const Json& value) {
+  struct Storing {
+    const Json& value;
+    void operator()(std::monostate) const {}
+    void operator()(bool* out) const { *out = value.get<bool>(); }
+    void operator()(std::int64_t* out) const { *out = value.get<std::int64_t>(); }
+    void operator()(double* out) const { *out = value.get<double>(); }
+    void operator()(std::string* out) const { *out = value.get<std::string>(); }
+    void operator()(NumberFlag out) const { *out.number = value.get<bool>() ? 1 : 0; }
+    void operator()(NumberPair out) const {
+      *out.first = value[0].get<double>();
+      *out.second = value[1].get<double>();
+    }
+    void operator()(std::optional<double>* out) const { *out = value.get<double>(); }
+    void operator()(std::optional<std::int64_t>* out) const { *out = value.get<std::int64_t>(); }
+    void operator()(std::vector<DataSource>* out) const {
+      out->clear();
+      for (const Json& item : value) out->push_back({item["path"], item["weight"]});
+    }
+  };
+  std::visit(Storing{value}, slot);
+}
+
+Json load(const Slot& slot) {
+  struct Loading {
+    Json operator()(std::monostate) const { return nullptr; }
+    Json operator()(const bool* in) const { return *in; }
+    Json operator()(const std::int64_t* in) const { return *in; }
+    Json operator()(const double* in) const { return *in; }
+    Json operator()(const std::string* in) const { return *in; }
+    Json operator()(NumberFlag in) const { return *in.number != 0; }
+    Json operator()(NumberPair in) const { return Json::array({*in.first, *in.second}); }
+    Json operator()(const std::optional<double>* in) const { return *in ? Json(**in) : Json(); }
+    Json operator()(const std::optional<std::int64_t>* in) const {
+      return *in ? Json(**in) : Json();
+    }
+    Json operator()(const std::vector<DataSource>* in) const {
+      Json out = Json::array();
+      for (const DataSource& source : *in)
+        out.push_back({{"path", source.path}, {"weight", source.weight}});
+      return out;
+    }
+  };
+  return std::visit(Loading{}, slot);
+}
+
+}  // namespace hgt
