@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "hf_config.h"
+#include "hgtrain/config/hf_config.h"
 #include "tensor_folder.h"
 #include "training_state.h"
 

@@ -9,7 +9,7 @@
 #include "hgtrain/checkpoint/checkpoint.h"
 
 #include "folders.h"
-#include "hf_config.h"
+#include "hgtrain/config/hf_config.h"
 #include "tensor_folder.h"
 #include "training_state.h"
 

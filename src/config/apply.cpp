@@ -46,10 +46,9 @@ void refuse(const Given& given, KeyClass key_class, const std::string& shown,
     loading.problem(Severity::kNotBuilt, given.place,
                     fmt::format("{} = {} is not built yet", given.path, shown), hint);
   else
-    loading.problem(Severity::kError, given.place,
-                    fmt::format("{} = {} is not supported: {}", given.path, shown,
-                                given.field->help),
-                    hint);
+    loading.problem(
+        Severity::kError, given.place,
+        fmt::format("{} = {} is not supported: {}", given.path, shown, given.field->help), hint);
 }
 
 /// Where the value asks for what is not there. A value of the row's `fallback` asks for nothing.
@@ -72,11 +71,15 @@ bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
 void apply(const Given& as_given, Loading& loading) {
   Given given = as_given;
   const Field& field = *given.field;
+  if (given.value.is_null()) {
+    loading.origins[given.path] = origin_of(given.place);
+    return;
+  }
   if (settle_auto(given, loading)) return;
   Value value = to_value(field, given.value);
   if (!value.problem.empty()) {
-    loading.problem(Severity::kError, given.place,
-                    fmt::format("{} {}", given.path, value.problem), value.hint);
+    loading.problem(Severity::kError, given.place, fmt::format("{} {}", given.path, value.problem),
+                    value.hint);
     return;
   }
   if (!value.notice.empty())
@@ -86,7 +89,8 @@ void apply(const Given& as_given, Loading& loading) {
   if (refuse_by_class(given, value, loading) && !field.slot) return;
   if (!loading.has_origin(given.path)) loading.origins[given.path] = origin_of(given.place);
   if (field.slot) store(field.slot(loading.config()), value.json);
-  if (field.key_class == KeyClass::kNoticed) loading.noticed.push_back(given.path);
+  if (field.key_class == KeyClass::kNoticed && !given.path.starts_with("model."))
+    loading.noticed.push_back(given.path);
 }
 
 void apply_givens(Loading& loading) {

@@ -60,7 +60,7 @@ class Walk {
         unknown(key, table, path, at, type);
       else if (field->alias_yields && key != field->name && object.contains(field->name))
         notice(at, fmt::format("{} is left out: {} is there too", key, field->name));
-      else if (!value.is_null())
+      else if (!value.is_null() || field->takes_null)
         one(*field, value, path + field->name, at, object);
       if (field && key != spelled)
         notice(at, fmt::format("the key \"{}\" is taken as \"{}\"", spelled, key));
@@ -93,17 +93,19 @@ class Walk {
     for (const auto& [target, text] : field.moves(value))
       if (!target.empty())
         give(find_field(target), target,
-             is_auto ? Json::parse(field.auto_value) : text.empty() ? value : Json::parse(text),
+             is_auto        ? Json::parse(field.auto_value)
+             : text.empty() ? value
+                            : Json::parse(text),
              place(pointer));
   }
 
   void subsection(const Field& field, const Json& value, const std::string& path,
                   const std::string& pointer, const Json& siblings) {
     if (!value.is_object()) {
-      loading_.problem(Severity::kError, place(pointer),
-                       fmt::format("{} must be an object, not {}", path, value.dump()),
-                       fmt::format("write \"{}\": {{\"{}\": ...}}", field.name,
-                                   field.fields.front().name));
+      loading_.problem(
+          Severity::kError, place(pointer),
+          fmt::format("{} must be an object, not {}", path, value.dump()),
+          fmt::format("write \"{}\": {{\"{}\": ...}}", field.name, field.fields.front().name));
       return;
     }
     const bool typed = siblings.contains("type") && siblings["type"].is_string();
@@ -120,8 +122,7 @@ class Walk {
     if (before.file.empty() != given.place.file.empty()) {
       if (given.place.file.empty()) found->second = std::move(given);
     } else if (found->second.value != value) {
-      loading_.problem(Severity::kError, given.place,
-                       fmt::format("{} is given twice", path),
+      loading_.problem(Severity::kError, given.place, fmt::format("{} is given twice", path),
                        fmt::format("the other one is {}{}", before.pointer,
                                    before.line ? fmt::format(" on line {}", before.line) : ""));
     }
@@ -143,11 +144,11 @@ class Walk {
       return;
     }
     const std::string meant = nearest(key, names_of(table, type, true));
-    loading_.problem(Severity::kError, place(pointer),
-                     fmt::format("{} has no key {}", section, key),
-                     meant.empty() ? fmt::format("its keys are: {}",
-                                                 fmt::join(names_of(table, type, false), ", "))
-                                   : fmt::format("did you mean {}?", meant));
+    loading_.problem(
+        Severity::kError, place(pointer), fmt::format("{} has no key {}", section, key),
+        meant.empty()
+            ? fmt::format("its keys are: {}", fmt::join(names_of(table, type, false), ", "))
+            : fmt::format("did you mean {}?", meant));
   }
 
   /// DeepSpeed lets anything pass here, so only what was surely meant otherwise is an error.

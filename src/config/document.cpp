@@ -29,9 +29,7 @@ std::size_t utf8_length(std::string_view text) {
 }
 
 void append_utf8(std::string& out, std::uint32_t c) {
-  const auto tail = [&](int shift) {
-    out += static_cast<char>(0x80 | ((c >> shift) & 0x3F));
-  };
+  const auto tail = [&](int shift) { out += static_cast<char>(0x80 | ((c >> shift) & 0x3F)); };
   if (c < 0x80) {
     out += static_cast<char>(c);
   } else if (c < 0x800) {
@@ -61,7 +59,8 @@ class Reader {
  private:
   [[noreturn]] void fail(const std::string& what, const std::string& hint = "") const {
     throw Error(ErrorKind::kConfig,
-                fmt::format("{}:{}:{}: {}", document_.file, line_, at_ - line_start_ + 1, what), hint);
+                fmt::format("{}:{}:{}: {}", document_.file, line_, at_ - line_start_ + 1, what),
+                hint);
   }
 
   bool starts_with(std::string_view word) const { return text_.substr(at_).starts_with(word); }
@@ -81,7 +80,8 @@ class Reader {
 
   void skip_space() {
     for (;;) {
-      if (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos)
+      if (at_ < text_.size() &&
+          std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos)
         advance(1);
       else if (peek() == '#' || starts_with("//"))
         skip_line();
@@ -102,10 +102,14 @@ class Reader {
     if (depth > kMaxDepth) fail(fmt::format("values nest deeper than {}", kMaxDepth));
     document_.lines.try_emplace(pointer, line_);
     switch (peek()) {
-      case '{': return object(pointer, depth);
-      case '[': return array(pointer, depth);
-      case '"': return string();
-      default: return word();
+      case '{':
+        return object(pointer, depth);
+      case '[':
+        return array(pointer, depth);
+      case '"':
+        return string();
+      default:
+        return word();
     }
   }
 
@@ -139,7 +143,8 @@ class Reader {
   [[noreturn]] void fail_at_key() const {
     if (at_ == text_.size()) fail("the text ends inside an object", "a '}' is missing");
     if (peek() == ',') fail("a comma too many");
-    fail("expected a key in double quotes", "keys and strings stand in double quotes: \"lr\": 1e-3");
+    fail("expected a key in double quotes",
+         "keys and strings stand in double quotes: \"lr\": 1e-3");
   }
 
   Json array(const std::string& pointer, int depth) {

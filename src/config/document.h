@@ -22,14 +22,15 @@ struct DuplicateKey {
 struct Document {
   std::string file;  ///< as the user named it
   Json root;
-  std::map<std::string, int> lines;  ///< by JSON pointer ("" is the whole); keys count at their name
+  std::map<std::string, int>
+      lines;  ///< by JSON pointer ("" is the whole); keys count at their name
   std::vector<DuplicateKey> duplicates;  ///< the first of each pair is the one in `root`
 };
 
-/// Reads JSON with comments (`#`, `//`, `/* */`), trailing commas and a byte order mark. Infinity and
-/// NaN are read as numbers (who takes them says so); integers that int64 cannot hold become doubles.
-/// Error(kConfig) with FILE:LINE:COLUMN at the first thing that is not JSON, that nests deeper than
-/// 100, or that is not UTF-8.
+/// Reads JSON with comments (`#`, `//`, `/* */`), trailing commas and a byte order mark. Infinity
+/// and NaN are read as numbers (who takes them says so); integers that int64 cannot hold become
+/// doubles. Error(kConfig) with FILE:LINE:COLUMN at the first thing that is not JSON, that nests
+/// deeper than 100, or that is not UTF-8.
 Document read_document(std::string_view text, std::string file);
 
 /// `pointer` + "/" + `key`, escaped.

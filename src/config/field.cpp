@@ -13,14 +13,20 @@ Kind kind_of(const SlotOf& slot_of) {
   const Slot slot = slot_of(config);
   switch (slot.index()) {
     case 1:
-    case 5: return Kind::kBool;
+    case 5:
+      return Kind::kBool;
     case 2:
-    case 8: return Kind::kInteger;
+    case 8:
+      return Kind::kInteger;
     case 3:
-    case 7: return Kind::kNumber;
-    case 4: return Kind::kText;
-    case 6: return Kind::kList;
-    default: return Kind::kAny;
+    case 7:
+      return Kind::kNumber;
+    case 4:
+      return Kind::kText;
+    case 6:
+      return Kind::kList;
+    default:
+      return Kind::kAny;
   }
 }
 
@@ -161,10 +167,9 @@ const Field* find_field(const std::string& path, const std::string& type) {
   for (std::size_t start = 0; start <= path.size();) {
     const std::size_t end = std::min(path.find('.', start), path.size());
     const std::string name = path.substr(start, end - start);
-    const auto found =
-        std::find_if(at->fields.begin(), at->fields.end(), [&](const Field& field) {
-          return field.name == name && goes_with(field, type);
-        });
+    const auto found = std::find_if(at->fields.begin(), at->fields.end(), [&](const Field& field) {
+      return field.name == name && goes_with(field, type);
+    });
     if (found == at->fields.end()) return nullptr;
     at = &*found;
     start = end + 1;

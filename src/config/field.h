@@ -35,7 +35,7 @@ using SlotOf = std::function<Slot(Config&)>;
 struct Choice {
   std::string name;
   KeyClass key_class = KeyClass::kUsed;
-  std::string hint;
+  std::string hint = {};
 };
 
 /// A value moved to another key: its path and its JSON text. An empty path drops it.
@@ -54,23 +54,24 @@ struct Field {
   std::vector<Choice> choices;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool above_min = false;       ///< `min` itself is refused
+  bool above_min = false;  ///< `min` itself is refused
   bool infinity_allowed = false;
-  bool floors = false;          ///< a count of elements: a fraction is cut off
+  bool floors = false;  ///< a count of elements: a fraction is cut off
   bool refuses_auto = false;
-  std::string auto_value;       ///< JSON text that "auto" stands for, "" = as if absent
-  bool auto_is_derived = false; ///< "auto" is computed from other keys
-  std::string hint;             ///< what to do instead, where the key is refused
+  bool takes_null = false;       ///< null is a value of its own, elsewhere it means: absent
+  std::string auto_value;        ///< JSON text that "auto" stands for, "" = as if absent
+  bool auto_is_derived = false;  ///< "auto" is computed from other keys
+  std::string hint;              ///< what to do instead, where the key is refused
   /// A spelling of other keys: what the value means there.
   std::function<std::vector<Moved>(const nlohmann::ordered_json&)> moves;
 
   // Sections.
   std::vector<Field> fields;
-  bool open = false;            ///< unknown keys are left alone
-  bool alias_yields = false;    ///< where alias and name both stand, the alias is dropped
+  bool open = false;          ///< unknown keys are left alone
+  bool alias_yields = false;  ///< where alias and name both stand, the alias is dropped
   /// What a value that is not an object stands for (JSON text), "" = refused.
   std::function<std::string(const nlohmann::ordered_json&)> shorthand;
-  std::string example;          ///< of the section, for those who lack it
+  std::string example;  ///< of the section, for those who lack it
   /// Only for the sibling `type` of one of these names (scheduler and optimizer parameters).
   std::vector<std::string> only_for;
 
@@ -105,17 +106,16 @@ struct In {
   Section Config::*section;
   template <class Member>
   SlotOf operator()(Member Section::*member) const {
-    return [section = section, member](Config& config) -> Slot {
-      return &(config.*section.*member);
-    };
+    return
+        [section = section, member](Config& config) -> Slot { return &(config.*section.*member); };
   }
 };
 
 /// The whole file as one section without a name, built on first use.
 const Field& root_section();
 
-/// The row of a canonical path ("optimizer.params.lr"), nullptr where there is none. Among rows of one
-/// name, the one for `type`.
+/// The row of a canonical path ("optimizer.params.lr"), nullptr where there is none. Among rows of
+/// one name, the one for `type`.
 const Field* find_field(const std::string& path, const std::string& type = "");
 
 /// Does a row go with the sibling `type`? Case does not count.

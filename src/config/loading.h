@@ -29,13 +29,13 @@ struct Given {
 /// What the stages of loading hand on: collect -> apply -> model -> resolve -> report.
 struct Loading {
   LoadResult result;
-  std::map<std::string, Given> givens;    ///< by canonical path
-  std::map<std::string, Origin> origins;  ///< of every key that has not its default
-  std::set<std::string> derive;           ///< keys that said "auto" and follow from others
-  std::vector<std::string> noticed;       ///< keys without a meaning here
-  std::vector<std::string> unknown;       ///< top-level keys that nobody knows
-  std::vector<std::string> autos_dropped; ///< keys whose "auto" has no rule
-  std::int64_t data_workers = 1;          ///< data-parallel size
+  std::map<std::string, Given> givens;     ///< by canonical path
+  std::map<std::string, Origin> origins;   ///< of every key that has not its default
+  std::set<std::string> derive;            ///< keys that said "auto" and follow from others
+  std::vector<std::string> noticed;        ///< keys without a meaning here
+  std::vector<std::string> unknown;        ///< top-level keys that nobody knows
+  std::vector<std::string> autos_dropped;  ///< keys whose "auto" has no rule
+  std::int64_t data_workers = 1;           ///< data-parallel size
 
   Config& config() { return result.config; }
   void problem(Severity severity, const Place& place, std::string message, std::string hint = "");
@@ -63,8 +63,8 @@ void collect(const Document& document, const Field& table, const std::string& pr
 void apply_givens(Loading& loading);
 void apply(const Given& given, Loading& loading);
 
-/// The model: HF file, defaults of the family, what follows from the given keys.
-void resolve_model(Loading& loading);
+/// The model: HF file (where it may be read), defaults of the family, what follows from the keys.
+void resolve_model(Loading& loading, bool reads_files);
 /// Checks of a complete model.
 void check_model(Loading& loading);
 

@@ -1,6 +1,5 @@
-// Monitors and profilers. What they would show lies in metrics.jsonl and metrics.csv of the run folder.
-#include <nlohmann/json.hpp>
-
+// Monitors and profilers. What they would show lies in metrics.jsonl and metrics.csv of the run
+// folder.
 #include "sections.h"
 
 namespace hgt {
@@ -25,30 +24,37 @@ std::vector<Field> texts(const std::vector<std::string>& names, const std::strin
 }
 
 Field file_monitor(std::string name, std::string what) {
-  return section(std::move(name), what, {
-    not_built("enabled", Kind::kBool, "false", what)
-        .instead("metrics.jsonl and metrics.csv of the run folder hold every metric"),
-    noticed("output_path", Kind::kText, "folder"),
-    noticed("job_name", Kind::kText, "folder in it"),
-  });
+  return section(
+      std::move(name), what,
+      {
+          not_built("enabled", Kind::kBool, "false", what)
+              .instead("metrics.jsonl and metrics.csv of the run folder hold every metric"),
+          noticed("output_path", Kind::kText, "folder"),
+          noticed("job_name", Kind::kText, "folder in it"),
+      });
 }
 
 /// A service on the network: enabled or not, training goes on.
 Field service_monitor(std::string name, const std::vector<std::string>& names) {
   std::vector<Field> fields = texts(names, "of a service that hgtrain does not talk to");
-  fields.push_back(noticed("enabled", Kind::kBool, "hgtrain does not talk to it; metrics are in metrics.jsonl"));
+  fields.push_back(
+      noticed("enabled", Kind::kBool, "hgtrain does not talk to it; metrics are in metrics.jsonl"));
   return noticed_section(std::move(name), std::move(fields));
 }
 
 Field comet() {
-  Field out = service_monitor("comet", {"project", "workspace", "api_key", "experiment_name", "experiment_key", "mode"});
-  out.fields.push_back(noticed("samples_log_interval", Kind::kInteger, "of a service that hgtrain does not talk to"));
-  out.fields.push_back(noticed("online", Kind::kBool, "of a service that hgtrain does not talk to"));
+  Field out = service_monitor(
+      "comet", {"project", "workspace", "api_key", "experiment_name", "experiment_key", "mode"});
+  out.fields.push_back(noticed("samples_log_interval", Kind::kInteger,
+                               "of a service that hgtrain does not talk to"));
+  out.fields.push_back(
+      noticed("online", Kind::kBool, "of a service that hgtrain does not talk to"));
   return out;
 }
 
 Field comms_logger() {
-  std::vector<Field> fields = flags({"enabled", "verbose", "prof_all", "debug"}, "comm_ms is in metrics.jsonl");
+  std::vector<Field> fields =
+      flags({"enabled", "verbose", "prof_all", "debug"}, "comm_ms is in metrics.jsonl");
   fields.push_back(noticed("prof_ops", Kind::kList, "comm_ms is in metrics.jsonl"));
   return noticed_section("comms_logger", std::move(fields));
 }
@@ -65,13 +71,17 @@ Field flops_profiler() {
 Field autotuning() {
   std::vector<Field> fields = flags({"fast", "overwrite"}, "of the tuner");
   fields.push_back(not_built("enabled", Kind::kBool, "false", "try settings before training"));
-  for (Field& field : texts({"results_dir", "exps_dir", "metric", "metric_path", "tuner_type", "model_info_path"}, "of the tuner"))
+  for (Field& field :
+       texts({"results_dir", "exps_dir", "metric", "metric_path", "tuner_type", "model_info_path"},
+             "of the tuner"))
     fields.push_back(std::move(field));
-  for (const char* name : {"start_profile_step", "end_profile_step", "tuner_early_stopping", "tuner_num_trials", "max_train_batch_size",
-                           "min_train_batch_size", "max_train_micro_batch_size_per_gpu", "min_train_micro_batch_size_per_gpu",
-                           "num_tuning_micro_batch_sizes", "mp_size"})
+  for (const char* name :
+       {"start_profile_step", "end_profile_step", "tuner_early_stopping", "tuner_num_trials",
+        "max_train_batch_size", "min_train_batch_size", "max_train_micro_batch_size_per_gpu",
+        "min_train_micro_batch_size_per_gpu", "num_tuning_micro_batch_sizes", "mp_size"})
     fields.push_back(noticed(name, Kind::kInteger, "of the tuner"));
-  for (const char* name : {"arg_mappings", "model_info"}) fields.push_back(noticed(name, Kind::kAny, "of the tuner"));
+  for (const char* name : {"arg_mappings", "model_info"})
+    fields.push_back(noticed(name, Kind::kAny, "of the tuner"));
   Field out = section("autotuning", "DeepSpeed's tuner", std::move(fields));
   out.open = true;
   return out;
@@ -86,7 +96,9 @@ std::vector<Field> monitor_sections() {
           comet(),
           comms_logger(),
           flops_profiler(),
-          noticed_section("timers", {noticed_section("throughput", flags({"enabled", "synchronized"}, "tokens_per_sec is in metrics.jsonl"))}),
+          noticed_section("timers", {noticed_section("throughput",
+                                                     flags({"enabled", "synchronized"},
+                                                           "tokens_per_sec is in metrics.jsonl"))}),
           autotuning()};
 }
 

@@ -8,38 +8,55 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::vector<std::string> kAdams = {"Adam", "AdamW"};
-
 std::vector<Field> adam_fields() {
   const In in{&Config::optimizer};
   using O = OptimizerConfig;
-  Field betas = used("betas", [](Config& c) -> Slot { return NumberPair{&c.optimizer.beta1, &c.optimizer.beta2}; },
-                     "decay of the moments").at_least(0).at_most(1).auto_is("[0.9, 0.999]");
+  const std::vector<std::string> adams = {"Adam", "AdamW"};
+  Field betas = used(
+                    "betas",
+                    [](Config& c) -> Slot {
+                      return NumberPair{&c.optimizer.beta1, &c.optimizer.beta2};
+                    },
+                    "decay of the moments")
+                    .at_least(0)
+                    .at_most(1)
+                    .auto_is("[0.9, 0.999]");
   return {
-    used("lr", in(&O::lr), "learning rate").at_least(0).auto_is("5e-5").only(kAdams),
-    std::move(betas).only(kAdams),
-    used("eps", in(&O::eps), "added to the root of the second moment").at_least(0).auto_is("1e-8").only(kAdams),
-    used("weight_decay", in(&O::weight_decay), "of every parameter").at_least(0).auto_is("0").only(kAdams),
-    used("bias_correction", in(&O::bias_correction), "of the moments").only(kAdams),
-    used("adam_w_mode", in(&O::adam_w_mode), "false with type Adam: weight decay as part of the gradient").only({"Adam"}),
-    noticed("adam_w_mode", Kind::kBool, "AdamW is AdamW").only({"AdamW"}),
-    not_built("amsgrad", Kind::kBool, "false", "DeepSpeed refuses it as well").only(kAdams),
-    noticed("torch_adam", Kind::kBool, "PyTorch's Adam instead of DeepSpeed's").only(kAdams),
-    noticed("set_grad_none", Kind::kBool, "gradients lie in one buffer").only(kAdams),
-    noticed("fp32_optimizer_states", Kind::kBool, "they are fp32").only(kAdams),
+      used("lr", in(&O::lr), "learning rate").at_least(0).auto_is("5e-5").only(adams),
+      std::move(betas).only(adams),
+      used("eps", in(&O::eps), "added to the root of the second moment")
+          .at_least(0)
+          .auto_is("1e-8")
+          .only(adams),
+      used("weight_decay", in(&O::weight_decay), "of every parameter")
+          .at_least(0)
+          .auto_is("0")
+          .only(adams),
+      used("bias_correction", in(&O::bias_correction), "of the moments").only(adams),
+      used("adam_w_mode", in(&O::adam_w_mode),
+           "false with type Adam: weight decay as part of the gradient")
+          .only({"Adam"}),
+      noticed("adam_w_mode", Kind::kBool, "AdamW is AdamW").only({"AdamW"}),
+      not_built("amsgrad", Kind::kBool, "false", "DeepSpeed refuses it as well").only(adams),
+      noticed("torch_adam", Kind::kBool, "PyTorch's Adam instead of DeepSpeed's").only(adams),
+      noticed("set_grad_none", Kind::kBool, "gradients lie in one buffer").only(adams),
+      noticed("fp32_optimizer_states", Kind::kBool, "they are fp32").only(adams),
   };
 }
 
 /// Known keys of the optimizers that are not built: names and kinds are still checked.
 std::vector<Field> other_optimizer_fields() {
-  const std::vector<std::string> all = {"Lamb", "Lion", "Adagrad", "SGD", "Muon",
-                                        "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam", "MuAdamW", "MuSGD"};
+  const std::vector<std::string> all = {"Lamb",   "Lion",       "Adagrad",     "SGD",
+                                        "Muon",   "OneBitAdam", "ZeroOneAdam", "OneBitLamb",
+                                        "MuAdam", "MuAdamW",    "MuSGD"};
   std::vector<Field> out;
-  for (const char* name : {"lr", "eps", "weight_decay", "max_coeff", "min_coeff", "momentum", "dampening", "muon_lr", "adam_lr",
-                           "freeze_step", "var_freeze_step", "var_update_scaler", "local_step_scaler", "local_step_clipper",
-                           "coeff_beta", "factor_max", "factor_min", "factor_threshold"})
+  for (const char* name :
+       {"lr", "eps", "weight_decay", "max_coeff", "min_coeff", "momentum", "dampening", "muon_lr",
+        "adam_lr", "freeze_step", "var_freeze_step", "var_update_scaler", "local_step_scaler",
+        "local_step_clipper", "coeff_beta", "factor_max", "factor_min", "factor_threshold"})
     out.push_back(noticed(name, Kind::kNumber, "of an optimizer that is not built").only(all));
-  for (const char* name : {"bias_correction", "eps_inside_sqrt", "amsgrad", "nesterov", "cuda_aware", "fp32_optimizer_states"})
+  for (const char* name : {"bias_correction", "eps_inside_sqrt", "amsgrad", "nesterov",
+                           "cuda_aware", "fp32_optimizer_states"})
     out.push_back(noticed(name, Kind::kBool, "of an optimizer that is not built").only(all));
   for (const char* name : {"ns_method", "comm_backend_name"})
     out.push_back(noticed(name, Kind::kText, "of an optimizer that is not built").only(all));
@@ -52,14 +69,27 @@ Field optimizer_section() {
   std::vector<Field> params = adam_fields();
   for (Field& field : other_optimizer_fields()) params.push_back(std::move(field));
   params.push_back(noticed("max_grad_norm", Kind::kNumber, "the same as gradient_clipping"));
-  return section("optimizer", "default: AdamW with its defaults", {
-    used("type", [](Config& c) -> Slot { return &c.optimizer.type; }, "Adam is AdamW unless params.adam_w_mode is false")
-        .one_of({{"AdamW"}, {"Adam"}, {"Lamb", later}, {"Lion", later}, {"Adagrad", later}, {"SGD", later}, {"Muon", later},
-                 {"OneBitAdam", never, "use AdamW"}, {"ZeroOneAdam", never, "use AdamW"}, {"OneBitLamb", never, "use AdamW"},
-                 {"MuAdam", never, "use AdamW"}, {"MuAdamW", never, "use AdamW"}, {"MuSGD", never, "use AdamW"}}),
-    section("params", "of the optimizer", std::move(params)),
-    noticed("legacy_fusion", Kind::kBool, "of DeepSpeed's Lamb kernel"),
-  });
+  return section("optimizer", "default: AdamW with its defaults",
+                 {
+                     used(
+                         "type", [](Config& c) -> Slot { return &c.optimizer.type; },
+                         "Adam is AdamW unless params.adam_w_mode is false")
+                         .one_of({{"AdamW"},
+                                  {"Adam"},
+                                  {"Lamb", later},
+                                  {"Lion", later},
+                                  {"Adagrad", later},
+                                  {"SGD", later},
+                                  {"Muon", later},
+                                  {"OneBitAdam", never, "use AdamW"},
+                                  {"ZeroOneAdam", never, "use AdamW"},
+                                  {"OneBitLamb", never, "use AdamW"},
+                                  {"MuAdam", never, "use AdamW"},
+                                  {"MuAdamW", never, "use AdamW"},
+                                  {"MuSGD", never, "use AdamW"}}),
+                     section("params", "of the optimizer", std::move(params)),
+                     noticed("legacy_fusion", Kind::kBool, "of DeepSpeed's Lamb kernel"),
+                 });
 }
 
 SlotOf number(std::string name) {
@@ -67,7 +97,9 @@ SlotOf number(std::string name) {
 }
 
 SlotOf flag(std::string name) {
-  return [name = std::move(name)](Config& c) -> Slot { return NumberFlag{&c.scheduler.numbers[name]}; };
+  return [name = std::move(name)](Config& c) -> Slot {
+    return NumberFlag{&c.scheduler.numbers[name]};
+  };
 }
 
 Field rate(std::string name, std::string help) {
@@ -80,33 +112,61 @@ std::vector<Field> warmup_fields() {
   const std::vector<std::string> all = {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR"};
   const std::vector<std::string> decaying = {"WarmupDecayLR", "WarmupCosineLR"};
   return {
-    rate("warmup_min_lr", "rate of the first two updates").auto_is("0").defaults_to("0").only(warm),
-    rate("warmup_max_lr", "rate after the warmup; default: the optimizer's").auto_derived().only({"WarmupLR"}),
-    rate("warmup_max_lr", "rate after the warmup").auto_derived().defaults_to("0.001").only({"WarmupDecayLR"}),
-    rate("warmup_num_steps", "updates of the warmup; 0: none").as_integer().auto_is("0").defaults_to("1000").only(all),
-    used("warmup_type", [](Config& c) -> Slot { return &c.scheduler.warmup_type; }, "shape of the warmup")
-        .one_of({{"log"}, {"linear"}}).only(all),
-    rate("total_num_steps", "updates until the end of the decay; default: training.train_iters").as_integer().auto_derived().only(decaying),
-    rate("warmup_min_ratio", "first rate as a share of the optimizer's").defaults_to("0").only({"WarmupCosineLR"}),
-    rate("cos_min_ratio", "last rate as a share of the optimizer's").defaults_to("1e-4").only({"WarmupCosineLR"}),
-    noticed("last_batch_iteration", Kind::kInteger, "the checkpoint knows the step"),
+      rate("warmup_min_lr", "rate of the first two updates")
+          .auto_is("0")
+          .defaults_to("0")
+          .only(warm),
+      rate("warmup_max_lr", "rate after the warmup; default: the optimizer's")
+          .auto_derived()
+          .only({"WarmupLR"}),
+      rate("warmup_max_lr", "rate after the warmup")
+          .auto_derived()
+          .defaults_to("0.001")
+          .only({"WarmupDecayLR"}),
+      rate("warmup_num_steps", "updates of the warmup; 0: none")
+          .as_integer()
+          .auto_is("0")
+          .defaults_to("1000")
+          .only(all),
+      used(
+          "warmup_type", [](Config& c) -> Slot { return &c.scheduler.warmup_type; },
+          "shape of the warmup")
+          .one_of({{"log"}, {"linear"}})
+          .only(all),
+      rate("total_num_steps", "updates until the end of the decay; default: training.train_iters")
+          .as_integer()
+          .auto_derived()
+          .only(decaying),
+      rate("warmup_min_ratio", "first rate as a share of the optimizer's")
+          .defaults_to("0")
+          .only({"WarmupCosineLR"}),
+      rate("cos_min_ratio", "last rate as a share of the optimizer's")
+          .defaults_to("1e-4")
+          .only({"WarmupCosineLR"}),
+      noticed("last_batch_iteration", Kind::kInteger, "the checkpoint knows the step"),
   };
 }
 
 std::vector<Field> cycle_fields() {
   std::vector<Field> out = {
-    rate("cycle_min_lr", "rate at the ends of the cycle"),
-    rate("cycle_max_lr", "rate at its peak"),
-    rate("decay_lr_rate", "decay after the cycle").defaults_to("0"),
-    rate("cycle_first_step_size", "updates up to the peak").as_integer().above(0).defaults_to("2000"),
-    rate("cycle_second_step_size", "updates down from it; default: as many").as_integer(),
-    rate("cycle_first_stair_count", "steps of the stair up; 0: a slope").as_integer().defaults_to("0"),
-    rate("cycle_second_stair_count", "steps of the stair down; default: as many").as_integer(),
-    rate("decay_step_size", "updates of one decay").as_integer().defaults_to("0"),
-    used("cycle_momentum", flag("cycle_momentum"), "beta1 runs opposite to the rate").defaults_to("true"),
-    rate("cycle_min_mom", "least beta1").at_most(1).defaults_to("0.8"),
-    rate("cycle_max_mom", "largest beta1").at_most(1).defaults_to("0.9"),
-    rate("decay_mom_rate", "growth of beta1 after the cycle").defaults_to("0"),
+      rate("cycle_min_lr", "rate at the ends of the cycle"),
+      rate("cycle_max_lr", "rate at its peak"),
+      rate("decay_lr_rate", "decay after the cycle").defaults_to("0"),
+      rate("cycle_first_step_size", "updates up to the peak")
+          .as_integer()
+          .above(0)
+          .defaults_to("2000"),
+      rate("cycle_second_step_size", "updates down from it; default: as many").as_integer(),
+      rate("cycle_first_stair_count", "steps of the stair up; 0: a slope")
+          .as_integer()
+          .defaults_to("0"),
+      rate("cycle_second_stair_count", "steps of the stair down; default: as many").as_integer(),
+      rate("decay_step_size", "updates of one decay").as_integer().defaults_to("0"),
+      used("cycle_momentum", flag("cycle_momentum"), "beta1 runs opposite to the rate")
+          .defaults_to("true"),
+      rate("cycle_min_mom", "least beta1").at_most(1).defaults_to("0.8"),
+      rate("cycle_max_mom", "largest beta1").at_most(1).defaults_to("0.9"),
+      rate("decay_mom_rate", "growth of beta1 after the cycle").defaults_to("0"),
   };
   for (Field& field : out) field.only_for = {"OneCycle"};
   return out;
@@ -114,10 +174,15 @@ std::vector<Field> cycle_fields() {
 
 std::vector<Field> range_test_fields() {
   std::vector<Field> out = {
-    rate("lr_range_test_min_lr", "first rate").defaults_to("1e-3"),
-    rate("lr_range_test_step_size", "updates of one interval").as_integer().above(0).defaults_to("2000"),
-    rate("lr_range_test_step_rate", "growth per interval").defaults_to("1.0"),
-    used("lr_range_test_staircase", flag("lr_range_test_staircase"), "grow at the ends of intervals only").defaults_to("false"),
+      rate("lr_range_test_min_lr", "first rate").defaults_to("1e-3"),
+      rate("lr_range_test_step_size", "updates of one interval")
+          .as_integer()
+          .above(0)
+          .defaults_to("2000"),
+      rate("lr_range_test_step_rate", "growth per interval").defaults_to("1.0"),
+      used("lr_range_test_staircase", flag("lr_range_test_staircase"),
+           "grow at the ends of intervals only")
+          .defaults_to("false"),
   };
   for (Field& field : out) field.only_for = {"LRRangeTest"};
   return out;
@@ -127,13 +192,21 @@ Field scheduler_section() {
   std::vector<Field> params = warmup_fields();
   for (auto make : {cycle_fields, range_test_fields})
     for (Field& field : make()) params.push_back(std::move(field));
-  return section("scheduler", "default: a constant rate", {
-    used("type", [](Config& c) -> Slot { return &c.scheduler.type; }, "DeepSpeed's schedules, stepped once an update")
-        .one_of({{"WarmupLR"}, {"WarmupDecayLR"}, {"WarmupCosineLR"}, {"OneCycle"}, {"LRRangeTest"},
-                 {"CosineAnnealingLR", KeyClass::kNotBuilt, "use WarmupCosineLR"}, {"LinearLR", KeyClass::kNotBuilt, "use WarmupDecayLR"},
-                 {"ConstantLR", KeyClass::kNotBuilt, "leave the section out"}}),
-    section("params", "of the scheduler", std::move(params)),
-  });
+  return section("scheduler", "default: a constant rate",
+                 {
+                     used(
+                         "type", [](Config& c) -> Slot { return &c.scheduler.type; },
+                         "DeepSpeed's schedules, stepped once an update")
+                         .one_of({{"WarmupLR"},
+                                  {"WarmupDecayLR"},
+                                  {"WarmupCosineLR"},
+                                  {"OneCycle"},
+                                  {"LRRangeTest"},
+                                  {"CosineAnnealingLR", KeyClass::kNotBuilt, "use WarmupCosineLR"},
+                                  {"LinearLR", KeyClass::kNotBuilt, "use WarmupDecayLR"},
+                                  {"ConstantLR", KeyClass::kNotBuilt, "leave the section out"}}),
+                     section("params", "of the scheduler", std::move(params)),
+                 });
 }
 
 }  // namespace

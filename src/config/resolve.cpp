@@ -43,7 +43,8 @@ void resolve_scheduler(Loading& loading) {
     const std::int64_t steps = loading.config().training.train_iters;
     if (steps > 0)
       follows("total_num_steps", static_cast<double>(steps), "training.train_iters");
-    else if (!loading.has_origin("scheduler.params.total_num_steps"))
+    else if (!loading.has_origin("scheduler.params.total_num_steps") &&
+             loading.config().training.num_epochs == 0)
       loading.problem_at(Severity::kMissing, "scheduler.type",
                          fmt::format("{} needs scheduler.params.total_num_steps", scheduler.type),
                          "give it, or training.train_iters");
@@ -53,8 +54,8 @@ void resolve_scheduler(Loading& loading) {
 /// One of the three lengths of a run; samples become steps.
 void resolve_length(Loading& loading) {
   TrainingConfig& training = loading.config().training;
-  const int given = (training.train_iters > 0) + (training.train_samples > 0) +
-                    (training.num_epochs > 0);
+  const int given =
+      (training.train_iters > 0) + (training.train_samples > 0) + (training.num_epochs > 0);
   if (given > 1)
     loading.problem_at(Severity::kError, "training.train_iters",
                        "the length of the run is given more than once",
@@ -79,23 +80,22 @@ void resolve_seq_length(Loading& loading) {
 /// Data-parallel size and where it comes from: "8 workers / (2 tensor * 1 pipeline)".
 std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   ParallelismConfig& parallelism = loading.config().parallelism;
-  const std::int64_t model =
-      std::max<std::int64_t>(1, parallelism.tensor_parallel_size) *
-      std::max<std::int64_t>(1, parallelism.pipeline_parallel_size);
+  const std::int64_t model = std::max<std::int64_t>(1, parallelism.tensor_parallel_size) *
+                             std::max<std::int64_t>(1, parallelism.pipeline_parallel_size);
   if (!options.world_size) {
     const BatchConfig& b = loading.config().batch;
     const std::int64_t product = b.micro_batch_size * b.gradient_accumulation_steps;
-    loading.data_workers = parallelism.data_parallel_size > 0 ? parallelism.data_parallel_size
-                           : product > 0 && b.train_batch_size % product == 0 &&
-                                   b.train_batch_size > 0
-                               ? b.train_batch_size / product
-                               : 1;
+    loading.data_workers =
+        parallelism.data_parallel_size > 0 ? parallelism.data_parallel_size
+        : product > 0 && b.train_batch_size % product == 0 && b.train_batch_size > 0
+            ? b.train_batch_size / product
+            : 1;
     return "the number of workers is not known yet";
   }
   const std::int64_t world = *options.world_size;
-  const std::string factors = fmt::format("{} workers / ({} tensor * {} pipeline)", world,
-                                          parallelism.tensor_parallel_size,
-                                          parallelism.pipeline_parallel_size);
+  const std::string factors =
+      fmt::format("{} workers / ({} tensor * {} pipeline)", world, parallelism.tensor_parallel_size,
+                  parallelism.pipeline_parallel_size);
   loading.data_workers = std::max<std::int64_t>(1, world / model);
   if (world % model != 0)
     loading.problem_at(Severity::kError, "parallelism.tensor_parallel_size",
@@ -103,11 +103,11 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
                        fmt::format("start a multiple of {} workers", model));
   else if (parallelism.data_parallel_size > 0 &&
            parallelism.data_parallel_size != loading.data_workers)
-    loading.problem_at(Severity::kError, "parallelism.data_parallel_size",
-                       fmt::format("parallelism.data_parallel_size = {} is not {} = {}",
-                                   parallelism.data_parallel_size, factors, loading.data_workers),
-                       fmt::format("leave it out, or start {} workers",
-                                   parallelism.data_parallel_size * model));
+    loading.problem_at(
+        Severity::kError, "parallelism.data_parallel_size",
+        fmt::format("parallelism.data_parallel_size = {} is not {} = {}",
+                    parallelism.data_parallel_size, factors, loading.data_workers),
+        fmt::format("leave it out, or start {} workers", parallelism.data_parallel_size * model));
   return factors;
 }
 
@@ -140,10 +140,10 @@ void resolve_batch(Loading& loading, const LoadOptions& options) {
   try {
     b = complete_batch(b, loading.data_workers);
     if (const auto problem = check_batch(b, loading.data_workers, derivation))
-      loading.problem_at(Severity::kError,
-                         loading.given("train_batch_size") ? "train_batch_size"
-                                                           : "train_micro_batch_size_per_gpu",
-                         problem->message, problem->hint);
+      loading.problem_at(
+          Severity::kError,
+          loading.given("train_batch_size") ? "train_batch_size" : "train_micro_batch_size_per_gpu",
+          problem->message, problem->hint);
   } catch (const Error& e) {
     loading.problem_at(Severity::kError, "train_micro_batch_size_per_gpu", e.message());
   }
@@ -153,6 +153,20 @@ void resolve_batch(Loading& loading, const LoadOptions& options) {
   derived("train_batch_size", asked.train_batch_size);
   derived("train_micro_batch_size_per_gpu", asked.micro_batch_size);
   derived("gradient_accumulation_steps", asked.gradient_accumulation_steps);
+}
+
+void set_epoch_samples(Config& config, std::int64_t epoch_samples) {
+  TrainingConfig& training = config.training;
+  if (training.num_epochs == 0) return;
+  const double samples = training.num_epochs * static_cast<double>(epoch_samples);
+  const auto batch = static_cast<double>(config.batch.train_batch_size);
+  training.train_iters = std::max<std::int64_t>(1, std::llround(std::floor(samples / batch)));
+  training.num_epochs = 0;
+  const bool decays =
+      config.scheduler.type == "WarmupDecayLR" || config.scheduler.type == "WarmupCosineLR";
+  if (decays)
+    config.scheduler.numbers.try_emplace("total_num_steps",
+                                         static_cast<double>(training.train_iters));
 }
 
 void resolve(Loading& loading, const LoadOptions& options) {

@@ -23,29 +23,43 @@ std::vector<Moved> split_to_fraction(const Json& value) {
 Field training_section() {
   const In in{&Config::training};
   using T = TrainingConfig;
-  Field out = section("training", "length of the run, evaluation, seed", {
-    used("train_iters", in(&T::train_iters), "optimizer steps of the run")
-        .at_least(0).aka({"steps", "max_steps", "train_steps", "iters"}),
-    used("train_samples", in(&T::train_samples), "length of the run in samples, instead of train_iters")
-        .at_least(0),
-    used("num_epochs", in(&T::num_epochs), "length of the run in passes over the data, instead of train_iters")
-        .at_least(0).aka({"num_train_epochs", "epochs"}),
-    used("seq_length", in(&T::seq_length), "tokens of a sample; default: model.max_position_embeddings")
-        .at_least(0).aka({"seq_len", "sequence_length", "sequence_len"}),
-    used("seed", in(&T::seed), "seed of the initial weights and of dropout"),
-    used("eval_interval", in(&T::eval_interval), "steps between evaluations; 0: none")
-        .at_least(0).aka({"eval_steps", "val_check_interval"}),
-    used("eval_iters", in(&T::eval_iters), "batches of train_batch_size of one evaluation")
-        .at_least(1),
-    used("no_decay_norms_and_biases", in(&T::no_decay_norms_and_biases),
-         "no weight decay on vectors; DeepSpeed decays every parameter"),
-    used("target_loss", in(&T::target_loss), "stop once the evaluation loss (without evaluation: the training loss) is this low"),
-    used("patience", in(&T::patience), "stop after so many evaluations without improvement; 0: never")
-        .at_least(0).aka({"early_stopping_patience"}),
-    not_built("exit_duration_in_mins", Kind::kNumber, "0", "stop with a checkpoint after so many minutes")
-        .instead("let the scheduler send SIGUSR1 before the time is up: the run then saves and exits 75"),
-    moved("log_interval", Kind::kNumber, "steps_per_print").aka({"logging_steps"}),
-  });
+  Field out = section(
+      "training", "length of the run, evaluation, seed",
+      {
+          used("train_iters", in(&T::train_iters), "optimizer steps of the run")
+              .at_least(0)
+              .aka({"steps", "max_steps", "train_steps", "iters"}),
+          used("train_samples", in(&T::train_samples),
+               "length of the run in samples, instead of train_iters")
+              .at_least(0),
+          used("num_epochs", in(&T::num_epochs),
+               "length of the run in passes over the data, instead of train_iters")
+              .at_least(0)
+              .aka({"num_train_epochs", "epochs"}),
+          used("seq_length", in(&T::seq_length),
+               "tokens of a sample; default: model.max_position_embeddings")
+              .at_least(0)
+              .aka({"seq_len", "sequence_length", "sequence_len"}),
+          used("seed", in(&T::seed), "seed of the initial weights and of dropout"),
+          used("eval_interval", in(&T::eval_interval), "steps between evaluations; 0: none")
+              .at_least(0)
+              .aka({"eval_steps", "val_check_interval"}),
+          used("eval_iters", in(&T::eval_iters), "batches of train_batch_size of one evaluation")
+              .at_least(1),
+          used("no_decay_norms_and_biases", in(&T::no_decay_norms_and_biases),
+               "no weight decay on vectors; DeepSpeed decays every parameter"),
+          used("target_loss", in(&T::target_loss),
+               "stop once the evaluation loss (without evaluation: the training loss) is this low"),
+          used("patience", in(&T::patience),
+               "stop after so many evaluations without improvement; 0: never")
+              .at_least(0)
+              .aka({"early_stopping_patience"}),
+          not_built("exit_duration_in_mins", Kind::kNumber, "0",
+                    "stop with a checkpoint after so many minutes")
+              .instead("let the scheduler send SIGUSR1 before the time is up: the run then saves "
+                       "and exits 75"),
+          moved("log_interval", Kind::kNumber, "steps_per_print").aka({"logging_steps"}),
+      });
   out.example = R"("training": {"train_iters": 1000, "seq_length": 1024})";
   return out;
 }
@@ -53,27 +67,38 @@ Field training_section() {
 Field data_section() {
   const In in{&Config::data};
   using D = DataConfig;
-  Field split = noticed("split", Kind::kText, "Megatron's shares of train, valid and test (\"969,30,1\"), as valid_fraction");
+  Field split =
+      noticed("split", Kind::kText,
+              "Megatron's shares of train, valid and test (\"969,30,1\"), as valid_fraction");
   split.key_class = KeyClass::kUsed;
   split.moves = split_to_fraction;
-  Field out = section("data", "token files, validation split, order of the samples", {
-    used("train_data_path", in(&D::train), "token file, list of them, or list of {\"path\", \"weight\"}")
-        .aka({"data_path", "train_data_paths", "train", "path"}),
-    used("valid_data_path", in(&D::valid), "token files of the evaluation, as train_data_path")
-        .aka({"valid_data_paths", "val_data_path", "validation_data_path", "valid"}),
-    used("valid_fraction", in(&D::valid_fraction), "share of the training files held back for evaluation")
-        .at_least(0).at_most(0.5).aka({"val_set_size", "validation_fraction", "val_fraction"}),
-    split,
-    used("seed", in(&D::seed), "seed of the order of the samples"),
-    used("shuffle", in(&D::shuffle), "false: walk the files in order"),
-    used("token_dtype", in(&D::token_dtype), "of files without a header (nanoGPT): auto is uint16")
-        .one_of({{"auto"}, {"uint16"}, {"uint32"}}),
-    noticed("test_data_path", Kind::kAny, "a test set is not part of training"),
-    noticed("data_impl", Kind::kText, "the kind of a file is recognised"),
-    noticed("data_cache_path", Kind::kText, "nothing is cached"),
-    noticed("num_workers", Kind::kInteger, "token files are mapped, no loader processes are needed")
-        .aka({"num_loading_workers"}),
-  });
+  Field out =
+      section("data", "token files, validation split, order of the samples",
+              {
+                  used("train_data_path", in(&D::train),
+                       "token file, list of them, or list of {\"path\", \"weight\"}")
+                      .aka({"data_path", "train_data_paths", "train", "path"}),
+                  used("valid_data_path", in(&D::valid),
+                       "token files of the evaluation, as train_data_path")
+                      .aka({"valid_data_paths", "val_data_path", "validation_data_path", "valid"}),
+                  used("valid_fraction", in(&D::valid_fraction),
+                       "share of the training files held back for evaluation")
+                      .at_least(0)
+                      .at_most(0.5)
+                      .aka({"val_set_size", "validation_fraction", "val_fraction"}),
+                  split,
+                  used("seed", in(&D::seed), "seed of the order of the samples"),
+                  used("shuffle", in(&D::shuffle), "false: walk the files in order"),
+                  used("token_dtype", in(&D::token_dtype),
+                       "of files without a header (nanoGPT): auto is uint16")
+                      .one_of({{"auto"}, {"uint16"}, {"uint32"}}),
+                  noticed("test_data_path", Kind::kAny, "a test set is not part of training"),
+                  noticed("data_impl", Kind::kText, "the kind of a file is recognised"),
+                  noticed("data_cache_path", Kind::kText, "nothing is cached"),
+                  noticed("num_workers", Kind::kInteger,
+                          "token files are mapped, no loader processes are needed")
+                      .aka({"num_loading_workers"}),
+              });
   out.example = R"("data": {"train_data_path": "data/corpus", "valid_fraction": 0.01})";
   out.shorthand = [](const Json& value) {
     return value.is_string() || value.is_array() ? Json{{"train_data_path", value}}.dump() : "";
@@ -83,16 +108,19 @@ Field data_section() {
 
 Field tokenizer_section() {
   const In in{&Config::tokenizer};
-  Field out = section("tokenizer", "default: the one that the data was prepared with", {
-    used("type", in(&TokenizerConfig::type), "auto is what the data's manifest says")
-        .one_of({{"auto"}, {"byte"}, {"bpe"}}).aka({"tokenizer_type"}),
-    used("path", in(&TokenizerConfig::path), "tokenizer.json, or a folder with one")
-        .aka({"tokenizer_path", "tokenizer_name_or_path", "tokenizer_model"}),
-    not_built("vocab_file", Kind::kText, "null", "vocab.json of a GPT-2 tokenizer")
-        .instead("name its tokenizer.json as tokenizer.path"),
-    not_built("merge_file", Kind::kText, "null", "merges.txt of a GPT-2 tokenizer")
-        .instead("name its tokenizer.json as tokenizer.path"),
-  });
+  Field out =
+      section("tokenizer", "default: the one that the data was prepared with",
+              {
+                  used("type", in(&TokenizerConfig::type), "auto is what the data's manifest says")
+                      .one_of({{"auto"}, {"byte"}, {"bpe"}})
+                      .aka({"tokenizer_type"}),
+                  used("path", in(&TokenizerConfig::path), "tokenizer.json, or a folder with one")
+                      .aka({"tokenizer_path", "tokenizer_name_or_path", "tokenizer_model"}),
+                  not_built("vocab_file", Kind::kText, "null", "vocab.json of a GPT-2 tokenizer")
+                      .instead("name its tokenizer.json as tokenizer.path"),
+                  not_built("merge_file", Kind::kText, "null", "merges.txt of a GPT-2 tokenizer")
+                      .instead("name its tokenizer.json as tokenizer.path"),
+              });
   out.shorthand = [](const Json& value) {
     return value.is_string() ? Json{{"path", value}}.dump() : "";
   };
@@ -107,34 +135,53 @@ Field parallelism_section() {
     field.fallback = "1";
     return std::move(field).at_least(1);
   };
-  return section("parallelism", "how the workers share the model", {
-    used("data_parallel_size", in(&P::data_parallel_size), "auto: the workers that the other sizes leave")
-        .at_least(0).auto_is("0").aka({"dp", "data_parallel_degree", "data_parallel_replicate_degree"}),
-    one(used("tensor_parallel_size", in(&P::tensor_parallel_size), "workers that share each layer"))
-        .aka({"tp", "tensor_parallel_degree", "tensor_model_parallel_size", "model_parallel_size"}),
-    one(used("pipeline_parallel_size", in(&P::pipeline_parallel_size), "stages that share the layers"))
-        .aka({"pp", "pipeline_parallel_degree", "pipeline_model_parallel_size", "pipe_parallel_size"}),
-    not_built("context_parallel_size", Kind::kInteger, "1", "workers that share each sequence")
-        .aka({"cp", "context_parallel_degree"}),
-    not_built("sequence_parallel_size", Kind::kInteger, "1", "Ulysses: workers that share each sequence"),
-    not_built("expert_parallel_size", Kind::kInteger, "1", "workers that share the experts")
-        .aka({"expert_parallel_degree", "expert_model_parallel_size"}),
-    not_built("sequence_parallel", Kind::kBool, "false", "norms and dropout split along the sequence over the tensor-parallel workers"),
-    not_built("pipeline_schedule", Kind::kText, "", "order of the micro-batches in a pipeline")
-        .one_of({{"1f1b"}, {"gpipe"}}).aka({"pipeline_parallel_schedule", "pp_engine"}),
-    not_built("pipeline_layer_split", Kind::kList, "", "layers of each stage"),
-  });
+  return section(
+      "parallelism", "how the workers share the model",
+      {
+          used("data_parallel_size", in(&P::data_parallel_size),
+               "auto: the workers that the other sizes leave")
+              .at_least(0)
+              .auto_is("0")
+              .aka({"dp", "data_parallel_degree", "data_parallel_replicate_degree"}),
+          one(used("tensor_parallel_size", in(&P::tensor_parallel_size),
+                   "workers that share each layer"))
+              .aka({"tp", "tensor_parallel_degree", "tensor_model_parallel_size",
+                    "model_parallel_size"}),
+          one(used("pipeline_parallel_size", in(&P::pipeline_parallel_size),
+                   "stages that share the layers"))
+              .aka({"pp", "pipeline_parallel_degree", "pipeline_model_parallel_size",
+                    "pipe_parallel_size"}),
+          not_built("context_parallel_size", Kind::kInteger, "1",
+                    "workers that share each sequence")
+              .aka({"cp", "context_parallel_degree"}),
+          not_built("sequence_parallel_size", Kind::kInteger, "1",
+                    "Ulysses: workers that share each sequence"),
+          not_built("expert_parallel_size", Kind::kInteger, "1", "workers that share the experts")
+              .aka({"expert_parallel_degree", "expert_model_parallel_size"}),
+          not_built("sequence_parallel", Kind::kBool, "false",
+                    "norms and dropout split along the sequence over the tensor-parallel workers"),
+          not_built("pipeline_schedule", Kind::kText, "",
+                    "order of the micro-batches in a pipeline")
+              .one_of({{"1f1b"}, {"gpipe"}})
+              .aka({"pipeline_parallel_schedule", "pp_engine"}),
+          not_built("pipeline_layer_split", Kind::kList, "", "layers of each stage"),
+      });
 }
 
 Field distributed_section() {
   const In in{&Config::distributed};
-  return section("distributed", "communication between the workers", {
-    used("backend", in(&DistributedConfig::backend), "gloo on CPUs; auto chooses")
-        .one_of({{"auto"}, {"gloo"}, {"nccl", KeyClass::kNotBuilt, "leave it at auto"}})
-        .aka({"distributed_backend"}),
-    used("timeout_minutes", in(&DistributedConfig::timeout_minutes), "how long a collective waits for the others")
-        .above(0).at_most(1e6).aka({"distributed_timeout_minutes"}),
-  });
+  return section(
+      "distributed", "communication between the workers",
+      {
+          used("backend", in(&DistributedConfig::backend), "gloo on CPUs; auto chooses")
+              .one_of({{"auto"}, {"gloo"}, {"nccl", KeyClass::kNotBuilt, "leave it at auto"}})
+              .aka({"distributed_backend"}),
+          used("timeout_minutes", in(&DistributedConfig::timeout_minutes),
+               "how long a collective waits for the others")
+              .above(0)
+              .at_most(1e6)
+              .aka({"distributed_timeout_minutes"}),
+      });
 }
 
 Field hardware_section() {
@@ -142,15 +189,20 @@ Field hardware_section() {
   const auto later = [](std::string name, std::string help) {
     return not_built(std::move(name), Kind::kAny, "null", std::move(help));
   };
-  Field out = section("hardware", "the devices of the run", {
-    used("device", in(&HardwareConfig::device), "auto: GPUs where there are any")
-        .one_of({{"auto"}, {"cpu"}, {"cuda"}}),
-    used("threads", in(&HardwareConfig::threads), "CPU threads of a worker; 0: an equal share of the cores")
-        .at_least(0).at_most(4096).auto_is("0"),
-    later("device_groups", "machines of different kinds").aka({"groups"}),
-    later("batch_split", "shares of the batch by kind of machine"),
-    later("cross_group_backend", "communication between the kinds"),
-  });
+  Field out =
+      section("hardware", "the devices of the run",
+              {
+                  used("device", in(&HardwareConfig::device), "auto: GPUs where there are any")
+                      .one_of({{"auto"}, {"cpu"}, {"cuda"}}),
+                  used("threads", in(&HardwareConfig::threads),
+                       "CPU threads of a worker; 0: an equal share of the cores")
+                      .at_least(0)
+                      .at_most(4096)
+                      .auto_is("0"),
+                  later("device_groups", "machines of different kinds").aka({"groups"}),
+                  later("batch_split", "shares of the batch by kind of machine"),
+                  later("cross_group_backend", "communication between the kinds"),
+              });
   out.aliases = {"hetero"};
   return out;
 }
@@ -159,61 +211,78 @@ Field checkpoint_section() {
   const In in{&Config::checkpoint};
   using C = CheckpointConfig;
   const auto by_flag = [](std::string name, std::string help, std::string instead) {
-    return not_built(std::move(name), Kind::kAny, "null", std::move(help)).instead(std::move(instead));
+    return not_built(std::move(name), Kind::kAny, "null", std::move(help))
+        .instead(std::move(instead));
   };
-  return section("checkpoint", "when checkpoints are written, and how many stay", {
-    used("save_interval", in(&C::save_interval), "steps between checkpoints; 0: only at the end and on a signal")
-        .at_least(0).aka({"save_steps", "interval", "checkpoint_interval", "checkpoint_factor"}),
-    used("keep_last_n", in(&C::keep_last_n), "checkpoints that stay; 0: all")
-        .at_least(0).aka({"save_total_limit", "keep_latest_k", "keep_last_n_checkpoints"}),
-    used("async_save", in(&C::async_save), "write while training goes on"),
-    by_flag("save", "folder of the checkpoints", "they lie in RUN_DIR/checkpoints: choose RUN_DIR with --run_dir"),
-    by_flag("load", "checkpoint to resume from", "type --resume PATH"),
-    by_flag("load_tag", "checkpoint to resume from", "type --resume RUN_DIR/checkpoints/step_N"),
-    not_built("save_optim", Kind::kBool, "true", "optimizer state in the checkpoints"),
-    not_built("load_optim", Kind::kBool, "true", "optimizer state from the checkpoint")
-        .instead("name the checkpoint as model.init: weights without optimizer state"),
-    noticed("export_hf", Kind::kBool, "every checkpoint is an HF model folder"),
-    noticed("tag_validation", Kind::kText, "names follow from the step")
-        .one_of({{"Ignore"}, {"Warn"}, {"Fail"}}),
-    noticed("load_universal", Kind::kBool, "every checkpoint loads on any number of workers"),
-    not_built("use_node_local_storage", Kind::kBool, "false", "every machine saves to its own disk"),
-    noticed("checkpoint_serialization", Kind::kBool, "no pickle is written"),
-    section("parallel_write", "", {noticed("pipeline_stage", Kind::kBool, "every worker writes its part")}),
-    section("writer", "", {
-      noticed("type", Kind::kText, "there is one writer"),
-      noticed("io_buffer_size", Kind::kInteger, "there is one writer"),
-      noticed("io_buffer_double", Kind::kBool, "there is one writer"),
-      noticed("show_statistics", Kind::kBool, "there is one writer"),
-      noticed("data_parallel", Kind::kText, "there is one writer"),
-      noticed("decoupled", Kind::kBool, "see checkpoint.async_save"),
-      noticed("io_multiplier", Kind::kNumber, "there is one writer"),
-    }),
-  });
+  return section(
+      "checkpoint", "when checkpoints are written, and how many stay",
+      {
+          used("save_interval", in(&C::save_interval),
+               "steps between checkpoints; 0: only at the end and on a signal")
+              .at_least(0)
+              .aka({"save_steps", "interval", "checkpoint_interval", "checkpoint_factor"}),
+          used("keep_last_n", in(&C::keep_last_n), "checkpoints that stay; 0: all")
+              .at_least(0)
+              .aka({"save_total_limit", "keep_latest_k", "keep_last_n_checkpoints"}),
+          used("async_save", in(&C::async_save), "write while training goes on"),
+          by_flag("save", "folder of the checkpoints",
+                  "they lie in RUN_DIR/checkpoints: choose RUN_DIR with --run_dir"),
+          by_flag("load", "checkpoint to resume from", "type --resume PATH"),
+          by_flag("load_tag", "checkpoint to resume from",
+                  "type --resume RUN_DIR/checkpoints/step_N"),
+          not_built("save_optim", Kind::kBool, "true", "optimizer state in the checkpoints"),
+          not_built("load_optim", Kind::kBool, "true", "optimizer state from the checkpoint")
+              .instead("name the checkpoint as model.init: weights without optimizer state"),
+          noticed("export_hf", Kind::kBool, "every checkpoint is an HF model folder"),
+          noticed("tag_validation", Kind::kText, "names follow from the step")
+              .one_of({{"Ignore"}, {"Warn"}, {"Fail"}}),
+          noticed("load_universal", Kind::kBool, "every checkpoint loads on any number of workers"),
+          not_built("use_node_local_storage", Kind::kBool, "false",
+                    "every machine saves to its own disk"),
+          noticed("checkpoint_serialization", Kind::kBool, "no pickle is written"),
+          section("parallel_write", "",
+                  {noticed("pipeline_stage", Kind::kBool, "every worker writes its part")}),
+          section("writer", "",
+                  {
+                      noticed("type", Kind::kText, "there is one writer"),
+                      noticed("io_buffer_size", Kind::kInteger, "there is one writer"),
+                      noticed("io_buffer_double", Kind::kBool, "there is one writer"),
+                      noticed("show_statistics", Kind::kBool, "there is one writer"),
+                      noticed("data_parallel", Kind::kText, "there is one writer"),
+                      noticed("decoupled", Kind::kBool, "see checkpoint.async_save"),
+                      noticed("io_multiplier", Kind::kNumber, "there is one writer"),
+                  }),
+      });
 }
 
 Field activation_checkpointing_section() {
   const auto on = [](std::string name, std::string help) {
     return not_built(std::move(name), Kind::kBool, "false", std::move(help));
   };
-  return section("activation_checkpointing", "recompute activations in the backward pass", {
-    on("enabled", "recompute"),
-    on("partition_activations", "share the kept activations between tensor-parallel workers"),
-    on("cpu_checkpointing", "keep them in the machine's memory"),
-    on("contiguous_memory_optimization", "one buffer for all"),
-    on("synchronize_checkpoint_boundary", "wait at each layer"),
-    on("profile", "time each layer"),
-    not_built("number_checkpoints", Kind::kInteger, "null", "recompute in so many pieces"),
-    not_built("mode", Kind::kText, "\"none\"", "what is recomputed").one_of({{"none"}, {"selective"}, {"full"}}),
-    not_built("num_layers", Kind::kInteger, "null", "layers that are recomputed").aka({"checkpoint_num_layers"}),
-  });
+  return section(
+      "activation_checkpointing", "recompute activations in the backward pass",
+      {
+          on("enabled", "recompute"),
+          on("partition_activations", "share the kept activations between tensor-parallel workers"),
+          on("cpu_checkpointing", "keep them in the machine's memory"),
+          on("contiguous_memory_optimization", "one buffer for all"),
+          on("synchronize_checkpoint_boundary", "wait at each layer"),
+          on("profile", "time each layer"),
+          not_built("number_checkpoints", Kind::kInteger, "null", "recompute in so many pieces"),
+          not_built("mode", Kind::kText, "\"none\"", "what is recomputed")
+              .one_of({{"none"}, {"selective"}, {"full"}}),
+          not_built("num_layers", Kind::kInteger, "null", "layers that are recomputed")
+              .aka({"checkpoint_num_layers"}),
+      });
 }
 
 }  // namespace
 
 std::vector<Field> run_sections() {
-  return {training_section(),    data_section(),     tokenizer_section(),  parallelism_section(),
-          distributed_section(), hardware_section(), checkpoint_section(), activation_checkpointing_section()};
+  return {training_section(),    data_section(),
+          tokenizer_section(),   parallelism_section(),
+          distributed_section(), hardware_section(),
+          checkpoint_section(),  activation_checkpointing_section()};
 }
 
 }  // namespace hgt

@@ -14,7 +14,8 @@ std::vector<Field> precision_sections();  ///< fp16, bf16, amp, data_types, torc
 Field zero_section();
 std::vector<Field> monitor_sections();
 std::vector<Field> deepspeed_sections();  ///< the rest of DeepSpeed's
-std::vector<Field> run_sections();  ///< training, data, tokenizer, parallelism, distributed, hardware, ...
+std::vector<Field>
+run_sections();  ///< training, data, tokenizer, parallelism, distributed, hardware, ...
 Field model_section();
 
 std::vector<Field> all_sections();

@@ -11,41 +11,52 @@ using Json = nlohmann::ordered_json;
 constexpr double kLargestBatch = 1e9;
 
 std::vector<Field> communication_fields() {
-  const std::vector<Choice> types = {{"fp32"},
-                                     {"fp16", KeyClass::kNotBuilt, "gradients are reduced in fp32"},
-                                     {"bf16", KeyClass::kNotBuilt, "gradients are reduced in fp32"}};
+  const std::vector<Choice> types = {
+      {"fp32"},
+      {"fp16", KeyClass::kNotBuilt, "gradients are reduced in fp32"},
+      {"bf16", KeyClass::kNotBuilt, "gradients are reduced in fp32"}};
   return {
-    noticed("prescale_gradients", Kind::kBool, "losses are weighted before backward, so sums need no scaling"),
-    noticed("gradient_predivide_factor", Kind::kNumber, "losses are weighted before backward, so sums need no scaling")
-        .above(0),
-    noticed("gradient_allreduce_op", Kind::kText, "mean: the loss is divided by the token count of the whole batch")
-        .one_of({{"mean"}, {"sum", KeyClass::kNotBuilt, "use mean, and multiply the learning rate instead"}}),
-    noticed("communication_data_type", Kind::kText, "gradients are reduced in fp32").one_of(types),
-    noticed("seq_parallel_communication_data_type", Kind::kText, "of sequence parallelism").one_of(types),
-    not_built("sparse_gradients", Kind::kBool, "false", "sparse gradients of the embedding"),
-    noticed("disable_allgather", Kind::kBool, "DeepSpeed does not read it either"),
+      noticed("prescale_gradients", Kind::kBool,
+              "losses are weighted before backward, so sums need no scaling"),
+      noticed("gradient_predivide_factor", Kind::kNumber,
+              "losses are weighted before backward, so sums need no scaling")
+          .above(0),
+      noticed("gradient_allreduce_op", Kind::kText,
+              "mean: the loss is divided by the token count of the whole batch")
+          .one_of(
+              {{"mean"},
+               {"sum", KeyClass::kNotBuilt, "use mean, and multiply the learning rate instead"}}),
+      noticed("communication_data_type", Kind::kText, "gradients are reduced in fp32")
+          .one_of(types),
+      noticed("seq_parallel_communication_data_type", Kind::kText, "of sequence parallelism")
+          .one_of(types),
+      not_built("sparse_gradients", Kind::kBool, "false", "sparse gradients of the embedding"),
+      noticed("disable_allgather", Kind::kBool, "DeepSpeed does not read it either"),
   };
 }
 
 std::vector<Field> ignored_fields() {
   return {
-    noticed("memory_breakdown", Kind::kBool, "memory is in metrics.jsonl"),
-    noticed("wall_clock_breakdown", Kind::kBool, "times are in metrics.jsonl"),
-    noticed("dump_state", Kind::kBool, "`hgtrain config show` prints the resolved config"),
-    noticed("zero_allow_untested_optimizer", Kind::kBool, "every optimizer is tested"),
-    noticed("zero_force_ds_cpu_optimizer", Kind::kBool, "the optimizer runs where the parameters are"),
-    noticed("vocabulary_size", Kind::kInteger, "see model.vocab_size"),
-    noticed("graph_harvesting", Kind::kBool, "CUDA graphs of PyTorch"),
-    noticed("log_level", Kind::kText, "of DeepSpeed's logger")
-        .one_of({{"debug"}, {"info"}, {"warning"}, {"error"}, {"critical"}}),
-    not_built("use_data_before_expert_parallelism", Kind::kBool, "false", "order of the axes for experts"),
-    noticed("allgather_size", Kind::kInteger, "bucket of old files").elements(),
-    noticed("cuda_visible_devices", Kind::kAny, "set CUDA_VISIBLE_DEVICES in the environment"),
-    noticed("monitor_config", Kind::kAny, "not a key of DeepSpeed's"),
-    noticed("comms_config", Kind::kAny, "not a key of DeepSpeed's"),
-    refused("load_universal_checkpoint", "DeepSpeed does not read it here", "did you mean checkpoint.load_universal?")
-        .aka({"universal_checkpoint"}),
-    refused("max_grad_norm", "not a key of a config file", "did you mean gradient_clipping?"),
+      noticed("memory_breakdown", Kind::kBool, "memory is in metrics.jsonl"),
+      noticed("wall_clock_breakdown", Kind::kBool, "times are in metrics.jsonl"),
+      noticed("dump_state", Kind::kBool, "`hgtrain config show` prints the resolved config"),
+      noticed("zero_allow_untested_optimizer", Kind::kBool, "every optimizer is tested"),
+      noticed("zero_force_ds_cpu_optimizer", Kind::kBool,
+              "the optimizer runs where the parameters are"),
+      noticed("vocabulary_size", Kind::kInteger, "see model.vocab_size"),
+      noticed("graph_harvesting", Kind::kBool, "CUDA graphs of PyTorch"),
+      noticed("log_level", Kind::kText, "of DeepSpeed's logger")
+          .one_of({{"debug"}, {"info"}, {"warning"}, {"error"}, {"critical"}}),
+      not_built("use_data_before_expert_parallelism", Kind::kBool, "false",
+                "order of the axes for experts"),
+      noticed("allgather_size", Kind::kInteger, "bucket of old files").elements(),
+      noticed("cuda_visible_devices", Kind::kAny, "set CUDA_VISIBLE_DEVICES in the environment"),
+      noticed("monitor_config", Kind::kAny, "not a key of DeepSpeed's"),
+      noticed("comms_config", Kind::kAny, "not a key of DeepSpeed's"),
+      refused("load_universal_checkpoint", "DeepSpeed does not read it here",
+              "did you mean checkpoint.load_universal?")
+          .aka({"universal_checkpoint"}),
+      refused("max_grad_norm", "not a key of a config file", "did you mean gradient_clipping?"),
   };
 }
 
@@ -55,27 +66,42 @@ std::vector<Field> batch_fields() {
   const In in{&Config::batch};
   using B = BatchConfig;
   return {
-    used("train_batch_size", in(&B::train_batch_size), "samples of an optimizer step, over all workers")
-        .at_least(1).at_most(kLargestBatch).auto_derived(),
-    used("train_micro_batch_size_per_gpu", in(&B::micro_batch_size), "samples that a worker takes at once")
-        .at_least(1).at_most(kLargestBatch).auto_derived().aka({"micro_batch_size"}),
-    used("gradient_accumulation_steps", in(&B::gradient_accumulation_steps), "micro-batches of a worker in an optimizer step")
-        .at_least(1).at_most(kLargestBatch).auto_derived(),
-    not_built("managed_gradient_accumulation", Kind::kBool, "true", "the caller ends the accumulation"),
-    noticed("dataloader_drop_last", Kind::kBool, "every batch is full"),
-    moved("data_parallel_size", Kind::kInteger, "parallelism.data_parallel_size"),
-    moved("sequence_parallel_size", Kind::kInteger, "parallelism.sequence_parallel_size"),
+      used("train_batch_size", in(&B::train_batch_size),
+           "samples of an optimizer step, over all workers")
+          .at_least(1)
+          .at_most(kLargestBatch)
+          .auto_derived(),
+      used("train_micro_batch_size_per_gpu", in(&B::micro_batch_size),
+           "samples that a worker takes at once")
+          .at_least(1)
+          .at_most(kLargestBatch)
+          .auto_derived()
+          .aka({"micro_batch_size"}),
+      used("gradient_accumulation_steps", in(&B::gradient_accumulation_steps),
+           "micro-batches of a worker in an optimizer step")
+          .at_least(1)
+          .at_most(kLargestBatch)
+          .auto_derived(),
+      not_built("managed_gradient_accumulation", Kind::kBool, "true",
+                "the caller ends the accumulation"),
+      noticed("dataloader_drop_last", Kind::kBool, "every batch is full"),
+      moved("data_parallel_size", Kind::kInteger, "parallelism.data_parallel_size"),
+      moved("sequence_parallel_size", Kind::kInteger, "parallelism.sequence_parallel_size"),
   };
 }
 
 std::vector<Field> toplevel_fields() {
-  Field steps_per_print = used("steps_per_print", [](Config& c) -> Slot { return &c.steps_per_print; },
-                               "a console line every so many steps; Infinity: none");
+  Field steps_per_print = used(
+      "steps_per_print", [](Config& c) -> Slot { return &c.steps_per_print; },
+      "a console line every so many steps; Infinity: none");
   steps_per_print.infinity_allowed = true;
   std::vector<Field> out = {
-    used("gradient_clipping", [](Config& c) -> Slot { return &c.gradient_clipping; },
-         "largest L2 norm of all gradients; 0: off").at_least(0).auto_is("1.0"),
-    std::move(steps_per_print).at_least(0),
+      used(
+          "gradient_clipping", [](Config& c) -> Slot { return &c.gradient_clipping; },
+          "largest L2 norm of all gradients; 0: off")
+          .at_least(0)
+          .auto_is("1.0"),
+      std::move(steps_per_print).at_least(0),
   };
   for (auto make : {communication_fields, ignored_fields})
     for (Field& field : make()) out.push_back(std::move(field));

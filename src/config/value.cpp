@@ -74,7 +74,8 @@ Value to_number(const Field& field, const Json& given) {
   if (!as_number(given, number)) return must_be("a number", given);
   if (!std::isfinite(number)) return must_be("a finite number", given);
   out.json = given.is_string() ? Json(number) : given;
-  if (given.is_string()) out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
+  if (given.is_string())
+    out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
   return in_range(field, std::move(out));
 }
 
@@ -142,7 +143,8 @@ Value to_pair(const Field& field, const Json& given) {
 
 /// One of: "path"; ["a", "b"]; [0.3, "a", 0.7, "b"]; [{"path": "a", "weight": 0.3}, ...].
 Value to_sources(const Json& given) {
-  const char* const kShape = "a path, a list of paths, or a list of {\"path\": ..., \"weight\": ...}";
+  const char* const kShape =
+      "a path, a list of paths, or a list of {\"path\": ..., \"weight\": ...}";
   const Json list = given.is_array() ? given : Json::array({given});
   Value out;
   out.json = Json::array();
@@ -151,7 +153,8 @@ Value to_sources(const Json& given) {
   for (const Json& item : list) {
     double number = 0;
     if (item.is_object() && item.contains("path") && item["path"].is_string() &&
-        item.size() == 1 + item.count("weight") && (item.size() == 1 || item["weight"].is_number())) {
+        item.size() == 1 + item.count("weight") &&
+        (item.size() == 1 || item["weight"].is_number())) {
       out.json.push_back({{"path", item["path"]}, {"weight", item.value("weight", 0.0)}});
     } else if (!weighted && as_number(item, number)) {
       weight = number;
@@ -182,13 +185,20 @@ Value to_value(const Field& field, const Json& given) {
   Value as_is;
   as_is.json = given;
   switch (field.kind) {
-    case Kind::kBool: return to_bool(given);
-    case Kind::kInteger: return to_integer(field, given);
-    case Kind::kNumber: return to_number(field, given);
-    case Kind::kText: return to_text(field, given);
-    case Kind::kList: return given.is_array() ? as_is : must_be("a list", given);
-    case Kind::kObject: return given.is_object() ? as_is : must_be("an object", given);
-    case Kind::kAny: break;
+    case Kind::kBool:
+      return to_bool(given);
+    case Kind::kInteger:
+      return to_integer(field, given);
+    case Kind::kNumber:
+      return to_number(field, given);
+    case Kind::kText:
+      return to_text(field, given);
+    case Kind::kList:
+      return given.is_array() ? as_is : must_be("a list", given);
+    case Kind::kObject:
+      return given.is_object() ? as_is : must_be("an object", given);
+    case Kind::kAny:
+      break;
   }
   return as_is;
 }

@@ -13,12 +13,12 @@ struct Value {
   nlohmann::ordered_json json;
   std::string problem;  ///< why it cannot be used, "" = it can
   std::string hint;
-  std::string notice;   ///< what was made of it
+  std::string notice;  ///< what was made of it
   const Choice* choice = nullptr;
 };
 
-/// Integers may be written 5e8 or "500", flags "true" or 1, and so on: see docs/config.md. Ranges and
-/// choices are checked too.
+/// Integers may be written 5e8 or "500", flags "true" or 1, and so on: see docs/config.md. Ranges
+/// and choices are checked too.
 Value to_value(const Field& field, const nlohmann::ordered_json& given);
 
 /// Stores what to_value made.

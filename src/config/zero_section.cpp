@@ -1,4 +1,5 @@
-// DeepSpeed's zero_optimization. Only stage 0 (plain data parallelism) is built; the rest is checked.
+// DeepSpeed's zero_optimization. Only stage 0 (plain data parallelism) is built; the rest is
+// checked.
 #include <nlohmann/json.hpp>
 
 #include "sections.h"
@@ -9,12 +10,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Field elements(std::string name, std::string help, std::vector<std::string> aliases = {}) {
-  return noticed(std::move(name), Kind::kInteger, std::move(help)).elements().aka(std::move(aliases));
+  return noticed(std::move(name), Kind::kInteger, std::move(help))
+      .elements()
+      .aka(std::move(aliases));
 }
 
 /// `cpu_offload: true` of old files.
 Field old_offload(std::string name, std::string target) {
-  Field out = noticed(std::move(name), Kind::kBool, "old spelling of " + target + ".device = \"cpu\"");
+  Field out =
+      noticed(std::move(name), Kind::kBool, "old spelling of " + target + ".device = \"cpu\"");
   out.moves = [path = "zero_optimization." + target + ".device"](const Json& value) {
     const bool on = value == true || value == 1 || value == "true";
     return std::vector<Moved>{{on ? path : "", "\"cpu\""}};
@@ -28,32 +32,36 @@ Field device() {
 }
 
 Field offload_param() {
-  return section("offload_param", "parameters outside the device (stage 3)", {
-    device(),
-    noticed("nvme_path", Kind::kText, "folder on the disk"),
-    noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
-    noticed("buffer_size", Kind::kInteger, "elements of a buffer").elements(),
-    noticed("max_in_cpu", Kind::kInteger, "elements kept in memory").elements(),
-    noticed("max_in_nvme", Kind::kInteger, "of old files"),
-    noticed("pin_memory", Kind::kBool, "page-locked memory"),
-  });
+  return section("offload_param", "parameters outside the device (stage 3)",
+                 {
+                     device(),
+                     noticed("nvme_path", Kind::kText, "folder on the disk"),
+                     noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
+                     noticed("buffer_size", Kind::kInteger, "elements of a buffer").elements(),
+                     noticed("max_in_cpu", Kind::kInteger, "elements kept in memory").elements(),
+                     noticed("max_in_nvme", Kind::kInteger, "of old files"),
+                     noticed("pin_memory", Kind::kBool, "page-locked memory"),
+                 });
 }
 
 Field offload_optimizer() {
-  return section("offload_optimizer", "optimizer state outside the device", {
-    device(),
-    noticed("nvme_path", Kind::kText, "folder on the disk"),
-    noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
-    noticed("buffer_size", Kind::kInteger, "of old files"),
-    noticed("pin_memory", Kind::kBool, "page-locked memory"),
-    noticed("pipeline_read", Kind::kBool, "of NVMe"),
-    noticed("pipeline_write", Kind::kBool, "of NVMe"),
-    noticed("pipeline", Kind::kBool, "of NVMe"),
-    noticed("fast_init", Kind::kBool, "of NVMe"),
-    not_built("ratio", Kind::kNumber, "1.0", "share that is offloaded").at_least(0).at_most(1),
-    not_built("super_offload", Kind::kBool, "false", "SuperOffload"),
-    noticed("cpuadam_cores_perc", Kind::kNumber, "of SuperOffload"),
-  });
+  return section("offload_optimizer", "optimizer state outside the device",
+                 {
+                     device(),
+                     noticed("nvme_path", Kind::kText, "folder on the disk"),
+                     noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
+                     noticed("buffer_size", Kind::kInteger, "of old files"),
+                     noticed("pin_memory", Kind::kBool, "page-locked memory"),
+                     noticed("pipeline_read", Kind::kBool, "of NVMe"),
+                     noticed("pipeline_write", Kind::kBool, "of NVMe"),
+                     noticed("pipeline", Kind::kBool, "of NVMe"),
+                     noticed("fast_init", Kind::kBool, "of NVMe"),
+                     not_built("ratio", Kind::kNumber, "1.0", "share that is offloaded")
+                         .at_least(0)
+                         .at_most(1),
+                     not_built("super_offload", Kind::kBool, "false", "SuperOffload"),
+                     noticed("cpuadam_cores_perc", Kind::kNumber, "of SuperOffload"),
+                 });
 }
 
 std::vector<Field> variants() {
@@ -61,24 +69,28 @@ std::vector<Field> variants() {
     return not_built(std::move(name), Kind::kBool, "false", std::move(help));
   };
   return {
-    not_built("zero_hpz_partition_size", Kind::kInteger, "1", "ZeRO++: second copy within a machine").at_least(0),
-    off("zero_quantized_weights", "ZeRO++"),
-    off("zero_quantized_gradients", "ZeRO++"),
-    off("zero_quantized_nontrainable_weights", "ZeRO++"),
-    not_built("zeropp_loco_param", Kind::kAny, "null", "ZeRO++: LoCo"),
-    not_built("mics_shard_size", Kind::kInteger, "-1", "MiCS: shards within a group"),
-    off("mics_hierarchical_params_gather", "MiCS"),
-    not_built("zenflow", Kind::kObject, "null", "ZenFlow"),
+      not_built("zero_hpz_partition_size", Kind::kInteger, "1",
+                "ZeRO++: second copy within a machine")
+          .at_least(0),
+      off("zero_quantized_weights", "ZeRO++"),
+      off("zero_quantized_gradients", "ZeRO++"),
+      off("zero_quantized_nontrainable_weights", "ZeRO++"),
+      not_built("zeropp_loco_param", Kind::kAny, "null", "ZeRO++: LoCo"),
+      not_built("mics_shard_size", Kind::kInteger, "-1", "MiCS: shards within a group"),
+      off("mics_hierarchical_params_gather", "MiCS"),
+      not_built("zenflow", Kind::kObject, "null", "ZenFlow"),
   };
 }
 
 std::vector<Field> ignored() {
   std::vector<Field> out = {noticed("leaf_module", Kind::kAny, "PyTorch modules")};
-  for (const char* name : {"allgather_partitions", "use_multi_rank_bucket_allreduce", "load_from_fp32_weights", "elastic_checkpoint",
-                           "ignore_unused_parameters", "round_robin_gradients", "stage3_use_all_reduce_for_fetch_params",
-                           "stage3_allgather_sequential", "memory_efficient_linear", "override_module_apply",
-                           "pipeline_loading_checkpoint", "log_trace_cache_warnings", "enable_sanity_checks",
-                           "save_muon_momentum_buffer_in_memory", "grad_hooks", "cpu_offload_use_pin_memory"})
+  for (const char* name :
+       {"allgather_partitions", "use_multi_rank_bucket_allreduce", "load_from_fp32_weights",
+        "elastic_checkpoint", "ignore_unused_parameters", "round_robin_gradients",
+        "stage3_use_all_reduce_for_fetch_params", "stage3_allgather_sequential",
+        "memory_efficient_linear", "override_module_apply", "pipeline_loading_checkpoint",
+        "log_trace_cache_warnings", "enable_sanity_checks", "save_muon_momentum_buffer_in_memory",
+        "grad_hooks", "cpu_offload_use_pin_memory"})
     out.push_back(noticed(name, Kind::kBool, "mechanics of DeepSpeed on PyTorch"));
   out.push_back(elements("stage3_module_granularity_threshold", "mechanics of DeepSpeed on PyTorch",
                          {"module_granularity_threshold"}));
@@ -89,32 +101,38 @@ std::vector<Field> ignored() {
 
 Field zero_section() {
   std::vector<Field> fields = {
-    not_built("stage", Kind::kInteger, "0", "0: plain data parallelism; 1, 2, 3 share optimizer state, gradients, parameters")
-        .at_least(0).at_most(3),
-    noticed("contiguous_gradients", Kind::kBool, "gradients lie in one buffer"),
-    noticed("reduce_scatter", Kind::kBool, "of stages 1 to 3"),
-    elements("reduce_bucket_size", "of stages 1 to 3").auto_derived(),
-    elements("allgather_bucket_size", "of stages 1 to 3"),
-    noticed("overlap_comm", Kind::kBool, "gradients are reduced while backward goes on"),
-    elements("sub_group_size", "of stage 3"),
-    elements("stage3_prefetch_bucket_size", "of stage 3", {"prefetch_bucket_size"}).auto_derived(),
-    elements("stage3_param_persistence_threshold", "of stage 3", {"param_persistence_threshold"}).auto_derived(),
-    elements("stage3_model_persistence_threshold", "of stage 3", {"model_persistence_threshold"}),
-    elements("stage3_max_live_parameters", "of stage 3", {"max_live_parameters"}),
-    elements("stage3_max_reuse_distance", "of stage 3", {"max_reuse_distance"}),
-    noticed("stage3_gather_16bit_weights_on_model_save", Kind::kBool, "checkpoints hold whole tensors")
-        .aka({"gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"}),
-    refused("legacy_stage1", "DeepSpeed refuses it as well", "remove it").defaults_to("false"),
-    refused("aio", "it stands outside zero_optimization", "move aio to the top level"),
-    old_offload("cpu_offload", "offload_optimizer"),
-    old_offload("cpu_offload_param", "offload_param"),
-    offload_param(),
-    offload_optimizer(),
+      not_built("stage", Kind::kInteger, "0",
+                "0: plain data parallelism; 1, 2, 3 share optimizer state, gradients, parameters")
+          .at_least(0)
+          .at_most(3),
+      noticed("contiguous_gradients", Kind::kBool, "gradients lie in one buffer"),
+      noticed("reduce_scatter", Kind::kBool, "of stages 1 to 3"),
+      elements("reduce_bucket_size", "of stages 1 to 3").auto_derived(),
+      elements("allgather_bucket_size", "of stages 1 to 3"),
+      noticed("overlap_comm", Kind::kBool, "gradients are reduced while backward goes on"),
+      elements("sub_group_size", "of stage 3"),
+      elements("stage3_prefetch_bucket_size", "of stage 3", {"prefetch_bucket_size"})
+          .auto_derived(),
+      elements("stage3_param_persistence_threshold", "of stage 3", {"param_persistence_threshold"})
+          .auto_derived(),
+      elements("stage3_model_persistence_threshold", "of stage 3", {"model_persistence_threshold"}),
+      elements("stage3_max_live_parameters", "of stage 3", {"max_live_parameters"}),
+      elements("stage3_max_reuse_distance", "of stage 3", {"max_reuse_distance"}),
+      noticed("stage3_gather_16bit_weights_on_model_save", Kind::kBool,
+              "checkpoints hold whole tensors")
+          .aka({"gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"}),
+      refused("legacy_stage1", "DeepSpeed refuses it as well", "remove it").defaults_to("false"),
+      refused("aio", "it stands outside zero_optimization", "move aio to the top level"),
+      old_offload("cpu_offload", "offload_optimizer"),
+      old_offload("cpu_offload_param", "offload_param"),
+      offload_param(),
+      offload_optimizer(),
   };
   fields[0].refuses_auto = true;
   for (auto make : {variants, ignored})
     for (Field& field : make()) fields.push_back(std::move(field));
-  Field out = section("zero_optimization", "ZeRO: shared optimizer state, gradients and parameters", std::move(fields));
+  Field out = section("zero_optimization", "ZeRO: shared optimizer state, gradients and parameters",
+                      std::move(fields));
   out.shorthand = [](const Json& value) {
     return value.is_boolean() ? Json{{"stage", value == true ? 1 : 0}}.dump() : "";
   };

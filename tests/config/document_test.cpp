@@ -27,7 +27,9 @@ std::string refusal(const std::string& text) {
 }  // namespace
 
 TEST_CASE("JSON with comments, trailing commas and a byte order mark") {
-  const Document d = read("\xEF\xBB\xBF# one\n{ // two\n \"a\": [1, 2.5, /* three\n */ true,],\n \"b\": {\"c\": null,},\n}\n");
+  const Document d = read(
+      "\xEF\xBB\xBF# one\n{ // two\n \"a\": [1, 2.5, /* three\n */ true,],\n \"b\": {\"c\": "
+      "null,},\n}\n");
   CHECK(d.root == Json({{"a", {1, 2.5, true}}, {"b", {{"c", nullptr}}}}));
   CHECK(d.lines.at("") == 2);
   CHECK(d.lines.at("/a") == 3);

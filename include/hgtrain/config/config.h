@@ -40,11 +40,11 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
   bool tie_word_embeddings = true;
-  bool attention_bias = false;    ///< bias of q, k, v (gpt2, qwen2: true)
-  bool attention_out_bias = false;  ///< bias of the output projection (gpt2, llama with attention_bias)
+  bool attention_bias = false;      ///< bias of q, k, v (gpt2, qwen2: true)
+  bool attention_out_bias = false;  ///< and of the output projection (gpt2, llama, qwen3)
   bool mlp_bias = false;
-  bool qk_norm = false;                      ///< RMSNorm on each head of q and k (qwen3)
-  std::vector<std::int64_t> layer_windows;   ///< per layer: sliding window in tokens, 0 = full
+  bool qk_norm = false;                     ///< RMSNorm on each head of q and k (qwen3)
+  std::vector<std::int64_t> layer_windows;  ///< per layer: sliding window in tokens, 0 = full
   double initializer_range = 0.02;
   double embd_pdrop = 0.0;
   double resid_pdrop = 0.0;
@@ -61,8 +61,8 @@ struct TokenizerConfig {
 };
 
 struct DataSource {
-  std::string path;  ///< prefix of .bin/.idx, or one .bin file
-  double weight = 0.0;  ///< share of the samples, beside the others'; all 0: by what each file holds
+  std::string path;     ///< prefix of .bin/.idx, or one .bin file
+  double weight = 0.0;  ///< share of the samples; all 0: by what each file holds
 };
 
 struct DataConfig {
@@ -74,8 +74,9 @@ struct DataConfig {
   std::string token_dtype = "auto";  ///< of headerless nanoGPT files: auto (uint16), uint16, uint32
 };
 
-/// Section `training`. The length is one of train_iters, train_samples, num_epochs; the first two are
-/// one after loading, and num_epochs becomes train_iters once the data is known (set_epoch_samples).
+/// Section `training`. The length is one of train_iters, train_samples, num_epochs; the first two
+/// are one after loading, and num_epochs becomes train_iters once the data is known
+/// (set_epoch_samples).
 struct TrainingConfig {
   std::int64_t train_iters = 0;
   std::int64_t train_samples = 0;
@@ -85,8 +86,9 @@ struct TrainingConfig {
   std::int64_t eval_interval = 0;  ///< steps; 0 = never
   std::int64_t eval_iters = 10;    ///< batches of train_batch_size of one evaluation
   bool no_decay_norms_and_biases = false;
-  std::optional<double> target_loss;  ///< stop early once the evaluation (else training) loss is at or below
-  std::int64_t patience = 0;          ///< evaluations without improvement before stopping; 0 = off
+  /// Stop early once the evaluation loss (without evaluation: the training loss) is at or below.
+  std::optional<double> target_loss;
+  std::int64_t patience = 0;  ///< evaluations without improvement before stopping; 0 = off
 };
 
 struct ParallelismConfig {
@@ -101,8 +103,8 @@ struct DistributedConfig {
 };
 
 struct HardwareConfig {
-  std::string device = "auto";     ///< auto, cpu, cuda
-  std::int64_t threads = 0;        ///< CPU threads per worker; 0 = the machine's cores shared evenly
+  std::string device = "auto";  ///< auto, cpu, cuda
+  std::int64_t threads = 0;     ///< CPU threads per worker; 0 = the machine's cores shared evenly
 };
 
 struct CheckpointConfig {
@@ -125,7 +127,8 @@ struct OptimizerConfig {
 /// Section `scheduler`, parameters by DeepSpeed's names; type "" is a constant rate.
 struct SchedulerConfig {
   std::string type;
-  std::map<std::string, double> numbers;  ///< all of the type's, e.g. warmup_num_steps; flags as 0 or 1
+  /// All of the type's, e.g. warmup_num_steps; flags as 0 or 1.
+  std::map<std::string, double> numbers;
   std::string warmup_type = "log";
 };
 

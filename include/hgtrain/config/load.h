@@ -85,6 +85,10 @@ LoadResult load_config(const std::string& path, const LoadOptions& options);
 LoadResult load_config_text(std::string_view text, const std::string& file,
                             const LoadOptions& options);
 
+/// Turns training.num_epochs into train_iters, `epoch_samples` being the samples of one pass over
+/// the data, and what follows from it (the scheduler's total_num_steps).
+void set_epoch_samples(Config& config, std::int64_t epoch_samples);
+
 /// The resolved config as JSON: a valid config file itself, which gives the same Config back.
 nlohmann::ordered_json to_json(const Config& config);
 

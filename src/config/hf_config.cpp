@@ -1,4 +1,4 @@
-#include "hf_config.h"
+#include "hgtrain/config/hf_config.h"
 
 #include <algorithm>
 

@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+
+#include "loading.h"
+
+namespace hgt {
+namespace {
+
+/// A given value of an unbuilt or ignored key, as to_value left it; null where there is none.
+Json value_of(const Loading& loading, const std::string& path) {
+  const auto found = loading.givens.find(path);
+  return found == loading.givens.end() ? Json() : found->second.value;
+}
+
+double number_of(const Loading& loading, const std::string& path, double otherwise) {
+  const Json value = value_of(loading, path);
+  return value.is_number() ? value.get<double>() : otherwise;
+}
+
+void check_precision(Loading& loading) {
+  const auto error = [&](const std::string& path, std::string message, std::string hint = "") {
+    loading.problem_at(Severity::kError, path, std::move(message), std::move(hint));
+  };
+  const bool fp16 = value_of(loading, "fp16.enabled") == true;
+  if (fp16 && value_of(loading, "bf16.enabled") == true)
+    error("fp16.enabled", "fp16 and bf16 are both enabled", "disable one of them");
+  if (!fp16 || number_of(loading, "fp16.loss_scale", 0) != 0) return;
+  for (const char* name : {"loss_scale_window", "min_loss_scale", "hysteresis"})
+    if (const std::string path = std::string("fp16.") + name; number_of(loading, path, 1) < 1)
+      error(path, fmt::format("{} must be at least 1 where the loss scale is dynamic", path));
+}
+
+void check_zero(Loading& loading) {
+  const double stage = number_of(loading, "zero_optimization.stage", 0);
+  const auto error = [&](const std::string& path, const std::string& message) {
+    loading.problem_at(Severity::kError, path, message);
+  };
+  if (value_of(loading, "zero_optimization.stage") == "auto")
+    error("zero_optimization.stage", "zero_optimization.stage = \"auto\": give the stage, 0 to 3");
+  if (stage == 3 && value_of(loading, "gradient_allreduce_op") == "sum")
+    error("gradient_allreduce_op", "gradient_allreduce_op = \"sum\" does not go with ZeRO stage 3");
+  if (stage >= 2 && loading.config().parallelism.pipeline_parallel_size > 1)
+    error("zero_optimization.stage",
+          "ZeRO stages 2 and 3 do not go with pipeline parallelism: use stage 0 or 1");
+  if (stage < 3 && number_of(loading, "zero_optimization.offload_optimizer.ratio", 1) < 1)
+    error("zero_optimization.offload_optimizer.ratio",
+          "offload_optimizer.ratio below 1 needs ZeRO stage 3");
+  const bool scatters = value_of(loading, "zero_optimization.reduce_scatter") != false;
+  if (stage >= 1 && scatters && value_of(loading, "prescale_gradients") == true)
+    error("prescale_gradients", "prescale_gradients does not go with ZeRO's reduce_scatter");
+  if (stage >= 1 && scatters && number_of(loading, "gradient_predivide_factor", 1) != 1)
+    error("gradient_predivide_factor",
+          "gradient_predivide_factor does not go with ZeRO's reduce_scatter");
+}
+
+/// DeepSpeed wants one place for the clipping norm; files in the wild have two.
+void check_clipping(Loading& loading) {
+  const Json value = value_of(loading, "optimizer.params.max_grad_norm");
+  if (value.is_number() && value.get<double>() != loading.config().gradient_clipping)
+    loading.problem_at(
+        Severity::kError, "optimizer.params.max_grad_norm",
+        fmt::format("optimizer.params.max_grad_norm = {} is not gradient_clipping = {}",
+                    value.dump(), loading.config().gradient_clipping),
+        "set gradient_clipping, and remove max_grad_norm");
+}
+
+void check_rates(Loading& loading) {
+  const Config& c = loading.config();
+  const auto top = c.scheduler.numbers.find("warmup_max_lr");
+  if (top != c.scheduler.numbers.end() && top->second != c.optimizer.lr &&
+      loading.has_origin("optimizer.params.lr"))
+    loading.problem_at(
+        Severity::kNotice, "scheduler.params.warmup_max_lr",
+        fmt::format("the rate goes up to scheduler.params.warmup_max_lr = {:g}, not to "
+                    "optimizer.params.lr = {:g}",
+                    top->second, c.optimizer.lr));
+  if (c.optimizer.beta1 >= 1 || c.optimizer.beta2 >= 1)
+    loading.problem_at(Severity::kError, "optimizer.params.betas",
+                       "optimizer.params.betas must be less than 1");
+}
+
+void check_lengths(Loading& loading) {
+  const Config& c = loading.config();
+  if (c.model.model_type == "gpt2" && c.training.seq_length > c.model.max_position_embeddings &&
+      c.model.max_position_embeddings > 0)
+    loading.problem_at(
+        Severity::kError, "training.seq_length",
+        fmt::format("training.seq_length = {} is longer than model.max_position_embeddings = {}",
+                    c.training.seq_length, c.model.max_position_embeddings),
+        "GPT-2 has no positions beyond");
+  if (!c.data.valid.empty() && c.data.valid_fraction > 0)
+    loading.problem_at(Severity::kError, "data.valid_fraction",
+                       "data.valid_data_path and data.valid_fraction are both given",
+                       "keep one of them");
+}
+
+/// What training needs and no file for DeepSpeed alone has.
+void check_complete(Loading& loading) {
+  const auto missing = [&](const char* what, const char* section) {
+    loading.problem(Severity::kMissing, {}, what, "for example " + find_field(section)->example);
+  };
+  const TrainingConfig& t = loading.config().training;
+  if (loading.config().data.train.empty())
+    missing("data.train_data_path is missing: what to train on", "data");
+  if (t.train_iters == 0 && t.num_epochs == 0 && t.train_samples == 0)
+    missing("training.train_iters is missing: how long to train", "training");
+}
+
+void tell_ignored(Loading& loading) {
+  const auto notice = [&](const std::vector<std::string>& keys, const char* what) {
+    if (!keys.empty())
+      loading.problem(Severity::kNotice, {}, fmt::format("{}: {}", what, fmt::join(keys, ", ")));
+  };
+  notice(loading.noticed, "these keys do not apply to a native trainer and are ignored");
+  notice(loading.unknown, "these keys are not known and are ignored");
+  notice(loading.autos_dropped, "\"auto\" is taken as absent for");
+}
+
+}  // namespace
+
+void check_together(Loading& loading) {
+  check_precision(loading);
+  check_zero(loading);
+  check_clipping(loading);
+  check_rates(loading);
+  check_lengths(loading);
+  check_complete(loading);
+  tell_ignored(loading);
+}
+
+}  // namespace hgt

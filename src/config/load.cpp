@@ -1,0 +1,110 @@
+#include "hgtrain/config/load.h"
+
+#include <iostream>
+#include <iterator>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+
+#include "loading.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kLargestFile = 1 << 20;
+
+LoadResult load(Document document, const LoadOptions& options, bool reads_files) {
+  Loading loading;
+  add_overrides(document, options.overrides);
+  collect(document, root_section(), "", Unknown::kTold, loading);
+  apply_givens(loading);
+  resolve_model(loading, reads_files);
+  resolve(loading, options);
+  check_together(loading);
+  report_keys(loading);
+  return std::move(loading.result);
+}
+
+std::string read_text(const std::string& path) {
+  if (path == "-") {
+    std::string text(std::istreambuf_iterator<char>(std::cin), {});
+    return text;
+  }
+  if (access(path.c_str(), F_OK) != 0) {
+    char* const here = getcwd(nullptr, 0);
+    Error error(ErrorKind::kConfig,
+                fmt::format("config file not found: {} (in {})", path, here ? here : "?"),
+                "`hgtrain config init quickstart` writes one");
+    free(here);
+    throw error;
+  }
+  return read_file(path, kLargestFile, ErrorKind::kConfig);
+}
+
+/// One Error that tells all problems of the given kinds.
+void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>& kinds) {
+  std::optional<Error> all;
+  for (const Problem& problem : problems) {
+    if (std::find(kinds.begin(), kinds.end(), problem.severity) == kinds.end()) continue;
+    Error error(ErrorKind::kConfig, problem.message, problem.hint);
+    if (const std::string where = problem.where(); !where.empty()) error.in(where);
+    if (all)
+      all->also(std::move(error));
+    else
+      all = std::move(error);
+  }
+  if (all) throw *all;
+}
+
+}  // namespace
+
+std::string Problem::where() const {
+  if (!file.empty())
+    return fmt::format("{}:{}{}", file, line, pointer.empty() ? "" : " at " + pointer);
+  if (pointer.empty()) return "";
+  std::string flag = "--" + pointer.substr(1);
+  std::replace(flag.begin(), flag.end(), '/', '.');
+  return flag + " on the command line";
+}
+
+bool LoadResult::has(Severity severity) const {
+  return std::any_of(problems.begin(), problems.end(),
+                     [&](const Problem& problem) { return problem.severity == severity; });
+}
+
+void LoadResult::throw_errors() const {
+  throw_all(problems, {Severity::kError});
+}
+
+void LoadResult::throw_unless_trainable() const {
+  throw_all(problems, {Severity::kError, Severity::kNotBuilt, Severity::kMissing});
+}
+
+LoadResult load_config_text(std::string_view text, const std::string& file,
+                            const LoadOptions& options) {
+  return load(read_document(text, file), options, true);
+}
+
+LoadResult load_config(const std::string& path, const LoadOptions& options) {
+  return load_config_text(read_text(path), path == "-" ? "stdin" : path, options);
+}
+
+Config config_from_resolved(const Json& json) {
+  Document document;
+  document.file = "the resolved config";
+  document.root = json;
+  const LoadResult result = load(std::move(document), {}, false);
+  result.throw_errors();
+  return result.config;
+}
+
+Config load_resolved_config(const std::string& path) {
+  const LoadResult result = load(read_document(read_text(path), path), {}, false);
+  result.throw_errors();
+  return result.config;
+}
+
+}  // namespace hgt

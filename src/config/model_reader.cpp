@@ -1,0 +1,269 @@
+// Section model and HF's config.json: what a model's keys mean together.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/config/hf_config.h"
+
+#include "loading.h"
+#include "model_family.h"
+#include "rope.h"
+#include "sections.h"
+#include "value.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kLargestFile = 1 << 20;
+
+class ModelReader {
+ public:
+  explicit ModelReader(Loading& loading) : loading_(loading), model_(loading.config().model) {}
+
+  void read() {
+    if (!find_family()) return;
+    first_of_list("bos_token_id");
+    first_of_list("eos_token_id");
+    store_defaults();
+    const auto errors = count_errors();
+    for (const auto& [path, given] : loading_.givens)
+      if (path.starts_with("model.")) apply(given, loading_);
+    if (count_errors() > errors) return;
+    derive_sizes();
+    derive_flags();
+    check_activation();
+    if (model_.model_type != "gpt2") {
+      read_positions();
+      read_windows();
+    }
+    check_model(loading_);
+  }
+
+  /// The keys of a model's own file join those of the config, which come first.
+  void add_file(const std::string& path, const std::string& named_by) {
+    Loading file;
+    try {
+      const std::string at = path.ends_with(".json") ? path : path + "/config.json";
+      collect(read_document(read_file(at, kLargestFile, ErrorKind::kConfig), at), model_section(),
+              "model.", Unknown::kIgnored, file);
+    } catch (const Error& e) {
+      loading_.problem_at(
+          Severity::kError, named_by, e.message(),
+          e.hint().empty() ? "name an HF config.json, or the folder with it" : e.hint());
+      return;
+    }
+    for (Problem& problem : file.result.problems)
+      loading_.result.problems.push_back(std::move(problem));
+    const auto parameters = file.givens.find("model.rope_parameters");
+    if (loading_.given("model.rope_theta") && parameters != file.givens.end() &&
+        parameters->second.value.is_object())
+      parameters->second.value.erase("rope_theta");
+    loading_.givens.merge(file.givens);
+    from_file_ = true;
+  }
+
+ private:
+  /// A given value; nullptr where there is none.
+  const Json* value(const std::string& name) const {
+    const auto found = loading_.givens.find("model." + name);
+    return found == loading_.givens.end() ? nullptr : &found->second.value;
+  }
+
+  void error(const std::string& name, std::string message, std::string hint = "") {
+    loading_.problem_at(Severity::kError, "model." + name, std::move(message), std::move(hint));
+  }
+
+  std::size_t count_errors() const {
+    const auto& problems = loading_.result.problems;
+    return std::count_if(problems.begin(), problems.end(),
+                         [](const Problem& p) { return p.severity == Severity::kError; });
+  }
+
+  bool find_family() {
+    const Json* const type = value("model_type");
+    if (!type) {
+      const Json* const list = value("architectures");
+      if (list && list->is_array() && !list->empty() && list->front().is_string())
+        model_.model_type = family_of_architecture(list->front());
+      if (list && !model_.model_type.empty()) return true;
+      error("config", "model.model_type is missing", "one of: gpt2, llama, mistral, qwen2, qwen3");
+      return false;
+    }
+    const Value family = to_value(*find_field("model.model_type"), *type);
+    if (!family.problem.empty())
+      error("model_type", "model.model_type " + family.problem, family.hint);
+    else
+      model_.model_type = family.json;
+    return family.problem.empty();
+  }
+
+  /// Llama 3 has several tokens that end a text; the first is the document's.
+  void first_of_list(const std::string& name) {
+    const auto found = loading_.givens.find("model." + name);
+    if (found == loading_.givens.end()) return;
+    Json& list = found->second.value;
+    if (list.is_array() && !list.empty()) list = Json(list.front());
+  }
+
+  /// Without a file, vocabulary and special tokens are those of the data's tokenizer.
+  void store_defaults() {
+    const Json defaults = family_defaults(model_.model_type);
+    for (const auto& [name, value] : defaults.items())
+      if (from_file_ || (name != "vocab_size" && !name.ends_with("_token_id")))
+        store(find_field("model." + name)->slot(loading_.config()), value);
+  }
+
+  void derive(const std::string& name, std::int64_t& size, std::int64_t value, const char* from) {
+    if (size > 0) return;
+    size = value;
+    loading_.set_origin("model." + name, OriginKind::kDerived, from);
+  }
+
+  void derive_sizes() {
+    if (model_.model_type == "gpt2")
+      derive("intermediate_size", model_.intermediate_size, 4 * model_.hidden_size,
+             "4 * hidden_size");
+    derive("num_key_value_heads", model_.num_key_value_heads, model_.num_attention_heads,
+           "num_attention_heads");
+    derive("head_dim", model_.head_dim, model_.hidden_size / model_.num_attention_heads,
+           "hidden_size / num_attention_heads");
+  }
+
+  /// What the family fixes, whatever a file says (transformers' modeling_*.py).
+  void derive_flags() {
+    const std::string& family = model_.model_type;
+    const bool gpt2 = family == "gpt2";
+    const bool chosen = (family == "llama" || family == "qwen3") && model_.attention_bias;
+    model_.attention_bias = gpt2 || family == "qwen2" || chosen;
+    model_.attention_out_bias = gpt2 || chosen;
+    model_.mlp_bias = gpt2 || (family == "llama" && model_.mlp_bias);
+    model_.qk_norm = family == "qwen3";
+    if (gpt2) return;
+    model_.embd_pdrop = model_.resid_pdrop = 0;
+    model_.scale_attn_by_inverse_layer_idx = false;
+  }
+
+  void check_activation() {
+    const auto built = activations_of(model_.model_type);
+    model_.hidden_act = activation_name(model_.hidden_act);
+    if (std::find(built.begin(), built.end(), model_.hidden_act) == built.end())
+      error("hidden_act",
+            fmt::format("model.hidden_act = \"{}\" is not supported for {}", model_.hidden_act,
+                        model_.model_type),
+            fmt::format("one of: {}", fmt::join(built, ", ")));
+  }
+
+  void read_positions() {
+    if (const Json* theta = value("rope_theta")) model_.rope_theta = theta->get<double>();
+    const Json* const scaling = value("rope_scaling");
+    const std::string name =
+        scaling && scaling->is_object() && !scaling->empty() ? "rope_scaling" : "rope_parameters";
+    try {
+      if (const Json* parameters = value(name)) read_rope(*parameters, model_);
+    } catch (const Error& e) {
+      error(name, fmt::format("model.{}: {}", name, e.message()), e.hint());
+    }
+  }
+
+  void read_windows() {
+    const Json* const given = value("sliding_window");
+    std::int64_t window = !given ? 4096 : given->is_null() ? 0 : given->get<std::int64_t>();
+    const Json* const use = value("use_sliding_window");
+    if (model_.model_type == "llama") window = 0;
+    if (model_.model_type.starts_with("qwen") && !(use && use->get<bool>())) window = 0;
+    const auto layers = static_cast<std::size_t>(model_.num_hidden_layers);
+    model_.layer_windows.assign(layers, model_.model_type == "mistral" ? window : 0);
+    if (!model_.model_type.starts_with("qwen")) return;
+    if (const Json* types = value("layer_types")) return read_layer_types(*types, window);
+    const Json* const first = value("max_window_layers");
+    for (std::size_t layer = first ? first->get<std::size_t>() : 28; layer < layers; ++layer)
+      model_.layer_windows[layer] = window;
+  }
+
+  void read_layer_types(const Json& types, std::int64_t window) {
+    if (types.size() != model_.layer_windows.size())
+      return error("layer_types", fmt::format("model.layer_types names {} layers of {}",
+                                              types.size(), model_.layer_windows.size()));
+    for (std::size_t layer = 0; layer < types.size(); ++layer) {
+      const bool slides = types[layer] == "sliding_attention";
+      if (!slides && types[layer] != "full_attention")
+        return error("layer_types",
+                     fmt::format("model.layer_types: {} is not supported", types[layer].dump()),
+                     "full_attention or sliding_attention");
+      if (slides && window == 0)
+        return error("layer_types", "model.layer_types has sliding layers, but there is no window",
+                     "set model.use_sliding_window to true, and model.sliding_window");
+      model_.layer_windows[layer] = slides ? window : 0;
+    }
+  }
+
+  Loading& loading_;
+  ModelConfig& model_;
+  bool from_file_ = false;
+};
+
+bool has_model(const Loading& loading) {
+  const auto at = loading.givens.lower_bound("model.");
+  return at != loading.givens.end() && at->first.starts_with("model.");
+}
+
+}  // namespace
+
+void resolve_model(Loading& loading, bool reads_files) {
+  if (!has_model(loading)) {
+    loading.problem(Severity::kMissing, {}, "the section model is missing",
+                    "for example " + find_field("model")->example);
+    return;
+  }
+  ModelReader reader(loading);
+  const bool config = loading.given("model.config"), init = loading.given("model.init");
+  if (config && init)
+    loading.problem_at(Severity::kError, "model.config",
+                       "model.config and model.init are both given",
+                       "model.init takes the architecture from its folder: remove model.config");
+  for (const char* name : {"model.config", "model.init"})
+    if (const auto given = loading.givens.find(name);
+        reads_files && given != loading.givens.end() && given->second.value.is_string())
+      reader.add_file(given->second.value, name);
+  reader.read();
+}
+
+ModelConfig read_hf_config(const std::string& path) {
+  Loading loading;
+  ModelReader reader(loading);
+  reader.add_file(path, "model.config");
+  reader.read();
+  loading.result.throw_errors();
+  return loading.config().model;
+}
+
+void check_model(Loading& loading) {
+  const ModelConfig& m = loading.config().model;
+  const auto error = [&](const char* name, std::string message, std::string hint = "") {
+    loading.problem_at(Severity::kError, std::string("model.") + name, std::move(message),
+                       std::move(hint));
+  };
+  if (m.num_attention_heads % m.num_key_value_heads != 0)
+    error("num_key_value_heads",
+          fmt::format("model.num_key_value_heads = {} does not divide num_attention_heads = {}",
+                      m.num_key_value_heads, m.num_attention_heads));
+  const auto origin = loading.origins.find("model.head_dim");
+  const bool derived =
+      origin != loading.origins.end() && origin->second.kind == OriginKind::kDerived;
+  if (derived && m.head_dim * m.num_attention_heads != m.hidden_size)
+    error("num_attention_heads",
+          fmt::format("model.num_attention_heads = {} does not divide hidden_size = {}",
+                      m.num_attention_heads, m.hidden_size));
+  if (!derived && m.model_type == "gpt2" && m.head_dim * m.num_attention_heads != m.hidden_size)
+    error("head_dim", fmt::format("model.head_dim = {}: GPT-2's heads cover hidden_size = {}",
+                                  m.head_dim, m.hidden_size));
+  if (m.model_type == "gpt2" && m.num_key_value_heads != m.num_attention_heads)
+    error("num_key_value_heads", "GPT-2 has as many key and value heads as query heads");
+  if (m.model_type != "gpt2" && m.head_dim % 2 != 0)
+    error("head_dim",
+          fmt::format("model.head_dim = {} is odd: a rotary embedding turns pairs", m.head_dim));
+}
+
+}  // namespace hgt
