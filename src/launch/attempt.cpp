@@ -255,7 +255,6 @@ void Attempt::check_for_hangs() {
     if (worker->has_ended() || !obeys_commands(*worker)) continue;
     if (stood_still) worker->forgive_silence(now);
     pulses.push_back(worker->pulse());
-    if (!worker->is_greeted()) pulses.back().heard_ns = now;  // it may take its time to load
   }
   const auto hang =
       find_hang(pulses, now, std::min(kSilentLimit, spec_.hang_limit), spec_.hang_limit);

@@ -32,14 +32,16 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
   const auto older = [now_ns](std::int64_t since_ns, std::chrono::milliseconds limit) {
     return now_ns - since_ns >= std::chrono::nanoseconds(limit).count();
   };
-  const auto quiet =
-      std::min_element(pulses.begin(), pulses.end(),
-                       [](const Pulse& a, const Pulse& b) { return a.heard_ns < b.heard_ns; });
-  if (quiet == pulses.end()) return std::nullopt;
-  if (older(quiet->heard_ns, silent))
+  const Pulse* quiet = nullptr;
+  for (const Pulse& pulse : pulses)
+    if (older(pulse.heard_ns, pulse.greeted ? silent : still) &&
+        (!quiet || pulse.heard_ns < quiet->heard_ns))
+      quiet = &pulse;
+  if (quiet)
     return Hang{quiet->rank, fmt::format("has hung: no sign of life for {:.0f} s, {}{}",
                                          seconds(now_ns - quiet->heard_ns), place(quiet->last),
                                          where_others_are(pulses, *quiet))};
+  if (pulses.empty()) return std::nullopt;
   if (!std::all_of(pulses.begin(), pulses.end(),
                    [&](const Pulse& p) { return older(p.changed_ns, still); }))
     return std::nullopt;

@@ -16,6 +16,7 @@ struct Pulse {
   Heartbeat last;
   std::int64_t heard_ns = 0;    ///< when the last heartbeat came
   std::int64_t changed_ns = 0;  ///< when it last told something new
+  bool greeted = true;          ///< it has said hello; until then it may be slow to load
 };
 
 struct Hang {
@@ -23,7 +24,8 @@ struct Hang {
   std::string reason;
 };
 
-/// A rank that has hung, if any: one not heard of for `silent`; else, where all have stood still
+/// A rank that has hung, if any: one not heard of for `silent` (before its hello:
+/// `still`); else, where all have stood still
 /// for `still` (a rank that hangs makes the others wait), the one they wait for: behind in steps,
 /// then in collectives entered, then the first that stopped.
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,

@@ -43,6 +43,7 @@ Worker::Worker(asio::io_context& io, int rank, GuardedWorker process, const JobK
       console_(console),
       frames_(kHelloBytes) {
   pulse_.rank = rank;
+  pulse_.greeted = false;
   pulse_.last.phase = "starting";
   pulse_.heard_ns = pulse_.changed_ns = now_ns();
   watch_lifeline();
@@ -177,12 +178,12 @@ void Worker::greet(const Frame& frame) {
                             hello.version, kProtocolVersion));
   if (hello.rank != rank())
     throw Error(ErrorKind::kPeer, fmt::format("it says it is rank {}", hello.rank));
-  greeted_ = true;
+  pulse_.greeted = true;
   frames_.set_max_bytes(kMaxFrameBytes);
 }
 
 void Worker::dispatch(const Frame& frame) {
-  if (!greeted_) return greet(frame);
+  if (!pulse_.greeted) return greet(frame);
   switch (frame.kind) {
     case MessageKind::kStoreSet: {
       const StoreSet message = decode_store_set(frame.payload);

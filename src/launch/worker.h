@@ -41,7 +41,7 @@ class Worker {
   pid_t pid() const { return pid_; }
   pid_t guard() const { return guard_; }
   /// Has said hello: commands reach it.
-  bool is_greeted() const { return greeted_; }
+  bool is_greeted() const { return pulse_.greeted; }
   bool has_ended() const { return end_.has_value(); }
   bool is_gone() const { return gone_; }
   /// How it ended; at_ns 0 where its guard was killed and took it along.
@@ -89,7 +89,6 @@ class Worker {
   std::string outbox_;
   bool sending_ = false;
   Pulse pulse_;
-  bool greeted_ = false;
   std::optional<WorkerEnd> end_;
   bool gone_ = false;
 };

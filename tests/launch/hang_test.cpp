@@ -38,6 +38,13 @@ TEST_CASE("a rank not heard of has hung, whatever the others do") {
   CHECK(hang->reason.find("no sign of life for 31 s, in 'phase2'") != std::string::npos);
 }
 
+TEST_CASE("a rank that has yet to say hello may take longer to load, but not for ever") {
+  Pulse loading = pulse(1, 0, 50, 50);
+  loading.greeted = false;
+  CHECK_FALSE(at(100, {pulse(0, 8, 99, 99), loading}));
+  CHECK(at(110, {pulse(0, 8, 109, 109), loading})->rank == 1);
+}
+
 TEST_CASE("where all stand still, the one that is behind is named, and where the others wait") {
   const auto hang = at(100, {pulse(0, 8, 99, 35), pulse(1, 7, 99, 39), pulse(2, 8, 99, 36)});
   REQUIRE(hang);

@@ -82,6 +82,7 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
     for (;;) pause();
   } else if (what == "freeze") {
     channel.send("started", {{"step", 0}});
+    channel.flush();
     if (rank == 1) std::raise(SIGSTOP);
     for (int i = 1;; ++i) {
       progress.step = i;
