@@ -13,7 +13,7 @@
 
 #include "hgtrain/launch/job.h"
 
-#include "console.h"
+#include "console_queue.h"
 #include "failure.h"
 #include "job_store.h"
 #include "master_port.h"
@@ -29,7 +29,7 @@ class Attempt {
     asio::io_context& io;
     const JobSpec& spec;
     std::string program;     ///< the file to execute
-    Console* console;        ///< nullptr = the workers' output is not shown
+    ConsoleQueue* console;   ///< nullptr = the workers' output is not shown
     std::set<pid_t> others;  ///< children of this process that are none of the job's
     std::function<void(const std::string& text)> notice;
     std::function<void()> finished;  ///< nothing is left, or what is left cannot be killed

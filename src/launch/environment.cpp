@@ -84,11 +84,14 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt)
   refuse_contract_names(spec);
   EnvironmentChange out;
   out.set = spec.env;
+  out.at_start = {"HGTRAIN_CONTROL_FD", "HGTRAIN_JOB_KEY"};
   for (const auto& [name, value] : contract(spec, rank, attempt)) {
-    if (value.empty())
+    if (!value.empty())
+      out.set[name] = value;
+    else if (name == "TORCHELASTIC_ERROR_FILE" || name == "HGTRAIN_RUN_DIR")
       out.unset.push_back(name);
     else
-      out.set[name] = value;
+      out.at_start.push_back(name);
   }
   // One thread per core between all workers, where nobody has decided otherwise.
   if (!is_set(spec, "OMP_NUM_THREADS"))

@@ -144,7 +144,7 @@ class Job {
   asio::io_context io_;
   asio::signal_set signals_;
   asio::steady_timer drain_timer_{io_};
-  Console console_;
+  ConsoleQueue console_;
   const std::set<pid_t> others_;
   std::string program_;
   std::vector<std::unique_ptr<Attempt>> attempts_;  // past ones too: the loop may still know them

@@ -11,17 +11,17 @@ RankOutput::RankOutput(Options options) : options_(std::move(options)) {
     log_ = File::open(options_.log_path, O_WRONLY | O_CREAT | O_APPEND);
 }
 
-void RankOutput::feed(Console::Stream stream, std::string_view bytes) {
+void RankOutput::feed(ConsoleQueue::Stream stream, std::string_view bytes) {
   if (options_.console && options_.prefix.empty()) options_.console->write(stream, bytes);
   deliver(stream, bytes, /*at_end=*/false);
 }
 
 void RankOutput::finish() {
-  deliver(Console::kOut, {}, /*at_end=*/true);
-  deliver(Console::kErr, {}, /*at_end=*/true);
+  deliver(ConsoleQueue::kOut, {}, /*at_end=*/true);
+  deliver(ConsoleQueue::kErr, {}, /*at_end=*/true);
 }
 
-void RankOutput::deliver(Console::Stream stream, std::string_view bytes, bool at_end) {
+void RankOutput::deliver(ConsoleQueue::Stream stream, std::string_view bytes, bool at_end) {
   std::string for_log;
   std::string for_console;
   const LineCutter::Sink sink = [&](const Piece& piece) {

@@ -10,7 +10,7 @@
 
 #include "hgtrain/base/file.h"
 
-#include "console.h"
+#include "console_queue.h"
 #include "lines.h"
 
 namespace hgt {
@@ -20,9 +20,9 @@ namespace hgt {
 class RankOutput {
  public:
   struct Options {
-    std::string log_path;        ///< appended to; "" = no log
-    Console* console = nullptr;  ///< nullptr = not shown
-    std::string prefix;          ///< of each line on the console; "" passes bytes on as they come
+    std::string log_path;             ///< appended to; "" = no log
+    ConsoleQueue* console = nullptr;  ///< nullptr = not shown
+    std::string prefix;  ///< of each line on the console; "" passes bytes on as they come
     /// Told once where the log cannot be written (a full disk); it is tried again with each line.
     std::function<void(const std::string& text)> log_failed;
   };
@@ -30,12 +30,12 @@ class RankOutput {
   /// Error(kData) where the log cannot be opened.
   explicit RankOutput(Options options);
 
-  void feed(Console::Stream stream, std::string_view bytes);
+  void feed(ConsoleQueue::Stream stream, std::string_view bytes);
   void finish();
   std::vector<std::string> last_lines() const { return last_.lines(); }
 
  private:
-  void deliver(Console::Stream stream, std::string_view bytes, bool at_end);
+  void deliver(ConsoleQueue::Stream stream, std::string_view bytes, bool at_end);
   void log(std::string_view text);
 
   Options options_;

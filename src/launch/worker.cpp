@@ -28,7 +28,7 @@ constexpr std::chrono::seconds kDrainLimit{2};
 }  // namespace
 
 Worker::Worker(asio::io_context& io, int rank, GuardedWorker process, const JobKey& key,
-               JobStore& store, RankOutput output, Console* console, Events events)
+               JobStore& store, RankOutput output, ConsoleQueue* console, Events events)
     : pid_(process.worker),
       guard_(process.guard),
       key_(key),
@@ -47,8 +47,8 @@ Worker::Worker(asio::io_context& io, int rank, GuardedWorker process, const JobK
   pulse_.last.phase = "starting";
   pulse_.heard_ns = pulse_.changed_ns = now_ns();
   watch_lifeline();
-  watch_output(Console::kOut);
-  watch_output(Console::kErr);
+  watch_output(ConsoleQueue::kOut);
+  watch_output(ConsoleQueue::kErr);
   watch_control();
 }
 
@@ -111,7 +111,7 @@ void Worker::kill_and_wait() {
 
 // ---- stdout and stderr ----
 
-void Worker::watch_output(Console::Stream stream) {
+void Worker::watch_output(ConsoleQueue::Stream stream) {
   if (console_ && console_->is_full()) {
     retry_[stream].expires_after(kConsoleRetry);
     return retry_[stream].async_wait([this, stream](const std::error_code& error) {
@@ -123,7 +123,7 @@ void Worker::watch_output(Console::Stream stream) {
   });
 }
 
-void Worker::on_output(Console::Stream stream) {
+void Worker::on_output(ConsoleQueue::Stream stream) {
   std::array<char, 65536> buffer;
   const ssize_t bytes = read(streams_[stream].native_handle(), buffer.data(), buffer.size());
   if (bytes > 0) output_.feed(stream, {buffer.data(), static_cast<std::size_t>(bytes)});

@@ -35,7 +35,7 @@ class Worker {
   };
 
   Worker(asio::io_context& io, int rank, GuardedWorker process, const JobKey& key, JobStore& store,
-         RankOutput output, Console* console, Events events);
+         RankOutput output, ConsoleQueue* console, Events events);
 
   int rank() const { return pulse_.rank; }
   pid_t pid() const { return pid_; }
@@ -62,8 +62,8 @@ class Worker {
   using Descriptor = asio::posix::stream_descriptor;
   void watch_lifeline();
   void on_lifeline();
-  void watch_output(Console::Stream stream);
-  void on_output(Console::Stream stream);
+  void watch_output(ConsoleQueue::Stream stream);
+  void on_output(ConsoleQueue::Stream stream);
   void watch_control();
   bool read_control();
   void dispatch(const Frame& frame);
@@ -84,7 +84,7 @@ class Worker {
   std::array<asio::steady_timer, 2> retry_;
   asio::steady_timer drain_limit_;
   RankOutput output_;
-  Console* console_;
+  ConsoleQueue* console_;
   FrameReader frames_;
   std::string outbox_;
   bool sending_ = false;

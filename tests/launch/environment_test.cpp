@@ -52,6 +52,16 @@ TEST_CASE("a rank gets the variables that torchrun, DeepSpeed and Horovod worker
   }
 }
 
+TEST_CASE("what is only known at the start is named, and not set before") {
+  JobSpec spec = four_workers();
+  using Names = std::vector<std::string>;
+  CHECK(worker_environment(spec, 0, 0).at_start ==
+        Names{"HGTRAIN_CONTROL_FD", "HGTRAIN_JOB_KEY", "MASTER_PORT"});
+  spec.master_port = 29500;
+  CHECK(worker_environment(spec, 0, 0).at_start.size() == 2);
+  CHECK(worker_environment(spec, 0, 0).set.at("MASTER_PORT") == "29500");
+}
+
 TEST_CASE("the variables of an outer launcher do not reach the workers") {
   setenv("RANK", "77", 1);
   setenv("TORCHELASTIC_ERROR_FILE", "/outer", 1);

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "process.h"
+#include "support/process.h"
 #include "support/temporary_folder.h"
 
 namespace hgt {

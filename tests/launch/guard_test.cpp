@@ -8,7 +8,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 
-#include "process.h"
+#include "support/process.h"
 
 using namespace hgt;
 

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "process.h"
 #include "support/failing_file_ops.h"
+#include "support/process.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -11,9 +11,9 @@ using namespace hgt;
 TEST_CASE("the log has the lines of both streams whole, in the order they were finished") {
   const TemporaryFolder folder;
   RankOutput output({folder / "log", nullptr, "", {}});
-  output.feed(Console::kOut, "first half, ");
-  output.feed(Console::kErr, "an error\n");
-  output.feed(Console::kOut, "second half\nrest");
+  output.feed(ConsoleQueue::kOut, "first half, ");
+  output.feed(ConsoleQueue::kErr, "an error\n");
+  output.feed(ConsoleQueue::kOut, "second half\nrest");
   CHECK(contents(folder / "log") == "an error\nfirst half, second half\n");
   output.finish();
   CHECK(contents(folder / "log") == "an error\nfirst half, second half\nrest\n");
@@ -24,7 +24,7 @@ TEST_CASE("the log has the lines of both streams whole, in the order they were f
 TEST_CASE("a log that is there already is continued") {
   const TemporaryFolder folder;
   for (int attempt = 0; attempt < 2; ++attempt)
-    RankOutput({folder / "log", nullptr, "", {}}).feed(Console::kOut, "line\n");
+    RankOutput({folder / "log", nullptr, "", {}}).feed(ConsoleQueue::kOut, "line\n");
   CHECK(contents(folder / "log") == "line\nline\n");
 }
 
@@ -43,10 +43,10 @@ TEST_CASE("a full disk under the log is told once, and the output goes on; so do
   {
     FailingFileOps full(0, ENOSPC, /*for_good=*/true);
     const FileOpsOverride override(full);
-    output.feed(Console::kOut, "a\n");
-    output.feed(Console::kOut, "b\n");
+    output.feed(ConsoleQueue::kOut, "a\n");
+    output.feed(ConsoleQueue::kOut, "b\n");
   }
-  output.feed(Console::kOut, "c\n");
+  output.feed(ConsoleQueue::kOut, "c\n");
   CHECK(told == 1);
   CHECK(contents(folder / "log") == "c\n");
   CHECK(output.last_lines() == std::vector<std::string>{"a", "b", "c"});

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "process.h"
+#include "support/process.h"
 
 using namespace hgt;
 

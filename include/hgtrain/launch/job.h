@@ -48,13 +48,12 @@ struct JobSpec {
   std::function<void(int rank, std::string_view kind, const nlohmann::json& body)> on_event;
 };
 
-/// The environment of one rank as it differs from the one inherited; a name to take out has no
-/// value. The control channel's and the port are left out where they are not known yet: this is
-/// what
-/// --dry_run prints.
+/// The environment of one rank as it differs from the one inherited.
 struct EnvironmentChange {
   std::map<std::string, std::string> set;
   std::vector<std::string> unset;
+  std::vector<std::string>
+      at_start;  ///< set to what is only known then: the port, the job key, ...
 };
 EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt);
 

@@ -1,4 +1,4 @@
-#include "console.h"
+#include "console_queue.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,7 +21,7 @@ bool can_take(int fd) {
 
 }  // namespace
 
-Console::Output::Output(asio::io_context& io, int descriptor) : fd(descriptor), events(io) {
+ConsoleQueue::Output::Output(asio::io_context& io, int descriptor) : fd(descriptor), events(io) {
   struct stat status {};
   if (fstat(fd, &status) != 0)
     gone = true;  // closed from the start: nobody wants to read it
@@ -29,27 +29,27 @@ Console::Output::Output(asio::io_context& io, int descriptor) : fd(descriptor), 
     events.assign(fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
-Console::Console(asio::io_context& io, std::function<void()> gone)
+ConsoleQueue::ConsoleQueue(asio::io_context& io, std::function<void()> gone)
     : gone_(std::move(gone)), outputs_{Output(io, STDOUT_FILENO), Output(io, STDERR_FILENO)} {}
 
-void Console::write(Stream stream, std::string_view text) {
+void ConsoleQueue::write(Stream stream, std::string_view text) {
   Output& output = outputs_[stream];
   if (output.gone) return;
   output.queue.append(text);
   if (!output.waiting) pump(output);
 }
 
-bool Console::is_full() const {
+bool ConsoleQueue::is_full() const {
   return std::any_of(outputs_.begin(), outputs_.end(),
                      [](const Output& o) { return o.queue.size() > kFullBytes; });
 }
 
-bool Console::is_empty() const {
+bool ConsoleQueue::is_empty() const {
   return std::all_of(outputs_.begin(), outputs_.end(),
                      [](const Output& o) { return o.queue.empty(); });
 }
 
-void Console::pump(Output& output) {
+void ConsoleQueue::pump(Output& output) {
   std::size_t done = 0;
   while (done < output.queue.size() && can_take(output.fd)) {
     const std::size_t bytes = std::min(kPieceBytes, output.queue.size() - done);

@@ -1,4 +1,4 @@
-#include "console.h"
+#include "console_queue.h"
 
 #include <csignal>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "owned_fd.h"
-#include "process.h"
+#include "support/process.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -37,8 +37,8 @@ TEST_CASE("a file takes everything at once") {
   const std::string text(3 << 20, 'x');
   {
     const StdoutAs stdout_as(file.get());
-    Console console(io, [] {});
-    console.write(Console::kOut, text);
+    ConsoleQueue console(io, [] {});
+    console.write(ConsoleQueue::kOut, text);
     CHECK(console.is_empty());
   }
   CHECK(contents(folder / "out") == text);
@@ -50,9 +50,9 @@ TEST_CASE("a pipe that nobody empties fills the queue, and never blocks") {
   const OwnedFd reader(ends[0]), writer(ends[1]);
   asio::io_context io;
   const StdoutAs stdout_as(writer.get());
-  Console console(io, [] {});
+  ConsoleQueue console(io, [] {});
   const std::string text = std::string(3 << 20, 'x') + "end";
-  console.write(Console::kOut, text);
+  console.write(ConsoleQueue::kOut, text);
   CHECK(console.is_full());
   std::string got;
   while (got.size() < text.size()) {
@@ -77,9 +77,9 @@ TEST_CASE("a console without a reader is told of once, and swallows the rest") {
   int told = 0;
   {
     const StdoutAs stdout_as(writer.get());
-    Console console(io, [&] { ++told; });
-    console.write(Console::kOut, "a\n");
-    console.write(Console::kOut, "b\n");
+    ConsoleQueue console(io, [&] { ++told; });
+    console.write(ConsoleQueue::kOut, "a\n");
+    console.write(ConsoleQueue::kOut, "b\n");
     CHECK(console.is_empty());
   }
   std::signal(SIGPIPE, before);

@@ -13,12 +13,12 @@ namespace hgt {
 /// This process's stdout and stderr, written without ever blocking the loop: a console that does
 /// not take its text (a stopped terminal, a slow pipe) must not keep signals and heartbeats from
 /// being seen. Who writes looks at is_full() and waits; the queue grows no further then.
-class Console {
+class ConsoleQueue {
  public:
   enum Stream { kOut = 0, kErr = 1 };
 
   /// `gone` is called once where stdout or stderr has lost its reader.
-  Console(asio::io_context& io, std::function<void()> gone);
+  ConsoleQueue(asio::io_context& io, std::function<void()> gone);
 
   void write(Stream stream, std::string_view text);
   bool is_full() const;

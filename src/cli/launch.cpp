@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/launch/job.h"
+#include "hgtrain/launch/visible_gpus.h"
+
+#include "commands.h"
+
+namespace hgt {
+namespace {
+
+/// A word as one would type it in a shell.
+std::string quoted(const std::string& word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) ||
+           std::string("_@%+=:,./-").find(c) != std::string::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+class Launch final : public Command {
+ public:
+  std::string_view name() const override { return "launch"; }
+  std::string_view summary() const override { return "start any program, once per worker"; }
+  Rest rest() const override { return Rest::kProgram; }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("--num_workers", num_workers_,
+                   "processes to start (default: one per visible GPU, else 1)");
+    app.add_option("--num_gpus", num_gpus_, "the same, refused where fewer GPUs are visible");
+    app.add_option("--max_restarts", spec_.max_restarts,
+                   "start all again up to N times after a failure (default: 0)");
+    app.add_option("--log_dir", spec_.log_dir, "also write the output of rank N to DIR/rank_N.log");
+    app.add_option("--env", env_, "NAME=VALUE, added to the environment; may be repeated")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    app.add_option("--grace", grace_seconds_, "seconds from SIGTERM to SIGKILL (default: 30)");
+    app.add_option("--master_port", spec_.master_port, "MASTER_PORT (default: a free one)");
+    app.add_flag("--dry_run", dry_run_, "print commands and environments, start nothing");
+  }
+
+  int run(const std::vector<std::string>& program) override {
+    if (program.empty())
+      throw Error(ErrorKind::kConfig, "there is no program to start",
+                  "hgtrain launch --num_workers 4 -- PROGRAM ARGUMENTS...");
+    fill_spec(program);
+    if (dry_run_) {
+      print_plan(program);
+      return 0;
+    }
+    const Verdict verdict = run_job(spec_);
+    std::fputs(verdict.render().c_str(), stderr);
+    return verdict.exit_code;
+  }
+
+ private:
+  void fill_spec(const std::vector<std::string>& program) {
+    spec_.argv = [program](int) { return program; };
+    spec_.num_workers = count_workers();
+    spec_.show_output = true;
+    check_range("--max_restarts", spec_.max_restarts, 0, 1'000'000);
+    check_range("--master_port", spec_.master_port, 0, 65535);
+    if (!std::isfinite(grace_seconds_) || grace_seconds_ < 0 || grace_seconds_ > 1e6)
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("--grace {} is not a number of seconds", grace_seconds_));
+    spec_.grace = std::chrono::milliseconds(std::llround(grace_seconds_ * 1000));
+    for (const std::string& entry : env_) {
+      const std::size_t equals = entry.find('=');
+      if (equals == std::string::npos)
+        throw Error(
+            ErrorKind::kConfig, fmt::format("--env {} has no value", entry),
+            fmt::format("--env {}=VALUE; what this shell exports is inherited without --env",
+                        entry));
+      spec_.env[entry.substr(0, equals)] = entry.substr(equals + 1);
+    }
+    spec_.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
+      if (kind == "notice") fmt::print(stderr, "hgtrain: {}\n", body.value("text", ""));
+    };
+  }
+
+  static void check_range(const char* flag, int value, int min, int max) {
+    if (value < min || value > max)
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} {} is not between {} and {}", flag, value, min, max));
+  }
+
+  int count_workers() const {
+    constexpr int kMaxWorkers = 4096;
+    if (num_workers_ && num_gpus_)
+      throw Error(ErrorKind::kConfig, "--num_workers and --num_gpus say the same thing twice",
+                  "keep one");
+    if (num_workers_) {
+      check_range("--num_workers", *num_workers_, 1, kMaxWorkers);
+      return *num_workers_;
+    }
+    if (!num_gpus_) return std::max(1, static_cast<int>(visible_gpus().gpus.size()));
+    check_range("--num_gpus", *num_gpus_, 1, kMaxWorkers);
+    if (!dry_run_)
+      require_gpus(*num_gpus_, visible_gpus());  // a dry run may be for another machine
+    return *num_gpus_;
+  }
+
+  void print_plan(const std::vector<std::string>& program) const {
+    std::string command;
+    for (const std::string& word : program) command += (command.empty() ? "" : " ") + quoted(word);
+    fmt::print("command: {}\nworkers: {}\n", command, spec_.num_workers);
+    for (int rank = 0; rank < spec_.num_workers; ++rank) {
+      const EnvironmentChange change = worker_environment(spec_, rank, 0);
+      fmt::print("\nenvironment of rank {}, where it differs from this one:\n", rank);
+      for (const auto& [name, value] : change.set) fmt::print("  {}={}\n", name, quoted(value));
+      for (const std::string& name : change.unset) fmt::print("  {} is not set\n", name);
+      fmt::print("  chosen at the start: {}\n", fmt::join(change.at_start, " "));
+    }
+  }
+
+  JobSpec spec_;
+  std::optional<int> num_workers_;
+  std::optional<int> num_gpus_;
+  std::vector<std::string> env_;
+  double grace_seconds_ = 30;
+  bool dry_run_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> launch_command() {
+  return std::make_unique<Launch>();
+}
+
+}  // namespace hgt

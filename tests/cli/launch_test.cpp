@@ -1,0 +1,124 @@
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "support/process.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+namespace {
+
+/// `hgtrain launch ARGS`, to its end.
+struct Launch {
+  explicit Launch(std::vector<std::string> args) {
+    args.insert(args.begin(), {HGT_BUILD_ROOT "/hgtrain", "launch"});
+    Process process(args, folder.path());
+    status = process.wait();
+    out = process.out();
+    err = process.err();
+  }
+  bool says(const std::string& text) const { return err.find(text) != std::string::npos; }
+
+  TemporaryFolder folder;
+  int status;
+  std::string out, err;
+};
+
+/// Sets a variable for as long as it lives.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+}  // namespace
+
+TEST_CASE("launch runs a program once per worker and passes its exit code on") {
+  const Launch ok({"--num-workers", "2", "--env", "WORD=a b", "--", "sh", "-c",
+                   "echo $RANK: $WORD $1", "sh", "--x"});
+  CHECK(ok.status == 0);
+  CHECK(ok.out.find("[r1] 1: a b --x\n") != std::string::npos);
+  CHECK(ok.err.empty());
+  CHECK(Launch({"--", "sh", "-c", "exit 19"}).status == 19);
+  CHECK(Launch({"--", "sh", "-c", "kill -ABRT $$"}).status == 134);
+}
+
+TEST_CASE("a single worker's output is passed on as it is") {
+  CHECK(Launch({"--num_workers", "1", "--", "printf", "a\\nb"}).out == "a\nb");
+}
+
+TEST_CASE("launch keeps logs and restarts") {
+  const TemporaryFolder folder;
+  const Launch run(
+      {"--log_dir", folder / "logs", "--max_restarts", "1", "--", "sh", "-c",
+       "echo attempt $TORCHELASTIC_RESTART_COUNT; exit $((1 - TORCHELASTIC_RESTART_COUNT))"});
+  CHECK(run.status == 0);
+  CHECK(run.says("hgtrain: rank 0 exited with code 1; restarting"));
+  CHECK(contents(folder / "logs/rank_0.log") == "attempt 0\nattempt 1\n");
+}
+
+TEST_CASE("what launch cannot start it refuses with exit 2, before anything runs") {
+  CHECK(Launch({"--num_workers", "2"}).says("there is no program to start"));
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--", "no-such-program"},
+      {"--num_workers", "0", "--", "true"},
+      {"--num_workers", "2", "--num_gpus", "2", "--", "true"},
+      {"--env", "RANK=3", "--", "true"},
+      {"--env", "NAME", "--", "true"},
+      {"--grace", "-1", "--", "true"},
+      {"--grace", "nan", "--", "true"},
+      {"--max_restarts", "-1", "--", "true"},
+      {"--master_port", "70000", "--", "true"},
+      {"--num_worker", "2", "--", "true"},
+      {"true"},
+      {"--", "/etc/hostname"},
+      {"--", "/"}};
+  for (const auto& args : wrong) {
+    const Launch run(args);
+    CHECK(run.status == 2);
+    CHECK(run.says("hgtrain: error: "));
+    CHECK(run.out.empty());
+  }
+}
+
+TEST_CASE("--num_gpus counts the GPUs that are visible") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(HGT_BUILD_ROOT "/tests/launch/libnvidia-ml.so.1",
+                        folder / "libnvidia-ml.so.1");
+  const Variable path("LD_LIBRARY_PATH", folder.path());
+  const Variable gpus("FAKE_GPUS", "4");
+  const std::vector<std::string> print_rank = {"--", "sh", "-c",
+                                               "echo $RANK of $WORLD_SIZE $CUDA_VISIBLE_DEVICES"};
+  const auto with = [&](std::vector<std::string> args) {
+    args.insert(args.end(), print_rank.begin(), print_rank.end());
+    return Launch(args);
+  };
+  CHECK(with({}).out.find("[r3] 3 of 4") != std::string::npos);
+  CHECK(with({"--num_gpus", "2"}).out.find("[r1] 1 of 2") != std::string::npos);
+  const Launch too_many = with({"--num_gpus", "8"});
+  CHECK(too_many.status == 3);
+  CHECK(too_many.says("8 GPUs asked for, 4 can be used: 4 GPUs (3 x Newer, 1 x Older)"));
+  CHECK(with({"--num_gpus", "8", "--dry_run"}).status == 0);
+
+  const Variable selection("CUDA_VISIBLE_DEVICES", "GPU-33,1");
+  CHECK(with({}).out.find("[r1] 1 of 2 GPU-33,1") != std::string::npos);
+  CHECK(with({"--num_gpus", "3"}).says("of which CUDA_VISIBLE_DEVICES=GPU-33,1 leaves 2"));
+}
+
+TEST_CASE("a dry run prints what each rank would get, and starts nothing") {
+  const TemporaryFolder folder;
+  const Launch run({"--num_workers", "2", "--log_dir", folder / "logs", "--dry_run", "--", "touch",
+                    folder / "made by it"});
+  CHECK(run.status == 0);
+  CHECK(run.out.find("command: touch '" + (folder / "made by it") + "'") != std::string::npos);
+  CHECK(run.out.find("  RANK=1\n") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder / "made by it"));
+  CHECK_FALSE(std::filesystem::exists(folder / "logs"));
+}
