@@ -4,6 +4,7 @@ namespace hgt {
 
 Commands all_commands() {
   Commands commands;
+  commands.push_back(train_command());
   commands.push_back(launch_command());
   commands.push_back(data_prepare_command());
   commands.push_back(data_inspect_command());

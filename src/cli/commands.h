@@ -11,6 +11,7 @@ std::unique_ptr<Command> launch_command();
 std::unique_ptr<Command> data_prepare_command();
 std::unique_ptr<Command> data_inspect_command();
 std::unique_ptr<Command> generate_command();
+std::unique_ptr<Command> train_command();
 std::unique_ptr<Command> version_command();
 
 }  // namespace hgt

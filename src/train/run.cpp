@@ -50,7 +50,7 @@ class Run {
 Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
          ControlChannel& channel, Requests& requests)
     : config_(config),
-      pool_(options.threads),
+      pool_(static_cast<int>(config.hardware.threads)),
       train_data_(open_data(config, Dataset::Split::kTrain)),
       valid_data_(config.training.eval_interval > 0 ? open_data(config, Dataset::Split::kValid)
                                                     : nullptr),

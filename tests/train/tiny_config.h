@@ -18,6 +18,7 @@ inline Config tiny_config() {
   model.hidden_act = "gelu_new";
   model.attention_bias = model.attention_out_bias = model.mlp_bias = true;
   config.checkpoint.async_save = false;
+  config.hardware.threads = 1;
   return config;
 }
 

@@ -12,8 +12,7 @@ namespace hgt {
 struct RunOptions {
   std::string run_dir;
   std::string resume =
-      "none";       ///< none, auto (the newest checkpoint; fresh where there is none), or a folder
-  int threads = 1;  ///< of this worker's pool
+      "none";  ///< none, auto (the newest checkpoint; fresh where there is none), or a folder
 };
 
 struct RunOutcome {
@@ -21,7 +20,8 @@ struct RunOutcome {
   std::string reason;          ///< a sentence
 };
 
-/// Trains to the end: steps, evaluations, checkpoints, metrics; every rank of `comm` calls it.
+/// Trains to the end: steps, evaluations, checkpoints, metrics; every rank of `comm` calls it, with
+/// a resolved config (hardware.threads is this worker's).
 ///
 /// Rank 0 writes metrics and checkpoints into the run folder and sends "started", "metrics",
 /// "checkpoint" and "notice" up the channel. Every rank writes the samples it took to its log

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "hgtrain/launch/verdict.h"
+#include "hgtrain/report/console.h"
+#include "hgtrain/report/run_file.h"
+
+namespace hgt {
+
+/// A training job as its user sees it: the workers' events on the console (stderr), and run.json.
+class JobView {
+ public:
+  /// `run` says what is known before the start; it is written at once
+  /// (Error(kData) where it cannot be; later that is a line on the console).
+  JobView(std::string run_dir, RunFile run, const Console::Options& options);
+
+  void event(int rank, std::string_view kind, const nlohmann::json& body);
+  /// Writes run.json for good, and prints how the job went.
+  void finish(const Verdict& verdict);
+
+ private:
+  void write();
+
+  const std::string run_dir_;
+  RunFile run_;
+  Console console_;
+  bool started_ = false;
+};
+
+}  // namespace hgt

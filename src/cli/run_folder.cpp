@@ -1,0 +1,108 @@
+#include "run_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLockName = ".lock";
+constexpr std::int64_t kMaxConfigBytes = 16 << 20;
+
+/// What decides which model is trained on which batches. (model.init only says where it started.)
+constexpr std::array kFrozen{std::string_view("/model"), std::string_view("/training/seed"),
+                             std::string_view("/training/seq_length"),
+                             std::string_view("/train_batch_size"), std::string_view("/data")};
+constexpr std::string_view kInit = "/model/init";
+
+bool is_frozen(std::string_view pointer) {
+  return pointer != kInit && std::any_of(kFrozen.begin(), kFrozen.end(), [&](std::string_view key) {
+           return pointer == key || (pointer.starts_with(key) && pointer[key.size()] == '/');
+         });
+}
+
+/// "/training/seed" as the command line spells it: "training.seed".
+std::string dotted(const std::string& pointer) {
+  std::string key = pointer.substr(1);
+  std::replace(key.begin(), key.end(), '/', '.');
+  return key;
+}
+
+/// A name beside `path` that is free: path-2, path-3, ...
+std::string free_name(const std::string& path) {
+  int number = 2;
+  while (fs::exists(fmt::format("{}-{}", path, number))) ++number;
+  return fmt::format("{}-{}", path, number);
+}
+
+File take_lock(const std::string& path) {
+  File lock =
+      File::open(path + "/" + kLockName, O_RDWR | O_CREAT | O_CLOEXEC, 0666, ErrorKind::kConfig);
+  if (::flock(lock.fd(), LOCK_EX | LOCK_NB) != 0)
+    throw Error(
+        ErrorKind::kConfig, fmt::format("the run folder {} is in use by another hgtrain", path),
+        fmt::format("wait for it or stop it, or take another one: --run_dir {}", free_name(path)));
+  return lock;
+}
+
+}  // namespace
+
+RunFolder claim_run_folder(const std::string& path, bool resume) {
+  const std::string config = path + "/config.json";
+  const bool is_run = fs::exists(config);
+  if (is_run && !resume) {
+    if (fs::exists(path + "/" + kLockName)) take_lock(path);
+    throw Error(ErrorKind::kConfig, fmt::format("{} holds a run already", path),
+                fmt::format("go on with it: --resume auto; or start another: --run_dir {}",
+                            free_name(path)));
+  }
+  if (!is_run && fs::exists(path)) {
+    if (!fs::is_directory(path))
+      throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
+                  "give another --run_dir");
+    for (const std::string& name : list_folder(path))
+      if (name != kLockName)
+        throw Error(ErrorKind::kConfig, fmt::format("{} is neither empty nor a run folder", path),
+                    fmt::format("take another one: --run_dir {}", free_name(path)));
+  }
+  make_folders(path);
+  RunFolder folder{path, take_lock(path), std::nullopt};
+  if (is_run) folder.previous_config = read_file(config, kMaxConfigBytes);
+  return folder;
+}
+
+std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now) {
+  std::vector<std::string> frozen, changes;
+  const auto before = previous.flatten(), after = now.flatten();
+  for (const auto& [pointer, value] : after.items()) {
+    const std::string was = before.contains(pointer) ? before[pointer].dump() : "absent";
+    if (was == value.dump()) continue;
+    auto& list = is_frozen(pointer) ? frozen : changes;
+    list.push_back(fmt::format("{}: {}, was {}", dotted(pointer), value.dump(), was));
+  }
+  for (const auto& [pointer, value] : before.items())
+    if (!after.contains(pointer))
+      (is_frozen(pointer) ? frozen : changes)
+          .push_back(fmt::format("{}: absent, was {}", dotted(pointer), value.dump()));
+  if (!frozen.empty())
+    throw Error(ErrorKind::kConfig,
+                fmt::format("a resumed run cannot change its model or its batches:\n    {}",
+                            fmt::join(frozen, "\n    ")),
+                "set these back; or start a new run from this one's weights: model.init with the "
+                "checkpoint's folder, and another --run_dir");
+  return changes;
+}
+
+}  // namespace hgt

@@ -1,0 +1,149 @@
+#include <filesystem>
+#include <iostream>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/launch/job.h"
+
+#include "commands.h"
+#include "job_view.h"
+#include "run_folder.h"
+#include "train_plan.h"
+#include "worker_program.h"
+
+namespace hgt {
+namespace {
+
+namespace fs = std::filesystem;
+
+void print_notices(const std::vector<Problem>& notices) {
+  for (const Problem& notice : notices)
+    fmt::print(stderr, "hgtrain: note: {}{}\n", notice.message,
+               notice.where().empty() ? "" : " (" + notice.where() + ")");
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+class Train final : public Command {
+ public:
+  std::string_view name() const override { return "train"; }
+  std::string_view summary() const override { return "train a model (the default command)"; }
+  Rest rest() const override { return Rest::kOverrides; }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("--config", flags_.config,
+                   "the job: a DeepSpeed config with hgtrain's sections");
+    app.add_option("--num_gpus", flags_.num_gpus, "GPUs to train on (default: all visible ones)");
+    app.add_option("--num_workers", flags_.num_workers, "workers on the CPU");
+    app.add_option("--device", flags_.device,
+                   "auto, cuda or cpu (default: the config's, else auto)")
+        ->check(CLI::IsMember({"auto", "cuda", "cpu"}));
+    app.add_option("--steps", flags_.steps, "steps in all, in place of the config's");
+    app.add_option("--run_dir", flags_.run_dir,
+                   "where the run is kept (default: runs/NAME of the config)");
+    app.add_option(
+        "--resume", flags_.resume,
+        "auto (the run folder's newest checkpoint), a checkpoint folder, or none (default)");
+    app.add_option("--max_restarts", flags_.max_restarts,
+                   "start again from the last checkpoint after a failure, this often (default: 0)");
+    app.add_flag("--dry_run", flags_.dry_run,
+                 "print what would run, and how large it is; touch no device");
+  }
+
+  int run(const std::vector<std::string>& overrides) override {
+    const TrainPlan plan = make_train_plan(flags_, overrides);
+    print_notices(plan.notices);
+    if (flags_.dry_run) {
+      std::cout << describe(plan);
+      return 0;
+    }
+    if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + fs::path(flags_.config).stem().string();
+    if (flags_.resume != "auto" && flags_.resume != "none" && !fs::is_directory(flags_.resume))
+      throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
+                  "--resume auto takes the run folder's newest checkpoint");
+    const RunFolder folder = claim(plan.config);
+    return start(plan, folder);
+  }
+
+ private:
+  /// The run folder, with the job's config in it.
+  RunFolder claim(const Config& config) const {
+    RunFolder folder = claim_run_folder(flags_.run_dir, flags_.resume != "none");
+    const nlohmann::ordered_json resolved = to_json(config);
+    if (folder.previous_config)
+      for (const std::string& change :
+           config_changes(nlohmann::json::parse(*folder.previous_config), nlohmann::json(resolved)))
+        fmt::print(stderr, "hgtrain: note: changed for the rest of the run: {}\n", change);
+    write_file_atomically(folder.path + "/config.json", resolved.dump(2) + "\n");
+    return folder;
+  }
+
+  JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, JobView& view) const {
+    JobSpec spec;
+    spec.argv = [worker = worker_program(), dir = folder.path,
+                 resume = flags_.resume](int attempt) {
+      const bool has_own = fs::exists(dir + "/checkpoints/latest");
+      const std::string from = attempt > 0 && (has_own || resume == "none") ? "auto" : resume;
+      return std::vector<std::string>{worker, "train", "--run_dir", dir, "--resume", from};
+    };
+    spec.num_workers = plan.workers;
+    spec.run_dir = folder.path;
+    spec.log_dir = folder.path + "/logs";
+    spec.own_workers = true;
+    spec.max_restarts = static_cast<int>(flags_.max_restarts);
+    spec.hang_limit = std::chrono::milliseconds(
+        static_cast<std::int64_t>(plan.config.distributed.timeout_minutes * 60e3));
+    spec.on_event = [&view](int rank, std::string_view kind, const nlohmann::json& body) {
+      view.event(rank, kind, body);
+    };
+    return spec;
+  }
+
+  int start(const TrainPlan& plan, const RunFolder& folder) const {
+    RunFile run;
+    run.started_at = utc_now();
+    run.versions = {{"hgtrain", HGT_VERSION}};
+    run.command = command_line();
+    for (int rank = 0; rank < plan.workers; ++rank)
+      run.workers.push_back({rank, host_name(),
+                             fmt::format("{}, {} threads", plan.config.hardware.device,
+                                         plan.config.hardware.threads)});
+    JobView view(folder.path, run,
+                 {.total_steps = plan.config.training.train_iters,
+                  .steps_per_print = plan.config.steps_per_print});
+    const Verdict verdict = run_job(job_of(plan, folder, view));
+    view.finish(verdict);
+    return verdict.exit_code;
+  }
+
+  static std::vector<std::string> command_line() {
+    std::vector<std::string> words;
+    const std::string text = read_file("/proc/self/cmdline", 1 << 20);
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\0', begin), text.size());
+      words.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return words;
+  }
+
+  TrainFlags flags_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> train_command() {
+  return std::make_unique<Train>();
+}
+
+}  // namespace hgt

@@ -1,0 +1,147 @@
+#include "train_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <sched.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/base/checked.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/data/dataset.h"
+#include "hgtrain/data/manifest.h"
+#include "hgtrain/launch/visible_gpus.h"
+#include "hgtrain/parallel/layout.h"
+#include "hgtrain/report/human.h"
+
+namespace hgt {
+namespace {
+
+void check_flags(const TrainFlags& flags) {
+  const auto refuse = [](const std::string& message, const std::string& hint) {
+    throw Error(ErrorKind::kConfig, message, hint);
+  };
+  if (flags.config.empty())
+    refuse("there is no config to train from",
+           "name one: hgtrain --config configs/quickstart.json");
+  if (flags.num_gpus && flags.num_workers)
+    refuse("--num_gpus and --num_workers exclude each other",
+           "--num_gpus N for N GPUs, --num_workers N for N workers on the CPU");
+  if (flags.num_gpus && flags.device == "cpu")
+    refuse("--num_gpus with --device cpu", "for N workers on the CPU: --num_workers N");
+  if (flags.num_workers && flags.device == "cuda")
+    refuse("--num_workers starts CPU workers, but the device is cuda", "for N GPUs: --num_gpus N");
+  if (flags.num_gpus.value_or(1) < 1)
+    refuse("--num_gpus is not positive", "leave it out to use all");
+  if (flags.num_workers.value_or(1) < 1)
+    refuse("--num_workers is not positive", "leave it out for one");
+}
+
+/// "cpu" or "cuda", and how many workers. Looks for devices, unless it is a dry run.
+std::pair<std::string, std::int64_t> choose_devices(const TrainFlags& flags,
+                                                    const std::string& configured) {
+  const std::string device = flags.num_gpus ? "cuda" : flags.num_workers ? "cpu" : configured;
+  if (device == "cpu") return {"cpu", flags.num_workers.value_or(1)};
+  if (flags.dry_run) return {device == "cuda" ? "cuda" : "cpu", flags.num_gpus.value_or(1)};
+  const VisibleDevices visible = visible_gpus();
+  if (device == "cuda") require_gpus(static_cast<int>(flags.num_gpus.value_or(1)), visible);
+  if (visible.gpus.empty()) return {"cpu", 1};
+  throw Error(ErrorKind::kDevice,
+              fmt::format("this build does not train on GPUs ({})", visible.found),
+              "train on the CPU: --device cpu");
+}
+
+/// This process's share of the machine for each worker.
+std::int64_t threads_per_worker(std::int64_t workers) {
+  cpu_set_t cores;
+  const int usable = ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return std::max<std::int64_t>(1, usable / workers);
+}
+
+/// Opens the data as the workers will, and takes from it what the config leaves open.
+void complete_from_data(Config& config) {
+  constexpr std::int64_t kAnyVocabulary = std::numeric_limits<std::int32_t>::max();
+  const auto open = [&](Dataset::Split split) {
+    return Dataset::open(config.data, config.training.seq_length, split, kAnyVocabulary);
+  };
+  set_epoch_samples(config, open(Dataset::Split::kTrain)->num_samples());
+  if (config.training.eval_interval > 0) open(Dataset::Split::kValid);
+  const Vocabulary vocabulary = vocabulary_of(config.data);
+  if (config.tokenizer.path.empty()) config.tokenizer.path = vocabulary.tokenizer_folder;
+  if (config.model.vocab_size == 0) config.model.vocab_size = vocabulary.size;
+  if (config.model.vocab_size == 0)
+    throw Error(ErrorKind::kConfig,
+                "model.vocab_size is not set, and the data has no manifest to take it from",
+                "set model.vocab_size to the size of the tokenizer the data was made with");
+  if (config.model.vocab_size < vocabulary.size)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("model.vocab_size = {} is smaller than the data's vocabulary of {}",
+                            config.model.vocab_size, vocabulary.size),
+                "leave it out to take the data's");
+}
+
+}  // namespace
+
+TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides) {
+  check_flags(flags);
+  if (flags.steps)
+    overrides.insert(overrides.end(), {"training.train_iters", std::to_string(*flags.steps)});
+  if (!flags.device.empty()) overrides.insert(overrides.end(), {"hardware.device", flags.device});
+  const auto load = [&](std::optional<std::int64_t> world) {
+    LoadResult loaded = load_config(flags.config, {overrides, world});
+    loaded.throw_unless_trainable();
+    return loaded;
+  };
+  // Which batch sizes fit the workers is asked last: first the workers must be there.
+  const auto [device, workers] = choose_devices(flags, load(std::nullopt).config.hardware.device);
+  const LoadResult loaded = load(workers);
+
+  TrainPlan plan{
+      loaded.config, checked_cast<int>(workers, "the number of workers", ErrorKind::kConfig), {}};
+  for (const Problem& problem : loaded.problems)
+    if (problem.severity == Severity::kNotice) plan.notices.push_back(problem);
+  plan.config.hardware.device = device;
+  if (plan.config.hardware.threads == 0) plan.config.hardware.threads = threads_per_worker(workers);
+  make_layout(plan.config.parallelism, plan.workers);
+  if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan.config);
+  return plan;
+}
+
+std::string describe(const TrainPlan& plan) {
+  const Config& config = plan.config;
+  const BatchConfig& batch = config.batch;
+  const Layout layout = make_layout(config.parallelism, plan.workers);
+  const ParameterTable table =
+      parameter_table(config.model, config.training.no_decay_norms_and_biases);
+  std::string text = to_json(config).dump(2) + "\n\n";
+  text += fmt::format(
+      "layout      {} workers on {} = data {} x tensor {} x pipeline {}, {} threads each\n",
+      plan.workers, config.hardware.device, layout.data_size, layout.tensor_size,
+      layout.pipeline_size, config.hardware.threads);
+  text +=
+      fmt::format("batch       train_batch_size {} = micro-batch {} x accumulation {} x data {}\n",
+                  batch.train_batch_size, batch.micro_batch_size, batch.gradient_accumulation_steps,
+                  layout.data_size);
+  text += fmt::format(
+      "steps       {} of {} tokens, {} tokens in all\n", config.training.train_iters,
+      batch.train_batch_size * config.training.seq_length,
+      human_count(static_cast<double>(config.training.train_iters * batch.train_batch_size *
+                                      config.training.seq_length)));
+  text += fmt::format("parameters  {}\n", table.num_parameters);
+  for (const Parameter& p : table.parameters)
+    text += fmt::format("  {:<56} {:>14} {}\n", p.name, p.numel, fmt::join(p.shape, " x "));
+  std::int64_t total = 0;
+  text += "memory of a worker\n";
+  for (const Allocation& allocation :
+       memory_table(config, static_cast<int>(config.hardware.threads))) {
+    text += fmt::format("  {:<56} {:>14}\n", allocation.name, human_bytes(allocation.bytes));
+    total += allocation.bytes;
+  }
+  return text + fmt::format("  {:<56} {:>14}\n", "total", human_bytes(total));
+}
+
+}  // namespace hgt

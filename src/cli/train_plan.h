@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hgtrain/config/load.h"
+
+namespace hgt {
+
+/// What the user typed for `train`.
+struct TrainFlags {
+  std::string config;
+  std::optional<std::int64_t> num_gpus;
+  std::optional<std::int64_t> num_workers;
+  std::string device;  ///< "" = the config's
+  std::optional<std::int64_t> steps;
+  std::string run_dir;  ///< "" = runs/NAME of the config file
+  std::string resume = "none";
+  std::int64_t max_restarts = 0;
+  bool dry_run = false;
+};
+
+/// A job ready to be started.
+struct TrainPlan {
+  Config config;  ///< resolved: nothing in it is "auto" any more
+  int workers = 1;
+  std::vector<Problem> notices;
+};
+
+/// Reads and checks everything before anything starts, in this order: command line and config
+/// (kConfig), devices (kDevice), data (kData). A dry run asks for no device, and opens data only
+/// where the config leaves the vocabulary to it.
+TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides);
+
+/// For --dry_run: the resolved config, the layout, the batch, the parameters and the memory of a
+/// worker.
+std::string describe(const TrainPlan& plan);
+
+}  // namespace hgt

@@ -1,0 +1,40 @@
+#include "environment.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+int number(const char* name, int lowest, int otherwise) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return otherwise;
+  const std::string_view view = text;
+  int value = 0;
+  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
+  if (error != std::errc() || end != view.data() + view.size() || value < lowest)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("{} = '{}' is not a number of {} or more", name, view, lowest),
+                "the launcher sets it: do not start a worker with a part of its environment");
+  return value;
+}
+
+}  // namespace
+
+Environment read_environment() {
+  Environment environment;
+  environment.world_size = number("WORLD_SIZE", 1, 1);
+  environment.rank = number("RANK", 0, 0);
+  if (environment.rank >= environment.world_size)
+    throw Error(ErrorKind::kConfig, fmt::format("RANK = {} is not below WORLD_SIZE = {}",
+                                                environment.rank, environment.world_size));
+  if (const char* host = std::getenv("MASTER_ADDR")) environment.master_host = host;
+  return environment;
+}
+
+}  // namespace hgt

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+namespace hgt {
+
+/// Who a worker is, by the field's environment contract. Absent variables mean a worker on its own.
+struct Environment {
+  int rank = 0;                           ///< RANK
+  int world_size = 1;                     ///< WORLD_SIZE
+  std::string master_host = "127.0.0.1";  ///< MASTER_ADDR
+};
+
+/// Error(kConfig) names a variable that is no number or out of range.
+Environment read_environment();
+
+}  // namespace hgt

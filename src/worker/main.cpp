@@ -1,0 +1,37 @@
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "hgtrain/base/error.h"
+
+#include "train_worker.h"
+
+namespace {
+
+constexpr const char* kUsage =
+    "hgtrain-worker is started by hgtrain, one per device:\n"
+    "  hgtrain-worker train --run_dir DIR --resume auto|none|PATH\n";
+
+int usage() {
+  std::fputs(kUsage, stderr);
+  return static_cast<int>(hgt::ErrorKind::kConfig);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  try {
+    if (args.size() == 5 && args[0] == "train" && args[1] == "--run_dir" && args[3] == "--resume")
+      return hgt::train_worker(args[2], args[4]);
+    return usage();
+  } catch (const hgt::Error& e) {
+    std::fputs(e.render("hgtrain-worker").c_str(), stderr);
+    return e.exit_code();
+  } catch (const std::exception& e) {
+    std::fputs(hgt::Error(hgt::ErrorKind::kInternal, e.what()).render("hgtrain-worker").c_str(),
+               stderr);
+    return 1;
+  }
+}

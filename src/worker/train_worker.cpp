@@ -1,0 +1,108 @@
+#include "train_worker.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/config/load.h"
+#include "hgtrain/train/run.h"
+#include "hgtrain/wire/messages.h"
+
+#include "environment.h"
+
+namespace hgt {
+namespace {
+
+Requests g_requests;  // signal handlers reach nothing else
+
+void request_stop(int) {
+  g_requests.stop = true;
+}
+
+/// The communicator of the job, once there is one; what the control channel aborts.
+class Group {
+ public:
+  Communicator& connect(ControlChannel& channel, const Config& config,
+                        const Environment& environment) {
+    auto communicator =
+        environment.world_size == 1
+            ? make_self_communicator()
+            : connect_gloo(channel, {.rank = environment.rank,
+                                     .size = environment.world_size,
+                                     .master_host = environment.master_host,
+                                     .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(
+                                         config.distributed.timeout_minutes * 60e3))});
+    const std::lock_guard lock(mutex_);
+    communicator_ = std::move(communicator);
+    if (aborted_) communicator_->abort();
+    return *communicator_;
+  }
+  /// Waits for the peers unless aborted; the channel must still be there.
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    communicator_.reset();
+  }
+  void abort() {
+    const std::lock_guard lock(mutex_);
+    aborted_ = true;
+    if (communicator_) communicator_->abort();
+  }
+
+ private:
+  std::mutex mutex_;
+  bool aborted_ = false;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+int train(ControlChannel& channel, Group& group, const RunOptions& options) {
+  const Environment environment = read_environment();
+  const Config config = load_resolved_config(options.run_dir + "/config.json");
+  channel.progress().phase = "connecting";
+  Communicator& comm = group.connect(channel, config, environment);
+  const RunOutcome outcome = run_training(config, options, comm, channel, g_requests);
+  if (comm.rank() == 0)
+    channel.send("done", {{"reason", outcome.reason}, {"stopped_early", outcome.stopped_early}});
+  channel.progress().phase = "leaving";
+  return outcome.stopped_early ? kExitStoppedEarly : 0;
+}
+
+/// The launcher hears why before any peer sees this rank's connections go.
+int report(ControlChannel& channel, const Error& error) {
+  std::fputs(error.render("hgtrain-worker").c_str(), stderr);
+  channel.send("failed", failed_body(error));
+  channel.flush();
+  return error.exit_code();
+}
+
+}  // namespace
+
+int train_worker(const std::string& run_dir, const std::string& resume) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) std::signal(signal, request_stop);
+  Group group;
+  const auto channel = ControlChannel::open({
+      .stop = [] { g_requests.stop = true; },
+      .checkpoint = [] { g_requests.checkpoint = true; },
+      .abort = [&](const std::string&) { group.abort(); },
+      .lost = [&] { group.abort(); },
+  });
+  int status = 0;
+  try {
+    status = train(*channel, group, {.run_dir = run_dir, .resume = resume});
+  } catch (const Error& e) {
+    status = report(*channel, e);
+    group.abort();
+  } catch (const std::exception& e) {
+    status = report(*channel, Error(ErrorKind::kInternal, e.what()));
+    group.abort();
+  }
+  group.leave();
+  return status;
+}
+
+}  // namespace hgt

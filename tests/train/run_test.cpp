@@ -1,0 +1,123 @@
+#include "hgtrain/train/run.h"
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "support/ranks.h"
+#include "support/temporary_folder.h"
+#include "tiny_config.h"
+
+using namespace hgt;
+
+namespace {
+
+/// A run folder, token files and a config that trains on them for six steps.
+struct Job {
+  Job() {
+    std::vector<std::uint16_t> tokens;
+    for (int i = 0; i < 2000; ++i) tokens.push_back(static_cast<std::uint16_t>((i * i / 3) % 16));
+    std::ofstream(folder / "data.bin", std::ios::binary)
+        .write(reinterpret_cast<const char*>(tokens.data()),
+               static_cast<std::streamsize>(tokens.size() * 2));
+    config.data.train = {{folder / "data.bin", 1.0}};
+    config.data.valid_fraction = 0.2;
+    config.data.token_dtype = "uint16";
+    config.batch = {.train_batch_size = 4, .micro_batch_size = 1, .gradient_accumulation_steps = 2};
+    config.training.train_iters = 6;
+    config.training.seq_length = 8;
+    config.training.eval_interval = 3;
+    config.training.eval_iters = 1;
+  }
+
+  RunOutcome run(Communicator& comm, const std::string& resume = "none") {
+    return run_training(config, {.run_dir = folder.path(), .resume = resume}, comm, channel,
+                        requests);
+  }
+  RunOutcome run(const std::string& resume = "none") {
+    return run(*make_self_communicator(), resume);
+  }
+
+  /// The column `key` of the metrics; nulls are left out.
+  std::vector<double> metrics(const std::string& key) const {
+    std::vector<double> values;
+    std::ifstream in(folder / "metrics.jsonl");
+    for (std::string line; std::getline(in, line);) {
+      const auto record = nlohmann::json::parse(line);
+      if (record.contains(key) && !record[key].is_null()) values.push_back(record[key]);
+    }
+    return values;
+  }
+
+  TemporaryFolder folder;
+  Config config = tiny_config();
+  MemoryChannel channel;
+  Requests requests;
+};
+
+}  // namespace
+
+TEST_CASE("a run takes its steps, evaluates, and saves the last one") {
+  Job job;
+  const RunOutcome outcome = job.run();
+  CHECK_FALSE(outcome.stopped_early);
+  CHECK(job.metrics("step") == std::vector<double>{1, 2, 3, 4, 5, 6});
+  CHECK(job.metrics("eval_loss").size() == 2);
+  CHECK(job.metrics("loss").back() < job.metrics("loss").front());
+  CHECK(list_checkpoints(job.folder.path()) ==
+        std::vector<std::string>{job.folder / "checkpoints/step_00000006"});
+}
+
+TEST_CASE("a run that is stopped saves, and resumed it is the run that was not") {
+  Job whole, stopped;
+  whole.run();
+  stopped.requests.stop = true;
+  const RunOutcome outcome = stopped.run();
+  CHECK(outcome.stopped_early);
+  CHECK(outcome.reason == "stopped after step 1");
+  stopped.requests.stop = false;
+  stopped.run("auto");
+  CHECK(stopped.metrics("loss") == whole.metrics("loss"));
+  CHECK(stopped.metrics("eval_loss") == whole.metrics("eval_loss"));
+}
+
+TEST_CASE("a finished run that is resumed does nothing") {
+  Job job;
+  job.run();
+  const auto losses = job.metrics("loss");
+  CHECK_FALSE(job.run("auto").stopped_early);
+  CHECK(job.metrics("loss") == losses);
+}
+
+TEST_CASE("two ranks leave one set of metrics, with the losses of one") {
+  Job one, two;
+  one.run();
+  std::vector<Requests> requests(2);
+  const auto errors = run_ranks(2, [&](Communicator& comm) {
+    run_training(two.config, {.run_dir = two.folder.path()}, comm, two.channel,
+                 requests[comm.rank()]);
+  });
+  CHECK(errors == std::vector<std::string>(2));
+  const auto expected = one.metrics("loss"), actual = two.metrics("loss");
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i)
+    CHECK(actual[i] == Approx(expected[i]).epsilon(1e-6));
+}
+
+TEST_CASE("a request for a checkpoint saves after the step, and patience ends a run") {
+  Job job;
+  job.requests.checkpoint = true;
+  job.config.training.eval_interval = 1;
+  job.config.training.patience = 1;
+  job.config.optimizer.lr = 0;
+  const RunOutcome outcome = job.run();
+  CHECK(job.metrics("step").size() == 2);
+  CHECK_THAT(outcome.reason, Catch::StartsWith("validation loss has not improved"));
+  CHECK(list_checkpoints(job.folder.path()).size() == 2);
+}
