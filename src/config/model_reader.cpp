@@ -46,8 +46,8 @@ class ModelReader {
     Loading file;
     try {
       const std::string at = path.ends_with(".json") ? path : path + "/config.json";
-      collect(read_document(read_file(at, kLargestFile, ErrorKind::kConfig), at), model_section(),
-              "model.", Unknown::kIgnored, file);
+      collect(read_document(read_file(at, kLargestFile, ErrorKind::kConfig), at),
+              *find_field("model"), "model.", Unknown::kIgnored, file);
     } catch (const Error& e) {
       loading_.problem_at(
           Severity::kError, named_by, e.message(),
