@@ -15,10 +15,12 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 
 constexpr std::int64_t kFloatBytes = 4;
 
-/// Floats of scratch a CPU thread needs: two blocks of 64 rows of attention scores and a row, or
-/// the partial sums of a norm's gradients (64 chunks of gain and bias).
-std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length) {
-  return std::max((2 * 64 + 1) * seq_length, 64 * 2 * model.hidden_size);
+/// Scratch of the CPU threads: each needs two blocks of 64 rows of attention scores and a row, and
+/// the first the partial sums of a norm's gradients, 64 chunks of gain and bias.
+std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, int threads) {
+  const std::int64_t scores = times(2 * 64 + 1, seq_length);
+  const std::int64_t norm = times(64 * (family_of(model).rms_norm ? 1 : 2), model.hidden_size);
+  return std::max(scores, norm) + times(scores, threads - 1);
 }
 
 /// Mean number of keys a query of a causal sequence sees.
@@ -103,8 +105,11 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
     out.push_back(
         {fmt::format("{}: {}", scope, a.name), times(times(a.numel(), a.copies), kFloatBytes)});
   }
+  if (family_of(config.model).rope)
+    out.push_back({"rope tables",
+                   times(times(sizes.seq_length, config.model.head_dim / 2), 2 * kFloatBytes)});
   out.push_back({"scratch of threads",
-                 times(scratch_floats(config.model, sizes.seq_length) * kFloatBytes, threads)});
+                 times(scratch_floats(config.model, sizes.seq_length, threads), kFloatBytes)});
   return out;
 }
 

@@ -41,6 +41,7 @@ TEST_CASE("the memory table counts what a step holds") {
   CHECK(bytes("activations: logits") == 4 * logit_rows(config.model, 4096) * 50257);
   CHECK(bytes("scratch of threads") == 2 * 4 * 129 * 1024);
   CHECK(bytes("layers: qk") == -1);
+  CHECK(bytes("rope tables") == -1);
 }
 
 TEST_CASE("logits come in chunks of bounded size") {

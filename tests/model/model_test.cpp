@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/device/thread_pool.h"
 
@@ -144,6 +145,21 @@ TEST_CASE("evaluation gives the training loss and leaves gradients alone") {
     CHECK(std::count(run.gradients.begin(), run.gradients.end(), 0.0f) ==
           static_cast<std::ptrdiff_t>(run.gradients.size()));
     CHECK(loss == run.loss());
+  }
+}
+
+TEST_CASE("the memory table knows the threads' scratch memory") {
+  for (const std::string& name : Golden::names()) {
+    const Golden golden(name);
+    Run run(golden);
+    run.loss();
+    run.backward(run.micro);
+    Config config;
+    config.model = golden.model;
+    config.batch.micro_batch_size = golden.batch;
+    config.training.seq_length = golden.seq_length;
+    INFO(name);
+    CHECK(memory_table(config, 2).back().bytes == run.pool.scratch_bytes());
   }
 }
 
