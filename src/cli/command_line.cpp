@@ -9,6 +9,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/suggest.h"
+#include "hgtrain/config/schema.h"
 
 #include "command.h"
 
@@ -102,13 +103,26 @@ Command& choose(std::vector<std::string>& args, const Commands& commands) {
                   : fmt::format("did you mean '{}{}'?", is_group ? args[0] + " " : "", meant));
 }
 
-/// Moves `--a.b.c VALUE` pairs (also `--a.b.c=VALUE`) out of `args`, as alternating key and value.
-std::vector<std::string> take_overrides(std::vector<std::string>& args) {
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+/// Moves `--a.b.c VALUE` pairs (also `--a.b.c=VALUE`, and config keys outside any section) out of
+/// `args`, as alternating key and value. The command's own flags stay.
+std::vector<std::string> take_overrides(std::vector<std::string>& args,
+                                        const std::vector<std::string>& flags) {
   std::vector<std::string> rest, kept;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
     const std::size_t equals = std::min(arg.find('='), arg.size());
-    if (!arg.starts_with("--") || arg.substr(0, equals).find('.') == std::string::npos) {
+    const std::string name = arg.substr(0, equals);
+    const bool is_key = name.find('.') != std::string::npos ||
+                        (std::find(flags.begin(), flags.end(), name) == flags.end() &&
+                         name.size() > 2 && is_toplevel_key(name.substr(2)));
+    if (!arg.starts_with("--") || !is_key) {
       kept.push_back(arg);
       continue;
     }
@@ -132,11 +146,12 @@ std::vector<std::string> take_program(std::vector<std::string>& args) {
   return rest;
 }
 
-std::vector<std::string> flag_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
+/// CLI11's message where it says what to do; else in our words.
+std::string reworded(const std::string& what) {
+  const std::string convert = "Could not convert: ";
+  if (what.starts_with(convert)) return "cannot understand " + what.substr(convert.size());
+  if (what.ends_with(" missing")) return what.substr(0, what.find(':')) + " needs a value";
+  return what;
 }
 
 void parse(CLI::App& app, const Command& command, std::vector<std::string> args) {
@@ -145,7 +160,7 @@ void parse(CLI::App& app, const Command& command, std::vector<std::string> args)
     std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
     app.parse(std::move(args));
   } catch (const CLI::ParseError& e) {
-    throw usage(e.what(), help);
+    throw usage(reworded(e.what()), help);
   }
   for (const std::string& extra : app.remaining()) {
     if (!extra.starts_with('-'))
@@ -155,6 +170,11 @@ void parse(CLI::App& app, const Command& command, std::vector<std::string> args)
     throw usage(fmt::format("{} has no flag {}", command.name(), name),
                 meant.empty() ? help : fmt::format("did you mean {}?", meant));
   }
+}
+
+bool asks_for_help(const std::vector<std::string>& args) {
+  return std::find(args.begin(), args.end(), "--help") != args.end() ||
+         std::find(args.begin(), args.end(), "-h") != args.end();
 }
 
 }  // namespace
@@ -171,19 +191,23 @@ int run_command_line(std::vector<std::string> args, Commands commands) {
     return 0;
   }
   if (args[0] == "--version") args[0] = "version";
+  if (const std::string group = overview(commands, args[0]);
+      args.size() == 2 && asks_for_help(args) && !find(commands, args[0]) && !group.empty()) {
+    fmt::print("{}", group);
+    return 0;
+  }
   Command& command = choose(args, commands);
 
   std::vector<std::string> rest;
   if (command.rest() == Command::Rest::kProgram) rest = take_program(args);
   std::transform(args.begin(), args.end(), args.begin(), with_underscores);
-  if (command.rest() == Command::Rest::kOverrides) rest = take_overrides(args);
 
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
   command.add_options(app);
-  if (std::find(args.begin(), args.end(), "--help") != args.end() ||
-      std::find(args.begin(), args.end(), "-h") != args.end()) {
+  if (command.rest() == Command::Rest::kOverrides) rest = take_overrides(args, flag_names(app));
+  if (asks_for_help(args)) {
     print_help(command, app);
     return 0;
   }

@@ -9,6 +9,11 @@ Commands all_commands() {
   commands.push_back(data_prepare_command());
   commands.push_back(data_inspect_command());
   commands.push_back(generate_command());
+  commands.push_back(config_check_command());
+  commands.push_back(config_show_command());
+  commands.push_back(config_schema_command());
+  commands.push_back(config_init_command());
+  commands.push_back(completion_command());
   commands.push_back(version_command());
   return commands;
 }

@@ -12,6 +12,11 @@ std::unique_ptr<Command> data_prepare_command();
 std::unique_ptr<Command> data_inspect_command();
 std::unique_ptr<Command> generate_command();
 std::unique_ptr<Command> train_command();
+std::unique_ptr<Command> config_check_command();
+std::unique_ptr<Command> config_show_command();
+std::unique_ptr<Command> config_schema_command();
+std::unique_ptr<Command> config_init_command();
+std::unique_ptr<Command> completion_command();
 std::unique_ptr<Command> version_command();
 
 }  // namespace hgt

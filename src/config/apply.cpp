@@ -41,7 +41,7 @@ bool settle_auto(Given& given, Loading& loading) {
 }
 
 void refuse(const Given& given, KeyClass key_class, const std::string& shown,
-            const std::string& hint, Loading& loading) {
+            const std::string& why, const std::string& hint, Loading& loading) {
   if (key_class == KeyClass::kNotBuilt)
     loading.problem(Severity::kNotBuilt, given.place,
                     fmt::format("{} = {} is not built yet", given.path, shown), hint);
@@ -55,14 +55,14 @@ void refuse(const Given& given, KeyClass key_class, const std::string& shown,
 bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
   const Field& field = *given.field;
   if (value.choice && value.choice->key_class > KeyClass::kNoticed) {
-    refuse(given, value.choice->key_class, value.json.dump(), value.choice->hint, loading);
+    refuse(given, value.choice->key_class, value.json.dump(), "", value.choice->hint, loading);
     return true;
   }
   const bool guarded = field.key_class == KeyClass::kError ||
                        (field.key_class == KeyClass::kNotBuilt && !field.fallback.empty());
   if (!guarded || (!field.fallback.empty() && value.json == Json::parse(field.fallback)))
     return false;
-  refuse(given, field.key_class, value.json.dump(), field.hint, loading);
+  refuse(given, field.key_class, value.json.dump(), ": " + field.help, field.hint, loading);
   return true;
 }
 

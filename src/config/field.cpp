@@ -157,6 +157,12 @@ bool goes_with(const Field& field, const std::string& type) {
                      [&](const std::string& name) { return same_name(name, type); });
 }
 
+std::string type_below(const Field& section, const Config& config, const std::string& inherited) {
+  if (section.name == "optimizer") return config.optimizer.type;
+  if (section.name != "scheduler") return inherited;
+  return config.scheduler.type.empty() ? "none" : config.scheduler.type;
+}
+
 const Field& root_section() {
   static const Field root = section("", "", all_sections());
   return root;

@@ -58,6 +58,7 @@ struct Field {
   bool infinity_allowed = false;
   bool floors = false;  ///< a count of elements: a fraction is cut off
   bool refuses_auto = false;
+  bool default_varies = false;   ///< the slot's content in an empty Config is not the default
   bool takes_null = false;       ///< null is a value of its own, elsewhere it means: absent
   std::string auto_value;        ///< JSON text that "auto" stands for, "" = as if absent
   bool auto_is_derived = false;  ///< "auto" is computed from other keys
@@ -120,5 +121,9 @@ const Field* find_field(const std::string& path, const std::string& type = "");
 
 /// Does a row go with the sibling `type`? Case does not count.
 bool goes_with(const Field& field, const std::string& type);
+
+/// The `type` that rows below a section go with: that of the optimizer or the scheduler, else what
+/// the section itself goes with.
+std::string type_below(const Field& section, const Config& config, const std::string& inherited);
 
 }  // namespace hgt

@@ -252,18 +252,20 @@ void check_model(Loading& loading) {
   const auto origin = loading.origins.find("model.head_dim");
   const bool derived =
       origin != loading.origins.end() && origin->second.kind == OriginKind::kDerived;
-  if (derived && m.head_dim * m.num_attention_heads != m.hidden_size)
+  const bool gpt2 = m.model_type == "gpt2",
+             covers = m.head_dim * m.num_attention_heads == m.hidden_size;
+  if (derived && !covers)
     error("num_attention_heads",
           fmt::format("model.num_attention_heads = {} does not divide hidden_size = {}",
                       m.num_attention_heads, m.hidden_size));
-  if (!derived && m.model_type == "gpt2" && m.head_dim * m.num_attention_heads != m.hidden_size)
+  else if (gpt2 && !covers)
     error("head_dim", fmt::format("model.head_dim = {}: GPT-2's heads cover hidden_size = {}",
                                   m.head_dim, m.hidden_size));
-  if (m.model_type == "gpt2" && m.num_key_value_heads != m.num_attention_heads)
-    error("num_key_value_heads", "GPT-2 has as many key and value heads as query heads");
-  if (m.model_type != "gpt2" && m.head_dim % 2 != 0)
+  else if (!gpt2 && m.head_dim % 2 != 0)
     error("head_dim",
           fmt::format("model.head_dim = {} is odd: a rotary embedding turns pairs", m.head_dim));
+  if (gpt2 && m.num_key_value_heads != m.num_attention_heads)
+    error("num_key_value_heads", "GPT-2 has as many key and value heads as query heads");
 }
 
 }  // namespace hgt

@@ -104,7 +104,9 @@ SlotOf flag(std::string name) {
 
 Field rate(std::string name, std::string help) {
   SlotOf slot = number(name);
-  return used(std::move(name), std::move(slot), std::move(help)).at_least(0);
+  Field out = used(std::move(name), std::move(slot), std::move(help));
+  out.default_varies = true;
+  return std::move(out).at_least(0);
 }
 
 std::vector<Field> warmup_fields() {

@@ -65,7 +65,7 @@ std::vector<Field> ignored_fields() {
 std::vector<Field> batch_fields() {
   const In in{&Config::batch};
   using B = BatchConfig;
-  return {
+  std::vector<Field> out = {
       used("train_batch_size", in(&B::train_batch_size),
            "samples of an optimizer step, over all workers")
           .at_least(1)
@@ -88,6 +88,8 @@ std::vector<Field> batch_fields() {
       moved("data_parallel_size", Kind::kInteger, "parallelism.data_parallel_size"),
       moved("sequence_parallel_size", Kind::kInteger, "parallelism.sequence_parallel_size"),
   };
+  for (int i = 0; i < 3; ++i) out[i].default_varies = true;
+  return out;
 }
 
 std::vector<Field> toplevel_fields() {

@@ -226,27 +226,35 @@ void store(const Slot& slot, const Json& value) {
   std::visit(Storing{value}, slot);
 }
 
-Json load(const Slot& slot) {
-  struct Loading {
-    Json operator()(std::monostate) const { return nullptr; }
-    Json operator()(const bool* in) const { return *in; }
-    Json operator()(const std::int64_t* in) const { return *in; }
-    Json operator()(const double* in) const { return *in; }
-    Json operator()(const std::string* in) const { return *in; }
-    Json operator()(NumberFlag in) const { return *in.number != 0; }
-    Json operator()(NumberPair in) const { return Json::array({*in.first, *in.second}); }
-    Json operator()(const std::optional<double>* in) const { return *in ? Json(**in) : Json(); }
-    Json operator()(const std::optional<std::int64_t>* in) const {
-      return *in ? Json(**in) : Json();
-    }
-    Json operator()(const std::vector<DataSource>* in) const {
-      Json out = Json::array();
-      for (const DataSource& source : *in)
+namespace {
+
+struct Loading {
+  Json operator()(std::monostate) const { return nullptr; }
+  Json operator()(const bool* in) const { return *in; }
+  Json operator()(const std::int64_t* in) const { return *in; }
+  Json operator()(const double* in) const { return *in; }
+  Json operator()(const std::string* in) const { return *in; }
+  Json operator()(NumberFlag in) const { return *in.number != 0; }
+  Json operator()(NumberPair in) const { return Json::array({*in.first, *in.second}); }
+  Json operator()(const std::optional<double>* in) const { return *in ? Json(**in) : Json(); }
+  Json operator()(const std::optional<std::int64_t>* in) const { return *in ? Json(**in) : Json(); }
+  Json operator()(const std::vector<DataSource>* in) const {
+    Json out = Json::array();
+    for (const DataSource& source : *in)
+      if (source.weight == 0)
+        out.push_back(source.path);
+      else
         out.push_back({{"path", source.path}, {"weight", source.weight}});
-      return out;
-    }
-  };
-  return std::visit(Loading{}, slot);
+    return out;
+  }
+};
+
+}  // namespace
+
+Json load(const Field& field, Config& config) {
+  Json out = std::visit(Loading(), field.slot(config));
+  if (field.kind == Kind::kInteger && out.is_number_float()) out = saturated(out.get<double>());
+  return out;
 }
 
 }  // namespace hgt

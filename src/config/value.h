@@ -23,7 +23,7 @@ Value to_value(const Field& field, const nlohmann::ordered_json& given);
 
 /// Stores what to_value made.
 void store(const Slot& slot, const nlohmann::ordered_json& value);
-/// The slot's content, null for an empty optional.
-nlohmann::ordered_json load(const Slot& slot);
+/// What the row's slot holds, null for an empty optional.
+nlohmann::ordered_json load(const Field& field, Config& config);
 
 }  // namespace hgt

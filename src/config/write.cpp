@@ -18,13 +18,10 @@ Json written(const Field& table, Config& config, const std::string& type) {
     if (!goes_with(field, type)) continue;
     if (!field.fields.empty()) {
       if (field.name == "scheduler" && config.scheduler.type.empty()) continue;
-      const std::string below = field.name == "scheduler"   ? config.scheduler.type
-                                : field.name == "optimizer" ? config.optimizer.type
-                                                            : type;
-      Json section = written(field, config, below);
+      Json section = written(field, config, type_below(field, config, type));
       if (!section.empty()) out[field.name] = std::move(section);
     } else if (field.slot) {
-      Json value = load(field.slot(config));
+      Json value = load(field, config);
       if (!value.is_null() && value != Json::array()) out[field.name] = std::move(value);
     }
   }

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace hgt {
+
+/// The whole file as JSON Schema (draft 2020-12), from the same table that reads it.
+nlohmann::ordered_json config_schema();
+
+/// The table as text, a line a key: path, default, what it is; ignored keys only where `all`.
+std::string config_keys_text(bool all);
+
+/// Paths of the keys that a config may set, for completion.
+std::vector<std::string> config_key_paths();
+
+/// True for a key outside any section ("train_batch_size"), by any of its names.
+bool is_toplevel_key(std::string_view name);
+
+}  // namespace hgt

@@ -1,0 +1,143 @@
+#include <map>
+#include <set>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/config/schema.h"
+
+#include "commands.h"
+
+namespace hgt {
+namespace {
+
+/// What may follow each word: "" the first words, "config" its second words, "config check" its
+/// flags.
+using Words = std::map<std::string, std::set<std::string>>;
+
+std::set<std::string> flags_of(Command& command) {
+  CLI::App app;
+  app.set_help_flag();
+  command.add_options(app);
+  std::set<std::string> flags = {"--help"};
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) flags.insert("--" + name);
+  if (command.rest() == Command::Rest::kOverrides)
+    for (const std::string& path : config_key_paths()) flags.insert("--" + path);
+  return flags;
+}
+
+Words all_words() {
+  Words words;
+  for (const auto& command : all_commands()) {
+    const std::string name(command->name());
+    const std::size_t space = name.find(' ');
+    words[""].insert(name.substr(0, space));
+    if (space != std::string::npos) words[name.substr(0, space)].insert(name.substr(space + 1));
+    words[name] = flags_of(*command);
+  }
+  words[""].insert("help");
+  for (const std::string& flag : words["train"]) words[""].insert(flag);
+  words["completion"].merge(std::set<std::string>{"bash", "zsh", "fish"});
+  return words;
+}
+
+/// A case of the shells' `case`: one pattern, one assignment.
+std::string cases(const Words& words) {
+  std::string out;
+  for (const auto& [name, next] : words)
+    if (name.find(' ') != std::string::npos)
+      out += fmt::format("    '{} '*) words='{}' ;;\n", name, fmt::join(next, " "));
+  for (const auto& [name, next] : words)
+    if (!name.empty() && name.find(' ') == std::string::npos)
+      out += fmt::format("    '{} '*) words='{}' ;;\n", name, fmt::join(next, " "));
+  const auto train = words.find("train");
+  if (train != words.end())
+    out += fmt::format("    -*' '*) words='{}' ;;\n", fmt::join(train->second, " "));
+  out += fmt::format("    *) words='{}' ;;\n", fmt::join(words.at(""), " "));
+  return out;
+}
+
+/// The words before the cursor, each with a blank behind it, choose the case; files where no word
+/// fits.
+std::string bash(const Words& words) {
+  return "_hgtrain() {\n"
+         "  local words before=''\n"
+         "  [ \"$COMP_CWORD\" -gt 1 ] && before=\"${COMP_WORDS[*]:1:COMP_CWORD-1} \"\n"
+         "  case \"$before\" in\n" +
+         cases(words) +
+         "  esac\n"
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
+         "}\n"
+         "complete -o default -F _hgtrain hgtrain\n";
+}
+
+std::string zsh(const Words& words) {
+  return "#compdef hgtrain\n"
+         "_hgtrain() {\n"
+         "  local words_before='' words=''\n"
+         "  (( CURRENT > 2 )) && words_before=\"${(j: :)${(@)words_of_line[2,CURRENT-1]}} \"\n"
+         "  case \"$words_before\" in\n" +
+         cases(words) +
+         "  esac\n"
+         "  compadd -- ${=words} || _files\n"
+         "}\n"
+         "_hgtrain_start() {\n"
+         "  local -a words_of_line=(\"${words[@]}\")\n"
+         "  _hgtrain\n"
+         "}\n"
+         "compdef _hgtrain_start hgtrain\n";
+}
+
+std::string fish(const Words& words) {
+  std::string out;
+  for (const auto& [name, next] : words) {
+    std::string condition = "__fish_use_subcommand";
+    if (const std::size_t space = name.find(' '); space != std::string::npos)
+      condition = fmt::format("__fish_seen_subcommand_from {}; and __fish_seen_subcommand_from {}",
+                              name.substr(0, space), name.substr(space + 1));
+    else if (!name.empty())
+      condition = "__fish_seen_subcommand_from " + name;
+    for (const std::string& word : next)
+      out += fmt::format("complete -c hgtrain -n '{}' {} {}\n", condition,
+                         word.starts_with("--") ? "-l" : "-a",
+                         word.starts_with("--") ? word.substr(2) : word);
+  }
+  return out;
+}
+
+class Completion final : public Command {
+ public:
+  std::string_view name() const override { return "completion"; }
+  std::string_view summary() const override { return "print completion for bash, zsh or fish"; }
+  void add_options(CLI::App& app) override {
+    app.add_option("SHELL", shell_, "bash, zsh or fish")->required();
+  }
+  int run(const std::vector<std::string>&) override {
+    const Words words = all_words();
+    if (shell_ == "bash")
+      fmt::print("{}", bash(words));
+    else if (shell_ == "zsh")
+      fmt::print("{}", zsh(words));
+    else if (shell_ == "fish")
+      fmt::print("{}", fish(words));
+    else
+      throw Error(ErrorKind::kConfig, fmt::format("there is no completion for '{}'", shell_),
+                  "one of: bash, zsh, fish");
+    return 0;
+  }
+
+ private:
+  std::string shell_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> completion_command() {
+  return std::make_unique<Completion>();
+}
+
+}  // namespace hgt

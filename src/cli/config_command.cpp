@@ -1,0 +1,37 @@
+#include "config_command.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+
+void ConfigSource::add_options(CLI::App& app) {
+  app.add_option("FILE", file, "config file, - reads standard input")->required();
+  app.add_option("--world", world, "workers of the run, for the batch sizes");
+}
+
+LoadResult ConfigSource::load(const std::vector<std::string>& overrides) const {
+  if (world.value_or(1) < 1)
+    throw Error(ErrorKind::kConfig, "--world is not positive", "leave it out where it is unknown");
+  return load_config(file, {overrides, world});
+}
+
+std::string text_of(const Origin& origin) {
+  switch (origin.kind) {
+    case OriginKind::kDefault:
+      return "default";
+    case OriginKind::kFile:
+    case OriginKind::kFlag:
+      return origin.detail;
+    case OriginKind::kAuto:
+      return origin.detail;
+    case OriginKind::kDerived:
+      return "from " + origin.detail;
+  }
+  return "";
+}
+
+}  // namespace hgt

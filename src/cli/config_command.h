@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hgtrain/config/load.h"
+
+namespace CLI {
+class App;
+}
+
+namespace hgt {
+
+/// What the commands of the group `config` have in common: a file, overrides, a world.
+struct ConfigSource {
+  std::string file;
+  std::optional<std::int64_t> world;
+
+  void add_options(CLI::App& app);
+  LoadResult load(const std::vector<std::string>& overrides) const;
+};
+
+/// "file configs/x.json:12", "flag --a.b", "auto", "default".
+std::string text_of(const Origin& origin);
+
+}  // namespace hgt

@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/suggest.h"
+
+#include "commands.h"
+#include "pages.h"
+
+namespace hgt {
+namespace {
+
+class ConfigInit final : public Command {
+ public:
+  std::string_view name() const override { return "config init"; }
+  std::string_view summary() const override { return "write a config to start from"; }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("PRESET", preset_, fmt::format("{}", fmt::join(preset_names(), ", ")))
+        ->required();
+    app.add_option("PATH", path_, "file to write, - for standard output (default: PRESET.json)");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    const std::string_view text = preset(preset_);
+    if (text.empty()) {
+      const std::string meant = nearest(preset_, preset_names());
+      throw Error(ErrorKind::kConfig, fmt::format("there is no preset '{}'", preset_),
+                  meant.empty() ? fmt::format("one of: {}", fmt::join(preset_names(), ", "))
+                                : fmt::format("did you mean '{}'?", meant));
+    }
+    if (path_ == "-") {
+      fmt::print("{}", text);
+      return 0;
+    }
+    const std::string path = path_.empty() ? preset_ + ".json" : path_;
+    if (access(path.c_str(), F_OK) == 0)
+      throw Error(ErrorKind::kConfig, fmt::format("{} is there already", path),
+                  fmt::format("name another: hgtrain config init {} PATH", preset_));
+    write_new_file(path, text);
+    fmt::print(stderr, "wrote {}: set data.train_data_path, then hgtrain --config {}\n", path,
+               path);
+    return 0;
+  }
+
+ private:
+  std::string preset_, path_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> config_init_command() {
+  return std::make_unique<ConfigInit>();
+}
+
+}  // namespace hgt

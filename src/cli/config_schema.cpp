@@ -1,0 +1,42 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/config/schema.h"
+
+#include "commands.h"
+
+namespace hgt {
+namespace {
+
+class ConfigSchema final : public Command {
+ public:
+  std::string_view name() const override { return "config schema"; }
+  std::string_view summary() const override { return "print the JSON Schema of a config"; }
+
+  void add_options(CLI::App& app) override {
+    app.add_flag("--text", text_, "a line a key instead: path, default, meaning");
+    app.add_flag("--all", all_, "with --text: keys too that are ignored or not built yet");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    if (text_)
+      fmt::print("{}", config_keys_text(all_));
+    else
+      fmt::print("{}\n", config_schema().dump(2));
+    return 0;
+  }
+
+ private:
+  bool text_ = false, all_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> config_schema_command() {
+  return std::make_unique<ConfigSchema>();
+}
+
+}  // namespace hgt

@@ -1,0 +1,48 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "config_command.h"
+
+namespace hgt {
+namespace {
+
+class ConfigShow final : public Command {
+ public:
+  std::string_view name() const override { return "config show"; }
+  std::string_view summary() const override { return "print the config as resolved"; }
+  Rest rest() const override { return Rest::kOverrides; }
+
+  void add_options(CLI::App& app) override {
+    source_.add_options(app);
+    app.add_flag("--origin", origin_, "a line a key, with where its value comes from");
+  }
+
+  int run(const std::vector<std::string>& overrides) override {
+    const LoadResult result = source_.load(overrides);
+    result.throw_errors();
+    if (!origin_) {
+      fmt::print("{}\n", to_json(result.config).dump(2));
+      return 0;
+    }
+    for (const KeyReport& key : result.keys)
+      if (key.key_class == KeyClass::kUsed)
+        fmt::print("{:46} {:24} {}\n", key.path, key.value, text_of(key.origin));
+    return 0;
+  }
+
+ private:
+  ConfigSource source_;
+  bool origin_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> config_show_command() {
+  return std::make_unique<ConfigShow>();
+}
+
+}  // namespace hgt

@@ -1,0 +1,167 @@
+#include "hgtrain/config/schema.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "field.h"
+#include "value.h"
+
+namespace hgt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The default, null where there is none.
+Json default_of(const Field& field) {
+  if (!field.fallback.empty()) return Json::parse(field.fallback);
+  if (!field.slot || field.default_varies) return nullptr;
+  Config config;
+  return load(field, config);
+}
+
+std::string description(const Field& field) {
+  const char* const mark = field.key_class == KeyClass::kNotBuilt  ? "(not built yet) "
+                           : field.key_class == KeyClass::kNoticed ? "(ignored) "
+                                                                   : "";
+  return mark + field.help;
+}
+
+const char* type_name(Kind kind) {
+  switch (kind) {
+    case Kind::kBool:
+      return "boolean";
+    case Kind::kInteger:
+      return "integer";
+    case Kind::kNumber:
+      return "number";
+    case Kind::kText:
+      return "string";
+    case Kind::kList:
+      return "array";
+    case Kind::kObject:
+      return "object";
+    case Kind::kAny:
+      break;
+  }
+  return nullptr;
+}
+
+/// 1 rather than 1.0
+Json number(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15
+             ? Json(static_cast<std::int64_t>(value))
+             : Json(value);
+}
+
+Json object_schema(const Field& table);
+
+Json value_schema(const Field& field) {
+  Json out = Json::object();
+  if (const char* type = type_name(field.kind)) out["type"] = type;
+  if (!field.choices.empty()) {
+    out["enum"] = Json::array();
+    for (const Choice& choice : field.choices)
+      if (choice.key_class != KeyClass::kError) out["enum"].push_back(choice.name);
+  }
+  const bool number = field.kind == Kind::kInteger || field.kind == Kind::kNumber;
+  if (number && std::isfinite(field.min))
+    out[field.above_min ? "exclusiveMinimum" : "minimum"] = number(field.min);
+  if (number && std::isfinite(field.max)) out["maximum"] = number(field.max);
+  return out;
+}
+
+/// The types that may stand for the section.
+Json shorthand_schema(const Field& field) {
+  Json types = Json::array();
+  for (const Json& sample : {Json("text"), Json(true), Json::array({"text"})})
+    if (!field.shorthand(sample).empty())
+      types.push_back(sample.is_string() ? "string" : sample.is_boolean() ? "boolean" : "array");
+  return {{"type", types}};
+}
+
+Json schema_of(const Field& field) {
+  Json out = field.fields.empty() ? value_schema(field) : object_schema(field);
+  if (!field.refuses_auto && (!field.auto_value.empty() || field.auto_is_derived))
+    out = {{"anyOf", {out, {{"const", "auto"}}}}};
+  if (field.shorthand) out = {{"anyOf", {out, shorthand_schema(field)}}};
+  out["description"] = description(field);
+  if (const Json value = default_of(field); !value.is_null() && value != Json::array())
+    out["default"] = value;
+  return out;
+}
+
+/// Rows of one name (for several optimizers) count once; aliases point at the name.
+Json object_schema(const Field& table) {
+  Json properties = Json::object();
+  for (const Field& field : table.fields) {
+    if (properties.contains(field.name)) continue;
+    Json schema = schema_of(field);
+    for (const std::string& alias : field.aliases) {
+      properties[alias] = schema;
+      properties[alias]["description"] = "the same as " + field.name;
+      properties[alias]["deprecated"] = true;
+    }
+    properties[field.name] = std::move(schema);
+  }
+  Json out = {{"type", "object"}, {"properties", std::move(properties)}};
+  if (!table.open && !table.name.empty()) {
+    out["patternProperties"] = {{"^([_$]|//)", Json::object()}};
+    out["additionalProperties"] = false;
+  }
+  return out;
+}
+
+template <class Visit>
+void each_key(const Field& table, const std::string& prefix, const Visit& visit) {
+  for (const Field& field : table.fields)
+    if (!field.fields.empty())
+      each_key(field, prefix + field.name + ".", visit);
+    else
+      visit(field, prefix + field.name);
+}
+
+}  // namespace
+
+Json config_schema() {
+  Json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+              {"title", "hgtrain config"},
+              {"description", "A DeepSpeed config with the sections that hgtrain adds"}};
+  out.update(object_schema(root_section()));
+  return out;
+}
+
+std::string config_keys_text(bool all) {
+  std::string out;
+  each_key(root_section(), "", [&](const Field& field, const std::string& path) {
+    if (!all && field.key_class != KeyClass::kUsed) return;
+    const Json value = default_of(field);
+    out += fmt::format(
+        "{:46} {:10} {}{}\n", path, value.is_null() ? "" : value.dump(), description(field),
+        field.only_for.empty() ? "" : fmt::format(" [{}]", fmt::join(field.only_for, ", ")));
+  });
+  return out;
+}
+
+std::vector<std::string> config_key_paths() {
+  std::vector<std::string> out;
+  each_key(root_section(), "", [&](const Field& field, const std::string& path) {
+    if (field.key_class == KeyClass::kUsed) out.push_back(path);
+  });
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+bool is_toplevel_key(std::string_view name) {
+  for (const Field& field : root_section().fields)
+    if (field.fields.empty() &&
+        (field.name == name ||
+         std::find(field.aliases.begin(), field.aliases.end(), name) != field.aliases.end()))
+      return true;
+  return false;
+}
+
+}  // namespace hgt

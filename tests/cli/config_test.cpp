@@ -1,0 +1,105 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/file.h"
+
+#include "program.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::string kConfigs = std::string(HGT_SOURCE_ROOT) + "/configs/";
+const std::string kWild = std::string(HGT_SOURCE_ROOT) + "/tests/data/ds_configs/";
+
+bool says(const Outcome& outcome, const std::string& text) {
+  INFO(outcome.output);
+  return outcome.output.find(text) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "every preset is trainable, and what `config show` prints is a config with the same run") {
+  const TemporaryFolder folder;
+  for (const char* preset :
+       {"quickstart", "tiny-llama", "gpt2-124m", "gpt2-1558m", "llama-8b", "ds_config"}) {
+    INFO(preset);
+    const std::string path = folder.path() + "/" + preset + ".json";
+    REQUIRE(run_program("config init " + std::string(preset) + " " + path).status == 0);
+    CHECK(read_file(path, 1 << 20) == read_file(kConfigs + preset + ".json", 1 << 20));
+    const Outcome check = run_program("config check " + path + " --world 8 --json");
+    CHECK(check.status == 0);
+    CHECK(Json::parse(check.output)["trainable"] == true);
+
+    const Outcome shown = run_program("config show " + path + " --world 8");
+    REQUIRE(shown.status == 0);
+    write_new_file(path + ".resolved", shown.output);
+    CHECK(run_program("config show " + path + ".resolved --world 8").output == shown.output);
+  }
+  const Outcome again = run_program("config init quickstart " + folder.path() + "/quickstart.json");
+  CHECK(again.status == 2);
+  CHECK(says(again, "is there already"));
+}
+
+TEST_CASE("config check says what becomes of each key") {
+  const Outcome outcome = run_program("config check " + kWild + "transformers_zero2.json");
+  CHECK(outcome.status == 0);
+  CHECK(says(outcome, "used\n"));
+  CHECK(says(outcome, "zero_optimization.stage = 2 is not built yet"));
+  CHECK(says(outcome, "\"model\": {"));
+  CHECK(says(outcome, "\"data\": {"));
+  CHECK(says(outcome, "\"training\": {"));
+}
+
+TEST_CASE("config check reports problems and ends with 2") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/c.json";
+  write_new_file(path, "{\n  \"gradient_cliping\": 1,\n  \"train_batch_size\": 0\n}");
+  const Outcome text = run_program("config check " + path);
+  CHECK(text.status == 2);
+  CHECK(says(text,
+             "in " + path + ":2 at /gradient_cliping\n  hint: did you mean gradient_clipping?"));
+  CHECK(says(text, "train_batch_size = 0 must be at least 1"));
+  const Outcome json = run_program("config check " + path + " --json");
+  CHECK(json.status == 2);
+  CHECK(Json::parse(json.output)["problems"][0]["line"] == 2);
+  CHECK(run_program("config check " + folder.path() + "/none.json").status == 2);
+}
+
+TEST_CASE("config show tells where each value comes from") {
+  const Outcome outcome = run_program(
+      "config show " + kConfigs + "tiny-llama.json --origin --world 2 --optimizer.params.lr=1e-5");
+  CHECK(outcome.status == 0);
+  CHECK(says(outcome, "--optimizer.params.lr"));
+  CHECK(says(outcome, "tiny-llama.json:4"));
+  CHECK(says(outcome, "from training.train_iters"));
+  CHECK(says(outcome, "default"));
+}
+
+TEST_CASE("config schema is a schema, or a line a key") {
+  const Json schema = Json::parse(run_program("config schema").output);
+  CHECK(schema["$schema"] == "https://json-schema.org/draft/2020-12/schema");
+  CHECK(schema["properties"]["training"]["properties"].contains("train_iters"));
+  CHECK(says(run_program("config schema --text"), "optimizer.params.lr"));
+}
+
+TEST_CASE("groups have an overview, commands a page") {
+  CHECK(says(run_program("config --help"), "config check"));
+  CHECK(says(run_program("help config"), "config init"));
+  CHECK(says(run_program("help config check"), "hgtrain config check FILE"));
+  CHECK(run_program("config").status == 2);
+  CHECK(says(run_program("config chek x"), "did you mean 'config check'?"));
+}
+
+TEST_CASE("completion scripts know commands, flags and config keys") {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Outcome outcome = run_program(std::string("completion ") + shell);
+    CHECK(outcome.status == 0);
+    CHECK(says(outcome, "training.train_iters"));
+    CHECK(says(outcome, "world"));
+  }
+  CHECK(run_program("completion tcsh").status == 2);
+}

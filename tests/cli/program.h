@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <sys/wait.h>
+
+namespace hgt {
+
+struct Outcome {
+  int status = 0;
+  std::string output;  ///< standard output and standard error
+};
+
+/// Runs the built hgtrain through the shell.
+inline Outcome run_program(const std::string& arguments) {
+  const std::string command =
+      std::string(HGT_BUILD_ROOT) + "/hgtrain " + arguments + " 2>&1 </dev/null";
+  Outcome outcome;
+  FILE* const pipe = popen(command.c_str(), "r");
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))
+    outcome.output += static_cast<char>(c);
+  outcome.status = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+}  // namespace hgt

@@ -1,0 +1,101 @@
+// Files in the wild load unchanged.
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/config/load.h"
+
+using namespace hgt;
+
+namespace {
+
+const std::string kFolder = std::string(HGT_SOURCE_ROOT) + "/tests/data/ds_configs/";
+
+LoadResult load(const std::string& name, std::optional<std::int64_t> world = std::nullopt,
+                std::vector<std::string> overrides = {}) {
+  return load_config(kFolder + name + ".json", {std::move(overrides), world});
+}
+
+const KeyReport& key(const LoadResult& result, const std::string& path) {
+  for (const KeyReport& key : result.keys)
+    if (key.path == path && key.given) return key;
+  FAIL(path << " is not there");
+  throw 0;
+}
+
+std::string texts(const LoadResult& result, Severity severity) {
+  std::string out;
+  for (const Problem& problem : result.problems)
+    if (problem.severity == severity) out += problem.message + "\n";
+  return out;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("every file loads without an error") {
+  int count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
+    if (file.path().extension() != ".json") continue;
+    const LoadResult result = load_config(file.path(), {{}, std::nullopt});
+    INFO(file.path().filename() << ": " << texts(result, Severity::kError));
+    CHECK_FALSE(result.has(Severity::kError));
+    CHECK(result.has(Severity::kMissing));
+    ++count;
+  }
+  CHECK(count == 18);
+}
+
+TEST_CASE("transformers' templates: auto is what the Trainer's defaults are") {
+  const LoadResult result = load("transformers_zero2", 4, {"training.train_iters", "500"});
+  const Config& c = result.config;
+  CHECK(c.batch.micro_batch_size == 8);
+  CHECK(c.batch.gradient_accumulation_steps == 1);
+  CHECK(c.batch.train_batch_size == 32);
+  CHECK(c.optimizer.lr == 5e-5);
+  CHECK(c.scheduler.numbers.at("warmup_max_lr") == 5e-5);
+  CHECK(c.scheduler.numbers.at("warmup_num_steps") == 0);
+  CHECK(c.gradient_clipping == 1.0);
+  CHECK(c.steps_per_print == 2000);
+  CHECK(key(result, "zero_optimization.stage").switched_on);
+  CHECK_FALSE(key(result, "fp16.enabled").switched_on);
+  CHECK(key(result, "zero_optimization.allgather_bucket_size").value == "200000000");
+  const LoadResult zero3 = load("transformers_zero3");
+  CHECK(key(zero3, "zero_optimization.sub_group_size").value == "100000000000000");
+  CHECK(key(zero3, "zero_optimization.stage3_gather_16bit_weights_on_model_save").value == "true");
+}
+
+TEST_CASE("other spellings, unknown sections and floats for counts") {
+  CHECK(has(texts(load("llama_factory_z3"), Severity::kNotice), "monitor_config"));
+  CHECK(key(load("axolotl_zero3"), "zero_optimization.stage3_max_live_parameters").value == "0");
+  CHECK(load("llava_zero3_offload").config.steps_per_print == 100000);
+  const LoadResult alpaca = load("alpaca_offload", 1, {"training.train_iters", "77"});
+  CHECK(alpaca.config.scheduler.numbers.at("total_num_steps") == 77);
+  const LoadResult openfold = load("openfold");
+  CHECK(key(openfold, "bf16.enabled").switched_on);
+  CHECK(key(openfold, "zero_optimization.offload_optimizer.device").value == "\"cpu\"");
+  CHECK_FALSE(key(openfold, "amp.enabled").switched_on);
+  CHECK(has(texts(openfold, Severity::kMissing), "the batch size is missing"));
+  CHECK(key(load("megatron_175b"), "aio.intra_op_parallelism").value == "2");
+  CHECK(has(texts(load("imagenet"), Severity::kNotice), "cuda_visible_devices"));
+  CHECK(load("autotuning_blanks").config.batch.gradient_accumulation_steps == 2);
+}
+
+TEST_CASE("the world of the batch rule is the data-parallel one") {
+  const LoadResult bloom = load("bloom_176b", 384, {"parallelism.tp", "4", "parallelism.pp", "12"});
+  CHECK(bloom.config.batch.gradient_accumulation_steps == 128);
+  CHECK(load("llama_factory_autotp", 4).config.batch.train_batch_size == 16);
+}
+
+TEST_CASE("sections that are off load; what is on is told") {
+  CHECK_FALSE(load("deepspeed_chat", 2).has(Severity::kError));
+  CHECK(has(texts(load("deepspeed_chat", 2), Severity::kNotBuilt), "zero_optimization.stage = 2"));
+  CHECK(has(texts(load("bing_bert_lamb", 64), Severity::kNotBuilt), "optimizer.type = \"Lamb\""));
+  CHECK(
+      has(texts(load("megatron_curriculum"), Severity::kNotBuilt), "curriculum_learning.enabled"));
+  CHECK_FALSE(has(texts(load("imagenet"), Severity::kNotBuilt), "zero_optimization"));
+}
