@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/config/hf_config.h"
 
 #include "folders.h"
-#include "hgtrain/config/hf_config.h"
 #include "tensor_folder.h"
 #include "training_state.h"
 
@@ -111,6 +111,15 @@ std::vector<std::string> list_checkpoints(const std::string& run_dir) {
 
 TrainingState load_checkpoint(const std::string& folder, const ModelConfig& model,
                               const ParameterTable& table, const FlatState& flat) {
+  std::error_code ignored;
+  const char* hint = "name a folder RUN_DIR/checkpoints/step_N";
+  if (!fs::is_directory(folder, ignored))
+    throw Error(ErrorKind::kConfig, fmt::format("there is no checkpoint {}", folder), hint);
+  if (!fs::exists(folder + "/" + kManifestName, ignored))
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("{} is no checkpoint, or not a whole one: it has no {}", folder, kManifestName),
+        hint);
   try {
     return load(folder, model, table, flat);
   } catch (const Error& e) {

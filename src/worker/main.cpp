@@ -5,13 +5,15 @@
 
 #include "hgtrain/base/error.h"
 
+#include "generate_worker.h"
 #include "train_worker.h"
 
 namespace {
 
 constexpr const char* kUsage =
     "hgtrain-worker is started by hgtrain, one per device:\n"
-    "  hgtrain-worker train --run_dir DIR --resume auto|none|PATH\n";
+    "  hgtrain-worker train --run_dir DIR --resume auto|none|PATH\n"
+    "  hgtrain-worker generate --model FOLDER --prompt TEXT ...\n";
 
 int usage() {
   std::fputs(kUsage, stderr);
@@ -25,6 +27,8 @@ int main(int argc, char** argv) {
   try {
     if (args.size() == 5 && args[0] == "train" && args[1] == "--run_dir" && args[3] == "--resume")
       return hgt::train_worker(args[2], args[4]);
+    if (!args.empty() && args[0] == "generate")
+      return hgt::generate_worker({args.begin() + 1, args.end()});
     return usage();
   } catch (const hgt::Error& e) {
     std::fputs(e.render("hgtrain-worker").c_str(), stderr);

@@ -121,6 +121,16 @@ TEST_CASE("without a checkpoint before it, the hint says so") {
   CHECK(saved.refusal().hint() == "there is no checkpoint before it in this run");
 }
 
+TEST_CASE("a folder that is none, or has no manifest, is told apart from a damaged one") {
+  SavedRun saved;
+  std::filesystem::remove(saved.path("manifest.json"));
+  CHECK_THAT(saved.refusal().message(), Catch::Contains("it has no manifest.json"));
+  CHECK(saved.refusal().exit_code() == 4);
+  remove_tree(saved.newest);
+  CHECK(saved.refusal().message() == "there is no checkpoint " + saved.newest);
+  CHECK(saved.refusal().exit_code() == 2);
+}
+
 TEST_CASE("a whole checkpoint of another model is a config error that says what differs") {
   SavedRun saved;
   TinyRun other;

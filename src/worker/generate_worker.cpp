@@ -1,0 +1,191 @@
+#include "generate_worker.h"
+
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/checked.h"
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/config/hf_config.h"
+#include "hgtrain/data/tokenizer.h"
+#include "hgtrain/data/utf8.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/infer/generate.h"
+#include "hgtrain/infer/model_folder.h"
+#include "hgtrain/infer/text_stream.h"
+#include "hgtrain/model/decoder.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kMaxPromptBytes = 64 << 20;
+
+/// The flags of `hgtrain generate`.
+struct Request {
+  std::string model, prompt, output;  ///< output: text, continuation or json
+  std::int64_t max_tokens = 0, threads = 0;
+  SamplingOptions sampling;
+};
+
+template <class T>
+T number(const std::map<std::string, std::string>& values, const std::string& name, T least) {
+  const std::string& text = values.at(name);
+  T value{};
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end.ec != std::errc() || end.ptr != text.data() + text.size() || value < least)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("{} = {} is not a number from {} on", name, text, least));
+  return value;
+}
+
+Request parse(const std::vector<std::string>& args) {
+  std::map<std::string, std::string> values;
+  for (std::size_t i = 0; i + 1 < args.size(); i += 2) values[args[i]] = args[i + 1];
+  try {
+    return {.model = values.at("--model"),
+            .prompt = values.at("--prompt"),
+            .output = values.at("--output"),
+            .max_tokens = number<std::int64_t>(values, "--max_tokens", 0),
+            .threads = number<std::int64_t>(values, "--threads", 0),
+            .sampling = {.temperature = number<double>(values, "--temperature", 0),
+                         .top_k = number<std::int64_t>(values, "--top_k", 0),
+                         .top_p = number<double>(values, "--top_p", 0),
+                         .seed = number<std::uint64_t>(values, "--seed", 0)}};
+  } catch (const std::out_of_range&) {
+    throw Error(ErrorKind::kConfig, "hgtrain-worker generate lacks a flag", "use hgtrain generate");
+  }
+}
+
+/// `-` stands for standard input, whose last newline is not part of the prompt.
+std::string read_prompt(const std::string& prompt) {
+  if (prompt != "-") return prompt;
+  std::string text = read_file("/dev/stdin", kMaxPromptBytes, ErrorKind::kConfig);
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+/// A model folder, loaded.
+class Generator {
+ public:
+  Generator(const std::string& folder, std::int64_t threads)
+      : config_(read_hf_config(folder)),
+        table_(parameter_table(config_, false)),
+        parameters_("parameters", table_.total * static_cast<std::int64_t>(sizeof(float))),
+        tokenizer_(Tokenizer::from_folder(folder)),
+        end_ids_(end_ids(folder)),
+        pool_(threads > 0 ? checked_cast<int>(threads, "--threads", ErrorKind::kConfig)
+                          : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {
+    load_hf_weights(folder, config_, table_, parameters_.as<float>());
+  }
+
+  std::vector<std::int32_t> encode(const std::string& prompt) const {
+    auto ids = tokenizer_->encode(prompt, true);
+    if (ids.empty() && tokenizer_->end_of_text() >= 0) ids.push_back(tokenizer_->end_of_text());
+    if (ids.empty())
+      throw Error(ErrorKind::kConfig,
+                  "the prompt is empty, and the model's tokenizer has no token to start with");
+    return ids;
+  }
+
+  StopReason run(std::span<const std::int32_t> prompt, const Request& request,
+                 const std::function<void(std::string_view)>& on_text) {
+    const auto length = static_cast<std::int64_t>(prompt.size());
+    const std::int64_t context = config_.max_position_embeddings;
+    const auto decoder = Decoder::create(
+        config_, table_, parameters_.as<float>(),
+        length < context ? length + std::min(context - length, request.max_tokens) : context,
+        pool_);
+    Sampler sampler(request.sampling);
+    // A vocabulary padded beyond the tokenizer's has ids without a text.
+    const auto known =
+        static_cast<std::size_t>(std::min(config_.vocab_size, tokenizer_->vocab_size()));
+    return generate(
+        [&](auto tokens) { return decoder->append(tokens).first(known); }, prompt, sampler,
+        {.max_tokens = request.max_tokens, .context_length = context, .end_ids = end_ids_},
+        [&](std::int32_t token) {
+          on_text(tokenizer_->decode({&token, 1}));
+        });
+  }
+
+ private:
+  const ModelConfig config_;
+  const ParameterTable table_;
+  const Buffer parameters_;
+  const std::unique_ptr<Tokenizer> tokenizer_;
+  const std::vector<std::int32_t> end_ids_;
+  ThreadPool pool_;
+};
+
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) != 0) throw_file_error("write", "standard output", errno);
+}
+
+/// Text as it comes; a line end behind the last.
+void print_text(Generator& generator, const std::vector<std::int32_t>& ids,
+                const std::string& prompt, const Request& request) {
+  TextStream stream;
+  char last = '\n';
+  const auto show = [&](const std::string& text) {
+    if (text.empty()) return;
+    last = text.back();
+    print(text);
+  };
+  std::string held = request.output == "text" ? prompt : "";  // until nothing is wrong with it
+  generator.run(ids, request, [&](std::string_view text) {
+    show(stream.add(std::exchange(held, {}) + std::string(text)));
+  });
+  show(stream.add(held) + stream.finish());
+  if (last != '\n') print("\n");
+}
+
+void print_json(Generator& generator, const std::vector<std::int32_t>& ids,
+                const std::string& prompt, const std::string& folder, const Request& request) {
+  std::string text;
+  std::int64_t tokens = 0;
+  const std::int64_t start_ns = now_ns();
+  const StopReason stop = generator.run(ids, request, [&](std::string_view piece) {
+    text += piece;
+    ++tokens;
+  });
+  const nlohmann::ordered_json out{
+      {"model", replace_invalid_utf8(folder)},
+      {"prompt", replace_invalid_utf8(prompt)},
+      {"text", replace_invalid_utf8(text)},
+      {"prompt_tokens", ids.size()},
+      {"tokens", tokens},
+      {"stop", name_of(stop)},
+      {"tokens_per_sec", static_cast<double>(tokens) / (ms_since(start_ns) * 1e-3)}};
+  print(out.dump(2) + "\n");
+}
+
+}  // namespace
+
+int generate_worker(const std::vector<std::string>& args) {
+  try {
+    const Request request = parse(args);
+    const Sampler checked(request.sampling);  // before the model is read
+    const std::string folder = find_model_folder(request.model);
+    const std::string prompt = read_prompt(request.prompt);
+    Generator generator(folder, request.threads);
+    const auto ids = generator.encode(prompt);
+    if (request.output == "json")
+      print_json(generator, ids, prompt, folder, request);
+    else
+      print_text(generator, ids, prompt, request);
+    return 0;
+  } catch (const Error& e) {
+    std::fputs(e.render("hgtrain").c_str(), stderr);
+    return e.exit_code();
+  }
+}
+
+}  // namespace hgt
