@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Generation through the built program, from what a run left.
+usage: generate_test.py HGTRAIN"""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import job
+
+PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+
+
+class GenerateTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.job = job.Job(PROGRAM, cls.temporary.name)
+        cls.job.train('run', workers=1)
+        cls.newest = 'run/checkpoints/step_00000020'
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def generate(self, *args, model='run', prompt='the quick ', text='', exit_code=0):
+        """stdout where all went well, else stderr."""
+        done = subprocess.run([PROGRAM, 'generate', '--model', model, '--prompt', prompt, '--threads', '1', *args],
+                              cwd=self.job.folder, input=text.encode(), capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, exit_code, done.stderr)
+        self.assertEqual(done.stderr == b'', exit_code == 0)
+        self.assertEqual(done.stdout == b'', exit_code != 0)
+        return (done.stderr if exit_code else done.stdout).decode()
+
+    def test_prompt_and_continuation_are_printed_and_nothing_else(self):
+        whole = self.generate('--max_tokens', '12', '--temperature', '0')
+        self.assertTrue(whole.startswith('the quick ') and whole.endswith('\n'))
+        new = self.generate('--max_tokens', '12', '--temperature', '0', '--no-prompt')
+        self.assertEqual(whole.rstrip('\n'), 'the quick ' + new.rstrip('\n'))
+        piped = self.generate('--max_tokens', '12', '--temperature', '0', prompt='-', text='the quick \n')
+        self.assertEqual(piped, whole)
+        self.assertEqual(self.generate('--max_tokens', '0'), 'the quick \n')
+
+    def test_a_run_folder_means_its_newest_checkpoint(self):
+        self.assertEqual(self.generate(), self.generate(model=self.newest))
+
+    def test_the_seed_decides(self):
+        self.assertEqual(self.generate('--seed', '1'), self.generate('--seed', '1'))
+        self.assertNotEqual(self.generate('--seed', '1'), self.generate('--seed', '2'))
+
+    def test_json_says_what_came_of_it(self):
+        out = json.loads(self.generate('--json', '--max_tokens', '5', '--temperature', '0'))
+        self.assertEqual((out['prompt'], out['prompt_tokens'], out['tokens'], out['stop']), ('the quick ', 10, 5, 'max_tokens'))
+        full = json.loads(self.generate('--json', '--max_tokens', '500', '--temperature', '0'))
+        self.assertEqual((full['tokens'], full['stop']), (22, 'context_full'))  # of 32 positions
+        self.assertTrue(full['text'].startswith(out['text']))
+
+    def test_bytes_that_are_no_characters_never_reach_the_output(self):
+        self.generate('--temperature', '100', '--top_k', '0', '--max_tokens', '20')  # decodes as UTF-8
+
+    def test_wrong_wishes_exit_with_2(self):
+        self.assertIn('nowhere is not a folder', self.generate(model='nowhere', exit_code=2))
+        self.assertIn('top_p', self.generate('--top_p', '0', exit_code=2))
+        self.assertIn('--max_tokens', self.generate('--max_tokens', '-1', exit_code=2))
+        self.assertIn('the prompt has 33 tokens', self.generate(prompt='x' * 33, exit_code=2))
+
+    def test_a_damaged_checkpoint_exits_with_4_and_names_the_one_before(self):
+        shutil.copytree(self.job.folder / 'run', self.job.folder / 'damaged')
+        weights = self.job.folder / 'damaged/checkpoints/step_00000020/model.safetensors'
+        data = bytearray(weights.read_bytes())
+        data[-5] ^= 1
+        weights.write_bytes(data)
+        err = self.generate(model='damaged', exit_code=4)
+        self.assertRegex(err, 'model.safetensors is damaged: tensor transformer')
+        self.assertIn('damaged/checkpoints/step_00000015', err)
+        self.generate(model='damaged/checkpoints/step_00000015')
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)
