@@ -66,10 +66,10 @@ Json value_schema(const Field& field) {
     for (const Choice& choice : field.choices)
       if (choice.key_class != KeyClass::kError) out["enum"].push_back(choice.name);
   }
-  const bool number = field.kind == Kind::kInteger || field.kind == Kind::kNumber;
-  if (number && std::isfinite(field.min))
+  const bool numeric = field.kind == Kind::kInteger || field.kind == Kind::kNumber;
+  if (numeric && std::isfinite(field.min))
     out[field.above_min ? "exclusiveMinimum" : "minimum"] = number(field.min);
-  if (number && std::isfinite(field.max)) out["maximum"] = number(field.max);
+  if (numeric && std::isfinite(field.max)) out["maximum"] = number(field.max);
   return out;
 }
 
