@@ -46,9 +46,8 @@ void refuse(const Given& given, KeyClass key_class, const std::string& shown,
     loading.problem(Severity::kNotBuilt, given.place,
                     fmt::format("{} = {} is not built yet", given.path, shown), hint);
   else
-    loading.problem(
-        Severity::kError, given.place,
-        fmt::format("{} = {} is not supported: {}", given.path, shown, given.field->help), hint);
+    loading.problem(Severity::kError, given.place,
+                    fmt::format("{} = {} is not supported{}", given.path, shown, why), hint);
 }
 
 /// Where the value asks for what is not there. A value of the row's `fallback` asks for nothing.
