@@ -6,24 +6,43 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/device/cuda_module.h"
 
 namespace hgt {
 
+namespace {
+
+// calloc hands out fresh pages of the system as they are; aligned_alloc and memset touch them all.
+void* allocate_host(std::size_t bytes) {
+  return std::calloc(1, bytes);
+}
+
+void* allocate_cuda(const std::string& name, std::size_t bytes, Device device) {
+  void* memory = nullptr;
+  try {
+    check(CudaModule::get().device().allocate(device.index, bytes, &memory));
+  } catch (Error& error) {
+    error.in(fmt::format("allocating {} ({} bytes)", name, bytes));
+    throw;
+  }
+  return memory;
+}
+
+}  // namespace
+
 void Buffer::Free::operator()(void* memory) const noexcept {
-  std::free(memory);
+  if (device.is_cpu())
+    std::free(memory);
+  else
+    (void)CudaModule::get().device().release(device.index, memory);
 }
 
 Buffer::Buffer(std::string name, std::int64_t bytes, Device device)
     : name_(std::move(name)), bytes_(bytes), device_(device) {
-  if (!device.is_cpu())
-    throw Error(ErrorKind::kDevice,
-                fmt::format("cannot allocate {} on {}: this build computes on the CPU only", name_,
-                            name_of(device)));
   if (bytes < 0) throw Error(ErrorKind::kInternal, fmt::format("{} has {} bytes", name_, bytes));
-  // calloc hands out fresh pages of the system as they are; aligned_alloc and memset touch them
-  // all.
   std::size_t space = static_cast<std::size_t>(bytes) + kAlignment;
-  memory_.reset(std::calloc(1, space));
+  memory_ = std::unique_ptr<void, Free>(
+      device.is_cpu() ? allocate_host(space) : allocate_cuda(name_, space, device), Free{device});
   data_ = memory_.get();
   if (!data_)
     throw Error(ErrorKind::kDevice, fmt::format("no memory for {} ({} bytes)", name_, bytes),

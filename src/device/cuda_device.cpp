@@ -110,7 +110,12 @@ CudaResult memory_info(int device, std::uint64_t* free_bytes, std::uint64_t* tot
 }
 
 CudaResult allocate(int device, std::size_t bytes, void** out) {
-  return guarded([&] { *out = allocate_device(device, bytes); });
+  return guarded([&] {
+    UniqueHandle<void*, cudaFree> memory(allocate_device(device, bytes));
+    HGT_CUDA_CHECK(cudaMemset(memory.get(), 0, bytes));
+    HGT_CUDA_CHECK(cudaDeviceSynchronize());  // no stream waits for the one that cudaMemset uses
+    *out = memory.release();
+  });
 }
 
 CudaResult release(int device, void* memory) {
@@ -177,10 +182,12 @@ CudaResult wait_event(CudaStreamState* stream, CudaEventState* event) {
       [&] { HGT_CUDA_CHECK(cudaStreamWaitEvent(stream->use(), event->event.get(), 0)); });
 }
 
-CudaResult synchronize_event(CudaEventState* event) {
+CudaResult query_event(CudaEventState* event, bool* done) {
   return guarded([&] {
     HGT_CUDA_CHECK(cudaSetDevice(event->device));
-    HGT_CUDA_CHECK(cudaEventSynchronize(event->event.get()));
+    const cudaError_t status = cudaEventQuery(event->event.get());
+    if (status != cudaErrorNotReady) HGT_CUDA_CHECK(status);
+    *done = status == cudaSuccess;
   });
 }
 
@@ -211,7 +218,7 @@ const CudaDeviceTable* cuda_device_table() {
       .destroy_event = destroy_event,
       .record_event = record_event,
       .wait_event = wait_event,
-      .synchronize_event = synchronize_event,
+      .query_event = query_event,
       .copy = copy,
       .fill_bytes = fill_bytes,
   };

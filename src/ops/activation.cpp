@@ -2,18 +2,26 @@
 
 #include "checks.h"
 #include "cpu_kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
 namespace {
 
+// In the order of Activation.
+CudaActivation cuda_activation(Activation f) {
+  return static_cast<CudaActivation>(f);
+}
+static_assert(static_cast<int>(Activation::kSilu) == static_cast<int>(CudaActivation::kSilu));
+
 void check_same(const Checks& check, const char* name, const Tensor& x, const Tensor& y) {
+  check.device("x", x);
+  check.device(name, y);
   check.that(x.contiguous() && y.contiguous(), name, "has gaps");
   check.that(x.dtype() == DType::kF32 && y.dtype() == DType::kF32, name, "is not fp32");
   check.that(x.numel() == y.numel(), name, "has another size than x");
 }
 
-void check_gated(const char* op, const Tensor& gate_up, const Tensor& y) {
-  const Checks check(op);
+void check_gated(const Checks& check, const Tensor& gate_up, const Tensor& y) {
   check.rank("y", y, 2);
   check.contiguous("y", y, {y.size(0), y.size(1)});
   check.contiguous("gate_up", gate_up, {y.size(0), 2 * y.size(1)});
@@ -22,26 +30,41 @@ void check_gated(const char* op, const Tensor& gate_up, const Tensor& y) {
 }  // namespace
 
 void activation_fwd(Activation f, const Tensor& x, const Tensor& y, Stream stream) {
-  check_same(Checks("activation_fwd"), "y", x, y);
+  check_same(Checks("activation_fwd", stream), "y", x, y);
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::activation_fwd,
+                    {x.data<float>(), y.data<float>(), x.numel(), cuda_activation(f)});
   cpu::activation_fwd(f, x, y, stream.pool());
 }
 
 void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tensor& dx,
                     Stream stream) {
-  check_same(Checks("activation_bwd"), "dy", x, dy);
-  check_same(Checks("activation_bwd"), "dx", x, dx);
+  check_same(Checks("activation_bwd", stream), "dy", x, dy);
+  check_same(Checks("activation_bwd", stream), "dx", x, dx);
+  if (!stream.device().is_cpu())
+    return run_cuda(
+        stream, &CudaOpsTable::activation_bwd,
+        {x.data<float>(), dy.data<float>(), dx.data<float>(), x.numel(), cuda_activation(f)});
   cpu::activation_bwd(f, x, dy, dx, stream.pool());
 }
 
 void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, Stream stream) {
-  check_gated("gated_activation_fwd", gate_up, y);
+  check_gated(Checks("gated_activation_fwd", stream), gate_up, y);
+  if (!stream.device().is_cpu())
+    return run_cuda(
+        stream, &CudaOpsTable::gated_activation_fwd,
+        {gate_up.data<float>(), y.data<float>(), y.size(0), y.size(1), cuda_activation(f)});
   cpu::gated_activation_fwd(f, gate_up, y, stream.pool());
 }
 
 void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
                           const Tensor& d_gate_up, Stream stream) {
-  check_gated("gated_activation_bwd", gate_up, dy);
-  check_gated("gated_activation_bwd", d_gate_up, dy);
+  check_gated(Checks("gated_activation_bwd", stream), gate_up, dy);
+  check_gated(Checks("gated_activation_bwd", stream), d_gate_up, dy);
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::gated_activation_bwd,
+                    {gate_up.data<float>(), dy.data<float>(), d_gate_up.data<float>(), dy.size(0),
+                     dy.size(1), cuda_activation(f)});
   cpu::gated_activation_bwd(f, gate_up, dy, d_gate_up, stream.pool());
 }
 

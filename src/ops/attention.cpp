@@ -2,6 +2,7 @@
 
 #include "checks.h"
 #include "cpu_kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
 namespace {
@@ -31,19 +32,30 @@ void check_operands(const Checks& check, const Tensor& q, const Tensor& k, const
 void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    Stream stream) {
-  check_operands(Checks("attention_fwd"), q, k, v, options, out, lse);
+  check_operands(Checks("attention_fwd", stream), q, k, v, options, out, lse);
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::attention_fwd,
+                    {heads(q), heads(k), heads(v), heads<float>(out), lse.data<float>(), q.size(0),
+                     q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), options.window,
+                     options.scale, dropout_args(options.dropout)});
   cpu::attention_fwd(q, k, v, options, out, lse, stream.pool());
 }
 
 void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Tensor& out, const Tensor& lse, const AttentionOptions& options,
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, Stream stream) {
-  const Checks check("attention_bwd");
+  const Checks check("attention_bwd", stream);
   check_operands(check, q, k, v, options, out, lse);
   check_operands(check, dq, dk, dv, options, dout, lse);
   check.that(k.size(1) == q.size(1), "k", "has not the positions of q");
   check.shape("dq", dq, {q.size(0), q.size(1), q.size(2), q.size(3)});
   check.shape("dk", dk, {k.size(0), k.size(1), k.size(2), k.size(3)});
+  if (!stream.device().is_cpu())
+    return run_cuda(
+        stream, &CudaOpsTable::attention_bwd,
+        {heads(dout), heads(q), heads(k), heads(v), heads(out), lse.data<float>(), heads<float>(dq),
+         heads<float>(dk), heads<float>(dv), q.size(0), q.size(1), q.size(2), k.size(2), q.size(3),
+         options.window, options.scale, dropout_args(options.dropout)});
   cpu::attention_bwd(dout, q, k, v, out, lse, options, dq, dk, dv, stream.pool());
 }
 

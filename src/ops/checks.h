@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/device/stream.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
@@ -14,9 +15,9 @@ namespace hgt {
 /// the op's header promises.
 class Checks {
  public:
-  explicit Checks(const char* op) : op_(op) {}
+  Checks(const char* op, const Stream& stream) : op_(op), device_(stream.device()) {}
 
-  /// fp32 (or `dtype`) of this shape, the last dimension without gaps.
+  /// On the stream's device, fp32 (or `dtype`) of this shape, the last dimension without gaps.
   void shape(const char* name, const Tensor& x, std::initializer_list<std::int64_t> shape,
              DType dtype = DType::kF32) const {
     bool same = x.rank() == static_cast<int>(shape.size()) && x.dtype() == dtype;
@@ -25,6 +26,7 @@ class Checks {
     if (!same || (x.numel() > 0 && !x))
       fail(fmt::format("{} is {}, expected {} [{}]", name, describe(x), name_of(dtype),
                        fmt::join(shape, ", ")));
+    device(name, x);
     if (x.rank() > 0 && x.size(-1) > 1 && x.stride(-1) != 1)
       fail(fmt::format("the last dimension of {} has gaps", name));
   }
@@ -34,6 +36,12 @@ class Checks {
                   DType dtype = DType::kF32) const {
     this->shape(name, x, shape, dtype);
     that(x.contiguous(), name, "has gaps");
+  }
+
+  void device(const char* name, const Tensor& x) const {
+    if (x.device() != device_)
+      fail(fmt::format("{} lies on {}, the op runs on {}", name, name_of(x.device()),
+                       name_of(device_)));
   }
 
   void rank(const char* name, const Tensor& x, int rank) const {
@@ -54,6 +62,7 @@ class Checks {
     throw Error(ErrorKind::kInternal, fmt::format("{}: {}", op_, what));
   }
   const char* op_;
+  Device device_;
 };
 
 }  // namespace hgt

@@ -2,38 +2,54 @@
 
 #include "checks.h"
 #include "cpu_kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
 namespace {
 
-void check_operands(const char* op, const Tensor& logits, const Tensor& targets,
+void check_operands(const Checks& check, const Tensor& logits, const Tensor& targets,
                     const Tensor& losses) {
-  const Checks check(op);
   check.rank("logits", logits, 2);
   const std::int64_t rows = logits.size(0), vocabulary = logits.size(1);
   check.contiguous("logits", logits, {rows, vocabulary});
   check.contiguous("targets", targets, {rows}, DType::kI32);
   check.contiguous("losses", losses, {rows});
+}
+
+void check_targets(const Tensor& targets, std::int64_t vocabulary) {
   const std::int32_t* const ids = targets.data<std::int32_t>();
-  for (std::int64_t n = 0; n < rows; ++n)
+  for (std::int64_t n = 0; n < targets.numel(); ++n)
     if (ids[n] != kIgnoredTarget && (ids[n] < 0 || ids[n] >= vocabulary))
       throw Error(ErrorKind::kData,
                   fmt::format("target {} is outside the vocabulary of {}", ids[n], vocabulary),
                   "the data were made with another tokenizer than the model's");
 }
 
+/// Without a gradient's scale, no gradient.
+void run(const Stream& stream, const Tensor& logits, const Tensor& targets,
+         const float* gradient_scale, const Tensor& losses) {
+  if (stream.device().is_cpu()) {
+    check_targets(targets, logits.size(1));
+    return cpu::cross_entropy(logits, targets, gradient_scale, losses, stream.pool());
+  }
+  run_cuda(stream, &CudaOpsTable::cross_entropy,
+           {logits.data<float>(), targets.data<std::int32_t>(), losses.data<float>(),
+            logits.size(0), logits.size(1), kIgnoredTarget, gradient_scale ? *gradient_scale : 0,
+            gradient_scale != nullptr});
+}
+
 }  // namespace
 
 void cross_entropy_fwd(const Tensor& logits, const Tensor& targets, const Tensor& losses,
                        Stream stream) {
-  check_operands("cross_entropy_fwd", logits, targets, losses);
-  cpu::cross_entropy(logits, targets, nullptr, losses, stream.pool());
+  check_operands(Checks("cross_entropy_fwd", stream), logits, targets, losses);
+  run(stream, logits, targets, nullptr, losses);
 }
 
 void cross_entropy_fwd_bwd(const Tensor& logits, const Tensor& targets, float gradient_scale,
                            const Tensor& losses, Stream stream) {
-  check_operands("cross_entropy_fwd_bwd", logits, targets, losses);
-  cpu::cross_entropy(logits, targets, &gradient_scale, losses, stream.pool());
+  check_operands(Checks("cross_entropy_fwd_bwd", stream), logits, targets, losses);
+  run(stream, logits, targets, &gradient_scale, losses);
 }
 
 }  // namespace hgt

@@ -1,13 +1,16 @@
 #include "hgtrain/ops/dropout.h"
 
+#include <algorithm>
+
 #include "checks.h"
 #include "cpu_kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
 namespace {
 
-void check_operands(const char* op, const Tensor& x, const Tensor& y, const Dropout& options) {
-  const Checks check(op);
+void check_operands(const Checks& check, const Tensor& x, const Tensor& y, const Dropout& options) {
+  check.device("x", x);
   check.that(x.rank() >= 1 && x.dtype() == DType::kF32 && x.contiguous(), "x",
              "is not a contiguous fp32 tensor");
   check.contiguous("y", y.reshaped({y.numel()}), {x.numel()});
@@ -15,18 +18,28 @@ void check_operands(const char* op, const Tensor& x, const Tensor& y, const Drop
              "is not in [0, 1)");
 }
 
+void run(const Stream& stream, const Tensor& x, const Tensor& branch, const Dropout& options,
+         const Tensor& y) {
+  if (stream.device().is_cpu()) return cpu::dropout_add(x, branch, options, y, stream.pool());
+  const std::int64_t per_sample = branch.numel() / std::max<std::int64_t>(branch.size(0), 1);
+  run_cuda(stream, &CudaOpsTable::dropout_add,
+           {data_or_null(x), branch.data<float>(), y.data<float>(), branch.numel(), per_sample,
+            dropout_args(options)});
+}
+
 }  // namespace
 
 void dropout(const Tensor& x, const Dropout& options, const Tensor& y, Stream stream) {
-  check_operands("dropout", x, y, options);
-  cpu::dropout_add({}, x, options, y, stream.pool());
+  check_operands(Checks("dropout", stream), x, y, options);
+  run(stream, {}, x, options, y);
 }
 
 void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
                  Stream stream) {
-  check_operands("dropout_add", branch, y, options);
-  check_operands("dropout_add", branch, x, options);
-  cpu::dropout_add(x, branch, options, y, stream.pool());
+  const Checks check("dropout_add", stream);
+  check_operands(check, branch, y, options);
+  check_operands(check, branch, x, options);
+  run(stream, x, branch, options, y);
 }
 
 }  // namespace hgt

@@ -2,13 +2,13 @@
 
 #include "checks.h"
 #include "cpu_kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
 namespace {
 
-void check_operands(const char* op, const Tensor& tokens, const Tensor& table,
+void check_operands(const Checks& check, const Tensor& tokens, const Tensor& table,
                     const Tensor& positions, const Tensor& out) {
-  const Checks check(op);
   check.rank("tokens", tokens, 2);
   check.rank("table", table, 2);
   const std::int64_t batch = tokens.size(0), length = tokens.size(1), width = table.size(1);
@@ -22,19 +22,29 @@ void check_operands(const char* op, const Tensor& tokens, const Tensor& table,
 
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
                    const Tensor& out, Stream stream) {
-  check_operands("embedding_fwd", tokens, table, positions, out);
+  check_operands(Checks("embedding_fwd", stream), tokens, table, positions, out);
+  const std::int64_t vocabulary = table.size(0);
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::embedding_fwd,
+                    {tokens.data<std::int32_t>(), table.data<float>(), data_or_null(positions),
+                     out.data<float>(), tokens.numel(), tokens.size(1), table.size(1), vocabulary});
   const std::int32_t* const ids = tokens.data<std::int32_t>();
   for (std::int64_t n = 0; n < tokens.numel(); ++n)
-    if (ids[n] < 0 || ids[n] >= table.size(0))
+    if (ids[n] < 0 || ids[n] >= vocabulary)
       throw Error(ErrorKind::kData,
-                  fmt::format("token {} is outside the vocabulary of {}", ids[n], table.size(0)),
+                  fmt::format("token {} is outside the vocabulary of {}", ids[n], vocabulary),
                   "the data were made with another tokenizer than the model's");
   cpu::embedding_fwd(tokens, table, positions, out, stream.pool());
 }
 
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
                    const Tensor& dpositions, Stream stream) {
-  check_operands("embedding_bwd", tokens, dtable, dpositions, dout);
+  check_operands(Checks("embedding_bwd", stream), tokens, dtable, dpositions, dout);
+  if (!stream.device().is_cpu())
+    return run_cuda(
+        stream, &CudaOpsTable::embedding_bwd,
+        {tokens.data<std::int32_t>(), dout.data<float>(), dtable.data<float>(),
+         data_or_null(dpositions), tokens.numel(), tokens.size(1), dtable.size(1), dtable.size(0)});
   cpu::embedding_bwd(tokens, dout, dtable, dpositions, stream.pool());
 }
 

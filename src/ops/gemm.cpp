@@ -2,19 +2,37 @@
 
 #include "checks.h"
 #include "cpu_kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
+namespace {
+
+bool is_transposed(const Tensor& x) {
+  return x.stride(1) != 1 && x.size(1) != 1;
+}
+
+std::int64_t row_distance(const Tensor& x) {
+  return is_transposed(x) ? x.stride(1) : x.stride(0);
+}
+
+}  // namespace
 
 void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
           Stream stream) {
-  const Checks check("gemm");
+  const Checks check("gemm", stream);
   for (const Tensor* x : {&a, &b, &c}) {
     check.rank("an operand", *x, 2);
+    check.device("an operand", *x);
     check.that(x->dtype() == DType::kF32, "an operand", "is not fp32");
     check.that(x->stride(0) == 1 || x->stride(1) == 1, "an operand", "has gaps in both dimensions");
   }
   check.that(a.size(1) == b.size(0), "a", "has not as many columns as b has rows");
   check.that(c.size(0) == a.size(0) && c.size(1) == b.size(1), "c", "has not the product's shape");
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::gemm,
+                    {a.data<float>(), b.data<float>(), c.data<float>(), c.size(0), c.size(1),
+                     a.size(1), row_distance(a), row_distance(b), row_distance(c), is_transposed(a),
+                     is_transposed(b), is_transposed(c), alpha, beta});
   cpu::gemm(alpha, a, b, beta, c, stream.pool());
 }
 

@@ -2,12 +2,13 @@
 
 #include "checks.h"
 #include "cpu_kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
 
 void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
                     const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream stream) {
-  const Checks check("layer_norm_fwd");
+  const Checks check("layer_norm_fwd", stream);
   check.rank("x", x, 2);
   const std::int64_t rows = x.size(0), width = x.size(1);
   check.contiguous("x", x, {rows, width});
@@ -16,13 +17,17 @@ void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, flo
   check.shape("bias", bias, {width});
   check.shape("mean", mean, {rows});
   check.shape("rstd", rstd, {rows});
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::layer_norm_fwd,
+                    {x.data<float>(), gain.data<float>(), bias.data<float>(), y.data<float>(),
+                     mean.data<float>(), rstd.data<float>(), rows, width, eps});
   cpu::layer_norm_fwd(x, gain, bias, eps, y, mean, rstd, stream.pool());
 }
 
 void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
                     const Tensor& rstd, bool accumulate, const Tensor& dx, const Tensor& dgain,
                     const Tensor& dbias, Stream stream) {
-  const Checks check("layer_norm_bwd");
+  const Checks check("layer_norm_bwd", stream);
   check.rank("x", x, 2);
   const std::int64_t rows = x.size(0), width = x.size(1);
   check.contiguous("dy", dy, {rows, width});
@@ -33,6 +38,11 @@ void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const
   check.shape("dbias", dbias, {width});
   check.shape("mean", mean, {rows});
   check.shape("rstd", rstd, {rows});
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::layer_norm_bwd,
+                    {dy.data<float>(), x.data<float>(), gain.data<float>(), mean.data<float>(),
+                     rstd.data<float>(), dx.data<float>(), dgain.data<float>(), dbias.data<float>(),
+                     rows, width, accumulate});
   cpu::layer_norm_bwd(dy, x, gain, mean, rstd, accumulate, dx, dgain, dbias, stream.pool());
 }
 

@@ -4,14 +4,19 @@
 
 #include "checks.h"
 #include "cpu_kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
 
 void linear_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                 Stream stream) {
-  if (bias) Checks("linear_fwd").shape("bias", bias, {y.size(1)});
+  if (bias) Checks("linear_fwd", stream).shape("bias", bias, {y.size(1)});
   gemm(1, x, w, 0, y, stream);
-  if (bias) cpu::add_bias(y, bias, stream.pool());
+  if (!bias) return;
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::add_bias,
+                    {y.data<float>(), bias.data<float>(), y.size(0), y.size(1), y.stride(0)});
+  cpu::add_bias(y, bias, stream.pool());
 }
 
 void linear_bwd_input(const Tensor& dy, const Tensor& w, const Tensor& dx, Stream stream) {
@@ -20,9 +25,13 @@ void linear_bwd_input(const Tensor& dy, const Tensor& w, const Tensor& dx, Strea
 
 void linear_bwd_weight(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
                        Stream stream) {
-  if (dbias) Checks("linear_bwd_weight").shape("dbias", dbias, {dy.size(1)});
+  if (dbias) Checks("linear_bwd_weight", stream).shape("dbias", dbias, {dy.size(1)});
   gemm(1, x.transposed(), dy, 1, dw, stream);
-  if (dbias) cpu::add_column_sums(dy, dbias, stream.pool());
+  if (!dbias) return;
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::add_column_sums,
+                    {dy.data<float>(), dbias.data<float>(), dy.size(0), dy.size(1), dy.stride(0)});
+  cpu::add_column_sums(dy, dbias, stream.pool());
 }
 
 }  // namespace hgt

@@ -2,24 +2,29 @@
 
 #include "checks.h"
 #include "cpu_kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
 
 void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& y,
                   const Tensor& rrms, Stream stream) {
-  const Checks check("rms_norm_fwd");
+  const Checks check("rms_norm_fwd", stream);
   check.rank("x", x, 3);
   const std::int64_t rows = x.size(0), heads = x.size(1), width = x.size(2);
   check.shape("x", x, {rows, heads, width});
   check.shape("y", y, {rows, heads, width});
   check.shape("gain", gain, {width});
   check.contiguous("rrms", rrms, {rows, heads});
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::rms_norm_fwd,
+                    {head_rows(x), head_rows<float>(y), gain.data<float>(), rrms.data<float>(),
+                     rows, heads, width, eps});
   cpu::rms_norm_fwd(x, gain, eps, y, rrms, stream.pool());
 }
 
 void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& rrms,
                   bool accumulate, const Tensor& dx, const Tensor& dgain, Stream stream) {
-  const Checks check("rms_norm_bwd");
+  const Checks check("rms_norm_bwd", stream);
   check.rank("x", x, 3);
   const std::int64_t rows = x.size(0), heads = x.size(1), width = x.size(2);
   check.shape("dy", dy, {rows, heads, width});
@@ -28,6 +33,10 @@ void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const T
   check.shape("gain", gain, {width});
   check.shape("dgain", dgain, {width});
   check.contiguous("rrms", rrms, {rows, heads});
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::rms_norm_bwd,
+                    {head_rows(dy), head_rows(x), head_rows<float>(dx), gain.data<float>(),
+                     rrms.data<float>(), dgain.data<float>(), rows, heads, width, accumulate});
   cpu::rms_norm_bwd(dy, x, gain, rrms, accumulate, dx, dgain, stream.pool());
 }
 

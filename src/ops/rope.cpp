@@ -2,18 +2,23 @@
 
 #include "checks.h"
 #include "cpu_kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
 namespace {
 
 void rotate(const char* op, const Tensor& x, const Tensor& cos, const Tensor& sin, float direction,
             Stream stream) {
-  const Checks check(op);
+  const Checks check(op, stream);
   check.rank("x", x, 4);
   check.that(x.size(3) % 2 == 0, "x", "has an odd number of dimensions a head");
   check.shape("x", x, {x.size(0), x.size(1), x.size(2), x.size(3)});
   check.contiguous("cos", cos, {x.size(1), x.size(3) / 2});
   check.contiguous("sin", sin, {x.size(1), x.size(3) / 2});
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::rope,
+                    {heads<float>(x), cos.data<float>(), sin.data<float>(), x.size(0), x.size(1),
+                     x.size(2), x.size(3), direction});
   cpu::rope(x, cos, sin, direction, stream.pool());
 }
 

@@ -75,7 +75,9 @@ TEST_CASE("memory, streams, events and copies work on a device") {
   check(device.wait_event(second, event));
   check(device.copy(host, memory, 1024, second));
   check(device.synchronize_stream(second));
-  check(device.synchronize_event(event));
+  bool done = false;
+  check(device.query_event(event, &done));
+  CHECK(done);
   CHECK(static_cast<unsigned char*>(host)[1023] == 0x5a);
 
   CudaDeviceProperties properties;

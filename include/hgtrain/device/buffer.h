@@ -17,8 +17,7 @@ class Buffer {
   static constexpr std::size_t kAlignment = 64;
 
   Buffer() = default;
-  /// Throws Error(kDevice) naming the buffer and its size where there is no memory for it, or where
-  /// this build cannot allocate on `device`.
+  /// Throws Error(kDevice) naming the buffer and its size where there is no memory for it.
   Buffer(std::string name, std::int64_t bytes, Device device = Device::cpu());
 
   const std::string& name() const { return name_; }
@@ -34,6 +33,7 @@ class Buffer {
 
  private:
   struct Free {
+    Device device;
     void operator()(void* memory) const noexcept;
   };
   std::string name_;

@@ -27,12 +27,16 @@ class CudaModule {
   static Search default_search();
 
   explicit CudaModule(const Search& search);
+  /// Tables that are there already, for tests; they outlive it.
+  explicit CudaModule(const CudaTables& tables) : tables_(&tables) {}
 
   /// The process's module, opened by the first call and checked for a usable device. Thread-safe.
   static const CudaModule& get();
 
   const CudaTables& tables() const { return *tables_; }
   const CudaDeviceTable& device() const { return *tables_->device; }
+  const CudaOpsTable& ops() const { return *tables_->ops; }
+  const CudaCommTable& comm() const { return *tables_->comm; }
   CudaProbe probe() const;
 
  private:

@@ -58,7 +58,7 @@ struct CudaDeviceTable {
   CudaResult (*properties)(int device, CudaDeviceProperties* out);
   CudaResult (*memory_info)(int device, std::uint64_t* free_bytes, std::uint64_t* total_bytes);
 
-  /// Device memory, aligned to 256 bytes, contents undefined. Out of memory says what was asked and
+  /// Device memory, aligned to 256 bytes, zeroed. Out of memory says what was asked and
   /// free.
   CudaResult (*allocate)(int device, std::size_t bytes, void** out);
   CudaResult (*release)(int device, void* memory);
@@ -75,7 +75,7 @@ struct CudaDeviceTable {
   CudaResult (*destroy_event)(CudaEventState* event);
   CudaResult (*record_event)(CudaEventState* event, CudaStreamState* stream);
   CudaResult (*wait_event)(CudaStreamState* stream, CudaEventState* event);
-  CudaResult (*synchronize_event)(CudaEventState* event);
+  CudaResult (*query_event)(CudaEventState* event, bool* done);
 
   /// Between any two places, in stream order; blocks only where host memory is not pinned.
   CudaResult (*copy)(void* to, const void* from, std::size_t bytes, CudaStreamState* stream);

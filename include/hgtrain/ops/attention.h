@@ -19,7 +19,7 @@ struct AttentionOptions {
 /// key head serves H / K neighbouring query heads (GQA, Ainslie et al. 2023, arXiv:2305.13245).
 /// Works on blocks of query rows, skips keys nobody sees, never holds T x S.
 ///
-///   q, out  [B, T, H, D]  fp32, the last dimension contiguous
+///   q, out  [B, T, H, D]  fp32, the last dimension contiguous; D at most 256 on CUDA
 ///   k, v    [B, S, K, D]  the same; S >= T
 ///   lse     [B, H, T]     written: log of the sum of exp(scores), what the backward needs
 ///

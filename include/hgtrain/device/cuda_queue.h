@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "hgtrain/device/cuda_module.h"
+#include "hgtrain/device/device.h"
+
+namespace hgt {
+
+/// An owned CUDA stream: work queued on it runs in order, beside that of other queues. One thread
+/// uses it. Calls throw Error(kDevice); what a queued kernel does wrong appears in a later call.
+class CudaQueue {
+ public:
+  /// The module outlives it.
+  explicit CudaQueue(Device device, const CudaModule& module = CudaModule::get());
+
+  Device device() const { return device_; }
+  const CudaModule& module() const { return *module_; }
+  CudaStreamState* state() const { return state_.get(); }
+
+  /// Queues a copy between any two places; returns at once where host memory is page-locked.
+  void copy(void* to, const void* from, std::size_t bytes) const;
+  /// Blocks until all that was queued is done.
+  void synchronize() const;
+
+ private:
+  Device device_;
+  const CudaModule* module_;
+  std::unique_ptr<CudaStreamState, CudaResult (*)(CudaStreamState*)> state_;
+};
+
+/// A place in a queue that another queue or the host can wait for.
+class CudaEvent {
+ public:
+  explicit CudaEvent(const CudaQueue& queue);
+
+  /// Here: after what `queue` has been given so far. Records again where it was recorded before.
+  void record(const CudaQueue& queue);
+  /// What `queue` is given from now on comes after the place.
+  void hold(const CudaQueue& queue) const;
+  /// Whether the place has been passed. Never blocks.
+  bool done() const;
+
+ private:
+  const CudaModule* module_;
+  std::unique_ptr<CudaEventState, CudaResult (*)(CudaEventState*)> state_;
+};
+
+}  // namespace hgt

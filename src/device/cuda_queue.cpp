@@ -1,0 +1,50 @@
+#include "hgtrain/device/cuda_queue.h"
+
+namespace hgt {
+namespace {
+
+CudaStreamState* make_stream(Device device, const CudaModule& module) {
+  CudaStreamState* state = nullptr;
+  check(module.device().create_stream(device.index, &state));
+  return state;
+}
+
+CudaEventState* make_event(const CudaQueue& queue) {
+  CudaEventState* state = nullptr;
+  check(queue.module().device().create_event(queue.device().index, &state));
+  return state;
+}
+
+}  // namespace
+
+CudaQueue::CudaQueue(Device device, const CudaModule& module)
+    : device_(device),
+      module_(&module),
+      state_(make_stream(device, module), module.device().destroy_stream) {}
+
+void CudaQueue::copy(void* to, const void* from, std::size_t bytes) const {
+  check(module_->device().copy(to, from, bytes, state()));
+}
+
+void CudaQueue::synchronize() const {
+  check(module_->device().synchronize_stream(state()));
+}
+
+CudaEvent::CudaEvent(const CudaQueue& queue)
+    : module_(&queue.module()), state_(make_event(queue), module_->device().destroy_event) {}
+
+void CudaEvent::record(const CudaQueue& queue) {
+  check(module_->device().record_event(state_.get(), queue.state()));
+}
+
+void CudaEvent::hold(const CudaQueue& queue) const {
+  check(module_->device().wait_event(queue.state(), state_.get()));
+}
+
+bool CudaEvent::done() const {
+  bool done = false;
+  check(module_->device().query_event(state_.get(), &done));
+  return done;
+}
+
+}  // namespace hgt
