@@ -22,7 +22,8 @@ class Collectives {
   /// on its device so far. Called in the order of the collectives.
   virtual void entered() {}
 
-  /// Gives `mine` to every rank; theirs come in rank order into `all` (size() times as long).
+  /// Begins each collective. Gives `mine` to every rank; theirs come in rank order into `all`
+  /// (size() times as long).
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual void sum(std::span<float> values) = 0;
   virtual void sum(std::span<double> values) = 0;

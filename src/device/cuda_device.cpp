@@ -191,6 +191,14 @@ CudaResult query_event(CudaEventState* event, bool* done) {
   });
 }
 
+CudaResult on_device(const void* memory, bool* out) {
+  return guarded([&] {
+    cudaPointerAttributes attributes{};
+    HGT_CUDA_CHECK(cudaPointerGetAttributes(&attributes, memory));
+    *out = attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+  });
+}
+
 CudaResult copy(void* to, const void* from, std::size_t bytes, CudaStreamState* stream) {
   return guarded(
       [&] { HGT_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->use())); });
@@ -219,6 +227,7 @@ const CudaDeviceTable* cuda_device_table() {
       .record_event = record_event,
       .wait_event = wait_event,
       .query_event = query_event,
+      .on_device = on_device,
       .copy = copy,
       .fill_bytes = fill_bytes,
   };

@@ -4,7 +4,7 @@
 #include "hgtrain/ops/dropout.h"
 #include "hgtrain/tensor/tensor.h"
 
-#include "cuda_table.h"
+#include "cuda_ops_table.h"
 
 /// The worker's way into the CUDA module's ops.
 namespace hgt {

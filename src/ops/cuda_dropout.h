@@ -5,7 +5,7 @@
 #include "hgtrain/base/philox.h"
 #include "hgtrain/device/cuda_launch.h"
 
-#include "cuda_table.h"
+#include "cuda_ops_table.h"
 
 namespace hgt::cuda {
 

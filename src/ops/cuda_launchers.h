@@ -5,7 +5,7 @@
 
 #include "hgtrain/device/cuda_stream_state.h"
 
-#include "cuda_table.h"
+#include "cuda_ops_table.h"
 
 namespace hgt::cuda {
 

@@ -1,5 +1,6 @@
 // The one function hgtrain_cuda.so exports.
 
+#include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_device.h"
 #include "hgtrain/device/cuda_table.h"
 #include "hgtrain/ops/cuda_ops.h"
@@ -12,7 +13,7 @@ extern "C" __attribute__((visibility("default"))) const CudaTables* hgtrain_cuda
       .build = HGT_CUDA_BUILD,
       .device = cuda_device_table(),
       .ops = cuda_ops_table(),
-      .comm = nullptr,
+      .comm = cuda_comm_table(),
   };
   return &tables;
 }

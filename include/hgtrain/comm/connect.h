@@ -9,6 +9,8 @@
 
 namespace hgt {
 
+class CudaQueue;
+
 /// The communicator of a world of one: every sum is its own operand. Nothing can fail but abort().
 std::unique_ptr<Communicator> make_self_communicator();
 
@@ -26,5 +28,20 @@ struct GlooOptions {
 /// gone is named. Destroying it waits until every rank is done with the last collective. Throws
 /// Error(kPeer) where a rank does not come within the timeout.
 std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GlooOptions& options);
+
+struct NcclOptions {
+  std::string group = "world";
+  int rank = 0;
+  int size = 1;
+  std::chrono::milliseconds timeout{600000};  ///< to connect, and of each collective
+};
+
+/// Connects ranks of one CUDA device each over NCCL, meeting through the channel's store; the
+/// channel outlives it. Spans may be device or host memory; host memory is staged through the
+/// device. A collective comes after what `compute` has been given so far, runs on a stream of its
+/// own, and its result is there, for the host and for any stream, when wait() returns. Agreement,
+/// errors and the end are as with Gloo, but that a rank which does not come cannot be named.
+std::unique_ptr<Communicator> connect_nccl(ControlChannel& channel, const CudaQueue& compute,
+                                           const NcclOptions& options);
 
 }  // namespace hgt

@@ -77,13 +77,15 @@ struct CudaDeviceTable {
   CudaResult (*wait_event)(CudaStreamState* stream, CudaEventState* event);
   CudaResult (*query_event)(CudaEventState* event, bool* done);
 
+  /// Whether it is memory of a device; false for any of the host's.
+  CudaResult (*on_device)(const void* memory, bool* out);
   /// Between any two places, in stream order; blocks only where host memory is not pinned.
   CudaResult (*copy)(void* to, const void* from, std::size_t bytes, CudaStreamState* stream);
   CudaResult (*fill_bytes)(void* to, int byte, std::size_t bytes, CudaStreamState* stream);
 };
 
-struct CudaOpsTable;   // hgtrain/ops/cuda_table.h
-struct CudaCommTable;  // hgtrain/comm/cuda_table.h
+struct CudaOpsTable;   // src/ops/cuda_ops_table.h
+struct CudaCommTable;  // src/comm/cuda_comm_table.h
 
 /// What the module's one exported function returns. `version` stays first for ever.
 struct CudaTables {

@@ -7,9 +7,12 @@ namespace hgt {
 
 /// out[b, t] = table[tokens[b, t]] + positions[t].
 ///
-///   tokens     [B, T]  int32; Error(kData) names one that is not in [0, V) (CUDA does not look:
-///   such a row is NaN) table      [V, C]  fp32 positions  [T, C]  or none: rows of the position
-///   table, from the first token's position out        [B, T, C]  written
+///   tokens     [B, T]  int32; Error(kData) names one that is not in [0, V)
+///   table      [V, C]  fp32
+///   positions  [T, C]  or none: rows of the position table, from the first token's position
+///   out        [B, T, C]  written
+///
+/// On CUDA nobody looks at the tokens: the row of one that is not in [0, V) is NaN.
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
                    const Tensor& out, Stream stream);
 

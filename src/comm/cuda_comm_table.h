@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+
+#include "hgtrain/device/cuda_table.h"
+
+namespace hgt {
+
+/// What the ranks of a group meet by: made by one, told to the others.
+struct CudaCommId {
+  char bytes[128];
+};
+
+/// A rank's membership of a group.
+struct CudaCommState;
+
+/// NCCL. Nothing blocks: after each call that takes a CudaCommState, `poll` until it is ready
+/// before the next. Collectives are queued on the stream; all memory is the device's. Not
+/// thread-safe for one comm.
+struct CudaCommTable {
+  CudaResult (*make_id)(CudaCommId* out);
+  CudaResult (*start_connect)(const CudaCommId* id, int rank, int size, int device,
+                              CudaCommState** out);
+  /// Also finds what failed since the last call, here or at a peer.
+  CudaResult (*poll)(CudaCommState* comm, bool* ready);
+
+  CudaResult (*all_gather)(CudaCommState* comm, const void* mine, void* all, std::size_t bytes,
+                           CudaStreamState* stream);
+  CudaResult (*sum_f32)(CudaCommState* comm, float* values, std::size_t count,
+                        CudaStreamState* stream);
+  CudaResult (*sum_f64)(CudaCommState* comm, double* values, std::size_t count,
+                        CudaStreamState* stream);
+  CudaResult (*broadcast)(CudaCommState* comm, void* memory, std::size_t bytes, int root,
+                          CudaStreamState* stream);
+
+  /// The normal end: when ready after start_leave, destroy.
+  CudaResult (*start_leave)(CudaCommState* comm);
+  CudaResult (*destroy)(CudaCommState* comm);
+  /// The other end, at any time: stops what is running on the device for it, and destroys it.
+  CudaResult (*abort)(CudaCommState* comm);
+};
+
+}  // namespace hgt

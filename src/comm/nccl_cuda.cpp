@@ -1,0 +1,141 @@
+#include <cstring>
+#include <memory>
+#include <nccl.h>
+
+#include <fmt/format.h>
+
+#include "hgtrain/comm/cuda_comm.h"
+#include "hgtrain/device/cuda_check.h"
+#include "hgtrain/device/cuda_stream_state.h"
+
+#include "cuda_comm_table.h"
+
+#define HGT_NCCL_CHECK(comm, call) ::hgt::check_nccl((call), comm, #call, __FILE__, __LINE__)
+
+namespace hgt {
+
+struct CudaCommState {
+  int device = 0;
+  ncclComm_t comm = nullptr;
+};
+
+namespace {
+
+static_assert(sizeof(CudaCommId) == sizeof(ncclUniqueId));
+
+/// "In progress" is no error: poll tells when it is over.
+void check_nccl(ncclResult_t status, ncclComm_t comm, const char* call, const char* file,
+                int line) {
+  if (status == ncclSuccess || status == ncclInProgress) return;
+  const bool peer = status == ncclRemoteError || status == ncclSystemError;
+  throw Error(peer ? ErrorKind::kPeer : ErrorKind::kDevice,
+              fmt::format("NCCL: {}: {}", ncclGetErrorString(status), ncclGetLastError(comm)),
+              "NCCL_DEBUG=WARN in the environment makes NCCL say more")
+      .in(fmt::format("{} at {}:{}", call, file, line));
+}
+
+CudaResult make_id(CudaCommId* out) {
+  return guarded([&] {
+    ncclUniqueId id;
+    HGT_NCCL_CHECK(nullptr, ncclGetUniqueId(&id));
+    std::memcpy(out, &id, sizeof id);
+  });
+}
+
+CudaResult start_connect(const CudaCommId* id, int rank, int size, int device,
+                         CudaCommState** out) {
+  return guarded([&] {
+    HGT_CUDA_CHECK(cudaSetDevice(device));
+    auto state = std::make_unique<CudaCommState>();
+    state->device = device;
+    ncclUniqueId nccl_id;
+    std::memcpy(&nccl_id, id, sizeof nccl_id);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    HGT_NCCL_CHECK(nullptr, ncclCommInitRankConfig(&state->comm, size, nccl_id, rank, &config));
+    *out = state.release();
+  });
+}
+
+CudaResult poll(CudaCommState* comm, bool* ready) {
+  return guarded([&] {
+    ncclResult_t state = ncclSuccess;
+    HGT_NCCL_CHECK(comm->comm, ncclCommGetAsyncError(comm->comm, &state));
+    HGT_NCCL_CHECK(comm->comm, state);
+    *ready = state == ncclSuccess;
+  });
+}
+
+CudaResult all_gather(CudaCommState* comm, const void* mine, void* all, std::size_t bytes,
+                      CudaStreamState* stream) {
+  return guarded([&] {
+    HGT_NCCL_CHECK(comm->comm,
+                   ncclAllGather(mine, all, bytes, ncclUint8, comm->comm, stream->use()));
+  });
+}
+
+void sum(CudaCommState* comm, void* values, std::size_t count, ncclDataType_t type,
+         CudaStreamState* stream) {
+  HGT_NCCL_CHECK(comm->comm,
+                 ncclAllReduce(values, values, count, type, ncclSum, comm->comm, stream->use()));
+}
+
+CudaResult sum_f32(CudaCommState* comm, float* values, std::size_t count, CudaStreamState* stream) {
+  return guarded([&] { sum(comm, values, count, ncclFloat32, stream); });
+}
+
+CudaResult sum_f64(CudaCommState* comm, double* values, std::size_t count,
+                   CudaStreamState* stream) {
+  return guarded([&] { sum(comm, values, count, ncclFloat64, stream); });
+}
+
+CudaResult broadcast(CudaCommState* comm, void* memory, std::size_t bytes, int root,
+                     CudaStreamState* stream) {
+  return guarded([&] {
+    HGT_NCCL_CHECK(comm->comm, ncclBroadcast(memory, memory, bytes, ncclUint8, root, comm->comm,
+                                             stream->use()));
+  });
+}
+
+CudaResult start_leave(CudaCommState* comm) {
+  return guarded([&] {
+    HGT_CUDA_CHECK(cudaSetDevice(comm->device));
+    HGT_NCCL_CHECK(comm->comm, ncclCommFinalize(comm->comm));
+  });
+}
+
+CudaResult destroy(CudaCommState* comm) {
+  return guarded([&] {
+    const std::unique_ptr<CudaCommState> owned(comm);
+    HGT_CUDA_CHECK(cudaSetDevice(comm->device));
+    HGT_NCCL_CHECK(nullptr, ncclCommDestroy(comm->comm));
+  });
+}
+
+CudaResult abort(CudaCommState* comm) {
+  return guarded([&] {
+    const std::unique_ptr<CudaCommState> owned(comm);
+    HGT_CUDA_CHECK(cudaSetDevice(comm->device));
+    HGT_NCCL_CHECK(nullptr, ncclCommAbort(comm->comm));
+  });
+}
+
+}  // namespace
+
+const CudaCommTable* cuda_comm_table() {
+  static constexpr CudaCommTable kTable = {
+      .make_id = make_id,
+      .start_connect = start_connect,
+      .poll = poll,
+      .all_gather = all_gather,
+      .sum_f32 = sum_f32,
+      .sum_f64 = sum_f64,
+      .broadcast = broadcast,
+      .start_leave = start_leave,
+      .destroy = destroy,
+      .abort = abort,
+  };
+  return &kTable;
+}
+
+}  // namespace hgt

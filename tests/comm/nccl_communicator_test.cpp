@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/device/cuda_queue.h"
+
+#include "support/fake_nccl.h"
+#include "support/ranks.h"
+
+using namespace hgt;
+
+namespace {
+
+using Catch::Contains;
+
+const CudaModule& fake_module() {
+  static const CudaModule module = fake_cuda::module(nullptr, &fake_cuda::comm_table());
+  return module;
+}
+
+/// Runs `body` as each of `size` ranks, each with a queue of its own. The error message of each.
+std::vector<std::string> run_nccl_ranks(
+    int size, int joining, const std::function<void(Communicator&, CudaQueue&)>& body,
+    std::chrono::milliseconds timeout = std::chrono::seconds(30)) {
+  MemoryChannel channel;
+  std::vector<std::string> errors(static_cast<std::size_t>(joining));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < joining; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        CudaQueue compute(Device::cuda(rank), fake_module());
+        const auto comm =
+            connect_nccl(channel, compute, {.rank = rank, .size = size, .timeout = timeout});
+        body(*comm, compute);
+      } catch (const Error& e) {
+        errors[static_cast<std::size_t>(rank)] = e.render();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// Device memory of the fake module.
+struct DeviceFloats {
+  explicit DeviceFloats(std::size_t count) {
+    void* memory = nullptr;
+    check(fake_module().device().allocate(0, count * sizeof(float), &memory));
+    values = {static_cast<float*>(memory), count};
+  }
+  ~DeviceFloats() { (void)fake_module().device().release(0, values.data()); }
+  std::span<float> values;
+};
+
+}  // namespace
+
+TEST_CASE("NCCL: sums, broadcasts and barriers of host memory are staged through the device") {
+  const auto errors = run_nccl_ranks(3, 3, [](Communicator& comm, CudaQueue&) {
+    std::vector<float> floats(1000, static_cast<float>(comm.rank() + 1));
+    const std::uint64_t ticket = comm.start_all_reduce_sum(floats);
+    std::vector<double> doubles(2, 0.5 * comm.rank());
+    comm.all_reduce_sum(doubles);
+    comm.wait(ticket);
+    std::vector<std::byte> bytes(5, static_cast<std::byte>(comm.rank()));
+    comm.broadcast(bytes, 2);
+    comm.all_reduce_sum(std::span<float>());
+    comm.barrier();
+    if (floats != std::vector<float>(1000, 6) || doubles != std::vector<double>(2, 1.5) ||
+        bytes != std::vector<std::byte>(5, std::byte{2}))
+      throw Error(ErrorKind::kInternal, "wrong results");
+  });
+  CHECK(errors == std::vector<std::string>(3));
+}
+
+TEST_CASE("NCCL: a sum in device memory comes after what the compute queue was given before it") {
+  const auto errors = run_nccl_ranks(2, 2, [](Communicator& comm, CudaQueue& compute) {
+    DeviceFloats device(4);
+    const std::vector<float> ones(4, 1);
+    for (int round = 0; round < 50; ++round) {
+      // Late on purpose: what fills the memory waits until the sum has been asked for.
+      std::mutex held;
+      held.lock();
+      compute.state()->add([&] { const std::lock_guard wait(held); });
+      compute.copy(device.values.data(), ones.data(), 4 * sizeof(float));
+      const std::uint64_t ticket = comm.start_all_reduce_sum(device.values);
+      held.unlock();
+      comm.wait(ticket);
+      if (std::count(device.values.begin(), device.values.end(), 2.0f) != 4)
+        throw Error(ErrorKind::kInternal, "summed too early");
+      compute.synchronize();
+    }
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("NCCL: ranks that disagree about a collective get an error that names both") {
+  const auto errors = run_nccl_ranks(2, 2, [](Communicator& comm, CudaQueue&) {
+    std::vector<float> values(comm.rank() == 0 ? 10 : 11);
+    comm.all_reduce_sum(values);
+  });
+  // The slower one may find the other gone before it can compare.
+  CHECK_THAT(errors[0] + errors[1], Contains("sum of 10 fp32") && Contains("sum of 11 fp32"));
+  for (const std::string& error : errors) CHECK_THAT(error, Contains("in collective 1"));
+}
+
+TEST_CASE("NCCL: a rank that does not come to a collective is an error after the timeout") {
+  fake_cuda::g_absent = 1;
+  const auto errors = run_nccl_ranks(
+      2, 1, [](Communicator& comm, CudaQueue&) { comm.barrier(); }, std::chrono::milliseconds(50));
+  fake_cuda::g_absent = 0;
+  CHECK_THAT(errors[0],
+             Contains("did not come within 0.05 s") && Contains("collective 1 (barrier)"));
+}
+
+TEST_CASE("NCCL: a rank that never connects is an error after the timeout") {
+  const auto errors = run_nccl_ranks(
+      2, 1, [](Communicator&, CudaQueue&) {}, std::chrono::milliseconds(50));
+  CHECK_THAT(errors[0], Contains("did not come within 0.05 s") && Contains("connecting over NCCL"));
+}
+
+TEST_CASE("NCCL: abort wakes a rank that waits, and its peers hear of it from NCCL") {
+  const auto errors = run_nccl_ranks(2, 2, [](Communicator& comm, CudaQueue&) {
+    if (comm.rank() == 1) return comm.abort();
+    comm.barrier();
+  });
+  CHECK_THAT(errors[0], Contains("NCCL: a rank has gone"));
+}
