@@ -24,7 +24,7 @@ class Bpe {
  public:
   using Vocabulary = std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>>;
   struct Options {
-    std::string unk_token;       ///< "": what is not in the vocabulary is left out
+    std::string unk_token = "";  ///< "": what is not in the vocabulary is left out
     bool fuse_unk = false;       ///< neighbouring unknowns become one
     bool byte_fallback = false;  ///< unknown characters become their bytes, "<0x0A>"
     bool ignore_merges =

@@ -10,13 +10,16 @@
 
 #include "hgtrain/base/error.h"
 
+#include "inert_characters.h"
 #include "pattern.h"
+#include "unicode.h"
 
 namespace hgt {
 
 namespace {
 
 std::string unicode_form(std::string_view text, int options) {
+  if (text.empty()) return {};
   utf8proc_uint8_t* out = nullptr;
   const utf8proc_ssize_t bytes =
       utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -28,10 +31,25 @@ std::string unicode_form(std::string_view text, int options) {
   return {reinterpret_cast<const char*>(out), static_cast<std::size_t>(bytes)};
 }
 
+/// A character that HF's normalizers do not know is none that others could join or pass by, so what
+/// lies before and behind it is normalized apart.
+std::string unicode_form_around_inert(std::string_view text, int options) {
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    if (!is_inert(next_code_point(text, at))) continue;
+    out += unicode_form(text.substr(done, begin - done), options);
+    out += text.substr(begin, at - begin);
+    done = at;
+  }
+  return out += unicode_form(text.substr(done), options);
+}
+
 Normalizer unicode_normalizer(int options) {
   return [options](std::string_view text) {
     const bool ascii = std::ranges::all_of(text, [](char c) { return (c & 0x80) == 0; });
-    return ascii ? std::string(text) : unicode_form(text, options);
+    return ascii ? std::string(text) : unicode_form_around_inert(text, options);
   };
 }
 

@@ -10,7 +10,6 @@
 
 #include "pattern.h"
 #include "split_behavior.h"
-#include "unicode.h"
 
 namespace hgt {
 
@@ -36,15 +35,6 @@ bool is_known(std::string_view pattern) {
   return std::ranges::find(kKnown, pattern) != kKnown.end();
 }
 
-std::vector<Match> find_digits(std::string_view text) {
-  std::vector<Match> matches;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t begin = at;
-    if (is_numeric(next_code_point(text, at))) matches.push_back({begin, at});
-  }
-  return matches;
-}
-
 }  // namespace
 
 PreTokenizer::PreTokenizer(const nlohmann::json& json) {
@@ -64,11 +54,11 @@ void PreTokenizer::add(const nlohmann::json& json) {
     add_split(json);
   } else if (type == "Digits") {
     // Digits part from letters and line ends, which stay together: the promise about cuts is kept.
-    const auto behavior = json.at("individual_digits").get<bool>() ? SplitBehavior::kIsolated
-                                                                   : SplitBehavior::kContiguous;
-    steps_.push_back([behavior](std::string_view text, Pieces& pieces) {
-      split_at(text, find_digits(text), behavior, false, pieces.views);
-    });
+    const bool before = has_split_;
+    add_split({{"pattern", {{"Regex", "\\p{N}"}}},
+               {"behavior", json.at("individual_digits").get<bool>() ? "Isolated" : "Contiguous"},
+               {"invert", false}});
+    has_split_ = before;
   } else {
     throw Error(ErrorKind::kData, fmt::format("the pre-tokenizer {} is not supported", type),
                 "hgtrain knows ByteLevel, Split, Digits and Sequence");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -23,6 +24,49 @@ constexpr std::string_view kNotSpace =
     "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}"
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{"
     "10ffff}";
+
+struct CategoryRanges {
+  std::string_view category, ranges;
+};
+
+// Letters, marks and numbers of Unicode 15 to 16: Oniguruma knows them, PCRE2 before 10.45 does
+// not.
+constexpr auto kLateCharacters = std::to_array<CategoryRanges>({
+    {"Ll", "\\x{1c8a}\\x{a7cd}\\x{a7db}\\x{10d70}-\\x{10d85}\\x{1df25}-\\x{1df2a}"},
+    {"Lm",
+     "\\x{10d4e}\\x{10d6f}\\x{16d40}-\\x{16d42}\\x{16d6b}-\\x{16d6c}\\x{1e030}-\\x{1e06d}\\x{"
+     "1e4eb}"},
+    {"Lo",
+     "\\x{105c0}-\\x{105f3}\\x{10d4a}-\\x{10d4d}\\x{10d4f}\\x{10ec2}-\\x{10ec4}\\x{1123f}-\\x{"
+     "11240}\\x{11380}-\\x{11389}\\x{1138b}\\x{1138e}\\x{11390}-\\x{113b5}\\x{113b7}\\x{113d1}\\x{"
+     "113d3}\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}\\x{11f12}-\\x{11f33}\\x{1342f}\\x{"
+     "13441}-\\x{13446}\\x{13460}-\\x{143fa}\\x{16100}-\\x{1611d}\\x{16d43}-\\x{16d6a}\\x{18cff}"
+     "\\x{1b132}\\x{1b155}\\x{1e4d0}-\\x{1e4ea}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-"
+     "\\x{2ee5d}\\x{31350}-\\x{323af}"},
+    {"Lu", "\\x{1c89}\\x{a7cb}-\\x{a7cc}\\x{a7da}\\x{a7dc}\\x{10d50}-\\x{10d65}"},
+    {"Mc",
+     "\\x{cf3}\\x{113b8}-\\x{113ba}\\x{113c2}\\x{113c5}\\x{113c7}-\\x{113ca}\\x{113cc}-\\x{113cd}"
+     "\\x{113cf}\\x{11f03}\\x{11f34}-\\x{11f35}\\x{11f3e}-\\x{11f3f}\\x{11f41}\\x{1612a}-\\x{"
+     "1612c}"},
+    {"Mn",
+     "\\x{897}\\x{ece}\\x{10d69}-\\x{10d6d}\\x{10efc}-\\x{10eff}\\x{11241}\\x{113bb}-\\x{113c0}\\x{"
+     "113ce}\\x{113d0}\\x{113d2}\\x{113e1}-\\x{113e2}\\x{11f00}-\\x{11f01}\\x{11f36}-\\x{11f3a}\\x{"
+     "11f40}\\x{11f42}\\x{11f5a}\\x{13440}\\x{13447}-\\x{13455}\\x{1611e}-\\x{16129}\\x{1612d}-\\x{"
+     "1612f}\\x{1e08f}\\x{1e4ec}-\\x{1e4ef}\\x{1e5ee}-\\x{1e5ef}"},
+    {"Nd",
+     "\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}\\x{"
+     "16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}\\x{1e4f0}-\\x{1e4f9}\\x{1e5f1}-"
+     "\\x{1e5fa}"},
+    {"No", "\\x{1d2c0}-\\x{1d2d3}"},
+});
+
+/// Late characters of a category ("Lu") or a group of them ("L").
+std::string late_characters(std::string_view category) {
+  std::string ranges;
+  for (const CategoryRanges& late : kLateCharacters)
+    if (late.category.starts_with(category)) ranges += late.ranges;
+  return ranges;
+}
 
 [[noreturn]] void refuse(std::string_view what) {
   throw Error(ErrorKind::kData, fmt::format("uses {}, which hgtrain does not support", what));
@@ -77,7 +121,7 @@ class Translator {
     else if (c == 'd' || c == 'D')
       out_ += c == 'd' ? "\\p{Nd}" : "\\P{Nd}";
     else if (c == 'p' || c == 'P')
-      property(c);
+      property(c, in_class);
     else if (c == 'x' || c == 'u')
       code_point(c);
     else if (std::string_view("nrtfae").find(c) != std::string_view::npos ||
@@ -96,17 +140,24 @@ class Translator {
   }
 
   /// \p{Lu}, \p{^N}, \p{Han}.
-  void property(char letter) {
+  void property(char letter, bool in_class) {
     const std::size_t end = in_.find('}', at_);
     if (peek() != '{' || end == std::string_view::npos) refuse("\\p without braces");
     std::string_view name = in_.substr(at_ + 1, end - at_ - 1);
     at_ = end + 1;
-    const bool negated = name.starts_with('^');
-    if (negated) name.remove_prefix(1);
-    // PCRE2 from 10.40 on means by a script's name those that merely use the character as well.
-    const bool category = name.size() <= 2;
-    const char* script = !category && (PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40) ? "sc:" : "";
-    out_ += fmt::format("\\{}{{{}{}{}}}", letter, negated ? "^" : "", script, name);
+    const bool negated = name.starts_with('^') != (letter == 'P');
+    if (name.starts_with('^')) name.remove_prefix(1);
+    if (name.size() > 2) {
+      // PCRE2 from 10.40 on means by a script's name those that merely use the character as well.
+      const char* script = PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40 ? "sc:" : "";
+      out_ += fmt::format("\\{}{{{}{}}}", negated ? 'P' : 'p', script, name);
+    } else if (!in_class) {
+      out_ += fmt::format("[{}\\p{{{}}}{}]", negated ? "^" : "", name, late_characters(name));
+    } else if (negated) {
+      out_ += fmt::format("\\P{{{}}}", name);
+    } else {
+      out_ += fmt::format("\\p{{{}}}{}", name, late_characters(name));
+    }
   }
 
   /// \x{1F600}, \x41, \u0041.

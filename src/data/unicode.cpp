@@ -31,10 +31,6 @@ Run next_run(std::string_view text, std::size_t at) {
   return {bytes, true};
 }
 
-utf8proc_category_t category(char32_t code_point) {
-  return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
-}
-
 }  // namespace
 
 std::size_t valid_utf8_prefix(std::string_view text) {
@@ -89,26 +85,28 @@ bool is_white_space(char32_t c) {
          c == 0x3000;
 }
 
-bool is_letter(char32_t code_point) {
-  const auto c = category(code_point);
-  return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
-}
-
-bool is_numeric(char32_t code_point) {
-  const auto c = category(code_point);
-  return c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO;
-}
-
 bool is_word(char32_t code_point) {
-  const auto c = category(code_point);
   const bool circled_letter = (code_point >= 0x24B6 && code_point <= 0x24E9) ||
                               (code_point >= 0x1F130 && code_point <= 0x1F149) ||
                               (code_point >= 0x1F150 && code_point <= 0x1F169) ||
                               (code_point >= 0x1F170 && code_point <= 0x1F189);
-  return is_letter(code_point) || c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_MC ||
-         c == UTF8PROC_CATEGORY_ME || c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL ||
-         c == UTF8PROC_CATEGORY_PC || code_point == 0x200C || code_point == 0x200D ||
-         circled_letter;
+  if (circled_letter || code_point == 0x200C || code_point == 0x200D) return true;
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(code_point))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace hgt

@@ -1,10 +1,7 @@
 #include "hgtrain/data/prepare.h"
 
-#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -135,39 +132,6 @@ TEST_CASE("wherever the disk fills up, the error says so and the old files stay 
   }
   CHECK(fail_at > 10);
   CHECK(text_of(folder / "d") == "second" + kEnd);
-}
-
-TEST_CASE("a second writer of the same files is refused") {
-  const TemporaryFolder folder;
-  save(folder / "a.txt", "text");
-  save(folder / "d.bin.partial", "left by a killed run");
-  const int other = ::open((folder / "d.bin.partial").c_str(), O_WRONLY);
-  REQUIRE(flock(other, LOCK_EX) == 0);
-  CHECK_THROWS_WITH(prepare({.inputs = {folder / "a.txt"}, .out = folder / "d"}, always),
-                    Contains("another process is preparing"));
-  ::close(other);
-  prepare({.inputs = {folder / "a.txt"}, .out = folder / "d"}, always);
-  CHECK(text_of(folder / "d") == "text" + kEnd);
-}
-
-TEST_CASE("bad JSON lines are named by file and line") {
-  const TemporaryFolder folder;
-  const auto error_for = [&](const std::string& text) {
-    save(folder / "x.jsonl", text);
-    try {
-      prepare({.inputs = {folder / "x.jsonl"}, .out = folder / "d"}, always);
-    } catch (const Error& e) {
-      CHECK(e.kind() == ErrorKind::kData);
-      return e.render();
-    }
-    return std::string();
-  };
-  CHECK_THAT(error_for("{\"text\": \"a\"}\n{\"text\": \n"),
-             Contains("x.jsonl:2") && Contains("no JSON"));
-  CHECK_THAT(error_for("\n\n[1]"), Contains("x.jsonl:3") && Contains("no JSON object"));
-  CHECK_THAT(error_for("{\"body\": \"a\", \"n\": 1}"),
-             Contains("no text in a field \"text\"") && Contains("there is text in: body"));
-  CHECK_THAT(error_for("{\"text\": 3}"), Contains("no text in a field"));
 }
 
 TEST_CASE("options that make no sense are refused") {
