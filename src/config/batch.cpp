@@ -23,7 +23,7 @@ std::string nearest_triples(const BatchConfig& asked, std::int64_t workers) {
     if (total > 0)
       text += fmt::format("{}{} = {} * {} * {}", text.empty() ? "" : ", or ", total, micro,
                           total / unit, workers);
-  if (asked.train_batch_size % workers == 0) {  // the batch kept
+  if (asked.train_batch_size > 0 && asked.train_batch_size % workers == 0) {  // the batch kept
     std::int64_t fitting = std::min(micro, asked.train_batch_size / workers);
     while (asked.train_batch_size / workers % fitting != 0) --fitting;
     if (!totals.contains(asked.train_batch_size))

@@ -13,12 +13,12 @@ Kind kind_of(const SlotOf& slot_of) {
   const Slot slot = slot_of(config);
   switch (slot.index()) {
     case 1:
-    case 5:
       return Kind::kBool;
     case 2:
     case 8:
       return Kind::kInteger;
     case 3:
+    case 5:
     case 7:
       return Kind::kNumber;
     case 4:

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -15,9 +16,10 @@ namespace hgt {
 
 enum class Kind { kBool, kInteger, kNumber, kText, kList, kObject, kAny };
 
-/// A bool that the struct keeps as 0 or 1.
-struct NumberFlag {
-  double* number;
+/// A number that the struct keeps by name, where it is known; flags are 0 or 1.
+struct NamedNumber {
+  std::map<std::string, double>* numbers;
+  std::string name;
 };
 /// A list of two numbers that the struct keeps apart.
 struct NumberPair {
@@ -26,7 +28,7 @@ struct NumberPair {
 };
 
 /// The place in Config that a key fills; none for keys that fill nothing directly.
-using Slot = std::variant<std::monostate, bool*, std::int64_t*, double*, std::string*, NumberFlag,
+using Slot = std::variant<std::monostate, bool*, std::int64_t*, double*, std::string*, NamedNumber,
                           NumberPair, std::optional<double>*, std::optional<std::int64_t>*,
                           std::vector<DataSource>*>;
 using SlotOf = std::function<Slot(Config&)>;

@@ -93,13 +93,16 @@ Field optimizer_section() {
 }
 
 SlotOf number(std::string name) {
-  return [name = std::move(name)](Config& c) -> Slot { return &c.scheduler.numbers[name]; };
+  return [name = std::move(name)](Config& c) -> Slot {
+    return NamedNumber{&c.scheduler.numbers, name};
+  };
 }
 
-SlotOf flag(std::string name) {
-  return [name = std::move(name)](Config& c) -> Slot {
-    return NumberFlag{&c.scheduler.numbers[name]};
-  };
+Field flag(std::string name, std::string help) {
+  SlotOf slot = number(name);
+  Field out = used(std::move(name), std::move(slot), std::move(help));
+  out.kind = Kind::kBool;
+  return out;
 }
 
 Field rate(std::string name, std::string help) {
@@ -164,8 +167,7 @@ std::vector<Field> cycle_fields() {
           .defaults_to("0"),
       rate("cycle_second_stair_count", "steps of the stair down; default: as many").as_integer(),
       rate("decay_step_size", "updates of one decay").as_integer().defaults_to("0"),
-      used("cycle_momentum", flag("cycle_momentum"), "beta1 runs opposite to the rate")
-          .defaults_to("true"),
+      flag("cycle_momentum", "beta1 runs opposite to the rate").defaults_to("true"),
       rate("cycle_min_mom", "least beta1").at_most(1).defaults_to("0.8"),
       rate("cycle_max_mom", "largest beta1").at_most(1).defaults_to("0.9"),
       rate("decay_mom_rate", "growth of beta1 after the cycle").defaults_to("0"),
@@ -182,9 +184,7 @@ std::vector<Field> range_test_fields() {
           .above(0)
           .defaults_to("2000"),
       rate("lr_range_test_step_rate", "growth per interval").defaults_to("1.0"),
-      used("lr_range_test_staircase", flag("lr_range_test_staircase"),
-           "grow at the ends of intervals only")
-          .defaults_to("false"),
+      flag("lr_range_test_staircase", "grow at the ends of intervals only").defaults_to("false"),
   };
   for (Field& field : out) field.only_for = {"LRRangeTest"};
   return out;

@@ -54,6 +54,9 @@ void resolve_scheduler(Loading& loading) {
 /// One of the three lengths of a run; samples become steps.
 void resolve_length(Loading& loading) {
   TrainingConfig& training = loading.config().training;
+  const auto typed = loading.origins.find("training.train_iters");
+  if (typed != loading.origins.end() && typed->second.kind == OriginKind::kFlag)
+    training.train_samples = 0, training.num_epochs = 0;
   const int given =
       (training.train_iters > 0) + (training.train_samples > 0) + (training.num_epochs > 0);
   if (given > 1)

@@ -211,7 +211,9 @@ void store(const Slot& slot, const Json& value) {
     void operator()(std::int64_t* out) const { *out = value.get<std::int64_t>(); }
     void operator()(double* out) const { *out = value.get<double>(); }
     void operator()(std::string* out) const { *out = value.get<std::string>(); }
-    void operator()(NumberFlag out) const { *out.number = value.get<bool>() ? 1 : 0; }
+    void operator()(const NamedNumber& out) const {
+      (*out.numbers)[out.name] = value.is_boolean() ? value.get<bool>() : value.get<double>();
+    }
     void operator()(NumberPair out) const {
       *out.first = value[0].get<double>();
       *out.second = value[1].get<double>();
@@ -234,7 +236,10 @@ struct Loading {
   Json operator()(const std::int64_t* in) const { return *in; }
   Json operator()(const double* in) const { return *in; }
   Json operator()(const std::string* in) const { return *in; }
-  Json operator()(NumberFlag in) const { return *in.number != 0; }
+  Json operator()(const NamedNumber& in) const {
+    const auto found = in.numbers->find(in.name);
+    return found == in.numbers->end() ? Json() : Json(found->second);
+  }
   Json operator()(NumberPair in) const { return Json::array({*in.first, *in.second}); }
   Json operator()(const std::optional<double>* in) const { return *in ? Json(**in) : Json(); }
   Json operator()(const std::optional<std::int64_t>* in) const { return *in ? Json(**in) : Json(); }
@@ -254,6 +259,7 @@ struct Loading {
 Json load(const Field& field, Config& config) {
   Json out = std::visit(Loading(), field.slot(config));
   if (field.kind == Kind::kInteger && out.is_number_float()) out = saturated(out.get<double>());
+  if (field.kind == Kind::kBool && out.is_number()) out = out != 0;
   return out;
 }
 

@@ -1,0 +1,57 @@
+#include "loaded.h"
+
+using namespace hgt;
+
+namespace {
+
+const KeyReport* report(const LoadResult& result, const std::string& path) {
+  for (const KeyReport& key : result.keys)
+    if (key.path == path) return &key;
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("auto: the Trainer's default, or absent with a notice, never a number") {
+  const LoadResult result = loaded(R"({
+    "gradient_clipping": "auto",
+    "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "bias_correction": "auto"}},
+    "fp16": {"enabled": "auto", "loss_scale": "auto"}})");
+  CHECK(told(result, Severity::kError) == "");
+  CHECK(result.config.optimizer.lr == 5e-5);
+  CHECK(report(result, "optimizer.params.lr")->origin.kind == OriginKind::kAuto);
+  CHECK(contains(
+      told(result, Severity::kNotice),
+      "\"auto\" is taken as absent for: fp16.loss_scale, optimizer.params.bias_correction"));
+  CHECK(contains(errors(R"({"gradient_clipping": "Auto"})"), "must be a number, not \"Auto\""));
+  CHECK(contains(errors(R"({"zero_optimization": {"stage": "auto"}})"), "give the stage, 0 to 3"));
+  CHECK(loaded(R"({"distributed": {"backend": "auto"}})").config.distributed.backend == "auto");
+}
+
+TEST_CASE("what is not built is listed where it is switched on, and only there") {
+  const LoadResult off =
+      loaded(R"({"zero_optimization": {"stage": 0}, "amp": {"enabled": false}})");
+  CHECK(told(off, Severity::kNotBuilt) == "");
+  const LoadResult on =
+      loaded(R"({"zero_optimization": {"stage": 2}, "parallelism": {"tp": 2}})", 2);
+  CHECK(contains(told(on, Severity::kNotBuilt), "zero_optimization.stage = 2 is not built yet"));
+  CHECK(
+      contains(told(on, Severity::kNotBuilt), "parallelism.tensor_parallel_size = 2 is not built"));
+  CHECK(told(on, Severity::kError) == "");
+  CHECK(report(on, "zero_optimization.stage")->switched_on);
+}
+
+TEST_CASE("ignored keys are one notice") {
+  const LoadResult result = loaded(R"({"dump_state": true, "memory_breakdown": true})");
+  CHECK(contains(told(result, Severity::kNotice),
+                 "do not apply to a native trainer and are ignored: dump_state, memory_breakdown"));
+}
+
+TEST_CASE("origins: file and line, flag, rule, default") {
+  const LoadResult result =
+      loaded("{\n\"gradient_clipping\": 0.5,\n\"train_batch_size\": 4}", 1, {"training.seed", "5"});
+  CHECK(report(result, "gradient_clipping")->origin.detail == "f.json:2");
+  CHECK(report(result, "training.seed")->origin.detail == "--training.seed");
+  CHECK(report(result, "gradient_accumulation_steps")->origin.kind == OriginKind::kDerived);
+  CHECK(report(result, "training.eval_iters")->origin.kind == OriginKind::kDefault);
+}

@@ -1,0 +1,55 @@
+#include "batch.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+
+namespace {
+
+struct Row {
+  BatchConfig given;
+  std::int64_t workers;
+  BatchConfig expected;  ///< total 0: refused
+};
+
+}  // namespace
+
+TEST_CASE("the batch triple follows DeepSpeed's rule") {
+  const std::vector<Row> rows = {
+      {{32, 16, 1}, 2, {32, 16, 1}},  {{32, 8, 2}, 2, {32, 8, 2}},  {{32, 18, 1}, 2, {}},
+      {{32, 16, 0}, 2, {32, 16, 1}},  {{32, 8, 0}, 2, {32, 8, 2}},  {{32, 18, 0}, 2, {}},
+      {{32, 0, 1}, 2, {32, 16, 1}},   {{0, 16, 1}, 2, {32, 16, 1}}, {{0, 8, 2}, 2, {32, 8, 2}},
+      {{0, 16, 0}, 2, {32, 16, 1}},   {{64, 0, 0}, 1, {64, 64, 1}}, {{1, 0, 0}, 2, {}},
+      {{256, 8, 0}, 2, {256, 8, 16}}, {{33, 16, 0}, 2, {}},         {{0, 0, 2}, 2, {}},
+  };
+  for (const Row& row : rows) {
+    const BatchConfig b = complete_batch(row.given, row.workers);
+    INFO(row.given.train_batch_size << " " << row.given.micro_batch_size << " "
+                                    << row.given.gradient_accumulation_steps);
+    const bool fits = !check_batch(b, row.workers, "");
+    CHECK(fits == (row.expected.train_batch_size > 0));
+    if (!fits) continue;
+    CHECK(b.train_batch_size == row.expected.train_batch_size);
+    CHECK(b.micro_batch_size == row.expected.micro_batch_size);
+    CHECK(b.gradient_accumulation_steps == row.expected.gradient_accumulation_steps);
+  }
+}
+
+TEST_CASE("the error shows the sum and the nearest triples that fit") {
+  const auto problem = check_batch({256, 2, 18}, 7, "14 workers / (2 tensor * 1 pipeline)");
+  REQUIRE(problem);
+  CHECK(
+      problem->message ==
+      "train_batch_size = 256 is not train_micro_batch_size_per_gpu * gradient_accumulation_steps "
+      "* data-parallel workers = 2 * 18 * 7 = 252 (14 workers / (2 tensor * 1 pipeline))");
+  CHECK(problem->hint == "these fit: 252 = 2 * 18 * 7, or 266 = 2 * 19 * 7");
+  CHECK(check_batch({32, 18, 1}, 2, "")->hint == "these fit: 36 = 18 * 1 * 2, or 32 = 16 * 1 * 2");
+  CHECK(check_batch({1, 0, 1}, 2, "")->hint == "these fit: 2 = 1 * 1 * 2");
+}
+
+TEST_CASE("a batch that does not fit into 64 bits is refused") {
+  CHECK_THROWS_AS(complete_batch({0, INT64_MAX / 2, 3}, 1), Error);
+  CHECK_THROWS_AS(check_batch({1, INT64_MAX / 2, 3}, 1, ""), Error);
+}

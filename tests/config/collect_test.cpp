@@ -1,0 +1,75 @@
+#include "loaded.h"
+
+using namespace hgt;
+
+TEST_CASE("aliases, hyphens and blanks around a key are understood") {
+  const LoadResult result =
+      loaded(R"({"training": {"max-steps": 5, "seq_len ": 9}, "data-parallel-size": 1})");
+  CHECK(result.config.training.train_iters == 5);
+  CHECK(result.config.training.seq_length == 9);
+  CHECK(contains(told(result, Severity::kNotice), "the key \"seq_len \" is taken as \"seq_len\""));
+}
+
+TEST_CASE("comments by name are skipped, at any depth") {
+  CHECK(errors(R"({"_comment": 1, "$schema": "x", "//": 2, "training": {"_why": 3}})") == "");
+}
+
+TEST_CASE("null means absent, for keys and sections") {
+  const LoadResult result = loaded(
+      R"({"gradient_clipping": null, "zero_optimization": null, "training": {"seed": null}})");
+  CHECK(told(result, Severity::kError) == "");
+  CHECK(result.config.training.seed == 1234);
+}
+
+TEST_CASE("a key given twice by two names is refused, unless both say the same") {
+  CHECK(
+      contains(errors("{\"training\": {\"steps\": 5,\n \"train_iters\": 6}}"),
+               "training.train_iters is given twice | the other one is /training/steps on line 1"));
+  CHECK(errors(R"({"training": {"steps": 5, "train_iters": 5}})") == "");
+  CHECK(contains(errors(R"({"tensor_parallel": {"autotp_size": 2}, "parallelism": {"tp": 4}})"),
+                 "parallelism.tensor_parallel_size is given twice"));
+}
+
+TEST_CASE("unknown keys: a near miss is an error, what DeepSpeed lets pass is one notice") {
+  CHECK(contains(errors(R"({"gradient_accumulation_step": 1})"),
+                 "did you mean gradient_accumulation_steps?"));
+  CHECK(contains(errors(R"({"zero_optimization.stage": 2})"),
+                 R"(did you mean {"zero_optimization": {"stage": ...}}?)"));
+  const LoadResult result = loaded(R"({"my_notes": 1, "colour": "red"})");
+  CHECK(told(result, Severity::kError) == "");
+  CHECK(contains(told(result, Severity::kNotice), "not known and are ignored: my_notes, colour"));
+  CHECK(contains(errors(R"({"training": {"colour": 1}})"), "its keys are: train_iters"));
+}
+
+TEST_CASE("a parameter of another type says whose it is") {
+  CHECK(contains(errors(R"({"scheduler": {"type": "WarmupLR", "params": {"cycle_min_lr": 1}}})"),
+                 "scheduler.params of type WarmupLR has no cycle_min_lr | it belongs to OneCycle"));
+}
+
+TEST_CASE("sections must be objects, with the shorthands of old files") {
+  CHECK(contains(errors(R"({"bf16": true})"),
+                 R"(bf16 must be an object, not true | write "bf16": {"enabled": ...})"));
+  CHECK(contains(errors(R"([1])"), "the file must hold an object"));
+  CHECK(value(loaded(R"({"zero_optimization": true})"), "zero_optimization.stage") == "1");
+  CHECK(value(loaded(R"({"zero_optimization": false})"), "zero_optimization.stage") == "0");
+  CHECK(loaded(R"({"data": "some/file"})").config.data.train.at(0).path == "some/file");
+  CHECK(loaded(R"({"tokenizer": "some/file"})").config.tokenizer.path == "some/file");
+}
+
+TEST_CASE("duplicate keys are refused with both lines") {
+  CHECK(contains(errors("{\"train_batch_size\": 24,\n\"train_batch_size\": 24,}"),
+                 "the key stands twice, on lines 1 and 2"));
+}
+
+TEST_CASE("an override replaces what the file says, whatever stands there") {
+  const LoadResult result =
+      loaded(R"({"data": "a", "zero_optimization": true, "training": {"steps": 5}})", 1,
+             {"data.valid_fraction", "0.1", "zero_optimization.stage", "0", "training.train_iters",
+              "6", "tokenizer.path", "12"});
+  CHECK(told(result, Severity::kError) == "");
+  CHECK(result.config.data.train.at(0).path == "a");
+  CHECK(result.config.training.train_iters == 6);
+  CHECK(result.config.tokenizer.path == "12");
+  CHECK(contains(told(loaded("{}", 1, {"unheard", "1"}), Severity::kError),
+                 "there is no key unheard"));
+}

@@ -1,0 +1,40 @@
+#include "loaded.h"
+
+using namespace hgt;
+
+TEST_CASE("sections that are off load") {
+  const LoadResult result = loaded(R"({
+    "hybrid_engine": {"enabled": false, "max_out_tokens": 512}, "elasticity": {"enabled": false, "micro_batch_sizes": [2]},
+    "compile": {"deepcompile": false, "passes": []}, "data_efficiency": {"enabled": false, "data_sampling": {"enabled": false}},
+    "eigenvalue": {"enabled": false}, "progressive_layer_drop": {"enabled": false, "theta": 0.5}, "nebula": {"enabled": false},
+    "compression_training": {}, "weight_quantization": {}, "datastates_ckpt": false, "expert_parallel": {"enabled": false},
+    "sparse_attention": {"mode": "fixed", "block": 16}, "quantize_training": {"enabled": false}})");
+  CHECK(told(result, Severity::kError) == "");
+  CHECK(told(result, Severity::kNotBuilt) == "");
+}
+
+TEST_CASE("sections that are on are told") {
+  for (const char* section :
+       {"hybrid_engine", "elasticity", "data_efficiency", "eigenvalue", "curriculum_learning",
+        "progressive_layer_drop", "nebula", "expert_parallel", "quantize_training"})
+    CHECK(contains(told(loaded("{\"" + std::string(section) + R"(": {"enabled": true}})"),
+                        Severity::kNotBuilt),
+                   std::string(section) + ".enabled = true is not built yet"));
+  CHECK(told(loaded(R"({"compile": {"deepcompile": true}})"), Severity::kNotBuilt) != "");
+  CHECK(told(loaded(R"({"compression_training": {"weight_quantization": {}}})"),
+             Severity::kNotBuilt) != "");
+  CHECK(told(loaded(R"({"datastates_ckpt": true})"), Severity::kNotBuilt) != "");
+}
+
+TEST_CASE("degrees of parallelism by DeepSpeed's names") {
+  CHECK(loaded(R"({"tensor_parallel": {"autotp_size": 2}})", 2)
+            .config.parallelism.tensor_parallel_size == 2);
+  CHECK(loaded(R"({"tensor_parallel": {"autotp_size": 0}})")
+            .config.parallelism.tensor_parallel_size == 1);
+  CHECK(loaded(R"({"tensor_parallel": {"tp": {"tp_size": 4}}})", 4)
+            .config.parallelism.tensor_parallel_size == 4);
+  CHECK(loaded(R"({"pipeline": {"stages": 2, "partition": "uniform"}})", 2)
+            .config.parallelism.pipeline_parallel_size == 2);
+  CHECK(loaded(R"({"pipeline": {"stages": "auto"}})").config.parallelism.pipeline_parallel_size ==
+        1);
+}

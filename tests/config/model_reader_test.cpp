@@ -1,0 +1,172 @@
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/config/hf_config.h"
+
+#include "loaded.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+namespace {
+
+ModelConfig inline_model(const std::string& keys) {
+  const LoadResult result = loaded(R"({"model": {)" + keys + "}}");
+  CHECK(told(result, Severity::kError) == "");
+  return result.config.model;
+}
+
+std::string model_errors(const std::string& keys) {
+  return errors(R"({"model": {)" + keys + "}}");
+}
+
+ModelConfig file_model(const std::string& text) {
+  const TemporaryFolder folder;
+  write_new_file(folder / "config.json", text);
+  return read_hf_config(folder.path());
+}
+
+std::string file_refusal(const std::string& text) {
+  try {
+    file_model(text);
+  } catch (const Error& e) {
+    return e.render();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a family's defaults are those of transformers") {
+  const ModelConfig gpt2 = file_model(R"({"model_type": "gpt2"})");
+  CHECK(gpt2.vocab_size == 50257);
+  CHECK(gpt2.intermediate_size == 3072);
+  CHECK(gpt2.hidden_act == "gelu_new");
+  CHECK(gpt2.attn_pdrop == 0.1);
+  CHECK(gpt2.attention_bias);
+  CHECK(gpt2.tie_word_embeddings);
+  CHECK(gpt2.eos_token_id == 50256);
+  const ModelConfig llama = file_model(R"({"architectures": ["LlamaForCausalLM"]})");
+  CHECK(llama.intermediate_size == 11008);
+  CHECK(llama.num_key_value_heads == 32);
+  CHECK(llama.norm_eps == 1e-6);
+  CHECK_FALSE(llama.attention_bias);
+  const ModelConfig mistral = file_model(R"({"model_type": "mistral"})");
+  CHECK(mistral.num_key_value_heads == 8);
+  CHECK(mistral.layer_windows == std::vector<std::int64_t>(32, 4096));
+  CHECK(file_model(R"({"model_type": "mistral", "sliding_window": null})").layer_windows[0] == 0);
+  const ModelConfig qwen2 = file_model(R"({"model_type": "qwen2"})");
+  CHECK(qwen2.attention_bias);
+  CHECK_FALSE(qwen2.attention_out_bias);
+  CHECK(qwen2.layer_windows == std::vector<std::int64_t>(32, 0));
+  const ModelConfig qwen3 = file_model(R"({"model_type": "qwen3"})");
+  CHECK(qwen3.qk_norm);
+  CHECK(qwen3.head_dim == 128);
+}
+
+TEST_CASE("inline, vocabulary and special tokens are the data's unless given") {
+  const ModelConfig m = inline_model(R"("model_type": "gpt2", "n_embd": 64, "n_head": 4)");
+  CHECK(m.vocab_size == 0);
+  CHECK_FALSE(m.eos_token_id);
+  CHECK(m.intermediate_size == 256);
+  CHECK(inline_model(R"("model_type": "gpt2", "vocab_size": 99)").vocab_size == 99);
+}
+
+TEST_CASE("old and new spellings of an HF file") {
+  const ModelConfig old_one =
+      file_model(R"({"model_type": "llama", "rope_theta": 500000.0, "torch_dtype": "bfloat16",
+      "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                       "original_max_position_embeddings": 8192},
+      "eos_token_id": [128001, 128008], "pretraining_tp": 1, "mlp_bias": false})");
+  const ModelConfig new_one =
+      file_model(R"({"model_type": "llama", "dtype": "bfloat16", "eos_token_id": 128001,
+      "rope_parameters": {"rope_theta": 500000.0, "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                          "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})");
+  CHECK(hf_config_json(old_one) == hf_config_json(new_one));
+  CHECK(old_one.rope_theta == 500000);
+  CHECK(old_one.eos_token_id == 128001);
+}
+
+TEST_CASE("sliding windows by layer") {
+  const std::string qwen =
+      R"("model_type": "qwen2", "num_hidden_layers": 4, "use_sliding_window": true, "sliding_window": 7)";
+  using Windows = std::vector<std::int64_t>;
+  CHECK(inline_model(qwen + R"(, "max_window_layers": 3)").layer_windows == Windows{0, 0, 0, 7});
+  CHECK(inline_model(qwen).layer_windows == Windows(4, 0));  // max_window_layers is 28
+  CHECK(
+      inline_model(
+          qwen +
+          R"(, "layer_types": ["sliding_attention", "full_attention", "full_attention", "sliding_attention"])")
+          .layer_windows == Windows{7, 0, 0, 7});
+  CHECK(contains(model_errors(qwen + R"(, "layer_types": ["full_attention"])"),
+                 "names 1 layers of 4"));
+  CHECK(contains(
+      model_errors(
+          R"("model_type": "qwen3", "num_hidden_layers": 1, "layer_types": ["sliding_attention"])"),
+      "there is no window"));
+  CHECK(contains(
+      model_errors(
+          R"("model_type": "qwen3", "num_hidden_layers": 1, "layer_types": ["linear_attention"])"),
+      "\"linear_attention\" is not supported"));
+  CHECK(file_model(R"({"model_type": "llama", "sliding_window": 5})").layer_windows[0] == 0);
+}
+
+TEST_CASE("in a model's own file only what changes the maths is refused") {
+  CHECK(
+      file_model(
+          R"({"model_type": "llama", "_name_or_path": "x", "some_new_key": 3, "num_experts": null})")
+          .model_type == "llama");
+  CHECK(contains(file_refusal(R"({"model_type": "gpt2", "scale_attn_weights": false})"),
+                 "model.scale_attn_weights = false is not supported"));
+  CHECK(
+      file_refusal(
+          R"({"model_type": "gpt2", "scale_attn_weights": true, "reorder_and_upcast_attn": true})") ==
+      "accepted");
+  CHECK(contains(file_refusal(R"({"model_type": "llama", "partial_rotary_factor": 0.5})"),
+                 "partial_rotary_factor"));
+  CHECK(contains(file_refusal(R"({"model_type": "llama", "num_local_experts": 8})"),
+                 "mixture of experts"));
+  CHECK(contains(file_refusal(R"({"model_type": "llama", "hidden_act": "gelu"})"),
+                 "model.hidden_act = \"gelu\" is not supported for llama"));
+  CHECK(contains(file_refusal(R"({"model_type": "llama", "rope_scaling": {"type": "su"}})"),
+                 "model.rope_scaling: type"));
+  CHECK(contains(file_refusal(R"({"model_type": "mixtral"})"), "hint: did you mean \"mistral\"?"));
+  CHECK(contains(file_refusal(R"({"hidden_size": 8})"), "model.model_type is missing"));
+  CHECK(contains(file_refusal("{"), "the text ends inside an object"));
+}
+
+TEST_CASE("sizes must fit each other") {
+  CHECK(contains(model_errors(R"("model_type": "gpt2", "n_embd": 50, "n_head": 4)"),
+                 "does not divide hidden_size = 50"));
+  CHECK(contains(
+      model_errors(R"("model_type": "llama", "num_attention_heads": 8, "num_key_value_heads": 3)"),
+      "model.num_key_value_heads = 3 does not divide num_attention_heads = 8"));
+  CHECK(contains(model_errors(R"("model_type": "llama", "head_dim": 5)"), "is odd"));
+  CHECK(contains(model_errors(R"("model_type": "gpt2", "num_key_value_heads": 3)"),
+                 "as many key and value heads"));
+  CHECK(contains(model_errors(R"("model_type": "gpt2", "head_dim": 32)"), "cover hidden_size"));
+  CHECK(inline_model(
+            R"("model_type": "llama", "hidden_size": 50, "num_attention_heads": 4, "head_dim": 6)")
+            .head_dim == 6);
+}
+
+TEST_CASE("a model by path: file, folder, or weights' folder; inline keys come first") {
+  const TemporaryFolder folder;
+  write_new_file(folder / "config.json",
+                 R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
+      "rope_parameters": {"rope_type": "default", "rope_theta": 7.0}, "made_up": 1})");
+  for (const std::string& model :
+       {"\"" + folder / "config.json\"", "\"" + folder.path() + "\"",
+        R"({"config": ")" + folder.path() + "\"}", R"({"init": ")" + folder.path() + "\"}"}) {
+    const LoadResult result = loaded("{\"model\": " + model + "}", 1,
+                                     {"model.num_hidden_layers", "3", "model.rope_theta", "9"});
+    CHECK(told(result, Severity::kError) == "");
+    CHECK(result.config.model.hidden_size == 64);
+    CHECK(result.config.model.vocab_size == 32000);
+    CHECK(result.config.model.num_hidden_layers == 3);
+    CHECK(result.config.model.rope_theta == 9);
+  }
+  CHECK(contains(errors(R"({"model": "nowhere"})"), "cannot open nowhere/config.json"));
+  CHECK(contains(errors(R"({"model": {"config": "a", "init": "b"}})"), "are both given"));
+  CHECK(contains(errors(R"({"model": {"model_type": "gpt2", "n_layers": 2}})"),
+                 "did you mean n_layer?"));
+}

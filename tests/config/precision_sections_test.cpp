@@ -1,0 +1,58 @@
+#include "loaded.h"
+
+using namespace hgt;
+
+namespace {
+
+std::string fp16(const std::string& keys) {
+  return errors(R"({"fp16": {)" + keys + "}}");
+}
+
+}  // namespace
+
+TEST_CASE("a dynamic loss scale needs a positive window and floor") {
+  for (const char* key : {"loss_scale_window", "min_loss_scale"}) {
+    const std::string k = std::string("\"") + key + "\": ";
+    for (const char* wrong : {"0", "-1"}) {
+      CHECK(contains(fp16(R"("enabled": true, )" + k + wrong), "must be at least 1"));
+      CHECK(fp16(R"("enabled": true, "loss_scale": 128, )" + k + wrong) == "");
+      CHECK(fp16(k + wrong) == "");
+    }
+    for (const char* right : {"1", "1000", "2.0"})
+      CHECK(fp16(R"("enabled": true, )" + k + right) == "");
+    for (const char* never : {"true", "Infinity", "NaN", "\"abc\"", "0.25"})
+      CHECK(fp16(k + never) != "");
+  }
+  CHECK(contains(fp16(R"("enabled": true, "hysteresis": 0)"), "must be at least 1"));
+}
+
+TEST_CASE("the loss scale itself") {
+  for (const char* wrong : {"-1", "Infinity", "NaN", "true", "[]", "{}"})
+    CHECK(fp16(std::string("\"loss_scale\": ") + wrong) != "");
+  for (const char* right : {"0", "1", "2.0", "\"3\""})
+    CHECK(fp16(std::string("\"loss_scale\": ") + right) == "");
+  CHECK(fp16(R"("initial_scale_power": 16.5)") != "");
+}
+
+TEST_CASE("bf16 by its old name, with the keys that old files carry") {
+  const std::string on =
+      R"({"bfloat16": {"enabled": true, "loss_scale": 0, "hysteresis": 2, "min_loss_scale": 1}})";
+  CHECK(errors(on) == "");
+  CHECK(contains(told(loaded(on), Severity::kNotBuilt), "bf16.enabled = true is not built yet"));
+  const LoadResult both = loaded(R"({"bf16": {"enabled": false}, "bfloat16": {"enabled": true}})");
+  CHECK(told(both, Severity::kNotBuilt) == "");
+  CHECK(contains(told(both, Severity::kNotice), "bfloat16 is left out"));
+  CHECK(contains(errors(R"({"bf16": {"enable": true}})"), "did you mean enabled?"));
+}
+
+TEST_CASE("types of gradients, apex and autocast") {
+  CHECK(told(loaded(R"({"data_types": {"grad_accum_dtype": "fp32"}})"), Severity::kNotBuilt) == "");
+  CHECK(
+      contains(told(loaded(R"({"data_types": {"grad_accum_dtype": "bf16"}})"), Severity::kNotBuilt),
+               "grad_accum_dtype = \"bf16\""));
+  CHECK(errors(R"({"data_types": {"grad_accum_dtype": "int8"}})") != "");
+  CHECK(told(loaded(R"({"amp": {"enabled": false, "opt_level": "O2", "other": 1}})"),
+             Severity::kNotBuilt) == "");
+  CHECK(contains(told(loaded(R"({"amp": {"enabled": true}})"), Severity::kNotBuilt),
+                 "amp.enabled = true"));
+}

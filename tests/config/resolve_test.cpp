@@ -1,0 +1,99 @@
+#include "loaded.h"
+
+using namespace hgt;
+
+TEST_CASE("auto batch sizes are what the others make them, else the Trainer's 8 and 1") {
+  const auto batch = [](const std::string& keys, std::int64_t world) {
+    const BatchConfig b = loaded("{" + keys + "}", world).config.batch;
+    return std::vector<std::int64_t>{b.train_batch_size, b.micro_batch_size,
+                                     b.gradient_accumulation_steps};
+  };
+  using Triple = std::vector<std::int64_t>;
+  const std::string autos = R"("train_micro_batch_size_per_gpu": "auto")";
+  CHECK(batch(autos, 2) == Triple{16, 8, 1});
+  CHECK(batch(autos + R"(, "gradient_accumulation_steps": "auto", "train_batch_size": "auto")",
+              4) == Triple{32, 8, 1});
+  CHECK(batch(autos + R"(, "train_batch_size": 64)", 2) == Triple{64, 8, 4});
+  CHECK(batch(autos + R"(, "train_batch_size": 64, "gradient_accumulation_steps": 2)", 2) ==
+        Triple{64, 16, 2});
+}
+
+TEST_CASE("the world is split over the axes; what is left over is refused") {
+  const std::string text =
+      R"({"train_micro_batch_size_per_gpu": 1, "parallelism": {"tp": 2, "pp": 2}})";
+  CHECK(loaded(text, 8).config.batch.train_batch_size == 2);
+  CHECK(contains(told(loaded(text, 6), Severity::kError),
+                 "6 workers / (2 tensor * 2 pipeline) leaves a remainder | start a multiple of 4"));
+  CHECK(contains(errors(R"({"train_batch_size": 4, "data_parallel_size": 2})"),
+                 "parallelism.data_parallel_size = 2 is not 1 workers"));
+  CHECK(contains(errors(R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2})"),
+                 "(1 workers / (1 tensor * 1 pipeline))"));
+}
+
+TEST_CASE("an unknown world is what the batch sizes imply") {
+  const std::string triple =
+      R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2})";
+  CHECK(told(loaded(triple, std::nullopt), Severity::kError) == "");
+  CHECK(told(loaded(triple, 3), Severity::kError) != "");
+  CHECK(loaded(R"({"train_micro_batch_size_per_gpu": 4, "parallelism": {"dp": 4}})", std::nullopt)
+            .config.batch.train_batch_size == 16);
+}
+
+TEST_CASE("no batch size at all is something that training misses") {
+  for (const char* text : {"{}", R"({"gradient_accumulation_steps": 2})"})
+    CHECK(contains(told(loaded(text), Severity::kMissing), "the batch size is missing"));
+}
+
+TEST_CASE("the length of a run: steps, samples or epochs, one of them") {
+  const std::string batch = R"("train_batch_size": 8)";
+  CHECK(
+      loaded("{" + batch + R"(, "training": {"train_samples": 81}})").config.training.train_iters ==
+      11);
+  CHECK(contains(errors("{" + batch + R"(, "training": {"train_samples": 80, "steps": 3}})"),
+                 "given more than once"));
+  const LoadResult typed =
+      loaded("{" + batch + R"(, "training": {"num_epochs": 2}})", 1, {"training.train_iters", "3"});
+  CHECK(told(typed, Severity::kError) == "");
+  CHECK(typed.config.training.train_iters == 3);
+}
+
+TEST_CASE("epochs become steps once the data is known, and the schedule follows") {
+  Config c = loaded(R"({"train_batch_size": 8, "training": {"num_epochs": 1.5},
+                        "scheduler": {"type": "WarmupCosineLR"}})")
+                 .config;
+  CHECK(to_json(c)["training"]["num_epochs"] == 1.5);
+  set_epoch_samples(c, 100);
+  CHECK(c.training.train_iters == 18);
+  CHECK(c.scheduler.numbers.at("total_num_steps") == 18);
+  set_epoch_samples(c, 1000);
+  CHECK(c.training.train_iters == 18);
+}
+
+TEST_CASE("what a schedule does not say has DeepSpeed's defaults") {
+  const auto numbers = [](const std::string& type, const std::string& params) {
+    return loaded(
+               R"({"optimizer": {"type": "AdamW", "params": {"lr": 0.5}}, "scheduler": {"type": ")" +
+               type + R"(", "params": {)" + params + "}}}")
+        .config.scheduler.numbers;
+  };
+  CHECK(numbers("WarmupLR", "").at("warmup_max_lr") == 0.5);
+  CHECK(numbers("WarmupLR", "").at("warmup_num_steps") == 1000);
+  CHECK(numbers("WarmupDecayLR", R"("total_num_steps": 9)").at("warmup_max_lr") == 0.001);
+  CHECK(numbers("WarmupDecayLR", R"("total_num_steps": 9, "warmup_max_lr": "auto")")
+            .at("warmup_max_lr") == 0.5);
+  CHECK(numbers("WarmupCosineLR", R"("total_num_steps": 9)").at("cos_min_ratio") == 1e-4);
+  const auto cycle =
+      numbers("OneCycle", R"("cycle_min_lr": 0.1, "cycle_max_lr": 1, "cycle_first_step_size": 7)");
+  CHECK(cycle.at("cycle_second_step_size") == 7);
+  CHECK(cycle.at("cycle_momentum") == 1);
+  CHECK(numbers("LRRangeTest", "").at("lr_range_test_staircase") == 0);
+  CHECK(contains(told(loaded(R"({"scheduler": {"type": "WarmupCosineLR"}})"), Severity::kMissing),
+                 "WarmupCosineLR needs scheduler.params.total_num_steps"));
+  CHECK(contains(errors(R"({"scheduler": {"type": "OneCycle"}})"),
+                 "OneCycle needs scheduler.params.cycle_min_lr"));
+}
+
+TEST_CASE("the sequence is as long as the model allows unless it is given") {
+  CHECK(loaded(R"({"model": {"model_type": "gpt2", "n_positions": 77}})")
+            .config.training.seq_length == 77);
+}

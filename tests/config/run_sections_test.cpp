@@ -1,0 +1,65 @@
+#include "loaded.h"
+
+using namespace hgt;
+
+TEST_CASE("names of peers are understood") {
+  const Config c = loaded(R"({
+    "training": {"max_steps": 5, "sequence_len": 7, "eval_steps": 3, "early_stopping_patience": 2, "logging_steps": 4},
+    "data": {"data_path": ["a"], "val_set_size": 0.25},
+    "tokenizer": {"tokenizer_name_or_path": "t"},
+    "checkpoint": {"save_steps": 6, "save_total_limit": 2},
+    "distributed": {"distributed_timeout_minutes": 3},
+    "hetero": {"threads": 2}})")
+                       .config;
+  CHECK(c.training.train_iters == 5);
+  CHECK(c.training.seq_length == 7);
+  CHECK(c.training.eval_interval == 3);
+  CHECK(c.training.patience == 2);
+  CHECK(c.steps_per_print == 4);
+  CHECK(c.data.train.at(0).path == "a");
+  CHECK(c.data.valid_fraction == 0.25);
+  CHECK(c.tokenizer.path == "t");
+  CHECK(c.checkpoint.save_interval == 6);
+  CHECK(c.checkpoint.keep_last_n == 2);
+  CHECK(c.distributed.timeout_minutes == 3);
+  CHECK(c.hardware.threads == 2);
+}
+
+TEST_CASE("Megatron's split is a fraction for validation") {
+  CHECK(loaded(R"({"data": {"split": "969,30,1"}})").config.data.valid_fraction == 0.03);
+  CHECK(loaded(R"({"data": {"split": "9,1"}})").config.data.valid_fraction == 0.1);
+  for (const char* wrong : {"\"all\"", "\"1\"", "5", "\"-1,2\""})
+    CHECK(contains(errors(std::string(R"({"data": {"split": )") + wrong + "}}"),
+                   "data.valid_fraction must be"));
+}
+
+TEST_CASE("recomputing is told where anything of its section asks for it") {
+  CHECK(
+      told(loaded(
+               R"({"activation_checkpointing": {"partition_activations": false, "mode": "none"}})"),
+           Severity::kNotBuilt) == "");
+  for (const char* on : {R"("cpu_checkpointing": true)", R"("number_checkpoints": 4)",
+                         R"("mode": "full")", R"("enabled": true)"})
+    CHECK(contains(told(loaded(std::string(R"({"activation_checkpointing": {)") + on + "}}"),
+                        Severity::kNotBuilt),
+                   "activation_checkpointing."));
+}
+
+TEST_CASE("checkpoint keys: ours, DeepSpeed's, and what a flag does instead") {
+  const LoadResult result =
+      loaded(R"({"checkpoint": {"tag_validation": "ignore", "load_universal": true,
+      "writer": {"type": "fast"}, "parallel_write": {"pipeline_stage": false}, "async_save": false}})");
+  CHECK(told(result, Severity::kError) == "");
+  CHECK_FALSE(result.config.checkpoint.async_save);
+  CHECK(contains(errors(R"({"checkpoint": {"tag_validation": "foo"}})"),
+                 "one of: Ignore, Warn, Fail"));
+  CHECK(contains(told(loaded(R"({"checkpoint": {"load": "x"}})"), Severity::kNotBuilt),
+                 "type --resume PATH"));
+}
+
+TEST_CASE("ranges and choices") {
+  CHECK(errors(R"({"data": {"valid_fraction": 0.9}})") != "");
+  CHECK(errors(R"({"distributed": {"timeout_minutes": 0}})") != "");
+  CHECK(contains(errors(R"({"hardware": {"device": "gpu"}})"), "\"gpu\" is not known"));
+  CHECK(told(loaded(R"({"distributed": {"backend": "nccl"}})"), Severity::kNotBuilt) != "");
+}

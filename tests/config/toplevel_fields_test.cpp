@@ -1,0 +1,30 @@
+#include "loaded.h"
+
+using namespace hgt;
+
+TEST_CASE("steps_per_print: floats, Infinity, null") {
+  CHECK(loaded(R"({"steps_per_print": 1e5})").config.steps_per_print == 100000);
+  CHECK(loaded(R"({"steps_per_print": Infinity})").config.steps_per_print == 0);
+  CHECK(loaded(R"({"steps_per_print": null})").config.steps_per_print == 1);
+  CHECK(errors(R"({"steps_per_print": -Infinity})") != "");
+  CHECK(errors(R"({"gradient_clipping": Infinity})") != "");
+}
+
+TEST_CASE("the operation of the sum of gradients") {
+  for (const char* mean : {"mean", "MEAN"})
+    CHECK(told(loaded(std::string(R"({"gradient_allreduce_op": ")") + mean + "\"}"),
+               Severity::kNotBuilt) == "");
+  CHECK(told(loaded(R"({"gradient_allreduce_op": "SUM"})"), Severity::kNotBuilt) != "");
+  CHECK(contains(errors(R"({"gradient_allreduce_op": "max"})"), "is not known"));
+}
+
+TEST_CASE("keys in the wrong place say where they belong") {
+  CHECK(contains(errors(R"({"load_universal_checkpoint": true})"), "checkpoint.load_universal"));
+  CHECK(contains(errors(R"({"max_grad_norm": 1.0})"), "did you mean gradient_clipping?"));
+}
+
+TEST_CASE("batch sizes are positive") {
+  CHECK(contains(errors(R"({"train_batch_size": 0})"), "train_batch_size = 0 must be at least 1"));
+  CHECK(contains(errors(R"({"train_batch_size": 1e18})"), "must be at most 1e+09"));
+  CHECK(told(loaded(R"({"managed_gradient_accumulation": false})"), Severity::kNotBuilt) != "");
+}

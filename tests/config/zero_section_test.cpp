@@ -1,0 +1,85 @@
+#include "loaded.h"
+
+using namespace hgt;
+
+namespace {
+
+LoadResult zero(const std::string& keys) {
+  return loaded(R"({"zero_optimization": {)" + keys + "}}");
+}
+
+std::string zero_errors(const std::string& keys) {
+  return told(zero(keys), Severity::kError);
+}
+
+std::string zero_value(const std::string& keys, const std::string& key) {
+  const LoadResult result = zero(keys);
+  return told(result, Severity::kError) + value(result, "zero_optimization." + key);
+}
+
+}  // namespace
+
+TEST_CASE("counts of elements take any spelling of a number") {
+  for (const char* number : {"5e8", "500000000", "\"500000000\""})
+    CHECK(zero_value(std::string("\"reduce_bucket_size\": ") + number, "reduce_bucket_size") ==
+          "500000000");
+  CHECK(zero_value(R"("stage3_prefetch_bucket_size": 15099494.4)", "stage3_prefetch_bucket_size") ==
+        "15099494");
+  CHECK(zero_value(R"("stage3_model_persistence_threshold": 1e19)",
+                   "stage3_model_persistence_threshold") == "9223372036854775807");
+  CHECK(contains(zero_errors(R"("reduce_bucket_size": -1)"), "is negative"));
+  CHECK(contains(zero_errors(R"("reduce_bucket_size": true)"), "must be a whole number"));
+  CHECK(zero_errors(R"("reduce_bucket_size": "auto")") == "");
+}
+
+TEST_CASE("stages 0 to 3") {
+  CHECK(zero_value(R"("stage": "2")", "stage") == "2");
+  CHECK(zero_value(R"("stage": 2.0)", "stage") == "2");
+  CHECK(contains(zero_errors(R"("stage": 4)"), "must be at most 3"));
+  CHECK(contains(zero_errors(R"("stage": true)"), "must be a whole number"));
+}
+
+TEST_CASE("old and new names mean the same, but not both at once") {
+  CHECK(zero_value(R"("max_live_parameters": 5)", "stage3_max_live_parameters") == "5");
+  CHECK(zero_value(R"("stage3_gather_fp16_weights_on_model_save": true)",
+                   "stage3_gather_16bit_weights_on_model_save") == "true");
+  CHECK(zero_value(R"("cpu_offload": true)", "offload_optimizer.device") == "\"cpu\"");
+  CHECK(zero_value(R"("cpu_offload_param": "true")", "offload_param.device") == "\"cpu\"");
+  CHECK(zero_value(R"("cpu_offload": false)", "offload_optimizer.device") == "");
+  CHECK(contains(zero_errors(R"("stage3_max_live_parameters": 5, "max_live_parameters": 6)"),
+                 "given twice"));
+  CHECK(contains(zero_errors(R"("cpu_offload": true, "offload_optimizer": {"device": "none"})"),
+                 "given twice"));
+}
+
+TEST_CASE("misspelt and misplaced keys are refused") {
+  CHECK(contains(zero_errors(R"("stage3_param_persitence_threshold": 1)"),
+                 "did you mean stage3_param_persistence_threshold?"));
+  CHECK(contains(zero_errors(R"("aio": {}, "stage": 3)"), "move aio to the top level"));
+  CHECK(contains(zero_errors(R"("offload_optimizer": "cpu")"), "must be an object"));
+  CHECK(
+      contains(zero_errors(R"("offload_optimizer": {"device": "gpu"})"), "= \"gpu\" is not known"));
+  CHECK(contains(zero_errors(R"("legacy_stage1": true)"), "legacy_stage1 = true is not supported"));
+  CHECK(contains(zero_errors(R"("stage": 2, "offload_optimizer": {"ratio": 0.3})"),
+                 "needs ZeRO stage 3"));
+  CHECK(contains(zero_errors(R"("zenflow": 123)"), "must be an object"));
+}
+
+TEST_CASE("sections that are off, null or empty ask for nothing") {
+  const LoadResult result =
+      zero(R"("offload_param": {"device": "none"}, "offload_optimizer": {}, "zenflow": null,
+      "legacy_stage1": false, "grad_hooks": true, "zero_quantized_weights": false, "mics_shard_size": -1)");
+  CHECK(told(result, Severity::kError) == "");
+  CHECK(told(result, Severity::kNotBuilt) == "");
+}
+
+TEST_CASE("what is switched on and not built is told one by one") {
+  const std::string text =
+      told(zero(R"("stage": 3, "offload_param": {"device": "nvme"}, "zero_hpz_partition_size": 8,
+      "zero_quantized_gradients": true, "mics_shard_size": 4)"),
+           Severity::kNotBuilt);
+  for (const char* key :
+       {"stage = 3", "offload_param.device = \"nvme\"", "zero_hpz_partition_size = 8",
+        "zero_quantized_gradients = true", "mics_shard_size = 4"})
+    CHECK(contains(text, key));
+}
