@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <sys/wait.h>
+#include <tuple>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -116,7 +117,7 @@ void Attempt::advance(Stage next) {
                       : then(Stage::kKilling, spec_.grace);
     case Stage::kAborting: {
       if (!commands) return advance(Stage::kTerminating);
-      const Failure& failure = failures_.front();
+      const Failure& failure = *first_failure(failures_);
       command_all(encode_abort(fmt::format(
           "rank {} {}", failure.rank, failure.message.empty() ? failure.reason : failure.message)));
       return then(Stage::kTerminating, std::min(kAbortLimit, spec_.grace));
@@ -171,7 +172,9 @@ void Attempt::kill() {
 // ---- what happens ----
 
 void Attempt::on_event(Worker& worker, const std::string& kind, const nlohmann::json& body) {
-  if (kind == "failed") fail(failure_from_event(worker.rank(), body));
+  // What it says after we have sent it a signal is our doing.
+  if (kind == "failed" && !signalled_ns_.count(worker.rank()))
+    fail(failure_from_event(worker.rank(), body));
   if (spec_.on_event) spec_.on_event(worker.rank(), kind, body);
 }
 
@@ -184,7 +187,7 @@ void Attempt::on_broken(Worker& worker, const std::string& why) {
   failure.at_ns = now_ns();
   failure.exit_code = static_cast<int>(ErrorKind::kPeer);
   failure.reason = "broke the control channel: " + why;
-  fail(std::move(failure));
+  fail(failure);
 }
 
 bool Attempt::is_clean(const Worker& worker) const {
@@ -217,16 +220,17 @@ void Attempt::on_ended(Worker& worker) {
   const bool out_of_memory = failure.exit_code == 128 + SIGKILL && !lost_guard &&
                              oom_kills().value_or(0) > oom_kills_before_.value_or(0);
   failure.reason = lost_guard ? "was killed with its guard process" : reason_of(end, out_of_memory);
-  fail(std::move(failure));
+  fail(failure);
 }
 
-void Attempt::fail(Failure failure) {
-  const auto known = std::find_if(failures_.begin(), failures_.end(),
-                                  [&](const Failure& f) { return f.rank == failure.rank; });
-  if (known == failures_.end())
-    failures_.push_back(std::move(failure));
-  else if (known->reason.empty())
-    known->reason = std::move(failure.reason);
+void Attempt::fail(const Failure& failure) {
+  const auto [known, is_new] = failures_.emplace(failure.rank, failure);
+  if (!is_new) {  // its last words came before; now it has ended
+    if (known->second.reason.empty()) known->second.reason = failure.reason;
+    return;
+  }
+  if (failure.by_peer && stage_ < Stage::kAborting)
+    blame_straggler(*workers_[static_cast<std::size_t>(failure.rank)]);
   advance(Stage::kAborting);
 }
 
@@ -250,21 +254,32 @@ void Attempt::check_for_hangs() {
   // A gap means that this process stood still (Ctrl-Z, a machine asleep), not the workers.
   const bool stood_still = hang_check_ns_ > 0 && now - hang_check_ns_ > 5'000'000'000;
   hang_check_ns_ = now;
+  if (stood_still)
+    for (const auto& worker : workers_) worker->forgive_silence(now);
+  if (const auto hang = hang_after(std::min(kSilentLimit, spec_.hang_limit), spec_.hang_limit))
+    fail(failure_from_hang(*hang));
+}
+
+/// A rank that has hung, of those that send heartbeats and have not failed.
+std::optional<Hang> Attempt::hang_after(milliseconds silent, milliseconds still) const {
   std::vector<Pulse> pulses;
-  for (const auto& worker : workers_) {
-    if (worker->has_ended() || !obeys_commands(*worker)) continue;
-    if (stood_still) worker->forgive_silence(now);
-    pulses.push_back(worker->pulse());
-  }
-  const auto hang =
-      find_hang(pulses, now, std::min(kSilentLimit, spec_.hang_limit), spec_.hang_limit);
+  for (const auto& worker : workers_)
+    if (!worker->has_ended() && obeys_commands(*worker) && !failures_.count(worker->rank()))
+      pulses.push_back(worker->pulse());
+  return find_hang(pulses, now_ns(), silent, still);
+}
+
+/// A rank that waits for another may lose its patience before the launcher does: where one has
+/// stood still behind `waiting` for long, that one is at fault.
+void Attempt::blame_straggler(const Worker& waiting) {
+  const milliseconds limit = std::min(kSilentLimit, spec_.hang_limit / 2);
+  if (limit.count() == 0) return;
+  const auto hang = hang_after(limit, limit);
   if (!hang) return;
-  Failure failure;
-  failure.rank = hang->rank;
-  failure.at_ns = now;
-  failure.exit_code = static_cast<int>(ErrorKind::kGuard);
-  failure.reason = hang->reason;
-  fail(std::move(failure));
+  const Heartbeat& other = workers_[static_cast<std::size_t>(hang->rank)]->pulse().last;
+  const Heartbeat& own = waiting.pulse().last;
+  if (std::tie(other.step, other.collective) < std::tie(own.step, own.collective))
+    failures_.emplace(hang->rank, failure_from_hang(*hang));
 }
 
 // ---- how it went ----

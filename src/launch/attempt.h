@@ -64,9 +64,12 @@ class Attempt {
   void on_ended(Worker& worker);
   void on_gone();
   void on_broken(Worker& worker, const std::string& why);
-  void fail(Failure failure);
+  void fail(const Failure& failure);
   void watch_for_hangs();
   void check_for_hangs();
+  std::optional<Hang> hang_after(std::chrono::milliseconds silent,
+                                 std::chrono::milliseconds still) const;
+  void blame_straggler(const Worker& waiting);
   bool obeys_commands(const Worker& worker) const;
   bool is_clean(const Worker& worker) const;
 
@@ -82,7 +85,7 @@ class Attempt {
   JobStore store_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::map<int, std::int64_t> signalled_ns_;  // by rank: when we first sent it a signal
-  std::vector<Failure> failures_;
+  std::map<int, Failure> failures_;           // by rank
   Stage stage_ = Stage::kRunning;
   int stop_signal_ = 0;
   asio::steady_timer stage_timer_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <sched.h>
 #include <set>
 #include <unistd.h>
@@ -66,7 +67,10 @@ void refuse_contract_names(const JobSpec& spec) {
 }  // namespace
 
 std::string error_file(const JobSpec& spec, int rank) {
-  return spec.log_dir.empty() ? "" : fmt::format("{}/rank_{}.error.json", spec.log_dir, rank);
+  // Absolute: a program may change its folder before it fails.
+  return spec.log_dir.empty()
+             ? ""
+             : std::filesystem::absolute(spec.log_dir) / fmt::format("rank_{}.error.json", rank);
 }
 
 std::string log_file(const JobSpec& spec, int rank) {

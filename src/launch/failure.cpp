@@ -29,6 +29,15 @@ Failure failure_from_event(int rank, const nlohmann::json& body) {
   return out;
 }
 
+Failure failure_from_hang(const Hang& hang) {
+  Failure out;
+  out.rank = hang.rank;
+  out.at_ns = now_ns();
+  out.exit_code = static_cast<int>(ErrorKind::kGuard);
+  out.reason = hang.reason;
+  return out;
+}
+
 int exit_code_of(const WorkerEnd& end) {
   return WIFSIGNALED(end.wait_status) ? 128 + WTERMSIG(end.wait_status)
                                       : WEXITSTATUS(end.wait_status);
@@ -62,12 +71,13 @@ std::string message_in_error_file(const std::string& path) {
   return "";
 }
 
-const Failure* first_failure(const std::vector<Failure>& failures) {
+const Failure* first_failure(const std::map<int, Failure>& failures) {
   const auto it =
-      std::min_element(failures.begin(), failures.end(), [](const Failure& a, const Failure& b) {
-        return std::tie(a.by_peer, a.at_ns) < std::tie(b.by_peer, b.at_ns);
+      std::min_element(failures.begin(), failures.end(), [](const auto& a, const auto& b) {
+        return std::tie(a.second.by_peer, a.second.at_ns) <
+               std::tie(b.second.by_peer, b.second.at_ns);
       });
-  return it == failures.end() ? nullptr : &*it;
+  return it == failures.end() ? nullptr : &it->second;
 }
 
 }  // namespace hgt

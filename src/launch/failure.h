@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "guard.h"
+#include "hang.h"
 
 namespace hgt {
 
@@ -28,6 +30,8 @@ struct Failure {
 /// What a `failed` event says; its reason is left open.
 Failure failure_from_event(int rank, const nlohmann::json& body);
 
+Failure failure_from_hang(const Hang& hang);
+
 /// The exit code by the shell's convention: 128 + N where signal N ended it.
 int exit_code_of(const WorkerEnd& end);
 /// "exited with code 3", "was killed by SIGSEGV (Segmentation fault)".
@@ -39,6 +43,6 @@ std::string message_in_error_file(const std::string& path);
 
 /// The one that the verdict is about: the first, but one that only lost a peer only where there is
 /// no other.
-const Failure* first_failure(const std::vector<Failure>& failures);
+const Failure* first_failure(const std::map<int, Failure>& failures);
 
 }  // namespace hgt

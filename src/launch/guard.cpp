@@ -89,6 +89,7 @@ class Guard {
   /// Kills until nothing is left. Whatever a killed process leaves behind becomes a child of the
   /// guard before the killed one can be reaped, so killing children until there are none kills all.
   [[noreturn]] void end_all() {
+    if (!ended_) kill(-worker_, SIGKILL);  // all at once, before one sees another die
     do for_each_child([](pid_t pid) { kill(pid, SIGKILL); });
     while (reap(0));
     _exit(0);

@@ -210,7 +210,7 @@ void Worker::dispatch(const Frame& frame) {
 void Worker::on_heartbeat(Heartbeat beat) {
   pulse_.heard_ns = now_ns();
   if (beat.step != pulse_.last.step || beat.collective != pulse_.last.collective ||
-      beat.phase != pulse_.last.phase)
+      beat.phase != pulse_.last.phase || beat.work != pulse_.last.work)
     pulse_.changed_ns = pulse_.heard_ns;
   pulse_.last = std::move(beat);
 }

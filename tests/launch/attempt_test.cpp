@@ -95,6 +95,13 @@ TEST_CASE("a rank that stands still while the others wait for it ends the run as
   CHECK(has(front.err(), "stands in 'all_reduce' at step 0, collective 8"));
 }
 
+TEST_CASE("a rank that lost its patience with another is not the one to blame") {
+  Front front({"--own", "--workers", "3", "--hang", "5000", "--grace", "100", "--", LAUNCH_PROBE,
+               "timeout"});
+  CHECK(front.wait() == 5);
+  CHECK(front.failure()["rank"] == 1);
+}
+
 TEST_CASE("a rank whose heartbeats stop ends the run as a hang, though the others go on") {
   Front front({"--own", "--workers", "3", "--hang", "3000", "--grace", "100", "--", LAUNCH_PROBE,
                "freeze"});

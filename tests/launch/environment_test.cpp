@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include <catch2/catch.hpp>
 
@@ -97,7 +98,7 @@ TEST_CASE("files of a rank are named where there is a folder for them") {
   spec.run_dir = "run";
   CHECK(log_file(spec, 1) == "logs/rank_1.log");
   const auto set = worker_environment(spec, 1, 0).set;
-  CHECK(set.at("TORCHELASTIC_ERROR_FILE") == "logs/rank_1.error.json");
+  CHECK(set.at("TORCHELASTIC_ERROR_FILE") == std::filesystem::absolute("logs/rank_1.error.json"));
   CHECK(set.at("HGTRAIN_RUN_DIR") == "run");
 }
 

@@ -37,8 +37,8 @@ TEST_CASE("the first failure counts, but one that only lost a peer not before ot
   Failure later;
   later.rank = 2;
   later.at_ns = 4;
-  CHECK(first_failure({peer, later, culprit})->rank == 1);
-  CHECK(first_failure({peer})->rank == 0);
+  CHECK(first_failure({{0, peer}, {2, later}, {1, culprit}})->rank == 1);
+  CHECK(first_failure({{0, peer}})->rank == 0);
 }
 
 TEST_CASE("errors that would come again are permanent, a crash or a lost peer is not") {

@@ -76,9 +76,14 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
     if (rank != 1) throw Error(ErrorKind::kPeer, "connection reset");
     inbox.wait_for("abort");
     std::raise(SIGSEGV);
-  } else if (what == "hang") {  // rank 1 never enters the collective that the others wait in
+  } else if (what == "hang" ||
+             what == "timeout") {  // rank 1 never enters the collective that the others wait in
     progress.phase = rank == 1 ? "data" : "all_reduce";
     progress.collective = rank == 1 ? 7 : 8;
+    if (what == "timeout" && rank == 0) {
+      std::this_thread::sleep_for(4s);
+      throw Error(ErrorKind::kPeer, "all_reduce 8 timed out");
+    }
     for (;;) pause();
   } else if (what == "freeze") {
     channel.send("started", {{"step", 0}});
