@@ -17,15 +17,13 @@ void* allocate_host(std::size_t bytes) {
   return std::calloc(1, bytes);
 }
 
-void* allocate_cuda(const std::string& name, std::size_t bytes, Device device) {
+void* allocate_cuda(const std::string& name, std::size_t bytes, Device device) try {
   void* memory = nullptr;
-  try {
-    check(CudaModule::get().device().allocate(device.index, bytes, &memory));
-  } catch (Error& error) {
-    error.in(fmt::format("allocating {} ({} bytes)", name, bytes));
-    throw;
-  }
+  check(CudaModule::get().device().allocate(device.index, bytes, &memory));
   return memory;
+} catch (Error& error) {
+  error.in("allocating " + name);
+  throw;
 }
 
 }  // namespace
