@@ -67,7 +67,7 @@ class Train final : public Command {
       std::cout << describe(plan);
       return 0;
     }
-    if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + fs::path(flags_.config).stem().string();
+    if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + job_name();
     if (flags_.resume != "auto" && flags_.resume != "none" && !fs::is_directory(flags_.resume))
       throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
                   "--resume auto takes the run folder's newest checkpoint");
@@ -76,6 +76,10 @@ class Train final : public Command {
   }
 
  private:
+  std::string job_name() const {
+    return flags_.config == "-" ? "stdin" : fs::path(flags_.config).stem().string();
+  }
+
   /// The run folder, with the job's config in it.
   RunFolder claim(const Config& config) const {
     RunFolder folder = claim_run_folder(flags_.run_dir, flags_.resume != "none");

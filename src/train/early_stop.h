@@ -8,10 +8,13 @@
 
 namespace hgt {
 
-/// Why the run should end after this step, if it should: target_loss is reached (by the validation
-/// loss where evaluations are on, else by the training loss), or `patience` evaluations in a row
-/// brought no new best. Keeps the evaluation counters of `state`.
-std::optional<std::string> early_stop(const TrainingConfig& config, double loss,
-                                      std::optional<double> eval_loss, TrainingState& state);
+/// Keeps the evaluation counters of `state`.
+void count_evaluation(double eval_loss, TrainingState& state);
+
+/// Why the run should end here, if it should: the validation loss has reached target_loss (without
+/// evaluations `training_loss`, where there is one), or `patience` evaluations in a row brought no
+/// new best.
+std::optional<std::string> early_stop(const TrainingConfig& config, const TrainingState& state,
+                                      std::optional<double> training_loss);
 
 }  // namespace hgt

@@ -6,8 +6,17 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 
 namespace hgt {
+namespace {
+
+/// tokenizer.path is a folder, or the tokenizer.json in one.
+std::string folder_of(const std::string& path) {
+  return path.ends_with(".json") ? parent_folder(path) : path;
+}
+
+}  // namespace
 
 Recorder::Recorder(const Config& config, const RunOptions& options, const ParameterTable& table,
                    int rank, ControlChannel& channel)
@@ -17,7 +26,7 @@ Recorder::Recorder(const Config& config, const RunOptions& options, const Parame
                                           {.run_dir = options.run_dir,
                                            .keep_last_n = config.checkpoint.keep_last_n,
                                            .async_save = config.checkpoint.async_save,
-                                           .tokenizer_folder = config.tokenizer.path,
+                                           .tokenizer_folder = folder_of(config.tokenizer.path),
                                            .layout = config.parallelism});
 }
 

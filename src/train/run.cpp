@@ -117,26 +117,29 @@ void Run::log_step(const StepResult& result) const {
 RunOutcome Run::train() {
   const std::int64_t last_step = config_.training.train_iters;
   RunOutcome outcome{.reason = fmt::format("{} steps done", last_step)};
-  for (bool running = trainer_->state().step < last_step; running;) {
+  auto early = early_stop(config_.training, trainer_->state(), std::nullopt);
+  for (bool running = trainer_->state().step < last_step && !early; running;) {
     const std::int64_t start_ns = now_ns();
     const StepResult result = trainer_->step();
     StepRecord record = record_of(result, ms_since(start_ns));
     log_step(result);
 
     const bool last = record.step >= last_step;
-    if (valid_data_ && (last || is_due(config_.training.eval_interval)))
+    if (valid_data_ && (last || is_due(config_.training.eval_interval))) {
       record.eval_loss = trainer_->evaluate();
-    const auto early =
-        early_stop(config_.training, result.loss, record.eval_loss, trainer_->state());
+      count_evaluation(*record.eval_loss, trainer_->state());
+    }
     recorder_.step(record);
 
+    early = early_stop(config_.training, trainer_->state(), result.loss);
     outcome.stopped_early = result.stop_requested && !last && !early;
-    if (early) outcome.reason = *early;
-    if (outcome.stopped_early) outcome.reason = fmt::format("stopped after step {}", record.step);
     running = !last && !early && !result.stop_requested;
     if (!running || result.checkpoint_requested || is_due(config_.checkpoint.save_interval))
       recorder_.save(trainer_->state(), buffers_.state());
   }
+  if (early) outcome.reason = *early;
+  if (outcome.stopped_early)
+    outcome.reason = fmt::format("stopped after step {}", trainer_->state().step);
   recorder_.finish();
   return outcome;
 }

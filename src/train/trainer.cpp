@@ -103,6 +103,7 @@ void Trainer::clear_gradients() {
 }
 
 void Trainer::execute(const Action& action) {
+  ++parts_.progress.work;
   Model& model = parts_.model;
   switch (action.kind) {
     case Action::Kind::kForward:
@@ -196,6 +197,7 @@ double Trainer::evaluate() {
   const Range mine =
       even_range(static_cast<std::int64_t>(losses.size()), parts_.comm.size(), parts_.comm.rank());
   for (std::int64_t micro = mine.begin; micro < mine.end; ++micro) {
+    ++parts_.progress.work;
     const Range range{micro * rows, std::min((micro + 1) * rows, samples)};
     const Batch batch = read_batch(*parts_.valid, 0, range, seq_length);
     losses[micro] = parts_.model.evaluate({.tokens_BT = batch.tokens,

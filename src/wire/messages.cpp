@@ -96,7 +96,8 @@ std::string encode(const Heartbeat& message) {
   return encode_frame(MessageKind::kHeartbeat,
                       dump({{"step", message.step},
                             {"collective", message.collective},
-                            {"phase", message.phase.substr(0, kMaxPhaseBytes)}}));
+                            {"phase", message.phase.substr(0, kMaxPhaseBytes)},
+                            {"work", message.work}}));
 }
 
 std::string encode_event(std::string_view kind, const nlohmann::json& body) {
@@ -159,6 +160,7 @@ Heartbeat decode_heartbeat(std::string_view payload) {
   message.step = integer_at(json, "step", 0, kInt64Max);
   message.collective = static_cast<std::uint64_t>(integer_at(json, "collective", 0, kInt64Max));
   message.phase = string_at(json, "phase").substr(0, kMaxPhaseBytes);
+  message.work = static_cast<std::uint64_t>(integer_at(json, "work", 0, kInt64Max));
   return message;
 }
 

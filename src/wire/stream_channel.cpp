@@ -109,7 +109,7 @@ class StreamChannel final : public ControlChannel {
 
   std::string heartbeat() const {
     return encode(
-        Heartbeat{progress_.step.load(), progress_.collective.load(), progress_.phase.load()});
+        Heartbeat{progress_.step, progress_.collective, progress_.phase.load(), progress_.work});
   }
 
   bool write_all(std::string_view bytes) {

@@ -84,6 +84,7 @@ int report(ControlChannel& channel, const Error& error) {
 
 int train_worker(const std::string& run_dir, const std::string& resume) {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) std::signal(signal, request_stop);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   Group group;
   const auto channel = ControlChannel::open({
       .stop = [] { g_requests.stop = true; },

@@ -2,33 +2,19 @@
 """Generation through the built program, from what a run left.
 usage: generate_test.py HGTRAIN"""
 import json
-import pathlib
 import shutil
 import subprocess
-import sys
-import tempfile
 import unittest
 
 import job
 
-PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
 
+class GenerateTest(job.JobTest):
+    newest = 'whole/checkpoints/step_00000020'
 
-class GenerateTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.job = job.Job(PROGRAM, cls.temporary.name)
-        cls.job.train('run', workers=1)
-        cls.newest = 'run/checkpoints/step_00000020'
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
-    def generate(self, *args, model='run', prompt='the quick ', text='', exit_code=0):
+    def generate(self, *args, model='whole', prompt='the quick ', text='', exit_code=0):
         """stdout where all went well, else stderr."""
-        done = subprocess.run([PROGRAM, 'generate', '--model', model, '--prompt', prompt, '--threads', '1', *args],
+        done = subprocess.run([job.PROGRAM, 'generate', '--model', model, '--prompt', prompt, '--threads', '1', *args],
                               cwd=self.job.folder, input=text.encode(), capture_output=True, timeout=60)
         self.assertEqual(done.returncode, exit_code, done.stderr)
         self.assertEqual(done.stderr == b'', exit_code == 0)
@@ -68,7 +54,7 @@ class GenerateTest(unittest.TestCase):
         self.assertIn('the prompt has 33 tokens', self.generate(prompt='x' * 33, exit_code=2))
 
     def test_a_damaged_checkpoint_exits_with_4_and_names_the_one_before(self):
-        shutil.copytree(self.job.folder / 'run', self.job.folder / 'damaged')
+        shutil.copytree(self.job.folder / 'whole', self.job.folder / 'damaged')
         weights = self.job.folder / 'damaged/checkpoints/step_00000020/model.safetensors'
         data = bytearray(weights.read_bytes())
         data[-5] ^= 1

@@ -1,9 +1,15 @@
-"""A small training job, driven through the built hgtrain."""
+"""A small training job, driven through the built hgtrain: the first argument of the program."""
 import json
 import pathlib
 import re
 import subprocess
+import sys
+import tempfile
 import time
+import unittest
+
+PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+STEPS = 20
 
 CONFIG = {
     'train_batch_size': 8,
@@ -12,7 +18,7 @@ CONFIG = {
     'optimizer': {'type': 'AdamW', 'params': {'lr': 3e-3, 'weight_decay': 0.1}},
     'scheduler': {'type': 'WarmupLR', 'params': {'warmup_num_steps': 5}},
     'model': {'model_type': 'gpt2', 'n_embd': 32, 'n_layer': 2, 'n_head': 2, 'n_positions': 32},
-    'training': {'train_iters': 20, 'seq_length': 32, 'seed': 7, 'eval_interval': 5, 'eval_iters': 2},
+    'training': {'train_iters': STEPS, 'seq_length': 32, 'seed': 7, 'eval_interval': 5, 'eval_iters': 2},
     'data': {'train_data_path': 'data', 'valid_fraction': 0.1},
     'checkpoint': {'save_interval': 5},
     'hardware': {'threads': 1},
@@ -28,16 +34,15 @@ def text():
 class Job:
     """A folder with data and a config; each run gets a run folder in it."""
 
-    def __init__(self, program, folder):
-        self.program = program
+    def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         (self.folder / 'text.txt').write_text(text())
         self.call('data', 'prepare', '--input', 'text.txt', '--out', 'data')
         (self.folder / 'config.json').write_text(json.dumps(CONFIG))
 
-    def start(self, *args):
-        return subprocess.Popen([self.program, *map(str, args)], cwd=self.folder, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    def start(self, *args, **options):
+        return subprocess.Popen([PROGRAM, *map(str, args)], cwd=self.folder, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
     def call(self, *args, exit_code=0):
         """Runs hgtrain to its end; what it printed."""
@@ -50,8 +55,8 @@ class Job:
     def train(self, run, *args, exit_code=0, workers=2):
         return self.call(*self.arguments(run, workers), *args, exit_code=exit_code)
 
-    def start_training(self, run, *args, workers=2):
-        return self.start(*self.arguments(run, workers), *args)
+    def start_training(self, run, *args, workers=2, **options):
+        return self.start(*self.arguments(run, workers), *args, **options)
 
     def arguments(self, run, workers):
         return ('--config', 'config.json', '--run_dir', run, '--device', 'cpu', '--num_workers', workers)
@@ -71,11 +76,7 @@ class Job:
 
     def wait_for_step(self, run, step, process):
         """Returns once `step` is in the metrics."""
-        deadline = time.monotonic() + 60
-        while not any(m['step'] >= step for m in self.metrics(run)):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f'step {step} never came: {process.communicate()}')
-            time.sleep(0.01)
+        wait_for(lambda: any(m['step'] >= step for m in self.metrics(run)), process)
 
     def taken(self, run, rank):
         """step -> (samples, reduced bytes) from a rank's log."""
@@ -85,3 +86,63 @@ class Job:
 
     def checkpoints(self, run):
         return sorted(p.name for p in (self.folder / run / 'checkpoints').glob('step_????????'))
+
+
+def wait_for(condition, process):
+    """Returns once the condition holds, which the process brings about."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f'it never came: {process.communicate()}')
+        time.sleep(0.01)
+
+
+def workers_of(process):
+    """Process ids of the hgtrain-workers below a front, in the order of their ranks."""
+    children = {}
+    for entry in pathlib.Path('/proc').glob('[0-9]*'):
+        try:
+            parent = int((entry / 'stat').read_text().rsplit(')', 1)[1].split()[1])
+            name = (entry / 'cmdline').read_bytes().split(b'\0')[0]
+        except OSError:
+            continue
+        children.setdefault(parent, []).append((int(entry.name), name))
+    found, below = [], [process.pid]
+    while below:
+        for pid, name in children.get(below.pop(), []):
+            below.append(pid)
+            if name.endswith(b'hgtrain-worker'):
+                found.append(pid)
+    rank = lambda pid: int(pathlib.Path(f'/proc/{pid}/environ').read_bytes().split(b'\0RANK=')[1].split(b'\0')[0])
+    return sorted(found, key=rank)
+
+
+def wait_until_gone(pids):
+    deadline = time.monotonic() + 30
+    while any(pathlib.Path(f'/proc/{pid}').exists() for pid in pids):
+        if time.monotonic() > deadline:
+            raise AssertionError(f'orphans: {pids}')
+        time.sleep(0.01)
+
+
+class JobTest(unittest.TestCase):
+    """Tests around one job; `whole` are the losses of its undisturbed run on two workers."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.job = Job(cls.temporary.name)
+        cls.job.train('whole')
+        cls.whole = cls.job.losses('whole')
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def assert_close_to_whole(self, run):
+        losses = self.job.losses(run)
+        self.assertEqual(len(losses), STEPS)
+        for (step, loss, eval_loss), (_, one, eval_one) in zip(losses, self.whole):
+            self.assertAlmostEqual(loss, one, delta=1e-6 * one, msg=f'step {step}')
+            if eval_one is not None:
+                self.assertAlmostEqual(eval_loss, eval_one, delta=1e-6 * eval_one, msg=f'step {step}')

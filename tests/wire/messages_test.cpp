@@ -37,8 +37,9 @@ TEST_CASE("messages come back as they were sent") {
   CHECK((value.id == ~0ull && value.value == binary));
 
   const Heartbeat beat = decode_heartbeat(
-      payload_of(encode(Heartbeat{12, 99, std::string(100, 'p')}), MessageKind::kHeartbeat));
-  CHECK((beat.step == 12 && beat.collective == 99 && beat.phase == std::string(64, 'p')));
+      payload_of(encode(Heartbeat{12, 99, std::string(100, 'p'), 7}), MessageKind::kHeartbeat));
+  CHECK((beat.step == 12 && beat.collective == 99 && beat.phase == std::string(64, 'p') &&
+         beat.work == 7));
 
   nlohmann::json body;
   const std::string kind =

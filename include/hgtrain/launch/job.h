@@ -38,7 +38,7 @@ struct JobSpec {
   int max_restarts = 0;
   std::chrono::milliseconds grace{30'000};         ///< from SIGTERM to SIGKILL
   std::chrono::milliseconds stop_limit{1800'000};  ///< from the `stop` command to SIGTERM
-  /// A rank whose step, phase and collective stand still for so long has hung; 0 = never. One that
+  /// A rank whose step, phase, collective and work stand still for so long has hung; 0 = never. One that
   /// sends no heartbeat has after at most 30 s. Only where a rank has said hello.
   std::chrono::milliseconds hang_limit{600'000};
 

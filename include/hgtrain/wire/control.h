@@ -17,6 +17,7 @@ struct Progress {
   std::atomic<std::int64_t> step{0};           ///< finished steps
   std::atomic<const char*> phase{"starting"};  ///< a string literal
   std::atomic<std::uint64_t> collective{0};    ///< collectives entered
+  std::atomic<std::uint64_t> work{0};          ///< moves while it computes, within a long phase too
 };
 
 /// A worker's end of the control channel: one connected stream to its agent, inherited as the

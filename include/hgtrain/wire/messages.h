@@ -49,6 +49,7 @@ struct Heartbeat {
   std::int64_t step = 0;
   std::uint64_t collective = 0;
   std::string phase;
+  std::uint64_t work = 0;
 };
 
 std::string encode(const Hello& message);
