@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/config/hf_config.h"
+
 #include "tensor_folder.h"
 #include "training_state.h"
 

@@ -38,8 +38,8 @@ struct JobSpec {
   int max_restarts = 0;
   std::chrono::milliseconds grace{30'000};         ///< from SIGTERM to SIGKILL
   std::chrono::milliseconds stop_limit{1800'000};  ///< from the `stop` command to SIGTERM
-  /// A rank whose step, phase, collective and work stand still for so long has hung; 0 = never. One that
-  /// sends no heartbeat has after at most 30 s. Only where a rank has said hello.
+  /// A rank whose step, phase, collective and work stand still for so long has hung; 0 = never. One
+  /// that sends no heartbeat has after at most 30 s. Only where a rank has said hello.
   std::chrono::milliseconds hang_limit{600'000};
 
   /// What workers send ("started", "metrics", ...; see ControlChannel), and from the launcher

@@ -1,0 +1,168 @@
+#include <cstring>
+#include <memory>
+#include <nccl.h>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/comm/cuda_comm.h"
+#include "hgtrain/device/cuda_stream_state.h"
+
+#include "cuda_comm_table.h"
+
+// The module's NCCL table over an NCCL and a CUDA runtime that only remember what they were asked.
+
+using namespace hgt;
+using Catch::Contains;
+
+namespace {
+
+struct Asked {
+  ncclResult_t answer = ncclSuccess;      ///< to every call
+  ncclResult_t background = ncclSuccess;  ///< what ncclCommGetAsyncError finds
+  int device = -1, rank = -1, size = -1, root = -1, blocking = -1;
+  ncclUniqueId id{};
+  std::size_t count = 0;
+  ncclDataType_t type{};
+  cudaStream_t stream = nullptr;
+  std::string ended;
+} g_asked;
+
+const auto kComm = reinterpret_cast<ncclComm_t>(0x10);
+const auto kStream = reinterpret_cast<cudaStream_t>(0x20);
+
+ncclResult_t collective(std::size_t count, ncclDataType_t type, cudaStream_t stream) {
+  g_asked.count = count, g_asked.type = type, g_asked.stream = stream;
+  return g_asked.answer;
+}
+
+}  // namespace
+
+extern "C" {
+cudaError_t cudaSetDevice(int device) {
+  return g_asked.device = device, cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void*) {
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+const char* cudaGetErrorString(cudaError_t) {
+  return "";
+}
+const char* cudaGetErrorName(cudaError_t) {
+  return "";
+}
+
+const char* ncclGetErrorString(ncclResult_t) {
+  return "in words";
+}
+const char* ncclGetLastError(ncclComm_t) {
+  return "the details";
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  return std::memset(id, 7, sizeof *id), g_asked.answer;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  g_asked.size = size, g_asked.id = id, g_asked.rank = rank, g_asked.blocking = config->blocking;
+  return *comm = kComm, g_asked.answer;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* out) {
+  return *out = g_asked.background, g_asked.answer;
+}
+ncclResult_t ncclAllGather(const void*, void*, std::size_t count, ncclDataType_t type, ncclComm_t,
+                           cudaStream_t stream) {
+  return collective(count, type, stream);
+}
+ncclResult_t ncclAllReduce(const void*, void*, std::size_t count, ncclDataType_t type, ncclRedOp_t,
+                           ncclComm_t, cudaStream_t stream) {
+  return collective(count, type, stream);
+}
+ncclResult_t ncclBroadcast(const void*, void*, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t, cudaStream_t stream) {
+  return g_asked.root = root, collective(count, type, stream);
+}
+ncclResult_t ncclCommFinalize(ncclComm_t) {
+  return g_asked.ended += "finalize ", g_asked.answer;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t) {
+  return g_asked.ended += "destroy ", g_asked.answer;
+}
+ncclResult_t ncclCommAbort(ncclComm_t) {
+  return g_asked.ended += "abort ", g_asked.answer;
+}
+}
+
+namespace {
+
+/// Rank 1 of 3 on device 2, on its way to the others.
+struct Connecting {
+  Connecting() {
+    g_asked = {};
+    CudaCommId id;
+    REQUIRE_FALSE(table.make_id(&id));
+    REQUIRE_FALSE(table.start_connect(&id, 1, 3, 2, &comm));
+    stream.device = 2;
+    stream.stream = UniqueHandle<cudaStream_t, cudaStreamDestroy>(kStream);
+  }
+
+  const CudaCommTable& table = *cuda_comm_table();
+  CudaCommState* comm = nullptr;
+  CudaStreamState stream;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Connecting, "NCCL module: connecting blocks nobody; poll says when it is over") {
+  CHECK(g_asked.blocking == 0);
+  CHECK(g_asked.device == 2);
+  CHECK((g_asked.rank == 1 && g_asked.size == 3 && g_asked.id.internal[127] == 7));
+  bool ready = true;
+  g_asked.background = ncclInProgress;
+  CHECK_FALSE(table.poll(comm, &ready));
+  CHECK_FALSE(ready);
+  g_asked.background = ncclSuccess;
+  CHECK_FALSE(table.poll(comm, &ready));
+  CHECK(ready);
+  CHECK_FALSE(table.start_leave(comm));
+  CHECK_FALSE(table.destroy(comm));
+  CHECK(g_asked.ended == "finalize destroy ");
+}
+
+TEST_CASE_METHOD(Connecting,
+                 "NCCL module: collectives go to their stream, in units of their type") {
+  float floats[4];
+  double doubles[5];
+  CHECK_FALSE(table.sum_f32(comm, floats, 4, &stream));
+  CHECK((g_asked.count == 4 && g_asked.type == ncclFloat32 && g_asked.stream == kStream));
+  CHECK_FALSE(table.sum_f64(comm, doubles, 5, &stream));
+  CHECK((g_asked.count == 5 && g_asked.type == ncclFloat64));
+  CHECK_FALSE(table.all_gather(comm, floats, doubles, 6, &stream));
+  CHECK((g_asked.count == 6 && g_asked.type == ncclUint8));
+  CHECK_FALSE(table.broadcast(comm, floats, 7, 2, &stream));
+  CHECK((g_asked.count == 7 && g_asked.type == ncclUint8 && g_asked.root == 2));
+  CHECK_FALSE(table.abort(comm));
+}
+
+TEST_CASE_METHOD(Connecting, "NCCL module: a peer's end is told from a fault of this device") {
+  bool ready = false;
+  g_asked.background = ncclRemoteError;
+  CudaResult failure = table.poll(comm, &ready);
+  REQUIRE(failure);
+  CHECK(failure->kind == static_cast<int>(ErrorKind::kPeer));
+  CHECK_THAT(failure->message, Contains("in words: the details"));
+  CHECK_THAT(failure->hint, Contains("NCCL_DEBUG"));
+  g_asked.background = ncclUnhandledCudaError;
+  failure = table.poll(comm, &ready);
+  REQUIRE(failure);
+  CHECK(failure->kind == static_cast<int>(ErrorKind::kDevice));
+  g_asked.answer = ncclInvalidUsage;
+  failure = table.abort(comm);  // ends the membership all the same
+  REQUIRE(failure);
+  CHECK_THAT(failure->context, Contains("ncclCommAbort"));
+}
