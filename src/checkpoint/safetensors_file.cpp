@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <memory>
 #include <xxhash.h>
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/half.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
 namespace hgt {
@@ -18,21 +18,21 @@ namespace {
 constexpr std::int64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::size_t kChunk = std::size_t{1} << 19;  // elements converted at a time
 
-float from_bf16(std::uint16_t bits) {
-  return std::bit_cast<float>(std::uint32_t{bits} << 16);
-}
-
-/// IEEE 754 binary16, subnormals and NaN payloads included.
-float from_f16(std::uint16_t bits) {
-  const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16;
-  const std::uint32_t exponent = (bits >> 10) & 31u;
-  const std::uint32_t fraction = bits & 1023u;
-  if (exponent == 0) {
-    const float value = std::ldexp(static_cast<float>(fraction), -24);
-    return sign != 0 ? -value : value;
+/// Reads 16-bit elements as floats, chunk by chunk; returns the hash of the file's bytes.
+template <class T>
+std::uint64_t read_narrow(const File& file, std::int64_t start, std::span<float> out) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
+                                                                      &XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  std::vector<T> chunk(std::min(kChunk, out.size()));
+  for (std::size_t done = 0; done < out.size(); done += chunk.size()) {
+    chunk.resize(std::min(kChunk, out.size() - done));
+    const auto bytes = std::as_writable_bytes(std::span(chunk));
+    file.read_at(start + static_cast<std::int64_t>(done * sizeof(T)), bytes);
+    XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
+    std::copy(chunk.begin(), chunk.end(), out.begin() + static_cast<std::ptrdiff_t>(done));
   }
-  const std::uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+  return XXH3_64bits_digest(hash.get());
 }
 
 }  // namespace
@@ -68,23 +68,11 @@ std::uint64_t SafetensorsFile::read(const TensorInfo& tensor, std::span<float> o
     file_.read_at(start, std::as_writable_bytes(out));
     return XXH3_64bits(out.data(), out.size_bytes());
   }
-  if (tensor.dtype != DType::kBF16 && tensor.dtype != DType::kF16)
-    throw Error(ErrorKind::kData, fmt::format("{} has dtype {}; only F32, BF16 and F16 are read",
-                                              tensor.name, tensor.dtype_name))
-        .in(path());
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
-                                                                      &XXH3_freeState);
-  XXH3_64bits_reset(hash.get());
-  std::vector<std::uint16_t> chunk(std::min(kChunk, out.size()));
-  for (std::size_t done = 0; done < out.size(); done += chunk.size()) {
-    chunk.resize(std::min(kChunk, out.size() - done));
-    const auto bytes = std::as_writable_bytes(std::span(chunk));
-    file_.read_at(start + static_cast<std::int64_t>(done * 2), bytes);
-    XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
-    std::transform(chunk.begin(), chunk.end(), out.begin() + static_cast<std::ptrdiff_t>(done),
-                   tensor.dtype == DType::kBF16 ? from_bf16 : from_f16);
-  }
-  return XXH3_64bits_digest(hash.get());
+  if (tensor.dtype == DType::kBF16) return read_narrow<BFloat16>(file_, start, out);
+  if (tensor.dtype == DType::kF16) return read_narrow<Half>(file_, start, out);
+  throw Error(ErrorKind::kData, fmt::format("{} has dtype {}; only F32, BF16 and F16 are read",
+                                            tensor.name, tensor.dtype_name))
+      .in(path());
 }
 
 }  // namespace hgt

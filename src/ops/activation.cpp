@@ -17,14 +17,16 @@ void check_same(const Checks& check, const char* name, const Tensor& x, const Te
   check.device("x", x);
   check.device(name, y);
   check.that(x.contiguous() && y.contiguous(), name, "has gaps");
-  check.that(x.dtype() == DType::kF32 && y.dtype() == DType::kF32, name, "is not fp32");
+  check.compute_dtype("x", x);
+  check.that(y.dtype() == x.dtype(), name, "is not of x's type");
   check.that(x.numel() == y.numel(), name, "has another size than x");
 }
 
 void check_gated(const Checks& check, const Tensor& gate_up, const Tensor& y) {
   check.rank("y", y, 2);
-  check.contiguous("y", y, {y.size(0), y.size(1)});
-  check.contiguous("gate_up", gate_up, {y.size(0), 2 * y.size(1)});
+  check.compute_dtype("y", y);
+  check.contiguous("y", y, {y.size(0), y.size(1)}, y.dtype());
+  check.contiguous("gate_up", gate_up, {y.size(0), 2 * y.size(1)}, y.dtype());
 }
 
 }  // namespace

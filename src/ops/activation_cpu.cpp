@@ -1,4 +1,5 @@
 #include "cpu_kernels.h"
+#include "element.h"
 #include "vector_math.h"
 
 namespace hgt::cpu {
@@ -44,27 +45,29 @@ struct Silu {
   }
 };
 
-/// Calls fn with the activation as a type, so that loops are compiled for each.
+/// Calls fn with the activation and an element as types, so that loops are compiled for each.
 template <class Fn>
-void visit(Activation f, const Fn& fn) {
-  switch (f) {
-    case Activation::kGeluTanh:
-      return fn(GeluTanh{});
-    case Activation::kGelu:
-      return fn(Gelu{});
-    case Activation::kRelu:
-      return fn(Relu{});
-    case Activation::kSilu:
-      return fn(Silu{});
-  }
+void visit(Activation f, DType dtype, const Fn& fn) {
+  visit_element(dtype, [&](auto element) {
+    switch (f) {
+      case Activation::kGeluTanh:
+        return fn(GeluTanh{}, element);
+      case Activation::kGelu:
+        return fn(Gelu{}, element);
+      case Activation::kRelu:
+        return fn(Relu{}, element);
+      case Activation::kSilu:
+        return fn(Silu{}, element);
+    }
+  });
 }
 
 }  // namespace
 
 void activation_fwd(Activation f, const Tensor& x, const Tensor& y, ThreadPool& pool) {
-  const float* const xs = x.data<float>();
-  float* const ys = y.data<float>();
-  visit(f, [&](auto act) {
+  visit(f, x.dtype(), [&]<class T>(auto act, T) {
+    const T* const xs = x.data<T>();
+    T* const ys = y.data<T>();
     pool.parallel_for(x.numel(), [&](std::int64_t begin, std::int64_t end, int) {
 #pragma omp simd
       for (std::int64_t i = begin; i < end; ++i) ys[i] = act.value(xs[i]);
@@ -74,10 +77,10 @@ void activation_fwd(Activation f, const Tensor& x, const Tensor& y, ThreadPool& 
 
 void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tensor& dx,
                     ThreadPool& pool) {
-  const float* const xs = x.data<float>();
-  const float* const dys = dy.data<float>();
-  float* const dxs = dx.data<float>();
-  visit(f, [&](auto act) {
+  visit(f, x.dtype(), [&]<class T>(auto act, T) {
+    const T* const xs = x.data<T>();
+    const T* const dys = dy.data<T>();
+    T* const dxs = dx.data<T>();
     pool.parallel_for(x.numel(), [&](std::int64_t begin, std::int64_t end, int) {
 #pragma omp simd
       for (std::int64_t i = begin; i < end; ++i) dxs[i] = dys[i] * act.with_slope(xs[i]).slope;
@@ -87,12 +90,12 @@ void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tenso
 
 void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, ThreadPool& pool) {
   const std::int64_t width = y.size(1);
-  visit(f, [&](auto act) {
+  visit(f, y.dtype(), [&]<class T>(auto act, T) {
     pool.parallel_for(y.size(0), [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t n = begin; n < end; ++n) {
-        const float* const gate = gate_up.data<float>() + n * 2 * width;
-        const float* const up = gate + width;
-        float* const out = y.data<float>() + n * width;
+        const T* const gate = gate_up.data<T>() + n * 2 * width;
+        const T* const up = gate + width;
+        T* const out = y.data<T>() + n * width;
 #pragma omp simd
         for (std::int64_t i = 0; i < width; ++i) out[i] = act.value(gate[i]) * up[i];
       }
@@ -103,14 +106,14 @@ void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, 
 void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
                           const Tensor& d_gate_up, ThreadPool& pool) {
   const std::int64_t width = dy.size(1);
-  visit(f, [&](auto act) {
+  visit(f, dy.dtype(), [&]<class T>(auto act, T) {
     pool.parallel_for(dy.size(0), [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t n = begin; n < end; ++n) {
-        const float* const gate = gate_up.data<float>() + n * 2 * width;
-        const float* const up = gate + width;
-        const float* const d = dy.data<float>() + n * width;
-        float* const d_gate = d_gate_up.data<float>() + n * 2 * width;
-        float* const d_up = d_gate + width;
+        const T* const gate = gate_up.data<T>() + n * 2 * width;
+        const T* const up = gate + width;
+        const T* const d = dy.data<T>() + n * width;
+        T* const d_gate = d_gate_up.data<T>() + n * 2 * width;
+        T* const d_up = d_gate + width;
 #pragma omp simd
         for (std::int64_t i = 0; i < width; ++i) {
           const Value v = act.with_slope(gate[i]);

@@ -10,13 +10,14 @@ namespace {
 void check_operands(const Checks& check, const Tensor& q, const Tensor& k, const Tensor& v,
                     const AttentionOptions& options, const Tensor& out, const Tensor& lse) {
   check.rank("q", q, 4);
+  check.compute_dtype("q", q);
   check.rank("k", k, 4);
   const std::int64_t batch = q.size(0), length = q.size(1), heads = q.size(2), width = q.size(3);
   const std::int64_t keys = k.size(1), key_heads = k.size(2);
-  check.shape("q", q, {batch, length, heads, width});
-  check.shape("k", k, {batch, keys, key_heads, width});
-  check.shape("v", v, {batch, keys, key_heads, width});
-  check.shape("out", out, {batch, length, heads, width});
+  check.shape("q", q, {batch, length, heads, width}, q.dtype());
+  check.shape("k", k, {batch, keys, key_heads, width}, q.dtype());
+  check.shape("v", v, {batch, keys, key_heads, width}, q.dtype());
+  check.shape("out", out, {batch, length, heads, width}, q.dtype());
   check.contiguous("lse", lse, {batch, heads, length});
   check.that(keys >= length, "k", "has fewer positions than q");
   check.that(key_heads > 0 && heads % key_heads == 0, "k",
@@ -48,8 +49,8 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
   check_operands(check, q, k, v, options, out, lse);
   check_operands(check, dq, dk, dv, options, dout, lse);
   check.that(k.size(1) == q.size(1), "k", "has not the positions of q");
-  check.shape("dq", dq, {q.size(0), q.size(1), q.size(2), q.size(3)});
-  check.shape("dk", dk, {k.size(0), k.size(1), k.size(2), k.size(3)});
+  check.shape("dq", dq, {q.size(0), q.size(1), q.size(2), q.size(3)}, q.dtype());
+  check.shape("dk", dk, {k.size(0), k.size(1), k.size(2), k.size(3)}, q.dtype());
   if (!stream.device().is_cpu())
     return run_cuda(
         stream, &CudaOpsTable::attention_bwd,

@@ -4,6 +4,7 @@
 
 #include "cpu_kernels.h"
 #include "dropout_factors.h"
+#include "element.h"
 #include "sgemm.h"
 #include "vector_math.h"
 
@@ -14,11 +15,59 @@ constexpr std::int64_t kBlockRows = 64;  ///< query rows whose scores are held a
 
 /// One head of one sample: `data` is its first row, `ld` the distance of rows.
 struct Head {
-  Head(const Tensor& x, std::int64_t b, std::int64_t h)
-      : data(x.data<float>() + b * x.stride(0) + h * x.stride(2)), ld(x.stride(1)) {}
   float* row(std::int64_t t) const { return data + t * ld; }
   float* data;
   std::int64_t ld;
+};
+
+template <class T>
+T* head_of(const Tensor& x, std::int64_t b, std::int64_t h) {
+  return x.data<T>() + b * x.stride(0) + h * x.stride(2);
+}
+
+/// The heads an item works on, in fp32: as they lie where they are fp32, else in scratch memory.
+template <class T>
+class Heads {
+ public:
+  Heads(float* scratch, std::int64_t b) : next_(scratch), b_(b) {}
+
+  /// Scratch that `rows` rows of heads take.
+  static std::int64_t floats(std::int64_t rows, std::int64_t width) {
+    return std::is_same_v<T, float> ? 0 : rows * width;
+  }
+
+  Head read(const Tensor& x, std::int64_t h) {
+    const Head head = place(x, h);
+    if constexpr (!std::is_same_v<T, float>)
+      for_each_element(x, h, head, [](T& from, float& to) { to = from; });
+    return head;
+  }
+  /// To be written, and then passed to `store`.
+  Head place(const Tensor& x, std::int64_t h) {
+    if constexpr (std::is_same_v<T, float>) return {head_of<float>(x, b_, h), x.stride(1)};
+    const Head head{next_, x.size(3)};
+    next_ += x.size(1) * x.size(3);
+    return head;
+  }
+  void store(const Head& head, const Tensor& x, std::int64_t h) const {
+    if constexpr (!std::is_same_v<T, float>)
+      for_each_element(x, h, head, [](T& to, float& from) { to = from; });
+  }
+
+ private:
+  template <class Fn>
+  void for_each_element(const Tensor& x, std::int64_t h, const Head& head, const Fn& fn) const {
+    T* const rows = head_of<T>(x, b_, h);
+    const std::int64_t width = x.size(3);
+    for (std::int64_t t = 0; t < x.size(1); ++t) {
+      T* const narrow = rows + t * x.stride(1);
+      float* const wide = head.row(t);
+#pragma omp simd
+      for (std::int64_t i = 0; i < width; ++i) fn(narrow[i], wide[i]);
+    }
+  }
+  float* next_;
+  std::int64_t b_;
 };
 
 /// Query rows [first, last) and the keys [begin, end) that any of them sees.
@@ -92,38 +141,76 @@ RowSoftmax exponentiate(float* row, std::int64_t from, std::int64_t to, std::int
 
 }  // namespace
 
+namespace {
+
+/// The forward of one query head.
+struct HeadForward {
+  const AttentionOptions& options;
+  std::int64_t b, h, queries, keys, width;
+  Head q, k, v, out;
+  float* lse;
+  float *scores, *factors;  ///< scratch: a block, a row
+
+  void run() const {
+    for (std::int64_t first = 0; first < queries; first += kBlockRows) {
+      const Block block(first, queries, keys, options.window);
+      scores_of(block, width, options.scale, q, k, scores);
+      for (std::int64_t t = block.first; t < block.last; ++t) row_softmax(block, t);
+      weighted_rows(block, width, scores, v, out);
+    }
+  }
+
+  void row_softmax(const Block& block, std::int64_t t) const {
+    float* const row = scores + (t - block.first) * block.keys();
+    const std::int64_t from = block.seen_from(t) - block.begin;
+    const std::int64_t to = block.seen_to(t) - block.begin;
+    const RowSoftmax s = exponentiate(row, from, to, block.keys());
+    const float inverse = 1.0f / s.sum;
+    lse[t] = s.highest + std::log(s.sum);
+    const bool drop = options.dropout.probability > 0;
+    if (drop)
+      dropout_factors(options.dropout, b, dropout_element(block, h, t, queries), block.keys(),
+                      factors);
+#pragma omp simd
+    for (std::int64_t j = from; j < to; ++j) row[j] *= drop ? factors[j] * inverse : inverse;
+  }
+};
+
+}  // namespace
+
 void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    ThreadPool& pool) {
   const std::int64_t queries = q.size(1), heads = q.size(2), width = q.size(3), keys = k.size(1);
   const std::int64_t group = heads / k.size(2);
-  const bool drop = options.dropout.probability > 0;
-  pool.parallel_for(q.size(0) * heads, [&](std::int64_t begin, std::int64_t end, int thread) {
-    float* const scores = pool.scratch(thread, (kBlockRows + 1) * keys);
-    float* const factors = scores + kBlockRows * keys;
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t b = item / heads, h = item % heads;
-      const Head qs(q, b, h), ks(k, b, h / group), vs(v, b, h / group), outs(out, b, h);
-      float* const lses = lse.data<float>() + item * queries;
-      for (std::int64_t first = 0; first < queries; first += kBlockRows) {
-        const Block block(first, queries, keys, options.window);
-        scores_of(block, width, options.scale, qs, ks, scores);
-        for (std::int64_t t = block.first; t < block.last; ++t) {
-          float* const row = scores + (t - block.first) * block.keys();
-          const std::int64_t from = block.seen_from(t) - block.begin;
-          const std::int64_t to = block.seen_to(t) - block.begin;
-          const RowSoftmax s = exponentiate(row, from, to, block.keys());
-          const float inverse = 1.0f / s.sum;
-          lses[t] = s.highest + std::log(s.sum);
-          if (drop)
-            dropout_factors(options.dropout, b, dropout_element(block, h, t, queries), block.keys(),
-                            factors);
-#pragma omp simd
-          for (std::int64_t j = from; j < to; ++j) row[j] *= drop ? factors[j] * inverse : inverse;
-        }
-        weighted_rows(block, width, scores, vs, outs);
+  visit_element(q.dtype(), [&]<class T>(T) {
+    const std::int64_t blocks = (kBlockRows + 1) * keys;
+    const std::int64_t copies = Heads<T>::floats(2 * (queries + keys), width);
+    pool.parallel_for(q.size(0) * heads, [&](std::int64_t begin, std::int64_t end, int thread) {
+      float* const scratch = pool.scratch(thread, blocks + copies);
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::int64_t b = item / heads, h = item % heads;
+        Heads<T> of(scratch + blocks, b);
+        const Head qs = of.read(q, h), ks = of.read(k, h / group), vs = of.read(v, h / group);
+        const Head outs = of.place(out, h);
+        float* const lses = lse.data<float>() + item * queries;
+        HeadForward{options,
+                    b,
+                    h,
+                    queries,
+                    keys,
+                    width,
+                    qs,
+                    ks,
+                    vs,
+                    outs,
+                    lses,
+                    scratch,
+                    scratch + kBlockRows * keys}
+            .run();
+        of.store(outs, out, h);
       }
-    }
+    });
   });
 }
 
@@ -196,34 +283,49 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, ThreadPool& pool) {
   const std::int64_t length = q.size(1), heads = q.size(2), width = q.size(3);
   const std::int64_t key_heads = k.size(2), group = heads / key_heads;
-  // By key head: its query heads add to the same dk and dv, one after the other.
-  pool.parallel_for(q.size(0) * key_heads, [&](std::int64_t begin, std::int64_t end, int thread) {
-    float* const scratch = pool.scratch(thread, (2 * kBlockRows + 1) * length);
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t b = item / key_heads, kh = item % key_heads;
-      const Head dks(dk, b, kh), dvs(dv, b, kh);
-      clear(dks, length, width);
-      clear(dvs, length, width);
-      for (std::int64_t h = kh * group; h < (kh + 1) * group; ++h)
-        HeadBackward{options,
-                     b,
-                     h,
-                     length,
-                     width,
-                     Head(q, b, h),
-                     Head(k, b, kh),
-                     Head(v, b, kh),
-                     Head(out, b, h),
-                     Head(dout, b, h),
-                     Head(dq, b, h),
-                     dks,
-                     dvs,
-                     lse.data<float>() + (b * heads + h) * length,
-                     scratch,
-                     scratch + kBlockRows * length,
-                     scratch + 2 * kBlockRows * length}
-            .run();
-    }
+  visit_element(q.dtype(), [&]<class T>(T) {
+    const std::int64_t blocks = (2 * kBlockRows + 1) * length;
+    const std::int64_t key_copies = Heads<T>::floats(4 * length, width);
+    const std::int64_t query_copies = Heads<T>::floats(4 * length, width);
+    // By key head: its query heads add to the same dk and dv, one after the other.
+    pool.parallel_for(q.size(0) * key_heads, [&](std::int64_t begin, std::int64_t end, int thread) {
+      float* const scratch = pool.scratch(thread, blocks + key_copies + query_copies);
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::int64_t b = item / key_heads, kh = item % key_heads;
+        Heads<T> of_keys(scratch + blocks, b);
+        const Head ks = of_keys.read(k, kh), vs = of_keys.read(v, kh);
+        const Head dks = of_keys.place(dk, kh), dvs = of_keys.place(dv, kh);
+        clear(dks, length, width);
+        clear(dvs, length, width);
+        for (std::int64_t h = kh * group; h < (kh + 1) * group; ++h) {
+          Heads<T> of(scratch + blocks + key_copies, b);
+          const Head qs = of.read(q, h), outs = of.read(out, h), douts = of.read(dout, h);
+          const Head dqs = of.place(dq, h);
+          const float* const lses = lse.data<float>() + (b * heads + h) * length;
+          HeadBackward{options,
+                       b,
+                       h,
+                       length,
+                       width,
+                       qs,
+                       ks,
+                       vs,
+                       outs,
+                       douts,
+                       dqs,
+                       dks,
+                       dvs,
+                       lses,
+                       scratch,
+                       scratch + kBlockRows * length,
+                       scratch + 2 * kBlockRows * length}
+              .run();
+          of.store(dqs, dq, h);
+        }
+        of_keys.store(dks, dk, kh);
+        of_keys.store(dvs, dv, kh);
+      }
+    });
   });
 }
 

@@ -44,6 +44,12 @@ class Checks {
                        name_of(device_)));
   }
 
+  /// fp32, bf16 or fp16.
+  void compute_dtype(const char* name, const Tensor& x) const {
+    that(x.dtype() == DType::kF32 || x.dtype() == DType::kBF16 || x.dtype() == DType::kF16, name,
+         "is neither fp32 nor bf16 nor fp16");
+  }
+
   void rank(const char* name, const Tensor& x, int rank) const {
     that(x.rank() == rank, name, "has the wrong number of dimensions");
   }

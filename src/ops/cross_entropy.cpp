@@ -11,7 +11,8 @@ void check_operands(const Checks& check, const Tensor& logits, const Tensor& tar
                     const Tensor& losses) {
   check.rank("logits", logits, 2);
   const std::int64_t rows = logits.size(0), vocabulary = logits.size(1);
-  check.contiguous("logits", logits, {rows, vocabulary});
+  check.compute_dtype("logits", logits);
+  check.contiguous("logits", logits, {rows, vocabulary}, logits.dtype());
   check.contiguous("targets", targets, {rows}, DType::kI32);
   check.contiguous("losses", losses, {rows});
 }

@@ -11,9 +11,9 @@ namespace {
 
 void check_operands(const Checks& check, const Tensor& x, const Tensor& y, const Dropout& options) {
   check.device("x", x);
-  check.that(x.rank() >= 1 && x.dtype() == DType::kF32 && x.contiguous(), "x",
-             "is not a contiguous fp32 tensor");
-  check.contiguous("y", y.reshaped({y.numel()}), {x.numel()});
+  check.compute_dtype("x", x);
+  check.that(x.rank() >= 1 && x.contiguous(), "x", "is not a contiguous tensor");
+  check.contiguous("y", y.reshaped({y.numel()}), {x.numel()}, x.dtype());
   check.that(options.probability >= 0 && options.probability < 1, "probability",
              "is not in [0, 1)");
 }

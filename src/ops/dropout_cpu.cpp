@@ -2,22 +2,39 @@
 
 #include "cpu_kernels.h"
 #include "dropout_factors.h"
+#include "element.h"
 
 namespace hgt::cpu {
 namespace {
 
+/// y = branch + x where nothing is dropped. x may be null.
+template <class T>
+void add(const T* x, const T* branch, std::int64_t count, T* y) {
+  if (x) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) y[i] = branch[i] + x[i];
+  } else {
+    std::copy(branch, branch + count, y);
+  }
+}
+
 /// Elements [first, first + count) of the flat tensors, which lie in sample `row`, where they start
 /// at `element`. x may be null.
-void add_span(const float* x, const float* branch, const Dropout& options, std::int64_t row,
-              std::int64_t element, std::int64_t count, float* y) {
+template <class T>
+void add_dropped(const T* x, const T* branch, const Dropout& options, std::int64_t row,
+                 std::int64_t element, std::int64_t count, T* y) {
   constexpr std::int64_t kSpan = 1024;
   float factors[kSpan];
   for (std::int64_t at = 0; at < count; at += kSpan) {
     const std::int64_t n = std::min(kSpan, count - at);
     dropout_factors(options, row, element + at, n, factors);
+    if (x) {
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i)
-      y[at + i] = branch[at + i] * factors[i] + (x ? x[at + i] : 0.0f);
+      for (std::int64_t i = 0; i < n; ++i) y[at + i] = branch[at + i] * factors[i] + x[at + i];
+    } else {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[at + i] = branch[at + i] * factors[i];
+    }
   }
 }
 
@@ -26,21 +43,20 @@ void add_span(const float* x, const float* branch, const Dropout& options, std::
 void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
                  ThreadPool& pool) {
   const std::int64_t per_sample = branch.numel() / std::max<std::int64_t>(branch.size(0), 1);
-  const float* const xs = x ? x.data<float>() : nullptr;
-  const float* const branches = branch.data<float>();
-  float* const ys = y.data<float>();
-  pool.parallel_for(branch.numel(), [&](std::int64_t begin, std::int64_t end, int) {
-    if (options.probability == 0) {
-#pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) ys[i] = branches[i] + (xs ? xs[i] : 0.0f);
-      return;
-    }
-    for (std::int64_t i = begin; i < end;) {
-      const std::int64_t row = i / per_sample, element = i % per_sample;
-      const std::int64_t count = std::min(per_sample - element, end - i);
-      add_span(xs ? xs + i : nullptr, branches + i, options, row, element, count, ys + i);
-      i += count;
-    }
+  visit_element(branch.dtype(), [&]<class T>(T) {
+    const T* const xs = x ? x.data<T>() : nullptr;
+    const T* const branches = branch.data<T>();
+    T* const ys = y.data<T>();
+    pool.parallel_for(branch.numel(), [&](std::int64_t begin, std::int64_t end, int) {
+      if (options.probability == 0)
+        return add(xs ? xs + begin : nullptr, branches + begin, end - begin, ys + begin);
+      for (std::int64_t i = begin; i < end;) {
+        const std::int64_t row = i / per_sample, element = i % per_sample;
+        const std::int64_t count = std::min(per_sample - element, end - i);
+        add_dropped(xs ? xs + i : nullptr, branches + i, options, row, element, count, ys + i);
+        i += count;
+      }
+    });
   });
 }
 

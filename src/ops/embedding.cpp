@@ -8,21 +8,22 @@ namespace hgt {
 namespace {
 
 void check_operands(const Checks& check, const Tensor& tokens, const Tensor& table,
-                    const Tensor& positions, const Tensor& out) {
+                    const Tensor& positions, const Tensor& out, DType table_dtype) {
   check.rank("tokens", tokens, 2);
   check.rank("table", table, 2);
   const std::int64_t batch = tokens.size(0), length = tokens.size(1), width = table.size(1);
   check.contiguous("tokens", tokens, {batch, length}, DType::kI32);
-  check.contiguous("table", table, {table.size(0), width});
-  check.contiguous("out", out, {batch, length, width});
-  if (positions) check.contiguous("positions", positions, {length, width});
+  check.compute_dtype("out", out);
+  check.contiguous("table", table, {table.size(0), width}, table_dtype);
+  check.contiguous("out", out, {batch, length, width}, out.dtype());
+  if (positions) check.contiguous("positions", positions, {length, width}, table_dtype);
 }
 
 }  // namespace
 
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
                    const Tensor& out, Stream stream) {
-  check_operands(Checks("embedding_fwd", stream), tokens, table, positions, out);
+  check_operands(Checks("embedding_fwd", stream), tokens, table, positions, out, out.dtype());
   const std::int64_t vocabulary = table.size(0);
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::embedding_fwd,
@@ -39,7 +40,7 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
 
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
                    const Tensor& dpositions, Stream stream) {
-  check_operands(Checks("embedding_bwd", stream), tokens, dtable, dpositions, dout);
+  check_operands(Checks("embedding_bwd", stream), tokens, dtable, dpositions, dout, DType::kF32);
   if (!stream.device().is_cpu())
     return run_cuda(
         stream, &CudaOpsTable::embedding_bwd,

@@ -1,4 +1,5 @@
 #include "cpu_kernels.h"
+#include "element.h"
 
 namespace hgt::cpu {
 
@@ -6,20 +7,22 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
                    const Tensor& out, ThreadPool& pool) {
   const std::int64_t length = tokens.size(1), width = table.size(1);
   const std::int32_t* const ids = tokens.data<std::int32_t>();
-  const float* const table_VC = table.data<float>();
-  const float* const positions_TC = positions ? positions.data<float>() : nullptr;
-  float* const out_NC = out.data<float>();
-  pool.parallel_for(tokens.numel(), [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t n = begin; n < end; ++n) {
-      const float* const word = table_VC + ids[n] * width;
-      float* const y = out_NC + n * width;
-      if (!positions_TC) {
-        for (std::int64_t c = 0; c < width; ++c) y[c] = word[c];
-        continue;
+  visit_element(table.dtype(), [&]<class T>(T) {
+    const T* const table_VC = table.data<T>();
+    const T* const positions_TC = positions ? positions.data<T>() : nullptr;
+    T* const out_NC = out.data<T>();
+    pool.parallel_for(tokens.numel(), [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t n = begin; n < end; ++n) {
+        const T* const word = table_VC + ids[n] * width;
+        T* const y = out_NC + n * width;
+        if (!positions_TC) {
+          for (std::int64_t c = 0; c < width; ++c) y[c] = word[c];
+          continue;
+        }
+        const T* const place = positions_TC + n % length * width;
+        for (std::int64_t c = 0; c < width; ++c) y[c] = word[c] + place[c];
       }
-      const float* const place = positions_TC + n % length * width;
-      for (std::int64_t c = 0; c < width; ++c) y[c] = word[c] + place[c];
-    }
+    });
   });
 }
 
@@ -27,19 +30,21 @@ void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtabl
                    const Tensor& dpositions, ThreadPool& pool) {
   const std::int64_t rows = tokens.numel(), length = tokens.size(1), width = dtable.size(1);
   const std::int32_t* const ids = tokens.data<std::int32_t>();
-  const float* const dout_NC = dout.data<float>();
   float* const dtable_VC = dtable.data<float>();
   float* const dpositions_TC = dpositions ? dpositions.data<float>() : nullptr;
-  // By columns: every sum has one order and no two threads write one element.
-  pool.parallel_for(width, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t n = 0; n < rows; ++n) {
-      const float* const dy = dout_NC + n * width;
-      float* const word = dtable_VC + ids[n] * width;
-      for (std::int64_t c = begin; c < end; ++c) word[c] += dy[c];
-      if (!dpositions_TC) continue;
-      float* const place = dpositions_TC + n % length * width;
-      for (std::int64_t c = begin; c < end; ++c) place[c] += dy[c];
-    }
+  visit_element(dout.dtype(), [&]<class T>(T) {
+    const T* const dout_NC = dout.data<T>();
+    // By columns: every sum has one order and no two threads write one element.
+    pool.parallel_for(width, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t n = 0; n < rows; ++n) {
+        const T* const dy = dout_NC + n * width;
+        float* const word = dtable_VC + ids[n] * width;
+        for (std::int64_t c = begin; c < end; ++c) word[c] += dy[c];
+        if (!dpositions_TC) continue;
+        float* const place = dpositions_TC + n % length * width;
+        for (std::int64_t c = begin; c < end; ++c) place[c] += dy[c];
+      }
+    });
   });
 }
 

@@ -20,10 +20,15 @@ std::int64_t row_distance(const Tensor& x) {
 void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
           Stream stream) {
   const Checks check("gemm", stream);
+  check.compute_dtype("a", a);
+  check.that(b.dtype() == a.dtype(), "b", "is not of a's type");
+  check.that(c.dtype() == a.dtype() || c.dtype() == DType::kF32, "c", "is not of a's type or fp32");
+  if (a.dtype() != DType::kF32)
+    check.that(alpha == 1 && (beta == 0 || (beta == 1 && c.dtype() == DType::kF32)), "a product",
+               "of 16-bit matrices is stored, or added to an fp32 matrix, as it is");
   for (const Tensor* x : {&a, &b, &c}) {
     check.rank("an operand", *x, 2);
     check.device("an operand", *x);
-    check.that(x->dtype() == DType::kF32, "an operand", "is not fp32");
     check.that(x->stride(0) == 1 || x->stride(1) == 1, "an operand", "has gaps in both dimensions");
   }
   check.that(a.size(1) == b.size(0), "a", "has not as many columns as b has rows");

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "cpu_kernels.h"
+#include "narrow_product.h"
 #include "sgemm.h"
 
 namespace hgt::cpu {
@@ -38,44 +39,95 @@ Grid choose_grid(std::int64_t m, std::int64_t n, int threads) {
   return best;
 }
 
+bool is_stored_transposed(const Tensor& x) {
+  return x.stride(1) != 1 && x.size(1) != 1;
+}
+
 /// A matrix as the library wants it: stored row-major, or stored as its transpose.
+template <class T>
 struct Operand {
   explicit Operand(const Tensor& x)
-      : transposed(x.stride(1) != 1 && x.size(1) != 1),
+      : transposed(is_stored_transposed(x)),
         ld(transposed ? x.stride(1) : x.stride(0)),
-        data(x.data<float>()) {
+        data(x.data<T>()) {
     ld = std::max(ld, transposed ? x.size(0) : x.size(1));  // a single row may have any stride
   }
-  float* at(std::int64_t row, std::int64_t column) const {
+  T* at(std::int64_t row, std::int64_t column) const {
     return data + (transposed ? column * ld + row : row * ld + column);
   }
   bool transposed;
   std::int64_t ld;
-  float* data;
+  T* data;
 };
+
+/// A rectangle of c.
+struct Cell {
+  std::int64_t row, column, m, n;
+};
+
+/// fn(cell, thread) for the cells of c, spread over the threads.
+template <class Fn>
+void for_each_cell(std::int64_t m, std::int64_t n, ThreadPool& pool, const Fn& fn) {
+  const Grid grid = choose_grid(m, n, pool.threads());
+  pool.parallel_for(
+      grid.rows * grid.columns, [&](std::int64_t begin, std::int64_t end, int thread) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t row = i / grid.columns * grid.cell_m;
+          const std::int64_t column = i % grid.columns * grid.cell_n;
+          if (row < m && column < n)
+            fn(Cell{row, column, std::min(grid.cell_m, m - row), std::min(grid.cell_n, n - column)},
+               thread);
+        }
+      });
+}
+
+void multiply_f32(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
+                  ThreadPool& pool) {
+  const Operand<float> oa(a), ob(b), oc(c);
+  for_each_cell(c.size(0), c.size(1), pool, [&](const Cell& cell, int) {
+    sgemm({oa.transposed, ob.transposed, cell.m, cell.n, a.size(1), alpha, oa.at(cell.row, 0),
+           oa.ld, ob.at(0, cell.column), ob.ld, beta, oc.at(cell.row, cell.column), oc.ld});
+  });
+}
+
+template <class T, class C>
+void multiply_narrow(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
+                     ThreadPool& pool) {
+  const Operand<T> oa(a), ob(b);
+  const Operand<C> oc(c);
+  const std::int64_t k = a.size(1), scratch = narrow_product_scratch(a.dtype(), k);
+  for_each_cell(c.size(0), c.size(1), pool, [&](const Cell& cell, int thread) {
+    narrow_product(NarrowProduct<T>{oa.transposed, ob.transposed, cell.m, cell.n, k,
+                                    oa.at(cell.row, 0), oa.ld, ob.at(0, cell.column), ob.ld, add,
+                                    oc.at(cell.row, cell.column), oc.ld, std::is_same_v<C, float>},
+                   pool.scratch(thread, scratch));
+  });
+}
+
+template <class T>
+void multiply_narrow(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
+                     ThreadPool& pool) {
+  if (c.dtype() == DType::kF32)
+    multiply_narrow<T, float>(a, b, add, c, pool);
+  else
+    multiply_narrow<T, T>(a, b, add, c, pool);
+}
 
 }  // namespace
 
 void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& pool) {
-  if (Operand(c).transposed) {  // c^T = b^T a^T
+  if (is_stored_transposed(c)) {  // c^T = b^T a^T
     std::swap(a, b);
     a = a.transposed();
     b = b.transposed();
     c = c.transposed();
   }
-  const Operand oa(a), ob(b), oc(c);
-  const std::int64_t m = c.size(0), n = c.size(1), k = a.size(1);
-  const Grid grid = choose_grid(m, n, pool.threads());
-  pool.parallel_for(grid.rows * grid.columns, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t cell = begin; cell < end; ++cell) {
-      const std::int64_t row = cell / grid.columns * grid.cell_m;
-      const std::int64_t column = cell % grid.columns * grid.cell_n;
-      if (row >= m || column >= n) continue;
-      sgemm({oa.transposed, ob.transposed, std::min(grid.cell_m, m - row),
-             std::min(grid.cell_n, n - column), k, alpha, oa.at(row, 0), oa.ld, ob.at(0, column),
-             ob.ld, beta, oc.at(row, column), oc.ld});
-    }
-  });
+  if (a.dtype() == DType::kBF16)
+    multiply_narrow<BFloat16>(a, b, beta != 0, c, pool);
+  else if (a.dtype() == DType::kF16)
+    multiply_narrow<Half>(a, b, beta != 0, c, pool);
+  else
+    multiply_f32(alpha, a, b, beta, c, pool);
 }
 
 }  // namespace hgt::cpu

@@ -11,10 +11,11 @@ void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, flo
   const Checks check("layer_norm_fwd", stream);
   check.rank("x", x, 2);
   const std::int64_t rows = x.size(0), width = x.size(1);
-  check.contiguous("x", x, {rows, width});
-  check.contiguous("y", y, {rows, width});
-  check.shape("gain", gain, {width});
-  check.shape("bias", bias, {width});
+  check.compute_dtype("x", x);
+  check.contiguous("x", x, {rows, width}, x.dtype());
+  check.contiguous("y", y, {rows, width}, x.dtype());
+  check.shape("gain", gain, {width}, x.dtype());
+  check.shape("bias", bias, {width}, x.dtype());
   check.shape("mean", mean, {rows});
   check.shape("rstd", rstd, {rows});
   if (!stream.device().is_cpu())
@@ -30,10 +31,11 @@ void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const
   const Checks check("layer_norm_bwd", stream);
   check.rank("x", x, 2);
   const std::int64_t rows = x.size(0), width = x.size(1);
-  check.contiguous("dy", dy, {rows, width});
-  check.contiguous("x", x, {rows, width});
-  check.contiguous("dx", dx, {rows, width});
-  check.shape("gain", gain, {width});
+  check.contiguous("dy", dy, {rows, width}, x.dtype());
+  check.compute_dtype("x", x);
+  check.contiguous("x", x, {rows, width}, x.dtype());
+  check.contiguous("dx", dx, {rows, width}, x.dtype());
+  check.shape("gain", gain, {width}, x.dtype());
   check.shape("dgain", dgain, {width});
   check.shape("dbias", dbias, {width});
   check.shape("mean", mean, {rows});

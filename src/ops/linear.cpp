@@ -10,7 +10,7 @@ namespace hgt {
 
 void linear_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                 Stream stream) {
-  if (bias) Checks("linear_fwd", stream).shape("bias", bias, {y.size(1)});
+  if (bias) Checks("linear_fwd", stream).shape("bias", bias, {y.size(1)}, y.dtype());
   gemm(1, x, w, 0, y, stream);
   if (!bias) return;
   if (!stream.device().is_cpu())

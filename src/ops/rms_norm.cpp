@@ -11,9 +11,10 @@ void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& 
   const Checks check("rms_norm_fwd", stream);
   check.rank("x", x, 3);
   const std::int64_t rows = x.size(0), heads = x.size(1), width = x.size(2);
-  check.shape("x", x, {rows, heads, width});
-  check.shape("y", y, {rows, heads, width});
-  check.shape("gain", gain, {width});
+  check.compute_dtype("x", x);
+  check.shape("x", x, {rows, heads, width}, x.dtype());
+  check.shape("y", y, {rows, heads, width}, x.dtype());
+  check.shape("gain", gain, {width}, x.dtype());
   check.contiguous("rrms", rrms, {rows, heads});
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::rms_norm_fwd,
@@ -27,10 +28,11 @@ void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const T
   const Checks check("rms_norm_bwd", stream);
   check.rank("x", x, 3);
   const std::int64_t rows = x.size(0), heads = x.size(1), width = x.size(2);
-  check.shape("dy", dy, {rows, heads, width});
-  check.shape("x", x, {rows, heads, width});
-  check.shape("dx", dx, {rows, heads, width});
-  check.shape("gain", gain, {width});
+  check.shape("dy", dy, {rows, heads, width}, x.dtype());
+  check.compute_dtype("x", x);
+  check.shape("x", x, {rows, heads, width}, x.dtype());
+  check.shape("dx", dx, {rows, heads, width}, x.dtype());
+  check.shape("gain", gain, {width}, x.dtype());
   check.shape("dgain", dgain, {width});
   check.contiguous("rrms", rrms, {rows, heads});
   if (!stream.device().is_cpu())

@@ -11,8 +11,9 @@ void rotate(const char* op, const Tensor& x, const Tensor& cos, const Tensor& si
             Stream stream) {
   const Checks check(op, stream);
   check.rank("x", x, 4);
+  check.compute_dtype("x", x);
   check.that(x.size(3) % 2 == 0, "x", "has an odd number of dimensions a head");
-  check.shape("x", x, {x.size(0), x.size(1), x.size(2), x.size(3)});
+  check.shape("x", x, {x.size(0), x.size(1), x.size(2), x.size(3)}, x.dtype());
   check.contiguous("cos", cos, {x.size(1), x.size(3) / 2});
   check.contiguous("sin", sin, {x.size(1), x.size(3) / 2});
   if (!stream.device().is_cpu())

@@ -11,7 +11,7 @@ enum class Activation { kGeluTanh, kGelu, kRelu, kSilu };
 
 /// y = f(x), element by element.
 ///
-///   x, y  the same shape, fp32, contiguous; y may be x itself
+///   x, y  the same shape and type (fp32, bf16, fp16), contiguous; y may be x itself
 void activation_fwd(Activation f, const Tensor& x, const Tensor& y, Stream stream);
 
 /// dx = dy f'(x); dx may be dy itself.
@@ -20,8 +20,8 @@ void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tenso
 
 /// y = f(gate) * up: SwiGLU where f is kSilu. Source: Shazeer 2020, arXiv:2002.05202.
 ///
-///   gate_up  [N, 2F]  fp32, contiguous: gate in the first half of a row, up in the second
-///   y        [N, F]   written
+///   gate_up  [N, 2F]  fp32, bf16 or fp16, contiguous: gate in the first half of a row, up in the
+///   second y        [N, F]   written
 void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, Stream stream);
 
 /// d_gate_up = the gradient of gate_up; may be gate_up itself.

@@ -19,11 +19,11 @@ struct AttentionOptions {
 /// key head serves H / K neighbouring query heads (GQA, Ainslie et al. 2023, arXiv:2305.13245).
 /// Works on blocks of query rows, skips keys nobody sees, never holds T x S.
 ///
-///   q, out  [B, T, H, D]  fp32, the last dimension contiguous; D at most 256 on CUDA
+///   q, out  [B, T, H, D]  fp32, bf16 or fp16, the last dimension contiguous; D at most 256 on CUDA
 ///   k, v    [B, S, K, D]  the same; S >= T
-///   lse     [B, H, T]     written: log of the sum of exp(scores), what the backward needs
+///   lse     [B, H, T]     fp32, written: log of the sum of exp(scores), what the backward needs
 ///
-/// Bit-identical for any number of threads.
+/// Computed in fp32. Bit-identical for any number of threads.
 void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    Stream stream);

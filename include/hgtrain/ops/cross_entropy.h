@@ -12,7 +12,7 @@ inline constexpr std::int32_t kIgnoredTarget = -100;
 
 /// losses[n] = log(sum of exp(logits[n])) - logits[n, targets[n]].
 ///
-///   logits   [N, V]  fp32, contiguous; overwritten (see below)
+///   logits   [N, V]  fp32, bf16 or fp16, contiguous; overwritten (see below)
 ///   targets  [N]     int32; Error(kData) names one that is neither kIgnoredTarget nor in [0, V)
 ///   losses   [N]     fp32, written
 ///

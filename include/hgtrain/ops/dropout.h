@@ -20,12 +20,12 @@ struct Dropout {
 
 /// y = x / (1 - probability) where kept, else 0: forward and backward alike.
 ///
-///   x, y  [B, ...]  fp32, contiguous, a sample a row; y may be x itself
+///   x, y  [B, ...]  fp32, bf16 or fp16, contiguous, a sample a row; y may be x itself
 void dropout(const Tensor& x, const Dropout& options, const Tensor& y, Stream stream);
 
 /// y = x + dropout(branch): the residual connection. y may be x itself.
 ///
-///   x, branch, y  [B, ...]  fp32, contiguous
+///   x, branch, y  [B, ...]  fp32, bf16 or fp16, contiguous
 void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
                  Stream stream);
 

@@ -8,7 +8,7 @@ namespace hgt {
 /// out[b, t] = table[tokens[b, t]] + positions[t].
 ///
 ///   tokens     [B, T]  int32; Error(kData) names one that is not in [0, V)
-///   table      [V, C]  fp32
+///   table      [V, C]  fp32, bf16 or fp16; out and positions alike, their gradients fp32
 ///   positions  [T, C]  or none: rows of the position table, from the first token's position
 ///   out        [B, T, C]  written
 ///

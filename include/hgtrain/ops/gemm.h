@@ -7,9 +7,12 @@ namespace hgt {
 
 /// c = alpha a b + beta c.
 ///
-///   a [M, K], b [K, N], c [M, N]  fp32; in each one dimension has stride 1 and the other any: a
+///   a [M, K], b [K, N], c [M, N]  in each one dimension has stride 1 and the other any: a
 ///                                 transposed view gives a transposed product
 ///   beta = 0 overwrites c, whatever it held. c overlaps neither a nor b.
+///
+/// All fp32; or a and b bf16 or fp16, c of their type or fp32, alpha = 1, and beta = 0, or 1 where
+/// c is fp32. Sums are fp32 and rounded once.
 ///
 /// Bit-identical run to run for the same shapes, strides and number of threads.
 /// Throws Error(kInternal) where shapes or strides disagree.

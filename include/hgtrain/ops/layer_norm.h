@@ -8,9 +8,9 @@ namespace hgt {
 /// y = gain * (x - mean) * rstd + bias over the last dimension, rstd = 1 / sqrt(variance + eps),
 /// with the biased variance. Source: Ba et al. 2016, arXiv:1607.06450.
 ///
-///   x, y         [N, C]  fp32; y may be x itself
-///   gain, bias   [C]
-///   mean, rstd   [N]     written: what layer_norm_bwd needs
+///   x, y         [N, C]  fp32, bf16 or fp16; y may be x itself
+///   gain, bias   [C]     of x's type, their gradients fp32
+///   mean, rstd   [N]     fp32, written: what layer_norm_bwd needs
 void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
                     const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream stream);
 

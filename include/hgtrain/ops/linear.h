@@ -5,7 +5,8 @@
 
 namespace hgt {
 
-/// A linear layer. All tensors fp32; determinism and errors as gemm.
+/// A linear layer, in fp32, bf16 or fp16; the gradients of w and bias are fp32. Determinism and
+/// errors as gemm.
 ///
 ///   x     [N, I]
 ///   w     [I, O]  a view: GPT-2's Conv1D weight as it is, nn.Linear's [O, I] transposed

@@ -8,10 +8,11 @@ namespace hgt {
 /// y = gain * x * rrms over the last dimension, rrms = 1 / sqrt(mean(x^2) + eps).
 /// Source: Zhang & Sennrich 2019, arXiv:1910.07467.
 ///
-///   x, y   [N, H, C]  fp32, the last dimension contiguous, the others strided as they like
-///                     (H = 1 for a hidden state; the heads of q or k for Qwen3); y may be x
-///   gain   [C]
-///   rrms   [N, H]     written: what rms_norm_bwd needs
+///   x, y   [N, H, C]  fp32, bf16 or fp16, the last dimension contiguous, the others strided as
+///                     they like (H = 1 for a hidden state; the heads of q or k for Qwen3); y may
+///                     be x
+///   gain   [C]        of x's type, its gradient fp32
+///   rrms   [N, H]     fp32, written: what rms_norm_bwd needs
 void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& y,
                   const Tensor& rrms, Stream stream);
 

@@ -8,7 +8,7 @@ namespace hgt {
 /// Rotary position embedding in place, in HF's convention (rotate_half): dimension i turns with
 /// dimension i + D/2. Source: Su et al. 2021, arXiv:2104.09864.
 ///
-///   x         [B, T, H, D]  fp32, the last dimension contiguous; rotated in place
+///   x         [B, T, H, D]  fp32, bf16 or fp16, the last dimension contiguous; rotated in place
 ///   cos, sin  [T, D/2]      of the T positions' angles
 void rope_fwd(const Tensor& x, const Tensor& cos, const Tensor& sin, Stream stream);
 

@@ -1,0 +1,148 @@
+#include "narrow_product.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "sgemm.h"
+
+namespace hgt::cpu {
+namespace {
+
+// ---- by the CPU's instructions ----
+
+dnnl::memory::desc description(std::int64_t rows, std::int64_t columns, bool transposed,
+                               std::int64_t ld, bool wide) {
+  using Memory = dnnl::memory;
+  const Memory::dims strides = transposed ? Memory::dims{1, ld} : Memory::dims{ld, 1};
+  return {{rows, columns}, wide ? Memory::data_type::f32 : Memory::data_type::bf16, strides};
+}
+
+dnnl::matmul make_matmul(const NarrowProduct<BFloat16>& p, const dnnl::engine& engine) {
+  const auto a = description(p.m, p.k, p.transpose_a, p.lda, false);
+  const auto b = description(p.k, p.n, p.transpose_b, p.ldb, false);
+  const auto c = description(p.m, p.n, false, p.ldc, p.wide);
+  dnnl::primitive_attr attributes;
+  if (p.add) {
+    dnnl::post_ops sum;
+    sum.append_sum();
+    attributes.set_post_ops(sum);
+  }
+#if DNNL_VERSION_MAJOR >= 3
+  return dnnl::matmul({engine, a, b, c, attributes});
+#else
+  return dnnl::matmul({dnnl::matmul::desc(a, b, c), attributes, engine});
+#endif
+}
+
+/// The calling thread's kernels by shape: making one takes longer than running it.
+class Matmuls {
+ public:
+  void run(const NarrowProduct<BFloat16>& p) {
+    const Key key{p.m, p.n, p.k, p.lda, p.ldb, p.ldc, p.transpose_a, p.transpose_b, p.add, p.wide};
+    auto found = kernels_.find(key);
+    if (found == kernels_.end()) found = kernels_.emplace(key, make_matmul(p, engine_)).first;
+    const auto place = [&](const dnnl::memory::desc& desc, const void* data) {
+      return dnnl::memory(desc, engine_, const_cast<void*>(data));
+    };
+    found->second.execute(
+        stream_,
+        {{DNNL_ARG_SRC, place(description(p.m, p.k, p.transpose_a, p.lda, false), p.a)},
+         {DNNL_ARG_WEIGHTS, place(description(p.k, p.n, p.transpose_b, p.ldb, false), p.b)},
+         {DNNL_ARG_DST, place(description(p.m, p.n, false, p.ldc, p.wide), p.c)}});
+  }
+
+ private:
+  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                         std::int64_t, bool, bool, bool, bool>;
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+  std::map<Key, dnnl::matmul> kernels_;
+};
+
+// ---- by way of fp32 ----
+
+constexpr std::int64_t kBlock = 128;  ///< rows of a and columns of b that are widened at a time
+
+/// Rows [begin, end) of op(x) as it is stored, side by side: [end - begin, k], or [k, end - begin]
+/// where x is stored as its transpose.
+template <class T>
+void widen(const T* x, std::int64_t ld, bool transposed, std::int64_t begin, std::int64_t end,
+           std::int64_t k, float* out) {
+  const std::int64_t rows = transposed ? k : end - begin, columns = transposed ? end - begin : k;
+  const T* const from = x + (transposed ? begin : begin * ld);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* const row = from + r * ld;
+    float* const to = out + r * columns;
+#pragma omp simd
+    for (std::int64_t c = 0; c < columns; ++c) to[c] = row[c];
+  }
+}
+
+template <class T>
+void widened_product(const NarrowProduct<T>& p, float* scratch) {
+  float* const a = scratch;
+  float* const b = a + kBlock * p.k;
+  float* const sums = b + kBlock * p.k;
+  for (std::int64_t row = 0; row < p.m; row += kBlock) {
+    const std::int64_t rows = std::min(kBlock, p.m - row);
+    widen(p.a, p.lda, p.transpose_a, row, row + rows, p.k, a);
+    for (std::int64_t column = 0; column < p.n; column += kBlock) {
+      const std::int64_t columns = std::min(kBlock, p.n - column);
+      widen(p.b, p.ldb, !p.transpose_b, column, column + columns, p.k, b);
+      Sgemm product{p.transpose_a,
+                    p.transpose_b,
+                    rows,
+                    columns,
+                    p.k,
+                    1,
+                    a,
+                    p.transpose_a ? rows : p.k,
+                    b,
+                    p.transpose_b ? p.k : columns,
+                    0,
+                    sums,
+                    columns};
+      if (p.wide) {
+        product.beta = p.add ? 1.0f : 0.0f;
+        product.c = static_cast<float*>(p.c) + row * p.ldc + column;
+        product.ldc = p.ldc;
+        sgemm(product);
+        continue;
+      }
+      sgemm(product);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        T* const out = static_cast<T*>(p.c) + (row + r) * p.ldc + column;
+#pragma omp simd
+        for (std::int64_t c = 0; c < columns; ++c) out[c] = sums[r * columns + c];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+bool multiplies_natively(DType dtype) {
+  if (dtype != DType::kBF16) return dtype == DType::kF32;
+  static const bool native = static_cast<int>(dnnl::get_effective_cpu_isa()) >=
+                             static_cast<int>(dnnl::cpu_isa::avx512_core_bf16);
+  return native;
+}
+
+std::int64_t narrow_product_scratch(DType dtype, std::int64_t k) {
+  return multiplies_natively(dtype) ? 0 : kBlock * (2 * k + kBlock);
+}
+
+void narrow_product(const NarrowProduct<BFloat16>& p, float* scratch) {
+  if (!multiplies_natively(DType::kBF16)) return widened_product(p, scratch);
+  thread_local Matmuls matmuls;
+  matmuls.run(p);
+}
+
+void narrow_product(const NarrowProduct<Half>& p, float* scratch) {
+  widened_product(p, scratch);
+}
+
+}  // namespace hgt::cpu

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "hgtrain/base/dtype.h"
+#include "hgtrain/base/half.h"
+
+namespace hgt::cpu {
+
+/// A product of 16-bit matrices on the calling thread alone: c = op(a) op(b), or with `add`
+/// c += op(a) op(b), sums in fp32; c is [m, n], row-major, of a's type or fp32 (`add` only there).
+template <class T>
+struct NarrowProduct {
+  bool transpose_a, transpose_b;  ///< the operand is stored as its transpose
+  std::int64_t m, n, k;
+  const T* a;
+  std::int64_t lda;  ///< elements from one stored row to the next
+  const T* b;
+  std::int64_t ldb;
+  bool add;
+  void* c;
+  std::int64_t ldc;
+  bool wide;  ///< c is fp32
+};
+
+/// By the CPU's own instructions where there are such, else as widened_product.
+void narrow_product(const NarrowProduct<BFloat16>& p, float* scratch);
+void narrow_product(const NarrowProduct<Half>& p, float* scratch);
+
+/// Floats of scratch memory that a product over k needs at most.
+std::int64_t narrow_product_scratch(DType dtype, std::int64_t k);
+
+/// Whether this CPU multiplies elements of this type without widening them first.
+bool multiplies_natively(DType dtype);
+
+}  // namespace hgt::cpu
