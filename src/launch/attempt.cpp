@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <tuple>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -156,12 +157,13 @@ void Attempt::stop(int signal) {
 }
 
 void Attempt::relay(int signal, MessageKind command) {
+  bool commanded = false;  // one rank tells the others; told by us, they might do it twice
   for (const auto& worker : workers_) {
     if (worker->has_ended()) continue;
-    if (obeys_commands(*worker))
-      worker->send(encode_frame(command, ""));
-    else
+    if (!obeys_commands(*worker))
       worker->signal(signal);
+    else if (!std::exchange(commanded, true))
+      worker->send(encode_frame(command, ""));
   }
 }
 
