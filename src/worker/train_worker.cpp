@@ -15,15 +15,10 @@
 #include "hgtrain/wire/messages.h"
 
 #include "environment.h"
+#include "stop_signals.h"
 
 namespace hgt {
 namespace {
-
-Requests g_requests;  // signal handlers reach nothing else
-
-void request_stop(int) {
-  g_requests.stop = true;
-}
 
 /// The communicator of the job, once there is one; what the control channel aborts.
 class Group {
@@ -60,12 +55,12 @@ class Group {
   std::unique_ptr<Communicator> communicator_;
 };
 
-int train(ControlChannel& channel, Group& group, const RunOptions& options) {
+int train(ControlChannel& channel, Group& group, const RunOptions& options, Requests& requests) {
   const Environment environment = read_environment();
   const Config config = load_resolved_config(options.run_dir + "/config.json");
   channel.progress().phase = "connecting";
   Communicator& comm = group.connect(channel, config, environment);
-  const RunOutcome outcome = run_training(config, options, comm, channel, g_requests);
+  const RunOutcome outcome = run_training(config, options, comm, channel, requests);
   if (comm.rank() == 0)
     channel.send("done", {{"reason", outcome.reason}, {"stopped_early", outcome.stopped_early}});
   channel.progress().phase = "leaving";
@@ -83,18 +78,19 @@ int report(ControlChannel& channel, const Error& error) {
 }  // namespace
 
 int train_worker(const std::string& run_dir, const std::string& resume) {
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) std::signal(signal, request_stop);
+  Requests requests;
+  const StopSignals signals(requests.stop);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   Group group;
   const auto channel = ControlChannel::open({
-      .stop = [] { g_requests.stop = true; },
-      .checkpoint = [] { g_requests.checkpoint = true; },
+      .stop = [&] { requests.stop = true; },
+      .checkpoint = [&] { requests.checkpoint = true; },
       .abort = [&](const std::string&) { group.abort(); },
       .lost = [&] { group.abort(); },
   });
   int status = 0;
   try {
-    status = train(*channel, group, {.run_dir = run_dir, .resume = resume});
+    status = train(*channel, group, {.run_dir = run_dir, .resume = resume}, requests);
   } catch (const Error& e) {
     status = report(*channel, e);
     group.abort();

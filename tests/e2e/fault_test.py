@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What is left of a training run when something goes wrong. usage: fault_test.py HGTRAIN"""
 import os
+import pathlib
+import re
 import resource
 import signal
 import unittest
@@ -59,6 +61,16 @@ class FaultTest(job.JobTest):
             self.assertEqual(process.returncode, 75, err)
             last = self.job.metrics(name)[-1]['step']
             self.assertEqual(self.job.checkpoints(name)[-1], f'step_{last:08}')
+
+    def test_what_stops_a_worker_has_no_handler(self):
+        # It would run on a thread within oneDNN's sgemm, whose stack lies on the heap, and damage that.
+        process = self.start_endless('unhandled', until_step=2)
+        status = pathlib.Path(f'/proc/{job.workers_of(process)[0]}/status').read_text()
+        handled = int(re.search(r'^SigCgt:\s(\w+)$', status, re.M)[1], 16)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            self.assertFalse(handled & 1 << (number - 1), signal.Signals(number).name)
 
     def test_usr2_saves_and_goes_on(self):
         process = self.start_endless('usr2', '--checkpoint.save_interval', 0, until_step=2)
