@@ -15,12 +15,15 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 
 constexpr std::int64_t kFloatBytes = 4;
 
-/// Scratch of the CPU threads: each needs two blocks of 64 rows of attention scores and a row, and
-/// the first the partial sums of a norm's gradients, 64 chunks of gain and bias.
-std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, int threads) {
-  const std::int64_t scores = times(2 * 64 + 1, seq_length);
+/// Scratch of the CPU threads: each needs two blocks of 64 rows of attention scores and a row, in
+/// 16 bits also a head's eight operands in fp32; the first needs the partial sums of a norm's
+/// gradients, 64 chunks of gain and bias.
+std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, DType dtype,
+                            int threads) {
+  const std::int64_t operands = dtype == DType::kF32 ? 0 : 8 * model.head_dim;
+  const std::int64_t attention = times(2 * 64 + 1 + operands, seq_length);
   const std::int64_t norm = times(64 * (family_of(model).rms_norm ? 1 : 2), model.hidden_size);
-  return std::max(scores, norm) + times(scores, threads - 1);
+  return std::max(attention, norm) + times(attention, threads - 1);
 }
 
 /// Mean number of keys a query of a causal sequence sees.
@@ -35,6 +38,10 @@ std::int64_t PlannedTensor::numel() const {
   std::int64_t n = 1;
   for (const std::int64_t size : shape) n = times(n, size);
   return n;
+}
+
+std::int64_t PlannedTensor::bytes() const {
+  return times(times(numel(), copies), static_cast<std::int64_t>(size_of(dtype)));
 }
 
 std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows) {
@@ -53,18 +60,21 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   PlannedTensor::Scope scope = PlannedTensor::Scope::kLayer;
   std::int64_t copies = sizes.slots * m.num_hidden_layers;
   const auto add = [&](const char* name, std::vector<std::int64_t> shape, bool needed = true) {
-    if (needed) out.push_back({name, std::move(shape), scope, copies});
+    if (needed) out.push_back({name, std::move(shape), scope, copies, sizes.dtype});
+  };
+  const auto add_f32 = [&](const char* name, std::vector<std::int64_t> shape, bool needed = true) {
+    if (needed) out.push_back({name, std::move(shape), scope, copies, DType::kF32});
   };
   for (const std::string norm : {"norm1", "norm2"}) {
     add(norm.c_str(), {rows, width});
-    add((norm + "_mean").c_str(), {rows}, !family.rms_norm);
-    add((norm + "_scale").c_str(), {rows});
+    add_f32((norm + "_mean").c_str(), {rows}, !family.rms_norm);
+    add_f32((norm + "_scale").c_str(), {rows});
   }
   add("qkv", {rows, q + 2 * k});
   add("qk", {rows, q + k}, m.qk_norm);
-  add("qk_scale", {qk_heads, rows}, m.qk_norm);
+  add_f32("qk_scale", {qk_heads, rows}, m.qk_norm);
   add("attention", {rows, q});
-  add("lse", {sizes.batch, m.num_attention_heads, sizes.seq_length});
+  add_f32("lse", {sizes.batch, m.num_attention_heads, sizes.seq_length});
   add("middle", {rows, width});
   add("up", {rows, up});
   add("activated", {rows, inner});
@@ -74,9 +84,9 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   copies = sizes.slots;
   add("embedded", {rows, width});
   add("d_hidden", {rows, width});
-  add("losses", {rows});
-  add("final_mean", {rows}, !family.rms_norm);
-  add("final_scale", {rows});
+  add_f32("losses", {rows});
+  add_f32("final_mean", {rows}, !family.rms_norm);
+  add_f32("final_scale", {rows});
   add("d_final_norm", {rows, width});
 
   scope = PlannedTensor::Scope::kShared;
@@ -96,20 +106,24 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
 std::vector<Allocation> memory_table(const Config& config, int threads) {
   const ParameterTable table =
       parameter_table(config.model, config.training.no_decay_norms_and_biases);
+  const DType dtype = config.precision.compute_dtype();
   std::vector<Allocation> out;
   for (const char* name : {"parameters", "gradients", "exp_avg", "exp_avg_sq"})
     out.push_back({name, times(table.total, kFloatBytes)});
-  const ActivationSizes sizes{config.batch.micro_batch_size, config.training.seq_length, 1};
+  if (dtype != DType::kF32)
+    out.push_back({fmt::format("{} weights", name_of(dtype)),
+                   times(table.total, static_cast<std::int64_t>(size_of(dtype)))});
+  const ActivationSizes sizes{config.batch.micro_batch_size, config.training.seq_length, 1, dtype};
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
-    out.push_back(
-        {fmt::format("{}: {}", scope, a.name), times(times(a.numel(), a.copies), kFloatBytes)});
+    out.push_back({fmt::format("{}: {}", scope, a.name), a.bytes()});
   }
   if (family_of(config.model).rope)
     out.push_back({"rope tables",
                    times(times(sizes.seq_length, config.model.head_dim / 2), 2 * kFloatBytes)});
-  out.push_back({"scratch of threads",
-                 times(scratch_floats(config.model, sizes.seq_length, threads), kFloatBytes)});
+  out.push_back(
+      {"scratch of threads",
+       times(scratch_floats(config.model, sizes.seq_length, dtype, threads), kFloatBytes)});
   return out;
 }
 

@@ -14,12 +14,13 @@ namespace {
 constexpr std::int64_t kMaxTokenizerBytes = 256 << 20;
 
 std::vector<NamedTensor> tensors_of(const ParameterTable& table, std::span<const float> flat,
-                                    const std::string& prefix) {
+                                    const std::string& prefix, DType dtype = DType::kF32) {
   std::vector<NamedTensor> out;
   for (const Parameter& p : table.parameters)
     out.push_back(
         {prefix + p.name, p.shape,
-         flat.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.numel))});
+         flat.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.numel)),
+         dtype});
   return out;
 }
 
@@ -44,7 +45,7 @@ void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
                             const std::vector<CopiedFile>& tokenizer, const TrainingState& state,
                             const FlatState& flat) {
   Manifest manifest{state.step, options.layout, {}};
-  const nlohmann::ordered_json config = hf_config_json(model);
+  const nlohmann::ordered_json config = hf_config_json(model, flat.weights_dtype);
   const nlohmann::ordered_json generation{{"_from_model_config", true},
                                           {"bos_token_id", config.at("bos_token_id")},
                                           {"eos_token_id", config.at("eos_token_id")}};
@@ -52,9 +53,11 @@ void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
   write_listed_file(manifest, folder, "generation_config.json", generation.dump(2) + "\n");
   for (const CopiedFile& file : tokenizer)
     write_listed_file(manifest, folder, file.name, file.text);
-  write_tensors(folder, "model", tensors_of(table, flat.parameters, ""), options.max_shard_bytes,
-                manifest);
+  write_tensors(folder, "model", tensors_of(table, flat.parameters, "", flat.weights_dtype),
+                options.max_shard_bytes, manifest);
   std::vector<NamedTensor> moments;
+  if (flat.weights_dtype != DType::kF32)
+    moments = tensors_of(table, flat.parameters, kMasterPrefix);
   for (const FlatState::Moment& moment : flat.moments)
     for (NamedTensor& tensor : tensors_of(table, moment.values, moment.name + "."))
       moments.push_back(std::move(tensor));

@@ -32,10 +32,12 @@ std::map<std::string, Destination> destinations_of(const ParameterTable& table,
   return out;
 }
 
-/// The checkpoint must be of this very model; that a tensor fits does not say how it is used.
+/// The checkpoint must be of this very model; that a tensor fits does not say how it is used. Its
+/// weights may be of another type.
 void check_model(const std::string& path, const ModelConfig& model) {
   const auto saved = nlohmann::ordered_json::parse(read_file(path, kMaxStateBytes), nullptr, false);
-  const auto wanted_config = hf_config_json(model);
+  auto wanted_config = hf_config_json(model);
+  wanted_config.erase("torch_dtype");
   std::vector<std::string> differences;
   for (const auto& [key, wanted] : wanted_config.items())
     if (!saved.contains(key) || saved[key] != wanted)
@@ -50,6 +52,14 @@ void check_model(const std::string& path, const ModelConfig& model) {
         "model.init and another --run_dir");
 }
 
+bool has_masters(const TensorFolder& optimizer) {
+  bool found = false;
+  optimizer.for_each([&](const SafetensorsFile&, const TensorInfo& tensor) {
+    found = found || tensor.name.starts_with(kMasterPrefix);
+  });
+  return found;
+}
+
 TrainingState load(const std::string& folder, const ModelConfig& model, const ParameterTable& table,
                    const FlatState& flat) {
   const Manifest manifest = read_manifest(folder);
@@ -60,8 +70,9 @@ TrainingState load(const std::string& folder, const ModelConfig& model, const Pa
   std::map<std::string, Destination> moments;
   for (const FlatState::Moment& moment : flat.moments)
     moments.merge(destinations_of(table, moment.values, moment.name + "."));
-  read_tensors(TensorFolder::open(folder, "optimizer"), moments, same_name, &manifest,
-               ErrorKind::kConfig);
+  const TensorFolder optimizer = TensorFolder::open(folder, "optimizer");
+  if (has_masters(optimizer)) moments.merge(destinations_of(table, flat.parameters, kMasterPrefix));
+  read_tensors(optimizer, moments, same_name, &manifest, ErrorKind::kConfig);
   return parse_training_state(read_file(folder + "/" + kTrainingStateName, kMaxStateBytes));
 }
 

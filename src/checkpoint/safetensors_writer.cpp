@@ -1,13 +1,20 @@
+#include <algorithm>
+#include <memory>
 #include <xxhash.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/half.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
 namespace hgt {
 
 namespace {
+
+const char* file_name_of(DType dtype) {
+  return dtype == DType::kBF16 ? "BF16" : dtype == DType::kF16 ? "F16" : "F32";
+}
 
 /// Length and JSON, padded with spaces so that the data starts at a multiple of 8 bytes.
 std::string header_of(const std::vector<NamedTensor>& tensors) {
@@ -15,14 +22,40 @@ std::string header_of(const std::vector<NamedTensor>& tensors) {
   header["__metadata__"] = {{"format", "pt"}};
   std::size_t at = 0;
   for (const NamedTensor& tensor : tensors) {
-    const std::size_t end = at + tensor.values.size_bytes();
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {at, end}}};
+    const std::size_t end = at + tensor.bytes();
+    header[tensor.name] = {{"dtype", file_name_of(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {at, end}}};
     at = end;
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+}
+
+/// Writes values rounded to T, chunk by chunk; returns the hash of their bytes.
+template <class T>
+std::uint64_t write_rounded(File& file, std::span<const float> values) {
+  constexpr std::size_t kChunk = std::size_t{1} << 19;
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
+                                                                      &XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  std::vector<T> chunk;
+  for (std::size_t done = 0; done < values.size(); done += chunk.size()) {
+    const auto part = values.subspan(done, std::min(kChunk, values.size() - done));
+    chunk.assign(part.begin(), part.end());
+    file.write(std::as_bytes(std::span(chunk)));
+    XXH3_64bits_update(hash.get(), chunk.data(), chunk.size() * sizeof(T));
+  }
+  return XXH3_64bits_digest(hash.get());
+}
+
+std::uint64_t write_values(File& file, const NamedTensor& tensor) {
+  if (tensor.dtype == DType::kBF16) return write_rounded<BFloat16>(file, tensor.values);
+  if (tensor.dtype == DType::kF16) return write_rounded<Half>(file, tensor.values);
+  file.write(std::as_bytes(tensor.values));
+  return XXH3_64bits(tensor.values.data(), tensor.values.size_bytes());
 }
 
 }  // namespace
@@ -33,16 +66,13 @@ WrittenTensors write_safetensors(const std::string& path, const std::vector<Name
   written.header_hash = XXH3_64bits(header.data(), header.size());
   written.bytes = static_cast<std::int64_t>(header.size());
   for (const NamedTensor& tensor : tensors)
-    written.bytes += static_cast<std::int64_t>(tensor.values.size_bytes());
+    written.bytes += static_cast<std::int64_t>(tensor.bytes());
 
   File file = File::open(path, O_WRONLY | O_CREAT | O_EXCL);
   file.reserve(written.bytes);
   file.write(header);
-  for (const NamedTensor& tensor : tensors) {
-    file.write(std::as_bytes(tensor.values));
-    written.tensor_hashes[tensor.name] =
-        XXH3_64bits(tensor.values.data(), tensor.values.size_bytes());
-  }
+  for (const NamedTensor& tensor : tensors)
+    written.tensor_hashes[tensor.name] = write_values(file, tensor);
   file.sync();
   file.close();
   return written;

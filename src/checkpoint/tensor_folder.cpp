@@ -164,7 +164,7 @@ void write_tensors(const std::string& folder, const std::string& stem,
   std::vector<std::vector<NamedTensor>> shards(1);
   std::int64_t shard_bytes = 0, total_bytes = 0;
   for (const NamedTensor& tensor : tensors) {
-    const auto bytes = static_cast<std::int64_t>(tensor.values.size_bytes());
+    const auto bytes = static_cast<std::int64_t>(tensor.bytes());
     if (shard_bytes > 0 && shard_bytes + bytes > max_shard_bytes) {
       shards.emplace_back();
       shard_bytes = 0;

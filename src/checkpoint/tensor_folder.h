@@ -11,6 +11,9 @@
 
 namespace hgt {
 
+/// Of the tensors of optimizer.safetensors that are parameters in full precision.
+inline constexpr const char* kMasterPrefix = "master.";
+
 /// The safetensors files of one kind in a folder: STEM.safetensors, or the files that
 /// STEM.safetensors.index.json lists. Stems are "model" (as HF has it) and "optimizer".
 class TensorFolder {

@@ -17,6 +17,11 @@ std::string training_state_text(const TrainingState& state) {
       {"best_eval_loss", state.best_eval_loss},  // infinity becomes null
       {"evaluations_without_improvement", state.evaluations_without_improvement},
       {"config_digest", state.config_digest},
+      {"loss_scale",
+       {{"scale", state.loss_scale.scale},
+        {"steps", state.loss_scale.steps},
+        {"last_overflow", state.loss_scale.last_overflow},
+        {"hysteresis", state.loss_scale.hysteresis}}},
   };
   return out.dump(2) + "\n";
 }
@@ -35,6 +40,10 @@ TrainingState parse_training_state(std::string_view text) {
     state.evaluations_without_improvement =
         json.at("evaluations_without_improvement").get<std::int64_t>();
     state.config_digest = json.at("config_digest").get<std::uint64_t>();
+    const auto& scale = json.at("loss_scale");
+    state.loss_scale = {scale.at("scale").get<double>(), scale.at("steps").get<std::int64_t>(),
+                        scale.at("last_overflow").get<std::int64_t>(),
+                        scale.at("hysteresis").get<std::int64_t>()};
     return state;
   } catch (const nlohmann::json::exception& e) {
     throw Error(ErrorKind::kData, fmt::format("{} is damaged: {}", kTrainingStateName, e.what()));

@@ -67,7 +67,7 @@ class Writer : public CheckpointWriter {
   void copy(const FlatState& flat) {
     parameters_.assign(flat.parameters.begin(), flat.parameters.end());
     moments_.resize(flat.moments.size());
-    copy_ = {parameters_, {}};
+    copy_ = {parameters_, {}, flat.weights_dtype};
     for (std::size_t i = 0; i < moments_.size(); ++i) {
       moments_[i].assign(flat.moments[i].values.begin(), flat.moments[i].values.end());
       copy_.moments.push_back({flat.moments[i].name, moments_[i]});

@@ -83,7 +83,7 @@ void add_llama(Json& out, const ModelConfig& m) {
 
 }  // namespace
 
-Json hf_config_json(const ModelConfig& m) {
+Json hf_config_json(const ModelConfig& m, DType weights) {
   Json out{{"architectures", {architecture_of(m.model_type)}},
            {"model_type", m.model_type},
            {"vocab_size", m.vocab_size}};
@@ -92,7 +92,9 @@ Json hf_config_json(const ModelConfig& m) {
   out["tie_word_embeddings"] = m.tie_word_embeddings;
   out["bos_token_id"] = m.bos_token_id ? Json(*m.bos_token_id) : Json(nullptr);
   out["eos_token_id"] = m.eos_token_id ? Json(*m.eos_token_id) : Json(nullptr);
-  out["torch_dtype"] = "float32";
+  out["torch_dtype"] = weights == DType::kBF16  ? "bfloat16"
+                       : weights == DType::kF16 ? "float16"
+                                                : "float32";
   out["use_cache"] = true;
   return out;
 }

@@ -1,37 +1,46 @@
-// fp16, bf16 and their relatives. Training is fp32 in this version: what is off is checked all the
-// same.
+// fp16, bf16 and their relatives. What is off is checked all the same.
 #include "sections.h"
 
 namespace hgt {
 namespace {
 
 std::vector<Choice> types() {
-  const char* const hint = "this version trains in fp32";
+  const char* const hint = "masters and gradients are fp32; see fp16 and bf16 for the rest";
   return {{"fp32"}, {"fp16", KeyClass::kNotBuilt, hint}, {"bf16", KeyClass::kNotBuilt, hint}};
 }
 
+template <class T>
+SlotOf in(T PrecisionConfig::*member) {
+  return [member](Config& c) -> Slot { return &(c.precision.*member); };
+}
+
 Field fp16_section() {
+  using P = PrecisionConfig;
   return section(
       "fp16", "half precision with loss scaling",
       {
-          not_built("enabled", Kind::kBool, "false", "train in fp16").auto_is("false"),
+          used("enabled", in(&P::fp16), "train in fp16, with fp32 masters").auto_is("false"),
           noticed("auto_cast", Kind::kBool, "inputs are token ids"),
-          noticed("loss_scale", Kind::kNumber, "0: dynamic").at_least(0),
-          noticed("initial_scale_power", Kind::kInteger, "first scale, as a power of two"),
-          noticed("loss_scale_window", Kind::kInteger, "clean steps before the scale grows"),
-          noticed("hysteresis", Kind::kInteger, "overflows before it shrinks"),
-          noticed("consecutive_hysteresis", Kind::kBool,
-                  "a clean step forgives the overflows before it"),
-          noticed("min_loss_scale", Kind::kInteger, "least scale"),
+          used("loss_scale", in(&P::loss_scale), "0: dynamic").at_least(0),
+          used("initial_scale_power", in(&P::initial_scale_power), "first scale, as a power of two")
+              .at_least(0)
+              .at_most(31),
+          used("loss_scale_window", in(&P::loss_scale_window),
+               "clean steps before the scale grows"),
+          used("hysteresis", in(&P::hysteresis), "overflows before it shrinks"),
+          used("consecutive_hysteresis", in(&P::consecutive_hysteresis),
+               "a clean step forgives the overflows before it"),
+          used("min_loss_scale", in(&P::min_loss_scale), "least scale").as_integer(),
           not_built("fp16_master_weights_and_grads", Kind::kBool, "false", "fp16 masters"),
       });
 }
 
 Field bf16_section() {
+  using P = PrecisionConfig;
   Field out = section(
       "bf16", "bfloat16",
       {
-          not_built("enabled", Kind::kBool, "false", "train in bf16").auto_is("false"),
+          used("enabled", in(&P::bf16), "train in bf16, with fp32 masters").auto_is("false"),
           noticed("immediate_grad_update", Kind::kBool, "gradients are accumulated at once"),
           noticed("check_grad_overflow", Kind::kBool,
                   "a loss or norm that is not finite ends the run"),

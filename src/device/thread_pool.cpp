@@ -1,5 +1,6 @@
 #include "hgtrain/device/thread_pool.h"
 
+#include <algorithm>
 #include <omp.h>
 #include <system_error>
 
@@ -48,7 +49,7 @@ void prepare_compute_thread() {
   omp_set_num_threads(1);  // of the parallel regions this thread enters, nobody else's
 }
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : claims_(static_cast<std::size_t>(std::max(threads, 0))) {
   if (threads < 1)
     throw Error(ErrorKind::kConfig, fmt::format("a pool of {} threads cannot compute", threads),
                 "use 1 thread or more");
@@ -79,10 +80,10 @@ void ThreadPool::stop() {
 void ThreadPool::run(const Job& job) {
   prepare_compute_thread();
   job_ = job;
-  running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
+  running_.store(threads(), std::memory_order_relaxed);
+  const std::uint32_t round = round_.fetch_add(1, std::memory_order_release) + 1;
   round_.notify_all();
-  run_part(0);
+  take_parts(0, round);
   for (int left = running_.load(std::memory_order_acquire); left != 0;
        left = running_.load(std::memory_order_acquire))
     wait_while_equal(running_, left);
@@ -94,29 +95,43 @@ void ThreadPool::run(const Job& job) {
     }
 }
 
-void ThreadPool::run_part(int thread) noexcept {
-  const std::int64_t begin = job_.n * thread / threads();
-  const std::int64_t end = job_.n * (thread + 1) / threads();
+/// Does the thread's own part, where its data are cached, then those that nobody has taken on. With
+/// a round that is over there is nothing to take, and the job of another is not looked at.
+void ThreadPool::take_parts(int first, std::uint32_t round) noexcept {
+  for (int i = 0; i < threads(); ++i) {
+    const int part = (first + i) % threads();
+    std::uint32_t before = round - 1;
+    if (!claims_[static_cast<std::size_t>(part)].round.compare_exchange_strong(
+            before, round, std::memory_order_acq_rel))
+      continue;
+    run_part(part);
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+  }
+}
+
+void ThreadPool::run_part(int part) noexcept {
+  const std::int64_t begin = job_.n * part / threads();
+  const std::int64_t end = job_.n * (part + 1) / threads();
   if (begin == end) return;
   try {
-    job_.call(job_.fn, begin, end, thread);
+    job_.call(job_.fn, begin, end, part);
   } catch (...) {
-    errors_[static_cast<std::size_t>(thread)] = std::current_exception();
+    errors_[static_cast<std::size_t>(part)] = std::current_exception();
   }
 }
 
 void ThreadPool::work(int thread) {
   prepare_compute_thread();
-  for (std::uint32_t round = 0;; ++round) {
+  for (std::uint32_t round = 0;;) {
     wait_while_equal(round_, round);
     if (stop_) return;
-    run_part(thread);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+    round = round_.load(std::memory_order_acquire);
+    take_parts(thread, round);
   }
 }
 
-float* ThreadPool::scratch(int thread, std::int64_t floats) {
-  Buffer& buffer = scratch_[static_cast<std::size_t>(thread)];
+float* ThreadPool::scratch(int part, std::int64_t floats) {
+  Buffer& buffer = scratch_[static_cast<std::size_t>(part)];
   const std::int64_t bytes = floats * static_cast<std::int64_t>(sizeof(float));
   if (buffer.bytes() < bytes) buffer = Buffer("cpu scratch", bytes);
   return static_cast<float*>(buffer.data());

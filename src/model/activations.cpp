@@ -9,10 +9,8 @@
 namespace hgt {
 
 Activations::Activations(const ModelConfig& model, const ActivationSizes& sizes) {
-  for (const PlannedTensor& a : activations_of(model, sizes)) {
-    const std::int64_t bytes = a.numel() * a.copies * static_cast<std::int64_t>(sizeof(float));
-    entries_[a.name] = {Buffer(a.name, bytes), a.copies};
-  }
+  for (const PlannedTensor& a : activations_of(model, sizes))
+    entries_[a.name] = {Buffer(a.name, a.bytes()), a.copies, a.dtype};
 }
 
 Tensor Activations::get(std::string_view name, std::int64_t copy,
@@ -20,10 +18,10 @@ Tensor Activations::get(std::string_view name, std::int64_t copy,
   const auto found = entries_.find(name);
   if (found == entries_.end())
     throw Error(ErrorKind::kInternal, fmt::format("no activation is called {}", name));
-  const auto& [buffer, copies] = found->second;
-  const std::int64_t space =
-      buffer.bytes() / static_cast<std::int64_t>(sizeof(float)) / std::max<std::int64_t>(copies, 1);
-  const Tensor out(static_cast<float*>(buffer.data()) + copy * space, shape);
+  const auto& [buffer, copies, dtype] = found->second;
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t space = buffer.bytes() / size / std::max<std::int64_t>(copies, 1);
+  const Tensor out(buffer.as<std::byte>().data() + copy * space * size, shape, dtype);
   if (copy < 0 || copy >= copies || out.numel() > space)
     throw Error(ErrorKind::kInternal,
                 fmt::format("activation {}: copy {} of {}, {} elements in space for {}", name, copy,

@@ -26,6 +26,7 @@ class Activations {
   struct Entry {
     Buffer buffer;
     std::int64_t copies = 0;
+    DType dtype = DType::kF32;
   };
   std::map<std::string, Entry, std::less<>> entries_;
 };

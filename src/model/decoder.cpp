@@ -25,12 +25,12 @@ ModelConfig one_layer(ModelConfig config) {
 
 class CachedDecoder final : public Decoder {
  public:
-  CachedDecoder(const ModelConfig& config, const ParameterTable& table,
-                std::span<const float> parameters, std::int64_t max_length, ThreadPool& pool)
+  CachedDecoder(const ModelConfig& config, const ParameterTable& table, const Tensor& parameters,
+                std::int64_t max_length, ThreadPool& pool)
       : config_(config),
         max_length_(max_length),
         stream_(pool),
-        weights_(bind_weights(config_, table, const_cast<float*>(parameters.data()))),
+        weights_(bind_weights(config_, table, parameters)),
         memory_(one_layer(config_), {1, std::min(kChunk, max_length), 1}),
         row_(config_.num_key_value_heads * config_.head_dim) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
@@ -146,11 +146,11 @@ class CachedDecoder final : public Decoder {
 }  // namespace
 
 std::unique_ptr<Decoder> Decoder::create(const ModelConfig& config, const ParameterTable& table,
-                                         std::span<const float> parameters, std::int64_t max_length,
+                                         const Tensor& parameters, std::int64_t max_length,
                                          ThreadPool& pool) {
-  if (static_cast<std::int64_t>(parameters.size()) != table.total)
+  if (parameters.numel() != table.total)
     throw Error(ErrorKind::kInternal, fmt::format("decoder: {} parameters for a table of {}",
-                                                  parameters.size(), table.total));
+                                                  parameters.numel(), table.total));
   if (max_length < 1)
     throw Error(ErrorKind::kConfig, fmt::format("a sequence of {} tokens is none", max_length));
   check_positions(config, max_length);

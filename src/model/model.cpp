@@ -18,16 +18,15 @@ namespace {
 
 class TransformerModel final : public Model {
  public:
-  TransformerModel(const ModelConfig& config, const ParameterTable& table,
-                   std::span<const float> parameters, std::span<float> gradients,
-                   const Options& options, ThreadPool& pool)
+  TransformerModel(const ModelConfig& config, const ParameterTable& table, const Tensor& parameters,
+                   const Tensor& gradients, const Options& options, ThreadPool& pool)
       : config_(config),
         options_(options),
         stream_(pool),
-        // Tensors are views to read and to write; those of `weights_` are only read.
-        weights_(bind_weights(config_, table, const_cast<float*>(parameters.data()))),
-        gradients_(bind_weights(config_, table, gradients.data())),
-        memory_(config_, {options.max_batch, options.max_seq_length, options.slots}) {
+        weights_(bind_weights(config_, table, parameters)),
+        gradients_(bind_weights(config_, table, gradients)),
+        memory_(config_,
+                {options.max_batch, options.max_seq_length, options.slots, parameters.dtype()}) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) layers_.emplace_back(config_, i);
     if (family_of(config_).rope) rope_ = RopeTable(config_, options.max_seq_length);
   }
@@ -169,13 +168,12 @@ class TransformerModel final : public Model {
 }  // namespace
 
 std::unique_ptr<Model> Model::create(const ModelConfig& config, const ParameterTable& table,
-                                     std::span<const float> parameters, std::span<float> gradients,
+                                     const Tensor& parameters, const Tensor& gradients,
                                      const Options& options, ThreadPool& pool) {
-  const auto total = static_cast<std::size_t>(table.total);
-  if (parameters.size() != total || gradients.size() != total)
+  if (parameters.numel() != table.total || gradients.numel() != table.total)
     throw Error(ErrorKind::kInternal,
-                fmt::format("{} parameters and {} gradients for a table of {}", parameters.size(),
-                            gradients.size(), total));
+                fmt::format("{} parameters and {} gradients for a table of {}", parameters.numel(),
+                            gradients.numel(), table.total));
   check_positions(config, options.max_seq_length);
   return std::make_unique<TransformerModel>(config, table, parameters, gradients, options, pool);
 }

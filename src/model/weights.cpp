@@ -9,7 +9,7 @@ namespace {
 
 class Binder {
  public:
-  Binder(const ModelConfig& model, const ParameterTable& table, float* flat)
+  Binder(const ModelConfig& model, const ParameterTable& table, const Tensor& flat)
       : m_(model), table_(table), flat_(flat) {}
 
   Weights bind() {
@@ -28,7 +28,10 @@ class Binder {
   /// The parameters of a role, which stand side by side, as one tensor; none where there are none.
   Tensor view(int block, Role role, std::initializer_list<std::int64_t> shape) const {
     const Parameter* p = table_.find(block, role);
-    return p ? Tensor(flat_ + p->offset, shape) : Tensor();
+    if (!p) return {};
+    std::int64_t numel = 1;
+    for (const std::int64_t size : shape) numel *= size;
+    return flat_.slice(0, p->offset, p->offset + numel).reshaped(shape);
   }
 
   Norm norm(int block, Role gain, Role bias) const {
@@ -60,12 +63,12 @@ class Binder {
 
   const ModelConfig& m_;
   const ParameterTable& table_;
-  float* const flat_;
+  const Tensor flat_;
 };
 
 }  // namespace
 
-Weights bind_weights(const ModelConfig& model, const ParameterTable& table, float* flat) {
+Weights bind_weights(const ModelConfig& model, const ParameterTable& table, const Tensor& flat) {
   return Binder(model, table, flat).bind();
 }
 

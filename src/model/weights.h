@@ -37,7 +37,7 @@ struct Weights {
   Tensor output;  ///< [C, V]; of a tied model the token embedding itself, transposed
 };
 
-Weights bind_weights(const ModelConfig& model, const ParameterTable& table, float* flat);
+Weights bind_weights(const ModelConfig& model, const ParameterTable& table, const Tensor& flat);
 
 /// Error(kConfig) where the model has learned positions for fewer than `length` tokens.
 void check_positions(const ModelConfig& model, std::int64_t length);

@@ -6,6 +6,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "hgtrain/ops/gemm.h"
+
 #include "sgemm.h"
 
 namespace hgt::cpu {
@@ -124,19 +126,27 @@ void widened_product(const NarrowProduct<T>& p, float* scratch) {
 
 }  // namespace
 
-bool multiplies_natively(DType dtype) {
+}  // namespace hgt::cpu
+
+namespace hgt {
+
+bool cpu_multiplies(DType dtype) {
   if (dtype != DType::kBF16) return dtype == DType::kF32;
   static const bool native = static_cast<int>(dnnl::get_effective_cpu_isa()) >=
                              static_cast<int>(dnnl::cpu_isa::avx512_core_bf16);
   return native;
 }
 
+}  // namespace hgt
+
+namespace hgt::cpu {
+
 std::int64_t narrow_product_scratch(DType dtype, std::int64_t k) {
-  return multiplies_natively(dtype) ? 0 : kBlock * (2 * k + kBlock);
+  return cpu_multiplies(dtype) ? 0 : kBlock * (2 * k + kBlock);
 }
 
 void narrow_product(const NarrowProduct<BFloat16>& p, float* scratch) {
-  if (!multiplies_natively(DType::kBF16)) return widened_product(p, scratch);
+  if (!cpu_multiplies(DType::kBF16)) return widened_product(p, scratch);
   thread_local Matmuls matmuls;
   matmuls.run(p);
 }

@@ -30,7 +30,4 @@ void narrow_product(const NarrowProduct<Half>& p, float* scratch);
 /// Floats of scratch memory that a product over k needs at most.
 std::int64_t narrow_product_scratch(DType dtype, std::int64_t k);
 
-/// Whether this CPU multiplies elements of this type without widening them first.
-bool multiplies_natively(DType dtype);
-
 }  // namespace hgt::cpu

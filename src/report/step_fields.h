@@ -28,17 +28,19 @@ void for_each_field(Record& record, Visit visit) {
   visit("data_wait_ms", record.data_wait_ms);
   visit("mfu", record.mfu);
   visit("eval_loss", record.eval_loss);
+  visit("loss_scale", record.loss_scale);
 }
 
-/// Puts a member into a JSON object: null where it is not finite or unknown; `eval_loss` only where
-/// there is one.
+/// Puts a member into a JSON object: null where it is not finite or unknown; `eval_loss` and
+/// `loss_scale` only where there is one.
 template <class Json, class T>
 void put_field(Json& json, const char* name, const T& value) {
   if constexpr (std::is_same_v<T, std::int64_t>) {
     json[name] = value;
   } else {
     const std::optional<double> number = value;
-    if (!number && std::string_view(name) == "eval_loss") return;
+    const std::string_view key = name;
+    if (!number && (key == "eval_loss" || key == "loss_scale")) return;
     if (number && std::isfinite(*number)) {
       json[name] = *number;
     } else {

@@ -12,6 +12,7 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/ops/gemm.h"
 
 #include "early_stop.h"
 #include "matrix_rate.h"
@@ -55,9 +56,9 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
       valid_data_(config.training.eval_interval > 0 ? open_data(config, Dataset::Split::kValid)
                                                     : nullptr),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-      buffers_(table_),
-      model_(Model::create(config.model, table_, buffers_.parameters.as<float>(),
-                           buffers_.gradients.as<float>(),
+      buffers_(table_, config.precision.compute_dtype()),
+      model_(Model::create(config.model, table_, buffers_.weights(),
+                           Tensor(buffers_.gradients.data(), {table_.total}),
                            {.max_batch = config.batch.micro_batch_size,
                             .max_seq_length = config.training.seq_length,
                             .seed = static_cast<std::uint64_t>(config.training.seed)},
@@ -66,6 +67,7 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
   channel.progress().phase = "loading";
   const Start start =
       prepare_start(config, options, table_, buffers_, train_data_->fingerprint(), comm);
+  buffers_.round_weights(pool_);
   comm.barrier();  // all ranks measure at once, as they will compute
   std::array rate{measure_matrix_rate(pool_)};
   comm.all_reduce_sum(std::span<double>(rate));
@@ -76,6 +78,10 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
   channel.progress().step = start.state.step;
   for (const std::string& damage : start.refused)
     recorder_.notice(damage + "; an older checkpoint is used");
+  if (const DType dtype = buffers_.compute_dtype; !cpu_multiplies(dtype))
+    recorder_.notice(fmt::format(
+        "this CPU has no {0} instructions: {0} saves memory here, but is slower than fp32",
+        name_of(dtype)));
   recorder_.started(start.state.step, start.checkpoint);
 }
 
@@ -95,6 +101,7 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) const {
   record.loss = result.loss;
   record.grad_norm = result.grad_norm;
   record.lr = result.lr;
+  if (config_.precision.fp16) record.loss_scale = result.loss_scale;
   record.step_ms = step_ms;
   record.tokens = trainer_->tokens_per_step();
   record.tokens_per_sec = static_cast<double>(record.tokens) / seconds;
@@ -123,6 +130,10 @@ RunOutcome Run::train() {
     const StepResult result = trainer_->step();
     StepRecord record = record_of(result, ms_since(start_ns));
     log_step(result);
+    if (result.skipped)
+      recorder_.notice(
+          fmt::format("step {} changed nothing: gradients overflowed at loss scale {:g}",
+                      record.step, result.loss_scale));
 
     const bool last = record.step >= last_step;
     if (valid_data_ && (last || is_due(config_.training.eval_interval))) {

@@ -59,6 +59,7 @@ Start load_or_draw(const RunOptions& options, const Parts& parts) {
   const std::span<float> parameters = parts.buffers.parameters.as<float>();
   start.state.best_eval_loss = std::numeric_limits<double>::infinity();
   start.state.config_digest = parts.digest;
+  start.state.loss_scale = LossScaler(parts.config.precision).initial();
   if (parts.config.model.init.empty())
     init_parameters(parts.table, static_cast<std::uint64_t>(parts.config.training.seed),
                     parameters);

@@ -9,6 +9,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/optim/gradient_norm.h"
+#include "hgtrain/optim/round.h"
 
 #include "batch_loader.h"
 
@@ -36,15 +37,30 @@ Range micro_batches_of(const BatchConfig& batch, const Communicator& comm) {
 
 }  // namespace
 
-FlatBuffers::FlatBuffers(const ParameterTable& table)
+FlatBuffers::FlatBuffers(const ParameterTable& table, DType dtype)
     : parameters("parameters", table.total * 4),
       gradients("gradients", table.total * 4),
       exp_avg("exp_avg", table.total * 4),
-      exp_avg_sq("exp_avg_sq", table.total * 4) {}
+      exp_avg_sq("exp_avg_sq", table.total * 4),
+      compute_dtype(dtype) {
+  if (dtype != DType::kF32)
+    rounded = Buffer("weights", table.total * static_cast<std::int64_t>(size_of(dtype)));
+}
 
 FlatState FlatBuffers::state() const {
   return {parameters.as<float>(),
-          {{"exp_avg", exp_avg.as<float>()}, {"exp_avg_sq", exp_avg_sq.as<float>()}}};
+          {{"exp_avg", exp_avg.as<float>()}, {"exp_avg_sq", exp_avg_sq.as<float>()}},
+          compute_dtype};
+}
+
+Tensor FlatBuffers::weights() const {
+  const Buffer& buffer = compute_dtype == DType::kF32 ? parameters : rounded;
+  return Tensor(buffer.data(), {static_cast<std::int64_t>(parameters.as<float>().size())},
+                compute_dtype);
+}
+
+void FlatBuffers::round_weights(ThreadPool& pool) const {
+  if (compute_dtype != DType::kF32) round_to(parameters.as<float>(), weights(), pool);
 }
 
 Trainer::Trainer(const Parts& parts, const TrainingState& state)
@@ -55,6 +71,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
             {parts.buffers.parameters.as<float>(), parts.buffers.gradients.as<float>(),
              parts.buffers.exp_avg.as<float>(), parts.buffers.exp_avg_sq.as<float>()},
             parts.table.decay_end, parts.pool),
+      loss_scaler_(parts.config.precision),
       micros_(micro_batches_of(parts.config.batch, parts.comm)),
       buckets_(make_buckets(block_ranges(parts.table), parts.bucket_bytes / 4)),
       schedule_(data_parallel_schedule(parts.model.num_blocks(), micros_.size(), buckets_)) {
@@ -88,7 +105,6 @@ StepResult Trainer::step() {
   for (const Action& action : schedule_) execute(action);
 
   ++state_.step;
-  ++state_.optimizer_steps;
   state_.consumed_samples += parts_.config.batch.train_batch_size;
   state_.consumed_tokens += tokens_per_step();
   parts_.progress.step = state_.step;
@@ -136,7 +152,7 @@ MicroBatch Trainer::micro_batch(int micro) const {
           .seq_length = seq_length,
           .step = state_.step,
           .first_sample = (micros_.begin + micro) * rows,
-          .loss_scale = 1.0 / static_cast<double>(tokens_per_step())};
+          .loss_scale = state_.loss_scale.scale / static_cast<double>(tokens_per_step())};
 }
 
 void Trainer::update() {
@@ -148,12 +164,22 @@ void Trainer::update() {
   result_.comm_ms = ms_since(start_ns);
 
   parts_.progress.phase = "updating";
-  result_.grad_norm = l2_norm(parts_.buffers.gradients.as<float>(), parts_.pool);
-  if (!std::isfinite(result_.loss) || !std::isfinite(result_.grad_norm)) stop_at_bad_tensor();
+  const double scale = state_.loss_scale.scale;
+  result_.loss_scale = scale;
+  result_.grad_norm = l2_norm(parts_.buffers.gradients.as<float>(), parts_.pool) / scale;
   const Rate rate = lr_schedule_.at(state_.optimizer_steps);
   result_.lr = rate.lr;
-  adam_.step(rate, clip_factor(result_.grad_norm, parts_.config.gradient_clipping),
-             state_.optimizer_steps + 1);
+  if (!std::isfinite(result_.loss) || !std::isfinite(result_.grad_norm)) return skip_update();
+  adam_.step(rate, clip_factor(result_.grad_norm, parts_.config.gradient_clipping) / scale,
+             ++state_.optimizer_steps);
+  parts_.buffers.round_weights(parts_.pool);
+  loss_scaler_.update(false, state_.loss_scale);
+}
+
+void Trainer::skip_update() {
+  if (!parts_.config.precision.fp16) stop_at_bad_tensor();
+  result_.skipped = true;
+  loss_scaler_.update(true, state_.loss_scale);
 }
 
 void Trainer::exchange_losses() {

@@ -100,7 +100,7 @@ class Generator {
     const auto length = static_cast<std::int64_t>(prompt.size());
     const std::int64_t context = config_.max_position_embeddings;
     const auto decoder = Decoder::create(
-        config_, table_, parameters_.as<float>(),
+        config_, table_, Tensor(parameters_.data(), {table_.total}),
         length < context ? length + std::min(context - length, request.max_tokens) : context,
         pool_);
     Sampler sampler(request.sampling);

@@ -17,7 +17,7 @@ TEST_CASE("the schema has types, ranges, choices, defaults and other spellings")
   CHECK(schema["properties"]["gradient_clipping"]["anyOf"][1]["const"] == "auto");
   CHECK(schema["properties"]["hardware"]["properties"]["device"]["enum"].size() == 3);
   CHECK(schema["properties"]["model"]["anyOf"][1]["type"][0] == "string");
-  CHECK(schema["properties"]["fp16"]["properties"]["enabled"]["description"]
+  CHECK(schema["properties"]["amp"]["properties"]["enabled"]["description"]
             .get<std::string>()
             .starts_with("(not built yet)"));
 }

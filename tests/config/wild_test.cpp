@@ -76,7 +76,7 @@ TEST_CASE("other spellings, unknown sections and floats for counts") {
   const LoadResult alpaca = load("alpaca_offload", 1, {"training.train_iters", "77"});
   CHECK(alpaca.config.scheduler.numbers.at("total_num_steps") == 77);
   const LoadResult openfold = load("openfold");
-  CHECK(key(openfold, "bf16.enabled").switched_on);
+  CHECK(key(openfold, "bf16.enabled").value == "true");
   CHECK(key(openfold, "zero_optimization.offload_optimizer.device").value == "\"cpu\"");
   CHECK_FALSE(key(openfold, "amp.enabled").switched_on);
   CHECK(has(texts(openfold, Severity::kMissing), "the batch size is missing"));

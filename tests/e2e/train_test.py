@@ -39,6 +39,29 @@ class TrainTest(job.JobTest):
             self.job.train(f'workers{workers}', workers=workers)
             self.assert_close_to_whole(f'workers{workers}')
 
+    def test_16_bit_runs_learn_as_fp32_and_go_on_bit_for_bit(self):
+        for dtype in ('bf16', 'fp16'):
+            on = (f'--{dtype}.enabled', 'true')
+            self.job.train(dtype, *on)
+            for (step, loss, _), (_, wide, _) in zip(self.job.losses(dtype), self.whole):
+                self.assertAlmostEqual(loss, wide, delta=0.02 * wide, msg=f'{dtype} step {step}')
+            self.job.train(dtype + '_stopped', *on, '--steps', 10)
+            self.job.train(dtype + '_stopped', *on, '--resume', 'auto')
+            self.assertEqual(self.job.losses(dtype + '_stopped'), self.job.losses(dtype))
+            sizes = [(self.job.folder / run / 'checkpoints/step_00000020/model.safetensors').stat().st_size
+                     for run in (dtype, 'whole')]
+            self.assertLess(sizes[0], 0.6 * sizes[1])
+
+    def test_fp16_skips_steps_that_overflow_and_lowers_its_scale(self):
+        self.job.train('overflow', '--fp16.enabled', 'true', '--fp16.initial_scale_power', 31, '--fp16.hysteresis', 1)
+        metrics = self.job.metrics('overflow')
+        scales = [m['loss_scale'] for m in metrics]
+        skipped = [m['step'] for m in metrics if m['grad_norm'] is None]
+        self.assertEqual(skipped, list(range(1, len(skipped) + 1)))
+        self.assertEqual(scales[:len(skipped) + 1], [2.0 ** (31 - i) for i in range(len(skipped) + 1)])
+        self.assertGreater(len(skipped), 2)
+        self.assertLess(metrics[-1]['loss'], metrics[0]['loss'])
+
     def test_the_target_loss_ends_a_run_early(self):
         self.job.train('target', '--training.target_loss', '5.0')
         self.assertLess(len(self.job.metrics('target')), STEPS)

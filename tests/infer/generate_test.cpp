@@ -74,8 +74,8 @@ TEST_CASE("the greedy continuation is that of transformers, for every family") {
   for (const std::string& name : Golden::names()) {
     const Golden golden(name);
     const ParameterTable table = parameter_table(golden.model, false);
-    const std::vector<float> parameters = golden.parameters(table);
-    const auto decoder = Decoder::create(golden.model, table, parameters, 24, pool);
+    std::vector<float> parameters = golden.parameters(table);
+    const auto decoder = Decoder::create(golden.model, table, flat_tensor(parameters), 24, pool);
     Sampler sampler({.temperature = 0});
     std::vector<std::int32_t> tokens;
     generate([&](auto fresh) { return decoder->append(fresh); },

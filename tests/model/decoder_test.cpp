@@ -18,7 +18,7 @@ struct Setup {
     golden.model.max_position_embeddings = 1000;
     table = parameter_table(golden.model, false);
     parameters = golden.parameters(table);
-    decoder = Decoder::create(golden.model, table, parameters, max_length, pool);
+    decoder = Decoder::create(golden.model, table, flat_tensor(parameters), max_length, pool);
   }
   Golden golden;
   ParameterTable table;

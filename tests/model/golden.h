@@ -8,6 +8,11 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/model/model.h"
 
+/// A flat fp32 buffer as a model takes it.
+inline hgt::Tensor flat_tensor(std::vector<float>& values) {
+  return hgt::Tensor(values.data(), {static_cast<std::int64_t>(values.size())});
+}
+
 /// A model of tests/fixtures/models, which tests/golden/make_models.py wrote with transformers.
 struct Golden {
   static const std::vector<std::string>& names();

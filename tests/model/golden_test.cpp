@@ -1,9 +1,11 @@
 #include "golden.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/half.h"
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/model/decoder.h"
 
@@ -18,7 +20,7 @@ struct Run {
         pool(threads),
         parameters(golden.parameters(table)),
         gradients(parameters.size()),
-        model(Model::create(golden.model, table, parameters, gradients,
+        model(Model::create(golden.model, table, flat_tensor(parameters), flat_tensor(gradients),
                             {.max_batch = golden.batch, .max_seq_length = golden.seq_length},
                             pool)) {}
 
@@ -115,9 +117,10 @@ TEST_CASE("cached decoding gives the logits of transformers") {
     // A cache keeps keys rotated for the length they were computed at, as it does in transformers.
     if (golden.model.rope_scaling.type == "dynamic") continue;
     const ParameterTable table = parameter_table(golden.model, false);
-    const std::vector<float> parameters = golden.parameters(table);
+    std::vector<float> parameters = golden.parameters(table);
     ThreadPool pool(2);
-    const auto decoder = Decoder::create(golden.model, table, parameters, golden.seq_length, pool);
+    const auto decoder =
+        Decoder::create(golden.model, table, flat_tensor(parameters), golden.seq_length, pool);
     const std::vector<std::int32_t> tokens = golden.batch_of(0).tokens;
     const std::vector<float>& expected = golden.tensors.at("logits");
     const auto row = [&](std::int64_t t) { return expected.data() + t * golden.model.vocab_size; };
@@ -137,5 +140,31 @@ TEST_CASE("cached decoding gives the logits of transformers") {
     }
     decoder->truncate(3);
     CHECK(agrees(decoder->append(std::span(tokens).subspan(3, 2)), 4));
+  }
+}
+
+TEST_CASE("gradients in 16 bits are those of fp32 but for rounding") {
+  for (const std::string& name : Golden::names()) {
+    const Golden golden(name);
+    Run wide(golden);
+    const double loss = wide.forward_backward(0);
+    for (const auto& [dtype, tolerance] : {std::pair(DType::kBF16, 0.03), {DType::kF16, 0.004}}) {
+      Run narrow(golden);
+      std::vector<std::uint16_t> weights(narrow.parameters.size());
+      const Tensor flat(weights.data(), {narrow.table.total}, dtype);
+      std::transform(narrow.parameters.begin(), narrow.parameters.end(), weights.begin(),
+                     [dtype = dtype](float x) {
+                       return dtype == DType::kBF16 ? BFloat16(x).bits : Half(x).bits;
+                     });
+      narrow.model = Model::create(golden.model, narrow.table, flat, flat_tensor(narrow.gradients),
+                                   {.max_batch = golden.batch, .max_seq_length = golden.seq_length},
+                                   narrow.pool);
+      INFO(name << " in " << name_of(dtype));
+      CHECK(narrow.forward_backward(0) == Approx(loss).epsilon(tolerance));
+      for (std::size_t i = 0; i < narrow.gradients.size(); ++i)
+        narrow.gradients[i] -= wide.gradients[i];
+      CHECK(norm(narrow.gradients.data(), narrow.table.total) <
+            tolerance * norm(wide.gradients.data(), wide.table.total));
+    }
   }
 }

@@ -15,7 +15,7 @@ struct Setup {
       : golden(name),
         table(parameter_table(golden.model, false)),
         parameters(golden.parameters(table)),
-        weights(bind_weights(golden.model, table, parameters.data())),
+        weights(bind_weights(golden.model, table, flat_tensor(parameters))),
         memory(golden.model, {1, length, 1}),
         rope(golden.model, length),
         layer(golden.model, 1),

@@ -25,7 +25,8 @@ struct Run {
         gradients(parameters.size()) {
     options.max_batch = golden.batch;
     options.max_seq_length = golden.seq_length;
-    model = Model::create(golden.model, table, parameters, gradients, options, pool);
+    model = Model::create(golden.model, table, flat_tensor(parameters), flat_tensor(gradients),
+                          options, pool);
   }
 
   void forward(const MicroBatch& of, int slot = 0) {

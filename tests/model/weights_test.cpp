@@ -15,7 +15,7 @@ struct Bound {
       : model(Golden(name).model),
         table(parameter_table(model, true)),
         flat(static_cast<std::size_t>(table.total)),
-        weights(bind_weights(model, table, flat.data())) {}
+        weights(bind_weights(model, table, flat_tensor(flat))) {}
   const float* place(const std::string& name) const {
     return flat.data() + table.find(name).offset;
   }

@@ -70,8 +70,8 @@ TEST_CASE("a step is one object with exactly the documented names, in their orde
       "\n");
   CHECK(dir.read("metrics.csv") ==
         "step,loss,grad_norm,lr,step_ms,tokens,tokens_per_sec,consumed_samples,samples_per_sec,"
-        "mem_bytes,mem_peak_bytes,comm_ms,data_wait_ms,mfu,eval_loss\n"
-        "1,4.9,0.5,0.0003,12.5,4096,327680,32,2560,1000,2000,0,0,0.25,4.5\n");
+        "mem_bytes,mem_peak_bytes,comm_ms,data_wait_ms,mfu,eval_loss,loss_scale\n"
+        "1,4.9,0.5,0.0003,12.5,4096,327680,32,2560,1000,2000,0,0,0.25,4.5,\n");
 }
 
 TEST_CASE("numbers that are not finite or not known are null, and read back so") {
@@ -85,7 +85,7 @@ TEST_CASE("numbers that are not finite or not known are null, and read back so")
   CHECK(json["grad_norm"].is_null());
   CHECK(json["mfu"].is_null());
   CHECK(!json.contains("eval_loss"));
-  CHECK(dir.lines("metrics.csv")[1] == "1,,,0.0003,12.5,4096,327680,32,2560,1000,2000,0,0,,");
+  CHECK(dir.lines("metrics.csv")[1] == "1,,,0.0003,12.5,4096,327680,32,2560,1000,2000,0,0,,,");
   const auto back = json.get<StepRecord>();
   CHECK(std::isnan(back.loss));
   CHECK(!back.mfu);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/base/dtype.h"
 
 namespace hgt {
 
@@ -13,9 +14,10 @@ struct ActivationSizes {
   std::int64_t batch = 0;       ///< B, of a micro-batch
   std::int64_t seq_length = 0;  ///< T
   std::int64_t slots = 1;       ///< micro-batches whose activations are held at once
+  DType dtype = DType::kF32;    ///< that they are computed in
 };
 
-/// An fp32 tensor that the model computes into: `copies` of `shape`.
+/// A tensor that the model computes into: `copies` of `shape`.
 struct PlannedTensor {
   enum class Scope {
     kLayer,   ///< kept from forward to backward, one for each slot and layer
@@ -26,8 +28,10 @@ struct PlannedTensor {
   std::vector<std::int64_t> shape;
   Scope scope = Scope::kShared;
   std::int64_t copies = 1;
+  DType dtype = DType::kF32;
 
   std::int64_t numel() const;  ///< of one copy
+  std::int64_t bytes() const;  ///< of all copies
 };
 
 /// All of them, by name: what the model room allocates, no more and no less. Names and shapes, with
@@ -41,6 +45,8 @@ struct PlannedTensor {
 ///           d_final_norm [N, C]
 ///   shared  branch [N, C], d_norm [N, C], d_qkv, d_qk, d_attention, d_up, d_activated (gated),
 ///           final_norm [N, C], logits [R, V]
+///
+/// Means, scales, lse and losses are fp32, all else is `sizes.dtype`.
 std::vector<PlannedTensor> activations_of(const ModelConfig& model, const ActivationSizes& sizes);
 
 /// R: rows of logits computed at a time, so that they take some 64 MiB.
@@ -52,8 +58,9 @@ struct Allocation {
   std::int64_t bytes = 0;
 };
 
-/// Everything a worker allocates for training, from config and layout alone: parameters, gradients,
-/// moments, activations, and the scratch memory of its CPU threads.
+/// Everything a worker allocates for training, from config and layout alone: parameters (fp32
+/// masters, and the weights where those are 16 bits), gradients, moments, activations, and the
+/// scratch memory of its CPU threads.
 std::vector<Allocation> memory_table(const Config& config, int threads);
 
 /// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight

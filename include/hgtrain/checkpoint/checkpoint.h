@@ -9,6 +9,7 @@
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/optim/loss_scaler.h"
 
 namespace hgt {
 
@@ -20,6 +21,7 @@ struct TrainingState {
   std::int64_t optimizer_steps = 0;  ///< applied updates
   double best_eval_loss = 0;         ///< infinity where there was none
   std::int64_t evaluations_without_improvement = 0;
+  LossScale loss_scale = {};
   /// Of what must not change between save and resume (model, seed, data order).
   std::uint64_t config_digest = 0;
 
@@ -27,7 +29,8 @@ struct TrainingState {
 };
 
 /// Flat fp32 buffers laid out by the parameter table; `moments` are the optimizer's, by name
-/// ("exp_avg", "exp_avg_sq").
+/// ("exp_avg", "exp_avg_sq"). Where the weights are of 16 bits, model.safetensors holds the
+/// parameters rounded, and the parameters themselves lie with the moments as "master".
 struct FlatState {
   struct Moment {
     std::string name;
@@ -35,6 +38,7 @@ struct FlatState {
   };
   std::span<float> parameters;
   std::vector<Moment> moments;
+  DType weights_dtype = DType::kF32;
 };
 
 /// Writes checkpoints of a run folder: <run>/checkpoints/step_00000100/, `latest` beside them. One
@@ -76,7 +80,8 @@ std::vector<std::string> list_checkpoints(const std::string& run_dir);
 
 /// Reads a checkpoint folder into `flat`, checking every hash. Error(kData) names file and tensor
 /// where it is damaged, and the checkpoint before it in the hint; Error(kConfig) says where it is
-/// whole but does not fit the table. `flat` is then in no defined state.
+/// whole but does not fit the table. `flat` is then in no defined state. Parameters come from the
+/// masters where it has any, whatever the types of weights here and there.
 TrainingState load_checkpoint(const std::string& folder, const ModelConfig& model,
                               const ParameterTable& table, const FlatState& flat);
 

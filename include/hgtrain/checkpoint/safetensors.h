@@ -60,11 +60,14 @@ class SafetensorsFile {
   std::vector<TensorInfo> tensors_;
 };
 
-/// An fp32 tensor to be written.
+/// A tensor to be written, its values rounded to `dtype` (fp32, bf16 or fp16).
 struct NamedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
   std::span<const float> values;
+  DType dtype = DType::kF32;
+
+  std::size_t bytes() const { return values.size() * size_of(dtype); }
 };
 
 /// Hashes of a written file, for the manifest.

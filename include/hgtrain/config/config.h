@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "hgtrain/base/dtype.h"
+
 namespace hgt {
 
 /// One of HF's `rope_scaling` types; `type` is empty where there is none.
@@ -124,6 +126,21 @@ struct OptimizerConfig {
   bool adam_w_mode = true;
 };
 
+/// Sections `fp16` and `bf16`: at most one is enabled.
+struct PrecisionConfig {
+  bool fp16 = false, bf16 = false;
+  // Of fp16.
+  double loss_scale = 0;  ///< 0: dynamic
+  std::int64_t initial_scale_power = 16;
+  std::int64_t loss_scale_window = 1000;
+  std::int64_t hysteresis = 2;
+  bool consecutive_hysteresis = false;
+  double min_loss_scale = 1;
+
+  /// What weights, activations and products are in.
+  DType compute_dtype() const { return fp16 ? DType::kF16 : bf16 ? DType::kBF16 : DType::kF32; }
+};
+
 /// Section `scheduler`, parameters by DeepSpeed's names; type "" is a constant rate.
 struct SchedulerConfig {
   std::string type;
@@ -144,6 +161,7 @@ struct Config {
   BatchConfig batch;
   OptimizerConfig optimizer;
   SchedulerConfig scheduler;
+  PrecisionConfig precision;
   double gradient_clipping = 1.0;
   std::int64_t steps_per_print = 1;  ///< a console line every so many steps; 0: none
   ModelConfig model;

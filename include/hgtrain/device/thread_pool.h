@@ -28,37 +28,43 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(scratch_.size()); }
 
-  /// Calls fn(begin, end, thread) once on every thread that gets a part of [0, n), and returns when
-  /// all are done. The parts are contiguous, in thread order, their sizes differ by at most one:
-  /// the same for the same n and number of threads. The first exception, in thread order, is thrown
-  /// here.
+  /// Calls fn(begin, end, part) for every part of [0, n), one for each thread, and returns when all
+  /// are done. The parts are contiguous, in order, their sizes differ by at most one: the same for
+  /// the same n and number of threads. A thread that the system keeps waiting does not hold up the
+  /// others: they do its part. The first exception, in the order of parts, is thrown here.
   template <class Fn>
   void parallel_for(std::int64_t n, const Fn& fn) {
-    run({n, &fn, [](const void* f, std::int64_t begin, std::int64_t end, int thread) {
-           (*static_cast<const Fn*>(f))(begin, end, thread);
+    run({n, &fn, [](const void* f, std::int64_t begin, std::int64_t end, int part) {
+           (*static_cast<const Fn*>(f))(begin, end, part);
          }});
   }
 
-  /// Memory of one thread that lives until the next call for the same thread: for temporaries of a
+  /// Memory of one part that lives until the next call for the same part: for temporaries of a
   /// kernel. Grows to the largest request and stays.
-  float* scratch(int thread, std::int64_t floats);
-  /// Bytes held by all threads' scratch.
+  float* scratch(int part, std::int64_t floats);
+  /// Bytes held by all parts' scratch.
   std::int64_t scratch_bytes() const;
 
  private:
   struct Job {
     std::int64_t n = 0;
     const void* fn = nullptr;
-    void (*call)(const void* fn, std::int64_t begin, std::int64_t end, int thread) = nullptr;
+    void (*call)(const void* fn, std::int64_t begin, std::int64_t end, int part) = nullptr;
+  };
+  /// The last round in which somebody took a part on; alone on its cache line.
+  struct alignas(64) Claim {
+    std::atomic<std::uint32_t> round{0};
   };
   void run(const Job& job);
-  void run_part(int thread) noexcept;
+  void take_parts(int first, std::uint32_t round) noexcept;
+  void run_part(int part) noexcept;
   void work(int thread);
   void stop();
 
   Job job_;
   std::atomic<std::uint32_t> round_{0};  ///< counts jobs; workers wait for it to change
-  std::atomic<int> running_{0};          ///< workers that have not finished the job
+  std::atomic<int> running_{0};          ///< parts that are not finished
+  std::vector<Claim> claims_;            ///< of each part
   std::atomic<bool> stop_{false};
   std::vector<Buffer> scratch_;
   std::vector<std::exception_ptr> errors_;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
@@ -13,14 +14,14 @@ class ThreadPool;
 /// Runs a model over one growing sequence, keeping keys and values of the tokens so far, for
 /// generation. Computes what a Model's forward computes, without dropout.
 ///
-/// `parameters` is a flat fp32 buffer laid out by the table, owned by the caller and alive as long
+/// `parameters` is a flat buffer laid out by the table, fp32, owned by the caller and alive as long
 /// as the decoder. Everything is allocated in `create`. Not thread-safe.
 class Decoder {
  public:
   /// `max_length`: tokens the sequence may have. Error(kConfig) where the model has no positions
   /// for as many, or is not supported.
   static std::unique_ptr<Decoder> create(const ModelConfig& config, const ParameterTable& table,
-                                         std::span<const float> parameters, std::int64_t max_length,
+                                         const Tensor& parameters, std::int64_t max_length,
                                          ThreadPool& pool);
   virtual ~Decoder() = default;
 

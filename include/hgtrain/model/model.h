@@ -5,6 +5,7 @@
 #include <span>
 
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
@@ -26,8 +27,9 @@ struct MicroBatch {
 /// Forward and hand-derived backward of a Transformer, block by block: 0 is the embedding, 1..L the
 /// layers, L+1 the head (final norm, output product and cross-entropy).
 ///
-/// `parameters` and `gradients` are flat fp32 buffers laid out by the table, owned by the caller
-/// and alive as long as the model; gradients are added to, never cleared. All activations are
+/// `parameters` (fp32, bf16 or fp16: what weights, activations and products are in) and `gradients`
+/// (fp32) are flat buffers laid out by the table, owned by the caller and alive as long as the
+/// model; gradients are added to, never cleared. All activations are
 /// allocated in `create`, as arch/memory.h plans them. Not thread-safe; the work of one call is
 /// spread over the pool. Bit-identical run to run. A token or target outside the vocabulary is
 /// Error(kData).
@@ -42,9 +44,8 @@ class Model {
   /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) where the
   /// architecture is not supported or has no positions for max_seq_length tokens.
   static std::unique_ptr<Model> create(const ModelConfig& config, const ParameterTable& table,
-                                       std::span<const float> parameters,
-                                       std::span<float> gradients, const Options& options,
-                                       ThreadPool& pool);
+                                       const Tensor& parameters, const Tensor& gradients,
+                                       const Options& options, ThreadPool& pool);
   virtual ~Model() = default;
   virtual int num_blocks() const = 0;
 

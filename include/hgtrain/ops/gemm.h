@@ -19,4 +19,8 @@ namespace hgt {
 void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
           Stream stream);
 
+/// Whether this CPU has instructions for products of this type. Where it has not, they are widened
+/// to fp32 first, which costs more than fp32 training itself.
+bool cpu_multiplies(DType dtype);
+
 }  // namespace hgt

@@ -24,6 +24,7 @@ struct StepRecord {
   double data_wait_ms = 0;
   std::optional<double> mfu;
   std::optional<double> eval_loss;
+  std::optional<double> loss_scale;  ///< of fp16
 };
 
 /// Of an object read back, a number that is null or missing is NaN or nothing; a whole number that

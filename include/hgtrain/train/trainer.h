@@ -15,20 +15,27 @@
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/model/model.h"
 #include "hgtrain/optim/adam.h"
+#include "hgtrain/optim/loss_scaler.h"
 #include "hgtrain/optim/lr_schedule.h"
 #include "hgtrain/parallel/schedule.h"
+#include "hgtrain/tensor/tensor.h"
 #include "hgtrain/wire/control.h"
 
 namespace hgt {
 
 class BatchLoader;
 
-/// The flat fp32 buffers of a worker, laid out by the parameter table.
+/// The flat buffers of a worker, laid out by the parameter table; fp32, and in 16-bit training a
+/// rounded copy of the parameters, which are then called masters.
 struct FlatBuffers {
-  explicit FlatBuffers(const ParameterTable& table);
+  explicit FlatBuffers(const ParameterTable& table, DType compute_dtype = DType::kF32);
   FlatState state() const;  ///< what a checkpoint holds
+  /// What the model computes with, of the compute dtype: the parameters themselves, or their copy.
+  Tensor weights() const;
+  void round_weights(ThreadPool& pool) const;  ///< parameters to weights
 
-  Buffer parameters, gradients, exp_avg, exp_avg_sq;
+  Buffer parameters, gradients, exp_avg, exp_avg_sq, rounded;
+  DType compute_dtype;
 };
 
 /// What a step did. Losses and the gradient norm are those of the whole batch, the same on every
@@ -37,8 +44,10 @@ struct StepResult {
   double loss = 0;       ///< mean over the valid tokens of the global batch
   double grad_norm = 0;  ///< before clipping
   double lr = 0;
-  double comm_ms = 0;                 ///< this rank's compute waited for communication
-  double data_wait_ms = 0;            ///< ... for its batch
+  double loss_scale = 1;    ///< that this step used
+  bool skipped = false;     ///< its gradients were not finite, which fp16 gets over: no update
+  double comm_ms = 0;       ///< this rank's compute waited for communication
+  double data_wait_ms = 0;  ///< ... for its batch
   std::uint64_t reduced_bytes = 0;    ///< of gradients, given by this rank to sums
   bool stop_requested = false;        ///< by any rank, before the step's sums
   bool checkpoint_requested = false;  ///< likewise
@@ -78,8 +87,9 @@ class Trainer {
   Trainer(const Parts& parts, const TrainingState& state);
   ~Trainer();
 
-  /// Trains on the next batch. All ranks call it together. Throws Error(kGuard) before the update,
-  /// naming the step and the first bad tensor, where the loss or a gradient is not finite; the
+  /// Trains on the next batch. All ranks call it together. Where the loss or a gradient is not
+  /// finite, fp16 skips the update and changes its loss scale; else, and where that cannot shrink,
+  /// it throws Error(kGuard) before the update, naming the step and the first bad tensor: the
   /// parameters are then still those of the step before.
   StepResult step();
 
@@ -100,12 +110,14 @@ class Trainer {
   MicroBatch micro_batch(int micro) const;
   void update();
   void exchange_losses();
+  void skip_update();
   [[noreturn]] void stop_at_bad_tensor() const;
 
   Parts parts_;
   TrainingState state_;
   LrSchedule lr_schedule_;
   Adam adam_;
+  LossScaler loss_scaler_;
   Range micros_;  ///< this rank's of the step's micro-batches
   std::vector<Bucket> buckets_;
   std::vector<Action> schedule_;

@@ -1,0 +1,46 @@
+#include "hgtrain/optim/loss_scaler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+
+LossScale LossScaler::initial() const {
+  if (!config_.fp16) return {};
+  const double scale = dynamic() ? std::ldexp(1.0, static_cast<int>(config_.initial_scale_power))
+                                 : config_.loss_scale;
+  return {.scale = scale, .hysteresis = config_.hysteresis};
+}
+
+void LossScaler::update(bool overflow, LossScale& state) const {
+  if (dynamic()) overflow ? shrink(state) : grow(state);
+  ++state.steps;
+}
+
+void LossScaler::shrink(LossScale& state) const {
+  state.last_overflow = state.steps;
+  if (config_.hysteresis > 1 && state.hysteresis > 1) {
+    --state.hysteresis;
+    return;
+  }
+  if (state.scale <= config_.min_loss_scale)
+    throw Error(ErrorKind::kGuard,
+                fmt::format("gradients overflow fp16 at the least loss scale, {:g}", state.scale),
+                "use bf16, a lower learning rate, or a lower fp16.min_loss_scale");
+  state.scale = std::max(state.scale / 2, config_.min_loss_scale);
+}
+
+void LossScaler::grow(LossScale& state) const {
+  constexpr double kHighest = 2147483648.0;
+  if (config_.consecutive_hysteresis) state.hysteresis = config_.hysteresis;
+  const std::int64_t clean = state.steps - state.last_overflow - 1;
+  if (clean == 0 || clean % config_.loss_scale_window != 0) return;
+  state.hysteresis = config_.hysteresis;
+  state.scale = std::min(state.scale * 2, std::max(kHighest, state.scale));
+}
+
+}  // namespace hgt

@@ -1,0 +1,76 @@
+#include "hgtrain/optim/loss_scaler.h"
+
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+
+namespace {
+
+PrecisionConfig dynamic(std::int64_t power, std::int64_t window, std::int64_t hysteresis) {
+  PrecisionConfig config;
+  config.fp16 = true;
+  config.initial_scale_power = power;
+  config.loss_scale_window = window;
+  config.hysteresis = hysteresis;
+  return config;
+}
+
+/// The scale after each step: c is a clean one, x an overflow.
+std::vector<double> scales(const PrecisionConfig& config, const std::string& steps) {
+  const LossScaler scaler(config);
+  LossScale state = scaler.initial();
+  std::vector<double> out;
+  for (const char step : steps) {
+    scaler.update(step == 'o', state);
+    out.push_back(state.scale);
+  }
+  return out;
+}
+
+using Scales = std::vector<double>;
+
+}  // namespace
+
+// The expected numbers were printed by DeepSpeed's DynamicLossScaler.
+TEST_CASE("a dynamic loss scale grows and shrinks as DeepSpeed's") {
+  CHECK(scales(dynamic(8, 2, 2), "cccccccccc") ==
+        Scales{256, 256, 512, 512, 1024, 1024, 2048, 2048, 4096, 4096});
+  CHECK(scales(dynamic(8, 2, 2), "ooccco") == Scales{256, 128, 128, 128, 256, 256});
+  CHECK(scales(dynamic(8, 2, 1), "ooccco") == Scales{128, 64, 64, 64, 128, 64});
+  CHECK(scales(dynamic(16, 1000, 2), "ocococo") ==
+        Scales{65536, 65536, 32768, 32768, 16384, 16384, 8192});
+}
+
+TEST_CASE("with consecutive_hysteresis a clean step forgives") {
+  PrecisionConfig config = dynamic(16, 1000, 2);
+  config.consecutive_hysteresis = true;
+  CHECK(scales(config, "ocococoo") ==
+        Scales{65536, 65536, 65536, 65536, 65536, 65536, 65536, 32768});
+}
+
+TEST_CASE("an overflow at the least scale ends the run") {
+  CHECK(scales(dynamic(2, 2, 2), "ooo") == Scales{4, 2, 1});
+  try {
+    scales(dynamic(2, 2, 2), "oooo");
+    FAIL("went on");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kGuard);
+    CHECK(e.message() == "gradients overflow fp16 at the least loss scale, 1");
+  }
+}
+
+TEST_CASE("a static scale and that of other dtypes never change") {
+  PrecisionConfig fixed = dynamic(16, 1, 1);
+  fixed.loss_scale = 128;
+  CHECK(scales(fixed, "occco") == Scales{128, 128, 128, 128, 128});
+  CHECK(scales({}, "cc") == Scales{1, 1});
+}
+
+TEST_CASE("a scale stops growing at 2^31") {
+  CHECK(scales(dynamic(30, 1, 1), "cccc").back() == 2147483648.0);
+}
