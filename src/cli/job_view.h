@@ -21,6 +21,8 @@ class JobView {
   void event(int rank, std::string_view kind, const nlohmann::json& body);
   /// Writes run.json for good, and prints how the job went.
   void finish(const Verdict& verdict);
+  /// Whether the job has written a checkpoint.
+  bool saved() const { return !run_.last_checkpoint.empty(); }
 
  private:
   void write();

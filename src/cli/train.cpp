@@ -94,10 +94,10 @@ class Train final : public Command {
 
   JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, JobView& view) const {
     JobSpec spec;
-    spec.argv = [worker = worker_program(), dir = folder.path,
-                 resume = flags_.resume](int attempt) {
-      const bool has_own = fs::exists(dir + "/checkpoints/latest");
-      const std::string from = attempt > 0 && (has_own || resume == "none") ? "auto" : resume;
+    spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume,
+                 &view](int attempt) {
+      // The newest checkpoint is this job's own only once it has saved one.
+      const std::string from = attempt > 0 && (view.saved() || resume == "none") ? "auto" : resume;
       return std::vector<std::string>{worker, "train", "--run_dir", dir, "--resume", from};
     };
     spec.num_workers = plan.workers;

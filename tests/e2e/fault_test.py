@@ -93,6 +93,16 @@ class FaultTest(job.JobTest):
         self.job.train('not_restarted', *long)
         self.assertEqual(self.job.losses('restarted'), self.job.losses('not_restarted'))
 
+    def test_restarted_before_its_first_save_it_starts_where_it_was_told_to(self):
+        self.job.train('went_back')
+        endless = ('--resume', 'went_back/checkpoints/step_00000005', '--checkpoint.save_interval', 0)
+        process = self.job.start_training('went_back', '--max_restarts', 1, '--steps', 300, *endless)
+        job.wait_for(lambda: len(self.job.metrics('went_back')) in range(8, 20), process)
+        os.kill(job.workers_of(process)[0], signal.SIGKILL)
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual([step for step, _, _ in self.job.losses('went_back')], list(range(1, 301)))
+
     def test_a_killed_worker_without_restarts_is_the_verdict(self):
         process = self.start_endless('murdered', until_step=3)
         os.kill(job.workers_of(process)[-1], signal.SIGKILL)
