@@ -128,7 +128,7 @@ std::vector<Field> warmup_fields() {
           .auto_derived()
           .defaults_to("0.001")
           .only({"WarmupDecayLR"}),
-      rate("warmup_num_steps", "updates of the warmup; 0: none")
+      rate("warmup_num_steps", "updates of the warmup; fewer than 2 count as 2, as in DeepSpeed")
           .as_integer()
           .auto_is("0")
           .defaults_to("1000")

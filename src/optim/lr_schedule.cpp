@@ -36,7 +36,7 @@ class Numbers {
     return value;
   }
   /// DeepSpeed's clamp: a logarithm over fewer than two steps has no slope.
-  double warmup_steps() const { return std::max(2.0, positive("warmup_num_steps", 1000)); }
+  double warmup_steps() const { return std::max(2.0, not_negative("warmup_num_steps", 1000)); }
   bool logarithmic() const { return config_.warmup_type != "linear"; }
 
  private:

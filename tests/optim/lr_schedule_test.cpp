@@ -136,6 +136,11 @@ TEST_CASE("LRRangeTest has DeepSpeed's rates") {
               {{9, 1e-4}, {10, 1.001e-4}, {19, 1.001e-4}, {20, 1.002e-4}});
 }
 
+TEST_CASE("a warmup takes two steps at least") {
+  for (const double steps : {0, 1, 2})
+    check_rates(schedule("WarmupLR", {{"warmup_num_steps", steps}}), {{0, 0}, {1, 0}, {2, 1e-3}});
+}
+
 TEST_CASE("without a scheduler the rate is constant") {
   check_rates(schedule("", {}, 3e-4), {{0, 3e-4}, {100000, 3e-4}});
 }
@@ -143,7 +148,7 @@ TEST_CASE("without a scheduler the rate is constant") {
 TEST_CASE("numbers that make no schedule are refused by name") {
   CHECK_THROWS_WITH(schedule("WarmupDecayLR", {}), "scheduler WarmupDecayLR needs total_num_steps");
   CHECK_THROWS_WITH(schedule("WarmupLR", {{"warmup_num_steps", -5}}),
-                    "scheduler WarmupLR warmup_num_steps = -5 is not positive");
+                    "scheduler WarmupLR warmup_num_steps = -5 is negative");
   CHECK_THROWS_WITH(
       schedule("OneCycle",
                {{"cycle_min_lr", 1}, {"cycle_max_lr", 2}, {"cycle_second_step_size", -1}}),
