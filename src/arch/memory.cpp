@@ -113,6 +113,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   if (dtype != DType::kF32)
     out.push_back({fmt::format("{} weights", name_of(dtype)),
                    times(table.total, static_cast<std::int64_t>(size_of(dtype)))});
+  if (config.checkpoint.async_save)
+    out.push_back({"checkpoint: copy (rank 0)", times(table.total, 3 * kFloatBytes)});
   const ActivationSizes sizes{config.batch.micro_batch_size, config.training.seq_length, 1, dtype};
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";

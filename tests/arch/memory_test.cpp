@@ -36,6 +36,7 @@ TEST_CASE("the memory table counts what a step holds") {
   const std::int64_t parameters = parameter_table(config.model, false).total;
   CHECK(bytes("parameters") == 4 * parameters);
   CHECK(bytes("exp_avg_sq") == 4 * parameters);
+  CHECK(bytes("checkpoint: copy (rank 0)") == 3 * 4 * parameters);
   CHECK(bytes("layers: qkv") == std::int64_t{4} * 12 * 4 * 1024 * 3 * 768);
   CHECK(bytes("layers: up") == std::int64_t{4} * 12 * 4 * 1024 * 3072);
   CHECK(bytes("activations: logits") == 4 * logit_rows(config.model, 4096) * 50257);
