@@ -1,5 +1,6 @@
 #include "hgtrain/train/run.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -32,7 +33,7 @@ class Run {
 
  private:
   static std::unique_ptr<Dataset> open_data(const Config& config, Dataset::Split split);
-  StepRecord record_of(const StepResult& result, double step_ms) const;
+  StepRecord record_of(const StepResult& result, double step_ms);
   void log_step(const StepResult& result) const;
   bool is_due(std::int64_t interval) const;
 
@@ -45,7 +46,7 @@ class Run {
   const std::unique_ptr<Model> model_;
   Recorder recorder_;
   std::optional<Trainer> trainer_;
-  double world_flops_ = 0;  ///< measured matrix rate of all ranks together
+  double world_flops_ = 0;  ///< peak matrix rate of all ranks together, as far as known
 };
 
 Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
@@ -93,7 +94,7 @@ bool Run::is_due(std::int64_t interval) const {
   return interval > 0 && trainer_->state().step % interval == 0;
 }
 
-StepRecord Run::record_of(const StepResult& result, double step_ms) const {
+StepRecord Run::record_of(const StepResult& result, double step_ms) {
   const double seconds = step_ms * 1e-3;
   const ProcessMemory memory = process_memory();
   StepRecord record;
@@ -111,8 +112,11 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) const {
   record.mem_peak_bytes = memory.peak_bytes;
   record.comm_ms = result.comm_ms;
   record.data_wait_ms = result.data_wait_ms;
-  record.mfu = train_flops(config_.model, config_.training.seq_length, record.tokens) / seconds /
-               world_flops_;
+  const double flops =
+      train_flops(config_.model, config_.training.seq_length, record.tokens) / seconds;
+  // It may have been measured while the machine was busy.
+  world_flops_ = std::max(world_flops_, flops);
+  record.mfu = flops / world_flops_;
   return record;
 }
 
