@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/model/init.h"
@@ -30,6 +31,13 @@ void resume(const std::string& folder, const Parts& parts, Start& start) {
   start.checkpoint = folder;
 }
 
+/// The error in one line, with the file it is about.
+std::string with_context(const Error& error) {
+  return error.context().empty()
+             ? error.message()
+             : fmt::format("{} ({})", error.message(), fmt::join(error.context(), ", "));
+}
+
 /// Goes on from the newest checkpoint that is whole; false where the run has none at all. With
 /// nothing but damaged ones it is the newest one's error.
 bool resume_newest(const std::string& run_dir, const Parts& parts, Start& start) {
@@ -40,8 +48,11 @@ bool resume_newest(const std::string& run_dir, const Parts& parts, Start& start)
       return true;
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::kData) throw;
-      start.refused.push_back(e.message());
-      if (!newest_error) newest_error = e;
+      start.refused.push_back(with_context(e));
+      if (!newest_error)
+        newest_error.emplace(e.kind(), start.refused.back(),
+                             "no other checkpoint of this run is whole: start anew, with another "
+                             "--run_dir");
     }
   }
   if (newest_error) throw Error(*newest_error);

@@ -104,6 +104,9 @@ TEST_CASE("auto passes over a damaged checkpoint and says so; with no other it i
   CHECK(run.start.checkpoint == older);
   REQUIRE(run.start.refused.size() == 1);
   CHECK_THAT(run.start.refused[0], Catch::Contains("step_00000004/trainer_state.json is damaged"));
+  write_file_atomically(newer + "/manifest.json", "{}");
+  CHECK_THAT(Started(tiny_config(), options, *comm).start.refused.at(0),
+             Catch::Contains("(" + newer + "/manifest.json)"));
 
   const RunOptions named{.run_dir = folder.path(), .resume = newer};
   CHECK_THROWS_WITH(Started(tiny_config(), named, *comm), Catch::Contains("is damaged"));
