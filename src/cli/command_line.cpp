@@ -96,6 +96,9 @@ Command& choose(std::vector<std::string>& args, const Commands& commands) {
     throw usage(fmt::format("{} needs a second word", args[0]),
                 "one of:\n" + overview(commands, args[0]));
   const std::string& word = is_group ? args[1] : args[0];
+  if (!is_group && word.ends_with(".json"))
+    throw usage(fmt::format("{} is no command", word),
+                fmt::format("to train from it: hgtrain --config {}", word));
   const std::string meant = nearest(word, {known.begin(), known.end()});
   throw usage(fmt::format("there is no command '{}{}'", is_group ? args[0] + " " : "", word),
               meant.empty()
@@ -115,6 +118,7 @@ std::vector<std::string> flag_names(const CLI::App& app) {
 std::vector<std::string> take_overrides(std::vector<std::string>& args,
                                         const std::vector<std::string>& flags) {
   std::vector<std::string> rest, kept;
+  std::set<std::string> given;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
     const std::size_t equals = std::min(arg.find('='), arg.size());
@@ -126,7 +130,10 @@ std::vector<std::string> take_overrides(std::vector<std::string>& args,
       kept.push_back(arg);
       continue;
     }
-    rest.push_back(arg.substr(2, equals - 2));
+    if (const std::string key = arg.substr(2, equals - 2); given.insert(key).second)
+      rest.push_back(key);
+    else
+      throw usage(fmt::format("{} is given twice", name), "keep one of them");
     if (equals < arg.size())
       rest.push_back(arg.substr(equals + 1));
     else if (++i < args.size())
@@ -150,12 +157,20 @@ std::vector<std::string> take_program(std::vector<std::string>& args) {
 std::string reworded(const std::string& what) {
   const std::string convert = "Could not convert: ";
   if (what.starts_with(convert)) return "cannot understand " + what.substr(convert.size());
-  if (what.ends_with(" missing")) return what.substr(0, what.find(':')) + " needs a value";
+  const std::string flag = what.substr(0, what.find(':'));
+  if (what.ends_with(" missing")) return flag + " needs a value";
+  if (what.find("At Most 1 required") != std::string::npos) return flag + " is given twice";
   return what;
 }
 
 void parse(CLI::App& app, const Command& command, std::vector<std::string> args) {
   const std::string help = fmt::format("hgtrain help {}", command.name());
+  const auto not_empty = [](const std::string& value) {
+    return std::string(value.empty() ? "missing" : "");
+  };
+  for (CLI::Option* option : app.get_options())  // CLI11 takes an empty text for a number
+    if (option->get_type_name() != "TEXT" && option->get_items_expected_min() > 0)
+      option->check(not_empty, "", "");
   try {
     std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
     app.parse(std::move(args));

@@ -21,7 +21,7 @@ const char* name_of(KeyClass key_class) {
     case KeyClass::kUsed:
       return "used";
     case KeyClass::kNoticed:
-      return "ignored";
+      return "noticed";
     case KeyClass::kNotBuilt:
       return "not_built";
     case KeyClass::kError:
@@ -44,18 +44,13 @@ const char* name_of(Severity severity) {
   return "";
 }
 
-/// Keys that stand in the file or were typed; a switch that is off asks for nothing.
-KeyClass shown_class(const KeyReport& key) {
-  return key.key_class == KeyClass::kNotBuilt && !key.switched_on ? KeyClass::kNoticed
-                                                                  : key.key_class;
-}
-
 Json to_json(const LoadResult& result) {
   Json keys = Json::array(), problems = Json::array();
   for (const KeyReport& key : result.keys)
     keys.push_back({{"path", key.path},
-                    {"class", name_of(shown_class(key))},
+                    {"class", name_of(key.key_class)},
                     {"given", key.given},
+                    {"switched_on", key.switched_on},
                     {"value", Json::parse(key.value)},
                     {"origin", text_of(key.origin)}});
   for (const Problem& p : result.problems)
@@ -75,7 +70,7 @@ Json to_json(const LoadResult& result) {
 void print_keys(const LoadResult& result, KeyClass key_class, const char* title) {
   bool first = true;
   for (const KeyReport& key : result.keys) {
-    if (!key.given || shown_class(key) != key_class) continue;
+    if (!key.given || key.key_class != key_class || key.switched_on) continue;
     if (first) fmt::print("{}\n", title);
     first = false;
     fmt::print("  {:46} {:24} {}\n", key.path, key.value, text_of(key.origin));
@@ -109,11 +104,12 @@ class ConfigCheck final : public Command {
   int run(const std::vector<std::string>& overrides) override {
     const LoadResult result = source_.load(overrides);
     if (json_) {
-      fmt::print("{}\n", to_json(result).dump(2));
+      fmt::print("{}\n", to_json(result).dump(2, ' ', false, Json::error_handler_t::replace));
       return result.has(Severity::kError) ? static_cast<int>(ErrorKind::kConfig) : 0;
     }
     print_keys(result, KeyClass::kUsed, "used");
-    print_keys(result, KeyClass::kNoticed, "ignored");
+    print_keys(result, KeyClass::kNoticed, "noticed: no effect on this run");
+    print_keys(result, KeyClass::kNotBuilt, "not built yet, and switched off: no effect");
     print_problems(result, Severity::kNotBuilt, "not built yet: training refuses");
     print_problems(result, Severity::kMissing, "missing: training needs");
     print_problems(result, Severity::kNotice, "notices");

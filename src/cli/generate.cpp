@@ -6,6 +6,7 @@
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 
 #include "commands.h"
@@ -32,13 +33,21 @@ class Generate final : public Command {
         ->capture_default_str();
     app.add_option("--top_p", top_p_, "draw from the fewest tokens with this probability")
         ->capture_default_str();
-    app.add_option("--seed", seed_, "the same seed draws the same text")->capture_default_str();
+    app.add_option("--seed", seed_, "the same seed draws the same text")
+        ->capture_default_str()
+        ->type_name("UINT");
+    app.add_option("--device", device_, "auto or cpu")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
     app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
     app.add_flag("--no_prompt", no_prompt_, "print only what is new");
     app.add_flag("--json", json_, "print one JSON object instead");
   }
 
   int run(const std::vector<std::string>&) override {
+    if (device_ == "cuda")
+      throw Error(ErrorKind::kDevice, "this version does not generate on GPUs",
+                  "generate on the CPU: --device cpu");
     std::vector<std::string> args{
         worker_program(), "generate",
         "--model",        model_,
@@ -47,7 +56,7 @@ class Generate final : public Command {
         "--temperature",  fmt::to_string(temperature_),
         "--top_k",        fmt::to_string(top_k_),
         "--top_p",        fmt::to_string(top_p_),
-        "--seed",         fmt::to_string(seed_),
+        "--seed",         seed_,
         "--threads",      fmt::to_string(threads_),
         "--output",       json_ ? "json" : no_prompt_ ? "continuation" : "text"};
     std::vector<char*> argv;
@@ -58,10 +67,10 @@ class Generate final : public Command {
   }
 
  private:
-  std::string model_, prompt_;
+  std::string model_, prompt_, device_ = "auto";
+  std::string seed_ = "0";  // the worker reads it, with its range
   std::int64_t max_tokens_ = 200, top_k_ = 50, threads_ = 0;
   double temperature_ = 0.8, top_p_ = 1.0;
-  std::uint64_t seed_ = 0;
   bool no_prompt_ = false, json_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <exception>
+#include <fcntl.h>
 #include <string>
 #include <vector>
 
@@ -7,16 +8,40 @@
 
 #include "command.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+/// The number of a closed standard stream would go to the next file that is opened.
+void fill_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) std::_Exit(1);
+}
+
+bool output_failed() {
+  return std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+}
+
+int fail(const hgt::Error& error) {
+  std::fputs(error.render().c_str(), stderr);
+  return error.exit_code();
+}
+
+int run(int argc, char** argv) {
+  const hgt::Error no_output(hgt::ErrorKind::kData, "standard output cannot be written",
+                             "is its disk full?");
   try {
-    return hgt::run_command_line(std::vector<std::string>(argv + 1, argv + argc),
-                                 hgt::all_commands());
+    const int status =
+        hgt::run_command_line(std::vector<std::string>(argv + 1, argv + argc), hgt::all_commands());
+    return status == 0 && output_failed() ? fail(no_output) : status;
   } catch (const hgt::Error& e) {
-    std::fputs(e.render().c_str(), stderr);
-    return e.exit_code();
+    return fail(e);
   } catch (const std::exception& e) {
-    const hgt::Error error(hgt::ErrorKind::kInternal, e.what());
-    std::fputs(error.render().c_str(), stderr);
-    return error.exit_code();
+    return fail(output_failed() ? no_output : hgt::Error(hgt::ErrorKind::kInternal, e.what()));
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  fill_standard_streams();
+  return run(argc, argv);
 }

@@ -14,12 +14,15 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/data/manifest.h"
+#include "hgtrain/data/tokenizer.h"
 #include "hgtrain/launch/visible_gpus.h"
 #include "hgtrain/parallel/layout.h"
 #include "hgtrain/report/human.h"
 
 namespace hgt {
 namespace {
+
+constexpr std::int64_t kMostWorkers = 1024;
 
 void check_flags(const TrainFlags& flags) {
   const auto refuse = [](const std::string& message, const std::string& hint) {
@@ -39,6 +42,12 @@ void check_flags(const TrainFlags& flags) {
     refuse("--num_gpus is not positive", "leave it out to use all");
   if (flags.num_workers.value_or(1) < 1)
     refuse("--num_workers is not positive", "leave it out for one");
+  if (flags.num_workers.value_or(1) > kMostWorkers)
+    refuse(
+        fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMostWorkers),
+        "one for each core is plenty");
+  if (flags.steps.value_or(1) < 1)
+    refuse("--steps is not positive", "leave it out for the config's training.train_iters");
 }
 
 /// "cpu" or "cuda", and how many workers. Looks for devices, unless it is a dry run.
@@ -62,6 +71,23 @@ std::int64_t threads_per_worker(std::int64_t workers) {
   return std::max<std::int64_t>(1, usable / workers);
 }
 
+/// tokenizer.type says what the tokenizer must be; what is named is opened before workers start.
+void check_tokenizer(const TokenizerConfig& wanted, const std::string& path) {
+  if (wanted.type == "auto" && wanted.path.empty()) return;
+  if (path.empty())
+    throw Error(ErrorKind::kConfig,
+                fmt::format("tokenizer.type = \"{}\", but there is no tokenizer: the data has no "
+                            "manifest, and tokenizer.path is not set",
+                            wanted.type),
+                "set tokenizer.path to a folder with a tokenizer.json");
+  const std::string kind(Tokenizer::open(path)->kind());
+  if (wanted.type != "auto" && wanted.type != kind)
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("tokenizer.type = \"{}\", but {} is a {} tokenizer", wanted.type, path, kind),
+        "leave tokenizer.type out, or prepare the data with the other one");
+}
+
 /// Opens the data as the workers will, and takes from it what the config leaves open.
 void complete_from_data(Config& config) {
   constexpr std::int64_t kAnyVocabulary = std::numeric_limits<std::int32_t>::max();
@@ -71,6 +97,8 @@ void complete_from_data(Config& config) {
   set_epoch_samples(config, open(Dataset::Split::kTrain)->num_samples());
   if (config.training.eval_interval > 0) open(Dataset::Split::kValid);
   const Vocabulary vocabulary = vocabulary_of(config.data);
+  check_tokenizer(config.tokenizer, config.tokenizer.path.empty() ? vocabulary.tokenizer_folder
+                                                                  : config.tokenizer.path);
   if (config.tokenizer.path.empty()) config.tokenizer.path = vocabulary.tokenizer_folder;
   if (config.model.vocab_size == 0) config.model.vocab_size = vocabulary.size;
   if (config.model.vocab_size == 0)
@@ -129,8 +157,8 @@ std::string describe(const TrainPlan& plan) {
   text += fmt::format(
       "steps       {} of {} tokens, {} tokens in all\n", config.training.train_iters,
       batch.train_batch_size * config.training.seq_length,
-      human_count(static_cast<double>(config.training.train_iters * batch.train_batch_size *
-                                      config.training.seq_length)));
+      human_count(static_cast<double>(config.training.train_iters) *
+                  static_cast<double>(batch.train_batch_size * config.training.seq_length)));
   text += fmt::format("parameters  {}\n", table.num_parameters);
   for (const Parameter& p : table.parameters)
     text += fmt::format("  {:<56} {:>14} {}\n", p.name, p.numel, fmt::join(p.shape, " x "));

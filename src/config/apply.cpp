@@ -12,11 +12,6 @@ std::string dotted(std::string pointer) {
   return out;
 }
 
-Origin origin_of(const Place& place) {
-  if (place.file.empty()) return {OriginKind::kFlag, "--" + dotted(place.pointer)};
-  return {OriginKind::kFile, fmt::format("{}:{}", place.file, place.line)};
-}
-
 bool takes_auto_itself(const Field& field) {
   for (const Choice& choice : field.choices)
     if (choice.name == "auto") return true;
@@ -27,7 +22,12 @@ bool takes_auto_itself(const Field& field) {
 bool settle_auto(Given& given, Loading& loading) {
   const Field& field = *given.field;
   if (given.value != "auto" || takes_auto_itself(field)) return false;
-  if (field.refuses_auto) return false;
+  if (field.refuses_auto) {
+    loading.problem(Severity::kError, given.place,
+                    fmt::format("{} = \"auto\" has no meaning without HF's Trainer", given.path),
+                    fmt::format("give a number from {:g} to {:g}", field.min, field.max));
+    return true;
+  }
   if (!field.auto_value.empty()) {
     given.value = Json::parse(field.auto_value);
     loading.set_origin(given.path, OriginKind::kAuto, "\"auto\": as HF's Trainer has it");
@@ -66,6 +66,11 @@ bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
 }
 
 }  // namespace
+
+Origin origin_of(const Place& place) {
+  if (place.file.empty()) return {OriginKind::kFlag, "--" + dotted(place.pointer)};
+  return {OriginKind::kFile, fmt::format("{}:{}", place.file, place.line)};
+}
 
 void apply(const Given& as_given, Loading& loading) {
   Given given = as_given;

@@ -34,8 +34,6 @@ void check_zero(Loading& loading) {
   const auto error = [&](const std::string& path, const std::string& message) {
     loading.problem_at(Severity::kError, path, message);
   };
-  if (value_of(loading, "zero_optimization.stage") == "auto")
-    error("zero_optimization.stage", "zero_optimization.stage = \"auto\": give the stage, 0 to 3");
   if (stage == 3 && value_of(loading, "gradient_allreduce_op") == "sum")
     error("gradient_allreduce_op", "gradient_allreduce_op = \"sum\" does not go with ZeRO stage 3");
   if (stage >= 2 && loading.config().parallelism.pipeline_parallel_size > 1)
@@ -99,10 +97,22 @@ void check_complete(Loading& loading) {
     loading.problem(Severity::kMissing, {}, what, "for example " + find_field(section)->example);
   };
   const TrainingConfig& t = loading.config().training;
-  if (loading.config().data.train.empty())
+  if (loading.config().data.train.empty() && !loading.refused("data.train_data_path"))
     missing("data.train_data_path is missing: what to train on", "data");
-  if (t.train_iters == 0 && t.num_epochs == 0 && t.train_samples == 0)
+  const bool length = t.train_iters > 0 || t.num_epochs > 0 || t.train_samples > 0 ||
+                      loading.refused("training.train_iters") ||
+                      loading.refused("training.num_epochs") ||
+                      loading.refused("training.train_samples");
+  const bool width = t.seq_length > 0 || loading.refused("training.seq_length");
+  if (!length && !width)
+    missing(
+        "training.train_iters and training.seq_length are missing: how long to train, and how "
+        "many tokens a sample has",
+        "training");
+  else if (!length)
     missing("training.train_iters is missing: how long to train", "training");
+  else if (!width)
+    missing("training.seq_length is missing: how many tokens a sample has", "training");
 }
 
 void tell_ignored(Loading& loading) {

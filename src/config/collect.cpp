@@ -20,6 +20,17 @@ bool same_key(std::string_view a, std::string_view b) {
                     [](char x, char y) { return (x == '-' ? '_' : x) == (y == '-' ? '_' : y); });
 }
 
+/// False where `table` has rows for some types, and none for this one.
+bool knows_type(const Field& table, const std::string& type) {
+  bool typed = false;
+  for (const Field& field : table.fields) {
+    if (field.only_for.empty()) continue;
+    if (goes_with(field, type)) return true;
+    typed = true;
+  }
+  return !typed;
+}
+
 bool is_comment(const std::string& key) {
   return key.empty() || key.starts_with('_') || key.starts_with('$') || key.starts_with("//");
 }
@@ -54,10 +65,10 @@ class Walk {
               const std::string& pointer, const std::string& type) {
     for (const auto& [spelled, value] : object.items()) {
       const std::string key = trimmed(spelled), at = pointer_to(pointer, spelled);
-      if (is_comment(key)) continue;
+      if (is_comment(key) && !place(at).file.empty()) continue;
       const Field* const field = row(table, key, type);
       if (!field)
-        unknown(key, table, path, at, type);
+        unknown(key, value, table, path, at, type);
       else if (field->alias_yields && key != field->name && object.contains(field->name))
         notice(at, fmt::format("{} is left out: {} is there too", key, field->name));
       else if (!value.is_null() || field->takes_null)
@@ -128,14 +139,22 @@ class Walk {
     }
   }
 
-  void unknown(const std::string& key, const Field& table, const std::string& path,
-               const std::string& pointer, const std::string& type) {
-    if (unknown_ == Unknown::kIgnored || table.open) return;
-    if (table.name.empty()) {
+  /// Open sections, and parameters of a type that is not built, are not looked at.
+  void unknown(const std::string& key, const Json& value, const Field& table,
+               const std::string& path, const std::string& pointer, const std::string& type) {
+    if (unknown_ == Unknown::kIgnored) return;
+    const std::size_t errors = loading_.result.problems.size();
+    if (table.name.empty())
       unknown_on_top(key, table, pointer);
-      return;
-    }
-    const std::string section = path.substr(0, path.size() - 1);
+    else if (!table.open && knows_type(table, type))
+      unknown_in_section(key, table, path.substr(0, path.size() - 1), pointer, type);
+    const bool refused = loading_.result.problems.size() > errors;
+    loading_.rowless.push_back({path + key, refused ? KeyClass::kError : KeyClass::kNoticed, true,
+                                false, value.dump(), origin_of(place(pointer))});
+  }
+
+  void unknown_in_section(const std::string& key, const Field& table, const std::string& section,
+                          const std::string& pointer, const std::string& type) {
     const Field* const other = row(table, key, "");
     if (other) {
       loading_.problem(Severity::kError, place(pointer),
@@ -153,7 +172,8 @@ class Walk {
 
   /// DeepSpeed lets anything pass here, so only what was surely meant otherwise is an error.
   void unknown_on_top(const std::string& key, const Field& table, const std::string& pointer) {
-    std::string meant = nearest(key, names_of(table, "", true), 2);
+    std::string meant =
+        nearest(key, names_of(table, "", true), std::min<std::size_t>(2, key.size() / 3));
     if (const std::size_t dot = key.find('.'); dot != std::string::npos)
       meant = fmt::format("{{\"{}\": {{\"{}\": ...}}}}", key.substr(0, dot), key.substr(dot + 1));
     if (!meant.empty() || place(pointer).file.empty())
@@ -200,6 +220,8 @@ void add_overrides(Document& document, const std::vector<std::string>& overrides
   if (!document.root.is_object()) return;
   for (std::size_t i = 0; i + 1 < overrides.size(); i += 2) {
     const std::string& path = overrides[i];
+    if (!is_utf8(path) || !is_utf8(overrides[i + 1]))
+      throw Error(ErrorKind::kConfig, fmt::format("--{} {} is not UTF-8", path, overrides[i + 1]));
     Json* at = &document.root;
     std::string pointer;
     for (std::size_t start = 0; start <= path.size();) {
@@ -208,6 +230,7 @@ void add_overrides(Document& document, const std::vector<std::string>& overrides
       const std::string key = path.substr(start, end - start);
       at = &(*at)[key];
       pointer = pointer_to(pointer, key);
+      document.lines.try_emplace(pointer, 0);
       start = end + 1;
     }
     *at = override_value(overrides[i + 1], find_field(path));

@@ -106,6 +106,17 @@ Field data_efficiency() {
                   noticed("seed", Kind::kInteger, "see data.seed"), sampling, routing});
 }
 
+Field compression_training() {
+  std::vector<Field> techniques = {switched("layer_reduction", "fewer layers")};
+  for (const char* name : {"weight_quantization", "activation_quantization", "sparse_pruning",
+                           "row_pruning", "head_pruning", "channel_pruning"}) {
+    techniques.push_back(section(name, "pruning and quantisation",
+                                 {switched("shared_parameters", "pruning and quantisation")}));
+    techniques.back().open = true;
+  }
+  return section("compression_training", "pruning and quantisation", std::move(techniques));
+}
+
 Field compile() {
   Field out = section("compile", "torch.compile",
                       {not_built("deepcompile", Kind::kBool, "false", "DeepCompile")
@@ -139,7 +150,7 @@ std::vector<Field> deepspeed_sections() {
       switched("hybrid_engine", "DeepSpeed's engine for RLHF"),
       switched("quantize_training", "quantisation-aware training"),
       switched("eigenvalue", "of quantisation-aware training"),
-      not_built("compression_training", Kind::kObject, "{}", "pruning and quantisation"),
+      compression_training(),
       not_built("weight_quantization", Kind::kAny, "{}", "quantised weights"),
       noticed("sequence_parallel", Kind::kAny,
               "not a key of DeepSpeed's: see parallelism.sequence_parallel_size"),

@@ -49,6 +49,8 @@ class Reader {
   Reader(std::string_view text, Document& document) : text_(text), document_(document) {}
 
   void read() {
+    if (text_.starts_with("\xFF\xFE") || text_.starts_with("\xFE\xFF"))
+      fail("the text is UTF-16", "save it as UTF-8");
     if (text_.starts_with("\xEF\xBB\xBF")) at_ = line_start_ = 3;
     skip_space();
     document_.root = value("", 0);
@@ -132,7 +134,7 @@ class Reader {
         out.get_ref<Json::object_t&>().emplace_back(key, value(below, depth + 1));
       } else {
         document_.duplicates.push_back({below, first->second, line});
-        value("\n" + std::to_string(line), depth + 1);  // a pointer that nothing else has
+        value("\n" + std::to_string(at_), depth + 1);  // a pointer that nothing else has
       }
       if (!comma_or('}')) break;
     }
@@ -270,7 +272,7 @@ class Reader {
       return false;
     if (parsed.ec == std::errc::result_out_of_range)
       real = word.find("e-") == std::string_view::npos && word.find("E-") == std::string_view::npos
-                 ? (word[0] == '-' ? -1 : 1) * std::numeric_limits<double>::max()
+                 ? (word[0] == '-' ? -kInfinity : kInfinity)
                  : 0.0;
     out = real;
     return true;
@@ -284,6 +286,15 @@ class Reader {
 };
 
 }  // namespace
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
 
 std::string pointer_to(const std::string& pointer, std::string_view key) {
   std::string out = pointer + "/";

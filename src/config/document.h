@@ -29,9 +29,11 @@ struct Document {
 
 /// Reads JSON with comments (`#`, `//`, `/* */`), trailing commas and a byte order mark. Infinity
 /// and NaN are read as numbers (who takes them says so); integers that int64 cannot hold become
-/// doubles. Error(kConfig) with FILE:LINE:COLUMN at the first thing that is not JSON, that nests
-/// deeper than 100, or that is not UTF-8.
+/// doubles, and doubles that are too large infinite. Error(kConfig) with FILE:LINE:COLUMN at the
+/// first thing that is not JSON, that nests deeper than 100, or that is not UTF-8.
 Document read_document(std::string_view text, std::string file);
+
+bool is_utf8(std::string_view text);
 
 /// `pointer` + "/" + `key`, escaped.
 std::string pointer_to(const std::string& pointer, std::string_view key);

@@ -19,6 +19,15 @@ void Loading::problem_at(Severity severity, const std::string& path, std::string
           std::move(hint));
 }
 
+bool Loading::refused(const std::string& path) const {
+  const auto given = givens.find(path);
+  return given != givens.end() &&
+         std::any_of(result.problems.begin(), result.problems.end(), [&](const Problem& problem) {
+           return problem.severity == Severity::kError &&
+                  problem.pointer == given->second.place.pointer;
+         });
+}
+
 void Loading::set_origin(const std::string& path, OriginKind kind, std::string detail) {
   origins[path] = {kind, std::move(detail)};
 }

@@ -18,6 +18,8 @@ struct Place {
   std::string pointer;
 };
 
+Origin origin_of(const Place& place);
+
 /// A key that was given, under its canonical path.
 struct Given {
   const Field* field = nullptr;
@@ -34,6 +36,7 @@ struct Loading {
   std::set<std::string> derive;            ///< keys that said "auto" and follow from others
   std::vector<std::string> noticed;        ///< keys without a meaning here
   std::vector<std::string> unknown;        ///< top-level keys that nobody knows
+  std::vector<KeyReport> rowless;          ///< keys that no row of the table knows
   std::vector<std::string> autos_dropped;  ///< keys whose "auto" has no rule
   std::int64_t data_workers = 1;           ///< data-parallel size
 
@@ -43,6 +46,8 @@ struct Loading {
   void problem_at(Severity severity, const std::string& path, std::string message,
                   std::string hint = "");
   bool given(const std::string& path) const { return givens.count(path) > 0; }
+  /// Given with a value that was refused.
+  bool refused(const std::string& path) const;
   /// Given with a value of its own, or a rule gave it one.
   bool has_origin(const std::string& path) const { return origins.count(path) > 0; }
   void set_origin(const std::string& path, OriginKind kind, std::string detail);

@@ -17,6 +17,7 @@ namespace hgt {
 namespace {
 
 constexpr std::int64_t kLargestFile = 1 << 20;
+constexpr const char* kFamilies = "one of: gpt2, llama, mistral, qwen2, qwen3";
 
 class ModelReader {
  public:
@@ -88,12 +89,12 @@ class ModelReader {
       if (list && list->is_array() && !list->empty() && list->front().is_string())
         model_.model_type = family_of_architecture(list->front());
       if (list && !model_.model_type.empty()) return true;
-      error("config", "model.model_type is missing", "one of: gpt2, llama, mistral, qwen2, qwen3");
+      error("config", "model.model_type is missing", kFamilies);
       return false;
     }
     const Value family = to_value(*find_field("model.model_type"), *type);
     if (!family.problem.empty())
-      error("model_type", "model.model_type " + family.problem, family.hint);
+      error("model_type", "model.model_type " + family.problem, kFamilies);
     else
       model_.model_type = family.json;
     return family.problem.empty();
@@ -158,8 +159,7 @@ class ModelReader {
   void read_positions() {
     if (const Json* theta = value("rope_theta")) model_.rope_theta = theta->get<double>();
     const Json* const scaling = value("rope_scaling");
-    const std::string name =
-        scaling && scaling->is_object() && !scaling->empty() ? "rope_scaling" : "rope_parameters";
+    const std::string name = scaling && !scaling->empty() ? "rope_scaling" : "rope_parameters";
     try {
       if (const Json* parameters = value(name)) read_rope(*parameters, model_);
     } catch (const Error& e) {

@@ -44,30 +44,9 @@ std::vector<Field> adam_fields() {
   };
 }
 
-/// Known keys of the optimizers that are not built: names and kinds are still checked.
-std::vector<Field> other_optimizer_fields() {
-  const std::vector<std::string> all = {"Lamb",   "Lion",       "Adagrad",     "SGD",
-                                        "Muon",   "OneBitAdam", "ZeroOneAdam", "OneBitLamb",
-                                        "MuAdam", "MuAdamW",    "MuSGD"};
-  std::vector<Field> out;
-  for (const char* name :
-       {"lr", "eps", "weight_decay", "max_coeff", "min_coeff", "momentum", "dampening", "muon_lr",
-        "adam_lr", "freeze_step", "var_freeze_step", "var_update_scaler", "local_step_scaler",
-        "local_step_clipper", "coeff_beta", "factor_max", "factor_min", "factor_threshold"})
-    out.push_back(noticed(name, Kind::kNumber, "of an optimizer that is not built").only(all));
-  for (const char* name : {"bias_correction", "eps_inside_sqrt", "amsgrad", "nesterov",
-                           "cuda_aware", "fp32_optimizer_states"})
-    out.push_back(noticed(name, Kind::kBool, "of an optimizer that is not built").only(all));
-  for (const char* name : {"ns_method", "comm_backend_name"})
-    out.push_back(noticed(name, Kind::kText, "of an optimizer that is not built").only(all));
-  out.push_back(noticed("betas", Kind::kList, "of an optimizer that is not built").only(all));
-  return out;
-}
-
 Field optimizer_section() {
   constexpr auto later = KeyClass::kNotBuilt, never = KeyClass::kError;
   std::vector<Field> params = adam_fields();
-  for (Field& field : other_optimizer_fields()) params.push_back(std::move(field));
   params.push_back(noticed("max_grad_norm", Kind::kNumber, "the same as gradient_clipping"));
   return section("optimizer", "default: AdamW with its defaults",
                  {

@@ -53,6 +53,7 @@ class Report {
 
 void report_keys(Loading& loading) {
   Report(loading).section(root_section(), "", "");
+  for (KeyReport& key : loading.rowless) loading.result.keys.push_back(std::move(key));
 }
 
 }  // namespace hgt

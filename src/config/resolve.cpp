@@ -134,6 +134,8 @@ void resolve_batch(Loading& loading, const LoadOptions& options) {
   const BatchConfig asked = b;
   const std::string derivation = resolve_workers(loading, options);
   if (b.train_batch_size == 0 && b.micro_batch_size == 0) {
+    if (loading.refused("train_batch_size") || loading.refused("train_micro_batch_size_per_gpu"))
+      return;
     loading.problem(Severity::kMissing, {},
                     "the batch size is missing: neither train_batch_size nor "
                     "train_micro_batch_size_per_gpu is given",

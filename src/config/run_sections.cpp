@@ -10,6 +10,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// So that no product of the lengths of a run overflows.
+constexpr double kMostSteps = 1e12, kMostSamples = 1e15, kMostEpochs = 1e6, kMostTokens = 1e8;
+
 /// "969,30,1" (Megatron's train, valid, test shares) as the fraction for validation.
 std::vector<Moved> split_to_fraction(const Json& value) {
   double train = 0, valid = 0, test = 0;
@@ -28,24 +31,29 @@ Field training_section() {
       {
           used("train_iters", in(&T::train_iters), "optimizer steps of the run")
               .at_least(0)
+              .at_most(kMostSteps)
               .aka({"steps", "max_steps", "train_steps", "iters"}),
           used("train_samples", in(&T::train_samples),
                "length of the run in samples, instead of train_iters")
-              .at_least(0),
+              .at_least(0)
+              .at_most(kMostSamples),
           used("num_epochs", in(&T::num_epochs),
                "length of the run in passes over the data, instead of train_iters")
               .at_least(0)
+              .at_most(kMostEpochs)
               .aka({"num_train_epochs", "epochs"}),
           used("seq_length", in(&T::seq_length),
                "tokens of a sample; default: model.max_position_embeddings")
               .at_least(0)
+              .at_most(kMostTokens)
               .aka({"seq_len", "sequence_length", "sequence_len"}),
           used("seed", in(&T::seed), "seed of the initial weights and of dropout"),
           used("eval_interval", in(&T::eval_interval), "steps between evaluations; 0: none")
               .at_least(0)
               .aka({"eval_steps", "val_check_interval"}),
           used("eval_iters", in(&T::eval_iters), "batches of train_batch_size of one evaluation")
-              .at_least(1),
+              .at_least(1)
+              .at_most(kMostSteps),
           used("no_decay_norms_and_biases", in(&T::no_decay_norms_and_biases),
                "no weight decay on vectors; DeepSpeed decays every parameter"),
           used("target_loss", in(&T::target_loss),

@@ -22,9 +22,23 @@ Json default_of(const Field& field) {
   return load(field, config);
 }
 
+const char* class_of(const Field& field) {
+  switch (field.key_class) {
+    case KeyClass::kUsed:
+      return "used";
+    case KeyClass::kNoticed:
+      return "noticed";
+    case KeyClass::kNotBuilt:
+      return "not_built";
+    case KeyClass::kError:
+      return "error";
+  }
+  return "";
+}
+
 std::string description(const Field& field) {
   const char* const mark = field.key_class == KeyClass::kNotBuilt  ? "(not built yet) "
-                           : field.key_class == KeyClass::kNoticed ? "(ignored) "
+                           : field.key_class == KeyClass::kNoticed ? "(no effect) "
                                                                    : "";
   return mark + field.help;
 }
@@ -88,12 +102,14 @@ Json schema_of(const Field& field) {
     out = {{"anyOf", {out, {{"const", "auto"}}}}};
   if (field.shorthand) out = {{"anyOf", {out, shorthand_schema(field)}}};
   out["description"] = description(field);
+  if (field.fields.empty()) out["x-class"] = class_of(field);
   if (const Json value = default_of(field); !value.is_null() && value != Json::array())
     out["default"] = value;
   return out;
 }
 
-/// Rows of one name (for several optimizers) count once; aliases point at the name.
+/// Rows of one name (for several optimizers) count once; aliases point at the name. Other types may
+/// have other keys.
 Json object_schema(const Field& table) {
   Json properties = Json::object();
   for (const Field& field : table.fields) {
@@ -107,7 +123,9 @@ Json object_schema(const Field& table) {
     properties[field.name] = std::move(schema);
   }
   Json out = {{"type", "object"}, {"properties", std::move(properties)}};
-  if (!table.open && !table.name.empty()) {
+  const bool typed = std::any_of(table.fields.begin(), table.fields.end(),
+                                 [](const Field& field) { return !field.only_for.empty(); });
+  if (!table.open && !typed && !table.name.empty()) {
     out["patternProperties"] = {{"^([_$]|//)", Json::object()}};
     out["additionalProperties"] = false;
   }

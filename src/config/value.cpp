@@ -27,8 +27,16 @@ Value problem(std::string what, std::string hint = "") {
   return out;
 }
 
+/// JSON has no word for what is not finite.
+std::string shown(const Json& given) {
+  if (!given.is_number_float() || std::isfinite(given.get<double>())) return given.dump();
+  return std::isnan(given.get<double>()) ? "NaN"
+         : given.get<double>() > 0       ? "Infinity"
+                                         : "-Infinity";
+}
+
 Value must_be(const char* what, const Json& given) {
-  return problem(fmt::format("must be {}, not {}", what, given.dump()));
+  return problem(fmt::format("must be {}, not {}", what, shown(given)));
 }
 
 Value to_bool(const Json& given) {
@@ -99,7 +107,8 @@ Value to_integer(const Field& field, const Json& given) {
     out.json = 0;
     return out;
   }
-  if (!std::isfinite(number)) return must_be("a finite number", given);
+  if (!std::isfinite(number) && !(field.floors && number > 0))
+    return must_be("a finite number", given);
   const bool whole = number == std::floor(number);
   if (!whole && !field.floors)
     return problem(fmt::format("must be a whole number, not {}", given.dump()));
@@ -146,6 +155,7 @@ Value to_sources(const Json& given) {
   const char* const kShape =
       "a path, a list of paths, or a list of {\"path\": ..., \"weight\": ...}";
   const Json list = given.is_array() ? given : Json::array({given});
+  if (list.empty()) return problem("names no file");
   Value out;
   out.json = Json::array();
   double weight = 0;
@@ -154,8 +164,8 @@ Value to_sources(const Json& given) {
     double number = 0;
     if (item.is_object() && item.contains("path") && item["path"].is_string() &&
         item.size() == 1 + item.count("weight") &&
-        (item.size() == 1 || item["weight"].is_number())) {
-      out.json.push_back({{"path", item["path"]}, {"weight", item.value("weight", 0.0)}});
+        (item.size() == 1 || as_number(item["weight"], number))) {
+      out.json.push_back({{"path", item["path"]}, {"weight", number}});
     } else if (!weighted && as_number(item, number)) {
       weight = number;
       weighted = true;
@@ -170,7 +180,12 @@ Value to_sources(const Json& given) {
     weight = 0;
     weighted = false;
   }
-  return weighted ? problem("ends with a weight that has no path") : out;
+  if (weighted) return problem("ends with a weight that has no path");
+  const auto bare = std::count_if(out.json.begin(), out.json.end(),
+                                  [](const Json& source) { return source["weight"] == 0.0; });
+  if (bare != 0 && bare != std::ssize(out.json))
+    return problem("gives a weight to some paths and none to others");
+  return out;
 }
 
 }  // namespace

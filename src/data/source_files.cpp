@@ -61,8 +61,11 @@ SourceFiles find_sources(const std::vector<std::string>& inputs, const std::stri
     if (!fs::exists(status)) throw_file_error("open", input, error ? error.value() : ENOENT);
     if (fs::is_directory(status))
       search.add_folder(input);
-    else
+    else if (fs::is_regular_file(status))
       search.add_file(input, false);
+    else
+      throw Error(ErrorKind::kConfig, fmt::format("{} is neither a file nor a folder", input),
+                  "write what comes from a pipe to a file first");
   }
   if (search.found.files.empty())
     throw Error(ErrorKind::kConfig, "there is no file to read in what --input names",

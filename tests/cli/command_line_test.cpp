@@ -75,6 +75,7 @@ TEST_CASE("overrides are kept as pairs") {
   CHECK(run({"--train_batch_size", "8", "--gradient-clipping=0"}).rest ==
         std::vector<std::string>{"train_batch_size", "8", "gradient_clipping", "0"});
   CHECK(refusal({"--a.b"}).find("needs a value") != std::string::npos);
+  CHECK(refusal({"--a.b", "1", "--a-b.c", "2", "--a.b=2"}).find("--a.b is given twice") == 0);
 }
 
 TEST_CASE("a program's arguments pass untouched") {
@@ -90,5 +91,8 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"--num", "2"}).find("no flag --num") != std::string::npos);  // no abbreviations
   CHECK(refusal({"--num_gpus", "many"}).find("cannot understand --num_gpus = many") == 0);
   CHECK(refusal({"--num_gpus"}).find("--num_gpus needs a value") == 0);
+  CHECK(refusal({"--num_gpus", ""}).find("--num_gpus needs a value") == 0);
+  CHECK(refusal({"--num_gpus", "2", "--num_gpus", "2"}).find("--num_gpus is given twice") == 0);
+  CHECK(refusal({"my.json"}).find("hgtrain --config my.json") != std::string::npos);
   CHECK(refusal({"train", "extra"}).find("one argument too many") != std::string::npos);
 }

@@ -54,6 +54,15 @@ TEST_CASE("config check says what becomes of each key") {
   CHECK(says(outcome, "\"training\": {"));
 }
 
+TEST_CASE("standard output that takes nothing is an error, and a closed one harms no file") {
+  const TemporaryFolder folder;
+  for (const char* command : {"version", "help", "config schema", "completion bash"})
+    CHECK(run_program(command + std::string(" >/dev/full")).status == 4);
+  const std::string path = folder.path() + "/c.json";
+  CHECK(says(run_program("config init quickstart " + path + " >&- && echo written"), "written"));
+  CHECK(read_file(path, 1 << 20) == read_file(kConfigs + "quickstart.json", 1 << 20));
+}
+
 TEST_CASE("config check reports problems and ends with 2") {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/c.json";

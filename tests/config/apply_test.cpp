@@ -24,7 +24,8 @@ TEST_CASE("auto: the Trainer's default, or absent with a notice, never a number"
       told(result, Severity::kNotice),
       "\"auto\" is taken as absent for: fp16.loss_scale, optimizer.params.bias_correction"));
   CHECK(contains(errors(R"({"gradient_clipping": "Auto"})"), "must be a number, not \"Auto\""));
-  CHECK(contains(errors(R"({"zero_optimization": {"stage": "auto"}})"), "give the stage, 0 to 3"));
+  CHECK(
+      contains(errors(R"({"zero_optimization": {"stage": "auto"}})"), "give a number from 0 to 3"));
   CHECK(loaded(R"({"distributed": {"backend": "auto"}})").config.distributed.backend == "auto");
 }
 

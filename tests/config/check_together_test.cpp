@@ -44,3 +44,16 @@ TEST_CASE("betas lie below one") {
   CHECK(contains(errors(R"({"optimizer": {"type": "Adam", "params": {"betas": [0.9, 1]}}})"),
                  "must be less than 1"));
 }
+
+TEST_CASE("what is missing is told once, and not where it was given and refused") {
+  const auto missing = [](const std::string& text) {
+    return told(loaded(text), Severity::kMissing);
+  };
+  CHECK(contains(missing(R"({"train_batch_size": 8})"),
+                 "training.train_iters and training.seq_length are missing"));
+  CHECK(contains(missing(R"({"training": {"train_iters": 5}})"), "training.seq_length is missing"));
+  CHECK_FALSE(contains(missing(R"({"train_batch_size": -8})"), "batch size"));
+  CHECK_FALSE(
+      contains(missing(R"({"training": {"train_iters": -5, "seq_length": 8}})"), "training."));
+  CHECK_FALSE(contains(missing(R"({"data": {"train_data_path": [3]}})"), "data."));
+}

@@ -73,3 +73,32 @@ TEST_CASE("an override replaces what the file says, whatever stands there") {
   CHECK(contains(told(loaded("{}", 1, {"unheard", "1"}), Severity::kError),
                  "there is no key unheard"));
 }
+
+TEST_CASE("a short key is not taken for another one") {
+  CHECK(errors(R"({"moe": {"enabled": true}, "a": 1})") == "");
+  CHECK(contains(errors(R"({"dat": {}})"), "did you mean data?"));
+}
+
+TEST_CASE("every key of the file is reported, known or not") {
+  const LoadResult result = loaded(
+      R"({"my_notes": 1, "curriculum_learning": {"enabled": false, "min_difficulty": 8}, "training": {"colour": 1}})");
+  const auto report = [&](const std::string& path) {
+    for (const KeyReport& key : result.keys)
+      if (key.path == path) return std::pair(key.key_class, key.origin.detail);
+    return std::pair(KeyClass::kUsed, std::string("nowhere"));
+  };
+  CHECK(report("my_notes") == std::pair(KeyClass::kNoticed, std::string("f.json:1")));
+  CHECK(report("curriculum_learning.min_difficulty").first == KeyClass::kNoticed);
+  CHECK(report("training.colour").first == KeyClass::kError);
+}
+
+TEST_CASE("the command line has no comments and no keys that nobody knows") {
+  for (const char* path : {"whatever.x", "a.b.c", "training.", ".x", "training._why", "my_notes"}) {
+    const LoadResult result = loaded("{}", 1, {path, "1"});
+    INFO(path);
+    REQUIRE(result.has(Severity::kError));
+    CHECK(result.problems.front().where().find("on the command line") != std::string::npos);
+  }
+  CHECK_THROWS_WITH(loaded("{}", 1, {"data.train_data_path", "\xff"}),
+                    "--data.train_data_path \xff is not UTF-8");
+}

@@ -101,6 +101,21 @@ TEST_CASE("bytes that are not UTF-8 are refused") {
     CHECK(refusal(text) == "f.json:1:2: not UTF-8");
 }
 
+TEST_CASE("UTF-16 is told by its byte order mark") {
+  for (const char* text : {"\xff\xfe{", "\xfe\xff"})
+    CHECK(refusal(text) == "f.json:1:1: the text is UTF-16");
+}
+
+TEST_CASE("a number too large for a double is infinite") {
+  CHECK(std::isinf(read_document("1e400", "f.json").root.get<double>()));
+  CHECK(read_document("1e-400", "f.json").root == 0.0);
+}
+
+TEST_CASE("a key that stands three times on a line counts twice, and what lies below it does not") {
+  CHECK(read_document(R"({"a": {"x": 1}, "a": {"x": 1}, "a": {"x": 1}})", "f").duplicates.size() ==
+        2);
+}
+
 TEST_CASE("nesting has a limit") {
   CHECK(refusal(std::string(100, '[') + std::string(100, ']')) == "accepted");
   CHECK(refusal(std::string(100000, '[')).find("nest deeper than 100") != std::string::npos);

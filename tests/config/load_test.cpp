@@ -75,7 +75,7 @@ TEST_CASE("all problems are told at once, each with its place") {
   const LoadResult result = load(R"({
     "train_batch_size": 31, "train_micro_batch_size_per_gpu": 8,
     "gradient_clipp1ng": 1.0,
-    "optimizer": {"type": "Adamm", "params": {"lr": "high"}},
+    "optimizer": {"type": "Adamm", "params": {"lr": "high"}}, "training": {"seed": "x"},
     "fp16": true,
     "zero_optimization": {"stage": 4}
   })",

@@ -129,7 +129,9 @@ TEST_CASE("in a model's own file only what changes the maths is refused") {
                  "model.hidden_act = \"gelu\" is not supported for llama"));
   CHECK(contains(file_refusal(R"({"model_type": "llama", "rope_scaling": {"type": "su"}})"),
                  "model.rope_scaling: type"));
-  CHECK(contains(file_refusal(R"({"model_type": "mixtral"})"), "hint: did you mean \"mistral\"?"));
+  CHECK(contains(file_refusal(R"({"model_type": "mixtral"})"), "hint: one of: gpt2, llama,"));
+  CHECK(contains(file_refusal(R"({"model_type": "llama", "rope_scaling": "linear"})"),
+                 "model.rope_scaling: must be an object"));
   CHECK(contains(file_refusal(R"({"hidden_size": 8})"), "model.model_type is missing"));
   CHECK(contains(file_refusal("{"), "the text ends inside an object"));
 }

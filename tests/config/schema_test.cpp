@@ -10,6 +10,7 @@ TEST_CASE("the schema has types, ranges, choices, defaults and other spellings")
   const auto& training = schema["properties"]["training"]["properties"];
   CHECK(training["train_iters"]["type"] == "integer");
   CHECK(training["eval_iters"]["minimum"] == 1);
+  CHECK(training["eval_iters"]["x-class"] == "used");
   CHECK(training["eval_iters"]["default"] == 10);
   CHECK(training["max_steps"]["description"] == "the same as train_iters");
   CHECK(schema["properties"]["training"]["additionalProperties"] == false);

@@ -1,6 +1,7 @@
 #include "value.h"
 
 #include <cmath>
+#include <limits>
 
 #include <catch2/catch.hpp>
 
@@ -67,6 +68,15 @@ TEST_CASE("ranges") {
   CHECK(problem(noticed("k", Kind::kNumber, "").at_most(1), 1) == "");
 }
 
+TEST_CASE("what is not finite is refused by its name; a count of elements saturates") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(to_value(noticed("k", Kind::kNumber, ""), infinity).problem ==
+        "must be a finite number, not Infinity");
+  CHECK(to_value(noticed("k", Kind::kInteger, ""), std::nan("")).problem ==
+        "must be a finite number, not NaN");
+  CHECK(to_value(noticed("k", Kind::kInteger, "").elements(), infinity).json == INT64_MAX);
+}
+
 TEST_CASE("choices ignore case and suggest") {
   const Field field =
       noticed("k", Kind::kText, "").one_of({{"WarmupLR"}, {"OneCycle"}, {"Old", KeyClass::kError}});
@@ -92,7 +102,10 @@ TEST_CASE("token files: a path, paths, weights before paths, or objects") {
   CHECK(sources(Json::parse(R"([0.3, "a", 0.7, "b"])")) == weighted);
   CHECK(sources(Json::parse(R"(["0.3", "a", "0.7", "b"])")) == weighted);
   CHECK(sources(Json::parse(weighted)) == weighted);
-  for (const char* wrong : {R"([1])", R"([1, 2, "a"])", R"({"weight": 1})", R"([-1, "a"])",
-                            R"([""])", R"([{"path": "a", "wieght": 1}])", R"([["a"]])"})
+  CHECK(sources(Json::parse(R"([{"path": "a", "weight": "0.5"}])")) ==
+        R"([{"path":"a","weight":0.5}])");
+  for (const char* wrong : {"[]", R"([{"path": "a", "weight": 1}, "b"])", R"([1])",
+                            R"([1, 2, "a"])", R"({"weight": 1})", R"([-1, "a"])", R"([""])",
+                            R"([{"path": "a", "wieght": 1}])", R"([["a"]])"})
     CHECK(sources(Json::parse(wrong)) == "refused");
 }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 
@@ -142,6 +143,9 @@ TEST_CASE("options that make no sense are refused") {
   CHECK_THROWS_WITH(prepare({.inputs = {folder / "none"}, .out = d}, always),
                     Contains("No such file"));
   CHECK_THROWS_WITH(prepare({.inputs = {}, .out = d}, always), Contains("no file to read"));
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(prepare({.inputs = {folder / "pipe"}, .out = d}, always),
+                    Contains("neither a file nor a folder"));
   CHECK_THROWS_WITH(prepare({.inputs = {folder / "empty"}, .out = d}, always), Contains("no text"));
   CHECK_THROWS_WITH(prepare({.inputs = {a}, .out = d, .threads = -1}, always),
                     Contains("--threads"));

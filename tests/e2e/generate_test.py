@@ -51,6 +51,9 @@ class GenerateTest(job.JobTest):
         self.assertIn('nowhere is not a folder', self.generate(model='nowhere', exit_code=2))
         self.assertIn('top_p', self.generate('--top_p', '0', exit_code=2))
         self.assertIn('--max_tokens', self.generate('--max_tokens', '-1', exit_code=2))
+        for seed in ('-1', '99999999999999999999', '1.5'):
+            self.assertIn('--seed', self.generate('--seed', seed, exit_code=2))
+        self.assertIn('--device cpu', self.generate('--device', 'cuda', exit_code=3))
         self.assertIn('the prompt has 33 tokens', self.generate(prompt='x' * 33, exit_code=2))
 
     def test_a_damaged_checkpoint_exits_with_4_and_names_the_one_before(self):

@@ -103,6 +103,9 @@ class TrainTest(job.JobTest):
         self.assertIn('--num_workers', call('--config', 'config.json', '--device', 'cpu', '--num_gpus', 2, exit_code=2))
         call('--config', 'config.json', '--num_workers', 0, '--device', 'cpu', exit_code=2)
         self.assertIn('--num_workers', call('--config', 'config.json', '--num_gpus', 64, exit_code=3))
+        for steps in (0, -3, '1e3', ''):
+            self.assertIn('--steps', call('--config', 'config.json', '--steps', steps, exit_code=2))
+        self.assertIn('1024', call('--config', 'config.json', '--num_workers', 100_000, exit_code=2))
         self.assertIn('nowhere', self.job.train('nodata', '--data.train_data_path', 'nowhere', exit_code=4))
         self.assertFalse((self.job.folder / 'nodata').exists())
 

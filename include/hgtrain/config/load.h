@@ -52,7 +52,7 @@ struct KeyReport {
   std::string path;  ///< "optimizer.params.lr", in the canonical spelling
   KeyClass key_class = KeyClass::kUsed;
   bool given = false;        ///< in the file or on the command line
-  bool switched_on = false;  ///< kNotBuilt: the value asks for what is not built
+  bool switched_on = false;  ///< kNotBuilt: the value asks for what is not built, training refuses
   std::string value;         ///< JSON text
   Origin origin;
 };
@@ -67,7 +67,7 @@ struct LoadOptions {
 struct LoadResult {
   Config config;  ///< resolved as far as the problems allow
   std::vector<Problem> problems;
-  std::vector<KeyReport> keys;  ///< in the order of the tables
+  std::vector<KeyReport> keys;  ///< in the order of the tables, then what no row knows
 
   bool has(Severity severity) const;
   /// Throws one Error(kConfig) that tells every error (and, for training, everything that is not
