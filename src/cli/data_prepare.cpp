@@ -20,14 +20,23 @@ namespace hgt {
 namespace {
 
 std::atomic<int> stop_signal{0};
+std::atomic<std::int64_t> stopped_ns{0};
 
-/// Takes note of SIGINT and SIGTERM while it lives; a second one ends the process as ever.
+/// Takes note of SIGINT and SIGTERM while it lives; one that comes a second later or more ends the
+/// process as ever. (`timeout` and some shells send the first one twice.)
 class SignalWatch {
  public:
   SignalWatch() {
     struct sigaction action {};
-    action.sa_handler = [](int number) { stop_signal = number; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    action.sa_handler = [](int number) {
+      const std::int64_t now = now_ns();
+      if (stop_signal == 0)
+        stopped_ns = now;
+      else if (now - stopped_ns >= 1'000'000'000)
+        _exit(128 + number);
+      stop_signal = number;
+    };
+    action.sa_flags = SA_RESTART;
     sigaction(SIGINT, &action, &interrupt_);
     sigaction(SIGTERM, &action, &terminate_);
   }

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ int run(int argc, char** argv) {
     return status == 0 && output_failed() ? fail(no_output) : status;
   } catch (const hgt::Error& e) {
     return fail(e);
+  } catch (const std::bad_alloc&) {
+    return fail(hgt::Error(hgt::ErrorKind::kDevice, "the memory is not enough",
+                           "fewer --threads take less; free some, or raise the limit (ulimit -v)"));
   } catch (const std::exception& e) {
     return fail(output_failed() ? no_output : hgt::Error(hgt::ErrorKind::kInternal, e.what()));
   }

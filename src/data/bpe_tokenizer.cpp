@@ -15,11 +15,29 @@ namespace hgt {
 
 namespace {
 
+// Of a text that is cut somewhere; what is no whole character comes out as something else.
+std::string_view last_character(std::string_view text) {
+  std::size_t begin = text.size();
+  while (begin > 0 && text.size() - begin < 4 && (text[--begin] & 0xC0) == 0x80) continue;
+  return text.substr(begin);
+}
+
+std::string_view first_character(std::string_view text) {
+  std::size_t end = 1;
+  while (end < std::min<std::size_t>(4, text.size()) && (text[end] & 0xC0) == 0x80) ++end;
+  return text.substr(0, end);
+}
+
+bool is_one(const Regex& kind, std::string_view character) {
+  return !character.empty() && valid_utf8_prefix(character) == character.size() &&
+         kind.find(character, 0);
+}
+
 class BpeTokenizer final : public Tokenizer {
  public:
   BpeTokenizer(TokenizerParts parts, const std::string& end_of_text,
                std::vector<std::pair<std::string, std::string>> files)
-      : parts_(std::move(parts)), files_(std::move(files)), letter_("\\p{L}") {
+      : parts_(std::move(parts)), files_(std::move(files)), letter_("\\p{L}"), solid_("\\S") {
     end_of_text_ = id_of(end_of_text);
   }
 
@@ -53,15 +71,15 @@ class BpeTokenizer final : public Tokenizer {
     return text;
   }
 
-  /// Before the last line end that follows a letter (see PreTokenizer::cuts_at_line_ends).
+  /// The last of the places that PreTokenizer::cuts_at_white_space names.
   std::size_t safe_cut(std::string_view text) const override {
-    if (!parts_.cuts_at_line_ends) return 0;
+    if (!parts_.cuts_at_white_space) return 0;
     for (std::size_t at = text.size(); at-- > 1;) {
-      if (text[at] != '\n' && text[at] != '\r') continue;
-      std::size_t begin = at;
-      while (begin > 0 && at - begin < 4 && (text[--begin] & 0xC0) == 0x80) continue;
-      const std::string_view letter = text.substr(begin, at - begin);
-      if (valid_utf8_prefix(letter) == letter.size() && letter_.find(letter, 0)) return at;
+      const bool white = text[at] == ' ' || text[at] == '\n' || text[at] == '\r';
+      if (white && is_one(letter_, last_character(text.substr(0, at)))) return at;
+      if (text[at - 1] == '\n' && is_one(letter_, first_character(text.substr(at))) &&
+          is_one(solid_, last_character(text.substr(0, at - 1))))
+        return at;
     }
     return 0;
   }
@@ -113,7 +131,7 @@ class BpeTokenizer final : public Tokenizer {
   TokenizerParts parts_;
   std::vector<std::pair<std::string, std::string>> files_;
   std::int32_t end_of_text_ = -1;
-  Regex letter_;  ///< of the same Unicode version as the split patterns
+  Regex letter_, solid_;  ///< of the same Unicode version as the split patterns
   mutable WordCachePool caches_;
 };
 

@@ -27,7 +27,7 @@ struct TokenizerParts {
   Decoder decoder;
   std::vector<std::int32_t> before, after;                  ///< special tokens around a text
   std::vector<std::pair<std::string, std::int32_t>> names;  ///< of added tokens
-  bool cuts_at_line_ends = false;                           ///< Tokenizer::safe_cut knows a place
+  bool cuts_at_white_space = false;                         ///< Tokenizer::safe_cut knows a place
 };
 
 /// Error(kData) names what is damaged or not supported.

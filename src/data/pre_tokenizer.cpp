@@ -87,8 +87,8 @@ void PreTokenizer::add_split(const nlohmann::json& json) {
       invert ? behavior == SplitBehavior::kRemoved || behavior == SplitBehavior::kIsolated
              : behavior == SplitBehavior::kIsolated;
   if (!has_split_)
-    cuts_at_line_ends_ = keeps_matches && pattern.contains("Regex") &&
-                         is_known(pattern.at("Regex").get<std::string>());
+    cuts_at_white_space_ = keeps_matches && pattern.contains("Regex") &&
+                           is_known(pattern.at("Regex").get<std::string>());
   has_split_ = true;
   steps_.push_back(
       [find = parse_pattern(pattern), behavior, invert](std::string_view text, Pieces& pieces) {

@@ -32,12 +32,13 @@ class PreTokenizer {
   /// Whether words are spelled in the alphabet of bytes (ByteLevel is among the steps).
   bool byte_level() const { return byte_level_; }
 
-  /// Whether text can be cut between a letter and a line end ('\r', '\n') that follows it without
-  /// changing a word. True where the first step is one of the patterns of GPT-2, Llama 3, Qwen 2 or
-  /// GPT-4o: none of their matches holds a letter with a line end behind it, none looks back, what
-  /// they look ahead for is no line end behind a letter, and all text is matched; so in the whole
-  /// text a match ends at such a place and the next begins there, as they do in the halves.
-  bool cuts_at_line_ends() const { return cuts_at_line_ends_; }
+  /// Whether text can be cut without changing a word between a letter and a ' ', '\r' or '\n' that
+  /// follows it, and between a letter and a '\n' before it that follows no white space. True where
+  /// the first step is one of the patterns of GPT-2, Llama 3, Qwen 2 or GPT-4o: none of their
+  /// matches holds both sides of such a place, none looks back, all text is matched, and the one
+  /// that looks ahead (white space that none but white space follows) leaves a lone '\n' whole; so
+  /// in the whole text a match ends there and the next begins, as they do in the halves.
+  bool cuts_at_white_space() const { return cuts_at_white_space_; }
 
  private:
   using Step = std::function<void(std::string_view, Pieces&)>;
@@ -46,7 +47,7 @@ class PreTokenizer {
   void add_split(const nlohmann::json& json);
   std::vector<Step> steps_;
   bool byte_level_ = false;
-  bool cuts_at_line_ends_ = false;
+  bool cuts_at_white_space_ = false;
   bool has_split_ = false;  ///< a step before this one may join a letter and a line end
 };
 

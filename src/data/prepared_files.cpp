@@ -42,6 +42,9 @@ void write_file(const std::string& path, auto&& write) {
 
 PreparedFiles::PreparedFiles(std::string prefix, TokenType type, bool overwrite)
     : prefix_(std::move(prefix)), type_(type) {
+  if (prefix_.empty() || prefix_.ends_with('/'))
+    throw Error(ErrorKind::kConfig, fmt::format("--out \"{}\" names no file", prefix_),
+                "it is how the files begin: --out data/text makes data/text.bin and data/text.idx");
   for (const char* extension : {".bin", ".idx", ".json", ".tokenizer"})
     if (!overwrite && fs::exists(prefix_ + extension))
       throw Error(ErrorKind::kConfig, fmt::format("{}{} is there already", prefix_, extension),

@@ -108,7 +108,7 @@ void parse_post_processor(const json& processor, TokenizerParts& parts) {
 /// Added tokens, and into which of the two groups each goes.
 struct Added {
   std::vector<AddedToken> plain, normalized;
-  bool keeps_cuts = true;  ///< none of them touches a line end
+  bool keeps_cuts = true;  ///< none of them reaches across white space
 };
 
 Added parse_added_tokens(const json& list, const Normalizer& normalize) {
@@ -118,7 +118,9 @@ Added parse_added_tokens(const json& list, const Normalizer& normalize) {
                      flag(entry, "single_word"), flag(entry, "lstrip"), flag(entry, "rstrip")};
     const bool normalized = flag(entry, "normalized");
     if (normalized && normalize) token.content = normalize(token.content);
-    if (token.lstrip || token.rstrip || token.content.find_first_of("\r\n") != std::string::npos)
+    const std::size_t begin = std::min(token.content.find_first_not_of(' '), token.content.size());
+    if (token.lstrip || token.rstrip ||
+        token.content.find_first_of(" \r\n", begin) != std::string::npos)
       added.keeps_cuts = false;
     (normalized ? added.normalized : added.plain).push_back(std::move(token));
   }
@@ -148,7 +150,7 @@ TokenizerParts parse(const json& file) {
   Decoder decoder = parse_decoder(file.value("decoder", json()), pre_tokenizer.byte_level());
   std::vector<std::string> bytes = bytes_by_id(bpe, added_list, decoder);
   const bool cuts =
-      pre_tokenizer.cuts_at_line_ends() && normalizer_is_local(normalizer) && added.keeps_cuts;
+      pre_tokenizer.cuts_at_white_space() && normalizer_is_local(normalizer) && added.keeps_cuts;
   TokenizerParts parts{AddedTokens(std::move(added.plain)),
                        AddedTokens(std::move(added.normalized)),
                        normalize,

@@ -147,6 +147,8 @@ TEST_CASE("options that make no sense are refused") {
   CHECK_THROWS_WITH(prepare({.inputs = {folder / "pipe"}, .out = d}, always),
                     Contains("neither a file nor a folder"));
   CHECK_THROWS_WITH(prepare({.inputs = {folder / "empty"}, .out = d}, always), Contains("no text"));
+  for (const std::string& out : {std::string(), folder / ""})
+    CHECK_THROWS_WITH(prepare({.inputs = {a}, .out = out}, always), Contains("names no file"));
   CHECK_THROWS_WITH(prepare({.inputs = {a}, .out = d, .threads = -1}, always),
                     Contains("--threads"));
   CHECK_THROWS_WITH(prepare({.inputs = {a}, .out = d, .end_of_text = "<x>"}, always),
