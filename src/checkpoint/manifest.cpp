@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json_integer.h"
 
 namespace hgt {
 
@@ -35,7 +36,7 @@ std::uint64_t parse_hash(const json& value) {
 
 ManifestFile parse_file(const json& entry) {
   ManifestFile file;
-  file.bytes = entry.at("bytes").get<std::int64_t>();
+  file.bytes = json_integer(entry.at("bytes"));
   file.hash = parse_hash(entry.at(entry.contains("tensors") ? "header_xxh3" : "xxh3"));
   if (entry.contains("tensors"))
     for (const auto& [name, hash] : entry["tensors"].items()) file.tensors[name] = parse_hash(hash);
@@ -50,11 +51,11 @@ Manifest from_json(const json& json) {
                             json["version"].dump(), kVersion),
                 "use the version of hgtrain that wrote it");
   Manifest manifest;
-  manifest.step = json.at("step").get<std::int64_t>();
+  manifest.step = json_integer(json.at("step"));
   const auto& layout = json.at("layout");
-  manifest.layout.data_parallel_size = layout.at("data_parallel_size").get<std::int64_t>();
-  manifest.layout.tensor_parallel_size = layout.at("tensor_parallel_size").get<std::int64_t>();
-  manifest.layout.pipeline_parallel_size = layout.at("pipeline_parallel_size").get<std::int64_t>();
+  manifest.layout.data_parallel_size = json_integer(layout.at("data_parallel_size"));
+  manifest.layout.tensor_parallel_size = json_integer(layout.at("tensor_parallel_size"));
+  manifest.layout.pipeline_parallel_size = json_integer(layout.at("pipeline_parallel_size"));
   for (const auto& [name, entry] : json.at("files").items()) {
     if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
       throw Error(ErrorKind::kData, "the manifest lists a file outside its folder");

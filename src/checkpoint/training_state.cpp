@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json_integer.h"
+
 namespace hgt {
 
 std::string training_state_text(const TrainingState& state) {
@@ -31,19 +33,20 @@ TrainingState parse_training_state(std::string_view text) {
     const auto json = nlohmann::json::parse(text);
     const auto& best = json.at("best_eval_loss");
     TrainingState state;
-    state.step = json.at("global_step").get<std::int64_t>();
-    state.consumed_samples = json.at("consumed_samples").get<std::int64_t>();
-    state.consumed_tokens = json.at("consumed_tokens").get<std::int64_t>();
-    state.optimizer_steps = json.at("optimizer_steps").get<std::int64_t>();
+    state.step = json_integer(json.at("global_step"));
+    state.consumed_samples = json_integer(json.at("consumed_samples"));
+    state.consumed_tokens = json_integer(json.at("consumed_tokens"));
+    state.optimizer_steps = json_integer(json.at("optimizer_steps"));
     state.best_eval_loss =
         best.is_null() ? std::numeric_limits<double>::infinity() : best.get<double>();
     state.evaluations_without_improvement =
-        json.at("evaluations_without_improvement").get<std::int64_t>();
-    state.config_digest = json.at("config_digest").get<std::uint64_t>();
+        json_integer(json.at("evaluations_without_improvement"));
+    state.config_digest =
+        json.at("config_digest").get_ref<const nlohmann::json::number_unsigned_t&>();
     const auto& scale = json.at("loss_scale");
-    state.loss_scale = {scale.at("scale").get<double>(), scale.at("steps").get<std::int64_t>(),
-                        scale.at("last_overflow").get<std::int64_t>(),
-                        scale.at("hysteresis").get<std::int64_t>()};
+    state.loss_scale = {scale.at("scale").get<double>(), json_integer(scale.at("steps")),
+                        json_integer(scale.at("last_overflow")),
+                        json_integer(scale.at("hysteresis"))};
     return state;
   } catch (const nlohmann::json::exception& e) {
     throw Error(ErrorKind::kData, fmt::format("{} is damaged: {}", kTrainingStateName, e.what()));

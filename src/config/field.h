@@ -113,6 +113,8 @@ struct In {
         [section = section, member](Config& config) -> Slot { return &(config.*section.*member); };
   }
 };
+template <class Section>
+In(Section Config::*) -> In<Section>;  // clang before 17 does not find it for an aggregate
 
 /// The whole file as one section without a name, built on first use.
 const Field& root_section();

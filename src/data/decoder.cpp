@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json_integer.h"
 
 #include "byte_alphabet.h"
 #include "pattern.h"
@@ -42,10 +43,10 @@ void add_step(Decoder& decoder, const nlohmann::json& step) {
   const auto type = step.at("type").get<std::string>();
   if (type == "Fuse") return;
   if (type == "Strip") {
-    if (step.at("stop").get<std::int64_t>() != 0)
+    if (json_integer(step.at("stop")) != 0)
       throw Error(ErrorKind::kData, "a decoder that strips the end is not supported");
     decoder.strip = step.at("content").get<std::string>();
-    decoder.strip_count = step.at("start").get<std::size_t>();
+    decoder.strip_count = static_cast<std::size_t>(json_integer(step.at("start")));
     return;
   }
   const auto before = decoder.bytes_of_token;

@@ -23,7 +23,7 @@ std::string text_of_line(std::string_view line, const std::string& field) {
   nlohmann::json json;
   try {
     json = nlohmann::json::parse(line);
-  } catch (const nlohmann::json::parse_error& e) {
+  } catch (const nlohmann::json::exception& e) {
     throw Error(ErrorKind::kData, fmt::format("this is no JSON: {}", e.what()));
   }
   if (!json.is_object()) throw Error(ErrorKind::kData, "the line is no JSON object");

@@ -8,6 +8,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json_integer.h"
 #include "hgtrain/data/token_file.h"
 
 namespace hgt {
@@ -28,16 +29,16 @@ std::uint64_t parse_hash(const std::string& text) {
 Manifest parse(const nlohmann::json& json) {
   Manifest m;
   json.at("tokenizer").get_to(m.tokenizer);
-  json.at("vocab_size").get_to(m.vocab_size);
-  json.at("end_of_text").get_to(m.end_of_text);
-  json.at("max_token").get_to(m.max_token);
-  json.at("tokens").get_to(m.tokens);
-  json.at("documents").get_to(m.documents);
+  m.vocab_size = json_integer(json.at("vocab_size"));
+  m.end_of_text = json_integer(json.at("end_of_text"));
+  m.max_token = json_integer(json.at("max_token"));
+  m.tokens = json_integer(json.at("tokens"));
+  m.documents = json_integer(json.at("documents"));
   json.at("dtype").get_to(m.dtype);
   m.bin_hash = parse_hash(json.at("bin_xxh3").get<std::string>());
   m.idx_hash = parse_hash(json.at("idx_xxh3").get<std::string>());
-  json.at("source_bytes").get_to(m.source_bytes);
-  json.at("source_files").get_to(m.source_files);
+  m.source_bytes = json_integer(json.at("source_bytes"));
+  m.source_files = json_integer(json.at("source_files"));
   return m;
 }
 
@@ -67,7 +68,7 @@ std::optional<Manifest> read_manifest(const std::string& path) {
   try {
     const auto json = nlohmann::json::parse(read_file(file, kMaxBytes));
     if (!json.is_object() || json.value("format", "") != kFormat) return std::nullopt;
-    if (const auto version = json.at("format_version").get<std::int64_t>();
+    if (const auto version = json_integer(json.at("format_version"));
         version != Manifest::kFormatVersion)
       throw Error(ErrorKind::kData, fmt::format("{} has format_version {}; this hgtrain knows {}",
                                                 file, version, Manifest::kFormatVersion));

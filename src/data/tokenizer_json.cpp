@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json_integer.h"
 
 #include "bpe_tokenizer.h"
 
@@ -18,8 +19,8 @@ constexpr int kMaxDepth = 64;                            // of nesting; real fil
 constexpr std::int64_t kMaxIds = std::int64_t{1} << 24;  // bounds the table of ids
 
 std::int32_t parse_id(const json& value) {
-  const auto id = value.get<std::int64_t>();
-  if (!value.is_number_integer() || id < 0 || id >= kMaxIds)
+  const std::int64_t id = json_integer(value);
+  if (id < 0 || id >= kMaxIds)
     throw Error(ErrorKind::kData, fmt::format("{} is no token id", value.dump()));
   return static_cast<std::int32_t>(id);
 }

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/checked.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json_integer.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 
 namespace hgt {
@@ -22,8 +24,10 @@ std::vector<std::int32_t> end_ids_of(const std::string& path) {
     const auto json = nlohmann::json::parse(read_file(path, kMaxConfigBytes));
     const auto ids = json.value("eos_token_id", nlohmann::json());
     if (ids.is_null()) return {};
-    if (ids.is_array()) return ids.get<std::vector<std::int32_t>>();
-    return {ids.get<std::int32_t>()};
+    std::vector<std::int32_t> out;
+    for (const auto& id : ids.is_array() ? ids : nlohmann::json::array({ids}))
+      out.push_back(checked_cast<std::int32_t>(json_integer(id), "eos_token_id"));
+    return out;
   } catch (const nlohmann::json::exception& e) {
     throw Error(ErrorKind::kData, fmt::format("{} is damaged: {}", path, e.what()));
   }

@@ -65,6 +65,7 @@ TEST_CASE("a manifest that is not whole, not ours or hostile is refused") {
   CHECK_THAT(refusal(with("0123456789abcdef", "0123456789abcdeg")), Contains("16 hex digits"));
   CHECK_THAT(refusal(with("0123456789abcdef", "012345")), Contains("16 hex digits"));
   CHECK_THAT(refusal(with("\"step\":7", "\"step\":\"7\"")), Contains("the manifest is damaged"));
+  CHECK_THAT(refusal(with("\"step\":7", "\"step\":7e99")), Contains("the manifest is damaged"));
   CHECK_THAT(refusal(with("\"bytes\":3,", "")), Contains("the manifest is damaged"));
   CHECK_THAT(refusal(seal("{")), Contains("the manifest is damaged"));
   CHECK_THAT(refusal(seal("[1")), Contains("the manifest is damaged"));

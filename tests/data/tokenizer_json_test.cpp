@@ -12,7 +12,7 @@
 #include "support/temporary_folder.h"
 
 using namespace hgt;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using nlohmann::json;
 
 namespace {
@@ -131,6 +131,7 @@ TEST_CASE("a damaged tokenizer.json is refused with what is wrong") {
   CHECK_THAT(refusal("/model/merges", json::parse(R"([["a"]])")), Contains("damaged"));
   CHECK_THAT(refusal("/model/vocab", {{"a", -1}}), Contains("-1 is no token id"));
   CHECK_THAT(refusal("/model/vocab", {{"a", 1ll << 40}}), Contains("is no token id"));
+  CHECK_THAT(refusal("/model/vocab", {{"a", 1e99}}), Contains("damaged"));
   CHECK_THAT(refusal("/model/vocab", {1, 2}), Contains("damaged"));
   CHECK_THAT(refusal("/model", nullptr), Contains("damaged"));
   CHECK_THAT(refusal("/added_tokens", {{{"id", 0}}}), Contains("content"));
