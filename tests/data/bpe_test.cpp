@@ -5,7 +5,7 @@
 #include "hgtrain/base/error.h"
 
 using namespace hgt;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 

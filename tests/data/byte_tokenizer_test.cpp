@@ -8,7 +8,7 @@
 #include "../../src/data/bpe_tokenizer.h"
 
 using namespace hgt;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 TEST_CASE("the byte tokenizer takes any bytes and gives them back") {
   const auto tokenizer = Tokenizer::byte();

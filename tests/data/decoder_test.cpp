@@ -6,7 +6,7 @@
 #include "hgtrain/base/error.h"
 
 using namespace hgt;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using nlohmann::json;
 
 TEST_CASE("a byte-level decoder spells letters as bytes") {

@@ -12,7 +12,7 @@
 #include "token_files.h"
 
 using namespace hgt;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 TEST_CASE("prepared data is described, and verified against its manifest") {
   const TemporaryFolder folder;

@@ -9,7 +9,7 @@
 #include "token_files.h"
 
 using namespace hgt;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 

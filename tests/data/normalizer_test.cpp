@@ -6,7 +6,7 @@
 #include "hgtrain/base/error.h"
 
 using namespace hgt;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using nlohmann::json;
 
 namespace {

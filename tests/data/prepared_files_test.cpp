@@ -9,7 +9,7 @@
 #include "support/temporary_folder.h"
 
 using namespace hgt;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 

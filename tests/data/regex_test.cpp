@@ -7,7 +7,7 @@
 #include "../../src/data/pattern.h"
 
 using namespace hgt;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 std::vector<std::string> all(const std::string& pattern, std::string_view text) {
