@@ -116,6 +116,7 @@ std::vector<std::string> list_checkpoints(const std::string& run_dir) {
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<std::string> folders;
+  folders.reserve(found.size());
   for (auto& [step, folder] : found) folders.push_back(std::move(folder));
   return folders;
 }

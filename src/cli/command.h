@@ -38,6 +38,6 @@ std::string_view help_page(std::string_view name);
 
 /// Parses and runs one command line (without the program's name), printing help where asked for.
 /// Wrong usage is an Error(kConfig) with the nearest right spelling.
-int run_command_line(std::vector<std::string> args, Commands commands);
+int run_command_line(std::vector<std::string> args, const Commands& commands);
 
 }  // namespace hgt

@@ -194,12 +194,12 @@ bool asks_for_help(const std::vector<std::string>& args) {
 
 }  // namespace
 
-int run_command_line(std::vector<std::string> args, Commands commands) {
+int run_command_line(std::vector<std::string> args, const Commands& commands) {
   if (!args.empty() && args[0] == "help") {
     args.erase(args.begin());
-    args.push_back("--help");
+    args.emplace_back("--help");
   } else if (args.empty()) {
-    args.push_back("--help");
+    args.emplace_back("--help");
   }
   if (args[0] == "--help" || args[0] == "-h") {
     print_help(commands);

@@ -25,7 +25,6 @@ std::string text_of(const Origin& origin) {
       return "default";
     case OriginKind::kFile:
     case OriginKind::kFlag:
-      return origin.detail;
     case OriginKind::kAuto:
       return origin.detail;
     case OriginKind::kDerived:
