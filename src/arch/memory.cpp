@@ -26,6 +26,12 @@ std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, D
   return std::max(attention, norm) + times(attention, threads - 1);
 }
 
+bool is_recomputed(const std::string& name, const ActivationSizes& sizes) {
+  if (sizes.recompute == Recompute::kFull) return name != "output";
+  return sizes.recompute == Recompute::kSelective &&
+         (name == "norm1" || name == "norm2" || name == "activated");
+}
+
 /// Mean number of keys a query of a causal sequence sees.
 double mean_keys(std::int64_t seq_length, std::int64_t window) {
   const double length = static_cast<double>(seq_length), w = static_cast<double>(window);
@@ -49,6 +55,17 @@ std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows) {
   return std::clamp(kLogits / model.vocab_size, std::min<std::int64_t>(rows, 128), rows);
 }
 
+ActivationSizes activation_sizes(const Config& config) {
+  ActivationSizes sizes{config.batch.micro_batch_size, config.training.seq_length, 1,
+                        config.precision.compute_dtype()};
+  const auto& [mode, layers] = config.recompute;
+  if (mode == "none") return sizes;
+  const std::int64_t all = config.model.num_hidden_layers;
+  sizes.recompute = mode == "full" ? Recompute::kFull : Recompute::kSelective;
+  sizes.recomputed_layers = layers == 0 ? all : std::min(layers, all);
+  return sizes;
+}
+
 std::vector<PlannedTensor> activations_of(const ModelConfig& m, const ActivationSizes& sizes) {
   const Family family = family_of(m);
   const std::int64_t rows = times(sizes.batch, sizes.seq_length), width = m.hidden_size;
@@ -59,16 +76,24 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   std::vector<PlannedTensor> out;
   PlannedTensor::Scope scope = PlannedTensor::Scope::kLayer;
   std::int64_t copies = sizes.slots * m.num_hidden_layers;
-  const auto add = [&](const char* name, std::vector<std::int64_t> shape, bool needed = true) {
-    if (needed) out.push_back({name, std::move(shape), scope, copies, sizes.dtype});
+  const auto add_as = [&](DType dtype, std::string name, std::vector<std::int64_t> shape) {
+    const std::int64_t shared = scope == PlannedTensor::Scope::kLayer && is_recomputed(name, sizes)
+                                    ? sizes.recomputed_layers
+                                    : 0;
+    const std::int64_t kept = copies - shared * sizes.slots;
+    out.push_back(
+        {std::move(name), std::move(shape), scope, kept + (shared > 0 ? 1 : 0), dtype, shared});
   };
-  const auto add_f32 = [&](const char* name, std::vector<std::int64_t> shape, bool needed = true) {
-    if (needed) out.push_back({name, std::move(shape), scope, copies, DType::kF32});
+  const auto add = [&](std::string name, std::vector<std::int64_t> shape, bool needed = true) {
+    if (needed) add_as(sizes.dtype, std::move(name), std::move(shape));
+  };
+  const auto add_f32 = [&](std::string name, std::vector<std::int64_t> shape, bool needed = true) {
+    if (needed) add_as(DType::kF32, std::move(name), std::move(shape));
   };
   for (const std::string norm : {"norm1", "norm2"}) {
-    add(norm.c_str(), {rows, width});
-    add_f32((norm + "_mean").c_str(), {rows}, !family.rms_norm);
-    add_f32((norm + "_scale").c_str(), {rows});
+    add(norm, {rows, width});
+    add_f32(norm + "_mean", {rows}, !family.rms_norm);
+    add_f32(norm + "_scale", {rows});
   }
   add("qkv", {rows, q + 2 * k});
   add("qk", {rows, q + k}, m.qk_norm);
@@ -115,7 +140,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
                    times(table.total, static_cast<std::int64_t>(size_of(dtype)))});
   if (config.checkpoint.async_save)
     out.push_back({"checkpoint: copy (rank 0)", times(table.total, 3 * kFloatBytes)});
-  const ActivationSizes sizes{config.batch.micro_batch_size, config.training.seq_length, 1, dtype};
+  const ActivationSizes sizes = activation_sizes(config);
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
     out.push_back({fmt::format("{}: {}", scope, a.name), a.bytes()});

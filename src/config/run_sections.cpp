@@ -277,9 +277,14 @@ Field activation_checkpointing_section() {
           on("synchronize_checkpoint_boundary", "wait at each layer"),
           on("profile", "time each layer"),
           not_built("number_checkpoints", Kind::kInteger, "null", "recompute in so many pieces"),
-          not_built("mode", Kind::kText, "\"none\"", "what is recomputed")
+          used(
+              "mode", [](Config& c) -> Slot { return &c.recompute.mode; },
+              "selective: norms and activation functions; full: all but a layer's output")
               .one_of({{"none"}, {"selective"}, {"full"}}),
-          not_built("num_layers", Kind::kInteger, "null", "layers that are recomputed")
+          used(
+              "num_layers", [](Config& c) -> Slot { return &c.recompute.num_layers; },
+              "the first so many layers; 0: all")
+              .at_least(0)
               .aka({"checkpoint_num_layers"}),
       });
 }

@@ -21,14 +21,20 @@ class Activations {
   /// memory starts on a cache line. Error(kInternal) where there is no such name, copy or space.
   Tensor get(std::string_view name, std::int64_t copy,
              std::initializer_list<std::int64_t> shape) const;
+  /// Likewise that of a layer: its own, or the one that recomputed layers share.
+  Tensor of_layer(std::string_view name, std::int64_t slot, std::int64_t layer,
+                  std::initializer_list<std::int64_t> shape) const;
 
  private:
   struct Entry {
     Buffer buffer;
     std::int64_t copies = 0;
     DType dtype = DType::kF32;
+    std::int64_t shared_layers = 0;
   };
+  const Entry& entry(std::string_view name) const;
   std::map<std::string, Entry, std::less<>> entries_;
+  std::int64_t layers_;
 };
 
 }  // namespace hgt

@@ -92,7 +92,7 @@ class CachedDecoder final : public Decoder {
     embedding_fwd(ids, weights_.tokens,
                   weights_.positions ? weights_.positions.slice(0, length_, end) : Tensor(),
                   x.split(0, 1), stream_);
-    const LayerState state(memory_, 0, config_, pass);
+    const LayerState state(memory_, 0, 0, config_, pass);
     const LayerScratch scratch(memory_, config_, pass);
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const Heads h = layers_[i].project(weights_.layers[i], x, pass, state, stream_);

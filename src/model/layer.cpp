@@ -25,6 +25,11 @@ Activation activation_of(const std::string& hidden_act) {
               "use gelu_new, gelu_pytorch_tanh, gelu, relu or silu");
 }
 
+/// Dropout counts elements by sample: [B, T C].
+Tensor samples(const Tensor& x, const Pass& pass) {
+  return x.reshaped({pass.batch, x.numel() / pass.batch});
+}
+
 }  // namespace
 
 Layer::Layer(const ModelConfig& model, std::int64_t index)
@@ -92,23 +97,51 @@ void Layer::attend(const Tensor& q, const Tensor& keys, const Tensor& values, co
 
 void Layer::finish(const LayerWeights& w, const Tensor& x, const Pass& pass,
                    const LayerState& state, const LayerScratch& scratch, Stream stream) const {
-  // Dropout counts elements by sample: [B, T C].
-  const auto samples = [&](const Tensor& y) {
-    return y.reshaped({pass.batch, y.numel() / pass.batch});
-  };
-  linear_fwd(state.attention, w.out.weight, w.out.bias, scratch.branch, stream);
-  dropout_add(samples(x), samples(scratch.branch), dropout(pass, m_.resid_pdrop, kAttentionBranch),
-              samples(state.middle), stream);
+  add_attention(w, x, pass, state, scratch, stream);
+  enter_mlp(w, state, stream);
+  leave_mlp(w, pass, state, scratch, stream);
+}
 
+void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pass,
+                          const LayerState& state, const LayerScratch& scratch,
+                          Stream stream) const {
+  linear_fwd(state.attention, w.out.weight, w.out.bias, scratch.branch, stream);
+  dropout_add(samples(x, pass), samples(scratch.branch, pass),
+              dropout(pass, m_.resid_pdrop, kAttentionBranch), samples(state.middle, pass), stream);
+}
+
+void Layer::enter_mlp(const LayerWeights& w, const LayerState& state, Stream stream) const {
   norm_fwd(w.norm2, eps_, state.middle, state.norm2, stream);
   linear_fwd(state.norm2.out, w.up.weight, w.up.bias, state.up, stream);
+  activate(state, stream);
+}
+
+void Layer::activate(const LayerState& state, Stream stream) const {
   if (family_.gated_mlp)
     gated_activation_fwd(activation_, state.up, state.activated, stream);
   else
     activation_fwd(activation_, state.up, state.activated, stream);
+}
+
+void Layer::leave_mlp(const LayerWeights& w, const Pass& pass, const LayerState& state,
+                      const LayerScratch& scratch, Stream stream) const {
   linear_fwd(state.activated, w.down.weight, w.down.bias, scratch.branch, stream);
-  dropout_add(samples(state.middle), samples(scratch.branch),
-              dropout(pass, m_.resid_pdrop, kMlpBranch), samples(state.output), stream);
+  dropout_add(samples(state.middle, pass), samples(scratch.branch, pass),
+              dropout(pass, m_.resid_pdrop, kMlpBranch), samples(state.output, pass), stream);
+}
+
+void Layer::recompute(Recompute what, const LayerWeights& w, const Tensor& x, const Pass& pass,
+                      const LayerState& state, const LayerScratch& scratch, Stream stream) const {
+  if (what == Recompute::kFull) {
+    const Heads h = project(w, x, pass, state, stream);
+    attend(h.q, h.k.split(0, pass.batch), h.v.split(0, pass.batch), pass, state, stream);
+    add_attention(w, x, pass, state, scratch, stream);
+    enter_mlp(w, state, stream);
+  } else {
+    norm_fwd(w.norm1, eps_, x, state.norm1, stream);
+    norm_fwd(w.norm2, eps_, state.middle, state.norm2, stream);
+    activate(state, stream);
+  }
 }
 
 void Layer::backward(const LayerWeights& w, const LayerWeights& g, const Tensor& x,
@@ -125,9 +158,7 @@ Tensor Layer::branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t p
                               const LayerScratch& scratch, Stream stream) const {
   const Dropout drop = dropout(pass, m_.resid_pdrop, place);
   if (drop.probability == 0) return d;
-  const std::int64_t elements = d.numel() / pass.batch;
-  hgt::dropout(d.reshaped({pass.batch, elements}), drop,
-               scratch.branch.reshaped({pass.batch, elements}), stream);
+  hgt::dropout(samples(d, pass), drop, samples(scratch.branch, pass), stream);
   return scratch.branch;
 }
 

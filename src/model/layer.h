@@ -23,8 +23,8 @@ struct Pass {
 
 /// What a layer keeps from forward to backward; its predecessor's `output` is its input.
 struct LayerState {
-  LayerState(const Activations& memory, std::int64_t copy, const ModelConfig& model,
-             const Pass& pass);
+  LayerState(const Activations& memory, std::int64_t slot, std::int64_t layer,
+             const ModelConfig& model, const Pass& pass);
   NormState norm1;
   Tensor qkv;                   ///< q and k are rotated in place, unless they are normed first
   Tensor qk, q_scale, k_scale;  ///< with q/k norm: q and k normed and rotated
@@ -67,12 +67,24 @@ class Layer {
   void finish(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
               const LayerScratch& scratch, Stream stream) const;
 
+  /// Computes again what of `state` was not kept, before the backward.
+  void recompute(Recompute what, const LayerWeights& w, const Tensor& x, const Pass& pass,
+                 const LayerState& state, const LayerScratch& scratch, Stream stream) const;
+
   /// Turns `d`, the gradient of the output, into that of x; adds to the parameters' gradients `g`.
   void backward(const LayerWeights& w, const LayerWeights& g, const Tensor& x, const Pass& pass,
                 const LayerState& state, const LayerScratch& scratch, const Tensor& d,
                 Stream stream) const;
 
  private:
+  // The parts of `finish`: to the residual stream between attention and MLP, to the MLP's inside,
+  // to the output.
+  void add_attention(const LayerWeights& w, const Tensor& x, const Pass& pass,
+                     const LayerState& state, const LayerScratch& scratch, Stream stream) const;
+  void enter_mlp(const LayerWeights& w, const LayerState& state, Stream stream) const;
+  void leave_mlp(const LayerWeights& w, const Pass& pass, const LayerState& state,
+                 const LayerScratch& scratch, Stream stream) const;
+  void activate(const LayerState& state, Stream stream) const;
   Heads heads(const Tensor& q_and_k, const Tensor& qkv) const;
   AttentionOptions attention_options(const Pass& pass) const;
   Dropout dropout(const Pass& pass, double probability, std::uint64_t place) const;

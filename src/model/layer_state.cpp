@@ -3,36 +3,39 @@
 namespace hgt {
 namespace {
 
-NormState norm_state(const Activations& memory, const std::string& name, std::int64_t copy,
-                     const ModelConfig& model, std::int64_t rows) {
-  NormState out;
-  out.out = memory.get(name, copy, {rows, model.hidden_size});
-  if (!family_of(model).rms_norm) out.mean = memory.get(name + "_mean", copy, {rows});
-  out.scale = memory.get(name + "_scale", copy, {rows});
-  return out;
-}
+using Shape = std::initializer_list<std::int64_t>;
 
 }  // namespace
 
-LayerState::LayerState(const Activations& memory, std::int64_t copy, const ModelConfig& m,
-                       const Pass& pass) {
+LayerState::LayerState(const Activations& memory, std::int64_t slot, std::int64_t layer,
+                       const ModelConfig& m, const Pass& pass) {
   const std::int64_t rows = pass.rows(), heads = m.num_attention_heads,
                      keys = m.num_key_value_heads;
-  norm1 = norm_state(memory, "norm1", copy, m, rows);
-  qkv = memory.get("qkv", copy, {rows, (heads + 2 * keys) * m.head_dim});
+  const auto get = [&](const std::string& name, Shape shape) {
+    return memory.of_layer(name, slot, layer, shape);
+  };
+  const auto norm = [&](const std::string& name) {
+    NormState out;
+    out.out = get(name, {rows, m.hidden_size});
+    if (!family_of(m).rms_norm) out.mean = get(name + "_mean", {rows});
+    out.scale = get(name + "_scale", {rows});
+    return out;
+  };
+  norm1 = norm("norm1");
+  qkv = get("qkv", {rows, (heads + 2 * keys) * m.head_dim});
   if (m.qk_norm) {
-    qk = memory.get("qk", copy, {rows, (heads + keys) * m.head_dim});
-    const Tensor scales = memory.get("qk_scale", copy, {(heads + keys) * rows});
+    qk = get("qk", {rows, (heads + keys) * m.head_dim});
+    const Tensor scales = get("qk_scale", {(heads + keys) * rows});
     q_scale = scales.slice(0, 0, heads * rows).split(0, rows);
     k_scale = scales.slice(0, heads * rows, (heads + keys) * rows).split(0, rows);
   }
-  attention = memory.get("attention", copy, {rows, heads * m.head_dim});
-  lse = memory.get("lse", copy, {pass.batch, heads, pass.length});
-  middle = memory.get("middle", copy, {rows, m.hidden_size});
-  norm2 = norm_state(memory, "norm2", copy, m, rows);
-  up = memory.get("up", copy, {rows, (family_of(m).gated_mlp ? 2 : 1) * m.intermediate_size});
-  activated = memory.get("activated", copy, {rows, m.intermediate_size});
-  output = memory.get("output", copy, {rows, m.hidden_size});
+  attention = get("attention", {rows, heads * m.head_dim});
+  lse = get("lse", {pass.batch, heads, pass.length});
+  middle = get("middle", {rows, m.hidden_size});
+  norm2 = norm("norm2");
+  up = get("up", {rows, (family_of(m).gated_mlp ? 2 : 1) * m.intermediate_size});
+  activated = get("activated", {rows, m.intermediate_size});
+  output = get("output", {rows, m.hidden_size});
 }
 
 LayerScratch::LayerScratch(const Activations& memory, const ModelConfig& m, const Pass& pass) {

@@ -25,8 +25,8 @@ class TransformerModel final : public Model {
         stream_(pool),
         weights_(bind_weights(config_, table, parameters)),
         gradients_(bind_weights(config_, table, gradients)),
-        memory_(config_,
-                {options.max_batch, options.max_seq_length, options.slots, parameters.dtype()}) {
+        memory_(config_, {options.max_batch, options.max_seq_length, options.slots,
+                          parameters.dtype(), options.recompute, options.recomputed_layers}) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) layers_.emplace_back(config_, i);
     if (family_of(config_).rope) rope_ = RopeTable(config_, options.max_seq_length);
   }
@@ -54,10 +54,7 @@ class TransformerModel final : public Model {
       head_bwd(weights_, gradients_, input(block, slot, pass),
                HeadState(memory_, slot, config_, pass.rows()), d, stream_);
     } else {
-      const std::size_t i = static_cast<std::size_t>(block - 1);
-      layers_[i].backward(weights_.layers[i], gradients_.layers[i], input(block, slot, pass), pass,
-                          state(block, slot, pass), LayerScratch(memory_, config_, pass), d,
-                          stream_);
+      layer_backward(block, slot, pass, d);
     }
   }
 
@@ -117,7 +114,7 @@ class TransformerModel final : public Model {
   }
 
   LayerState state(int block, int slot, const Pass& pass) const {
-    return {memory_, slot * config_.num_hidden_layers + block - 1, config_, pass};
+    return {memory_, slot, block - 1, config_, pass};
   }
   /// The residual stream that enters a block.
   Tensor input(int block, int slot, const Pass& pass) const {
@@ -144,6 +141,17 @@ class TransformerModel final : public Model {
     const std::size_t i = static_cast<std::size_t>(block - 1);
     layers_[i].forward(weights_.layers[i], input(block, slot, pass), pass, state(block, slot, pass),
                        LayerScratch(memory_, config_, pass), stream_);
+  }
+
+  void layer_backward(int block, int slot, const Pass& pass, const Tensor& d) {
+    const std::size_t i = static_cast<std::size_t>(block - 1);
+    const Tensor x = input(block, slot, pass);
+    const LayerState kept = state(block, slot, pass);
+    const LayerScratch scratch(memory_, config_, pass);
+    if (block <= options_.recomputed_layers)
+      layers_[i].recompute(options_.recompute, weights_.layers[i], x, pass, kept, scratch, stream_);
+    layers_[i].backward(weights_.layers[i], gradients_.layers[i], x, pass, kept, scratch, d,
+                        stream_);
   }
 
   void head_forward(int slot, const MicroBatch& batch, const Pass& pass, const Weights* gradients) {

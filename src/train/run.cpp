@@ -24,6 +24,16 @@
 namespace hgt {
 namespace {
 
+Model::Options model_options(const Config& config) {
+  const ActivationSizes sizes = activation_sizes(config);
+  return {.max_batch = sizes.batch,
+          .max_seq_length = sizes.seq_length,
+          .slots = sizes.slots,
+          .seed = static_cast<std::uint64_t>(config.training.seed),
+          .recompute = sizes.recompute,
+          .recomputed_layers = sizes.recomputed_layers};
+}
+
 /// All that a rank needs to train, in the order in which it must be made.
 class Run {
  public:
@@ -59,10 +69,7 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
       buffers_(table_, config.precision.compute_dtype()),
       model_(Model::create(config.model, table_, buffers_.weights(),
-                           Tensor(buffers_.gradients.data(), {table_.total}),
-                           {.max_batch = config.batch.micro_batch_size,
-                            .max_seq_length = config.training.seq_length,
-                            .seed = static_cast<std::uint64_t>(config.training.seed)},
+                           Tensor(buffers_.gradients.data(), {table_.total}), model_options(config),
                            pool_)),
       recorder_(config, options, table_, comm.rank(), channel) {
   channel.progress().phase = "loading";

@@ -1,5 +1,7 @@
 #include "hgtrain/arch/memory.h"
 
+#include <map>
+
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
@@ -43,6 +45,32 @@ TEST_CASE("the memory table counts what a step holds") {
   CHECK(bytes("scratch of threads") == 2 * 4 * 129 * 1024);
   CHECK(bytes("layers: qk") == -1);
   CHECK(bytes("rope tables") == -1);
+}
+
+TEST_CASE("the memory table knows what is in 16 bits and what is computed again") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch.micro_batch_size = 4;
+  config.training.seq_length = 1024;
+  config.precision.bf16 = true;
+  config.recompute = {"full", 0};
+  std::map<std::string, std::int64_t> full, part, selective;
+  const auto fill = [&](auto& table) {
+    for (const Allocation& a : memory_table(config, 1)) table[a.name] = a.bytes;
+  };
+  fill(full);
+  config.recompute.num_layers = 5;
+  fill(part);
+  config.recompute = {"selective", 0};
+  fill(selective);
+  const std::int64_t row = std::int64_t{4} * 1024 * 768;
+  CHECK(full["bf16 weights"] == 2 * parameter_table(config.model, false).total);
+  CHECK(full["layers: output"] == 2 * 12 * row);
+  CHECK(full["layers: qkv"] == 2 * 3 * row);
+  CHECK(full["layers: lse"] == std::int64_t{4} * 4 * 12 * 1024);
+  CHECK(part["layers: qkv"] == 2 * 3 * row * (12 - 5 + 1));
+  CHECK(selective["layers: activated"] == 2 * 4 * row);
+  CHECK(selective["layers: up"] == 2 * 4 * row * 12);
 }
 
 TEST_CASE("logits come in chunks of bounded size") {

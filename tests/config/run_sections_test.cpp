@@ -33,13 +33,19 @@ TEST_CASE("Megatron's split is a fraction for validation") {
                    "data.valid_fraction must be"));
 }
 
-TEST_CASE("recomputing is told where anything of its section asks for it") {
+TEST_CASE(
+    "recomputing is used, and what of its section is not built is told where it is asked for") {
   CHECK(
       told(loaded(
                R"({"activation_checkpointing": {"partition_activations": false, "mode": "none"}})"),
            Severity::kNotBuilt) == "");
-  for (const char* on : {R"("cpu_checkpointing": true)", R"("number_checkpoints": 4)",
-                         R"("mode": "full")", R"("enabled": true)"})
+  const LoadResult full =
+      loaded(R"({"activation_checkpointing": {"mode": "full", "checkpoint_num_layers": 3}})");
+  CHECK(told(full, Severity::kNotBuilt) == "");
+  CHECK(full.config.recompute.mode == "full");
+  CHECK(full.config.recompute.num_layers == 3);
+  for (const char* on :
+       {R"("cpu_checkpointing": true)", R"("number_checkpoints": 4)", R"("enabled": true)"})
     CHECK(contains(told(loaded(std::string(R"({"activation_checkpointing": {)") + on + "}}"),
                         Severity::kNotBuilt),
                    "activation_checkpointing."));

@@ -122,6 +122,8 @@ ROWS = {
     'fp16.consecutive_hysteresis': (JUMPING, True, 'loss_scales'),
     'fp16.min_loss_scale': (OVERFLOWING, 2**30, 'exit_status'),
     'bf16.enabled': (JOB, True, 'losses'),
+    'activation_checkpointing.mode': (JOB, 'full', 'memory_table'),
+    'activation_checkpointing.num_layers': (but(JOB, activation_checkpointing={'mode': 'full'}), 1, 'memory_table'),
     'model.model_type': (LLAMA, 'qwen2', 'parameters'),
     'model.init': (JOB, 'trained', 'first_loss'),
     'model.config': (but(JOB, model={}, model__config='gpt2.json'), 'llama.json', 'parameters'),

@@ -64,7 +64,7 @@ TEST_CASE("a layer's parts, with keys and values kept, give what the whole gives
     const Stream stream(s.pool);
     const LayerWeights& w = s.weights.layers[1];
     const Pass whole = s.pass(0, kLength);
-    const LayerState state(s.memory, 0, m, whole);
+    const LayerState state(s.memory, 0, 0, m, whole);
     s.layer.forward(w, s.rows(0, kLength), whole, state, LayerScratch(s.memory, m, whole), stream);
     const Tensor last = state.output.slice(0, kFirst, kLength);
     const std::vector<float> expected(last.data<float>(), last.data<float>() + last.numel());
@@ -72,7 +72,7 @@ TEST_CASE("a layer's parts, with keys and values kept, give what the whole gives
     std::vector<float> keys, values;
     for (const auto& [begin, end] : {std::pair{std::int64_t{0}, kFirst}, {kFirst, kLength}}) {
       const Pass pass = s.pass(begin, end);
-      const LayerState part(s.memory, 0, m, pass);
+      const LayerState part(s.memory, 0, 0, m, pass);
       const Heads h = s.layer.project(w, s.rows(begin, end), pass, part, stream);
       copy_rows(h.k, keys);
       copy_rows(h.v, values);

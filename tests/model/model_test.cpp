@@ -149,6 +149,27 @@ TEST_CASE("evaluation gives the training loss and leaves gradients alone") {
   }
 }
 
+TEST_CASE("what is computed again is what was not kept, dropout too") {
+  for (const std::string& name : Golden::names()) {
+    const Golden golden = with_dropout(name);
+    Run kept(golden, {.slots = 2});
+    const auto pass = [](Run& run) {  // two micro-batches under way
+      run.forward(run.row(0), 0);
+      run.forward(run.row(1), 1);
+      run.backward(run.row(0), 0);
+      run.backward(run.row(1), 1);
+    };
+    pass(kept);
+    for (const Recompute what : {Recompute::kSelective, Recompute::kFull})
+      for (const std::int64_t layers : {std::int64_t{1}, golden.model.num_hidden_layers}) {
+        Run run(golden, {.slots = 2, .recompute = what, .recomputed_layers = layers});
+        pass(run);
+        INFO(name << ", " << layers << " layers");
+        CHECK(run.gradients == kept.gradients);
+      }
+  }
+}
+
 TEST_CASE("the memory table knows the threads' scratch memory") {
   for (const std::string& name : Golden::names()) {
     const Golden golden(name);

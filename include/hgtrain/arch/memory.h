@@ -9,12 +9,19 @@
 
 namespace hgt {
 
+/// What of a layer's activations is not kept for its backward but computed again: nothing; results
+/// of norms and activation functions, which cost no products; all but the layer's output.
+/// Sources: Chen et al. 2016, arXiv:1604.06174; Korthikanti et al. 2022, arXiv:2205.05198.
+enum class Recompute { kNone, kSelective, kFull };
+
 /// What a model's activations are sized for.
 struct ActivationSizes {
   std::int64_t batch = 0;       ///< B, of a micro-batch
   std::int64_t seq_length = 0;  ///< T
   std::int64_t slots = 1;       ///< micro-batches whose activations are held at once
   DType dtype = DType::kF32;    ///< that they are computed in
+  Recompute recompute = Recompute::kNone;
+  std::int64_t recomputed_layers = 0;  ///< the first so many
 };
 
 /// A tensor that the model computes into: `copies` of `shape`.
@@ -29,6 +36,7 @@ struct PlannedTensor {
   Scope scope = Scope::kShared;
   std::int64_t copies = 1;
   DType dtype = DType::kF32;
+  std::int64_t shared_layers = 0;  ///< the first so many layers share the last copy
 
   std::int64_t numel() const;  ///< of one copy
   std::int64_t bytes() const;  ///< of all copies
@@ -48,6 +56,9 @@ struct PlannedTensor {
 ///
 /// Means, scales, lse and losses are fp32, all else is `sizes.dtype`.
 std::vector<PlannedTensor> activations_of(const ModelConfig& model, const ActivationSizes& sizes);
+
+/// Those of a job: its micro-batches, one at a time.
+ActivationSizes activation_sizes(const Config& config);
 
 /// R: rows of logits computed at a time, so that they take some 64 MiB.
 std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows);

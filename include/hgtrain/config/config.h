@@ -115,6 +115,12 @@ struct CheckpointConfig {
   bool async_save = true;
 };
 
+/// Section `activation_checkpointing`.
+struct RecomputeConfig {
+  std::string mode = "none";    ///< none, selective, full
+  std::int64_t num_layers = 0;  ///< the first so many layers; 0: all
+};
+
 struct OptimizerConfig {
   std::string type = "AdamW";
   double lr = 1e-3;
@@ -172,6 +178,7 @@ struct Config {
   DistributedConfig distributed;
   HardwareConfig hardware;
   CheckpointConfig checkpoint;
+  RecomputeConfig recompute;
 };
 
 }  // namespace hgt

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "hgtrain/arch/memory.h"
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/tensor/tensor.h"
 
@@ -40,6 +41,9 @@ class Model {
     std::int64_t max_seq_length = 0;
     std::int64_t slots = 1;  ///< micro-batches whose activations are held at once
     std::uint64_t seed = 0;  ///< keys dropout
+    Recompute recompute = Recompute::kNone;
+    std::int64_t recomputed_layers =
+        0;  ///< the first so many; the results are the same, bit for bit
   };
   /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) where the
   /// architecture is not supported or has no positions for max_seq_length tokens.
