@@ -12,6 +12,7 @@
 #include "hgtrain/config/schema.h"
 
 #include "command.h"
+#include "habits.h"
 
 namespace hgt {
 namespace {
@@ -163,6 +164,23 @@ std::string reworded(const std::string& what) {
   return what;
 }
 
+/// Words that no flag took.
+void refuse_extras(const CLI::App& app, const Command& command) {
+  const std::string help = fmt::format("hgtrain help {}", command.name());
+  for (const std::string& extra : app.remaining()) {
+    if (!extra.starts_with('-')) {
+      const std::string hint = hint_for_word(command.name(), extra);
+      throw usage(fmt::format("'{}' is one argument too many for {}", extra, command.name()),
+                  hint.empty() ? help : hint);
+    }
+    const std::string name = extra.substr(0, extra.find('='));
+    std::string hint = hint_for_flag(command.name(), name);
+    if (const std::string meant = nearest(name, flag_names(app)); hint.empty() && !meant.empty())
+      hint = fmt::format("did you mean {}?", meant);
+    throw usage(fmt::format("{} has no flag {}", command.name(), name), hint.empty() ? help : hint);
+  }
+}
+
 void parse(CLI::App& app, const Command& command, std::vector<std::string> args) {
   const std::string help = fmt::format("hgtrain help {}", command.name());
   const auto not_empty = [](const std::string& value) {
@@ -175,16 +193,10 @@ void parse(CLI::App& app, const Command& command, std::vector<std::string> args)
     std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
     app.parse(std::move(args));
   } catch (const CLI::ParseError& e) {
+    refuse_extras(app, command);  // what is required may stand there, without its flag
     throw usage(reworded(e.what()), help);
   }
-  for (const std::string& extra : app.remaining()) {
-    if (!extra.starts_with('-'))
-      throw usage(fmt::format("'{}' is one argument too many for {}", extra, command.name()), help);
-    const std::string name = extra.substr(0, extra.find('='));
-    const std::string meant = nearest(name, flag_names(app));
-    throw usage(fmt::format("{} has no flag {}", command.name(), name),
-                meant.empty() ? help : fmt::format("did you mean {}?", meant));
-  }
+  refuse_extras(app, command);
 }
 
 bool asks_for_help(const std::vector<std::string>& args) {

@@ -22,8 +22,7 @@ class ConfigInit final : public Command {
   std::string_view summary() const override { return "write a config to start from"; }
 
   void add_options(CLI::App& app) override {
-    app.add_option("PRESET", preset_, fmt::format("{}", fmt::join(preset_names(), ", ")))
-        ->required();
+    app.add_option("PRESET", preset_, fmt::format("{}", fmt::join(preset_names(), ", ")));
     app.add_option("PATH", path_, "file to write, - for standard output (default: PRESET.json)");
   }
 
@@ -31,9 +30,12 @@ class ConfigInit final : public Command {
     const std::string_view text = preset(preset_);
     if (text.empty()) {
       const std::string meant = nearest(preset_, preset_names());
-      throw Error(ErrorKind::kConfig, fmt::format("there is no preset '{}'", preset_),
-                  meant.empty() ? fmt::format("one of: {}", fmt::join(preset_names(), ", "))
-                                : fmt::format("did you mean '{}'?", meant));
+      throw Error(ErrorKind::kConfig,
+                  preset_.empty() ? "config init needs the name of a preset"
+                                  : fmt::format("there is no preset '{}'", preset_),
+                  fmt::format("{}one of: {}",
+                              meant.empty() ? "" : fmt::format("did you mean '{}'? ", meant),
+                              fmt::join(preset_names(), ", ")));
     }
     if (path_ == "-") {
       fmt::print("{}", text);

@@ -120,13 +120,15 @@ class DataPrepare final : public Command {
 
   void print_summary(const PrepareResult& result) const {
     const Manifest& m = result.manifest;
-    fmt::print("{}: {} tokens ({}), {} documents, from {} of text in {} files\n", options_.out,
-               m.tokens, m.dtype, m.documents, human_bytes(m.source_bytes), m.source_files);
+    fmt::print("{}: {} tokens ({}), {}, from {} of text in {}\n", options_.out, m.tokens, m.dtype,
+               human_plural(m.documents, "document"), human_bytes(m.source_bytes),
+               human_plural(m.source_files, "file"));
     fmt::print("tokenizer {}, vocab_size {}, end of text {}\n", m.tokenizer, m.vocab_size,
                m.end_of_text);
     if (result.hidden_files + result.binary_files + result.empty_documents > 0)
-      fmt::print("passed over: {} hidden files, {} binary files, {} empty documents\n",
-                 result.hidden_files, result.binary_files, result.empty_documents);
+      fmt::print("passed over: {}, {}, {}\n", human_plural(result.hidden_files, "hidden file"),
+                 human_plural(result.binary_files, "binary file"),
+                 human_plural(result.empty_documents, "empty document"));
   }
 
   PrepareOptions options_;

@@ -1,6 +1,8 @@
 #include "job_view.h"
 
+#include <algorithm>
 #include <iostream>
+#include <optional>
 #include <unistd.h>
 #include <utility>
 
@@ -10,41 +12,65 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/report/step_record.h"
 
+#include "run_folder.h"
+#include "shell_words.h"
+
 namespace hgt {
 
-JobView::JobView(std::string run_dir, RunFile run, const Console::Options& options)
+JobView::JobView(std::string run_dir, std::string resume, RunFile run,
+                 const Console::Options& options)
     : run_dir_(std::move(run_dir)),
+      resume_(std::move(resume)),
       run_(std::move(run)),
       console_(std::cerr, ConsoleStyle::of(STDERR_FILENO), options) {
+  if (const auto saved = newest_checkpoint(run_dir_)) {
+    run_.last_checkpoint = saved->path;
+    run_.start_step = run_.finished_steps = saved->step;
+  }
   write_run_file(run_dir_, run_, console_.summary());
 }
 
-void JobView::event(int, std::string_view kind, const nlohmann::json& body) {
-  if (kind == "started") {
-    const std::int64_t step = body.at("step");
-    console_.started(step, body.at("from"));
-    if (!std::exchange(started_, true)) {
-      run_.start_step = step;
-      run_.resumed_from = body.at("from");
-    }
-    run_.finished_steps = step;
-    write();
+void JobView::event(int rank, std::string_view kind, const nlohmann::json& body) {
+  if (kind == "spawned" && rank == 0) {
+    console_.starting();
+  } else if (kind == "heartbeat" && rank == 0) {
+    console_.phase(body.at("phase"));
+  } else if (kind == "started") {
+    on_started(body);
   } else if (kind == "metrics") {
     const StepRecord record = body.get<StepRecord>();
     console_.step(record);
     run_.finished_steps = record.step;
   } else if (kind == "checkpoint") {
+    saved_ = true;
     run_.last_checkpoint = body.at("path");
     console_.checkpoint(body.at("step"), run_.last_checkpoint);
     write();
   } else if (kind == "notice") {
     console_.notice(body.at("text"));
+  } else if (kind == "stopping") {
+    const bool by_key = body.at("signal") == "INT";
+    console_.notice(by_key ? "finishing this step, then saving; Ctrl-C again stops at once"
+                           : "finishing this step, then saving");
   } else if (kind == "done") {
     run_.reason = body.at("reason");
   }
 }
 
-void JobView::finish(const Verdict& verdict) {
+void JobView::on_started(const nlohmann::json& body) {
+  const std::int64_t step = body.at("step");
+  std::optional<double> best;
+  if (body.contains("best_eval_loss")) best = body["best_eval_loss"].get<double>();
+  console_.started(step, body.at("from"), best);
+  if (!std::exchange(started_, true)) {
+    run_.start_step = step;
+    run_.resumed_from = body.at("from");
+  }
+  run_.finished_steps = step;
+  write();
+}
+
+void JobView::finish(Verdict verdict) {
   using Outcome = Verdict::Outcome;
   run_.verdict = verdict.outcome == Outcome::kDone      ? "done"
                  : verdict.outcome == Outcome::kStopped ? "stopped"
@@ -52,7 +78,10 @@ void JobView::finish(const Verdict& verdict) {
   run_.exit_code = verdict.exit_code;
   run_.restarts = verdict.restarts;
   run_.ended_at = utc_now();
-  if (verdict.outcome == Outcome::kFailed) {
+  const bool failed = verdict.outcome == Outcome::kFailed;
+  if (failed) {
+    // Heartbeats are a second apart; what is in the metrics has been finished by all ranks.
+    verdict.step = std::max(verdict.step, run_.finished_steps);
     run_.reason = fmt::format("rank {} {}", verdict.rank, verdict.reason);
     run_.failure =
         RunFile::Failure{.rank = verdict.rank,
@@ -60,12 +89,27 @@ void JobView::finish(const Verdict& verdict) {
                          .hint = verdict.hint,
                          .context = verdict.context,
                          .log = verdict.log_path};
+  } else if (verdict.outcome == Outcome::kStopped && run_.reason.empty()) {
+    run_.reason = verdict.reason;
   }
   write();
-  const bool failed = verdict.outcome == Outcome::kFailed;
   if (!failed || console_.summary().steps() > 0)
     console_.finished(failed ? "the run failed" : run_.reason, run_dir_);
   std::cerr << verdict.render();
+  // A command line that is wrong, and what could not be read at the start, is mended first.
+  const bool mend_first = verdict.exit_code == static_cast<int>(ErrorKind::kConfig) ||
+                          (verdict.exit_code == static_cast<int>(ErrorKind::kData) && !started_);
+  if (verdict.outcome != Outcome::kDone && !mend_first) std::cerr << how_to_go_on();
+}
+
+std::string JobView::how_to_go_on() const {
+  const auto saved = newest_checkpoint(run_dir_);
+  const bool elsewhere = !saved && resume_ != "auto" && resume_ != "none";
+  return fmt::format("  {}\n  go on with: {}\n",
+                     saved       ? fmt::format("the last checkpoint is of step {}", saved->step)
+                     : elsewhere ? "nothing is saved since " + resume_
+                                 : "no checkpoint yet: it starts from step 0 again",
+                     shell_line(elsewhere ? run_.command : resuming(run_.command)));
 }
 
 void JobView::write() {

@@ -14,23 +14,27 @@ namespace hgt {
 /// A training job as its user sees it: the workers' events on the console (stderr), and run.json.
 class JobView {
  public:
-  /// `run` says what is known before the start; it is written at once
+  /// `run` says what is known before the start, `resume` is as typed; run.json is written at once
   /// (Error(kData) where it cannot be; later that is a line on the console).
-  JobView(std::string run_dir, RunFile run, const Console::Options& options);
+  JobView(std::string run_dir, std::string resume, RunFile run, const Console::Options& options);
 
   void event(int rank, std::string_view kind, const nlohmann::json& body);
-  /// Writes run.json for good, and prints how the job went.
-  void finish(const Verdict& verdict);
+  /// Writes run.json for good, and prints how the job went and how to go on.
+  void finish(Verdict verdict);
   /// Whether the job has written a checkpoint.
-  bool saved() const { return !run_.last_checkpoint.empty(); }
+  bool saved() const { return saved_; }
 
  private:
+  void on_started(const nlohmann::json& body);
+  std::string how_to_go_on() const;
   void write();
 
   const std::string run_dir_;
+  const std::string resume_;
   RunFile run_;
   Console console_;
   bool started_ = false;
+  bool saved_ = false;
 };
 
 }  // namespace hgt

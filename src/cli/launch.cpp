@@ -14,21 +14,10 @@
 #include "hgtrain/launch/visible_gpus.h"
 
 #include "commands.h"
+#include "shell_words.h"
 
 namespace hgt {
 namespace {
-
-/// A word as one would type it in a shell.
-std::string quoted(const std::string& word) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) ||
-           std::string("_@%+=:,./-").find(c) != std::string::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 class Launch final : public Command {
  public:
@@ -106,6 +95,9 @@ class Launch final : public Command {
       return *num_workers_;
     }
     if (!num_gpus_) return std::max(1, static_cast<int>(visible_gpus().gpus.size()));
+    if (*num_gpus_ == 0)
+      throw Error(ErrorKind::kConfig, "--num_gpus 0 starts nothing",
+                  "for N workers on the CPU: --num_workers N");
     check_range("--num_gpus", *num_gpus_, 1, kMaxWorkers);
     if (!dry_run_)
       require_gpus(*num_gpus_, visible_gpus());  // a dry run may be for another machine
@@ -113,13 +105,12 @@ class Launch final : public Command {
   }
 
   void print_plan(const std::vector<std::string>& program) const {
-    std::string command;
-    for (const std::string& word : program) command += (command.empty() ? "" : " ") + quoted(word);
-    fmt::print("command: {}\nworkers: {}\n", command, spec_.num_workers);
+    fmt::print("command: {}\nworkers: {}\n", shell_line(program), spec_.num_workers);
     for (int rank = 0; rank < spec_.num_workers; ++rank) {
       const EnvironmentChange change = worker_environment(spec_, rank, 0);
       fmt::print("\nenvironment of rank {}, where it differs from this one:\n", rank);
-      for (const auto& [name, value] : change.set) fmt::print("  {}={}\n", name, quoted(value));
+      for (const auto& [name, value] : change.set)
+        fmt::print("  {}={}\n", name, shell_line({value}));
       for (const std::string& name : change.unset) fmt::print("  {} is not set\n", name);
       fmt::print("  chosen at the start: {}\n", fmt::join(change.at_start, " "));
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <sys/file.h>
@@ -77,10 +78,28 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
         throw Error(ErrorKind::kConfig, fmt::format("{} is neither empty nor a run folder", path),
                     fmt::format("take another one: --run_dir {}", free_name(path)));
   }
-  make_folders(path);
+  try {
+    make_folders(path);
+  } catch (const Error& e) {
+    throw Error(ErrorKind::kConfig, e.message(), "take another folder: --run_dir DIR");
+  }
   RunFolder folder{path, take_lock(path), std::nullopt};
   if (is_run) folder.previous_config = read_file(config, kMaxConfigBytes);
   return folder;
+}
+
+std::optional<SavedStep> newest_checkpoint(const std::string& run_dir) {
+  const std::string folder = run_dir + "/checkpoints/", prefix = "step_";
+  if (!fs::exists(folder + "latest")) return std::nullopt;
+  std::string name = read_file(folder + "latest", 256);
+  name.erase(std::min(name.find('\n'), name.size()));
+  SavedStep saved{folder + name};
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with(prefix) ||
+      std::from_chars(name.data() + prefix.size(), end, saved.step).ptr != end ||
+      !fs::is_directory(saved.path))
+    return std::nullopt;
+  return saved;
 }
 
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now) {

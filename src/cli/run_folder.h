@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,14 @@ struct RunFolder {
 /// Makes the folder, or with `resume` takes over one that a run left. Error(kConfig) where it holds
 /// a run and `resume` is false, holds something else, or where another process works in it.
 RunFolder claim_run_folder(const std::string& path, bool resume);
+
+struct SavedStep {
+  std::string path;  ///< of the checkpoint
+  std::int64_t step = 0;
+};
+
+/// The newest checkpoint of a run folder, nothing where it has none.
+std::optional<SavedStep> newest_checkpoint(const std::string& run_dir);
 
 /// What a resumed run changes, "training.train_iters: 200, was 100" each. Error(kConfig) names
 /// every change that would make another model or other batches of the run: those cannot be.

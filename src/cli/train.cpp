@@ -11,9 +11,11 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/launch/job.h"
+#include "hgtrain/report/human.h"
 
 #include "commands.h"
 #include "job_view.h"
+#include "plan_text.h"
 #include "run_folder.h"
 #include "train_plan.h"
 #include "worker_program.h"
@@ -63,11 +65,11 @@ class Train final : public Command {
   int run(const std::vector<std::string>& overrides) override {
     const TrainPlan plan = make_train_plan(flags_, overrides);
     print_notices(plan.notices);
+    if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + job_name();
     if (flags_.dry_run) {
-      std::cout << describe(plan);
+      std::cout << describe(plan, flags_.run_dir);
       return 0;
     }
-    if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + job_name();
     if (flags_.resume != "auto" && flags_.resume != "none" && !fs::is_directory(flags_.resume))
       throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
                   "--resume auto takes the run folder's newest checkpoint");
@@ -120,11 +122,12 @@ class Train final : public Command {
     run.command = command_line();
     for (int rank = 0; rank < plan.workers; ++rank)
       run.workers.push_back({rank, host_name(),
-                             fmt::format("{}, {} threads", plan.config.hardware.device,
-                                         plan.config.hardware.threads)});
-    JobView view(folder.path, run,
+                             plan.config.hardware.device + ", " +
+                                 human_plural(plan.config.hardware.threads, "thread")});
+    JobView view(folder.path, flags_.resume, run,
                  {.total_steps = plan.config.training.train_iters,
                   .steps_per_print = plan.config.steps_per_print});
+    fmt::print(stderr, "{}", banner(plan, folder.path));
     const Verdict verdict = run_job(job_of(plan, folder, view));
     view.finish(verdict);
     return verdict.exit_code;

@@ -5,11 +5,7 @@
 #include <sched.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
-#include "hgtrain/arch/memory.h"
-#include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/data/dataset.h"
@@ -17,7 +13,6 @@
 #include "hgtrain/data/tokenizer.h"
 #include "hgtrain/launch/visible_gpus.h"
 #include "hgtrain/parallel/layout.h"
-#include "hgtrain/report/human.h"
 
 namespace hgt {
 namespace {
@@ -39,7 +34,8 @@ void check_flags(const TrainFlags& flags) {
   if (flags.num_workers && flags.device == "cuda")
     refuse("--num_workers starts CPU workers, but the device is cuda", "for N GPUs: --num_gpus N");
   if (flags.num_gpus.value_or(1) < 1)
-    refuse("--num_gpus is not positive", "leave it out to use all");
+    refuse("--num_gpus is not positive",
+           "leave it out to use all; for N workers on the CPU: --num_workers N");
   if (flags.num_workers.value_or(1) < 1)
     refuse("--num_workers is not positive", "leave it out for one");
   if (flags.num_workers.value_or(1) > kMostWorkers)
@@ -89,12 +85,14 @@ void check_tokenizer(const TokenizerConfig& wanted, const std::string& path) {
 }
 
 /// Opens the data as the workers will, and takes from it what the config leaves open.
-void complete_from_data(Config& config) {
+void complete_from_data(TrainPlan& plan) {
+  Config& config = plan.config;
   constexpr std::int64_t kAnyVocabulary = std::numeric_limits<std::int32_t>::max();
   const auto open = [&](Dataset::Split split) {
     return Dataset::open(config.data, config.training.seq_length, split, kAnyVocabulary);
   };
-  set_epoch_samples(config, open(Dataset::Split::kTrain)->num_samples());
+  plan.epoch_samples = open(Dataset::Split::kTrain)->num_samples();
+  set_epoch_samples(config, plan.epoch_samples);
   if (config.training.eval_interval > 0) open(Dataset::Split::kValid);
   const Vocabulary vocabulary = vocabulary_of(config.data);
   check_tokenizer(config.tokenizer, config.tokenizer.path.empty() ? vocabulary.tokenizer_folder
@@ -128,48 +126,17 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   const auto [device, workers] = choose_devices(flags, load(std::nullopt).config.hardware.device);
   const LoadResult loaded = load(workers);
 
-  TrainPlan plan{
-      loaded.config, checked_cast<int>(workers, "the number of workers", ErrorKind::kConfig), {}};
+  TrainPlan plan{loaded.config,
+                 checked_cast<int>(workers, "the number of workers", ErrorKind::kConfig),
+                 0,
+                 {}};
   for (const Problem& problem : loaded.problems)
     if (problem.severity == Severity::kNotice) plan.notices.push_back(problem);
   plan.config.hardware.device = device;
   if (plan.config.hardware.threads == 0) plan.config.hardware.threads = threads_per_worker(workers);
   make_layout(plan.config.parallelism, plan.workers);
-  if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan.config);
+  if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan);
   return plan;
-}
-
-std::string describe(const TrainPlan& plan) {
-  const Config& config = plan.config;
-  const BatchConfig& batch = config.batch;
-  const Layout layout = make_layout(config.parallelism, plan.workers);
-  const ParameterTable table =
-      parameter_table(config.model, config.training.no_decay_norms_and_biases);
-  std::string text = to_json(config).dump(2) + "\n\n";
-  text += fmt::format(
-      "layout      {} workers on {} = data {} x tensor {} x pipeline {}, {} threads each\n",
-      plan.workers, config.hardware.device, layout.data_size, layout.tensor_size,
-      layout.pipeline_size, config.hardware.threads);
-  text +=
-      fmt::format("batch       train_batch_size {} = micro-batch {} x accumulation {} x data {}\n",
-                  batch.train_batch_size, batch.micro_batch_size, batch.gradient_accumulation_steps,
-                  layout.data_size);
-  text += fmt::format(
-      "steps       {} of {} tokens, {} tokens in all\n", config.training.train_iters,
-      batch.train_batch_size * config.training.seq_length,
-      human_count(static_cast<double>(config.training.train_iters) *
-                  static_cast<double>(batch.train_batch_size * config.training.seq_length)));
-  text += fmt::format("parameters  {}\n", table.num_parameters);
-  for (const Parameter& p : table.parameters)
-    text += fmt::format("  {:<56} {:>14} {}\n", p.name, p.numel, fmt::join(p.shape, " x "));
-  std::int64_t total = 0;
-  text += "memory of a worker\n";
-  for (const Allocation& allocation :
-       memory_table(config, static_cast<int>(config.hardware.threads))) {
-    text += fmt::format("  {:<56} {:>14}\n", allocation.name, human_bytes(allocation.bytes));
-    total += allocation.bytes;
-  }
-  return text + fmt::format("  {:<56} {:>14}\n", "total", human_bytes(total));
 }
 
 }  // namespace hgt

@@ -26,6 +26,7 @@ struct TrainFlags {
 struct TrainPlan {
   Config config;  ///< resolved: nothing in it is "auto" any more
   int workers = 1;
+  std::int64_t epoch_samples = 0;  ///< of the training data; 0: it was not opened
   std::vector<Problem> notices;
 };
 
@@ -33,9 +34,5 @@ struct TrainPlan {
 /// (kConfig), devices (kDevice), data (kData). A dry run asks for no device, and opens data only
 /// where the config leaves the vocabulary to it.
 TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides);
-
-/// For --dry_run: the resolved config, the layout, the batch, the parameters and the memory of a
-/// worker.
-std::string describe(const TrainPlan& plan);
 
 }  // namespace hgt

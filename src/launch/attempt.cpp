@@ -316,7 +316,10 @@ void Attempt::describe(Verdict& out, const Failure& failure) const {
                                         : failure.message;
   out.hint = failure.hint;
   out.context = failure.context;
-  out.last_lines = worker.last_lines();
+  if (!spec_.own_workers)
+    out.last_lines = worker.last_lines();
+  else if (failure.message.empty())  // its own words say it better than its log
+    out.last_lines = brief(worker.last_lines());
   out.log_path = log_file(spec_, failure.rank);
   out.stopped_ranks =
       static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& other) {

@@ -129,7 +129,11 @@ class Job {
     if (done_) return;
     if (signal == SIGUSR2) return attempt().relay(signal, MessageKind::kCheckpoint);
     // A program that is not ours may take SIGUSR1 to mean anything: it need not stop the job.
-    if (signal != SIGUSR1 || spec_.own_workers) stopping_ = true;
+    if (signal != SIGUSR1 || spec_.own_workers) {
+      const bool is_first = !std::exchange(stopping_, true);
+      if (is_first && spec_.on_event)
+        spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
+    }
     attempt().stop(signal);
   }
 

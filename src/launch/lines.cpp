@@ -1,16 +1,22 @@
 #include "lines.h"
 
 namespace hgt {
-namespace {
 
-/// Where to cut `text` after at most `limit` bytes without cutting a UTF-8 character.
-std::size_t cut_at(std::string_view text, std::size_t limit) {
+std::string_view whole_characters(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
   std::size_t at = limit;
   while (at > limit - 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-  return at;
+  return text.substr(0, at);
 }
 
-}  // namespace
+std::vector<std::string> brief(std::vector<std::string> lines) {
+  constexpr std::ptrdiff_t kLines = 3;
+  constexpr std::size_t kBytes = 160;
+  if (std::ssize(lines) > kLines) lines.erase(lines.begin(), lines.end() - kLines);
+  for (std::string& line : lines)
+    if (line.size() > kBytes) line = std::string(whole_characters(line, kBytes)) + " ...";
+  return lines;
+}
 
 void LineCutter::emit(std::string_view text, const Sink& sink) {
   sink({text, mid_line_ || (after_return_ && text == "\n")});
@@ -27,7 +33,7 @@ void LineCutter::feed(std::string_view bytes, const Sink& sink) {
     std::size_t end = text.find_first_of("\r\n", from);
     if (end == std::string_view::npos) {
       if (text.size() <= kMaxPieceBytes) break;
-      end = cut_at(text, kMaxPieceBytes) - 1;
+      end = whole_characters(text, kMaxPieceBytes).size() - 1;
     } else if (text[end] == '\r' && end + 1 < text.size() && text[end + 1] == '\n') {
       ++end;
     }
@@ -49,7 +55,7 @@ void LastLines::add(const Piece& piece) {
   const bool is_progress = text.back() == '\r';
   const bool ends = is_progress || text.back() == '\n';
   while (!text.empty() && (text.back() == '\r' || text.back() == '\n')) text.remove_suffix(1);
-  if (text.size() > kMaxLineBytes) text = text.substr(0, cut_at(text, kMaxLineBytes));
+  text = whole_characters(text, kMaxLineBytes);
   if (piece.continues) {  // the end of a line of which enough is there
     replace_ = replace_ && !ends;
     return;

@@ -35,6 +35,12 @@ class LineCutter {
   bool mid_line_ = false;      // the last piece was a part of a long line
 };
 
+/// The start of `text`: at most `limit` (at least 4) bytes, and no UTF-8 character cut.
+std::string_view whole_characters(std::string_view text, std::size_t limit);
+
+/// What the verdict shows of a log whose lines are many and long: the last three, each cut.
+std::vector<std::string> brief(std::vector<std::string> lines);
+
 /// The last lines of a rank, for the verdict. A progress line is replaced by the next one.
 class LastLines {
  public:

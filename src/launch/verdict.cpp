@@ -15,10 +15,11 @@ std::string others(const Verdict& v) {
 }
 
 std::string last_words(const Verdict& v) {
-  if (v.last_lines.empty())
-    return v.log_path.empty()
-               ? ""
-               : fmt::format("  it printed nothing lately; its log: {}\n", v.log_path);
+  if (v.last_lines.empty()) {
+    if (v.log_path.empty()) return "";
+    return fmt::format("  {}its log: {}\n", v.message.empty() ? "it printed nothing lately; " : "",
+                       v.log_path);
+  }
   std::string out = fmt::format("  the last lines of rank {}{}:\n", v.rank,
                                 v.log_path.empty() ? "" : fmt::format(" (more in {})", v.log_path));
   for (const std::string& line : v.last_lines) out += "    | " + line + "\n";

@@ -213,6 +213,7 @@ void Worker::on_heartbeat(Heartbeat beat) {
       beat.phase != pulse_.last.phase || beat.work != pulse_.last.work)
     pulse_.changed_ns = pulse_.heard_ns;
   pulse_.last = std::move(beat);
+  events_.event(*this, "heartbeat", {{"phase", pulse_.last.phase}});
 }
 
 void Worker::send(std::string_view frame) {

@@ -1,5 +1,6 @@
 #include "hgtrain/report/console.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -25,14 +27,40 @@ std::string step_of(std::int64_t step, std::int64_t total) {
   return fmt::format("{:>{}}/{}", step, all.size(), all);
 }
 
+std::string perplexity(double loss) {
+  return std::isnan(loss) ? "nan" : fmt::format("{:.4g}", std::exp(loss));
+}
+
+/// A piece of a line, and how soon it goes where the line is too long.
+struct Part {
+  std::string text;
+  int worth;
+};
+
 /// The numbers of a step. `eta_seconds` < 0 leaves the ETA out.
-std::string numbers(const StepRecord& r, double eta_seconds) {
-  std::string text = fmt::format("loss {:.4f}  grad_norm {:.2f}  lr {:.2e}  {} tok/s", r.loss,
-                                 r.grad_norm, r.lr, human_count(r.tokens_per_sec));
-  if (r.mfu) text += fmt::format("  mfu {:.1f}%", *r.mfu * 100);
-  text += fmt::format("  mem {}", human_bytes(r.mem_bytes));
-  if (eta_seconds >= 0) text += fmt::format("  eta {}", human_duration(eta_seconds));
+std::vector<Part> numbers(const StepRecord& r, double eta_seconds) {
+  std::vector<Part> parts{{"loss " + human_number(r.loss, 4), 9},
+                          {"grad_norm " + human_number(r.grad_norm, 2), 5},
+                          {fmt::format("lr {:.2e}", r.lr), 4},
+                          {human_count(r.tokens_per_sec) + " tok/s", 7}};
+  if (r.mfu) parts.push_back({fmt::format("mfu {:.1f}%", *r.mfu * 100), 3});
+  parts.push_back({"mem " + human_bytes(r.mem_bytes), 2});
+  if (eta_seconds >= 0) parts.push_back({"eta " + human_duration(eta_seconds), 8});
+  return parts;
+}
+
+std::string joined(const std::vector<Part>& parts) {
+  std::string text;
+  for (const Part& part : parts) text += (text.empty() ? "" : "  ") + part.text;
   return text;
+}
+
+/// As many of the parts as fit into `columns`, the first of all in any case.
+std::string fitting(std::vector<Part> parts, std::size_t columns) {
+  while (parts.size() > 1 && joined(parts).size() > columns)
+    parts.erase(std::min_element(parts.begin(), parts.end(),
+                                 [](const Part& a, const Part& b) { return a.worth < b.worth; }));
+  return joined(parts);
 }
 
 std::string bar(double done, std::size_t cells) {
@@ -61,24 +89,40 @@ Console::~Console() {
   clear_progress();
 }
 
-void Console::started(std::int64_t step, const std::string& checkpoint) {
+void Console::starting() {
+  start_ns_ = options_.clock_ns();
+  before_first_step_ = true;
+  phase("starting");
+}
+
+void Console::phase(const std::string& phase) {
+  if (!before_first_step_) return;
+  draw(fmt::format("before the first step: {}  {}", phase,
+                   human_duration(static_cast<double>(options_.clock_ns() - start_ns_) * 1e-9)));
+}
+
+void Console::started(std::int64_t step, const std::string& checkpoint,
+                      std::optional<double> best_eval_loss) {
   start_step_ = step;
   start_ns_ = options_.clock_ns();
+  best_before_ = best_eval_loss;
   if (!checkpoint.empty()) line(fmt::format("resumed after step {} from {}", step, checkpoint));
 }
 
 void Console::step(const StepRecord& record) {
-  const bool was_best = summary_.best_eval_loss().has_value();
+  before_first_step_ = false;
+  const std::optional<double> before =
+      summary_.best_eval_loss() ? summary_.best_eval_loss() : best_before_;
   summary_.add(record);
   const std::string where = step_of(record.step, options_.total_steps);
-  if (record.step % options_.steps_per_print == 0 || record.step == options_.total_steps) {
-    line(dim("step ") + where + "  " + numbers(record, eta_seconds(record.step)));
-  }
+  const bool is_due = options_.steps_per_print > 0 && record.step % options_.steps_per_print == 0;
+  if (is_due || record.step == options_.total_steps)
+    line(dim("step ") + where + "  " + joined(numbers(record, eta_seconds(record.step))));
   if (record.eval_loss) {
-    const bool best = was_best && summary_.best_eval_step() == record.step;
+    const bool best = before && *record.eval_loss < *before;
     line(dim("eval ") + where +
-         fmt::format("  loss {:.4f}  perplexity {:.4g}{}", *record.eval_loss,
-                     std::exp(*record.eval_loss), best ? "  (best so far)" : ""));
+         fmt::format("  loss {}  perplexity {}{}", human_number(*record.eval_loss, 4),
+                     perplexity(*record.eval_loss), best ? "  (best so far)" : ""));
   }
   draw_progress(record);
 }
@@ -96,10 +140,12 @@ void Console::finished(const std::string& outcome, const std::string& run_dir) {
   line(outcome);
   if (summary_.steps() > 0) {
     const RunSummary& s = summary_;
-    std::string loss = fmt::format("{:.4f} to {:.4f}", s.first().loss, s.last().loss);
+    std::string loss = human_number(s.first().loss, 4) + " to " + human_number(s.last().loss, 4);
     if (s.eval_loss()) {
-      loss += fmt::format(", evaluation {:.4f}", *s.eval_loss());
-      if (s.best_eval_loss() && s.best_eval_loss() != s.eval_loss()) {
+      loss += ", evaluation " + human_number(*s.eval_loss(), 4);
+      if (best_before_ && *best_before_ < s.best_eval_loss().value_or(INFINITY)) {
+        loss += fmt::format(" (best {:.4f} before it was resumed)", *best_before_);
+      } else if (s.best_eval_loss() && s.best_eval_loss() != s.eval_loss()) {
         loss += fmt::format(" (best {:.4f} at step {})", *s.best_eval_loss(), s.best_eval_step());
       }
     }
@@ -121,18 +167,24 @@ void Console::line(const std::string& text) {
 }
 
 void Console::draw_progress(const StepRecord& record) {
-  if (!style_.live || options_.total_steps <= 0) return;
+  if (options_.total_steps <= 0) return;
   const std::int64_t now = options_.clock_ns();
   if (progress_shown_ && now - drawn_ns_ < kRedrawNs) return;
   const double done =
       std::min(1.0, static_cast<double>(record.step) / static_cast<double>(options_.total_steps));
-  std::string text = fmt::format("{} {:3.0f}%  step {}  ", bar(done, 20), std::floor(done * 100),
-                                 step_of(record.step, options_.total_steps));
-  text += numbers(record, eta_seconds(record.step));
-  text.resize(std::min(text.size(), static_cast<std::size_t>(std::max(1, style_.width - 1))));
-  out_ << kClearLine << dim(text) << std::flush;
+  std::vector<Part> parts{{"step " + step_of(record.step, options_.total_steps), 10},
+                          {fmt::format("{:.0f}%", std::floor(done * 100)), 6},
+                          {bar(done, 20), 1}};
+  for (Part& part : numbers(record, eta_seconds(record.step))) parts.push_back(std::move(part));
+  draw(fitting(std::move(parts), static_cast<std::size_t>(std::max(1, style_.width - 1))));
+}
+
+void Console::draw(const std::string& text) {
+  if (!style_.live) return;
+  const auto columns = static_cast<std::size_t>(std::max(1, style_.width - 1));
+  out_ << kClearLine << dim(text.substr(0, columns)) << std::flush;
   progress_shown_ = true;
-  drawn_ns_ = now;
+  drawn_ns_ = options_.clock_ns();
 }
 
 void Console::clear_progress() {

@@ -16,6 +16,16 @@ std::string three_digits(double value) {
 
 }  // namespace
 
+std::string human_number(double value, int decimals) {
+  if (std::isnan(value)) return "nan";  // whatever its sign
+  return std::abs(value) < 1e5 ? fmt::format("{:.{}f}", value, decimals)
+                               : fmt::format("{:.2e}", value);
+}
+
+std::string human_plural(std::int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string human_count(double value) {
   if (!std::isfinite(value)) return "-";
   if (std::abs(value) < 999.5) {

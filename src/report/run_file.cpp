@@ -1,6 +1,7 @@
 #include "hgtrain/report/run_file.h"
 
 #include <ctime>
+#include <filesystem>
 
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,8 @@ namespace hgt {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kMaxRunFileBytes = 16 << 20;
 
 template <class T>
 Json or_null(const std::optional<T>& value) {
@@ -46,6 +49,13 @@ Json summary_json(const RunSummary& s) {
           {"peak_mem_bytes", s.peak_mem_bytes()}};
 }
 
+/// The summary of the run file that lies there, for a run that has done no step since.
+Json previous_summary(const std::string& path) {
+  if (!std::filesystem::exists(path)) return nullptr;
+  const Json file = Json::parse(read_file(path, kMaxRunFileBytes), nullptr, false);
+  return file.is_object() && file.contains("summary") ? file["summary"] : Json(nullptr);
+}
+
 Json run_json(const RunFile& run, const RunSummary& summary) {
   Json versions = Json::object(), workers = Json::array();
   for (const auto& [name, version] : run.versions) versions[name] = version;
@@ -73,9 +83,10 @@ Json run_json(const RunFile& run, const RunSummary& summary) {
 
 void write_run_file(const std::string& run_dir, const RunFile& run, const RunSummary& summary) {
   // Text from outside (a rank's last words) may be any bytes: what is not UTF-8 is replaced.
-  const std::string text =
-      run_json(run, summary).dump(2, ' ', false, Json::error_handler_t::replace);
-  write_file_atomically(run_dir + "/run.json", text + "\n");
+  const std::string path = run_dir + "/run.json";
+  Json json = run_json(run, summary);
+  if (summary.steps() == 0) json["summary"] = previous_summary(path);
+  write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::string utc_now() {

@@ -1,5 +1,6 @@
 #include "recorder.h"
 
+#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -30,10 +31,12 @@ Recorder::Recorder(const Config& config, const RunOptions& options, const Parame
                                            .layout = config.parallelism});
 }
 
-void Recorder::started(std::int64_t step, const std::string& checkpoint) {
+void Recorder::started(const TrainingState& state, const std::string& checkpoint) {
   if (!checkpoints_) return;
-  metrics_.emplace(options_.run_dir, step);
-  channel_.send("started", {{"step", step}, {"from", checkpoint}});
+  metrics_.emplace(options_.run_dir, state.step);
+  nlohmann::json body{{"step", state.step}, {"from", checkpoint}};
+  if (std::isfinite(state.best_eval_loss)) body["best_eval_loss"] = state.best_eval_loss;
+  channel_.send("started", body);
 }
 
 void Recorder::step(const StepRecord& record) {
@@ -57,7 +60,7 @@ void Recorder::finish() {
 }
 
 void Recorder::notice(const std::string& text) {
-  channel_.send("notice", {{"text", text}});
+  if (checkpoints_) channel_.send("notice", {{"text", text}});
 }
 
 void Recorder::report_saves(const std::optional<Error>& error) {

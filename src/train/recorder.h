@@ -17,7 +17,7 @@ class Recorder {
            ControlChannel& channel);
 
   /// The run goes on after `step` finished steps; metrics files are cut back to there.
-  void started(std::int64_t step, const std::string& checkpoint);
+  void started(const TrainingState& state, const std::string& checkpoint);
   void step(const StepRecord& record);
   /// Saves the state in the background; a step that is saved already is not saved again.
   void save(const TrainingState& state, const FlatState& flat);

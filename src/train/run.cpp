@@ -90,7 +90,10 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
     recorder_.notice(fmt::format(
         "this CPU has no {0} instructions: {0} saves memory here, but is slower than fp32",
         name_of(dtype)));
-  recorder_.started(start.state.step, start.checkpoint);
+  if (options.resume == "auto" && start.checkpoint.empty())
+    recorder_.notice("no checkpoint in " + options.run_dir + " yet: starting from step 0");
+  fmt::print(stderr, "goes on after step {}\n", start.state.step);
+  recorder_.started(start.state, start.checkpoint);
 }
 
 std::unique_ptr<Dataset> Run::open_data(const Config& config, Dataset::Split split) {
@@ -133,7 +136,7 @@ void Run::log_step(const StepResult& result) const {
 }
 
 RunOutcome Run::train() {
-  const std::int64_t last_step = config_.training.train_iters;
+  const std::int64_t first_step = trainer_->state().step, last_step = config_.training.train_iters;
   RunOutcome outcome{.reason = fmt::format("{} steps done", last_step)};
   auto early = early_stop(config_.training, trainer_->state(), std::nullopt);
   for (bool running = trainer_->state().step < last_step && !early; running;) {
@@ -160,6 +163,11 @@ RunOutcome Run::train() {
       recorder_.save(trainer_->state(), buffers_.state());
   }
   if (early) outcome.reason = *early;
+  if (trainer_->state().step == first_step)
+    outcome.reason =
+        "nothing to do: " +
+        (early ? *early
+               : fmt::format("all {} steps were done before; more with --steps N", last_step));
   if (outcome.stopped_early)
     outcome.reason = fmt::format("stopped after step {}", trainer_->state().step);
   recorder_.finish();

@@ -206,11 +206,12 @@ void Trainer::stop_at_bad_tensor() const {
   std::string where = first_bad(parts_.buffers.parameters.as<float>(), "weight");
   if (where.empty()) where = first_bad(parts_.buffers.gradients.as<float>(), "gradient");
   if (where.empty()) where = "every weight and gradient is finite";
-  throw Error(ErrorKind::kGuard,
-              fmt::format("step {}: loss is {}, gradient norm is {}; {}", state_.step + 1,
-                          result_.loss, result_.grad_norm, where),
-              "no weight was changed by this step and the last checkpoint is good; resume from it "
-              "with a lower learning rate, or a longer warmup");
+  throw Error(
+      ErrorKind::kGuard,
+      fmt::format("step {}: loss is {}, gradient norm is {}; {}", state_.step + 1, result_.loss,
+                  result_.grad_norm, where),
+      "no weight was changed by this step, and checkpoints of steps before it are good; go on "
+      "with a lower learning rate, or a longer warmup");
 }
 
 double Trainer::evaluate() {

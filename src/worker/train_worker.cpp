@@ -5,12 +5,15 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <unistd.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/config/load.h"
+#include "hgtrain/report/human.h"
 #include "hgtrain/train/run.h"
 #include "hgtrain/wire/messages.h"
 
@@ -55,9 +58,19 @@ class Group {
   std::unique_ptr<Communicator> communicator_;
 };
 
+/// The first line of a rank's log.
+void log_header(const Environment& environment, const Config& config) {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  fmt::print(stderr, "rank {} of {} on {}, pid {}, {}, {}, hgtrain {}\n", environment.rank,
+             environment.world_size, host, ::getpid(), config.hardware.device,
+             human_plural(config.hardware.threads, "thread"), HGT_VERSION);
+}
+
 int train(ControlChannel& channel, Group& group, const RunOptions& options, Requests& requests) {
   const Environment environment = read_environment();
   const Config config = load_resolved_config(options.run_dir + "/config.json");
+  log_header(environment, config);
   channel.progress().phase = "connecting";
   Communicator& comm = group.connect(channel, config, environment);
   const RunOutcome outcome = run_training(config, options, comm, channel, requests);

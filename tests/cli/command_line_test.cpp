@@ -94,5 +94,10 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"--num_gpus", ""}).find("--num_gpus needs a value") == 0);
   CHECK(refusal({"--num_gpus", "2", "--num_gpus", "2"}).find("--num_gpus is given twice") == 0);
   CHECK(refusal({"my.json"}).find("hgtrain --config my.json") != std::string::npos);
+  CHECK(refusal({"--nproc-per-node", "2"}).find("--num_workers N") != std::string::npos);
+  CHECK(refusal({"--lr", "1"}).find("--optimizer.params.lr") != std::string::npos);
+  CHECK(refusal({"train", "my.json"}).find("hgtrain --config my.json") != std::string::npos);
+  CHECK(refusal({"launch", "w.py"}).find("-- w.py") != std::string::npos);
+  CHECK(refusal({"data", "prepare", "books"}).find("--input books") != std::string::npos);
   CHECK(refusal({"train", "extra"}).find("one argument too many") != std::string::npos);
 }

@@ -39,6 +39,9 @@ TEST_CASE(
     write_new_file(path + ".resolved", shown.output);
     CHECK(run_program("config show " + path + ".resolved --world 8").output == shown.output);
   }
+  CHECK(run_program("config init").output.find("gpt2-124m") != std::string::npos);
+  CHECK(run_program("config init quickstat").output.find("'quickstart'? one of: ") !=
+        std::string::npos);
   const Outcome again = run_program("config init quickstart " + folder.path() + "/quickstart.json");
   CHECK(again.status == 2);
   CHECK(says(again, "is there already"));

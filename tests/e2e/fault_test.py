@@ -47,6 +47,9 @@ class FaultTest(job.JobTest):
         self.assertEqual(process.returncode, 75, err)
         self.assertEqual(self.job.verdict('stopped')['verdict'], 'stopped')
         last = self.job.metrics('stopped')[-1]['step']
+        self.assertIn('finishing this step, then saving', err)
+        self.assertIn(f'the last checkpoint is of step {last}\n  go on with: ', err)
+        self.assertRegex(err, 'go on with: .*hgtrain --config config.json --run_dir stopped .* --resume auto\n')
         self.assertEqual(self.job.checkpoints('stopped')[-1], f'step_{last:08}')
         losses, undisturbed = self.finish('stopped', workers=1)
         for (step, loss, _), (_, expected, _) in zip(losses[:last + 20], undisturbed):
@@ -109,7 +112,24 @@ class FaultTest(job.JobTest):
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 128 + signal.SIGKILL, err)
         self.assertIn('rank 1', err)
-        self.assertEqual(self.job.verdict('murdered')['verdict'], 'failed')
+        self.assertIn('--resume auto\n', err)
+        self.assertLessEqual(err.count('    | '), 3)
+        verdict = self.job.verdict('murdered')
+        self.assertEqual(verdict['verdict'], 'failed')
+        self.assertEqual(verdict['finished_steps'], self.job.metrics('murdered')[-1]['step'])
+
+    def test_a_second_ctrl_c_says_that_nothing_is_saved(self):
+        process = self.start_endless('impatient', '--checkpoint.save_interval', 0, until_step=2)
+        os.kill(job.workers_of(process)[1], signal.SIGSTOP)  # the first Ctrl-C cannot finish its step
+        process.send_signal(signal.SIGINT)
+        for line in process.stderr:
+            if 'Ctrl-C again stops at once' in line:
+                break
+        process.send_signal(signal.SIGINT)
+        with process:
+            err = process.stderr.read()
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn('no checkpoint yet: it starts from step 0 again', err)
 
     def test_a_worker_that_hangs_is_found_and_named(self):
         process = self.start_endless('frozen', '--distributed.timeout_minutes', 0.05, until_step=3)
@@ -121,6 +141,7 @@ class FaultTest(job.JobTest):
     def test_a_loss_that_is_not_finite_stops_with_5(self):
         err = self.job.train('diverged', '--optimizer.params.lr', '1e30', exit_code=5)
         self.assertIn('the first bad tensor is', err)
+        self.assertEqual(err.count('lower learning rate'), 1, err)
         self.assertRegex(err, r'step \d+: loss is ')
 
     def test_a_damaged_checkpoint_is_passed_over_by_auto_and_refused_by_name(self):

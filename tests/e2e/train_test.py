@@ -25,6 +25,14 @@ class TrainTest(job.JobTest):
         self.assertEqual((verdict['verdict'], verdict['exit_code']), ('done', 0))
         self.assertEqual(self.job.checkpoints('whole'), [f'step_{s:08}' for s in (5, 10, 15, 20)])
 
+    def test_a_run_says_at_once_what_it_is_and_each_log_whose_it_is(self):
+        err = self.job.train('short', '--steps', 1)
+        for words in ('gpt2', '2 x 1 thread on cpu', '8 samples of 32 tokens = micro-batch 1 x accumulation 4 x 2 workers',
+                      'run folder  short'):
+            self.assertIn(words, err)
+        log = (self.job.folder / 'short/logs/rank_1.log').read_text()
+        self.assertRegex(log, r'^rank 1 of 2 on \S+, pid \d+, cpu, 1 thread, hgtrain')
+
     def test_workers_share_the_samples_and_reduce_the_gradients_size(self):
         first, second = (self.job.taken('whole', rank) for rank in range(2))
         for step in range(1, STEPS + 1):
@@ -76,9 +84,14 @@ class TrainTest(job.JobTest):
         process.communicate(timeout=60)
 
     def test_resuming_in_an_empty_folder_starts_fresh_and_a_finished_run_stays_done(self):
-        for _ in range(2):
-            self.job.train('fresh', '--resume', 'auto')
-            self.assertEqual(self.job.losses('fresh'), self.whole)
+        self.assertIn('no checkpoint in fresh yet', self.job.train('fresh', '--resume', 'auto'))
+        first = self.job.verdict('fresh')
+        self.assertEqual(self.job.losses('fresh'), self.whole)
+        self.assertIn(f'nothing to do: all {STEPS} steps', self.job.train('fresh', '--resume', 'auto'))
+        again = self.job.verdict('fresh')
+        for key in ('verdict', 'finished_steps', 'last_checkpoint', 'summary'):
+            self.assertEqual(again[key], first[key], key)
+        self.assertEqual(self.job.losses('fresh'), self.whole)
 
     def test_a_finished_run_can_be_prolonged_but_not_made_another(self):
         self.job.train('longer', '--steps', 10)
@@ -94,8 +107,11 @@ class TrainTest(job.JobTest):
 
     def test_a_dry_run_prints_the_plan_and_makes_nothing(self):
         out = self.job.train('dry', '--dry_run')
-        for words in ('transformer.wte.weight', 'train_batch_size', 'parameters', 'exp_avg'):
+        for words in ('transformer.wte.weight', 'train_batch_size', 'parameters', 'exp_avg', 'run folder  dry'):
             self.assertIn(words, out)
+        self.assertLess(out.index('a worker: parameters'), out.index('transformer.wte.weight'))  # the answer first
+        self.assertRegex(out, r'transformer\.h\.0\.\.\.1\.ln_1\.weight +64 2 of 32\n')
+        self.assertIn('CUDA devices is not built', self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run'))
         self.assertFalse((self.job.folder / 'dry').exists())
 
     def test_wrong_wishes_are_refused_with_their_own_exit_codes(self):
@@ -106,6 +122,8 @@ class TrainTest(job.JobTest):
         for steps in (0, -3, '1e3', ''):
             self.assertIn('--steps', call('--config', 'config.json', '--steps', steps, exit_code=2))
         self.assertIn('1024', call('--config', 'config.json', '--num_workers', 100_000, exit_code=2))
+        (self.job.folder / 'file').write_text('')
+        self.assertIn('--run_dir', self.job.train('file/run', exit_code=2))
         self.assertIn('nowhere', self.job.train('nodata', '--data.train_data_path', 'nowhere', exit_code=4))
         self.assertFalse((self.job.folder / 'nodata').exists())
 

@@ -79,3 +79,10 @@ TEST_CASE("the last lines are the last ones, long ones cut, progress lines only 
   CHECK(last_lines(std::string(300'000, 'x') + "\nnext\n") ==
         std::vector<std::string>{std::string(LastLines::kMaxLineBytes, 'x'), "next"});
 }
+
+TEST_CASE("in brief a log is its last three lines, each cut between characters") {
+  const std::string wide = std::string(159, 'x') + "\u00e9";
+  CHECK(brief({"a", "b", wide + "y", "c"}) ==
+        std::vector<std::string>{"b", std::string(159, 'x') + " ...", "c"});
+  CHECK(brief({}).empty());
+}

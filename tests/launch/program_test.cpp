@@ -26,5 +26,21 @@ TEST_CASE("a program is looked up as a shell does, and a wrong one is refused wi
   CHECK_THROWS_WITH(find_program(folder / "folder", path), Catch::Contains("is not a program"));
   CHECK_THROWS_WITH(find_program(folder / "script.py", path), Catch::Contains("is not executable"));
   CHECK_THROWS_AS(find_program("script.py", path), Error);
+  const auto hint = [&](const char* file, const char* text) {
+    std::ofstream(folder / file) << text;
+    try {
+      return find_program(folder / file, path);
+    } catch (const Error& e) {
+      return e.hint();
+    }
+  };
+  CHECK_THAT(hint("a.py", "print()\n"),
+             Catch::Contains("interpreter: python3 " + (folder / "a.py")));
+  CHECK_THAT(hint("b.py", "#!/usr/bin/env ruby\n"), Catch::Contains("interpreter: ruby "));
+  CHECK_THAT(hint("c", "#! /bin/sh -e\n"), Catch::Contains("interpreter: /bin/sh -e "));
+  CHECK_THAT(hint("d",
+                  "\x7f"
+                  "ELF"),
+             !Catch::Contains("interpreter"));
   CHECK_THROWS_AS(find_program("", path), Error);
 }

@@ -54,6 +54,19 @@ TEST_CASE("the rank's own words come first") {
         "  hint: prepare it again\n");
 }
 
+TEST_CASE("what a rank said itself is not shown a second time from its log") {
+  Verdict v = failed();
+  v.last_lines.clear();
+  v.stopped_ranks = 0;
+  CHECK(v.render().find("it printed nothing lately; its log: run/logs/rank_5.log") !=
+        std::string::npos);
+  v.message = "the token file is damaged";
+  CHECK(v.render() ==
+        "hgtrain: error: the token file is damaged\n"
+        "  rank 5 of 64 (pid 4711 on n02) exited with code 4 after step 41\n"
+        "  its log: run/logs/rank_5.log\n");
+}
+
 TEST_CASE("a job that is done says nothing, one that was stopped says why") {
   Verdict v;
   CHECK(v.render() == "");

@@ -106,17 +106,78 @@ TEST_CASE("the ETA counts from where training went on") {
   CHECK(s.take().find("eta 1:30") != std::string::npos);
 }
 
-TEST_CASE("a terminal keeps one progress line, cut to its width, below the lines") {
+TEST_CASE("what happens before the first step stands on a terminal, and only there") {
+  for (const bool live : {true, false}) {
+    fake_ns = 0;
+    Screen s({.live = live});
+    s.console.starting();
+    fake_ns = 12'000'000'000;
+    s.take();
+    s.console.phase("loading");
+    CHECK(s.take() == (live ? "\r\x1b[Kbefore the first step: loading  0:12" : ""));
+    s.console.step(record_of(1));
+    s.take();
+    s.console.phase("forward");
+    CHECK(s.take().empty());
+  }
+}
+
+TEST_CASE("a progress line that is too long leaves out the bar first, and never cuts a number") {
+  const auto drawn = [](int width) {
+    fake_ns = 0;
+    Screen s({.live = true, .color = false, .width = width}, 0);
+    StepRecord r = record_of(700);
+    r.mfu = 0.302;
+    fake_ns = 70'000'000'000;
+    s.console.step(r);
+    return s.take().substr(4);
+  };
+  CHECK(drawn(200) ==
+        "step  700/2000  35%  [=======             ]  loss 2.4137  grad_norm 0.83  lr 3.00e-04  "
+        "12.3k tok/s  mfu 30.2%  mem 512 MiB  eta 2:10");
+  CHECK(drawn(80) == "step  700/2000  35%  loss 2.4137  grad_norm 0.83  12.3k tok/s  eta 2:10");
+  CHECK(drawn(40) == "step  700/2000  loss 2.4137  eta 2:10");
+}
+
+TEST_CASE("numbers that are large or none are still readable") {
+  Screen s;
+  StepRecord r = record_of(1);
+  r.loss = 3.2e30;
+  r.grad_norm = std::nan("");
+  r.eval_loss = -std::nan("");
+  s.console.step(r);
+  const std::string text = s.take();
+  CHECK(text.find("loss 3.20e+30  grad_norm nan") != std::string::npos);
+  CHECK(text.find("loss nan  perplexity nan\n") != std::string::npos);
+}
+
+TEST_CASE("the best evaluation is known across a resume") {
+  Screen s({}, 0);
+  s.console.started(100, "c", 1.5);
+  s.take();
+  StepRecord r = record_of(101);
+  r.eval_loss = 1.6;
+  s.console.step(r);
+  CHECK(s.take() == "eval  101/2000  loss 1.6000  perplexity 4.953\n");
+  s.console.finished("done", "");
+  CHECK(s.take().find("evaluation 1.6000 (best 1.5000 before it was resumed)") !=
+        std::string::npos);
+  r.step = 102;
+  r.eval_loss = 1.4;
+  s.console.step(r);
+  CHECK(s.take() == "eval  102/2000  loss 1.4000  perplexity 4.055  (best so far)\n");
+}
+
+TEST_CASE("a terminal keeps one progress line below the lines") {
   fake_ns = 0;
   Screen s({.live = true, .color = false, .width = 40}, 100);
   s.console.step(record_of(1));
-  const std::string drawn = s.take();
-  CHECK(drawn == "\r\x1b[K[                    ]   0%  step    1/");
+  CHECK(s.take() == "\r\x1b[Kstep    1/2000  loss 2.4137  eta 0:00");
   s.console.step(record_of(2));
   CHECK(s.take().empty());  // drawn at most ten times a second
   fake_ns += 200'000'000;
   s.console.step(record_of(3));
-  CHECK(s.take().starts_with("\r\x1b[K["));
+  CHECK(s.take().starts_with("\r\x1b[Kstep"));
   s.console.notice("hello");
   CHECK(s.take() == "\r\x1b[Khello\n");
   s.console.notice("again");

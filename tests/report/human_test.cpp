@@ -37,3 +37,15 @@ TEST_CASE("durations read as clocks do") {
   CHECK(human_duration(-1) == "-");
   CHECK(human_duration(INFINITY) == "-");
 }
+
+TEST_CASE("numbers keep their decimals unless they are many digits or none") {
+  CHECK(human_number(2.41372, 4) == "2.4137");
+  CHECK(human_number(-3.25e8, 2) == "-3.25e+08");
+  CHECK(human_number(-NAN, 4) == "nan");
+  CHECK(human_number(INFINITY, 4) == "inf");
+}
+
+TEST_CASE("one is no plural") {
+  CHECK(human_plural(1, "step") == "1 step");
+  CHECK(human_plural(0, "step") == "0 steps");
+}

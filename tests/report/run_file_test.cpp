@@ -42,6 +42,8 @@ TEST_CASE("run.json says what a run was and what became of it") {
   CHECK(read()["exit_code"] == 5);
   CHECK(read()["failure"]["rank"] == 1);
   CHECK(read()["summary"]["mean_tokens_per_sec"] == 200);
+  write_run_file(dir.path(), run, RunSummary());  // resumed, and no step done yet
+  CHECK(read()["summary"]["mean_tokens_per_sec"] == 200);
   CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) ==
         1);  // no temporary file stays
 

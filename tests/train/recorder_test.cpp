@@ -63,7 +63,7 @@ struct Fixture {
 
 TEST_CASE("rank 0 writes metrics and checkpoints and tells the launcher") {
   Fixture f;
-  f.recorder.started(0, "");
+  f.recorder.started({}, "");
   f.recorder.step(record_of(1, 2.5));
   f.recorder.save({.step = 1}, f.buffers.state());
   f.recorder.finish();
@@ -75,7 +75,7 @@ TEST_CASE("rank 0 writes metrics and checkpoints and tells the launcher") {
 
 TEST_CASE("other ranks write nothing and say nothing") {
   Fixture f(1);
-  f.recorder.started(0, "");
+  f.recorder.started({}, "");
   f.recorder.step(record_of(1, 2.5));
   f.recorder.save({.step = 1}, f.buffers.state());
   f.recorder.finish();
@@ -86,7 +86,7 @@ TEST_CASE("other ranks write nothing and say nothing") {
 TEST_CASE(
     "a checkpoint that cannot be written is a notice while training, and an error at the end") {
   Fixture f;
-  f.recorder.started(0, "");
+  f.recorder.started({}, "");
   f.recorder.save({.step = 1}, f.buffers.state());
   FailingFileOps full(5);
   {

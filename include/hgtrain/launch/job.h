@@ -43,8 +43,8 @@ struct JobSpec {
   std::chrono::milliseconds hang_limit{600'000};
 
   /// What workers send ("started", "metrics", ...; see ControlChannel), and from the launcher
-  /// itself "spawned" {pid} for each rank, and with rank -1 "notice" {text}. On the thread of
-  /// run_job.
+  /// itself "spawned" {pid} and "heartbeat" {phase} for each rank, and with rank -1 "notice" {text}
+  /// and "stopping" {signal}, once, when a signal first asks for the end. On the thread of run_job.
   std::function<void(int rank, std::string_view kind, const nlohmann::json& body)> on_event;
 };
 

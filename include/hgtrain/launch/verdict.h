@@ -30,6 +30,7 @@ struct Verdict {
   std::string message;     ///< its own words, "" = none sent
   std::string hint;
   std::vector<std::string> context;  ///< innermost first
+  /// Of what it printed: at most 20; of a worker of ours 3, and none where it sent a message.
   std::vector<std::string> last_lines;
   std::string log_path;  ///< "" = no file
 

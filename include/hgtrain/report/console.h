@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -14,7 +15,7 @@ namespace hgt {
 struct ConsoleStyle {
   bool live = false;   ///< a terminal: keep one progress line at the bottom, redrawn in place
   bool color = false;  ///< dim and bold may be used
-  int width = 80;      ///< columns; the progress line is cut to them
+  int width = 80;      ///< columns; the progress line leaves out what does not fit
 
   /// Of a file descriptor and the environment: live on a terminal unless TERM is "dumb"; colour on
   /// a live one unless NO_COLOR is set and not empty.
@@ -28,7 +29,7 @@ class Console {
  public:
   struct Options {
     std::int64_t total_steps = 0;
-    std::int64_t steps_per_print = 1;
+    std::int64_t steps_per_print = 1;     ///< 0: none but the last
     std::int64_t (*clock_ns)() = now_ns;  ///< for the ETA: wall time a step, evaluations included
   };
   /// `out` must outlive the console.
@@ -37,9 +38,14 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// Training goes on after `step` finished steps, from `checkpoint` ("" where it starts fresh).
-  /// Call it again after a restart.
-  void started(std::int64_t step, const std::string& checkpoint);
+  /// The workers are being started. Until their first step the progress line has what they do.
+  void starting();
+  /// What they do, as heartbeats name it; nothing is drawn between steps.
+  void phase(const std::string& phase);
+  /// Training goes on after `step` finished steps, from `checkpoint` ("" where it starts fresh),
+  /// whose lowest evaluation loss was `best_eval_loss`. Call it again after a restart.
+  void started(std::int64_t step, const std::string& checkpoint,
+               std::optional<double> best_eval_loss = {});
   void step(const StepRecord& record);
   void checkpoint(std::int64_t step, const std::string& path);
   /// Lines of text for the user, newline at the end or not.
@@ -52,6 +58,7 @@ class Console {
  private:
   void line(const std::string& text);
   void draw_progress(const StepRecord& record);
+  void draw(const std::string& text);
   void clear_progress();
   std::string dim(const std::string& text) const;
   double eta_seconds(std::int64_t step) const;
@@ -63,6 +70,8 @@ class Console {
   std::int64_t start_step_ = 0;
   std::int64_t start_ns_ = 0;
   std::int64_t drawn_ns_ = 0;
+  std::optional<double> best_before_;  // evaluation loss of the resumed part
+  bool before_first_step_ = false;
   bool progress_shown_ = false;
 };
 

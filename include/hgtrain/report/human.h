@@ -7,6 +7,12 @@ namespace hgt {
 
 /// Numbers as people read them. All are locale-free and short enough for a column.
 
+/// "2.4137" with four decimals; "3.25e+08" where that would be many digits, "nan", "inf".
+std::string human_number(double value, int decimals);
+
+/// "1 step", "2 steps".
+std::string human_plural(std::int64_t count, const std::string& noun);
+
 /// "999", "12.3k", "1.24M", "3.1G": three significant digits, powers of 1000.
 std::string human_count(double value);
 

@@ -42,8 +42,8 @@ struct RunFile {
 };
 
 /// Replaces RUN_DIR/run.json as a whole: temporary file, fsync, rename, so that a reader sees the
-/// old or the new one. Averages and peaks come from `summary`. Throws Error(kData) where it cannot
-/// be written.
+/// old or the new one. Averages and peaks come from `summary`, or, while it has no step, stay those
+/// of the file that lies there. Throws Error(kData) where it cannot be written.
 void write_run_file(const std::string& run_dir, const RunFile& run, const RunSummary& summary);
 
 /// The wall clock as "2026-11-21T10:41:03Z".

@@ -1,0 +1,143 @@
+#include "plan_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/parallel/layout.h"
+#include "hgtrain/report/human.h"
+
+namespace hgt {
+namespace {
+
+ParameterTable parameters_of(const TrainPlan& plan) {
+  return parameter_table(plan.config.model, plan.config.training.no_decay_norms_and_biases);
+}
+
+/// "843k", "1.56B": as people call a model.
+std::string parameter_count(const TrainPlan& plan) {
+  std::string text = human_count(static_cast<double>(parameters_of(plan).num_parameters));
+  if (text.back() == 'G') text.back() = 'B';
+  return text;
+}
+
+}  // namespace
+
+std::string banner(const TrainPlan& plan, const std::string& run_dir) {
+  const Config& config = plan.config;
+  const BatchConfig& batch = config.batch;
+  const std::int64_t steps = config.training.train_iters, samples = batch.train_batch_size;
+  const double tokens = static_cast<double>(samples * config.training.seq_length);
+  std::string text = fmt::format(
+      "model       {}, {} parameters\n"
+      "workers     {} x {} on {}\n"
+      "batch       {} of {} tokens = micro-batch {} x accumulation {} x {}\n"
+      "steps       {} = {} tokens",
+      config.model.model_type, parameter_count(plan), plan.workers,
+      human_plural(config.hardware.threads, "thread"), config.hardware.device,
+      human_plural(samples, "sample"), config.training.seq_length, batch.micro_batch_size,
+      batch.gradient_accumulation_steps, human_plural(plan.workers, "worker"), steps,
+      human_count(tokens * static_cast<double>(steps)));
+  if (plan.epoch_samples > 0)
+    text += fmt::format(", {:.3g} epochs of {}",
+                        static_cast<double>(steps) * static_cast<double>(samples) /
+                            static_cast<double>(plan.epoch_samples),
+                        human_plural(plan.epoch_samples, "sample"));
+  return text + fmt::format("\nrun folder  {}\n", run_dir);
+}
+
+namespace {
+
+/// Parameters that differ in the number of their layer alone.
+struct Alike {
+  std::string before, after;  ///< of the number, "" where there is none
+  std::vector<std::string> numbers;
+  const Parameter* first;
+};
+
+/// "transformer.h.", "12", ".ln_1.weight".
+std::array<std::string, 3> around_number(const std::string& name) {
+  const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+    const std::size_t end = std::min(name.find('.', dot + 1), name.size());
+    if (end > dot + 1 && std::all_of(name.begin() + dot + 1, name.begin() + end, digit))
+      return {name.substr(0, dot + 1), name.substr(dot + 1, end - dot - 1), name.substr(end)};
+  }
+  return {name, "", ""};
+}
+
+std::string parameter_lines(const ParameterTable& table) {
+  std::vector<Alike> groups;
+  std::map<std::pair<std::string, std::string>, std::size_t> known;
+  for (const Parameter& p : table.parameters) {
+    const auto [before, number, after] = around_number(p.name);
+    const auto [it, is_new] = known.try_emplace({before, after}, groups.size());
+    if (is_new) groups.push_back({before, after, {}, &p});
+    groups[it->second].numbers.push_back(number);
+  }
+  std::string text;
+  for (const Alike& g : groups) {
+    const bool many = g.numbers.size() > 1;
+    const std::string number =
+        many ? g.numbers.front() + "..." + g.numbers.back() : g.numbers.front();
+    text += fmt::format("  {:<56} {:>14} {}{}\n", g.before + number + g.after,
+                        g.first->numel * std::ssize(g.numbers),
+                        many ? fmt::format("{} of ", g.numbers.size()) : "",
+                        fmt::join(g.first->shape, " x "));
+  }
+  return text;
+}
+
+/// The kind of an allocation ("layers: qkv"), for the totals.
+std::string kind_of(const std::string& allocation) {
+  if (allocation.starts_with("exp_avg")) return "optimizer";
+  if (allocation.starts_with("layers: ")) return "activations";
+  if (allocation == "rope tables" || allocation.starts_with("scratch")) return "scratch";
+  return allocation.substr(0, allocation.find(": "));
+}
+
+std::string memory_total(const std::vector<Allocation>& memory) {
+  std::vector<std::pair<std::string, std::int64_t>> kinds;
+  std::int64_t total = 0;
+  for (const Allocation& allocation : memory) {
+    total += allocation.bytes;
+    const std::string kind = kind_of(allocation.name);
+    if (kinds.empty() || kinds.back().first != kind) kinds.emplace_back(kind, 0);
+    kinds.back().second += allocation.bytes;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [kind, bytes] : kinds)
+    parts.push_back(fmt::format("{} {}", kind, human_bytes(bytes)));
+  return fmt::format("memory      {} a worker: {}\n", human_bytes(total), fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+std::string describe(const TrainPlan& plan, const std::string& run_dir) {
+  const Config& config = plan.config;
+  const Layout layout = make_layout(config.parallelism, plan.workers);
+  const ParameterTable table = parameters_of(plan);
+  const auto memory = memory_table(config, static_cast<int>(config.hardware.threads));
+  std::string text = banner(plan, run_dir);
+  text += fmt::format("layout      data {} x tensor {} x pipeline {}\n", layout.data_size,
+                      layout.tensor_size, layout.pipeline_size);
+  text += memory_total(memory);
+  if (config.hardware.device == "cuda")
+    text += "not yet     training on CUDA devices is not built: this plan cannot be run\n";
+  text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
+  text += "\nmemory of a worker\n";
+  for (const Allocation& allocation : memory)
+    text += fmt::format("  {:<56} {:>14}\n", allocation.name, human_bytes(allocation.bytes));
+  return text + "\nconfig\n" + to_json(config).dump(2) + "\n";
+}
+
+}  // namespace hgt

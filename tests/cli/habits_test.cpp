@@ -1,0 +1,24 @@
+#include "habits.h"
+
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+
+TEST_CASE("flags of other launchers and trainers are known by what they are called here") {
+  CHECK(hint_for_flag("train", "--nproc_per_node").find("--num_workers") != std::string::npos);
+  CHECK(hint_for_flag("launch", "--nproc_per_node").find("--num_workers") != std::string::npos);
+  CHECK(hint_for_flag("train", "--deepspeed_config") == "--config FILE");
+  CHECK(hint_for_flag("launch", "--deepspeed_config").empty());
+  CHECK(hint_for_flag("generate", "--nnodes").empty());
+}
+
+TEST_CASE("the last part of a config key leads to the key") {
+  CHECK(hint_for_flag("train", "--lr") == "did you mean --optimizer.params.lr?");
+  CHECK(hint_for_flag("train", "--seed") == "did you mean --data.seed or --training.seed?");
+  CHECK(hint_for_flag("train", "--no_such_key").empty());
+}
+
+TEST_CASE("a word without its flag leads to the flag") {
+  CHECK(hint_for_word("data prepare", "my books") == "--input 'my books'");
+  CHECK(hint_for_word("launch", "w.py").find("-- w.py") != std::string::npos);
+}
