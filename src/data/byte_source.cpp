@@ -60,7 +60,8 @@ class CompressedSource : public ByteSource {
   [[noreturn]] void fail(std::string_view what) const {
     throw Error(ErrorKind::kData,
                 fmt::format("{} is damaged at byte {}: {}", file_.path(),
-                            taken_ - static_cast<std::int64_t>(end_ - at_), what));
+                            taken_ - static_cast<std::int64_t>(end_ - at_), what),
+                "copy or download it again");
   }
 
  private:

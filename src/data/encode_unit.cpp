@@ -23,8 +23,10 @@ std::string text_of_line(std::string_view line, const std::string& field) {
   nlohmann::json json;
   try {
     json = nlohmann::json::parse(line);
-  } catch (const nlohmann::json::exception& e) {
-    throw Error(ErrorKind::kData, fmt::format("this is no JSON: {}", e.what()));
+  } catch (const nlohmann::json::parse_error& e) {
+    throw Error(ErrorKind::kData, fmt::format("this is no JSON, from its byte {} on", e.byte));
+  } catch (const nlohmann::json::out_of_range&) {
+    throw Error(ErrorKind::kData, "this is no JSON that can be read: a number in it is too large");
   }
   if (!json.is_object()) throw Error(ErrorKind::kData, "the line is no JSON object");
   const auto found = json.find(field);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/data/utf8.h"
 
 #include "megatron_index.h"
 
@@ -54,6 +55,21 @@ TokenType check_llm_c(const File& file, std::span<const std::int32_t, 3> header,
          fmt::format("the header counts {} {} tokens, {} bytes in all; the file has {}", count,
                      name_of(type), expected, bytes));
   return type;
+}
+
+/// Text would be read as tokens without complaint: two characters each.
+void refuse_text(const File& file, std::int64_t bytes) {
+  constexpr std::int64_t kLooked = 64 << 10;
+  std::string start(static_cast<std::size_t>(std::min(bytes, kLooked)), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(start)));
+  const bool has_controls = std::any_of(start.begin(), start.end(), [](unsigned char c) {
+    return c < ' ' && c != '\t' && c != '\r' && c != '\n';
+  });
+  const std::size_t cut_character = bytes > kLooked ? 3 : 0;
+  if (start.empty() || has_controls || valid_utf8_prefix(start) + cut_character < start.size())
+    return;
+  throw Error(ErrorKind::kData, file.path() + " looks like text, not tokens",
+              fmt::format("hgtrain data prepare --input {} --out PREFIX", file.path()));
 }
 
 }  // namespace
@@ -107,6 +123,7 @@ TokenFile TokenFile::open_single(const std::string& path, TokenType bare_type) {
     const TokenType type = check_llm_c(file, header, bytes);
     return TokenFile(std::move(file), Format::kLlmC, type, kLlmCHeaderBytes);
   }
+  refuse_text(file, bytes);
   if (bytes % static_cast<std::int64_t>(size_of(bare_type)) != 0)
     fail(file, bytes, fmt::format("it ends within a token of type {}", name_of(bare_type)),
          "say what it holds with data.token_dtype (uint16, uint32)");

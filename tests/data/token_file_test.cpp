@@ -1,6 +1,7 @@
 #include "hgtrain/data/token_file.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include <catch2/catch.hpp>
 
@@ -119,4 +120,17 @@ TEST_CASE("the fingerprint tells a replaced file") {
   CHECK(TokenFile::open(folder / "a.bin").fingerprint() == before);
   BytesBuilder().put_all<std::uint16_t>(counting(100, 99)).save(folder / "a.bin");
   CHECK(TokenFile::open(folder / "a.bin").fingerprint() != before);
+}
+
+TEST_CASE("text in place of tokens is refused, with the command that makes tokens of it") {
+  const TemporaryFolder folder;
+  const auto save = [&](const std::string& bytes) {
+    std::ofstream(folder / "a.bin", std::ios::binary) << bytes;
+    return TokenFile::open(folder / "a.bin", "auto").num_tokens();
+  };
+  CHECK_THROWS_WITH(save("Zoë said:\r\n\tyes\n"), Catch::Contains("looks like text, not tokens"));
+  CHECK_THROWS_WITH(save(std::string((64 << 10) - 1, 'x') + "ë, and odd"),
+                    Catch::Contains("looks like text"));
+  CHECK(save("ab\x01 ") == 2);
+  CHECK(save("\xff\xfe") == 1);
 }
