@@ -140,11 +140,13 @@ void print_text(Generator& generator, const std::vector<std::int32_t>& ids,
     print(text);
   };
   std::string held = request.output == "text" ? prompt : "";  // until nothing is wrong with it
-  generator.run(ids, request, [&](std::string_view text) {
+  const StopReason stop = generator.run(ids, request, [&](std::string_view text) {
     show(stream.add(std::exchange(held, {}) + std::string(text)));
   });
   show(stream.add(held) + stream.finish());
   if (last != '\n') print("\n");
+  if (stop == StopReason::kContextFull)
+    std::fputs("hgtrain: note: the text ends where the model's context is full\n", stderr);
 }
 
 void print_json(Generator& generator, const std::vector<std::int32_t>& ids,

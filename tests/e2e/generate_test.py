@@ -17,7 +17,9 @@ class GenerateTest(job.JobTest):
         done = subprocess.run([job.PROGRAM, 'generate', '--model', model, '--prompt', prompt, '--threads', '1', *args],
                               cwd=self.job.folder, input=text.encode(), capture_output=True, timeout=60)
         self.assertEqual(done.returncode, exit_code, done.stderr)
-        self.assertEqual(done.stderr == b'', exit_code == 0)
+        noted = b"hgtrain: note: the text ends where the model's context is full\n"
+        self.assertTrue(done.stderr and done.stderr != noted if exit_code else done.stderr in (b'', noted))
+        self.noted = done.stderr == noted
         self.assertEqual(done.stdout == b'', exit_code != 0)
         return (done.stderr if exit_code else done.stdout).decode()
 
@@ -29,6 +31,12 @@ class GenerateTest(job.JobTest):
         piped = self.generate('--max_tokens', '12', '--temperature', '0', prompt='-', text='the quick \n')
         self.assertEqual(piped, whole)
         self.assertEqual(self.generate('--max_tokens', '0'), 'the quick \n')
+
+    def test_a_full_context_is_noted_unless_the_wish_fits(self):
+        self.generate('--max_tokens', '23')
+        self.assertTrue(self.noted)
+        self.generate('--max_tokens', '22')
+        self.assertFalse(self.noted)
 
     def test_a_run_folder_means_its_newest_checkpoint(self):
         self.assertEqual(self.generate(), self.generate(model=self.newest))
