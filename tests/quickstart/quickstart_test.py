@@ -29,4 +29,4 @@ assert [step['step'] for step in steps] == list(range(1, config['training']['tra
 assert steps[-1]['loss'] < steps[0]['loss'] and evaluations[-1] < evaluations[0]
 assert evaluations[-1] < trigram
 assert run['verdict'] == 'done' and run['exit_code'] == 0 and run['start_step'] > 0 and run['resumed_from']
-assert len(sample.split()) > 20, sample
+assert len(sample.split()) > 10, sample
