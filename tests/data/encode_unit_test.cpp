@@ -59,5 +59,5 @@ TEST_CASE("a line that is not as it should be is named by file and line") {
   CHECK_THAT(refusal("{\"body\": \"a\", \"n\": 1}"),
              Contains("no text in a field \"text\"") && Contains("there is text in: body"));
   CHECK_THAT(refusal("{\"text\": 3}"), Contains("no text in a field"));
-  CHECK_THAT(refusal("{\"text\": 1e999}"), Contains("dir/x.jsonl:10") && Contains("overflow"));
+  CHECK_THAT(refusal("{\"text\": 1e999}"), Contains("dir/x.jsonl:10") && Contains("too large"));
 }
