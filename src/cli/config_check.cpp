@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/schema.h"
 
 #include "commands.h"
 #include "config_command.h"
@@ -15,20 +16,6 @@ namespace hgt {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-const char* name_of(KeyClass key_class) {
-  switch (key_class) {
-    case KeyClass::kUsed:
-      return "used";
-    case KeyClass::kNoticed:
-      return "noticed";
-    case KeyClass::kNotBuilt:
-      return "not_built";
-    case KeyClass::kError:
-      return "error";
-  }
-  return "";
-}
 
 const char* name_of(Severity severity) {
   switch (severity) {

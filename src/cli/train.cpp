@@ -1,6 +1,5 @@
 #include <filesystem>
 #include <iostream>
-#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -10,6 +9,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/report/human.h"
 
@@ -29,11 +29,6 @@ void print_notices(const std::vector<Problem>& notices) {
   for (const Problem& notice : notices)
     fmt::print(stderr, "hgtrain: note: {}{}\n", notice.message,
                notice.where().empty() ? "" : " (" + notice.where() + ")");
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
 class Train final : public Command {

@@ -22,20 +22,6 @@ Json default_of(const Field& field) {
   return load(field, config);
 }
 
-const char* class_of(const Field& field) {
-  switch (field.key_class) {
-    case KeyClass::kUsed:
-      return "used";
-    case KeyClass::kNoticed:
-      return "noticed";
-    case KeyClass::kNotBuilt:
-      return "not_built";
-    case KeyClass::kError:
-      return "error";
-  }
-  return "";
-}
-
 std::string description(const Field& field) {
   const char* const mark = field.key_class == KeyClass::kNotBuilt  ? "(not built yet) "
                            : field.key_class == KeyClass::kNoticed ? "(no effect) "
@@ -102,7 +88,7 @@ Json schema_of(const Field& field) {
     out = {{"anyOf", {out, {{"const", "auto"}}}}};
   if (field.shorthand) out = {{"anyOf", {out, shorthand_schema(field)}}};
   out["description"] = description(field);
-  if (field.fields.empty()) out["x-class"] = class_of(field);
+  if (field.fields.empty()) out["x-class"] = name_of(field.key_class);
   if (const Json value = default_of(field); !value.is_null() && value != Json::array())
     out["default"] = value;
   return out;
@@ -142,6 +128,20 @@ void each_key(const Field& table, const std::string& prefix, const Visit& visit)
 }
 
 }  // namespace
+
+const char* name_of(KeyClass key_class) {
+  switch (key_class) {
+    case KeyClass::kUsed:
+      return "used";
+    case KeyClass::kNoticed:
+      return "noticed";
+    case KeyClass::kNotBuilt:
+      return "not_built";
+    case KeyClass::kError:
+      return "error";
+  }
+  return "";
+}
 
 Json config_schema() {
   Json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/wire/messages.h"
 
 #include "children.h"
@@ -307,9 +308,7 @@ void Attempt::describe(Verdict& out, const Failure& failure) const {
   out.exit_code = failure.exit_code;
   out.rank = failure.rank;
   out.pid = worker.pid();
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  out.host = host;
+  out.host = host_name();
   out.reason = failure.reason.empty() ? "failed" : failure.reason;
   out.step = worker.is_greeted() ? worker.pulse().last.step : -1;
   out.message = failure.message.empty() ? message_in_error_file(error_file(spec_, failure.rank))

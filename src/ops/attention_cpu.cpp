@@ -285,11 +285,11 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
   const std::int64_t key_heads = k.size(2), group = heads / key_heads;
   visit_element(q.dtype(), [&]<class T>(T) {
     const std::int64_t blocks = (2 * kBlockRows + 1) * length;
-    const std::int64_t key_copies = Heads<T>::floats(4 * length, width);
-    const std::int64_t query_copies = Heads<T>::floats(4 * length, width);
+    const std::int64_t copies =
+        Heads<T>::floats(4 * length, width);  // of a key head, and a query's
     // By key head: its query heads add to the same dk and dv, one after the other.
     pool.parallel_for(q.size(0) * key_heads, [&](std::int64_t begin, std::int64_t end, int thread) {
-      float* const scratch = pool.scratch(thread, blocks + key_copies + query_copies);
+      float* const scratch = pool.scratch(thread, blocks + 2 * copies);
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t b = item / key_heads, kh = item % key_heads;
         Heads<T> of_keys(scratch + blocks, b);
@@ -298,7 +298,7 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
         clear(dks, length, width);
         clear(dvs, length, width);
         for (std::int64_t h = kh * group; h < (kh + 1) * group; ++h) {
-          Heads<T> of(scratch + blocks + key_copies, b);
+          Heads<T> of(scratch + blocks + copies, b);
           const Head qs = of.read(q, h), outs = of.read(out, h), douts = of.read(dout, h);
           const Head dqs = of.place(dq, h);
           const float* const lses = lse.data<float>() + (b * heads + h) * length;

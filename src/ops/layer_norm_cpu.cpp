@@ -43,14 +43,15 @@ void row_backward(const T* dy, const T* x, const T* gain, Moments moments, std::
   }
   const float inverse_width = 1.0f / static_cast<float>(width);
   const float mean_h = sum_h * inverse_width, mean_hn = sum_hn * inverse_width;
+  const auto gradient = [=, m = m, r = r](std::int64_t c) {
+    return r * (dy[c] * gain[c] - mean_h - (x[c] - m) * r * mean_hn);
+  };
   if (accumulate) {
 #pragma omp simd
-    for (std::int64_t c = 0; c < width; ++c)
-      dx[c] = dx[c] + r * (dy[c] * gain[c] - mean_h - (x[c] - m) * r * mean_hn);
+    for (std::int64_t c = 0; c < width; ++c) dx[c] = dx[c] + gradient(c);
   } else {
 #pragma omp simd
-    for (std::int64_t c = 0; c < width; ++c)
-      dx[c] = r * (dy[c] * gain[c] - mean_h - (x[c] - m) * r * mean_hn);
+    for (std::int64_t c = 0; c < width; ++c) dx[c] = gradient(c);
   }
 }
 

@@ -31,13 +31,13 @@ void row_backward(const T* dy, const T* x, const T* gain, float r, std::int64_t 
     dgain[c] += dy[c] * normed;
   }
   const float mean_hn = sum / static_cast<float>(width);
+  const auto gradient = [=](std::int64_t c) { return r * (dy[c] * gain[c] - x[c] * r * mean_hn); };
   if (accumulate) {
 #pragma omp simd
-    for (std::int64_t c = 0; c < width; ++c)
-      dx[c] = dx[c] + r * (dy[c] * gain[c] - x[c] * r * mean_hn);
+    for (std::int64_t c = 0; c < width; ++c) dx[c] = dx[c] + gradient(c);
   } else {
 #pragma omp simd
-    for (std::int64_t c = 0; c < width; ++c) dx[c] = r * (dy[c] * gain[c] - x[c] * r * mean_hn);
+    for (std::int64_t c = 0; c < width; ++c) dx[c] = gradient(c);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/report/human.h"
@@ -60,10 +61,8 @@ class Group {
 
 /// The first line of a rank's log.
 void log_header(const Environment& environment, const Config& config) {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
   fmt::print(stderr, "rank {} of {} on {}, pid {}, {}, {}, hgtrain {}\n", environment.rank,
-             environment.world_size, host, ::getpid(), config.hardware.device,
+             environment.world_size, host_name(), ::getpid(), config.hardware.device,
              human_plural(config.hardware.threads, "thread"), HGT_VERSION);
 }
 

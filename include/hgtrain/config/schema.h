@@ -6,7 +6,12 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "hgtrain/config/load.h"
+
 namespace hgt {
+
+/// "used", "noticed", "not_built", "error": what the schema and `config check` call a class.
+const char* name_of(KeyClass key_class);
 
 /// The whole file as JSON Schema (draft 2020-12), from the same table that reads it.
 nlohmann::ordered_json config_schema();
