@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/trace.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 
 #include "checkpoint_files.h"
@@ -44,7 +45,10 @@ class Writer : public CheckpointWriter {
     if (state.step == saved_step_) return;
     if (!options_.async_save) return write(state, flat);
     copy(flat);
-    thread_ = std::thread([this, state] { write(state, copy_); });
+    thread_ = std::thread([this, state] {
+      name_thread("checkpoint");
+      write(state, copy_);
+    });
   }
 
   std::optional<Error> wait() override {
@@ -65,6 +69,7 @@ class Writer : public CheckpointWriter {
   }
 
   void copy(const FlatState& flat) {
+    const Span span = Span::seldom("copy for the checkpoint");
     parameters_.assign(flat.parameters.begin(), flat.parameters.end());
     moments_.resize(flat.moments.size());
     copy_ = {parameters_, {}, flat.weights_dtype};
@@ -76,6 +81,7 @@ class Writer : public CheckpointWriter {
 
   /// Runs on the thread; nothing leaves it but error_.
   void write(const TrainingState& state, const FlatState& flat) noexcept {
+    const Span span = Span::seldom("write checkpoint", state.step);
     std::optional<Error> error;
     try {
       commit(state, flat);

@@ -17,6 +17,7 @@
 #include "job_view.h"
 #include "plan_text.h"
 #include "run_folder.h"
+#include "trace_output.h"
 #include "train_plan.h"
 #include "worker_program.h"
 
@@ -53,6 +54,10 @@ class Train final : public Command {
         "auto (the run folder's newest checkpoint), a checkpoint folder, or none (default)");
     app.add_option("--max_restarts", flags_.max_restarts,
                    "start again from the last checkpoint after a failure, this often (default: 0)");
+    app.add_option("--trace", flags_.trace,
+                   "write what each worker did when into this file, in Chrome's trace format");
+    app.add_option("--trace_steps", flags_.trace_steps,
+                   "steps in the trace, from the third on (default: 10)");
     app.add_flag("--dry_run", flags_.dry_run,
                  "print what would run, and how large it is; touch no device");
   }
@@ -68,8 +73,12 @@ class Train final : public Command {
     if (flags_.resume != "auto" && flags_.resume != "none" && !fs::is_directory(flags_.resume))
       throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
                   "--resume auto takes the run folder's newest checkpoint");
+    TraceOutput trace(flags_);
     const RunFolder folder = claim(plan.config);
-    return start(plan, folder);
+    trace.clear(folder.path);
+    const int status = start(plan, folder, trace.record_steps());
+    trace.finish(folder.path, plan.workers);
+    return status;
   }
 
  private:
@@ -89,13 +98,16 @@ class Train final : public Command {
     return folder;
   }
 
-  JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, JobView& view) const {
+  JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, std::int64_t record_steps,
+                 JobView& view) const {
     JobSpec spec;
-    spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume,
+    spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume, record_steps,
                  &view](int attempt) {
       // The newest checkpoint is this job's own only once it has saved one.
       const std::string from = attempt > 0 && (view.saved() || resume == "none") ? "auto" : resume;
-      return std::vector<std::string>{worker, "train", "--run_dir", dir, "--resume", from};
+      return std::vector<std::string>{
+          worker,     "train", "--run_dir",      dir,
+          "--resume", from,    "--record_steps", std::to_string(record_steps)};
     };
     spec.num_workers = plan.workers;
     spec.run_dir = folder.path;
@@ -110,7 +122,7 @@ class Train final : public Command {
     return spec;
   }
 
-  int start(const TrainPlan& plan, const RunFolder& folder) const {
+  int start(const TrainPlan& plan, const RunFolder& folder, std::int64_t record_steps) const {
     RunFile run;
     run.started_at = utc_now();
     run.versions = {{"hgtrain", HGT_VERSION}};
@@ -123,7 +135,7 @@ class Train final : public Command {
                  {.total_steps = plan.config.training.train_iters,
                   .steps_per_print = plan.config.steps_per_print});
     fmt::print(stderr, "{}", banner(plan, folder.path));
-    const Verdict verdict = run_job(job_of(plan, folder, view));
+    const Verdict verdict = run_job(job_of(plan, folder, record_steps, view));
     view.finish(verdict);
     return verdict.exit_code;
   }

@@ -42,6 +42,10 @@ void check_flags(const TrainFlags& flags) {
     refuse(
         fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMostWorkers),
         "one for each core is plenty");
+  if (flags.trace_steps && flags.trace.empty())
+    refuse("--trace_steps without --trace", "name the file: --trace FILE");
+  if (flags.trace_steps.value_or(1) < 1)
+    refuse("--trace_steps is not positive", "leave it out for ten");
   if (flags.steps.value_or(1) < 1)
     refuse("--steps is not positive", "leave it out for the config's training.train_iters");
 }

@@ -20,6 +20,8 @@ struct TrainFlags {
   std::string resume = "none";
   std::int64_t max_restarts = 0;
   bool dry_run = false;
+  std::string trace;  ///< file for a trace, "" = none
+  std::optional<std::int64_t> trace_steps;
 };
 
 /// A job ready to be started.

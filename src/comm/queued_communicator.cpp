@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/trace.h"
 
 #include "collectives.h"
 
@@ -26,6 +27,13 @@ struct Announcement {
   std::int32_t root = 0;
   bool operator==(const Announcement&) const = default;
 
+  const char* name() const {
+    constexpr const char* kNames[] = {"sum_fp32", "sum_fp64", "broadcast", "barrier"};
+    return kNames[kind];
+  }
+  double bytes() const {
+    return static_cast<double>(count) * (kind == kSumF32 ? 4 : kind == kSumF64 ? 8 : 1);
+  }
   std::string text() const {
     switch (kind) {
       case kSumF32:
@@ -118,6 +126,7 @@ class QueuedCommunicator final : public Communicator {
   }
 
   void serve() {
+    name_thread("communication");
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [&] { return closing_ || failure_ || !tasks_.empty(); });
@@ -128,7 +137,9 @@ class QueuedCommunicator final : public Communicator {
       lock.unlock();
       std::optional<Error> failure;
       try {
+        const Span span = Span::phase(task.announcement.name(), task.announcement.sequence);
         agree(task.announcement);
+        const Span transfer("transfer", Work{.bytes = task.announcement.bytes()});
         task.run();
       } catch (Error& e) {
         failure = e.in(task.announcement.text());
@@ -143,6 +154,7 @@ class QueuedCommunicator final : public Communicator {
 
   /// Throws unless every rank is at this same collective.
   void agree(const Announcement& mine) {
+    const Span span("wait for peers");
     std::vector<Announcement> all(size());
     collectives_->all_gather(std::as_bytes(std::span(&mine, 1)),
                              std::as_writable_bytes(std::span(all)));

@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 namespace {
@@ -33,6 +34,7 @@ void check_gated(const Checks& check, const Tensor& gate_up, const Tensor& y) {
 
 void activation_fwd(Activation f, const Tensor& x, const Tensor& y, Stream stream) {
   check_same(Checks("activation_fwd", stream), "y", x, y);
+  const Span span("activation_fwd", traffic(x, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::activation_fwd,
                     {x.data<float>(), y.data<float>(), x.numel(), cuda_activation(f)});
@@ -43,6 +45,7 @@ void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tenso
                     Stream stream) {
   check_same(Checks("activation_bwd", stream), "dy", x, dy);
   check_same(Checks("activation_bwd", stream), "dx", x, dx);
+  const Span span("activation_bwd", traffic(x, dy, dx));
   if (!stream.device().is_cpu())
     return run_cuda(
         stream, &CudaOpsTable::activation_bwd,
@@ -52,6 +55,7 @@ void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tenso
 
 void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, Stream stream) {
   check_gated(Checks("gated_activation_fwd", stream), gate_up, y);
+  const Span span("gated_activation_fwd", traffic(gate_up, y));
   if (!stream.device().is_cpu())
     return run_cuda(
         stream, &CudaOpsTable::gated_activation_fwd,
@@ -63,6 +67,7 @@ void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
                           const Tensor& d_gate_up, Stream stream) {
   check_gated(Checks("gated_activation_bwd", stream), gate_up, dy);
   check_gated(Checks("gated_activation_bwd", stream), d_gate_up, dy);
+  const Span span("gated_activation_bwd", traffic(gate_up, dy, d_gate_up));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::gated_activation_bwd,
                     {gate_up.data<float>(), dy.data<float>(), d_gate_up.data<float>(), dy.size(0),

@@ -1,8 +1,11 @@
 #include "hgtrain/ops/attention.h"
 
+#include <algorithm>
+
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 namespace {
@@ -28,12 +31,22 @@ void check_operands(const Checks& check, const Tensor& q, const Tensor& k, const
   check.that(options.dropout.probability == 0 || keys == length, "dropout", "needs S = T");
 }
 
+/// `products` matrix products over the pairs of a query and a key that it sees.
+Work attention_work(const Tensor& q, const Tensor& k, std::int64_t window, int products) {
+  const std::int64_t length = q.size(1), keys = k.size(1);
+  double pairs = 0;
+  for (std::int64_t i = keys - length + 1; i <= keys; ++i)
+    pairs += static_cast<double>(window > 0 ? std::min(i, window) : i);
+  return {.flops = 2.0 * products * pairs * static_cast<double>(q.size(0) * q.size(2) * q.size(3))};
+}
+
 }  // namespace
 
 void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    Stream stream) {
   check_operands(Checks("attention_fwd", stream), q, k, v, options, out, lse);
+  const Span span("attention_fwd", attention_work(q, k, options.window, 2));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::attention_fwd,
                     {heads(q), heads(k), heads(v), heads<float>(out), lse.data<float>(), q.size(0),
@@ -51,6 +64,7 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
   check.that(k.size(1) == q.size(1), "k", "has not the positions of q");
   check.shape("dq", dq, {q.size(0), q.size(1), q.size(2), q.size(3)}, q.dtype());
   check.shape("dk", dk, {k.size(0), k.size(1), k.size(2), k.size(3)}, q.dtype());
+  const Span span("attention_bwd", attention_work(q, k, options.window, 5));
   if (!stream.device().is_cpu())
     return run_cuda(
         stream, &CudaOpsTable::attention_bwd,

@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 namespace {
@@ -44,12 +45,14 @@ void run(const Stream& stream, const Tensor& logits, const Tensor& targets,
 void cross_entropy_fwd(const Tensor& logits, const Tensor& targets, const Tensor& losses,
                        Stream stream) {
   check_operands(Checks("cross_entropy_fwd", stream), logits, targets, losses);
+  const Span span("cross_entropy_fwd", traffic(logits));
   run(stream, logits, targets, nullptr, losses);
 }
 
 void cross_entropy_fwd_bwd(const Tensor& logits, const Tensor& targets, float gradient_scale,
                            const Tensor& losses, Stream stream) {
   check_operands(Checks("cross_entropy_fwd_bwd", stream), logits, targets, losses);
+  const Span span("cross_entropy_fwd_bwd", traffic(logits, logits));
   run(stream, logits, targets, &gradient_scale, losses);
 }
 

@@ -5,6 +5,7 @@
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 namespace {
@@ -31,6 +32,7 @@ void run(const Stream& stream, const Tensor& x, const Tensor& branch, const Drop
 
 void dropout(const Tensor& x, const Dropout& options, const Tensor& y, Stream stream) {
   check_operands(Checks("dropout", stream), x, y, options);
+  const Span span("dropout", traffic(x, y));
   run(stream, {}, x, options, y);
 }
 
@@ -39,6 +41,7 @@ void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, 
   const Checks check("dropout_add", stream);
   check_operands(check, branch, y, options);
   check_operands(check, branch, x, options);
+  const Span span("dropout_add", traffic(x, branch, y));
   run(stream, x, branch, options, y);
 }
 

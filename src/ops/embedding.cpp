@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 namespace {
@@ -24,6 +25,7 @@ void check_operands(const Checks& check, const Tensor& tokens, const Tensor& tab
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
                    const Tensor& out, Stream stream) {
   check_operands(Checks("embedding_fwd", stream), tokens, table, positions, out, out.dtype());
+  const Span span("embedding_fwd", traffic(out, out));
   const std::int64_t vocabulary = table.size(0);
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::embedding_fwd,
@@ -41,6 +43,7 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
                    const Tensor& dpositions, Stream stream) {
   check_operands(Checks("embedding_bwd", stream), tokens, dtable, dpositions, dout, DType::kF32);
+  const Span span("embedding_bwd", traffic(dout, dout, dout));
   if (!stream.device().is_cpu())
     return run_cuda(
         stream, &CudaOpsTable::embedding_bwd,

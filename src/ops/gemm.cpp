@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 namespace {
@@ -33,6 +34,7 @@ void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tenso
   }
   check.that(a.size(1) == b.size(0), "a", "has not as many columns as b has rows");
   check.that(c.size(0) == a.size(0) && c.size(1) == b.size(1), "c", "has not the product's shape");
+  const Span span("gemm", product_work(a, b));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::gemm,
                     {a.data<float>(), b.data<float>(), c.data<float>(), c.size(0), c.size(1),

@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 
@@ -18,6 +19,7 @@ void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, flo
   check.shape("bias", bias, {width}, x.dtype());
   check.shape("mean", mean, {rows});
   check.shape("rstd", rstd, {rows});
+  const Span span("layer_norm_fwd", traffic(x, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::layer_norm_fwd,
                     {x.data<float>(), gain.data<float>(), bias.data<float>(), y.data<float>(),
@@ -40,6 +42,7 @@ void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const
   check.shape("dbias", dbias, {width});
   check.shape("mean", mean, {rows});
   check.shape("rstd", rstd, {rows});
+  const Span span("layer_norm_bwd", traffic(dy, x, dx, accumulate ? dx : Tensor()));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::layer_norm_bwd,
                     {dy.data<float>(), x.data<float>(), gain.data<float>(), mean.data<float>(),

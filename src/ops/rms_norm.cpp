@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 
@@ -16,6 +17,7 @@ void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& 
   check.shape("y", y, {rows, heads, width}, x.dtype());
   check.shape("gain", gain, {width}, x.dtype());
   check.contiguous("rrms", rrms, {rows, heads});
+  const Span span("rms_norm_fwd", traffic(x, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::rms_norm_fwd,
                     {head_rows(x), head_rows<float>(y), gain.data<float>(), rrms.data<float>(),
@@ -35,6 +37,7 @@ void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const T
   check.shape("gain", gain, {width}, x.dtype());
   check.shape("dgain", dgain, {width});
   check.contiguous("rrms", rrms, {rows, heads});
+  const Span span("rms_norm_bwd", traffic(dy, x, dx, accumulate ? dx : Tensor()));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::rms_norm_bwd,
                     {head_rows(dy), head_rows(x), head_rows<float>(dx), gain.data<float>(),

@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 namespace {
@@ -16,6 +17,7 @@ void rotate(const char* op, const Tensor& x, const Tensor& cos, const Tensor& si
   check.shape("x", x, {x.size(0), x.size(1), x.size(2), x.size(3)}, x.dtype());
   check.contiguous("cos", cos, {x.size(1), x.size(3) / 2});
   check.contiguous("sin", sin, {x.size(1), x.size(3) / 2});
+  const Span span(op, traffic(x, x));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::rope,
                     {heads<float>(x), cos.data<float>(), sin.data<float>(), x.size(0), x.size(1),

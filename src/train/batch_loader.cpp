@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hgtrain/base/trace.h"
+
 namespace hgt {
 
 Batch read_batch(const Dataset& dataset, std::int64_t consumed, Range rows,
@@ -31,6 +33,8 @@ BatchLoader::BatchLoader(const Dataset& dataset, Range rows, std::int64_t batch_
 
 void BatchLoader::start() {
   next_ = std::async(std::launch::async, [this, consumed = consumed_] {
+    name_thread("data");
+    const Span span("read_batch");
     return read_batch(dataset_, consumed, rows_, seq_length_);
   });
 }

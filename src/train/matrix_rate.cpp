@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/trace.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/ops/gemm.h"
 
@@ -13,6 +14,7 @@ double measure_matrix_rate(ThreadPool& pool) {
   constexpr std::int64_t kSizes[] = {256, 768};
   constexpr int kRepeats = 12;  // at least: the first ones set the library up
   constexpr double kLongEnoughMs = 200;
+  const Span span = Span::seldom("measure the matrix rate");
   const Buffer memory("matrix rate", 3 * 768 * 768 * 4);
   float* data = memory.as<float>().data();
   std::fill(data, data + 3 * 768 * 768, 0.5f);

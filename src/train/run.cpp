@@ -13,6 +13,7 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/trace.h"
 #include "hgtrain/ops/gemm.h"
 
 #include "early_stop.h"
@@ -20,6 +21,7 @@
 #include "process_memory.h"
 #include "recorder.h"
 #include "start.h"
+#include "trace_window.h"
 
 namespace hgt {
 namespace {
@@ -48,6 +50,7 @@ class Run {
   bool is_due(std::int64_t interval) const;
 
   const Config& config_;
+  TraceWindow trace_;
   ThreadPool pool_;
   const std::unique_ptr<Dataset> train_data_;
   const std::unique_ptr<Dataset> valid_data_;  ///< null where evaluations are off
@@ -62,6 +65,7 @@ class Run {
 Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
          ControlChannel& channel, Requests& requests)
     : config_(config),
+      trace_(options, comm.rank()),
       pool_(static_cast<int>(config.hardware.threads)),
       train_data_(open_data(config, Dataset::Split::kTrain)),
       valid_data_(config.training.eval_interval > 0 ? open_data(config, Dataset::Split::kValid)
@@ -97,6 +101,7 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
 }
 
 std::unique_ptr<Dataset> Run::open_data(const Config& config, Dataset::Split split) {
+  const Span span = Span::seldom("open data");
   return Dataset::open(config.data, config.training.seq_length, split, config.model.vocab_size);
 }
 
@@ -137,9 +142,11 @@ void Run::log_step(const StepResult& result) const {
 
 RunOutcome Run::train() {
   const std::int64_t first_step = trainer_->state().step, last_step = config_.training.train_iters;
+  trace_.plan(first_step, last_step);
   RunOutcome outcome{.reason = fmt::format("{} steps done", last_step)};
   auto early = early_stop(config_.training, trainer_->state(), std::nullopt);
   for (bool running = trainer_->state().step < last_step && !early; running;) {
+    trace_.before_step(trainer_->state().step + 1);
     const std::int64_t start_ns = now_ns();
     const StepResult result = trainer_->step();
     StepRecord record = record_of(result, ms_since(start_ns));
@@ -171,6 +178,7 @@ RunOutcome Run::train() {
   if (outcome.stopped_early)
     outcome.reason = fmt::format("stopped after step {}", trainer_->state().step);
   recorder_.finish();
+  trace_.finish();
   return outcome;
 }
 

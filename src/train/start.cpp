@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/trace.h"
 #include "hgtrain/model/init.h"
 
 namespace hgt {
@@ -84,6 +85,7 @@ Start load_or_draw(const RunOptions& options, const Parts& parts) {
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
                     const FlatBuffers& buffers, std::uint64_t data_fingerprint,
                     Communicator& comm) {
+  const Span span = Span::seldom("load or draw the weights");
   Start start;
   if (comm.rank() == 0)
     start =

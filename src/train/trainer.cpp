@@ -8,6 +8,7 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/trace.h"
 #include "hgtrain/optim/gradient_norm.h"
 #include "hgtrain/optim/round.h"
 
@@ -88,10 +89,11 @@ std::int64_t Trainer::tokens_per_step() const {
 }
 
 StepResult Trainer::step() {
+  const Span span = Span::phase("step", state_.step + 1);
   result_ = {};
   parts_.progress.phase = "reading the batch";
   const std::int64_t start_ns = now_ns();
-  Batch batch = loader_->next();
+  Batch batch = next_batch();
   result_.data_wait_ms = ms_since(start_ns);
   tokens_ = std::move(batch.tokens);
   targets_ = std::move(batch.targets);
@@ -111,7 +113,13 @@ StepResult Trainer::step() {
   return result_;
 }
 
+Batch Trainer::next_batch() {
+  const Span span("wait for data");
+  return loader_->next();
+}
+
 void Trainer::clear_gradients() {
+  const Span span("clear_gradients", flat_traffic(1));
   float* gradients = parts_.buffers.gradients.as<float>().data();
   parts_.pool.parallel_for(parts_.table.total, [&](std::int64_t begin, std::int64_t end, int) {
     std::fill(gradients + begin, gradients + end, 0.0f);
@@ -122,15 +130,19 @@ void Trainer::execute(const Action& action) {
   ++parts_.progress.work;
   Model& model = parts_.model;
   switch (action.kind) {
-    case Action::Kind::kForward:
+    case Action::Kind::kForward: {
+      const Span span = Span::phase("forward", action.block);
       parts_.progress.phase = "forward";
       model.forward(action.block, 0, micro_batch(action.micro));
       if (action.block + 1 == model.num_blocks())
         losses_[micros_.begin + action.micro] = model.loss_sum(0);
       return;
-    case Action::Kind::kBackward:
+    }
+    case Action::Kind::kBackward: {
+      const Span span = Span::phase("backward", action.block);
       parts_.progress.phase = "backward";
       return model.backward(action.block, 0, micro_batch(action.micro));
+    }
     case Action::Kind::kReduce: {
       const Range range = buckets_[action.bucket].elements;
       tickets_.push_back(parts_.comm.start_all_reduce_sum(
@@ -156,24 +168,45 @@ MicroBatch Trainer::micro_batch(int micro) const {
 }
 
 void Trainer::update() {
+  const Span span = Span::phase("update");
   parts_.progress.phase = "reducing gradients";
   const std::int64_t start_ns = now_ns();
   result_.reduced_bytes = parts_.comm.reduced_bytes() - reduced_before_;
   exchange_losses();
-  for (const std::uint64_t ticket : tickets_) parts_.comm.wait(ticket);
+  wait_for_sums();
   result_.comm_ms = ms_since(start_ns);
 
   parts_.progress.phase = "updating";
   const double scale = state_.loss_scale.scale;
   result_.loss_scale = scale;
-  result_.grad_norm = l2_norm(parts_.buffers.gradients.as<float>(), parts_.pool) / scale;
+  result_.grad_norm = gradient_norm() / scale;
   const Rate rate = lr_schedule_.at(state_.optimizer_steps);
   result_.lr = rate.lr;
   if (!std::isfinite(result_.loss) || !std::isfinite(result_.grad_norm)) return skip_update();
+  change_parameters(rate, scale);
+  loss_scaler_.update(false, state_.loss_scale);
+}
+
+void Trainer::wait_for_sums() {
+  const Span span("wait for sums");
+  for (const std::uint64_t ticket : tickets_) parts_.comm.wait(ticket);
+}
+
+double Trainer::gradient_norm() const {
+  const Span span("gradient_norm", flat_traffic(1));
+  return l2_norm(parts_.buffers.gradients.as<float>(), parts_.pool);
+}
+
+void Trainer::change_parameters(const Rate& rate, double scale) {
+  // Gradients are read; parameters and the two moments are read and written.
+  const Span span("optimizer", flat_traffic(7));
   adam_.step(rate, clip_factor(result_.grad_norm, parts_.config.gradient_clipping) / scale,
              ++state_.optimizer_steps);
   parts_.buffers.round_weights(parts_.pool);
-  loss_scaler_.update(false, state_.loss_scale);
+}
+
+Work Trainer::flat_traffic(int passes) const {
+  return {.bytes = 4.0 * passes * static_cast<double>(parts_.table.total)};
 }
 
 void Trainer::skip_update() {
@@ -184,6 +217,7 @@ void Trainer::skip_update() {
 
 void Trainer::exchange_losses() {
   const std::size_t micros = losses_.size() - 2;
+  const Span span("wait for losses");
   losses_[micros] = parts_.requests.stop ? 1 : 0;
   losses_[micros + 1] = parts_.requests.checkpoint.exchange(false) ? 1 : 0;
   parts_.comm.all_reduce_sum(std::span(losses_));
@@ -215,6 +249,7 @@ void Trainer::stop_at_bad_tensor() const {
 }
 
 double Trainer::evaluate() {
+  const Span span = Span::seldom("evaluate", state_.step);
   parts_.progress.phase = "evaluating";
   const Config& config = parts_.config;
   const std::int64_t rows = config.batch.micro_batch_size, seq_length = config.training.seq_length;

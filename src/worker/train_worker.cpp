@@ -89,7 +89,7 @@ int report(ControlChannel& channel, const Error& error) {
 
 }  // namespace
 
-int train_worker(const std::string& run_dir, const std::string& resume) {
+int train_worker(const RunOptions& options) {
   Requests requests;
   const StopSignals signals(requests.stop);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
@@ -102,7 +102,7 @@ int train_worker(const std::string& run_dir, const std::string& resume) {
   });
   int status = 0;
   try {
-    status = train(*channel, group, {.run_dir = run_dir, .resume = resume}, requests);
+    status = train(*channel, group, options, requests);
   } catch (const Error& e) {
     status = report(*channel, e);
     group.abort();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "hgtrain/comm/communicator.h"
@@ -13,6 +14,7 @@ struct RunOptions {
   std::string run_dir;
   std::string resume =
       "none";  ///< none, auto (the newest checkpoint; fresh where there is none), or a folder
+  std::int64_t record_steps = 0;  ///< so many, once warm, leave their spans in the run folder
 };
 
 struct RunOutcome {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/base/trace.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/config/config.h"
@@ -24,6 +25,7 @@
 namespace hgt {
 
 class BatchLoader;
+struct Batch;
 
 /// The flat buffers of a worker, laid out by the parameter table; fp32, and in 16-bit training a
 /// rounded copy of the parameters, which are then called masters.
@@ -105,11 +107,17 @@ class Trainer {
   std::int64_t tokens_per_step() const;
 
  private:
+  Batch next_batch();
   void clear_gradients();
   void execute(const Action& action);
   MicroBatch micro_batch(int micro) const;
   void update();
   void exchange_losses();
+  void wait_for_sums();
+  double gradient_norm() const;
+  void change_parameters(const Rate& rate, double scale);
+  /// Of so many passes over a flat fp32 buffer.
+  Work flat_traffic(int passes) const;
   void skip_update();
   [[noreturn]] void stop_at_bad_tensor() const;
 

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace hgt {
+
+/// What a piece of work costs at least, whatever computes it.
+struct Work {
+  double flops = 0;  ///< floating-point operations: of matrix products and attention
+  double bytes = 0;  ///< read and written, each operand passed over once: of everything else
+};
+
+/// A piece of a thread's time, by the clock of now_ns(), which all processes of a host share.
+struct SpanRecord {
+  enum class Kind : std::uint8_t {
+    kOp,      ///< work of its own: what a profile counts
+    kPhase,   ///< what ops and other phases are part of: a step, the backward of a block
+    kSeldom,  ///< likewise, but rare and long: an evaluation, a checkpoint
+  };
+  const char* name;     ///< a literal
+  std::int64_t number;  ///< of the step, the block: -1 for none
+  std::int64_t begin_ns;
+  std::int64_t end_ns;  ///< 0: it is not over
+  double flops, bytes;  ///< its Work
+  Kind kind;
+  int depth;  ///< spans of the same thread that were open when it began
+};
+
+/// What a thread did, in the order in which its spans began.
+struct ThreadSpans {
+  const char* name;
+  std::vector<SpanRecord> spans;
+};
+
+/// What is recorded at present, by all threads of the process: nothing, as at the start; what is
+/// seldom; everything.
+enum class Recording { kOff, kSeldom, kAll };
+void record_spans(Recording what);
+
+/// Names the calling thread; before its first span. One that ends leaves its place to the next of
+/// the same name.
+void name_thread(const char* name);
+
+/// All that was recorded so far, the spans that are still open too; from any thread.
+std::vector<ThreadSpans> recorded_spans();
+/// A thread has memory for a million spans, taken with its first: how many more there were.
+std::int64_t lost_spans();
+/// Forgets what was recorded. No span may be open on any thread.
+void forget_spans();
+
+/// Records the scope that it lives in. Where nothing is recorded it costs a relaxed load; else two
+/// readings of the clock. Allocates nothing after a thread's first.
+class Span {
+ public:
+  explicit Span(const char* name, Work work = {})
+      : Span(Recording::kAll, name, SpanRecord::Kind::kOp, -1, work) {}
+  static Span phase(const char* name, std::int64_t number = -1) {
+    return {Recording::kAll, name, SpanRecord::Kind::kPhase, number, {}};
+  }
+  static Span seldom(const char* name, std::int64_t number = -1) {
+    return {Recording::kSeldom, name, SpanRecord::Kind::kSeldom, number, {}};
+  }
+  ~Span() {
+    if (record_) close();
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+ private:
+  Span(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number, Work work) {
+    if (recording.load(std::memory_order_relaxed) >= least) open(name, kind, number, work);
+  }
+  void open(const char* name, SpanRecord::Kind kind, std::int64_t number, Work work);
+  void close();
+
+  friend void record_spans(Recording what);
+  static inline std::atomic<Recording> recording{Recording::kOff};
+  SpanRecord* record_ = nullptr;
+};
+
+}  // namespace hgt

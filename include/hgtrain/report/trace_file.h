@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/trace.h"
+
+namespace hgt {
+
+// A trace in Chrome's format, for chrome://tracing and ui.perfetto.dev: a process is a rank, a span
+// an event "X" with `ts` and `dur` in microseconds of the host's monotonic clock.
+
+/// Leaves the spans of a rank in RUN/trace/rank_N.jsonl, one event a line, in place of what lay
+/// there. Spans that are still open are left out.
+void write_rank_trace(const std::string& run_dir, int rank,
+                      const std::vector<ThreadSpans>& threads);
+
+/// Writes the events of ranks 0 to `ranks` - 1 into `to` as one trace, and removes RUN/trace. The
+/// ranks that left none are returned.
+std::vector<int> merge_rank_traces(const std::string& run_dir, int ranks, File& to);
+
+}  // namespace hgt

@@ -1,0 +1,119 @@
+#include "hgtrain/report/trace_file.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/host.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kMaxRankBytes = std::int64_t{4} << 30;
+
+std::string folder_of(const std::string& run_dir) {
+  return run_dir + "/trace";
+}
+
+std::string rank_file(const std::string& run_dir, int rank) {
+  return fmt::format("{}/rank_{}.jsonl", folder_of(run_dir), rank);
+}
+
+const char* category(SpanRecord::Kind kind) {
+  return kind == SpanRecord::Kind::kOp ? "op" : "phase";
+}
+
+std::string arguments(const SpanRecord& span) {
+  std::string text;
+  const auto add = [&](const char* name, auto value) {
+    text += fmt::format("{}\"{}\":{}", text.empty() ? "" : ",", name, value);
+  };
+  if (span.number >= 0) add("number", span.number);
+  const auto ns = static_cast<double>(span.end_ns - span.begin_ns);
+  if (span.flops > 0 && ns > 0) add("GFLOP/s", span.flops / ns);
+  if (span.bytes > 0 && ns > 0) add("GB/s", span.bytes / ns);
+  return text;
+}
+
+/// The lines that name a process or thread.
+std::string metadata(int rank, std::size_t thread, const char* what, const std::string& name) {
+  return fmt::format(R"({{"name":"{0}_name","ph":"M","pid":{1},"tid":{2},"args":{{"name":"{3}"}}}})"
+                     "\n"
+                     R"({{"name":"{0}_sort_index","ph":"M","pid":{1},"tid":{2},)"
+                     R"("args":{{"sort_index":{4}}}}})"
+                     "\n",
+                     what, rank, thread, name,
+                     std::string_view(what) == "process" ? rank : static_cast<int>(thread));
+}
+
+void append_event(std::string& text, int rank, std::size_t thread, const SpanRecord& span) {
+  const auto us = [](std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); };
+  const std::string number = span.number < 0 ? "" : fmt::format(" {}", span.number);
+  fmt::format_to(
+      std::back_inserter(text),
+      R"({{"name":"{}{}","cat":"{}","ph":"X","ts":{},"dur":{},"pid":{},"tid":{},"args":{{{}}}}})"
+      "\n",
+      span.name, number, category(span.kind), us(span.begin_ns), us(span.end_ns - span.begin_ns),
+      rank, thread, arguments(span));
+}
+
+/// What the monotonic clock's zero is since 1970, for traces of several hosts.
+nlohmann::json clock_json() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  return {{"clock", "CLOCK_MONOTONIC of " + host_name()},
+          {"clock_zero_unix_us", (unix_ns - now_ns()) / 1000}};
+}
+
+/// Copies the lines that are JSON: a worker may have died over the last one.
+void copy_events(const std::string& lines, bool& first, File& to) {
+  std::string out;
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+    const std::string_view line = std::string_view(lines).substr(begin, end - begin);
+    begin = end + 1;
+    if (!nlohmann::json::accept(line)) continue;
+    out.append(first ? "" : ",\n").append(line);
+    first = false;
+  }
+  to.write(out);
+}
+
+}  // namespace
+
+void write_rank_trace(const std::string& run_dir, int rank,
+                      const std::vector<ThreadSpans>& threads) {
+  std::string text = metadata(rank, 0, "process", fmt::format("rank {}", rank));
+  for (std::size_t thread = 0; thread < threads.size(); ++thread) {
+    text += metadata(rank, thread, "thread", threads[thread].name);
+    for (const SpanRecord& span : threads[thread].spans)
+      if (span.end_ns > 0) append_event(text, rank, thread, span);
+  }
+  make_folders(folder_of(run_dir));
+  write_file_atomically(rank_file(run_dir, rank), text);
+}
+
+std::vector<int> merge_rank_traces(const std::string& run_dir, int ranks, File& to) {
+  std::vector<int> missing;
+  bool first = true;
+  to.write("{\"displayTimeUnit\":\"ms\",\n\"otherData\":" + clock_json().dump() +
+           ",\n\"traceEvents\":[\n");
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string path = rank_file(run_dir, rank);
+    if (std::filesystem::exists(path))
+      copy_events(read_file(path, kMaxRankBytes), first, to);
+    else
+      missing.push_back(rank);
+  }
+  to.write("\n]}\n");
+  to.close();
+  if (std::filesystem::exists(folder_of(run_dir))) remove_tree(folder_of(run_dir));
+  return missing;
+}
+
+}  // namespace hgt

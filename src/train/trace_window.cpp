@@ -1,0 +1,59 @@
+#include "trace_window.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/trace.h"
+#include "hgtrain/report/trace_file.h"
+
+namespace hgt {
+
+namespace {
+
+constexpr std::int64_t kWarmUp = 2;
+
+}  // namespace
+
+TraceWindow::TraceWindow(const RunOptions& options, int rank) : options_(options), rank_(rank) {
+  if (options_.record_steps == 0) return;
+  name_thread("training");
+  forget_spans();
+  record_spans(Recording::kSeldom);
+}
+
+TraceWindow::~TraceWindow() {
+  if (options_.record_steps > 0) record_spans(Recording::kOff);
+}
+
+void TraceWindow::plan(std::int64_t first_step, std::int64_t last_step) {
+  const std::int64_t steps = last_step - first_step;
+  begin_ = first_step + 1 + std::clamp<std::int64_t>(steps - 1, 0, kWarmUp);
+  end_ = begin_ + std::min(options_.record_steps, last_step + 1 - begin_);
+}
+
+void TraceWindow::before_step(std::int64_t step) {
+  if (options_.record_steps == 0) return;
+  record_spans(step >= begin_ && step < end_ ? Recording::kAll : Recording::kSeldom);
+  if (step == end_) write();
+}
+
+void TraceWindow::finish() {
+  if (options_.record_steps == 0) return;
+  record_spans(Recording::kOff);
+  write();
+}
+
+void TraceWindow::write() const {
+  if (const std::int64_t lost = lost_spans(); lost > 0)
+    fmt::print(stderr, "trace: {} spans of the recorded steps had no room\n", lost);
+  try {
+    write_rank_trace(options_.run_dir, rank_, recorded_spans());
+  } catch (const Error& e) {  // no reason to end a training
+    fmt::print(stderr, "trace: {}\n", e.message());
+  }
+}
+
+}  // namespace hgt

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hgtrain/train/run.h"
+
+namespace hgt {
+
+/// Records the spans of some steps of a run, those that are seldom from its start to its end, and
+/// leaves them in the run folder.
+class TraceWindow {
+ public:
+  /// `options.record_steps` steps are recorded, the two first ones, which warm up, left out where
+  /// there are more; 0: nothing is, and nothing happens here.
+  TraceWindow(const RunOptions& options, int rank);
+  ~TraceWindow();
+
+  /// The run takes the steps from first_step + 1 to last_step.
+  void plan(std::int64_t first_step, std::int64_t last_step);
+  /// Comes before each step; once the recorded ones are over, what there is of them is written.
+  void before_step(std::int64_t step);
+  /// The run is over.
+  void finish();
+
+ private:
+  void write() const;  ///< where that fails the rank's log says so
+
+  const RunOptions options_;
+  const int rank_;
+  std::int64_t begin_ = 0, end_ = 0;  ///< the steps that are recorded: [begin, end)
+};
+
+}  // namespace hgt

@@ -1,0 +1,116 @@
+#include "hgtrain/base/trace.h"
+
+#include <algorithm>
+#include <string_view>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/clock.h"
+
+using namespace hgt;
+
+namespace {
+
+/// Records from nothing on, and no longer than it lives.
+struct Recorded {
+  explicit Recorded(Recording what) {
+    forget_spans();
+    record_spans(what);
+  }
+  ~Recorded() { record_spans(Recording::kOff); }
+};
+
+/// What the threads of this name did.
+std::vector<SpanRecord> spans_of(std::string_view thread) {
+  std::vector<SpanRecord> found;
+  for (const ThreadSpans& one : recorded_spans())
+    if (one.name == thread) found.insert(found.end(), one.spans.begin(), one.spans.end());
+  return found;
+}
+
+void on_thread(const char* name, void (*work)()) {
+  std::thread([=] {
+    name_thread(name);
+    work();
+  }).join();
+}
+
+}  // namespace
+
+TEST_CASE(
+    "spans of a thread come in the order of their beginnings, each within the one around it") {
+  const Recorded recorded(Recording::kAll);
+  const std::int64_t before_ns = now_ns();
+  on_thread("worker", [] {
+    const Span step = Span::phase("step", 7);
+    { const Span gemm("gemm", {.flops = 128}); }
+    const Span norm("norm", {.bytes = 64});
+  });
+  const auto spans = spans_of("worker");
+  REQUIRE(spans.size() == 3);
+  CHECK(spans[0].name == std::string_view("step"));
+  CHECK(spans[0].number == 7);
+  CHECK(spans[0].kind == SpanRecord::Kind::kPhase);
+  CHECK(spans[1].flops == 128);
+  CHECK(spans[2].bytes == 64);
+  CHECK(spans[1].kind == SpanRecord::Kind::kOp);
+  CHECK(spans[0].depth == 0);
+  CHECK(spans[1].depth == 1);
+  CHECK(spans[2].depth == 1);
+  CHECK(before_ns <= spans[0].begin_ns);
+  CHECK(spans[0].begin_ns <= spans[1].begin_ns);
+  CHECK(spans[1].end_ns <= spans[2].begin_ns);
+  CHECK(spans[2].end_ns <= spans[0].end_ns);
+  CHECK(spans[0].end_ns <= now_ns());
+}
+
+TEST_CASE("nothing, or only what is seldom, is recorded where that is asked for") {
+  const auto work = [] {
+    const Span evaluation = Span::seldom("evaluate", 3);
+    const Span op("gemm");
+  };
+  {
+    const Recorded recorded(Recording::kOff);
+    on_thread("off", work);
+    CHECK(spans_of("off").empty());
+  }
+  const Recorded recorded(Recording::kSeldom);
+  on_thread("seldom", work);
+  REQUIRE(spans_of("seldom").size() == 1);
+  CHECK(spans_of("seldom")[0].number == 3);
+}
+
+TEST_CASE("a span that is open has no end yet, and one that began unrecorded leaves nothing") {
+  const Recorded recorded(Recording::kAll);
+  on_thread("open", [] {
+    const Span span("open");
+    CHECK(spans_of("open").at(0).end_ns == 0);
+    record_spans(Recording::kOff);
+    const Span later("later");
+  });
+  REQUIRE(spans_of("open").size() == 1);
+  CHECK(spans_of("open")[0].end_ns > 0);
+}
+
+TEST_CASE("a thread goes on in the place of one that ended, if it has its name") {
+  const Recorded recorded(Recording::kAll);
+  for (int i = 0; i < 3; ++i) on_thread("reader", [] { const Span span("read"); });
+  const auto threads = recorded_spans();
+  CHECK(std::count_if(threads.begin(), threads.end(), [](const ThreadSpans& t) {
+          return t.name == std::string_view("reader");
+        }) == 1);
+  CHECK(spans_of("reader").size() == 3);
+}
+
+TEST_CASE("what finds no room is counted, and forgotten with the rest") {
+  const Recorded recorded(Recording::kAll);
+  on_thread("busy", [] {
+    for (int i = 0; i < (1 << 20) + 5; ++i) const Span span("short");
+  });
+  CHECK(lost_spans() == 5);
+  CHECK(spans_of("busy").size() == 1 << 20);
+  forget_spans();
+  CHECK(lost_spans() == 0);
+  CHECK(spans_of("busy").empty());
+}

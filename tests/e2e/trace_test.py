@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Where the time goes: --trace.
+usage: trace_test.py HGTRAIN"""
+import json
+import signal
+import unittest
+
+import job
+
+
+def spans(events, rank, thread):
+    """A thread's spans as (begin, end, name, category), in their order."""
+    names = {e['args']['name']: e['tid'] for e in events
+             if e['pid'] == rank and e['ph'] == 'M' and e['name'] == 'thread_name'}
+    return sorted((e['ts'], e['ts'] + e['dur'], e['name'], e['cat']) for e in events
+                  if e['ph'] == 'X' and e['pid'] == rank and e['tid'] == names[thread])
+
+
+class TraceTest(job.JobTest):
+    def trace(self, run, *args, **options):
+        self.job.train(run, '--trace', f'{run}.json', *args, **options)
+        return json.loads((self.job.folder / f'{run}.json').read_text())['traceEvents']
+
+    def test_a_trace_has_every_rank_and_its_threads_on_one_clock(self):
+        events = self.trace('traced', '--steps', 12, '--trace_steps', 4)
+        self.assertEqual({e['pid'] for e in events}, {0, 1})
+        summed = []
+        for rank in range(2):
+            training = spans(events, rank, 'training')
+            self.assertEqual([name for _, _, name, _ in training if name.startswith('step')],
+                             ['step 3', 'step 4', 'step 5', 'step 6'])
+            names = {name for _, _, name, _ in training}
+            self.assertLessEqual({'forward 1', 'backward 1', 'gemm', 'attention_bwd', 'cross_entropy_fwd_bwd', 'optimizer',
+                                  'wait for data', 'wait for sums', 'evaluate 10'}, names)
+            self.assert_nested(training)
+            self.assertTrue(spans(events, rank, 'data'))
+            sums = {name: (begin, end) for begin, end, name, _ in spans(events, rank, 'communication')
+                    if name.startswith('sum_')}
+            self.assertGreaterEqual(len(sums), 8)  # of four steps: gradients and losses
+            summed.append(sums)
+        self.assertEqual(summed[0].keys(), summed[1].keys())
+        for name, (begin, end) in summed[0].items():  # a sum ends on no rank before it began on all
+            self.assertLess(summed[1][name][0], end, name)
+            self.assertLess(begin, summed[1][name][1], name)
+        self.assertIn('write checkpoint 12', [name for _, _, name, _ in spans(events, 0, 'checkpoint')])
+        self.assertFalse((self.job.folder / 'traced/trace').exists())
+
+    def assert_nested(self, spans):
+        """Of two spans of a thread one holds the other, or they do not overlap."""
+        open_ends = []
+        for begin, end, name, _ in sorted(spans, key=lambda span: (span[0], -span[1])):
+            while open_ends and open_ends[-1] <= begin:
+                open_ends.pop()
+            if open_ends:
+                self.assertLessEqual(end, open_ends[-1] + 0.002, name)  # times are cut to a nanosecond
+            open_ends.append(end)
+
+    def test_the_numbers_do_not_change(self):
+        self.trace('watched')
+        self.assertEqual(self.job.losses('watched'), self.whole)
+
+    def test_a_run_that_is_stopped_leaves_its_trace(self):
+        process = self.job.start_training('stopped', '--trace', 'stopped.json', '--steps', 100000)
+        self.job.wait_for_step('stopped', 4, process)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, out + err)
+        events = json.loads((self.job.folder / 'stopped.json').read_text())['traceEvents']
+        self.assertIn('step 3', [name for _, _, name, _ in spans(events, 1, 'training')])
+
+    def test_a_single_step_is_recorded(self):
+        events = self.trace('single', '--steps', 1, workers=1)
+        self.assertIn('step 1', [name for _, _, name, _ in spans(events, 0, 'training')])
+
+    def test_a_file_that_cannot_be_written_is_refused_before_anything_starts(self):
+        err = self.job.train('refused', '--trace', 'nowhere/trace.json', exit_code=2)
+        self.assertIn('cannot create nowhere/trace.json', err)
+        self.assertFalse((self.job.folder / 'refused').exists())
+        self.job.train('refused', '--trace_steps', 3, exit_code=2)
+        self.job.train('refused', '--trace', 't.json', '--trace_steps', 0, exit_code=2)
+
+    def test_a_disk_that_is_full_at_the_end_is_said(self):
+        err = self.job.train('full', '--steps', 3, '--trace', '/dev/full', exit_code=4)
+        self.assertIn('No space left', err)
+        self.assertEqual(self.job.verdict('full')['verdict'], 'done')
+
+
+if __name__ == '__main__':
+    unittest.main()

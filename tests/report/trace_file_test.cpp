@@ -1,0 +1,73 @@
+#include "hgtrain/report/trace_file.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+namespace {
+
+using Kind = SpanRecord::Kind;
+
+/// Thread "training": a step of 3 us with a product in it, and a span that is not over.
+std::vector<ThreadSpans> one_step() {
+  return {{"training",
+           {{"step", 4, 1'000'500, 1'003'500, 0, 0, Kind::kPhase, 0},
+            {"gemm", -1, 1'001'000, 1'002'000, 5000, 0, Kind::kOp, 1},
+            {"open", -1, 1'002'000, 0, 0, 0, Kind::kOp, 1}}}};
+}
+
+nlohmann::json merged(const TemporaryFolder& folder, int ranks, std::vector<int>& missing) {
+  File to = File::open(folder / "trace.json", O_WRONLY | O_CREAT | O_TRUNC);
+  missing = merge_rank_traces(folder.path(), ranks, to);
+  return nlohmann::json::parse(read_file(folder / "trace.json", 1 << 20));
+}
+
+/// The events of spans.
+nlohmann::json spans_in(const nlohmann::json& trace) {
+  nlohmann::json spans = nlohmann::json::array();
+  for (const auto& event : trace["traceEvents"])
+    if (event["ph"] == "X") spans.push_back(event);
+  return spans;
+}
+
+}  // namespace
+
+TEST_CASE("the ranks' traces become one, in microseconds, with names for ranks and threads") {
+  const TemporaryFolder folder;
+  for (int rank = 0; rank < 2; ++rank) write_rank_trace(folder.path(), rank, one_step());
+  std::vector<int> missing;
+  const auto trace = merged(folder, 2, missing);
+  CHECK(missing.empty());
+  const auto spans = spans_in(trace);
+  REQUIRE(spans.size() == 4);
+  CHECK(spans[0] == nlohmann::json{{"name", "step 4"},
+                                   {"cat", "phase"},
+                                   {"ph", "X"},
+                                   {"ts", 1000.5},
+                                   {"dur", 3.0},
+                                   {"pid", 0},
+                                   {"tid", 0},
+                                   {"args", {{"number", 4}}}});
+  CHECK(spans[1]["args"] == nlohmann::json{{"GFLOP/s", 5.0}});
+  CHECK(spans[3]["pid"] == 1);
+  CHECK(trace["traceEvents"][0]["args"]["name"] == "rank 0");
+  CHECK(trace["traceEvents"][2]["args"]["name"] == "training");
+  CHECK(trace["otherData"].contains("clock_zero_unix_us"));
+  CHECK_FALSE(std::filesystem::exists(folder / "trace"));
+}
+
+TEST_CASE("a rank without a trace is named, and a line that broke off is left out") {
+  const TemporaryFolder folder;
+  write_rank_trace(folder.path(), 1, one_step());
+  std::ofstream(folder / "trace/rank_1.jsonl", std::ios::app) << R"({"name":"st)";
+  std::vector<int> missing;
+  const auto trace = merged(folder, 3, missing);
+  CHECK(missing == std::vector<int>{0, 2});
+  CHECK(spans_in(trace).size() == 2);
+}
