@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <sys/mman.h>
 #include <system_error>
 #include <utility>
 
@@ -142,26 +141,6 @@ void File::sync() {
 void File::close() {
   // Linux releases the descriptor whatever close says, so an interrupted close is not repeated.
   if (file_ops().close(std::exchange(fd_, -1)) < 0 && errno != EINTR) fail("write");
-}
-
-MappedFile MappedFile::open(const std::string& path) {
-  const File file = File::open(path, O_RDONLY);
-  const auto bytes = static_cast<std::size_t>(file.size());
-  if (bytes == 0) return MappedFile({});
-  void* start = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.fd(), 0);
-  if (start == MAP_FAILED) throw_file_error("map", path, errno);
-  return MappedFile({static_cast<const std::byte*>(start), bytes});
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 std::string read_file(const std::string& path, std::int64_t max_bytes, ErrorKind kind) {

@@ -2,13 +2,13 @@
 
 #include <charconv>
 #include <filesystem>
-#include <xxhash.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/json_integer.h"
+#include "hgtrain/base/xxh3.h"
 
 namespace hgt {
 
@@ -20,10 +20,6 @@ constexpr const char* kFormat = "hgtrain checkpoint";
 constexpr int kVersion = 1;
 constexpr std::int64_t kMaxManifestBytes = 64 << 20;
 constexpr std::int64_t kMaxSmallFileBytes = 256 << 20;
-
-std::uint64_t hash_of(std::string_view text) {
-  return XXH3_64bits(text.data(), text.size());
-}
 
 std::uint64_t parse_hash(const json& value) {
   const auto& text = value.get_ref<const std::string&>();
@@ -71,7 +67,7 @@ std::string hash_text(std::uint64_t hash) {
 }
 
 std::string manifest_seal(std::string_view body) {
-  return fmt::format(",\n \"manifest_xxh3\": \"{}\"\n}}\n", hash_text(hash_of(body)));
+  return fmt::format(",\n \"manifest_xxh3\": \"{}\"\n}}\n", hash_text(xxh3(body)));
 }
 
 std::string manifest_text(const Manifest& manifest) {
@@ -116,8 +112,7 @@ Manifest read_manifest(const std::string& folder) {
     if (bytes != expected.bytes)
       throw Error(ErrorKind::kData, fmt::format("{} is damaged: it has {} bytes, {} were written",
                                                 file_path, bytes, expected.bytes));
-    if (expected.tensors.empty() &&
-        hash_of(read_file(file_path, kMaxSmallFileBytes)) != expected.hash)
+    if (expected.tensors.empty() && xxh3(read_file(file_path, kMaxSmallFileBytes)) != expected.hash)
       throw Error(
           ErrorKind::kData,
           fmt::format("{} is damaged: its bytes do not have the manifest's hash", file_path));
@@ -128,7 +123,7 @@ Manifest read_manifest(const std::string& folder) {
 void write_listed_file(Manifest& manifest, const std::string& folder, const std::string& name,
                        std::string_view text) {
   write_new_file(folder + "/" + name, text);
-  manifest.files[name] = {static_cast<std::int64_t>(text.size()), hash_of(text), {}};
+  manifest.files[name] = {static_cast<std::int64_t>(text.size()), xxh3(text), {}};
 }
 
 }  // namespace hgt

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <bit>
-#include <memory>
-#include <xxhash.h>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/half.h"
+#include "hgtrain/base/xxh3.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
 namespace hgt {
@@ -21,24 +20,22 @@ constexpr std::size_t kChunk = std::size_t{1} << 19;  // elements converted at a
 /// Reads 16-bit elements as floats, chunk by chunk; returns the hash of the file's bytes.
 template <class T>
 std::uint64_t read_narrow(const File& file, std::int64_t start, std::span<float> out) {
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
-                                                                      &XXH3_freeState);
-  XXH3_64bits_reset(hash.get());
+  Xxh3 hash;
   std::vector<T> chunk(std::min(kChunk, out.size()));
   for (std::size_t done = 0; done < out.size(); done += chunk.size()) {
     chunk.resize(std::min(kChunk, out.size() - done));
     const auto bytes = std::as_writable_bytes(std::span(chunk));
     file.read_at(start + static_cast<std::int64_t>(done * sizeof(T)), bytes);
-    XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
+    hash.update(bytes);
     std::copy(chunk.begin(), chunk.end(), out.begin() + static_cast<std::ptrdiff_t>(done));
   }
-  return XXH3_64bits_digest(hash.get());
+  return hash.digest();
 }
 
 }  // namespace
 
 SafetensorsFile SafetensorsFile::open(const std::string& path) {
-  SafetensorsFile opened(File::open(path, O_RDONLY));
+  SafetensorsFile opened(File::open(path, O_RDONLY | O_NONBLOCK));  // a fifo does not wait
   try {
     const std::int64_t file_bytes = opened.file_.size();
     std::uint64_t length = 0;
@@ -52,7 +49,7 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
     std::string header(8 + length, '\0');
     opened.file_.read_at(0, std::as_writable_bytes(std::span(header)));
     opened.data_start_ = static_cast<std::int64_t>(header.size());
-    opened.header_hash_ = XXH3_64bits(header.data(), header.size());
+    opened.header_hash_ = xxh3(header);
     opened.tensors_ = parse_safetensors_header(std::string_view(header).substr(8),
                                                file_bytes - opened.data_start_);
   } catch (Error& e) {
@@ -66,7 +63,7 @@ std::uint64_t SafetensorsFile::read(const TensorInfo& tensor, std::span<float> o
   const std::int64_t start = data_start_ + tensor.begin;
   if (tensor.dtype == DType::kF32) {
     file_.read_at(start, std::as_writable_bytes(out));
-    return XXH3_64bits(out.data(), out.size_bytes());
+    return xxh3(std::as_bytes(out));
   }
   if (tensor.dtype == DType::kBF16) return read_narrow<BFloat16>(file_, start, out);
   if (tensor.dtype == DType::kF16) return read_narrow<Half>(file_, start, out);

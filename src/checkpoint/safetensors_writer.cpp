@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <memory>
-#include <xxhash.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/half.h"
+#include "hgtrain/base/xxh3.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
 namespace hgt {
@@ -38,24 +37,23 @@ std::string header_of(const std::vector<NamedTensor>& tensors) {
 template <class T>
 std::uint64_t write_rounded(File& file, std::span<const float> values) {
   constexpr std::size_t kChunk = std::size_t{1} << 19;
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
-                                                                      &XXH3_freeState);
-  XXH3_64bits_reset(hash.get());
+  Xxh3 hash;
   std::vector<T> chunk;
   for (std::size_t done = 0; done < values.size(); done += chunk.size()) {
     const auto part = values.subspan(done, std::min(kChunk, values.size() - done));
     chunk.assign(part.begin(), part.end());
-    file.write(std::as_bytes(std::span(chunk)));
-    XXH3_64bits_update(hash.get(), chunk.data(), chunk.size() * sizeof(T));
+    const auto bytes = std::as_bytes(std::span(chunk));
+    file.write(bytes);
+    hash.update(bytes);
   }
-  return XXH3_64bits_digest(hash.get());
+  return hash.digest();
 }
 
 std::uint64_t write_values(File& file, const NamedTensor& tensor) {
   if (tensor.dtype == DType::kBF16) return write_rounded<BFloat16>(file, tensor.values);
   if (tensor.dtype == DType::kF16) return write_rounded<Half>(file, tensor.values);
   file.write(std::as_bytes(tensor.values));
-  return XXH3_64bits(tensor.values.data(), tensor.values.size_bytes());
+  return xxh3(std::as_bytes(tensor.values));
 }
 
 }  // namespace
@@ -63,7 +61,7 @@ std::uint64_t write_values(File& file, const NamedTensor& tensor) {
 WrittenTensors write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
   const std::string header = header_of(tensors);
   WrittenTensors written;
-  written.header_hash = XXH3_64bits(header.data(), header.size());
+  written.header_hash = xxh3(header);
   written.bytes = static_cast<std::int64_t>(header.size());
   for (const NamedTensor& tensor : tensors)
     written.bytes += static_cast<std::int64_t>(tensor.bytes());

@@ -13,8 +13,9 @@ namespace {
 /// Rings over the transport's messages.
 class GlooCollectives final : public Collectives {
  public:
-  GlooCollectives(ControlChannel& channel, const GlooOptions& options)
-      : transport_(channel, options) {}
+  GlooCollectives(ControlChannel& channel, const GroupOptions& options,
+                  const std::string& master_host)
+      : transport_(channel, options, master_host) {}
 
   int rank() const override { return transport_.rank(); }
   int size() const override { return transport_.size(); }
@@ -72,8 +73,10 @@ class GlooCollectives final : public Collectives {
 
 }  // namespace
 
-std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GlooOptions& options) {
-  return make_queued_communicator(channel, std::make_unique<GlooCollectives>(channel, options));
+std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GroupOptions& options,
+                                           const std::string& master_host) {
+  return make_queued_communicator(channel,
+                                  std::make_unique<GlooCollectives>(channel, options, master_host));
 }
 
 }  // namespace hgt

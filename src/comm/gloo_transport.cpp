@@ -19,14 +19,14 @@ namespace {
 constexpr std::uint64_t kSlot = 1;
 constexpr std::chrono::milliseconds kLeaveTimeout{5000};
 
-std::string key(const GlooOptions& options, const std::string& name) {
+std::string key(const GroupOptions& options, const std::string& name) {
   return fmt::format("comm/{}/{}", options.group, name);
 }
 
 /// Gloo's view of the control channel's store.
 class ChannelStore final : public gloo::rendezvous::Store {
  public:
-  ChannelStore(ControlChannel& channel, const GlooOptions& options)
+  ChannelStore(ControlChannel& channel, const GroupOptions& options)
       : channel_(channel), options_(options) {}
 
   void set(const std::string& name, const std::vector<char>& data) override {
@@ -43,16 +43,17 @@ class ChannelStore final : public gloo::rendezvous::Store {
 
  private:
   ControlChannel& channel_;
-  const GlooOptions& options_;
+  const GroupOptions& options_;
 };
 
 }  // namespace
 
-GlooTransport::GlooTransport(ControlChannel& channel, const GlooOptions& options)
+GlooTransport::GlooTransport(ControlChannel& channel, const GroupOptions& options,
+                             const std::string& master_host)
     : channel_(channel), options_(options) {
   std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to peers that may have gone: an error, not the end
   gloo::transport::tcp::attr attr;
-  attr.hostname = address_towards(options.master_host);
+  attr.hostname = address_towards(master_host);
   try {
     auto device = gloo::transport::tcp::CreateDevice(attr);
     auto context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
@@ -60,6 +61,8 @@ GlooTransport::GlooTransport(ControlChannel& channel, const GlooOptions& options
     ChannelStore store(channel, options_);
     context->connectFullMesh(store, device);
     context_ = std::move(context);
+    // A connection that its peer closes while Gloo still greets it would end the process.
+    meet("connected", options_.timeout);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
@@ -160,14 +163,18 @@ void GlooTransport::all_gather(std::span<const std::byte> mine, std::span<std::b
   for (Transfer& transfer : transfers) transfer.wait();
 }
 
+/// Waits in the store until every rank is here.
+void GlooTransport::meet(const char* where, std::chrono::milliseconds timeout) {
+  const auto name = [&](int rank) { return key(options_, fmt::format("{}/{}", where, rank)); };
+  channel_.set(name(rank()), "");
+  for (int peer = 0; peer < size(); ++peer) channel_.get(name(peer), timeout);
+}
+
 void GlooTransport::leave() noexcept {
   // Closing a connection drops what is still on its way, so it takes a sign that nothing is; one
   // that does not come over these connections.
   try {
-    channel_.set(key(options_, fmt::format("left/{}", rank())), "");
-    for (int peer = 0; peer < size(); ++peer)
-      channel_.get(key(options_, fmt::format("left/{}", peer)),
-                   std::min(options_.timeout, kLeaveTimeout));
+    meet("left", std::min(options_.timeout, kLeaveTimeout));
   } catch (const std::exception&) {
     // A peer that failed will not come; its own error says why.
   }

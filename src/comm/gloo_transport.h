@@ -23,7 +23,8 @@ namespace hgt {
 /// thread. Throws Error(kPeer) that names the peer.
 class GlooTransport {
  public:
-  GlooTransport(ControlChannel& channel, const GlooOptions& options);
+  GlooTransport(ControlChannel& channel, const GroupOptions& options,
+                const std::string& master_host);
   ~GlooTransport();
 
   int rank() const { return options_.rank; }
@@ -45,11 +46,12 @@ class GlooTransport {
   using Buffer = gloo::transport::UnboundBuffer;
   class Transfer;
 
+  void meet(const char* where, std::chrono::milliseconds timeout);
   /// Says what abort() must wake; throws where it has been called.
   void set_waited_for(Buffer* buffer);
 
   ControlChannel& channel_;
-  const GlooOptions options_;
+  const GroupOptions options_;
   std::shared_ptr<gloo::Context> context_;
   std::mutex mutex_;  ///< of the two below
   Buffer* waited_for_ = nullptr;

@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kLeaveTimeout{5000};
 constexpr std::chrono::microseconds kPollInterval{20};
 
 CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
-                       const NcclOptions& options) {
+                       const GroupOptions& options) {
   const std::string key = fmt::format("comm/{}/nccl_id", options.group);
   CudaCommId id;
   if (options.rank == 0) {
@@ -43,7 +43,7 @@ CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
 
 class NcclCollectives final : public Collectives {
  public:
-  NcclCollectives(ControlChannel& channel, const CudaQueue& compute, const NcclOptions& options)
+  NcclCollectives(ControlChannel& channel, const CudaQueue& compute, const GroupOptions& options)
       : options_(options),
         compute_(compute),
         queue_(compute.device(), compute.module()),
@@ -196,7 +196,7 @@ class NcclCollectives final : public Collectives {
     (void)queue_.module().device().release(queue_.device().index, memory);
   }
 
-  const NcclOptions options_;
+  const GroupOptions options_;
   const CudaQueue& compute_;
   const CudaQueue queue_;
   const CudaCommTable& nccl_;
@@ -211,7 +211,7 @@ class NcclCollectives final : public Collectives {
 }  // namespace
 
 std::unique_ptr<Communicator> connect_nccl(ControlChannel& channel, const CudaQueue& compute,
-                                           const NcclOptions& options) {
+                                           const GroupOptions& options) {
   return make_queued_communicator(channel,
                                   std::make_unique<NcclCollectives>(channel, compute, options));
 }

@@ -181,7 +181,8 @@ Field distributed_section() {
   return section(
       "distributed", "communication between the workers",
       {
-          used("backend", in(&DistributedConfig::backend), "gloo on CPUs; auto chooses")
+          used("backend", in(&DistributedConfig::backend),
+               "auto: memory that workers of one machine share, else gloo")
               .one_of({{"auto"}, {"gloo"}, {"nccl", KeyClass::kNotBuilt, "leave it at auto"}})
               .aka({"distributed_backend"}),
           used("timeout_minutes", in(&DistributedConfig::timeout_minutes),

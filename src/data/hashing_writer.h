@@ -2,13 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "hgtrain/base/file.h"
-
-struct XXH3_state_s;
+#include "hgtrain/base/xxh3.h"
 
 namespace hgt {
 
@@ -27,13 +25,10 @@ class HashingWriter {
   std::uint64_t finish();
 
  private:
-  struct Free {
-    void operator()(XXH3_state_s* state) const;
-  };
   void flush();
   File& file_;
   std::vector<std::byte> buffer_;
-  std::unique_ptr<XXH3_state_s, Free> state_;
+  Xxh3 hash_;
 };
 
 /// The XXH3 hash of a whole file, read piece by piece.

@@ -4,11 +4,11 @@
 #include <array>
 #include <filesystem>
 #include <vector>
-#include <xxhash.h>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/xxh3.h"
 #include "hgtrain/data/utf8.h"
 
 #include "megatron_index.h"
@@ -159,10 +159,9 @@ std::uint64_t TokenFile::fingerprint() const {
   const std::int64_t bytes = file_.size();
   std::vector<std::byte> ends(static_cast<std::size_t>(std::min(bytes, kEndBytes)));
   file_.read_at(0, ends);
-  const std::uint64_t head =
-      XXH3_64bits_withSeed(ends.data(), ends.size(), static_cast<std::uint64_t>(bytes));
+  const std::uint64_t head = xxh3(ends, static_cast<std::uint64_t>(bytes));
   file_.read_at(bytes - std::ssize(ends), ends);
-  return XXH3_64bits_withSeed(ends.data(), ends.size(), head);
+  return xxh3(ends, head);
 }
 
 }  // namespace hgt

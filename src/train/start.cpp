@@ -2,13 +2,13 @@
 
 #include <limits>
 #include <optional>
-#include <xxhash.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
+#include "hgtrain/base/xxh3.h"
 #include "hgtrain/model/init.h"
 
 namespace hgt {
@@ -100,7 +100,7 @@ std::uint64_t config_digest(const Config& config, std::uint64_t data_fingerprint
   const std::string text = fmt::format("{} {} {} {} {} {}", config.training.seed,
                                        config.training.seq_length, config.batch.train_batch_size,
                                        config.data.seed, config.data.shuffle, data_fingerprint);
-  return XXH3_64bits(text.data(), text.size());
+  return xxh3(text);
 }
 
 }  // namespace hgt

@@ -24,19 +24,29 @@
 namespace hgt {
 namespace {
 
+std::unique_ptr<Communicator> connect_ranks(ControlChannel& channel,
+                                            const DistributedConfig& config,
+                                            const Environment& environment) {
+  if (environment.world_size == 1) return make_self_communicator();
+  const GroupOptions group{.rank = environment.rank,
+                           .size = environment.world_size,
+                           .timeout = std::chrono::milliseconds(
+                               static_cast<std::int64_t>(config.timeout_minutes * 60e3))};
+  if (config.backend == "auto")
+    if (auto shared = connect_shared_memory(channel, group)) {
+      fmt::print(stderr, "sums over shared memory\n");
+      return shared;
+    }
+  fmt::print(stderr, "sums over Gloo\n");
+  return connect_gloo(channel, group, environment.master_host);
+}
+
 /// The communicator of the job, once there is one; what the control channel aborts.
 class Group {
  public:
   Communicator& connect(ControlChannel& channel, const Config& config,
                         const Environment& environment) {
-    auto communicator =
-        environment.world_size == 1
-            ? make_self_communicator()
-            : connect_gloo(channel, {.rank = environment.rank,
-                                     .size = environment.world_size,
-                                     .master_host = environment.master_host,
-                                     .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(
-                                         config.distributed.timeout_minutes * 60e3))});
+    auto communicator = connect_ranks(channel, config.distributed, environment);
     const std::lock_guard lock(mutex_);
     communicator_ = std::move(communicator);
     if (aborted_) communicator_->abort();

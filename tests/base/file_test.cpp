@@ -106,17 +106,6 @@ TEST_CASE("reading past the end of a file is an error that says where it ends") 
         (folder / "f") + " ends at byte 5, where more was expected");
 }
 
-TEST_CASE("a mapped file shows the file's bytes, an empty one none") {
-  TemporaryFolder folder;
-  write_new_file(folder / "f", "hello");
-  write_new_file(folder / "empty", "");
-  MappedFile mapped = MappedFile::open(folder / "f");
-  mapped = MappedFile::open(folder / "f");
-  REQUIRE(mapped.bytes().size() == 5);
-  CHECK(std::memcmp(mapped.bytes().data(), "hello", 5) == 0);
-  CHECK(MappedFile::open(folder / "empty").bytes().empty());
-}
-
 TEST_CASE("an open file is moved, not closed twice, and closed at the end") {
   TemporaryFolder folder;
   int fd = -1;

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 
@@ -24,6 +25,13 @@ std::vector<float> read_all(const SafetensorsFile& file, std::size_t index) {
 }
 
 }  // namespace
+
+TEST_CASE("a fifo in a file's place is refused, not waited for") {
+  TemporaryFolder folder;
+  REQUIRE(mkfifo((folder / "m.safetensors").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(SafetensorsFile::open(folder / "m.safetensors"),
+                    "it is too short for a safetensors file");
+}
 
 TEST_CASE("tensors written are read back bit for bit, and the hashes agree") {
   TemporaryFolder folder;

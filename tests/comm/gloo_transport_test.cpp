@@ -19,7 +19,7 @@ template <class Body>
 void run_pair(std::chrono::milliseconds timeout, const Body& body) {
   MemoryChannel channel;
   const auto run = [&](int rank) {
-    GlooTransport transport(channel, {.rank = rank, .size = 2, .timeout = timeout});
+    GlooTransport transport(channel, {.rank = rank, .size = 2, .timeout = timeout}, "127.0.0.1");
     body(transport);
   };
   std::thread other(run, 1);
@@ -55,6 +55,7 @@ TEST_CASE("all_gather brings every rank's bytes in rank order") {
 TEST_CASE("a rank that never comes to the rendezvous is an error") {
   MemoryChannel channel;
   CHECK_THROWS_AS(
-      GlooTransport(channel, {.rank = 0, .size = 2, .timeout = std::chrono::milliseconds(50)}),
+      GlooTransport(channel, {.rank = 0, .size = 2, .timeout = std::chrono::milliseconds(50)},
+                    "127.0.0.1"),
       Error);
 }

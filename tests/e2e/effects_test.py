@@ -176,7 +176,7 @@ ROWS = {
     'tokenizer.type': (JOB, 'bpe', 'refusal'),
     'tokenizer.path': (JOB, 'tokenizer', 'checkpoint_tokenizer'),
     'parallelism.data_parallel_size': (JOB, 2, 'refusal'),
-    'distributed.backend': (JOB, 'nccl', 'refusal'),
+    'distributed.backend': (JOB, 'gloo', 'meeting'),
     'distributed.timeout_minutes': (JOB, 0.02, 'ends_a_frozen_run'),
     'hardware.device': (JOB, 'cuda', 'refusal'),
     'hardware.threads': (JOB, 2, 'layout'),
@@ -233,6 +233,14 @@ class Effects:
         os.kill(job.workers_of(front)[0], signal.SIGSTOP)
         front.communicate(timeout=60)
         return front.returncode in (5, 6)
+
+    def meeting(self):
+        """How two workers add up."""
+        status, _, err = self.call('--run_dir', str(self.run) + '_of_two', '--num_workers', '2', '--steps', '1')
+        if status != 0:
+            raise AssertionError(err)
+        log = pathlib.Path(str(self.run) + '_of_two') / 'logs/rank_1.log'
+        return re.search(r'^sums over (.*)$', log.read_text(), re.M).group(1)
 
     def exit_status(self): return self.trained(5).status
     def losses(self): return self.column('loss')[1:]

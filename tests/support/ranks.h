@@ -27,9 +27,24 @@ class MemoryChannel : public ControlChannel {
   MemoryStore store_;
 };
 
+/// How a rank of a test meets the others.
+using Connect = std::function<std::unique_ptr<Communicator>(ControlChannel&, const GroupOptions&)>;
+
+inline std::unique_ptr<Communicator> over_gloo(ControlChannel& channel,
+                                               const GroupOptions& options) {
+  return connect_gloo(channel, options);
+}
+
+inline std::unique_ptr<Communicator> over_shared_memory(ControlChannel& channel,
+                                                        const GroupOptions& options) {
+  auto communicator = connect_shared_memory(channel, options);
+  if (!communicator) throw Error(ErrorKind::kPeer, "no shared memory");
+  return communicator;
+}
+
 /// Runs `body` as each of `size` ranks at once. The error message of each, "" where there was none.
 inline std::vector<std::string> run_ranks(
-    int size, const std::function<void(Communicator&)>& body,
+    const Connect& connect, int size, const std::function<void(Communicator&)>& body,
     std::chrono::milliseconds timeout = std::chrono::seconds(30)) {
   MemoryChannel channel;
   std::vector<std::string> errors(size);
@@ -38,7 +53,7 @@ inline std::vector<std::string> run_ranks(
     threads.emplace_back([&, rank] {
       try {
         const auto communicator =
-            connect_gloo(channel, {.rank = rank, .size = size, .timeout = timeout});
+            connect(channel, {.rank = rank, .size = size, .timeout = timeout});
         try {
           body(*communicator);
         } catch (...) {

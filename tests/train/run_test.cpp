@@ -99,7 +99,7 @@ TEST_CASE("two ranks leave one set of metrics, with the losses of one") {
   Job one, two;
   one.run();
   std::vector<Requests> requests(2);
-  const auto errors = run_ranks(2, [&](Communicator& comm) {
+  const auto errors = run_ranks(over_shared_memory, 2, [&](Communicator& comm) {
     run_training(two.config, {.run_dir = two.folder.path()}, comm, two.channel,
                  requests[comm.rank()]);
   });

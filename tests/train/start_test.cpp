@@ -58,7 +58,7 @@ std::vector<float> save_step_3(const Config& config, const RunOptions& options,
 TEST_CASE("a fresh start has the same weights on every rank, drawn from the seed") {
   std::vector<std::vector<float>> weights;
   std::mutex mutex;
-  const auto errors = run_ranks(3, [&](Communicator& comm) {
+  const auto errors = run_ranks(over_shared_memory, 3, [&](Communicator& comm) {
     const Started run(tiny_config(), {}, comm);
     const std::lock_guard lock(mutex);
     weights.push_back(run.weights());
@@ -118,7 +118,7 @@ TEST_CASE("every rank gets rank 0's state") {
   const TemporaryFolder folder;
   const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
   save_step_3(tiny_config(), options, *make_self_communicator());
-  const auto errors = run_ranks(2, [&](Communicator& comm) {
+  const auto errors = run_ranks(over_shared_memory, 2, [&](Communicator& comm) {
     const Started run(tiny_config(), options, comm);
     if (run.start.state.step != 3 || run.weights()[0] != 42)
       throw Error(ErrorKind::kInternal, "state differs");

@@ -62,7 +62,7 @@ struct Rank {
 
 /// Runs `body` on each rank of a world; fails the test where one throws.
 void run_world(int size, const Config& config, const std::function<void(Rank&, int rank)>& body) {
-  const auto errors = run_ranks(size, [&](Communicator& comm) {
+  const auto errors = run_ranks(over_shared_memory, size, [&](Communicator& comm) {
     Rank rank(config, comm);
     body(rank, comm.rank());
   });

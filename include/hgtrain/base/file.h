@@ -62,20 +62,6 @@ class File {
   ErrorKind kind_;
 };
 
-/// A file mapped read-only. A file that another process shortens meanwhile ends this one by SIGBUS.
-class MappedFile {
- public:
-  static MappedFile open(const std::string& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-  std::span<const std::byte> bytes() const noexcept { return bytes_; }
-
- private:
-  explicit MappedFile(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
-  std::span<const std::byte> bytes_;
-};
-
 /// The whole file, pipes too; Error(kind) where it cannot be read or is larger than `max_bytes`.
 std::string read_file(const std::string& path, std::int64_t max_bytes,
                       ErrorKind kind = ErrorKind::kData);

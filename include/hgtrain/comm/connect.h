@@ -14,27 +14,28 @@ class CudaQueue;
 /// The communicator of a world of one: every sum is its own operand. Nothing can fail but abort().
 std::unique_ptr<Communicator> make_self_communicator();
 
-struct GlooOptions {
+struct GroupOptions {
   std::string group = "world";  ///< prefix of its keys in the store: one per communicator of a job
   int rank = 0;
   int size = 1;
-  std::string master_host = "127.0.0.1";      ///< binds to the interface of the route to it
-  std::chrono::milliseconds timeout{600000};  ///< of each wait for one peer
+  std::chrono::milliseconds timeout{600000};  ///< to connect, and of each wait for one peer
 };
 
-/// Connects `size` ranks over TCP, meeting through the channel's store; the channel outlives it.
-/// Sums run in a ring (reduce-scatter, then all-gather), so their order follows from the group size
-/// alone. Each collective begins with an exchange of what it is: a peer that is elsewhere, late or
-/// gone is named. Destroying it waits until every rank is done with the last collective. Throws
-/// Error(kPeer) where a rank does not come within the timeout.
-std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GlooOptions& options);
+/// Connects ranks of one machine through memory in /dev/shm (some 0.8 MB a rank), meeting through
+/// the channel's store; the channel outlives it. nullptr, on every rank, where one of them cannot
+/// have that memory, as on another machine. Sums are added in rank order. A rank that is gone is
+/// named, as with Gloo. Throws Error(kPeer) where one does not come within the timeout.
+std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
+                                                    const GroupOptions& options);
 
-struct NcclOptions {
-  std::string group = "world";
-  int rank = 0;
-  int size = 1;
-  std::chrono::milliseconds timeout{600000};  ///< to connect, and of each collective
-};
+/// Connects `size` ranks over TCP, by the interface of the route to `master_host`, meeting through
+/// the channel's store; the channel outlives it. Sums run in a ring (reduce-scatter, then
+/// all-gather), so their order follows from the group size alone. Each collective begins with an
+/// exchange of what it is: a peer that is elsewhere, late or gone is named. Destroying it waits
+/// until every rank is done with the last collective. Throws Error(kPeer) where a rank does not
+/// come within the timeout.
+std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GroupOptions& options,
+                                           const std::string& master_host = "127.0.0.1");
 
 /// Connects ranks of one CUDA device each over NCCL, meeting through the channel's store; the
 /// channel outlives it. Spans may be device or host memory; host memory is staged through the
@@ -42,6 +43,6 @@ struct NcclOptions {
 /// own, and its result is there, for the host and for any stream, when wait() returns. Agreement,
 /// errors and the end are as with Gloo, but that a rank which does not come cannot be named.
 std::unique_ptr<Communicator> connect_nccl(ControlChannel& channel, const CudaQueue& compute,
-                                           const NcclOptions& options);
+                                           const GroupOptions& options);
 
 }  // namespace hgt

@@ -1,0 +1,92 @@
+#include "shared_board.h"
+
+#include <climits>
+#include <ctime>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::size_t kLine = 64;
+constexpr std::size_t kSets = 3;
+constexpr int kSpins = 200;  // a rank that computes meanwhile may want this core
+constexpr std::int64_t kLookAgainNs = 50'000'000;
+
+using Word = std::atomic<std::uint32_t>;
+static_assert(Word::is_always_lock_free && sizeof(Word) == sizeof(std::uint32_t));
+
+// std::atomic's own waits are for threads of one process.
+void futex_wait(const Word& word, std::uint32_t seen) {
+  const timespec at_most{0, kLookAgainNs};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &at_most, nullptr, 0);
+}
+
+void futex_wake(const Word& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool has_reached(std::uint32_t ended, std::uint32_t turn) {
+  return static_cast<std::int32_t>(ended - turn) >= 0;
+}
+
+}  // namespace
+
+std::size_t SharedBoard::bytes(int size) {
+  return static_cast<std::size_t>(size) * (kLine + kSets * kPieceBytes);
+}
+
+SharedBoard::SharedBoard(SharedSegment segment, int rank, int size,
+                         std::chrono::milliseconds timeout)
+    : segment_(std::move(segment)), rank_(rank), size_(size), timeout_(timeout) {}
+
+Word& SharedBoard::ended(int rank) const {
+  return *reinterpret_cast<Word*>(segment_.data() + static_cast<std::size_t>(rank) * kLine);
+}
+
+std::span<std::byte> SharedBoard::piece(int rank, std::size_t age) const {
+  const std::size_t at = (turn_ + kSets - age) % kSets * static_cast<std::size_t>(size_) +
+                         static_cast<std::size_t>(rank);
+  return {segment_.data() + static_cast<std::size_t>(size_) * kLine + at * kPieceBytes,
+          kPieceBytes};
+}
+
+void SharedBoard::next_turn() {
+  ++turn_;
+  ended(rank_).store(static_cast<std::uint32_t>(turn_), std::memory_order_release);
+  futex_wake(ended(rank_));
+  for (int peer = 0; peer < size_; ++peer) await(peer);
+}
+
+void SharedBoard::await(int peer) {
+  const Word& word = ended(peer);
+  const auto turn = static_cast<std::uint32_t>(turn_);
+  const std::int64_t start_ns = now_ns();
+  for (int spins = 0;; ++spins) {
+    if (aborted_) throw Error(ErrorKind::kPeer, "aborted");
+    const std::uint32_t seen = word.load(std::memory_order_acquire);
+    if (has_reached(seen, turn)) return;
+    if (spins < kSpins) continue;
+    if (!segment_.is_held(peer) && !has_reached(word.load(std::memory_order_acquire), turn))
+      throw Error(ErrorKind::kPeer, fmt::format("lost rank {}: it is gone", peer));
+    const auto timeout_ms = static_cast<double>(timeout_.count());
+    if (ms_since(start_ns) >= timeout_ms)
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("rank {} did not answer within {:g} s", peer, timeout_ms * 1e-3));
+    futex_wait(word, seen);
+  }
+}
+
+void SharedBoard::abort() noexcept {
+  aborted_ = true;
+  for (int peer = 0; peer < size_; ++peer) futex_wake(ended(peer));
+}
+
+}  // namespace hgt

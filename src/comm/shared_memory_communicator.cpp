@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/parallel/range.h"
+
+#include "collectives.h"
+#include "shared_board.h"
+
+namespace hgt {
+namespace {
+
+/// Piece by piece over a board: each rank adds up its part of everybody's piece, in rank order.
+class SharedMemoryCollectives final : public Collectives {
+ public:
+  SharedMemoryCollectives(SharedSegment segment, const GroupOptions& options)
+      : board_(std::move(segment), options.rank, options.size, options.timeout) {}
+
+  int rank() const override { return board_.rank(); }
+  int size() const override { return board_.size(); }
+  void sum(std::span<float> values) override { sum_pieces(values); }
+  void sum(std::span<double> values) override { sum_pieces(values); }
+  void leave() noexcept override {}  // who is late has the memory still
+  void abort() noexcept override { board_.abort(); }
+
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    for_pieces(mine.size(), [&](std::size_t at, std::size_t bytes) {
+      std::memcpy(board_.piece(rank(), 0).data(), mine.data() + at, bytes);
+      board_.next_turn();
+      for (int peer = 0; peer < size(); ++peer)
+        std::memcpy(all.data() + static_cast<std::size_t>(peer) * mine.size() + at,
+                    board_.piece(peer, 1).data(), bytes);
+    });
+  }
+
+  void broadcast(std::span<std::byte> bytes, int root) override {
+    for_pieces(bytes.size(), [&](std::size_t at, std::size_t count) {
+      if (rank() == root) std::memcpy(board_.piece(root, 0).data(), bytes.data() + at, count);
+      board_.next_turn();
+      if (rank() != root) std::memcpy(bytes.data() + at, board_.piece(root, 1).data(), count);
+    });
+  }
+
+ private:
+  template <class Fn>
+  static void for_pieces(std::size_t bytes, const Fn& fn) {
+    for (std::size_t at = 0; at < bytes; at += SharedBoard::kPieceBytes)
+      fn(at, std::min(SharedBoard::kPieceBytes, bytes - at));
+  }
+
+  template <class T>
+  std::span<T> piece(int peer, std::size_t age, std::size_t count) const {
+    return {reinterpret_cast<T*>(board_.piece(peer, age).data()), count};
+  }
+
+  /// While one piece is summed, the next one is laid out: a wait a piece.
+  template <class T>
+  void sum_pieces(std::span<T> values) {
+    std::span<T> before;
+    for (std::span<T> rest = values; !rest.empty() || !before.empty();) {
+      const std::span<T> now =
+          rest.first(std::min(rest.size(), SharedBoard::kPieceBytes / sizeof(T)));
+      rest = rest.subspan(now.size());
+      std::copy(now.begin(), now.end(), piece<T>(rank(), 0, now.size()).begin());
+      board_.next_turn();
+      take_sums(before);
+      add_own_part<T>(now.size());
+      before = now;
+    }
+  }
+
+  static Range part_of(std::size_t count, int ranks, int p) {
+    return even_range(static_cast<std::int64_t>(count), ranks, p);
+  }
+
+  /// Of the last turn's pieces; the sums replace this rank's own numbers.
+  template <class T>
+  void add_own_part(std::size_t count) {
+    const Range part = part_of(count, size(), rank());
+    std::array<T, 1024> sums;
+    for (std::int64_t at = part.begin; at < part.end; at += std::ssize(sums)) {
+      const std::int64_t n = std::min(std::ssize(sums), part.end - at);
+      std::copy_n(piece<T>(0, 1, count).data() + at, n, sums.data());
+      for (int peer = 1; peer < size(); ++peer) {
+        const T* const theirs = piece<T>(peer, 1, count).data() + at;
+        for (std::int64_t i = 0; i < n; ++i) sums[i] += theirs[i];
+      }
+      std::copy_n(sums.data(), n, piece<T>(rank(), 1, count).data() + at);
+    }
+  }
+
+  /// Of the turn before the last.
+  template <class T>
+  void take_sums(std::span<T> out) {
+    for (int peer = 0; peer < size(); ++peer) {
+      const Range part = part_of(out.size(), size(), peer);
+      const T* const sums = piece<T>(peer, 2, out.size()).data();
+      std::copy(sums + part.begin, sums + part.end, out.begin() + part.begin);
+    }
+  }
+
+  SharedBoard board_;
+};
+
+std::string random_name() {
+  std::random_device device;
+  return fmt::format("hgtrain-{:08x}{:08x}", device(), device());
+}
+
+/// The segment of that name, held; none where this rank cannot have it.
+std::optional<SharedSegment> find_segment(const std::string& name, const GroupOptions& options) {
+  const std::size_t bytes = SharedBoard::bytes(options.size);
+  try {
+    SharedSegment segment =
+        options.rank == 0 ? SharedSegment::create(name, bytes) : SharedSegment::open(name, bytes);
+    segment.hold(options.rank);
+    return segment;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
+                                                    const GroupOptions& options) {
+  const auto key = [&](int rank) { return fmt::format("comm/{}/shared/{}", options.group, rank); };
+  const auto of_rank = [&](int rank) { return channel.get(key(rank), options.timeout); };
+  // Rank 0 says the name when it is there; the others then say whether they found it.
+  const std::string name = options.rank == 0 ? random_name() : of_rank(0);
+  std::optional<SharedSegment> segment = find_segment(name, options);
+  channel.set(key(options.rank), segment ? name : "");
+  bool all_have_it = true;
+  for (int rank = 0; rank < options.size && all_have_it; ++rank)
+    all_have_it = !of_rank(rank).empty();
+  if (segment && options.rank == 0) segment->remove_name();
+  if (!all_have_it) return nullptr;
+  return make_queued_communicator(
+      channel, std::make_unique<SharedMemoryCollectives>(std::move(*segment), options));
+}
+
+}  // namespace hgt

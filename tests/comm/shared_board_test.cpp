@@ -1,0 +1,64 @@
+#include "shared_board.h"
+
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+
+namespace {
+
+/// Two boards over one segment.
+struct Pair {
+  explicit Pair(std::chrono::milliseconds timeout)
+      : first(open(true), 0, 2, timeout), second(open(false), 1, 2, timeout) {}
+
+  static SharedSegment open(bool create) {
+    static int number = 0;
+    const std::string name =
+        "hgtrain-board-" + std::to_string(::getpid()) + "-" + std::to_string(number += create);
+    SharedSegment segment = create ? SharedSegment::create(name, SharedBoard::bytes(2))
+                                   : SharedSegment::open(name, SharedBoard::bytes(2));
+    segment.hold(create ? 0 : 1);
+    if (!create) segment.remove_name();
+    return segment;
+  }
+
+  SharedBoard first, second;
+};
+
+}  // namespace
+
+TEST_CASE("each turn's pieces are there for all, and stay for the turn after") {
+  Pair pair(std::chrono::seconds(30));
+  const auto play = [](SharedBoard& board, bool& right) {
+    for (int turn = 1; turn < 3000; ++turn) {
+      board.piece(board.rank(), 0)[5] = std::byte(turn);
+      board.next_turn();
+      const std::byte now{static_cast<unsigned char>(turn)};
+      const std::byte before{static_cast<unsigned char>(turn - 1)};
+      for (const int peer : {0, 1})
+        right &= board.piece(peer, 1)[5] == now && board.piece(peer, 2)[5] == before;
+    }
+  };
+  bool right[2] = {true, true};
+  std::thread other([&] { play(pair.second, right[1]); });
+  play(pair.first, right[0]);
+  other.join();
+  CHECK(right[0]);
+  CHECK(right[1]);
+}
+
+TEST_CASE("a rank that does not come ends the wait with its number") {
+  Pair pair(std::chrono::milliseconds(100));
+  CHECK_THROWS_WITH(pair.first.next_turn(), "rank 1 did not answer within 0.1 s");
+}
+
+TEST_CASE("an aborted board waits no more") {
+  Pair pair(std::chrono::seconds(30));
+  std::thread other([&] { pair.first.abort(); });
+  CHECK_THROWS_WITH(pair.first.next_turn(), "aborted");
+  other.join();
+}
