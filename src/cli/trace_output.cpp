@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/report/profile.h"
 #include "hgtrain/report/trace_file.h"
 
 namespace hgt {
@@ -24,23 +25,32 @@ void check_writable(const std::string& path) {
 }  // namespace
 
 TraceOutput::TraceOutput(const TrainFlags& flags) {
-  if (flags.trace.empty()) return;
+  if (flags.trace.empty() && !flags.profile) return;
   record_steps_ = flags.trace_steps.value_or(kDefaultSteps);
+  profile_ = flags.profile;
   trace_ = flags.trace;
-  check_writable(trace_);
+  if (!trace_.empty()) check_writable(trace_);
 }
 
 void TraceOutput::clear(const std::string& run_dir) const {
-  if (record_steps_ > 0 && std::filesystem::exists(run_dir + "/trace"))
-    remove_tree(run_dir + "/trace");
+  if (record_steps_ == 0) return;
+  remove_rank_traces(run_dir);
+  if (const std::string profile = run_dir + "/profile.json"; std::filesystem::exists(profile))
+    remove_file(profile);
 }
 
-void TraceOutput::finish(const std::string& run_dir, int workers) {
-  if (trace_.empty()) return;
-  File file = File::open(trace_, O_WRONLY | O_CREAT | O_TRUNC);
-  for (const int rank : merge_rank_traces(run_dir, workers, file))
-    fmt::print(stderr, "hgtrain: note: rank {} left no trace\n", rank);
-  fmt::print(stderr, "  trace    {}\n", trace_);
+void TraceOutput::finish(const std::string& run_dir, int workers) const {
+  if (!trace_.empty()) {
+    File file = File::open(trace_, O_WRONLY | O_CREAT | O_TRUNC);
+    for (const int rank : merge_rank_traces(run_dir, workers, file))
+      fmt::print(stderr, "hgtrain: note: rank {} left no trace\n", rank);
+    fmt::print(stderr, "  trace    {}\n", trace_);
+  }
+  if (profile_ && std::filesystem::exists(run_dir + "/profile.json"))
+    fmt::print("{}", profile_table(read_profile(run_dir)));
+  else if (profile_)
+    fmt::print(stderr, "hgtrain: note: the run ended before the steps of its profile\n");
+  if (record_steps_ > 0) remove_rank_traces(run_dir);
 }
 
 }  // namespace hgt

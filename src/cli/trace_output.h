@@ -7,7 +7,7 @@
 
 namespace hgt {
 
-/// The front's side of --trace: what workers record, and where it goes.
+/// The front's side of --trace and --profile: what workers record, and where it goes.
 class TraceOutput {
  public:
   /// Looks whether the file can be written that is asked for, before any work is done:
@@ -18,11 +18,13 @@ class TraceOutput {
   std::int64_t record_steps() const { return record_steps_; }
   /// Takes away what an earlier run left in the folder.
   void clear(const std::string& run_dir) const;
-  /// The run is over. Error(kData) where the trace cannot be written.
-  void finish(const std::string& run_dir, int workers);
+  /// The run is over: writes the trace, prints the profile. Error(kData) where the trace cannot be
+  /// written.
+  void finish(const std::string& run_dir, int workers) const;
 
  private:
   std::int64_t record_steps_ = 0;
+  bool profile_ = false;
   std::string trace_;  ///< the file, "" where no trace is asked for
 };
 

@@ -56,8 +56,9 @@ class Train final : public Command {
                    "start again from the last checkpoint after a failure, this often (default: 0)");
     app.add_option("--trace", flags_.trace,
                    "write what each worker did when into this file, in Chrome's trace format");
+    app.add_flag("--profile", flags_.profile, "print at the end which op took how long");
     app.add_option("--trace_steps", flags_.trace_steps,
-                   "steps in the trace, from the third on (default: 10)");
+                   "steps in the trace and profile, from the third on (default: 10)");
     app.add_flag("--dry_run", flags_.dry_run,
                  "print what would run, and how large it is; touch no device");
   }
@@ -73,7 +74,7 @@ class Train final : public Command {
     if (flags_.resume != "auto" && flags_.resume != "none" && !fs::is_directory(flags_.resume))
       throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
                   "--resume auto takes the run folder's newest checkpoint");
-    TraceOutput trace(flags_);
+    const TraceOutput trace(flags_);
     const RunFolder folder = claim(plan.config);
     trace.clear(folder.path);
     const int status = start(plan, folder, trace.record_steps());

@@ -42,8 +42,8 @@ void check_flags(const TrainFlags& flags) {
     refuse(
         fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMostWorkers),
         "one for each core is plenty");
-  if (flags.trace_steps && flags.trace.empty())
-    refuse("--trace_steps without --trace", "name the file: --trace FILE");
+  if (flags.trace_steps && flags.trace.empty() && !flags.profile)
+    refuse("--trace_steps without --trace or --profile", "say what is to come of them");
   if (flags.trace_steps.value_or(1) < 1)
     refuse("--trace_steps is not positive", "leave it out for ten");
   if (flags.steps.value_or(1) < 1)

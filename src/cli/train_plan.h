@@ -21,7 +21,8 @@ struct TrainFlags {
   std::int64_t max_restarts = 0;
   bool dry_run = false;
   std::string trace;  ///< file for a trace, "" = none
-  std::optional<std::int64_t> trace_steps;
+  bool profile = false;
+  std::optional<std::int64_t> trace_steps;  ///< of either
 };
 
 /// A job ready to be started.

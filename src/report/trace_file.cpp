@@ -112,8 +112,11 @@ std::vector<int> merge_rank_traces(const std::string& run_dir, int ranks, File& 
   }
   to.write("\n]}\n");
   to.close();
-  if (std::filesystem::exists(folder_of(run_dir))) remove_tree(folder_of(run_dir));
   return missing;
+}
+
+void remove_rank_traces(const std::string& run_dir) {
+  if (std::filesystem::exists(folder_of(run_dir))) remove_tree(folder_of(run_dir));
 }
 
 }  // namespace hgt

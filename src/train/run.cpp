@@ -1,7 +1,6 @@
 #include "hgtrain/train/run.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -15,9 +14,9 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/gemm.h"
+#include "hgtrain/train/machine_rates.h"
 
 #include "early_stop.h"
-#include "matrix_rate.h"
 #include "process_memory.h"
 #include "recorder.h"
 #include "start.h"
@@ -62,6 +61,11 @@ class Run {
   double world_flops_ = 0;  ///< peak matrix rate of all ranks together, as far as known
 };
 
+double sum(double value, Communicator& comm) {
+  comm.all_reduce_sum(std::span(&value, 1));
+  return value;
+}
+
 Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
          ControlChannel& channel, Requests& requests)
     : config_(config),
@@ -81,9 +85,9 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
       prepare_start(config, options, table_, buffers_, train_data_->fingerprint(), comm);
   buffers_.round_weights(pool_);
   comm.barrier();  // all ranks measure at once, as they will compute
-  std::array rate{measure_matrix_rate(pool_)};
-  comm.all_reduce_sum(std::span<double>(rate));
-  world_flops_ = rate[0];
+  const double flops = measure_matrix_rate(pool_, buffers_.compute_dtype);
+  world_flops_ = sum(flops, comm);
+  if (options.record_steps > 0) trace_.measure_ceilings(pool_, buffers_.compute_dtype);
   trainer_.emplace(Trainer::Parts{config, table_, buffers_, *model_, comm, pool_, *train_data_,
                                   valid_data_.get(), channel.progress(), requests},
                    start.state);

@@ -8,6 +8,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/report/trace_file.h"
+#include "hgtrain/train/machine_rates.h"
 
 namespace hgt {
 
@@ -26,6 +27,11 @@ TraceWindow::TraceWindow(const RunOptions& options, int rank) : options_(options
 
 TraceWindow::~TraceWindow() {
   if (options_.record_steps > 0) record_spans(Recording::kOff);
+}
+
+void TraceWindow::measure_ceilings(ThreadPool& pool, DType compute_dtype) {
+  constexpr double kBudgetMs = 200;
+  ceilings_ = {measure_matrix_rate(pool, compute_dtype, kBudgetMs), measure_copy_rate(pool)};
 }
 
 void TraceWindow::plan(std::int64_t first_step, std::int64_t last_step) {
@@ -50,7 +56,9 @@ void TraceWindow::write() const {
   if (const std::int64_t lost = lost_spans(); lost > 0)
     fmt::print(stderr, "trace: {} spans of the recorded steps had no room\n", lost);
   try {
-    write_rank_trace(options_.run_dir, rank_, recorded_spans());
+    const std::vector<ThreadSpans> threads = recorded_spans();
+    write_rank_trace(options_.run_dir, rank_, threads);
+    if (rank_ == 0) write_profile(options_.run_dir, make_profile(threads, ceilings_));
   } catch (const Error& e) {  // no reason to end a training
     fmt::print(stderr, "trace: {}\n", e.message());
   }

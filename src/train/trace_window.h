@@ -3,12 +3,15 @@
 #include <cstdint>
 #include <string>
 
+#include "hgtrain/base/dtype.h"
+#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/report/profile.h"
 #include "hgtrain/train/run.h"
 
 namespace hgt {
 
 /// Records the spans of some steps of a run, those that are seldom from its start to its end, and
-/// leaves them in the run folder.
+/// leaves them in the run folder, rank 0 with their profile.
 class TraceWindow {
  public:
   /// `options.record_steps` steps are recorded, the two first ones, which warm up, left out where
@@ -16,6 +19,8 @@ class TraceWindow {
   TraceWindow(const RunOptions& options, int rank);
   ~TraceWindow();
 
+  /// What the profile compares with; all ranks measure at once, as they will compute.
+  void measure_ceilings(ThreadPool& pool, DType compute_dtype);
   /// The run takes the steps from first_step + 1 to last_step.
   void plan(std::int64_t first_step, std::int64_t last_step);
   /// Comes before each step; once the recorded ones are over, what there is of them is written.
@@ -28,6 +33,7 @@ class TraceWindow {
 
   const RunOptions options_;
   const int rank_;
+  Ceilings ceilings_;
   std::int64_t begin_ = 0, end_ = 0;  ///< the steps that are recorded: [begin, end)
 };
 

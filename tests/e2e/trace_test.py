@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where the time goes: --trace.
+"""Where the time goes: --trace and --profile.
 usage: trace_test.py HGTRAIN"""
 import json
 import signal
@@ -67,6 +67,22 @@ class TraceTest(job.JobTest):
         self.assertEqual(process.returncode, 75, out + err)
         events = json.loads((self.job.folder / 'stopped.json').read_text())['traceEvents']
         self.assertIn('step 3', [name for _, _, name, _ in spans(events, 1, 'training')])
+
+    def test_a_profile_is_printed_and_left_and_adds_up(self):
+        out = self.job.train('profiled', '--steps', 6, '--profile')
+        for words in ('4 steps from step 3 on', 'linear_bwd_weight gemm', 'FLOP/s', 'in no op'):
+            self.assertIn(words, out)
+        profile = json.loads((self.job.folder / 'profiled/profile.json').read_text())
+        self.assertAlmostEqual(sum(op['share'] for op in profile['ops']) + profile['outside_share'], 1, delta=1e-6)
+        self.assertGreater(profile['outside_share'], 0)
+        for op in profile['ops']:
+            self.assertEqual(op['of_ceiling'] > 0, 'wait' not in op['op'], op)
+        products = {op['op']: op for op in profile['ops']}['linear_fwd gemm']
+        # Four steps of four micro-batches, two layers of four products and the head's.
+        self.assertEqual(products['calls'], 4 * 4 * 9)
+        width, tokens, vocabulary = 32, 32, 257
+        self.assertEqual(products['flops'], 2 * tokens * width * (2 * 12 * width + vocabulary) * 16)
+        self.assertFalse((self.job.folder / 'profiled/trace').exists())
 
     def test_a_single_step_is_recorded(self):
         events = self.trace('single', '--steps', 1, workers=1)

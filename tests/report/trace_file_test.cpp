@@ -59,6 +59,7 @@ TEST_CASE("the ranks' traces become one, in microseconds, with names for ranks a
   CHECK(trace["traceEvents"][0]["args"]["name"] == "rank 0");
   CHECK(trace["traceEvents"][2]["args"]["name"] == "training");
   CHECK(trace["otherData"].contains("clock_zero_unix_us"));
+  remove_rank_traces(folder.path());
   CHECK_FALSE(std::filesystem::exists(folder / "trace"));
 }
 

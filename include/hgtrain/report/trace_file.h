@@ -16,8 +16,11 @@ namespace hgt {
 void write_rank_trace(const std::string& run_dir, int rank,
                       const std::vector<ThreadSpans>& threads);
 
-/// Writes the events of ranks 0 to `ranks` - 1 into `to` as one trace, and removes RUN/trace. The
-/// ranks that left none are returned.
+/// Writes the events of ranks 0 to `ranks` - 1 into `to` as one trace. The ranks that left none are
+/// returned.
 std::vector<int> merge_rank_traces(const std::string& run_dir, int ranks, File& to);
+
+/// Removes RUN/trace, if it is there.
+void remove_rank_traces(const std::string& run_dir);
 
 }  // namespace hgt

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hgtrain/base/trace.h"
+
+namespace hgt {
+
+/// What the machine can do at most, as measured.
+struct Ceilings {
+  double flops_per_sec = 0;  ///< of matrix products
+  double bytes_per_sec = 0;  ///< of copies, read and written
+};
+
+/// What the time of a rank's steps went into.
+struct Profile {
+  struct Row {
+    std::string op;  ///< "linear_fwd gemm": within which op, and which
+    std::int64_t calls = 0;
+    double ms = 0;
+    Work work;
+  };
+  std::int64_t first_step = 0;
+  std::int64_t steps = 0;
+  double total_ms = 0;    ///< of these steps
+  double outside_ms = 0;  ///< of it, in no op
+  std::vector<Row> rows;  ///< the longest first
+  Ceilings ceilings;
+};
+
+/// Of the spans of thread "training" within a span "step". An op that others are within counts as
+/// their name only.
+Profile make_profile(const std::vector<ThreadSpans>& threads, const Ceilings& ceilings);
+
+/// A table for people: calls and milliseconds a step, share of the step, and the rate and its share
+/// of the ceiling, which data from a cache exceed.
+std::string profile_table(const Profile& profile);
+
+/// RUN/profile.json (docs/run-folder.md).
+void write_profile(const std::string& run_dir, const Profile& profile);
+/// Error(kData) where there is none, or it is damaged.
+Profile read_profile(const std::string& run_dir);
+
+}  // namespace hgt
