@@ -43,6 +43,7 @@ class PrepareTest(unittest.TestCase):
             self.assertIn('nothing was written', err)
             self.assertEqual(list((self.folder / 'out').iterdir()), [])
 
+    @unittest.skipIf(job.SANITIZED, 'a sanitizer takes memory of its own')
     def test_a_file_whose_lines_end_with_no_letter_takes_little_memory(self):
         self.text('In 1984 (he said): "Ändern, 我们改变!" 12.\n')
         fixture = pathlib.Path(__file__).parents[1] / 'fixtures/tokenizers/gpt2.json'

@@ -3,11 +3,13 @@
 
     python3 tests/golden/make_models.py        needs torch, transformers, safetensors, numpy
 
-CASE.json          the model under hgtrain's names of ModelConfig, batch sizes, losses of 12 steps of AdamW
+CASE.json          the model under hgtrain's names of ModelConfig, batch sizes, losses of 20 steps of AdamW, and how far
+                   a bf16 model's loss and gradients of the first batch are from those of fp32
 CASE.safetensors   logits [B, T, V] and the gradient of every parameter, of the first batch
 
 Weights and tokens are not stored: both sides compute them from the hash below (tests/model/golden.h).
 """
+import copy
 import json
 import math
 import pathlib
@@ -19,7 +21,7 @@ import transformers
 from safetensors.numpy import save_file
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / 'fixtures' / 'models'
-STEPS, LR, BETAS, EPS, WEIGHT_DECAY = 12, 1e-3, (0.9, 0.999), 1e-8, 0.1
+STEPS, LR, BETAS, EPS, WEIGHT_DECAY = 20, 1e-3, (0.9, 0.999), 1e-8, 0.1
 
 
 def hashes(name, count):
@@ -122,6 +124,22 @@ def adamw(parameters, moments, step):
         p.grad = None
 
 
+def first_batch(net, case):
+    """Logits, loss, and the gradient of every parameter."""
+    tokens, targets = batch(case, 0)
+    logits = net(tokens).logits.float()
+    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    loss.backward()
+    return logits.detach(), loss.item(), {key: p.grad.float().clone() for key, p in net.named_parameters()}
+
+
+def bf16_errors(net, case, loss, gradients):
+    """Distances of a model whose weights, activations and gradients are bf16."""
+    _, narrow_loss, narrow = first_batch(copy.deepcopy(net).to(torch.bfloat16), case)
+    return {'loss': abs(narrow_loss - loss),
+            'gradients': {key: float(f'{(narrow[key] - g).norm().item():.4g}') for key, g in gradients.items()}}
+
+
 def run(name, m):
     case = {'model': m, 'batch': 2, 'seq_length': 19,
             'adamw': {'lr': LR, 'beta1': BETAS[0], 'beta2': BETAS[1], 'eps': EPS, 'weight_decay': WEIGHT_DECAY}}
@@ -130,16 +148,17 @@ def run(name, m):
     for key, p in parameters.items():
         p.data.copy_(weights(key, tuple(p.shape)))
     moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters.values()]
-    tensors, losses = {}, []
+    logits, loss, gradients = first_batch(net, case)
+    tensors = {'logits': logits.numpy()} | {key: g.numpy() for key, g in gradients.items()}
+    case['bf16_errors'] = bf16_errors(net, case, loss, gradients)
+    net.zero_grad()
+    losses = []
     for step in range(STEPS):
         tokens, targets = batch(case, step)
         logits = net(tokens).logits
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
         loss.backward()
         losses.append(loss.item())
-        if step == 0:
-            tensors['logits'] = logits.detach().numpy()
-            tensors.update({key: p.grad.numpy().copy() for key, p in parameters.items()})
         adamw(list(parameters.values()), moments, step + 1)
     case['losses'] = losses
     OUT.mkdir(parents=True, exist_ok=True)

@@ -83,6 +83,8 @@ Golden::Golden(const std::string& name) {
   beta2 = adamw["beta2"];
   eps = adamw["eps"];
   weight_decay = adamw["weight_decay"];
+  bf16_loss_error = json["bf16_errors"]["loss"];
+  bf16_gradient_errors = json["bf16_errors"]["gradients"].get<std::map<std::string, double>>();
   losses = json["losses"].get<std::vector<double>>();
   const auto file = SafetensorsFile::open(path + ".safetensors");
   for (const TensorInfo& info : file.tensors()) {

@@ -30,6 +30,10 @@ struct Golden {
   hgt::ModelConfig model;
   std::int64_t batch = 0, seq_length = 0;
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
-  std::vector<double> losses;                         ///< of 12 steps of AdamW
+  std::vector<double> losses;  ///< of 20 steps of AdamW
+  /// How far PyTorch's bf16 is from its fp32, at the first batch: the loss, and by norm each
+  /// gradient.
+  double bf16_loss_error = 0;
+  std::map<std::string, double> bf16_gradient_errors;
   std::map<std::string, std::vector<float>> tensors;  ///< "logits"; gradients by parameter name
 };
