@@ -172,12 +172,13 @@ TEST_CASE("bf16 is no further from fp32 than PyTorch's bf16") {
     INFO(name);
     const double loss = run.forward_backward(0);
     CHECK(std::abs(loss - golden.losses[0]) <=
-          1.5 * std::max(golden.bf16_loss_error, 1e-4 * golden.losses[0]));
-    const double floor = 1e-4 * global_norm(golden, run.table);
+          1.5 * std::max(golden.bf16_loss_error, 1e-3 * golden.losses[0]));
+    // How the few numbers of a bias or a gain are rounded is luck.
+    const double luck = 1e-3 * global_norm(golden, run.table);
     for (const Parameter& p : run.table.parameters) {
       INFO(p.name);
       CHECK(distance(run.gradients.data() + p.offset, golden.tensors.at(p.name)) <=
-            1.5 * std::max(golden.bf16_gradient_errors.at(p.name), floor));
+            1.5 * std::max(golden.bf16_gradient_errors.at(p.name), p.shape.size() > 1 ? 0 : luck));
     }
   }
 }
