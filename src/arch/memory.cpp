@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/base/checked.h"
 
 namespace hgt {
@@ -132,14 +133,20 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   const ParameterTable table =
       parameter_table(config.model, config.training.no_decay_norms_and_biases);
   const DType dtype = config.precision.compute_dtype();
+  std::vector<std::string> saved;
+  for (const std::string& name : optimizer_state(config.optimizer))
+    saved.push_back("optimizer: " + name);
+  if (config.training.ema_decay > 0) saved.push_back("ema");
   std::vector<Allocation> out;
-  for (const char* name : {"parameters", "gradients", "exp_avg", "exp_avg_sq"})
+  for (const char* name : {"parameters", "gradients"})
     out.push_back({name, times(table.total, kFloatBytes)});
+  for (const std::string& name : saved) out.push_back({name, times(table.total, kFloatBytes)});
   if (dtype != DType::kF32)
     out.push_back({fmt::format("{} weights", name_of(dtype)),
                    times(table.total, static_cast<std::int64_t>(size_of(dtype)))});
   if (config.checkpoint.async_save)
-    out.push_back({"checkpoint: copy (rank 0)", times(table.total, 3 * kFloatBytes)});
+    out.push_back(
+        {"checkpoint: copy (rank 0)", times(table.total, (1 + std::ssize(saved)) * kFloatBytes)});
   const ActivationSizes sizes = activation_sizes(config);
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";

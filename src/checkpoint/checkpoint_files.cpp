@@ -62,6 +62,9 @@ void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
     for (NamedTensor& tensor : tensors_of(table, moment.values, moment.name + "."))
       moments.push_back(std::move(tensor));
   write_tensors(folder, "optimizer", moments, options.max_shard_bytes, manifest);
+  if (!flat.ema.empty())
+    write_tensors(folder, "ema", tensors_of(table, flat.ema, ""), options.max_shard_bytes,
+                  manifest);
 
   write_listed_file(manifest, folder, kTrainingStateName, training_state_text(state));
   write_new_file(folder + "/" + kManifestName, manifest_text(manifest));

@@ -33,8 +33,8 @@ void check_tied_head(const TensorFolder& source, const Destination& embedding) {
   });
 }
 
-void load(const std::string& folder, const Manifest* manifest, const ModelConfig& model,
-          const ParameterTable& table, std::span<float> parameters) {
+void load(const std::string& folder, const std::string& stem, const Manifest* manifest,
+          const ModelConfig& model, const ParameterTable& table, std::span<float> parameters) {
   std::map<std::string, Destination> destinations;
   for (const Parameter& p : table.parameters)
     destinations[p.name] = {p.shape, parameters.subspan(static_cast<std::size_t>(p.offset),
@@ -47,7 +47,7 @@ void load(const std::string& folder, const Manifest* manifest, const ModelConfig
                                                                                 : name;
   };
 
-  const TensorFolder source = TensorFolder::open(folder, "model");
+  const TensorFolder source = TensorFolder::open(folder, stem);
   read_tensors(source, destinations, canonical, manifest, ErrorKind::kData);
   if (tied)
     check_tied_head(
@@ -58,13 +58,14 @@ void load(const std::string& folder, const Manifest* manifest, const ModelConfig
 }  // namespace
 
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
-                     const ParameterTable& table, std::span<float> parameters) {
+                     const ParameterTable& table, std::span<float> parameters,
+                     const std::string& stem) {
   std::error_code ignored;
   if (!std::filesystem::exists(folder + "/" + kManifestName, ignored))
-    return load(folder, nullptr, model, table, parameters);
+    return load(folder, stem, nullptr, model, table, parameters);
   try {
     const Manifest manifest = read_manifest(folder);
-    load(folder, &manifest, model, table, parameters);
+    load(folder, stem, &manifest, model, table, parameters);
   } catch (const Error& e) {
     throw_offering_before(e, folder);
   }

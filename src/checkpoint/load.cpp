@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,8 +34,8 @@ std::map<std::string, Destination> destinations_of(const ParameterTable& table,
 }
 
 /// The checkpoint must be of this very model; that a tensor fits does not say how it is used. Its
-/// weights may be of another type.
-void check_model(const std::string& path, const ModelConfig& model) {
+/// weights may be of another type, which is the result.
+DType check_model(const std::string& path, const ModelConfig& model) {
   const auto saved = nlohmann::ordered_json::parse(read_file(path, kMaxStateBytes), nullptr, false);
   auto wanted_config = hf_config_json(model);
   wanted_config.erase("torch_dtype");
@@ -50,30 +51,70 @@ void check_model(const std::string& path, const ModelConfig& model) {
         fmt::format("{} is of another model:\n    {}", path, fmt::join(differences, "\n    ")),
         "resume with the config the run was started with, or start anew from these weights with "
         "model.init and another --run_dir");
+  const std::string weights = saved.value("torch_dtype", "float32");
+  return weights == "bfloat16" ? DType::kBF16 : weights == "float16" ? DType::kF16 : DType::kF32;
 }
 
-bool has_masters(const TensorFolder& optimizer) {
-  bool found = false;
+/// What the tensors' names begin with, up to the first dot: of the masters and of each moment.
+std::set<std::string> prefixes_of(const TensorFolder& optimizer) {
+  std::set<std::string> prefixes;
   optimizer.for_each([&](const SafetensorsFile&, const TensorInfo& tensor) {
-    found = found || tensor.name.starts_with(kMasterPrefix);
+    prefixes.insert(tensor.name.substr(0, tensor.name.find('.') + 1));
   });
-  return found;
+  return prefixes;
 }
 
-TrainingState load(const std::string& folder, const ModelConfig& model, const ParameterTable& table,
-                   const FlatState& flat) {
+void check_optimizer(const std::string& folder, std::set<std::string> saved,
+                     const FlatState& flat) {
+  saved.erase(kMasterPrefix);
+  std::set<std::string> wanted;
+  for (const FlatState::Moment& moment : flat.moments) wanted.insert(moment.name + ".");
+  if (saved == wanted) return;
+  const auto listed = [](const std::set<std::string>& prefixes) {
+    std::vector<std::string> names;
+    for (const std::string& p : prefixes) names.push_back(p.substr(0, p.size() - 1));
+    return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
+  };
+  throw Error(
+      ErrorKind::kConfig,
+      fmt::format("{} is of another optimizer: its state is {}, this run's is {}", folder,
+                  listed(saved), listed(wanted)),
+      "resume with the optimizer the run was started with, or start anew from these weights "
+      "with model.init and another --run_dir");
+}
+
+/// Reads the moving average into `ema`; false where the checkpoint has none.
+bool load_ema(const std::string& folder, const Manifest& manifest, const ParameterTable& table,
+              std::span<float> ema) {
+  const bool has_ema = std::any_of(manifest.files.begin(), manifest.files.end(),
+                                   [](const auto& file) { return file.first.starts_with("ema"); });
+  if (has_ema && !ema.empty())
+    read_tensors(
+        TensorFolder::open(folder, "ema"), destinations_of(table, ema, ""),
+        [](const std::string& name) { return name; }, &manifest, ErrorKind::kConfig);
+  return has_ema;
+}
+
+LoadedCheckpoint load(const std::string& folder, const ModelConfig& model,
+                      const ParameterTable& table, const FlatState& flat) {
   const Manifest manifest = read_manifest(folder);
-  check_model(folder + "/config.json", model);
+  const DType weights_dtype = check_model(folder + "/config.json", model);
   const auto same_name = [](const std::string& name) { return name; };
   read_tensors(TensorFolder::open(folder, "model"), destinations_of(table, flat.parameters, ""),
                same_name, &manifest, ErrorKind::kConfig);
+  const TensorFolder optimizer = TensorFolder::open(folder, "optimizer");
+  check_headers(optimizer, manifest);
+  const std::set<std::string> prefixes = prefixes_of(optimizer);
+  check_optimizer(folder, prefixes, flat);
   std::map<std::string, Destination> moments;
   for (const FlatState::Moment& moment : flat.moments)
     moments.merge(destinations_of(table, moment.values, moment.name + "."));
-  const TensorFolder optimizer = TensorFolder::open(folder, "optimizer");
-  if (has_masters(optimizer)) moments.merge(destinations_of(table, flat.parameters, kMasterPrefix));
+  if (prefixes.contains(kMasterPrefix))
+    moments.merge(destinations_of(table, flat.parameters, kMasterPrefix));
   read_tensors(optimizer, moments, same_name, &manifest, ErrorKind::kConfig);
-  return parse_training_state(read_file(folder + "/" + kTrainingStateName, kMaxStateBytes));
+  const bool has_ema = load_ema(folder, manifest, table, flat.ema);
+  return {parse_training_state(read_file(folder + "/" + kTrainingStateName, kMaxStateBytes)),
+          weights_dtype, has_ema};
 }
 
 }  // namespace
@@ -121,8 +162,8 @@ std::vector<std::string> list_checkpoints(const std::string& run_dir) {
   return folders;
 }
 
-TrainingState load_checkpoint(const std::string& folder, const ModelConfig& model,
-                              const ParameterTable& table, const FlatState& flat) {
+LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
+                                 const ParameterTable& table, const FlatState& flat) {
   std::error_code ignored;
   const char* hint = "name a folder RUN_DIR/checkpoints/step_N";
   if (!fs::is_directory(folder, ignored))

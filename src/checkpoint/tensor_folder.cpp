@@ -36,6 +36,9 @@ std::map<std::string, std::string> read_index(const std::string& path) {
 }
 
 [[noreturn]] void throw_no_tensors(const std::string& folder, const std::string& stem) {
+  if (stem == "ema")
+    throw Error(ErrorKind::kConfig, fmt::format("{} has no moving average of the weights", folder),
+                "checkpoints of a run with training.ema_decay have one");
   std::error_code ignored;
   const bool pickled = std::filesystem::exists(folder + "/pytorch_model.bin", ignored) ||
                        std::filesystem::exists(folder + "/pytorch_model.bin.index.json", ignored);
@@ -131,12 +134,15 @@ void TensorFolder::for_each(
     for (const TensorInfo& tensor : file.tensors()) visit(file, tensor);
 }
 
+void check_headers(const TensorFolder& source, const Manifest& manifest) {
+  for (const SafetensorsFile& file : source.files()) listed(file, manifest);
+}
+
 void read_tensors(const TensorFolder& source,
                   const std::map<std::string, Destination>& destinations,
                   const std::function<std::string(const std::string&)>& canonical,
                   const Manifest* manifest, ErrorKind misfit) {
-  if (manifest != nullptr)
-    for (const SafetensorsFile& file : source.files()) listed(file, *manifest);
+  if (manifest != nullptr) check_headers(source, *manifest);
   std::vector<Match> matches;
   std::set<std::string> met;
   Misfits misfits;

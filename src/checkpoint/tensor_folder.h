@@ -15,7 +15,7 @@ namespace hgt {
 inline constexpr const char* kMasterPrefix = "master.";
 
 /// The safetensors files of one kind in a folder: STEM.safetensors, or the files that
-/// STEM.safetensors.index.json lists. Stems are "model" (as HF has it) and "optimizer".
+/// STEM.safetensors.index.json lists. Stems are "model" (as HF has it), "optimizer" and "ema".
 class TensorFolder {
  public:
   /// Error(kData) where there are none, or one is damaged, or index and files do not agree.
@@ -31,6 +31,9 @@ class TensorFolder {
   std::string folder_;
   std::vector<SafetensorsFile> files_;
 };
+
+/// Error(kData) where a file is not in the manifest, or has another header.
+void check_headers(const TensorFolder& source, const Manifest& manifest);
 
 /// Where a tensor belongs.
 struct Destination {

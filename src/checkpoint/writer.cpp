@@ -72,7 +72,8 @@ class Writer : public CheckpointWriter {
     const Span span = Span::seldom("copy for the checkpoint");
     parameters_.assign(flat.parameters.begin(), flat.parameters.end());
     moments_.resize(flat.moments.size());
-    copy_ = {parameters_, {}, flat.weights_dtype};
+    ema_.assign(flat.ema.begin(), flat.ema.end());
+    copy_ = {parameters_, {}, flat.weights_dtype, ema_};
     for (std::size_t i = 0; i < moments_.size(); ++i) {
       moments_[i].assign(flat.moments[i].values.begin(), flat.moments[i].values.end());
       copy_.moments.push_back({flat.moments[i].name, moments_[i]});
@@ -163,7 +164,7 @@ class Writer : public CheckpointWriter {
   const Options options_;
   const std::string root_;
   const std::vector<CopiedFile> tokenizer_;
-  std::vector<float> parameters_;  // the copy that the thread writes from
+  std::vector<float> parameters_, ema_;  // the copy that the thread writes from
   std::vector<std::vector<float>> moments_;
   FlatState copy_;
   std::int64_t saved_step_ = -1;  // the thread's while it runs

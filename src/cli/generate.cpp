@@ -40,6 +40,7 @@ class Generate final : public Command {
         ->capture_default_str()
         ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
     app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
+    app.add_flag("--ema", ema_, "with the moving average of the weights (training.ema_decay)");
     app.add_flag("--no_prompt", no_prompt_, "print only what is new");
     app.add_flag("--json", json_, "print one JSON object instead");
   }
@@ -58,6 +59,7 @@ class Generate final : public Command {
         "--top_p",        fmt::to_string(top_p_),
         "--seed",         seed_,
         "--threads",      fmt::to_string(threads_),
+        "--weights",      ema_ ? "ema" : "model",
         "--output",       json_ ? "json" : no_prompt_ ? "continuation" : "text"};
     std::vector<char*> argv;
     for (std::string& arg : args) argv.push_back(arg.data());
@@ -71,7 +73,7 @@ class Generate final : public Command {
   std::string seed_ = "0";  // the worker reads it, with its range
   std::int64_t max_tokens_ = 200, top_k_ = 50, threads_ = 0;
   double temperature_ = 0.8, top_p_ = 1.0;
-  bool no_prompt_ = false, json_ = false;
+  bool ema_ = false, no_prompt_ = false, json_ = false;
 };
 
 }  // namespace

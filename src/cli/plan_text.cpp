@@ -99,7 +99,6 @@ std::string parameter_lines(const ParameterTable& table) {
 
 /// The kind of an allocation ("layers: qkv"), for the totals.
 std::string kind_of(const std::string& allocation) {
-  if (allocation.starts_with("exp_avg")) return "optimizer";
   if (allocation.starts_with("layers: ")) return "activations";
   if (allocation == "rope tables" || allocation.starts_with("scratch")) return "scratch";
   return allocation.substr(0, allocation.find(": "));

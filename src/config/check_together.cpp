@@ -71,9 +71,53 @@ void check_rates(Loading& loading) {
         fmt::format("the rate goes up to scheduler.params.warmup_max_lr = {:g}, not to "
                     "optimizer.params.lr = {:g}",
                     top->second, c.optimizer.lr));
-  if (c.optimizer.beta1 >= 1 || c.optimizer.beta2 >= 1)
-    loading.problem_at(Severity::kError, "optimizer.params.betas",
-                       "optimizer.params.betas must be less than 1");
+  const auto momentum = c.scheduler.numbers.find("cycle_momentum");
+  const bool betas = c.optimizer.type != "SGD" && c.optimizer.type != "Adagrad";
+  if (momentum != c.scheduler.numbers.end() && momentum->second != 0 && !betas)
+    loading.problem_at(Severity::kNotice, "scheduler.params.cycle_momentum",
+                       fmt::format("OneCycle changes the rate only: its momentum is beta1, which "
+                                   "{} does not have",
+                                   c.optimizer.type));
+}
+
+void check_optimizer(Loading& loading) {
+  const OptimizerConfig& o = loading.config().optimizer;
+  const auto error = [&](const char* name, std::string message) {
+    loading.problem_at(Severity::kError, std::string("optimizer.params.") + name,
+                       std::move(message));
+  };
+  if (o.beta1 >= 1 || o.beta2 >= 1) error("betas", "optimizer.params.betas must be less than 1");
+  if (o.nesterov && (o.momentum == 0 || o.dampening != 0))
+    error("nesterov", "optimizer.params.nesterov needs a momentum, and no dampening");
+  if (o.min_coeff > o.max_coeff)
+    error("min_coeff",
+          fmt::format("optimizer.params.min_coeff = {:g} is more than max_coeff = {:g}",
+                      o.min_coeff, o.max_coeff));
+}
+
+void check_lr_schedule(Loading& loading) {
+  const Config& c = loading.config();
+  const LrScheduleConfig& s = c.training.lr_schedule;
+  const std::string section = "training.lr_schedule";
+  const auto given = loading.givens.lower_bound(section + ".");
+  if (given == loading.givens.end() || !given->first.starts_with(section + ".")) return;
+  if (!c.scheduler.type.empty())
+    loading.problem_at(Severity::kError, given->first,
+                       "scheduler and training.lr_schedule are both given", "keep one of them");
+  if (!loading.given(section + ".type"))
+    loading.problem_at(Severity::kError, given->first, "training.lr_schedule has no type",
+                       "one of: constant, cosine, wsd");
+  if (s.min_lr > c.optimizer.lr)
+    loading.problem_at(
+        Severity::kError, section + ".min_lr",
+        fmt::format("training.lr_schedule.min_lr = {:g} is more than optimizer.params.lr = {:g}",
+                    s.min_lr, c.optimizer.lr));
+  const std::int64_t end = s.warmup_iters + std::max<std::int64_t>(s.decay_iters, 1);
+  if (c.training.train_iters > 0 && end > c.training.train_iters)
+    loading.problem_at(
+        Severity::kNotice, given->first,
+        fmt::format("training.train_iters = {} is less than training.lr_schedule takes",
+                    c.training.train_iters));
 }
 
 void check_lengths(Loading& loading) {
@@ -85,6 +129,9 @@ void check_lengths(Loading& loading) {
         fmt::format("training.seq_length = {} is longer than model.max_position_embeddings = {}",
                     c.training.seq_length, c.model.max_position_embeddings),
         "GPT-2 has no positions beyond");
+  if (c.training.ema_decay >= 1)
+    loading.problem_at(Severity::kError, "training.ema_decay",
+                       "training.ema_decay must be less than 1");
   if (!c.data.valid.empty() && c.data.valid_fraction > 0)
     loading.problem_at(Severity::kError, "data.valid_fraction",
                        "data.valid_data_path and data.valid_fraction are both given",
@@ -132,6 +179,8 @@ void check_together(Loading& loading) {
   check_zero(loading);
   check_clipping(loading);
   check_rates(loading);
+  check_optimizer(loading);
+  check_lr_schedule(loading);
   check_lengths(loading);
   check_complete(loading);
   tell_ignored(loading);

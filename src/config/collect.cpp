@@ -60,7 +60,7 @@ class Walk {
   Walk(const Document& document, Unknown unknown, Loading& loading)
       : document_(document), unknown_(unknown), loading_(loading) {}
 
-  /// `type` is the sibling `type` of the object, for tables that depend on it.
+  /// `type` is that in the object or beside it, for tables that depend on it.
   void object(const Json& object, const Field& table, const std::string& path,
               const std::string& pointer, const std::string& type) {
     for (const auto& [spelled, value] : object.items()) {
@@ -119,9 +119,10 @@ class Walk {
           fmt::format("write \"{}\": {{\"{}\": ...}}", field.name, field.fields.front().name));
       return;
     }
-    const bool typed = siblings.contains("type") && siblings["type"].is_string();
+    const Json& owner = value.contains("type") ? value : siblings;
+    const bool typed = owner.contains("type") && owner["type"].is_string();
     object(value, field, path + ".", pointer,
-           typed ? siblings["type"].get<std::string>() : std::string());
+           typed ? owner["type"].get<std::string>() : std::string());
   }
 
   /// The command line beats the file; twice from one of them is a contradiction.

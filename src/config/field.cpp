@@ -159,6 +159,7 @@ bool goes_with(const Field& field, const std::string& type) {
 
 std::string type_below(const Field& section, const Config& config, const std::string& inherited) {
   if (section.name == "optimizer") return config.optimizer.type;
+  if (section.name == "lr_schedule") return config.training.lr_schedule.type;
   if (section.name != "scheduler") return inherited;
   return config.scheduler.type.empty() ? "none" : config.scheduler.type;
 }

@@ -75,7 +75,7 @@ struct Field {
   /// What a value that is not an object stands for (JSON text), "" = refused.
   std::function<std::string(const nlohmann::ordered_json&)> shorthand;
   std::string example;  ///< of the section, for those who lack it
-  /// Only for the sibling `type` of one of these names (scheduler and optimizer parameters).
+  /// Only for a `type` of one of these names, in the same section or beside it.
   std::vector<std::string> only_for;
 
   Field aka(std::vector<std::string> names) &&;
@@ -123,10 +123,10 @@ const Field& root_section();
 /// one name, the one for `type`.
 const Field* find_field(const std::string& path, const std::string& type = "");
 
-/// Does a row go with the sibling `type`? Case does not count.
+/// Does a row go with the `type`? Case does not count.
 bool goes_with(const Field& field, const std::string& type);
 
-/// The `type` that rows below a section go with: that of the optimizer or the scheduler, else what
+/// The `type` that rows below a section go with: that of the optimizer or of a schedule, else what
 /// the section itself goes with.
 std::string type_below(const Field& section, const Config& config, const std::string& inherited);
 

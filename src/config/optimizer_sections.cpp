@@ -8,46 +8,77 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<Field> adam_fields() {
+std::vector<Field> optimizer_params() {
   const In in{&Config::optimizer};
   using O = OptimizerConfig;
-  const std::vector<std::string> adams = {"Adam", "AdamW"};
-  Field betas = used(
-                    "betas",
-                    [](Config& c) -> Slot {
-                      return NumberPair{&c.optimizer.beta1, &c.optimizer.beta2};
-                    },
-                    "decay of the moments")
-                    .at_least(0)
-                    .at_most(1)
-                    .auto_is("[0.9, 0.999]");
+  using Types = std::vector<std::string>;
+  const Types adams = {"AdamW", "Adam"}, lamb = {"Lamb"}, sgd = {"SGD"}, adagrad = {"Adagrad"};
+  const Types roots = {"AdamW", "Adam", "Lamb"}, moments = {"AdamW", "Adam", "Lamb", "Lion"};
+  const Types kept = {"AdamW", "Adam", "Lamb", "Lion", "SGD"};
+  const Types all = {"AdamW", "Adam", "Lamb", "Lion", "SGD", "Adagrad"};
+  // Without gradient an element's update is 0 / eps, which must not be 0 / 0.
+  constexpr double kLeastEps = 1e-30;
+  const auto betas = [](Config& c) -> Slot {
+    return NumberPair{&c.optimizer.beta1, &c.optimizer.beta2};
+  };
   return {
-      used("lr", in(&O::lr), "learning rate").at_least(0).auto_is("5e-5").only(adams),
-      std::move(betas).only(adams),
-      used("eps", in(&O::eps), "added to the root of the second moment")
+      used("lr", in(&O::lr), "learning rate; Adagrad's default is 0.01")
           .at_least(0)
+          .auto_is("5e-5")
+          .only(kept),
+      used("lr", in(&O::lr), "learning rate")
+          .at_least(0)
+          .auto_is("5e-5")
+          .defaults_to("0.01")
+          .only(adagrad),
+      used("betas", betas, "decay of the moments")
+          .at_least(0)
+          .at_most(1)
+          .auto_is("[0.9, 0.999]")
+          .only(moments),
+      used("eps", in(&O::eps), "added to the root of the second moment; Adagrad's default is 1e-10")
+          .at_least(kLeastEps)
           .auto_is("1e-8")
-          .only(adams),
+          .only(roots),
+      used("eps", in(&O::eps), "added to the root of the sum")
+          .at_least(kLeastEps)
+          .auto_is("1e-8")
+          .defaults_to("1e-10")
+          .only(adagrad),
       used("weight_decay", in(&O::weight_decay), "of every parameter")
           .at_least(0)
           .auto_is("0")
-          .only(adams),
-      used("bias_correction", in(&O::bias_correction), "of the moments").only(adams),
+          .only(all),
+      used("bias_correction", in(&O::bias_correction), "of the moments").only(roots),
       used("adam_w_mode", in(&O::adam_w_mode),
            "false with type Adam: weight decay as part of the gradient")
           .only({"Adam"}),
       noticed("adam_w_mode", Kind::kBool, "AdamW is AdamW").only({"AdamW"}),
-      not_built("amsgrad", Kind::kBool, "false", "DeepSpeed refuses it as well").only(adams),
+      used("momentum", in(&O::momentum), "share of the last update in the next; 0: no state")
+          .at_least(0)
+          .only(sgd),
+      used("dampening", in(&O::dampening), "share of a gradient kept out of the momentum")
+          .at_least(0)
+          .only(sgd),
+      used("nesterov", in(&O::nesterov), "look ahead along the momentum").only(sgd),
+      used("min_coeff", in(&O::min_coeff), "least ratio of a tensor's norm to its update's")
+          .at_least(0)
+          .only(lamb),
+      used("max_coeff", in(&O::max_coeff), "largest ratio of a tensor's norm to its update's")
+          .at_least(0)
+          .only(lamb),
+      used("eps_inside_sqrt", in(&O::eps_inside_sqrt), "add eps to the moment, not to its root")
+          .only(lamb),
+      not_built("amsgrad", Kind::kBool, "false", "DeepSpeed refuses it as well").only(all),
       noticed("torch_adam", Kind::kBool, "PyTorch's Adam instead of DeepSpeed's").only(adams),
-      noticed("set_grad_none", Kind::kBool, "gradients lie in one buffer").only(adams),
-      noticed("fp32_optimizer_states", Kind::kBool, "they are fp32").only(adams),
+      noticed("set_grad_none", Kind::kBool, "gradients lie in one buffer").only(all),
+      noticed("fp32_optimizer_states", Kind::kBool, "they are fp32").only(all),
+      noticed("max_grad_norm", Kind::kNumber, "the same as gradient_clipping"),
   };
 }
 
 Field optimizer_section() {
   constexpr auto later = KeyClass::kNotBuilt, never = KeyClass::kError;
-  std::vector<Field> params = adam_fields();
-  params.push_back(noticed("max_grad_norm", Kind::kNumber, "the same as gradient_clipping"));
   return section("optimizer", "default: AdamW with its defaults",
                  {
                      used(
@@ -55,18 +86,18 @@ Field optimizer_section() {
                          "Adam is AdamW unless params.adam_w_mode is false")
                          .one_of({{"AdamW"},
                                   {"Adam"},
-                                  {"Lamb", later},
-                                  {"Lion", later},
-                                  {"Adagrad", later},
-                                  {"SGD", later},
-                                  {"Muon", later},
+                                  {"Lamb"},
+                                  {"Lion"},
+                                  {"Adagrad"},
+                                  {"SGD"},
+                                  {"Muon", later, "use AdamW"},
                                   {"OneBitAdam", never, "use AdamW"},
                                   {"ZeroOneAdam", never, "use AdamW"},
-                                  {"OneBitLamb", never, "use AdamW"},
+                                  {"OneBitLamb", never, "use Lamb"},
                                   {"MuAdam", never, "use AdamW"},
                                   {"MuAdamW", never, "use AdamW"},
-                                  {"MuSGD", never, "use AdamW"}}),
-                     section("params", "of the optimizer", std::move(params)),
+                                  {"MuSGD", never, "use SGD"}}),
+                     section("params", "of the optimizer", optimizer_params()),
                      noticed("legacy_fusion", Kind::kBool, "of DeepSpeed's Lamb kernel"),
                  });
 }

@@ -13,6 +13,16 @@ namespace {
 
 constexpr const char* kParams = "scheduler.params.";
 
+/// Gives the parameters of a section's type their defaults, which differ from type to type.
+void fill_params(Loading& loading, const std::string& section, const std::string& type) {
+  for (const Field& field : find_field(section)->fields) {
+    const std::string path = section + "." + field.name;
+    if (goes_with(field, type) && !field.fallback.empty() && field.slot &&
+        !loading.has_origin(path) && !loading.derive.contains(path))
+      store(field.slot(loading.config()), Json::parse(field.fallback));
+  }
+}
+
 /// Fills what the scheduler's type wants and was not given.
 void resolve_scheduler(Loading& loading) {
   SchedulerConfig& scheduler = loading.config().scheduler;
@@ -23,11 +33,7 @@ void resolve_scheduler(Loading& loading) {
     numbers[name] = value;
     loading.set_origin(kParams + name, OriginKind::kDerived, from);
   };
-  const Field& params = *find_field("scheduler.params");
-  for (const Field& field : params.fields)
-    if (goes_with(field, scheduler.type) && !field.fallback.empty() && field.slot &&
-        !loading.has_origin(kParams + field.name) && !loading.derive.contains(kParams + field.name))
-      store(field.slot(loading.config()), Json::parse(field.fallback));
+  fill_params(loading, "scheduler.params", scheduler.type);
   if (scheduler.type == "WarmupLR" || loading.derive.contains("scheduler.params.warmup_max_lr"))
     follows("warmup_max_lr", loading.config().optimizer.lr, "optimizer.params.lr");
   if (scheduler.type == "OneCycle") {
@@ -178,6 +184,7 @@ void resolve(Loading& loading, const LoadOptions& options) {
   resolve_batch(loading, options);
   resolve_length(loading);
   resolve_seq_length(loading);
+  fill_params(loading, "optimizer.params", loading.config().optimizer.type);
   resolve_scheduler(loading);
 }
 

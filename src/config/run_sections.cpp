@@ -23,6 +23,36 @@ std::vector<Moved> split_to_fraction(const Json& value) {
                                         : Json("split " + value.dump()).dump()}};
 }
 
+Field lr_schedule_section() {
+  const auto slot = [](auto member) -> SlotOf {
+    return [member](Config& c) -> Slot { return &(c.training.lr_schedule.*member); };
+  };
+  using S = LrScheduleConfig;
+  const std::vector<std::string> decaying = {"cosine", "wsd"};
+  return section(
+      "lr_schedule", "of hgtrain's own, instead of a scheduler section; default: a constant rate",
+      {
+          used("type", slot(&S::type), "after the warmup; wsd: constant, decay at the end")
+              .one_of({{"constant"}, {"cosine"}, {"wsd"}}),
+          used("warmup_iters", slot(&S::warmup_iters), "updates up to the optimizer's rate")
+              .at_least(0)
+              .at_most(kMostSteps)
+              .only({"constant", "cosine", "wsd"})
+              .aka({"warmup_steps", "lr_warmup_iters"}),
+          used("decay_iters", slot(&S::decay_iters),
+               "updates of the decay; 0: cosine all after the warmup, wsd a tenth of the run")
+              .at_least(0)
+              .at_most(kMostSteps)
+              .only(decaying),
+          used("min_lr", slot(&S::min_lr), "rate at the end of the decay")
+              .at_least(0)
+              .only(decaying),
+          used("decay_style", slot(&S::decay_style), "curve of the decay")
+              .one_of({{"linear"}, {"cosine"}, {"minus_sqrt"}})
+              .only({"wsd"}),
+      });
+}
+
 Field training_section() {
   const In in{&Config::training};
   using T = TrainingConfig;
@@ -62,6 +92,12 @@ Field training_section() {
                "stop after so many evaluations without improvement; 0: never")
               .at_least(0)
               .aka({"early_stopping_patience"}),
+          used("ema_decay", in(&T::ema_decay),
+               "share of the moving average of the parameters that an update keeps; it goes into "
+               "the checkpoints; 0: none")
+              .at_least(0)
+              .at_most(1),
+          lr_schedule_section(),
           not_built("exit_duration_in_mins", Kind::kNumber, "0",
                     "stop with a checkpoint after so many minutes")
               .instead("let the scheduler send SIGUSR1 before the time is up: the run then saves "

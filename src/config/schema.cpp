@@ -65,6 +65,9 @@ Json value_schema(const Field& field) {
     out["enum"] = Json::array();
     for (const Choice& choice : field.choices)
       if (choice.key_class != KeyClass::kError) out["enum"].push_back(choice.name);
+    for (const Choice& choice : field.choices)
+      if (choice.key_class != KeyClass::kUsed)
+        out["x-choices"][choice.name] = name_of(choice.key_class);
   }
   const bool numeric = field.kind == Kind::kInteger || field.kind == Kind::kNumber;
   if (numeric && std::isfinite(field.min))

@@ -17,7 +17,8 @@ Json written(const Field& table, Config& config, const std::string& type) {
   for (const Field& field : table.fields) {
     if (!goes_with(field, type)) continue;
     if (!field.fields.empty()) {
-      if (field.name == "scheduler" && config.scheduler.type.empty()) continue;
+      const char* const absent = config.scheduler.type.empty() ? "scheduler" : "lr_schedule";
+      if (field.name == absent) continue;
       Json section = written(field, config, type_below(field, config, type));
       if (!section.empty()) out[field.name] = std::move(section);
     } else if (field.slot) {

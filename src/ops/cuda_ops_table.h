@@ -192,7 +192,8 @@ struct CastArgs {
   std::int64_t count;
 };
 
-/// Adam over flat buffers, as hgtrain/optim/adam.h has it. Weight decay applies to [0, decay_end).
+/// Adam over flat buffers, as hgtrain/optim/optimizer.h has it. Weight decay applies to [0,
+/// decay_end).
 struct AdamArgs {
   float* parameters;
   const float* gradients;

@@ -16,6 +16,12 @@ LossScale LossScaler::initial() const {
   return {.scale = scale, .hysteresis = config_.hysteresis};
 }
 
+LossScale LossScaler::resumed(LossScale saved, DType saved_weights) const {
+  if (saved_weights != config_.compute_dtype()) return initial();
+  if (config_.fp16 && !dynamic()) saved.scale = config_.loss_scale;
+  return saved;
+}
+
 void LossScaler::update(bool overflow, LossScale& state) const {
   if (dynamic()) overflow ? shrink(state) : grow(state);
   ++state.steps;

@@ -57,21 +57,57 @@ double warmed_up(double i, double steps, bool logarithmic) {
   return logarithmic ? std::log(i + 1) / std::log(steps) : i / steps;
 }
 
+double no_decay(double) {
+  return 1;
+}
+
+double linear_decay(double x) {
+  return 1 - x;
+}
+
+double cosine_decay(double x) {
+  return (1 + std::cos(std::numbers::pi * x)) / 2;
+}
+
+double minus_sqrt_decay(double x) {
+  return 1 - std::sqrt(x);
+}
+
 }  // namespace
 
-LrSchedule::LrSchedule(const SchedulerConfig& scheduler, const OptimizerConfig& optimizer)
-    : shape_(make_shape(scheduler, optimizer)) {}
+LrSchedule::LrSchedule(const Config& config) : shape_(make_shape(config.scheduler, config)) {}
 
 Rate LrSchedule::at(std::int64_t updates) const {
   return std::visit([&](const auto& shape) { return shape.at(static_cast<double>(updates)); },
                     shape_);
 }
 
-LrSchedule::Shape LrSchedule::make_shape(const SchedulerConfig& scheduler,
-                                         const OptimizerConfig& optimizer) {
+LrSchedule::Native LrSchedule::native(const TrainingConfig& training, double lr) {
+  const LrScheduleConfig& s = training.lr_schedule;
+  const auto warmup = static_cast<double>(s.warmup_iters);
+  const auto total = static_cast<double>(training.train_iters);
+  const auto length_or = [&](double otherwise) {
+    return std::max(1.0, s.decay_iters > 0 ? static_cast<double>(s.decay_iters) : otherwise);
+  };
+  if (s.type == "constant") return {lr, s.min_lr, warmup, warmup, 1, no_decay};
+  if (s.type == "cosine")
+    return {lr, s.min_lr, warmup, warmup, length_or(total - warmup), cosine_decay};
+  if (s.type != "wsd")
+    throw Error(ErrorKind::kConfig,
+                fmt::format("training.lr_schedule.type '{}' is not known", s.type),
+                "one of: constant, cosine, wsd");
+  const double length = length_or(std::floor(total / 10));
+  const auto share = s.decay_style == "cosine"       ? cosine_decay
+                     : s.decay_style == "minus_sqrt" ? minus_sqrt_decay
+                                                     : linear_decay;
+  return {lr, s.min_lr, warmup, std::max(warmup, total - length), length, share};
+}
+
+LrSchedule::Shape LrSchedule::make_shape(const SchedulerConfig& scheduler, const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer;
   const Numbers n(scheduler);
   const std::string type = lower(scheduler.type);
-  if (type.empty()) return Constant{optimizer.lr};
+  if (type.empty()) return native(config.training, optimizer.lr);
   if (type == "warmuplr")
     return Warmup{n.get("warmup_min_lr", 0), n.get("warmup_max_lr", optimizer.lr), n.warmup_steps(),
                   n.logarithmic(), std::nullopt};
@@ -110,8 +146,10 @@ LrSchedule::Shape LrSchedule::make_shape(const SchedulerConfig& scheduler,
               "section out for a constant rate");
 }
 
-Rate LrSchedule::Constant::at(double) const {
-  return {lr, {}, {}};
+Rate LrSchedule::Native::at(double k) const {
+  if (k < warmup) return {lr * (k + 1) / warmup, {}, {}};
+  const double x = std::clamp((k - decay_begin) / decay, 0.0, 1.0);
+  return {min_lr + (lr - min_lr) * share(x), {}, {}};
 }
 
 Rate LrSchedule::Warmup::at(double k) const {
@@ -134,8 +172,7 @@ Rate LrSchedule::WarmupCosine::at(double k) const {
     ratio = warmup_min_ratio + (1 - warmup_min_ratio) * warmed_up(i, steps, logarithmic);
   } else {
     const double progress = std::min(1.0, (i - steps + 1) / std::max(1.0, total - steps));
-    const double cosine = (1 + std::cos(std::numbers::pi * progress)) / 2;
-    ratio = std::max(0.0, cos_min_ratio + (1 - cos_min_ratio) * cosine);
+    ratio = std::max(0.0, cos_min_ratio + (1 - cos_min_ratio) * cosine_decay(progress));
   }
   return {lr * ratio, {}, {}};
 }

@@ -75,7 +75,7 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
       valid_data_(config.training.eval_interval > 0 ? open_data(config, Dataset::Split::kValid)
                                                     : nullptr),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-      buffers_(table_, config.precision.compute_dtype()),
+      buffers_(table_, config),
       model_(Model::create(config.model, table_, buffers_.weights(),
                            Tensor(buffers_.gradients.data(), {table_.total}), model_options(config),
                            pool_)),
@@ -94,6 +94,7 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
   channel.progress().step = start.state.step;
   for (const std::string& damage : start.refused)
     recorder_.notice(damage + "; an older checkpoint is used");
+  if (!start.notice.empty()) recorder_.notice(start.notice);
   if (const DType dtype = buffers_.compute_dtype; !cpu_multiplies(dtype))
     recorder_.notice(fmt::format(
         "this CPU has no {0} instructions: {0} saves memory here, but is slower than fp32",

@@ -1,5 +1,6 @@
 #include "start.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -23,12 +24,20 @@ struct Parts {
 };
 
 void resume(const std::string& folder, const Parts& parts, Start& start) {
-  start.state = load_checkpoint(folder, parts.config.model, parts.table, parts.buffers.state());
+  const FlatState flat = parts.buffers.state();
+  const LoadedCheckpoint loaded = load_checkpoint(folder, parts.config.model, parts.table, flat);
+  start.state = loaded.state;
   if (start.state.config_digest != parts.digest)
     throw Error(ErrorKind::kConfig, folder + " was trained on other batches",
                 "a resumed run keeps training.seed, training.seq_length, train_batch_size and the "
                 "data's files, weights, seed and shuffle; to start a new run from these weights, "
                 "set model.init to this folder");
+  start.state.loss_scale =
+      LossScaler(parts.config.precision).resumed(loaded.state.loss_scale, loaded.weights_dtype);
+  if (!flat.ema.empty() && !loaded.has_ema) {
+    std::copy(flat.parameters.begin(), flat.parameters.end(), flat.ema.begin());
+    start.notice = fmt::format("{} has no moving average: it starts from the weights", folder);
+  }
   start.checkpoint = folder;
 }
 
@@ -77,6 +86,8 @@ Start load_or_draw(const RunOptions& options, const Parts& parts) {
                     parameters);
   else
     load_hf_weights(parts.config.model.init, parts.config.model, parts.table, parameters);
+  const std::span<float> ema = parts.buffers.ema.as<float>();
+  std::copy_n(parameters.begin(), ema.size(), ema.begin());
   return start;
 }
 
@@ -91,8 +102,11 @@ Start prepare_start(const Config& config, const RunOptions& options, const Param
     start =
         load_or_draw(options, {config, table, buffers, config_digest(config, data_fingerprint)});
   comm.broadcast(std::as_writable_bytes(std::span(&start.state, 1)), 0);
-  for (const Buffer* buffer : {&buffers.parameters, &buffers.exp_avg, &buffers.exp_avg_sq})
-    comm.broadcast(buffer->as<std::byte>(), 0);
+  const FlatState flat = buffers.state();
+  for (const FlatState::Moment& moment : flat.moments)
+    comm.broadcast(std::as_writable_bytes(moment.values), 0);
+  for (const std::span<float> values : {flat.parameters, flat.ema})
+    comm.broadcast(std::as_writable_bytes(values), 0);
   return start;
 }
 

@@ -12,6 +12,7 @@ struct Start {
   TrainingState state;
   std::string checkpoint;  ///< it goes on from, "" where it starts fresh; known on rank 0 only
   std::vector<std::string> refused;  ///< how newer checkpoints than that one are damaged; on rank 0
+  std::string notice;                ///< to the user, or ""; on rank 0
 };
 
 /// Fills the buffers of every rank with the same bytes: rank 0 loads the checkpoint or the initial

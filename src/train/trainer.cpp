@@ -6,9 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
+#include "hgtrain/optim/ema.h"
 #include "hgtrain/optim/gradient_norm.h"
 #include "hgtrain/optim/round.h"
 
@@ -32,26 +34,34 @@ std::vector<BlockRange> block_ranges(const ParameterTable& table) {
   return pieces;
 }
 
+Optimizer::Buffers optimizer_buffers(const FlatBuffers& flat) {
+  Optimizer::Buffers buffers{flat.parameters.as<float>(), flat.gradients.as<float>(), {}};
+  for (const Buffer& buffer : flat.optimizer_state) buffers.state.push_back(buffer.as<float>());
+  return buffers;
+}
+
 Range micro_batches_of(const BatchConfig& batch, const Communicator& comm) {
   return even_range(batch.train_batch_size / batch.micro_batch_size, comm.size(), comm.rank());
 }
 
 }  // namespace
 
-FlatBuffers::FlatBuffers(const ParameterTable& table, DType dtype)
+FlatBuffers::FlatBuffers(const ParameterTable& table, const Config& config)
     : parameters("parameters", table.total * 4),
       gradients("gradients", table.total * 4),
-      exp_avg("exp_avg", table.total * 4),
-      exp_avg_sq("exp_avg_sq", table.total * 4),
-      compute_dtype(dtype) {
-  if (dtype != DType::kF32)
-    rounded = Buffer("weights", table.total * static_cast<std::int64_t>(size_of(dtype)));
+      compute_dtype(config.precision.compute_dtype()) {
+  if (compute_dtype != DType::kF32)
+    rounded = Buffer("weights", table.total * static_cast<std::int64_t>(size_of(compute_dtype)));
+  for (const std::string& name : hgt::optimizer_state(config.optimizer))
+    optimizer_state.emplace_back(name, table.total * 4);
+  if (config.training.ema_decay > 0) ema = Buffer("ema", table.total * 4);
 }
 
 FlatState FlatBuffers::state() const {
-  return {parameters.as<float>(),
-          {{"exp_avg", exp_avg.as<float>()}, {"exp_avg_sq", exp_avg_sq.as<float>()}},
-          compute_dtype};
+  FlatState state{parameters.as<float>(), {}, compute_dtype, ema.as<float>()};
+  for (const Buffer& buffer : optimizer_state)
+    state.moments.push_back({buffer.name(), buffer.as<float>()});
+  return state;
 }
 
 Tensor FlatBuffers::weights() const {
@@ -67,11 +77,8 @@ void FlatBuffers::round_weights(ThreadPool& pool) const {
 Trainer::Trainer(const Parts& parts, const TrainingState& state)
     : parts_(parts),
       state_(state),
-      lr_schedule_(parts.config.scheduler, parts.config.optimizer),
-      adam_(parts.config.optimizer,
-            {parts.buffers.parameters.as<float>(), parts.buffers.gradients.as<float>(),
-             parts.buffers.exp_avg.as<float>(), parts.buffers.exp_avg_sq.as<float>()},
-            parts.table.decay_end, parts.pool),
+      lr_schedule_(parts.config),
+      optimizer_(parts.config.optimizer, parts.table, optimizer_buffers(parts.buffers), parts.pool),
       loss_scaler_(parts.config.precision),
       micros_(micro_batches_of(parts.config.batch, parts.comm)),
       buckets_(make_buckets(block_ranges(parts.table), parts.bucket_bytes / 4)),
@@ -198,11 +205,14 @@ double Trainer::gradient_norm() const {
 }
 
 void Trainer::change_parameters(const Rate& rate, double scale) {
-  // Gradients are read; parameters and the two moments are read and written.
-  const Span span("optimizer", flat_traffic(7));
-  adam_.step(rate, clip_factor(result_.grad_norm, parts_.config.gradient_clipping) / scale,
-             ++state_.optimizer_steps);
-  parts_.buffers.round_weights(parts_.pool);
+  const FlatBuffers& flat = parts_.buffers;
+  // Gradients are read; parameters and the optimizer's state are read and written.
+  const Span span("optimizer", flat_traffic(3 + 2 * static_cast<int>(flat.optimizer_state.size())));
+  optimizer_.step(rate, clip_factor(result_.grad_norm, parts_.config.gradient_clipping) / scale,
+                  ++state_.optimizer_steps);
+  flat.round_weights(parts_.pool);
+  update_ema(parts_.config.training.ema_decay, flat.parameters.as<float>(), flat.ema.as<float>(),
+             parts_.pool);
 }
 
 Work Trainer::flat_traffic(int passes) const {

@@ -31,6 +31,7 @@ constexpr std::int64_t kMaxPromptBytes = 64 << 20;
 /// The flags of `hgtrain generate`.
 struct Request {
   std::string model, prompt, output;  ///< output: text, continuation or json
+  std::string weights;                ///< model or ema
   std::int64_t max_tokens = 0, threads = 0;
   SamplingOptions sampling;
 };
@@ -53,6 +54,7 @@ Request parse(const std::vector<std::string>& args) {
     return {.model = values.at("--model"),
             .prompt = values.at("--prompt"),
             .output = values.at("--output"),
+            .weights = values.at("--weights"),
             .max_tokens = number<std::int64_t>(values, "--max_tokens", 0),
             .threads = number<std::int64_t>(values, "--threads", 0),
             .sampling = {.temperature = number<double>(values, "--temperature", 0),
@@ -75,7 +77,7 @@ std::string read_prompt(const std::string& prompt) {
 /// A model folder, loaded.
 class Generator {
  public:
-  Generator(const std::string& folder, std::int64_t threads)
+  Generator(const std::string& folder, const std::string& weights, std::int64_t threads)
       : config_(read_hf_config(folder)),
         table_(parameter_table(config_, false)),
         parameters_("parameters", table_.total * static_cast<std::int64_t>(sizeof(float))),
@@ -83,7 +85,7 @@ class Generator {
         end_ids_(end_ids(folder)),
         pool_(threads > 0 ? checked_cast<int>(threads, "--threads", ErrorKind::kConfig)
                           : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {
-    load_hf_weights(folder, config_, table_, parameters_.as<float>());
+    load_hf_weights(folder, config_, table_, parameters_.as<float>(), weights);
   }
 
   std::vector<std::int32_t> encode(const std::string& prompt) const {
@@ -177,7 +179,7 @@ int generate_worker(const std::vector<std::string>& args) {
     const Sampler checked(request.sampling);  // before the model is read
     const std::string folder = find_model_folder(request.model);
     const std::string prompt = read_prompt(request.prompt);
-    Generator generator(folder, request.threads);
+    Generator generator(folder, request.weights, request.threads);
     const auto ids = generator.encode(prompt);
     if (request.output == "json")
       print_json(generator, ids, prompt, folder, request);

@@ -37,7 +37,7 @@ TEST_CASE("the memory table counts what a step holds") {
   };
   const std::int64_t parameters = parameter_table(config.model, false).total;
   CHECK(bytes("parameters") == 4 * parameters);
-  CHECK(bytes("exp_avg_sq") == 4 * parameters);
+  CHECK(bytes("optimizer: exp_avg_sq") == 4 * parameters);
   CHECK(bytes("checkpoint: copy (rank 0)") == 3 * 4 * parameters);
   CHECK(bytes("layers: qkv") == std::int64_t{4} * 12 * 4 * 1024 * 3 * 768);
   CHECK(bytes("layers: up") == std::int64_t{4} * 12 * 4 * 1024 * 3072);
@@ -45,6 +45,34 @@ TEST_CASE("the memory table counts what a step holds") {
   CHECK(bytes("scratch of threads") == 2 * 4 * 129 * 1024);
   CHECK(bytes("layers: qk") == -1);
   CHECK(bytes("rope tables") == -1);
+}
+
+TEST_CASE("the memory table has each optimizer's state, and the moving average") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch.micro_batch_size = 1;
+  config.training.seq_length = 8;
+  const auto flat_names = [&] {
+    std::string names;
+    for (const Allocation& a : memory_table(config, 1))
+      if (a.name == "ema" || a.name.starts_with("optimizer: "))
+        names += a.name + ";";
+      else if (a.name.starts_with("checkpoint"))
+        names += std::to_string(a.bytes / parameter_table(config.model, false).total / 4) + ";";
+    return names;
+  };
+  const std::vector<std::pair<std::string, std::string>> expected{
+      {"Lamb", "optimizer: exp_avg;optimizer: exp_avg_sq;3;"},
+      {"Lion", "optimizer: exp_avg;2;"},
+      {"Adagrad", "optimizer: sum;2;"},
+      {"SGD", "1;"}};
+  for (const auto& [type, names] : expected) {
+    config.optimizer.type = type;
+    CHECK(flat_names() == names);
+  }
+  config.optimizer.momentum = 0.9;
+  config.training.ema_decay = 0.9;
+  CHECK(flat_names() == "optimizer: momentum_buffer;ema;3;");
 }
 
 TEST_CASE("the memory table knows what is in 16 bits and what is computed again") {

@@ -45,6 +45,64 @@ TEST_CASE("betas lie below one") {
                  "must be less than 1"));
 }
 
+TEST_CASE("parameters of an optimizer that contradict each other are refused") {
+  const auto of = [](const std::string& type, const std::string& params) {
+    return errors(R"({"optimizer": {"type": ")" + type + R"(", "params": {)" + params + "}}}");
+  };
+  CHECK(contains(of("SGD", R"("nesterov": true)"), "nesterov needs a momentum"));
+  CHECK(contains(of("SGD", R"("nesterov": true, "momentum": 0.9, "dampening": 0.1)"),
+                 "and no dampening"));
+  CHECK(of("SGD", R"("nesterov": true, "momentum": 0.9)") == "");
+  CHECK(contains(of("Lamb", R"("min_coeff": 11)"), "min_coeff = 11 is more than max_coeff = 10"));
+}
+
+TEST_CASE("a cycle of the momentum that has no effect is told") {
+  const auto notices = [](const std::string& type) {
+    return told(
+        loaded(R"({"optimizer": {"type": ")" + type + R"("}, "scheduler": {"type": "OneCycle",
+                          "params": {"cycle_min_lr": 0, "cycle_max_lr": 1}}})"),
+        Severity::kNotice);
+  };
+  CHECK(contains(notices("SGD"), "its momentum is beta1, which SGD does not have"));
+  CHECK_FALSE(contains(notices("Lion"), "beta1"));
+}
+
+TEST_CASE("a schedule of our own goes without a scheduler, and its numbers fit") {
+  const auto of = [](const std::string& keys, const std::string& beside = "") {
+    return loaded(
+        R"({"train_batch_size": 1, "model": {"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 1},
+                      "training": {"train_iters": 10, "lr_schedule": {)" +
+        keys + "}}" + beside + "}");
+  };
+  const auto error = [&](const std::string& keys, const std::string& beside = "") {
+    return told(of(keys, beside), Severity::kError);
+  };
+  const Config c = of(R"("type": "WSD", "warmup_steps": 2, "decay_style": "cosine")").config;
+  CHECK(c.training.lr_schedule.type == "wsd");
+  CHECK(c.training.lr_schedule.warmup_iters == 2);
+  CHECK(config_from_resolved(to_json(c)).training.lr_schedule.decay_style == "cosine");
+  CHECK(contains(error(R"("type": "cosine")", R"(, "scheduler": {"type": "WarmupLR"})"),
+                 "scheduler and training.lr_schedule are both given | keep one of them"));
+  CHECK(contains(error(R"("warmup_iters": 2)"), "training.lr_schedule has no type"));
+  CHECK(
+      contains(error(R"("type": "constant", "min_lr": 0)"),
+               "training.lr_schedule of type constant has no min_lr | it belongs to cosine, wsd"));
+  CHECK(contains(error(R"("type": "cosine", "decay_style": "linear")"), "it belongs to wsd"));
+  CHECK(contains(error(R"("type": "cosine", "min_lr": 1)"), "is more than optimizer.params.lr"));
+  CHECK(contains(error(R"("type": "cosin")"), "did you mean \"cosine\"?"));
+  CHECK(
+      contains(told(of(R"("type": "wsd", "warmup_iters": 6, "decay_iters": 5)"), Severity::kNotice),
+               "training.train_iters = 10 is less than training.lr_schedule takes"));
+  Config scheduled = c;
+  scheduled.scheduler.type = "WarmupLR";
+  CHECK(config_from_resolved(to_json(scheduled)).scheduler.type == "WarmupLR");
+}
+
+TEST_CASE("a moving average keeps less than all") {
+  CHECK(contains(errors(R"({"training": {"ema_decay": 1}})"), "must be less than 1"));
+  CHECK(errors(R"({"training": {"ema_decay": 0.999}})") == "");
+}
+
 TEST_CASE("what is missing is told once, and not where it was given and refused") {
   const auto missing = [](const std::string& text) {
     return told(loaded(text), Severity::kMissing);

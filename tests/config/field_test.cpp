@@ -46,6 +46,11 @@ std::vector<Json> baselines() {
                            config(qwen2, {{"type", "AdamW"}}, {{"type", "LRRangeTest"}})};
   out[4]["training"].erase("train_iters");
   out[4]["model"].erase("use_sliding_window");
+  const Json momentum = {{"type", "SGD"}, {"params", {{"momentum", 0.9}}}};
+  for (const Json& optimizer : {momentum, Json{{"type", "Lamb"}}}) {
+    out.push_back(config(gpt2, optimizer, nullptr));
+    out.back()["training"]["lr_schedule"] = {{"type", "wsd"}};
+  }
   return out;
 }
 

@@ -28,14 +28,41 @@ TEST_CASE("Adam and AdamW, whatever their case") {
                  "a list of two numbers"));
 }
 
-TEST_CASE("other optimizers are not built, or never will be; their parameters are not looked at") {
-  for (const char* type : {"Lamb", "Lion", "SGD", "Adagrad", "Muon"}) {
-    const LoadResult result = optimizer(type, R"("lr": 0.1, "weight_decay": 0.1)");
+TEST_CASE("each optimizer has its own parameters and defaults") {
+  for (const char* type : {"lamb", "lion", "sgd", "adagrad"}) {
+    const LoadResult result = optimizer(type, R"("weight_decay": 0.1)");
     CHECK(told(result, Severity::kError) == "");
-    CHECK(contains(told(result, Severity::kNotBuilt), "optimizer.type"));
+    CHECK(told(result, Severity::kNotBuilt) == "");
+    CHECK(result.config.optimizer.weight_decay == 0.1);
+    const bool adagrad = result.config.optimizer.type == "Adagrad";
+    CHECK(result.config.optimizer.lr == (adagrad ? 0.01 : 1e-3));
+    CHECK(result.config.optimizer.eps == (adagrad ? 1e-10 : 1e-8));
   }
+  CHECK(optimizer("Adagrad", R"("lr": 0.5, "eps": 1e-3)").config.optimizer.eps == 1e-3);
+  const OptimizerConfig sgd =
+      optimizer("SGD", R"("momentum": 0.9, "nesterov": true)").config.optimizer;
+  CHECK(sgd.momentum == 0.9);
+  CHECK(sgd.nesterov);
+  const OptimizerConfig lamb =
+      optimizer("LAMB", R"("max_coeff": 0.3, "eps_inside_sqrt": true)").config.optimizer;
+  CHECK(lamb.max_coeff == 0.3);
+  CHECK(lamb.eps_inside_sqrt);
+  CHECK(contains(told(optimizer("SGD", R"("betas": [0.9, 0.9])"), Severity::kError),
+                 "optimizer.params of type SGD has no betas"));
+  CHECK(contains(told(optimizer("AdamW", R"("momentum": 0.9)"), Severity::kError),
+                 "it belongs to SGD"));
+  CHECK(
+      contains(told(optimizer("Adam", R"("eps": 0)"), Severity::kError), "must be at least 1e-30"));
+  const LoadResult written = loaded(to_json(optimizer("Adagrad", "").config).dump());
+  CHECK(written.config.optimizer.lr == 0.01);
+}
+
+TEST_CASE("other optimizers are not built, or never will be; their parameters are not looked at") {
+  const LoadResult muon = optimizer("Muon", R"("lr": 0.1, "muon_lr": 0.1)");
+  CHECK(told(muon, Severity::kError) == "");
+  CHECK(contains(told(muon, Severity::kNotBuilt), "optimizer.type"));
   for (const char* type : {"OneBitAdam", "OnebitAdam", "ZeroOneAdam", "OneBitLamb"})
-    CHECK(contains(told(optimizer(type, R"("freeze_step": 10)"), Severity::kError), "use AdamW"));
+    CHECK(contains(told(optimizer(type, R"("freeze_step": 10)"), Severity::kError), "| use "));
   CHECK(told(optimizer("Adam", R"("freeze_step": 10)"), Severity::kError) != "");
   CHECK_FALSE(contains(told(optimizer("Adafactor", R"("lr": 1)"), Severity::kError), "lr"));
   CHECK(scheduler_errors("CosineAnnealingLR", R"("T_max": 10)") == "");

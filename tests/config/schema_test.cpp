@@ -17,6 +17,10 @@ TEST_CASE("the schema has types, ranges, choices, defaults and other spellings")
   CHECK_FALSE(schema.contains("additionalProperties"));
   CHECK(schema["properties"]["gradient_clipping"]["anyOf"][1]["const"] == "auto");
   CHECK(schema["properties"]["hardware"]["properties"]["device"]["enum"].size() == 3);
+  const auto& type = schema["properties"]["optimizer"]["properties"]["type"];
+  CHECK(type["x-choices"]["Muon"] == "not_built");
+  CHECK(type["x-choices"]["OneBitAdam"] == "error");
+  CHECK_FALSE(type["x-choices"].contains("SGD"));
   CHECK(schema["properties"]["model"]["anyOf"][1]["type"][0] == "string");
   CHECK(schema["properties"]["amp"]["properties"]["enabled"]["description"]
             .get<std::string>()

@@ -54,6 +54,9 @@ def schedule(name, **params):
 
 
 ADAM = but(JOB, optimizer__type='Adam')
+SGD = but(JOB, optimizer={'type': 'SGD', 'params': {'lr': 0.1, 'momentum': 0.9}})
+LAMB = but(JOB, optimizer={'type': 'Lamb', 'params': {'lr': 0.1}})
+WSD = but(JOB, training__lr_schedule={'type': 'wsd', 'decay_iters': 3})
 LLAMA, MISTRAL = family('llama'), family('mistral', sliding_window=8)
 QWEN = family('qwen2', use_sliding_window=True, sliding_window=4, max_window_layers=1)
 WARMUP = schedule('WarmupLR', warmup_min_lr=0, warmup_max_lr=0.01, warmup_num_steps=4)
@@ -90,6 +93,12 @@ ROWS = {
     'optimizer.params.weight_decay': (JOB, 1.0, 'losses'),
     'optimizer.params.bias_correction': (JOB, False, 'losses'),
     'optimizer.params.adam_w_mode': (ADAM, False, 'losses'),
+    'optimizer.params.momentum': (SGD, 0.5, 'losses'),
+    'optimizer.params.dampening': (SGD, 0.5, 'losses'),
+    'optimizer.params.nesterov': (SGD, True, 'losses'),
+    'optimizer.params.min_coeff': (LAMB, 5, 'losses'),
+    'optimizer.params.max_coeff': (LAMB, 0.02, 'losses'),
+    'optimizer.params.eps_inside_sqrt': (LAMB, True, 'losses'),
     'scheduler.type': (JOB, 'WarmupLR', 'learning_rates'),
     'scheduler.params.warmup_min_lr': (WARMUP, 0.005, 'learning_rates'),
     'scheduler.params.warmup_max_lr': (DECAY, 0.02, 'learning_rates'),
@@ -165,6 +174,12 @@ ROWS = {
     'training.no_decay_norms_and_biases': (but(JOB, optimizer__params__weight_decay=10), True, 'losses'),
     'training.target_loss': (JOB, 100.0, 'steps'),
     'training.patience': (CONSTANT, 2, 'steps'),
+    'training.ema_decay': (JOB, 0.9, 'memory_table'),
+    'training.lr_schedule.type': (JOB, 'cosine', 'learning_rates'),
+    'training.lr_schedule.warmup_iters': (WSD, 3, 'learning_rates'),
+    'training.lr_schedule.decay_iters': (WSD, 4, 'learning_rates'),
+    'training.lr_schedule.min_lr': (WSD, 5e-3, 'learning_rates'),
+    'training.lr_schedule.decay_style': (WSD, 'minus_sqrt', 'learning_rates'),
     'training.log_interval': (JOB, 3, 'console_steps'),
     'data.train_data_path': (JOB, 'other', 'first_loss'),
     'data.valid_data_path': (but(JOB, data={'train_data_path': 'data', 'valid_data_path': 'data'}), 'other', 'evaluations'),

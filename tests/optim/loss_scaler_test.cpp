@@ -71,6 +71,19 @@ TEST_CASE("a static scale and that of other dtypes never change") {
   CHECK(scales({}, "cc") == Scales{1, 1});
 }
 
+TEST_CASE(
+    "a scale goes on from a checkpoint of the same precision, and starts afresh from another") {
+  const LossScaler half(dynamic(8, 2, 2));
+  const LossScale saved{512, 7, 3, 1};
+  CHECK(half.resumed(saved, DType::kF16) == saved);
+  for (const DType other : {DType::kF32, DType::kBF16})
+    CHECK(half.resumed({.scale = 1, .steps = 7}, other) == half.initial());
+  CHECK(LossScaler({}).resumed(saved, DType::kF16) == LossScale{});
+  PrecisionConfig fixed = dynamic(16, 1, 1);
+  fixed.loss_scale = 128;
+  CHECK(LossScaler(fixed).resumed(saved, DType::kF16) == LossScale{128, 7, 3, 1});
+}
+
 TEST_CASE("a scale stops growing at 2^31") {
   CHECK(scales(dynamic(30, 1, 1), "cccc").back() == 2147483648.0);
 }

@@ -4,20 +4,23 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 
 using namespace hgt;
+using nlohmann::json;
 using Golden = std::vector<std::pair<std::int64_t, double>>;
 
 namespace {
 
 LrSchedule schedule(const std::string& type, std::map<std::string, double> numbers,
                     double optimizer_lr = 1e-3, const std::string& warmup_type = "log") {
-  SchedulerConfig config{type, std::move(numbers), warmup_type};
-  OptimizerConfig optimizer;
-  optimizer.lr = optimizer_lr;
-  return LrSchedule(config, optimizer);
+  Config config;
+  config.scheduler = {type, std::move(numbers), warmup_type};
+  config.optimizer.lr = optimizer_lr;
+  return LrSchedule(config);
 }
 
 void check_rates(const LrSchedule& schedule, const Golden& golden) {
@@ -139,6 +142,47 @@ TEST_CASE("LRRangeTest has DeepSpeed's rates") {
 TEST_CASE("a warmup takes two steps at least") {
   for (const double steps : {0, 1, 2})
     check_rates(schedule("WarmupLR", {{"warmup_num_steps", steps}}), {{0, 0}, {1, 0}, {2, 1e-3}});
+}
+
+TEST_CASE("our own schedules have the rates of torch's, from the first update to the last") {
+  const json golden =
+      json::parse(read_file(HGT_SOURCE_ROOT "/tests/fixtures/optimizers.json", 1 << 20));
+  CHECK(golden.at("schedules").size() == 8);
+  for (const json& of : golden.at("schedules")) {
+    const json& keys = of.at("lr_schedule");
+    INFO(keys.dump());
+    Config config;
+    config.optimizer.lr = golden.at("lr");
+    config.training.train_iters = golden.at("train_iters");
+    LrScheduleConfig& s = config.training.lr_schedule;
+    s.type = keys.at("type");
+    s.warmup_iters = keys.value("warmup_iters", 0);
+    s.decay_iters = keys.value("decay_iters", 0);
+    s.min_lr = keys.value("min_lr", 0.0);
+    s.decay_style = keys.value("decay_style", "linear");
+    const auto rates = of.at("rates").get<std::vector<double>>();
+    const LrSchedule schedule(config);
+    for (std::size_t k = 0; k < rates.size(); ++k) {
+      INFO("after " << k << " updates");
+      CHECK(schedule.at(static_cast<std::int64_t>(k)).lr == Approx(rates[k]).epsilon(1e-11));
+    }
+    CHECK(schedule.at(1'000'000).lr == Approx(rates.back()).epsilon(1e-11));
+  }
+}
+
+TEST_CASE("a run shorter than its warmup only warms up, and no update has the rate 0") {
+  Config config;
+  config.training.train_iters = 10;
+  for (const char* type : {"constant", "cosine", "wsd"}) {
+    config.training.lr_schedule = {.type = type, .warmup_iters = 20};
+    const LrSchedule schedule(config);
+    for (std::int64_t k = 0; k < 10; ++k)
+      CHECK(schedule.at(k).lr == Approx(config.optimizer.lr * static_cast<double>(k + 1) / 20));
+    config.training.lr_schedule.warmup_iters = 0;
+    CHECK(LrSchedule(config).at(9).lr > 0);
+  }
+  config.training.lr_schedule.type = "step";
+  CHECK_THROWS_WITH(LrSchedule(config), "training.lr_schedule.type 'step' is not known");
 }
 
 TEST_CASE("without a scheduler the rate is constant") {

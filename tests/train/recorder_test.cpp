@@ -43,7 +43,7 @@ StepRecord record_of(std::int64_t step, double loss) {
 struct Fixture {
   explicit Fixture(int rank = 0)
       : table(parameter_table(config.model, false)),
-        buffers(table),
+        buffers(table, config),
         recorder(config, {.run_dir = folder.path()}, table, rank, channel) {}
 
   std::string metrics() const {

@@ -26,7 +26,7 @@ struct Started {
   Started(const Config& config, const RunOptions& options, Communicator& comm,
           std::uint64_t data = kData)
       : table(parameter_table(config.model, false)),
-        buffers(table),
+        buffers(table, config),
         start(prepare_start(config, options, table, buffers, data, comm)) {}
   std::vector<float> weights() const {
     const auto flat = buffers.parameters.as<float>();
@@ -43,7 +43,8 @@ std::vector<float> save_step_3(const Config& config, const RunOptions& options,
                                Communicator& comm) {
   Started run(config, {}, comm);
   run.buffers.parameters.as<float>()[0] = 42;
-  run.buffers.exp_avg.as<float>()[1] = 43;
+  for (const Buffer& buffer : run.buffers.optimizer_state) buffer.as<float>()[1] = 43;
+  if (config.training.ema_decay > 0) run.buffers.ema.as<float>()[0] = 44;
   run.start.state.step = 3;
   CheckpointWriter::Options where;
   where.run_dir = options.run_dir;
@@ -85,7 +86,7 @@ TEST_CASE("auto goes on from the newest checkpoint, and starts fresh where there
   CHECK(resumed.start.checkpoint == folder / "checkpoints/step_00000003");
   CHECK(resumed.start.state.step == 3);
   CHECK(resumed.weights() == saved);
-  CHECK(resumed.buffers.exp_avg.as<float>()[1] == 43);
+  CHECK(resumed.buffers.optimizer_state[0].as<float>()[1] == 43);
 
   const Started ignored(tiny_config(), {.run_dir = folder.path(), .resume = "none"}, *comm);
   CHECK(ignored.start.state.step == 0);
@@ -141,6 +142,65 @@ TEST_CASE("a checkpoint of other batches or of another model is refused") {
   CHECK_THROWS_AS(Started(changed, options, *comm), Error);
 }
 
+TEST_CASE("a moving average goes on from the checkpoint, or starts from its weights and says so") {
+  const TemporaryFolder folder;
+  const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
+  const auto comm = make_self_communicator();
+  Config config = tiny_config();
+  save_step_3(config, options, *comm);
+  config.training.ema_decay = 0.9;
+  const auto ema_of = [](const Started& run) {
+    const auto ema = run.buffers.ema.as<float>();
+    return std::vector<float>{ema.begin(), ema.end()};
+  };
+  const Started started(config, options, *comm);
+  CHECK(ema_of(started) == started.weights());
+  CHECK(started.start.notice == folder / "checkpoints/step_00000003" +
+                                    " has no moving average: it starts from the weights");
+
+  const TemporaryFolder other;
+  const RunOptions with{.run_dir = other.path(), .resume = "auto"};
+  save_step_3(config, with, *comm);
+  const Started resumed(config, with, *comm);
+  CHECK(resumed.start.notice == "");
+  CHECK(resumed.weights()[0] == 42);
+  CHECK(ema_of(resumed)[0] == 44);
+  config.training.ema_decay = 0;
+  CHECK(Started(config, with, *comm).start.state.step == 3);
+}
+
+TEST_CASE("a checkpoint of another precision starts the loss scale afresh") {
+  const TemporaryFolder folder;
+  const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
+  const auto comm = make_self_communicator();
+  Config half = tiny_config();
+  half.precision.fp16 = true;
+  save_step_3(tiny_config(), options, *comm);
+  CHECK(Started(half, options, *comm).start.state.loss_scale.scale == 65536);
+  const TemporaryFolder other;
+  const RunOptions of_half{.run_dir = other.path(), .resume = "auto"};
+  save_step_3(half, of_half, *comm);
+  CHECK(Started(tiny_config(), of_half, *comm).start.state.loss_scale == LossScale{});
+  half.precision.initial_scale_power = 4;
+  CHECK(Started(half, of_half, *comm).start.state.loss_scale.scale == 65536);
+}
+
+TEST_CASE("another optimizer than the checkpoint's is refused") {
+  const TemporaryFolder folder;
+  const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
+  const auto comm = make_self_communicator();
+  save_step_3(tiny_config(), options, *comm);
+  Config config = tiny_config();
+  for (const char* type : {"SGD", "Adagrad", "Lion"}) {
+    config.optimizer.type = type;
+    CHECK_THROWS_WITH(Started(config, options, *comm), Catch::Contains("is of another optimizer"));
+    const TemporaryFolder own;
+    const RunOptions there{.run_dir = own.path(), .resume = "auto"};
+    save_step_3(config, there, *comm);
+    CHECK(Started(config, there, *comm).weights()[0] == 42);
+  }
+}
+
 TEST_CASE("the weights of a model folder start a run at step 0") {
   const TemporaryFolder folder;
   const auto comm = make_self_communicator();
@@ -150,5 +210,5 @@ TEST_CASE("the weights of a model folder start a run at step 0") {
   const Started run(config, {}, *comm);
   CHECK(run.weights() == saved);
   CHECK(run.start.state.step == 0);
-  CHECK(run.buffers.exp_avg.as<float>()[1] == 0);
+  CHECK(run.buffers.optimizer_state[0].as<float>()[1] == 0);
 }

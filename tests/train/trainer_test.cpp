@@ -32,7 +32,8 @@ Config small_config(std::int64_t batch = 8, std::int64_t micro = 1) {
 /// One rank of a job on the fakes, its weights at a fixed start.
 struct Rank {
   Rank(const Config& config, Communicator& comm, const TrainingState& state = {})
-      : trainer(Trainer::Parts{.config = config,
+      : buffers(table, config),
+        trainer(Trainer::Parts{.config = config,
                                .table = table,
                                .buffers = buffers,
                                .model = model,
@@ -51,7 +52,7 @@ struct Rank {
   std::vector<float> copy() const { return {weights().begin(), weights().end()}; }
 
   const ParameterTable table = FakeModel::table();
-  const FlatBuffers buffers{table};
+  const FlatBuffers buffers;
   FakeModel model{buffers.parameters.as<float>(), buffers.gradients.as<float>()};
   ThreadPool pool{1};
   const FakeDataset data{1000, kSeqLength}, valid{23, kSeqLength};
@@ -164,7 +165,10 @@ TEST_CASE("a request on one rank reaches all with the step under way") {
 }
 
 TEST_CASE("a run that goes on from a saved state is bit-identical to one that was not stopped") {
-  const Config config = small_config();
+  Config config = small_config();
+  config.training.ema_decay = 0.8;
+  config.optimizer.type = GENERATE(as<std::string>(), "AdamW", "Lamb", "Lion", "Adagrad", "SGD");
+  config.optimizer.momentum = 0.5;
   const auto comm = make_self_communicator();
   Rank whole(config, *comm);
   for (int i = 0; i < 7; ++i) whole.trainer.step();
@@ -174,12 +178,31 @@ TEST_CASE("a run that goes on from a saved state is bit-identical to one that wa
   Rank second(config, *comm, first.trainer.state());
   const FlatState from = first.buffers.state(), to = second.buffers.state();
   std::copy(from.parameters.begin(), from.parameters.end(), to.parameters.begin());
-  for (int m = 0; m < 2; ++m)
+  std::copy(from.ema.begin(), from.ema.end(), to.ema.begin());
+  for (std::size_t m = 0; m < from.moments.size(); ++m)
     std::copy(from.moments[m].values.begin(), from.moments[m].values.end(),
               to.moments[m].values.begin());
   for (int i = 0; i < 4; ++i) second.trainer.step();
   CHECK(second.copy() == whole.copy());
+  const auto ema = whole.buffers.ema.as<float>();
+  CHECK(std::equal(ema.begin(), ema.end(), to.ema.begin()));
   CHECK(second.trainer.state().consumed_samples == 56);
+}
+
+TEST_CASE("the moving average follows each update by its share") {
+  Config config = small_config();
+  config.training.ema_decay = 0.75;
+  const auto comm = make_self_communicator();
+  Rank rank(config, *comm);
+  const std::span<float> ema = rank.buffers.ema.as<float>();
+  std::copy(rank.weights().begin(), rank.weights().end(), ema.begin());
+  float expected = ema[0];
+  for (int i = 0; i < 3; ++i) {
+    rank.trainer.step();
+    expected = 0.75f * expected + 0.25f * rank.weights()[0];
+    CHECK(ema[0] == Approx(expected));
+  }
+  CHECK(ema[0] != rank.weights()[0]);
 }
 
 TEST_CASE("a loss that is not finite ends the run before the update, naming step and tensor") {

@@ -70,9 +70,9 @@ struct Allocation {
 };
 
 /// Everything a worker allocates for training, from config and layout alone: parameters (fp32
-/// masters, and the weights where those are 16 bits), gradients, moments, the copy of the masters
-/// and moments that an asynchronous save writes from, activations, and the scratch memory of its
-/// CPU threads.
+/// masters, and the weights where those are 16 bits), gradients, the optimizer's state, the moving
+/// average of the parameters, the copy of all these but weights and gradients that an asynchronous
+/// save writes from, activations, and the scratch memory of its CPU threads.
 std::vector<Allocation> memory_table(const Config& config, int threads);
 
 /// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight

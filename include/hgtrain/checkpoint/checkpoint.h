@@ -28,9 +28,11 @@ struct TrainingState {
   bool operator==(const TrainingState&) const = default;
 };
 
-/// Flat fp32 buffers laid out by the parameter table; `moments` are the optimizer's, by name
-/// ("exp_avg", "exp_avg_sq"). Where the weights are of 16 bits, model.safetensors holds the
-/// parameters rounded, and the parameters themselves lie with the moments as "master".
+/// Flat fp32 buffers laid out by the parameter table; `moments` are the optimizer's state, by the
+/// names of optimizer_state(). Where the weights are of 16 bits, model.safetensors holds the
+/// parameters rounded, and the parameters themselves lie with the moments as "master". `ema`, the
+/// moving average of the parameters, may be empty; it is ema.safetensors, under the names of
+/// model.safetensors.
 struct FlatState {
   struct Moment {
     std::string name;
@@ -39,6 +41,14 @@ struct FlatState {
   std::span<float> parameters;
   std::vector<Moment> moments;
   DType weights_dtype = DType::kF32;
+  std::span<float> ema = {};
+};
+
+/// What a checkpoint was, but for the tensors.
+struct LoadedCheckpoint {
+  TrainingState state;
+  DType weights_dtype = DType::kF32;
+  bool has_ema = false;
 };
 
 /// Writes checkpoints of a run folder: <run>/checkpoints/step_00000100/, `latest` beside them. One
@@ -80,10 +90,11 @@ std::vector<std::string> list_checkpoints(const std::string& run_dir);
 
 /// Reads a checkpoint folder into `flat`, checking every hash. Error(kData) names file and tensor
 /// where it is damaged, and the checkpoint before it in the hint; Error(kConfig) says where it is
-/// whole but does not fit the table. `flat` is then in no defined state. Parameters come from the
-/// masters where it has any, whatever the types of weights here and there.
-TrainingState load_checkpoint(const std::string& folder, const ModelConfig& model,
-                              const ParameterTable& table, const FlatState& flat);
+/// whole but does not fit the table, or is of an optimizer with other state. `flat` is then in no
+/// defined state. Parameters come from the masters where it has any, whatever the types of weights
+/// here and there; `flat.ema` is filled where it has an average.
+LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
+                                 const ParameterTable& table, const FlatState& flat);
 
 /// Reads the weights of an HF model folder (one safetensors file or an index of several; fp32,
 /// bf16, fp16) into the flat buffer. Error(kData) names every missing, unexpected or misshaped
@@ -92,7 +103,10 @@ TrainingState load_checkpoint(const std::string& folder, const ModelConfig& mode
 /// As in transformers, names may lack the base model's prefix ("h.0.ln_1.weight"), buffers of old
 /// files (attn.bias, attn.masked_bias, rotary_emb.inv_freq) are passed over, and so is the output
 /// matrix of a tied model where it equals the embedding; where it does not, that is an Error.
+///
+/// The weights are those of STEM.safetensors: "model", or "ema" for a checkpoint's moving average.
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
-                     const ParameterTable& table, std::span<float> parameters);
+                     const ParameterTable& table, std::span<float> parameters,
+                     const std::string& stem = "model");
 
 }  // namespace hgt

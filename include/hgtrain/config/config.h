@@ -76,6 +76,15 @@ struct DataConfig {
   std::string token_dtype = "auto";  ///< of headerless nanoGPT files: auto (uint16), uint16, uint32
 };
 
+/// Section `training.lr_schedule`; the formulas stand in optim/lr_schedule.h.
+struct LrScheduleConfig {
+  std::string type = "constant";  ///< constant, cosine, wsd
+  std::int64_t warmup_iters = 0;  ///< updates
+  std::int64_t decay_iters = 0;   ///< updates; 0: cosine all after the warmup, wsd a tenth of all
+  double min_lr = 0;              ///< rate at the end of the decay
+  std::string decay_style = "linear";  ///< of wsd: linear, cosine, minus_sqrt
+};
+
 /// Section `training`. The length is one of train_iters, train_samples, num_epochs; the first two
 /// are one after loading, and num_epochs becomes train_iters once the data is known
 /// (set_epoch_samples).
@@ -91,6 +100,8 @@ struct TrainingConfig {
   /// Stop early once the evaluation loss (without evaluation: the training loss) is at or below.
   std::optional<double> target_loss;
   std::int64_t patience = 0;  ///< evaluations without improvement before stopping; 0 = off
+  LrScheduleConfig lr_schedule;
+  double ema_decay = 0;  ///< of the moving average of the parameters; 0 = off
 };
 
 struct ParallelismConfig {
@@ -122,7 +133,7 @@ struct RecomputeConfig {
 };
 
 struct OptimizerConfig {
-  std::string type = "AdamW";
+  std::string type = "AdamW";  ///< AdamW, Adam, SGD, Adagrad, Lion, Lamb
   double lr = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -130,6 +141,14 @@ struct OptimizerConfig {
   double weight_decay = 0.0;
   bool bias_correction = true;
   bool adam_w_mode = true;
+  // Of SGD.
+  double momentum = 0.0;
+  double dampening = 0.0;
+  bool nesterov = false;
+  // Of Lamb.
+  double min_coeff = 0.01;
+  double max_coeff = 10.0;
+  bool eps_inside_sqrt = false;
 };
 
 /// Sections `fp16` and `bf16`: at most one is enabled.

@@ -27,6 +27,9 @@ class LossScaler {
 
   /// Of a fresh run.
   LossScale initial() const;
+  /// Of a run that goes on from a checkpoint with `saved` and weights of that type: another
+  /// precision starts afresh, and a scale that never changes is the config's.
+  LossScale resumed(LossScale saved, DType saved_weights) const;
   /// After a step; `overflow`: its gradients were not finite, and it was skipped. Error(kGuard)
   /// where the scale would have to fall below fp16.min_loss_scale.
   void update(bool overflow, LossScale& state) const;

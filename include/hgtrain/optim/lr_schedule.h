@@ -15,22 +15,39 @@ struct Rate {
   std::optional<double> beta2;
 };
 
-/// DeepSpeed's learning-rate schedules, number for number: WarmupLR, WarmupDecayLR, WarmupCosineLR,
-/// OneCycle, LRRangeTest; no type is the optimizer's constant rate.
+/// The learning rate of each update: DeepSpeed's schedules where `scheduler` has a type, else
+/// `training.lr_schedule`.
+///
+/// DeepSpeed's, number for number: WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest.
 /// Source: deepspeed/runtime/lr_schedules.py. As there, the warmups' first update has the minimum
 /// rate (0 unless set), and OneCycle with cycle_momentum sets beta1 to the cycled momentum and
 /// beta2 to 0.99.
+///
+/// Our own: after k updates of the T = train_iters, with W = warmup_iters and lr the optimizer's,
+///
+///   k < W     lr (k + 1) / W
+///   k >= W    min_lr + (lr - min_lr) f(x),  x = (k - S) / D, kept in [0, 1]
+///
+///   constant  f = 1
+///   cosine    f = (1 + cos(pi x)) / 2,  S = W, D = decay_iters or T - W
+///   wsd       S = T - D, D = decay_iters or T / 10; f = 1 - x (linear), as above (cosine), or
+///             1 - sqrt(x) (minus_sqrt)
+///
+/// So no update has the rate 0, the last one neither: min_lr is what would follow it. S is W and D
+/// is 1 at least. Sources: Loshchilov and Hutter 2017, arXiv:1608.03983; Hu et al. 2024,
+/// arXiv:2404.06395 (warmup, stable, decay); Haegele et al. 2024, arXiv:2405.18392 (1 - sqrt).
 class LrSchedule {
  public:
   /// Error(kConfig) where a number is missing or out of range.
-  LrSchedule(const SchedulerConfig& scheduler, const OptimizerConfig& optimizer);
+  explicit LrSchedule(const Config& config);
 
   /// For the update that follows `updates` applied ones. A pure function: resuming needs no state.
   Rate at(std::int64_t updates) const;
 
  private:
-  struct Constant {
-    double lr;
+  struct Native {
+    double lr, min_lr, warmup, decay_begin, decay;
+    double (*share)(double x);
     Rate at(double k) const;
   };
   struct Warmup {  ///< WarmupLR, and WarmupDecayLR where `total` is given
@@ -57,8 +74,9 @@ class LrSchedule {
     bool staircase;
     Rate at(double k) const;
   };
-  using Shape = std::variant<Constant, Warmup, WarmupCosine, OneCycle, RangeTest>;
-  static Shape make_shape(const SchedulerConfig& scheduler, const OptimizerConfig& optimizer);
+  using Shape = std::variant<Native, Warmup, WarmupCosine, OneCycle, RangeTest>;
+  static Native native(const TrainingConfig& training, double lr);
+  static Shape make_shape(const SchedulerConfig& scheduler, const Config& config);
 
   Shape shape_;
 };

@@ -15,9 +15,9 @@
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/model/model.h"
-#include "hgtrain/optim/adam.h"
 #include "hgtrain/optim/loss_scaler.h"
 #include "hgtrain/optim/lr_schedule.h"
+#include "hgtrain/optim/optimizer.h"
 #include "hgtrain/parallel/schedule.h"
 #include "hgtrain/tensor/tensor.h"
 #include "hgtrain/wire/control.h"
@@ -30,13 +30,15 @@ struct Batch;
 /// The flat buffers of a worker, laid out by the parameter table; fp32, and in 16-bit training a
 /// rounded copy of the parameters, which are then called masters.
 struct FlatBuffers {
-  explicit FlatBuffers(const ParameterTable& table, DType compute_dtype = DType::kF32);
+  FlatBuffers(const ParameterTable& table, const Config& config);
   FlatState state() const;  ///< what a checkpoint holds
   /// What the model computes with, of the compute dtype: the parameters themselves, or their copy.
   Tensor weights() const;
   void round_weights(ThreadPool& pool) const;  ///< parameters to weights
 
-  Buffer parameters, gradients, exp_avg, exp_avg_sq, rounded;
+  Buffer parameters, gradients, rounded;
+  std::vector<Buffer> optimizer_state;  ///< named by optimizer_state()
+  Buffer ema;                           ///< empty without training.ema_decay
   DType compute_dtype;
 };
 
@@ -124,7 +126,7 @@ class Trainer {
   Parts parts_;
   TrainingState state_;
   LrSchedule lr_schedule_;
-  Adam adam_;
+  Optimizer optimizer_;
   LossScaler loss_scaler_;
   Range micros_;  ///< this rank's of the step's micro-batches
   std::vector<Bucket> buckets_;

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hgtrain/config/config.h"
+
+namespace hgt {
+
+/// Names of the flat fp32 buffers that an optimizer keeps from update to update, in the order in
+/// which Optimizer takes them: those of torch and DeepSpeed, under which checkpoints hold them.
+///
+///   AdamW, Adam, Lamb       exp_avg, exp_avg_sq
+///   Lion                    exp_avg
+///   SGD with a momentum     momentum_buffer
+///   Adagrad                 sum
+///
+/// Error(kConfig) where the type is not built.
+std::vector<std::string> optimizer_state(const OptimizerConfig& config);
+
+}  // namespace hgt

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/config/config.h"
+#include "hgtrain/optim/lr_schedule.h"
+
+namespace hgt {
+
+class Lamb;
+class ThreadPool;
+
+/// The optimizers, over flat fp32 buffers, in place. With g the gradient times `gradient_factor`,
+/// wd the weight decay of the element's group, b1 and b2 the betas, bc = 1 - beta^t (1 without
+/// bias_correction), g' = g + wd p:
+///
+///   AdamW    m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
+///            p -= lr ((m / bc1) / (sqrt(v / bc2) + eps) + wd p)
+///   Adam     the same, with adam_w_mode false on g' and without the wd p
+///   Lamb     m, v as AdamW; u = m / (sqrt(v) + eps) + wd p (eps_inside_sqrt: m / sqrt(v + eps))
+///            p -= lr sqrt(bc2) / bc1 r u,  with r = |p| / |u| over the tensor, kept in
+///            [min_coeff, max_coeff]; 1 where a norm is 0
+///   Lion     p = p (1 - lr wd) - lr sign(b1 m + (1 - b1) g),  m = b2 m + (1 - b2) g
+///   SGD      b = momentum b + (1 - dampening) g' (the first one is g'),
+///            p -= lr b (nesterov: g' + momentum b; without momentum: g')
+///   Adagrad  s += g'^2,  p -= lr g' / (sqrt(s) + eps)
+///
+/// Sources: Loshchilov and Hutter 2019, arXiv:1711.05101; You et al. 2020, arXiv:1904.00962; Chen
+/// et al. 2023, arXiv:2302.06675; Duchi et al. 2011; torch.optim for SGD and Adagrad, DeepSpeed's
+/// kernels for the rest. Where those two part: Lion's sign(0) is 0, as in the paper (DeepSpeed's -1
+/// moves parameters that never had a gradient), and Adagrad divides g', as torch (DeepSpeed's CPU
+/// kernel divides g). A schedule's betas (OneCycle) are those of the optimizers that have any.
+///
+/// The update of an element depends on nothing but the element, Lamb's also on the norms of its
+/// tensor, summed in fp64 in an order of the tensor's size: no number of threads changes a bit.
+/// Zeros without gradient, such as padding, stay zero.
+class Optimizer {
+ public:
+  /// Buffers of `table.total` elements; `state` in the order of optimizer_state(), zero before the
+  /// first update. They and the table outlive it. Error(kConfig) where the type is not built.
+  struct Buffers {
+    std::span<float> parameters;
+    std::span<const float> gradients;
+    std::vector<std::span<float>> state;
+  };
+  Optimizer(const OptimizerConfig& config, const ParameterTable& table, const Buffers& buffers,
+            ThreadPool& pool);
+  ~Optimizer();
+
+  /// Applies the gradients times `gradient_factor` as update number `t`, counted from 1.
+  void step(const Rate& rate, double gradient_factor, std::int64_t t);
+
+ private:
+  OptimizerConfig config_;
+  const ParameterTable& table_;
+  Buffers buffers_;
+  ThreadPool& pool_;
+  std::unique_ptr<Lamb> lamb_;  ///< null for the others
+};
+
+}  // namespace hgt

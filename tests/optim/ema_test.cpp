@@ -1,0 +1,23 @@
+#include "hgtrain/optim/ema.h"
+
+#include <cmath>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/device/thread_pool.h"
+
+using namespace hgt;
+
+TEST_CASE("an average moves its share of the way, whatever the threads; none stays none") {
+  std::vector<float> values(100'000), first(values.size(), 2), second = first;
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+  ThreadPool one(1), three(3);
+  for (int step = 0; step < 3; ++step) {
+    update_ema(0.9, values, first, one);
+    update_ema(0.9, values, second, three);
+  }
+  CHECK(first == second);
+  CHECK(first[5] == Approx(0.729 * 2 + 0.271 * values[5]));
+  update_ema(0.9, values, {}, one);
+}

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "hgtrain/arch/optimizer_state.h"
+#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/optim/optimizer.h"
+
+namespace hgt {
+
+/// Tensors of these sizes in a flat buffer; those from number `decaying` on do not decay.
+inline ParameterTable table_of(const std::vector<std::int64_t>& sizes, std::size_t decaying) {
+  ParameterTable table;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i == decaying) table.decay_end = table.total;
+    Parameter p;
+    p.numel = sizes[i];
+    p.offset = table.total;
+    p.decay = i < decaying;
+    table.parameters.push_back(p);
+    table.total += (p.numel + ParameterTable::kAlignment - 1) / ParameterTable::kAlignment *
+                   ParameterTable::kAlignment;
+  }
+  if (decaying >= sizes.size()) table.decay_end = table.total;
+  return table;
+}
+
+/// An optimizer over flat buffers that start at zero.
+struct OptimizerRun {
+  OptimizerRun(const OptimizerConfig& config, const ParameterTable& parameter_table,
+               int threads = 1)
+      : table(parameter_table),
+        parameters(static_cast<std::size_t>(table.total)),
+        gradients(parameters.size()),
+        state(optimizer_state(config).size(), parameters),
+        pool(threads),
+        optimizer(config, table, {parameters, gradients, {state.begin(), state.end()}}, pool) {}
+
+  const ParameterTable table;
+  std::vector<float> parameters, gradients;
+  std::vector<std::vector<float>> state;
+  ThreadPool pool;
+  Optimizer optimizer;
+};
+
+/// Parameters after three updates of tensors larger than what a thread takes at once.
+inline std::vector<float> updated_by(const OptimizerConfig& config, int threads) {
+  OptimizerRun run(config, table_of({100'003, 7, 64 * 1024}, 2), threads);
+  for (const Parameter& p : run.table.parameters)
+    for (std::int64_t i = p.offset; i < p.offset + p.numel; ++i)
+      run.parameters[static_cast<std::size_t>(i)] = std::sin(static_cast<float>(i));
+  for (int t = 1; t <= 3; ++t) {
+    for (const Parameter& p : run.table.parameters)
+      for (std::int64_t i = p.offset; i < p.offset + p.numel; ++i)
+        run.gradients[static_cast<std::size_t>(i)] = std::cos(static_cast<float>(i * t));
+    run.optimizer.step({0.01, {}, {}}, 0.7, t);
+  }
+  return run.parameters;
+}
+
+}  // namespace hgt
