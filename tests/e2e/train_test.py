@@ -105,6 +105,26 @@ class TrainTest(job.JobTest):
         self.assertEqual(self.job.losses('branch'), self.whole[10:])
         self.assertEqual(self.job.verdict('branch')['start_step'], 10)
 
+    def test_a_moving_average_is_resumed_to_the_bit_and_generates(self):
+        newest = 'checkpoints/step_00000020'
+        averages = {}
+        for run, *resume in ('average',), ('resumed', '--resume', 'average/checkpoints/step_00000010'):
+            self.job.train(run, '--training.ema_decay', '0.9', '--optimizer.type', 'Lion', *resume)
+            averages[run] = (self.job.folder / run / newest / 'ema.safetensors').read_bytes()
+        self.assertEqual(averages['average'], averages['resumed'])
+        text = [self.job.call('generate', '--model', 'average', '--prompt', 'a', *flags) for flags in ([], ['--ema'])]
+        self.assertNotEqual(*text)
+        started = self.job.train('started', '--training.ema_decay', '0.9', '--resume', 'whole/checkpoints/step_00000015')
+        self.assertIn('has no moving average', started)
+        self.assertEqual(self.job.losses('started'), self.whole[15:])
+        self.assertIn('has no moving average', self.job.call('generate', '--model', 'whole', '--prompt', 'a', '--ema',
+                                                             exit_code=2))
+
+    def test_another_optimizer_cannot_go_on(self):
+        out = self.job.train('other', '--resume', 'whole/checkpoints/step_00000015', '--optimizer.type', 'Adagrad',
+                             exit_code=2)
+        self.assertIn("its state is exp_avg, exp_avg_sq, this run's is sum", out)
+
     def test_a_dry_run_prints_the_plan_and_makes_nothing(self):
         out = self.job.train('dry', '--dry_run')
         for words in ('transformer.wte.weight', 'train_batch_size', 'parameters', 'exp_avg', 'run folder  dry'):
