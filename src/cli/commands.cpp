@@ -9,6 +9,9 @@ Commands all_commands() {
   commands.push_back(data_prepare_command());
   commands.push_back(data_inspect_command());
   commands.push_back(generate_command());
+  commands.push_back(bench_train_command());
+  commands.push_back(bench_gemm_command());
+  commands.push_back(bench_ops_command());
   commands.push_back(config_check_command());
   commands.push_back(config_show_command());
   commands.push_back(config_schema_command());

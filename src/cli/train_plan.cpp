@@ -64,13 +64,6 @@ std::pair<std::string, std::int64_t> choose_devices(const TrainFlags& flags,
               "train on the CPU: --device cpu");
 }
 
-/// This process's share of the machine for each worker.
-std::int64_t threads_per_worker(std::int64_t workers) {
-  cpu_set_t cores;
-  const int usable = ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  return std::max<std::int64_t>(1, usable / workers);
-}
-
 /// tokenizer.type says what the tokenizer must be; what is named is opened before workers start.
 void check_tokenizer(const TokenizerConfig& wanted, const std::string& path) {
   if (wanted.type == "auto" && wanted.path.empty()) return;
@@ -115,6 +108,12 @@ void complete_from_data(TrainPlan& plan) {
 }
 
 }  // namespace
+
+std::int64_t threads_per_worker(std::int64_t workers) {
+  cpu_set_t cores;
+  const int usable = ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return std::max<std::int64_t>(1, usable / workers);
+}
 
 TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides) {
   check_flags(flags);

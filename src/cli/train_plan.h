@@ -33,6 +33,9 @@ struct TrainPlan {
   std::vector<Problem> notices;
 };
 
+/// This process's share of the machine's cores for each worker.
+std::int64_t threads_per_worker(std::int64_t workers);
+
 /// Reads and checks everything before anything starts, in this order: command line and config
 /// (kConfig), devices (kDevice), data (kData). A dry run asks for no device, and opens data only
 /// where the config leaves the vocabulary to it.

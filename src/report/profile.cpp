@@ -31,67 +31,74 @@ Speed speed_of(const Profile::Row& row, const Ceilings& ceilings) {
   const double ceiling = multiplies ? ceilings.flops_per_sec : ceilings.bytes_per_sec;
   if (work <= 0 || row.ms <= 0) return {};
   const double rate = work / (row.ms * 1e-3);
-  return {rate, ceiling > 0 ? rate / ceiling : 0, multiplies ? "FLOP/s" : "B/s"};
+  return {rate, ceiling > 0 ? rate / ceiling : 0, multiplies ? "GFLOP/s" : "GB/s"};
 }
 
 double share(double ms, const Profile& profile) {
   return profile.total_ms > 0 ? ms / profile.total_ms : 0;
 }
 
-/// Adds the steps of one thread.
-class Folder {
- public:
-  explicit Folder(Profile& profile) : profile_(profile) {}
+double ms_of(const SpanRecord& span) {
+  return static_cast<double>(span.end_ns - span.begin_ns) * 1e-6;
+}
 
-  void add(const std::vector<SpanRecord>& spans) {
-    std::vector<const SpanRecord*> open;  // the spans around the one at hand
+/// on_step(span) and on_op(span, the one around it) for the steps of thread "training" and the
+/// innermost ops in them.
+template <class OnStep, class OnOp>
+void visit_steps(const std::vector<ThreadSpans>& threads, const OnStep& on_step,
+                 const OnOp& on_op) {
+  for (const auto& [name, spans] : threads) {
+    if (name != std::string_view("training")) continue;
+    std::vector<const SpanRecord*> open;  // the spans around the one at hand, and that one
     for (std::size_t i = 0; i < spans.size(); ++i) {
       open.resize(std::min(open.size(), static_cast<std::size_t>(spans[i].depth)));
       open.push_back(&spans[i]);
       if (open[0]->name != std::string_view("step") || open[0]->end_ns == 0) continue;
-      const bool holds_an_op = i + 1 < spans.size() && spans[i + 1].depth > spans[i].depth;
+      const bool holds_others = i + 1 < spans.size() && spans[i + 1].depth > spans[i].depth;
       if (open.size() == 1)
-        add_step(spans[i]);
-      else if (spans[i].kind == SpanRecord::Kind::kOp && !holds_an_op)
-        add_op(spans[i], *open[open.size() - 2]);
+        on_step(spans[i]);
+      else if (spans[i].kind == SpanRecord::Kind::kOp && !holds_others)
+        on_op(spans[i], *open[open.size() - 2]);
     }
-    for (auto& [name, row] : rows_) profile_.rows.push_back(std::move(row));
   }
-
- private:
-  static double ms(const SpanRecord& span) {
-    return static_cast<double>(span.end_ns - span.begin_ns) * 1e-6;
-  }
-
-  void add_step(const SpanRecord& step) {
-    if (profile_.steps++ == 0) profile_.first_step = step.number;
-    profile_.total_ms += ms(step);
-    profile_.outside_ms += ms(step);
-  }
-
-  void add_op(const SpanRecord& op, const SpanRecord& parent) {
-    std::string name = op.name;
-    if (parent.kind == SpanRecord::Kind::kOp) name = fmt::format("{} {}", parent.name, op.name);
-    Profile::Row& row = rows_[name];
-    row.op = name;
-    ++row.calls;
-    row.ms += ms(op);
-    row.work.flops += op.flops;
-    row.work.bytes += op.bytes;
-    profile_.outside_ms -= ms(op);
-  }
-
-  Profile& profile_;
-  std::map<std::string, Profile::Row> rows_;
-};
+}
 
 }  // namespace
+
+std::vector<OpCall> op_calls(const std::vector<ThreadSpans>& threads) {
+  std::vector<OpCall> calls;
+  visit_steps(
+      threads, [](const SpanRecord&) {},
+      [&](const SpanRecord& op, const SpanRecord& around) {
+        std::string name = op.name;
+        if (around.kind == SpanRecord::Kind::kOp) name = fmt::format("{} {}", around.name, op.name);
+        calls.push_back({std::move(name), ms_of(op), {op.flops, op.bytes}});
+      });
+  return calls;
+}
 
 Profile make_profile(const std::vector<ThreadSpans>& threads, const Ceilings& ceilings) {
   Profile profile;
   profile.ceilings = ceilings;
-  for (const ThreadSpans& thread : threads)
-    if (thread.name == std::string_view("training")) Folder(profile).add(thread.spans);
+  visit_steps(
+      threads,
+      [&](const SpanRecord& step) {
+        if (profile.steps++ == 0) profile.first_step = step.number;
+        profile.total_ms += ms_of(step);
+      },
+      [](const SpanRecord&, const SpanRecord&) {});
+  profile.outside_ms = profile.total_ms;
+  std::map<std::string, Profile::Row> rows;
+  for (const OpCall& call : op_calls(threads)) {
+    Profile::Row& row = rows[call.op];
+    row.op = call.op;
+    ++row.calls;
+    row.ms += call.ms;
+    row.work.flops += call.work.flops;
+    row.work.bytes += call.work.bytes;
+    profile.outside_ms -= call.ms;
+  }
+  for (auto& [name, row] : rows) profile.rows.push_back(std::move(row));
   std::sort(profile.rows.begin(), profile.rows.end(),
             [](const Profile::Row& a, const Profile::Row& b) { return a.ms > b.ms; });
   return profile;
@@ -100,11 +107,12 @@ Profile make_profile(const std::vector<ThreadSpans>& threads, const Ceilings& ce
 std::string profile_table(const Profile& p) {
   const auto steps = static_cast<double>(std::max<std::int64_t>(p.steps, 1));
   const auto line = [&](const std::string& op, std::int64_t calls, double ms, const Speed& speed) {
-    return fmt::format("  {:34}{:>8}{:>12.3f}{:>8.1f}%{:>14}{:>8}\n", op,
-                       calls > 0 ? fmt::format("{:.4g}", static_cast<double>(calls) / steps) : "",
-                       ms / steps, 100 * share(ms, p),
-                       speed.rate > 0 ? human_count(speed.rate) + speed.unit : "",
-                       speed.rate > 0 ? fmt::format("{:.0f}%", 100 * speed.of_ceiling) : "");
+    return fmt::format(
+        "  {:34}{:>8}{:>12.3f}{:>8.1f}%{:>14}{:>8}\n", op,
+        calls > 0 ? fmt::format("{:.4g}", static_cast<double>(calls) / steps) : "", ms / steps,
+        100 * share(ms, p),
+        speed.rate > 0 ? fmt::format("{:.4g} {}", speed.rate * 1e-9, speed.unit) : "",
+        speed.rate > 0 ? fmt::format("{:.0f}%", 100 * speed.of_ceiling) : "");
   };
   std::string text =
       fmt::format("profile of rank 0, {} from step {} on\n  {:34}{:>8}{:>12}{:>9}{:>14}{:>8}\n",
@@ -115,8 +123,9 @@ std::string profile_table(const Profile& p) {
   text += line("in no op", 0, p.outside_ms, {});
   text += line("step", 0, p.total_ms, {});
   return text +
-         fmt::format("max: products {}FLOP/s, copies {}B/s, measured before the first step\n",
-                     human_count(p.ceilings.flops_per_sec), human_count(p.ceilings.bytes_per_sec));
+         fmt::format(
+             "max: products {:.4g} GFLOP/s, copies {:.4g} GB/s, measured before the first step\n",
+             p.ceilings.flops_per_sec * 1e-9, p.ceilings.bytes_per_sec * 1e-9);
 }
 
 void write_profile(const std::string& run_dir, const Profile& p) {

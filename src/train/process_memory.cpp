@@ -1,4 +1,4 @@
-#include "process_memory.h"
+#include "hgtrain/train/process_memory.h"
 
 #include <algorithm>
 #include <fstream>

@@ -15,25 +15,15 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/train/machine_rates.h"
+#include "hgtrain/train/process_memory.h"
 
 #include "early_stop.h"
-#include "process_memory.h"
 #include "recorder.h"
 #include "start.h"
 #include "trace_window.h"
 
 namespace hgt {
 namespace {
-
-Model::Options model_options(const Config& config) {
-  const ActivationSizes sizes = activation_sizes(config);
-  return {.max_batch = sizes.batch,
-          .max_seq_length = sizes.seq_length,
-          .slots = sizes.slots,
-          .seed = static_cast<std::uint64_t>(config.training.seed),
-          .recompute = sizes.recompute,
-          .recomputed_layers = sizes.recomputed_layers};
-}
 
 /// All that a rank needs to train, in the order in which it must be made.
 class Run {

@@ -74,6 +74,16 @@ void FlatBuffers::round_weights(ThreadPool& pool) const {
   if (compute_dtype != DType::kF32) round_to(parameters.as<float>(), weights(), pool);
 }
 
+Model::Options model_options(const Config& config) {
+  const ActivationSizes sizes = activation_sizes(config);
+  return {.max_batch = sizes.batch,
+          .max_seq_length = sizes.seq_length,
+          .slots = sizes.slots,
+          .seed = static_cast<std::uint64_t>(config.training.seed),
+          .recompute = sizes.recompute,
+          .recomputed_layers = sizes.recomputed_layers};
+}
+
 Trainer::Trainer(const Parts& parts, const TrainingState& state)
     : parts_(parts),
       state_(state),

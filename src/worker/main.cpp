@@ -5,6 +5,7 @@
 
 #include "hgtrain/base/error.h"
 
+#include "bench_worker.h"
 #include "generate_worker.h"
 #include "train_worker.h"
 
@@ -13,7 +14,8 @@ namespace {
 constexpr const char* kUsage =
     "hgtrain-worker is started by hgtrain, one per device:\n"
     "  hgtrain-worker train --run_dir DIR --resume auto|none|PATH --record_steps N\n"
-    "  hgtrain-worker generate --model FOLDER --prompt TEXT ...\n";
+    "  hgtrain-worker generate --model FOLDER --prompt TEXT ...\n"
+    "  hgtrain-worker bench train|gemm|ops REPEATS text|json CONFIG\n";
 
 int usage() {
   std::fputs(kUsage, stderr);
@@ -30,6 +32,8 @@ int main(int argc, char** argv) {
       return hgt::train_worker({args[2], args[4], std::stoll(args[6])});
     if (!args.empty() && args[0] == "generate")
       return hgt::generate_worker({args.begin() + 1, args.end()});
+    if (!args.empty() && args[0] == "bench")
+      return hgt::bench_worker({args.begin() + 1, args.end()});
     return usage();
   } catch (const hgt::Error& e) {
     std::fputs(e.render("hgtrain-worker").c_str(), stderr);

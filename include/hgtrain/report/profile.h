@@ -17,7 +17,7 @@ struct Ceilings {
 /// What the time of a rank's steps went into.
 struct Profile {
   struct Row {
-    std::string op;  ///< "linear_fwd gemm": within which op, and which
+    std::string op;
     std::int64_t calls = 0;
     double ms = 0;
     Work work;
@@ -30,8 +30,18 @@ struct Profile {
   Ceilings ceilings;
 };
 
-/// Of the spans of thread "training" within a span "step". An op that others are within counts as
-/// their name only.
+/// One op of a step.
+struct OpCall {
+  std::string op;  ///< "linear_fwd gemm": within which op, and which
+  double ms = 0;
+  Work work;
+};
+
+/// The ops of thread "training" within spans "step", in their order. One that others are within
+/// counts as their name only.
+std::vector<OpCall> op_calls(const std::vector<ThreadSpans>& threads);
+
+/// What they add up to.
 Profile make_profile(const std::vector<ThreadSpans>& threads, const Ceilings& ceilings);
 
 /// A table for people: calls and milliseconds a step, share of the step, and the rate and its share

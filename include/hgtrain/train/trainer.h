@@ -42,6 +42,9 @@ struct FlatBuffers {
   DType compute_dtype;
 };
 
+/// How a job's model is made.
+Model::Options model_options(const Config& config);
+
 /// What a step did. Losses and the gradient norm are those of the whole batch, the same on every
 /// rank.
 struct StepResult {

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/trace.h"
+#include "hgtrain/bench/bench.h"
+#include "hgtrain/report/profile.h"
+#include "hgtrain/train/machine_rates.h"
+
+#include "about.h"
+#include "spread.h"
+#include "synthetic_run.h"
+
+namespace hgt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kWarmUp = 2;
+constexpr double kRateBudgetMs = 300;
+
+Json op_json(const OpCall& call, const std::vector<double>& all_ms, std::int64_t steps,
+             const Ceilings& ceilings) {
+  const Spread ms = spread_of(all_ms);
+  const bool multiplies = call.work.flops > 0;
+  const double work = multiplies ? call.work.flops : call.work.bytes;
+  const double rate = work / (ms.median * 1e-3);
+  const double calls = static_cast<double>(all_ms.size()) / static_cast<double>(steps);
+  Json out{{"op", call.op},
+           {"calls_per_step", calls},
+           {"ms", to_json(ms)},
+           {"ms_per_step", ms.median * calls}};
+  if (work > 0) {
+    out[multiplies ? "flops" : "bytes"] = work;
+    out[multiplies ? "flops_per_sec" : "bytes_per_sec"] = rate;
+    out["of_ceiling"] = rate / (multiplies ? ceilings.flops_per_sec : ceilings.bytes_per_sec);
+  }
+  return out;
+}
+
+}  // namespace
+
+Json bench_ops(const Config& config, std::int64_t steps) {
+  name_thread("training");
+  SyntheticRun run(config);
+  const Ceilings ceilings{
+      measure_matrix_rate(run.pool(), config.precision.compute_dtype(), kRateBudgetMs),
+      measure_copy_rate(run.pool())};
+  for (int i = 0; i < kWarmUp; ++i) run.step();
+  forget_spans();
+  record_spans(Recording::kAll);
+  for (std::int64_t i = 0; i < steps; ++i) run.step();
+  record_spans(Recording::kOff);
+
+  // Calls of one op with as much to do are repeats of each other.
+  std::map<std::tuple<std::string, double, double>, std::vector<double>> repeats;
+  for (const OpCall& call : op_calls(recorded_spans()))
+    repeats[{call.op, call.work.flops, call.work.bytes}].push_back(call.ms);
+  Json ops = Json::array();
+  for (const auto& [key, ms] : repeats) {
+    const auto& [op, flops, bytes] = key;
+    ops.push_back(op_json({op, 0, {flops, bytes}}, ms, steps, ceilings));
+  }
+  std::sort(ops.begin(), ops.end(), [](const Json& a, const Json& b) {
+    return a["ms_per_step"].get<double>() > b["ms_per_step"].get<double>();
+  });
+  Json out = about("ops", config);
+  out["steps"] = steps;
+  out["matrix_flops_per_sec"] = ceilings.flops_per_sec;
+  out["copy_bytes_per_sec"] = ceilings.bytes_per_sec;
+  out["ops"] = ops;
+  return out;
+}
+
+}  // namespace hgt

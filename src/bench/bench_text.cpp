@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/bench/bench.h"
+#include "hgtrain/report/human.h"
+
+namespace hgt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string rate(const Json& value, const char* unit) {
+  return fmt::format("{:.4g} G{}", value.get<double>() * 1e-9, unit);
+}
+
+std::string percent(const Json& value) {
+  return fmt::format("{:.1f}%", 100 * value.get<double>());
+}
+
+/// "12.3 (p10 12.1, p90 12.9)", in units of `unit`.
+std::string spread(const Json& s, double unit = 1) {
+  return fmt::format("{:.4g} (p10 {:.4g}, p90 {:.4g})", s["median"].get<double>() / unit,
+                     s["p10"].get<double>() / unit, s["p90"].get<double>() / unit);
+}
+
+std::string shape(const Json& product) {
+  return fmt::format("{} x {} x {}", product["m"].get<std::int64_t>(),
+                     product["n"].get<std::int64_t>(), product["k"].get<std::int64_t>());
+}
+
+std::string head(const Json& result) {
+  const Json& m = result["model"];
+  return fmt::format(
+      "{}, {}\n{}: {} layers of {}, {} heads, vocabulary {}; {} x {} tokens\n",
+      result["cpu"].get<std::string>(), human_plural(result["threads"], "thread"),
+      m["model_type"].get<std::string>(), m["num_hidden_layers"].get<std::int64_t>(),
+      m["hidden_size"].get<std::int64_t>(), m["num_attention_heads"].get<std::int64_t>(),
+      m["vocab_size"].get<std::int64_t>(), result["micro_batch_size"].get<std::int64_t>(),
+      result["seq_length"].get<std::int64_t>());
+}
+
+std::string train_text(const Json& r) {
+  std::string text = fmt::format(
+      "training    {} tok/s, a step {} ms, {}\n"
+      "limit       {} tok/s: the weight products of a step alone take {:.1f} ms\n"
+      "share       {} of the limit\n"
+      "start       the first step was done after {:.0f} ms, {:.0f} ms more than a step takes\n"
+      "memory      {} at most, {} before anything was made; planned {}\n",
+      spread(r["tokens_per_sec"]), spread(r["step_ms"]), r["dtype"].get<std::string>(),
+      fmt::format("{:.4g}", r["gemm_limit_tokens_per_sec"].get<double>()),
+      r["gemm_limit_ms"].get<double>(), percent(r["share_of_gemm_limit"]),
+      r["first_step_ms"].get<double>(), r["start_ms"].get<double>(),
+      human_bytes(r["peak_rss_bytes"]), human_bytes(r["rss_before_bytes"]),
+      human_bytes(r["planned_bytes"]));
+  for (const Json& p : r["products"])
+    text +=
+        fmt::format("  {:22}{:>22}{:>8.4g} x{:>10.3f} ms{:>14}\n", p["product"].get<std::string>(),
+                    shape(p), p["calls_per_step"].get<double>(), p["ms"]["median"].get<double>(),
+                    rate(p["flops_per_sec"], "FLOP/s"));
+  return text;
+}
+
+std::string gemm_text(const Json& r) {
+  std::string text;
+  for (const Json& d : r["dtypes"]) {
+    text += fmt::format("{}: {} is the best of large square products{}\n",
+                        d["dtype"].get<std::string>(), rate(d["ceiling_flops_per_sec"], "FLOP/s"),
+                        d["native"].get<bool>() ? "" : ", widened to fp32 on this CPU");
+    for (const Json& p : d["products"])
+      text += fmt::format("  {:22}{:>22}  {} GFLOP/s, {}\n", p["product"].get<std::string>(),
+                          shape(p), spread(p["flops_per_sec"], 1e9), percent(p["of_ceiling"]));
+  }
+  return text;
+}
+
+/// Products of several sizes are told apart by their arithmetic.
+std::string name(const Json& op) {
+  const std::string name = op["op"];
+  if (!op.contains("flops")) return name;
+  return fmt::format("{}, {}FLOP", name, human_count(op["flops"]));
+}
+
+std::string ops_text(const Json& r) {
+  std::string text = fmt::format(
+      "{}; products {}, copies {} at most\n  {:34}{:>10}{:>12}{:>26}\n",
+      r["dtype"].get<std::string>(), rate(r["matrix_flops_per_sec"], "FLOP/s"),
+      rate(r["copy_bytes_per_sec"], "B/s"), "op", "a step", "ms a step", "ms a call (p10, p90)");
+  for (const Json& op : r["ops"]) {
+    const Json& ms = op["ms"];
+    text += fmt::format("  {:34}{:>10.4g}{:>12.3f}{:>26}", name(op),
+                        op["calls_per_step"].get<double>(), op["ms_per_step"].get<double>(),
+                        fmt::format("{:.4f} ({:.4f}, {:.4f})", ms["median"].get<double>(),
+                                    ms["p10"].get<double>(), ms["p90"].get<double>()));
+    if (op.contains("of_ceiling")) {
+      const bool multiplies = op.contains("flops_per_sec");
+      text += fmt::format(
+          "{:>14}{:>8}",
+          multiplies ? rate(op["flops_per_sec"], "FLOP/s") : rate(op["bytes_per_sec"], "B/s"),
+          percent(op["of_ceiling"]));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string bench_text(const Json& result) {
+  const std::string bench = result["bench"];
+  return head(result) + (bench == "train"  ? train_text(result)
+                         : bench == "gemm" ? gemm_text(result)
+                                           : ops_text(result));
+}
+
+}  // namespace hgt

@@ -1,0 +1,95 @@
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/base/clock.h"
+#include "hgtrain/bench/bench.h"
+#include "hgtrain/train/process_memory.h"
+
+#include "about.h"
+#include "products.h"
+#include "spread.h"
+#include "synthetic_run.h"
+
+namespace hgt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kWarmUp = 2;
+
+std::int64_t planned_bytes(const Config& config) {
+  const auto table = memory_table(config, static_cast<int>(config.hardware.threads));
+  return std::accumulate(table.begin(), table.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Allocation& a) { return sum + a.bytes; });
+}
+
+/// What the products of a step take alone: the number of each times its median.
+Json limit_json(const std::vector<Product>& products,
+                const std::vector<std::vector<double>>& product_ms, double& limit_ms) {
+  Json out = Json::array();
+  limit_ms = 0;
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const Product& p = products[i];
+    const Spread ms = spread_of(product_ms[i]);
+    limit_ms += p.step_flops / p.flops() * ms.median;
+    out.push_back({{"product", p.name},
+                   {"m", p.m},
+                   {"n", p.n},
+                   {"k", p.k},
+                   {"calls_per_step", p.step_flops / p.flops()},
+                   {"ms", to_json(ms)},
+                   {"flops_per_sec", p.flops() / (ms.median * 1e-3)}});
+  }
+  return out;
+}
+
+}  // namespace
+
+Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_start_ns) {
+  Config config = job;
+  config.checkpoint.async_save = false;  // nothing is saved
+  const std::int64_t bytes_before = process_memory().bytes;
+  SyntheticRun run(config);
+  run.step();
+  const double first_step_ms = ms_since(process_start_ns);
+  for (int i = 1; i < kWarmUp; ++i) run.step();
+  const std::int64_t peak_bytes = process_memory().peak_bytes;
+
+  // In turns, so that what the machine does besides falls on both.
+  const std::vector<Product> products = weight_products(config);
+  const ProductRunner runner(products, config.precision.compute_dtype(), run.pool());
+  std::vector<double> step_ms;
+  std::vector<std::vector<double>> product_ms(products.size());
+  for (std::int64_t i = 0; i < steps; ++i) {
+    step_ms.push_back(run.step());
+    for (std::size_t p = 0; p < products.size(); ++p)
+      product_ms[p].push_back(runner.run(products[p]));
+  }
+
+  const Spread ms = spread_of(step_ms);
+  const std::int64_t tokens = config.batch.train_batch_size * config.training.seq_length;
+  const auto tokens_per_sec = [&](double ms) { return static_cast<double>(tokens) / ms * 1e3; };
+  double limit_ms = 0;
+  const Json limit = limit_json(products, product_ms, limit_ms);
+  Json out = about("train", config);
+  out["steps"] = steps;
+  out["parameters"] = run.table().num_parameters;
+  out["tokens_per_step"] = tokens;
+  out["step_ms"] = to_json(ms);
+  out["tokens_per_sec"] =
+      to_json({tokens_per_sec(ms.median), tokens_per_sec(ms.p90), tokens_per_sec(ms.p10)});
+  out["gemm_limit_ms"] = limit_ms;
+  out["gemm_limit_tokens_per_sec"] = tokens_per_sec(limit_ms);
+  out["share_of_gemm_limit"] = limit_ms / ms.median;
+  out["first_step_ms"] = first_step_ms;
+  out["start_ms"] = first_step_ms - ms.median;
+  out["peak_rss_bytes"] = peak_bytes;
+  out["rss_before_bytes"] = bytes_before;
+  out["planned_bytes"] = planned_bytes(config);
+  out["products"] = limit;
+  return out;
+}
+
+}  // namespace hgt

@@ -1,0 +1,109 @@
+#include "products.h"
+
+#include <algorithm>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/half.h"
+#include "hgtrain/ops/gemm.h"
+
+namespace hgt {
+namespace {
+
+/// A linear layer that a step applies `count` times to `rows` tokens, and to `step_rows` in all.
+struct LinearShape {
+  std::string name;
+  std::int64_t in, out, rows;
+  double step_rows;
+  bool stored_transposed;  ///< the weight is [out, in]
+};
+
+void add_products(const LinearShape& l, std::vector<Product>& out) {
+  const double flops = 2.0 * l.step_rows * static_cast<double>(l.in) * static_cast<double>(l.out);
+  const bool t = l.stored_transposed;
+  out.push_back({.name = l.name + " fwd", .m = l.rows, .n = l.out, .k = l.in, .transposed_b = t});
+  out.push_back(
+      {.name = l.name + " dgrad", .m = l.rows, .n = l.in, .k = l.out, .transposed_b = !t});
+  out.push_back({.name = l.name + " wgrad",
+                 .m = l.in,
+                 .n = l.out,
+                 .k = l.rows,
+                 .transposed_a = true,
+                 .transposed_c = t,
+                 .gradient = true});
+  for (auto product = out.end() - 3; product != out.end(); ++product) product->step_flops = flops;
+}
+
+Tensor matrix(const Buffer& buffer, std::int64_t rows, std::int64_t columns, bool transposed,
+              DType dtype) {
+  return transposed ? Tensor(buffer.data(), {columns, rows}, dtype).transposed()
+                    : Tensor(buffer.data(), {rows, columns}, dtype);
+}
+
+/// The largest of some products' operand.
+Buffer operand(const char* name, const std::vector<Product>& products,
+               std::int64_t (*numel)(const Product&), DType dtype) {
+  std::int64_t most = 0;
+  for (const Product& product : products) most = std::max(most, numel(product));
+  Buffer buffer(name, most * static_cast<std::int64_t>(size_of(dtype)));
+  constexpr float kValue = 0.01f;
+  if (dtype == DType::kF32)
+    std::fill(buffer.as<float>().begin(), buffer.as<float>().end(), kValue);
+  else if (dtype == DType::kBF16)
+    std::fill(buffer.as<BFloat16>().begin(), buffer.as<BFloat16>().end(), BFloat16(kValue));
+  else
+    std::fill(buffer.as<Half>().begin(), buffer.as<Half>().end(), Half(kValue));
+  return buffer;
+}
+
+}  // namespace
+
+double Product::flops() const {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+
+std::vector<Product> weight_products(const Config& config) {
+  const ModelConfig& m = config.model;
+  const std::int64_t rows = config.batch.micro_batch_size * config.training.seq_length;
+  const double step_rows =
+      static_cast<double>(config.batch.train_batch_size * config.training.seq_length);
+  const double layer_rows = step_rows * static_cast<double>(m.num_hidden_layers);
+  const std::int64_t queries = m.num_attention_heads * m.head_dim;
+  const std::int64_t keys = m.num_key_value_heads * m.head_dim;
+  const std::int64_t up = (family_of(m).gated_mlp ? 2 : 1) * m.intermediate_size;
+  const bool transposed = m.model_type != "gpt2";  // whose Conv1D stores [in, out]
+  std::vector<Product> out;
+  for (const LinearShape& l : std::vector<LinearShape>{
+           {"qkv", m.hidden_size, queries + 2 * keys, rows, layer_rows, transposed},
+           {"attention out", queries, m.hidden_size, rows, layer_rows, transposed},
+           {"up", m.hidden_size, up, rows, layer_rows, transposed},
+           {"down", m.intermediate_size, m.hidden_size, rows, layer_rows, transposed},
+           {"head", m.hidden_size, m.vocab_size, logit_rows(m, rows), step_rows, true}})
+    add_products(l, out);
+  return out;
+}
+
+ProductRunner::ProductRunner(const std::vector<Product>& products, DType dtype, ThreadPool& pool)
+    : dtype_(dtype),
+      pool_(pool),
+      a_(operand(
+          "a", products, [](const Product& p) { return p.m * p.k; }, dtype)),
+      b_(operand(
+          "b", products, [](const Product& p) { return p.k * p.n; }, dtype)),
+      c_(operand(
+          "c", products, [](const Product& p) { return p.m * p.n; }, DType::kF32)) {}
+
+double ProductRunner::run(const Product& p) const {
+  const DType to = p.gradient ? DType::kF32 : dtype_;
+  const Tensor a = matrix(a_, p.m, p.k, p.transposed_a, dtype_);
+  const Tensor b = matrix(b_, p.k, p.n, p.transposed_b, dtype_);
+  const Tensor c = matrix(c_, p.m, p.n, p.transposed_c, to);
+  const float beta = p.gradient ? 1 : 0;
+  gemm(1, a, b, beta, c, Stream(pool_));
+  const std::int64_t start_ns = now_ns();
+  gemm(1, a, b, beta, c, Stream(pool_));
+  return ms_since(start_ns);
+}
+
+}  // namespace hgt

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hgtrain/config/config.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/thread_pool.h"
+
+namespace hgt {
+
+/// One product that a step consists of: c [m, n] = a [m, k] b [k, n], or with `gradient` c += a b
+/// in fp32.
+struct Product {
+  std::string name;  ///< "qkv fwd", "head dgrad", "up wgrad"
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transposed_a = false, transposed_b = false, transposed_c = false;  ///< as they are stored
+  bool gradient = false;
+  double step_flops = 0;  ///< of all such products of a step
+
+  double flops() const;  ///< of one
+};
+
+/// The weight products of a step of this rank: of each distinct linear layer the forward, the
+/// gradient of its input and of its weight, as the model calls them.
+std::vector<Product> weight_products(const Config& config);
+
+/// Operands of one type, large enough for any of some products, and what multiplies them.
+class ProductRunner {
+ public:
+  ProductRunner(const std::vector<Product>& products, DType dtype, ThreadPool& pool);
+  /// Milliseconds of one call, its operands touched by a call before.
+  double run(const Product& product) const;
+
+ private:
+  DType dtype_;
+  ThreadPool& pool_;
+  Buffer a_, b_, c_;
+};
+
+}  // namespace hgt

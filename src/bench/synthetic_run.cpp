@@ -1,0 +1,60 @@
+#include "synthetic_run.h"
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/philox.h"
+#include "hgtrain/model/init.h"
+
+namespace hgt {
+namespace {
+
+/// Samples of tokens that are drawn evenly from the vocabulary.
+class DrawnTokens final : public Dataset {
+ public:
+  DrawnTokens(std::int64_t seq_length, std::int64_t vocab_size)
+      : seq_length_(seq_length), vocab_size_(vocab_size) {}
+  std::int64_t num_samples() const override { return kSamples; }
+  std::int64_t num_tokens() const override { return kSamples * seq_length_ + 1; }
+  std::uint64_t fingerprint() const override { return 0; }
+  std::int64_t sample_at(std::int64_t consumed) const override { return consumed % kSamples; }
+  void read(std::int64_t sample, std::span<std::int32_t> tokens) const override {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const auto position = static_cast<std::uint64_t>(sample * seq_length_) + i;
+      tokens[i] = static_cast<std::int32_t>(philox(0, 0, position)[0] %
+                                            static_cast<std::uint64_t>(vocab_size_));
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kSamples = std::int64_t{1} << 20;
+  const std::int64_t seq_length_, vocab_size_;
+};
+
+}  // namespace
+
+SyntheticRun::SyntheticRun(const Config& config)
+    : config_(config),
+      pool_(static_cast<int>(config.hardware.threads)),
+      table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
+      buffers_(table_, config),
+      model_(Model::create(config_.model, table_, buffers_.weights(),
+                           Tensor(buffers_.gradients.data(), {table_.total}),
+                           model_options(config_), pool_)),
+      data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)),
+      comm_(make_self_communicator()) {
+  init_parameters(table_, static_cast<std::uint64_t>(config_.training.seed),
+                  buffers_.parameters.as<float>());
+  buffers_.round_weights(pool_);
+  TrainingState state;
+  state.loss_scale = LossScaler(config_.precision).initial();
+  trainer_ = std::make_unique<Trainer>(Trainer::Parts{config_, table_, buffers_, *model_, *comm_,
+                                                      pool_, *data_, nullptr, progress_, requests_},
+                                       state);
+}
+
+double SyntheticRun::step() {
+  const std::int64_t start_ns = now_ns();
+  trainer_->step();
+  return ms_since(start_ns);
+}
+
+}  // namespace hgt

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/data/dataset.h"
+#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/model/model.h"
+#include "hgtrain/train/trainer.h"
+
+namespace hgt {
+
+/// A fresh model and what trains it, alone and on tokens that are drawn: the run of `hgtrain train`
+/// without its folder.
+class SyntheticRun {
+ public:
+  explicit SyntheticRun(const Config& config);
+
+  ThreadPool& pool() { return pool_; }
+  const ParameterTable& table() const { return table_; }
+  /// Milliseconds of one training step.
+  double step();
+
+ private:
+  const Config config_;
+  ThreadPool pool_;
+  const ParameterTable table_;
+  const FlatBuffers buffers_;
+  const std::unique_ptr<Model> model_;
+  const std::unique_ptr<Dataset> data_;
+  const std::unique_ptr<Communicator> comm_;
+  Progress progress_;
+  Requests requests_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+}  // namespace hgt

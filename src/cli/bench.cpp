@@ -1,0 +1,89 @@
+#include <cerrno>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+
+#include "bench_shapes.h"
+#include "commands.h"
+#include "train_plan.h"
+#include "worker_program.h"
+
+namespace hgt {
+namespace {
+
+/// `bench train`, `bench gemm` and `bench ops`: becomes hgtrain-worker, which measures.
+class Bench final : public Command {
+ public:
+  struct What {
+    const char *name, *summary, *repeats, *repeats_help;
+    bool has_dtype = true;  ///< else it measures several
+  };
+  explicit Bench(const What& what) : what_(what) {}
+  std::string_view name() const override { return what_.name; }
+  std::string_view summary() const override { return what_.summary; }
+  Rest rest() const override { return Rest::kOverrides; }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("--shape", shape_, "small, 124m, or a config file")->capture_default_str();
+    if (what_.has_dtype)
+      app.add_option("--dtype", dtype_, "fp32, bf16 or fp16 (default: the shape's)")
+          ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+    app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
+    app.add_option(what_.repeats, repeats_, what_.repeats_help)->capture_default_str();
+    app.add_flag("--json", json_, "print one JSON object instead");
+  }
+
+  int run(const std::vector<std::string>& overrides) override {
+    if (repeats_ < 1)
+      throw Error(ErrorKind::kConfig, fmt::format("{} is not positive", what_.repeats),
+                  "the more, the steadier the median");
+    if (threads_ < 0) throw Error(ErrorKind::kConfig, "--threads is negative", "0 takes all cores");
+    Config config = bench_config(shape_, dtype_, overrides);
+    if (threads_ > 0) config.hardware.threads = threads_;
+    if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(1);
+    config.hardware.device = "cpu";
+    const std::string which = std::string(what_.name).substr(std::string_view("bench ").size());
+    std::vector<std::string> args{
+        worker_program(),      "bench", which, fmt::to_string(repeats_), json_ ? "json" : "text",
+        to_json(config).dump()};
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    throw_file_error("start", args[0], errno, ErrorKind::kConfig);
+  }
+
+ private:
+  const What what_;
+  std::string shape_ = "small", dtype_;
+  std::int64_t threads_ = 0, repeats_ = 10;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> bench_train_command() {
+  return std::make_unique<Bench>(
+      Bench::What{"bench train", "how fast a model trains here, and how near to the limit",
+                  "--steps", "steps that are timed, after two that warm up"});
+}
+
+std::unique_ptr<Command> bench_gemm_command() {
+  return std::make_unique<Bench>(Bench::What{"bench gemm", "how fast a model's products are here",
+                                             "--repeats", "times that each is timed", false});
+}
+
+std::unique_ptr<Command> bench_ops_command() {
+  return std::make_unique<Bench>(
+      Bench::What{"bench ops", "how fast each op of a training step is here", "--steps",
+                  "steps whose ops are timed, after two that warm up"});
+}
+
+}  // namespace hgt

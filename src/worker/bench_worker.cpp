@@ -1,0 +1,44 @@
+#include "bench_worker.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/bench/bench.h"
+#include "hgtrain/config/load.h"
+
+namespace hgt {
+namespace {
+
+nlohmann::ordered_json measure(const std::string& which, const Config& config, std::int64_t repeats,
+                               std::int64_t start_ns) {
+  if (which == "train") return bench_train(config, repeats, start_ns);
+  if (which == "gemm") return bench_gemm(config, repeats);
+  if (which == "ops") return bench_ops(config, repeats);
+  throw Error(ErrorKind::kConfig, "there is no bench " + which, "use hgtrain bench");
+}
+
+}  // namespace
+
+int bench_worker(const std::vector<std::string>& args) {
+  const std::int64_t start_ns = now_ns();
+  try {
+    if (args.size() != 4)
+      throw Error(ErrorKind::kConfig, "hgtrain-worker bench lacks a word", "use hgtrain bench");
+    const Config config = config_from_resolved(nlohmann::ordered_json::parse(args[3]));
+    const auto result = measure(args[0], config, std::stoll(args[1]), start_ns);
+    const std::string text = args[2] == "json" ? result.dump(2) + "\n" : bench_text(result);
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+      throw_file_error("write", "standard output", errno);
+    return 0;
+  } catch (const Error& e) {
+    std::fputs(e.render("hgtrain").c_str(), stderr);
+    return e.exit_code();
+  }
+}
+
+}  // namespace hgt

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hgt {
+
+/// `hgtrain-worker bench`: measures, and prints the result. `args` are which (train, gemm, ops),
+/// how often, text or json, and the resolved config as JSON. Returns the exit status; an error is
+/// printed in the front's name.
+int bench_worker(const std::vector<std::string>& args);
+
+}  // namespace hgt

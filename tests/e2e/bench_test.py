@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""hgtrain bench: its fields, and what it refuses. The numbers themselves are the machine's.
+usage: bench_test.py HGTRAIN"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+TINY = {
+    'train_batch_size': 4,
+    'train_micro_batch_size_per_gpu': 2,
+    'model': {'model_type': 'llama', 'hidden_size': 32, 'intermediate_size': 64, 'num_hidden_layers': 2,
+              'num_attention_heads': 4, 'num_key_value_heads': 2, 'max_position_embeddings': 32, 'vocab_size': 64},
+    'training': {'train_iters': 5, 'seq_length': 16},
+    'data': {'train_data_path': 'is not there'},
+}
+
+
+class BenchTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.tiny = pathlib.Path(cls.temporary.name) / 'tiny.json'
+        cls.tiny.write_text(json.dumps(TINY))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def call(self, *args, exit_code=0):
+        done = subprocess.run([PROGRAM, 'bench', *map(str, args)], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
+        return done.stdout if exit_code == 0 else done.stderr
+
+    def bench(self, what, *args):
+        """The JSON of a bench of the tiny model, whose text must come as well."""
+        args = (what, '--shape', self.tiny, '--threads', 1, *args)
+        self.assertIn('llama: 2 layers of 32, 4 heads, vocabulary 64; 2 x 16 tokens', self.call(*args))
+        result = json.loads(self.call(*args, '--json'))
+        self.assertEqual((result['bench'], result['threads']), (what, 1))
+        return result
+
+    def assert_spread(self, spread):
+        self.assertLess(0, spread['p10'])
+        self.assertLessEqual(spread['p10'], spread['median'])
+        self.assertLessEqual(spread['median'], spread['p90'])
+
+    def test_train(self):
+        result = self.bench('train', '--steps', 3)
+        self.assertEqual((result['dtype'], result['steps'], result['tokens_per_step']), ('fp32', 3, 64))
+        self.assert_spread(result['step_ms'])
+        self.assert_spread(result['tokens_per_sec'])
+        self.assertAlmostEqual(result['share_of_gemm_limit'], result['gemm_limit_ms'] / result['step_ms']['median'])
+        self.assertGreater(result['first_step_ms'], 0)
+        self.assertGreater(result['peak_rss_bytes'], result['rss_before_bytes'])
+        self.assertGreater(result['planned_bytes'], 16 * result['parameters'])
+        # Two micro-batches, two layers of q, k, v; out; gate and up; down, and the head: three products each.
+        calls = {p['product']: p['calls_per_step'] for p in result['products']}
+        self.assertEqual(calls, {f'{layer} {kind}': 2 if layer == 'head' else 4
+                                 for layer in ('qkv', 'attention out', 'up', 'down', 'head')
+                                 for kind in ('fwd', 'dgrad', 'wgrad')})
+        flops = sum(2 * p['m'] * p['n'] * p['k'] * p['calls_per_step'] for p in result['products'])
+        self.assertEqual(flops, 6 * 64 * (2 * (32 * 64 + 32 * 32 + 32 * 128 + 64 * 32) + 32 * 64))
+
+    def test_gemm(self):
+        result = self.bench('gemm', '--repeats', 2)
+        self.assertEqual([d['dtype'] for d in result['dtypes']], ['fp32', 'bf16'])
+        for dtype in result['dtypes']:
+            self.assertEqual(len(dtype['products']), 15)
+            for product in dtype['products']:
+                self.assert_spread(product['flops_per_sec'])
+                self.assertAlmostEqual(product['of_ceiling'],
+                                       product['flops_per_sec']['median'] / dtype['ceiling_flops_per_sec'])
+
+    def test_ops(self):
+        result = self.bench('ops', '--steps', 2, '--dtype', 'bf16')
+        self.assertEqual(result['dtype'], 'bf16')
+        ops = {op['op']: op for op in result['ops']}
+        for name in ('embedding_fwd', 'rms_norm_fwd', 'rms_norm_bwd', 'rope_fwd', 'attention_fwd', 'attention_bwd',
+                     'gated_activation_bwd', 'cross_entropy_fwd_bwd', 'linear_bwd_weight gemm', 'optimizer'):
+            self.assert_spread(ops[name]['ms'])
+            self.assertGreater(ops[name]['of_ceiling'], 0)
+        self.assertEqual(ops['attention_bwd']['calls_per_step'], 4)
+        self.assertIn('flops_per_sec', ops['attention_bwd'])
+        self.assertIn('bytes_per_sec', ops['rms_norm_fwd'])
+
+    def test_what_makes_no_sense_is_refused(self):
+        for args, words in ((('train', '--shape', 'huge'), 'there is no shape and no file huge'),
+                            (('train', '--steps', 0), '--steps is not positive'),
+                            (('gemm', '--repeats', -1), '--repeats is not positive'),
+                            (('ops', '--threads', -1), '--threads is negative'),
+                            (('ops', '--dtype', 'fp8'), 'fp8'),
+                            (('train', '--shape', self.tiny, '--model.vocab_size', 0), 'vocab_size'),
+                            (('train', '--model.n_head', 7), 'head')):
+            self.assertIn(words, self.call(*args, exit_code=2))
+
+
+if __name__ == '__main__':
+    unittest.main()
