@@ -80,7 +80,7 @@ std::vector<ThreadSpans> recorded_spans() {
   const std::lock_guard lock(process.mutex);
   std::vector<ThreadSpans> out;
   for (ThreadLog& thread : process.threads) {
-    ThreadSpans& spans = out.emplace_back(thread.name);
+    ThreadSpans& spans = out.emplace_back(ThreadSpans{thread.name, {}});
     for (std::size_t i = 0; i < thread.count.load(std::memory_order_acquire); ++i) {
       SpanRecord& record = thread.records[i];
       const std::int64_t end_ns = std::atomic_ref(record.end_ns).load(std::memory_order_acquire);

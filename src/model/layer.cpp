@@ -54,6 +54,7 @@ Dropout Layer::dropout(const Pass& pass, double probability, std::uint64_t place
 AttentionOptions Layer::attention_options(const Pass& pass) const {
   AttentionOptions out = attention_;
   out.dropout = dropout(pass, m_.attn_pdrop, kProbabilities);
+  out.position_ids = pass.position_ids;
   return out;
 }
 
@@ -83,8 +84,8 @@ Heads Layer::project(const LayerWeights& w, const Tensor& x, const Pass& pass,
     rms_norm_fwd(raw.q, w.query_norm, eps_, out.q, state.q_scale, stream);
     rms_norm_fwd(raw.k, w.key_norm, eps_, out.k, state.k_scale, stream);
   }
-  rope_fwd(out.q.split(0, pass.batch), pass.cos, pass.sin, stream);
-  rope_fwd(out.k.split(0, pass.batch), pass.cos, pass.sin, stream);
+  rope_fwd(out.q.split(0, pass.batch), pass.cos, pass.sin, stream, pass.position_ids);
+  rope_fwd(out.k.split(0, pass.batch), pass.cos, pass.sin, stream, pass.position_ids);
   return out;
 }
 
@@ -192,8 +193,8 @@ void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, con
                 attended(state.attention), state.lse, attention_options(pass), sequences(d.q),
                 sequences(d.k), sequences(d.v), stream);
   if (family_.rope) {
-    rope_bwd(sequences(d.q), pass.cos, pass.sin, stream);
-    rope_bwd(sequences(d.k), pass.cos, pass.sin, stream);
+    rope_bwd(sequences(d.q), pass.cos, pass.sin, stream, pass.position_ids);
+    rope_bwd(sequences(d.k), pass.cos, pass.sin, stream, pass.position_ids);
   }
   if (m_.qk_norm) {
     const Heads raw = heads(state.qkv, state.qkv), d_raw = heads(scratch.d_qkv, scratch.d_qkv);

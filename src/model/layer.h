@@ -14,7 +14,8 @@ namespace hgt {
 /// What a layer computes for in one call: B sequences of T tokens.
 struct Pass {
   std::int64_t batch = 0, length = 0;
-  Tensor cos, sin;        ///< [T, D/2] of the tokens' positions, in families with rotary embeddings
+  Tensor cos, sin;        ///< [T, D/2] of the positions, in families with rotary embeddings
+  Tensor position_ids;    ///< [B, T] int32 of the tokens in their documents, or none
   bool training = false;  ///< dropout applies
   Dropout dropout;        ///< seed, step, first sample; a layer adds probability and site
 

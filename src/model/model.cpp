@@ -48,8 +48,8 @@ class TransformerModel final : public Model {
     const Tensor d = memory_.get("d_hidden", slot, {pass.rows(), config_.hidden_size});
     if (block == 0) {
       drop_embedded(d, pass);
-      embedding_bwd(tokens(batch), d.split(0, pass.batch), gradients_.tokens,
-                    positions(gradients_, pass), stream_);
+      embedding_bwd(ids(batch.tokens_BT, batch), d.split(0, pass.batch), gradients_.tokens,
+                    positions(gradients_, pass), stream_, pass.position_ids);
     } else if (block == head()) {
       head_bwd(weights_, gradients_, input(block, slot, pass),
                HeadState(memory_, slot, config_, pass.rows()), d, stream_);
@@ -83,7 +83,9 @@ class TransformerModel final : public Model {
     if (slot < 0 || slot >= options_.slots || batch.batch < 1 || batch.seq_length < 1 ||
         batch.batch > options_.max_batch || batch.seq_length > options_.max_seq_length ||
         static_cast<std::int64_t>(batch.tokens_BT.size()) != rows ||
-        static_cast<std::int64_t>(batch.targets_BT.size()) != rows)
+        static_cast<std::int64_t>(batch.targets_BT.size()) != rows ||
+        (!batch.positions_BT.empty() &&
+         static_cast<std::int64_t>(batch.positions_BT.size()) != rows))
       throw Error(
           ErrorKind::kInternal,
           fmt::format("a micro-batch of {} x {} ({} tokens, {} targets) in slot {} does not "
@@ -95,6 +97,7 @@ class TransformerModel final : public Model {
     Pass pass;
     pass.batch = batch.batch;
     pass.length = batch.seq_length;
+    pass.position_ids = ids(batch.positions_BT, batch);
     pass.training = training;
     pass.dropout = {0, options_.seed, batch.step, batch.first_sample, 0};
     if (family_of(config_).rope) {
@@ -105,9 +108,11 @@ class TransformerModel final : public Model {
     return pass;
   }
 
-  static Tensor tokens(const MicroBatch& batch) {
-    return Tensor(const_cast<std::int32_t*>(batch.tokens_BT.data()),
-                  {batch.batch, batch.seq_length}, DType::kI32);
+  /// [B, T], or none where there are none.
+  static Tensor ids(std::span<const std::int32_t> values, const MicroBatch& batch) {
+    if (values.empty()) return {};
+    return Tensor(const_cast<std::int32_t*>(values.data()), {batch.batch, batch.seq_length},
+                  DType::kI32);
   }
   static Tensor positions(const Weights& weights, const Pass& pass) {
     return weights.positions ? weights.positions.slice(0, 0, pass.length) : Tensor();
@@ -132,8 +137,8 @@ class TransformerModel final : public Model {
 
   void embed(int slot, const MicroBatch& batch, const Pass& pass) {
     const Tensor out = input(1, slot, pass);
-    embedding_fwd(tokens(batch), weights_.tokens, positions(weights_, pass),
-                  out.split(0, pass.batch), stream_);
+    embedding_fwd(ids(batch.tokens_BT, batch), weights_.tokens, positions(weights_, pass),
+                  out.split(0, pass.batch), stream_, pass.position_ids);
     drop_embedded(out, pass);
   }
 

@@ -29,6 +29,8 @@ void check_operands(const Checks& check, const Tensor& q, const Tensor& k, const
   check.that(options.dropout.probability >= 0 && options.dropout.probability < 1,
              "dropout probability", "is not in [0, 1)");
   check.that(options.dropout.probability == 0 || keys == length, "dropout", "needs S = T");
+  check.that(!options.position_ids || keys == length, "position_ids", "need S = T");
+  check.position_ids(options.position_ids, batch, length);
 }
 
 /// `products` matrix products over the pairs of a query and a key that it sees.

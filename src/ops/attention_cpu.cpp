@@ -74,21 +74,27 @@ class Heads {
 struct Block {
   std::int64_t first, last, begin, end;
   std::int64_t shift, window;
+  const std::int32_t* positions;  ///< of the sample's queries in their documents, or null
 
-  Block(std::int64_t first_row, std::int64_t queries, std::int64_t keys, std::int64_t w)
+  Block(std::int64_t first_row, std::int64_t queries, std::int64_t keys,
+        const AttentionOptions& options, std::int64_t sample)
       : first(first_row),
         last(std::min(first_row + kBlockRows, queries)),
         begin(0),
         end(last + keys - queries),
         shift(keys - queries),
-        window(w) {
+        window(options.window),
+        positions(options.position_ids
+                      ? options.position_ids.data<std::int32_t>() + sample * queries
+                      : nullptr) {
     begin = seen_from(first);
   }
   std::int64_t rows() const { return last - first; }
   std::int64_t keys() const { return end - begin; }
   /// Query row t sees keys [seen_from(t), seen_to(t)).
   std::int64_t seen_from(std::int64_t t) const {
-    return window > 0 ? std::max<std::int64_t>(0, t + shift + 1 - window) : 0;
+    const std::int64_t before = window > 0 ? std::min(t + shift, window - 1) : t + shift;
+    return t + shift - (positions ? std::min<std::int64_t>(before, positions[t]) : before);
   }
   std::int64_t seen_to(std::int64_t t) const { return t + shift + 1; }
 };
@@ -153,7 +159,7 @@ struct HeadForward {
 
   void run() const {
     for (std::int64_t first = 0; first < queries; first += kBlockRows) {
-      const Block block(first, queries, keys, options.window);
+      const Block block(first, queries, keys, options, b);
       scores_of(block, width, options.scale, q, k, scores);
       for (std::int64_t t = block.first; t < block.last; ++t) row_softmax(block, t);
       weighted_rows(block, width, scores, v, out);
@@ -226,7 +232,7 @@ struct HeadBackward {
 
   void run() const {
     for (std::int64_t first = 0; first < length; first += kBlockRows) {
-      const Block block(first, length, length, options.window);
+      const Block block(first, length, length, options, b);
       scores_of(block, width, options.scale, q, k, scores);
       scores_of(block, width, 1, dout, v, dscores);
       for (std::int64_t t = block.first; t < block.last; ++t) row_backward(block, t);

@@ -9,13 +9,18 @@
 /// The CPU side of the ops of the same names: see their headers. Operands are checked by then.
 namespace hgt::cpu {
 
+/// The position of each token where there are any given.
+inline const std::int32_t* ids_or_null(const Tensor& position_ids) {
+  return position_ids ? position_ids.data<std::int32_t>() : nullptr;
+}
+
 void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& pool);
 void add_bias(const Tensor& y, const Tensor& bias, ThreadPool& pool);
 void add_column_sums(const Tensor& dy, const Tensor& dbias, ThreadPool& pool);
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
-                   const Tensor& out, ThreadPool& pool);
+                   const Tensor& position_ids, const Tensor& out, ThreadPool& pool);
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
-                   const Tensor& dpositions, ThreadPool& pool);
+                   const Tensor& dpositions, const Tensor& position_ids, ThreadPool& pool);
 void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
                     const Tensor& y, const Tensor& mean, const Tensor& rstd, ThreadPool& pool);
 void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
@@ -26,7 +31,8 @@ void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& 
 void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& rrms,
                   bool accumulate, const Tensor& dx, const Tensor& dgain, ThreadPool& pool);
 /// `direction` 1 rotates, -1 rotates back.
-void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction, ThreadPool& pool);
+void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& position_ids,
+          float direction, ThreadPool& pool);
 /// y = x + dropout(branch), or y = dropout(branch) where x is none.
 void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
                  ThreadPool& pool);

@@ -23,8 +23,10 @@ void check_operands(const Checks& check, const Tensor& tokens, const Tensor& tab
 }  // namespace
 
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
-                   const Tensor& out, Stream stream) {
-  check_operands(Checks("embedding_fwd", stream), tokens, table, positions, out, out.dtype());
+                   const Tensor& out, Stream stream, const Tensor& position_ids) {
+  const Checks check("embedding_fwd", stream);
+  check_operands(check, tokens, table, positions, out, out.dtype());
+  check.position_ids(position_ids, tokens.size(0), tokens.size(1));
   const Span span("embedding_fwd", traffic(out, out));
   const std::int64_t vocabulary = table.size(0);
   if (!stream.device().is_cpu())
@@ -37,19 +39,21 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
       throw Error(ErrorKind::kData,
                   fmt::format("token {} is outside the vocabulary of {}", ids[n], vocabulary),
                   "the data were made with another tokenizer than the model's");
-  cpu::embedding_fwd(tokens, table, positions, out, stream.pool());
+  cpu::embedding_fwd(tokens, table, positions, position_ids, out, stream.pool());
 }
 
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
-                   const Tensor& dpositions, Stream stream) {
-  check_operands(Checks("embedding_bwd", stream), tokens, dtable, dpositions, dout, DType::kF32);
+                   const Tensor& dpositions, Stream stream, const Tensor& position_ids) {
+  const Checks check("embedding_bwd", stream);
+  check_operands(check, tokens, dtable, dpositions, dout, DType::kF32);
+  check.position_ids(position_ids, tokens.size(0), tokens.size(1));
   const Span span("embedding_bwd", traffic(dout, dout, dout));
   if (!stream.device().is_cpu())
     return run_cuda(
         stream, &CudaOpsTable::embedding_bwd,
         {tokens.data<std::int32_t>(), dout.data<float>(), dtable.data<float>(),
          data_or_null(dpositions), tokens.numel(), tokens.size(1), dtable.size(1), dtable.size(0)});
-  cpu::embedding_bwd(tokens, dout, dtable, dpositions, stream.pool());
+  cpu::embedding_bwd(tokens, dout, dtable, dpositions, position_ids, stream.pool());
 }
 
 }  // namespace hgt

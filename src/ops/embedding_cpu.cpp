@@ -4,9 +4,10 @@
 namespace hgt::cpu {
 
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
-                   const Tensor& out, ThreadPool& pool) {
+                   const Tensor& position_ids, const Tensor& out, ThreadPool& pool) {
   const std::int64_t length = tokens.size(1), width = table.size(1);
   const std::int32_t* const ids = tokens.data<std::int32_t>();
+  const std::int32_t* const places = ids_or_null(position_ids);
   visit_element(table.dtype(), [&]<class T>(T) {
     const T* const table_VC = table.data<T>();
     const T* const positions_TC = positions ? positions.data<T>() : nullptr;
@@ -19,7 +20,7 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
           for (std::int64_t c = 0; c < width; ++c) y[c] = word[c];
           continue;
         }
-        const T* const place = positions_TC + n % length * width;
+        const T* const place = positions_TC + (places ? places[n] : n % length) * width;
         for (std::int64_t c = 0; c < width; ++c) y[c] = word[c] + place[c];
       }
     });
@@ -27,9 +28,10 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
 }
 
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
-                   const Tensor& dpositions, ThreadPool& pool) {
+                   const Tensor& dpositions, const Tensor& position_ids, ThreadPool& pool) {
   const std::int64_t rows = tokens.numel(), length = tokens.size(1), width = dtable.size(1);
   const std::int32_t* const ids = tokens.data<std::int32_t>();
+  const std::int32_t* const places = ids_or_null(position_ids);
   float* const dtable_VC = dtable.data<float>();
   float* const dpositions_TC = dpositions ? dpositions.data<float>() : nullptr;
   visit_element(dout.dtype(), [&]<class T>(T) {
@@ -41,7 +43,7 @@ void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtabl
         float* const word = dtable_VC + ids[n] * width;
         for (std::int64_t c = begin; c < end; ++c) word[c] += dy[c];
         if (!dpositions_TC) continue;
-        float* const place = dpositions_TC + n % length * width;
+        float* const place = dpositions_TC + (places ? places[n] : n % length) * width;
         for (std::int64_t c = begin; c < end; ++c) place[c] += dy[c];
       }
     });

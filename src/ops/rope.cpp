@@ -9,7 +9,7 @@ namespace hgt {
 namespace {
 
 void rotate(const char* op, const Tensor& x, const Tensor& cos, const Tensor& sin, float direction,
-            Stream stream) {
+            const Tensor& position_ids, Stream stream) {
   const Checks check(op, stream);
   check.rank("x", x, 4);
   check.compute_dtype("x", x);
@@ -17,22 +17,25 @@ void rotate(const char* op, const Tensor& x, const Tensor& cos, const Tensor& si
   check.shape("x", x, {x.size(0), x.size(1), x.size(2), x.size(3)}, x.dtype());
   check.contiguous("cos", cos, {x.size(1), x.size(3) / 2});
   check.contiguous("sin", sin, {x.size(1), x.size(3) / 2});
+  check.position_ids(position_ids, x.size(0), x.size(1));
   const Span span(op, traffic(x, x));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::rope,
                     {heads<float>(x), cos.data<float>(), sin.data<float>(), x.size(0), x.size(1),
                      x.size(2), x.size(3), direction});
-  cpu::rope(x, cos, sin, direction, stream.pool());
+  cpu::rope(x, cos, sin, position_ids, direction, stream.pool());
 }
 
 }  // namespace
 
-void rope_fwd(const Tensor& x, const Tensor& cos, const Tensor& sin, Stream stream) {
-  rotate("rope_fwd", x, cos, sin, 1, stream);
+void rope_fwd(const Tensor& x, const Tensor& cos, const Tensor& sin, Stream stream,
+              const Tensor& position_ids) {
+  rotate("rope_fwd", x, cos, sin, 1, position_ids, stream);
 }
 
-void rope_bwd(const Tensor& dx, const Tensor& cos, const Tensor& sin, Stream stream) {
-  rotate("rope_bwd", dx, cos, sin, -1, stream);
+void rope_bwd(const Tensor& dx, const Tensor& cos, const Tensor& sin, Stream stream,
+              const Tensor& position_ids) {
+  rotate("rope_bwd", dx, cos, sin, -1, position_ids, stream);
 }
 
 }  // namespace hgt

@@ -129,6 +129,41 @@ TEST_CASE("a batch split into micro-batches has the same loss and gradients, dro
   }
 }
 
+TEST_CASE("documents packed into a sample have the loss and gradients of each by itself") {
+  for (const std::string& name : Golden::names()) {
+    const Golden golden(name);
+    if (golden.model.rope_scaling.type == "dynamic") continue;  // turns by the sample's length
+    Run packed(golden), apart(golden);
+    const std::int64_t ends[] = {4, 5, golden.seq_length};
+    std::vector<std::int32_t> positions;
+    for (std::int64_t b = 0; b < golden.batch; ++b)
+      for (std::int64_t t = 0; t < golden.seq_length; ++t)
+        positions.push_back(static_cast<std::int32_t>(t < 4 ? t : t < 5 ? 0 : t - 5));
+    packed.micro.positions_BT = positions;
+    packed.forward(packed.micro);
+    packed.backward(packed.micro);
+
+    double loss = 0;
+    for (std::int64_t b = 0; b < golden.batch; ++b)
+      for (std::int64_t i = 0, begin = 0; i < 3; begin = ends[i++]) {
+        MicroBatch document = apart.row(b);
+        const auto part = [&](std::span<const std::int32_t> row) {
+          return row.subspan(static_cast<std::size_t>(begin),
+                             static_cast<std::size_t>(ends[i] - begin));
+        };
+        document.tokens_BT = part(document.tokens_BT);
+        document.targets_BT = part(document.targets_BT);
+        document.seq_length = ends[i] - begin;
+        apart.forward(document);
+        loss += apart.model->loss_sum(0);
+        apart.backward(document);
+      }
+    INFO(name);
+    CHECK(packed.model->loss_sum(0) == Approx(loss).epsilon(1e-6));
+    CHECK(distance(packed.gradients, apart.gradients) < 3e-6);
+  }
+}
+
 TEST_CASE("dropout depends on the seed and the step, and evaluation has none") {
   const Golden golden = with_dropout("gpt2");
   Run run(golden, {.seed = 1}), other(golden, {.seed = 2}), plain(Golden("gpt2"));

@@ -14,6 +14,7 @@ namespace {
 struct Sizes {
   std::int64_t batch, queries, keys, heads, key_heads, width, window;
   float dropout = 0;
+  std::int64_t document = 0;  ///< tokens of each, the last one cut; 0: no positions are given
   std::int64_t q_numel() const { return batch * queries * heads * width; }
   std::int64_t k_numel() const { return batch * keys * key_heads * width; }
 };
@@ -46,7 +47,8 @@ Doubles attention(const Sizes& s, double scale, const Doubles& q, const Doubles&
         };
         const std::int64_t at = ((b * s.queries + i) * s.heads + h) * s.width;
         const std::int64_t from =
-            s.window > 0 ? std::max<std::int64_t>(0, i + shift - s.window + 1) : 0;
+            std::max(s.window > 0 ? std::max<std::int64_t>(0, i + shift - s.window + 1) : 0,
+                     s.document > 0 ? i - i % s.document : 0);
         Doubles p;
         double sum = 0;
         for (std::int64_t j = from; j <= i + shift; ++j) {
@@ -70,9 +72,13 @@ Doubles attention(const Sizes& s, double scale, const Doubles& q, const Doubles&
 }
 
 struct Case {
-  explicit Case(const Sizes& sizes) : s(sizes) {}
+  explicit Case(const Sizes& sizes) : s(sizes) {
+    for (std::int64_t n = 0; s.document > 0 && n < s.batch * s.queries; ++n)
+      positions.push_back(static_cast<std::int32_t>(n % s.queries % s.document));
+  }
   Sizes s;
   float scale = 0.37f;
+  std::vector<std::int32_t> positions;
   Floats q = random_floats(s.q_numel(), 1), k = random_floats(s.k_numel(), 2);
   Floats v = random_floats(s.k_numel(), 3), dout = random_floats(s.q_numel(), 4);
   Floats out = Floats(q.size()),
@@ -82,7 +88,10 @@ struct Case {
   Tensor queries(Floats& x) const { return tensor(x, {s.batch, s.queries, s.heads, s.width}); }
   Tensor keys(Floats& x) const { return tensor(x, {s.batch, s.keys, s.key_heads, s.width}); }
   Tensor sums() { return tensor(lse, {s.batch, s.heads, s.queries}); }
-  AttentionOptions options() const { return {scale, s.window, dropout_of(s)}; }
+  AttentionOptions options() {
+    const Tensor ids(positions.data(), {s.batch, s.queries}, DType::kI32);
+    return {scale, s.window, dropout_of(s), positions.empty() ? Tensor() : ids};
+  }
 
   void forward(int threads) {
     ThreadPool pool(threads);
@@ -101,11 +110,13 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("attention forward: full, windowed, grouped, with a cache, over several blocks") {
+TEST_CASE(
+    "attention forward: full, windowed, grouped, by document, with a cache, over several blocks") {
   for (const Sizes& s :
        {Sizes{2, 5, 5, 3, 3, 4, 0}, Sizes{1, 9, 9, 4, 2, 5, 3}, Sizes{2, 1, 8, 4, 1, 3, 0},
         Sizes{1, 3, 9, 2, 2, 6, 4}, Sizes{1, 150, 150, 2, 1, 7, 0}, Sizes{1, 150, 150, 2, 2, 7, 40},
-        Sizes{1, 70, 190, 2, 1, 8, 33}, Sizes{2, 70, 70, 2, 1, 8, 0, 0.3f}}) {
+        Sizes{1, 70, 190, 2, 1, 8, 33}, Sizes{2, 70, 70, 2, 1, 8, 0, 0.3f},
+        Sizes{2, 150, 150, 2, 1, 7, 0, 0, 37}, Sizes{1, 70, 70, 2, 2, 4, 9, 0.3f, 25}}) {
     Case c(s);
     c.forward(2);
     INFO(s.batch << " x " << s.queries << " of " << s.keys << ", window " << s.window);
@@ -114,8 +125,10 @@ TEST_CASE("attention forward: full, windowed, grouped, with a cache, over severa
 }
 
 TEST_CASE("attention backward agrees with finite differences") {
-  for (const Sizes& s : {Sizes{2, 6, 6, 4, 2, 3, 0}, Sizes{1, 7, 7, 2, 2, 4, 3},
-                         Sizes{1, 66, 66, 1, 1, 2, 0}, Sizes{2, 6, 6, 2, 1, 4, 0, 0.4f}}) {
+  for (const Sizes& s :
+       {Sizes{2, 6, 6, 4, 2, 3, 0}, Sizes{1, 7, 7, 2, 2, 4, 3}, Sizes{1, 66, 66, 1, 1, 2, 0},
+        Sizes{2, 6, 6, 2, 1, 4, 0, 0.4f}, Sizes{1, 66, 66, 2, 1, 2, 0, 0, 20},
+        Sizes{2, 7, 7, 2, 2, 4, 2, 0.2f, 3}}) {
     Case c(s);
     c.forward(2);
     c.backward(2);

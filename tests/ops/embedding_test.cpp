@@ -44,6 +44,25 @@ TEST_CASE("an embedding looks up words and places, and sums gradients of repeate
   CHECK(error_of(dplaces, expected_dplaces) < 1e-6);
 }
 
+TEST_CASE("a token has the place it is given") {
+  std::vector<std::int32_t> tokens{3, 0, 3, 6, 3, 1}, positions{0, 0, 1, 0, 1, 0};
+  Floats table(kVocabulary * kWidth), places = random_floats(kLength * kWidth, 2);
+  Floats out(kBatch * kLength * kWidth), dout(out.size(), 1.0f);
+  Floats dtable(table.size()), dplaces(places.size());
+  ThreadPool pool(2);
+  const Tensor y = tensor(out, {kBatch, kLength, kWidth}),
+               dy = tensor(dout, {kBatch, kLength, kWidth});
+  embedding_fwd(ids(tokens), tensor(table, {kVocabulary, kWidth}),
+                tensor(places, {kLength, kWidth}), y, Stream(pool), ids(positions));
+  embedding_bwd(ids(tokens), dy, tensor(dtable, {kVocabulary, kWidth}),
+                tensor(dplaces, {kLength, kWidth}), Stream(pool), ids(positions));
+  for (std::size_t n = 0; n < positions.size(); ++n)
+    CHECK(out[n * kWidth] == places[static_cast<std::size_t>(positions[n]) * kWidth]);
+  CHECK(dplaces[0] == 4.0f);
+  CHECK(dplaces[kWidth] == 2.0f);
+  CHECK(dplaces[2 * kWidth] == 0.0f);
+}
+
 TEST_CASE("an embedding without places is the table's rows") {
   std::vector<std::int32_t> tokens{0, 1, 2, 3, 4, 5};
   Floats table = random_floats(kVocabulary * kWidth, 1), out(kBatch * kLength * kWidth);

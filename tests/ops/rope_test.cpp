@@ -41,6 +41,28 @@ TEST_CASE("rope turns pairs of halves, and its backward is the transposed matrix
                                       doubles(x), dy)) < 1e-6);
 }
 
+TEST_CASE("rope turns a token by the position it is given") {
+  Floats table_cos = random_floats(kLength * kHalf, 2),
+         table_sin = random_floats(kLength * kHalf, 3);
+  Floats packed = random_floats(kLength * kHeads * kDim, 1), apart = packed;
+  std::vector<std::int32_t> positions{0, 0, 1};
+  ThreadPool pool(2);
+  const Tensor c = tensor(table_cos, {kLength, kHalf}), s = tensor(table_sin, {kLength, kHalf});
+  const Tensor one = tensor(packed, {1, kLength, kHeads, kDim});
+  const Tensor two = tensor(apart, {1, kLength, kHeads, kDim});
+  const Tensor ids(positions.data(), {1, kLength}, DType::kI32);
+  rope_fwd(one, c, s, Stream(pool), ids);
+  rope_fwd(two.slice(1, 0, 1), c.slice(0, 0, 1), s.slice(0, 0, 1), Stream(pool));
+  rope_fwd(two.slice(1, 1, 3), c.slice(0, 0, 2), s.slice(0, 0, 2), Stream(pool));
+  CHECK(packed == apart);
+  rope_bwd(one, c, s, Stream(pool), ids);
+  rope_bwd(two.slice(1, 0, 1), c.slice(0, 0, 1), s.slice(0, 0, 1), Stream(pool));
+  rope_bwd(two.slice(1, 1, 3), c.slice(0, 0, 2), s.slice(0, 0, 2), Stream(pool));
+  CHECK(packed == apart);
+  positions[1] = 2;
+  CHECK_THROWS_AS(rope_fwd(one, c, s, Stream(pool), ids), Error);
+}
+
 TEST_CASE("rope refuses an odd head and tables of another length") {
   Floats x(30), table(6);
   ThreadPool pool(1);

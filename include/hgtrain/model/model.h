@@ -14,9 +14,13 @@ class ThreadPool;
 
 /// The tokens of one micro-batch and where it stands in the run.
 ///   tokens_BT, targets_BT  [B, T] int32; a target of -100 does not count
+///   positions_BT           [B, T] int32, where each token stands in its document: 0, 1, 2, ... and
+///                          from 0 again where one begins. A token sees its own document alone, as
+///                          if each were a sample of its own. Empty: a sample is one document.
 struct MicroBatch {
   std::span<const std::int32_t> tokens_BT;
   std::span<const std::int32_t> targets_BT;
+  std::span<const std::int32_t> positions_BT = {};
   std::int64_t batch = 0;         ///< B
   std::int64_t seq_length = 0;    ///< T
   std::int64_t step = 0;          ///< keys dropout

@@ -12,6 +12,9 @@ struct AttentionOptions {
   float scale = 1;          ///< of the scores, before softmax
   std::int64_t window = 0;  ///< a query sees itself and the window - 1 keys before it; 0 = all
   Dropout dropout;  ///< of the probabilities; element (h T + i) T + j, forward without cache only
+  /// [B, T] int32, or none: where each token stands in its document, from 0. A query sees its own
+  /// document alone: not more keys before it than its position says. On the CPU, without a cache.
+  Tensor position_ids = {};
 };
 
 /// Causal attention: out = softmax(scale q k^T + mask) v, per sample and head. With S > T the T

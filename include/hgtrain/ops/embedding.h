@@ -10,15 +10,17 @@ namespace hgt {
 ///   tokens     [B, T]  int32; Error(kData) names one that is not in [0, V)
 ///   table      [V, C]  fp32, bf16 or fp16; out and positions alike, their gradients fp32
 ///   positions  [T, C]  or none: rows of the position table, from the first token's position
+///   position_ids  [B, T]  int32, which of them a token has, in [0, T); none: its place t. On the
+///                      CPU only.
 ///   out        [B, T, C]  written
 ///
 /// On CUDA nobody looks at the tokens: the row of one that is not in [0, V) is NaN.
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
-                   const Tensor& out, Stream stream);
+                   const Tensor& out, Stream stream, const Tensor& position_ids = {});
 
 /// dtable[tokens[b, t]] += dout[b, t]; dpositions[t] += sum over b of dout[b, t].
 /// Sums in the order of the tokens, so bit-identical for any number of threads.
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
-                   const Tensor& dpositions, Stream stream);
+                   const Tensor& dpositions, Stream stream, const Tensor& position_ids = {});
 
 }  // namespace hgt
