@@ -95,6 +95,13 @@ void complete_from_data(TrainPlan& plan) {
   check_tokenizer(config.tokenizer, config.tokenizer.path.empty() ? vocabulary.tokenizer_folder
                                                                   : config.tokenizer.path);
   if (config.tokenizer.path.empty()) config.tokenizer.path = vocabulary.tokenizer_folder;
+  if (!config.data.end_of_text && vocabulary.end_of_text >= 0)
+    config.data.end_of_text = vocabulary.end_of_text;
+  if (config.data.separate_documents && !config.data.end_of_text)
+    throw Error(ErrorKind::kConfig,
+                "data.separate_documents is on, but the data has no manifest that says which token "
+                "its documents begin with",
+                "set data.end_of_text to its id, in GPT-2's vocabulary 50256");
   if (config.model.vocab_size == 0) config.model.vocab_size = vocabulary.size;
   if (config.model.vocab_size == 0)
     throw Error(ErrorKind::kConfig,

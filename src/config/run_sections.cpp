@@ -133,6 +133,11 @@ Field data_section() {
                   split,
                   used("seed", in(&D::seed), "seed of the order of the samples"),
                   used("shuffle", in(&D::shuffle), "false: walk the files in order"),
+                  used("separate_documents", in(&D::separate_documents),
+                       "attention and positions begin anew at each end-of-text token in a sample"),
+                  used("end_of_text", in(&D::end_of_text),
+                       "id of that token; default: what the data was prepared with")
+                      .at_least(0),
                   used("token_dtype", in(&D::token_dtype),
                        "of files without a header (nanoGPT): auto is uint16")
                       .one_of({{"auto"}, {"uint16"}, {"uint32"}}),

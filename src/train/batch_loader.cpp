@@ -6,8 +6,28 @@
 
 namespace hgt {
 
+namespace {
+
+/// A sample's first token goes on with a document, or begins one.
+void append_positions(std::span<const std::int32_t> tokens, std::int64_t document_start,
+                      std::vector<std::int32_t>& out) {
+  std::int32_t position = 0;
+  for (const std::int32_t token : tokens) {
+    if (token == document_start) position = 0;
+    out.push_back(position++);
+  }
+}
+
+}  // namespace
+
+SampleForm sample_form(const Config& config) {
+  return {config.training.seq_length,
+          config.data.separate_documents ? config.data.end_of_text : std::nullopt};
+}
+
 Batch read_batch(const Dataset& dataset, std::int64_t consumed, Range rows,
-                 std::int64_t seq_length) {
+                 const SampleForm& form) {
+  const std::int64_t seq_length = form.seq_length;
   Batch batch;
   batch.tokens.resize(rows.size() * seq_length);
   batch.targets.resize(rows.size() * seq_length);
@@ -17,17 +37,15 @@ Batch read_batch(const Dataset& dataset, std::int64_t consumed, Range rows,
     dataset.read(batch.samples.back(), sample);
     std::copy_n(sample.begin(), seq_length, batch.tokens.begin() + row * seq_length);
     std::copy_n(sample.begin() + 1, seq_length, batch.targets.begin() + row * seq_length);
+    if (form.document_start)
+      append_positions(std::span(sample).first(seq_length), *form.document_start, batch.positions);
   }
   return batch;
 }
 
 BatchLoader::BatchLoader(const Dataset& dataset, Range rows, std::int64_t batch_size,
-                         std::int64_t seq_length, std::int64_t consumed)
-    : dataset_(dataset),
-      rows_(rows),
-      batch_size_(batch_size),
-      seq_length_(seq_length),
-      consumed_(consumed) {
+                         const SampleForm& form, std::int64_t consumed)
+    : dataset_(dataset), rows_(rows), batch_size_(batch_size), form_(form), consumed_(consumed) {
   start();
 }
 
@@ -35,7 +53,7 @@ void BatchLoader::start() {
   next_ = std::async(std::launch::async, [this, consumed = consumed_] {
     name_thread("data");
     const Span span("read_batch");
-    return read_batch(dataset_, consumed, rows_, seq_length_);
+    return read_batch(dataset_, consumed, rows_, form_);
   });
 }
 

@@ -111,9 +111,11 @@ Start prepare_start(const Config& config, const RunOptions& options, const Param
 }
 
 std::uint64_t config_digest(const Config& config, std::uint64_t data_fingerprint) {
-  const std::string text = fmt::format("{} {} {} {} {} {}", config.training.seed,
-                                       config.training.seq_length, config.batch.train_batch_size,
-                                       config.data.seed, config.data.shuffle, data_fingerprint);
+  std::string text = fmt::format("{} {} {} {} {} {}", config.training.seed,
+                                 config.training.seq_length, config.batch.train_batch_size,
+                                 config.data.seed, config.data.shuffle, data_fingerprint);
+  if (config.data.separate_documents)
+    text += fmt::format(" documents begin with {}", config.data.end_of_text.value_or(-1));
   return xxh3(text);
 }
 

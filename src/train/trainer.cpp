@@ -96,7 +96,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   const BatchConfig& batch = parts.config.batch;
   const Range rows{micros_.begin * batch.micro_batch_size, micros_.end * batch.micro_batch_size};
   loader_ = std::make_unique<BatchLoader>(parts.train, rows, batch.train_batch_size,
-                                          parts.config.training.seq_length, state.consumed_samples);
+                                          sample_form(parts.config), state.consumed_samples);
 }
 
 Trainer::~Trainer() = default;
@@ -114,6 +114,7 @@ StepResult Trainer::step() {
   result_.data_wait_ms = ms_since(start_ns);
   tokens_ = std::move(batch.tokens);
   targets_ = std::move(batch.targets);
+  positions_ = std::move(batch.positions);
   samples_ = std::move(batch.samples);
 
   clear_gradients();
@@ -177,6 +178,8 @@ MicroBatch Trainer::micro_batch(int micro) const {
   const std::int64_t size = rows * seq_length;
   return {.tokens_BT = std::span(tokens_).subspan(micro * size, size),
           .targets_BT = std::span(targets_).subspan(micro * size, size),
+          .positions_BT = positions_.empty() ? std::span<const std::int32_t>()
+                                             : std::span(positions_).subspan(micro * size, size),
           .batch = rows,
           .seq_length = seq_length,
           .step = state_.step,
@@ -281,9 +284,10 @@ double Trainer::evaluate() {
   for (std::int64_t micro = mine.begin; micro < mine.end; ++micro) {
     ++parts_.progress.work;
     const Range range{micro * rows, std::min((micro + 1) * rows, samples)};
-    const Batch batch = read_batch(*parts_.valid, 0, range, seq_length);
+    const Batch batch = read_batch(*parts_.valid, 0, range, sample_form(config));
     losses[micro] = parts_.model.evaluate({.tokens_BT = batch.tokens,
                                            .targets_BT = batch.targets,
+                                           .positions_BT = batch.positions,
                                            .batch = range.size(),
                                            .seq_length = seq_length});
   }

@@ -187,6 +187,8 @@ ROWS = {
     'data.split': (but(JOB, data__valid_fraction=None, data__split='90,10'), '60,40', 'evaluations'),
     'data.seed': (JOB, 5, 'samples'),
     'data.shuffle': (JOB, False, 'samples'),
+    'data.separate_documents': (but(JOB, data__end_of_text=32), True, 'first_loss'),
+    'data.end_of_text': (but(JOB, data__separate_documents=True), 32, 'first_loss'),
     'data.token_dtype': (RAW, 'uint32', 'first_loss'),
     'tokenizer.type': (JOB, 'bpe', 'refusal'),
     'tokenizer.path': (JOB, 'tokenizer', 'checkpoint_tokenizer'),

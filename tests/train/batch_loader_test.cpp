@@ -10,7 +10,7 @@ using namespace hgt;
 
 TEST_CASE("a batch holds the rank's rows, and the targets are the next tokens") {
   const FakeDataset data(100, 4);
-  const Batch batch = read_batch(data, 10, {2, 4}, 4);
+  const Batch batch = read_batch(data, 10, {2, 4}, {4});
   CHECK(batch.samples == std::vector<std::int64_t>{12, 13});
   std::vector<std::int32_t> sample(5);
   data.read(13, sample);
@@ -20,9 +20,17 @@ TEST_CASE("a batch holds the rank's rows, and the targets are the next tokens") 
   }
 }
 
+TEST_CASE("positions begin anew with each document of a sample") {
+  const FakeDataset data(100, 4);
+  CHECK(read_batch(data, 10, {0, 1}, {4}).positions.empty());
+  const std::int32_t start = read_batch(data, 10, {0, 1}, {4}).tokens[2];
+  CHECK(read_batch(data, 10, {0, 1}, {4, start}).positions ==
+        std::vector<std::int32_t>{0, 1, 0, 1});
+}
+
 TEST_CASE("batches follow each other by the size of the step") {
   const FakeDataset data(100, 4);
-  BatchLoader loader(data, {1, 2}, 8, 4, 16);
+  BatchLoader loader(data, {1, 2}, 8, {4}, 16);
   CHECK(loader.next().samples.front() == 17);
   CHECK(loader.next().samples.front() == 25);
 }
@@ -42,6 +50,6 @@ class BrokenDataset final : public Dataset {
 
 TEST_CASE("what reading ahead throws comes out where the batch is taken") {
   const BrokenDataset data;
-  BatchLoader loader(data, {0, 1}, 1, 4, 0);
+  BatchLoader loader(data, {0, 1}, 1, {4}, 0);
   CHECK_THROWS_WITH(loader.next(), "damaged");
 }

@@ -138,6 +138,9 @@ TEST_CASE("a checkpoint of other batches or of another model is refused") {
                     Catch::EndsWith("was trained on other batches"));
   CHECK_THROWS_AS(Started(tiny_config(), options, *comm, kData + 1), Error);
   changed = tiny_config();
+  changed.data.separate_documents = true;
+  CHECK_THROWS_AS(Started(changed, options, *comm), Error);
+  changed = tiny_config();
   changed.model.intermediate_size = 64;
   CHECK_THROWS_AS(Started(changed, options, *comm), Error);
 }

@@ -73,6 +73,9 @@ struct DataConfig {
   double valid_fraction = 0.0;
   bool shuffle = true;
   std::int64_t seed = 1234;
+  /// Documents of a sample do not see each other, and positions begin anew with each.
+  bool separate_documents = false;
+  std::optional<std::int64_t> end_of_text;  ///< id that each document begins with
   std::string token_dtype = "auto";  ///< of headerless nanoGPT files: auto (uint16), uint16, uint32
 };
 

@@ -137,7 +137,7 @@ class Trainer {
   std::unique_ptr<BatchLoader> loader_;
 
   // Of the step under way.
-  std::vector<std::int32_t> tokens_, targets_;
+  std::vector<std::int32_t> tokens_, targets_, positions_;
   std::vector<std::int64_t> samples_;
   std::vector<double> losses_;  ///< per micro-batch of the step, then the two requests
   std::vector<std::uint64_t> tickets_;
