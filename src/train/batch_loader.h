@@ -22,8 +22,8 @@ struct Batch {
 
 /// What a sample is made of.
 struct SampleForm {
-  std::int64_t seq_length = 0;                 ///< T
-  std::optional<std::int64_t> document_start;  ///< the id that each document in it begins with
+  std::int64_t seq_length = 0;                      ///< T
+  std::optional<std::int64_t> document_start = {};  ///< the id that each document in it begins with
 };
 SampleForm sample_form(const Config& config);
 
