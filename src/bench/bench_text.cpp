@@ -31,12 +31,11 @@ std::string shape(const Json& product) {
 std::string head(const Json& result) {
   const Json& m = result["model"];
   return fmt::format(
-      "{}, {}\n{}: {} layers of {}, {} heads, vocabulary {}; {} x {} tokens\n",
-      result["cpu"].get<std::string>(), human_plural(result["threads"], "thread"),
-      m["model_type"].get<std::string>(), m["num_hidden_layers"].get<std::int64_t>(),
-      m["hidden_size"].get<std::int64_t>(), m["num_attention_heads"].get<std::int64_t>(),
-      m["vocab_size"].get<std::int64_t>(), result["micro_batch_size"].get<std::int64_t>(),
-      result["seq_length"].get<std::int64_t>());
+      "{}, {}\n{}: {} of {}, {}, vocabulary {}; {} x {} tokens\n", result["cpu"].get<std::string>(),
+      human_plural(result["threads"], "thread"), m["model_type"].get<std::string>(),
+      human_plural(m["num_hidden_layers"], "layer"), m["hidden_size"].get<std::int64_t>(),
+      human_plural(m["num_attention_heads"], "head"), m["vocab_size"].get<std::int64_t>(),
+      result["micro_batch_size"].get<std::int64_t>(), result["seq_length"].get<std::int64_t>());
 }
 
 std::string train_text(const Json& r) {
@@ -82,12 +81,12 @@ std::string name(const Json& op) {
 
 std::string ops_text(const Json& r) {
   std::string text = fmt::format(
-      "{}; products {}, copies {} at most\n  {:34}{:>10}{:>12}{:>26}\n",
+      "{}; products {}, copies {} at most\n  {:34}{:>10}{:>12}{:>30}\n",
       r["dtype"].get<std::string>(), rate(r["matrix_flops_per_sec"], "FLOP/s"),
       rate(r["copy_bytes_per_sec"], "B/s"), "op", "a step", "ms a step", "ms a call (p10, p90)");
   for (const Json& op : r["ops"]) {
     const Json& ms = op["ms"];
-    text += fmt::format("  {:34}{:>10.4g}{:>12.3f}{:>26}", name(op),
+    text += fmt::format("  {:34}{:>10.4g}{:>12.3f}{:>30}", name(op),
                         op["calls_per_step"].get<double>(), op["ms_per_step"].get<double>(),
                         fmt::format("{:.4f} ({:.4f}, {:.4f})", ms["median"].get<double>(),
                                     ms["p10"].get<double>(), ms["p90"].get<double>()));

@@ -35,7 +35,7 @@ double measure_matrix_rate(ThreadPool& pool, DType dtype, double budget_ms) {
 double measure_copy_rate(ThreadPool& pool) {
   const Span span = Span::seldom("measure the copy rate");
   constexpr std::int64_t kBytes = 64 << 20;
-  constexpr int kRepeats = 4;  // the first touches the pages
+  constexpr int kRepeats = 12;  // the first touches the pages
   const Buffer from("copy from", kBytes), to("copy to", kBytes);
   std::memset(from.data(), 1, kBytes);
   double best = 0;

@@ -19,7 +19,7 @@ TEST_CASE("every bench has a text that says what it measured, and of what") {
   Config config = tiny_config();
   config.training.seq_length = 8;
   config.batch = {.train_batch_size = 1, .micro_batch_size = 1, .gradient_accumulation_steps = 1};
-  const char* const head = "gpt2: 1 layers of 8, 2 heads, vocabulary 16; 1 x 8 tokens";
+  const char* const head = "gpt2: 1 layer of 8, 2 heads, vocabulary 16; 1 x 8 tokens";
   check_has(bench_text(bench_train(config, 1, 0)),
             {head, "1 thread", "tok/s", "of the limit", "planned", "8 x 24 x 8", "GFLOP/s"});
   check_has(bench_text(bench_gemm(config, 1)), {head, "fp32: ", "bf16: ", "qkv wgrad", "p90"});
