@@ -10,7 +10,7 @@ import unittest
 
 PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
 STEPS = 20
-SANITIZED = subprocess.run(['grep', '-q', '__asan_init', PROGRAM]).returncode == 0
+SANITIZED = subprocess.run(['grep', '-q', '-e', '__asan_init', '-e', '__tsan_init', PROGRAM]).returncode == 0
 
 CONFIG = {
     'train_batch_size': 8,
