@@ -64,9 +64,9 @@ std::string keys_that_end_in(std::string_view name) {
 
 std::string hint_for_flag(std::string_view command, std::string_view flag) {
   if (command != "train" && command != "launch") return "";
-  const std::string hint = hint_in(kLaunching, flag);
+  std::string hint = hint_in(kLaunching, flag);
   if (!hint.empty() || command == "launch") return hint;
-  const std::string training = hint_in(kTraining, flag);
+  std::string training = hint_in(kTraining, flag);
   return training.empty() && flag.size() > 2 ? keys_that_end_in(flag.substr(2)) : training;
 }
 

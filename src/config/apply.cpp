@@ -6,7 +6,7 @@
 namespace hgt {
 namespace {
 
-std::string dotted(std::string pointer) {
+std::string dotted(const std::string& pointer) {
   std::string out;
   for (const char c : pointer.substr(1)) out += c == '/' ? '.' : c;
   return out;

@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 
 /// A section whose `enabled` asks for something that is not built. Its other keys are not looked
 /// at.
-Field switched(std::string name, std::string help, std::string hint = "") {
+Field switched(std::string name, const std::string& help, std::string hint = "") {
   Field out = section(std::move(name), help,
                       {not_built("enabled", Kind::kBool, "false", help).instead(std::move(hint))});
   out.open = true;

@@ -23,7 +23,7 @@ std::vector<Field> texts(const std::vector<std::string>& names, const std::strin
   return out;
 }
 
-Field file_monitor(std::string name, std::string what) {
+Field file_monitor(std::string name, const std::string& what) {
   return section(
       std::move(name), what,
       {

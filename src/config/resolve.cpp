@@ -102,7 +102,7 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
     return "the number of workers is not known yet";
   }
   const std::int64_t world = *options.world_size;
-  const std::string factors =
+  std::string factors =
       fmt::format("{} workers / ({} tensor * {} pipeline)", world, parallelism.tensor_parallel_size,
                   parallelism.pipeline_parallel_size);
   loading.data_workers = std::max<std::int64_t>(1, world / model);

@@ -143,7 +143,7 @@ Value to_pair(const Field& field, const Json& given) {
   Value out;
   out.json = Json::array();
   for (const Json& part : given) {
-    const Value value = to_number(field, part);
+    Value value = to_number(field, part);
     if (!value.problem.empty()) return value;
     out.json.push_back(value.json);
   }

@@ -16,7 +16,7 @@ Field elements(std::string name, std::string help, std::vector<std::string> alia
 }
 
 /// `cpu_offload: true` of old files.
-Field old_offload(std::string name, std::string target) {
+Field old_offload(std::string name, const std::string& target) {
   Field out =
       noticed(std::move(name), Kind::kBool, "old spelling of " + target + ".device = \"cpu\"");
   out.moves = [path = "zero_optimization." + target + ".device"](const Json& value) {

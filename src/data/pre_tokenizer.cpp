@@ -71,7 +71,8 @@ void PreTokenizer::add_byte_level(const nlohmann::json& json) {
     has_split_ = true;
     steps_.push_back([](std::string_view text, Pieces& pieces) {
       const bool has_space = text.starts_with(' ');
-      pieces.views.push_back(has_space ? text : pieces.owned.emplace_back(" " + std::string(text)));
+      pieces.views.emplace_back(has_space ? text
+                                          : pieces.owned.emplace_back(" " + std::string(text)));
     });
   }
   if (json.value("use_regex", true))

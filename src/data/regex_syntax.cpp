@@ -124,13 +124,15 @@ class Translator {
       property(c, in_class);
     else if (c == 'x' || c == 'u')
       code_point(c);
-    else if (std::string_view("nrtfae").find(c) != std::string_view::npos ||
-             (!in_class && (c == 'A' || c == 'z')))
-      out_ += {'\\', c};
-    else if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+    else if (std::isalnum(static_cast<unsigned char>(c)) != 0 && !is_same_in_pcre(c, in_class))
       refuse(fmt::format("\\{}", c));
     else
       out_ += {'\\', c};
+  }
+
+  static bool is_same_in_pcre(char escaped, bool in_class) {
+    return std::string_view("nrtfae").find(escaped) != std::string_view::npos ||
+           (!in_class && (escaped == 'A' || escaped == 'z'));
   }
 
   void space(std::string_view ranges, bool in_class) {

@@ -82,7 +82,7 @@ std::string_view name_of(TokenFile::Format format) {
 std::string megatron_prefix(const std::string& path) {
   const fs::path p(path);
   const bool has_extension = p.extension() == ".bin" || p.extension() == ".idx";
-  const std::string stem = has_extension ? path.substr(0, path.size() - 4) : path;
+  std::string stem = has_extension ? path.substr(0, path.size() - 4) : path;
   if (has_extension && is_file(stem + ".idx")) return stem;
   return is_file(path + ".idx") ? path : "";
 }

@@ -45,7 +45,7 @@ OpenedLibrary open_library(const std::string& file, const std::vector<fs::path>&
     const fs::path found = find_in(folders, out.missing);
     if (out.missing.empty() || found.empty() || out.missing == last_missing) return out;
     last_missing = out.missing;
-    const OpenedLibrary needed = open_library(found.string(), folders);
+    OpenedLibrary needed = open_library(found.string(), folders);
     if (needed.handle == nullptr) return needed;
   }
 }

@@ -69,7 +69,7 @@ std::string find_program(const std::string& program, const std::string& path) {
   for (std::size_t at = 0; at <= path.size();) {
     const std::size_t end = std::min(path.find(':', at), path.size());
     const std::string folder = path.substr(at, end - at);
-    const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
+    std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
     if (is_program(candidate)) return candidate;
     at = end + 1;
   }
