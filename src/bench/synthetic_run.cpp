@@ -42,7 +42,7 @@ SyntheticRun::SyntheticRun(const Config& config)
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)),
       comm_(make_self_communicator()) {
   init_parameters(table_, static_cast<std::uint64_t>(config_.training.seed),
-                  buffers_.parameters.as<float>());
+                  buffers_.parameters.as<float>(), pool_);
   buffers_.round_weights(pool_);
   TrainingState state;
   state.loss_scale = LossScaler(config_.precision).initial();

@@ -72,7 +72,7 @@ class Heads {
 
 /// Query rows [first, last) and the keys [begin, end) that any of them sees.
 struct Block {
-  std::int64_t first, last, begin, end;
+  std::int64_t first, last, begin = 0, end;
   std::int64_t shift, window;
   const std::int32_t* positions;  ///< of the sample's queries in their documents, or null
 
@@ -80,7 +80,6 @@ struct Block {
         const AttentionOptions& options, std::int64_t sample)
       : first(first_row),
         last(std::min(first_row + kBlockRows, queries)),
-        begin(0),
         end(last + keys - queries),
         shift(keys - queries),
         window(options.window),

@@ -30,6 +30,8 @@ void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& 
                   const Tensor& rrms, ThreadPool& pool);
 void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& rrms,
                   bool accumulate, const Tensor& dx, const Tensor& dgain, ThreadPool& pool);
+void normal_fill(std::uint64_t seed, std::uint64_t stream, float std, const Tensor& out,
+                 ThreadPool& pool);
 /// `direction` 1 rotates, -1 rotates back.
 void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& position_ids,
           float direction, ThreadPool& pool);

@@ -31,7 +31,7 @@ Moments normalize(const T* x, const T* gain, const T* bias, float eps, std::int6
 template <class T>
 void row_backward(const T* dy, const T* x, const T* gain, Moments moments, std::int64_t width,
                   bool accumulate, T* dx, float* dgain, float* dbias) {
-  const auto [m, r] = moments;
+  const float m = moments.mean, r = moments.rstd;
   float sum_h = 0, sum_hn = 0;
 #pragma omp simd reduction(+ : sum_h, sum_hn)
   for (std::int64_t c = 0; c < width; ++c) {
@@ -43,7 +43,7 @@ void row_backward(const T* dy, const T* x, const T* gain, Moments moments, std::
   }
   const float inverse_width = 1.0f / static_cast<float>(width);
   const float mean_h = sum_h * inverse_width, mean_hn = sum_hn * inverse_width;
-  const auto gradient = [=, m = m, r = r](std::int64_t c) {
+  const auto gradient = [=](std::int64_t c) {
     return r * (dy[c] * gain[c] - mean_h - (x[c] - m) * r * mean_hn);
   };
   if (accumulate) {

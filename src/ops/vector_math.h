@@ -30,6 +30,44 @@ inline float exp_f32(float x) {
                               (std::bit_cast<std::uint32_t>(shifted) << 23));
 }
 
+/// The natural logarithm of a positive, normal number.
+inline float log_f32(float x) {
+  // x = m 2^e with m in [sqrt(1/2), sqrt(2)), and log(m) = 2 atanh((m - 1) / (m + 1)).
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x) - 0x3f3504f3u;
+  const float e = static_cast<float>(static_cast<std::int32_t>(bits) >> 23);
+  const float m = std::bit_cast<float>((bits & 0x7fffffu) + 0x3f3504f3u);
+  const float t = (m - 1.0f) / (m + 1.0f), t2 = t * t;
+  float p = 2.0f / 9;
+  p = p * t2 + 2.0f / 7;
+  p = p * t2 + 2.0f / 5;
+  p = p * t2 + 2.0f / 3;
+  return e * 0.693147181f + (p * t2 * t + 2.0f * t);
+}
+
+/// Sine and cosine of `word` / 2^32 turns, each to about 1e-7 of 1.
+struct SinCos {
+  float sin, cos;
+};
+inline SinCos sin_cos_of_turns(std::uint32_t word) {
+  // The nearest quarter turn, and what is left: [-1/8, 1/8) turns.
+  const std::uint32_t quarter = (word + 0x20000000u) >> 30;
+  const float x = static_cast<float>(static_cast<std::int32_t>(word - (quarter << 30))) *
+                  1.46291808e-9f;  // 2 pi / 2^32
+  const float x2 = x * x;
+  float s = 2.75573192e-6f;
+  s = s * x2 - 1.98412698e-4f;
+  s = s * x2 + 8.33333333e-3f;
+  s = s * x2 - 1.66666667e-1f;
+  s = s * x2 * x + x;
+  float c = 2.48015873e-5f;
+  c = c * x2 - 1.38888889e-3f;
+  c = c * x2 + 4.16666667e-2f;
+  c = c * x2 - 0.5f;
+  c = c * x2 + 1.0f;
+  const float sin = (quarter & 1) != 0 ? c : s, cos = (quarter & 1) != 0 ? s : c;
+  return {(quarter & 2) != 0 ? -sin : sin, ((quarter + 1) & 2) != 0 ? -cos : cos};
+}
+
 inline float sigmoid_f32(float x) {
   return 1.0f / (1.0f + exp_f32(-x));
 }

@@ -12,6 +12,7 @@ double sum_of_squares(std::int64_t count, const ValueAt& value_at) {
   double lanes[kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
+#pragma omp simd
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
       const double x = value_at(i + lane);
       lanes[lane] += x * x;

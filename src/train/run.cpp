@@ -72,7 +72,7 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
       recorder_(config, options, table_, comm.rank(), channel) {
   channel.progress().phase = "loading";
   const Start start =
-      prepare_start(config, options, table_, buffers_, train_data_->fingerprint(), comm);
+      prepare_start(config, options, table_, buffers_, train_data_->fingerprint(), pool_, comm);
   buffers_.round_weights(pool_);
   comm.barrier();  // all ranks measure at once, as they will compute
   const double flops = measure_matrix_rate(pool_, buffers_.compute_dtype);

@@ -21,6 +21,7 @@ struct Parts {
   const ParameterTable& table;
   const FlatBuffers& buffers;
   std::uint64_t digest;
+  ThreadPool& pool;
 };
 
 void resume(const std::string& folder, const Parts& parts, Start& start) {
@@ -82,8 +83,8 @@ Start load_or_draw(const RunOptions& options, const Parts& parts) {
   start.state.config_digest = parts.digest;
   start.state.loss_scale = LossScaler(parts.config.precision).initial();
   if (parts.config.model.init.empty())
-    init_parameters(parts.table, static_cast<std::uint64_t>(parts.config.training.seed),
-                    parameters);
+    init_parameters(parts.table, static_cast<std::uint64_t>(parts.config.training.seed), parameters,
+                    parts.pool);
   else
     load_hf_weights(parts.config.model.init, parts.config.model, parts.table, parameters);
   const std::span<float> ema = parts.buffers.ema.as<float>();
@@ -94,17 +95,18 @@ Start load_or_draw(const RunOptions& options, const Parts& parts) {
 }  // namespace
 
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
-                    const FlatBuffers& buffers, std::uint64_t data_fingerprint,
+                    const FlatBuffers& buffers, std::uint64_t data_fingerprint, ThreadPool& pool,
                     Communicator& comm) {
   const Span span = Span::seldom("load or draw the weights");
   Start start;
   if (comm.rank() == 0)
-    start =
-        load_or_draw(options, {config, table, buffers, config_digest(config, data_fingerprint)});
+    start = load_or_draw(options,
+                         {config, table, buffers, config_digest(config, data_fingerprint), pool});
   comm.broadcast(std::as_writable_bytes(std::span(&start.state, 1)), 0);
   const FlatState flat = buffers.state();
-  for (const FlatState::Moment& moment : flat.moments)
-    comm.broadcast(std::as_writable_bytes(moment.values), 0);
+  if (start.state.optimizer_steps > 0)  // else they are zero everywhere
+    for (const FlatState::Moment& moment : flat.moments)
+      comm.broadcast(std::as_writable_bytes(moment.values), 0);
   for (const std::span<float> values : {flat.parameters, flat.ema})
     comm.broadcast(std::as_writable_bytes(values), 0);
   return start;

@@ -20,7 +20,8 @@ struct Start {
 /// whole. Error(kData) where the checkpoint named, or each one there is, is damaged, Error(kConfig)
 /// where it belongs to another job.
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
-                    const FlatBuffers& buffers, std::uint64_t data_fingerprint, Communicator& comm);
+                    const FlatBuffers& buffers, std::uint64_t data_fingerprint, ThreadPool& pool,
+                    Communicator& comm);
 
 /// Hash of what makes the batches, which a resumed run shares with the saved one: seeds, sizes,
 /// data. (The model is compared key by key when a checkpoint is loaded.)

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/device/thread_pool.h"
 
 #include "golden.h"
 
@@ -14,7 +15,8 @@ namespace {
 
 std::vector<float> initialised(const ParameterTable& table, std::uint64_t seed) {
   std::vector<float> flat(static_cast<std::size_t>(table.total), 99.0f);
-  init_parameters(table, seed, flat);
+  ThreadPool pool(2);
+  init_parameters(table, seed, flat, pool);
   return flat;
 }
 
@@ -64,5 +66,7 @@ TEST_CASE("a parameter's start depends on the seed and its name alone") {
 
 TEST_CASE("a buffer of another size is refused") {
   std::vector<float> flat(3);
-  CHECK_THROWS_AS(init_parameters(parameter_table(Golden("gpt2").model, false), 1, flat), Error);
+  ThreadPool pool(1);
+  CHECK_THROWS_AS(init_parameters(parameter_table(Golden("gpt2").model, false), 1, flat, pool),
+                  Error);
 }

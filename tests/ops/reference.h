@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -16,12 +17,19 @@
 using Floats = std::vector<float>;
 using Doubles = std::vector<double>;
 
+/// Two standard normal numbers from two words (Box-Muller).
+inline std::array<double, 2> normal2(std::uint32_t a, std::uint32_t b) {
+  const double radius = std::sqrt(-2.0 * std::log((static_cast<double>(a) + 0.5) * 0x1p-32));
+  const double phi = 6.283185307179586 * (static_cast<double>(b) * 0x1p-32);
+  return {radius * std::cos(phi), radius * std::sin(phi)};
+}
+
 /// Normal numbers, times `scale`.
 inline Floats random_floats(std::int64_t count, std::uint64_t seed, float scale = 1) {
   Floats out(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto words = hgt::philox(seed, 0, i);
-    out[i] = scale * hgt::normal2(words[0], words[1])[0];
+    out[i] = scale * static_cast<float>(normal2(words[0], words[1])[0]);
   }
   return out;
 }

@@ -27,12 +27,13 @@ struct Started {
           std::uint64_t data = kData)
       : table(parameter_table(config.model, false)),
         buffers(table, config),
-        start(prepare_start(config, options, table, buffers, data, comm)) {}
+        start(prepare_start(config, options, table, buffers, data, pool, comm)) {}
   std::vector<float> weights() const {
     const auto flat = buffers.parameters.as<float>();
     return {flat.begin(), flat.end()};
   }
 
+  ThreadPool pool{1};
   ParameterTable table;
   FlatBuffers buffers;
   Start start;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 
 namespace hgt {
@@ -36,14 +35,6 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t 
 /// Uniform in [0, 1), 24 bits.
 constexpr float uniform01(std::uint32_t bits) {
   return static_cast<float>(bits >> 8) * (1.0f / 16777216.0f);
-}
-
-/// Two independent standard normal numbers from two words (Box-Muller, in double).
-inline std::array<float, 2> normal2(std::uint32_t a, std::uint32_t b) {
-  const double u = (static_cast<double>(a) + 1.0) / 4294967296.0;  // (0, 1]
-  const double r = std::sqrt(-2.0 * std::log(u));
-  const double phi = 6.283185307179586 * (static_cast<double>(b) / 4294967296.0);
-  return {static_cast<float>(r * std::cos(phi)), static_cast<float>(r * std::sin(phi))};
 }
 
 }  // namespace hgt
