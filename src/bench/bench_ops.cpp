@@ -3,6 +3,7 @@
 #include <string>
 #include <tuple>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/trace.h"
@@ -25,18 +26,17 @@ constexpr double kRateBudgetMs = 300;
 Json op_json(const OpCall& call, const std::vector<double>& all_ms, std::int64_t steps,
              const Ceilings& ceilings) {
   const Spread ms = spread_of(all_ms);
-  const bool multiplies = call.work.flops > 0;
-  const double work = multiplies ? call.work.flops : call.work.bytes;
-  const double rate = work / (ms.median * 1e-3);
+  const Speed speed = speed_of(call.work, ms.median, ceilings);
   const double calls = static_cast<double>(all_ms.size()) / static_cast<double>(steps);
   Json out{{"op", call.op},
            {"calls_per_step", calls},
            {"ms", to_json(ms)},
            {"ms_per_step", ms.median * calls}};
-  if (work > 0) {
-    out[multiplies ? "flops" : "bytes"] = work;
-    out[multiplies ? "flops_per_sec" : "bytes_per_sec"] = rate;
-    out["of_ceiling"] = rate / (multiplies ? ceilings.flops_per_sec : ceilings.bytes_per_sec);
+  if (speed.rate > 0) {
+    const char* const what = speed.multiplies ? "flops" : "bytes";
+    out[what] = speed.multiplies ? call.work.flops : call.work.bytes;
+    out[fmt::format("{}_per_sec", what)] = speed.rate;
+    out["of_ceiling"] = speed.of_ceiling;
   }
   return out;
 }

@@ -1,6 +1,3 @@
-#include <cerrno>
-#include <unistd.h>
-
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -8,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/file.h"
 
 #include "bench_shapes.h"
 #include "commands.h"
@@ -50,14 +46,8 @@ class Bench final : public Command {
     if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(1);
     config.hardware.device = "cpu";
     const std::string which = std::string(what_.name).substr(std::string_view("bench ").size());
-    std::vector<std::string> args{
-        worker_program(),      "bench", which, fmt::to_string(repeats_), json_ ? "json" : "text",
-        to_json(config).dump()};
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    argv.push_back(nullptr);
-    execv(argv[0], argv.data());
-    throw_file_error("start", args[0], errno, ErrorKind::kConfig);
+    become_worker({worker_program(), "bench", which, fmt::to_string(repeats_),
+                   json_ ? "json" : "text", to_json(config).dump()});
   }
 
  private:

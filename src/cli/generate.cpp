@@ -1,13 +1,9 @@
-#include <cerrno>
-#include <unistd.h>
-
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/file.h"
 
 #include "commands.h"
 #include "worker_program.h"
@@ -49,7 +45,7 @@ class Generate final : public Command {
     if (device_ == "cuda")
       throw Error(ErrorKind::kDevice, "this version does not generate on GPUs",
                   "generate on the CPU: --device cpu");
-    std::vector<std::string> args{
+    const std::vector<std::string> argv{
         worker_program(), "generate",
         "--model",        model_,
         "--prompt",       prompt_,
@@ -61,11 +57,7 @@ class Generate final : public Command {
         "--threads",      fmt::to_string(threads_),
         "--weights",      ema_ ? "ema" : "model",
         "--output",       json_ ? "json" : no_prompt_ ? "continuation" : "text"};
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    argv.push_back(nullptr);
-    execv(argv[0], argv.data());
-    throw_file_error("start", args[0], errno, ErrorKind::kConfig);
+    become_worker(argv);
   }
 
  private:

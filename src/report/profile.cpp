@@ -18,22 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxBytes = 16 << 20;
 
-/// Work in a second, and how much of what is possible that is; zeros where the row's is not
-/// counted.
-struct Speed {
-  double rate = 0, of_ceiling = 0;
-  const char* unit = "";
-};
-
-Speed speed_of(const Profile::Row& row, const Ceilings& ceilings) {
-  const bool multiplies = row.work.flops > 0;
-  const double work = multiplies ? row.work.flops : row.work.bytes;
-  const double ceiling = multiplies ? ceilings.flops_per_sec : ceilings.bytes_per_sec;
-  if (work <= 0 || row.ms <= 0) return {};
-  const double rate = work / (row.ms * 1e-3);
-  return {rate, ceiling > 0 ? rate / ceiling : 0, multiplies ? "GFLOP/s" : "GB/s"};
-}
-
 double share(double ms, const Profile& profile) {
   return profile.total_ms > 0 ? ms / profile.total_ms : 0;
 }
@@ -64,6 +48,15 @@ void visit_steps(const std::vector<ThreadSpans>& threads, const OnStep& on_step,
 }
 
 }  // namespace
+
+Speed speed_of(const Work& work, double ms, const Ceilings& ceilings) {
+  const bool multiplies = work.flops > 0;
+  const double amount = multiplies ? work.flops : work.bytes;
+  const double ceiling = multiplies ? ceilings.flops_per_sec : ceilings.bytes_per_sec;
+  if (amount <= 0 || ms <= 0) return {};
+  const double rate = amount / (ms * 1e-3);
+  return {multiplies, rate, ceiling > 0 ? rate / ceiling : 0};
+}
 
 std::vector<OpCall> op_calls(const std::vector<ThreadSpans>& threads) {
   std::vector<OpCall> calls;
@@ -107,19 +100,20 @@ Profile make_profile(const std::vector<ThreadSpans>& threads, const Ceilings& ce
 std::string profile_table(const Profile& p) {
   const auto steps = static_cast<double>(std::max<std::int64_t>(p.steps, 1));
   const auto line = [&](const std::string& op, std::int64_t calls, double ms, const Speed& speed) {
-    return fmt::format(
-        "  {:34}{:>8}{:>12.3f}{:>8.1f}%{:>14}{:>8}\n", op,
-        calls > 0 ? fmt::format("{:.4g}", static_cast<double>(calls) / steps) : "", ms / steps,
-        100 * share(ms, p),
-        speed.rate > 0 ? fmt::format("{:.4g} {}", speed.rate * 1e-9, speed.unit) : "",
-        speed.rate > 0 ? fmt::format("{:.0f}%", 100 * speed.of_ceiling) : "");
+    return fmt::format("  {:34}{:>8}{:>12.3f}{:>8.1f}%{:>14}{:>8}\n", op,
+                       calls > 0 ? fmt::format("{:.4g}", static_cast<double>(calls) / steps) : "",
+                       ms / steps, 100 * share(ms, p),
+                       speed.rate > 0 ? fmt::format("{:.4g} {}", speed.rate * 1e-9,
+                                                    speed.multiplies ? "GFLOP/s" : "GB/s")
+                                      : "",
+                       speed.rate > 0 ? fmt::format("{:.0f}%", 100 * speed.of_ceiling) : "");
   };
   std::string text =
       fmt::format("profile of rank 0, {} from step {} on\n  {:34}{:>8}{:>12}{:>9}{:>14}{:>8}\n",
                   human_plural(p.steps, "step"), p.first_step, "op", "calls", "ms a step", "share",
                   "rate", "of max");
   for (const Profile::Row& row : p.rows)
-    text += line(row.op, row.calls, row.ms, speed_of(row, p.ceilings));
+    text += line(row.op, row.calls, row.ms, speed_of(row.work, row.ms, p.ceilings));
   text += line("in no op", 0, p.outside_ms, {});
   text += line("step", 0, p.total_ms, {});
   return text +
@@ -137,7 +131,7 @@ void write_profile(const std::string& run_dir, const Profile& p) {
                    {"share", share(row.ms, p)},
                    {"flops", row.work.flops},
                    {"bytes", row.work.bytes},
-                   {"of_ceiling", speed_of(row, p.ceilings).of_ceiling}});
+                   {"of_ceiling", speed_of(row.work, row.ms, p.ceilings).of_ceiling}});
   const Json json{
       {"first_step", p.first_step},
       {"steps", p.steps},

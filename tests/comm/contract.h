@@ -141,12 +141,14 @@ inline void check_timeout(const Connect& connect) {
 
 /// Abort wakes a rank that waits, and later calls throw too.
 inline void check_abort(const Connect& connect) {
-  const auto errors = run_ranks(connect, 2, [](Communicator& comm) {
+  std::promise<void> woken;  // until then rank 1 is there, but does not come
+  const auto errors = run_ranks(connect, 2, [&](Communicator& comm) {
     std::vector<float> values(8);
-    if (comm.rank() == 1) throw Error(ErrorKind::kInternal, "never comes");
+    if (comm.rank() == 1) return woken.get_future().wait();
     const auto ticket = comm.start_all_reduce_sum(values);
     comm.abort();
     CHECK_THROWS_AS(comm.wait(ticket), Error);
+    woken.set_value();
     comm.barrier();
   });
   CHECK_THAT(errors[0], Catch::Contains("communication was aborted"));

@@ -14,6 +14,14 @@ struct Ceilings {
   double bytes_per_sec = 0;  ///< of copies, read and written
 };
 
+/// What work comes to in a time: FLOP/s where it multiplies, else bytes/s, and how much of what is
+/// possible that is; zeros where none is counted.
+struct Speed {
+  bool multiplies = false;
+  double rate = 0, of_ceiling = 0;
+};
+Speed speed_of(const Work& work, double ms, const Ceilings& ceilings);
+
 /// What the time of a rank's steps went into.
 struct Profile {
   struct Row {
