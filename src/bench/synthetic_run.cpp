@@ -37,8 +37,7 @@ SyntheticRun::SyntheticRun(const Config& config)
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
       buffers_(table_, config),
       model_(Model::create(config_.model, table_, buffers_.weights(),
-                           Tensor(buffers_.gradients.data(), {table_.total}),
-                           model_options(config_), pool_)),
+                           flat_tensor(buffers_.gradients), model_options(config_), pool_)),
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)),
       comm_(make_self_communicator()) {
   init_parameters(table_, static_cast<std::uint64_t>(config_.training.seed),

@@ -8,10 +8,10 @@
 
 namespace hgt {
 
-Activations::Activations(const ModelConfig& model, const ActivationSizes& sizes)
+Activations::Activations(const ModelConfig& model, const ActivationSizes& sizes, Device device)
     : layers_(model.num_hidden_layers) {
   for (const PlannedTensor& a : activations_of(model, sizes))
-    entries_[a.name] = {Buffer(a.name, a.bytes()), a.copies, a.dtype, a.shared_layers};
+    entries_[a.name] = {Buffer(a.name, a.bytes(), device), a.copies, a.dtype, a.shared_layers};
 }
 
 const Activations::Entry& Activations::entry(std::string_view name) const {
@@ -33,7 +33,8 @@ Tensor Activations::get(std::string_view name, std::int64_t copy,
   const auto& [buffer, copies, dtype, shared] = entry(name);
   const auto size = static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t space = buffer.bytes() / size / std::max<std::int64_t>(copies, 1);
-  const Tensor out(buffer.as<std::byte>().data() + copy * space * size, shape, dtype);
+  const Tensor out(buffer.as<std::byte>().data() + copy * space * size, shape, dtype,
+                   buffer.device());
   if (copy < 0 || copy >= copies || out.numel() > space)
     throw Error(ErrorKind::kInternal,
                 fmt::format("activation {}: copy {} of {}, {} elements in space for {}", name, copy,

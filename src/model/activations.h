@@ -15,7 +15,7 @@ namespace hgt {
 /// The memory of a model's activations, allocated as arch/memory.h plans it.
 class Activations {
  public:
-  Activations(const ModelConfig& model, const ActivationSizes& sizes);
+  Activations(const ModelConfig& model, const ActivationSizes& sizes, Device device);
 
   /// The tensor of that name with a shape of the batch at hand, which must fit the planned one. Its
   /// memory starts on a cache line. Error(kInternal) where there is no such name, copy or space.

@@ -31,7 +31,7 @@ class CachedDecoder final : public Decoder {
         max_length_(max_length),
         stream_(pool),
         weights_(bind_weights(config_, table, parameters)),
-        memory_(one_layer(config_), {1, std::min(kChunk, max_length), 1}),
+        memory_(one_layer(config_), {1, std::min(kChunk, max_length), 1}, stream_.device()),
         row_(config_.num_key_value_heads * config_.head_dim) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
       layers_.emplace_back(config_, i);
@@ -39,7 +39,7 @@ class CachedDecoder final : public Decoder {
       keys_.emplace_back("cached keys", bytes);
       values_.emplace_back("cached values", bytes);
     }
-    if (family_of(config_).rope) rope_ = RopeTable(config_, max_length);
+    if (family_of(config_).rope) rope_ = RopeTable(config_, max_length, stream_);
   }
 
   std::int64_t max_length() const override { return max_length_; }
@@ -83,7 +83,7 @@ class CachedDecoder final : public Decoder {
     pass.length = static_cast<std::int64_t>(tokens.size());
     const std::int64_t end = length_ + pass.length;
     if (family_of(config_).rope) {
-      rope_.prepare(end);
+      rope_.prepare(end, stream_);
       pass.cos = rope_.cos(length_, end);
       pass.sin = rope_.sin(length_, end);
     }

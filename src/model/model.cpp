@@ -7,6 +7,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/embedding.h"
+#include "hgtrain/ops/flat.h"
 
 #include "activations.h"
 #include "head.h"
@@ -19,16 +20,18 @@ namespace {
 class TransformerModel final : public Model {
  public:
   TransformerModel(const ModelConfig& config, const ParameterTable& table, const Tensor& parameters,
-                   const Tensor& gradients, const Options& options, ThreadPool& pool)
+                   const Tensor& gradients, const Options& options, Stream stream)
       : config_(config),
         options_(options),
-        stream_(pool),
+        stream_(stream),
         weights_(bind_weights(config_, table, parameters)),
         gradients_(bind_weights(config_, table, gradients)),
-        memory_(config_, {options.max_batch, options.max_seq_length, options.slots,
-                          parameters.dtype(), options.recompute, options.recomputed_layers}) {
+        memory_(config_,
+                {options.max_batch, options.max_seq_length, options.slots, parameters.dtype(),
+                 options.recompute, options.recomputed_layers},
+                stream.device()) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) layers_.emplace_back(config_, i);
-    if (family_of(config_).rope) rope_ = RopeTable(config_, options.max_seq_length);
+    if (family_of(config_).rope) rope_ = RopeTable(config_, options.max_seq_length, stream);
   }
 
   int num_blocks() const override { return head() + 1; }
@@ -58,20 +61,18 @@ class TransformerModel final : public Model {
     }
   }
 
-  double loss_sum(int slot) const override {
+  void loss_sum(int slot, double& out) const override {
     const std::int64_t rows = rows_[static_cast<std::size_t>(slot)];
-    const float* const losses = memory_.get("losses", slot, {rows}).data<float>();
-    double sum = 0;
-    for (std::int64_t n = 0; n < rows; ++n) sum += losses[n];
-    return sum;
+    sum(memory_.get("losses", slot, {rows}), Tensor(&out, {1}, DType::kF64, stream_.device()),
+        stream_);
   }
 
-  double evaluate(const MicroBatch& batch) override {
+  void evaluate(const MicroBatch& batch, double& out) override {
     const Pass pass = prepare(0, batch, false);
     embed(0, batch, pass);
     for (int block = 1; block < head(); ++block) layer_forward(block, 0, pass);
     head_forward(0, batch, pass, nullptr);
-    return loss_sum(0);
+    loss_sum(0, out);
   }
 
  private:
@@ -101,7 +102,7 @@ class TransformerModel final : public Model {
     pass.training = training;
     pass.dropout = {0, options_.seed, batch.step, batch.first_sample, 0};
     if (family_of(config_).rope) {
-      rope_.prepare(pass.length);
+      rope_.prepare(pass.length, stream_);
       pass.cos = rope_.cos(0, pass.length);
       pass.sin = rope_.sin(0, pass.length);
     }
@@ -109,10 +110,10 @@ class TransformerModel final : public Model {
   }
 
   /// [B, T], or none where there are none.
-  static Tensor ids(std::span<const std::int32_t> values, const MicroBatch& batch) {
+  Tensor ids(std::span<const std::int32_t> values, const MicroBatch& batch) const {
     if (values.empty()) return {};
     return Tensor(const_cast<std::int32_t*>(values.data()), {batch.batch, batch.seq_length},
-                  DType::kI32);
+                  DType::kI32, stream_.device());
   }
   static Tensor positions(const Weights& weights, const Pass& pass) {
     return weights.positions ? weights.positions.slice(0, 0, pass.length) : Tensor();
@@ -160,9 +161,8 @@ class TransformerModel final : public Model {
   }
 
   void head_forward(int slot, const MicroBatch& batch, const Pass& pass, const Weights* gradients) {
-    const Tensor targets(const_cast<std::int32_t*>(batch.targets_BT.data()), {pass.rows()},
-                         DType::kI32);
-    head_fwd(config_, weights_, gradients, input(head(), slot, pass), targets,
+    head_fwd(config_, weights_, gradients, input(head(), slot, pass),
+             ids(batch.targets_BT, batch).reshaped({pass.rows()}),
              static_cast<float>(batch.loss_scale), HeadState(memory_, slot, config_, pass.rows()),
              stream_);
   }
@@ -182,13 +182,13 @@ class TransformerModel final : public Model {
 
 std::unique_ptr<Model> Model::create(const ModelConfig& config, const ParameterTable& table,
                                      const Tensor& parameters, const Tensor& gradients,
-                                     const Options& options, ThreadPool& pool) {
+                                     const Options& options, Stream stream) {
   if (parameters.numel() != table.total || gradients.numel() != table.total)
     throw Error(ErrorKind::kInternal,
                 fmt::format("{} parameters and {} gradients for a table of {}", parameters.numel(),
                             gradients.numel(), table.total));
   check_positions(config, options.max_seq_length);
-  return std::make_unique<TransformerModel>(config, table, parameters, gradients, options, pool);
+  return std::make_unique<TransformerModel>(config, table, parameters, gradients, options, stream);
 }
 
 }  // namespace hgt

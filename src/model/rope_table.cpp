@@ -104,39 +104,46 @@ RopeFrequencies rope_frequencies(const ModelConfig& model, std::int64_t seq_leng
   return out;
 }
 
-RopeTable::RopeTable(const ModelConfig& model, std::int64_t capacity)
+RopeTable::RopeTable(const ModelConfig& model, std::int64_t capacity, Stream stream)
     : model_(model),
       capacity_(capacity),
-      cos_("rope cos", capacity * (model.head_dim / 2) * static_cast<std::int64_t>(sizeof(float))),
-      sin_("rope sin", capacity * (model.head_dim / 2) * static_cast<std::int64_t>(sizeof(float))) {
-  fill(1);
+      cos_("rope cos", capacity * (model.head_dim / 2) * 4, stream.device()),
+      sin_("rope sin", capacity * (model.head_dim / 2) * 4, stream.device()) {
+  fill(1, stream);
 }
 
-void RopeTable::prepare(std::int64_t seq_length) {
+void RopeTable::prepare(std::int64_t seq_length, Stream stream) {
   if (model_.rope_scaling.type != "dynamic") return;
   const std::int64_t length = std::max(seq_length, model_.max_position_embeddings);
-  if (length != filled_for_) fill(length);
+  if (length != filled_for_) fill(length, stream);
 }
 
-void RopeTable::fill(std::int64_t seq_length) {
+void RopeTable::fill(std::int64_t seq_length, Stream stream) {
   filled_for_ = std::max(seq_length, model_.max_position_embeddings);
   const RopeFrequencies frequencies = rope_frequencies(model_, seq_length);
-  float* cos = cos_.as<float>().data();
-  float* sin = sin_.as<float>().data();
+  std::vector<float> cos, sin;
   for (std::int64_t t = 0; t < capacity_; ++t)
     for (const float f : frequencies.inverse) {
       const float angle = static_cast<float>(t) * f;
-      *cos++ = std::cos(angle) * frequencies.factor;
-      *sin++ = std::sin(angle) * frequencies.factor;
+      cos.push_back(std::cos(angle) * frequencies.factor);
+      sin.push_back(std::sin(angle) * frequencies.factor);
     }
+  stream.copy(cos_.data(), cos.data(), cos.size() * sizeof(float));
+  stream.copy(sin_.data(), sin.data(), sin.size() * sizeof(float));
+  stream.synchronize();  // the copies' source ends here
+}
+
+Tensor RopeTable::rows(const Buffer& table, std::int64_t begin, std::int64_t end) const {
+  return Tensor(table.data(), {capacity_, model_.head_dim / 2}, DType::kF32, table.device())
+      .slice(0, begin, end);
 }
 
 Tensor RopeTable::cos(std::int64_t begin, std::int64_t end) const {
-  return Tensor(cos_.data(), {capacity_, model_.head_dim / 2}).slice(0, begin, end);
+  return rows(cos_, begin, end);
 }
 
 Tensor RopeTable::sin(std::int64_t begin, std::int64_t end) const {
-  return Tensor(sin_.data(), {capacity_, model_.head_dim / 2}).slice(0, begin, end);
+  return rows(sin_, begin, end);
 }
 
 }  // namespace hgt

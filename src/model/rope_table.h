@@ -5,6 +5,7 @@
 
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/buffer.h"
+#include "hgtrain/device/stream.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
@@ -20,22 +21,23 @@ struct RopeFrequencies {
 /// so that the angles of far positions agree. Error(kConfig) for longrope and unknown types.
 RopeFrequencies rope_frequencies(const ModelConfig& model, std::int64_t seq_length);
 
-/// cos and sin of the positions [0, capacity) of a model with rotary embeddings.
+/// cos and sin of the positions [0, capacity) of a model with rotary embeddings, on a device.
 class RopeTable {
  public:
   RopeTable() = default;
-  RopeTable(const ModelConfig& model, std::int64_t capacity);
+  RopeTable(const ModelConfig& model, std::int64_t capacity, Stream stream);
 
   /// Makes the table that of a sequence of `seq_length` tokens: nothing to do unless the scaling
   /// depends on it ("dynamic").
-  void prepare(std::int64_t seq_length);
+  void prepare(std::int64_t seq_length, Stream stream);
 
   /// [end - begin, D / 2] of the positions [begin, end).
   Tensor cos(std::int64_t begin, std::int64_t end) const;
   Tensor sin(std::int64_t begin, std::int64_t end) const;
 
  private:
-  void fill(std::int64_t seq_length);
+  void fill(std::int64_t seq_length, Stream stream);
+  Tensor rows(const Buffer& table, std::int64_t begin, std::int64_t end) const;
   ModelConfig model_;
   std::int64_t capacity_ = 0;
   std::int64_t filled_for_ = 0;  ///< of a dynamic scaling: the sequence length

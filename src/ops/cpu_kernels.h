@@ -14,6 +14,8 @@ inline const std::int32_t* ids_or_null(const Tensor& position_ids) {
   return position_ids ? position_ids.data<std::int32_t>() : nullptr;
 }
 
+void clear(const Tensor& x, ThreadPool& pool);
+void sum(const Tensor& x, const Tensor& out);
 void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& pool);
 void add_bias(const Tensor& y, const Tensor& bias, ThreadPool& pool);
 void add_column_sums(const Tensor& dy, const Tensor& dbias, ThreadPool& pool);

@@ -1,20 +1,13 @@
 #pragma once
 
 #include "hgtrain/device/stream.h"
+#include "hgtrain/ops/cuda_ops_table.h"
 #include "hgtrain/ops/dropout.h"
+#include "hgtrain/ops/run_cuda.h"
 #include "hgtrain/tensor/tensor.h"
-
-#include "cuda_ops_table.h"
 
 /// The worker's way into the CUDA module's ops.
 namespace hgt {
-
-/// Queues the op on the stream's device.
-template <class Args>
-void run_cuda(const Stream& stream, CudaOpsTable::Op<Args> CudaOpsTable::*op, const Args& args) {
-  const CudaQueue& queue = stream.queue();
-  check((queue.module().ops().*op)(&args, queue.state()));
-}
 
 /// An optional operand's elements, null where there is none.
 inline float* data_or_null(const Tensor& x) {

@@ -4,8 +4,7 @@
 
 #include "hgtrain/base/philox.h"
 #include "hgtrain/device/cuda_launch.h"
-
-#include "cuda_ops_table.h"
+#include "hgtrain/ops/cuda_ops_table.h"
 
 namespace hgt::cuda {
 

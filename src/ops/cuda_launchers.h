@@ -4,8 +4,7 @@
 // thrown.
 
 #include "hgtrain/device/cuda_stream_state.h"
-
-#include "cuda_ops_table.h"
+#include "hgtrain/ops/cuda_ops_table.h"
 
 namespace hgt::cuda {
 
@@ -31,5 +30,6 @@ void fill(const FillArgs& args, CudaStreamState& stream);
 void cast(const CastArgs& args, CudaStreamState& stream);
 void adam(const AdamArgs& args, CudaStreamState& stream);
 void sum_of_squares(const SumOfSquaresArgs& args, CudaStreamState& stream);
+void sum(const SumArgs& args, CudaStreamState& stream);
 
 }  // namespace hgt::cuda

@@ -39,6 +39,7 @@ const CudaOpsTable* cuda_ops_table() {
       .cast = entry<CastArgs, cuda::cast>,
       .adam = entry<AdamArgs, cuda::adam>,
       .sum_of_squares = entry<SumOfSquaresArgs, cuda::sum_of_squares>,
+      .sum = entry<SumArgs, cuda::sum>,
   };
   return &kTable;
 }

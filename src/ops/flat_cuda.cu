@@ -96,15 +96,18 @@ __global__ void sum_block_squares(SquaresArgs args) {
   if (threadIdx.x == 0) args.sums[blockIdx.x] = sum;
 }
 
+template <class T>
 struct TotalArgs {
-  const double* sums;
+  const T* values;
   std::int64_t count;
   double* out;
 };
 
-__global__ void sum_total(TotalArgs args) {
+/// By one block: for a few thousand values.
+template <class T>
+__global__ void sum_total(TotalArgs<T> args) {
   double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < args.count; i += blockDim.x) sum += args.sums[i];
+  for (std::int64_t i = threadIdx.x; i < args.count; i += blockDim.x) sum += args.values[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0) *args.out = sum;
 }
@@ -128,7 +131,12 @@ void sum_of_squares(const SumOfSquaresArgs& args, CudaStreamState& stream) {
   double* const sums = stream.scratch<double>(blocks);
   launch(sum_block_squares, {{blocks}, {kThreads}}, stream,
          SquaresArgs{args.values, args.count, sums});
-  launch(sum_total, {{1}, {kThreads}}, stream, TotalArgs{sums, blocks, args.out});
+  launch(sum_total<double>, {{1}, {kThreads}}, stream, TotalArgs<double>{sums, blocks, args.out});
+}
+
+void sum(const SumArgs& args, CudaStreamState& stream) {
+  launch(sum_total<float>, {{1}, {kThreads}}, stream,
+         TotalArgs<float>{args.values, args.count, args.out});
 }
 
 }  // namespace hgt::cuda

@@ -4,12 +4,14 @@
 
 namespace hgt {
 
-void update_ema(double decay, std::span<const float> values, std::span<float> average,
-                ThreadPool& pool) {
+void update_ema(double decay, const Tensor& values, const Tensor& average, Stream stream) {
+  if (!average) return;
   const float kept = static_cast<float>(decay), taken = static_cast<float>(1 - decay);
-  for_chunks(pool, {0, std::ssize(average)}, [&](Range range) {
+  const float* const value = values.data<float>();
+  float* const mean = average.data<float>();
+  for_chunks(stream.pool(), {0, average.numel()}, [&](Range range) {
     for (std::int64_t i = range.begin; i < range.end; ++i)
-      average[i] = kept * average[i] + taken * values[i];
+      mean[i] = kept * mean[i] + taken * value[i];
   });
 }
 

@@ -4,13 +4,16 @@
 #include <cmath>
 #include <vector>
 
+#include "hgtrain/ops/run_cuda.h"
+
 #include "chunks.h"
 #include "sum_of_squares.h"
 
 namespace hgt {
 
-double l2_norm(std::span<const float> values, ThreadPool& pool) {
-  const auto total = static_cast<std::int64_t>(values.size());
+namespace {
+
+double sum_on_cpu(const float* values, std::int64_t total, ThreadPool& pool) {
   std::vector<double> sums((total + kChunk - 1) / kChunk);
   for_chunks(pool, {0, total}, [&](Range range) {
     sums[range.begin / kChunk] =
@@ -18,6 +21,22 @@ double l2_norm(std::span<const float> values, ThreadPool& pool) {
   });
   double sum = 0;
   for (const double chunk : sums) sum += chunk;
+  return sum;
+}
+
+}  // namespace
+
+GradientNorm::GradientNorm(Stream stream)
+    : stream_(stream), squares_("sum of squares", sizeof(double), stream.device()) {}
+
+double GradientNorm::of(const Tensor& values) const {
+  const float* const data = values.data<float>();
+  if (stream_.device().is_cpu()) return std::sqrt(sum_on_cpu(data, values.numel(), stream_.pool()));
+  double sum = 0;
+  run_cuda(stream_, &CudaOpsTable::sum_of_squares,
+           {data, values.numel(), squares_.as<double>().data()});
+  stream_.copy(&sum, squares_.data(), sizeof sum);
+  stream_.synchronize();
   return std::sqrt(sum);
 }
 

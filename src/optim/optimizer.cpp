@@ -4,6 +4,7 @@
 
 #include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/ops/run_cuda.h"
 
 #include "chunks.h"
 #include "elementwise.h"
@@ -36,11 +37,11 @@ Update make_update(const OptimizerConfig& config, const Rate& rate, double gradi
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
-                     const Buffers& buffers, ThreadPool& pool)
+                     const Buffers& buffers, Stream stream)
     : config_(config),
       table_(table),
       buffers_(buffers),
-      pool_(pool),
+      stream_(stream),
       lamb_(config.type == "Lamb" ? std::make_unique<Lamb>(config, table) : nullptr) {
   const std::size_t wanted = optimizer_state(config).size();
   if (buffers.state.size() != wanted)
@@ -51,12 +52,13 @@ Optimizer::~Optimizer() = default;
 
 void Optimizer::step(const Rate& rate, double gradient_factor, std::int64_t t) {
   Update update = make_update(config_, rate, gradient_factor, t);
+  if (!stream_.device().is_cpu()) return step_on_device(update);
   float* const p = buffers_.parameters.data();
   const float* const g = buffers_.gradients.data();
   const auto state = [&](std::size_t i) {
     return i < buffers_.state.size() ? buffers_.state[i].data() : nullptr;
   };
-  if (lamb_) return lamb_->step(update, {p, g, state(0), state(1)}, pool_);
+  if (lamb_) return lamb_->step(update, {p, g, state(0), state(1)}, stream_.pool());
 
   const Kernel kernel = elementwise_kernel(config_);
   const auto at = [](float* buffer, std::int64_t i) { return buffer ? buffer + i : nullptr; };
@@ -64,9 +66,32 @@ void Optimizer::step(const Rate& rate, double gradient_factor, std::int64_t t) {
     kernel(update, p + range.begin, g + range.begin, at(state(0), range.begin),
            at(state(1), range.begin), range.size());
   };
-  for_chunks(pool_, {0, table_.decay_end}, run);
+  for_chunks(stream_.pool(), {0, table_.decay_end}, run);
   update.weight_decay = 0;
-  for_chunks(pool_, {table_.decay_end, table_.total}, run);
+  for_chunks(stream_.pool(), {table_.decay_end, table_.total}, run);
+}
+
+void Optimizer::step_on_device(const Update& u) {
+  if (config_.type != "AdamW" && config_.type != "Adam")
+    throw Error(ErrorKind::kConfig,
+                "optimizer type '" + config_.type + "' is not built for CUDA devices",
+                "use AdamW, or train on the CPU: hardware.device = \"cpu\"");
+  run_cuda(stream_, &CudaOpsTable::adam,
+           {.parameters = buffers_.parameters.data(),
+            .gradients = buffers_.gradients.data(),
+            .exp_avg = buffers_.state[0].data(),
+            .exp_avg_sq = buffers_.state[1].data(),
+            .count = table_.total,
+            .decay_end = table_.decay_end,
+            .lr = u.lr,
+            .beta1 = u.beta1,
+            .beta2 = u.beta2,
+            .eps = u.eps,
+            .weight_decay = u.weight_decay,
+            .gradient_factor = u.gradient_factor,
+            .inverse_bc1 = u.inverse_bc1,
+            .inverse_sqrt_bc2 = u.inverse_sqrt_bc2,
+            .decoupled = config_.type == "AdamW" || config_.adam_w_mode});
 }
 
 }  // namespace hgt

@@ -1,6 +1,7 @@
 #include "hgtrain/optim/round.h"
 
 #include "hgtrain/base/half.h"
+#include "hgtrain/ops/run_cuda.h"
 
 #include "chunks.h"
 
@@ -8,19 +9,28 @@ namespace hgt {
 namespace {
 
 template <class T>
-void round_values(std::span<const float> values, T* out, ThreadPool& pool) {
-  for_chunks(pool, {0, static_cast<std::int64_t>(values.size())}, [&](Range range) {
+void round_values(const float* values, T* out, std::int64_t count, ThreadPool& pool) {
+  for_chunks(pool, {0, count}, [&](Range range) {
     for (std::int64_t i = range.begin; i < range.end; ++i) out[i] = values[i];
   });
 }
 
+template <class T>
+void round_as(const Tensor& values, const Tensor& out, CudaFloat type, Stream stream) {
+  const float* const from = values.data<float>();
+  T* const to = out.data<T>();
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::cast, {from, to, CudaFloat::kF32, type, values.numel()});
+  round_values(from, to, values.numel(), stream.pool());
+}
+
 }  // namespace
 
-void round_to(std::span<const float> values, const Tensor& out, ThreadPool& pool) {
+void round_to(const Tensor& values, const Tensor& out, Stream stream) {
   if (out.dtype() == DType::kBF16)
-    round_values(values, out.data<BFloat16>(), pool);
+    round_as<BFloat16>(values, out, CudaFloat::kBF16, stream);
   else
-    round_values(values, out.data<Half>(), pool);
+    round_as<Half>(values, out, CudaFloat::kF16, stream);
 }
 
 }  // namespace hgt

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/trace.h"
@@ -9,43 +10,67 @@
 #include "hgtrain/ops/gemm.h"
 
 namespace hgt {
+namespace {
 
-double measure_matrix_rate(ThreadPool& pool, DType dtype, double budget_ms) {
+/// Seconds until all that fn() gives the stream is done.
+template <class Fn>
+double seconds_of(const Stream& stream, const Fn& fn) {
+  const std::int64_t start_ns = now_ns();
+  fn();
+  stream.synchronize();
+  return ms_since(start_ns) * 1e-3;
+}
+
+void copy_all(const Buffer& from, const Buffer& to, const Stream& stream) {
+  if (!stream.device().is_cpu())
+    return stream.copy(to.data(), from.data(), static_cast<std::size_t>(to.bytes()));
+  stream.pool().parallel_for(to.bytes(), [&](std::int64_t begin, std::int64_t end, int) {
+    std::memcpy(to.as<std::byte>().data() + begin, from.as<std::byte>().data() + begin,
+                static_cast<std::size_t>(end - begin));
+  });
+}
+
+}  // namespace
+
+double measure_matrix_rate(Stream stream, DType dtype, double budget_ms) {
   const Span span = Span::seldom("measure the matrix rate");
+  const bool on_cpu = stream.device().is_cpu();
   // The smaller fits between two interruptions where the machine is busy.
-  constexpr std::int64_t kSizes[] = {256, 512};
-  constexpr int kRepeats = 4;  // at least: the first ones set the library up
-  if (!cpu_multiplies(dtype)) dtype = DType::kF32;
-  const Buffer memory("matrix rate", 3 * 512 * 512 * 4);
-  std::fill(memory.as<float>().begin(), memory.as<float>().end(), 0.5f);
+  const std::vector<std::int64_t> sizes =
+      on_cpu ? std::vector<std::int64_t>{256, 512} : std::vector<std::int64_t>{1024, 4096};
+  constexpr std::size_t kRepeats = 4;  // at least: the first ones set the library up
+  if (on_cpu && !cpu_multiplies(dtype)) dtype = DType::kF32;
+  const std::int64_t bytes =
+      3 * sizes.back() * sizes.back() * static_cast<std::int64_t>(size_of(dtype));
+  const Buffer memory("matrix rate", bytes, stream.device());
+  const std::vector<float> values(static_cast<std::size_t>(bytes / 4), 0.5f);
+  stream.copy(memory.data(), values.data(), static_cast<std::size_t>(bytes));
+  stream.synchronize();
   double best = 0;
   const std::int64_t begin_ns = now_ns();
-  for (int i = 0; i < kRepeats || ms_since(begin_ns) < budget_ms; ++i) {
-    const std::int64_t n = kSizes[i % 2];
-    float* const data = memory.as<float>().data();
-    const Tensor a(data, {n, n}, dtype), b(data + n * n, {n, n}, dtype);
-    const Tensor c(data + 2 * n * n, {n, n}, dtype);
-    const std::int64_t start_ns = now_ns();
-    gemm(1, a, b, 0, c, Stream(pool));
-    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / (ms_since(start_ns) * 1e-3));
+  for (std::size_t i = 0; i < kRepeats || ms_since(begin_ns) < budget_ms; ++i) {
+    const std::int64_t n = sizes[i % sizes.size()];
+    const auto square = [&](int number) {
+      return Tensor(memory.as<std::byte>().data() + number * bytes / 3, {n, n}, dtype,
+                    stream.device());
+    };
+    const double seconds =
+        seconds_of(stream, [&] { gemm(1, square(0), square(1), 0, square(2), stream); });
+    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
   }
   return best;
 }
 
-double measure_copy_rate(ThreadPool& pool) {
+double measure_copy_rate(Stream stream) {
   const Span span = Span::seldom("measure the copy rate");
-  constexpr std::int64_t kBytes = 64 << 20;
+  const std::int64_t bytes = stream.device().is_cpu() ? 64 << 20 : 512 << 20;
   constexpr int kRepeats = 12;  // the first touches the pages
-  const Buffer from("copy from", kBytes), to("copy to", kBytes);
-  std::memset(from.data(), 1, kBytes);
+  const Buffer from("copy from", bytes, stream.device()), to("copy to", bytes, stream.device());
+  if (stream.device().is_cpu()) std::memset(from.data(), 1, static_cast<std::size_t>(bytes));
   double best = 0;
   for (int i = 0; i < kRepeats; ++i) {
-    const std::int64_t start_ns = now_ns();
-    pool.parallel_for(kBytes, [&](std::int64_t begin, std::int64_t end, int) {
-      std::memcpy(to.as<std::byte>().data() + begin, from.as<std::byte>().data() + begin,
-                  static_cast<std::size_t>(end - begin));
-    });
-    best = std::max(best, 2.0 * static_cast<double>(kBytes) / (ms_since(start_ns) * 1e-3));
+    const double seconds = seconds_of(stream, [&] { copy_all(from, to, stream); });
+    best = std::max(best, 2.0 * static_cast<double>(bytes) / seconds);
   }
   return best;
 }

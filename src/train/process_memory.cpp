@@ -21,4 +21,12 @@ ProcessMemory process_memory() {
   return memory;
 }
 
+ProcessMemory memory_in_use(const Stream& stream) {
+  if (stream.device().is_cpu()) return process_memory();
+  std::uint64_t free = 0, total = 0;
+  check(stream.queue().module().device().memory_info(stream.device().index, &free, &total));
+  const auto used = static_cast<std::int64_t>(total - free);
+  return {used, used};
+}
+
 }  // namespace hgt

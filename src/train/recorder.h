@@ -19,6 +19,8 @@ class Recorder {
   /// The run goes on after `step` finished steps; metrics files are cut back to there.
   void started(const TrainingState& state, const std::string& checkpoint);
   void step(const StepRecord& record);
+  /// Whether save() does anything here.
+  bool saves() const { return checkpoints_ != nullptr; }
   /// Saves the state in the background; a step that is saved already is not saved again.
   void save(const TrainingState& state, const FlatState& flat);
   /// A line for the user, from rank 0.

@@ -29,18 +29,20 @@ namespace {
 class Run {
  public:
   Run(const Config& config, const RunOptions& options, Communicator& comm, ControlChannel& channel,
-      Requests& requests);
+      Requests& requests, const CudaQueue* queue);
   RunOutcome train();
 
  private:
   static std::unique_ptr<Dataset> open_data(const Config& config, Dataset::Split split);
   StepRecord record_of(const StepResult& result, double step_ms);
   void log_step(const StepResult& result) const;
+  void save();
   bool is_due(std::int64_t interval) const;
 
   const Config& config_;
   TraceWindow trace_;
   ThreadPool pool_;
+  const Stream stream_;
   const std::unique_ptr<Dataset> train_data_;
   const std::unique_ptr<Dataset> valid_data_;  ///< null where evaluations are off
   const ParameterTable table_;
@@ -48,6 +50,7 @@ class Run {
   const std::unique_ptr<Model> model_;
   Recorder recorder_;
   std::optional<Trainer> trainer_;
+  std::int64_t peak_bytes_ = 0;
   double world_flops_ = 0;  ///< peak matrix rate of all ranks together, as far as known
 };
 
@@ -57,35 +60,38 @@ double sum(double value, Communicator& comm) {
 }
 
 Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
-         ControlChannel& channel, Requests& requests)
+         ControlChannel& channel, Requests& requests, const CudaQueue* queue)
     : config_(config),
       trace_(options, comm.rank()),
       pool_(static_cast<int>(config.hardware.threads)),
+      stream_(queue ? Stream(*queue) : Stream(pool_)),
       train_data_(open_data(config, Dataset::Split::kTrain)),
       valid_data_(config.training.eval_interval > 0 ? open_data(config, Dataset::Split::kValid)
                                                     : nullptr),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-      buffers_(table_, config),
+      buffers_(table_, config, stream_.device()),
       model_(Model::create(config.model, table_, buffers_.weights(),
-                           Tensor(buffers_.gradients.data(), {table_.total}), model_options(config),
-                           pool_)),
+                           flat_tensor(buffers_.gradients), model_options(config), stream_)),
       recorder_(config, options, table_, comm.rank(), channel) {
   channel.progress().phase = "loading";
+  const HostBuffers host(buffers_, table_, config, stream_);
   const Start start =
-      prepare_start(config, options, table_, buffers_, train_data_->fingerprint(), pool_, comm);
-  buffers_.round_weights(pool_);
+      prepare_start(config, options, table_, host.get(), train_data_->fingerprint(), pool_, comm);
+  host.store();
+  buffers_.round_weights(stream_);
   comm.barrier();  // all ranks measure at once, as they will compute
-  const double flops = measure_matrix_rate(pool_, buffers_.compute_dtype);
+  const double flops = measure_matrix_rate(stream_, buffers_.compute_dtype);
   world_flops_ = sum(flops, comm);
-  if (options.record_steps > 0) trace_.measure_ceilings(pool_, buffers_.compute_dtype);
-  trainer_.emplace(Trainer::Parts{config, table_, buffers_, *model_, comm, pool_, *train_data_,
+  if (options.record_steps > 0) trace_.measure_ceilings(stream_, buffers_.compute_dtype);
+  trainer_.emplace(Trainer::Parts{config, table_, buffers_, *model_, comm, stream_, *train_data_,
                                   valid_data_.get(), channel.progress(), requests},
                    start.state);
   channel.progress().step = start.state.step;
   for (const std::string& damage : start.refused)
     recorder_.notice(damage + "; an older checkpoint is used");
   if (!start.notice.empty()) recorder_.notice(start.notice);
-  if (const DType dtype = buffers_.compute_dtype; !cpu_multiplies(dtype))
+  if (const DType dtype = buffers_.compute_dtype;
+      stream_.device().is_cpu() && !cpu_multiplies(dtype))
     recorder_.notice(fmt::format(
         "this CPU has no {0} instructions: {0} saves memory here, but is slower than fp32",
         name_of(dtype)));
@@ -106,7 +112,8 @@ bool Run::is_due(std::int64_t interval) const {
 
 StepRecord Run::record_of(const StepResult& result, double step_ms) {
   const double seconds = step_ms * 1e-3;
-  const ProcessMemory memory = process_memory();
+  const ProcessMemory memory = memory_in_use(stream_);
+  peak_bytes_ = std::max(peak_bytes_, memory.peak_bytes);
   StepRecord record;
   record.step = trainer_->state().step;
   record.loss = result.loss;
@@ -119,7 +126,7 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   record.consumed_samples = trainer_->state().consumed_samples;
   record.samples_per_sec = static_cast<double>(config_.batch.train_batch_size) / seconds;
   record.mem_bytes = memory.bytes;
-  record.mem_peak_bytes = memory.peak_bytes;
+  record.mem_peak_bytes = peak_bytes_;
   record.comm_ms = result.comm_ms;
   record.data_wait_ms = result.data_wait_ms;
   const double flops =
@@ -133,6 +140,13 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
 void Run::log_step(const StepResult& result) const {
   fmt::print(stderr, "step {} samples [{}] reduced_bytes {}\n", trainer_->state().step,
              fmt::join(trainer_->samples(), ","), result.reduced_bytes);
+}
+
+void Run::save() {
+  if (!recorder_.saves()) return;
+  const HostBuffers host(buffers_, table_, config_, stream_);
+  host.fetch();
+  recorder_.save(trainer_->state(), host.get().state());
 }
 
 RunOutcome Run::train() {
@@ -161,8 +175,7 @@ RunOutcome Run::train() {
     early = early_stop(config_.training, trainer_->state(), result.loss);
     outcome.stopped_early = result.stop_requested && !last && !early;
     running = !last && !early && !result.stop_requested;
-    if (!running || result.checkpoint_requested || is_due(config_.checkpoint.save_interval))
-      recorder_.save(trainer_->state(), buffers_.state());
+    if (!running || result.checkpoint_requested || is_due(config_.checkpoint.save_interval)) save();
   }
   if (early) outcome.reason = *early;
   if (trainer_->state().step == first_step)
@@ -180,8 +193,8 @@ RunOutcome Run::train() {
 }  // namespace
 
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
-                        ControlChannel& channel, Requests& requests) {
-  return Run(config, options, comm, channel, requests).train();
+                        ControlChannel& channel, Requests& requests, const CudaQueue* queue) {
+  return Run(config, options, comm, channel, requests, queue).train();
 }
 
 }  // namespace hgt

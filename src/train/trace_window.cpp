@@ -29,9 +29,9 @@ TraceWindow::~TraceWindow() {
   if (options_.record_steps > 0) record_spans(Recording::kOff);
 }
 
-void TraceWindow::measure_ceilings(ThreadPool& pool, DType compute_dtype) {
+void TraceWindow::measure_ceilings(Stream stream, DType compute_dtype) {
   constexpr double kBudgetMs = 200;
-  ceilings_ = {measure_matrix_rate(pool, compute_dtype, kBudgetMs), measure_copy_rate(pool)};
+  ceilings_ = {measure_matrix_rate(stream, compute_dtype, kBudgetMs), measure_copy_rate(stream)};
 }
 
 void TraceWindow::plan(std::int64_t first_step, std::int64_t last_step) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "hgtrain/base/dtype.h"
-#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/device/stream.h"
 #include "hgtrain/report/profile.h"
 #include "hgtrain/train/run.h"
 
@@ -20,7 +20,7 @@ class TraceWindow {
   ~TraceWindow();
 
   /// What the profile compares with; all ranks measure at once, as they will compute.
-  void measure_ceilings(ThreadPool& pool, DType compute_dtype);
+  void measure_ceilings(Stream stream, DType compute_dtype);
   /// The run takes the steps from first_step + 1 to last_step.
   void plan(std::int64_t first_step, std::int64_t last_step);
   /// Comes before each step; once the recorded ones are over, what there is of them is written.

@@ -6,15 +6,14 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
+#include "hgtrain/ops/flat.h"
 #include "hgtrain/optim/ema.h"
-#include "hgtrain/optim/gradient_norm.h"
-#include "hgtrain/optim/round.h"
 
 #include "batch_loader.h"
+#include "device_batch.h"
 
 namespace hgt {
 namespace {
@@ -46,34 +45,6 @@ Range micro_batches_of(const BatchConfig& batch, const Communicator& comm) {
 
 }  // namespace
 
-FlatBuffers::FlatBuffers(const ParameterTable& table, const Config& config)
-    : parameters("parameters", table.total * 4),
-      gradients("gradients", table.total * 4),
-      compute_dtype(config.precision.compute_dtype()) {
-  if (compute_dtype != DType::kF32)
-    rounded = Buffer("weights", table.total * static_cast<std::int64_t>(size_of(compute_dtype)));
-  for (const std::string& name : hgt::optimizer_state(config.optimizer))
-    optimizer_state.emplace_back(name, table.total * 4);
-  if (config.training.ema_decay > 0) ema = Buffer("ema", table.total * 4);
-}
-
-FlatState FlatBuffers::state() const {
-  FlatState state{parameters.as<float>(), {}, compute_dtype, ema.as<float>()};
-  for (const Buffer& buffer : optimizer_state)
-    state.moments.push_back({buffer.name(), buffer.as<float>()});
-  return state;
-}
-
-Tensor FlatBuffers::weights() const {
-  const Buffer& buffer = compute_dtype == DType::kF32 ? parameters : rounded;
-  return Tensor(buffer.data(), {static_cast<std::int64_t>(parameters.as<float>().size())},
-                compute_dtype);
-}
-
-void FlatBuffers::round_weights(ThreadPool& pool) const {
-  if (compute_dtype != DType::kF32) round_to(parameters.as<float>(), weights(), pool);
-}
-
 Model::Options model_options(const Config& config) {
   const ActivationSizes sizes = activation_sizes(config);
   return {.max_batch = sizes.batch,
@@ -88,15 +59,22 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
     : parts_(parts),
       state_(state),
       lr_schedule_(parts.config),
-      optimizer_(parts.config.optimizer, parts.table, optimizer_buffers(parts.buffers), parts.pool),
+      optimizer_(parts.config.optimizer, parts.table, optimizer_buffers(parts.buffers),
+                 parts.stream),
+      norm_(parts.stream),
       loss_scaler_(parts.config.precision),
       micros_(micro_batches_of(parts.config.batch, parts.comm)),
       buckets_(make_buckets(block_ranges(parts.table), parts.bucket_bytes / 4)),
       schedule_(data_parallel_schedule(parts.model.num_blocks(), micros_.size(), buckets_)) {
   const BatchConfig& batch = parts.config.batch;
   const Range rows{micros_.begin * batch.micro_batch_size, micros_.end * batch.micro_batch_size};
-  loader_ = std::make_unique<BatchLoader>(parts.train, rows, batch.train_batch_size,
-                                          sample_form(parts.config), state.consumed_samples);
+  const SampleForm form = sample_form(parts.config);
+  loader_ = std::make_unique<BatchLoader>(parts.train, rows, batch.train_batch_size, form,
+                                          state.consumed_samples);
+  batch_ = std::make_unique<DeviceBatch>(std::max(rows.size(), batch.micro_batch_size), form,
+                                         parts.stream);
+  loss_sums_ =
+      Buffer("loss sums", std::max<std::int64_t>(micros_.size(), 1) * 8, parts.stream.device());
 }
 
 Trainer::~Trainer() = default;
@@ -111,13 +89,11 @@ StepResult Trainer::step() {
   parts_.progress.phase = "reading the batch";
   const std::int64_t start_ns = now_ns();
   Batch batch = next_batch();
-  result_.data_wait_ms = ms_since(start_ns);
-  tokens_ = std::move(batch.tokens);
-  targets_ = std::move(batch.targets);
-  positions_ = std::move(batch.positions);
   samples_ = std::move(batch.samples);
+  batch_->load(std::move(batch));
+  result_.data_wait_ms = ms_since(start_ns);
 
-  clear_gradients();
+  clear(flat_tensor(parts_.buffers.gradients), parts_.stream);
   losses_.assign(parts_.config.batch.train_batch_size / parts_.config.batch.micro_batch_size + 2,
                  0.0);
   tickets_.clear();
@@ -136,14 +112,6 @@ Batch Trainer::next_batch() {
   return loader_->next();
 }
 
-void Trainer::clear_gradients() {
-  const Span span("clear_gradients", flat_traffic(1));
-  float* gradients = parts_.buffers.gradients.as<float>().data();
-  parts_.pool.parallel_for(parts_.table.total, [&](std::int64_t begin, std::int64_t end, int) {
-    std::fill(gradients + begin, gradients + end, 0.0f);
-  });
-}
-
 void Trainer::execute(const Action& action) {
   ++parts_.progress.work;
   Model& model = parts_.model;
@@ -153,7 +121,7 @@ void Trainer::execute(const Action& action) {
       parts_.progress.phase = "forward";
       model.forward(action.block, 0, micro_batch(action.micro));
       if (action.block + 1 == model.num_blocks())
-        losses_[micros_.begin + action.micro] = model.loss_sum(0);
+        model.loss_sum(0, loss_sums_.as<double>()[static_cast<std::size_t>(action.micro)]);
       return;
     }
     case Action::Kind::kBackward: {
@@ -174,17 +142,11 @@ void Trainer::execute(const Action& action) {
 
 MicroBatch Trainer::micro_batch(int micro) const {
   const std::int64_t rows = parts_.config.batch.micro_batch_size;
-  const std::int64_t seq_length = parts_.config.training.seq_length;
-  const std::int64_t size = rows * seq_length;
-  return {.tokens_BT = std::span(tokens_).subspan(micro * size, size),
-          .targets_BT = std::span(targets_).subspan(micro * size, size),
-          .positions_BT = positions_.empty() ? std::span<const std::int32_t>()
-                                             : std::span(positions_).subspan(micro * size, size),
-          .batch = rows,
-          .seq_length = seq_length,
-          .step = state_.step,
-          .first_sample = (micros_.begin + micro) * rows,
-          .loss_scale = state_.loss_scale.scale / static_cast<double>(tokens_per_step())};
+  MicroBatch batch = batch_->micro_batch(micro * rows, rows);
+  batch.step = state_.step;
+  batch.first_sample = (micros_.begin + micro) * rows;
+  batch.loss_scale = state_.loss_scale.scale / static_cast<double>(tokens_per_step());
+  return batch;
 }
 
 void Trainer::update() {
@@ -192,14 +154,14 @@ void Trainer::update() {
   parts_.progress.phase = "reducing gradients";
   const std::int64_t start_ns = now_ns();
   result_.reduced_bytes = parts_.comm.reduced_bytes() - reduced_before_;
-  exchange_losses();
   wait_for_sums();
   result_.comm_ms = ms_since(start_ns);
-
-  parts_.progress.phase = "updating";
   const double scale = state_.loss_scale.scale;
   result_.loss_scale = scale;
-  result_.grad_norm = gradient_norm() / scale;
+  result_.grad_norm = read_losses_and_norm() / scale;
+  exchange_losses();
+
+  parts_.progress.phase = "updating";
   const Rate rate = lr_schedule_.at(state_.optimizer_steps);
   result_.lr = rate.lr;
   if (!std::isfinite(result_.loss) || !std::isfinite(result_.grad_norm)) return skip_update();
@@ -212,9 +174,12 @@ void Trainer::wait_for_sums() {
   for (const std::uint64_t ticket : tickets_) parts_.comm.wait(ticket);
 }
 
-double Trainer::gradient_norm() const {
+/// The one moment of a step when the host waits for the device.
+double Trainer::read_losses_and_norm() {
+  parts_.stream.copy(losses_.data() + micros_.begin, loss_sums_.data(),
+                     static_cast<std::size_t>(micros_.size()) * sizeof(double));
   const Span span("gradient_norm", flat_traffic(1));
-  return l2_norm(parts_.buffers.gradients.as<float>(), parts_.pool);
+  return norm_.of(flat_tensor(parts_.buffers.gradients));
 }
 
 void Trainer::change_parameters(const Rate& rate, double scale) {
@@ -223,9 +188,9 @@ void Trainer::change_parameters(const Rate& rate, double scale) {
   const Span span("optimizer", flat_traffic(3 + 2 * static_cast<int>(flat.optimizer_state.size())));
   optimizer_.step(rate, clip_factor(result_.grad_norm, parts_.config.gradient_clipping) / scale,
                   ++state_.optimizer_steps);
-  flat.round_weights(parts_.pool);
-  update_ema(parts_.config.training.ema_decay, flat.parameters.as<float>(), flat.ema.as<float>(),
-             parts_.pool);
+  flat.round_weights(parts_.stream);
+  update_ema(parts_.config.training.ema_decay, flat_tensor(flat.parameters), flat_tensor(flat.ema),
+             parts_.stream);
 }
 
 Work Trainer::flat_traffic(int passes) const {
@@ -241,9 +206,11 @@ void Trainer::skip_update() {
 void Trainer::exchange_losses() {
   const std::size_t micros = losses_.size() - 2;
   const Span span("wait for losses");
+  const std::int64_t start_ns = now_ns();
   losses_[micros] = parts_.requests.stop ? 1 : 0;
   losses_[micros + 1] = parts_.requests.checkpoint.exchange(false) ? 1 : 0;
   parts_.comm.all_reduce_sum(std::span(losses_));
+  result_.comm_ms += ms_since(start_ns);
   result_.loss = std::accumulate(losses_.begin(), losses_.begin() + micros, 0.0) /
                  static_cast<double>(tokens_per_step());
   result_.stop_requested = losses_[micros] > 0;
@@ -251,17 +218,20 @@ void Trainer::exchange_losses() {
 }
 
 void Trainer::stop_at_bad_tensor() const {
-  const auto first_bad = [&](std::span<const float> flat, const char* what) -> std::string {
+  const auto first_bad = [&](const Buffer& flat, const char* what) -> std::string {
     for (const Parameter& p : parts_.table.parameters) {
-      const std::int64_t at = first_non_finite(flat.subspan(p.offset, p.numel));
+      std::vector<float> values(static_cast<std::size_t>(p.numel));
+      parts_.stream.copy(values.data(), flat.as<float>().data() + p.offset, values.size() * 4);
+      parts_.stream.synchronize();
+      const std::int64_t at = first_non_finite(values);
       if (at >= 0)
         return fmt::format("the first bad tensor is the {} of {}: element {} is {}", what, p.name,
-                           at, flat[p.offset + at]);
+                           at, values[static_cast<std::size_t>(at)]);
     }
     return {};
   };
-  std::string where = first_bad(parts_.buffers.parameters.as<float>(), "weight");
-  if (where.empty()) where = first_bad(parts_.buffers.gradients.as<float>(), "gradient");
+  std::string where = first_bad(parts_.buffers.parameters, "weight");
+  if (where.empty()) where = first_bad(parts_.buffers.gradients, "gradient");
   if (where.empty()) where = "every weight and gradient is finite";
   throw Error(
       ErrorKind::kGuard,
@@ -275,7 +245,7 @@ double Trainer::evaluate() {
   const Span span = Span::seldom("evaluate", state_.step);
   parts_.progress.phase = "evaluating";
   const Config& config = parts_.config;
-  const std::int64_t rows = config.batch.micro_batch_size, seq_length = config.training.seq_length;
+  const std::int64_t rows = config.batch.micro_batch_size;
   const std::int64_t samples = std::min(parts_.valid->num_samples(),
                                         config.training.eval_iters * config.batch.train_batch_size);
   std::vector<double> losses(ceil_div(samples, rows));
@@ -284,16 +254,14 @@ double Trainer::evaluate() {
   for (std::int64_t micro = mine.begin; micro < mine.end; ++micro) {
     ++parts_.progress.work;
     const Range range{micro * rows, std::min((micro + 1) * rows, samples)};
-    const Batch batch = read_batch(*parts_.valid, 0, range, sample_form(config));
-    losses[micro] = parts_.model.evaluate({.tokens_BT = batch.tokens,
-                                           .targets_BT = batch.targets,
-                                           .positions_BT = batch.positions,
-                                           .batch = range.size(),
-                                           .seq_length = seq_length});
+    batch_->load(read_batch(*parts_.valid, 0, range, sample_form(config)));
+    parts_.model.evaluate(batch_->micro_batch(0, range.size()), loss_sums_.as<double>()[0]);
+    parts_.stream.copy(&losses[micro], loss_sums_.data(), sizeof(double));
+    parts_.stream.synchronize();
   }
   parts_.comm.all_reduce_sum(std::span(losses));
   return std::accumulate(losses.begin(), losses.end(), 0.0) /
-         static_cast<double>(samples * seq_length);
+         static_cast<double>(samples * config.training.seq_length);
 }
 
 }  // namespace hgt

@@ -13,6 +13,18 @@ inline hgt::Tensor flat_tensor(std::vector<float>& values) {
   return hgt::Tensor(values.data(), {static_cast<std::int64_t>(values.size())});
 }
 
+/// What a model on the CPU says of losses.
+inline double loss_sum(const hgt::Model& model, int slot = 0) {
+  double sum = 0;
+  model.loss_sum(slot, sum);
+  return sum;
+}
+inline double evaluate(hgt::Model& model, const hgt::MicroBatch& batch) {
+  double sum = 0;
+  model.evaluate(batch, sum);
+  return sum;
+}
+
 /// A model of tests/fixtures/models, which tests/golden/make_models.py wrote with transformers.
 struct Golden {
   static const std::vector<std::string>& names();

@@ -44,7 +44,7 @@ struct Run {
     const MicroBatch micro = golden.micro_batch(batch);
     for (int block = 0; block < model->num_blocks(); ++block) model->forward(block, 0, micro);
     for (int block = model->num_blocks(); block-- > 0;) model->backward(block, 0, micro);
-    return model->loss_sum(0) * micro.loss_scale;
+    return loss_sum(*model) * micro.loss_scale;
   }
 
   const Golden& golden;

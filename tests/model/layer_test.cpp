@@ -16,8 +16,8 @@ struct Setup {
         table(parameter_table(golden.model, false)),
         parameters(golden.parameters(table)),
         weights(bind_weights(golden.model, table, flat_tensor(parameters))),
-        memory(golden.model, {1, length, 1}),
-        rope(golden.model, length),
+        memory(golden.model, {1, length, 1}, Device::cpu()),
+        rope(golden.model, length, pool),
         layer(golden.model, 1),
         x(static_cast<std::size_t>(length * golden.model.hidden_size)) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
@@ -36,6 +36,7 @@ struct Setup {
         .slice(0, begin, end);
   }
 
+  ThreadPool pool{2};
   Golden golden;
   ParameterTable table;
   std::vector<float> parameters;
@@ -44,7 +45,6 @@ struct Setup {
   RopeTable rope;
   Layer layer;
   std::vector<float> x;
-  ThreadPool pool{2};
 };
 
 void copy_rows(const Tensor& from, std::vector<float>& to) {

@@ -37,7 +37,7 @@ struct Run {
   }
   double loss() {
     forward(micro);
-    return model->loss_sum(0) * micro.loss_scale;
+    return loss_sum(*model) * micro.loss_scale;
   }
   /// Row `b` of the batch as a micro-batch of its own.
   MicroBatch row(std::int64_t b) const {
@@ -122,7 +122,7 @@ TEST_CASE("a batch split into micro-batches has the same loss and gradients, dro
     split.forward(split.row(1), 1);
     split.backward(split.row(0), 0);
     split.backward(split.row(1), 1);
-    const double sum = split.model->loss_sum(0) + split.model->loss_sum(1);
+    const double sum = loss_sum(*split.model) + loss_sum(*split.model, 1);
     INFO(name);
     CHECK(sum * split.micro.loss_scale == Approx(loss).epsilon(1e-6));
     CHECK(distance(split.gradients, whole.gradients) < 2e-6);
@@ -155,11 +155,11 @@ TEST_CASE("documents packed into a sample have the loss and gradients of each by
         document.targets_BT = part(document.targets_BT);
         document.seq_length = ends[i] - begin;
         apart.forward(document);
-        loss += apart.model->loss_sum(0);
+        loss += loss_sum(*apart.model);
         apart.backward(document);
       }
     INFO(name);
-    CHECK(packed.model->loss_sum(0) == Approx(loss).epsilon(1e-6));
+    CHECK(loss_sum(*packed.model) == Approx(loss).epsilon(1e-6));
     CHECK(distance(packed.gradients, apart.gradients) < 3e-6);
   }
 }
@@ -171,13 +171,13 @@ TEST_CASE("dropout depends on the seed and the step, and evaluation has none") {
   CHECK(other.loss() != first);
   run.micro.step = 1;
   CHECK(run.loss() != first);
-  CHECK(run.model->evaluate(run.micro) == plain.model->evaluate(plain.micro));
+  CHECK(evaluate(*run.model, run.micro) == evaluate(*plain.model, plain.micro));
 }
 
 TEST_CASE("evaluation gives the training loss and leaves gradients alone") {
   for (const std::string& name : Golden::names()) {
     Run run((Golden(name)));
-    const double loss = run.model->evaluate(run.micro) * run.micro.loss_scale;
+    const double loss = evaluate(*run.model, run.micro) * run.micro.loss_scale;
     CHECK(std::count(run.gradients.begin(), run.gradients.end(), 0.0f) ==
           static_cast<std::ptrdiff_t>(run.gradients.size()));
     CHECK(loss == run.loss());
@@ -228,8 +228,8 @@ TEST_CASE("shorter and smaller batches than planned work") {
   small.targets_BT = small.targets_BT.first(5);
   run.forward(small);
   run.backward(small);
-  CHECK(run.model->loss_sum(0) == run.model->evaluate(small));
-  CHECK(std::isfinite(run.model->loss_sum(0)));
+  CHECK(loss_sum(*run.model) == evaluate(*run.model, small));
+  CHECK(std::isfinite(loss_sum(*run.model)));
 }
 
 TEST_CASE("what a model cannot do is refused") {

@@ -24,7 +24,8 @@ ModelConfig model(const std::string& type, double factor) {
 }  // namespace
 
 TEST_CASE("angles turn with powers of the base") {
-  const RopeTable table(model("", 1), 20);
+  ThreadPool pool(1);
+  const RopeTable table(model("", 1), 20, pool);
   for (std::int64_t i = 0; i < 4; ++i) {
     const double angle = 19 * std::pow(10000.0, -static_cast<double>(i) / 4);
     CHECK(table.cos(19, 20).data<float>()[i] == Approx(std::cos(angle)).margin(2e-6));
@@ -55,14 +56,17 @@ TEST_CASE("scaled frequencies are those of transformers") {
 }
 
 TEST_CASE("a dynamic table follows the length of the sequence, and comes back") {
-  RopeTable table(model("dynamic", 2), 64);
+  ThreadPool pool(1);
+  RopeTable table(model("dynamic", 2), 64, pool);
   const float before = table.cos(9, 10).data<float>()[1];
-  table.prepare(64);
+  table.prepare(64, pool);
   CHECK(table.cos(9, 10).data<float>()[1] != before);
-  table.prepare(10);
+  table.prepare(10, pool);
   CHECK(table.cos(9, 10).data<float>()[1] == before);
 }
 
 TEST_CASE("a scaling that is not built is refused by name") {
-  CHECK_THROWS_WITH(RopeTable(model("longrope", 2), 4), "rope scaling \"longrope\" is not built");
+  ThreadPool pool(1);
+  CHECK_THROWS_WITH(RopeTable(model("longrope", 2), 4, pool),
+                    "rope scaling \"longrope\" is not built");
 }

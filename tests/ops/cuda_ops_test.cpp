@@ -9,6 +9,7 @@
 #include "hgtrain/ops/activation.h"
 #include "hgtrain/ops/attention.h"
 #include "hgtrain/ops/cross_entropy.h"
+#include "hgtrain/ops/cuda_ops_table.h"
 #include "hgtrain/ops/dropout.h"
 #include "hgtrain/ops/embedding.h"
 #include "hgtrain/ops/gemm.h"
@@ -17,7 +18,6 @@
 #include "hgtrain/ops/rms_norm.h"
 #include "hgtrain/ops/rope.h"
 
-#include "cuda_ops_table.h"
 #include "reference.h"
 
 // Each op on a CUDA device against the same op on the CPU, odd sizes. Without a device nothing is

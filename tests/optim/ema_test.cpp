@@ -13,11 +13,12 @@ TEST_CASE("an average moves its share of the way, whatever the threads; none sta
   std::vector<float> values(100'000), first(values.size(), 2), second = first;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
   ThreadPool one(1), three(3);
+  const auto flat = [](std::vector<float>& x) { return Tensor(x.data(), {std::ssize(x)}); };
   for (int step = 0; step < 3; ++step) {
-    update_ema(0.9, values, first, one);
-    update_ema(0.9, values, second, three);
+    update_ema(0.9, flat(values), flat(first), one);
+    update_ema(0.9, flat(values), flat(second), three);
   }
   CHECK(first == second);
   CHECK(first[5] == Approx(0.729 * 2 + 0.271 * values[5]));
-  update_ema(0.9, values, {}, one);
+  update_ema(0.9, flat(values), {}, one);
 }

@@ -17,7 +17,8 @@ void check_rounding(DType dtype) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.0f / static_cast<float>(i + 3);
   std::vector<T> out(values.size());
   ThreadPool pool(2);
-  round_to(values, Tensor(out.data(), {static_cast<std::int64_t>(out.size())}, dtype), pool);
+  round_to(Tensor(values.data(), {std::ssize(values)}),
+           Tensor(out.data(), {std::ssize(out)}, dtype), pool);
   for (std::size_t i = 0; i < values.size(); ++i) REQUIRE(out[i].bits == T(values[i]).bits);
 }
 

@@ -38,7 +38,7 @@ struct Rank {
                                .buffers = buffers,
                                .model = model,
                                .comm = comm,
-                               .pool = pool,
+                               .stream = pool,
                                .train = data,
                                .valid = &valid,
                                .progress = progress,

@@ -25,7 +25,7 @@ class Buffer {
   Device device() const { return device_; }
   void* data() const { return data_; }
 
-  /// All of it as elements of type T. Host memory only.
+  /// All of it as elements of type T; where they lie on a device, only calls that say so take them.
   template <class T>
   std::span<T> as() const {
     return {static_cast<T*>(data_), static_cast<std::size_t>(bytes_) / sizeof(T)};

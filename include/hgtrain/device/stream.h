@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstring>
+
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/device/device.h"
 #include "hgtrain/device/thread_pool.h"
@@ -10,12 +13,24 @@ namespace hgt {
 /// has finished when it returns; on a CUDA device the queue it is added to, and it returns at once.
 class Stream {
  public:
-  explicit Stream(ThreadPool& pool) : pool_(&pool) {}
-  explicit Stream(const CudaQueue& queue) : queue_(&queue) {}
+  Stream(ThreadPool& pool) : pool_(&pool) {}
+  Stream(const CudaQueue& queue) : queue_(&queue) {}
 
   Device device() const { return queue_ ? queue_->device() : Device::cpu(); }
   ThreadPool& pool() const { return *pool_; }         ///< where the device is the CPU
   const CudaQueue& queue() const { return *queue_; }  ///< where it is not
+
+  /// Between host memory and the device's, in order with the ops. On the CPU it is done at once.
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    if (queue_)
+      queue_->copy(to, from, bytes);
+    else if (bytes > 0)
+      std::memcpy(to, from, bytes);
+  }
+  /// Blocks until all that was queued is done.
+  void synchronize() const {
+    if (queue_) queue_->synchronize();
+  }
 
  private:
   ThreadPool* pool_ = nullptr;

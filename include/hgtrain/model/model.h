@@ -6,13 +6,12 @@
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/device/stream.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
-class ThreadPool;
-
-/// The tokens of one micro-batch and where it stands in the run.
+/// The tokens of one micro-batch, in memory of the model's device, and where it stands in the run.
 ///   tokens_BT, targets_BT  [B, T] int32; a target of -100 does not count
 ///   positions_BT           [B, T] int32, where each token stands in its document: 0, 1, 2, ... and
 ///                          from 0 again where one begins. A token sees its own document alone, as
@@ -34,10 +33,11 @@ struct MicroBatch {
 ///
 /// `parameters` (fp32, bf16 or fp16: what weights, activations and products are in) and `gradients`
 /// (fp32) are flat buffers laid out by the table, owned by the caller and alive as long as the
-/// model; gradients are added to, never cleared. All activations are
-/// allocated in `create`, as arch/memory.h plans them. Not thread-safe; the work of one call is
-/// spread over the pool. Bit-identical run to run. A token or target outside the vocabulary is
-/// Error(kData).
+/// model, on the device of its stream; gradients are added to, never cleared. All activations are
+/// allocated in `create`, as arch/memory.h plans them. Not thread-safe. Calls run on the stream: on
+/// the CPU they have finished when they return, on a CUDA device they are queued, and what they
+/// read stays untouched until they are done. Bit-identical run to run. A token or target outside
+/// the vocabulary is Error(kData) on the CPU; on a CUDA device it makes the loss not a number.
 class Model {
  public:
   struct Options {
@@ -53,7 +53,7 @@ class Model {
   /// architecture is not supported or has no positions for max_seq_length tokens.
   static std::unique_ptr<Model> create(const ModelConfig& config, const ParameterTable& table,
                                        const Tensor& parameters, const Tensor& gradients,
-                                       const Options& options, ThreadPool& pool);
+                                       const Options& options, Stream stream);
   virtual ~Model() = default;
   virtual int num_blocks() const = 0;
 
@@ -64,12 +64,13 @@ class Model {
   /// Backward of one block: adds to the gradients of its parameters. Blocks in descending order.
   /// A tied embedding's gradient is complete after block 0.
   virtual void backward(int block, int slot, const MicroBatch& batch) = 0;
-  /// After forward(head): the sum of the losses of the slot's valid tokens.
-  virtual double loss_sum(int slot) const = 0;
+  /// After forward(head): writes the sum of the losses of the slot's valid tokens to `out`, on the
+  /// device.
+  virtual void loss_sum(int slot, double& out) const = 0;
 
-  /// Forward without dropout or gradients: the sum of losses of the valid tokens. Uses the memory
-  /// of slot 0, which must not stand between a forward and its backward.
-  virtual double evaluate(const MicroBatch& batch) = 0;
+  /// Forward without dropout or gradients: the sum of losses of the valid tokens, likewise. Uses
+  /// the memory of slot 0, which must not stand between a forward and its backward.
+  virtual void evaluate(const MicroBatch& batch, double& out) = 0;
 };
 
 }  // namespace hgt

@@ -3,13 +3,24 @@
 #include <cstdint>
 #include <span>
 
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
+
 namespace hgt {
 
-class ThreadPool;
+/// L2 norms of flat fp32 buffers, squares summed in fp64 in an order that depends on the buffer's
+/// size alone. Not finite exactly where an element is not finite.
+class GradientNorm {
+ public:
+  explicit GradientNorm(Stream stream);
+  /// Waits for the stream: all that was queued on it is done when this returns.
+  double of(const Tensor& values) const;
 
-/// L2 norm of a flat buffer, squares summed in fp64 in an order that depends on the buffer's size
-/// alone. Not finite exactly where an element is not finite.
-double l2_norm(std::span<const float> values, ThreadPool& pool);
+ private:
+  Stream stream_;
+  Buffer squares_;  ///< one fp64, on the device
+};
 
 /// What gradients of norm `norm` are multiplied with so that theirs is at most `clip`:
 /// min(1, clip / (norm + 1e-6)), as PyTorch and DeepSpeed have it; 1 where `clip` is 0.

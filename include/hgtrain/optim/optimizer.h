@@ -7,12 +7,13 @@
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/device/stream.h"
 #include "hgtrain/optim/lr_schedule.h"
 
 namespace hgt {
 
 class Lamb;
-class ThreadPool;
+struct Update;
 
 /// The optimizers, over flat fp32 buffers, in place. With g the gradient times `gradient_factor`,
 /// wd the weight decay of the element's group, b1 and b2 the betas, bc = 1 - beta^t (1 without
@@ -40,25 +41,28 @@ class ThreadPool;
 /// Zeros without gradient, such as padding, stay zero.
 class Optimizer {
  public:
-  /// Buffers of `table.total` elements; `state` in the order of optimizer_state(), zero before the
-  /// first update. They and the table outlive it. Error(kConfig) where the type is not built.
+  /// Buffers of `table.total` elements on the stream's device; `state` in the order of
+  /// optimizer_state(), zero before the first update. They and the table outlive it.
+  /// Error(kConfig) where the type is not built.
   struct Buffers {
     std::span<float> parameters;
     std::span<const float> gradients;
     std::vector<std::span<float>> state;
   };
   Optimizer(const OptimizerConfig& config, const ParameterTable& table, const Buffers& buffers,
-            ThreadPool& pool);
+            Stream stream);
   ~Optimizer();
 
   /// Applies the gradients times `gradient_factor` as update number `t`, counted from 1.
   void step(const Rate& rate, double gradient_factor, std::int64_t t);
 
  private:
+  void step_on_device(const Update& update);
+
   OptimizerConfig config_;
   const ParameterTable& table_;
   Buffers buffers_;
-  ThreadPool& pool_;
+  Stream stream_;
   std::unique_ptr<Lamb> lamb_;  ///< null for the others
 };
 

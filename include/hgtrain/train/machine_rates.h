@@ -1,19 +1,20 @@
 #pragma once
 
 #include "hgtrain/base/dtype.h"
-#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/device/stream.h"
 
 namespace hgt {
 
-// What a pool of threads can do at most, as far as a few milliseconds of trying tell: a machine
-// that is busy does less.
+// What a device can do at most, as far as a few milliseconds of trying tell: one that is busy does
+// less. The stream is waited for.
 
-/// Floating-point operations a second of matrix products, of `dtype` where the CPU multiplies that
-/// by itself, else of fp32: the best of square products that fit a cache, tried for `budget_ms`.
-double measure_matrix_rate(ThreadPool& pool, DType dtype, double budget_ms = 15);
+/// Floating-point operations a second of matrix products, of `dtype` where the device multiplies
+/// that by itself, else of fp32: the best of square products, tried for `budget_ms`; on the CPU of
+/// a size that fits a cache.
+double measure_matrix_rate(Stream stream, DType dtype, double budget_ms = 15);
 
 /// Bytes a second, read and written, of copies that do not fit a cache: the best of a few. Takes
-/// 128 MiB for as long as it runs.
-double measure_copy_rate(ThreadPool& pool);
+/// 128 MiB of a CPU, 1 GiB of another device, for as long as it runs.
+double measure_copy_rate(Stream stream);
 
 }  // namespace hgt

@@ -5,6 +5,7 @@
 
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/train/trainer.h"
 #include "hgtrain/wire/control.h"
 
@@ -23,13 +24,15 @@ struct RunOutcome {
 };
 
 /// Trains to the end: steps, evaluations, checkpoints, metrics; every rank of `comm` calls it, with
-/// a resolved config (hardware.threads is this worker's).
+/// a resolved config (hardware.threads is this worker's). The device is that of `queue`, or the CPU
+/// where there is none.
 ///
 /// Rank 0 writes metrics and checkpoints into the run folder and sends "started", "metrics",
 /// "checkpoint" and "notice" up the channel. Every rank writes the samples it took to its log
 /// (stderr). On return the last step is saved. A checkpoint that could not be written is a notice,
 /// and training goes on, unless it is the last: then Error(kData).
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
-                        ControlChannel& channel, Requests& requests);
+                        ControlChannel& channel, Requests& requests,
+                        const CudaQueue* queue = nullptr);
 
 }  // namespace hgt

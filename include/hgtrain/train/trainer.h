@@ -13,34 +13,21 @@
 #include "hgtrain/config/config.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/device/buffer.h"
-#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/device/stream.h"
 #include "hgtrain/model/model.h"
+#include "hgtrain/optim/gradient_norm.h"
 #include "hgtrain/optim/loss_scaler.h"
 #include "hgtrain/optim/lr_schedule.h"
 #include "hgtrain/optim/optimizer.h"
 #include "hgtrain/parallel/schedule.h"
-#include "hgtrain/tensor/tensor.h"
+#include "hgtrain/train/flat_buffers.h"
 #include "hgtrain/wire/control.h"
 
 namespace hgt {
 
 class BatchLoader;
+class DeviceBatch;
 struct Batch;
-
-/// The flat buffers of a worker, laid out by the parameter table; fp32, and in 16-bit training a
-/// rounded copy of the parameters, which are then called masters.
-struct FlatBuffers {
-  FlatBuffers(const ParameterTable& table, const Config& config);
-  FlatState state() const;  ///< what a checkpoint holds
-  /// What the model computes with, of the compute dtype: the parameters themselves, or their copy.
-  Tensor weights() const;
-  void round_weights(ThreadPool& pool) const;  ///< parameters to weights
-
-  Buffer parameters, gradients, rounded;
-  std::vector<Buffer> optimizer_state;  ///< named by optimizer_state()
-  Buffer ema;                           ///< empty without training.ema_decay
-  DType compute_dtype;
-};
 
 /// How a job's model is made.
 Model::Options model_options(const Config& config);
@@ -84,7 +71,7 @@ class Trainer {
     const FlatBuffers& buffers;
     Model& model;
     Communicator& comm;
-    ThreadPool& pool;
+    Stream stream;  ///< of the model and the buffers
     const Dataset& train;
     const Dataset* valid = nullptr;
     Progress& progress;
@@ -113,13 +100,12 @@ class Trainer {
 
  private:
   Batch next_batch();
-  void clear_gradients();
   void execute(const Action& action);
   MicroBatch micro_batch(int micro) const;
   void update();
-  void exchange_losses();
   void wait_for_sums();
-  double gradient_norm() const;
+  double read_losses_and_norm();
+  void exchange_losses();
   void change_parameters(const Rate& rate, double scale);
   /// Of so many passes over a flat fp32 buffer.
   Work flat_traffic(int passes) const;
@@ -130,6 +116,7 @@ class Trainer {
   TrainingState state_;
   LrSchedule lr_schedule_;
   Optimizer optimizer_;
+  GradientNorm norm_;
   LossScaler loss_scaler_;
   Range micros_;  ///< this rank's of the step's micro-batches
   std::vector<Bucket> buckets_;
@@ -137,8 +124,9 @@ class Trainer {
   std::unique_ptr<BatchLoader> loader_;
 
   // Of the step under way.
-  std::vector<std::int32_t> tokens_, targets_, positions_;
+  std::unique_ptr<DeviceBatch> batch_;
   std::vector<std::int64_t> samples_;
+  Buffer loss_sums_;            ///< of this rank's micro-batches, on the device
   std::vector<double> losses_;  ///< per micro-batch of the step, then the two requests
   std::vector<std::uint64_t> tickets_;
   std::uint64_t reduced_before_ = 0;

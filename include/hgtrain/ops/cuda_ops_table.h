@@ -211,6 +211,13 @@ struct SumOfSquaresArgs {
   double* out;
 };
 
+/// *out = the sum of the values, in fp64, in an order that follows from `count` alone.
+struct SumArgs {
+  const float* values;
+  std::int64_t count;
+  double* out;
+};
+
 /// Each queues its op on the stream and returns. What it computes stands in the header of the op.
 struct CudaOpsTable {
   template <class Args>
@@ -238,6 +245,7 @@ struct CudaOpsTable {
   Op<CastArgs> cast;
   Op<AdamArgs> adam;
   Op<SumOfSquaresArgs> sum_of_squares;
+  Op<SumArgs> sum;
 };
 
 }  // namespace hgt

@@ -1,0 +1,29 @@
+#include "hgtrain/ops/flat.h"
+
+#include "checks.h"
+#include "cpu_kernels.h"
+#include "cuda_dispatch.h"
+#include "work.h"
+
+namespace hgt {
+
+void clear(const Tensor& x, Stream stream) {
+  const Checks check("clear", stream);
+  check.contiguous("x", x, {x.numel()});
+  const Span span("clear", traffic(x));
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::fill, {x.data<float>(), x.numel(), 0.0f});
+  cpu::clear(x, stream.pool());
+}
+
+void sum(const Tensor& x, const Tensor& out, Stream stream) {
+  const Checks check("sum", stream);
+  check.contiguous("x", x, {x.numel()});
+  check.contiguous("out", out, {1}, DType::kF64);
+  const Span span("sum", traffic(x));
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::sum, {x.data<float>(), x.numel(), out.data<double>()});
+  cpu::sum(x, out);
+}
+
+}  // namespace hgt

@@ -1,0 +1,38 @@
+#include "hgtrain/train/flat_buffers.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/half.h"
+#include "hgtrain/device/thread_pool.h"
+
+#include "tiny_config.h"
+
+using namespace hgt;
+
+TEST_CASE("the model computes with the parameters, or with a copy of its type") {
+  ThreadPool pool(1);
+  Config config = tiny_config();
+  const ParameterTable table = parameter_table(config.model, false);
+  const FlatBuffers wide(table, config);
+  wide.parameters.as<float>()[1] = 1.001f;
+  wide.round_weights(pool);
+  CHECK(wide.weights().data<float>() == wide.parameters.as<float>().data());
+
+  config.precision.bf16 = true;
+  const FlatBuffers narrow(table, config);
+  narrow.parameters.as<float>()[1] = 1.001f;
+  narrow.round_weights(pool);
+  CHECK(narrow.weights().dtype() == DType::kBF16);
+  CHECK(narrow.weights().data<BFloat16>()[1].bits == BFloat16(1.001f).bits);
+}
+
+TEST_CASE("buffers of the CPU are host memory themselves") {
+  ThreadPool pool(1);
+  const Config config = tiny_config();
+  const ParameterTable table = parameter_table(config.model, false);
+  const FlatBuffers buffers(table, config);
+  const HostBuffers host(buffers, table, config, pool);
+  host.fetch();
+  host.store();
+  CHECK(&host.get() == &buffers);
+}
