@@ -28,8 +28,8 @@ void launch(void (*kernel)(Args), const LaunchShape& shape, const CudaStreamStat
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
   const cudaStream_t stream = on.use();
   void* parameters[] = {&args};
-  HGT_CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), shape.grid, shape.block,
-                                  parameters, shape.shared_bytes, stream));
+  HGT_CUDA_CHECK(
+      cudaLaunchKernel(kernel, shape.grid, shape.block, parameters, shape.shared_bytes, stream));
 }
 
 /// Blocks that cover `count` elements with `threads` threads each, `per_thread` elements a thread.

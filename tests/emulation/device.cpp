@@ -1,0 +1,140 @@
+// The emulated device behind the module's tables: one device, whose streams do at once what they
+// are given.
+
+#include <cstring>
+#include <new>
+
+#include "hgtrain/comm/cuda_comm.h"
+#include "hgtrain/device/cuda_check.h"
+#include "hgtrain/device/cuda_device.h"
+#include "hgtrain/device/cuda_stream_state.h"
+
+#include "../../src/comm/cuda_comm_table.h"
+#include "device_memory.h"
+
+cudaError_t cudaFree(void* memory) {
+  hgt::emulation::release(memory);
+  return cudaSuccess;
+}
+
+namespace hgt {
+
+/// Each op's temporaries are of exactly the size it asked for, and new: what an op reads of them it
+/// has written.
+void* CudaStreamState::at_least(std::size_t bytes) {
+  scratch_memory = UniqueHandle<void*, cudaFree>(emulation::allocate(bytes));
+  return scratch_memory.get();
+}
+
+struct CudaEventState {};
+
+namespace {
+
+CudaResult probe(CudaProbe* out) {
+  *out = {};
+  out->runtime_version = out->driver_version = 13000;
+  out->device_count = 1;
+  return nullptr;
+}
+
+CudaResult properties(int, CudaDeviceProperties* out) {
+  *out = {"emulation", "GPU-00000000-0000-0000-0000-000000000000", "0000:00:00.0", 7, 5, 1, 0, 0};
+  out->memory_bytes = std::uint64_t{1} << 30;
+  return nullptr;
+}
+
+CudaResult memory_info(int, std::uint64_t* free_bytes, std::uint64_t* total_bytes) {
+  *free_bytes = *total_bytes = std::uint64_t{1} << 30;
+  return nullptr;
+}
+
+CudaResult allocate(int, std::size_t bytes, void** out) {
+  return guarded([&] { *out = std::memset(emulation::allocate(bytes), 0, bytes); });
+}
+
+CudaResult release(int, void* memory) {
+  return guarded([&] { emulation::release(memory); });
+}
+
+CudaResult allocate_pinned(std::size_t bytes, void** out) {
+  return guarded([&] { *out = ::operator new(bytes); });
+}
+
+CudaResult release_pinned(void* memory) {
+  ::operator delete(memory);
+  return nullptr;
+}
+
+CudaResult create_stream(int device, CudaStreamState** out) {
+  return guarded([&] {
+    *out = new CudaStreamState;
+    (*out)->device = device;
+  });
+}
+
+CudaResult destroy_stream(CudaStreamState* stream) {
+  delete stream;
+  return nullptr;
+}
+
+CudaResult create_event(int, CudaEventState** out) {
+  return guarded([&] { *out = new CudaEventState; });
+}
+
+CudaResult destroy_event(CudaEventState* event) {
+  delete event;
+  return nullptr;
+}
+
+CudaResult query_event(CudaEventState*, bool* done) {
+  *done = true;
+  return nullptr;
+}
+
+CudaResult on_device(const void* memory, bool* out) {
+  *out = emulation::is_device_memory(memory);
+  return nullptr;
+}
+
+CudaResult copy(void* to, const void* from, std::size_t bytes, CudaStreamState*) {
+  std::memcpy(to, from, bytes);
+  return nullptr;
+}
+
+CudaResult fill_bytes(void* to, int byte, std::size_t bytes, CudaStreamState*) {
+  std::memset(to, byte, bytes);
+  return nullptr;
+}
+
+}  // namespace
+
+const CudaDeviceTable* cuda_device_table() {
+  static constexpr CudaDeviceTable kTable = {
+      .probe = probe,
+      .properties = properties,
+      .memory_info = memory_info,
+      .allocate = allocate,
+      .release = release,
+      .allocate_pinned = allocate_pinned,
+      .release_pinned = release_pinned,
+      .create_stream = create_stream,
+      .destroy_stream = destroy_stream,
+      .synchronize_stream = [](CudaStreamState*) -> CudaResult { return nullptr; },
+      .create_event = create_event,
+      .destroy_event = destroy_event,
+      .record_event = [](CudaEventState*, CudaStreamState*) -> CudaResult { return nullptr; },
+      .wait_event = [](CudaStreamState*, CudaEventState*) -> CudaResult { return nullptr; },
+      .query_event = query_event,
+      .on_device = on_device,
+      .copy = copy,
+      .fill_bytes = fill_bytes,
+  };
+  return &kTable;
+}
+
+const CudaCommTable* cuda_comm_table() {
+  static constexpr CudaCommTable kTable{};  // one device needs no NCCL
+  return &kTable;
+}
+
+}  // namespace hgt

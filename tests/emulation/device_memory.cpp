@@ -1,0 +1,89 @@
+#include "device_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <sys/mman.h>
+
+#include "hgtrain/base/error.h"
+
+#include "sanitizer.h"
+
+namespace hgt::emulation {
+namespace {
+
+constexpr std::size_t kPage = 4096, kGuardBytes = 64 << 10, kAlignment = 256;
+
+struct Allocation {
+  std::size_t bytes;
+  std::byte* mapping;
+  std::size_t mapped;
+
+  /// The pages between the two guards; the allocation ends as close to the second as its alignment
+  /// lets it.
+  std::byte* begin() const { return mapping + kGuardBytes; }
+  std::byte* end() const { return mapping + mapped - kGuardBytes; }
+};
+
+std::mutex g_mutex;
+std::map<std::byte*, Allocation> g_allocations;
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+bool untouched(const std::byte* begin, const std::byte* end) {
+  return std::all_of(begin, end, [](std::byte b) { return b == std::byte{kUninitialised}; });
+}
+
+}  // namespace
+
+void* allocate(std::size_t bytes) {
+  const std::size_t pages = round_up(std::max<std::size_t>(bytes, 1), kPage);
+  const std::size_t mapped = pages + 2 * kGuardBytes;
+  void* const mapping =
+      mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) throw std::bad_alloc();
+  const Allocation made{bytes, static_cast<std::byte*>(mapping), mapped};
+  mprotect(made.begin(), pages, PROT_READ | PROT_WRITE);
+  std::memset(made.begin(), kUninitialised, pages);
+  std::byte* const memory = made.end() - round_up(bytes, kAlignment);
+  poison(made.begin(), static_cast<std::size_t>(memory - made.begin()));
+  poison(memory + bytes, static_cast<std::size_t>(made.end() - memory) - bytes);
+  const std::lock_guard lock(g_mutex);
+  g_allocations.emplace(memory, made);
+  return memory;
+}
+
+void release(void* memory) {
+  if (memory == nullptr) return;
+  const std::lock_guard lock(g_mutex);
+  const auto found = g_allocations.find(static_cast<std::byte*>(memory));
+  if (found == g_allocations.end())
+    throw Error(ErrorKind::kDevice, "emulation: what is released is no allocation");
+  unpoison(found->second.mapping, found->second.mapped);
+  munmap(found->second.mapping, found->second.mapped);
+  g_allocations.erase(found);
+}
+
+bool is_device_memory(const void* memory) {
+  const auto* const place = static_cast<const std::byte*>(memory);
+  const std::lock_guard lock(g_mutex);
+  return std::any_of(g_allocations.begin(), g_allocations.end(), [&](const auto& entry) {
+    return place >= entry.first &&
+           place < entry.first + std::max<std::size_t>(entry.second.bytes, 1);
+  });
+}
+
+void check_bands() {
+#ifndef HGT_ASAN  // which stops whoever writes there
+  const std::lock_guard lock(g_mutex);
+  for (const auto& [memory, made] : g_allocations)
+    if (!untouched(made.begin(), memory) || !untouched(memory + made.bytes, made.end()))
+      throw Error(ErrorKind::kDevice, "emulation: a kernel wrote outside of its operands");
+#endif
+}
+
+}  // namespace hgt::emulation

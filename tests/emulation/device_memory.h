@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+
+/// The memory of the emulated device. Around each allocation lies a band that nobody may touch: NaN
+/// to whoever reads it, checked after each kernel, poisoned for AddressSanitizer, then pages that
+/// are not there.
+namespace hgt::emulation {
+
+constexpr int kUninitialised = 0xff;  ///< a byte of memory nobody wrote: NaN, -1
+
+/// Aligned to 256 bytes, uninitialised. Throws std::bad_alloc.
+void* allocate(std::size_t bytes);
+void release(void* memory);
+
+/// Whether it points into an allocation.
+bool is_device_memory(const void* memory);
+
+/// Throws Error(kDevice) where something wrote beside an allocation.
+void check_bands();
+
+}  // namespace hgt::emulation
