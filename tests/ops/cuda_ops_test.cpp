@@ -20,8 +20,9 @@
 
 #include "reference.h"
 
-// Each op on a CUDA device against the same op on the CPU, odd sizes. Without a device nothing is
-// compared.
+// Each op on a CUDA device, a real one or the emulated (tests/emulation), against the same op on
+// the CPU, odd sizes. Without a device nothing is compared. A test's tag is the kernels' file:
+// src/ops/<tag>_cuda.cu.
 
 using namespace hgt;
 
@@ -134,7 +135,7 @@ void compare(const std::vector<Operand>& operands, const Op& op, double toleranc
 
 }  // namespace
 
-TEST_CASE("CUDA: matrix products in every orientation") {
+TEST_CASE("CUDA: matrix products in every orientation", "[gemm]") {
   for (int flips = 0; flips < 8; ++flips) {
     const bool a = flips & 1, b = flips & 2, c = flips & 4;
     const Shape mk = {33, 70}, kn = {70, 19}, mn = {33, 19};
@@ -149,7 +150,7 @@ TEST_CASE("CUDA: matrix products in every orientation") {
   }
 }
 
-TEST_CASE("CUDA: a linear layer") {
+TEST_CASE("CUDA: a linear layer", "[linear]") {
   compare({normal({21, 34}, 1), normal({34, 55}, 2), normal({55}, 3), normal({21, 55}, 4),
            normal({21, 55}, 5), normal({21, 34}, 6), normal({34, 55}, 7), normal({55}, 8)},
           [](const std::vector<Tensor>& x, Stream stream) {
@@ -159,7 +160,7 @@ TEST_CASE("CUDA: a linear layer") {
           });
 }
 
-TEST_CASE("CUDA: layer norm") {
+TEST_CASE("CUDA: layer norm", "[layer_norm]") {
   for (const std::int64_t width : {7, 33, 1025})
     for (const bool accumulate : {false, true}) {
       const Shape rows = {70, width}, row = {width}, column = {70};
@@ -175,7 +176,7 @@ TEST_CASE("CUDA: layer norm") {
     }
 }
 
-TEST_CASE("CUDA: RMS norm of the heads of a fused projection") {
+TEST_CASE("CUDA: RMS norm of the heads of a fused projection", "[rms_norm]") {
   for (const bool accumulate : {false, true}) {
     const std::int64_t rows = 9, heads = 3, width = 40;
     compare(
@@ -194,7 +195,7 @@ TEST_CASE("CUDA: RMS norm of the heads of a fused projection") {
   }
 }
 
-TEST_CASE("CUDA: embedding") {
+TEST_CASE("CUDA: embedding", "[embedding]") {
   compare({integers({3, 300}, 50, 7), normal({50, 37}, 1), normal({300, 37}, 2),
            normal({3, 300, 37}, 3), normal({50, 37}, 4), normal({300, 37}, 5)},
           [](const std::vector<Tensor>& x, Stream stream) {
@@ -204,14 +205,14 @@ TEST_CASE("CUDA: embedding") {
           });
 }
 
-TEST_CASE("CUDA: rotary positions") {
+TEST_CASE("CUDA: rotary positions", "[rope]") {
   compare({normal({2, 5, 3, 8}, 1), normal({5, 4}, 2), normal({5, 4}, 3)},
           [](const std::vector<Tensor>& x, Stream stream) { rope_fwd(x[0], x[1], x[2], stream); });
   compare({normal({2, 5, 3, 8}, 1), normal({5, 4}, 2), normal({5, 4}, 3)},
           [](const std::vector<Tensor>& x, Stream stream) { rope_bwd(x[0], x[1], x[2], stream); });
 }
 
-TEST_CASE("CUDA: dropout draws the CPU's numbers") {
+TEST_CASE("CUDA: dropout draws the CPU's numbers", "[dropout]") {
   for (const float probability : {0.0f, 0.3f})
     compare(
         {normal({3, 333}, 1), normal({3, 333}, 2), normal({3, 333}, 3), normal({3, 333}, 4)},
@@ -223,7 +224,7 @@ TEST_CASE("CUDA: dropout draws the CPU's numbers") {
         1e-6);
 }
 
-TEST_CASE("CUDA: activations") {
+TEST_CASE("CUDA: activations", "[activation]") {
   for (const Activation f :
        {Activation::kGeluTanh, Activation::kGelu, Activation::kRelu, Activation::kSilu})
     compare({normal({7, 202}, 1, 3), normal({7, 202}, 2), normal({7, 101}, 3), normal({7, 202}, 4),
@@ -236,7 +237,7 @@ TEST_CASE("CUDA: activations") {
             });
 }
 
-TEST_CASE("CUDA: cross-entropy") {
+TEST_CASE("CUDA: cross-entropy", "[cross_entropy]") {
   for (const std::int64_t vocabulary : {5, 513, 2000})
     compare({normal({9, vocabulary}, 1, 4), normal({9, vocabulary}, 2, 4),
              integers({9}, static_cast<std::int32_t>(vocabulary), kIgnoredTarget), normal({9}, 3),
@@ -247,7 +248,7 @@ TEST_CASE("CUDA: cross-entropy") {
             });
 }
 
-TEST_CASE("CUDA: attention") {
+TEST_CASE("CUDA: attention", "[attention]") {
   struct Case {
     std::int64_t queries, keys, heads, key_heads, width, window;
     float dropout;
@@ -269,7 +270,7 @@ TEST_CASE("CUDA: attention") {
   }
 }
 
-TEST_CASE("CUDA: fills, casts, Adam and the sum of squares over flat buffers") {
+TEST_CASE("CUDA: fills, casts, Adam and the sum of squares over flat buffers", "[flat]") {
   if (module_with_device() == nullptr) return;
   const CudaQueue queue(Device::cuda(0), *module_with_device());
   const CudaOpsTable& ops = queue.module().ops();
