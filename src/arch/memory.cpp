@@ -16,13 +16,19 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 
 constexpr std::int64_t kFloatBytes = 4;
 
-/// Scratch of the CPU threads: each needs two blocks of 64 rows of attention scores and a row, in
-/// 16 bits also a head's eight operands in fp32; the first needs the partial sums of a norm's
-/// gradients, 64 chunks of gain and bias.
-std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, DType dtype,
-                            int threads) {
-  const std::int64_t operands = dtype == DType::kF32 ? 0 : 8 * model.head_dim;
-  const std::int64_t attention = times(2 * 64 + 1 + operands, seq_length);
+std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return times((n + unit - 1) / unit, unit);
+}
+
+/// Scratch of the CPU threads: attention's backward needs five matrices of a head's keys and five
+/// of a block of 64 queries, of whole vectors of 16, and three tiles of 64 x 64 scores and two rows
+/// of them; the first thread needs the partial sums of a norm's gradients, 64 chunks of gain and
+/// bias.
+std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, int threads) {
+  constexpr std::int64_t kTile = 64;
+  const std::int64_t rows = round_up(seq_length, kTile) + kTile;
+  const std::int64_t attention =
+      times(5 * rows, round_up(model.head_dim, 16)) + kTile * (3 * kTile + 2);
   const std::int64_t norm = times(64 * (family_of(model).rms_norm ? 1 : 2), model.hidden_size);
   return std::max(attention, norm) + times(attention, threads - 1);
 }
@@ -155,9 +161,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   if (family_of(config.model).rope)
     out.push_back({"rope tables",
                    times(times(sizes.seq_length, config.model.head_dim / 2), 2 * kFloatBytes)});
-  out.push_back(
-      {"scratch of threads",
-       times(scratch_floats(config.model, sizes.seq_length, dtype, threads), kFloatBytes)});
+  out.push_back({"scratch of threads",
+                 times(scratch_floats(config.model, sizes.seq_length, threads), kFloatBytes)});
   return out;
 }
 

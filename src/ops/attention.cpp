@@ -25,6 +25,7 @@ void check_operands(const Checks& check, const Tensor& q, const Tensor& k, const
   check.that(keys >= length, "k", "has fewer positions than q");
   check.that(key_heads > 0 && heads % key_heads == 0, "k",
              "has a number of heads that does not divide q's");
+  check.that(options.scale > 0, "scale", "is not positive");
   check.that(options.window >= 0, "window", "is negative");
   check.that(options.dropout.probability >= 0 && options.dropout.probability < 1,
              "dropout probability", "is not in [0, 1)");

@@ -1,184 +1,329 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "cpu_kernels.h"
 #include "dropout_factors.h"
 #include "element.h"
-#include "sgemm.h"
+#include "tile_product.h"
 #include "vector_math.h"
+
+// After Dao 2023, arXiv:2307.08691: scores exist by tiles of 64 queries and 64 keys. The matrices
+// of a tile are rows of `ld` floats, padded with zeros to whole vectors and to 64 rows.
 
 namespace hgt::cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 64;  ///< query rows whose scores are held at once
+constexpr std::int64_t kTile = 64, kWidthUnit = 16;
+constexpr std::int64_t kLineBytes = 64, kRowsAhead = 16;
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-/// One head of one sample: `data` is its first row, `ld` the distance of rows.
-struct Head {
-  float* row(std::int64_t t) const { return data + t * ld; }
-  float* data;
-  std::int64_t ld;
-};
-
-template <class T>
-T* head_of(const Tensor& x, std::int64_t b, std::int64_t h) {
-  return x.data<T>() + b * x.stride(0) + h * x.stride(2);
+std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
 }
 
-/// The heads an item works on, in fp32: as they lie where they are fp32, else in scratch memory.
+/// What heads of T are multiplied as: bf16 by the CPU's instructions where it has them, else fp32.
+#if defined(__AVX512BF16__)
 template <class T>
-class Heads {
- public:
-  Heads(float* scratch, std::int64_t b) : next_(scratch), b_(b) {}
+using UnitOf = std::conditional_t<std::is_same_v<T, BFloat16>, BFloat16Pair, FloatUnit>;
+#else
+template <class T>
+using UnitOf = FloatUnit;
+#endif
 
-  /// Scratch that `rows` rows of heads take.
-  static std::int64_t floats(std::int64_t rows, std::int64_t width) {
-    return std::is_same_v<T, float> ? 0 : rows * width;
+/// Memory of a thread, handed out piece by piece.
+struct Scratch {
+  float* take(std::int64_t floats) {
+    next += floats;
+    return next - floats;
   }
-
-  Head read(const Tensor& x, std::int64_t h) {
-    const Head head = place(x, h);
-    if constexpr (!std::is_same_v<T, float>)
-      for_each_element(x, h, head, [](T& from, float& to) { to = from; });
-    return head;
-  }
-  /// To be written, and then passed to `store`.
-  Head place(const Tensor& x, std::int64_t h) {
-    if constexpr (std::is_same_v<T, float>) return {head_of<float>(x, b_, h), x.stride(1)};
-    const Head head{next_, x.size(3)};
-    next_ += x.size(1) * x.size(3);
-    return head;
-  }
-  void store(const Head& head, const Tensor& x, std::int64_t h) const {
-    if constexpr (!std::is_same_v<T, float>)
-      for_each_element(x, h, head, [](T& to, float& from) { to = from; });
-  }
-
- private:
-  template <class Fn>
-  void for_each_element(const Tensor& x, std::int64_t h, const Head& head, const Fn& fn) const {
-    T* const rows = head_of<T>(x, b_, h);
-    const std::int64_t width = x.size(3);
-    for (std::int64_t t = 0; t < x.size(1); ++t) {
-      T* const narrow = rows + t * x.stride(1);
-      float* const wide = head.row(t);
-#pragma omp simd
-      for (std::int64_t i = 0; i < width; ++i) fn(narrow[i], wide[i]);
-    }
-  }
-  float* next_;
-  std::int64_t b_;
+  float* next;
 };
 
-/// Query rows [first, last) and the keys [begin, end) that any of them sees.
-struct Block {
-  std::int64_t first, last, begin = 0, end;
-  std::int64_t shift, window;
-  const std::int32_t* positions;  ///< of the sample's queries in their documents, or null
+/// One head of one sample.
+template <class T>
+struct Head {
+  Head(const Tensor& x, std::int64_t b, std::int64_t h)
+      : data(x.data<T>() + b * x.stride(0) + h * x.stride(2)),
+        to_next(x.stride(1)),
+        rows(x.size(1)),
+        width(x.size(3)) {}
 
+  /// Rows [first, first + 64) as fp32, zero where there are none.
+  void read(std::int64_t first, std::int64_t ld, float* out) const {
+    for (std::int64_t r = 0; r < kTile; ++r) {
+      float* const to = out + r * ld;
+      const std::int64_t seen = first + r < rows ? width : 0;
+      const T* const from = data + (first + r) * to_next;
+      for (std::int64_t i = 0; i < seen; i += kLineBytes / sizeof(T))
+        __builtin_prefetch(from + kRowsAhead * to_next + i);
+#pragma omp simd
+      for (std::int64_t i = 0; i < seen; ++i) to[i] = from[i];
+      std::fill(to + seen, to + ld, 0.0f);
+    }
+  }
+  void write(std::int64_t t, float factor, const float* from) const {
+    T* const to = data + t * to_next;
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i) to[i] = factor * from[i];
+  }
+  float dot(const Head& other, std::int64_t t) const {
+    const T *const a = data + t * to_next, *const b = other.data + t * other.to_next;
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < width; ++i) sum += a[i] * b[i];
+    return sum;
+  }
+
+  T* data;
+  std::int64_t to_next, rows, width;
+};
+
+/// Query rows [first, first + rows) and the keys [begin, end) that any of them sees.
+struct Block {
   Block(std::int64_t first_row, std::int64_t queries, std::int64_t keys,
         const AttentionOptions& options, std::int64_t sample)
       : first(first_row),
-        last(std::min(first_row + kBlockRows, queries)),
-        end(last + keys - queries),
+        rows(std::min(kTile, queries - first_row)),
         shift(keys - queries),
         window(options.window),
         positions(options.position_ids
                       ? options.position_ids.data<std::int32_t>() + sample * queries
-                      : nullptr) {
-    begin = seen_from(first);
+                      : nullptr),
+        begin(seen_from(first)),
+        end(seen_to(first + rows - 1)) {
+    for (std::int64_t t = first; t < first + rows; ++t) begin = std::min(begin, seen_from(t));
   }
-  std::int64_t rows() const { return last - first; }
-  std::int64_t keys() const { return end - begin; }
   /// Query row t sees keys [seen_from(t), seen_to(t)).
   std::int64_t seen_from(std::int64_t t) const {
     const std::int64_t before = window > 0 ? std::min(t + shift, window - 1) : t + shift;
     return t + shift - (positions ? std::min<std::int64_t>(before, positions[t]) : before);
   }
   std::int64_t seen_to(std::int64_t t) const { return t + shift + 1; }
+
+  std::int64_t first, rows, shift, window;
+  const std::int32_t* positions;  ///< of the sample's queries in their documents, or null
+  std::int64_t begin, end;
 };
 
-/// scores[rows, keys] = alpha x[rows] y[keys]^T
-void scores_of(const Block& block, std::int64_t width, float alpha, const Head& x, const Head& y,
-               float* scores) {
-  sgemm({false, true, block.rows(), block.keys(), width, alpha, x.row(block.first), x.ld,
-         y.row(block.begin), y.ld, 0, scores, block.keys()});
-}
+/// The block's queries and the keys [start, start + 64).
+struct Tile {
+  const Block& block;
+  std::int64_t start;
 
-/// out[rows] = weights[rows, keys] y[keys]
-void weighted_rows(const Block& block, std::int64_t width, const float* weights, const Head& y,
-                   const Head& out) {
-  sgemm({false, false, block.rows(), width, block.keys(), 1, weights, block.keys(),
-         y.row(block.begin), y.ld, 0, out.row(block.first), out.ld});
-}
-
-/// out[keys] += weights[rows, keys]^T x[rows]
-void add_weighted_keys(const Block& block, std::int64_t width, const float* weights, const Head& x,
-                       const Head& out) {
-  sgemm({true, false, block.keys(), width, block.rows(), 1, weights, block.keys(),
-         x.row(block.first), x.ld, 1, out.row(block.begin), out.ld});
-}
-
-/// Index of the first key of query row t among the sample's dropout elements.
-std::int64_t dropout_element(const Block& block, std::int64_t h, std::int64_t t,
-                             std::int64_t queries) {
-  return (h * queries + t) * queries + block.begin;
-}
-
-/// A row of scores becomes exp(score - max) where seen and 0 elsewhere; returns max and sum.
-struct RowSoftmax {
-  float highest, sum;
-};
-RowSoftmax exponentiate(float* row, std::int64_t from, std::int64_t to, std::int64_t keys) {
-  float highest = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : highest)
-  for (std::int64_t j = from; j < to; ++j) highest = std::max(highest, row[j]);
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t j = from; j < to; ++j) {
-    row[j] = exp_f32(row[j] - highest);
-    sum += row[j];
+  /// Row r of the block sees keys start + [from, to).
+  struct Seen {
+    std::int64_t from, to;
+  };
+  Seen seen(std::int64_t r) const {
+    const std::int64_t t = block.first + r;
+    return {within(block.seen_from(t) - start), within(block.seen_to(t) - start)};
   }
-  std::fill(row, row + from, 0.0f);
-  std::fill(row + to, row + keys, 0.0f);
-  return {highest, sum};
+  /// Keys before start + columns(r) are all that rows [r, r + kPanelRows) see.
+  std::int64_t columns(std::int64_t r) const {
+    const std::int64_t last = std::min(r + kPanelRows, block.rows) - 1;
+    return within(block.seen_to(block.first + last) - start);
+  }
+  /// The first row that sees key start + j.
+  std::int64_t first_row(std::int64_t j) const {
+    return std::clamp<std::int64_t>(start + j - block.shift - block.first, 0, block.rows);
+  }
+  std::int64_t keys() const { return within(block.end - start); }
+  /// Rows of whole panels; `scores` is cleared where they are beyond the last.
+  std::int64_t panel_rows() const { return round_up(block.rows, kPanelRows); }
+  void clear_beyond(float* scores) const {
+    std::fill(scores + block.rows * kTile, scores + panel_rows() * kTile, 0.0f);
+  }
+
+ private:
+  static std::int64_t within(std::int64_t j) { return std::clamp<std::int64_t>(j, 0, kTile); }
+};
+
+template <class Fn>
+void for_each_tile(const Block& block, const Fn& fn) {
+  for (std::int64_t start = block.begin / kTile * kTile; start < block.end; start += kTile)
+    fn(Tile{block, start});
 }
+
+/// The products of a tile; x and y have rows of `ld` floats, the first `width` of them in use.
+template <class Unit>
+struct Products {
+  std::int64_t width, ld;
+
+  static std::int64_t units(std::int64_t elements) {
+    return round_up(elements, Unit::kElements) / Unit::kElements;
+  }
+
+  /// scores[rows, keys] = x[rows] y[keys]^T
+  void scores(const Tile& tile, const float* x, const float* y_transposed, float* out) const {
+    for (std::int64_t r = 0; r < tile.block.rows; r += kPanelRows)
+      multiply<Unit>(tile.columns(r), units(width), {x + r * ld, ld, 1},
+                     {y_transposed + tile.start * ld, kTile}, false, {out + r * kTile, kTile});
+  }
+  /// out[rows] += weights[rows, keys] y[keys]
+  void add_to_rows(const Tile& tile, const float* weights, const float* y, float* out) const {
+    for (std::int64_t r = 0; r < tile.block.rows; r += kPanelRows)
+      multiply<Unit>(ld, units(tile.columns(r)), {weights + r * kTile, kTile, 1},
+                     {y + tile.start * ld, ld}, true, {out + r * ld, ld});
+  }
+  /// out[keys] += weights[rows, keys]^T x[rows]
+  void add_to_keys(const Tile& tile, const float* weights, const float* x, float* out) const {
+    for (std::int64_t j = 0; j < tile.keys(); j += kPanelRows) {
+      const std::int64_t skipped = tile.first_row(j) / Unit::kElements;
+      multiply<Unit>(ld, units(tile.block.rows) - skipped,
+                     {weights + skipped * kTile + j, 1, kTile}, {x + skipped * ld, ld}, true,
+                     {out + (tile.start + j) * ld, ld});
+    }
+  }
+};
+
+/// The units of a tile's rows [64, ld] by columns: [ld, 64].
+void transpose(const float* x, std::int64_t ld, float* out) {
+  for (std::int64_t r = 0; r < kTile; r += kVectorFloats)
+    for (std::int64_t c = 0; c < ld; c += kVectorFloats)
+      transpose_square({x + r * ld + c, ld}, {out + c * kTile + r, kTile});
+}
+
+/// Index of the tile's first key for row r among the sample's dropout elements.
+std::int64_t dropout_element(const Tile& tile, std::int64_t h, std::int64_t r,
+                             std::int64_t queries) {
+  return (h * queries + tile.block.first + r) * queries + tile.start;
+}
+
+void fill_unseen(const Tile::Seen& seen, float value, float* row) {
+  std::fill(row, row + seen.from, value);
+  std::fill(row + seen.to, row + kTile, value);
+}
+
+/// Reads keys or values by tiles: as the right factor of a product that sums over the width, of
+/// one that sums over keys.
+template <class Unit, class T>
+void read_transposed(const Head<T>& head, std::int64_t ld, float* tile, float* out) {
+  for (std::int64_t start = 0; start < head.rows; start += kTile) {
+    head.read(start, ld, tile);
+    transpose(Unit::across(tile, kTile, ld, tile), ld, out + start * ld);
+  }
+}
+template <class Unit, class T>
+void read_along(const Head<T>& head, std::int64_t ld, float* out) {
+  for (std::int64_t start = 0; start < head.rows; start += kTile) {
+    float* const tile = out + start * ld;
+    head.read(start, ld, tile);
+    Unit::along(tile, kTile, ld, tile);
+  }
+}
+
+/// What an item of the forward or the backward works on.
+struct Shape {
+  Shape(const Tensor& q, const Tensor& k)
+      : queries(q.size(1)),
+        heads(q.size(2)),
+        group(q.size(2) / k.size(2)),
+        keys(k.size(1)),
+        width(q.size(3)),
+        ld(round_up(width, kWidthUnit)),
+        head_floats(round_up(keys, kTile) * ld) {}
+  std::int64_t queries, heads, group, keys, width, ld;
+  std::int64_t head_floats;  ///< of a matrix of all keys
+};
 
 }  // namespace
 
 namespace {
 
-/// The forward of one query head.
-struct HeadForward {
-  const AttentionOptions& options;
-  std::int64_t b, h, queries, keys, width;
-  Head q, k, v, out;
-  float* lse;
-  float *scores, *factors;  ///< scratch: a block, a row
+/// The forward of a thread.
+template <class T>
+class Forward {
+ public:
+  Forward(const Shape& shape, const AttentionOptions& options, float* scratch)
+      : s_(shape),
+        options_(options),
+        products_{shape.width, shape.ld},
+        exact_products_{shape.width, shape.ld} {
+    Scratch from{scratch};
+    k_ = from.take(s_.head_floats);
+    v_ = from.take(s_.head_floats);
+    q_ = from.take(kTile * s_.ld);
+    out_ = from.take(kTile * s_.ld);
+    scores_ = from.take(kTile * kTile);
+    factors_ = from.take(kTile);
+    highest_ = from.take(kTile);
+    sums_ = from.take(kTile);
+  }
+  static std::int64_t floats(const Shape& s) {
+    return 2 * (s.head_floats + kTile * s.ld) + kTile * (kTile + 3);
+  }
 
-  void run() const {
-    for (std::int64_t first = 0; first < queries; first += kBlockRows) {
-      const Block block(first, queries, keys, options, b);
-      scores_of(block, width, options.scale, q, k, scores);
-      for (std::int64_t t = block.first; t < block.last; ++t) row_softmax(block, t);
-      weighted_rows(block, width, scores, v, out);
+  void run(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b, std::int64_t h,
+           const Head<T>& out, float* lse) {
+    read_transposed<Unit>(k, s_.ld, out_, k_);
+    read_along<FloatUnit>(v, s_.ld, v_);
+    for (std::int64_t first = 0; first < s_.queries; first += kTile) {
+      const Block block(first, s_.queries, s_.keys, options_, b);
+      q.read(first, s_.ld, q_);
+      Unit::across(q_, kTile, s_.ld, q_);
+      std::fill(out_, out_ + kTile * s_.ld, 0.0f);
+      std::fill(highest_, highest_ + kTile, kLowest);
+      std::fill(sums_, sums_ + kTile, 0.0f);
+      for_each_tile(block, [&](const Tile& tile) {
+        products_.scores(tile, q_, k_, scores_);
+        for (std::int64_t r = 0; r < block.rows; ++r) exponentiate(tile, b, h, r);
+        tile.clear_beyond(scores_);
+        exact_products_.add_to_rows(tile, scores_, v_, out_);
+      });
+      for (std::int64_t r = 0; r < block.rows; ++r) {
+        out.write(first + r, 1.0f / sums_[r], out_ + r * s_.ld);
+        lse[first + r] = highest_[r] + std::log(sums_[r]);
+      }
     }
   }
 
-  void row_softmax(const Block& block, std::int64_t t) const {
-    float* const row = scores + (t - block.first) * block.keys();
-    const std::int64_t from = block.seen_from(t) - block.begin;
-    const std::int64_t to = block.seen_to(t) - block.begin;
-    const RowSoftmax s = exponentiate(row, from, to, block.keys());
-    const float inverse = 1.0f / s.sum;
-    lse[t] = s.highest + std::log(s.sum);
-    const bool drop = options.dropout.probability > 0;
-    if (drop)
-      dropout_factors(options.dropout, b, dropout_element(block, h, t, queries), block.keys(),
-                      factors);
+ private:
+  using Unit = UnitOf<T>;
+
+  /// Row r of the scores becomes exp(score - the highest so far) where seen and 0 elsewhere; what
+  /// was summed under a lower highest is made smaller.
+  void exponentiate(const Tile& tile, std::int64_t b, std::int64_t h, std::int64_t r) {
+    const Tile::Seen seen = tile.seen(r);
+    float* const row = scores_ + r * kTile;
+    if (seen.from >= seen.to) return std::fill(row, row + kTile, 0.0f);
+    fill_unseen(seen, kLowest, row);
+    const float scale = options_.scale;
+    float highest = highest_[r];
+#pragma omp simd reduction(max : highest)
+    for (std::int64_t j = 0; j < kTile; ++j) highest = std::max(highest, row[j] * scale);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t j = 0; j < kTile; ++j) {
+      row[j] = exp_f32(row[j] * scale - highest);
+      sum += row[j];
+    }
+    fill_unseen(seen, 0, row);
+    if (highest > highest_[r]) {
+      const float factor = exp_f32(highest_[r] - highest);
+      sums_[r] *= factor;
+      float* const out = out_ + r * s_.ld;
 #pragma omp simd
-    for (std::int64_t j = from; j < to; ++j) row[j] *= drop ? factors[j] * inverse : inverse;
+      for (std::int64_t i = 0; i < s_.ld; ++i) out[i] *= factor;
+      highest_[r] = highest;
+    }
+    sums_[r] += sum;
+    if (options_.dropout.probability == 0) return;
+    dropout_factors(options_.dropout, b, dropout_element(tile, h, r, s_.queries), kTile, factors_);
+#pragma omp simd
+    for (std::int64_t j = 0; j < kTile; ++j) row[j] *= factors_[j];
   }
+
+  const Shape& s_;
+  const AttentionOptions& options_;
+  Products<Unit> products_;
+  Products<FloatUnit> exact_products_;  ///< of probabilities, which rounding would make inexact
+  float *k_, *v_;                       ///< of all keys: transposed; along
+  float *q_, *out_;                     ///< of a block
+  float* scores_;                       ///< of a tile
+  float* factors_;                      ///< of a row
+  float *highest_, *sums_;  ///< by row of a block: of the scores so far, and of their exponentials
 };
 
 }  // namespace
@@ -186,149 +331,143 @@ struct HeadForward {
 void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    ThreadPool& pool) {
-  const std::int64_t queries = q.size(1), heads = q.size(2), width = q.size(3), keys = k.size(1);
-  const std::int64_t group = heads / k.size(2);
+  const Shape shape(q, k);
   visit_element(q.dtype(), [&]<class T>(T) {
-    const std::int64_t blocks = (kBlockRows + 1) * keys;
-    const std::int64_t copies = Heads<T>::floats(2 * (queries + keys), width);
-    pool.parallel_for(q.size(0) * heads, [&](std::int64_t begin, std::int64_t end, int thread) {
-      float* const scratch = pool.scratch(thread, blocks + copies);
-      for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t b = item / heads, h = item % heads;
-        Heads<T> of(scratch + blocks, b);
-        const Head qs = of.read(q, h), ks = of.read(k, h / group), vs = of.read(v, h / group);
-        const Head outs = of.place(out, h);
-        float* const lses = lse.data<float>() + item * queries;
-        HeadForward{options,
-                    b,
-                    h,
-                    queries,
-                    keys,
-                    width,
-                    qs,
-                    ks,
-                    vs,
-                    outs,
-                    lses,
-                    scratch,
-                    scratch + kBlockRows * keys}
-            .run();
-        of.store(outs, out, h);
-      }
-    });
+    pool.parallel_for(
+        q.size(0) * shape.heads, [&](std::int64_t begin, std::int64_t end, int thread) {
+          Forward<T> forward(shape, options, pool.scratch(thread, Forward<T>::floats(shape)));
+          for (std::int64_t item = begin; item < end; ++item) {
+            const std::int64_t b = item / shape.heads, h = item % shape.heads;
+            const std::int64_t kh = h / shape.group;
+            forward.run(Head<T>(q, b, h), Head<T>(k, b, kh), Head<T>(v, b, kh), b, h,
+                        Head<T>(out, b, h), lse.data<float>() + item * shape.queries);
+          }
+        });
   });
 }
 
 namespace {
 
-/// The backward of one query head: writes dq, adds to the dk and dv of its key head.
-struct HeadBackward {
-  const AttentionOptions& options;
-  std::int64_t b, h, length, width;
-  Head q, k, v, out, dout, dq, dk, dv;
-  const float* lse;
-  float *scores, *dscores, *factors;  ///< scratch: two blocks, a row
+/// The backward of a thread: by key head, whose query heads add to the same dk and dv.
+template <class T>
+class Backward {
+ public:
+  Backward(const Shape& shape, const AttentionOptions& options, float* scratch)
+      : s_(shape), options_(options), products_{shape.width, shape.ld} {
+    Scratch from{scratch};
+    for (float** const of_keys : {&k_transposed_, &k_, &v_, &dk_, &dv_})
+      *of_keys = from.take(s_.head_floats);
+    for (float** const of_block : {&q_, &q_along_, &dout_, &dout_along_, &dq_})
+      *of_block = from.take(kTile * s_.ld);
+    for (float** const of_tile : {&p_, &ds_, &ds_along_}) *of_tile = from.take(kTile * kTile);
+    dots_ = from.take(kTile);
+    factors_ = from.take(kTile);
+  }
+  static std::int64_t floats(const Shape& s) {
+    return 5 * (s.head_floats + kTile * s.ld) + kTile * (3 * kTile + 2);
+  }
 
-  void run() const {
-    for (std::int64_t first = 0; first < length; first += kBlockRows) {
-      const Block block(first, length, length, options, b);
-      scores_of(block, width, options.scale, q, k, scores);
-      scores_of(block, width, 1, dout, v, dscores);
-      for (std::int64_t t = block.first; t < block.last; ++t) row_backward(block, t);
-      add_weighted_keys(block, width, scores, dout, dv);
-      weighted_rows(block, width, dscores, k, dq);
-      add_weighted_keys(block, width, dscores, q, dk);
+  void begin(const Head<T>& k, const Head<T>& v) {
+    read_transposed<Unit>(k, s_.ld, dq_, k_transposed_);
+    read_transposed<Unit>(v, s_.ld, dq_, v_);
+    read_along<Unit>(k, s_.ld, k_);
+    for (float* const sums : {dk_, dv_}) std::fill(sums, sums + s_.head_floats, 0.0f);
+  }
+  /// Writes dq, adds to dk and dv.
+  void run(const Head<T>& q, const Head<T>& out, const Head<T>& dout, const float* lse,
+           std::int64_t b, std::int64_t h, const Head<T>& dq) {
+    for (std::int64_t first = 0; first < s_.queries; first += kTile) {
+      const Block block(first, s_.queries, s_.keys, options_, b);
+      read_block(block, q, out, dout);
+      for_each_tile(block, [&](const Tile& tile) {
+        products_.scores(tile, q_, k_transposed_, p_);
+        products_.scores(tile, dout_, v_, ds_);
+        for (std::int64_t r = 0; r < block.rows; ++r) row_backward(tile, b, h, r, lse[first + r]);
+        for (float* const scores : {p_, ds_}) tile.clear_beyond(scores);
+        add_gradients(tile);
+      });
+      for (std::int64_t r = 0; r < block.rows; ++r) dq.write(first + r, 1, dq_ + r * s_.ld);
     }
+  }
+  void finish(const Head<T>& dk, const Head<T>& dv) const {
+    for (std::int64_t t = 0; t < s_.keys; ++t) {
+      dk.write(t, 1, dk_ + t * s_.ld);
+      dv.write(t, 1, dv_ + t * s_.ld);
+    }
+  }
+
+ private:
+  using Unit = UnitOf<T>;
+
+  void read_block(const Block& block, const Head<T>& q, const Head<T>& out, const Head<T>& dout) {
+    for (float* const tile : {q_, q_along_}) q.read(block.first, s_.ld, tile);
+    for (float* const tile : {dout_, dout_along_}) dout.read(block.first, s_.ld, tile);
+    for (float* const tile : {q_, dout_}) Unit::across(tile, kTile, s_.ld, tile);
+    for (float* const tile : {q_along_, dout_along_}) Unit::along(tile, kTile, s_.ld, tile);
+    for (std::int64_t r = 0; r < block.rows; ++r) dots_[r] = out.dot(dout, block.first + r);
+    std::fill(dq_, dq_ + kTile * s_.ld, 0.0f);
   }
 
   /// With P the probabilities and dP = dout v^T: dscore = P (dP - sum(P dP)), and sum(P dP) =
-  /// sum(dout out). Leaves P in `scores` (dropped, for dv) and the gradient of q k^T in `dscores`.
-  void row_backward(const Block& block, std::int64_t t) const {
-    float* const p = scores + (t - block.first) * block.keys();
-    float* const dp = dscores + (t - block.first) * block.keys();
-    const std::int64_t from = block.seen_from(t) - block.begin;
-    const std::int64_t to = block.seen_to(t) - block.begin;
-    const float* const d = dout.row(t);
-    const float* const o = out.row(t);
-    float dot = 0;
-#pragma omp simd reduction(+ : dot)
-    for (std::int64_t i = 0; i < width; ++i) dot += d[i] * o[i];
-    const float log_sum = lse[t], scale = options.scale;
-    if (options.dropout.probability > 0) {
-      dropout_factors(options.dropout, b, dropout_element(block, h, t, length), block.keys(),
-                      factors);
+  /// sum(dout out). Leaves P in `p_` (dropped, for dv) and the gradient of q k^T in `ds_`.
+  void row_backward(const Tile& tile, std::int64_t b, std::int64_t h, std::int64_t r,
+                    float log_sum) {
+    float* const p = p_ + r * kTile;
+    float* const ds = ds_ + r * kTile;
+    const float scale = options_.scale, dot = dots_[r];
+    if (options_.dropout.probability > 0) {
+      dropout_factors(options_.dropout, b, dropout_element(tile, h, r, s_.queries), kTile,
+                      factors_);
 #pragma omp simd
-      for (std::int64_t j = from; j < to; ++j) {
-        const float probability = exp_f32(p[j] - log_sum);
-        p[j] = probability * factors[j];
-        dp[j] = probability * (dp[j] * factors[j] - dot) * scale;
+      for (std::int64_t j = 0; j < kTile; ++j) {
+        const float probability = exp_f32(p[j] * scale - log_sum);
+        p[j] = probability * factors_[j];
+        ds[j] = probability * (ds[j] * factors_[j] - dot) * scale;
       }
     } else {
 #pragma omp simd
-      for (std::int64_t j = from; j < to; ++j) {
-        p[j] = exp_f32(p[j] - log_sum);
-        dp[j] = p[j] * (dp[j] - dot) * scale;
+      for (std::int64_t j = 0; j < kTile; ++j) {
+        p[j] = exp_f32(p[j] * scale - log_sum);
+        ds[j] = p[j] * (ds[j] - dot) * scale;
       }
     }
-    for (float* const row : {p, dp}) {
-      std::fill(row, row + from, 0.0f);
-      std::fill(row + to, row + block.keys(), 0.0f);
-    }
+    for (float* const row : {p, ds}) fill_unseen(tile.seen(r), 0, row);
   }
-};
 
-void clear(const Head& x, std::int64_t rows, std::int64_t width) {
-  for (std::int64_t t = 0; t < rows; ++t) std::fill(x.row(t), x.row(t) + width, 0.0f);
-}
+  void add_gradients(const Tile& tile) {
+    const std::int64_t rows = tile.panel_rows();
+    products_.add_to_keys(tile, Unit::along(p_, rows, kTile, p_), dout_along_, dv_);
+    products_.add_to_keys(tile, Unit::along(ds_, rows, kTile, ds_along_), q_along_, dk_);
+    products_.add_to_rows(tile, Unit::across(ds_, rows, kTile, ds_), k_, dq_);
+  }
+
+  const Shape& s_;
+  const AttentionOptions& options_;
+  Products<Unit> products_;
+  float *k_transposed_, *k_, *v_, *dk_, *dv_;        ///< of all keys
+  float *q_, *q_along_, *dout_, *dout_along_, *dq_;  ///< of a block
+  float *p_, *ds_, *ds_along_;                       ///< of a tile
+  float *dots_, *factors_;                           ///< by row of a block; of a row
+};
 
 }  // namespace
 
 void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Tensor& out, const Tensor& lse, const AttentionOptions& options,
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, ThreadPool& pool) {
-  const std::int64_t length = q.size(1), heads = q.size(2), width = q.size(3);
-  const std::int64_t key_heads = k.size(2), group = heads / key_heads;
+  const Shape shape(q, k);
+  const std::int64_t key_heads = k.size(2);
   visit_element(q.dtype(), [&]<class T>(T) {
-    const std::int64_t blocks = (2 * kBlockRows + 1) * length;
-    const std::int64_t copies =
-        Heads<T>::floats(4 * length, width);  // of a key head, and a query's
-    // By key head: its query heads add to the same dk and dv, one after the other.
     pool.parallel_for(q.size(0) * key_heads, [&](std::int64_t begin, std::int64_t end, int thread) {
-      float* const scratch = pool.scratch(thread, blocks + 2 * copies);
+      Backward<T> backward(shape, options, pool.scratch(thread, Backward<T>::floats(shape)));
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t b = item / key_heads, kh = item % key_heads;
-        Heads<T> of_keys(scratch + blocks, b);
-        const Head ks = of_keys.read(k, kh), vs = of_keys.read(v, kh);
-        const Head dks = of_keys.place(dk, kh), dvs = of_keys.place(dv, kh);
-        clear(dks, length, width);
-        clear(dvs, length, width);
-        for (std::int64_t h = kh * group; h < (kh + 1) * group; ++h) {
-          Heads<T> of(scratch + blocks + copies, b);
-          const Head qs = of.read(q, h), outs = of.read(out, h), douts = of.read(dout, h);
-          const Head dqs = of.place(dq, h);
-          const float* const lses = lse.data<float>() + (b * heads + h) * length;
-          HeadBackward{options,
-                       b,
-                       h,
-                       length,
-                       width,
-                       qs,
-                       ks,
-                       vs,
-                       outs,
-                       douts,
-                       dqs,
-                       dks,
-                       dvs,
-                       lses,
-                       scratch,
-                       scratch + kBlockRows * length,
-                       scratch + 2 * kBlockRows * length}
-              .run();
-          of.store(dqs, dq, h);
-        }
-        of_keys.store(dks, dk, kh);
-        of_keys.store(dvs, dv, kh);
+        backward.begin(Head<T>(k, b, kh), Head<T>(v, b, kh));
+        for (std::int64_t h = kh * shape.group; h < (kh + 1) * shape.group; ++h)
+          backward.run(Head<T>(q, b, h), Head<T>(out, b, h), Head<T>(dout, b, h),
+                       lse.data<float>() + (b * shape.heads + h) * shape.queries, b, h,
+                       Head<T>(dq, b, h));
+        backward.finish(Head<T>(dk, b, kh), Head<T>(dv, b, kh));
       }
     });
   });

@@ -33,42 +33,83 @@ Floats dropout_factors(const Sizes& s) {
   return out;
 }
 
-/// Plain attention over packed q [B, T, H, D], k and v [B, S, K, D].
-Doubles attention(const Sizes& s, double scale, const Doubles& q, const Doubles& k,
-                  const Doubles& v, const Floats& factors) {
-  Doubles out(q.size());
+/// What a query sees: where the key rows lie in k and v, their probabilities and dropout factors.
+struct Row {
+  std::vector<std::size_t> keys;
+  Doubles p, factors;
+};
+
+/// Calls fn(at, row) for every query: q [B, T, H, D] holds it at `at`; k is [B, S, K, D].
+template <class Fn>
+void for_each_query(const Sizes& s, double scale, const Doubles& q, const Doubles& k,
+                    const Floats& factors, const Fn& fn) {
   const std::int64_t shift = s.keys - s.queries;
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t h = 0; h < s.heads; ++h)
       for (std::int64_t i = 0; i < s.queries; ++i) {
         const std::int64_t kh = h / (s.heads / s.key_heads);
-        const auto row = [&](std::int64_t j) {
-          return ((b * s.keys + j) * s.key_heads + kh) * s.width;
-        };
-        const std::int64_t at = ((b * s.queries + i) * s.heads + h) * s.width;
+        const auto at = static_cast<std::size_t>(((b * s.queries + i) * s.heads + h) * s.width);
         const std::int64_t from =
             std::max(s.window > 0 ? std::max<std::int64_t>(0, i + shift - s.window + 1) : 0,
                      s.document > 0 ? i - i % s.document : 0);
-        Doubles p;
+        Row row;
         double sum = 0;
         for (std::int64_t j = from; j <= i + shift; ++j) {
+          row.keys.push_back(
+              static_cast<std::size_t>(((b * s.keys + j) * s.key_heads + kh) * s.width));
           double score = 0;
-          for (std::int64_t d = 0; d < s.width; ++d)
-            score += q[static_cast<std::size_t>(at + d)] * k[static_cast<std::size_t>(row(j) + d)];
-          p.push_back(std::exp(score * scale));
-          sum += p.back();
+          for (std::size_t d = 0; d < static_cast<std::size_t>(s.width); ++d)
+            score += q[at + d] * k[row.keys.back() + d];
+          row.p.push_back(std::exp(score * scale));
+          sum += row.p.back();
+          row.factors.push_back(s.dropout > 0
+                                    ? static_cast<double>(factors[static_cast<std::size_t>(
+                                          ((b * s.heads + h) * s.queries + i) * s.queries + j)])
+                                    : 1);
         }
-        for (std::int64_t j = from; j <= i + shift; ++j) {
-          double weight = p[static_cast<std::size_t>(j - from)] / sum;
-          if (s.dropout > 0)
-            weight *= static_cast<double>(factors[static_cast<std::size_t>(
-                ((b * s.heads + h) * s.queries + i) * s.queries + j)]);
-          for (std::int64_t d = 0; d < s.width; ++d)
-            out[static_cast<std::size_t>(at + d)] +=
-                weight * v[static_cast<std::size_t>(row(j) + d)];
-        }
+        for (double& p : row.p) p /= sum;
+        fn(at, row);
       }
+}
+
+/// Plain attention over packed q, k and v.
+Doubles attention(const Sizes& s, double scale, const Doubles& q, const Doubles& k,
+                  const Doubles& v, const Floats& factors) {
+  Doubles out(q.size());
+  for_each_query(s, scale, q, k, factors, [&](std::size_t at, const Row& row) {
+    for (std::size_t j = 0; j < row.p.size(); ++j)
+      for (std::size_t d = 0; d < static_cast<std::size_t>(s.width); ++d)
+        out[at + d] += row.p[j] * row.factors[j] * v[row.keys[j] + d];
+  });
   return out;
+}
+
+/// Its gradients, by the chain rule.
+struct Gradients {
+  Doubles q, k, v;
+};
+Gradients attention_gradients(const Sizes& s, double scale, const Doubles& q, const Doubles& k,
+                              const Doubles& v, const Doubles& dout, const Floats& factors) {
+  Gradients d{Doubles(q.size()), Doubles(k.size()), Doubles(v.size())};
+  const auto width = static_cast<std::size_t>(s.width);
+  for_each_query(s, scale, q, k, factors, [&](std::size_t at, const Row& row) {
+    Doubles dp(row.p.size());
+    double dot = 0;
+    for (std::size_t j = 0; j < dp.size(); ++j) {
+      for (std::size_t i = 0; i < width; ++i) dp[j] += dout[at + i] * v[row.keys[j] + i];
+      dp[j] *= row.factors[j];
+      dot += row.p[j] * dp[j];
+    }
+    for (std::size_t j = 0; j < dp.size(); ++j) {
+      const double ds = row.p[j] * (dp[j] - dot) * scale;
+      for (std::size_t i = 0; i < width; ++i) {
+        d.q[at + i] += ds * k[row.keys[j] + i];
+        d.k[row.keys[j] + i] += ds * q[at + i];
+        d.v[row.keys[j] + i] += row.p[j] * row.factors[j] * dout[at + i];
+      }
+    }
+  });
+  return d;
 }
 
 struct Case {
@@ -116,7 +157,8 @@ TEST_CASE(
        {Sizes{2, 5, 5, 3, 3, 4, 0}, Sizes{1, 9, 9, 4, 2, 5, 3}, Sizes{2, 1, 8, 4, 1, 3, 0},
         Sizes{1, 3, 9, 2, 2, 6, 4}, Sizes{1, 150, 150, 2, 1, 7, 0}, Sizes{1, 150, 150, 2, 2, 7, 40},
         Sizes{1, 70, 190, 2, 1, 8, 33}, Sizes{2, 70, 70, 2, 1, 8, 0, 0.3f},
-        Sizes{2, 150, 150, 2, 1, 7, 0, 0, 37}, Sizes{1, 70, 70, 2, 2, 4, 9, 0.3f, 25}}) {
+        Sizes{2, 150, 150, 2, 1, 7, 0, 0, 37}, Sizes{1, 70, 70, 2, 2, 4, 9, 0.3f, 25},
+        Sizes{1, 193, 193, 2, 1, 33, 65, 0.2f, 90}, Sizes{1, 5, 300, 2, 1, 80, 130}}) {
     Case c(s);
     c.forward(2);
     INFO(s.batch << " x " << s.queries << " of " << s.keys << ", window " << s.window);
@@ -140,6 +182,25 @@ TEST_CASE("attention backward agrees with finite differences") {
                                           c.dout)) < 3e-6);
     CHECK(error_of(c.dv, numeric_gradient([&](const Doubles& x) { return c.reference(q, k, x); }, v,
                                           c.dout)) < 3e-6);
+  }
+}
+
+TEST_CASE("attention backward over several tiles agrees with the chain rule") {
+  for (const Sizes& s :
+       {Sizes{1, 7, 7, 2, 1, 4, 3}, Sizes{1, 150, 150, 4, 2, 17, 0},
+        Sizes{2, 193, 193, 2, 2, 33, 0}, Sizes{1, 150, 150, 2, 1, 48, 70},
+        Sizes{1, 200, 200, 2, 1, 5, 3}, Sizes{1, 130, 130, 4, 1, 20, 0, 0.3f},
+        Sizes{1, 150, 150, 2, 2, 64, 0, 0, 37}, Sizes{1, 193, 193, 2, 1, 80, 65, 0.2f, 90}}) {
+    Case c(s);
+    c.forward(2);
+    c.backward(2);
+    const Gradients d =
+        attention_gradients(s, static_cast<double>(c.scale), doubles(c.q), doubles(c.k),
+                            doubles(c.v), doubles(c.dout), dropout_factors(s));
+    INFO(s.queries << " of " << s.width << ", window " << s.window << ", dropout " << s.dropout);
+    CHECK(error_of(c.dq, d.q) < 4e-6);
+    CHECK(error_of(c.dk, d.k) < 4e-6);
+    CHECK(error_of(c.dv, d.v) < 4e-6);
   }
 }
 
@@ -171,4 +232,7 @@ TEST_CASE("attention refuses head counts that do not divide, too few keys, dropo
   refused({1, 3, 2, 2, 2, 4, 0});
   refused({1, 1, 3, 2, 2, 4, 0, 0.5f});
   refused({1, 3, 3, 2, 2, 4, -1});
+  Case c(Sizes{1, 3, 3, 2, 2, 4, 0});
+  c.scale = 0;
+  CHECK_THROWS_AS(c.forward(1), Error);
 }

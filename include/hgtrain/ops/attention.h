@@ -9,7 +9,7 @@
 namespace hgt {
 
 struct AttentionOptions {
-  float scale = 1;          ///< of the scores, before softmax
+  float scale = 1;          ///< of the scores, before softmax; positive
   std::int64_t window = 0;  ///< a query sees itself and the window - 1 keys before it; 0 = all
   Dropout dropout;  ///< of the probabilities; element (h T + i) T + j, forward without cache only
   /// [B, T] int32, or none: where each token stands in its document, from 0. A query sees its own
@@ -20,7 +20,7 @@ struct AttentionOptions {
 /// Causal attention: out = softmax(scale q k^T + mask) v, per sample and head. With S > T the T
 /// queries are the last of the S positions (a cache). With fewer key heads than query heads, each
 /// key head serves H / K neighbouring query heads (GQA, Ainslie et al. 2023, arXiv:2305.13245).
-/// Works on blocks of query rows, skips keys nobody sees, never holds T x S.
+/// Works on tiles of 64 queries and 64 keys, skips keys nobody sees, never holds T x S.
 ///
 ///   q, out  [B, T, H, D]  fp32, bf16 or fp16, the last dimension contiguous; D at most 256 on CUDA
 ///   k, v    [B, S, K, D]  the same; S >= T
@@ -31,7 +31,9 @@ void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    Stream stream);
 
-/// Writes dq, dk, dv (shapes of q, k, v; S = T). Probabilities are computed again from lse.
+/// Writes dq, dk, dv (shapes of q, k, v; S = T). Probabilities are computed again from lse; in bf16
+/// on a CPU that multiplies bf16, they and the gradients of scores are rounded to it before they
+/// are multiplied.
 void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Tensor& out, const Tensor& lse, const AttentionOptions& options,
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, Stream stream);

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
+// Products of small matrices that lie in the caches. Packing them is left to the caller, who uses
+// a packed matrix many times.
+
+namespace hgt::cpu {
+
+/// Results are computed by panels that fit the registers: so many rows, so many vectors of columns.
+#if defined(__AVX512F__)
+constexpr std::int64_t kVectorFloats = 16, kPanelRows = 8;
+#elif defined(__AVX__)
+constexpr std::int64_t kVectorFloats = 8, kPanelRows = 4;
+#else
+constexpr std::int64_t kVectorFloats = 4, kPanelRows = 4;
+#endif
+constexpr std::int64_t kPanelColumns = 2 * kVectorFloats;
+
+/// A register; in memory it may lie anywhere.
+using Vector = float __attribute__((vector_size(4 * kVectorFloats), aligned(4), may_alias));
+
+inline Vector& vector_at(float* x) {
+  return *reinterpret_cast<Vector*>(x);
+}
+inline Vector vector_at(const float* x) {
+  return *reinterpret_cast<const Vector*>(x);
+}
+inline Vector all_of(float x) {
+  return x - Vector{};
+}
+
+/// What is multiplied are units of 32 bits. Here each is a float.
+struct FloatUnit {
+  static constexpr std::int64_t kElements = 1;
+  static Vector multiply_add(Vector a, Vector b, Vector sum) { return a * b + sum; }
+  /// Units of neighbours in a row, or in a column, of x [rows, columns], as the factors of a
+  /// product that sums over columns, or over rows. Written to `out` where they are not x itself.
+  static const float* across(const float* x, std::int64_t, std::int64_t, float*) { return x; }
+  static const float* along(const float* x, std::int64_t, std::int64_t, float*) { return x; }
+};
+
+#if defined(__AVX512BF16__)
+/// Each unit is two bf16 that are neighbours along the sum; a row of units takes as much room as
+/// one of floats.
+struct BFloat16Pair {
+  static constexpr std::int64_t kElements = 2;
+  static Vector multiply_add(Vector a, Vector b, Vector sum) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+  }
+  static const float* across(const float* x, std::int64_t rows, std::int64_t columns, float* out) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; c += kVectorFloats)
+        *reinterpret_cast<__m256bh*>(out + r * columns + c / 2) =
+            _mm512_cvtneps_pbh(vector_at(x + r * columns + c));
+    return out;
+  }
+  static const float* along(const float* x, std::int64_t rows, std::int64_t columns, float* out) {
+    for (std::int64_t r = 0; r < rows; r += 2)
+      for (std::int64_t c = 0; c < columns; c += kVectorFloats)
+        vector_at(out + r / 2 * columns + c) =
+            interleaved(_mm512_cvtneps_pbh(vector_at(x + r * columns + c)),
+                        _mm512_cvtneps_pbh(vector_at(x + (r + 1) * columns + c)));
+    return out;
+  }
+
+ private:
+  static Vector interleaved(__m256bh low, __m256bh high) {
+    using Halves = std::uint16_t __attribute__((vector_size(2 * kVectorFloats)));
+    using Words = std::uint32_t __attribute__((vector_size(4 * kVectorFloats)));
+    const auto wide = [](__m256bh x) { return __builtin_convertvector((Halves)x, Words); };
+    return (Vector)(wide(low) | wide(high) << 16);
+  }
+};
+#endif
+
+/// The left factor: unit k of row r is data[r * to_row + k * to_next].
+struct LeftFactor {
+  const float* data;
+  std::int64_t to_row, to_next;
+};
+/// The right factor (row k has the units k of all columns) or the result: row-major.
+template <class T>
+struct RowMajor {
+  T* data;
+  std::int64_t ld;
+};
+
+/// kPanelRows rows of c = a b, or with `add` c += a b; `depth` units are summed over.
+template <class Unit, int vectors>
+void multiply_panel(std::int64_t depth, LeftFactor a, RowMajor<const float> b, bool add,
+                    RowMajor<float> c) {
+  Vector sums[kPanelRows][vectors] = {};
+  for (std::int64_t k = 0; k < depth; ++k) {
+    Vector right[vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) right[v] = vector_at(b.data + k * b.ld + v * kVectorFloats);
+#pragma GCC unroll 8
+    for (int r = 0; r < kPanelRows; ++r) {
+      const Vector left = all_of(a.data[r * a.to_row + k * a.to_next]);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) sums[r][v] = Unit::multiply_add(left, right[v], sums[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kPanelRows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      Vector& out = vector_at(c.data + r * c.ld + v * kVectorFloats);
+      out = add ? out + sums[r][v] : sums[r][v];
+    }
+}
+
+/// The same for any number of `columns`, rounded up to whole vectors.
+template <class Unit>
+void multiply(std::int64_t columns, std::int64_t depth, LeftFactor a, RowMajor<const float> b,
+              bool add, RowMajor<float> c) {
+  for (std::int64_t at = 0; at < columns; at += kPanelColumns) {
+    const auto panel =
+        columns - at > kVectorFloats ? multiply_panel<Unit, 2> : multiply_panel<Unit, 1>;
+    panel(depth, a, {b.data + at, b.ld}, add, {c.data + at, c.ld});
+  }
+}
+
+/// out[c, r] = x[r, c] for a square of units, kVectorFloats wide.
+inline void transpose_square(RowMajor<const float> x, RowMajor<float> out) {
+  using Indices = std::int32_t __attribute__((vector_size(4 * kVectorFloats)));
+  Indices low, high;  // of the numbers that two vectors dealt out in turns have first, and last
+  for (int i = 0; i < kVectorFloats; ++i) {
+    low[i] = static_cast<std::int32_t>(i / 2 + i % 2 * kVectorFloats);
+    high[i] = static_cast<std::int32_t>(low[i] + kVectorFloats / 2);
+  }
+  Vector rows[kVectorFloats], dealt[kVectorFloats];
+  for (int r = 0; r < kVectorFloats; ++r) rows[r] = vector_at(x.data + r * x.ld);
+  // A round brings the next bit of the row's number to the column's: as many as it has bits.
+  for (int round = 1; round < kVectorFloats; round *= 2) {
+    for (int i = 0; i < kVectorFloats / 2; ++i) {
+      dealt[2 * i] = __builtin_shuffle(rows[i], rows[i + kVectorFloats / 2], low);
+      dealt[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + kVectorFloats / 2], high);
+    }
+    std::copy(dealt, dealt + kVectorFloats, rows);
+  }
+  for (int r = 0; r < kVectorFloats; ++r) vector_at(out.data + r * out.ld) = rows[r];
+}
+
+}  // namespace hgt::cpu
