@@ -24,6 +24,8 @@ OPS = ROOT / 'src/ops'
 MODULE = 'tests/emulation/hgtrain_cuda.so'
 LEAST_SHARE = 0.95
 TIME_LIMIT_S = 60
+# Quick to build; an array's end is checked.
+OPTIONS = ['-O1', '-w', '-x', 'c++', '-fsanitize=bounds', '-fsanitize-undefined-trap-on-error']
 
 
 @dataclasses.dataclass
@@ -187,7 +189,7 @@ class Builder:
                 changed = [part for part in compile_command if part != 'ccache']
                 changed[changed.index('-o') + 1] = str(out)
                 changed[changed.index('-c') + 1] = str(folder / source.name)
-                changed[changed.index('-c'):changed.index('-c')] = ['-O1', '-w', '-x', 'c++', f'-I{OPS}']
+                changed[changed.index('-c'):changed.index('-c')] = [*OPTIONS, f'-I{OPS}']
                 for option in ('-MQ', '-MF'):
                     del changed[changed.index(option):changed.index(option) + 2]
                 changed.remove('-MD')
