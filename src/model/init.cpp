@@ -25,7 +25,9 @@ void init_parameters(const ParameterTable& table, std::uint64_t seed, std::span<
   if (static_cast<std::int64_t>(flat.size()) != table.total)
     throw Error(ErrorKind::kInternal, fmt::format("init: a buffer of {} elements for a table of {}",
                                                   flat.size(), table.total));
-  std::fill(flat.begin(), flat.end(), 0.0f);
+  pool.parallel_for(table.total, [&](std::int64_t begin, std::int64_t end, int) {
+    std::fill(flat.begin() + begin, flat.begin() + end, 0.0f);
+  });
   for (const Parameter& p : table.parameters) {
     const auto values =
         flat.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.numel));

@@ -70,26 +70,39 @@ bool resume_newest(const std::string& run_dir, const Parts& parts, Start& start)
   return false;
 }
 
-Start load_or_draw(const RunOptions& options, const Parts& parts) {
-  Start start;
+/// Loads the checkpoint or the weights that the run begins with; false where they are to be drawn.
+bool load(const RunOptions& options, const Parts& parts, Start& start) {
   if (options.resume == "auto") {
-    if (resume_newest(options.run_dir, parts, start)) return start;
+    if (resume_newest(options.run_dir, parts, start)) return true;
   } else if (options.resume != "none") {
     resume(options.resume, parts, start);
-    return start;
+    return true;
   }
-  const std::span<float> parameters = parts.buffers.parameters.as<float>();
   start.state.best_eval_loss = std::numeric_limits<double>::infinity();
   start.state.config_digest = parts.digest;
   start.state.loss_scale = LossScaler(parts.config.precision).initial();
-  if (parts.config.model.init.empty())
-    init_parameters(parts.table, static_cast<std::uint64_t>(parts.config.training.seed), parameters,
-                    parts.pool);
-  else
-    load_hf_weights(parts.config.model.init, parts.config.model, parts.table, parameters);
+  if (parts.config.model.init.empty()) return false;
+  const std::span<float> parameters = parts.buffers.parameters.as<float>();
+  load_hf_weights(parts.config.model.init, parts.config.model, parts.table, parameters);
   const std::span<float> ema = parts.buffers.ema.as<float>();
   std::copy_n(parameters.begin(), ema.size(), ema.begin());
-  return start;
+  return true;
+}
+
+void draw(const Parts& parts) {
+  const std::span<float> parameters = parts.buffers.parameters.as<float>();
+  init_parameters(parts.table, static_cast<std::uint64_t>(parts.config.training.seed), parameters,
+                  parts.pool);
+  const std::span<float> ema = parts.buffers.ema.as<float>();
+  std::copy_n(parameters.begin(), ema.size(), ema.begin());
+}
+
+void send_round(const Start& start, const FlatState& flat, Communicator& comm) {
+  if (start.state.optimizer_steps > 0)  // else they are zero everywhere
+    for (const FlatState::Moment& moment : flat.moments)
+      comm.broadcast(std::as_writable_bytes(moment.values), 0);
+  for (const std::span<float> values : {flat.parameters, flat.ema})
+    comm.broadcast(std::as_writable_bytes(values), 0);
 }
 
 }  // namespace
@@ -98,17 +111,16 @@ Start prepare_start(const Config& config, const RunOptions& options, const Param
                     const FlatBuffers& buffers, std::uint64_t data_fingerprint, ThreadPool& pool,
                     Communicator& comm) {
   const Span span = Span::seldom("load or draw the weights");
+  const Parts parts{config, table, buffers, config_digest(config, data_fingerprint), pool};
   Start start;
-  if (comm.rank() == 0)
-    start = load_or_draw(options,
-                         {config, table, buffers, config_digest(config, data_fingerprint), pool});
+  std::byte loaded{};
+  if (comm.rank() == 0) loaded = std::byte{load(options, parts, start)};
+  comm.broadcast(std::span(&loaded, 1), 0);
   comm.broadcast(std::as_writable_bytes(std::span(&start.state, 1)), 0);
-  const FlatState flat = buffers.state();
-  if (start.state.optimizer_steps > 0)  // else they are zero everywhere
-    for (const FlatState::Moment& moment : flat.moments)
-      comm.broadcast(std::as_writable_bytes(moment.values), 0);
-  for (const std::span<float> values : {flat.parameters, flat.ema})
-    comm.broadcast(std::as_writable_bytes(values), 0);
+  if (loaded == std::byte{})
+    draw(parts);
+  else
+    send_round(start, buffers.state(), comm);
   return start;
 }
 

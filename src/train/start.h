@@ -16,9 +16,9 @@ struct Start {
 };
 
 /// Fills the buffers of every rank with the same bytes: rank 0 loads the checkpoint or the initial
-/// weights, or draws them, and broadcasts. `--resume auto` takes the newest checkpoint that is
-/// whole. Error(kData) where the checkpoint named, or each one there is, is damaged, Error(kConfig)
-/// where it belongs to another job.
+/// weights and broadcasts, or every rank draws them, which is faster than to send them. `--resume
+/// auto` takes the newest checkpoint that is whole. Error(kData) where the checkpoint named, or
+/// each one there is, is damaged, Error(kConfig) where it belongs to another job.
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
                     const FlatBuffers& buffers, std::uint64_t data_fingerprint, ThreadPool& pool,
                     Communicator& comm);
