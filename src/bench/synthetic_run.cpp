@@ -33,7 +33,7 @@ class DrawnTokens final : public Dataset {
 
 SyntheticRun::SyntheticRun(const Config& config)
     : config_(config),
-      pool_(static_cast<int>(config.hardware.threads)),
+      pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
       buffers_(table_, config),
       model_(Model::create(config_.model, table_, buffers_.weights(),

@@ -115,8 +115,7 @@ class Train final : public Command {
     spec.log_dir = folder.path + "/logs";
     spec.own_workers = true;
     spec.max_restarts = static_cast<int>(flags_.max_restarts);
-    spec.hang_limit = std::chrono::milliseconds(
-        static_cast<std::int64_t>(plan.config.distributed.timeout_minutes * 60e3));
+    spec.hang_limit = std::chrono::milliseconds(plan.config.distributed.timeout_ms());
     spec.on_event = [&view](int rank, std::string_view kind, const nlohmann::json& body) {
       view.event(rank, kind, body);
     };

@@ -97,6 +97,8 @@ Field training_section() {
                "the checkpoints; 0: none")
               .at_least(0)
               .at_most(1),
+          used("deterministic", in(&T::deterministic),
+               "the same bits for any number of threads; bf16 is some percent slower then"),
           lr_schedule_section(),
           not_built("exit_duration_in_mins", Kind::kNumber, "0",
                     "stop with a checkpoint after so many minutes")

@@ -49,7 +49,8 @@ void prepare_compute_thread() {
   omp_set_num_threads(1);  // of the parallel regions this thread enters, nobody else's
 }
 
-ThreadPool::ThreadPool(int threads) : claims_(static_cast<std::size_t>(std::max(threads, 0))) {
+ThreadPool::ThreadPool(int threads, bool deterministic)
+    : deterministic_(deterministic), claims_(static_cast<std::size_t>(std::max(threads, 0))) {
   if (threads < 1)
     throw Error(ErrorKind::kConfig, fmt::format("a pool of {} threads cannot compute", threads),
                 "use 1 thread or more");

@@ -13,14 +13,14 @@ std::int64_t round_up(std::int64_t n) {
   return (n + kUnit - 1) / kUnit * kUnit;
 }
 
-/// How c is cut into rows x columns cells, one for each thread.
+/// How c is cut into rows x columns cells.
 struct Grid {
   std::int64_t rows, columns;   ///< cells in each direction
   std::int64_t cell_m, cell_n;  ///< size of a cell
 };
 
-/// The grid whose largest cell costs least: its area is the arithmetic, its edges what a thread
-/// has to pack of a and b.
+/// A cell for each thread; the grid whose largest cell costs least: its area is the arithmetic, its
+/// edges what a thread has to pack of a and b.
 Grid choose_grid(std::int64_t m, std::int64_t n, int threads) {
   Grid best{1, 1, m, n};
   double best_cost = -1;
@@ -37,6 +37,13 @@ Grid choose_grid(std::int64_t m, std::int64_t n, int threads) {
     }
   }
   return best;
+}
+
+/// Cells of a size that follows from nothing but c's: the library cuts the sums of a product by the
+/// size of the whole.
+Grid fixed_grid(std::int64_t m, std::int64_t n) {
+  constexpr std::int64_t kCell = 256;
+  return {(m + kCell - 1) / kCell, (n + kCell - 1) / kCell, kCell, kCell};
 }
 
 bool is_stored_transposed(const Tensor& x) {
@@ -68,7 +75,7 @@ struct Cell {
 /// fn(cell, thread) for the cells of c, spread over the threads.
 template <class Fn>
 void for_each_cell(std::int64_t m, std::int64_t n, ThreadPool& pool, const Fn& fn) {
-  const Grid grid = choose_grid(m, n, pool.threads());
+  const Grid grid = pool.is_deterministic() ? fixed_grid(m, n) : choose_grid(m, n, pool.threads());
   pool.parallel_for(
       grid.rows * grid.columns, [&](std::int64_t begin, std::int64_t end, int thread) {
         for (std::int64_t i = begin; i < end; ++i) {

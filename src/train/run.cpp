@@ -63,7 +63,7 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
          ControlChannel& channel, Requests& requests, const CudaQueue* queue)
     : config_(config),
       trace_(options, comm.rank()),
-      pool_(static_cast<int>(config.hardware.threads)),
+      pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
       stream_(queue ? Stream(*queue) : Stream(pool_)),
       train_data_(open_data(config, Dataset::Split::kTrain)),
       valid_data_(config.training.eval_interval > 0 ? open_data(config, Dataset::Split::kValid)

@@ -30,8 +30,7 @@ std::unique_ptr<Communicator> connect_ranks(ControlChannel& channel,
   if (environment.world_size == 1) return make_self_communicator();
   const GroupOptions group{.rank = environment.rank,
                            .size = environment.world_size,
-                           .timeout = std::chrono::milliseconds(
-                               static_cast<std::int64_t>(config.timeout_minutes * 60e3))};
+                           .timeout = std::chrono::milliseconds(config.timeout_ms())};
   if (config.backend == "auto")
     if (auto shared = connect_shared_memory(channel, group)) {
       fmt::print(stderr, "sums over shared memory\n");
@@ -71,9 +70,10 @@ class Group {
 
 /// The first line of a rank's log.
 void log_header(const Environment& environment, const Config& config) {
-  fmt::print(stderr, "rank {} of {} on {}, pid {}, {}, {}, hgtrain {}\n", environment.rank,
+  fmt::print(stderr, "rank {} of {} on {}, pid {}, {}, {}{}, hgtrain {}\n", environment.rank,
              environment.world_size, host_name(), ::getpid(), config.hardware.device,
-             human_plural(config.hardware.threads, "thread"), HGT_VERSION);
+             human_plural(config.hardware.threads, "thread"),
+             config.training.deterministic ? ", deterministic" : "", HGT_VERSION);
 }
 
 int train(ControlChannel& channel, Group& group, const RunOptions& options, Requests& requests) {

@@ -174,6 +174,7 @@ ROWS = {
     'training.no_decay_norms_and_biases': (but(JOB, optimizer__params__weight_decay=10), True, 'losses'),
     'training.target_loss': (JOB, 100.0, 'steps'),
     'training.patience': (CONSTANT, 2, 'steps'),
+    'training.deterministic': (JOB, True, 'log_header'),
     'training.ema_decay': (JOB, 0.9, 'memory_table'),
     'training.lr_schedule.type': (JOB, 'cosine', 'learning_rates'),
     'training.lr_schedule.warmup_iters': (WSD, 3, 'learning_rates'),
@@ -258,6 +259,9 @@ class Effects:
             raise AssertionError(err)
         log = pathlib.Path(str(self.run) + '_of_two') / 'logs/rank_1.log'
         return re.search(r'^sums over (.*)$', log.read_text(), re.M).group(1)
+
+    def log_header(self):
+        return re.sub('pid [0-9]+', '', (self.trained().run / 'logs/rank_0.log').read_text().splitlines()[0])
 
     def exit_status(self): return self.trained(5).status
     def losses(self): return self.column('loss')[1:]

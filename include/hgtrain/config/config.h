@@ -104,7 +104,8 @@ struct TrainingConfig {
   std::optional<double> target_loss;
   std::int64_t patience = 0;  ///< evaluations without improvement before stopping; 0 = off
   LrScheduleConfig lr_schedule;
-  double ema_decay = 0;  ///< of the moving average of the parameters; 0 = off
+  double ema_decay = 0;        ///< of the moving average of the parameters; 0 = off
+  bool deterministic = false;  ///< the same bits for any number of threads too
 };
 
 struct ParallelismConfig {
@@ -116,6 +117,7 @@ struct ParallelismConfig {
 struct DistributedConfig {
   std::string backend = "auto";
   double timeout_minutes = 10;
+  std::int64_t timeout_ms() const { return static_cast<std::int64_t>(timeout_minutes * 60e3); }
 };
 
 struct HardwareConfig {

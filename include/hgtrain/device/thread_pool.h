@@ -21,12 +21,14 @@ class ThreadPool {
  public:
   /// `threads` >= 1, the caller's own included: Error(kConfig) otherwise, Error(kDevice) where the
   /// system refuses a thread.
-  explicit ThreadPool(int threads);
+  explicit ThreadPool(int threads, bool deterministic = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return static_cast<int>(scratch_.size()); }
+  /// Whether an op must have the same bits for any number of threads, where that costs time.
+  bool is_deterministic() const { return deterministic_; }
 
   /// Calls fn(begin, end, part) for every part of [0, n), one for each thread, and returns when all
   /// are done. The parts are contiguous, in order, their sizes differ by at most one: the same for
@@ -61,6 +63,7 @@ class ThreadPool {
   void work(int thread);
   void stop();
 
+  const bool deterministic_;
   Job job_;
   std::atomic<std::uint32_t> round_{0};  ///< counts jobs; workers wait for it to change
   std::atomic<int> running_{0};          ///< parts that are not finished

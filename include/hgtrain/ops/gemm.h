@@ -14,7 +14,8 @@ namespace hgt {
 /// All fp32; or a and b bf16 or fp16, c of their type or fp32, alpha = 1, and beta = 0, or 1 where
 /// c is fp32. Sums are fp32 and rounded once.
 ///
-/// Bit-identical run to run for the same shapes, strides and number of threads.
+/// Bit-identical run to run for the same shapes, strides and number of threads; for any number of
+/// them on a deterministic pool.
 /// Throws Error(kInternal) where shapes or strides disagree.
 void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
           Stream stream);

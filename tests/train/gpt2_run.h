@@ -1,0 +1,71 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/model/init.h"
+#include "hgtrain/train/trainer.h"
+
+#include "fakes.h"
+#include "tiny_config.h"
+
+namespace hgt {
+
+/// A job with a GPT-2 whose products are large enough to be cut.
+inline Config gpt2_config(const PrecisionConfig& precision = {}) {
+  Config config = tiny_config();
+  ModelConfig& model = config.model;
+  model.vocab_size = 300;
+  model.hidden_size = 384;
+  model.intermediate_size = 1536;
+  model.num_hidden_layers = 2;
+  model.num_attention_heads = model.num_key_value_heads = 6;
+  model.head_dim = 64;
+  model.max_position_embeddings = 40;
+  model.resid_pdrop = model.attn_pdrop = 0.1;
+  config.batch = {.train_batch_size = 6, .micro_batch_size = 3};
+  config.training.seq_length = 40;
+  config.precision = precision;
+  config.precision.initial_scale_power = 8;
+  return config;
+}
+
+/// One worker that trains it.
+class Gpt2Run {
+ public:
+  explicit Gpt2Run(const Config& config)
+      : config_(config),
+        pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
+        table_(parameter_table(config.model, false)),
+        buffers_(table_, config),
+        data_(1000, config.training.seq_length),
+        model_(Model::create(config_.model, table_, buffers_.weights(),
+                             flat_tensor(buffers_.gradients), model_options(config_), pool_)),
+        comm_(make_self_communicator()) {
+    init_parameters(table_, 7, parameters(), pool_);
+    buffers_.round_weights(pool_);
+    TrainingState state;
+    state.loss_scale = LossScaler(config_.precision).initial();
+    trainer_ =
+        std::make_unique<Trainer>(Trainer::Parts{config_, table_, buffers_, *model_, *comm_, pool_,
+                                                 data_, nullptr, progress_, requests_},
+                                  state);
+  }
+  StepResult step() { return trainer_->step(); }
+  std::span<float> parameters() const { return buffers_.parameters.as<float>(); }
+
+ private:
+  const Config config_;
+  ThreadPool pool_;
+  const ParameterTable table_;
+  const FlatBuffers buffers_;
+  const FakeDataset data_;
+  const std::unique_ptr<Model> model_;
+  const std::unique_ptr<Communicator> comm_;
+  Progress progress_;
+  Requests requests_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+}  // namespace hgt
