@@ -46,6 +46,21 @@ Grid fixed_grid(std::int64_t m, std::int64_t n) {
   return {(m + kCell - 1) / kCell, (n + kCell - 1) / kCell, kCell, kCell};
 }
 
+Grid grid_of(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
+  return pool.is_deterministic() ? fixed_grid(m, n) : choose_grid(m, n, pool.threads());
+}
+
+/// Of a product whose c is narrow. A cell with gaps between its rows is another kernel of oneDNN's,
+/// which is slower and holds the cell's sums in fp32 besides: so cells are whole rows, unless there
+/// are too few.
+Grid narrow_grid(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
+  constexpr std::int64_t kFewest = 64, kFixed = 128;
+  if (pool.is_deterministic()) return {(m + kFixed - 1) / kFixed, 1, kFixed, n};
+  const std::int64_t cell_m = round_up((m + pool.threads() - 1) / pool.threads());
+  if (cell_m < kFewest) return grid_of(m, n, pool);
+  return {pool.threads(), 1, cell_m, n};
+}
+
 bool is_stored_transposed(const Tensor& x) {
   return x.stride(1) != 1 && x.size(1) != 1;
 }
@@ -74,8 +89,8 @@ struct Cell {
 
 /// fn(cell, thread) for the cells of c, spread over the threads.
 template <class Fn>
-void for_each_cell(std::int64_t m, std::int64_t n, ThreadPool& pool, const Fn& fn) {
-  const Grid grid = pool.is_deterministic() ? fixed_grid(m, n) : choose_grid(m, n, pool.threads());
+void for_each_cell(const Grid& grid, std::int64_t m, std::int64_t n, ThreadPool& pool,
+                   const Fn& fn) {
   pool.parallel_for(
       grid.rows * grid.columns, [&](std::int64_t begin, std::int64_t end, int thread) {
         for (std::int64_t i = begin; i < end; ++i) {
@@ -91,7 +106,8 @@ void for_each_cell(std::int64_t m, std::int64_t n, ThreadPool& pool, const Fn& f
 void multiply_f32(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
                   ThreadPool& pool) {
   const Operand<float> oa(a), ob(b), oc(c);
-  for_each_cell(c.size(0), c.size(1), pool, [&](const Cell& cell, int) {
+  const std::int64_t m = c.size(0), n = c.size(1);
+  for_each_cell(grid_of(m, n, pool), m, n, pool, [&](const Cell& cell, int) {
     sgemm({oa.transposed, ob.transposed, cell.m, cell.n, a.size(1), alpha, oa.at(cell.row, 0),
            oa.ld, ob.at(0, cell.column), ob.ld, beta, oc.at(cell.row, cell.column), oc.ld});
   });
@@ -103,7 +119,9 @@ void multiply_narrow(const Tensor& a, const Tensor& b, bool add, const Tensor& c
   const Operand<T> oa(a), ob(b);
   const Operand<C> oc(c);
   const std::int64_t k = a.size(1), scratch = narrow_product_scratch(a.dtype(), k);
-  for_each_cell(c.size(0), c.size(1), pool, [&](const Cell& cell, int thread) {
+  const std::int64_t m = c.size(0), n = c.size(1);
+  const Grid grid = std::is_same_v<C, float> ? grid_of(m, n, pool) : narrow_grid(m, n, pool);
+  for_each_cell(grid, m, n, pool, [&](const Cell& cell, int thread) {
     narrow_product(NarrowProduct<T>{oa.transposed, ob.transposed, cell.m, cell.n, k,
                                     oa.at(cell.row, 0), oa.ld, ob.at(0, cell.column), ob.ld, add,
                                     oc.at(cell.row, cell.column), oc.ld, std::is_same_v<C, float>},

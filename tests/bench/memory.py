@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""The memory that a training worker takes, seen from outside, beside the table that --dry_run prints.
+
+    python3 tests/bench/memory.py build/hgtrain [--threads 2] [--quick]
+
+Measured is the most that was ever resident, less that of a worker with next to nothing to train. Covers GPT-2 124m (fp32,
+bf16, recompute) and a small model on a sample of 8192 tokens, whose scores and logits would be gigabytes; --quick leaves
+124m out. Exits 1 where the table is off by more than 5 %.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+MOST = 0.05
+UNITS = {'B': 1, 'KiB': 2**10, 'MiB': 2**20, 'GiB': 2**30}
+
+
+def gpt2(layers, width, heads, vocabulary, length, batch, **sections):
+    return {'train_batch_size': batch, 'optimizer': {'type': 'AdamW', 'params': {'lr': 3e-4}},
+            'model': {'model_type': 'gpt2', 'n_layer': layers, 'n_embd': width, 'n_head': heads, 'n_positions': length,
+                      'vocab_size': vocabulary},
+            'training': {'train_iters': 2, 'seq_length': length}, 'data': {'train_data_path': 'data'},
+            'checkpoint': {'async_save': False}, **sections}
+
+
+def recompute(mode):
+    return {'activation_checkpointing': {'mode': mode}}
+
+
+BF16 = {'bf16': {'enabled': True}}
+LONG = (1, 64, 1, 50257, 8192, 1)
+LARGE = (12, 768, 12, 50257, 256, 2)
+QUICK = {'8192 tokens': gpt2(*LONG), '8192 tokens, bf16': gpt2(*LONG, **BF16)}
+ALL = QUICK | {'124m': gpt2(*LARGE), '124m, bf16': gpt2(*LARGE, **BF16),
+               '124m, recompute full': gpt2(*LARGE, **recompute('full')),
+               '124m, recompute selective': gpt2(*LARGE, **recompute('selective')),
+               '124m, bf16, recompute full': gpt2(*LARGE, **BF16, **recompute('full'))}
+
+
+class Worker:
+    def __init__(self, program, folder, threads):
+        self.program, self.folder, self.threads = program, pathlib.Path(folder), threads
+        (self.folder / 'text.txt').write_text('a quick brown fox and some lazy dogs\n' * 3000)
+        self.call('data', 'prepare', '--input', 'text.txt', '--out', 'data')
+        nothing = gpt2(1, 8, 1, 257, 8, 1)
+        self.itself = self.peak_bytes(nothing) - self.planned_bytes(nothing)
+
+    def call(self, *args):
+        done = subprocess.run([self.program, *args], cwd=self.folder, text=True, capture_output=True)
+        if done.returncode:
+            sys.exit(done.stdout + done.stderr)
+        return done.stdout
+
+    def arguments(self, config):
+        (self.folder / 'config.json').write_text(json.dumps(config))
+        return '--config', 'config.json', '--device', 'cpu', '--num_workers', '1', '--hardware.threads', str(self.threads)
+
+    def planned_bytes(self, config):
+        table = self.call(*self.arguments(config), '--dry_run').split('memory of a worker\n')[1].split('\n\n')[0]
+        return sum(float(number) * UNITS[unit] for number, unit in re.findall(r' ([\d.]+) (B|[KMG]iB)$', table, re.M))
+
+    def peak_bytes(self, config):
+        """Of the largest process below the front, by the kernel's count."""
+        front = subprocess.Popen([self.program, *self.arguments(config), '--run_dir', 'run'], cwd=self.folder,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(front.pid, 0)
+        if status:
+            sys.exit(f'exit status {os.waitstatus_to_exitcode(status)}: {json.dumps(config)}')
+        subprocess.run(['rm', '-r', self.folder / 'run'], check=True)
+        return usage.ru_maxrss * 1024
+
+    def taken_bytes(self, config):
+        return self.peak_bytes(config) - self.itself
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('program', help='the built hgtrain', type=os.path.abspath)
+    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--quick', action='store_true')
+    args = parser.parse_args()
+    wrong = False
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Worker(args.program, folder, args.threads)
+        print(f'{"MiB":28}{"planned":>9}{"taken":>9}{"off by":>9}')
+        for name, config in (QUICK if args.quick else ALL).items():
+            planned, taken = worker.planned_bytes(config), worker.taken_bytes(config)
+            off = taken / planned - 1
+            wrong |= abs(off) > MOST
+            print(f'{name:28}{planned / 2**20:9.0f}{taken / 2**20:9.0f}{off:+9.1%}', flush=True)
+    sys.exit(wrong)
+
+
+if __name__ == '__main__':
+    main()
