@@ -39,29 +39,45 @@ dnnl::matmul make_matmul(const NarrowProduct<BFloat16>& p, const dnnl::engine& e
 #endif
 }
 
+/// A kernel and its operands, whose places change from call to call.
+struct Kernel {
+  dnnl::matmul product;
+  dnnl::memory a, b, c;
+};
+
 /// The calling thread's kernels by shape: making one takes longer than running it.
 class Matmuls {
  public:
   void run(const NarrowProduct<BFloat16>& p) {
     const Key key{p.m, p.n, p.k, p.lda, p.ldb, p.ldc, p.transpose_a, p.transpose_b, p.add, p.wide};
     auto found = kernels_.find(key);
-    if (found == kernels_.end()) found = kernels_.emplace(key, make_matmul(p, engine_)).first;
-    const auto place = [&](const dnnl::memory::desc& desc, const void* data) {
-      return dnnl::memory(desc, engine_, const_cast<void*>(data));
-    };
-    found->second.execute(
-        stream_,
-        {{DNNL_ARG_SRC, place(description(p.m, p.k, p.transpose_a, p.lda, false), p.a)},
-         {DNNL_ARG_WEIGHTS, place(description(p.k, p.n, p.transpose_b, p.ldb, false), p.b)},
-         {DNNL_ARG_DST, place(description(p.m, p.n, false, p.ldc, p.wide), p.c)}});
+    if (found == kernels_.end()) found = kernels_.emplace(key, make_kernel(p)).first;
+    const auto& [product, a, b, c] = found->second;
+    a.set_data_handle(const_cast<BFloat16*>(p.a));
+    b.set_data_handle(const_cast<BFloat16*>(p.b));
+    c.set_data_handle(p.c);
+    // What dnnl::matmul::execute does, which allocates its list of arguments each time.
+    const dnnl_exec_arg_t operands[] = {
+        {DNNL_ARG_SRC, a.get()}, {DNNL_ARG_WEIGHTS, b.get()}, {DNNL_ARG_DST, c.get()}};
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(product.get(), stream_.get(), 3, operands),
+                            "oneDNN refused a product");
   }
 
  private:
+  Kernel make_kernel(const NarrowProduct<BFloat16>& p) const {
+    const auto place = [&](const dnnl::memory::desc& desc) {
+      return dnnl::memory(desc, engine_, nullptr);
+    };
+    return {make_matmul(p, engine_), place(description(p.m, p.k, p.transpose_a, p.lda, false)),
+            place(description(p.k, p.n, p.transpose_b, p.ldb, false)),
+            place(description(p.m, p.n, false, p.ldc, p.wide))};
+  }
+
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                          std::int64_t, bool, bool, bool, bool>;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
-  std::map<Key, dnnl::matmul> kernels_;
+  std::map<Key, Kernel> kernels_;
 };
 
 // ---- by way of fp32 ----

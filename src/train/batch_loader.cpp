@@ -25,43 +25,72 @@ SampleForm sample_form(const Config& config) {
           config.data.separate_documents ? config.data.end_of_text : std::nullopt};
 }
 
-Batch read_batch(const Dataset& dataset, std::int64_t consumed, Range rows,
-                 const SampleForm& form) {
+void read_batch(const Dataset& dataset, std::int64_t consumed, Range rows, const SampleForm& form,
+                Batch& out) {
   const std::int64_t seq_length = form.seq_length;
-  Batch batch;
-  batch.tokens.resize(rows.size() * seq_length);
-  batch.targets.resize(rows.size() * seq_length);
-  std::vector<std::int32_t> sample(seq_length + 1);
+  out.tokens.resize(rows.size() * seq_length);
+  out.targets.resize(rows.size() * seq_length);
+  out.row.resize(seq_length + 1);
+  out.positions.clear();
+  out.samples.clear();
   for (std::int64_t row = 0; row < rows.size(); ++row) {
-    batch.samples.push_back(dataset.sample_at(consumed + rows.begin + row));
-    dataset.read(batch.samples.back(), sample);
-    std::copy_n(sample.begin(), seq_length, batch.tokens.begin() + row * seq_length);
-    std::copy_n(sample.begin() + 1, seq_length, batch.targets.begin() + row * seq_length);
+    out.samples.push_back(dataset.sample_at(consumed + rows.begin + row));
+    dataset.read(out.samples.back(), out.row);
+    std::copy_n(out.row.begin(), seq_length, out.tokens.begin() + row * seq_length);
+    std::copy_n(out.row.begin() + 1, seq_length, out.targets.begin() + row * seq_length);
     if (form.document_start)
-      append_positions(std::span(sample).first(seq_length), *form.document_start, batch.positions);
+      append_positions(std::span(out.row).first(seq_length), *form.document_start, out.positions);
   }
-  return batch;
 }
 
 BatchLoader::BatchLoader(const Dataset& dataset, Range rows, std::int64_t batch_size,
                          const SampleForm& form, std::int64_t consumed)
-    : dataset_(dataset), rows_(rows), batch_size_(batch_size), form_(form), consumed_(consumed) {
-  start();
+    : dataset_(dataset),
+      rows_(rows),
+      batch_size_(batch_size),
+      form_(form),
+      consumed_(consumed),
+      thread_([this] { serve(); }) {}
+
+BatchLoader::~BatchLoader() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
 }
 
-void BatchLoader::start() {
-  next_ = std::async(std::launch::async, [this, consumed = consumed_] {
-    name_thread("data");
-    const Span span("read_batch");
-    return read_batch(dataset_, consumed, rows_, form_);
-  });
+void BatchLoader::serve() {
+  name_thread("data");
+  for (std::unique_lock lock(mutex_);;) {
+    changed_.wait(lock, [&] { return closing_ || read_ < wanted_; });
+    if (closing_) return;
+    Batch& batch = batches_[read_ % 2];
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      const Span span("read_batch");
+      read_batch(dataset_, consumed_, rows_, form_, batch);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    consumed_ += batch_size_;
+    lock.lock();
+    error_ = error;
+    ++read_;
+    changed_.notify_all();
+    if (error) return;
+  }
 }
 
-Batch BatchLoader::next() {
-  Batch batch = next_.get();
-  consumed_ += batch_size_;
-  start();
-  return batch;
+const Batch& BatchLoader::next() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return read_ == wanted_; });
+  if (error_) std::rethrow_exception(error_);
+  ++wanted_;
+  changed_.notify_all();
+  return batches_[(read_ - 1) % 2];
 }
 
 }  // namespace hgt

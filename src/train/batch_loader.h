@@ -1,8 +1,12 @@
 #pragma once
 
+#include <array>
+#include <condition_variable>
 #include <cstdint>
-#include <future>
+#include <exception>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "hgtrain/config/config.h"
@@ -18,6 +22,7 @@ struct Batch {
   std::vector<std::int32_t> targets;
   std::vector<std::int32_t> positions;
   std::vector<std::int64_t> samples;
+  std::vector<std::int32_t> row;  ///< T + 1: the sample that was read last
 };
 
 /// What a sample is made of.
@@ -27,8 +32,10 @@ struct SampleForm {
 };
 SampleForm sample_form(const Config& config);
 
-/// Reads samples `rows`, counted from position `consumed` of the run.
-Batch read_batch(const Dataset& dataset, std::int64_t consumed, Range rows, const SampleForm& form);
+/// Reads samples `rows`, counted from position `consumed` of the run, into `out`, whose memory is
+/// used again.
+void read_batch(const Dataset& dataset, std::int64_t consumed, Range rows, const SampleForm& form,
+                Batch& out);
 
 /// The batches of a rank in order, the next one read by a thread while the caller works on one.
 class BatchLoader {
@@ -37,19 +44,27 @@ class BatchLoader {
   /// `consumed`.
   BatchLoader(const Dataset& dataset, Range rows, std::int64_t batch_size, const SampleForm& form,
               std::int64_t consumed);
+  ~BatchLoader();
 
-  /// Waits for the next batch; what reading it threw is thrown here.
-  Batch next();
+  /// Waits for the next batch, which stays until the next call; what reading it threw is thrown
+  /// here.
+  const Batch& next();
 
  private:
-  void start();
+  void serve();
 
   const Dataset& dataset_;
   const Range rows_;
   const std::int64_t batch_size_;
   const SampleForm form_;
-  std::int64_t consumed_;
-  std::future<Batch> next_;  ///< its destructor waits for the thread
+  std::int64_t consumed_;         ///< of the thread's
+  std::array<Batch, 2> batches_;  ///< the caller's and the thread's, in turns
+  std::mutex mutex_;              ///< of everything below
+  std::condition_variable changed_;
+  std::int64_t wanted_ = 1, read_ = 0;  ///< batches so far
+  bool closing_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;  ///< last: it uses all of the above
 };
 
 }  // namespace hgt

@@ -1,6 +1,5 @@
 #include "device_batch.h"
 
-#include <utility>
 #include <vector>
 
 namespace hgt {
@@ -15,14 +14,13 @@ DeviceBatch::DeviceBatch(std::int64_t rows, const SampleForm& form, Stream strea
   if (form.document_start) positions_ = buffer("positions");
 }
 
-void DeviceBatch::load(Batch batch) {
-  host_ = std::move(batch);
+void DeviceBatch::load(const Batch& batch) {
   const auto copy = [&](const Buffer& to, const std::vector<std::int32_t>& from) {
     stream_.copy(to.data(), from.data(), from.size() * sizeof(std::int32_t));
   };
-  copy(tokens_, host_.tokens);
-  copy(targets_, host_.targets);
-  copy(positions_, host_.positions);
+  copy(tokens_, batch.tokens);
+  copy(targets_, batch.targets);
+  copy(positions_, batch.positions);
 }
 
 MicroBatch DeviceBatch::micro_batch(std::int64_t begin, std::int64_t rows) const {

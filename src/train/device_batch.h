@@ -17,15 +17,15 @@ class DeviceBatch {
   /// Of at most `rows` samples of the form.
   DeviceBatch(std::int64_t rows, const SampleForm& form, Stream stream);
 
-  /// Takes the batch; the one before it must not be in use any more.
-  void load(Batch batch);
+  /// Copies the batch, which must stay until the stream is there; the one before it must not be in
+  /// use any more.
+  void load(const Batch& batch);
   /// Tokens, targets and positions of rows [begin, begin + rows); the rest is the caller's to fill.
   MicroBatch micro_batch(std::int64_t begin, std::int64_t rows) const;
 
  private:
   const std::int64_t seq_length_;
   const Stream stream_;
-  Batch host_;
   Buffer tokens_, targets_, positions_;
 };
 

@@ -88,9 +88,9 @@ StepResult Trainer::step() {
   result_ = {};
   parts_.progress.phase = "reading the batch";
   const std::int64_t start_ns = now_ns();
-  Batch batch = next_batch();
-  samples_ = std::move(batch.samples);
-  batch_->load(std::move(batch));
+  const Batch& batch = next_batch();
+  samples_ = batch.samples;
+  batch_->load(batch);
   result_.data_wait_ms = ms_since(start_ns);
 
   clear(flat_tensor(parts_.buffers.gradients), parts_.stream);
@@ -107,7 +107,7 @@ StepResult Trainer::step() {
   return result_;
 }
 
-Batch Trainer::next_batch() {
+const Batch& Trainer::next_batch() {
   const Span span("wait for data");
   return loader_->next();
 }
@@ -251,10 +251,12 @@ double Trainer::evaluate() {
   std::vector<double> losses(ceil_div(samples, rows));
   const Range mine =
       even_range(static_cast<std::int64_t>(losses.size()), parts_.comm.size(), parts_.comm.rank());
+  Batch batch;
   for (std::int64_t micro = mine.begin; micro < mine.end; ++micro) {
     ++parts_.progress.work;
     const Range range{micro * rows, std::min((micro + 1) * rows, samples)};
-    batch_->load(read_batch(*parts_.valid, 0, range, sample_form(config)));
+    read_batch(*parts_.valid, 0, range, sample_form(config), batch);
+    batch_->load(batch);
     parts_.model.evaluate(batch_->micro_batch(0, range.size()), loss_sums_.as<double>()[0]);
     parts_.stream.copy(&losses[micro], loss_sums_.data(), sizeof(double));
     parts_.stream.synchronize();

@@ -8,9 +8,19 @@
 
 using namespace hgt;
 
+namespace {
+
+Batch batch_of(const Dataset& data, std::int64_t consumed, Range rows, const SampleForm& form) {
+  Batch batch;
+  read_batch(data, consumed, rows, form, batch);
+  return batch;
+}
+
+}  // namespace
+
 TEST_CASE("a batch holds the rank's rows, and the targets are the next tokens") {
   const FakeDataset data(100, 4);
-  const Batch batch = read_batch(data, 10, {2, 4}, {4});
+  const Batch batch = batch_of(data, 10, {2, 4}, {4});
   CHECK(batch.samples == std::vector<std::int64_t>{12, 13});
   std::vector<std::int32_t> sample(5);
   data.read(13, sample);
@@ -22,17 +32,19 @@ TEST_CASE("a batch holds the rank's rows, and the targets are the next tokens") 
 
 TEST_CASE("positions begin anew with each document of a sample") {
   const FakeDataset data(100, 4);
-  CHECK(read_batch(data, 10, {0, 1}, {4}).positions.empty());
-  const std::int32_t start = read_batch(data, 10, {0, 1}, {4}).tokens[2];
-  CHECK(read_batch(data, 10, {0, 1}, {4, start}).positions ==
-        std::vector<std::int32_t>{0, 1, 0, 1});
+  CHECK(batch_of(data, 10, {0, 1}, {4}).positions.empty());
+  const std::int32_t start = batch_of(data, 10, {0, 1}, {4}).tokens[2];
+  CHECK(batch_of(data, 10, {0, 1}, {4, start}).positions == std::vector<std::int32_t>{0, 1, 0, 1});
 }
 
 TEST_CASE("batches follow each other by the size of the step") {
   const FakeDataset data(100, 4);
   BatchLoader loader(data, {1, 2}, 8, {4}, 16);
-  CHECK(loader.next().samples.front() == 17);
-  CHECK(loader.next().samples.front() == 25);
+  CHECK(loader.next().samples == std::vector<std::int64_t>{17});
+  CHECK(loader.next().samples == std::vector<std::int64_t>{25});
+  const Batch& third = loader.next();
+  CHECK(third.samples == std::vector<std::int64_t>{33});
+  CHECK(third.tokens == batch_of(data, 33, {0, 1}, {4}).tokens);
 }
 
 namespace {
@@ -51,5 +63,6 @@ class BrokenDataset final : public Dataset {
 TEST_CASE("what reading ahead throws comes out where the batch is taken") {
   const BrokenDataset data;
   BatchLoader loader(data, {0, 1}, 1, {4}, 0);
+  CHECK_THROWS_WITH(loader.next(), "damaged");
   CHECK_THROWS_WITH(loader.next(), "damaged");
 }

@@ -99,7 +99,7 @@ class Trainer {
   std::int64_t tokens_per_step() const;
 
  private:
-  Batch next_batch();
+  const Batch& next_batch();
   void execute(const Action& action);
   MicroBatch micro_batch(int micro) const;
   void update();
