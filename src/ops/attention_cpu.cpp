@@ -68,11 +68,11 @@ struct Head {
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) to[i] = factor * from[i];
   }
-  float dot(const Head& other, std::int64_t t) const {
-    const T *const a = data + t * to_next, *const b = other.data + t * other.to_next;
+  float dot(std::int64_t t, const float* other) const {
+    const T* const row = data + t * to_next;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < width; ++i) sum += a[i] * b[i];
+    for (std::int64_t i = 0; i < width; ++i) sum += row[i] * other[i];
     return sum;
   }
 
@@ -196,21 +196,15 @@ void fill_unseen(const Tile::Seen& seen, float value, float* row) {
   std::fill(row + seen.to, row + kTile, value);
 }
 
-/// Reads keys or values by tiles: as the right factor of a product that sums over the width, of
-/// one that sums over keys.
+/// Reads keys or values by tiles: as the right factor of products that sum over keys, and by
+/// columns, of such that sum over the width. One of the two may be left out. `tile` is scratch.
 template <class Unit, class T>
-void read_transposed(const Head<T>& head, std::int64_t ld, float* tile, float* out) {
+void read_keys(const Head<T>& head, std::int64_t ld, float* tile, float* along, float* transposed) {
   for (std::int64_t start = 0; start < head.rows; start += kTile) {
-    head.read(start, ld, tile);
-    transpose(Unit::across(tile, kTile, ld, tile), ld, out + start * ld);
-  }
-}
-template <class Unit, class T>
-void read_along(const Head<T>& head, std::int64_t ld, float* out) {
-  for (std::int64_t start = 0; start < head.rows; start += kTile) {
-    float* const tile = out + start * ld;
-    head.read(start, ld, tile);
-    Unit::along(tile, kTile, ld, tile);
+    float* const rows = along ? along + start * ld : tile;
+    head.read(start, ld, rows);
+    if (transposed) transpose(Unit::across(rows, kTile, ld, tile), ld, transposed + start * ld);
+    if (along) Unit::along(rows, kTile, ld, rows);
   }
 }
 
@@ -257,8 +251,8 @@ class Forward {
 
   void run(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b, std::int64_t h,
            const Head<T>& out, float* lse) {
-    read_transposed<Unit>(k, s_.ld, out_, k_);
-    read_along<FloatUnit>(v, s_.ld, v_);
+    read_keys<Unit>(k, s_.ld, out_, nullptr, k_);
+    read_keys<FloatUnit>(v, s_.ld, out_, v_, nullptr);
     for (std::int64_t first = 0; first < s_.queries; first += kTile) {
       const Block block(first, s_.queries, s_.keys, options_, b);
       q.read(first, s_.ld, q_);
@@ -357,7 +351,7 @@ class Backward {
     Scratch from{scratch};
     for (float** const of_keys : {&k_transposed_, &k_, &v_, &dk_, &dv_})
       *of_keys = from.take(s_.head_floats);
-    for (float** const of_block : {&q_, &q_along_, &dout_, &dout_along_, &dq_})
+    for (float** const of_block : {&q_, &dout_, &dq_, &pairs_[0], &pairs_[1]})
       *of_block = from.take(kTile * s_.ld);
     for (float** const of_tile : {&p_, &ds_, &ds_along_}) *of_tile = from.take(kTile * kTile);
     dots_ = from.take(kTile);
@@ -368,9 +362,8 @@ class Backward {
   }
 
   void begin(const Head<T>& k, const Head<T>& v) {
-    read_transposed<Unit>(k, s_.ld, dq_, k_transposed_);
-    read_transposed<Unit>(v, s_.ld, dq_, v_);
-    read_along<Unit>(k, s_.ld, k_);
+    read_keys<Unit>(k, s_.ld, dq_, k_, k_transposed_);
+    read_keys<Unit>(v, s_.ld, dq_, nullptr, v_);
     for (float* const sums : {dk_, dv_}) std::fill(sums, sums + s_.head_floats, 0.0f);
   }
   /// Writes dq, adds to dk and dv.
@@ -400,11 +393,13 @@ class Backward {
   using Unit = UnitOf<T>;
 
   void read_block(const Block& block, const Head<T>& q, const Head<T>& out, const Head<T>& dout) {
-    for (float* const tile : {q_, q_along_}) q.read(block.first, s_.ld, tile);
-    for (float* const tile : {dout_, dout_along_}) dout.read(block.first, s_.ld, tile);
-    for (float* const tile : {q_, dout_}) Unit::across(tile, kTile, s_.ld, tile);
-    for (float* const tile : {q_along_, dout_along_}) Unit::along(tile, kTile, s_.ld, tile);
-    for (std::int64_t r = 0; r < block.rows; ++r) dots_[r] = out.dot(dout, block.first + r);
+    q.read(block.first, s_.ld, q_);
+    dout.read(block.first, s_.ld, dout_);
+    for (std::int64_t r = 0; r < block.rows; ++r)
+      dots_[r] = out.dot(block.first + r, dout_ + r * s_.ld);
+    q_along_ = Unit::along(q_, kTile, s_.ld, pairs_[0]);
+    dout_along_ = Unit::along(dout_, kTile, s_.ld, pairs_[1]);
+    for (float* const rows : {q_, dout_}) Unit::across(rows, kTile, s_.ld, rows);
     std::fill(dq_, dq_ + kTile * s_.ld, 0.0f);
   }
 
@@ -444,10 +439,11 @@ class Backward {
   const Shape& s_;
   const AttentionOptions& options_;
   Products<Unit> products_;
-  float *k_transposed_, *k_, *v_, *dk_, *dv_;        ///< of all keys
-  float *q_, *q_along_, *dout_, *dout_along_, *dq_;  ///< of a block
-  float *p_, *ds_, *ds_along_;                       ///< of a tile
-  float *dots_, *factors_;                           ///< by row of a block; of a row
+  float *k_transposed_, *k_, *v_, *dk_, *dv_;  ///< of all keys
+  float *q_, *dout_, *dq_, *pairs_[2];         ///< of a block
+  const float *q_along_, *dout_along_;
+  float *p_, *ds_, *ds_along_;  ///< of a tile
+  float *dots_, *factors_;      ///< by row of a block; of a row
 };
 
 }  // namespace

@@ -15,8 +15,6 @@ inline float exp_f32(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693145752f, kLn2Low = 1.42860677e-6f;
   constexpr float kRound =
       12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
-  x = x < -87.33f ? -87.33f : x;
-  x = x > 88.72f ? 88.72f : x;
   const float shifted = x * kLog2E + kRound;
   const float n = shifted - kRound;
   const float r = (x - n * kLn2High) - n * kLn2Low;
@@ -26,8 +24,10 @@ inline float exp_f32(float x) {
   p = p * r + 1.66665185e-1f;
   p = p * r + 4.99999886e-1f;
   p = p * r * r + r + 1.0f;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
-                              (std::bit_cast<std::uint32_t>(shifted) << 23));
+  const float y = std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
+                                       (std::bit_cast<std::uint32_t>(shifted) << 23));
+  const float low = x < -87.33f ? 0.0f : y;
+  return x > 88.72f ? 3.40282347e38f : low;
 }
 
 /// The natural logarithm of a positive, normal number.
