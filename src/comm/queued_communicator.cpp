@@ -12,6 +12,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
+#include "hgtrain/device/thread_pool.h"
 
 #include "collectives.h"
 
@@ -126,6 +127,7 @@ class QueuedCommunicator final : public Communicator {
   }
 
   void serve() {
+    prepare_compute_thread();  // it adds up
     name_thread("communication");
     std::unique_lock lock(mutex_);
     while (true) {

@@ -1,4 +1,7 @@
+#include <bit>
+#include <cstdint>
 #include <future>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -24,6 +27,7 @@ class Recorder final : public Collectives {
   }
   void sum(std::span<float> values) override {
     if (values.size() == 13) throw Error(ErrorKind::kPeer, "rank 1 is gone");
+    for (float& value : values) value += value;
     calls_.push_back("fp32 " + std::to_string(values.size()));
   }
   void sum(std::span<double> values) override {
@@ -41,6 +45,14 @@ class Recorder final : public Collectives {
 };
 
 }  // namespace
+
+TEST_CASE("the thread that adds up flushes denormals") {
+  std::vector<std::string> calls;
+  std::vector<float> tiny{std::numeric_limits<float>::denorm_min()};
+  const auto channel = ControlChannel::open({});
+  make_queued_communicator(*channel, std::make_unique<Recorder>(calls))->all_reduce_sum(tiny);
+  CHECK(std::bit_cast<std::uint32_t>(tiny[0]) == 0);
+}
 
 TEST_CASE("collectives run in call order, and the group is left when all are done") {
   std::vector<std::string> calls;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Training through the built program: what a run leaves, and what is refused.
 usage: train_test.py HGTRAIN"""
+import os
 import signal
 import unittest
 
@@ -59,6 +60,15 @@ class TrainTest(job.JobTest):
             sizes = [(self.job.folder / run / 'checkpoints/step_00000020/model.safetensors').stat().st_size
                      for run in (dtype, 'whole')]
             self.assertLess(sizes[0], 0.6 * sizes[1])
+
+    def test_16_bits_without_instructions_for_them_say_what_they_cost(self):
+        os.environ['DNNL_MAX_CPU_ISA'] = os.environ['ONEDNN_MAX_CPU_ISA'] = 'AVX2'
+        try:
+            for dtype in 'bf16', 'fp16':
+                said = self.job.train(dtype + '_widened', f'--{dtype}.enabled', 'true', '--steps', 2, workers=1)
+                self.assertIn(f'no {dtype} instructions: {dtype} saves memory here, but is slower than fp32', said)
+        finally:
+            del os.environ['DNNL_MAX_CPU_ISA'], os.environ['ONEDNN_MAX_CPU_ISA']
 
     def test_fp16_skips_steps_that_overflow_and_lowers_its_scale(self):
         self.job.train('overflow', '--fp16.enabled', 'true', '--fp16.initial_scale_power', 31, '--fp16.hysteresis', 1)

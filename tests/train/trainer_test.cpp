@@ -191,6 +191,25 @@ TEST_CASE("a run that goes on from a saved state is bit-identical to one that wa
   CHECK(second.trainer.state().consumed_samples == 56);
 }
 
+TEST_CASE("gradients are divided by the loss scale that multiplied them, while it grows") {
+  std::vector<std::vector<float>> weights;
+  for (const double fixed : {1.0, 0.0}) {
+    Config config = small_config();
+    config.precision = {.fp16 = true, .loss_scale = fixed, .initial_scale_power = 4};
+    config.precision.loss_scale_window = 1;
+    const auto comm = make_self_communicator();
+    TrainingState state;
+    state.loss_scale = LossScaler(config.precision).initial();
+    Rank rank(config, *comm, state);
+    std::vector<double> scales;
+    for (int i = 0; i < 4; ++i) scales.push_back(rank.trainer.step().loss_scale);
+    CHECK(scales ==
+          (fixed > 0 ? std::vector<double>{1, 1, 1, 1} : std::vector<double>{16, 16, 32, 64}));
+    weights.push_back(rank.copy());
+  }
+  CHECK(weights[0] == weights[1]);  // to the bit: the scales are powers of two
+}
+
 TEST_CASE("the moving average follows each update by its share") {
   Config config = small_config();
   config.training.ema_decay = 0.75;
