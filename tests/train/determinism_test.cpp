@@ -16,7 +16,7 @@ Trace trained(Config config, int threads) {
   config.hardware.threads = threads;
   Gpt2Run run(config);
   std::vector<double> numbers;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     const StepResult result = run.step();
     numbers.insert(numbers.end(), {result.loss, result.grad_norm});
   }
@@ -36,7 +36,7 @@ TEST_CASE("two runs have the same bits, in every precision") {
 
 TEST_CASE("a deterministic run has the same bits for any number of threads") {
   for (const PrecisionConfig& precision : kPrecisions)
-    for (const char* const recompute : {"none", "selective", "full"}) {
+    for (const char* const recompute : {"none", "full"}) {
       Config config = gpt2_config(precision);
       config.training.deterministic = true;
       config.recompute.mode = recompute;

@@ -19,12 +19,12 @@ inline Config gpt2_config(const PrecisionConfig& precision = {}) {
   model.vocab_size = 300;
   model.hidden_size = 384;
   model.intermediate_size = 1536;
-  model.num_hidden_layers = 2;
+  model.num_hidden_layers = 1;
   model.num_attention_heads = model.num_key_value_heads = 6;
   model.head_dim = 64;
   model.max_position_embeddings = 40;
   model.resid_pdrop = model.attn_pdrop = 0.1;
-  config.batch = {.train_batch_size = 6, .micro_batch_size = 3};
+  config.batch = {.train_batch_size = 4, .micro_batch_size = 2};
   config.training.seq_length = 40;
   config.precision = precision;
   config.precision.initial_scale_power = 8;
