@@ -130,8 +130,6 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir) {
   text += fmt::format("layout      data {} x tensor {} x pipeline {}\n", layout.data_size,
                       layout.tensor_size, layout.pipeline_size);
   text += memory_total(memory);
-  if (config.hardware.device == "cuda")
-    text += "not yet     training on CUDA devices is not built: this plan cannot be run\n";
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += "\nmemory of a worker\n";
   for (const Allocation& allocation : memory)

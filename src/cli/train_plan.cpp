@@ -52,16 +52,15 @@ void check_flags(const TrainFlags& flags) {
 
 /// "cpu" or "cuda", and how many workers. Looks for devices, unless it is a dry run.
 std::pair<std::string, std::int64_t> choose_devices(const TrainFlags& flags,
-                                                    const std::string& configured) {
-  const std::string device = flags.num_gpus ? "cuda" : flags.num_workers ? "cpu" : configured;
+                                                    const HardwareConfig& hardware) {
+  const std::string device = flags.num_gpus ? "cuda" : flags.num_workers ? "cpu" : hardware.device;
   if (device == "cpu") return {"cpu", flags.num_workers.value_or(1)};
   if (flags.dry_run) return {device == "cuda" ? "cuda" : "cpu", flags.num_gpus.value_or(1)};
   const VisibleDevices visible = visible_gpus();
-  if (device == "cuda") require_gpus(static_cast<int>(flags.num_gpus.value_or(1)), visible);
-  if (visible.gpus.empty()) return {"cpu", 1};
-  throw Error(ErrorKind::kDevice,
-              fmt::format("this build does not train on GPUs ({})", visible.found),
-              "train on the CPU: --device cpu");
+  if (device != "cuda" && visible.gpus.empty()) return {"cpu", 1};
+  const auto workers = flags.num_gpus.value_or(std::max<std::int64_t>(1, std::ssize(visible.gpus)));
+  require_gpus(hardware.oversubscribe ? 1 : static_cast<int>(workers), visible);
+  return {"cuda", workers};
 }
 
 /// tokenizer.type says what the tokenizer must be; what is named is opened before workers start.
@@ -133,7 +132,7 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
     return loaded;
   };
   // Which batch sizes fit the workers is asked last: first the workers must be there.
-  const auto [device, workers] = choose_devices(flags, load(std::nullopt).config.hardware.device);
+  const auto [device, workers] = choose_devices(flags, load(std::nullopt).config.hardware);
   const LoadResult loaded = load(workers);
 
   TrainPlan plan{loaded.config,

@@ -241,20 +241,24 @@ Field hardware_section() {
   const auto later = [](std::string name, std::string help) {
     return not_built(std::move(name), Kind::kAny, "null", std::move(help));
   };
-  Field out =
-      section("hardware", "the devices of the run",
-              {
-                  used("device", in(&HardwareConfig::device), "auto: GPUs where there are any")
-                      .one_of({{"auto"}, {"cpu"}, {"cuda"}}),
-                  used("threads", in(&HardwareConfig::threads),
-                       "CPU threads of a worker; 0: an equal share of the cores")
-                      .at_least(0)
-                      .at_most(4096)
-                      .auto_is("0"),
-                  later("device_groups", "machines of different kinds").aka({"groups"}),
-                  later("batch_split", "shares of the batch by kind of machine"),
-                  later("cross_group_backend", "communication between the kinds"),
-              });
+  Field out = section(
+      "hardware", "the devices of the run",
+      {
+          used("device", in(&HardwareConfig::device), "auto: GPUs where there are any")
+              .one_of({{"auto"}, {"cpu"}, {"cuda"}}),
+          used("threads", in(&HardwareConfig::threads),
+               "CPU threads of a worker; 0: an equal share of the cores")
+              .at_least(0)
+              .at_most(4096)
+              .auto_is("0"),
+          used("oversubscribe", in(&HardwareConfig::oversubscribe),
+               "several workers on a GPU where there are more workers than GPUs: for tests, "
+               "it gains no speed"),
+          later("cuda_graphs", "steps as CUDA graphs"),
+          later("device_groups", "machines of different kinds").aka({"groups"}),
+          later("batch_split", "shares of the batch by kind of machine"),
+          later("cross_group_backend", "communication between the kinds"),
+      });
   out.aliases = {"hetero"};
   return out;
 }

@@ -7,6 +7,7 @@ namespace hgt {
 /// Who a worker is, by the field's environment contract. Absent variables mean a worker on its own.
 struct Environment {
   int rank = 0;                           ///< RANK
+  int local_rank = 0;                     ///< LOCAL_RANK, of the ranks of this machine
   int world_size = 1;                     ///< WORLD_SIZE
   std::string master_host = "127.0.0.1";  ///< MASTER_ADDR
 };

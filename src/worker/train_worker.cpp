@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "hgtrain/base/host.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/config/load.h"
+#include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/run.h"
 #include "hgtrain/wire/messages.h"
@@ -24,13 +26,38 @@
 namespace hgt {
 namespace {
 
-std::unique_ptr<Communicator> connect_ranks(ControlChannel& channel,
-                                            const DistributedConfig& config,
-                                            const Environment& environment) {
+/// The queue of the worker's own GPU; null where it trains on the CPU.
+std::unique_ptr<CudaQueue> open_device(const HardwareConfig& config,
+                                       const Environment& environment) {
+  if (config.device != "cuda") return nullptr;
+  const int count = CudaModule::get().probe().device_count;
+  if (environment.local_rank >= count && !config.oversubscribe)
+    throw Error(
+        ErrorKind::kDevice,
+        fmt::format("worker {} of this machine has no GPU of its own: there {}",
+                    environment.local_rank, count == 1 ? "is 1" : fmt::format("are {}", count)),
+        "start fewer, or let them share: --hardware.oversubscribe true");
+  return std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
+}
+
+std::unique_ptr<Communicator> connect_ranks(ControlChannel& channel, const Config& job,
+                                            const Environment& environment,
+                                            const CudaQueue* queue) {
   if (environment.world_size == 1) return make_self_communicator();
+  const DistributedConfig& config = job.distributed;
   const GroupOptions group{.rank = environment.rank,
                            .size = environment.world_size,
                            .timeout = std::chrono::milliseconds(config.timeout_ms())};
+  if (queue != nullptr) {
+    if (config.backend == "gloo")
+      throw Error(ErrorKind::kConfig, "distributed.backend = \"gloo\" is not built for GPUs",
+                  "leave it out: GPUs add up over NCCL");
+    // NCCL takes two ranks on a GPU only where they seem to be of two machines.
+    if (job.hardware.oversubscribe)
+      ::setenv("NCCL_HOSTID", fmt::to_string(environment.rank).c_str(), 0);
+    fmt::print(stderr, "sums over NCCL\n");
+    return connect_nccl(channel, *queue, group);
+  }
   if (config.backend == "auto")
     if (auto shared = connect_shared_memory(channel, group)) {
       fmt::print(stderr, "sums over shared memory\n");
@@ -43,9 +70,11 @@ std::unique_ptr<Communicator> connect_ranks(ControlChannel& channel,
 /// The communicator of the job, once there is one; what the control channel aborts.
 class Group {
  public:
+  /// The queue, where there is one, is the group's from now on.
   Communicator& connect(ControlChannel& channel, const Config& config,
-                        const Environment& environment) {
-    auto communicator = connect_ranks(channel, config.distributed, environment);
+                        const Environment& environment, std::unique_ptr<CudaQueue> queue) {
+    queue_ = std::move(queue);
+    auto communicator = connect_ranks(channel, config, environment, queue_.get());
     const std::lock_guard lock(mutex_);
     communicator_ = std::move(communicator);
     if (aborted_) communicator_->abort();
@@ -65,6 +94,7 @@ class Group {
  private:
   std::mutex mutex_;
   bool aborted_ = false;
+  std::unique_ptr<CudaQueue> queue_;  ///< outlives the communicator
   std::unique_ptr<Communicator> communicator_;
 };
 
@@ -81,8 +111,10 @@ int train(ControlChannel& channel, Group& group, const RunOptions& options, Requ
   const Config config = load_resolved_config(options.run_dir + "/config.json");
   log_header(environment, config);
   channel.progress().phase = "connecting";
-  Communicator& comm = group.connect(channel, config, environment);
-  const RunOutcome outcome = run_training(config, options, comm, channel, requests);
+  std::unique_ptr<CudaQueue> queue = open_device(config.hardware, environment);
+  const CudaQueue* const compute = queue.get();
+  Communicator& comm = group.connect(channel, config, environment, std::move(queue));
+  const RunOutcome outcome = run_training(config, options, comm, channel, requests, compute);
   if (comm.rank() == 0)
     channel.send("done", {{"reason", outcome.reason}, {"stopped_early", outcome.stopped_early}});
   channel.progress().phase = "leaving";

@@ -123,6 +123,7 @@ struct DistributedConfig {
 struct HardwareConfig {
   std::string device = "auto";  ///< auto, cpu, cuda
   std::int64_t threads = 0;     ///< CPU threads per worker; 0 = the machine's cores shared evenly
+  bool oversubscribe = false;   ///< workers may share a GPU
 };
 
 struct CheckpointConfig {
