@@ -35,28 +35,28 @@ void copy_all(const Buffer& from, const Buffer& to, const Stream& stream) {
 double measure_matrix_rate(Stream stream, DType dtype, double budget_ms) {
   const Span span = Span::seldom("measure the matrix rate");
   const bool on_cpu = stream.device().is_cpu();
-  // The smaller fits between two interruptions where the machine is busy.
-  const std::vector<std::int64_t> sizes =
-      on_cpu ? std::vector<std::int64_t>{256, 512} : std::vector<std::int64_t>{1024, 4096};
-  constexpr std::size_t kRepeats = 4;  // at least: the first ones set the library up
   if (on_cpu && !cpu_multiplies(dtype)) dtype = DType::kF32;
-  const std::int64_t bytes =
-      3 * sizes.back() * sizes.back() * static_cast<std::int64_t>(size_of(dtype));
-  const Buffer memory("matrix rate", bytes, stream.device());
-  const std::vector<float> values(static_cast<std::size_t>(bytes / 4), 0.5f);
-  stream.copy(memory.data(), values.data(), static_cast<std::size_t>(bytes));
-  stream.synchronize();
+  // On the CPU what fits between two interruptions where the machine is busy; another device is
+  // given more while it is done in no time.
+  const std::int64_t largest = on_cpu ? 512 : 4096;
+  constexpr double kLongSeconds = 1e-3;
+  const int repeats = on_cpu ? 4 : 16;  // at least: the first ones set the library up
+  const auto element = static_cast<std::int64_t>(size_of(dtype));
+  const Buffer memory("matrix rate", 3 * largest * largest * element, stream.device());
+  const std::vector<float> values(static_cast<std::size_t>(memory.bytes()) / 4, 0.5f);
+  stream.copy(memory.data(), values.data(), static_cast<std::size_t>(memory.bytes()));
   double best = 0;
+  std::int64_t n = on_cpu ? 256 : 128;
   const std::int64_t begin_ns = now_ns();
-  for (std::size_t i = 0; i < kRepeats || ms_since(begin_ns) < budget_ms; ++i) {
-    const std::int64_t n = sizes[i % sizes.size()];
+  for (int i = 0; i < repeats || ms_since(begin_ns) < budget_ms; ++i) {
     const auto square = [&](int number) {
-      return Tensor(memory.as<std::byte>().data() + number * bytes / 3, {n, n}, dtype,
+      return Tensor(memory.as<std::byte>().data() + number * n * n * element, {n, n}, dtype,
                     stream.device());
     };
     const double seconds =
         seconds_of(stream, [&] { gemm(1, square(0), square(1), 0, square(2), stream); });
     best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
+    if (i % 2 == 1 && seconds < kLongSeconds && n < largest) n *= 2;
   }
   return best;
 }

@@ -198,6 +198,7 @@ ROWS = {
     'distributed.timeout_minutes': (JOB, 0.02, 'ends_a_frozen_run'),
     'hardware.device': (JOB, 'cuda', 'refusal'),
     'hardware.threads': (JOB, 2, 'layout'),
+    'hardware.oversubscribe': (JOB, True, 'gpus_wanted_for_two'),
     'checkpoint.save_interval': (JOB, 2, 'checkpoints'),
     'checkpoint.keep_last_n': (SAVING, 1, 'checkpoints'),
     'checkpoint.async_save': (JOB, False, 'memory_table'),
@@ -262,6 +263,8 @@ class Effects:
 
     def log_header(self):
         return re.sub('pid [0-9]+', '', (self.trained().run / 'logs/rank_0.log').read_text().splitlines()[0])
+    def gpus_wanted_for_two(self):
+        return self.call('--run_dir', str(self.run), '--num_gpus', '2')[2]
 
     def exit_status(self): return self.trained(5).status
     def losses(self): return self.column('loss')[1:]

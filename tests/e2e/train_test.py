@@ -141,7 +141,7 @@ class TrainTest(job.JobTest):
             self.assertIn(words, out)
         self.assertLess(out.index('a worker: parameters'), out.index('transformer.wte.weight'))  # the answer first
         self.assertRegex(out, r'transformer\.h\.0\.\.\.1\.ln_1\.weight +64 2 of 32\n')
-        self.assertIn('CUDA devices is not built', self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run'))
+        self.assertIn('2 x 1 thread on cuda', self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run'))
         self.assertFalse((self.job.folder / 'dry').exists())
 
     def test_wrong_wishes_are_refused_with_their_own_exit_codes(self):

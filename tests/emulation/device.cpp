@@ -4,12 +4,10 @@
 #include <cstring>
 #include <new>
 
-#include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_device.h"
 #include "hgtrain/device/cuda_stream_state.h"
 
-#include "../../src/comm/cuda_comm_table.h"
 #include "device_memory.h"
 
 cudaError_t cudaFree(void* memory) {
@@ -129,11 +127,6 @@ const CudaDeviceTable* cuda_device_table() {
       .copy = copy,
       .fill_bytes = fill_bytes,
   };
-  return &kTable;
-}
-
-const CudaCommTable* cuda_comm_table() {
-  static constexpr CudaCommTable kTable{};  // one device needs no NCCL
   return &kTable;
 }
 

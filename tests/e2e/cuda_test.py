@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Training on a CUDA device through the built program: on the emulation of one (tests/emulation), with a driver that
+says there is one. Its curves are the CPU's.
+usage: cuda_test.py HGTRAIN EMULATION_FOLDER DRIVER_FOLDER"""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+DRIVER, EMULATION = (pathlib.Path(sys.argv.pop()).resolve() for _ in range(2))
+os.environ['LD_LIBRARY_PATH'] = f'{EMULATION}:{DRIVER}'
+
+import job  # takes the program from the arguments
+
+CONFIG = {
+    'train_batch_size': 2,
+    'train_micro_batch_size_per_gpu': 1,
+    'gradient_clipping': 1.0,
+    'optimizer': {'type': 'AdamW', 'params': {'lr': 1e-2, 'weight_decay': 0.1}},
+    'training': {'train_iters': 4, 'seq_length': 4, 'eval_interval': 2, 'eval_iters': 1},
+    'data': {'train_data_path': 'data', 'valid_fraction': 0.1},
+    'checkpoint': {'save_interval': 2},
+    'hardware': {'threads': 1},
+}
+MODELS = {
+    'gpt2': {'model_type': 'gpt2', 'n_embd': 16, 'n_layer': 1, 'n_head': 2, 'n_positions': 4},
+    'llama': {'model_type': 'llama', 'hidden_size': 16, 'intermediate_size': 24, 'num_hidden_layers': 1,
+              'num_attention_heads': 4, 'num_key_value_heads': 2, 'max_position_embeddings': 4},
+}
+
+
+class CudaTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        os.environ['FAKE_GPUS'] = '1'
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.job = job.Job(cls.temporary.name)
+        for name, model in MODELS.items():
+            (cls.job.folder / f'{name}.json').write_text(json.dumps({**CONFIG, 'model': model}))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def train(self, run, device, *args, config='gpt2', exit_code=0):
+        self.job.call('--config', f'{config}.json', '--run_dir', run, '--device', device, *args, exit_code=exit_code)
+        return [(m['step'], m['loss'], m['grad_norm'], m.get('eval_loss')) for m in self.job.metrics(run)]
+
+    def assert_close(self, ours, cpus):
+        self.assertEqual(len(ours), len(cpus))
+        for one, other in zip(ours, cpus):
+            for a, b in zip(one, other):
+                self.assertTrue(a == b or abs(a - b) <= 1e-4 * abs(b), (ours, cpus))
+
+    def test_curves_are_the_cpus_and_come_again_bit_for_bit(self):
+        for name in MODELS:
+            first = self.train(f'{name}.cuda', 'cuda', config=name)
+            self.assert_close(first, self.train(f'{name}.cpu', 'cpu', config=name))
+            self.assertLess(first[-1][1], first[0][1])
+        self.assertEqual(self.train('again', 'cuda', config=name), first)
+
+    def test_runs_go_on_from_the_cpu_to_a_gpu_and_back(self):
+        whole = self.train('whole', 'cpu')
+        self.train('moved', 'cpu', '--steps', 1)
+        self.train('moved', 'cuda', '--steps', 3, '--resume', 'auto')
+        moved = self.train('moved', 'cpu', '--resume', 'auto')
+        self.assert_close([m[:3] for m in moved], [m[:3] for m in whole])
+
+    def test_auto_takes_the_gpu_where_there_is_one(self):
+        self.train('auto', 'auto', '--steps', 1)
+        self.assertIn(', cuda, ', (self.job.folder / 'auto/logs/rank_0.log').read_text())
+        os.environ['FAKE_GPUS'] = '0'
+        self.addCleanup(os.environ.__setitem__, 'FAKE_GPUS', '1')
+        self.train('none', 'auto', '--steps', 1)
+        self.assertIn(', cpu, ', (self.job.folder / 'none/logs/rank_0.log').read_text())
+
+    def test_a_worker_without_a_gpu_of_its_own_says_so(self):
+        os.environ['FAKE_GPUS'] = '2'  # more than the emulation has
+        self.addCleanup(os.environ.__setitem__, 'FAKE_GPUS', '1')
+        said = self.job.call('--config', 'gpt2.json', '--run_dir', 'two', '--num_gpus', 2, exit_code=3)
+        self.assertIn('worker 1 of this machine has no GPU of its own', said)
+
+    def test_two_ranks_on_one_gpu_are_one_rank(self):
+        two = self.train('shared', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true')
+        self.assert_close(two, self.train('alone', 'cpu'))
+        logs = [(self.job.folder / f'shared/logs/rank_{rank}.log').read_text() for rank in range(2)]
+        for log in logs:
+            self.assertIn('sums over NCCL', log)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,192 @@
+// NCCL, in place of the real one: ranks are processes of one machine, and rank 0 adds up for all
+// over a socket to each. A call returns when its result is there.
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "hgtrain/comm/cuda_comm.h"
+#include "hgtrain/device/cuda_check.h"
+
+#include "../../src/comm/cuda_comm_table.h"
+
+namespace hgt {
+
+struct CudaCommState {
+  int rank, size;
+  std::vector<int> peers;  ///< sockets: of rank 0 to each rank (its own is -1), of others to rank 0
+  ~CudaCommState() {
+    for (const int fd : peers)
+      if (fd >= 0) ::close(fd);
+  }
+};
+
+namespace {
+
+constexpr std::chrono::seconds kPatience{20};
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(ErrorKind::kPeer, "NCCL: " + what);
+}
+
+void give(int fd, const void* data, std::size_t bytes) {
+  const char* at = static_cast<const char*>(data);
+  for (std::size_t sent = 0; sent < bytes;) {
+    const ssize_t n = ::send(fd, at + sent, bytes - sent, MSG_NOSIGNAL);
+    if (n <= 0) fail("a peer is gone");
+    sent += static_cast<std::size_t>(n);
+  }
+}
+
+void take(int fd, void* data, std::size_t bytes) {
+  if (bytes > 0 && ::recv(fd, data, bytes, MSG_WAITALL) != static_cast<ssize_t>(bytes))
+    fail("a peer is gone");
+}
+
+int open_socket() {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) fail(std::strerror(errno));
+  return fd;
+}
+
+/// In the abstract namespace, which leaves no file behind.
+sockaddr_un address_of(const CudaCommId& id) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, id.bytes, sizeof address.sun_path - 1);
+  return address;
+}
+
+void accept_all(CudaCommState& comm, const sockaddr_un& address) {
+  const int listener = open_socket();
+  comm.peers.assign(static_cast<std::size_t>(comm.size), -1);
+  if (::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener, comm.size) != 0)
+    fail(std::strerror(errno));
+  for (int i = 1; i < comm.size; ++i) {
+    const int fd = ::accept(listener, nullptr, nullptr);
+    int rank = 0;
+    take(fd, &rank, sizeof rank);
+    comm.peers.at(static_cast<std::size_t>(rank)) = fd;
+  }
+  ::close(listener);
+}
+
+void call_rank_0(CudaCommState& comm, const sockaddr_un& address) {
+  comm.peers = {open_socket()};
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (::connect(comm.peers[0], reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
+         0) {
+    if (std::chrono::steady_clock::now() > deadline) fail("rank 0 does not answer");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  give(comm.peers[0], &comm.rank, sizeof comm.rank);
+}
+
+/// Rank 0 is given each rank's bytes in turn, its own last; then all are given what it made of
+/// them.
+template <class Add>
+void through_rank_0(CudaCommState& comm, const void* mine, std::size_t bytes, void* result,
+                    std::size_t result_bytes, const Add& add) {
+  if (comm.rank != 0) {
+    give(comm.peers[0], mine, bytes);
+    return take(comm.peers[0], result, result_bytes);
+  }
+  std::vector<std::byte> theirs(bytes);
+  for (int rank = 1; rank < comm.size; ++rank) {
+    take(comm.peers[static_cast<std::size_t>(rank)], theirs.data(), bytes);
+    add(rank, theirs.data());
+  }
+  for (int rank = 1; rank < comm.size; ++rank)
+    give(comm.peers[static_cast<std::size_t>(rank)], result, result_bytes);
+}
+
+template <class T>
+CudaResult sum(CudaCommState* comm, T* values, std::size_t count, CudaStreamState*) {
+  return guarded([&] {
+    through_rank_0(*comm, values, count * sizeof(T), values, count * sizeof(T),
+                   [&](int, const std::byte* theirs) {
+                     for (std::size_t i = 0; i < count; ++i) {
+                       T value;
+                       std::memcpy(&value, theirs + i * sizeof(T), sizeof value);
+                       values[i] += value;
+                     }
+                   });
+  });
+}
+
+CudaResult make_id(CudaCommId* out) {
+  return guarded([&] {
+    std::random_device random;
+    *out = {};
+    fmt::format_to(out->bytes, "hgtrain-emulation-{:08x}{:08x}", random(), random());
+  });
+}
+
+CudaResult start_connect(const CudaCommId* id, int rank, int size, int, CudaCommState** out) {
+  return guarded([&] {
+    auto comm = std::make_unique<CudaCommState>(CudaCommState{rank, size, {}});
+    if (rank == 0)
+      accept_all(*comm, address_of(*id));
+    else
+      call_rank_0(*comm, address_of(*id));
+    *out = comm.release();
+  });
+}
+
+CudaResult all_gather(CudaCommState* comm, const void* mine, void* all, std::size_t bytes,
+                      CudaStreamState*) {
+  return guarded([&] {
+    const auto put = [&](int rank, const void* from) {
+      std::memcpy(static_cast<std::byte*>(all) + static_cast<std::size_t>(rank) * bytes, from,
+                  bytes);
+    };
+    put(comm->rank, mine);
+    through_rank_0(*comm, mine, bytes, all, bytes * static_cast<std::size_t>(comm->size), put);
+  });
+}
+
+CudaResult broadcast(CudaCommState* comm, void* memory, std::size_t bytes, int root,
+                     CudaStreamState*) {
+  return guarded([&] {
+    through_rank_0(*comm, memory, bytes, memory, bytes, [&](int rank, const std::byte* theirs) {
+      if (rank == root) std::memcpy(memory, theirs, bytes);
+    });
+  });
+}
+
+CudaResult destroy(CudaCommState* comm) {
+  delete comm;
+  return nullptr;
+}
+
+}  // namespace
+
+const CudaCommTable* cuda_comm_table() {
+  static constexpr CudaCommTable kTable = {
+      .make_id = make_id,
+      .start_connect = start_connect,
+      .poll = [](CudaCommState*, bool* ready) -> CudaResult {
+        *ready = true;
+        return nullptr;
+      },
+      .all_gather = all_gather,
+      .sum_f32 = sum<float>,
+      .sum_f64 = sum<double>,
+      .broadcast = broadcast,
+      .start_leave = [](CudaCommState*) -> CudaResult { return nullptr; },
+      .destroy = destroy,
+      .abort = destroy,
+  };
+  return &kTable;
+}
+
+}  // namespace hgt
