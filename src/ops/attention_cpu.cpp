@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kTile = 64, kWidthUnit = 16;
 constexpr std::int64_t kLineBytes = 64, kRowsAhead = 16;
+constexpr std::int64_t kFewQueries = 8;
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) {
@@ -74,6 +75,12 @@ struct Head {
 #pragma omp simd reduction(+ : sum)
     for (std::int64_t i = 0; i < width; ++i) sum += row[i] * other[i];
     return sum;
+  }
+
+  void add_to(float* sum, float factor, std::int64_t t) const {
+    const T* const row = data + t * to_next;
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i) sum[i] += factor * row[i];
   }
 
   T* data;
@@ -251,6 +258,8 @@ class Forward {
 
   void run(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b, std::int64_t h,
            const Head<T>& out, float* lse) {
+    if (s_.queries <= kFewQueries && s_.queries < s_.keys && options_.dropout.probability == 0)
+      return run_rows(q, k, v, b, out, lse);
     read_keys<Unit>(k, s_.ld, out_, nullptr, k_);
     read_keys<FloatUnit>(v, s_.ld, out_, v_, nullptr);
     for (std::int64_t first = 0; first < s_.queries; first += kTile) {
@@ -275,6 +284,31 @@ class Forward {
 
  private:
   using Unit = UnitOf<T>;
+
+  /// A few queries behind many keys, as in generation: laying out all keys would not pay.
+  void run_rows(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b,
+                const Head<T>& out, float* lse) {
+    const Block block(0, s_.queries, s_.keys, options_, b);
+    q.read(0, s_.ld, q_);
+    for (std::int64_t t = 0; t < s_.queries; ++t) {
+      const std::int64_t from = block.seen_from(t), to = block.seen_to(t);
+      float* const scores = k_;
+      float highest = kLowest, sum = 0;
+      for (std::int64_t j = from; j < to; ++j) {
+        scores[j] = k.dot(j, q_ + t * s_.ld) * options_.scale;
+        highest = std::max(highest, scores[j]);
+      }
+      std::fill(out_, out_ + s_.ld, 0.0f);
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t j = from; j < to; ++j) {
+        scores[j] = exp_f32(scores[j] - highest);
+        sum += scores[j];
+      }
+      for (std::int64_t j = from; j < to; ++j) v.add_to(out_, scores[j], j);
+      out.write(t, 1.0f / sum, out_);
+      lse[t] = highest + std::log(sum);
+    }
+  }
 
   /// Row r of the scores becomes exp(score - the highest so far) where seen and 0 elsewhere; what
   /// was summed under a lower highest is made smaller.
