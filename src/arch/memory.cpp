@@ -1,6 +1,7 @@
 #include "hgtrain/arch/memory.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 }
 
 constexpr std::int64_t kFloatBytes = 4;
+constexpr std::int64_t kWorkspaceBytes = 32 << 20;  ///< what cuBLAS asks for on sm_90
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) {
   return times((n + unit - 1) / unit, unit);
@@ -150,7 +152,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   if (dtype != DType::kF32)
     out.push_back({fmt::format("{} weights", name_of(dtype)),
                    times(table.total, static_cast<std::int64_t>(size_of(dtype)))});
-  if (config.checkpoint.async_save)
+  const bool on_cpu = config.hardware.device != "cuda";
+  if (on_cpu && config.checkpoint.async_save)
     out.push_back(
         {"checkpoint: copy (rank 0)", times(table.total, (1 + std::ssize(saved)) * kFloatBytes)});
   const ActivationSizes sizes = activation_sizes(config);
@@ -161,9 +164,30 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   if (family_of(config.model).rope)
     out.push_back({"rope tables",
                    times(times(sizes.seq_length, config.model.head_dim / 2), 2 * kFloatBytes)});
-  out.push_back({"scratch of threads",
-                 times(scratch_floats(config.model, sizes.seq_length, threads), kFloatBytes)});
+  if (on_cpu)
+    out.push_back({"scratch of threads",
+                   times(scratch_floats(config.model, sizes.seq_length, threads), kFloatBytes)});
+  else
+    out.push_back({"scratch of matrix products", kWorkspaceBytes});
   return out;
+}
+
+std::int64_t total_bytes(const std::vector<Allocation>& table) {
+  return std::accumulate(table.begin(), table.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Allocation& a) { return sum + a.bytes; });
+}
+
+std::int64_t largest_micro_batch(const Config& config, int threads, std::int64_t bytes) {
+  Config other = config;
+  const auto fits = [&](std::int64_t size) {
+    other.batch.micro_batch_size = size;
+    return total_bytes(memory_table(other, threads)) <= bytes;
+  };
+  constexpr std::int64_t kMost = 1 << 20;
+  std::int64_t fitting = 0;
+  for (std::int64_t step = kMost; step > 0; step /= 2)
+    if (fitting + step <= kMost && fits(fitting + step)) fitting += step;
+  return fitting;
 }
 
 double train_flops(const ModelConfig& m, std::int64_t seq_length, std::int64_t tokens) {

@@ -1,5 +1,3 @@
-#include <numeric>
-
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/arch/memory.h"
@@ -18,12 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kWarmUp = 2;
-
-std::int64_t planned_bytes(const Config& config) {
-  const auto table = memory_table(config, static_cast<int>(config.hardware.threads));
-  return std::accumulate(table.begin(), table.end(), std::int64_t{0},
-                         [](std::int64_t sum, const Allocation& a) { return sum + a.bytes; });
-}
 
 /// What the products of a step take alone: the number of each times its median.
 Json limit_json(const std::vector<Product>& products,
@@ -87,7 +79,8 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   out["start_ms"] = first_step_ms - ms.median;
   out["peak_rss_bytes"] = peak_bytes;
   out["rss_before_bytes"] = bytes_before;
-  out["planned_bytes"] = planned_bytes(config);
+  out["planned_bytes"] =
+      total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
   out["products"] = limit;
   return out;
 }

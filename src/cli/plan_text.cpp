@@ -16,6 +16,8 @@
 #include "hgtrain/parallel/layout.h"
 #include "hgtrain/report/human.h"
 
+#include "gpu_memory.h"
+
 namespace hgt {
 namespace {
 
@@ -106,9 +108,7 @@ std::string kind_of(const std::string& allocation) {
 
 std::string memory_total(const std::vector<Allocation>& memory) {
   std::vector<std::pair<std::string, std::int64_t>> kinds;
-  std::int64_t total = 0;
   for (const Allocation& allocation : memory) {
-    total += allocation.bytes;
     const std::string kind = kind_of(allocation.name);
     if (kinds.empty() || kinds.back().first != kind) kinds.emplace_back(kind, 0);
     kinds.back().second += allocation.bytes;
@@ -116,12 +116,24 @@ std::string memory_total(const std::vector<Allocation>& memory) {
   std::vector<std::string> parts;
   for (const auto& [kind, bytes] : kinds)
     parts.push_back(fmt::format("{} {}", kind, human_bytes(bytes)));
-  return fmt::format("memory      {} a worker: {}\n", human_bytes(total), fmt::join(parts, ", "));
+  return fmt::format("memory      {} a worker: {}\n", human_bytes(total_bytes(memory)),
+                     fmt::join(parts, ", "));
+}
+
+/// Whether the job fits the GPU, of which CUDA itself takes a part.
+std::string fit(const Config& config, std::int64_t bytes, const std::string& gpu) {
+  constexpr std::int64_t kCudaItself = std::int64_t{1} << 30;
+  const std::int64_t room = gpu_memory(gpu) - kCudaItself;
+  const std::int64_t largest =
+      largest_micro_batch(config, static_cast<int>(config.hardware.threads), room);
+  return fmt::format("fits {:<7}{}: {} of {}; the largest micro-batch that fits: {}\n", gpu,
+                     bytes <= room ? "yes" : "no", human_bytes(bytes), human_bytes(room),
+                     largest > 0 ? fmt::to_string(largest) : "none");
 }
 
 }  // namespace
 
-std::string describe(const TrainPlan& plan, const std::string& run_dir) {
+std::string describe(const TrainPlan& plan, const std::string& run_dir, const std::string& gpu) {
   const Config& config = plan.config;
   const Layout layout = make_layout(config.parallelism, plan.workers);
   const ParameterTable table = parameters_of(plan);
@@ -130,6 +142,7 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir) {
   text += fmt::format("layout      data {} x tensor {} x pipeline {}\n", layout.data_size,
                       layout.tensor_size, layout.pipeline_size);
   text += memory_total(memory);
+  if (!gpu.empty()) text += fit(config, total_bytes(memory), gpu);
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += "\nmemory of a worker\n";
   for (const Allocation& allocation : memory)

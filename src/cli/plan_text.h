@@ -10,7 +10,7 @@ namespace hgt {
 std::string banner(const TrainPlan& plan, const std::string& run_dir);
 
 /// For --dry_run: the same and the layout, then each parameter (those of equal layers on one line)
-/// and the memory of a worker, and the resolved config.
-std::string describe(const TrainPlan& plan, const std::string& run_dir);
+/// and the memory of a worker, and the resolved config. Where a GPU is named: whether it fits one.
+std::string describe(const TrainPlan& plan, const std::string& run_dir, const std::string& gpu);
 
 }  // namespace hgt

@@ -61,6 +61,9 @@ class Train final : public Command {
                    "steps in the trace and profile, from the third on (default: 10)");
     app.add_flag("--dry_run", flags_.dry_run,
                  "print what would run, and how large it is; touch no device");
+    app.add_option("--gpu", flags_.gpu,
+                   "with --dry_run: whether it fits a GPU of this kind (h100, rtx4090) or memory "
+                   "(24GB)");
   }
 
   int run(const std::vector<std::string>& overrides) override {
@@ -68,7 +71,7 @@ class Train final : public Command {
     print_notices(plan.notices);
     if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + job_name();
     if (flags_.dry_run) {
-      std::cout << describe(plan, flags_.run_dir);
+      std::cout << describe(plan, flags_.run_dir, flags_.gpu);
       return 0;
     }
     if (flags_.resume != "auto" && flags_.resume != "none" && !fs::is_directory(flags_.resume))

@@ -42,6 +42,10 @@ void check_flags(const TrainFlags& flags) {
     refuse(
         fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMostWorkers),
         "one for each core is plenty");
+  if (!flags.gpu.empty() && !flags.dry_run)
+    refuse("--gpu without --dry_run", "GPUs to train on are counted: --num_gpus N");
+  if (!flags.gpu.empty() && (flags.device == "cpu" || flags.num_workers))
+    refuse("--gpu with workers on the CPU", "leave one of the two out");
   if (flags.trace_steps && flags.trace.empty() && !flags.profile)
     refuse("--trace_steps without --trace or --profile", "say what is to come of them");
   if (flags.trace_steps.value_or(1) < 1)
@@ -53,7 +57,8 @@ void check_flags(const TrainFlags& flags) {
 /// "cpu" or "cuda", and how many workers. Looks for devices, unless it is a dry run.
 std::pair<std::string, std::int64_t> choose_devices(const TrainFlags& flags,
                                                     const HardwareConfig& hardware) {
-  const std::string device = flags.num_gpus ? "cuda" : flags.num_workers ? "cpu" : hardware.device;
+  const bool on_gpus = flags.num_gpus || !flags.gpu.empty();
+  const std::string device = on_gpus ? "cuda" : flags.num_workers ? "cpu" : hardware.device;
   if (device == "cpu") return {"cpu", flags.num_workers.value_or(1)};
   if (flags.dry_run) return {device == "cuda" ? "cuda" : "cpu", flags.num_gpus.value_or(1)};
   const VisibleDevices visible = visible_gpus();

@@ -20,6 +20,7 @@ struct TrainFlags {
   std::string resume = "none";
   std::int64_t max_restarts = 0;
   bool dry_run = false;
+  std::string gpu;    ///< whose memory a dry run looks at, "" = none
   std::string trace;  ///< file for a trace, "" = none
   bool profile = false;
   std::optional<std::int64_t> trace_steps;  ///< of either

@@ -18,6 +18,7 @@
 #include "hgtrain/train/process_memory.h"
 
 #include "early_stop.h"
+#include "memory_fit.h"
 #include "recorder.h"
 #include "start.h"
 #include "trace_window.h"
@@ -194,6 +195,7 @@ RunOutcome Run::train() {
 
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
                         ControlChannel& channel, Requests& requests, const CudaQueue* queue) {
+  if (queue) require_memory(config, *queue);
   return Run(config, options, comm, channel, requests, queue).train();
 }
 

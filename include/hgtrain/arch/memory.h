@@ -72,8 +72,15 @@ struct Allocation {
 /// Everything a worker allocates for training, from config and layout alone: parameters (fp32
 /// masters, and the weights where those are 16 bits), gradients, the optimizer's state, the moving
 /// average of the parameters, the copy of all these but weights and gradients that an asynchronous
-/// save writes from, activations, and the scratch memory of its CPU threads.
+/// save writes from, activations, and the scratch memory of its CPU threads. Where the device is
+/// cuda, what lies on the GPU: all but that copy, and scratch memory of its own.
 std::vector<Allocation> memory_table(const Config& config, int threads);
+
+/// Bytes of a table.
+std::int64_t total_bytes(const std::vector<Allocation>& table);
+
+/// The largest micro-batch with which the job takes at most so many bytes; 0 where none does.
+std::int64_t largest_micro_batch(const Config& config, int threads, std::int64_t bytes);
 
 /// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight
 /// product and token, and 12 H D a layer and token times the mean number of keys a query sees (T /

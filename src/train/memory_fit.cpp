@@ -1,0 +1,47 @@
+#include "memory_fit.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/report/human.h"
+
+namespace hgt {
+namespace {
+
+/// The largest allocations, in words.
+std::string largest_of(std::vector<Allocation> table) {
+  constexpr std::size_t kNamed = 5;
+  std::stable_sort(table.begin(), table.end(),
+                   [](const Allocation& a, const Allocation& b) { return a.bytes > b.bytes; });
+  std::vector<std::string> names;
+  for (const Allocation& a : table)
+    if (names.size() < kNamed) names.push_back(fmt::format("{} {}", a.name, human_bytes(a.bytes)));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+void require_memory(const Config& config, const Stream& stream) {
+  std::uint64_t free = 0, total = 0;
+  check(stream.queue().module().device().memory_info(stream.device().index, &free, &total));
+  const auto threads = static_cast<int>(config.hardware.threads);
+  const std::vector<Allocation> table = memory_table(config, threads);
+  const std::int64_t asked = total_bytes(table), room = static_cast<std::int64_t>(free);
+  if (asked <= room) return;
+  const std::int64_t largest = largest_micro_batch(config, threads, room);
+  throw Error(
+      ErrorKind::kDevice,
+      fmt::format("the job takes {} of memory, and {} of {} are free on {}: {}", human_bytes(asked),
+                  human_bytes(room), human_bytes(static_cast<std::int64_t>(total)),
+                  name_of(stream.device()), largest_of(table)),
+      largest > 0 ? fmt::format("train_micro_batch_size_per_gpu = {} fits", largest)
+                  : "no micro-batch fits: activation_checkpointing.mode = \"full\", a "
+                    "smaller model, or a GPU with more memory");
+}
+
+}  // namespace hgt
