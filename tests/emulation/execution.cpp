@@ -45,7 +45,8 @@ std::string text(const std::source_location& where) {
 }
 
 bool same(const std::source_location& a, const std::source_location& b) {
-  return a.line() == b.line() && std::strcmp(a.file_name(), b.file_name()) == 0;
+  return a.line() == b.line() &&
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
 struct Thread {
@@ -68,6 +69,7 @@ class Block {
   Block(const dim3& size, const std::function<void()>& body, Random& random)
       : threads_(std::size_t{size.x} * size.y * size.z),
         by_rank_(threads_.size()),
+        arrived_(threads_.size() / kWarpLanes + 1),
         body_(body),
         random_(random) {
     for (unsigned i = 0; i < count(); ++i)
@@ -88,7 +90,6 @@ class Block {
   void draw_order();
   void set_ready(Thread& thread);
   bool choose_next();
-  void wait(Thread::State why, const std::source_location& where);
   void open_barrier();
   void meet_in_warp();
   [[noreturn]] void fail_stuck() const;
@@ -96,6 +97,7 @@ class Block {
   std::vector<Thread> threads_;
   std::vector<unsigned> by_rank_;               ///< the thread of each rank
   std::array<std::uint64_t, 1024 / 64> ready_;  ///< a bit for each rank
+  std::vector<unsigned> arrived_;               ///< of each warp, the lanes that wait for others
   const std::function<void()>& body_;
   Random& random_;
   unsigned current_ = 0, waiting_ = 0, ended_ = 0;
@@ -179,16 +181,12 @@ void Block::run(std::vector<std::unique_ptr<Fiber>>& idle) {
   }
 }
 
-void Block::wait(Thread::State why, const std::source_location& where) {
-  self().state = why;
-  self().where = where;
-  self().fiber->suspend();
-}
-
 Votes Block::wait_for_block(bool predicate, const std::source_location& where) {
   self().predicate = predicate;
+  self().state = Thread::State::kAtBarrier;
+  self().where = where;
   ++waiting_;
-  wait(Thread::State::kAtBarrier, where);
+  self().fiber->suspend();
   return votes_;
 }
 
@@ -214,37 +212,40 @@ const Lanes& Block::wait_for_warp(unsigned mask, std::uint64_t bits,
   Thread& me = self();
   if ((mask >> lane() & 1) == 0)
     fail(fmt::format("{}: a mask without the lane that uses it", text(where)));
+  const unsigned lanes = std::min(kWarpLanes, count() - (current_ - lane()));
+  const unsigned there = ~0u >> (kWarpLanes - lanes);
+  if (mask == ~0u) mask = there;  // the last warp of a block may be a part of one
+  if ((mask & ~there) != 0)
+    fail(fmt::format("{}: the mask {:#x} names lanes beyond the {} there are", text(where), mask,
+                     lanes));
   me.mask = mask;
   me.bits = bits;
   me.state = Thread::State::kAtWarp;
   me.where = where;
-  meet_in_warp();
+  unsigned& arrived = arrived_[current_ / kWarpLanes];
+  arrived |= 1u << lane();
+  if ((arrived & mask) == mask) meet_in_warp();
   me.fiber->suspend();
   return me.lanes;
 }
 
-/// Lets the lanes of the caller's mask go on where it is the last of them.
+/// The current thread is the last of its mask: all of them go on, where all came to meet here.
 void Block::meet_in_warp() {
   const Thread& me = self();
   Thread* const warp = &threads_[current_ - lane()];
-  const unsigned lanes = std::min(kWarpLanes, count() - (current_ - lane()));
   Lanes brought;
   brought.fill(~std::uint64_t{0});
   for (unsigned i = 0; i < kWarpLanes; ++i) {
     if ((me.mask >> i & 1) == 0) continue;
-    if (i >= lanes) {
-      if (me.mask == ~0u) continue;  // the last warp of a block may be a part of one
-      fail(fmt::format("{}: the mask names lane {} of {}", text(me.where), i, lanes));
-    }
-    if (warp[i].state != Thread::State::kAtWarp) return;
     if (warp[i].mask != me.mask || !same(warp[i].where, me.where)) return;
     brought[i] = warp[i].bits;
   }
-  for (unsigned i = 0; i < lanes; ++i)
+  for (unsigned i = 0; i < kWarpLanes; ++i)
     if (me.mask >> i & 1) {
       warp[i].lanes = brought;
       set_ready(warp[i]);
     }
+  arrived_[current_ / kWarpLanes] &= ~me.mask;
 }
 
 void Block::fail_stuck() const {
