@@ -1,25 +1,10 @@
 #include "about.h"
 
-#include <fstream>
-#include <string>
-
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/machine/resources.h"
+
 namespace hgt {
-namespace {
-
-/// "model name" of the first processor.
-std::string cpu_name() {
-  std::ifstream cpus("/proc/cpuinfo");
-  for (std::string line; std::getline(cpus, line);)
-    if (const std::size_t colon = line.find(": ");
-        line.starts_with("model name") && colon != std::string::npos)
-      return line.substr(colon + 2);
-  return "unknown";
-}
-
-}  // namespace
-
 nlohmann::ordered_json about(const char* bench, const Config& config) {
   const ModelConfig& m = config.model;
   return {{"bench", bench},

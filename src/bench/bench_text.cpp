@@ -102,10 +102,38 @@ std::string ops_text(const Json& r) {
   return text;
 }
 
+std::string copy_text(const Json& r) {
+  std::string text =
+      fmt::format("{}: copies of {}\n", r["cpu"].get<std::string>(), human_bytes(r["bytes"]));
+  for (const Json& c : r["copies"]) {
+    std::string name = c["copy"];
+    if (c.contains("threads")) name += ", " + human_plural(c["threads"], "thread");
+    text += fmt::format("  {:30}{} GB/s\n", name, spread(c["bytes_per_sec"], 1e9));
+  }
+  return text;
+}
+
+/// nccl-tests' columns.
+std::string comm_text(const Json& r) {
+  std::string text = fmt::format("{} of fp32, {} over {}\n{:>12}{:>12}{:>12}{:>14}{:>14}{:>8}\n",
+                                 r["op"].get<std::string>(), human_plural(r["workers"], "worker"),
+                                 r["backend"].get<std::string>(), "bytes", "count", "time us",
+                                 "algbw GB/s", "busbw GB/s", "wrong");
+  for (const Json& s : r["sizes"])
+    text +=
+        fmt::format("{:>12}{:>12}{:>12.2f}{:>14.3f}{:>14.3f}{:>8}\n",
+                    s["bytes"].get<std::int64_t>(), s["count"].get<std::int64_t>(),
+                    s["us"]["median"].get<double>(), s["algbw_bytes_per_sec"].get<double>() * 1e-9,
+                    s["busbw_bytes_per_sec"].get<double>() * 1e-9, s["wrong"].get<std::int64_t>());
+  return text;
+}
+
 }  // namespace
 
 std::string bench_text(const Json& result) {
   const std::string bench = result["bench"];
+  if (bench == "copy") return copy_text(result);
+  if (bench == "comm") return comm_text(result);
   return head(result) + (bench == "train"  ? train_text(result)
                          : bench == "gemm" ? gemm_text(result)
                                            : ops_text(result));

@@ -12,10 +12,13 @@ Commands all_commands() {
   commands.push_back(bench_train_command());
   commands.push_back(bench_gemm_command());
   commands.push_back(bench_ops_command());
+  commands.push_back(bench_copy_command());
+  commands.push_back(bench_comm_command());
   commands.push_back(config_check_command());
   commands.push_back(config_show_command());
   commands.push_back(config_schema_command());
   commands.push_back(config_init_command());
+  commands.push_back(doctor_command());
   commands.push_back(completion_command());
   commands.push_back(version_command());
   return commands;

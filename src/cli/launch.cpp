@@ -11,8 +11,9 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/launch/job.h"
-#include "hgtrain/launch/visible_gpus.h"
+#include "hgtrain/machine/visible_gpus.h"
 
+#include "check_range.h"
 #include "commands.h"
 #include "shell_words.h"
 
@@ -77,12 +78,6 @@ class Launch final : public Command {
     spec_.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
       if (kind == "notice") fmt::print(stderr, "hgtrain: {}\n", body.value("text", ""));
     };
-  }
-
-  static void check_range(const char* flag, int value, int min, int max) {
-    if (value < min || value > max)
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("{} {} is not between {} and {}", flag, value, min, max));
   }
 
   int count_workers() const {

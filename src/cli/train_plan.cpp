@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <sched.h>
 
 #include <fmt/format.h>
 
@@ -11,7 +10,8 @@
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/data/manifest.h"
 #include "hgtrain/data/tokenizer.h"
-#include "hgtrain/launch/visible_gpus.h"
+#include "hgtrain/machine/resources.h"
+#include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/parallel/layout.h"
 
 namespace hgt {
@@ -121,9 +121,7 @@ void complete_from_data(TrainPlan& plan) {
 }  // namespace
 
 std::int64_t threads_per_worker(std::int64_t workers) {
-  cpu_set_t cores;
-  const int usable = ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  return std::max<std::int64_t>(1, usable / workers);
+  return std::max<std::int64_t>(1, usable_cores() / workers);
 }
 
 TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides) {

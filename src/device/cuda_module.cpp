@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "library_search.h"
+#include "hgtrain/machine/library_search.h"
 
 namespace hgt {
 namespace {

@@ -9,5 +9,7 @@ namespace hgt {
 /// how often, text or json, and the resolved config as JSON. Returns the exit status; an error is
 /// printed in the front's name.
 int bench_worker(const std::vector<std::string>& args);
+/// `hgtrain-worker bench_copy`, likewise: cpu or cuda, bytes, threads, how often, text or json.
+int bench_copy_worker(const std::vector<std::string>& args);
 
 }  // namespace hgt

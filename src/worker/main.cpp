@@ -6,7 +6,9 @@
 #include "hgtrain/base/error.h"
 
 #include "bench_worker.h"
+#include "comm_worker.h"
 #include "generate_worker.h"
+#include "probe_worker.h"
 #include "train_worker.h"
 
 namespace {
@@ -15,7 +17,10 @@ constexpr const char* kUsage =
     "hgtrain-worker is started by hgtrain, one per device:\n"
     "  hgtrain-worker train --run_dir DIR --resume auto|none|PATH --record_steps N\n"
     "  hgtrain-worker generate --model FOLDER --prompt TEXT ...\n"
-    "  hgtrain-worker bench train|gemm|ops REPEATS text|json CONFIG\n";
+    "  hgtrain-worker bench train|gemm|ops REPEATS text|json CONFIG\n"
+    "  hgtrain-worker bench_copy cpu|cuda BYTES THREADS REPEATS text|json\n"
+    "  hgtrain-worker bench_comm auto|gloo OP MIN_BYTES MAX_BYTES REPEATS text|json\n"
+    "  hgtrain-worker probe\n";
 
 int usage() {
   std::fputs(kUsage, stderr);
@@ -34,6 +39,11 @@ int main(int argc, char** argv) {
       return hgt::generate_worker({args.begin() + 1, args.end()});
     if (!args.empty() && args[0] == "bench")
       return hgt::bench_worker({args.begin() + 1, args.end()});
+    if (args.size() == 6 && args[0] == "bench_copy")
+      return hgt::bench_copy_worker({args.begin() + 1, args.end()});
+    if (!args.empty() && args[0] == "bench_comm")
+      return hgt::comm_worker({args.begin() + 1, args.end()});
+    if (args.size() == 1 && args[0] == "probe") return hgt::probe_worker();
     return usage();
   } catch (const hgt::Error& e) {
     std::fputs(e.render("hgtrain-worker").c_str(), stderr);

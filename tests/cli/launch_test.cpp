@@ -90,7 +90,7 @@ TEST_CASE("what launch cannot start it refuses with exit 2, before anything runs
 
 TEST_CASE("--num_gpus counts the GPUs that are visible") {
   const TemporaryFolder folder;
-  std::filesystem::copy(HGT_BUILD_ROOT "/tests/launch/libnvidia-ml.so.1",
+  std::filesystem::copy(HGT_BUILD_ROOT "/tests/machine/libnvidia-ml.so.1",
                         folder / "libnvidia-ml.so.1");
   const Variable path("LD_LIBRARY_PATH", folder.path());
   const Variable gpus("FAKE_GPUS", "4");

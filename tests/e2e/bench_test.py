@@ -2,6 +2,7 @@
 """hgtrain bench: its fields, and what it refuses. The numbers themselves are the machine's.
 usage: bench_test.py HGTRAIN"""
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -30,8 +31,9 @@ class BenchTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.temporary.cleanup()
 
-    def call(self, *args, exit_code=0):
-        done = subprocess.run([PROGRAM, 'bench', *map(str, args)], capture_output=True, text=True, timeout=120)
+    def call(self, *args, exit_code=0, **environment):
+        done = subprocess.run([PROGRAM, 'bench', *map(str, args)], capture_output=True, text=True, timeout=120,
+                              env={**os.environ, **environment})
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
         return done.stdout if exit_code == 0 else done.stderr
 
@@ -87,12 +89,44 @@ class BenchTest(unittest.TestCase):
         self.assertIn('flops_per_sec', ops['attention_bwd'])
         self.assertIn('bytes_per_sec', ops['rms_norm_fwd'])
 
+    def test_copy(self):
+        args = ('copy', '--mib', 1, '--repeats', 2, '--threads', 2)
+        self.assertIn('memory to memory, 2 threads', self.call(*args))
+        result = json.loads(self.call(*args, '--json'))
+        self.assertEqual((result['bytes'], [copy['threads'] for copy in result['copies']]), (1 << 20, [1, 2]))
+        for copy in result['copies']:
+            self.assert_spread(copy['bytes_per_sec'])
+        self.assertIn('hgtrain: error: ', self.call('copy', '--device', 'cuda', exit_code=3, CUDA_VISIBLE_DEVICES=''))
+
+    def test_comm(self):
+        args = ('comm', '--min_bytes', 64, '--max_bytes', 1 << 16, '--repeats', 2)
+        for more, op, backend, factor in (((), 'all_reduce', 'shared memory', 1),
+                                          (('--backend', 'gloo', '--num_workers', 4), 'all_reduce', 'Gloo', 1.5),
+                                          (('--op', 'broadcast'), 'broadcast', 'shared memory', 1)):
+            result = json.loads(self.call(*args, *more, '--json'))
+            self.assertEqual((result['op'], result['backend']), (op, backend))
+            self.assertEqual([size['bytes'] for size in result['sizes']], [64 << i for i in range(11)])
+            for size in result['sizes']:
+                self.assert_spread(size['us'])
+                self.assertEqual(size['wrong'], 0)
+                self.assertAlmostEqual(size['busbw_bytes_per_sec'] / size['algbw_bytes_per_sec'], factor)
+        self.assertRegex(self.call(*args), r'all_reduce of fp32, 2 workers over shared memory\n +bytes +count +time us')
+
     def test_what_makes_no_sense_is_refused(self):
         for args, words in ((('train', '--shape', 'huge'), 'there is no shape and no file huge'),
                             (('train', '--steps', 0), '--steps is not positive'),
                             (('gemm', '--repeats', -1), '--repeats is not positive'),
                             (('ops', '--threads', -1), '--threads is negative'),
                             (('ops', '--dtype', 'fp8'), 'fp8'),
+                            (('copy', '--mib', 0), '--mib 0 is not between'),
+                            (('copy', '--threads', -1), '--threads -1 is not between'),
+                            (('copy', '--repeats', 0), '--repeats 0 is not between'),
+                            (('copy', '--device', 'tpu'), 'tpu'),
+                            (('comm', '--num_workers', 1), '--num_workers 1 is not between 2'),
+                            (('comm', '--min_bytes', 6), 'no multiple of 4'),
+                            (('comm', '--min_bytes', 64, '--max_bytes', 32), '--max_bytes 32 is not between 64'),
+                            (('comm', '--op', 'all_to_all'), 'all_to_all'),
+                            (('comm', '--backend', 'mpi'), 'mpi'),
                             (('train', '--shape', self.tiny, '--model.vocab_size', 0), 'vocab_size'),
                             (('train', '--model.n_head', 7), 'head')):
             self.assertIn(words, self.call(*args, exit_code=2))

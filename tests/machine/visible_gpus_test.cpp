@@ -1,4 +1,4 @@
-#include "hgtrain/launch/visible_gpus.h"
+#include "hgtrain/machine/visible_gpus.h"
 
 #include <catch2/catch.hpp>
 

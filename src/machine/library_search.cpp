@@ -1,4 +1,4 @@
-#include "library_search.h"
+#include "hgtrain/machine/library_search.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "hgtrain/launch/visible_gpus.h"
+#include "hgtrain/machine/visible_gpus.h"
 
 #include <cstdlib>
 #include <map>
@@ -43,6 +43,7 @@ VisibleDevices visible_gpus() {
   if (selection && list->problem.empty())
     out.found +=
         fmt::format(", of which CUDA_VISIBLE_DEVICES={} leaves {}", selection, out.gpus.size());
+  out.machine = std::move(*list);
   return out;
 }
 

@@ -1,9 +1,10 @@
 #include "gpu_list.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <set>
+
+#include "folder_entries.h"
 
 namespace hgt {
 namespace {
@@ -12,15 +13,6 @@ std::string trimmed(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t");
   if (first == std::string::npos) return "";
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 /// The driver's file of one GPU: lines "Model: ...", "GPU UUID: ...".
@@ -68,11 +60,13 @@ const VisibleGpu* find_entry(const GpuList& list, const std::string& entry) {
 GpuList gpus_from_files(const std::string& root) {
   GpuList list;
   const std::string driver = root + "/proc/driver/nvidia/gpus";
-  for (const std::string& bus : names_in(driver))
-    list.gpus.push_back(read_information(driver + "/" + bus + "/information"));
+  for (const auto& gpu : folder_entries(driver))
+    list.gpus.push_back(read_information(gpu / "information"));
   if (!list.gpus.empty()) return list;
-  for (const std::string& name : names_in(root + "/dev"))
-    if (name.starts_with("nvidia") && is_number(name.substr(6))) list.gpus.emplace_back();
+  for (const auto& file : folder_entries(root + "/dev"))
+    if (const std::string name = file.filename();
+        name.starts_with("nvidia") && is_number(name.substr(6)))
+      list.gpus.emplace_back();
   if (list.gpus.empty())
     list.problem = "no NVIDIA driver is there (no libnvidia-ml.so.1, no /dev/nvidia0)";
   return list;

@@ -15,8 +15,8 @@ namespace {
 std::vector<std::string> selected(const char* selection) {
   GpuList list;
   for (const char* uuid : {"GPU-aa1", "GPU-ab2", "GPU-b3", "GPU-c4"})
-    list.gpus.push_back({uuid, "", 0});
-  list.migs.push_back({"MIG-1", "", 0});
+    list.gpus.emplace_back().uuid = uuid;
+  list.migs.emplace_back().uuid = "MIG-1";
   std::vector<std::string> uuids;
   for (const VisibleGpu& gpu : select_gpus(list, selection)) uuids.push_back(gpu.uuid);
   return uuids;

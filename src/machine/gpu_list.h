@@ -4,16 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "hgtrain/launch/visible_gpus.h"
+#include "hgtrain/machine/visible_gpus.h"
 
 namespace hgt {
-
-/// All GPUs of the machine, in the driver's order (by PCI bus), or why there are none.
-struct GpuList {
-  std::vector<VisibleGpu> gpus;
-  std::vector<VisibleGpu> migs;  ///< those of `wanted_migs` that are there
-  std::string problem;           ///< "" where the driver has answered
-};
 
 /// Asks NVML, opened as `library`. Nothing where there is no such library.
 std::optional<GpuList> gpus_from_nvml(const std::string& library,

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hgt {
+
+/// A network interface other than the loopback.
+struct NetworkInterface {
+  std::string name, state;  ///< "eth0"; "up", "down", ...
+  int speed_mbit = 0;       ///< 0 = not known, as with virtual ones
+  int mtu = 0;
+  std::vector<std::string> addresses;
+};
+
+/// A port of an RDMA device.
+struct InfinibandPort {
+  std::string device;  ///< "mlx5_0"
+  int port = 0;
+  std::string state;       ///< "ACTIVE", "DOWN", ...
+  std::string rate;        ///< "400 Gb/sec (4X NDR)"
+  std::string link_layer;  ///< "InfiniBand", or "Ethernet" (RoCE)
+};
+
+struct Network {
+  std::vector<NetworkInterface> interfaces;
+  std::vector<InfinibandPort> infiniband;
+};
+
+/// Reads /sys below `root` ("" is the machine); addresses are the process's.
+Network look_at_network(const std::string& root = "");
+
+}  // namespace hgt

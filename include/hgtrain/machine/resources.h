@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hgt {
+
+inline constexpr std::int64_t kUnlimited = -1;
+
+struct UserLimit {
+  std::string name;                 ///< as `ulimit` and limits.conf call it: "nofile"
+  std::int64_t soft = 0, hard = 0;  ///< bytes for memlock; kUnlimited
+};
+
+/// Processors, memory and limits of this process.
+struct Resources {
+  std::string cpu;       ///< the model's name
+  int cores = 0;         ///< of the machine
+  int usable_cores = 0;  ///< this process may run on
+  double cpu_quota = 0;  ///< cores' worth of time its control group allows, 0 = no limit
+  int numa_nodes = 0;
+  std::int64_t memory_bytes = 0, available_bytes = 0;
+  std::int64_t memory_limit_bytes = kUnlimited;    ///< of its control group
+  std::int64_t shm_bytes = 0, shm_free_bytes = 0;  ///< /dev/shm; 0 = there is none
+  std::vector<UserLimit> limits;                   ///< nofile, memlock, nproc
+};
+
+/// Reads /proc and /sys below `root` ("" is the machine); limits and usable cores are the
+/// process's.
+Resources resources_of(const std::string& root = "");
+
+/// "model name" of the first processor, "unknown" where the system gives none.
+std::string cpu_name(const std::string& root = "");
+/// Processors that this process may run on.
+int usable_cores();
+
+}  // namespace hgt

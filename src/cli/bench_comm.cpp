@@ -1,0 +1,81 @@
+#include <cstdio>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/launch/job.h"
+
+#include "check_range.h"
+#include "commands.h"
+#include "worker_program.h"
+
+namespace hgt {
+namespace {
+
+class BenchComm final : public Command {
+ public:
+  std::string_view name() const override { return "bench comm"; }
+  std::string_view summary() const override { return "how fast workers add up or send, by size"; }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("--num_workers", num_workers_, "workers on this machine's CPU")
+        ->capture_default_str();
+    app.add_option("--backend", backend_, "auto (shared memory where it works, else gloo), or gloo")
+        ->check(CLI::IsMember({"auto", "gloo"}))
+        ->capture_default_str();
+    app.add_option("--op", op_, "all_reduce or broadcast")
+        ->check(CLI::IsMember({"all_reduce", "broadcast"}))
+        ->capture_default_str();
+    app.add_option("--min_bytes", min_bytes_, "the first size; each next is twice as large")
+        ->capture_default_str();
+    app.add_option("--max_bytes", max_bytes_, "no size is larger")->capture_default_str();
+    app.add_option("--repeats", repeats_, "times that each size is timed")->capture_default_str();
+    app.add_flag("--json", json_, "print one JSON object instead");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    check_flags();
+    JobSpec spec;
+    spec.argv = [argv = std::vector<std::string>{
+                     worker_program(), "bench_comm", backend_, op_, fmt::to_string(min_bytes_),
+                     fmt::to_string(max_bytes_), fmt::to_string(repeats_),
+                     json_ ? "json" : "text"}](int) { return argv; };
+    spec.num_workers = num_workers_;
+    spec.own_workers = true;
+    spec.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
+      if (kind == "result") fmt::print("{}", body.value("text", ""));
+    };
+    const Verdict verdict = run_job(spec);
+    std::fputs(verdict.render().c_str(), stderr);
+    return verdict.exit_code;
+  }
+
+ private:
+  void check_flags() const {
+    check_range("--num_workers", num_workers_, 2, 1024);
+    check_range("--min_bytes", min_bytes_, 4, std::int64_t{1} << 40);
+    check_range("--max_bytes", max_bytes_, min_bytes_, std::int64_t{1} << 40);
+    check_range("--repeats", repeats_, 1, 1'000'000);
+    if (min_bytes_ % 4 != 0)
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("--min_bytes {} is no multiple of 4, the size of an fp32", min_bytes_));
+  }
+
+  int num_workers_ = 2;
+  std::string backend_ = "auto", op_ = "all_reduce";
+  std::int64_t min_bytes_ = 1024, max_bytes_ = 16 << 20, repeats_ = 20;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> bench_comm_command() {
+  return std::make_unique<BenchComm>();
+}
+
+}  // namespace hgt

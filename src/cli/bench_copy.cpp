@@ -1,0 +1,53 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "check_range.h"
+#include "commands.h"
+#include "train_plan.h"
+#include "worker_program.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kMostMib = 1 << 20;
+
+class BenchCopy final : public Command {
+ public:
+  std::string_view name() const override { return "bench copy"; }
+  std::string_view summary() const override { return "how fast memory is copied here"; }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("--device", device_, "cpu, or cuda: the first GPU")
+        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->capture_default_str();
+    app.add_option("--mib", mib_, "size of a copy, in MiB")->capture_default_str();
+    app.add_option("--threads", threads_, "CPU threads at most; 0: all cores")
+        ->capture_default_str();
+    app.add_option("--repeats", repeats_, "times that each is timed")->capture_default_str();
+    app.add_flag("--json", json_, "print one JSON object instead");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    check_range("--mib", mib_, 1, kMostMib);
+    check_range("--threads", threads_, 0, 4096);
+    check_range("--repeats", repeats_, 1, 1'000'000);
+    const std::int64_t threads = threads_ > 0 ? threads_ : threads_per_worker(1);
+    become_worker({worker_program(), "bench_copy", device_, fmt::to_string(mib_ << 20),
+                   fmt::to_string(threads), fmt::to_string(repeats_), json_ ? "json" : "text"});
+  }
+
+ private:
+  std::string device_ = "cpu";
+  std::int64_t mib_ = 256, threads_ = 0, repeats_ = 10;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> bench_copy_command() {
+  return std::make_unique<BenchCopy>();
+}
+
+}  // namespace hgt

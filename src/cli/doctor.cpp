@@ -1,0 +1,98 @@
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <sys/wait.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/machine/diagnosis.h"
+#include "hgtrain/machine/library_search.h"
+
+#include "commands.h"
+#include "doctor_report.h"
+#include "shell_words.h"
+#include "worker_program.h"
+
+namespace hgt {
+namespace {
+
+/// Exit status and what was printed on both outputs.
+std::pair<int, std::string> run_to_end(const std::vector<std::string>& words) {
+  FILE* const pipe = ::popen((shell_line(words) + " 2>&1").c_str(), "re");
+  if (pipe == nullptr) return {-1, "no process can be started"};
+  std::string out;
+  std::array<char, 4096> part;
+  while (const std::size_t size = std::fread(part.data(), 1, part.size(), pipe))
+    out.append(part.data(), size);
+  const int status = ::pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out};
+}
+
+/// The worker's word is its last line; libraries may have printed before.
+std::string last_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+CudaModuleState ask_worker() {
+  CudaModuleState state;
+  try {
+    const auto [status, out] = run_to_end({worker_program(), "probe"});
+    const auto said = nlohmann::json::parse(last_line(out), nullptr, false);
+    if (status != 0 || !said.is_object()) {
+      state.worker_problem = out.empty() ? fmt::format("exit status {}", status) : last_line(out);
+      return state;
+    }
+    state.opened = said.contains("build");
+    state.build = said.value("build", "");
+    state.runtime_version = said.value("runtime_version", 0);
+    state.status = said.value("status", 0);
+    state.status_text = said.value("status_text", "");
+    state.problem = said.value("problem", "");
+    state.hint = said.value("hint", "");
+  } catch (const Error& e) {
+    state.worker_problem = e.message();
+  }
+  return state;
+}
+
+class Doctor final : public Command {
+ public:
+  std::string_view name() const override { return "doctor"; }
+  std::string_view summary() const override {
+    return "what this machine has, and what keeps its GPUs from being used";
+  }
+  void add_options(CLI::App& app) override {
+    app.add_flag("--json", json_, "print one JSON object instead");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    namespace fs = std::filesystem;
+    const fs::path program_folder = fs::read_symlink("/proc/self/exe").parent_path();
+    Machine machine = look_at_machine(cuda_library_folders(program_folder));
+    machine.module = ask_worker();
+    const Diagnosis diagnosis = diagnose(machine);
+    if (json_)
+      std::cout << doctor_json(machine, diagnosis).dump(2) << '\n';
+    else
+      std::cout << doctor_text(machine, diagnosis);
+    return diagnosis.problems.empty() ? 0 : static_cast<int>(ErrorKind::kDevice);
+  }
+
+ private:
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> doctor_command() {
+  return std::make_unique<Doctor>();
+}
+
+}  // namespace hgt

@@ -1,0 +1,80 @@
+#include "hgtrain/machine/cuda_libraries.h"
+
+#include <dlfcn.h>
+
+#include <fmt/format.h>
+
+#include "hgtrain/machine/cuda_driver.h"
+#include "hgtrain/machine/library_search.h"
+
+namespace hgt {
+namespace {
+
+// The version functions come in two shapes: int f(int*) and size_t f().
+int by_argument(void* function) {
+  int version = 0;
+  return reinterpret_cast<int (*)(int*)>(function)(&version) == 0 ? version : 0;
+}
+int by_return(void* function) {
+  return static_cast<int>(reinterpret_cast<std::size_t (*)()>(function)());
+}
+
+/// 130200 is 13.2.0, as cuBLAS, NCCL since 2.9 and cuDNN since 9 count.
+std::string three_parts(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+/// cuDNN 8 counted 8907 for 8.9.7.
+std::string cudnn_version(int version) {
+  if (version >= 90000) return three_parts(version);
+  return fmt::format("{}.{}.{}", version / 1000, version % 1000 / 100, version % 100);
+}
+
+struct Known {
+  const char* name;
+  std::vector<const char*> files;  ///< newest first
+  const char* symbol;
+  int (*version)(void* function);
+  std::string (*text)(int version);
+};
+
+const std::vector<Known>& known_libraries() {
+  static const std::vector<Known> known = {
+      {"CUDA runtime",
+       {"libcudart.so.13", "libcudart.so.12"},
+       "cudaRuntimeGetVersion",
+       by_argument,
+       cuda_version_text},
+      {"cuBLAS",
+       {"libcublasLt.so.13", "libcublasLt.so.12"},
+       "cublasLtGetVersion",
+       by_return,
+       three_parts},
+      {"cuDNN", {"libcudnn.so.9", "libcudnn.so.8"}, "cudnnGetVersion", by_return, cudnn_version},
+      {"NCCL", {"libnccl.so.2"}, "ncclGetVersion", by_argument, three_parts},
+  };
+  return known;
+}
+
+}  // namespace
+
+std::vector<CudaLibrary> cuda_libraries(const std::vector<std::filesystem::path>& folders) {
+  std::vector<CudaLibrary> out;
+  for (const Known& known : known_libraries()) {
+    CudaLibrary library;
+    library.name = known.name;
+    for (const char* file : known.files) {
+      void* const handle = open_library(file, folders).handle;
+      void* const function = handle == nullptr ? nullptr : dlsym(handle, known.symbol);
+      Dl_info where{};
+      if (function == nullptr || dladdr(function, &where) == 0) continue;
+      library.file = where.dli_fname;
+      library.number = known.version(function);
+      library.version = known.text(library.number);
+      break;
+    }
+    out.push_back(library);
+  }
+  return out;
+}
+
+}  // namespace hgt

@@ -1,0 +1,82 @@
+#include "hgtrain/machine/network.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <ifaddrs.h>
+#include <map>
+#include <netdb.h>
+
+#include "folder_entries.h"
+
+namespace hgt {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string line_of(const fs::path& file) {
+  std::string line;
+  std::ifstream stream(file);
+  std::getline(stream, line);
+  return line;
+}
+
+/// 0 where the file is none, cannot be read, or says -1.
+int number_of(const fs::path& file) {
+  int number = 0;
+  std::ifstream(file) >> number;
+  return std::max(number, 0);
+}
+
+/// Interface -> its numeric addresses.
+std::map<std::string, std::vector<std::string>> addresses() {
+  std::map<std::string, std::vector<std::string>> out;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return out;
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr) continue;
+    const int family = at->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    std::array<char, NI_MAXHOST> text{};
+    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    if (::getnameinfo(at->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
+        0)
+      out[at->ifa_name].emplace_back(text.data());
+  }
+  ::freeifaddrs(list);
+  return out;
+}
+
+/// "4: ACTIVE" without the number.
+std::string state_of(const fs::path& port) {
+  const std::string line = line_of(port / "state");
+  const std::size_t colon = line.find(": ");
+  return colon == std::string::npos ? line : line.substr(colon + 2);
+}
+
+}  // namespace
+
+Network look_at_network(const std::string& root) {
+  Network out;
+  auto known = addresses();
+  for (const fs::path& folder : folder_entries(root + "/sys/class/net")) {
+    const std::string name = folder.filename();
+    if (name == "lo" || !fs::exists(folder / "mtu")) continue;
+    out.interfaces.push_back({.name = name,
+                              .state = line_of(folder / "operstate"),
+                              .speed_mbit = number_of(folder / "speed"),
+                              .mtu = number_of(folder / "mtu"),
+                              .addresses = known[name]});
+  }
+  for (const fs::path& device : folder_entries(root + "/sys/class/infiniband"))
+    for (const fs::path& port : folder_entries(device / "ports"))
+      out.infiniband.push_back({.device = device.filename(),
+                                .port = std::atoi(port.filename().c_str()),
+                                .state = state_of(port),
+                                .rate = line_of(port / "rate"),
+                                .link_layer = line_of(port / "link_layer")});
+  return out;
+}
+
+}  // namespace hgt

@@ -1,0 +1,48 @@
+#include "hgtrain/machine/network.h"
+
+#include <catch2/catch.hpp>
+
+#include "support/put_file.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+TEST_CASE("interfaces but the loopback, with what the kernel says of each") {
+  const TemporaryFolder root;
+  put_file(root / "sys/class/net/lo/mtu", "65536");
+  put_file(root / "sys/class/net/bonding_masters", "");
+  put_file(root / "sys/class/net/eth7/mtu", "9000");
+  put_file(root / "sys/class/net/eth7/operstate", "up");
+  put_file(root / "sys/class/net/eth7/speed", "25000");
+  put_file(root / "sys/class/net/veth1/mtu", "1500");
+  put_file(root / "sys/class/net/veth1/operstate", "down");
+  put_file(root / "sys/class/net/veth1/speed", "-1");
+  const auto found = look_at_network(root.path()).interfaces;
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].name == "eth7");
+  CHECK(found[0].state == "up");
+  CHECK(found[0].speed_mbit == 25000);
+  CHECK(found[0].mtu == 9000);
+  CHECK(found[1].speed_mbit == 0);
+}
+
+TEST_CASE("each port of each RDMA device") {
+  const TemporaryFolder root;
+  const std::string port = root / "sys/class/infiniband/mlx5_0/ports/1";
+  put_file(port + "/state", "4: ACTIVE");
+  put_file(port + "/rate", "400 Gb/sec (4X NDR)");
+  put_file(port + "/link_layer", "InfiniBand");
+  const auto found = look_at_network(root.path()).infiniband;
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].device == "mlx5_0");
+  CHECK(found[0].port == 1);
+  CHECK(found[0].state == "ACTIVE");
+  CHECK(found[0].rate == "400 Gb/sec (4X NDR)");
+  CHECK(found[0].link_layer == "InfiniBand");
+}
+
+TEST_CASE("a machine without a network is no error") {
+  const Network none = look_at_network("/nonexistent");
+  CHECK(none.interfaces.empty());
+  CHECK(none.infiniband.empty());
+}
