@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/report/profile.h"
@@ -44,11 +45,14 @@ Json op_json(const OpCall& call, const std::vector<double>& all_ms, std::int64_t
 }  // namespace
 
 Json bench_ops(const Config& config, std::int64_t steps) {
+  if (config.hardware.device != "cpu")
+    throw Error(ErrorKind::kDevice, "bench ops is not built for GPUs: ops are timed on the CPU",
+                "hgtrain bench train --device cuda times whole steps");
   name_thread("training");
   SyntheticRun run(config);
   const Ceilings ceilings{
-      measure_matrix_rate(run.pool(), config.precision.compute_dtype(), kRateBudgetMs),
-      measure_copy_rate(run.pool())};
+      measure_matrix_rate(run.stream(), config.precision.compute_dtype(), kRateBudgetMs),
+      measure_copy_rate(run.stream())};
   for (int i = 0; i < kWarmUp; ++i) run.step();
   forget_spans();
   record_spans(Recording::kAll);

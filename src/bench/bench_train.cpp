@@ -47,11 +47,11 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   run.step();
   const double first_step_ms = ms_since(process_start_ns);
   for (int i = 1; i < kWarmUp; ++i) run.step();
-  const std::int64_t peak_bytes = process_memory().peak_bytes;
+  const std::int64_t peak_bytes = memory_in_use(run.stream()).peak_bytes;
 
   // In turns, so that what the machine does besides falls on both.
   const std::vector<Product> products = weight_products(config);
-  const ProductRunner runner(products, config.precision.compute_dtype(), run.pool());
+  const ProductRunner runner(products, config.precision.compute_dtype(), run.stream());
   std::vector<double> step_ms;
   std::vector<std::vector<double>> product_ms(products.size());
   for (std::int64_t i = 0; i < steps; ++i) {

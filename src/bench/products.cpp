@@ -37,13 +37,13 @@ void add_products(const LinearShape& l, std::vector<Product>& out) {
 
 Tensor matrix(const Buffer& buffer, std::int64_t rows, std::int64_t columns, bool transposed,
               DType dtype) {
-  return transposed ? Tensor(buffer.data(), {columns, rows}, dtype).transposed()
-                    : Tensor(buffer.data(), {rows, columns}, dtype);
+  if (transposed) return matrix(buffer, columns, rows, false, dtype).transposed();
+  return Tensor(buffer.data(), {rows, columns}, dtype, buffer.device());
 }
 
 /// The largest of some products' operand.
 Buffer operand(const char* name, const std::vector<Product>& products,
-               std::int64_t (*numel)(const Product&), DType dtype) {
+               std::int64_t (*numel)(const Product&), DType dtype, const Stream& stream) {
   std::int64_t most = 0;
   for (const Product& product : products) most = std::max(most, numel(product));
   Buffer buffer(name, most * static_cast<std::int64_t>(size_of(dtype)));
@@ -54,7 +54,11 @@ Buffer operand(const char* name, const std::vector<Product>& products,
     std::fill(buffer.as<BFloat16>().begin(), buffer.as<BFloat16>().end(), BFloat16(kValue));
   else
     std::fill(buffer.as<Half>().begin(), buffer.as<Half>().end(), Half(kValue));
-  return buffer;
+  if (stream.device().is_cpu()) return buffer;
+  Buffer copy(name, buffer.bytes(), stream.device());
+  stream.copy(copy.data(), buffer.data(), static_cast<std::size_t>(buffer.bytes()));
+  stream.synchronize();
+  return copy;
 }
 
 }  // namespace
@@ -84,15 +88,15 @@ std::vector<Product> weight_products(const Config& config) {
   return out;
 }
 
-ProductRunner::ProductRunner(const std::vector<Product>& products, DType dtype, ThreadPool& pool)
+ProductRunner::ProductRunner(const std::vector<Product>& products, DType dtype, Stream stream)
     : dtype_(dtype),
-      pool_(pool),
+      stream_(stream),
       a_(operand(
-          "a", products, [](const Product& p) { return p.m * p.k; }, dtype)),
+          "a", products, [](const Product& p) { return p.m * p.k; }, dtype, stream)),
       b_(operand(
-          "b", products, [](const Product& p) { return p.k * p.n; }, dtype)),
+          "b", products, [](const Product& p) { return p.k * p.n; }, dtype, stream)),
       c_(operand(
-          "c", products, [](const Product& p) { return p.m * p.n; }, DType::kF32)) {}
+          "c", products, [](const Product& p) { return p.m * p.n; }, DType::kF32, stream)) {}
 
 double ProductRunner::run(const Product& p) const {
   const DType to = p.gradient ? DType::kF32 : dtype_;
@@ -100,9 +104,11 @@ double ProductRunner::run(const Product& p) const {
   const Tensor b = matrix(b_, p.k, p.n, p.transposed_b, dtype_);
   const Tensor c = matrix(c_, p.m, p.n, p.transposed_c, to);
   const float beta = p.gradient ? 1 : 0;
-  gemm(1, a, b, beta, c, Stream(pool_));
+  gemm(1, a, b, beta, c, stream_);
+  stream_.synchronize();
   const std::int64_t start_ns = now_ns();
-  gemm(1, a, b, beta, c, Stream(pool_));
+  gemm(1, a, b, beta, c, stream_);
+  stream_.synchronize();
   return ms_since(start_ns);
 }
 

@@ -6,7 +6,7 @@
 
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/buffer.h"
-#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/device/stream.h"
 
 namespace hgt {
 
@@ -29,13 +29,13 @@ std::vector<Product> weight_products(const Config& config);
 /// Operands of one type, large enough for any of some products, and what multiplies them.
 class ProductRunner {
  public:
-  ProductRunner(const std::vector<Product>& products, DType dtype, ThreadPool& pool);
+  ProductRunner(const std::vector<Product>& products, DType dtype, Stream stream);
   /// Milliseconds of one call, its operands touched by a call before.
   double run(const Product& product) const;
 
  private:
   DType dtype_;
-  ThreadPool& pool_;
+  Stream stream_;
   Buffer a_, b_, c_;
 };
 

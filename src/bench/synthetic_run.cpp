@@ -34,25 +34,32 @@ class DrawnTokens final : public Dataset {
 SyntheticRun::SyntheticRun(const Config& config)
     : config_(config),
       pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
+      queue_(config.hardware.device == "cuda" ? std::make_unique<CudaQueue>(Device::cuda(0))
+                                              : nullptr),
+      stream_(queue_ ? Stream(*queue_) : Stream(pool_)),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-      buffers_(table_, config),
+      buffers_(table_, config, stream_.device()),
       model_(Model::create(config_.model, table_, buffers_.weights(),
-                           flat_tensor(buffers_.gradients), model_options(config_), pool_)),
+                           flat_tensor(buffers_.gradients), model_options(config_), stream_)),
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)),
       comm_(make_self_communicator()) {
+  const HostBuffers host(buffers_, table_, config, stream_);
   init_parameters(table_, static_cast<std::uint64_t>(config_.training.seed),
-                  buffers_.parameters.as<float>(), pool_);
-  buffers_.round_weights(pool_);
+                  host.get().parameters.as<float>(), pool_);
+  host.store();
+  buffers_.round_weights(stream_);
   TrainingState state;
   state.loss_scale = LossScaler(config_.precision).initial();
-  trainer_ = std::make_unique<Trainer>(Trainer::Parts{config_, table_, buffers_, *model_, *comm_,
-                                                      pool_, *data_, nullptr, progress_, requests_},
-                                       state);
+  trainer_ =
+      std::make_unique<Trainer>(Trainer::Parts{config_, table_, buffers_, *model_, *comm_, stream_,
+                                               *data_, nullptr, progress_, requests_},
+                                state);
 }
 
 double SyntheticRun::step() {
   const std::int64_t start_ns = now_ns();
   trainer_->step();
+  stream_.synchronize();
   return ms_since(start_ns);
 }
 

@@ -6,6 +6,7 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/data/dataset.h"
+#include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/model/model.h"
 #include "hgtrain/train/trainer.h"
@@ -13,12 +14,12 @@
 namespace hgt {
 
 /// A fresh model and what trains it, alone and on tokens that are drawn: the run of `hgtrain train`
-/// without its folder.
+/// without its folder, on the CPU or the first GPU.
 class SyntheticRun {
  public:
   explicit SyntheticRun(const Config& config);
 
-  ThreadPool& pool() { return pool_; }
+  const Stream& stream() const { return stream_; }
   const ParameterTable& table() const { return table_; }
   /// Milliseconds of one training step.
   double step();
@@ -26,6 +27,8 @@ class SyntheticRun {
  private:
   const Config config_;
   ThreadPool pool_;
+  const std::unique_ptr<CudaQueue> queue_;  ///< where the device is cuda: the first GPU's
+  const Stream stream_;
   const ParameterTable table_;
   const FlatBuffers buffers_;
   const std::unique_ptr<Model> model_;

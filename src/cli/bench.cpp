@@ -20,6 +20,7 @@ class Bench final : public Command {
   struct What {
     const char *name, *summary, *repeats, *repeats_help;
     bool has_dtype = true;  ///< else it measures several
+    bool has_gpu = false;   ///< else it is of the CPU
   };
   explicit Bench(const What& what) : what_(what) {}
   std::string_view name() const override { return what_.name; }
@@ -31,6 +32,10 @@ class Bench final : public Command {
     if (what_.has_dtype)
       app.add_option("--dtype", dtype_, "fp32, bf16 or fp16 (default: the shape's)")
           ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+    if (what_.has_gpu)
+      app.add_option("--device", device_, "cpu, or cuda: the first GPU")
+          ->check(CLI::IsMember({"cpu", "cuda"}))
+          ->capture_default_str();
     app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
     app.add_option(what_.repeats, repeats_, what_.repeats_help)->capture_default_str();
     app.add_flag("--json", json_, "print one JSON object instead");
@@ -44,7 +49,7 @@ class Bench final : public Command {
     Config config = bench_config(shape_, dtype_, overrides);
     if (threads_ > 0) config.hardware.threads = threads_;
     if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(1);
-    config.hardware.device = "cpu";
+    config.hardware.device = device_;
     const std::string which = std::string(what_.name).substr(std::string_view("bench ").size());
     become_worker({worker_program(), "bench", which, fmt::to_string(repeats_),
                    json_ ? "json" : "text", to_json(config).dump()});
@@ -52,7 +57,7 @@ class Bench final : public Command {
 
  private:
   const What what_;
-  std::string shape_ = "small", dtype_;
+  std::string shape_ = "small", dtype_, device_ = "cpu";
   std::int64_t threads_ = 0, repeats_ = 10;
   bool json_ = false;
 };
@@ -62,7 +67,7 @@ class Bench final : public Command {
 std::unique_ptr<Command> bench_train_command() {
   return std::make_unique<Bench>(
       Bench::What{"bench train", "how fast a model trains here, and how near to the limit",
-                  "--steps", "steps that are timed, after two that warm up"});
+                  "--steps", "steps that are timed, after two that warm up", true, true});
 }
 
 std::unique_ptr<Command> bench_gemm_command() {

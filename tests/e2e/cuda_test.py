@@ -1,25 +1,22 @@
 #!/usr/bin/env python3
-"""Training on a CUDA device through the built program: on the emulation of one (tests/emulation), with a driver that
-says there is one. Its curves are the CPU's.
-usage: cuda_test.py HGTRAIN EMULATION_FOLDER DRIVER_FOLDER"""
+"""Training on a CUDA device through the built program: its curves are the CPU's. In the suite the device is an emulation
+(tests/emulation), of which a driver (tests/launch) says that there are FAKE_GPUS; scripts/gpu-check has a real one.
+usage: [HGTRAIN_STEPS=N] cuda_test.py HGTRAIN"""
 import json
 import os
-import pathlib
-import sys
 import tempfile
 import unittest
 
-DRIVER, EMULATION = (pathlib.Path(sys.argv.pop()).resolve() for _ in range(2))
-os.environ['LD_LIBRARY_PATH'] = f'{EMULATION}:{DRIVER}'
+import job
 
-import job  # takes the program from the arguments
+EMULATED = 'FAKE_GPUS' in os.environ
 
 CONFIG = {
     'train_batch_size': 2,
     'train_micro_batch_size_per_gpu': 1,
     'gradient_clipping': 1.0,
     'optimizer': {'type': 'AdamW', 'params': {'lr': 1e-2, 'weight_decay': 0.1}},
-    'training': {'train_iters': 4, 'seq_length': 4, 'eval_interval': 2, 'eval_iters': 1},
+    'training': {'train_iters': int(os.environ.get('HGTRAIN_STEPS', 4)), 'seq_length': 4, 'eval_interval': 2, 'eval_iters': 1},
     'data': {'train_data_path': 'data', 'valid_fraction': 0.1},
     'checkpoint': {'save_interval': 2},
     'hardware': {'threads': 1},
@@ -34,7 +31,6 @@ MODELS = {
 class CudaTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        os.environ['FAKE_GPUS'] = '1'
         cls.temporary = tempfile.TemporaryDirectory()
         cls.job = job.Job(cls.temporary.name)
         for name, model in MODELS.items():
@@ -71,11 +67,15 @@ class CudaTest(unittest.TestCase):
     def test_auto_takes_the_gpu_where_there_is_one(self):
         self.train('auto', 'auto', '--steps', 1)
         self.assertIn(', cuda, ', (self.job.folder / 'auto/logs/rank_0.log').read_text())
+
+    @unittest.skipUnless(EMULATED, 'hides the GPU')
+    def test_auto_takes_the_cpu_where_there_is_none(self):
         os.environ['FAKE_GPUS'] = '0'
         self.addCleanup(os.environ.__setitem__, 'FAKE_GPUS', '1')
         self.train('none', 'auto', '--steps', 1)
         self.assertIn(', cpu, ', (self.job.folder / 'none/logs/rank_0.log').read_text())
 
+    @unittest.skipUnless(EMULATED, 'pretends that there are more')
     def test_a_worker_without_a_gpu_of_its_own_says_so(self):
         os.environ['FAKE_GPUS'] = '2'  # more than the emulation has
         self.addCleanup(os.environ.__setitem__, 'FAKE_GPUS', '1')
@@ -88,6 +88,11 @@ class CudaTest(unittest.TestCase):
         logs = [(self.job.folder / f'shared/logs/rank_{rank}.log').read_text() for rank in range(2)]
         for log in logs:
             self.assertIn('sums over NCCL', log)
+
+    def test_bench_train_times_the_gpu(self):
+        out = self.job.call('bench', 'train', '--shape', 'gpt2.json', '--model.vocab_size', 64, '--device', 'cuda',
+                            '--steps', 1, '--json')
+        self.assertGreater(json.loads(out)['tokens_per_sec']['median'], 0)
 
 
 if __name__ == '__main__':
