@@ -45,7 +45,7 @@ Json op_json(const OpCall& call, const std::vector<double>& all_ms, std::int64_t
 }  // namespace
 
 Json bench_ops(const Config& config, std::int64_t steps) {
-  if (config.hardware.device != "cpu")
+  if (config.hardware.device == "cuda")
     throw Error(ErrorKind::kDevice, "bench ops is not built for GPUs: ops are timed on the CPU",
                 "hgtrain bench train --device cuda times whole steps");
   name_thread("training");

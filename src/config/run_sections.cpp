@@ -225,8 +225,8 @@ Field distributed_section() {
       "distributed", "communication between the workers",
       {
           used("backend", in(&DistributedConfig::backend),
-               "auto: memory that workers of one machine share, else gloo")
-              .one_of({{"auto"}, {"gloo"}, {"nccl", KeyClass::kNotBuilt, "leave it at auto"}})
+               "auto: on GPUs nccl; else memory that workers of one machine share, else gloo")
+              .one_of({{"auto"}, {"gloo"}, {"nccl"}})
               .aka({"distributed_backend"}),
           used("timeout_minutes", in(&DistributedConfig::timeout_minutes),
                "how long a collective waits for the others")

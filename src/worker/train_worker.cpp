@@ -58,6 +58,9 @@ std::unique_ptr<Communicator> connect_ranks(ControlChannel& channel, const Confi
     fmt::print(stderr, "sums over NCCL\n");
     return connect_nccl(channel, *queue, group);
   }
+  if (config.backend == "nccl")
+    throw Error(ErrorKind::kConfig, "distributed.backend = \"nccl\" needs GPUs",
+                "leave it at auto on the CPU");
   if (config.backend == "auto")
     if (auto shared = connect_shared_memory(channel, group)) {
       fmt::print(stderr, "sums over shared memory\n");
