@@ -43,8 +43,8 @@ Error refusal(const CudaProbe& probe) {
 
 TEST_CASE("a module of this build opens") {
   TemporaryFolder folder;
-  CHECK(std::string(CudaModule(with_module(folder, "fake_cuda_module.so")).tables().build) ==
-        "fake");
+  CHECK(std::string(CudaModule(with_module(folder, "fake_cuda_module.so")).tables().build)
+            .starts_with("fake"));
 }
 
 TEST_CASE("a missing module is named, with where it was looked for") {

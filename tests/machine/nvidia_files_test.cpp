@@ -1,5 +1,6 @@
 #include "hgtrain/machine/nvidia_files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <unistd.h>
@@ -63,5 +64,8 @@ TEST_CASE("device files this user may not open are named") {
   std::filesystem::permissions(root / "dev/nvidia0", std::filesystem::perms(0));
   const NvidiaFiles found = look();
   CHECK(found.refused() == "/dev/nvidia0 (Permission denied)");
-  CHECK(found.devices[0].open_error == EACCES);
+  const auto closed = std::find_if(found.devices.begin(), found.devices.end(),
+                                   [](const auto& file) { return file.path == "/dev/nvidia0"; });
+  REQUIRE(closed != found.devices.end());
+  CHECK(closed->open_error == EACCES);
 }

@@ -84,6 +84,14 @@ inline const CudaDeviceTable& device_table() {
       std::free(memory);
       return nullptr;
     };
+    t.allocate_pinned = [](std::size_t bytes, void** out) -> CudaResult {
+      *out = std::calloc(1, bytes);
+      return nullptr;
+    };
+    t.release_pinned = [](void* memory) -> CudaResult {
+      std::free(memory);
+      return nullptr;
+    };
     t.on_device = [](const void* memory, bool* out) -> CudaResult {
       const std::lock_guard lock(g_mutex);
       *out = g_device_memory.count(memory) != 0;
