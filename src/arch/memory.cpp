@@ -24,15 +24,19 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 
 /// Scratch of the CPU threads: attention's backward needs five matrices of a head's keys and five
 /// of a block of 64 queries, of whole vectors of 16, and three tiles of 64 x 64 scores and two rows
-/// of them; the first thread needs the partial sums of a norm's gradients, 64 chunks of gain and
-/// bias.
-std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, int threads) {
+/// of them; in 16 bits a product that the CPU has no instructions for needs blocks of 128 rows and
+/// columns, 1024 deep, as fp32; the first thread needs the partial sums of a norm's gradients, 64
+/// chunks of gain and bias.
+std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, DType dtype,
+                            int threads) {
   constexpr std::int64_t kTile = 64;
   const std::int64_t rows = round_up(seq_length, kTile) + kTile;
   const std::int64_t attention =
       times(5 * rows, round_up(model.head_dim, 16)) + kTile * (3 * kTile + 2);
   const std::int64_t norm = times(64 * (family_of(model).rms_norm ? 1 : 2), model.hidden_size);
-  return std::max(attention, norm) + times(attention, threads - 1);
+  const std::int64_t product = dtype == DType::kF32 ? 0 : 128 * (2 * 1024 + 128);
+  const std::int64_t any = std::max(attention, product);
+  return std::max(any, norm) + times(any, threads - 1);
 }
 
 bool is_recomputed(const std::string& name, const ActivationSizes& sizes) {
@@ -165,8 +169,9 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
     out.push_back({"rope tables",
                    times(times(sizes.seq_length, config.model.head_dim / 2), 2 * kFloatBytes)});
   if (on_cpu)
-    out.push_back({"scratch of threads",
-                   times(scratch_floats(config.model, sizes.seq_length, threads), kFloatBytes)});
+    out.push_back(
+        {"scratch of threads",
+         times(scratch_floats(config.model, sizes.seq_length, dtype, threads), kFloatBytes)});
   else
     out.push_back({"scratch of matrix products", kWorkspaceBytes});
   return out;

@@ -116,6 +116,11 @@ void complete_from_data(TrainPlan& plan) {
                 fmt::format("model.vocab_size = {} is smaller than the data's vocabulary of {}",
                             config.model.vocab_size, vocabulary.size),
                 "leave it out to take the data's");
+  if (config.data.separate_documents && *config.data.end_of_text >= config.model.vocab_size)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("data.end_of_text = {} is outside the vocabulary of {}",
+                            *config.data.end_of_text, config.model.vocab_size),
+                "it is the id of the token that documents begin with");
 }
 
 }  // namespace

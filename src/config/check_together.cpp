@@ -1,3 +1,5 @@
+#include <limits>
+
 #include <fmt/format.h>
 
 #include "loading.h"
@@ -23,7 +25,11 @@ void check_precision(Loading& loading) {
   const bool fp16 = value_of(loading, "fp16.enabled") == true;
   if (fp16 && value_of(loading, "bf16.enabled") == true)
     error("fp16.enabled", "fp16 and bf16 are both enabled", "disable one of them");
-  if (!fp16 || number_of(loading, "fp16.loss_scale", 0) != 0) return;
+  const double scale = number_of(loading, "fp16.loss_scale", 0);
+  if (fp16 && scale > std::numeric_limits<float>::max())
+    error("fp16.loss_scale", fmt::format("fp16.loss_scale = {:g} is no fp32 number", scale),
+          "0: a scale that adapts itself");
+  if (!fp16 || scale != 0) return;
   for (const char* name : {"loss_scale_window", "min_loss_scale", "hysteresis"})
     if (const std::string path = std::string("fp16.") + name; number_of(loading, path, 1) < 1)
       error(path, fmt::format("{} must be at least 1 where the loss scale is dynamic", path));
@@ -129,6 +135,17 @@ void check_lengths(Loading& loading) {
         fmt::format("training.seq_length = {} is longer than model.max_position_embeddings = {}",
                     c.training.seq_length, c.model.max_position_embeddings),
         "GPT-2 has no positions beyond");
+  const auto& [recompute, layers] = c.recompute;
+  if (layers > 0 && recompute == "none")
+    loading.problem_at(Severity::kNotice, "activation_checkpointing.num_layers",
+                       "activation_checkpointing.num_layers has no effect with mode none",
+                       "activation_checkpointing.mode: full or selective");
+  if (layers > c.model.num_hidden_layers && c.model.num_hidden_layers > 0)
+    loading.problem_at(Severity::kError, "activation_checkpointing.num_layers",
+                       fmt::format("activation_checkpointing.num_layers = {} is more than the "
+                                   "model's {} layers",
+                                   layers, c.model.num_hidden_layers),
+                       "0 is all of them");
   if (c.training.ema_decay >= 1)
     loading.problem_at(Severity::kError, "training.ema_decay",
                        "training.ema_decay must be less than 1");

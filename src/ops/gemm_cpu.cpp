@@ -118,7 +118,7 @@ void multiply_narrow(const Tensor& a, const Tensor& b, bool add, const Tensor& c
                      ThreadPool& pool) {
   const Operand<T> oa(a), ob(b);
   const Operand<C> oc(c);
-  const std::int64_t k = a.size(1), scratch = narrow_product_scratch(a.dtype(), k);
+  const std::int64_t k = a.size(1), scratch = narrow_product_scratch(a.dtype());
   const std::int64_t m = c.size(0), n = c.size(1);
   const Grid grid = std::is_same_v<C, float> ? grid_of(m, n, pool) : narrow_grid(m, n, pool);
   for_each_cell(grid, m, n, pool, [&](const Cell& cell, int thread) {

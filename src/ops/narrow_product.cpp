@@ -82,15 +82,16 @@ class Matmuls {
 
 // ---- by way of fp32 ----
 
-constexpr std::int64_t kBlock = 128;  ///< rows of a and columns of b that are widened at a time
+constexpr std::int64_t kBlock = 128;   ///< rows of a and columns of b that are widened at a time
+constexpr std::int64_t kDepth = 1024;  ///< and so many of k, however long it is
 
-/// Rows [begin, end) of op(x) as it is stored, side by side: [end - begin, k], or [k, end - begin]
-/// where x is stored as its transpose.
+/// Rows [begin, begin + rows) and columns [first, first + depth) of op(x) as it is stored, side by
+/// side: [rows, depth], or [depth, rows] where x is stored as its transpose.
 template <class T>
-void widen(const T* x, std::int64_t ld, bool transposed, std::int64_t begin, std::int64_t end,
-           std::int64_t k, float* out) {
-  const std::int64_t rows = transposed ? k : end - begin, columns = transposed ? end - begin : k;
-  const T* const from = x + (transposed ? begin : begin * ld);
+void widen(const T* x, std::int64_t ld, bool transposed, std::int64_t begin, std::int64_t height,
+           std::int64_t first, std::int64_t depth, float* out) {
+  const std::int64_t rows = transposed ? depth : height, columns = transposed ? height : depth;
+  const T* const from = transposed ? x + first * ld + begin : x + begin * ld + first;
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* const row = from + r * ld;
     float* const to = out + r * columns;
@@ -99,45 +100,37 @@ void widen(const T* x, std::int64_t ld, bool transposed, std::int64_t begin, std
   }
 }
 
+/// A block of c, over all of k: of fp32 in its place, else in `sums`, which are rounded at the end.
+template <class T>
+void widened_block(const NarrowProduct<T>& p, std::int64_t row, std::int64_t column,
+                   float* scratch) {
+  const std::int64_t rows = std::min(kBlock, p.m - row), columns = std::min(kBlock, p.n - column);
+  float* const a = scratch;
+  float* const b = a + kBlock * kDepth;
+  float* const sums = b + kBlock * kDepth;
+  float* const c = p.wide ? static_cast<float*>(p.c) + row * p.ldc + column : sums;
+  const std::int64_t ldc = p.wide ? p.ldc : columns;
+  for (std::int64_t first = 0; first < std::max<std::int64_t>(p.k, 1); first += kDepth) {
+    const std::int64_t depth = std::min(kDepth, p.k - first);
+    widen(p.a, p.lda, p.transpose_a, row, rows, first, depth, a);
+    widen(p.b, p.ldb, !p.transpose_b, column, columns, first, depth, b);
+    const float beta = first > 0 || (p.wide && p.add) ? 1.0f : 0.0f;
+    sgemm({p.transpose_a, p.transpose_b, rows, columns, depth, 1, a, p.transpose_a ? rows : depth,
+           b, p.transpose_b ? depth : columns, beta, c, ldc});
+  }
+  if (p.wide) return;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    T* const out = static_cast<T*>(p.c) + (row + r) * p.ldc + column;
+#pragma omp simd
+    for (std::int64_t i = 0; i < columns; ++i) out[i] = sums[r * columns + i];
+  }
+}
+
 template <class T>
 void widened_product(const NarrowProduct<T>& p, float* scratch) {
-  float* const a = scratch;
-  float* const b = a + kBlock * p.k;
-  float* const sums = b + kBlock * p.k;
-  for (std::int64_t row = 0; row < p.m; row += kBlock) {
-    const std::int64_t rows = std::min(kBlock, p.m - row);
-    widen(p.a, p.lda, p.transpose_a, row, row + rows, p.k, a);
-    for (std::int64_t column = 0; column < p.n; column += kBlock) {
-      const std::int64_t columns = std::min(kBlock, p.n - column);
-      widen(p.b, p.ldb, !p.transpose_b, column, column + columns, p.k, b);
-      Sgemm product{p.transpose_a,
-                    p.transpose_b,
-                    rows,
-                    columns,
-                    p.k,
-                    1,
-                    a,
-                    p.transpose_a ? rows : p.k,
-                    b,
-                    p.transpose_b ? p.k : columns,
-                    0,
-                    sums,
-                    columns};
-      if (p.wide) {
-        product.beta = p.add ? 1.0f : 0.0f;
-        product.c = static_cast<float*>(p.c) + row * p.ldc + column;
-        product.ldc = p.ldc;
-        sgemm(product);
-        continue;
-      }
-      sgemm(product);
-      for (std::int64_t r = 0; r < rows; ++r) {
-        T* const out = static_cast<T*>(p.c) + (row + r) * p.ldc + column;
-#pragma omp simd
-        for (std::int64_t c = 0; c < columns; ++c) out[c] = sums[r * columns + c];
-      }
-    }
-  }
+  for (std::int64_t row = 0; row < p.m; row += kBlock)
+    for (std::int64_t column = 0; column < p.n; column += kBlock)
+      widened_block(p, row, column, scratch);
 }
 
 }  // namespace
@@ -157,8 +150,8 @@ bool cpu_multiplies(DType dtype) {
 
 namespace hgt::cpu {
 
-std::int64_t narrow_product_scratch(DType dtype, std::int64_t k) {
-  return cpu_multiplies(dtype) ? 0 : kBlock * (2 * k + kBlock);
+std::int64_t narrow_product_scratch(DType dtype) {
+  return cpu_multiplies(dtype) ? 0 : kBlock * (2 * kDepth + kBlock);
 }
 
 void narrow_product(const NarrowProduct<BFloat16>& p, float* scratch) {

@@ -27,7 +27,7 @@ struct NarrowProduct {
 void narrow_product(const NarrowProduct<BFloat16>& p, float* scratch);
 void narrow_product(const NarrowProduct<Half>& p, float* scratch);
 
-/// Floats of scratch memory that a product over k needs at most.
-std::int64_t narrow_product_scratch(DType dtype, std::int64_t k);
+/// Floats of scratch memory that a product needs; arch/memory.cpp counts as many.
+std::int64_t narrow_product_scratch(DType dtype);
 
 }  // namespace hgt::cpu

@@ -154,6 +154,7 @@ RunOutcome Run::train() {
   const std::int64_t first_step = trainer_->state().step, last_step = config_.training.train_iters;
   trace_.plan(first_step, last_step);
   RunOutcome outcome{.reason = fmt::format("{} steps done", last_step)};
+  std::int64_t skipped = 0;
   auto early = early_stop(config_.training, trainer_->state(), std::nullopt);
   for (bool running = trainer_->state().step < last_step && !early; running;) {
     trace_.before_step(trainer_->state().step + 1);
@@ -161,6 +162,7 @@ RunOutcome Run::train() {
     const StepResult result = trainer_->step();
     StepRecord record = record_of(result, ms_since(start_ns));
     log_step(result);
+    skipped += result.skipped ? 1 : 0;
     if (result.skipped)
       recorder_.notice(
           fmt::format("step {} changed nothing: gradients overflowed at loss scale {:g}",
@@ -186,6 +188,8 @@ RunOutcome Run::train() {
                : fmt::format("all {} steps were done before; more with --steps N", last_step));
   if (outcome.stopped_early)
     outcome.reason = fmt::format("stopped after step {}", trainer_->state().step);
+  if (skipped > 0)
+    outcome.reason += fmt::format(", of which {} changed nothing: gradients overflowed", skipped);
   recorder_.finish();
   trace_.finish();
   return outcome;

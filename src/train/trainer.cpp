@@ -18,6 +18,9 @@
 namespace hgt {
 namespace {
 
+/// More than a scale of 2^31 takes to come down to 1: by then it will not do.
+constexpr std::int64_t kMostSkipped = 100;
+
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
@@ -165,6 +168,7 @@ void Trainer::update() {
   const Rate rate = lr_schedule_.at(state_.optimizer_steps);
   result_.lr = rate.lr;
   if (!std::isfinite(result_.loss) || !std::isfinite(result_.grad_norm)) return skip_update();
+  skipped_in_a_row_ = 0;
   change_parameters(rate, scale);
   loss_scaler_.update(false, state_.loss_scale);
 }
@@ -201,6 +205,11 @@ void Trainer::skip_update() {
   if (!parts_.config.precision.fp16) stop_at_bad_tensor();
   result_.skipped = true;
   loss_scaler_.update(true, state_.loss_scale);
+  if (++skipped_in_a_row_ == kMostSkipped)
+    throw Error(ErrorKind::kGuard,
+                fmt::format("the gradients of {} steps in a row overflowed fp16 at loss scale {:g}",
+                            kMostSkipped, state_.loss_scale.scale),
+                "a lower fp16.loss_scale, 0 for one that adapts itself, or bf16");
 }
 
 void Trainer::exchange_losses() {

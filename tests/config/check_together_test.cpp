@@ -18,6 +18,17 @@ TEST_CASE("keys that do not go together are refused") {
                  "are both given"));
 }
 
+TEST_CASE("what cannot have an effect is refused, or told") {
+  CHECK(contains(errors(R"({"fp16": {"enabled": true, "loss_scale": 1e39}})"), "no fp32 number"));
+  CHECK(errors(R"({"fp16": {"enabled": true, "loss_scale": 1e30}})") == "");
+  CHECK(contains(
+      told(loaded(R"({"activation_checkpointing": {"num_layers": 1}})"), Severity::kNotice),
+      "has no effect with mode none"));
+  CHECK(contains(errors(R"({"activation_checkpointing": {"mode": "full", "num_layers": 9},
+                            "model": {"model_type": "gpt2", "n_layer": 2}})"),
+                 "num_layers = 9 is more than the model's 2 layers"));
+}
+
 TEST_CASE("max_grad_norm among the optimizer's parameters must be gradient_clipping") {
   const std::string optimizer =
       R"("optimizer": {"type": "Adam", "params": {"max_grad_norm": 1.0}})";

@@ -100,6 +100,13 @@ TEST_CASE("products of 16-bit matrices are rounded once") {
     gemm(1, b.transposed(), a.transposed(), 0, tall, s);
     return std::vector{c, sums, tall};
   });
+  check([](Operands& o, Stream s) {  // deeper than what is widened at a time
+    const Tensor a = o.compute({3, 2051}, 0.1f), b = o.compute({2051, 5}), c = o.compute({3, 5});
+    const Tensor sums = o.f32({5, 3});
+    gemm(1, a, b, 0, c, s);
+    gemm(1, b.transposed(), a.transposed(), 1, sums, s);
+    return std::vector{c, sums};
+  });
   check([](Operands& o, Stream s) {  // rows and columns of larger matrices
     const Tensor a = o.compute({37, 40}), b = o.compute({150, 40}), c = o.compute({5, 150});
     gemm(1, a.slice(0, 7, 12).slice(1, 3, 36), b.slice(1, 5, 38).transposed(), 0, c, s);

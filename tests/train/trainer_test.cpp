@@ -210,6 +210,20 @@ TEST_CASE("gradients are divided by the loss scale that multiplied them, while i
   CHECK(weights[0] == weights[1]);  // to the bit: the scales are powers of two
 }
 
+TEST_CASE("a fixed loss scale that always overflows ends the run after a hundred steps") {
+  Config config = small_config();
+  config.precision = {.fp16 = true, .loss_scale = 1e38};
+  const auto comm = make_self_communicator();
+  TrainingState state;
+  state.loss_scale = LossScaler(config.precision).initial();
+  Rank rank(config, *comm, state);
+  for (float& weight : rank.weights()) weight *= 100;
+  const auto before = rank.copy();
+  for (int i = 0; i < 99; ++i) CHECK(rank.trainer.step().skipped);
+  CHECK_THROWS_WITH(rank.trainer.step(), Catch::Matchers::Contains("100 steps in a row"));
+  CHECK(rank.copy() == before);
+}
+
 TEST_CASE("the moving average follows each update by its share") {
   Config config = small_config();
   config.training.ema_decay = 0.75;

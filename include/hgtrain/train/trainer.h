@@ -82,9 +82,9 @@ class Trainer {
   ~Trainer();
 
   /// Trains on the next batch. All ranks call it together. Where the loss or a gradient is not
-  /// finite, fp16 skips the update and changes its loss scale; else, and where that cannot shrink,
-  /// it throws Error(kGuard) before the update, naming the step and the first bad tensor: the
-  /// parameters are then still those of the step before.
+  /// finite, fp16 skips the update and changes its loss scale; else, and where that cannot shrink
+  /// or has not helped for a hundred steps, it throws Error(kGuard) before the update, naming the
+  /// step and the first bad tensor: the parameters are then still those of the step before.
   StepResult step();
 
   /// Mean loss over the first eval_iters * train_batch_size validation samples (all, where there
@@ -118,6 +118,7 @@ class Trainer {
   Optimizer optimizer_;
   GradientNorm norm_;
   LossScaler loss_scaler_;
+  std::int64_t skipped_in_a_row_ = 0;
   Range micros_;  ///< this rank's of the step's micro-batches
   std::vector<Bucket> buckets_;
   std::vector<Action> schedule_;
