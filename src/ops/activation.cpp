@@ -37,7 +37,7 @@ void activation_fwd(Activation f, const Tensor& x, const Tensor& y, Stream strea
   const Span span("activation_fwd", traffic(x, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::activation_fwd,
-                    {x.data<float>(), y.data<float>(), x.numel(), cuda_activation(f)});
+                    {memory_of(x), memory_of(y), x.dtype(), x.numel(), cuda_activation(f)});
   cpu::activation_fwd(f, x, y, stream.pool());
 }
 
@@ -49,7 +49,7 @@ void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tenso
   if (!stream.device().is_cpu())
     return run_cuda(
         stream, &CudaOpsTable::activation_bwd,
-        {x.data<float>(), dy.data<float>(), dx.data<float>(), x.numel(), cuda_activation(f)});
+        {memory_of(x), memory_of(dy), memory_of(dx), x.dtype(), x.numel(), cuda_activation(f)});
   cpu::activation_bwd(f, x, dy, dx, stream.pool());
 }
 
@@ -59,7 +59,7 @@ void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, 
   if (!stream.device().is_cpu())
     return run_cuda(
         stream, &CudaOpsTable::gated_activation_fwd,
-        {gate_up.data<float>(), y.data<float>(), y.size(0), y.size(1), cuda_activation(f)});
+        {memory_of(gate_up), memory_of(y), y.dtype(), y.size(0), y.size(1), cuda_activation(f)});
   cpu::gated_activation_fwd(f, gate_up, y, stream.pool());
 }
 
@@ -70,8 +70,8 @@ void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
   const Span span("gated_activation_bwd", traffic(gate_up, dy, d_gate_up));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::gated_activation_bwd,
-                    {gate_up.data<float>(), dy.data<float>(), d_gate_up.data<float>(), dy.size(0),
-                     dy.size(1), cuda_activation(f)});
+                    {memory_of(gate_up), memory_of(dy), memory_of(d_gate_up), dy.dtype(),
+                     dy.size(0), dy.size(1), cuda_activation(f)});
   cpu::gated_activation_bwd(f, gate_up, dy, d_gate_up, stream.pool());
 }
 

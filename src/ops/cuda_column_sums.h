@@ -1,53 +1,50 @@
 #pragma once
 
 // Sums over rows, column by column, for the gradients of gains and biases: the rows are cut into
-// chunks whose number depends on nothing, each chunk is summed by itself, the chunks are added in
-// order. So the bits do not change from run to run.
+// chunks whose number follows from the sizes, each chunk is summed by itself into its row of
+// partial[chunk][column], and these rows are added in one order. So the bits do not change from run
+// to run.
 
-#include "hgtrain/device/cuda_launch.h"
+#include <algorithm>
+
+#include "cuda_reduce.h"
 
 namespace hgt::cuda {
 
-inline constexpr unsigned kRowChunks = 64;
-inline constexpr unsigned kColumnThreads = 128;
-
-struct RowChunk {
-  std::int64_t begin, end;
-};
-
-/// The rows of the block's chunk: chunks are the y dimension of the grid.
-__device__ inline RowChunk row_chunk(std::int64_t rows) {
-  return {rows * blockIdx.y / kRowChunks, rows * (blockIdx.y + 1) / kRowChunks};
-}
-
-/// The column of the thread; the x dimension of the grid covers them.
-__device__ inline std::int64_t column_of_thread() {
-  return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-}
-
-/// For kernels that write partial[chunk][columns].
-inline LaunchShape column_shape(std::int64_t columns) {
-  return {{blocks_for(columns, kColumnThreads), kRowChunks}, {kColumnThreads}};
+/// Chunks that keep a large device busy where each is summed by `threads` threads.
+inline std::int64_t chunks_for(std::int64_t rows, std::int64_t threads) {
+  constexpr std::int64_t kBusy = 1 << 17;
+  return std::clamp<std::int64_t>(kBusy / threads, 1, std::max<std::int64_t>(rows, 1));
 }
 
 struct AddChunksArgs {
-  const float* partial;       ///< chunk 0's sum of column 0
-  std::int64_t chunk_stride;  ///< distance of chunks
-  float* sums;                ///< [columns], added to
-  std::int64_t columns;
+  const float* partial;  ///< [chunks][columns]
+  std::int64_t chunks, columns;
+  float* sums;       ///< of the first `first_columns`: added to
+  float* more_sums;  ///< of the others
+  std::int64_t first_columns;
 };
 
+/// A block for 32 columns: 32 threads add the chunks of a column, every 32nd each.
 static __global__ void add_chunks(AddChunksArgs args) {
-  const std::int64_t c = column_of_thread();
-  if (c >= args.columns) return;
+  __shared__ float sums[kWarp][kWarp + 1];
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kWarp;
   float sum = 0;
-  for (unsigned chunk = 0; chunk < kRowChunks; ++chunk)
-    sum += args.partial[chunk * args.chunk_stride + c];
-  args.sums[c] += sum;
+  if (first + lane < args.columns)
+    for (std::int64_t chunk = warp; chunk < args.chunks; chunk += kWarp)
+      sum += args.partial[chunk * args.columns + first + lane];
+  sums[warp][lane] = sum;
+  __syncthreads();
+  const std::int64_t column = first + warp;
+  sum = warp_sum(sums[lane][warp]);
+  if (lane != 0 || column >= args.columns) return;
+  (column < args.first_columns ? args.sums + column
+                               : args.more_sums + (column - args.first_columns))[0] += sum;
 }
 
 inline void launch_add_chunks(const CudaStreamState& stream, const AddChunksArgs& args) {
-  launch(add_chunks, {{blocks_for(args.columns, kColumnThreads)}, {kColumnThreads}}, stream, args);
+  launch(add_chunks, {{blocks_for(args.columns, kWarp)}, {kWarp * kWarp}}, stream, args);
 }
 
 }  // namespace hgt::cuda

@@ -8,16 +8,41 @@
 
 namespace hgt::cuda {
 
-/// What element `element` of row `row` is multiplied with: 0, or 1 / (1 - probability).
-__device__ inline float dropout_factor(const DropoutArgs& dropout, std::int64_t row,
-                                       std::int64_t element) {
-  if (dropout.probability == 0) return 1;
-  const auto key =
-      philox(dropout.seed, dropout.step, dropout.first_sample + static_cast<std::uint64_t>(row));
-  const auto words = philox(key[0] | std::uint64_t{key[1]} << 32, dropout.site,
-                            static_cast<std::uint64_t>(element / 64 * 16 + element % 16));
-  const bool kept = uniform01(words[element / 16 % 4]) >= dropout.probability;
-  return kept ? 1.0f / (1.0f - dropout.probability) : 0.0f;
-}
+/// The elements of one row: what each is multiplied with, 0 or 1 / (1 - probability). Element e
+/// takes word e / 16 % 4 of counter e / 64 * 16 + e % 16.
+class DropoutRow {
+ public:
+  __device__ DropoutRow(const DropoutArgs& dropout, std::int64_t row)
+      : probability_(dropout.probability), site_(dropout.site) {
+    if (probability_ == 0) return;
+    const auto key =
+        philox(dropout.seed, dropout.step, dropout.first_sample + static_cast<std::uint64_t>(row));
+    key_ = key[0] | std::uint64_t{key[1]} << 32;
+  }
+
+  /// Whether anything is dropped.
+  __device__ bool any() const { return probability_ != 0; }
+  /// Of the four elements that share a counter.
+  __device__ std::array<float, 4> factors(std::int64_t counter) const {
+    if (probability_ == 0) return {1, 1, 1, 1};
+    const auto words = philox(key_, site_, static_cast<std::uint64_t>(counter));
+    return {factor(words[0]), factor(words[1]), factor(words[2]), factor(words[3])};
+  }
+  /// Of one element.
+  __device__ float operator[](std::int64_t element) const {
+    if (probability_ == 0) return 1;
+    const auto words =
+        philox(key_, site_, static_cast<std::uint64_t>(element / 64 * 16 + element % 16));
+    const auto word = element / 16 % 4;  // an index would put the words into memory
+    return factor(word == 0 ? words[0] : word == 1 ? words[1] : word == 2 ? words[2] : words[3]);
+  }
+
+ private:
+  __device__ float factor(std::uint32_t word) const {
+    return uniform01(word) >= probability_ ? 1.0f / (1.0f - probability_) : 0.0f;
+  }
+  float probability_;
+  std::uint64_t key_ = 0, site_;
+};
 
 }  // namespace hgt::cuda

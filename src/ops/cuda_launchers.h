@@ -28,8 +28,11 @@ void attention_fwd(const AttentionArgs& args, CudaStreamState& stream);
 void attention_bwd(const AttentionBwdArgs& args, CudaStreamState& stream);
 void fill(const FillArgs& args, CudaStreamState& stream);
 void cast(const CastArgs& args, CudaStreamState& stream);
-void adam(const AdamArgs& args, CudaStreamState& stream);
 void sum_of_squares(const SumOfSquaresArgs& args, CudaStreamState& stream);
 void sum(const SumArgs& args, CudaStreamState& stream);
+void prepare_update(const PrepareUpdateArgs& args, CudaStreamState& stream);
+void update_elements(const UpdateElementsArgs& args, CudaStreamState& stream);
+void update_lamb(const UpdateLambArgs& args, CudaStreamState& stream);
+void update_average(const UpdateAverageArgs& args, CudaStreamState& stream);
 
 }  // namespace hgt::cuda

@@ -37,9 +37,12 @@ const CudaOpsTable* cuda_ops_table() {
       .attention_bwd = entry<AttentionBwdArgs, cuda::attention_bwd>,
       .fill = entry<FillArgs, cuda::fill>,
       .cast = entry<CastArgs, cuda::cast>,
-      .adam = entry<AdamArgs, cuda::adam>,
       .sum_of_squares = entry<SumOfSquaresArgs, cuda::sum_of_squares>,
       .sum = entry<SumArgs, cuda::sum>,
+      .prepare_update = entry<PrepareUpdateArgs, cuda::prepare_update>,
+      .update_elements = entry<UpdateElementsArgs, cuda::update_elements>,
+      .update_lamb = entry<UpdateLambArgs, cuda::update_lamb>,
+      .update_average = entry<UpdateAverageArgs, cuda::update_average>,
   };
   return &kTable;
 }

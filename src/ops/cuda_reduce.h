@@ -26,16 +26,26 @@ __device__ T warp_sum(T value) {
   return value;
 }
 
-/// The sum over the block, given to every thread. Blocks are whole warps; all threads call it.
+/// Each value's sum over the block, given to every thread. Blocks are whole warps; all threads call
+/// it.
+template <int kCount, class T>
+__device__ void block_sums(T (&values)[kCount]) {
+  __shared__ T warps[kCount][kWarp];
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  for (T& value : values) value = warp_sum(value);
+  __syncthreads();  // the sums of the call before have been read
+  if (lane == 0)
+    for (int i = 0; i < kCount; ++i) warps[i][warp] = values[i];
+  __syncthreads();
+  for (int i = 0; i < kCount; ++i)
+    values[i] = warp_sum(lane < blockDim.x / kWarp ? warps[i][lane] : T{});
+}
+
 template <class T>
 __device__ T block_sum(T value) {
-  __shared__ T warps[kWarp];
-  value = warp_sum(value);
-  __syncthreads();  // the sums of the call before have been read
-  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  const unsigned lane = threadIdx.x % kWarp;
-  return warp_sum(lane < blockDim.x / kWarp ? warps[lane] : T{});
+  T values[] = {value};
+  block_sums(values);
+  return values[0];
 }
 
 /// The largest value of the block, given to every thread; likewise.

@@ -1,84 +1,249 @@
+#include "cuda_element.h"
 #include "cuda_launchers.h"
 #include "cuda_reduce.h"
+
+// Bytes moved: forward, rows of both tables and out once; backward, dout once, the rows it falls to
+// twice, and for the order 4 bytes a row and an entry of the table a few times.
 
 namespace hgt::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
 
-// A block a token. A token outside the vocabulary gives a row that is not a number: the loss shows
-// it.
+template <class T>
+__device__ Vector<T> read_row(const void* table, std::int64_t row, std::int64_t rows,
+                              std::int64_t c, std::int64_t width) {
+  if (row >= 0 && row < rows)
+    return read(static_cast<const T*>(table) + row * width + c, width - c);
+  Vector<T> none;
+  for (int i = 0; i < kVector<T>; ++i) none.set(i, NAN);
+  return none;
+}
+
+// A block a token. A row that is not there is not a number: the loss shows it.
+template <class T>
 __global__ void gather_rows(EmbeddingArgs args) {
   const std::int64_t n = blockIdx.x;
-  const std::int32_t token = args.tokens[n];
-  const bool known = token >= 0 && token < args.vocabulary;
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x) {
-    const float word = known ? args.table[token * args.width + c] : NAN;
-    const float place = args.positions ? args.positions[n % args.length * args.width + c] : 0.0f;
-    args.out[n * args.width + c] = word + place;
+  const std::int64_t place = args.position_ids ? args.position_ids[n] : n % args.length;
+  for (std::int64_t c = threadIdx.x * kVector<T>; c < args.width; c += blockDim.x * kVector<T>) {
+    Vector<T> out = read_row<T>(args.table, args.tokens[n], args.vocabulary, c, args.width);
+    if (args.positions) {
+      const Vector<T> position = read_row<T>(args.positions, place, args.length, c, args.width);
+#pragma unroll
+      for (int i = 0; i < kVector<T>; ++i) out.set(i, out[i] + position[i]);
+    }
+    write(static_cast<T*>(args.out) + n * args.width + c, out, args.width - c);
   }
 }
 
-/// Bit i of word w: position first + 32 w + i holds the token. For a block of kThreads threads.
-struct Matches {
-  unsigned words[kThreads / kWarp];
+// The backward, dtable[ids[n]] += dout[n]: the rows are sorted by their id, and within an id by
+// where they stand, so that every sum has one order. Numbers are counted with atomics, but no float
+// is added so.
+
+constexpr int kChunk = 64;  ///< sorted rows that a block adds up
+
+struct ScatterArgs {
+  const std::int32_t* ids;  ///< [rows]; rows of one that is out of range are left out
+  const void* dout;
+  float* dtable;
+  std::int64_t rows, width, table_rows;
+  std::int32_t* begins;  ///< [table_rows + 1]: where the rows of each id begin among the sorted
+  std::int32_t *placed, *unsorted, *sorted;  ///< [table_rows], [rows], [rows]
+  float* partial;  ///< [chunk][2][width]: of an id that began before, of one that goes on behind
 };
 
-__device__ void find_matches(const EmbeddingBwdArgs& args, std::int64_t first, std::int64_t end,
-                             std::int32_t token, Matches& matches) {
-  const std::int64_t n = first + threadIdx.x;
-  const unsigned found = __ballot_sync(~0u, n < end && args.tokens[n] == token);
-  __syncthreads();  // the words of the call before have been read
-  if (threadIdx.x % kWarp == 0) matches.words[threadIdx.x / kWarp] = found;
+__device__ std::int64_t element_of_thread() {
+  return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+}
+
+__global__ void clear_counts(ScatterArgs args) {
+  const std::int64_t id = element_of_thread();
+  if (id > args.table_rows) return;
+  args.begins[id] = 0;
+  if (id < args.table_rows) args.placed[id] = 0;
+}
+
+__device__ bool is_row(const ScatterArgs& args, std::int32_t id) {
+  return id >= 0 && id < args.table_rows;
+}
+
+__global__ void count_rows(ScatterArgs args) {
+  const std::int64_t n = element_of_thread();
+  if (n < args.rows && is_row(args, args.ids[n])) atomicAdd(args.begins + args.ids[n], 1);
+}
+
+constexpr int kScanThreads = 1024;
+
+/// The sum over the threads before this one.
+__device__ int sum_before(int value) {
+  __shared__ int warps[kWarp];
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  int sum = value;
+  for (unsigned distance = 1; distance < kWarp; distance *= 2) {
+    const int other = __shfl_up_sync(~0u, sum, distance);
+    if (lane >= distance) sum += other;
+  }
+  if (lane == kWarp - 1) warps[warp] = sum;
   __syncthreads();
+  for (unsigned i = 0; i < warp; ++i) sum += warps[i];
+  return sum - value;
 }
 
-/// Whether the token stands at a position before n.
-__device__ bool seen_before(const EmbeddingBwdArgs& args, std::int64_t n, std::int32_t token) {
-  bool seen = false;
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) seen = seen || args.tokens[i] == token;
-  return __syncthreads_or(seen);
-}
-
-// A block a position: that of a token's first occurrence adds all of the token's gradients, in the
-// order of the positions, so no two blocks write one row and every sum has one order.
-__global__ void scatter_rows(EmbeddingBwdArgs args) {
-  __shared__ Matches matches;
-  const std::int64_t n = blockIdx.x;
-  const std::int32_t token = args.tokens[n];
-  if (token < 0 || token >= args.vocabulary || seen_before(args, n, token)) return;
-  for (std::int64_t first = n; first < args.rows; first += kThreads) {
-    find_matches(args, first, args.rows, token, matches);
-    for (unsigned word = 0; word < kThreads / kWarp; ++word)
-      for (unsigned bits = matches.words[word]; bits != 0; bits &= bits - 1) {
-        const float* const dout = args.dout + (first + word * kWarp + __ffs(bits) - 1) * args.width;
-        for (std::int64_t c = threadIdx.x; c < args.width; c += kThreads)
-          args.dtable[token * args.width + c] += dout[c];
-      }
+// One block: counts become sums of those before, a stretch of them a thread.
+__global__ void scan_counts(ScatterArgs args) {
+  const std::int64_t each = (args.table_rows + kScanThreads) / kScanThreads;
+  const std::int64_t first = threadIdx.x * each;
+  int sum = 0;
+  for (std::int64_t id = first; id < first + each && id <= args.table_rows; ++id)
+    sum += args.begins[id];
+  sum = sum_before(sum);
+  for (std::int64_t id = first; id < first + each && id <= args.table_rows; ++id) {
+    const int count = args.begins[id];
+    args.begins[id] = sum;
+    sum += count;
   }
 }
 
-// A thread an element of dpositions.
+__global__ void place_rows(ScatterArgs args) {
+  const std::int64_t n = element_of_thread();
+  if (n >= args.rows || !is_row(args, args.ids[n])) return;
+  const std::int32_t id = args.ids[n];
+  args.unsorted[args.begins[id] + atomicAdd(args.placed + id, 1)] = static_cast<std::int32_t>(n);
+}
+
+// A row's place is the number of rows of its id that stand before it.
+__global__ void sort_rows(ScatterArgs args) {
+  const std::int64_t at = element_of_thread();
+  if (at >= args.begins[args.table_rows]) return;
+  const std::int32_t n = args.unsorted[at], id = args.ids[n], end = args.begins[id + 1];
+  std::int32_t place = args.begins[id];
+  for (std::int32_t i = args.begins[id]; i < end; ++i)
+    if (args.unsorted[i] < n) ++place;
+  args.sorted[place] = n;
+}
+
+/// Adds a vector of sums to floats.
+template <int kCount>
+__device__ void add_to(float* to, const float (&sums)[kCount], std::int64_t left) {
+  constexpr int kPart = kVector<float>;
+#pragma unroll
+  for (int first = 0; first < kCount; first += kPart) {
+    if (first >= left) return;
+    Vector<float> part = read(to + first, left - first);
+#pragma unroll
+    for (int i = 0; i < kPart; ++i) part.set(i, part[i] + sums[first + i]);
+    write(to + first, part, left - first);
+  }
+}
+
+// A block a chunk of the sorted rows. What is all of an id's goes into the table.
+template <class T>
+__global__ void add_chunks_of_rows(ScatterArgs args) {
+  const std::int64_t chunk = blockIdx.x, first = chunk * kChunk, all = args.begins[args.table_rows];
+  const std::int64_t last = first + kChunk < all ? first + kChunk : all;
+  for (std::int64_t c = threadIdx.x * kVector<T>; c < args.width; c += blockDim.x * kVector<T>) {
+    const std::int64_t left = args.width - c;
+    for (std::int64_t at = first; at < last;) {
+      const std::int32_t id = args.ids[args.sorted[at]];
+      const std::int64_t begin = args.begins[id], end = args.begins[id + 1];
+      float sums[kVector<T>] = {};
+      for (; at < end && at < last; ++at) {
+        const Vector<T> dout =
+            read(static_cast<const T*>(args.dout) + args.sorted[at] * args.width + c, left);
+#pragma unroll
+        for (int i = 0; i < kVector<T>; ++i) sums[i] += dout[i];
+      }
+      if (begin >= first && end <= last) {
+        add_to(args.dtable + id * args.width + c, sums, left);
+        continue;
+      }
+      float* const out = args.partial + (2 * chunk + (begin < first ? 0 : 1)) * args.width + c;
+#pragma unroll
+      for (int i = 0; i < kVector<T>; ++i)
+        if (i < left) out[i] = sums[i];
+    }
+  }
+}
+
+// A block a chunk: the parts of the id that begins in it and goes on behind.
+__global__ void add_parts_of_rows(ScatterArgs args) {
+  const std::int64_t chunk = blockIdx.x, first = chunk * kChunk, all = args.begins[args.table_rows];
+  const std::int64_t last = first + kChunk;
+  if (last >= all) return;
+  const std::int32_t id = args.ids[args.sorted[last - 1]];
+  const std::int64_t end = args.begins[id + 1];
+  if (args.begins[id] < first || end <= last) return;
+  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x) {
+    float sum = args.partial[(2 * chunk + 1) * args.width + c];
+#pragma unroll 4
+    for (std::int64_t next = chunk + 1; next * kChunk < end; ++next)
+      sum += args.partial[2 * next * args.width + c];
+    args.dtable[id * args.width + c] += sum;
+  }
+}
+
+// A thread a vector of dpositions.
+template <class T>
 __global__ void sum_positions(EmbeddingBwdArgs args) {
-  const std::int64_t size = args.length * args.width;
-  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= size) return;
-  float sum = args.dpositions[i];
-  for (std::int64_t at = i; at < args.rows * args.width; at += size) sum += args.dout[at];
-  args.dpositions[i] = sum;
+  const std::int64_t size = args.length * args.width, at = first_of_thread<T>(), left = size - at;
+  if (left <= 0) return;
+  float sums[kVector<T>] = {};
+#pragma unroll 4
+  for (std::int64_t i = at; i < args.rows * args.width; i += size) {
+    const Vector<T> dout = read(static_cast<const T*>(args.dout) + i, left);
+#pragma unroll
+    for (int j = 0; j < kVector<T>; ++j) sums[j] += dout[j];
+  }
+#pragma unroll
+  for (int j = 0; j < kVector<T>; ++j)
+    if (j < left) args.dpositions[at + j] += sums[j];
 }
 
 }  // namespace
 
 void embedding_fwd(const EmbeddingArgs& args, CudaStreamState& stream) {
-  launch(gather_rows, {{blocks_for(args.rows, 1)}, {kThreads}}, stream, args);
+  visit_element(args.type, [&]<class T>(T) {
+    launch(gather_rows<T>, {{blocks_for(args.rows, 1)}, {128}}, stream, args);
+  });
 }
 
+namespace {
+
+template <class T>
+void scatter(ScatterArgs args, CudaStreamState& stream) {
+  const std::int64_t chunks = (args.rows + kChunk - 1) / kChunk;
+  const std::int64_t floats = 2 * chunks * args.width;
+  args.partial = stream.scratch<float>(floats + 2 * args.table_rows + 1 + 2 * args.rows);
+  args.begins = reinterpret_cast<std::int32_t*>(args.partial + floats);
+  args.placed = args.begins + args.table_rows + 1;
+  args.unsorted = args.placed + args.table_rows;
+  args.sorted = args.unsorted + args.rows;
+  const LaunchShape by_rows{{blocks_for(args.rows, kThreads)}, {kThreads}};
+  launch(clear_counts, {{blocks_for(args.table_rows + 1, kThreads)}, {kThreads}}, stream, args);
+  launch(count_rows, by_rows, stream, args);
+  launch(scan_counts, {{1}, {kScanThreads}}, stream, args);
+  launch(place_rows, by_rows, stream, args);
+  launch(sort_rows, by_rows, stream, args);
+  const LaunchShape by_chunks{{blocks_for(chunks, 1)}, {128}};
+  launch(add_chunks_of_rows<T>, by_chunks, stream, args);
+  launch(add_parts_of_rows, by_chunks, stream, args);
+}
+
+}  // namespace
+
 void embedding_bwd(const EmbeddingBwdArgs& args, CudaStreamState& stream) {
-  launch(scatter_rows, {{blocks_for(args.rows, 1)}, {kThreads}}, stream, args);
-  if (args.dpositions)
-    launch(sum_positions, {{blocks_for(args.length * args.width, kThreads)}, {kThreads}}, stream,
-           args);
+  if (args.rows == 0) return;
+  visit_element(args.type, [&]<class T>(T) {
+    ScatterArgs to{args.tokens, args.dout, args.dtable, args.rows, args.width, args.vocabulary};
+    scatter<T>(to, stream);
+    if (!args.dpositions) return;
+    if (!args.position_ids)
+      return launch(sum_positions<T>, vectors_shape<T>(args.length * args.width), stream, args);
+    to.ids = args.position_ids;
+    to.dtable = args.dpositions;
+    to.table_rows = args.length;
+    scatter<T>(to, stream);
+  });
 }
 
 }  // namespace hgt::cuda

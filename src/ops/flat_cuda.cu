@@ -1,5 +1,6 @@
-// Over flat buffers: fills, casts, the optimizer and the norm of the gradients.
+// Over flat buffers: fills, casts and sums.
 
+#include "cuda_element.h"
 #include "cuda_launchers.h"
 #include "cuda_reduce.h"
 
@@ -8,135 +9,111 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-__device__ std::int64_t element_of_thread() {
-  return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-}
-
-LaunchShape shape_for(std::int64_t count) {
-  return {{blocks_for(count, kThreads)}, {kThreads}};
-}
-
 __global__ void fill_elements(FillArgs args) {
-  const std::int64_t i = element_of_thread();
-  if (i < args.count) args.values[i] = args.value;
+  const std::int64_t at = first_of_thread<float>();
+  Vector<float> values;
+#pragma unroll
+  for (int i = 0; i < kVector<float>; ++i) values.set(i, args.value);
+  write(args.values + at, values, args.count - at);
 }
 
-__device__ float to_float(float x) {
-  return x;
-}
-__device__ float to_float(__half x) {
-  return __half2float(x);
-}
-__device__ float to_float(__nv_bfloat16 x) {
-  return __bfloat162float(x);
-}
-__device__ void store(float* to, float x) {
-  *to = x;
-}
-__device__ void store(__half* to, float x) {
-  *to = __float2half_rn(x);
-}
-__device__ void store(__nv_bfloat16* to, float x) {
-  *to = __float2bfloat16_rn(x);
-}
+/// Elements a thread: a vector of the narrower side.
+template <class To, class From>
+inline constexpr int kCast = kVector<To> > kVector<From> ? kVector<To> : kVector<From>;
 
 template <class To, class From>
 __global__ void cast_elements(CastArgs args) {
-  const std::int64_t i = element_of_thread();
-  if (i < args.count)
-    store(static_cast<To*>(args.to) + i, to_float(static_cast<const From*>(args.from)[i]));
+  const std::int64_t at = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kCast<To, From>;
+  const std::int64_t left = args.count - at;
+  float values[kCast<To, From>];
+#pragma unroll
+  for (int first = 0; first < kCast<To, From>; first += kVector<From>) {
+    const Vector<From> part = read(static_cast<const From*>(args.from) + at + first, left - first);
+#pragma unroll
+    for (int i = 0; i < kVector<From>; ++i) values[first + i] = part[i];
+  }
+#pragma unroll
+  for (int first = 0; first < kCast<To, From>; first += kVector<To>) {
+    Vector<To> part;
+#pragma unroll
+    for (int i = 0; i < kVector<To>; ++i) part.set(i, values[first + i]);
+    write(static_cast<To*>(args.to) + at + first, part, left - first);
+  }
 }
 
-using CastKernel = void (*)(CastArgs);
+constexpr std::int64_t kSummedPerBlock = 16384;
 
-CastKernel cast_kernel(CudaFloat from, CudaFloat to) {
-  if (to == CudaFloat::kF32)
-    return from == CudaFloat::kF32    ? cast_elements<float, float>
-           : from == CudaFloat::kBF16 ? cast_elements<float, __nv_bfloat16>
-                                      : cast_elements<float, __half>;
-  if (from != CudaFloat::kF32) throw Error(ErrorKind::kInternal, "a cast has fp32 on one side");
-  return to == CudaFloat::kBF16 ? cast_elements<__nv_bfloat16, float>
-                                : cast_elements<__half, float>;
-}
-
-__global__ void adam_elements(AdamArgs args) {
-  const std::int64_t i = element_of_thread();
-  if (i >= args.count) return;
-  const float weight_decay = i < args.decay_end ? args.weight_decay : 0.0f;
-  float p = args.parameters[i];
-  float gradient = args.gradients[i] * args.gradient_factor;
-  if (!args.decoupled) gradient += weight_decay * p;
-  const float m = args.beta1 * args.exp_avg[i] + (1 - args.beta1) * gradient;
-  const float v = args.beta2 * args.exp_avg_sq[i] + (1 - args.beta2) * gradient * gradient;
-  float change = m * args.inverse_bc1 / (sqrtf(v) * args.inverse_sqrt_bc2 + args.eps);
-  if (args.decoupled) change += weight_decay * p;
-  args.exp_avg[i] = m;
-  args.exp_avg_sq[i] = v;
-  args.parameters[i] = p - args.lr * change;
-}
-
-constexpr std::int64_t kSquaresPerBlock = 16384;
-
-struct SquaresArgs {
+/// Sums of values, or of their squares, a block each.
+struct PartsArgs {
   const float* values;
   std::int64_t count;
-  double* sums;  ///< a sum a block
+  bool squares;
+  double* parts;
 };
 
-__global__ void sum_block_squares(SquaresArgs args) {
-  const std::int64_t begin = blockIdx.x * kSquaresPerBlock;
+__global__ void sum_parts(PartsArgs args) {
+  const std::int64_t begin = blockIdx.x * kSummedPerBlock;
   const std::int64_t end =
-      begin + kSquaresPerBlock < args.count ? begin + kSquaresPerBlock : args.count;
+      begin + kSummedPerBlock < args.count ? begin + kSummedPerBlock : args.count;
   double sum = 0;
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
-    const double x = args.values[i];
-    sum += x * x;
+  for (std::int64_t i = begin + threadIdx.x * kVector<float>; i < end;
+       i += blockDim.x * kVector<float>) {
+    const Vector<float> part = read(args.values + i, end - i);
+#pragma unroll
+    for (int j = 0; j < kVector<float>; ++j) {
+      const double x = part[j];
+      sum += args.squares ? x * x : x;
+    }
   }
   sum = block_sum(sum);
-  if (threadIdx.x == 0) args.sums[blockIdx.x] = sum;
+  if (threadIdx.x == 0) args.parts[blockIdx.x] = sum;
 }
 
-template <class T>
 struct TotalArgs {
-  const T* values;
+  const double* parts;
   std::int64_t count;
   double* out;
 };
 
-/// By one block: for a few thousand values.
-template <class T>
-__global__ void sum_total(TotalArgs<T> args) {
+__global__ void sum_total(TotalArgs args) {
   double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < args.count; i += blockDim.x) sum += args.values[i];
+  for (std::int64_t i = threadIdx.x; i < args.count; i += blockDim.x) sum += args.parts[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0) *args.out = sum;
+}
+
+void sum_values(const float* values, std::int64_t count, bool squares, double* out,
+                CudaStreamState& stream) {
+  const unsigned blocks = blocks_for(count, 1, kSummedPerBlock);
+  double* const parts = stream.scratch<double>(blocks);
+  launch(sum_parts, {{blocks}, {kThreads}}, stream, PartsArgs{values, count, squares, parts});
+  launch(sum_total, {{1}, {kThreads}}, stream, TotalArgs{parts, blocks, out});
 }
 
 }  // namespace
 
 void fill(const FillArgs& args, CudaStreamState& stream) {
-  launch(fill_elements, shape_for(args.count), stream, args);
+  launch(fill_elements, vectors_shape<float>(args.count), stream, args);
 }
 
 void cast(const CastArgs& args, CudaStreamState& stream) {
-  launch(cast_kernel(args.from_type, args.to_type), shape_for(args.count), stream, args);
-}
-
-void adam(const AdamArgs& args, CudaStreamState& stream) {
-  launch(adam_elements, shape_for(args.count), stream, args);
+  if (args.from_type != DType::kF32 && args.to_type != DType::kF32)
+    throw Error(ErrorKind::kInternal, "a cast has fp32 on one side");
+  visit_element(args.from_type, [&]<class From>(From) {
+    visit_element(args.to_type, [&]<class To>(To) {
+      if constexpr (std::is_same_v<From, float> || std::is_same_v<To, float>)
+        launch(cast_elements<To, From>,
+               {{blocks_for(args.count, kThreads, kCast<To, From>)}, {kThreads}}, stream, args);
+    });
+  });
 }
 
 void sum_of_squares(const SumOfSquaresArgs& args, CudaStreamState& stream) {
-  const unsigned blocks = blocks_for(args.count, 1, kSquaresPerBlock);
-  double* const sums = stream.scratch<double>(blocks);
-  launch(sum_block_squares, {{blocks}, {kThreads}}, stream,
-         SquaresArgs{args.values, args.count, sums});
-  launch(sum_total<double>, {{1}, {kThreads}}, stream, TotalArgs<double>{sums, blocks, args.out});
+  sum_values(args.values, args.count, true, args.out, stream);
 }
 
 void sum(const SumArgs& args, CudaStreamState& stream) {
-  launch(sum_total<float>, {{1}, {kThreads}}, stream,
-         TotalArgs<float>{args.values, args.count, args.out});
+  sum_values(args.values, args.count, false, args.out, stream);
 }
 
 }  // namespace hgt::cuda

@@ -37,9 +37,9 @@ void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tenso
   const Span span("gemm", product_work(a, b));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::gemm,
-                    {a.data<float>(), b.data<float>(), c.data<float>(), c.size(0), c.size(1),
-                     a.size(1), row_distance(a), row_distance(b), row_distance(c), is_transposed(a),
-                     is_transposed(b), is_transposed(c), alpha, beta});
+                    {memory_of(a), memory_of(b), memory_of(c), a.dtype(), c.dtype(), c.size(0),
+                     c.size(1), a.size(1), row_distance(a), row_distance(b), row_distance(c),
+                     is_transposed(a), is_transposed(b), is_transposed(c), alpha, beta});
   cpu::gemm(alpha, a, b, beta, c, stream.pool());
 }
 

@@ -38,6 +38,7 @@ struct Side {
 struct Shape {
   std::int64_t rows, columns, k;
   Side left, right, c;
+  DType type, c_type;  ///< of left and right, of c
   auto operator<=>(const Shape&) const = default;
 };
 
@@ -48,12 +49,16 @@ std::uint32_t alignment_of(const void* memory) {
 
 using Layout = UniqueHandle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 
-Layout layout(std::int64_t rows, std::int64_t columns, const Side& side) {
+cudaDataType_t cuda_type(DType type) {
+  return type == DType::kBF16 ? CUDA_R_16BF : type == DType::kF16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
+Layout layout(std::int64_t rows, std::int64_t columns, const Side& side, DType type) {
   if (side.transposed) std::swap(rows, columns);
   cublasLtMatrixLayout_t raw = nullptr;
-  HGT_CUBLAS_CHECK(cublasLtMatrixLayoutCreate(&raw, CUDA_R_32F, static_cast<std::uint64_t>(rows),
-                                              static_cast<std::uint64_t>(columns),
-                                              std::max(side.ld, rows)));
+  HGT_CUBLAS_CHECK(
+      cublasLtMatrixLayoutCreate(&raw, cuda_type(type), static_cast<std::uint64_t>(rows),
+                                 static_cast<std::uint64_t>(columns), std::max(side.ld, rows)));
   return Layout(raw);
 }
 
@@ -78,9 +83,9 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
 /// The algorithm cuBLAS ranks first for the shape.
 Plan make_plan(cublasLtHandle_t handle, const Shape& shape) {
   Plan plan{{},
-            layout(shape.rows, shape.k, shape.left),
-            layout(shape.k, shape.columns, shape.right),
-            layout(shape.rows, shape.columns, shape.c),
+            layout(shape.rows, shape.k, shape.left, shape.type),
+            layout(shape.k, shape.columns, shape.right, shape.type),
+            layout(shape.rows, shape.columns, shape.c, shape.c_type),
             {}};
   cublasLtMatmulDesc_t product = nullptr;
   HGT_CUBLAS_CHECK(
@@ -93,6 +98,9 @@ Plan make_plan(cublasLtHandle_t handle, const Shape& shape) {
   HGT_CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&preference));
   const UniqueHandle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> owned(preference);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kWorkspaceBytes});
+  // Sums are rounded once: where k is split, the parts are added in fp32 and in order.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.left.alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.right.alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.c.alignment);
@@ -142,7 +150,9 @@ void gemm(const GemmArgs& args, CudaStreamState& stream) {
                     args.k,
                     {args.ldb, args.transposed_b, alignment_of(args.b)},
                     {args.lda, args.transposed_a, alignment_of(args.a)},
-                    {args.ldc, false, alignment_of(args.c)}};
+                    {args.ldc, false, alignment_of(args.c)},
+                    args.type,
+                    args.c_type};
   GemmPlans& cache = *stream.gemm_plans;
   auto found = cache.plans.find(shape);
   if (found == cache.plans.end())

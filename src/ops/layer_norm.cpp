@@ -22,7 +22,7 @@ void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, flo
   const Span span("layer_norm_fwd", traffic(x, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::layer_norm_fwd,
-                    {x.data<float>(), gain.data<float>(), bias.data<float>(), y.data<float>(),
+                    {memory_of(x), memory_of(gain), memory_of(bias), memory_of(y), x.dtype(),
                      mean.data<float>(), rstd.data<float>(), rows, width, eps});
   cpu::layer_norm_fwd(x, gain, bias, eps, y, mean, rstd, stream.pool());
 }
@@ -44,10 +44,10 @@ void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const
   check.shape("rstd", rstd, {rows});
   const Span span("layer_norm_bwd", traffic(dy, x, dx, accumulate ? dx : Tensor()));
   if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::layer_norm_bwd,
-                    {dy.data<float>(), x.data<float>(), gain.data<float>(), mean.data<float>(),
-                     rstd.data<float>(), dx.data<float>(), dgain.data<float>(), dbias.data<float>(),
-                     rows, width, accumulate});
+    return run_cuda(
+        stream, &CudaOpsTable::layer_norm_bwd,
+        {memory_of(dy), memory_of(x), memory_of(gain), memory_of(dx), x.dtype(), mean.data<float>(),
+         rstd.data<float>(), dgain.data<float>(), dbias.data<float>(), rows, width, accumulate});
   cpu::layer_norm_bwd(dy, x, gain, mean, rstd, accumulate, dx, dgain, dbias, stream.pool());
 }
 

@@ -1,88 +1,138 @@
 #include "cuda_column_sums.h"
 #include "cuda_launchers.h"
-#include "cuda_reduce.h"
+#include "cuda_rows.h"
+
+// Bytes moved: forward x and y once; backward dy, x and dx once (dx twice where it is added to),
+// and partial sums of at most 8 MiB.
 
 namespace hgt::cuda {
 namespace {
 
-constexpr unsigned kThreads = 256;
-
-// A block a row. The variance is summed from differences to the mean, as the reference does.
-__global__ void layer_norm_rows(LayerNormArgs args) {
-  const std::int64_t n = blockIdx.x;
-  const float* const x = args.x + n * args.width;
-  float* const y = args.y + n * args.width;
-  const float inverse_width = 1.0f / static_cast<float>(args.width);
-  float sum = 0, squares = 0;
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x) sum += x[c];
-  const float mean = block_sum(sum) * inverse_width;
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x)
-    squares += (x[c] - mean) * (x[c] - mean);
-  const float rstd = 1.0f / sqrtf(block_sum(squares) * inverse_width + args.eps);
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x)
-    y[c] = (x[c] - mean) * rstd * args.gain[c] + args.bias[c];
-  if (threadIdx.x == 0) {
-    args.mean[n] = mean;
-    args.rstd[n] = rstd;
-  }
-}
-
-struct PartialArgs {
-  LayerNormBwdArgs op;
-  float* partial;  ///< [chunk][dgain then dbias][width]
+template <class Op>
+struct RowsArgs {
+  Op op;
+  unsigned threads;  ///< of a row
+  float* partial;    ///< of the backward, a row a chunk: [chunk][dgain then dbias][width]
 };
 
-__global__ void layer_norm_columns(PartialArgs args) {
-  const LayerNormBwdArgs& op = args.op;
-  const std::int64_t c = column_of_thread();
-  if (c >= op.width) return;
-  const RowChunk chunk = row_chunk(op.rows);
-  float dgain = 0, dbias = 0;
-  for (std::int64_t n = chunk.begin; n < chunk.end; ++n) {
-    const float dy = op.dy[n * op.width + c];
-    dgain += dy * ((op.x[n * op.width + c] - op.mean[n]) * op.rstd[n]);
-    dbias += dy;
+// The variance is summed from differences to the mean, as the reference does.
+template <class T, int kHeld>
+__global__ void __launch_bounds__(kMaxRowThreads) layer_norm_rows(RowsArgs<LayerNormArgs> args) {
+  const LayerNormArgs& op = args.op;
+  const RowThread thread(args.threads);
+  if (thread.row >= op.rows) return;
+  const T* const gain = static_cast<const T*>(op.gain);
+  const T* const bias = static_cast<const T*>(op.bias);
+  Vector<T> x[kHeld];
+  thread.read_row(static_cast<const T*>(op.x) + thread.row * op.width, op.width, x);
+  const float inverse_width = 1.0f / static_cast<float>(op.width);
+  float sum = 0, squares = 0;
+#pragma unroll
+  for (int v = 0; v < kHeld; ++v)
+    for (int i = 0; i < kVector<T>; ++i) sum += x[v][i];
+  const float mean = thread.sum(sum) * inverse_width;
+#pragma unroll
+  for (int v = 0; v < kHeld; ++v)
+    for (int i = 0; i < kVector<T>; ++i)
+      if (thread.column<T>(v) + i < op.width) squares += (x[v][i] - mean) * (x[v][i] - mean);
+  const float rstd = 1.0f / sqrtf(thread.sum(squares) * inverse_width + op.eps);
+#pragma unroll
+  for (int v = 0; v < kHeld; ++v) {
+    const std::int64_t c = thread.column<T>(v), left = op.width - c;
+    const Vector<T> g = read(gain + c, left), b = read(bias + c, left);
+    Vector<T> y;
+    for (int i = 0; i < kVector<T>; ++i) y.set(i, (x[v][i] - mean) * rstd * g[i] + b[i]);
+    write(static_cast<T*>(op.y) + thread.row * op.width + c, y, left);
   }
-  float* const out = args.partial + blockIdx.y * 2 * op.width + c;
-  out[0] = dgain;
-  out[op.width] = dbias;
+  if (thread.index != 0) return;
+  op.mean[thread.row] = mean;
+  op.rstd[thread.row] = rstd;
 }
 
-// With n = (x - mean) rstd and h = dy gain:  dx = rstd (h - mean(h) - n mean(h n)).
-__global__ void layer_norm_rows_bwd(LayerNormBwdArgs args) {
-  const std::int64_t n = blockIdx.x;
-  const float* const x = args.x + n * args.width;
-  const float* const dy = args.dy + n * args.width;
-  float* const dx = args.dx + n * args.width;
-  const float mean = args.mean[n], rstd = args.rstd[n];
-  const float inverse_width = 1.0f / static_cast<float>(args.width);
-  float sum_h = 0, sum_hn = 0;
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x) {
-    const float h = dy[c] * args.gain[c];
-    sum_h += h;
-    sum_hn += h * ((x[c] - mean) * rstd);
+// With n = (x - mean) rstd and h = dy gain:  dx = rstd (h - mean(h) - n mean(h n)). The threads of
+// a row take every so many rows and sum up dgain and dbias on the way.
+template <class T, int kHeld>
+__global__ void __launch_bounds__(kMaxRowThreads)
+    layer_norm_rows_bwd(RowsArgs<LayerNormBwdArgs> args) {
+  constexpr int kV = kVector<T>;
+  const LayerNormBwdArgs& op = args.op;
+  const RowThread thread(args.threads);
+  const std::int64_t chunks = gridDim.x * (blockDim.x / args.threads), width = op.width;
+  const float inverse_width = 1.0f / static_cast<float>(width);
+  const T* const gain = static_cast<const T*>(op.gain);
+  float dgain[kHeld][kV] = {}, dbias[kHeld][kV] = {};
+  for (std::int64_t n = thread.row; n < op.rows; n += chunks) {
+    Vector<T> x[kHeld], dy[kHeld];
+    thread.read_row(static_cast<const T*>(op.x) + n * width, width, x);
+    thread.read_row(static_cast<const T*>(op.dy) + n * width, width, dy);
+    const float mean = op.mean[n], rstd = op.rstd[n];
+    float sums[2] = {};  // of h, of h n
+#pragma unroll
+    for (int v = 0; v < kHeld; ++v) {
+      const std::int64_t c = thread.column<T>(v);
+      const Vector<T> g = read(gain + c, width - c);
+#pragma unroll
+      for (int i = 0; i < kV; ++i) {
+        const float normed = (x[v][i] - mean) * rstd, h = dy[v][i] * g[i];
+        sums[0] += h;
+        sums[1] += h * normed;
+        dgain[v][i] += dy[v][i] * normed;
+        dbias[v][i] += dy[v][i];
+      }
+    }
+    thread.sum(sums);
+    const float mean_h = sums[0] * inverse_width, mean_hn = sums[1] * inverse_width;
+#pragma unroll
+    for (int v = 0; v < kHeld; ++v) {
+      const std::int64_t c = thread.column<T>(v), left = width - c;
+      T* const to = static_cast<T*>(op.dx) + n * width + c;
+      const Vector<T> g = read(gain + c, left), before = read(to, op.accumulate ? left : 0);
+      Vector<T> dx;
+#pragma unroll
+      for (int i = 0; i < kV; ++i)
+        dx.set(i,
+               before[i] + rstd * (dy[v][i] * g[i] - mean_h - (x[v][i] - mean) * rstd * mean_hn));
+      write(to, dx, left);
+    }
   }
-  const float mean_h = block_sum(sum_h) * inverse_width;
-  const float mean_hn = block_sum(sum_hn) * inverse_width;
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x) {
-    const float gradient = rstd * (dy[c] * args.gain[c] - mean_h - (x[c] - mean) * rstd * mean_hn);
-    dx[c] = args.accumulate ? dx[c] + gradient : gradient;
-  }
+#pragma unroll
+  for (int v = 0; v < kHeld; ++v)
+#pragma unroll
+    for (int i = 0; i < kV; ++i)
+      if (const std::int64_t c = thread.column<T>(v) + i; c < width) {
+        args.partial[thread.row * 2 * width + c] = dgain[v][i];
+        args.partial[thread.row * 2 * width + width + c] = dbias[v][i];
+      }
 }
 
 }  // namespace
 
 void layer_norm_fwd(const LayerNormArgs& args, CudaStreamState& stream) {
-  launch(layer_norm_rows, {{blocks_for(args.rows, 1)}, {kThreads}}, stream, args);
+  visit_element(args.type, [&]<class T>(T) {
+    const RowShape shape = row_shape(args.width, kVector<T>);
+    visit_held(shape.held, [&](auto held) {
+      launch(layer_norm_rows<T, held>, shape.launch_for(args.rows), stream,
+             RowsArgs<LayerNormArgs>{args, shape.threads, nullptr});
+    });
+  });
 }
 
 void layer_norm_bwd(const LayerNormBwdArgs& args, CudaStreamState& stream) {
-  // The sums first: dx may be dy.
-  float* const partial = stream.scratch<float>(2 * kRowChunks * args.width);
-  launch(layer_norm_columns, column_shape(args.width), stream, PartialArgs{args, partial});
-  launch_add_chunks(stream, {partial, 2 * args.width, args.dgain, args.width});
-  launch_add_chunks(stream, {partial + args.width, 2 * args.width, args.dbias, args.width});
-  launch(layer_norm_rows_bwd, {{blocks_for(args.rows, 1)}, {kThreads}}, stream, args);
+  if (args.rows == 0) return;
+  visit_element(args.type, [&]<class T>(T) {
+    constexpr unsigned kMostHeld = 16 / kVector<T>;  // two sums an element are in registers
+    const RowShape shape = row_shape(args.width, kVector<T>, kMostHeld);
+    const LaunchShape grid = shape.launch_for(chunks_for(args.rows, shape.threads));
+    const std::int64_t chunks = std::int64_t{grid.grid.x} * shape.rows_per_block();
+    float* const partial = stream.scratch<float>(chunks * 2 * args.width);
+    visit_held(shape.held, [&](auto held) {
+      if constexpr (held <= kMostHeld)
+        launch(layer_norm_rows_bwd<T, held>, grid, stream,
+               RowsArgs<LayerNormBwdArgs>{args, shape.threads, partial});
+    });
+    launch_add_chunks(stream,
+                      {partial, chunks, 2 * args.width, args.dgain, args.dbias, args.width});
+  });
 }
 
 }  // namespace hgt::cuda

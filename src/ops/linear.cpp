@@ -18,7 +18,7 @@ void linear_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tens
   const Span bias_span("add_bias", traffic(y, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::add_bias,
-                    {y.data<float>(), bias.data<float>(), y.size(0), y.size(1), y.stride(0)});
+                    {memory_of(y), memory_of(bias), y.dtype(), y.size(0), y.size(1), y.stride(0)});
   cpu::add_bias(y, bias, stream.pool());
 }
 
@@ -35,8 +35,9 @@ void linear_bwd_weight(const Tensor& x, const Tensor& dy, const Tensor& dw, cons
   if (!dbias) return;
   const Span bias_span("add_column_sums", traffic(dy));
   if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::add_column_sums,
-                    {dy.data<float>(), dbias.data<float>(), dy.size(0), dy.size(1), dy.stride(0)});
+    return run_cuda(
+        stream, &CudaOpsTable::add_column_sums,
+        {memory_of(dy), dy.dtype(), dbias.data<float>(), dy.size(0), dy.size(1), dy.stride(0)});
   cpu::add_column_sums(dy, dbias, stream.pool());
 }
 

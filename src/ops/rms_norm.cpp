@@ -20,8 +20,8 @@ void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& 
   const Span span("rms_norm_fwd", traffic(x, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::rms_norm_fwd,
-                    {head_rows(x), head_rows<float>(y), gain.data<float>(), rrms.data<float>(),
-                     rows, heads, width, eps});
+                    {head_rows(x), head_rows<void>(y), memory_of(gain), x.dtype(),
+                     rrms.data<float>(), rows, heads, width, eps});
   cpu::rms_norm_fwd(x, gain, eps, y, rrms, stream.pool());
 }
 
@@ -40,7 +40,7 @@ void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const T
   const Span span("rms_norm_bwd", traffic(dy, x, dx, accumulate ? dx : Tensor()));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::rms_norm_bwd,
-                    {head_rows(dy), head_rows(x), head_rows<float>(dx), gain.data<float>(),
+                    {head_rows(dy), head_rows(x), head_rows<void>(dx), memory_of(gain), x.dtype(),
                      rrms.data<float>(), dgain.data<float>(), rows, heads, width, accumulate});
   cpu::rms_norm_bwd(dy, x, gain, rrms, accumulate, dx, dgain, stream.pool());
 }

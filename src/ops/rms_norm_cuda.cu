@@ -1,81 +1,123 @@
 #include "cuda_column_sums.h"
 #include "cuda_launchers.h"
-#include "cuda_reduce.h"
+#include "cuda_rows.h"
+
+// Bytes moved: forward x and y once; backward dy, x and dx once (dx twice where it is added to),
+// and partial sums of at most 4 MiB.
 
 namespace hgt::cuda {
 namespace {
 
-template <class T>
-__device__ T* row_of(const HeadRows<T>& x, std::int64_t i, std::int64_t heads) {
-  return x.data + i / heads * x.position_stride + i % heads * x.head_stride;
+template <class T, class Void>
+__device__ T* row_of(const HeadRows<Void>& x, std::int64_t i, std::int64_t heads) {
+  return static_cast<T*>(x.data) + i / heads * x.position_stride + i % heads * x.head_stride;
 }
 
-/// Rows may be as short as one head (64) or as long as a hidden state.
-unsigned threads_for(std::int64_t width) {
-  return width <= 128 ? 32 : 256;
-}
-
-// A block a row.
-__global__ void rms_norm_rows(RmsNormArgs args) {
-  const std::int64_t i = blockIdx.x;
-  const float* const x = row_of(args.x, i, args.heads);
-  float* const y = row_of(args.y, i, args.heads);
-  float squares = 0;
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x) squares += x[c] * x[c];
-  const float rrms =
-      1.0f / sqrtf(block_sum(squares) * (1.0f / static_cast<float>(args.width)) + args.eps);
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x)
-    y[c] = x[c] * rrms * args.gain[c];
-  if (threadIdx.x == 0) args.rrms[i] = rrms;
-}
-
-struct PartialArgs {
-  RmsNormBwdArgs op;
-  float* partial;  ///< [chunk][width]
+template <class Op>
+struct RowsArgs {
+  Op op;
+  unsigned threads;  ///< of a row
+  float* partial;    ///< of the backward, a row a chunk: [chunk][width]
 };
 
-__global__ void rms_norm_columns(PartialArgs args) {
-  const RmsNormBwdArgs& op = args.op;
-  const std::int64_t c = column_of_thread();
-  if (c >= op.width) return;
-  const RowChunk chunk = row_chunk(op.positions * op.heads);
-  float dgain = 0;
-  for (std::int64_t i = chunk.begin; i < chunk.end; ++i)
-    dgain += row_of(op.dy, i, op.heads)[c] * (row_of(op.x, i, op.heads)[c] * op.rrms[i]);
-  args.partial[blockIdx.y * op.width + c] = dgain;
+template <class T, int kHeld>
+__global__ void __launch_bounds__(kMaxRowThreads) rms_norm_rows(RowsArgs<RmsNormArgs> args) {
+  const RmsNormArgs& op = args.op;
+  const RowThread thread(args.threads);
+  if (thread.row >= op.positions * op.heads) return;
+  Vector<T> x[kHeld];
+  thread.read_row(row_of<const T>(op.x, thread.row, op.heads), op.width, x);
+  float squares = 0;
+#pragma unroll
+  for (int v = 0; v < kHeld; ++v)
+    for (int i = 0; i < kVector<T>; ++i) squares += x[v][i] * x[v][i];
+  const float rrms = 1.0f / sqrtf(thread.sum(squares) / static_cast<float>(op.width) + op.eps);
+  T* const row = row_of<T>(op.y, thread.row, op.heads);
+#pragma unroll
+  for (int v = 0; v < kHeld; ++v) {
+    const std::int64_t c = thread.column<T>(v), left = op.width - c;
+    const Vector<T> g = read(static_cast<const T*>(op.gain) + c, left);
+    Vector<T> y;
+    for (int i = 0; i < kVector<T>; ++i) y.set(i, x[v][i] * rrms * g[i]);
+    write(row + c, y, left);
+  }
+  if (thread.index == 0) op.rrms[thread.row] = rrms;
 }
 
-// With n = x rrms and h = dy gain:  dx = rrms (h - n mean(h n)).
-__global__ void rms_norm_rows_bwd(RmsNormBwdArgs args) {
-  const std::int64_t i = blockIdx.x;
-  const float* const x = row_of(args.x, i, args.heads);
-  const float* const dy = row_of(args.dy, i, args.heads);
-  float* const dx = row_of(args.dx, i, args.heads);
-  const float rrms = args.rrms[i];
-  float sum = 0;
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x)
-    sum += dy[c] * args.gain[c] * (x[c] * rrms);
-  const float mean_hn = block_sum(sum) * (1.0f / static_cast<float>(args.width));
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x) {
-    const float gradient = rrms * (dy[c] * args.gain[c] - x[c] * rrms * mean_hn);
-    dx[c] = args.accumulate ? dx[c] + gradient : gradient;
+// With n = x rrms and h = dy gain:  dx = rrms (h - n mean(h n)). The threads of a row take every so
+// many rows and sum up dgain on the way.
+template <class T, int kHeld>
+__global__ void __launch_bounds__(kMaxRowThreads) rms_norm_rows_bwd(RowsArgs<RmsNormBwdArgs> args) {
+  constexpr int kV = kVector<T>;
+  const RmsNormBwdArgs& op = args.op;
+  const RowThread thread(args.threads);
+  const std::int64_t chunks = gridDim.x * (blockDim.x / args.threads), width = op.width;
+  const T* const gain = static_cast<const T*>(op.gain);
+  float dgain[kHeld][kV] = {};
+  for (std::int64_t n = thread.row; n < op.positions * op.heads; n += chunks) {
+    Vector<T> x[kHeld], dy[kHeld];
+    thread.read_row(row_of<const T>(op.x, n, op.heads), width, x);
+    thread.read_row(row_of<const T>(op.dy, n, op.heads), width, dy);
+    const float rrms = op.rrms[n];
+    float sum = 0;
+#pragma unroll
+    for (int v = 0; v < kHeld; ++v) {
+      const std::int64_t c = thread.column<T>(v);
+      const Vector<T> g = read(gain + c, width - c);
+#pragma unroll
+      for (int i = 0; i < kV; ++i) {
+        const float normed = x[v][i] * rrms;
+        sum += dy[v][i] * g[i] * normed;
+        dgain[v][i] += dy[v][i] * normed;
+      }
+    }
+    const float mean_hn = thread.sum(sum) / static_cast<float>(width);
+    T* const row = row_of<T>(op.dx, n, op.heads);
+#pragma unroll
+    for (int v = 0; v < kHeld; ++v) {
+      const std::int64_t c = thread.column<T>(v), left = width - c;
+      const Vector<T> g = read(gain + c, left), before = read(row + c, op.accumulate ? left : 0);
+      Vector<T> dx;
+#pragma unroll
+      for (int i = 0; i < kV; ++i)
+        dx.set(i, before[i] + rrms * (dy[v][i] * g[i] - x[v][i] * rrms * mean_hn));
+      write(row + c, dx, left);
+    }
   }
+#pragma unroll
+  for (int v = 0; v < kHeld; ++v)
+#pragma unroll
+    for (int i = 0; i < kV; ++i)
+      if (const std::int64_t c = thread.column<T>(v) + i; c < width)
+        args.partial[thread.row * width + c] = dgain[v][i];
 }
 
 }  // namespace
 
 void rms_norm_fwd(const RmsNormArgs& args, CudaStreamState& stream) {
-  launch(rms_norm_rows, {{blocks_for(args.positions * args.heads, 1)}, {threads_for(args.width)}},
-         stream, args);
+  visit_element(args.type, [&]<class T>(T) {
+    const RowShape shape = row_shape(args.width, kVector<T>);
+    visit_held(shape.held, [&](auto held) {
+      launch(rms_norm_rows<T, held>, shape.launch_for(args.positions * args.heads), stream,
+             RowsArgs<RmsNormArgs>{args, shape.threads, nullptr});
+    });
+  });
 }
 
 void rms_norm_bwd(const RmsNormBwdArgs& args, CudaStreamState& stream) {
-  // The sums first: dx may be dy.
-  float* const partial = stream.scratch<float>(kRowChunks * args.width);
-  launch(rms_norm_columns, column_shape(args.width), stream, PartialArgs{args, partial});
-  launch_add_chunks(stream, {partial, args.width, args.dgain, args.width});
-  launch(rms_norm_rows_bwd,
-         {{blocks_for(args.positions * args.heads, 1)}, {threads_for(args.width)}}, stream, args);
+  const std::int64_t rows = args.positions * args.heads;
+  if (rows == 0) return;
+  visit_element(args.type, [&]<class T>(T) {
+    const RowShape shape = row_shape(args.width, kVector<T>);
+    const LaunchShape grid = shape.launch_for(chunks_for(rows, shape.threads));
+    const std::int64_t chunks = std::int64_t{grid.grid.x} * shape.rows_per_block();
+    float* const partial = stream.scratch<float>(chunks * args.width);
+    visit_held(shape.held, [&](auto held) {
+      launch(rms_norm_rows_bwd<T, held>, grid, stream,
+             RowsArgs<RmsNormBwdArgs>{args, shape.threads, partial});
+    });
+    launch_add_chunks(stream, {partial, chunks, args.width, args.dgain, nullptr, args.width});
+  });
 }
 
 }  // namespace hgt::cuda

@@ -1,5 +1,7 @@
 #include "hgtrain/optim/ema.h"
 
+#include "hgtrain/ops/run_cuda.h"
+
 #include "chunks.h"
 
 namespace hgt {
@@ -9,6 +11,9 @@ void update_ema(double decay, const Tensor& values, const Tensor& average, Strea
   const float kept = static_cast<float>(decay), taken = static_cast<float>(1 - decay);
   const float* const value = values.data<float>();
   float* const mean = average.data<float>();
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::update_average,
+                    {mean, value, average.numel(), kept, taken, nullptr});
   for_chunks(stream.pool(), {0, average.numel()}, [&](Range range) {
     for (std::int64_t i = range.begin; i < range.end; ++i)
       mean[i] = kept * mean[i] + taken * value[i];

@@ -4,9 +4,9 @@
 
 #include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/base/error.h"
-#include "hgtrain/ops/run_cuda.h"
 
 #include "chunks.h"
+#include "device_optimizer.h"
 #include "elementwise.h"
 #include "lamb.h"
 
@@ -46,13 +46,15 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
   const std::size_t wanted = optimizer_state(config).size();
   if (buffers.state.size() != wanted)
     throw Error(ErrorKind::kInternal, "the optimizer's state is not what optimizer_state() says");
+  if (!stream.device().is_cpu())
+    device_ = std::make_unique<DeviceOptimizer>(config, table, buffers, stream);
 }
 
 Optimizer::~Optimizer() = default;
 
 void Optimizer::step(const Rate& rate, double gradient_factor, std::int64_t t) {
   Update update = make_update(config_, rate, gradient_factor, t);
-  if (!stream_.device().is_cpu()) return step_on_device(update);
+  if (device_) return device_->step(update);
   float* const p = buffers_.parameters.data();
   const float* const g = buffers_.gradients.data();
   const auto state = [&](std::size_t i) {
@@ -69,29 +71,6 @@ void Optimizer::step(const Rate& rate, double gradient_factor, std::int64_t t) {
   for_chunks(stream_.pool(), {0, table_.decay_end}, run);
   update.weight_decay = 0;
   for_chunks(stream_.pool(), {table_.decay_end, table_.total}, run);
-}
-
-void Optimizer::step_on_device(const Update& u) {
-  if (config_.type != "AdamW" && config_.type != "Adam")
-    throw Error(ErrorKind::kConfig,
-                "optimizer type '" + config_.type + "' is not built for CUDA devices",
-                "use AdamW, or train on the CPU: hardware.device = \"cpu\"");
-  run_cuda(stream_, &CudaOpsTable::adam,
-           {.parameters = buffers_.parameters.data(),
-            .gradients = buffers_.gradients.data(),
-            .exp_avg = buffers_.state[0].data(),
-            .exp_avg_sq = buffers_.state[1].data(),
-            .count = table_.total,
-            .decay_end = table_.decay_end,
-            .lr = u.lr,
-            .beta1 = u.beta1,
-            .beta2 = u.beta2,
-            .eps = u.eps,
-            .weight_decay = u.weight_decay,
-            .gradient_factor = u.gradient_factor,
-            .inverse_bc1 = u.inverse_bc1,
-            .inverse_sqrt_bc2 = u.inverse_sqrt_bc2,
-            .decoupled = config_.type == "AdamW" || config_.adam_w_mode});
 }
 
 }  // namespace hgt

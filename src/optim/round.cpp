@@ -16,11 +16,11 @@ void round_values(const float* values, T* out, std::int64_t count, ThreadPool& p
 }
 
 template <class T>
-void round_as(const Tensor& values, const Tensor& out, CudaFloat type, Stream stream) {
+void round_as(const Tensor& values, const Tensor& out, DType type, Stream stream) {
   const float* const from = values.data<float>();
   T* const to = out.data<T>();
   if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::cast, {from, to, CudaFloat::kF32, type, values.numel()});
+    return run_cuda(stream, &CudaOpsTable::cast, {from, to, DType::kF32, type, values.numel()});
   round_values(from, to, values.numel(), stream.pool());
 }
 
@@ -28,9 +28,9 @@ void round_as(const Tensor& values, const Tensor& out, CudaFloat type, Stream st
 
 void round_to(const Tensor& values, const Tensor& out, Stream stream) {
   if (out.dtype() == DType::kBF16)
-    round_as<BFloat16>(values, out, CudaFloat::kBF16, stream);
+    round_as<BFloat16>(values, out, DType::kBF16, stream);
   else
-    round_as<Half>(values, out, CudaFloat::kF16, stream);
+    round_as<Half>(values, out, DType::kF16, stream);
 }
 
 }  // namespace hgt

@@ -1,11 +1,15 @@
 #include "hgtrain/ops/cuda_ops.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/half.h"
 #include "hgtrain/ops/activation.h"
 #include "hgtrain/ops/attention.h"
 #include "hgtrain/ops/cross_entropy.h"
@@ -42,294 +46,631 @@ const CudaModule* module_with_device() {
   return module.get();
 }
 
-/// What an op reads and writes: fp32 or int32.
+/// What an op reads and writes: its elements' bytes.
 struct Operand {
-  std::vector<std::uint32_t> words;
+  std::vector<std::byte> bytes;
   Shape shape;
   DType dtype;
 
-  Tensor on_cpu() { return Tensor(words.data(), shape, dtype); }
+  Tensor on_cpu() { return Tensor(bytes.data(), shape, dtype); }
+
+  /// Elements of a compute dtype.
+  Floats floats() const {
+    Floats out(bytes.size() / size_of(dtype));
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (dtype == DType::kF32)
+        out[i] = at<float>(i);
+      else
+        out[i] = dtype == DType::kBF16 ? float(at<BFloat16>(i)) : float(at<Half>(i));
+    }
+    return out;
+  }
+  template <class T>
+  T at(std::size_t i) const {
+    T out;
+    std::memcpy(&out, bytes.data() + i * sizeof(T), sizeof(T));
+    return out;
+  }
 };
 
-Operand floats(const Floats& values, const Shape& shape) {
-  Operand out{std::vector<std::uint32_t>(values.size()), shape, DType::kF32};
-  std::memcpy(out.words.data(), values.data(), values.size() * sizeof(float));
+template <class T, class Values>
+Operand stored(const Values& values, const Shape& shape, DType dtype) {
+  const std::vector<T> elements(values.begin(), values.end());
+  Operand out{std::vector<std::byte>(elements.size() * sizeof(T)), shape, dtype};
+  std::memcpy(out.bytes.data(), elements.data(), out.bytes.size());
   return out;
 }
 
-Operand normal(const Shape& shape, std::uint64_t seed, float scale = 1) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
-  return floats(random_floats(count, seed, scale), shape);
+Operand floats(const Floats& values, const Shape& shape, DType dtype = DType::kF32) {
+  if (dtype == DType::kBF16) return stored<BFloat16>(values, shape, dtype);
+  if (dtype == DType::kF16) return stored<Half>(values, shape, dtype);
+  return stored<float>(values, shape, dtype);
+}
+
+std::int64_t count_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+Operand normal(const Shape& shape, std::uint64_t seed, float scale = 1, DType dtype = DType::kF32) {
+  return floats(random_floats(count_of(shape), seed, scale), shape, dtype);
 }
 
 /// Numbers in [0, below), some of them `sometimes`.
 Operand integers(const Shape& shape, std::int32_t below, std::int32_t sometimes) {
-  Operand out = normal(shape, 99);
-  out.dtype = DType::kI32;
-  for (std::size_t i = 0; i < out.words.size(); ++i)
-    out.words[i] = static_cast<std::uint32_t>(
-        i % 7 == 3 ? sometimes : static_cast<std::int32_t>(i * i + 5) % below);
-  return out;
+  std::vector<std::int32_t> values(static_cast<std::size_t>(count_of(shape)));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = i % 7 == 3 ? sometimes : static_cast<std::int32_t>(i * i + 5) % below;
+  return stored<std::int32_t>(values, shape, DType::kI32);
+}
+
+/// Positions of tokens in documents of `document` tokens, the last one of a row cut off.
+Operand document_positions(std::int64_t batch, std::int64_t length, std::int64_t document) {
+  std::vector<std::int32_t> values;
+  for (std::int64_t n = 0; n < batch * length; ++n)
+    values.push_back(static_cast<std::int32_t>(n % length % document));
+  return stored<std::int32_t>(values, {batch, length}, DType::kI32);
 }
 
 /// Device memory with a copy of an operand.
 class DeviceCopy {
  public:
-  DeviceCopy(const CudaQueue& queue, const Operand& operand)
-      : queue_(queue), bytes_(operand.words.size() * 4) {
-    check(queue.module().device().allocate(0, bytes_, &memory_));
-    queue.copy(memory_, operand.words.data(), bytes_);
+  DeviceCopy(const CudaQueue& queue, const Operand& operand) : queue_(queue), like_(operand) {
+    check(queue.module().device().allocate(0, operand.bytes.size(), &memory_));
+    queue.copy(memory_, operand.bytes.data(), operand.bytes.size());
     tensor = Tensor(memory_, operand.shape, operand.dtype, queue.device());
   }
   ~DeviceCopy() { (void)queue_.module().device().release(0, memory_); }
-  std::vector<std::uint32_t> read() const {
-    std::vector<std::uint32_t> words(bytes_ / 4);
-    queue_.copy(words.data(), memory_, bytes_);
+  Operand read() const {
+    Operand out = like_;
+    queue_.copy(out.bytes.data(), memory_, out.bytes.size());
     queue_.synchronize();
-    return words;
+    return out;
   }
   Tensor tensor;
 
  private:
   const CudaQueue& queue_;
-  std::size_t bytes_;
+  Operand like_;
   void* memory_ = nullptr;
 };
 
 using Op = std::function<void(const std::vector<Tensor>&, Stream)>;
+
+/// Half a unit in the last place, and what sums of values rounded so may differ by.
+double tolerance_of(DType dtype, double of_fp32) {
+  return dtype == DType::kBF16 ? 1.6e-2 : dtype == DType::kF16 ? 2e-3 : of_fp32;
+}
+
+std::vector<Operand> run_on_device(const CudaQueue& queue, const std::vector<Operand>& operands,
+                                   const Op& op) {
+  std::vector<std::unique_ptr<DeviceCopy>> copies;
+  std::vector<Tensor> tensors;
+  for (const Operand& operand : operands) {
+    copies.push_back(std::make_unique<DeviceCopy>(queue, operand));
+    tensors.push_back(copies.back()->tensor);
+  }
+  op(tensors, Stream(queue));
+  std::vector<Operand> results;
+  for (const auto& copy : copies) results.push_back(copy->read());
+  return results;
+}
 
 /// Runs the op on both devices with the same operands; all of them agree afterwards, and a second
 /// run on the device gives the same bits.
 void compare(const std::vector<Operand>& operands, const Op& op, double tolerance = 2e-5) {
   if (module_with_device() == nullptr) return;
   const CudaQueue queue(Device::cuda(0), *module_with_device());
-  const auto on_cuda = [&] {
-    std::vector<std::unique_ptr<DeviceCopy>> copies;
-    std::vector<Tensor> tensors;
-    for (const Operand& operand : operands) {
-      copies.push_back(std::make_unique<DeviceCopy>(queue, operand));
-      tensors.push_back(copies.back()->tensor);
-    }
-    op(tensors, Stream(queue));
-    std::vector<std::vector<std::uint32_t>> results;
-    for (const auto& copy : copies) results.push_back(copy->read());
-    return results;
-  };
+  const std::vector<Operand> results = run_on_device(queue, operands, op);
+  const std::vector<Operand> again = run_on_device(queue, operands, op);
   ThreadPool pool(1);
   std::vector<Operand> expected = operands;
   std::vector<Tensor> tensors;
   for (Operand& operand : expected) tensors.push_back(operand.on_cpu());
   op(tensors, Stream(pool));
-  const auto results = on_cuda();
-  CHECK(results == on_cuda());
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    INFO("operand " << i);
-    if (expected[i].dtype != DType::kF32) continue;
-    Floats actual(results[i].size()), wanted(results[i].size());
-    std::memcpy(actual.data(), results[i].data(), results[i].size() * 4);
-    std::memcpy(wanted.data(), expected[i].words.data(), results[i].size() * 4);
-    CHECK(error_of(actual, doubles(wanted)) < tolerance);
+    INFO("operand " << i << " in " << name_of(expected[i].dtype));
+    CHECK(results[i].bytes == again[i].bytes);
+    if (expected[i].dtype == DType::kI32) continue;
+    CHECK(error_of(results[i].floats(), doubles(expected[i].floats())) < tolerance);
   }
 }
+
+constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 
 }  // namespace
 
 TEST_CASE("CUDA: matrix products in every orientation", "[gemm]") {
   for (int flips = 0; flips < 8; ++flips) {
     const bool a = flips & 1, b = flips & 2, c = flips & 4;
-    const Shape mk = {33, 70}, kn = {70, 19}, mn = {33, 19};
-    const auto stored = [](const Shape& shape, bool flip) {
+    const auto flipped = [](const Shape& shape, bool flip) {
       return flip ? Shape{shape[1], shape[0]} : shape;
     };
-    compare({normal(stored(mk, a), 1), normal(stored(kn, b), 2), normal(stored(mn, c), 3)},
-            [=](const std::vector<Tensor>& x, Stream stream) {
-              gemm(0.5f, a ? x[0].transposed() : x[0], b ? x[1].transposed() : x[1], 2,
-                   c ? x[2].transposed() : x[2], stream);
-            });
+    const Shape mk = flipped({33, 70}, a), kn = flipped({70, 19}, b), mn = flipped({33, 19}, c);
+    const auto product = [=](float alpha, float beta) {
+      return [=](const std::vector<Tensor>& x, Stream stream) {
+        gemm(alpha, a ? x[0].transposed() : x[0], b ? x[1].transposed() : x[1], beta,
+             c ? x[2].transposed() : x[2], stream);
+      };
+    };
+    compare({normal(mk, 1), normal(kn, 2), normal(mn, 3)}, product(0.5f, 2));
+    for (const DType type : {DType::kBF16, DType::kF16}) {
+      const Operand x = normal(mk, 1, 1, type), y = normal(kn, 2, 1, type);
+      compare({x, y, normal(mn, 3, 1, type)}, product(1, 0), tolerance_of(type, 0));
+      compare({x, y, normal(mn, 3)}, product(1, 0));  // products of 16-bit numbers are exact
+      compare({x, y, normal(mn, 3)}, product(1, 1));
+    }
   }
 }
 
 TEST_CASE("CUDA: a linear layer", "[linear]") {
-  compare({normal({21, 34}, 1), normal({34, 55}, 2), normal({55}, 3), normal({21, 55}, 4),
-           normal({21, 55}, 5), normal({21, 34}, 6), normal({34, 55}, 7), normal({55}, 8)},
+  for (const DType type : kTypes)
+    for (const std::int64_t outputs : {55, 64})
+      compare(
+          {normal({21, 34}, 1, 1, type), normal({34, outputs}, 2, 1, type),
+           normal({outputs}, 3, 1, type), normal({21, outputs}, 4, 1, type),
+           normal({21, outputs}, 5, 1, type), normal({21, 34}, 6, 1, type),
+           normal({34, outputs}, 7), normal({outputs}, 8)},
           [](const std::vector<Tensor>& x, Stream stream) {
             linear_fwd(x[0], x[1], x[2], x[3], stream);
             linear_bwd_input(x[4], x[1], x[5], stream);
             linear_bwd_weight(x[0], x[4], x[6], x[7], stream);
-          });
+          },
+          tolerance_of(type, 2e-5));
+}
+
+TEST_CASE("CUDA: the gradient of a bias over many rows", "[linear]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t outputs : {3, 40})
+      compare(
+          {normal({1500, 2}, 1, 1, type), normal({1500, outputs}, 2, 1, type),
+           normal({2, outputs}, 3), normal({outputs}, 4)},
+          [](const std::vector<Tensor>& x, Stream stream) {
+            linear_bwd_weight(x[0], x[1], x[2], x[3], stream);
+          },
+          1e-4);
 }
 
 TEST_CASE("CUDA: layer norm", "[layer_norm]") {
-  for (const std::int64_t width : {7, 33, 1025})
-    for (const bool accumulate : {false, true}) {
-      const Shape rows = {70, width}, row = {width}, column = {70};
-      compare(
-          {normal(rows, 1, 3), normal(row, 2), normal(row, 3), normal(rows, 4), normal(column, 5),
-           normal(column, 6), normal(rows, 7), normal(row, 8), normal(row, 9)},
-          [=](const std::vector<Tensor>& x, Stream stream) {
-            layer_norm_fwd(x[0], x[1], x[2], 1e-5f, x[3], x[4], x[5], stream);
-            const Tensor& dx = accumulate ? x[6] : x[3];  // in place where it is not added to
-            layer_norm_bwd(x[3], x[0], x[1], x[4], x[5], accumulate, dx, x[7], x[8], stream);
-          },
-          2e-4);
-    }
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {7, 33, 256, 1025, 4100})
+      for (const bool accumulate : {false, true}) {
+        const std::int64_t count = width > 33 ? 3 : 70;
+        const Shape rows = {count, width}, row = {width}, column = {count};
+        compare(
+            {normal(rows, 1, 3, type), normal(row, 2, 1, type), normal(row, 3, 1, type),
+             normal(rows, 4, 1, type), normal(column, 5), normal(column, 6),
+             normal(rows, 7, 1, type), normal(row, 8), normal(row, 9), normal(rows, 10, 1, type)},
+            [=](const std::vector<Tensor>& x, Stream stream) {
+              layer_norm_fwd(x[0], x[1], x[2], 1e-5f, x[3], x[4], x[5], stream);
+              const Tensor& dx = accumulate ? x[6] : x[9];  // in place where it is not added to
+              layer_norm_bwd(x[9], x[0], x[1], x[4], x[5], accumulate, dx, x[7], x[8], stream);
+            },
+            tolerance_of(type, 2e-4));
+      }
 }
 
 TEST_CASE("CUDA: RMS norm of the heads of a fused projection", "[rms_norm]") {
-  for (const bool accumulate : {false, true}) {
-    const std::int64_t rows = 9, heads = 3, width = 40;
-    compare(
-        {normal({rows, heads * width + 8}, 1), normal({width}, 2),
-         normal({rows, heads * width + 8}, 3), normal({rows, heads}, 4),
-         normal({rows, heads * width + 8}, 5), normal({width}, 6)},
-        [=](const std::vector<Tensor>& x, Stream stream) {
-          const auto view = [&](const Tensor& t) {
-            return t.slice(1, 0, heads * width).split(1, heads);
-          };
-          rms_norm_fwd(view(x[0]), x[1], 1e-6f, view(x[2]), x[3], stream);
-          rms_norm_bwd(view(x[2]), view(x[0]), x[1], x[3], accumulate,
-                       view(accumulate ? x[4] : x[2]), x[5], stream);
-        },
-        2e-4);
-  }
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {40, 64, 700, 2060})
+      for (const bool accumulate : {false, true}) {
+        const std::int64_t rows = 9, heads = 3;
+        const Shape wide = {rows, heads * width + 8};
+        compare(
+            {normal(wide, 1, 1, type), normal({width}, 2, 1, type), normal(wide, 3, 1, type),
+             normal({rows, heads}, 4), normal(wide, 5, 1, type), normal({width}, 6),
+             normal(wide, 7, 1, type)},
+            [=](const std::vector<Tensor>& x, Stream stream) {
+              const auto view = [&](const Tensor& t) {
+                return t.slice(1, 0, heads * width).split(1, heads);
+              };
+              rms_norm_fwd(view(x[0]), x[1], 1e-6f, view(x[2]), x[3], stream);
+              rms_norm_bwd(view(x[6]), view(x[0]), x[1], x[3], accumulate,
+                           view(accumulate ? x[4] : x[6]), x[5], stream);
+            },
+            tolerance_of(type, 2e-4));
+      }
 }
 
 TEST_CASE("CUDA: embedding", "[embedding]") {
-  compare({integers({3, 300}, 50, 7), normal({50, 37}, 1), normal({300, 37}, 2),
-           normal({3, 300, 37}, 3), normal({50, 37}, 4), normal({300, 37}, 5)},
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {37, 64})
+      compare(
+          {integers({3, 300}, 50, 7), normal({50, width}, 1, 1, type),
+           normal({300, width}, 2, 1, type), normal({3, 300, width}, 3, 1, type),
+           normal({50, width}, 4), normal({300, width}, 5), document_positions(3, 300, 70),
+           normal({3, 300, width}, 6, 1, type)},
           [](const std::vector<Tensor>& x, Stream stream) {
             embedding_fwd(x[0], x[1], x[2], x[3], stream);
+            embedding_fwd(x[0], x[1], x[2], x[7], stream, x[6]);
             embedding_bwd(x[0], x[3], x[4], x[5], stream);
             embedding_bwd(x[0], x[3], x[4], {}, stream);
-          });
+            embedding_bwd(x[0], x[3], x[4], x[5], stream, x[6]);
+          },
+          type == DType::kF32 ? 2e-5 : 1e-4);  // one addition is rounded as on the CPU
 }
 
 TEST_CASE("CUDA: rotary positions", "[rope]") {
-  compare({normal({2, 5, 3, 8}, 1), normal({5, 4}, 2), normal({5, 4}, 3)},
-          [](const std::vector<Tensor>& x, Stream stream) { rope_fwd(x[0], x[1], x[2], stream); });
-  compare({normal({2, 5, 3, 8}, 1), normal({5, 4}, 2), normal({5, 4}, 3)},
-          [](const std::vector<Tensor>& x, Stream stream) { rope_bwd(x[0], x[1], x[2], stream); });
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {8, 32, 34})
+      compare(
+          {normal({2, 5, 3, width}, 1, 1, type), normal({5, width / 2}, 2),
+           normal({5, width / 2}, 3), normal({2, 5, 3, width}, 4, 1, type),
+           document_positions(2, 5, 3)},
+          [](const std::vector<Tensor>& x, Stream stream) {
+            rope_fwd(x[0], x[1], x[2], stream);
+            rope_bwd(x[3], x[1], x[2], stream, x[4]);
+          },
+          tolerance_of(type, 2e-5));
 }
 
 TEST_CASE("CUDA: dropout draws the CPU's numbers", "[dropout]") {
-  for (const float probability : {0.0f, 0.3f})
-    compare(
-        {normal({3, 333}, 1), normal({3, 333}, 2), normal({3, 333}, 3), normal({3, 333}, 4)},
-        [=](const std::vector<Tensor>& x, Stream stream) {
-          const Dropout options{probability, 99, 5, 17, 3};
-          dropout_add(x[0], x[1], options, x[2], stream);
-          dropout(x[1], options, x[3], stream);
-        },
-        1e-6);
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {333, 512})
+      for (const float probability : {0.0f, 0.3f})
+        compare(
+            {normal({3, width}, 1, 1, type), normal({3, width}, 2, 1, type),
+             normal({3, width}, 3, 1, type), normal({3, width}, 4, 1, type)},
+            [=](const std::vector<Tensor>& x, Stream stream) {
+              const Dropout options{probability, 99, 5, 17, 3};
+              dropout_add(x[0], x[1], options, x[2], stream);
+              dropout(x[1], options, x[3], stream);
+            },
+            tolerance_of(type, 1e-6));
 }
 
 TEST_CASE("CUDA: activations", "[activation]") {
-  for (const Activation f :
-       {Activation::kGeluTanh, Activation::kGelu, Activation::kRelu, Activation::kSilu})
-    compare({normal({7, 202}, 1, 3), normal({7, 202}, 2), normal({7, 101}, 3), normal({7, 202}, 4),
-             normal({7, 202}, 5), normal({7, 101}, 6)},
+  for (const DType type : kTypes)
+    for (const Activation f :
+         {Activation::kGeluTanh, Activation::kGelu, Activation::kRelu, Activation::kSilu})
+      for (const std::int64_t width : {101, 64})
+        compare(
+            {normal({7, 2 * width}, 1, 3, type), normal({7, 2 * width}, 2, 1, type),
+             normal({7, width}, 3, 1, type), normal({7, 2 * width}, 4, 1, type),
+             normal({7, 2 * width}, 5, 1, type), normal({7, width}, 6, 1, type)},
             [=](const std::vector<Tensor>& x, Stream stream) {
               activation_fwd(f, x[0], x[1], stream);
               activation_bwd(f, x[0], x[3], x[4], stream);
               gated_activation_fwd(f, x[0], x[2], stream);
               gated_activation_bwd(f, x[0], x[5], x[0], stream);
-            });
+            },
+            tolerance_of(type, 2e-5));
 }
 
 TEST_CASE("CUDA: cross-entropy", "[cross_entropy]") {
-  for (const std::int64_t vocabulary : {5, 513, 2000})
-    compare({normal({9, vocabulary}, 1, 4), normal({9, vocabulary}, 2, 4),
-             integers({9}, static_cast<std::int32_t>(vocabulary), kIgnoredTarget), normal({9}, 3),
-             normal({9}, 4)},
-            [](const std::vector<Tensor>& x, Stream stream) {
-              cross_entropy_fwd_bwd(x[0], x[2], 0.3f, x[3], stream);
-              cross_entropy_fwd_bwd(x[1], x[2], 1, x[4], stream);
-            });
+  for (const DType type : kTypes)
+    for (const std::int64_t vocabulary : {5, 513, 2000})
+      compare(
+          {normal({9, vocabulary}, 1, 4, type), normal({9, vocabulary}, 2, 4, type),
+           integers({9}, static_cast<std::int32_t>(vocabulary), kIgnoredTarget), normal({9}, 3),
+           normal({9}, 4)},
+          [](const std::vector<Tensor>& x, Stream stream) {
+            cross_entropy_fwd_bwd(x[0], x[2], 0.3f, x[3], stream);
+            cross_entropy_fwd_bwd(x[1], x[2], 1, x[4], stream);
+          },
+          tolerance_of(type, 2e-5));
+}
+
+TEST_CASE("CUDA: a loss of logits that are not numbers is none", "[cross_entropy]") {
+  if (module_with_device() == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module_with_device());
+  Floats logits(2 * 700, 1.0f);
+  logits[650] = NAN;
+  logits[700 + 650] = -INFINITY;
+  const auto results =
+      run_on_device(queue, {floats(logits, {2, 700}), integers({2}, 700, 0), normal({2}, 1)},
+                    [](const std::vector<Tensor>& x, Stream stream) {
+                      cross_entropy_fwd_bwd(x[0], x[1], 1, x[2], stream);
+                    });
+  CHECK(std::isnan(results[2].floats()[0]));
+  CHECK(std::isfinite(results[2].floats()[1]));
+  CHECK(results[0].floats()[700 + 650] == 0);
 }
 
 TEST_CASE("CUDA: attention", "[attention]") {
   struct Case {
     std::int64_t queries, keys, heads, key_heads, width, window;
     float dropout;
+    std::int64_t document = 0;
   };
-  for (const Case& c : {Case{1, 1, 1, 1, 1, 0, 0}, Case{37, 37, 4, 2, 20, 0, 0},
-                        Case{37, 37, 4, 2, 20, 5, 0}, Case{70, 70, 2, 1, 64, 0, 0.2f},
-                        Case{3, 50, 4, 4, 130, 7, 0}, Case{33, 33, 2, 2, 256, 32, 0.1f}}) {
-    const Shape q = {2, c.queries, c.heads, c.width}, k = {2, c.keys, c.key_heads, c.width};
-    const Shape lse = {2, c.heads, c.queries};
-    compare({normal(q, 1), normal(k, 2), normal(k, 3), normal(q, 4), normal(lse, 5), normal(q, 6),
-             normal(q, 7), normal(k, 8), normal(k, 9)},
-            [=](const std::vector<Tensor>& x, Stream stream) {
-              const AttentionOptions options{0.2f, c.window, {c.dropout, 3, 4, 5, 6}};
-              attention_fwd(x[0], x[1], x[2], options, x[3], x[4], stream);
-              if (c.queries == c.keys)
-                attention_bwd(x[5], x[0], x[1], x[2], x[3], x[4], options, x[6], x[7], x[8],
-                              stream);
-            });
-  }
+  for (const DType type : kTypes)
+    for (const Case& c :
+         {Case{1, 1, 1, 1, 1, 0, 0}, Case{37, 37, 4, 2, 20, 0, 0}, Case{37, 37, 4, 2, 20, 5, 0},
+          Case{130, 130, 2, 1, 64, 0, 0.2f}, Case{3, 150, 4, 4, 130, 7, 0},
+          Case{70, 70, 2, 2, 256, 32, 0.1f}, Case{200, 200, 1, 1, 16, 0, 0, 90},
+          Case{200, 200, 1, 1, 16, 40, 0, 90}}) {
+      const Shape q = {2, c.queries, c.heads, c.width}, k = {2, c.keys, c.key_heads, c.width};
+      const Shape lse = {2, c.heads, c.queries};
+      const std::int64_t document = c.document > 0 ? c.document : c.queries;
+      compare(
+          {normal(q, 1, 1, type), normal(k, 2, 1, type), normal(k, 3, 1, type),
+           normal(q, 4, 1, type), normal(lse, 5), normal(q, 6, 1, type), normal(q, 7, 1, type),
+           normal(k, 8, 1, type), normal(k, 9, 1, type),
+           document_positions(2, c.queries, document)},
+          [=](const std::vector<Tensor>& x, Stream stream) {
+            const AttentionOptions options{
+                0.2f, c.window, {c.dropout, 3, 4, 5, 6}, c.document > 0 ? x[9] : Tensor()};
+            attention_fwd(x[0], x[1], x[2], options, x[3], x[4], stream);
+            if (c.queries == c.keys)
+              attention_bwd(x[5], x[0], x[1], x[2], x[3], x[4], options, x[6], x[7], x[8], stream);
+          },
+          tolerance_of(type, 2e-5));
+    }
 }
 
-TEST_CASE("CUDA: fills, casts, Adam and the sum of squares over flat buffers", "[flat]") {
+TEST_CASE("CUDA: fills, casts and sums over flat buffers", "[flat]") {
   if (module_with_device() == nullptr) return;
   const CudaQueue queue(Device::cuda(0), *module_with_device());
   const CudaOpsTable& ops = queue.module().ops();
   const std::int64_t count = 40001;
   const Floats x = random_floats(count, 1);
-  const auto floats_of = [](const DeviceCopy& copy) {
-    const auto words = copy.read();
-    Floats out(words.size());
-    std::memcpy(out.data(), words.data(), words.size() * 4);
-    return out;
-  };
   const DeviceCopy values(queue, floats(x, {count})), other(queue, floats(x, {count})),
-      half(queue, floats(x, {count})), total(queue, floats(Floats(2), {2}));
+      total(queue, stored<double>(Doubles(2), {2}, DType::kF64));
   float* const data = values.tensor.data<float>();
-  void* const small = half.tensor.data<float>();
+  float* const back = other.tensor.data<float>();
 
-  for (const CudaFloat type : {CudaFloat::kBF16, CudaFloat::kF16}) {
-    const CastArgs there{data, small, CudaFloat::kF32, type, count};
-    const CastArgs back{small, other.tensor.data<float>(), type, CudaFloat::kF32, count};
+  for (const DType type : {DType::kBF16, DType::kF16}) {
+    const Operand rounded = floats(x, {count}, type);
+    const DeviceCopy half(queue, rounded);
+    void* const narrow = half.tensor.data<std::uint16_t>();
+    const CastArgs there{data, narrow, DType::kF32, type, count};
+    const CastArgs and_back{narrow, back, type, DType::kF32, count};
     check(ops.cast(&there, queue.state()));
-    check(ops.cast(&back, queue.state()));
-    CHECK(error_of(floats_of(other), doubles(x)) < (type == CudaFloat::kBF16 ? 4e-3 : 5e-4));
+    check(ops.cast(&and_back, queue.state()));
+    CHECK(half.read().bytes == rounded.bytes);
+    CHECK(other.read().floats() == rounded.floats());
   }
 
-  const SumOfSquaresArgs squares{data, count,
-                                 reinterpret_cast<double*>(total.tensor.data<float>())};
+  double* const sums = total.tensor.data<double>();
+  const SumOfSquaresArgs squares{data, count, sums};
+  const SumArgs sum{data, count, sums + 1};
   check(ops.sum_of_squares(&squares, queue.state()));
-  double sum = 0, expected = 0;
-  const auto words = total.read();
-  std::memcpy(&sum, words.data(), sizeof sum);
-  for (const float v : x) expected += static_cast<double>(v) * static_cast<double>(v);
-  CHECK(std::abs(sum - expected) < 1e-9 * expected);
-
-  const FillArgs zero{other.tensor.data<float>(), count, 0};
-  const FillArgs zero_too{static_cast<float*>(small), count, 0};
-  check(ops.fill(&zero, queue.state()));
-  check(ops.fill(&zero_too, queue.state()));
-  const AdamArgs adam{data,
-                      data,
-                      other.tensor.data<float>(),
-                      static_cast<float*>(small),
-                      count,
-                      count / 2,
-                      1e-3f,
-                      0.9f,
-                      0.99f,
-                      1e-8f,
-                      0.1f,
-                      1,
-                      10,
-                      10,
-                      true};
-  check(ops.adam(&adam, queue.state()));
-  Doubles updated =
-      doubles(x);  // a first step: the moments are the gradient's, the change is its sign
-  for (std::size_t i = 0; i < updated.size(); ++i) {
-    const double sign = updated[i] < 0 ? -1 : 1,
-                 decay = static_cast<std::int64_t>(i) < count / 2 ? 0.1 : 0;
-    updated[i] -= 1e-3 * (sign + decay * updated[i]);
+  check(ops.sum(&sum, queue.state()));
+  double square = 0, plain = 0;
+  for (const double v : x) {
+    square += v * v;
+    plain += v;
   }
-  CHECK(error_of(floats_of(values), updated) < 1e-6);
+  CHECK(std::abs(total.read().at<double>(0) - square) < 1e-9 * square);
+  CHECK(std::abs(total.read().at<double>(1) - plain) < 1e-9 * square);
+
+  const FillArgs fill{back, count - 2, 7};
+  check(ops.fill(&fill, queue.state()));
+  CHECK(other.read().floats().front() == 7);
+  CHECK(other.read().floats()[static_cast<std::size_t>(count) - 3] == 7);
+  CHECK(other.read().floats()[static_cast<std::size_t>(count) - 2] != 7);
+}
+
+namespace {
+
+/// Buffers of a model of one tensor after another, and an update of them.
+struct Updated {
+  static constexpr std::int64_t kCount = 1003, kDecayEnd = 400;
+  CudaQueue queue{Device::cuda(0), *module_with_device()};
+  const CudaOpsTable& ops = queue.module().ops();
+  DeviceCopy p{queue, normal({kCount}, 1)}, g{queue, normal({kCount}, 2)},
+      s1{queue, floats(squares(3), {kCount})}, s2{queue, floats(squares(4), {kCount})},
+      weights{queue, normal({kCount}, 5, 1, DType::kBF16)},
+      update{queue, normal({sizeof(CudaUpdate) / 4}, 6)},
+      sums{queue, stored<double>(Doubles{9.0, 1.0}, {2}, DType::kF64)};
+
+  static Floats squares(std::uint64_t seed) {
+    Floats out = random_floats(kCount, seed);
+    for (float& x : out) x *= x;
+    return out;
+  }
+  CudaUpdate* on_device() const {
+    return reinterpret_cast<CudaUpdate*>(update.tensor.data<float>());
+  }
+  /// The update as prepare_update leaves it: squares of 9 at a loss scale of 2 are a norm of 1.5.
+  CudaUpdate prepare(CudaUpdate values) {
+    queue.copy(on_device(), &values, sizeof values);
+    const PrepareUpdateArgs args{on_device(), sums.tensor.data<double>(),
+                                 sums.tensor.data<double>() + 1};
+    check(ops.prepare_update(&args, queue.state()));
+    queue.copy(&values, on_device(), sizeof values);
+    queue.synchronize();
+    return values;
+  }
+  UpdateElementsArgs elements(UpdateRule rule) const {
+    return {rule,
+            p.tensor.data<float>(),
+            g.tensor.data<float>(),
+            s1.tensor.data<float>(),
+            s2.tensor.data<float>(),
+            weights.tensor.data<std::uint16_t>(),
+            DType::kBF16,
+            kCount,
+            kDecayEnd,
+            on_device()};
+  }
+};
+
+CudaUpdate some_update() {
+  return {.loss_scale = 2,
+          .clip = 1,
+          .lr = 0.1f,
+          .weight_decay = 0.3f,
+          .beta1 = 0.8f,
+          .beta2 = 0.9f,
+          .eps = 0.01f,
+          .taken1 = 0.2f,
+          .taken2 = 0.1f,
+          .inverse_bc1 = 1.5f,
+          .inverse_sqrt_bc2 = 1.25f,
+          .momentum = 0.7f,
+          .gradient_share = 0.6f,
+          .norm = 0,
+          .gradient_factor = 0,
+          .skip = 0};
+}
+
+/// One element by the formulas of hgtrain/optim/optimizer.h.
+struct Reference {
+  double p, g, s1, s2;
+
+  void apply(UpdateRule rule, const CudaUpdate& u, double decay) {
+    const double lr = u.lr, decayed = g + decay * p;
+    switch (rule) {
+      case UpdateRule::kAdamW:
+      case UpdateRule::kAdam: {
+        const double gradient = rule == UpdateRule::kAdam ? decayed : g;
+        s1 = u.beta1 * s1 + u.taken1 * gradient;
+        s2 = u.beta2 * s2 + u.taken2 * gradient * gradient;
+        const double own = rule == UpdateRule::kAdam ? 0 : decay * p;
+        p -= lr * (s1 * u.inverse_bc1 / (std::sqrt(s2) * u.inverse_sqrt_bc2 + u.eps) + own);
+        return;
+      }
+      case UpdateRule::kLion: {
+        const double direction = u.beta1 * s1 + u.taken1 * g;
+        p = p * (1 - lr * decay) - lr * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
+        s1 = u.beta2 * s1 + u.taken2 * g;
+        return;
+      }
+      case UpdateRule::kAdagrad:
+        s1 += decayed * decayed;
+        p -= lr * decayed / (std::sqrt(s1) + u.eps);
+        return;
+      case UpdateRule::kSgd:
+        p -= lr * decayed;
+        return;
+      case UpdateRule::kMomentum:
+      case UpdateRule::kNesterov:
+        s1 = u.momentum * s1 + u.gradient_share * decayed;
+        p -= lr * (rule == UpdateRule::kNesterov ? decayed + u.momentum * s1 : s1);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("CUDA: an update's factor clips the norm, and what is not finite is skipped",
+          "[update]") {
+  if (module_with_device() == nullptr) return;
+  Updated buffers;
+  const CudaUpdate clipped = buffers.prepare(some_update());
+  CHECK(clipped.norm == 1.5);
+  CHECK(clipped.gradient_factor == static_cast<float>(1 / (1.5 + 1e-6) / 2));
+  CHECK(clipped.skip == 0);
+  CudaUpdate loose = some_update();
+  loose.clip = 2;
+  CHECK(buffers.prepare(loose).gradient_factor == 0.5f);
+  loose.clip = 0;
+  CHECK(buffers.prepare(loose).gradient_factor == 0.5f);
+  double* const sums = buffers.sums.tensor.data<double>();
+  for (double* const at : {sums, sums + 1}) {
+    const double before = at == sums ? 9 : 1;
+    for (const double bad : {std::nan(""), HUGE_VAL}) {
+      buffers.queue.copy(at, &bad, sizeof bad);
+      CHECK(buffers.prepare(loose).skip == 1);
+    }
+    buffers.queue.copy(at, &before, sizeof before);
+  }
+
+  const Operand p = buffers.p.read(), average = buffers.s1.read();
+  const double bad = HUGE_VAL;
+  buffers.queue.copy(sums, &bad, sizeof bad);
+  buffers.prepare(loose);
+  const UpdateElementsArgs args = buffers.elements(UpdateRule::kAdamW);
+  const UpdateAverageArgs mean{args.state1, args.parameters, args.count, 0.75f, 0.25f, args.update};
+  check(buffers.ops.update_elements(&args, buffers.queue.state()));
+  check(buffers.ops.update_average(&mean, buffers.queue.state()));
+  CHECK(buffers.p.read().bytes == p.bytes);
+  CHECK(buffers.s1.read().bytes == average.bytes);
+}
+
+TEST_CASE("CUDA: every optimizer follows its formula and rounds the weights", "[update]") {
+  if (module_with_device() == nullptr) return;
+  for (int rule = 0; rule <= static_cast<int>(UpdateRule::kNesterov); ++rule) {
+    INFO("rule " << rule);
+    Updated buffers;
+    const CudaUpdate update = buffers.prepare(some_update());
+    const Floats p = buffers.p.read().floats(), g = buffers.g.read().floats(),
+                 s1 = buffers.s1.read().floats(), s2 = buffers.s2.read().floats();
+    UpdateElementsArgs args = buffers.elements(static_cast<UpdateRule>(rule));
+    check(buffers.ops.update_elements(&args, buffers.queue.state()));
+    Doubles expected_p, expected_s1, expected_s2;
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      Reference element{p[i], static_cast<double>(g[i]) * update.gradient_factor, s1[i], s2[i]};
+      element.apply(args.rule, update,
+                    static_cast<std::int64_t>(i) < Updated::kDecayEnd ? update.weight_decay : 0);
+      expected_p.push_back(element.p);
+      expected_s1.push_back(element.s1);
+      expected_s2.push_back(element.s2);
+    }
+    const Floats updated = buffers.p.read().floats();
+    CHECK(error_of(updated, expected_p) < 2e-6);
+    CHECK(error_of(buffers.s1.read().floats(), expected_s1) < 2e-6);
+    CHECK(error_of(buffers.s2.read().floats(), expected_s2) < 2e-6);
+    CHECK(buffers.weights.read().bytes == floats(updated, {Updated::kCount}, DType::kBF16).bytes);
+
+    const UpdateAverageArgs mean{args.state2, args.parameters, args.count, 0.75f, 0.25f, nullptr};
+    check(buffers.ops.update_average(&mean, buffers.queue.state()));
+    for (std::size_t i = 0; i < p.size(); ++i)
+      expected_s2[i] = 0.75 * expected_s2[i] + 0.25 * expected_p[i];
+    CHECK(error_of(buffers.s2.read().floats(), expected_s2) < 2e-6);
+
+    args.weights = nullptr;  // training in fp32
+    check(buffers.ops.update_elements(&args, buffers.queue.state()));
+    CHECK(buffers.weights.read().bytes == floats(updated, {Updated::kCount}, DType::kBF16).bytes);
+    CHECK(buffers.p.read().floats() != updated);
+  }
+}
+
+TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]") {
+  if (module_with_device() == nullptr) return;
+  for (const bool inside : {false, true}) {
+    Updated buffers;
+    const CudaUpdate u = buffers.prepare(some_update());
+    const LambPiece pieces[] = {
+        {0, 300, 0, 1}, {300, 400, 0, 1}, {400, 800, 1, 0}, {801, 1003, 2, 0}};
+    const std::int64_t first_pieces[] = {0, 2, 3, 4};
+    const Floats p = buffers.p.read().floats(), g = buffers.g.read().floats(),
+                 s1 = buffers.s1.read().floats(), s2 = buffers.s2.read().floats();
+    const DeviceCopy on_device(buffers.queue, normal({sizeof pieces / 4}, 1)),
+        firsts(buffers.queue, normal({sizeof first_pieces / 4}, 1));
+    buffers.queue.copy(on_device.tensor.data<float>(), pieces, sizeof pieces);
+    buffers.queue.copy(firsts.tensor.data<float>(), first_pieces, sizeof first_pieces);
+    const UpdateElementsArgs like = buffers.elements(UpdateRule::kAdamW);
+    const UpdateLambArgs args{like.parameters,
+                              like.gradients,
+                              like.state1,
+                              like.state2,
+                              like.weights,
+                              like.type,
+                              reinterpret_cast<const LambPiece*>(on_device.tensor.data<float>()),
+                              reinterpret_cast<const std::int64_t*>(firsts.tensor.data<float>()),
+                              4,
+                              3,
+                              0.5f,
+                              1.1f,
+                              inside,
+                              like.update};
+    check(buffers.ops.update_lamb(&args, buffers.queue.state()));
+
+    Doubles expected = doubles(p), changes(p.size());
+    double weight[3] = {}, change[3] = {};
+    for (const LambPiece& piece : pieces)
+      for (auto i = static_cast<std::size_t>(piece.begin); static_cast<std::int64_t>(i) < piece.end;
+           ++i) {
+        const double gradient = static_cast<double>(g[i]) * u.gradient_factor;
+        const double m = u.beta1 * s1[i] + u.taken1 * gradient,
+                     v = u.beta2 * s2[i] + u.taken2 * gradient * gradient;
+        changes[i] = m / (inside ? std::sqrt(v + u.eps) : std::sqrt(v) + u.eps) +
+                     (piece.decay != 0 ? u.weight_decay * p[i] : 0.0);
+        weight[piece.tensor] += expected[i] * expected[i];
+        change[piece.tensor] += changes[i] * changes[i];
+      }
+    for (const LambPiece& piece : pieces)
+      for (auto i = static_cast<std::size_t>(piece.begin); static_cast<std::int64_t>(i) < piece.end;
+           ++i)
+        expected[i] -= u.lr * changes[i] *
+                       std::clamp(std::sqrt(weight[piece.tensor] / change[piece.tensor]), 0.5, 1.1);
+    const Floats updated = buffers.p.read().floats();
+    CHECK(error_of(updated, expected) < 4e-6);
+    CHECK(updated[800] == p[800]);  // of no tensor
+    const Floats rounded = floats(updated, {Updated::kCount}, DType::kBF16).floats();
+    const Floats weights = buffers.weights.read().floats();
+    CHECK((weights[0] == rounded[0] && weights[799] == rounded[799] &&
+           weights[1002] == rounded[1002]));
+  }
 }

@@ -11,7 +11,7 @@ namespace hgt {
 
 /// Raised with every change of a table or an argument struct: both sides must have been built
 /// alike.
-inline constexpr std::uint32_t kCudaTableVersion = 1;
+inline constexpr std::uint32_t kCudaTableVersion = 2;
 
 /// Why a call failed: an Error taken apart on the module's side, put together again by `check`.
 struct CudaFailure {
@@ -84,7 +84,7 @@ struct CudaDeviceTable {
   CudaResult (*fill_bytes)(void* to, int byte, std::size_t bytes, CudaStreamState* stream);
 };
 
-struct CudaOpsTable;   // src/ops/cuda_ops_table.h
+struct CudaOpsTable;   // hgtrain/ops/cuda_ops_table.h
 struct CudaCommTable;  // src/comm/cuda_comm_table.h
 
 /// What the module's one exported function returns. `version` stays first for ever.

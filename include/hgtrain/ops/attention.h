@@ -13,7 +13,8 @@ struct AttentionOptions {
   std::int64_t window = 0;  ///< a query sees itself and the window - 1 keys before it; 0 = all
   Dropout dropout;  ///< of the probabilities; element (h T + i) T + j, forward without cache only
   /// [B, T] int32, or none: where each token stands in its document, from 0. A query sees its own
-  /// document alone: not more keys before it than its position says. On the CPU, without a cache.
+  /// document alone: not more keys before it than its position says, which grows by 1 from token
+  /// to token within a document. Without a cache; looked at on the CPU only.
   Tensor position_ids = {};
 };
 

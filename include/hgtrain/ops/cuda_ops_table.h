@@ -3,17 +3,20 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hgtrain/base/dtype.h"
 #include "hgtrain/device/cuda_table.h"
 
 // The arguments of the CUDA ops: pointers and sizes of operands that the op's header describes and
-// its .cpp has checked. All that a kernel sees. Floats are fp32; all memory is the device's.
+// its .cpp has checked. All that a kernel sees. What is `void` has elements of `type`: fp32, bf16
+// or fp16. All memory is the device's.
 
 namespace hgt {
 
 /// c[m, n] = alpha a[m, k] b[k, n] + beta c. Each operand is row-major, or its transpose is.
 struct GemmArgs {
-  const float *a, *b;
-  float* c;
+  const void *a, *b;
+  void* c;
+  DType type, c_type;
   std::int64_t m, n, k;
   std::int64_t lda, ldb, ldc;  ///< distance of rows; of columns where transposed
   bool transposed_a, transposed_b, transposed_c;
@@ -22,47 +25,56 @@ struct GemmArgs {
 
 /// y[rows, columns] += bias[columns]; rows `stride` apart.
 struct AddBiasArgs {
-  float* y;
-  const float* bias;
+  void* y;
+  const void* bias;
+  DType type;
   std::int64_t rows, columns, stride;
 };
 
 /// sums[columns] += the sum over the rows of x[rows, columns].
 struct AddColumnSumsArgs {
-  const float* x;
+  const void* x;
+  DType type;
   float* sums;
   std::int64_t rows, columns, stride;
 };
 
 struct EmbeddingArgs {
-  const std::int32_t* tokens;  ///< [rows]
-  const float *table, *positions;
-  float* out;
+  const std::int32_t *tokens, *position_ids;  ///< [rows]; the latter or null
+  const void *table, *positions;
+  void* out;
+  DType type;
   std::int64_t rows, length, width, vocabulary;
 };
 
 struct EmbeddingBwdArgs {
-  const std::int32_t* tokens;
-  const float* dout;
+  const std::int32_t *tokens, *position_ids;
+  const void* dout;
+  DType type;
   float *dtable, *dpositions;
   std::int64_t rows, length, width, vocabulary;
 };
 
 struct LayerNormArgs {
-  const float *x, *gain, *bias;
-  float *y, *mean, *rstd;
+  const void *x, *gain, *bias;
+  void* y;
+  DType type;
+  float *mean, *rstd;
   std::int64_t rows, width;
   float eps;
 };
 
 struct LayerNormBwdArgs {
-  const float *dy, *x, *gain, *mean, *rstd;
-  float *dx, *dgain, *dbias;
+  const void *dy, *x, *gain;
+  void* dx;
+  DType type;
+  const float *mean, *rstd;
+  float *dgain, *dbias;
   std::int64_t rows, width;
   bool accumulate;
 };
 
-/// Row i is head i % heads of position i / heads.
+/// Row i is head i % heads of position i / heads. T is void or const void.
 template <class T>
 struct HeadRows {
   T* data;
@@ -70,18 +82,21 @@ struct HeadRows {
 };
 
 struct RmsNormArgs {
-  HeadRows<const float> x;
-  HeadRows<float> y;
-  const float* gain;
+  HeadRows<const void> x;
+  HeadRows<void> y;
+  const void* gain;
+  DType type;
   float* rrms;
   std::int64_t positions, heads, width;
   float eps;
 };
 
 struct RmsNormBwdArgs {
-  HeadRows<const float> dy, x;
-  HeadRows<float> dx;
-  const float *gain, *rrms;
+  HeadRows<const void> dy, x;
+  HeadRows<void> dx;
+  const void* gain;
+  DType type;
+  const float* rrms;
   float* dgain;
   std::int64_t positions, heads, width;
   bool accumulate;
@@ -95,8 +110,10 @@ struct Heads {
 };
 
 struct RopeArgs {
-  Heads<float> x;
-  const float *cos, *sin;  ///< [length, width / 2]
+  Heads<void> x;
+  DType type;
+  const float *cos, *sin;            ///< [length, width / 2]
+  const std::int32_t* position_ids;  ///< [batch, length] or null
   std::int64_t batch, length, heads, width;
   float direction;  ///< 1 rotates, -1 rotates back
 };
@@ -109,8 +126,9 @@ struct DropoutArgs {
 
 /// y = x + dropout(branch); x may be null.
 struct DropoutAddArgs {
-  const float *x, *branch;
-  float* y;
+  const void *x, *branch;
+  void* y;
+  DType type;
   std::int64_t count, per_sample;
   DropoutArgs dropout;
 };
@@ -118,29 +136,33 @@ struct DropoutAddArgs {
 enum class CudaActivation : int { kGeluTanh, kGelu, kRelu, kSilu };
 
 struct ActivationArgs {
-  const float* x;
-  float* y;
+  const void* x;
+  void* y;
+  DType type;
   std::int64_t count;
   CudaActivation f;
 };
 
 struct ActivationBwdArgs {
-  const float *x, *dy;
-  float* dx;
+  const void *x, *dy;
+  void* dx;
+  DType type;
   std::int64_t count;
   CudaActivation f;
 };
 
 struct GatedActivationArgs {
-  const float* gate_up;
-  float* y;
+  const void* gate_up;
+  void* y;
+  DType type;
   std::int64_t rows, width;
   CudaActivation f;
 };
 
 struct GatedActivationBwdArgs {
-  const float *gate_up, *dy;
-  float* d_gate_up;
+  const void *gate_up, *dy;
+  void* d_gate_up;
+  DType type;
   std::int64_t rows, width;
   CudaActivation f;
 };
@@ -148,7 +170,8 @@ struct GatedActivationBwdArgs {
 /// Where `backward`, logits become the gradient of gradient_scale * sum(losses). A target outside
 /// the vocabulary gives a loss and gradients that are not numbers.
 struct CrossEntropyArgs {
-  float* logits;
+  void* logits;
+  DType type;
   const std::int32_t* targets;
   float* losses;
   std::int64_t rows, vocabulary;
@@ -158,8 +181,10 @@ struct CrossEntropyArgs {
 };
 
 struct AttentionArgs {
-  Heads<const float> q, k, v;
-  Heads<float> out;
+  Heads<const void> q, k, v;
+  Heads<void> out;
+  DType type;
+  const std::int32_t* position_ids;  ///< [batch, queries] or null
   float* lse;
   std::int64_t batch, queries, keys, heads, key_heads, width, window;
   float scale;
@@ -167,9 +192,11 @@ struct AttentionArgs {
 };
 
 struct AttentionBwdArgs {
-  Heads<const float> dout, q, k, v, out;
+  Heads<const void> dout, q, k, v, out;
+  Heads<void> dq, dk, dv;
+  DType type;
+  const std::int32_t* position_ids;
   const float* lse;
-  Heads<float> dq, dk, dv;
   std::int64_t batch, length, heads, key_heads, width, window;
   float scale;
   DropoutArgs dropout;
@@ -182,26 +209,12 @@ struct FillArgs {
   float value;
 };
 
-enum class CudaFloat : int { kF32, kBF16, kF16 };
-
 /// to[i] = from[i], rounded to nearest even; one of the two is fp32, and they do not overlap.
 struct CastArgs {
   const void* from;
   void* to;
-  CudaFloat from_type, to_type;
+  DType from_type, to_type;
   std::int64_t count;
-};
-
-/// Adam over flat buffers, as hgtrain/optim/optimizer.h has it. Weight decay applies to [0,
-/// decay_end).
-struct AdamArgs {
-  float* parameters;
-  const float* gradients;
-  float *exp_avg, *exp_avg_sq;
-  std::int64_t count, decay_end;
-  float lr, beta1, beta2, eps, weight_decay, gradient_factor;
-  float inverse_bc1, inverse_sqrt_bc2;
-  bool decoupled;
 };
 
 /// *out = the sum of the squares, in fp64, in an order that follows from `count` alone.
@@ -216,6 +229,81 @@ struct SumArgs {
   const float* values;
   std::int64_t count;
   double* out;
+};
+
+// A step beside the model's ops, over flat buffers, without the host having to look at anything:
+//
+//   per micro-batch  sum
+//   per step         sum_of_squares, (a reduction over ranks), prepare_update, update_elements or
+//                    update_lamb, update_average
+
+/// One update, in device memory, so that a step waits for nothing and can be a graph. The host
+/// copies the first part there before the step; prepare_update writes the second.
+struct CudaUpdate {
+  double loss_scale = 1;    ///< what the gradients are multiplied with
+  double clip = 0;          ///< highest norm; 0: none
+  float lr, weight_decay;   ///< Lamb's lr has the bias correction in it
+  float beta1, beta2, eps;  ///< these and the next: as hgtrain/optim/optimizer.h
+  float taken1, taken2;     ///< 1 - beta, rounded once
+  float inverse_bc1, inverse_sqrt_bc2;
+  float momentum, gradient_share;  ///< of SGD
+
+  double norm;            ///< of the gradients, without the loss scale
+  float gradient_factor;  ///< min(1, clip / (norm + 1e-6)) / loss_scale
+  std::int32_t skip;      ///< 1: loss or norm are not finite, and what follows changes nothing
+};
+
+/// Writes the second part of the update.
+struct PrepareUpdateArgs {
+  CudaUpdate* update;
+  const double* squares;  ///< of all gradients, times the loss scale squared
+  const double* loss;     ///< or null
+};
+
+enum class UpdateRule : int { kAdamW, kAdam, kLion, kAdagrad, kSgd, kMomentum, kNesterov };
+
+/// One update of hgtrain/optim/optimizer.h, of [0, decay_end) with weight decay. Adam moves 28
+/// bytes a parameter, and 2 for the weights.
+struct UpdateElementsArgs {
+  UpdateRule rule;
+  float* parameters;
+  const float* gradients;
+  float *state1, *state2;  ///< as many as the rule has
+  void* weights;           ///< the parameters, rounded to `type` (bf16 or fp16); null: not written
+  DType type;
+  std::int64_t count, decay_end;
+  const CudaUpdate* update;
+};
+
+/// A stretch of a tensor, of up to some ten thousand elements.
+struct LambPiece {
+  std::int64_t begin, end;
+  std::int32_t tensor;
+  std::int32_t decay;  ///< 1: with weight decay
+};
+/// Lamb's. Reads 32 bytes a parameter and writes 12, and 2 for the weights.
+struct UpdateLambArgs {
+  float* parameters;
+  const float* gradients;
+  float *exp_avg, *exp_avg_sq;
+  void* weights;
+  DType type;
+  const LambPiece* pieces;           ///< in device memory, tensor by tensor
+  const std::int64_t* first_pieces;  ///< [tensors + 1]: of each tensor; the last is piece_count
+  std::int64_t piece_count, tensors;
+  float min_coeff, max_coeff;
+  bool eps_inside_sqrt;
+  const CudaUpdate* update;
+};
+
+/// average[i] = kept average[i] + taken values[i], unless `update` (or null) says to skip it. Moves
+/// 12 bytes an element.
+struct UpdateAverageArgs {
+  float* average;
+  const float* values;
+  std::int64_t count;
+  float kept, taken;
+  const CudaUpdate* update;
 };
 
 /// Each queues its op on the stream and returns. What it computes stands in the header of the op.
@@ -243,9 +331,12 @@ struct CudaOpsTable {
   Op<AttentionBwdArgs> attention_bwd;
   Op<FillArgs> fill;
   Op<CastArgs> cast;
-  Op<AdamArgs> adam;
   Op<SumOfSquaresArgs> sum_of_squares;
   Op<SumArgs> sum;
+  Op<PrepareUpdateArgs> prepare_update;
+  Op<UpdateElementsArgs> update_elements;
+  Op<UpdateLambArgs> update_lamb;
+  Op<UpdateAverageArgs> update_average;
 };
 
 }  // namespace hgt

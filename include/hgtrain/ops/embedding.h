@@ -10,11 +10,10 @@ namespace hgt {
 ///   tokens     [B, T]  int32; Error(kData) names one that is not in [0, V)
 ///   table      [V, C]  fp32, bf16 or fp16; out and positions alike, their gradients fp32
 ///   positions  [T, C]  or none: rows of the position table, from the first token's position
-///   position_ids  [B, T]  int32, which of them a token has, in [0, T); none: its place t. On the
-///                      CPU only.
+///   position_ids  [B, T]  int32, which of them a token has, in [0, T); none: its place t
 ///   out        [B, T, C]  written
 ///
-/// On CUDA nobody looks at the tokens: the row of one that is not in [0, V) is NaN.
+/// On CUDA nobody looks at the tokens or positions: the row of one that is out of range is NaN.
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
                    const Tensor& out, Stream stream, const Tensor& position_ids = {});
 

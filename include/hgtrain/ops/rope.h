@@ -10,8 +10,8 @@ namespace hgt {
 ///
 ///   x         [B, T, H, D]  fp32, bf16 or fp16, the last dimension contiguous; rotated in place
 ///   cos, sin  [T, D/2]      of the T positions' angles
-///   position_ids  [B, T]    int32, which of them a token has, in [0, T); none: its place t. On the
-///                           CPU only.
+///   position_ids  [B, T]    int32, which of them a token has, in [0, T); none: its place t;
+///                           looked at on the CPU only
 void rope_fwd(const Tensor& x, const Tensor& cos, const Tensor& sin, Stream stream,
               const Tensor& position_ids = {});
 

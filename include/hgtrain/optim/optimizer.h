@@ -12,8 +12,8 @@
 
 namespace hgt {
 
+class DeviceOptimizer;
 class Lamb;
-struct Update;
 
 /// The optimizers, over flat fp32 buffers, in place. With g the gradient times `gradient_factor`,
 /// wd the weight decay of the element's group, b1 and b2 the betas, bc = 1 - beta^t (1 without
@@ -57,13 +57,12 @@ class Optimizer {
   void step(const Rate& rate, double gradient_factor, std::int64_t t);
 
  private:
-  void step_on_device(const Update& update);
-
   OptimizerConfig config_;
   const ParameterTable& table_;
   Buffers buffers_;
   Stream stream_;
-  std::unique_ptr<Lamb> lamb_;  ///< null for the others
+  std::unique_ptr<Lamb> lamb_;               ///< null for the others
+  std::unique_ptr<DeviceOptimizer> device_;  ///< null on the CPU
 };
 
 }  // namespace hgt

@@ -1,0 +1,95 @@
+#pragma once
+
+// Elements of the compute types, for kernels: floats in registers, rounded to nearest even once,
+// where they are stored. Memory is read and written 16 bytes at a time where it can be.
+
+#include "hgtrain/base/dtype.h"
+#include "hgtrain/device/cuda_launch.h"
+
+namespace hgt::cuda {
+
+/// Calls fn with a value of the type that an element has in memory, so that a kernel is compiled
+/// for each.
+template <class Fn>
+void visit_element(DType type, const Fn& fn) {
+  if (type == DType::kBF16) return fn(__nv_bfloat16());
+  if (type == DType::kF16) return fn(__half());
+  if (type == DType::kF32) return fn(float());
+  throw Error(ErrorKind::kInternal, "a kernel takes fp32, bf16 or fp16");
+}
+
+__device__ inline float to_float(float x) {
+  return x;
+}
+__device__ inline float to_float(__half x) {
+  return __half2float(x);
+}
+__device__ inline float to_float(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
+__device__ inline void store(float* to, float x) {
+  *to = x;
+}
+__device__ inline void store(__half* to, float x) {
+  *to = __float2half_rn(x);
+}
+__device__ inline void store(__nv_bfloat16* to, float x) {
+  *to = __float2bfloat16_rn(x);
+}
+
+/// Elements of a vector.
+template <class T>
+inline constexpr int kVector = 16 / static_cast<int>(sizeof(T));
+
+/// 16 bytes of elements, loaded and stored by one instruction.
+template <class T>
+struct alignas(16) Vector {
+  T elements[kVector<T>];
+
+  __device__ float operator[](int i) const { return to_float(elements[i]); }
+  __device__ void set(int i, float x) { store(elements + i, x); }
+};
+
+template <class T>
+__device__ bool is_whole_vector(const T* at, std::int64_t count) {
+  return count >= kVector<T> && reinterpret_cast<std::uintptr_t>(at) % sizeof(Vector<T>) == 0;
+}
+
+/// The first `count` elements at `from`, at most a vector of them, zeros behind.
+template <class T>
+__device__ Vector<T> read(const T* from, std::int64_t count) {
+  if (is_whole_vector(from, count)) return *reinterpret_cast<const Vector<T>*>(from);
+  Vector<T> out;
+#pragma unroll
+  for (int i = 0; i < kVector<T>; ++i) {
+    out.set(i, 0);
+    if (i < count) out.elements[i] = from[i];
+  }
+  return out;
+}
+
+/// Writes the first `count` elements of the vector.
+template <class T>
+__device__ void write(T* to, const Vector<T>& x, std::int64_t count) {
+  if (is_whole_vector(to, count)) {
+    *reinterpret_cast<Vector<T>*>(to) = x;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kVector<T>; ++i)
+    if (i < count) to[i] = x.elements[i];
+}
+
+/// For kernels over flat memory, a vector a thread: the first element of the thread's.
+template <class T>
+__device__ std::int64_t first_of_thread() {
+  return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kVector<T>;
+}
+
+template <class T>
+LaunchShape vectors_shape(std::int64_t count) {
+  constexpr unsigned kThreads = 256;
+  return {{blocks_for(count, kThreads, kVector<T>)}, {kThreads}};
+}
+
+}  // namespace hgt::cuda

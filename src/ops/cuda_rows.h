@@ -1,0 +1,80 @@
+#pragma once
+
+// Rows held in registers, for norms: a row is read once. Its threads are a warp, of which a block
+// has several, or a block; thread i of n holds vectors i, i + n, ...
+
+#include "cuda_element.h"
+#include "cuda_reduce.h"
+
+namespace hgt::cuda {
+
+/// How rows lie on threads.
+struct RowShape {
+  unsigned threads;  ///< of a row
+  unsigned held;     ///< vectors a thread: 1, 2 or 4
+
+  unsigned rows_per_block() const { return threads == kWarp ? 8 : 1; }
+  LaunchShape launch_for(std::int64_t rows) const {
+    return {{blocks_for(rows, rows_per_block())}, {threads * rows_per_block()}};
+  }
+};
+
+inline constexpr unsigned kMaxRowThreads = 512;
+
+/// For kernels whose threads hold up to `most_held` vectors.
+inline RowShape row_shape(std::int64_t width, int vector, unsigned most_held = 4) {
+  const std::int64_t vectors = (width + vector - 1) / vector;
+  for (unsigned held = 1; held <= most_held; held *= 2) {
+    const std::int64_t threads = (vectors + held * kWarp - 1) / (held * kWarp) * kWarp;
+    if (threads <= kMaxRowThreads)
+      return {static_cast<unsigned>(threads == 0 ? kWarp : threads), held};
+  }
+  throw Error(ErrorKind::kConfig,
+              "norms on CUDA are built for rows of up to 32 KiB, half of that in a layer norm's "
+              "backward in 16 bits",
+              "use a smaller hidden size, bf16 or fp16, or --device cpu");
+}
+
+/// Calls fn with the number of vectors a thread as a type, so that a kernel is compiled for each.
+template <class Fn>
+void visit_held(unsigned held, const Fn& fn) {
+  if (held == 1) return fn(std::integral_constant<int, 1>());
+  if (held == 2) return fn(std::integral_constant<int, 2>());
+  return fn(std::integral_constant<int, 4>());
+}
+
+/// The thread among those of its row, and which row of the grid that is.
+struct RowThread {
+  unsigned index, threads;
+  std::int64_t row;
+
+  __device__ explicit RowThread(unsigned threads_of_row)
+      : index(threadIdx.x % threads_of_row),
+        threads(threads_of_row),
+        row(std::int64_t{blockIdx.x} * (blockDim.x / threads_of_row) +
+            threadIdx.x / threads_of_row) {}
+
+  /// First column of the thread's vector `i`.
+  template <class T>
+  __device__ std::int64_t column(int i) const {
+    return (std::int64_t{i} * threads + index) * kVector<T>;
+  }
+  template <class T, int kHeld>
+  __device__ void read_row(const T* from, std::int64_t width, Vector<T> (&to)[kHeld]) const {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) to[i] = read(from + column<T>(i), width - column<T>(i));
+  }
+  /// Each value's sum over the threads of the row.
+  template <int kCount>
+  __device__ void sum(float (&values)[kCount]) const {
+    if (threads != kWarp) return block_sums(values);
+    for (float& value : values) value = warp_sum(value);
+  }
+  __device__ float sum(float value) const {
+    float values[] = {value};
+    sum(values);
+    return values[0];
+  }
+};
+
+}  // namespace hgt::cuda

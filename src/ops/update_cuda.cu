@@ -1,0 +1,265 @@
+// The optimizers over flat buffers. Formulas as the CPU's, in src/optim.
+
+#include "cuda_element.h"
+#include "cuda_launchers.h"
+#include "cuda_reduce.h"
+
+namespace hgt::cuda {
+namespace {
+
+__global__ void find_factor(PrepareUpdateArgs args) {
+  CudaUpdate& u = *args.update;
+  const double norm = sqrt(*args.squares) / u.loss_scale;
+  double factor = 1;
+  if (u.clip > 0 && u.clip / (norm + 1e-6) < 1) factor = u.clip / (norm + 1e-6);
+  u.norm = norm;
+  u.gradient_factor = static_cast<float>(factor / u.loss_scale);
+  const bool finite = norm < INFINITY && (!args.loss || fabs(*args.loss) < INFINITY);
+  u.skip = finite ? 0 : 1;
+}
+
+/// An element on its way through an update; `weight_decay` is that of its group.
+struct Element {
+  float p, g, s1, s2, weight_decay;
+};
+
+// Each rule changes p and what state it has.
+template <bool decoupled>
+struct Adam {
+  static constexpr int kStates = 2;
+  __device__ static void apply(const CudaUpdate& u, Element& e) {
+    if (!decoupled) e.g += e.weight_decay * e.p;
+    e.s1 = u.beta1 * e.s1 + u.taken1 * e.g;
+    e.s2 = u.beta2 * e.s2 + u.taken2 * e.g * e.g;
+    float change = e.s1 * u.inverse_bc1 / (sqrtf(e.s2) * u.inverse_sqrt_bc2 + u.eps);
+    if (decoupled) change += e.weight_decay * e.p;
+    e.p -= u.lr * change;
+  }
+};
+
+struct Lion {
+  static constexpr int kStates = 1;
+  __device__ static void apply(const CudaUpdate& u, Element& e) {
+    const float direction = u.beta1 * e.s1 + u.taken1 * e.g;
+    const float sign = (direction > 0 ? 1.0f : 0.0f) - (direction < 0 ? 1.0f : 0.0f);
+    e.p = e.p * (1 - u.lr * e.weight_decay) - u.lr * sign;
+    e.s1 = u.beta2 * e.s1 + u.taken2 * e.g;
+  }
+};
+
+struct Adagrad {
+  static constexpr int kStates = 1;
+  __device__ static void apply(const CudaUpdate& u, Element& e) {
+    const float gradient = e.g + e.weight_decay * e.p;
+    e.s1 += gradient * gradient;
+    e.p -= u.lr * gradient / (sqrtf(e.s1) + u.eps);
+  }
+};
+
+struct Sgd {
+  static constexpr int kStates = 0;
+  __device__ static void apply(const CudaUpdate& u, Element& e) {
+    e.p -= u.lr * (e.g + e.weight_decay * e.p);
+  }
+};
+
+template <bool nesterov>
+struct Momentum {
+  static constexpr int kStates = 1;
+  __device__ static void apply(const CudaUpdate& u, Element& e) {
+    const float gradient = e.g + e.weight_decay * e.p;
+    e.s1 = u.momentum * e.s1 + u.gradient_share * gradient;
+    e.p -= u.lr * (nesterov ? gradient + u.momentum * e.s1 : e.s1);
+  }
+};
+
+/// A few floats of a flat buffer: as many as a vector of T has.
+template <class T>
+struct Floats {
+  static constexpr int kPart = kVector<float>;
+  Vector<float> parts[kVector<T> / kPart];
+
+  __device__ Floats(const float* from, std::int64_t count) {
+#pragma unroll
+    for (int i = 0; i < kVector<T>; i += kPart)
+      parts[i / kPart] = read(count > i ? from + i : from, count - i);
+  }
+  __device__ float operator[](int i) const {
+    return parts[i / kPart][i % kPart];
+  }
+  __device__ void set(int i, float x) {
+    parts[i / kPart].set(i % kPart, x);
+  }
+  __device__ void write(float* to, std::int64_t count) const {
+#pragma unroll
+    for (int i = 0; i < kVector<T>; i += kPart)
+      hgt::cuda::write(to + i, parts[i / kPart], count - i);
+  }
+  /// Rounded to T.
+  __device__ Vector<T> rounded() const {
+    Vector<T> out;
+#pragma unroll
+    for (int i = 0; i < kVector<T>; ++i) out.set(i, (*this)[i]);
+    return out;
+  }
+};
+
+/// T is the type of the weights; float where none are written.
+template <class Rule, class T>
+__global__ void change_elements(UpdateElementsArgs args) {
+  const std::int64_t at = first_of_thread<T>(), left = args.count - at;
+  const CudaUpdate& u = *args.update;
+  if (left <= 0 || u.skip != 0) return;
+  constexpr bool kOne = Rule::kStates > 0, kTwo = Rule::kStates > 1;
+  Floats<T> p(args.parameters + at, left);
+  const Floats<T> g(args.gradients + at, left);
+  float* const state1 = kOne ? args.state1 + at : nullptr;
+  float* const state2 = kTwo ? args.state2 + at : nullptr;
+  Floats<T> s1(state1, kOne ? left : 0), s2(state2, kTwo ? left : 0);
+#pragma unroll
+  for (int i = 0; i < kVector<T>; ++i) {
+    Element e{p[i], g[i] * u.gradient_factor, s1[i], s2[i],
+              at + i < args.decay_end ? u.weight_decay : 0.0f};
+    Rule::apply(u, e);
+    p.set(i, e.p);
+    s1.set(i, e.s1);
+    s2.set(i, e.s2);
+  }
+  p.write(args.parameters + at, left);
+  if (kOne) s1.write(state1, left);
+  if (kTwo) s2.write(state2, left);
+  if constexpr (!std::is_same_v<T, float>)
+    write(static_cast<T*>(args.weights) + at, p.rounded(), left);
+}
+
+template <class Fn>
+void visit_rule(UpdateRule rule, const Fn& fn) {
+  switch (rule) {
+    case UpdateRule::kAdamW:
+      return fn(Adam<true>());
+    case UpdateRule::kAdam:
+      return fn(Adam<false>());
+    case UpdateRule::kLion:
+      return fn(Lion());
+    case UpdateRule::kAdagrad:
+      return fn(Adagrad());
+    case UpdateRule::kSgd:
+      return fn(Sgd());
+    case UpdateRule::kMomentum:
+      return fn(Momentum<false>());
+    case UpdateRule::kNesterov:
+      return fn(Momentum<true>());
+  }
+}
+
+constexpr unsigned kPieceThreads = 512;
+
+struct LambArgs {
+  UpdateLambArgs op;
+  double* squares;  ///< [piece][of the weights, of the changes]
+  float* ratios;    ///< [tensor]
+};
+
+__device__ float change_of(const LambArgs& args, const LambPiece& piece, float p, float m,
+                           float v) {
+  const CudaUpdate& u = *args.op.update;
+  const float root = args.op.eps_inside_sqrt ? sqrtf(v + u.eps) : sqrtf(v) + u.eps;
+  return m / root + (piece.decay != 0 ? u.weight_decay : 0.0f) * p;
+}
+
+// A block a piece.
+__global__ void lamb_moments(LambArgs args) {
+  const UpdateLambArgs& op = args.op;
+  const CudaUpdate& u = *op.update;
+  if (u.skip != 0) return;
+  const LambPiece piece = op.pieces[blockIdx.x];
+  double squares[2] = {};
+  for (std::int64_t i = piece.begin + threadIdx.x; i < piece.end; i += blockDim.x) {
+    const float p = op.parameters[i], g = op.gradients[i] * u.gradient_factor;
+    const float m = u.beta1 * op.exp_avg[i] + u.taken1 * g;
+    const float v = u.beta2 * op.exp_avg_sq[i] + u.taken2 * g * g;
+    op.exp_avg[i] = m;
+    op.exp_avg_sq[i] = v;
+    const double weight = p, change = change_of(args, piece, p, m, v);
+    squares[0] += weight * weight;
+    squares[1] += change * change;
+  }
+  block_sums(squares);
+  if (threadIdx.x == 0)
+    for (int i = 0; i < 2; ++i) args.squares[2 * blockIdx.x + i] = squares[i];
+}
+
+// A thread a tensor: its pieces in order.
+__global__ void lamb_ratios(LambArgs args) {
+  const UpdateLambArgs& op = args.op;
+  const std::int64_t tensor = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (tensor >= op.tensors || op.update->skip != 0) return;
+  double weight = 0, change = 0;
+  for (std::int64_t i = op.first_pieces[tensor]; i < op.first_pieces[tensor + 1]; ++i) {
+    weight += args.squares[2 * i];
+    change += args.squares[2 * i + 1];
+  }
+  const float ratio = static_cast<float>(sqrt(weight / change));
+  args.ratios[tensor] =
+      weight == 0 || change == 0 ? 1.0f : fminf(fmaxf(ratio, op.min_coeff), op.max_coeff);
+}
+
+template <class T>
+__global__ void lamb_change(LambArgs args) {
+  const UpdateLambArgs& op = args.op;
+  if (op.update->skip != 0) return;
+  const LambPiece piece = op.pieces[blockIdx.x];
+  const float rate = op.update->lr * args.ratios[piece.tensor];
+  for (std::int64_t i = piece.begin + threadIdx.x; i < piece.end; i += blockDim.x) {
+    float p = op.parameters[i];
+    p -= rate * change_of(args, piece, p, op.exp_avg[i], op.exp_avg_sq[i]);
+    op.parameters[i] = p;
+    if constexpr (!std::is_same_v<T, float>) store(static_cast<T*>(op.weights) + i, p);
+  }
+}
+
+__global__ void average_elements(UpdateAverageArgs args) {
+  const std::int64_t at = first_of_thread<float>(), left = args.count - at;
+  if (left <= 0 || (args.update && args.update->skip != 0)) return;
+  Vector<float> average = read(args.average + at, left);
+  const Vector<float> values = read(args.values + at, left);
+#pragma unroll
+  for (int i = 0; i < kVector<float>; ++i)
+    average.set(i, args.kept * average[i] + args.taken * values[i]);
+  write(args.average + at, average, left);
+}
+
+/// The type of the weights that are written beside the parameters; fp32: none are.
+DType written_type(const void* weights, DType type) {
+  return weights ? type : DType::kF32;
+}
+
+}  // namespace
+
+void prepare_update(const PrepareUpdateArgs& args, CudaStreamState& stream) {
+  launch(find_factor, {{1}, {1}}, stream, args);
+}
+
+void update_elements(const UpdateElementsArgs& args, CudaStreamState& stream) {
+  visit_rule(args.rule, [&]<class Rule>(Rule) {
+    visit_element(written_type(args.weights, args.type), [&]<class T>(T) {
+      launch(change_elements<Rule, T>, vectors_shape<T>(args.count), stream, args);
+    });
+  });
+}
+
+void update_lamb(const UpdateLambArgs& args, CudaStreamState& stream) {
+  double* const squares = stream.scratch<double>(2 * args.piece_count + args.tensors);
+  const LambArgs lamb{args, squares, reinterpret_cast<float*>(squares + 2 * args.piece_count)};
+  const LaunchShape pieces{{blocks_for(args.piece_count, 1)}, {kPieceThreads}};
+  launch(lamb_moments, pieces, stream, lamb);
+  launch(lamb_ratios, {{blocks_for(args.tensors, kWarp)}, {kWarp}}, stream, lamb);
+  visit_element(written_type(args.weights, args.type),
+                [&]<class T>(T) { launch(lamb_change<T>, pieces, stream, lamb); });
+}
+
+void update_average(const UpdateAverageArgs& args, CudaStreamState& stream) {
+  launch(average_elements, vectors_shape<float>(args.count), stream, args);
+}
+
+}  // namespace hgt::cuda

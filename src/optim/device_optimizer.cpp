@@ -1,0 +1,106 @@
+#include "device_optimizer.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "hgtrain/ops/run_cuda.h"
+
+#include "chunks.h"
+
+namespace hgt {
+namespace {
+
+UpdateRule rule_of(const OptimizerConfig& config) {
+  if (config.type == "Lion") return UpdateRule::kLion;
+  if (config.type == "Adagrad") return UpdateRule::kAdagrad;
+  if (config.type == "SGD" && config.momentum == 0) return UpdateRule::kSgd;
+  if (config.type == "SGD") return config.nesterov ? UpdateRule::kNesterov : UpdateRule::kMomentum;
+  return config.type == "AdamW" || config.adam_w_mode ? UpdateRule::kAdamW : UpdateRule::kAdam;
+}
+
+template <class T>
+Buffer copy_of(const char* name, const std::vector<T>& values, Stream stream) {
+  const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
+  Buffer out(name, bytes, stream.device());
+  stream.copy(out.data(), values.data(), static_cast<std::size_t>(bytes));
+  stream.synchronize();  // the values go
+  return out;
+}
+
+}  // namespace
+
+DeviceOptimizer::DeviceOptimizer(const OptimizerConfig& config, const ParameterTable& table,
+                                 const Optimizer::Buffers& buffers, Stream stream)
+    : stream_(stream),
+      update_memory_("update", sizeof(CudaUpdate), stream.device()),
+      is_lamb_(config.type == "Lamb") {
+  const auto state = [&](std::size_t i) {
+    return i < buffers.state.size() ? buffers.state[i].data() : nullptr;
+  };
+  elements_ = {.rule = rule_of(config),
+               .parameters = buffers.parameters.data(),
+               .gradients = buffers.gradients.data(),
+               .state1 = state(0),
+               .state2 = state(1),
+               .weights = nullptr,
+               .type = DType::kF32,
+               .count = table.total,
+               .decay_end = table.decay_end,
+               .update = static_cast<const CudaUpdate*>(update_memory_.data())};
+  if (!is_lamb_) return;
+  copy_pieces(table);
+  lamb_ = {.parameters = elements_.parameters,
+           .gradients = elements_.gradients,
+           .exp_avg = elements_.state1,
+           .exp_avg_sq = elements_.state2,
+           .weights = nullptr,
+           .type = DType::kF32,
+           .pieces = static_cast<const LambPiece*>(pieces_.data()),
+           .first_pieces = static_cast<const std::int64_t*>(first_pieces_.data()),
+           .piece_count = pieces_.bytes() / static_cast<std::int64_t>(sizeof(LambPiece)),
+           .tensors = std::ssize(table.parameters),
+           .min_coeff = static_cast<float>(config.min_coeff),
+           .max_coeff = static_cast<float>(config.max_coeff),
+           .eps_inside_sqrt = config.eps_inside_sqrt,
+           .update = elements_.update};
+}
+
+void DeviceOptimizer::copy_pieces(const ParameterTable& table) {
+  std::vector<LambPiece> pieces;
+  std::vector<std::int64_t> first_pieces;
+  for (const Parameter& p : table.parameters) {
+    first_pieces.push_back(std::ssize(pieces));
+    for (std::int64_t at = 0; at < p.numel; at += kChunk)
+      pieces.push_back({p.offset + at, p.offset + std::min(at + kChunk, p.numel),
+                        static_cast<std::int32_t>(first_pieces.size() - 1), p.decay ? 1 : 0});
+  }
+  first_pieces.push_back(std::ssize(pieces));
+  pieces_ = copy_of("pieces of tensors", pieces, stream_);
+  first_pieces_ = copy_of("first pieces of tensors", first_pieces, stream_);
+}
+
+void DeviceOptimizer::step(const Update& u) {
+  update_ = {.loss_scale = 1,
+             .clip = 0,
+             .lr = u.lr,
+             .weight_decay = u.weight_decay,
+             .beta1 = u.beta1,
+             .beta2 = u.beta2,
+             .eps = u.eps,
+             .taken1 = u.taken1,
+             .taken2 = u.taken2,
+             .inverse_bc1 = u.inverse_bc1,
+             .inverse_sqrt_bc2 = u.inverse_sqrt_bc2,
+             .momentum = u.momentum,
+             .gradient_share = u.gradient_share,
+             .norm = 0,
+             .gradient_factor = u.gradient_factor,
+             .skip = 0};
+  stream_.copy(update_memory_.data(), &update_, sizeof update_);
+  if (is_lamb_)
+    run_cuda(stream_, &CudaOpsTable::update_lamb, lamb_);
+  else
+    run_cuda(stream_, &CudaOpsTable::update_elements, elements_);
+}
+
+}  // namespace hgt

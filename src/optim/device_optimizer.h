@@ -1,0 +1,32 @@
+#pragma once
+
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/ops/cuda_ops_table.h"
+#include "hgtrain/optim/optimizer.h"
+
+#include "elementwise.h"
+
+namespace hgt {
+
+/// Optimizer's update on a CUDA device: queued on the stream, which nobody waits for.
+class DeviceOptimizer {
+ public:
+  /// The buffers lie on the stream's device.
+  DeviceOptimizer(const OptimizerConfig& config, const ParameterTable& table,
+                  const Optimizer::Buffers& buffers, Stream stream);
+
+  void step(const Update& update);
+
+ private:
+  void copy_pieces(const ParameterTable& table);
+
+  Stream stream_;
+  CudaUpdate update_{};   ///< of the last step: the copy from it may still be queued
+  Buffer update_memory_;  ///< the same on the device
+  Buffer pieces_, first_pieces_;
+  bool is_lamb_;
+  UpdateElementsArgs elements_{};
+  UpdateLambArgs lamb_{};
+};
+
+}  // namespace hgt
