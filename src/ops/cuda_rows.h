@@ -11,7 +11,7 @@ namespace hgt::cuda {
 /// How rows lie on threads.
 struct RowShape {
   unsigned threads;  ///< of a row
-  unsigned held;     ///< vectors a thread: 1, 2 or 4
+  int held;          ///< vectors a thread: 1, 2 or 4
 
   unsigned rows_per_block() const { return threads == kWarp ? 8 : 1; }
   LaunchShape launch_for(std::int64_t rows) const {
@@ -22,22 +22,21 @@ struct RowShape {
 inline constexpr unsigned kMaxRowThreads = 512;
 
 /// For kernels whose threads hold up to `most_held` vectors.
-inline RowShape row_shape(std::int64_t width, int vector, unsigned most_held = 4) {
+inline RowShape row_shape(std::int64_t width, int vector, int most_held = 4) {
   const std::int64_t vectors = (width + vector - 1) / vector;
-  for (unsigned held = 1; held <= most_held; held *= 2) {
+  for (int held = 1; held <= most_held; held *= 2) {
     const std::int64_t threads = (vectors + held * kWarp - 1) / (held * kWarp) * kWarp;
     if (threads <= kMaxRowThreads)
       return {static_cast<unsigned>(threads == 0 ? kWarp : threads), held};
   }
-  throw Error(ErrorKind::kConfig,
-              "norms on CUDA are built for rows of up to 32 KiB, half of that in a layer norm's "
-              "backward in 16 bits",
-              "use a smaller hidden size, bf16 or fp16, or --device cpu");
+  throw Error(
+      ErrorKind::kConfig, "the model's rows are too wide for the norms on CUDA",
+      "hidden sizes of up to 4096 in fp32 and 8192 in bf16 and fp16 are built; or --device cpu");
 }
 
 /// Calls fn with the number of vectors a thread as a type, so that a kernel is compiled for each.
 template <class Fn>
-void visit_held(unsigned held, const Fn& fn) {
+void visit_held(int held, const Fn& fn) {
   if (held == 1) return fn(std::integral_constant<int, 1>());
   if (held == 2) return fn(std::integral_constant<int, 2>());
   return fn(std::integral_constant<int, 4>());

@@ -120,7 +120,7 @@ void layer_norm_fwd(const LayerNormArgs& args, CudaStreamState& stream) {
 void layer_norm_bwd(const LayerNormBwdArgs& args, CudaStreamState& stream) {
   if (args.rows == 0) return;
   visit_element(args.type, [&]<class T>(T) {
-    constexpr unsigned kMostHeld = 16 / kVector<T>;  // two sums an element are in registers
+    constexpr int kMostHeld = 2;  // two sums an element are in registers too
     const RowShape shape = row_shape(args.width, kVector<T>, kMostHeld);
     const LaunchShape grid = shape.launch_for(chunks_for(args.rows, shape.threads));
     const std::int64_t chunks = std::int64_t{grid.grid.x} * shape.rows_per_block();

