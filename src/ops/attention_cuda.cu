@@ -94,7 +94,7 @@ __device__ void draw_factors(const DropoutRow& dropout, std::int64_t element, st
 }
 
 template <int kChunks>
-__global__ void __launch_bounds__(kTileThreads) attend(AttentionArgs args) {
+__global__ void __launch_bounds__(kTileThreads, 1) attend(AttentionArgs args) {
   __shared__ TileMemory memory;
   const TileThread thread;
   const Item item(args.queries, args.heads);
@@ -225,7 +225,7 @@ __device__ void probabilities(const BackwardArgs& args, const Mask& mask, const 
 }
 
 template <int kChunks>
-__global__ void __launch_bounds__(kTileThreads) attend_bwd_queries(BackwardArgs args) {
+__global__ void __launch_bounds__(kTileThreads, 1) attend_bwd_queries(BackwardArgs args) {
   __shared__ TileMemory memory;
   const AttentionBwdArgs& op = args.op;
   const TileThread thread;
@@ -261,7 +261,7 @@ __device__ void write_transposed(const float (&x)[4][4], TileMemory& memory) {
 // The query heads of a key head one after the other, the queries that see the keys in ascending
 // order.
 template <int kChunks>
-__global__ void __launch_bounds__(kTileThreads) attend_bwd_keys(BackwardArgs args) {
+__global__ void __launch_bounds__(kTileThreads, 1) attend_bwd_keys(BackwardArgs args) {
   __shared__ TileMemory memory;
   const AttentionBwdArgs& op = args.op;
   const Item item(op.length, op.key_heads, true);

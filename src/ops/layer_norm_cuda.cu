@@ -61,6 +61,7 @@ __global__ void __launch_bounds__(kMaxRowThreads)
   const float inverse_width = 1.0f / static_cast<float>(width);
   const T* const gain = static_cast<const T*>(op.gain);
   float dgain[kHeld][kV] = {}, dbias[kHeld][kV] = {};
+#pragma unroll 1  // several rows at once would spill registers
   for (std::int64_t n = thread.row; n < op.rows; n += chunks) {
     Vector<T> x[kHeld], dy[kHeld];
     thread.read_row(static_cast<const T*>(op.x) + n * width, width, x);

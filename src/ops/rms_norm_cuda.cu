@@ -54,6 +54,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) rms_norm_rows_bwd(RowsArgs<Rms
   const std::int64_t chunks = gridDim.x * (blockDim.x / args.threads), width = op.width;
   const T* const gain = static_cast<const T*>(op.gain);
   float dgain[kHeld][kV] = {};
+#pragma unroll 1  // several rows at once would spill registers
   for (std::int64_t n = thread.row; n < op.positions * op.heads; n += chunks) {
     Vector<T> x[kHeld], dy[kHeld];
     thread.read_row(row_of<const T>(op.x, n, op.heads), width, x);

@@ -2,114 +2,92 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/error.h"
+
 #include "optimizer_runs.h"
-#include "support/fake_cuda.h"
 
 using namespace hgt;
 
 namespace {
 
-// What the module was asked for last.
-UpdateElementsArgs g_elements;
-UpdateLambArgs g_lamb;
-
-const CudaOpsTable& remembering() {
-  static const CudaOpsTable table = [] {
-    CudaOpsTable t{};
-    t.update_elements = [](const UpdateElementsArgs* args, CudaStreamState*) -> CudaResult {
-      return g_elements = *args, nullptr;
-    };
-    t.update_lamb = [](const UpdateLambArgs* args, CudaStreamState*) -> CudaResult {
-      return g_lamb = *args, nullptr;
-    };
-    return t;
-  }();
-  return table;
+/// The built module, where it finds a device; null otherwise.
+const CudaModule* module_with_device() {
+  try {
+    return &CudaModule::get();
+  } catch (const Error&) {
+    return nullptr;
+  }
 }
 
-/// An optimizer whose buffers lie at made-up addresses of the fake device.
-struct Fixture {
-  CudaModule module = fake_cuda::module(&remembering(), nullptr);
-  CudaQueue queue{Device::cuda(0), module};
-  const ParameterTable table = table_of({40'000, 5}, 1);
+float value_at(std::size_t i, int of) {
+  return std::sin(static_cast<float>(i) * 0.7f + static_cast<float>(of));
+}
 
-  static std::span<float> at(std::uintptr_t address) {
-    return {reinterpret_cast<float*>(address), 1};
-  }
-  void step(const OptimizerConfig& config) {
-    Optimizer::Buffers buffers{at(0x1000), at(0x2000), {}};
-    for (std::size_t i = 0; i < optimizer_state(config).size(); ++i)
-      buffers.state.push_back(at(0x3000 + 0x1000 * i));
-    Optimizer optimizer(config, table, buffers, queue);
-    optimizer.step({0.25, {}, {}}, 0.5, 1);
+/// The parameters after three updates on a device.
+std::vector<float> updated_on_device(const OptimizerConfig& config, const ParameterTable& table,
+                                     const CudaModule& module) {
+  const CudaQueue queue(Device::cuda(0), module);
+  const Buffer parameters("parameters", table.total * 4, queue.device()),
+      gradients("gradients", table.total * 4, queue.device());
+  std::vector<Buffer> state;
+  Optimizer::Buffers buffers{parameters.as<float>(), gradients.as<float>(), {}};
+  for (const std::string& name : optimizer_state(config))
+    buffers.state.push_back(state.emplace_back(name, table.total * 4, queue.device()).as<float>());
+  Optimizer optimizer(config, table, buffers, queue);
+  std::vector<float> values(static_cast<std::size_t>(table.total));
+  const auto copy_values = [&](const Buffer& to, int of) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_at(i, of);
+    queue.copy(to.data(), values.data(), values.size() * sizeof(float));
     queue.synchronize();
-    inspect();
+  };
+  copy_values(parameters, 0);
+  for (int t = 1; t <= 3; ++t) {
+    copy_values(gradients, t);
+    optimizer.step({0.01, {}, {}}, 0.7, t);
   }
-  virtual void inspect() const {}  ///< while the optimizer and its memory on the device are there
-  virtual ~Fixture() = default;
-};
+  queue.copy(values.data(), parameters.data(), values.size() * sizeof(float));
+  queue.synchronize();
+  return values;
+}
 
-struct Elements : Fixture {
-  void inspect() const override {
-    CHECK(g_elements.parameters == at(0x1000).data());
-    CHECK(g_elements.gradients == at(0x2000).data());
-    CHECK((g_elements.count == table.total && g_elements.decay_end == table.decay_end));
-    CHECK((g_elements.update->lr == 0.25f && g_elements.update->gradient_factor == 0.5f));
-    CHECK((g_elements.update->beta1 == 0.9f && g_elements.update->skip == 0));
+std::vector<float> updated_on_cpu(const OptimizerConfig& config, const ParameterTable& table) {
+  OptimizerRun run(config, table);
+  for (std::size_t i = 0; i < run.parameters.size(); ++i) run.parameters[i] = value_at(i, 0);
+  for (int t = 1; t <= 3; ++t) {
+    for (std::size_t i = 0; i < run.gradients.size(); ++i) run.gradients[i] = value_at(i, t);
+    run.optimizer.step({0.01, {}, {}}, 0.7, t);
   }
-};
+  return run.parameters;
+}
 
-struct LambPieces : Fixture {
-  void inspect() const override {
-    CHECK((g_lamb.tensors == 2 && g_lamb.piece_count == 4));
-    CHECK((g_lamb.first_pieces[1] == 3 && g_lamb.first_pieces[2] == 4));
-    std::int64_t end = 0;
-    for (int i = 0; i < 3; ++i) {
-      CHECK((g_lamb.pieces[i].begin == end && g_lamb.pieces[i].tensor == 0));
-      CHECK(g_lamb.pieces[i].decay == 1);
-      end = g_lamb.pieces[i].end;
-    }
-    CHECK(end == 40'000);
-    const LambPiece& last = g_lamb.pieces[3];
-    CHECK((last.begin == table.decay_end && last.end == last.begin + 5 && last.tensor == 1));
-    CHECK(last.decay == 0);
-    CHECK(g_lamb.exp_avg_sq == at(0x4000).data());
-    CHECK(g_lamb.update->weight_decay == 0.125f);
+std::vector<OptimizerConfig> every_optimizer() {
+  std::vector<OptimizerConfig> out;
+  for (const char* type : {"AdamW", "Adam", "Lamb", "Lion", "Adagrad", "SGD", "SGD", "SGD"}) {
+    OptimizerConfig& config = out.emplace_back();
+    config.type = type;
+    config.weight_decay = 0.1;
   }
-};
+  out[1].adam_w_mode = false;
+  out[5].momentum = 0;
+  out[6].momentum = out[7].momentum = 0.9;
+  out[7].nesterov = true;
+  return out;
+}
 
 }  // namespace
 
-TEST_CASE_METHOD(Elements, "each optimizer has its rule on a device") {
-  OptimizerConfig config;
-  const auto rule = [&] {
-    step(config);
-    return g_elements.rule;
-  };
-  config.type = "AdamW";
-  CHECK(rule() == UpdateRule::kAdamW);
-  CHECK(g_elements.state2 == at(0x4000).data());
-  config.type = "Adam";
-  config.adam_w_mode = false;
-  CHECK(rule() == UpdateRule::kAdam);
-  config.type = "Lion";
-  CHECK(rule() == UpdateRule::kLion);
-  CHECK(g_elements.state2 == nullptr);
-  config.type = "Adagrad";
-  CHECK(rule() == UpdateRule::kAdagrad);
-  config.type = "SGD";
-  config.momentum = 0;
-  CHECK(rule() == UpdateRule::kSgd);
-  CHECK(g_elements.state1 == nullptr);
-  config.momentum = 0.9;
-  CHECK(rule() == UpdateRule::kMomentum);
-  config.nesterov = true;
-  CHECK(rule() == UpdateRule::kNesterov);
-}
-
-TEST_CASE_METHOD(LambPieces, "Lamb's tensors are cut into pieces") {
-  OptimizerConfig config;
-  config.type = "Lamb";
-  config.weight_decay = 0.125;
-  step(config);
+TEST_CASE("CUDA: every optimizer updates a device's memory as the CPU's") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr) return;
+  const ParameterTable table = table_of({20'000, 5, 300}, 2);
+  for (const OptimizerConfig& config : every_optimizer()) {
+    INFO(config.type);
+    const std::vector<float> expected = updated_on_cpu(config, table);
+    const std::vector<float> actual = updated_on_device(config, table, *module);
+    double largest = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      largest = std::max(largest, static_cast<double>(std::abs(actual[i] - expected[i])));
+    CHECK(largest < 1e-6);
+    CHECK(actual[0] != value_at(0, 0));
+  }
 }
