@@ -19,12 +19,11 @@ struct RowShape {
   }
 };
 
-inline constexpr unsigned kMaxRowThreads = 512;
+inline constexpr unsigned kMaxRowThreads = 256;  ///< more would leave each too few registers
 
-/// For kernels whose threads hold up to `most_held` vectors.
-inline RowShape row_shape(std::int64_t width, int vector, int most_held = 4) {
+inline RowShape row_shape(std::int64_t width, int vector) {
   const std::int64_t vectors = (width + vector - 1) / vector;
-  for (int held = 1; held <= most_held; held *= 2) {
+  for (int held = 1; held <= 4; held *= 2) {
     const std::int64_t threads = (vectors + held * kWarp - 1) / (held * kWarp) * kWarp;
     if (threads <= kMaxRowThreads)
       return {static_cast<unsigned>(threads == 0 ? kWarp : threads), held};

@@ -17,7 +17,7 @@ struct RowsArgs {
 
 // The variance is summed from differences to the mean, as the reference does.
 template <class T, int kHeld>
-__global__ void __launch_bounds__(kMaxRowThreads) layer_norm_rows(RowsArgs<LayerNormArgs> args) {
+__global__ void __launch_bounds__(kMaxRowThreads, 1) layer_norm_rows(RowsArgs<LayerNormArgs> args) {
   const LayerNormArgs& op = args.op;
   const RowThread thread(args.threads);
   if (thread.row >= op.rows) return;
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) layer_norm_rows(RowsArgs<Layer
 // With n = (x - mean) rstd and h = dy gain:  dx = rstd (h - mean(h) - n mean(h n)). The threads of
 // a row take every so many rows and sum up dgain and dbias on the way.
 template <class T, int kHeld>
-__global__ void __launch_bounds__(kMaxRowThreads)
+__global__ void __launch_bounds__(kMaxRowThreads, 1)
     layer_norm_rows_bwd(RowsArgs<LayerNormBwdArgs> args) {
   constexpr int kV = kVector<T>;
   const LayerNormBwdArgs& op = args.op;
@@ -121,15 +121,13 @@ void layer_norm_fwd(const LayerNormArgs& args, CudaStreamState& stream) {
 void layer_norm_bwd(const LayerNormBwdArgs& args, CudaStreamState& stream) {
   if (args.rows == 0) return;
   visit_element(args.type, [&]<class T>(T) {
-    constexpr int kMostHeld = 2;  // two sums an element are in registers too
-    const RowShape shape = row_shape(args.width, kVector<T>, kMostHeld);
+    const RowShape shape = row_shape(args.width, kVector<T>);
     const LaunchShape grid = shape.launch_for(chunks_for(args.rows, shape.threads));
     const std::int64_t chunks = std::int64_t{grid.grid.x} * shape.rows_per_block();
     float* const partial = stream.scratch<float>(chunks * 2 * args.width);
     visit_held(shape.held, [&](auto held) {
-      if constexpr (held <= kMostHeld)
-        launch(layer_norm_rows_bwd<T, held>, grid, stream,
-               RowsArgs<LayerNormBwdArgs>{args, shape.threads, partial});
+      launch(layer_norm_rows_bwd<T, held>, grid, stream,
+             RowsArgs<LayerNormBwdArgs>{args, shape.threads, partial});
     });
     launch_add_chunks(stream,
                       {partial, chunks, 2 * args.width, args.dgain, args.dbias, args.width});

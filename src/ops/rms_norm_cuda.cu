@@ -21,7 +21,7 @@ struct RowsArgs {
 };
 
 template <class T, int kHeld>
-__global__ void __launch_bounds__(kMaxRowThreads) rms_norm_rows(RowsArgs<RmsNormArgs> args) {
+__global__ void __launch_bounds__(kMaxRowThreads, 1) rms_norm_rows(RowsArgs<RmsNormArgs> args) {
   const RmsNormArgs& op = args.op;
   const RowThread thread(args.threads);
   if (thread.row >= op.positions * op.heads) return;
@@ -47,7 +47,8 @@ __global__ void __launch_bounds__(kMaxRowThreads) rms_norm_rows(RowsArgs<RmsNorm
 // With n = x rrms and h = dy gain:  dx = rrms (h - n mean(h n)). The threads of a row take every so
 // many rows and sum up dgain on the way.
 template <class T, int kHeld>
-__global__ void __launch_bounds__(kMaxRowThreads) rms_norm_rows_bwd(RowsArgs<RmsNormBwdArgs> args) {
+__global__ void __launch_bounds__(kMaxRowThreads, 1)
+    rms_norm_rows_bwd(RowsArgs<RmsNormBwdArgs> args) {
   constexpr int kV = kVector<T>;
   const RmsNormBwdArgs& op = args.op;
   const RowThread thread(args.threads);
@@ -109,15 +110,13 @@ void rms_norm_bwd(const RmsNormBwdArgs& args, CudaStreamState& stream) {
   const std::int64_t rows = args.positions * args.heads;
   if (rows == 0) return;
   visit_element(args.type, [&]<class T>(T) {
-    constexpr int kMostHeld = 16 / kVector<T>;  // a sum an element is in registers too
-    const RowShape shape = row_shape(args.width, kVector<T>, kMostHeld);
+    const RowShape shape = row_shape(args.width, kVector<T>);
     const LaunchShape grid = shape.launch_for(chunks_for(rows, shape.threads));
     const std::int64_t chunks = std::int64_t{grid.grid.x} * shape.rows_per_block();
     float* const partial = stream.scratch<float>(chunks * args.width);
     visit_held(shape.held, [&](auto held) {
-      if constexpr (held <= kMostHeld)
-        launch(rms_norm_rows_bwd<T, held>, grid, stream,
-               RowsArgs<RmsNormBwdArgs>{args, shape.threads, partial});
+      launch(rms_norm_rows_bwd<T, held>, grid, stream,
+             RowsArgs<RmsNormBwdArgs>{args, shape.threads, partial});
     });
     launch_add_chunks(stream, {partial, chunks, args.width, args.dgain, nullptr, args.width});
   });
