@@ -34,11 +34,12 @@ std::map<std::string, Destination> destinations_of(const ParameterTable& table,
 }
 
 /// The checkpoint must be of this very model; that a tensor fits does not say how it is used. Its
-/// weights may be of another type, which is the result.
+/// weights may be of another type, which is the result, and its texts may end with another token.
 DType check_model(const std::string& path, const ModelConfig& model) {
   const auto saved = nlohmann::ordered_json::parse(read_file(path, kMaxStateBytes), nullptr, false);
   auto wanted_config = hf_config_json(model);
-  wanted_config.erase("torch_dtype");
+  for (const char* free : {"torch_dtype", "bos_token_id", "eos_token_id"})
+    wanted_config.erase(free);
   std::vector<std::string> differences;
   for (const auto& [key, wanted] : wanted_config.items())
     if (!saved.contains(key) || saved[key] != wanted)

@@ -22,14 +22,17 @@ namespace fs = std::filesystem;
 constexpr const char* kLockName = ".lock";
 constexpr std::int64_t kMaxConfigBytes = 16 << 20;
 
-/// What decides which model is trained on which batches. (model.init only says where it started.)
+/// What decides which model is trained on which batches.
 constexpr std::array kFrozen{std::string_view("/model"), std::string_view("/training/seed"),
                              std::string_view("/training/seq_length"),
                              std::string_view("/train_batch_size"), std::string_view("/data")};
-constexpr std::string_view kInit = "/model/init";
+/// But for where it started, and for what only those who generate with it read.
+constexpr std::array kFree{std::string_view("/model/init"), std::string_view("/model/bos_token_id"),
+                           std::string_view("/model/eos_token_id")};
 
 bool is_frozen(std::string_view pointer) {
-  return pointer != kInit && std::any_of(kFrozen.begin(), kFrozen.end(), [&](std::string_view key) {
+  return std::find(kFree.begin(), kFree.end(), pointer) == kFree.end() &&
+         std::any_of(kFrozen.begin(), kFrozen.end(), [&](std::string_view key) {
            return pointer == key || (pointer.starts_with(key) && pointer[key.size()] == '/');
          });
 }

@@ -85,6 +85,22 @@ void check_tokenizer(const TokenizerConfig& wanted, const std::string& path) {
         "leave tokenizer.type out, or prepare the data with the other one");
 }
 
+/// A model that names no token that ends a text, or none of its vocabulary, ends with the
+/// documents'.
+void complete_end_token(TrainPlan& plan) {
+  const std::optional<std::int64_t> documents = plan.config.data.end_of_text;
+  ModelConfig& model = plan.config.model;
+  if (!documents) return;
+  if (!model.eos_token_id || *model.eos_token_id >= model.vocab_size)
+    model.eos_token_id = documents;
+  else if (model.eos_token_id != documents)
+    plan.notices.push_back(
+        {.severity = Severity::kNotice,
+         .message = fmt::format("the data's documents end with token {}, but texts of the model "
+                                "with {}: --model.eos_token_id {} to learn where they end",
+                                *documents, *model.eos_token_id, *documents)});
+}
+
 /// Opens the data as the workers will, and takes from it what the config leaves open.
 void complete_from_data(TrainPlan& plan) {
   Config& config = plan.config;
@@ -121,6 +137,7 @@ void complete_from_data(TrainPlan& plan) {
                 fmt::format("data.end_of_text = {} is outside the vocabulary of {}",
                             *config.data.end_of_text, config.model.vocab_size),
                 "it is the id of the token that documents begin with");
+  complete_end_token(plan);
 }
 
 }  // namespace

@@ -72,8 +72,11 @@ class Job:
     def losses(self, run):
         return [(m['step'], m['loss'], m.get('eval_loss')) for m in self.metrics(run)]
 
+    def read_json(self, folder, name):
+        return json.loads((self.folder / folder / name).read_text())
+
     def verdict(self, run):
-        return json.loads((self.folder / run / 'run.json').read_text())
+        return self.read_json(run, 'run.json')
 
     def wait_for_step(self, run, step, process):
         """Returns once `step` is in the metrics."""

@@ -26,6 +26,16 @@ class TrainTest(job.JobTest):
         self.assertEqual((verdict['verdict'], verdict['exit_code']), ('done', 0))
         self.assertEqual(self.job.checkpoints('whole'), [f'step_{s:08}' for s in (5, 10, 15, 20)])
 
+    def test_texts_of_the_model_end_with_the_documents_token(self):
+        end_of_text = 256  # of bytes
+        for name in 'config.json', 'generation_config.json':
+            self.assertEqual(self.job.read_json('whole/checkpoints/step_00000020', name)['eos_token_id'], end_of_text)
+        said = self.job.train('ends', '--steps', 1, '--model.eos_token_id', 10)
+        self.assertIn("documents end with token 256, but texts of the model with 10", said)
+        self.assertEqual(self.job.read_json('ends/checkpoints/step_00000001', 'config.json')['eos_token_id'], 10)
+        self.job.train('ends', '--steps', 2, '--resume', 'auto')  # of the model's weights it is no part
+        self.assertEqual(self.job.read_json('ends/checkpoints/step_00000002', 'config.json')['eos_token_id'], end_of_text)
+
     def test_a_run_says_at_once_what_it_is_and_each_log_whose_it_is(self):
         err = self.job.train('short', '--steps', 1)
         for words in ('gpt2', '2 x 1 thread on cpu', '8 samples of 32 tokens = micro-batch 1 x accumulation 4 x 2 workers',
