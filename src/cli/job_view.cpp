@@ -17,17 +17,18 @@
 
 namespace hgt {
 
-JobView::JobView(std::string run_dir, std::string resume, RunFile run,
+JobView::JobView(std::string run_dir, std::string resume, bool holds_run, RunFile run,
                  const Console::Options& options)
     : run_dir_(std::move(run_dir)),
       resume_(std::move(resume)),
+      holds_run_(holds_run),
       run_(std::move(run)),
       console_(std::cerr, ConsoleStyle::of(STDERR_FILENO), options) {
   if (const auto saved = newest_checkpoint(run_dir_)) {
     run_.last_checkpoint = saved->path;
     run_.start_step = run_.finished_steps = saved->step;
   }
-  write_run_file(run_dir_, run_, console_.summary());
+  if (!holds_run_) write_run_file(run_dir_, run_, console_.summary());
 }
 
 void JobView::event(int rank, std::string_view kind, const nlohmann::json& body) {
@@ -99,12 +100,17 @@ void JobView::finish(Verdict verdict) {
   // A command line that is wrong, and what could not be read at the start, is mended first.
   const bool mend_first = verdict.exit_code == static_cast<int>(ErrorKind::kConfig) ||
                           (verdict.exit_code == static_cast<int>(ErrorKind::kData) && !started_);
-  if (verdict.outcome != Outcome::kDone && !mend_first) std::cerr << how_to_go_on();
+  if (verdict.outcome != Outcome::kDone && !mend_first) std::cerr << how_to_go_on(verdict);
 }
 
-std::string JobView::how_to_go_on() const {
+std::string JobView::how_to_go_on(const Verdict& verdict) const {
   const auto saved = newest_checkpoint(run_dir_);
   const bool elsewhere = !saved && resume_ != "auto" && resume_ != "none";
+  if (!saved && !elsewhere && !holds_run_ && run_.finished_steps == 0)  // the folder is free still
+    return verdict.outcome == Verdict::Outcome::kFailed
+               ? ""
+               : fmt::format("  no step was made; start again with: {}\n",
+                             shell_line(run_.command));
   return fmt::format("  {}\n  go on with: {}\n",
                      saved       ? fmt::format("the last checkpoint is of step {}", saved->step)
                      : elsewhere ? "nothing is saved since " + resume_
@@ -113,6 +119,7 @@ std::string JobView::how_to_go_on() const {
 }
 
 void JobView::write() {
+  if (holds_run_ && !started_) return;
   try {
     write_run_file(run_dir_, run_, console_.summary());
   } catch (const Error& e) {  // a full disk ends no training

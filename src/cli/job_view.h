@@ -15,8 +15,10 @@ namespace hgt {
 class JobView {
  public:
   /// `run` says what is known before the start, `resume` is as typed; run.json is written at once
-  /// (Error(kData) where it cannot be; later that is a line on the console).
-  JobView(std::string run_dir, std::string resume, RunFile run, const Console::Options& options);
+  /// (Error(kData) where it cannot be; later that is a line on the console), or where the folder
+  /// `holds_run`, that run's stays as it is until the workers have started.
+  JobView(std::string run_dir, std::string resume, bool holds_run, RunFile run,
+          const Console::Options& options);
 
   void event(int rank, std::string_view kind, const nlohmann::json& body);
   /// Writes run.json for good, and prints how the job went and how to go on.
@@ -26,11 +28,12 @@ class JobView {
 
  private:
   void on_started(const nlohmann::json& body);
-  std::string how_to_go_on() const;
+  std::string how_to_go_on(const Verdict& verdict) const;
   void write();
 
   const std::string run_dir_;
   const std::string resume_;
+  const bool holds_run_;
   RunFile run_;
   Console console_;
   bool started_ = false;

@@ -61,12 +61,19 @@ File take_lock(const std::string& path) {
   return lock;
 }
 
+/// Whether there is anything of a run to go on from or to lose.
+bool has_begun(const std::string& path) {
+  std::error_code ignored;
+  const auto size = fs::file_size(path + "/metrics.jsonl", ignored);
+  return (!ignored && size > 0) || newest_checkpoint(path);
+}
+
 }  // namespace
 
 RunFolder claim_run_folder(const std::string& path, bool resume) {
   const std::string config = path + "/config.json";
-  const bool is_run = fs::exists(config);
-  if (is_run && !resume) {
+  const bool is_run = fs::exists(config), has_run = is_run && has_begun(path);
+  if (has_run && !resume) {
     if (fs::exists(path + "/" + kLockName)) take_lock(path);
     throw Error(ErrorKind::kConfig, fmt::format("{} holds a run already", path),
                 fmt::format("go on with it: --resume auto; or start another: --run_dir {}",
@@ -87,8 +94,25 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
     throw Error(ErrorKind::kConfig, e.message(), "take another folder: --run_dir DIR");
   }
   RunFolder folder{path, take_lock(path), std::nullopt};
-  if (is_run) folder.previous_config = read_file(config, kMaxConfigBytes);
+  if (has_run) folder.previous_config = read_file(config, kMaxConfigBytes);
   return folder;
+}
+
+JobConfig::JobConfig(const RunFolder& folder, const std::string& text)
+    : final_path_(folder.path + "/config.json"),
+      path_(folder.previous_config ? folder.path + "/config.next.json" : final_path_) {
+  write_file_atomically(path_, text);
+}
+
+JobConfig::~JobConfig() {
+  std::error_code ignored;
+  if (path_ != final_path_) fs::remove(path_, ignored);
+}
+
+void JobConfig::put_in_place() {
+  if (path_ == final_path_) return;
+  rename_path(path_, final_path_);
+  path_ = final_path_;
 }
 
 std::optional<SavedStep> newest_checkpoint(const std::string& run_dir) {

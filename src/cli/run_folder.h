@@ -15,12 +15,31 @@ namespace hgt {
 struct RunFolder {
   std::string path;
   File lock;
-  std::optional<std::string> previous_config;  ///< text of the config.json that lay there
+  std::optional<std::string> previous_config;  ///< text of the config.json of the run it holds
 };
 
-/// Makes the folder, or with `resume` takes over one that a run left. Error(kConfig) where it holds
-/// a run and `resume` is false, holds something else, or where another process works in it.
+/// Makes the folder, or with `resume` takes over one that a run left. A run that made neither a
+/// step nor a checkpoint counts as none. Error(kConfig) where it holds a run and `resume` is false,
+/// holds something else, or where another process works in it.
 RunFolder claim_run_folder(const std::string& path, bool resume);
+
+/// The file with a job's config: the run folder's config.json, or where that is of the run which is
+/// gone on with, config.next.json until the job has made a step. Goes if it has made none.
+class JobConfig {
+ public:
+  /// Error(kData) where it cannot be written. `folder` must outlive this.
+  JobConfig(const RunFolder& folder, const std::string& text);
+  JobConfig(const JobConfig&) = delete;
+  JobConfig& operator=(const JobConfig&) = delete;
+  ~JobConfig();
+  const std::string& path() const { return path_; }
+  /// The job made a step: from now on it is config.json.
+  void put_in_place();
+
+ private:
+  const std::string final_path_;
+  std::string path_;
+};
 
 struct SavedStep {
   std::string path;  ///< of the checkpoint

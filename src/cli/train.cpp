@@ -78,9 +78,12 @@ class Train final : public Command {
       throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
                   "--resume auto takes the run folder's newest checkpoint");
     const TraceOutput trace(flags_);
-    const RunFolder folder = claim(plan.config);
+    const RunFolder folder = claim_run_folder(flags_.run_dir, flags_.resume != "none");
+    const nlohmann::ordered_json resolved = to_json(plan.config);
+    print_changes(folder, resolved);
+    JobConfig config(folder, resolved.dump(2) + "\n");
     trace.clear(folder.path);
-    const int status = start(plan, folder, trace.record_steps());
+    const int status = start(plan, folder, config, trace.record_steps());
     trace.finish(folder.path, plan.workers);
     return status;
   }
@@ -90,28 +93,25 @@ class Train final : public Command {
     return flags_.config == "-" ? "stdin" : fs::path(flags_.config).stem().string();
   }
 
-  /// The run folder, with the job's config in it.
-  RunFolder claim(const Config& config) const {
-    RunFolder folder = claim_run_folder(flags_.run_dir, flags_.resume != "none");
-    const nlohmann::ordered_json resolved = to_json(config);
-    if (folder.previous_config)
-      for (const std::string& change :
-           config_changes(nlohmann::json::parse(*folder.previous_config), nlohmann::json(resolved)))
-        fmt::print(stderr, "hgtrain: note: changed for the rest of the run: {}\n", change);
-    write_file_atomically(folder.path + "/config.json", resolved.dump(2) + "\n");
-    return folder;
+  static void print_changes(const RunFolder& folder, const nlohmann::json& resolved) {
+    if (!folder.previous_config) return;
+    for (const std::string& change :
+         config_changes(nlohmann::json::parse(*folder.previous_config), resolved))
+      fmt::print(stderr, "hgtrain: note: changed for the rest of the run: {}\n", change);
   }
 
-  JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, std::int64_t record_steps,
-                 JobView& view) const {
+  JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
+                 std::int64_t record_steps, JobView& view) const {
     JobSpec spec;
     spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume, record_steps,
-                 &view](int attempt) {
+                 &config, &view](int attempt) {
       // The newest checkpoint is this job's own only once it has saved one.
       const std::string from = attempt > 0 && (view.saved() || resume == "none") ? "auto" : resume;
-      return std::vector<std::string>{
-          worker,     "train", "--run_dir",      dir,
-          "--resume", from,    "--record_steps", std::to_string(record_steps)};
+      return std::vector<std::string>{worker,           "train",
+                                      "--run_dir",      dir,
+                                      "--config",       config.path(),
+                                      "--resume",       from,
+                                      "--record_steps", std::to_string(record_steps)};
     };
     spec.num_workers = plan.workers;
     spec.run_dir = folder.path;
@@ -119,13 +119,15 @@ class Train final : public Command {
     spec.own_workers = true;
     spec.max_restarts = static_cast<int>(flags_.max_restarts);
     spec.hang_limit = std::chrono::milliseconds(plan.config.distributed.timeout_ms());
-    spec.on_event = [&view](int rank, std::string_view kind, const nlohmann::json& body) {
+    spec.on_event = [&](int rank, std::string_view kind, const nlohmann::json& body) {
+      if (kind == "metrics") config.put_in_place();
       view.event(rank, kind, body);
     };
     return spec;
   }
 
-  int start(const TrainPlan& plan, const RunFolder& folder, std::int64_t record_steps) const {
+  int start(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
+            std::int64_t record_steps) const {
     RunFile run;
     run.started_at = utc_now();
     run.versions = {{"hgtrain", HGT_VERSION}};
@@ -134,11 +136,11 @@ class Train final : public Command {
       run.workers.push_back({rank, host_name(),
                              plan.config.hardware.device + ", " +
                                  human_plural(plan.config.hardware.threads, "thread")});
-    JobView view(folder.path, flags_.resume, run,
+    JobView view(folder.path, flags_.resume, folder.previous_config.has_value(), run,
                  {.total_steps = plan.config.training.train_iters,
                   .steps_per_print = plan.config.steps_per_print});
     fmt::print(stderr, "{}", banner(plan, folder.path));
-    const Verdict verdict = run_job(job_of(plan, folder, record_steps, view));
+    const Verdict verdict = run_job(job_of(plan, folder, config, record_steps, view));
     view.finish(verdict);
     return verdict.exit_code;
   }

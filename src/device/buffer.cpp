@@ -43,8 +43,10 @@ Buffer::Buffer(std::string name, std::int64_t bytes, Device device)
       device.is_cpu() ? allocate_host(space) : allocate_cuda(name_, space, device), Free{device});
   data_ = memory_.get();
   if (!data_)
-    throw Error(ErrorKind::kDevice, fmt::format("no memory for {} ({} bytes)", name_, bytes),
-                "use a smaller micro-batch, sequence length or model");
+    throw Error(
+        ErrorKind::kDevice,
+        fmt::format("no memory for {} ({:.1f} GiB)", name_, static_cast<double>(bytes) / (1 << 30)),
+        "use a smaller micro-batch, sequence length or model");
   std::align(kAlignment, static_cast<std::size_t>(bytes), data_, space);
 }
 

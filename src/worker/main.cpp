@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kUsage =
     "hgtrain-worker is started by hgtrain, one per device:\n"
-    "  hgtrain-worker train --run_dir DIR --resume auto|none|PATH --record_steps N\n"
+    "  hgtrain-worker train --run_dir DIR --config FILE --resume auto|none|PATH --record_steps N\n"
     "  hgtrain-worker generate --model FOLDER --prompt TEXT ...\n"
     "  hgtrain-worker bench train|gemm|ops REPEATS text|json CONFIG\n"
     "  hgtrain-worker bench_copy cpu|cuda BYTES THREADS REPEATS text|json\n"
@@ -32,9 +32,9 @@ int usage() {
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
   try {
-    if (args.size() == 7 && args[0] == "train" && args[1] == "--run_dir" && args[3] == "--resume" &&
-        args[5] == "--record_steps")
-      return hgt::train_worker({args[2], args[4], std::stoll(args[6])});
+    if (args.size() == 9 && args[0] == "train" && args[1] == "--run_dir" && args[3] == "--config" &&
+        args[5] == "--resume" && args[7] == "--record_steps")
+      return hgt::train_worker(args[4], {args[2], args[6], std::stoll(args[8])});
     if (!args.empty() && args[0] == "generate")
       return hgt::generate_worker({args.begin() + 1, args.end()});
     if (!args.empty() && args[0] == "bench")

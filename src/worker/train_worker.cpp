@@ -109,9 +109,10 @@ void log_header(const Environment& environment, const Config& config) {
              config.training.deterministic ? ", deterministic" : "", HGT_VERSION);
 }
 
-int train(ControlChannel& channel, Group& group, const RunOptions& options, Requests& requests) {
+int train(ControlChannel& channel, Group& group, const std::string& config_path,
+          const RunOptions& options, Requests& requests) {
   const Environment environment = read_environment();
-  const Config config = load_resolved_config(options.run_dir + "/config.json");
+  const Config config = load_resolved_config(config_path);
   log_header(environment, config);
   channel.progress().phase = "connecting";
   std::unique_ptr<CudaQueue> queue = open_device(config.hardware, environment);
@@ -134,7 +135,7 @@ int report(ControlChannel& channel, const Error& error) {
 
 }  // namespace
 
-int train_worker(const RunOptions& options) {
+int train_worker(const std::string& config, const RunOptions& options) {
   Requests requests;
   const StopSignals signals(requests.stop);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
@@ -147,7 +148,7 @@ int train_worker(const RunOptions& options) {
   });
   int status = 0;
   try {
-    status = train(*channel, group, options, requests);
+    status = train(*channel, group, config, options, requests);
   } catch (const Error& e) {
     status = report(*channel, e);
     group.abort();

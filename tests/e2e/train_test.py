@@ -120,6 +120,29 @@ class TrainTest(job.JobTest):
         err = self.job.train('longer', '--resume', 'auto', '--training.seed', 8, exit_code=2)
         self.assertIn('training.seed', err)
 
+    def test_a_resume_that_makes_no_step_leaves_the_run_as_it_was(self):
+        self.job.train('kept', '--steps', 10)
+        files = lambda: {name: (self.job.folder / 'kept' / name).read_text() for name in ('config.json', 'run.json')}
+        before = files()
+        self.job.train('kept', '--resume', 'auto', '--optimizer.type', 'Lion', exit_code=2)
+        self.assertEqual(files(), before)
+        self.assertIn('nothing to do', self.job.train('kept', '--resume', 'auto', '--steps', 5))
+        self.assertEqual(files()['config.json'], before['config.json'])
+        said = self.job.train('kept', '--resume', 'auto', '--optimizer.params.lr', '1e-3', '--steps', 12)
+        self.assertNotIn('Lion', said)
+        self.assertIn('training.train_iters: 12, was 10', said)
+        self.assertEqual(self.job.read_json('kept', 'config.json')['training']['train_iters'], 12)
+        self.assertFalse((self.job.folder / 'kept/config.next.json').exists())
+
+    def test_a_run_that_never_made_a_step_starts_anew(self):
+        huge = ('--model.n_embd', 200_000, '--model.n_layer', 100)
+        for _ in range(2):
+            said = self.job.train('huge', *huge, exit_code=3, workers=1)
+            self.assertRegex(said, r'no memory for \w+ \(\d+\.\d GiB\)')
+            self.assertNotIn('go on with', said)
+        self.job.train('huge')
+        self.assertEqual(self.job.losses('huge'), self.whole)
+
     def test_a_checkpoint_of_another_run_starts_a_run_folder_of_its_own(self):
         self.job.train('branch', '--resume', 'whole/checkpoints/step_00000010')
         self.assertEqual(self.job.losses('branch'), self.whole[10:])
