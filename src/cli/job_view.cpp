@@ -111,10 +111,12 @@ std::string JobView::how_to_go_on(const Verdict& verdict) const {
                ? ""
                : fmt::format("  no step was made; start again with: {}\n",
                              shell_line(run_.command));
-  return fmt::format("  {}\n  go on with: {}\n",
+  const bool diverged = verdict.exit_code == static_cast<int>(ErrorKind::kGuard);
+  return fmt::format("  {}\n  go on{} with: {}\n",
                      saved       ? fmt::format("the last checkpoint is of step {}", saved->step)
                      : elsewhere ? "nothing is saved since " + resume_
                                  : "no checkpoint yet: it starts from step 0 again",
+                     diverged ? ", changed as the hint says," : "",
                      shell_line(elsewhere ? run_.command : resuming(run_.command)));
 }
 

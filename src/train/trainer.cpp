@@ -11,6 +11,7 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
 #include "hgtrain/optim/ema.h"
+#include "hgtrain/report/human.h"
 
 #include "batch_loader.h"
 #include "device_batch.h"
@@ -235,7 +236,7 @@ void Trainer::stop_at_bad_tensor() const {
       const std::int64_t at = first_non_finite(values);
       if (at >= 0)
         return fmt::format("the first bad tensor is the {} of {}: element {} is {}", what, p.name,
-                           at, values[static_cast<std::size_t>(at)]);
+                           at, human_number(values[static_cast<std::size_t>(at)], 4));
     }
     return {};
   };
@@ -244,8 +245,8 @@ void Trainer::stop_at_bad_tensor() const {
   if (where.empty()) where = "every weight and gradient is finite";
   throw Error(
       ErrorKind::kGuard,
-      fmt::format("step {}: loss is {}, gradient norm is {}; {}", state_.step + 1, result_.loss,
-                  result_.grad_norm, where),
+      fmt::format("step {}: loss is {}, gradient norm is {}; {}", state_.step + 1,
+                  human_number(result_.loss, 4), human_number(result_.grad_norm, 4), where),
       "no weight was changed by this step, and checkpoints of steps before it are good; go on "
       "with a lower learning rate, or a longer warmup");
 }

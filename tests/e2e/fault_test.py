@@ -142,7 +142,10 @@ class FaultTest(job.JobTest):
         err = self.job.train('diverged', '--optimizer.params.lr', '1e30', exit_code=5)
         self.assertIn('the first bad tensor is', err)
         self.assertEqual(err.count('lower learning rate'), 1, err)
-        self.assertRegex(err, r'step \d+: loss is ')
+        self.assertRegex(err, r'step \d+: loss is (nan|-?inf|-?\d)')
+        self.assertNotIn('-nan', err)
+        self.assertNotIn('go on with:', err)  # the same again would diverge again
+        self.assertIn('go on, changed as the hint says, with: ', err)
 
     def test_a_damaged_checkpoint_is_passed_over_by_auto_and_refused_by_name(self):
         self.job.train('damaged', '--steps', 10)
