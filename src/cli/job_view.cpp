@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/newest_checkpoint.h"
 #include "hgtrain/report/step_record.h"
 
 #include "run_folder.h"

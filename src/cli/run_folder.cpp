@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <sys/file.h>
@@ -13,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/newest_checkpoint.h"
 
 namespace hgt {
 namespace {
@@ -113,20 +113,6 @@ void JobConfig::put_in_place() {
   if (path_ == final_path_) return;
   rename_path(path_, final_path_);
   path_ = final_path_;
-}
-
-std::optional<SavedStep> newest_checkpoint(const std::string& run_dir) {
-  const std::string folder = run_dir + "/checkpoints/", prefix = "step_";
-  if (!fs::exists(folder + "latest")) return std::nullopt;
-  std::string name = read_file(folder + "latest", 256);
-  name.erase(std::min(name.find('\n'), name.size()));
-  SavedStep saved{folder + name};
-  const char* const end = name.data() + name.size();
-  if (!name.starts_with(prefix) ||
-      std::from_chars(name.data() + prefix.size(), end, saved.step).ptr != end ||
-      !fs::is_directory(saved.path))
-    return std::nullopt;
-  return saved;
 }
 
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now) {

@@ -41,14 +41,6 @@ class JobConfig {
   std::string path_;
 };
 
-struct SavedStep {
-  std::string path;  ///< of the checkpoint
-  std::int64_t step = 0;
-};
-
-/// The newest checkpoint of a run folder, nothing where it has none.
-std::optional<SavedStep> newest_checkpoint(const std::string& run_dir);
-
 /// What a resumed run changes, "training.train_iters: 200, was 100" each. Error(kConfig) names
 /// every change that would make another model or other batches of the run: those cannot be.
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now);

@@ -1,11 +1,13 @@
 // Section model and HF's config.json: what a model's keys mean together.
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/config/hf_config.h"
+#include "hgtrain/config/newest_checkpoint.h"
 
 #include "loading.h"
 #include "model_family.h"
@@ -18,6 +20,16 @@ namespace {
 
 constexpr std::int64_t kLargestFile = 1 << 20;
 constexpr const char* kFamilies = "one of: gpt2, llama, mistral, qwen2, qwen3";
+
+/// A run folder stands for its newest checkpoint.
+std::string model_folder(const std::string& path) {
+  if (const auto saved = newest_checkpoint(path)) return saved->path;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path + "/checkpoints", ignored))
+    throw Error(ErrorKind::kConfig, fmt::format("the run in {} has no checkpoint yet", path),
+                "name a checkpoint, a run folder with one, or an HF model folder");
+  return path;
+}
 
 class ModelReader {
  public:
@@ -46,13 +58,17 @@ class ModelReader {
   void add_file(const std::string& path, const std::string& named_by) {
     Loading file;
     try {
-      const std::string at = path.ends_with(".json") ? path : path + "/config.json";
+      const std::string folder = model_folder(path);
+      if (const auto given = loading_.givens.find(named_by); given != loading_.givens.end())
+        given->second.value = folder;
+      const std::string at = path.ends_with(".json") ? path : folder + "/config.json";
       collect(read_document(read_file(at, kLargestFile, ErrorKind::kConfig), at),
               *find_field("model"), "model.", Unknown::kIgnored, file);
     } catch (const Error& e) {
       loading_.problem_at(
           Severity::kError, named_by, e.message(),
           e.hint().empty() ? "name an HF config.json, or the folder with it" : e.hint());
+      is_unread_ = true;
       return;
     }
     for (Problem& problem : file.result.problems)
@@ -89,7 +105,7 @@ class ModelReader {
       if (list && list->is_array() && !list->empty() && list->front().is_string())
         model_.model_type = family_of_architecture(list->front());
       if (list && !model_.model_type.empty()) return true;
-      error("config", "model.model_type is missing", kFamilies);
+      if (!is_unread_) error("config", "model.model_type is missing", kFamilies);
       return false;
     }
     const Value family = to_value(*find_field("model.model_type"), *type);
@@ -202,6 +218,7 @@ class ModelReader {
   Loading& loading_;
   ModelConfig& model_;
   bool from_file_ = false;
+  bool is_unread_ = false;  ///< a file that was named, which may say all that is missing
 };
 
 bool has_model(const Loading& loading) {

@@ -151,6 +151,21 @@ TEST_CASE("sizes must fit each other") {
             .head_dim == 6);
 }
 
+TEST_CASE("a run folder stands for its newest checkpoint") {
+  const TemporaryFolder run;
+  write_new_file(run / "config.json", "{}");
+  make_folders(run / "checkpoints/step_00000003");
+  const std::string model = R"({"model": {"init": ")" + run.path() + "\"}}";
+  CHECK(contains(errors(model), "has no checkpoint yet"));
+  write_new_file(run / "checkpoints/latest", "step_00000003\n");
+  write_new_file(run / "checkpoints/step_00000003/config.json",
+                 R"({"model_type": "gpt2", "n_embd": 24, "n_head": 2})");
+  const LoadResult result = loaded(model);
+  CHECK(told(result, Severity::kError) == "");
+  CHECK(result.config.model.hidden_size == 24);
+  CHECK(result.config.model.init == run / "checkpoints/step_00000003");
+}
+
 TEST_CASE("a model by path: file, folder, or weights' folder; inline keys come first") {
   const TemporaryFolder folder;
   write_new_file(folder / "config.json",
@@ -167,7 +182,9 @@ TEST_CASE("a model by path: file, folder, or weights' folder; inline keys come f
     CHECK(result.config.model.num_hidden_layers == 3);
     CHECK(result.config.model.rope_theta == 9);
   }
-  CHECK(contains(errors(R"({"model": "nowhere"})"), "cannot open nowhere/config.json"));
+  const std::string nowhere = errors(R"({"model": "nowhere"})");
+  CHECK(contains(nowhere, "cannot open nowhere/config.json"));
+  CHECK_FALSE(contains(nowhere, "model_type"));
   CHECK(contains(errors(R"({"model": {"config": "a", "init": "b"}})"), "are both given"));
   CHECK(contains(errors(R"({"model": {"model_type": "gpt2", "n_layers": 2}})"),
                  "did you mean n_layer?"));

@@ -148,6 +148,12 @@ class TrainTest(job.JobTest):
         self.assertEqual(self.job.losses('branch'), self.whole[10:])
         self.assertEqual(self.job.verdict('branch')['start_step'], 10)
 
+    def test_the_weights_of_a_run_start_another(self):
+        self.job.train('tuned', '--model.init', 'whole', '--steps', 1)
+        self.assertLess(self.job.losses('tuned')[0][1], self.whole[4][1])
+        self.assertEqual(self.job.read_json('tuned', 'config.json')['model']['init'],
+                         'whole/checkpoints/step_00000020')
+
     def test_a_moving_average_is_resumed_to_the_bit_and_generates(self):
         newest = 'checkpoints/step_00000020'
         averages = {}
