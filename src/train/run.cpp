@@ -83,7 +83,11 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
   comm.barrier();  // all ranks measure at once, as they will compute
   const double flops = measure_matrix_rate(stream_, buffers_.compute_dtype);
   world_flops_ = sum(flops, comm);
-  if (options.record_steps > 0) trace_.measure_ceilings(stream_, buffers_.compute_dtype);
+  if (options.record_steps > 0) {
+    peak_bytes_ = memory_in_use(stream_).peak_bytes;
+    trace_.measure_ceilings(stream_, buffers_.compute_dtype);
+    restart_peak_memory();  // what is copied to measure is no part of training
+  }
   trainer_.emplace(Trainer::Parts{config, table_, buffers_, *model_, comm, stream_, *train_data_,
                                   valid_data_.get(), channel.progress(), requests},
                    start.state);

@@ -83,6 +83,9 @@ class TraceTest(job.JobTest):
         width, tokens, vocabulary = 32, 32, 257
         self.assertEqual(products['flops'], 2 * tokens * width * (2 * 12 * width + vocabulary) * 16)
         self.assertFalse((self.job.folder / 'profiled/trace').exists())
+        self.job.train('plain', '--steps', 6)
+        peaks = [self.job.metrics(run)[-1]['mem_peak_bytes'] for run in ('plain', 'profiled')]
+        self.assertLess(peaks[1], peaks[0] + (32 << 20))  # what was copied to measure does not count
 
     def test_a_single_step_is_recorded(self):
         events = self.trace('single', '--steps', 1, workers=1)

@@ -16,3 +16,10 @@ TEST_CASE("memory grows with what is touched, and the peak stays") {
   }
   CHECK(process_memory().peak_bytes > before.bytes + (60 << 20));
 }
+
+TEST_CASE("a peak begun anew is not that of what was freed") {
+  { CHECK(std::vector<char>(64 << 20, 1).back() == 1); }
+  const ProcessMemory before = process_memory();
+  restart_peak_memory();
+  CHECK(process_memory().peak_bytes < before.bytes + (32 << 20));
+}

@@ -14,6 +14,8 @@ struct ProcessMemory {
 
 /// Resident host memory of this process, from /proc/self/status.
 ProcessMemory process_memory();
+/// From here on the peak is that of what follows; stays as it is where the kernel lacks clear_refs.
+void restart_peak_memory();
 
 /// That of the stream's device: of this process on the CPU; on a CUDA device what all processes
 /// have there now, at its highest too.
