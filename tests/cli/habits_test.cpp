@@ -9,6 +9,10 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   CHECK(hint_for_flag("launch", "--nproc_per_node").find("--num_workers") != std::string::npos);
   CHECK(hint_for_flag("train", "--deepspeed_config") == "--config FILE");
   CHECK(hint_for_flag("launch", "--deepspeed_config").empty());
+  CHECK(hint_for_flag("train", "--bf16") == "--bf16.enabled true");
+  CHECK(hint_for_flag("train", "--warmup_steps") == "--scheduler.params.warmup_num_steps N");
+  CHECK(hint_for_flag("train", "--gradient_checkpointing").find("activation_checkpointing.mode") !=
+        std::string::npos);
   CHECK(hint_for_flag("generate", "--nnodes").empty());
 }
 
