@@ -28,8 +28,9 @@ namespace fs = std::filesystem;
 
 void print_notices(const std::vector<Problem>& notices) {
   for (const Problem& notice : notices)
-    fmt::print(stderr, "hgtrain: note: {}{}\n", notice.message,
-               notice.where().empty() ? "" : " (" + notice.where() + ")");
+    fmt::print(stderr, "hgtrain: note: {}{}{}\n", notice.message,
+               notice.where().empty() ? "" : " (" + notice.where() + ")",
+               notice.hint.empty() ? "" : "\n  hint: " + notice.hint);
 }
 
 class Train final : public Command {

@@ -99,7 +99,10 @@ void apply(const Given& as_given, Loading& loading) {
 
 void apply_givens(Loading& loading) {
   for (const auto& [path, given] : loading.givens)
-    if (!path.starts_with("model.")) apply(given, loading);
+    if (!path.starts_with("model."))
+      apply(given, loading);
+    else if (given.field->key_class == KeyClass::kNoticed && given.value != false)
+      loading.noticed.push_back(path);  // those of an HF file are not told: nobody asked for them
 }
 
 }  // namespace hgt

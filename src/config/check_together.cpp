@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
@@ -180,11 +181,17 @@ void check_complete(Loading& loading) {
 }
 
 void tell_ignored(Loading& loading) {
-  const auto notice = [&](const std::vector<std::string>& keys, const char* what) {
+  const auto notice = [&](const std::vector<std::string>& keys, const char* what,
+                          const char* hint = "") {
     if (!keys.empty())
-      loading.problem(Severity::kNotice, {}, fmt::format("{}: {}", what, fmt::join(keys, ", ")));
+      loading.problem(Severity::kNotice, {}, fmt::format("{}: {}", what, fmt::join(keys, ", ")),
+                      hint);
   };
-  notice(loading.noticed, "these keys do not apply to a native trainer and are ignored");
+  const bool recompute = std::count(loading.noticed.begin(), loading.noticed.end(),
+                                    "model.gradient_checkpointing") > 0;
+  notice(loading.noticed, "these keys do not apply to a native trainer and are ignored",
+         recompute ? "to recompute activations: activation_checkpointing.mode full, or selective"
+                   : "");
   notice(loading.unknown, "these keys are not known and are ignored");
   notice(loading.autos_dropped, "\"auto\" is taken as absent for");
 }

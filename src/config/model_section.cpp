@@ -139,7 +139,6 @@ std::vector<Field> ignored() {
                            "summary_first_dropout",
                            "reorder_and_upcast_attn",
                            "task_specific_params",
-                           "gradient_checkpointing",
                            "output_attentions",
                            "output_hidden_states",
                            "return_dict",
@@ -153,6 +152,7 @@ std::vector<Field> ignored() {
                            "unsloth_version",
                            "name_or_path"})
     out.push_back(noticed(name, Kind::kAny, "does not change the maths"));
+  out.push_back(noticed("gradient_checkpointing", Kind::kAny, "see activation_checkpointing.mode"));
   return out;
 }
 

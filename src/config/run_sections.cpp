@@ -318,7 +318,8 @@ Field activation_checkpointing_section() {
   return section(
       "activation_checkpointing", "recompute activations in the backward pass",
       {
-          on("enabled", "recompute"),
+          on("enabled", "recompute")
+              .instead("set activation_checkpointing.mode: full, or selective"),
           on("partition_activations", "share the kept activations between tensor-parallel workers"),
           on("cpu_checkpointing", "keep them in the machine's memory"),
           on("contiguous_memory_optimization", "one buffer for all"),

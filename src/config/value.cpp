@@ -118,24 +118,39 @@ Value to_integer(const Field& field, const Json& given) {
   return in_range(field, std::move(out));
 }
 
+/// Leads to a choice that works: the nearest, what to use instead of it, or one with `word` in it
+/// ("cosine": WarmupCosineLR).
+std::string hint_for_choice(const Field& field, const std::string& word) {
+  std::vector<std::string> all, usable;
+  for (const Choice& choice : field.choices) {
+    all.push_back(choice.name);
+    if (choice.key_class <= KeyClass::kNoticed) usable.push_back(choice.name);
+  }
+  std::string meant = nearest(word, all);
+  for (const Choice& choice : field.choices)
+    if (choice.name == meant && !choice.hint.empty()) return choice.hint;
+  constexpr std::size_t kTelling = 4;
+  for (const std::string& name : usable)
+    if (meant.empty() && word.size() >= kTelling && lower(name).find(lower(word)) != name.npos)
+      meant = name;
+  return std::count(usable.begin(), usable.end(), meant) == 0
+             ? fmt::format("one of: {}", fmt::join(usable, ", "))
+             : fmt::format("did you mean \"{}\"?", meant);
+}
+
 Value to_text(const Field& field, const Json& given) {
   if (!given.is_string()) return must_be("text in double quotes", given);
   Value out;
   out.json = given;
   if (field.choices.empty()) return out;
-  std::vector<std::string> names;
   for (const Choice& choice : field.choices) {
     if (lower(choice.name) == lower(given.get<std::string>())) {
       out.json = choice.name;
       out.choice = &choice;
       return out;
     }
-    if (choice.key_class != KeyClass::kError) names.push_back(choice.name);
   }
-  const std::string meant = nearest(given.get<std::string>(), names);
-  return problem(fmt::format("= {} is not known", given.dump()),
-                 meant.empty() ? fmt::format("one of: {}", fmt::join(names, ", "))
-                               : fmt::format("did you mean \"{}\"?", meant));
+  return problem(fmt::format("= {} is not known", given.dump()), hint_for_choice(field, given));
 }
 
 Value to_pair(const Field& field, const Json& given) {

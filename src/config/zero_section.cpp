@@ -104,7 +104,8 @@ Field zero_section() {
       not_built("stage", Kind::kInteger, "0",
                 "0: plain data parallelism; 1, 2, 3 share optimizer state, gradients, parameters")
           .at_least(0)
-          .at_most(3),
+          .at_most(3)
+          .instead("use 0: each worker keeps all of them"),
       noticed("contiguous_gradients", Kind::kBool, "gradients lie in one buffer"),
       noticed("reduce_scatter", Kind::kBool, "of stages 1 to 3"),
       elements("reduce_bucket_size", "of stages 1 to 3").auto_derived(),

@@ -56,3 +56,13 @@ TEST_CASE("origins: file and line, flag, rule, default") {
   CHECK(report(result, "gradient_accumulation_steps")->origin.kind == OriginKind::kDerived);
   CHECK(report(result, "training.eval_iters")->origin.kind == OriginKind::kDefault);
 }
+
+TEST_CASE("a model's keys without effect are told where somebody asked for them") {
+  const auto notices = [](const std::string& keys) {
+    return told(loaded("{\"model\": {\"model_type\": \"gpt2\", " + keys + "}}"), Severity::kNotice);
+  };
+  CHECK(contains(notices(R"("gradient_checkpointing": true)"),
+                 "are ignored: model.gradient_checkpointing | to recompute activations: "
+                 "activation_checkpointing.mode full"));
+  CHECK(notices(R"("gradient_checkpointing": false)") == "");
+}

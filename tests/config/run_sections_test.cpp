@@ -69,3 +69,9 @@ TEST_CASE("ranges and choices") {
   CHECK(contains(errors(R"({"hardware": {"device": "gpu"}})"), "\"gpu\" is not known"));
   CHECK(contains(errors(R"({"distributed": {"backend": "mpi"}})"), "\"mpi\" is not known"));
 }
+
+TEST_CASE("activation_checkpointing.enabled leads to the mode") {
+  CHECK(contains(
+      told(loaded(R"({"activation_checkpointing": {"enabled": true}})"), Severity::kNotBuilt),
+      "activation_checkpointing.mode: full"));
+}

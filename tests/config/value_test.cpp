@@ -109,3 +109,17 @@ TEST_CASE("token files: a path, paths, weights before paths, or objects") {
                             R"([{"path": "a", "wieght": 1}])", R"([["a"]])"})
     CHECK(sources(Json::parse(wrong)) == "refused");
 }
+
+TEST_CASE("a text that is no choice leads to one that works") {
+  const Field field = noticed("k", Kind::kText, "")
+                          .one_of({{"WarmupLR"},
+                                   {"WarmupCosineLR"},
+                                   {"CosineAnnealingLR", KeyClass::kNotBuilt, "use WarmupCosineLR"},
+                                   {"Later", KeyClass::kNotBuilt}});
+  const auto hint = [&](const char* word) { return to_value(field, word).hint; };
+  CHECK(hint("WarmupLT") == "did you mean \"WarmupLR\"?");
+  CHECK(hint("CosineAnnealing") == "use WarmupCosineLR");
+  CHECK(hint("cosine") == "did you mean \"WarmupCosineLR\"?");
+  CHECK(hint("Latre") == "one of: WarmupLR, WarmupCosineLR");
+  CHECK(hint("x") == "one of: WarmupLR, WarmupCosineLR");
+}

@@ -83,3 +83,8 @@ TEST_CASE("what is switched on and not built is told one by one") {
         "zero_quantized_gradients = true", "mics_shard_size = 4"})
     CHECK(contains(text, key));
 }
+
+TEST_CASE("a stage that is not built leads to the one that is") {
+  CHECK(contains(told(loaded(R"({"zero_optimization": {"stage": 2}})"), Severity::kNotBuilt),
+                 "use 0"));
+}
