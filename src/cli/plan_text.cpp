@@ -32,6 +32,21 @@ std::string parameter_count(const TrainPlan& plan) {
   return text;
 }
 
+/// Beyond precision and optimizer only what is not the default.
+std::string how(const Config& config) {
+  std::vector<std::string> words = {std::string(name_of(config.precision.compute_dtype())),
+                                    config.optimizer.type};
+  const LrScheduleConfig& schedule = config.training.lr_schedule;
+  if (!config.scheduler.type.empty())
+    words.push_back(config.scheduler.type);
+  else if (schedule.type != "constant" || schedule.warmup_iters > 0)
+    words.push_back(schedule.type + " schedule");
+  if (config.recompute.mode != "none") words.push_back("recompute " + config.recompute.mode);
+  if (config.training.ema_decay > 0)
+    words.push_back(fmt::format("ema {}", config.training.ema_decay));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 }  // namespace
 
 std::string banner(const TrainPlan& plan, const std::string& run_dir) {
@@ -54,7 +69,7 @@ std::string banner(const TrainPlan& plan, const std::string& run_dir) {
                         static_cast<double>(steps) * static_cast<double>(samples) /
                             static_cast<double>(plan.epoch_samples),
                         human_plural(plan.epoch_samples, "sample"));
-  return text + fmt::format("\nrun folder  {}\n", run_dir);
+  return text + fmt::format("\ntraining    {}\nrun folder  {}\n", how(config), run_dir);
 }
 
 namespace {
