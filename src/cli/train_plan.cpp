@@ -156,8 +156,9 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
     loaded.throw_unless_trainable();
     return loaded;
   };
-  // Which batch sizes fit the workers is asked last: first the workers must be there.
-  const auto [device, workers] = choose_devices(flags, load(std::nullopt).config.hardware);
+  // Which batch sizes fit workers that are not counted is asked last: first they must be there.
+  const auto counted = flags.num_workers ? flags.num_workers : flags.num_gpus;
+  const auto [device, workers] = choose_devices(flags, load(counted).config.hardware);
   const LoadResult loaded = load(workers);
 
   TrainPlan plan{loaded.config,

@@ -39,7 +39,7 @@ class TrainTest(job.JobTest):
     def test_a_run_says_at_once_what_it_is_and_each_log_whose_it_is(self):
         err = self.job.train('short', '--steps', 1)
         for words in ('gpt2', '2 x 1 thread on cpu', '8 samples of 32 tokens = micro-batch 1 x accumulation 4 x 2 workers',
-                      'run folder  short'):
+                      'training    fp32, AdamW, WarmupLR\n', 'run folder  short'):
             self.assertIn(words, err)
         log = (self.job.folder / 'short/logs/rank_1.log').read_text()
         self.assertRegex(log, r'^rank 1 of 2 on \S+, pid \d+, cpu, 1 thread, hgtrain')
@@ -180,6 +180,9 @@ class TrainTest(job.JobTest):
             self.assertIn(words, out)
         self.assertLess(out.index('a worker: parameters'), out.index('transformer.wte.weight'))  # the answer first
         self.assertRegex(out, r'transformer\.h\.0\.\.\.1\.ln_1\.weight +64 2 of 32\n')
+        self.assertIn('training    bf16, AdamW, recompute full, ema 0.9\n',
+                      self.job.train('dry', '--dry_run', '--scheduler', 'null', '--bf16.enabled', 'true',
+                                     '--activation_checkpointing.mode', 'full', '--training.ema_decay', '0.9'))
         self.assertIn('2 x 1 thread on cuda', self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run'))
         self.assertFalse((self.job.folder / 'dry').exists())
 
@@ -187,6 +190,9 @@ class TrainTest(job.JobTest):
         call = self.job.call
         self.assertIn('--num_workers', call('--config', 'config.json', '--device', 'cpu', '--num_gpus', 2, exit_code=2))
         call('--config', 'config.json', '--num_workers', 0, '--device', 'cpu', exit_code=2)
+        batch = call('--config', 'config.json', '--num_workers', 2, '--gradient_accumulation_steps', 3, exit_code=2)
+        self.assertIn('6 = 1 * 3 * 2', batch)
+        self.assertNotIn('not known yet', batch)
         self.assertIn('--num_workers', call('--config', 'config.json', '--num_gpus', 64, exit_code=3))
         for steps in (0, -3, '1e3', ''):
             self.assertIn('--steps', call('--config', 'config.json', '--steps', steps, exit_code=2))
