@@ -114,8 +114,13 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   return names;
 }
 
-/// Moves `--a.b.c VALUE` pairs (also `--a.b.c=VALUE`, and config keys outside any section) out of
-/// `args`, as alternating key and value. The command's own flags stay.
+/// True for a key outside any section, and for a section that is given as a whole or taken away.
+bool is_whole_key(const std::string& name, const std::string& value) {
+  return is_toplevel_key(name) || (is_section(name) && (value == "null" || value.starts_with('{')));
+}
+
+/// Moves `--a.b.c VALUE` pairs (also `--a.b.c=VALUE`, and what is_whole_key) out of `args`, as
+/// alternating key and value. The command's own flags stay.
 std::vector<std::string> take_overrides(std::vector<std::string>& args,
                                         const std::vector<std::string>& flags) {
   std::vector<std::string> rest, kept;
@@ -124,9 +129,12 @@ std::vector<std::string> take_overrides(std::vector<std::string>& args,
     const std::string& arg = args[i];
     const std::size_t equals = std::min(arg.find('='), arg.size());
     const std::string name = arg.substr(0, equals);
+    const std::string value = equals < arg.size()   ? arg.substr(equals + 1)
+                              : i + 1 < args.size() ? args[i + 1]
+                                                    : "";
     const bool is_key = name.find('.') != std::string::npos ||
                         (std::find(flags.begin(), flags.end(), name) == flags.end() &&
-                         name.size() > 2 && is_toplevel_key(name.substr(2)));
+                         name.size() > 2 && is_whole_key(name.substr(2), value));
     if (!arg.starts_with("--") || !is_key) {
       kept.push_back(arg);
       continue;

@@ -55,6 +55,39 @@ std::vector<std::string> names_of(const Field& table, const std::string& type, b
   return names;
 }
 
+/// "warmup_num_steps" has the words of "warmup_steps". One word alone says too little.
+bool has_words_of(const std::string& name, const std::string& key) {
+  if (key.find('_') == std::string::npos) return false;
+  for (std::size_t start = 0; start <= key.size();) {
+    const std::size_t end = std::min(key.find('_', start), key.size());
+    if (fmt::format("_{}_", name).find(fmt::format("_{}_", key.substr(start, end - start))) ==
+        std::string::npos)
+      return false;
+    start = end + 1;
+  }
+  return true;
+}
+
+std::string meant_by(const std::string& key, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (has_words_of(name, key)) return name;
+  return nearest(key, names);
+}
+
+/// All names of a short section, the few nearest to `key` of a long one.
+std::string overview(const std::string& key, std::vector<std::string> names) {
+  constexpr std::size_t kMostNames = 24, kFew = 3, kAnyDistance = 100;
+  if (names.size() <= kMostNames) return fmt::format("its keys are: {}", fmt::join(names, ", "));
+  std::vector<std::string> few;
+  while (few.size() < kFew) {
+    few.push_back(nearest(key, names, kAnyDistance));
+    if (few.back().empty()) return "`hgtrain config schema --text` lists its keys";
+    std::erase(names, few.back());
+  }
+  return fmt::format("the nearest are {}; `hgtrain config schema --text` lists all",
+                     fmt::join(few, ", "));
+}
+
 class Walk {
  public:
   Walk(const Document& document, Unknown unknown, Loading& loading)
@@ -68,7 +101,7 @@ class Walk {
       if (is_comment(key) && !place(at).file.empty()) continue;
       const Field* const field = row(table, key, type);
       if (!field)
-        unknown(key, value, table, path, at, type);
+        unknown(key, value, table, path, at, type, object);
       else if (field->alias_yields && key != field->name && object.contains(field->name))
         notice(at, fmt::format("{} is left out: {} is there too", key, field->name));
       else if (!value.is_null() || field->takes_null)
@@ -142,33 +175,55 @@ class Walk {
 
   /// Open sections, and parameters of a type that is not built, are not looked at.
   void unknown(const std::string& key, const Json& value, const Field& table,
-               const std::string& path, const std::string& pointer, const std::string& type) {
-    if (unknown_ == Unknown::kIgnored) return;
+               const std::string& path, const std::string& pointer, const std::string& type,
+               const Json& siblings) {
+    if (unknown_ == Unknown::kIgnored || (value.is_null() && row(table, key, ""))) return;
     const std::size_t errors = loading_.result.problems.size();
     if (table.name.empty())
       unknown_on_top(key, table, pointer);
     else if (!table.open && knows_type(table, type))
-      unknown_in_section(key, table, path.substr(0, path.size() - 1), pointer, type);
+      unknown_in_section(key, table, path.substr(0, path.size() - 1), pointer, type, siblings);
     const bool refused = loading_.result.problems.size() > errors;
     loading_.rowless.push_back({path + key, refused ? KeyClass::kError : KeyClass::kNoticed, true,
                                 false, value.dump(), origin_of(place(pointer))});
   }
 
   void unknown_in_section(const std::string& key, const Field& table, const std::string& section,
-                          const std::string& pointer, const std::string& type) {
-    const Field* const other = row(table, key, "");
-    if (other) {
+                          const std::string& pointer, const std::string& type,
+                          const Json& siblings) {
+    if (const Field* const other = row(table, key, "")) {
+      std::string hint = fmt::format("it belongs to {}", fmt::join(other->only_for, ", "));
+      if (!place(pointer).file.empty() && type_is_typed(pointer))
+        hint += fmt::format("; in place of the file's: --{} '{}'", section,
+                            those_of(table, type, siblings).dump());
       loading_.problem(Severity::kError, place(pointer),
-                       fmt::format("{} of type {} has no {}", section, type, key),
-                       fmt::format("it belongs to {}", fmt::join(other->only_for, ", ")));
+                       fmt::format("{} of type {} has no {}", section, type, key), hint);
       return;
     }
-    const std::string meant = nearest(key, names_of(table, type, true));
-    loading_.problem(
-        Severity::kError, place(pointer), fmt::format("{} has no key {}", section, key),
-        meant.empty()
-            ? fmt::format("its keys are: {}", fmt::join(names_of(table, type, false), ", "))
-            : fmt::format("did you mean {}?", meant));
+    const std::string meant = meant_by(key, names_of(table, type, true));
+    loading_.problem(Severity::kError, place(pointer),
+                     fmt::format("{} has no key {}", section, key),
+                     meant.empty() ? overview(key, names_of(table, type, false))
+                                   : fmt::format("did you mean {}?", meant));
+  }
+
+  /// Whether the type that rows depend on is of the command line: the one beside the key at
+  /// `pointer`, or beside its section.
+  bool type_is_typed(std::string pointer) const {
+    for (int up = 0; up < 2; ++up) {
+      pointer.resize(pointer.rfind('/'));
+      if (pointer.empty()) return false;
+      const auto type = document_.lines.find(pointer + "/type");
+      if (type != document_.lines.end()) return type->second == 0;
+    }
+    return false;
+  }
+
+  static Json those_of(const Field& table, const std::string& type, const Json& object) {
+    Json out = Json::object();
+    for (const auto& [key, value] : object.items())
+      if (row(table, trimmed(key), type)) out[key] = value;
+    return out;
   }
 
   /// DeepSpeed lets anything pass here, so only what was surely meant otherwise is an error.
@@ -206,12 +261,19 @@ void expand_shorthands(Document& document, const Field& table) {
 }
 
 Json override_value(const std::string& text, const Field* field) {
-  if (field && field->kind == Kind::kText) return text;
+  if (field && field->kind == Kind::kText && text != "null") return text;
   try {
     return read_document(text, "").root;
   } catch (const Error&) {
     return text;
   }
+}
+
+void of_command_line(const std::string& pointer, const Json& value, Document& document) {
+  document.lines[pointer] = 0;
+  if (value.is_object())
+    for (const auto& [key, below] : value.items())
+      of_command_line(pointer_to(pointer, key), below, document);
 }
 
 }  // namespace
@@ -235,7 +297,7 @@ void add_overrides(Document& document, const std::vector<std::string>& overrides
       start = end + 1;
     }
     *at = override_value(overrides[i + 1], find_field(path));
-    document.lines[pointer] = 0;
+    of_command_line(pointer, *at, document);
   }
 }
 

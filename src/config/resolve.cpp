@@ -26,8 +26,8 @@ void fill_params(Loading& loading, const std::string& section, const std::string
 /// Fills what the scheduler's type wants and was not given.
 void resolve_scheduler(Loading& loading) {
   SchedulerConfig& scheduler = loading.config().scheduler;
-  if (scheduler.type.empty()) return;
   std::map<std::string, double>& numbers = scheduler.numbers;
+  if (scheduler.type.empty()) return numbers.clear();
   const auto follows = [&](const std::string& name, double value, const char* from) {
     if (loading.has_origin(kParams + name)) return;
     numbers[name] = value;
@@ -61,7 +61,8 @@ void resolve_scheduler(Loading& loading) {
 void resolve_length(Loading& loading) {
   TrainingConfig& training = loading.config().training;
   const auto typed = loading.origins.find("training.train_iters");
-  if (typed != loading.origins.end() && typed->second.kind == OriginKind::kFlag)
+  if (training.train_iters > 0 && typed != loading.origins.end() &&
+      typed->second.kind == OriginKind::kFlag)
     training.train_samples = 0, training.num_epochs = 0;
   const int given =
       (training.train_iters > 0) + (training.train_samples > 0) + (training.num_epochs > 0);

@@ -185,4 +185,9 @@ bool is_toplevel_key(std::string_view name) {
   return false;
 }
 
+bool is_section(std::string_view name) {
+  const Field* const field = find_field(std::string(name));
+  return field && !field->fields.empty();
+}
+
 }  // namespace hgt

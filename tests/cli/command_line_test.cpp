@@ -74,6 +74,9 @@ TEST_CASE("overrides are kept as pairs") {
         std::vector<std::string>{"optimizer.params.lr", "1e-3", "a.b", "x=y"});
   CHECK(run({"--train_batch_size", "8", "--gradient-clipping=0"}).rest ==
         std::vector<std::string>{"train_batch_size", "8", "gradient_clipping", "0"});
+  CHECK(run({"--scheduler", "null", "--optimizer={}"}).rest ==
+        std::vector<std::string>{"scheduler", "null", "optimizer", "{}"});
+  CHECK(refusal({"--bf16", "--num_gpus"}).find("--bf16") != std::string::npos);
   CHECK(refusal({"--a.b"}).find("needs a value") != std::string::npos);
   CHECK(refusal({"--a.b", "1", "--a-b.c", "2", "--a.b=2"}).find("--a.b is given twice") == 0);
 }

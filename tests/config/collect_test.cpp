@@ -102,3 +102,43 @@ TEST_CASE("the command line has no comments and no keys that nobody knows") {
   CHECK_THROWS_WITH(loaded("{}", 1, {"data.train_data_path", "\xff"}),
                     "--data.train_data_path \xff is not UTF-8");
 }
+
+TEST_CASE("null on the command line takes keys and sections of the file away") {
+  const std::string text = R"({"optimizer": {"type": "AdamW", "params": {"betas": [0.5, 0.6]}},
+      "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.5}}})";
+  const auto with = [&](std::vector<std::string> flags) {
+    const LoadResult result = loaded(text, 1, std::move(flags));
+    CHECK(told(result, Severity::kError) == "");
+    return result.config;
+  };
+  CHECK(with({"optimizer.params.betas", "null"}).optimizer.beta1 == 0.9);
+  CHECK(with({"optimizer.type", "SGD", "optimizer.params.betas", "null"}).optimizer.type == "SGD");
+  for (const char* key : {"scheduler", "scheduler.type"}) {
+    const SchedulerConfig none = with({key, "null"}).scheduler;
+    CHECK(none.type == "");
+    CHECK(none.numbers.empty());
+  }
+}
+
+TEST_CASE("another type on the command line: what to type for the file's parameters") {
+  const std::string text =
+      R"({"optimizer": {"type": "AdamW", "params": {"lr": 0.1, "betas": [0.5, 0.6]}}})";
+  const LoadResult result = loaded(text, 1, {"optimizer.type", "SGD"});
+  CHECK(contains(told(result, Severity::kError),
+                 R"(in place of the file's: --optimizer.params '{"lr":0.1}')"));
+  const LoadResult replaced =
+      loaded(text, 1, {"optimizer.type", "SGD", "optimizer.params", R"({"lr": 0.1})"});
+  CHECK(told(replaced, Severity::kError) == "");
+  CHECK(replaced.config.optimizer.lr == 0.1);
+  for (const KeyReport& key : replaced.keys)
+    if (key.path == "optimizer.params.lr") CHECK(key.origin.kind == OriginKind::kFlag);
+}
+
+TEST_CASE("a key that is not known leads to the one with its words, or to the few nearest") {
+  CHECK(contains(errors(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_steps": 1}}})"),
+                 "did you mean warmup_num_steps?"));
+  const std::string hint = errors(R"({"model": {"model_type": "gpt2", "foo_bar": 1}})");
+  CHECK(contains(hint, "model has no key foo_bar | the nearest are "));
+  CHECK(contains(hint, "`hgtrain config schema --text` lists all"));
+  CHECK(hint.size() < 200);
+}

@@ -97,3 +97,12 @@ TEST_CASE("the sequence is as long as the model allows unless it is given") {
   CHECK(loaded(R"({"model": {"model_type": "gpt2", "n_positions": 77}})")
             .config.training.seq_length == 77);
 }
+
+TEST_CASE("train_iters 0 on the command line leaves the length to the epochs") {
+  const auto epochs = [](const char* iters) {
+    return loaded(R"({"training": {"num_epochs": 0.5}})", 1, {"training.train_iters", iters})
+        .config.training.num_epochs;
+  };
+  CHECK(epochs("0") == 0.5);
+  CHECK(epochs("3") == 0);
+}

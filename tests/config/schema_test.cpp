@@ -40,3 +40,9 @@ TEST_CASE("keys outside any section are known by every name") {
   CHECK_FALSE(is_toplevel_key("num_gpus"));
   CHECK(config_key_paths().size() > 60);
 }
+
+TEST_CASE("sections are known by name") {
+  CHECK(is_section("scheduler"));
+  CHECK_FALSE(is_section("gradient_clipping"));
+  CHECK_FALSE(is_section("none"));
+}

@@ -25,4 +25,7 @@ std::vector<std::string> config_key_paths();
 /// True for a key outside any section ("train_batch_size"), by any of its names.
 bool is_toplevel_key(std::string_view name);
 
+/// True for a section ("scheduler").
+bool is_section(std::string_view name);
+
 }  // namespace hgt
