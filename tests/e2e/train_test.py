@@ -193,7 +193,7 @@ class TrainTest(job.JobTest):
         batch = call('--config', 'config.json', '--num_workers', 2, '--gradient_accumulation_steps', 3, exit_code=2)
         self.assertIn('6 = 1 * 3 * 2', batch)
         self.assertNotIn('not known yet', batch)
-        self.assertIn('--num_workers', call('--config', 'config.json', '--num_gpus', 64, exit_code=3))
+        self.assertIn('--num_workers', call('--config', 'config.json', '--num_gpus', 64, '--train_batch_size', 64, exit_code=3))
         for steps in (0, -3, '1e3', ''):
             self.assertIn('--steps', call('--config', 'config.json', '--steps', steps, exit_code=2))
         self.assertIn('1024', call('--config', 'config.json', '--num_workers', 100_000, exit_code=2))
