@@ -95,10 +95,11 @@ void complete_end_token(TrainPlan& plan) {
     model.eos_token_id = documents;
   else if (model.eos_token_id != documents)
     plan.notices.push_back(
-        {.severity = Severity::kNotice,
-         .message = fmt::format("the data's documents end with token {}, but texts of the model "
-                                "with {}: --model.eos_token_id {} to learn where they end",
-                                *documents, *model.eos_token_id, *documents)});
+        {Severity::kNotice,
+         fmt::format("the data's documents end with token {}, but texts of the model "
+                     "with {}: --model.eos_token_id {} to learn where they end",
+                     *documents, *model.eos_token_id, *documents),
+         "", "", 0, ""});
 }
 
 /// Opens the data as the workers will, and takes from it what the config leaves open.
