@@ -234,7 +234,8 @@ void scatter(ScatterArgs args, CudaStreamState& stream) {
 void embedding_bwd(const EmbeddingBwdArgs& args, CudaStreamState& stream) {
   if (args.rows == 0) return;
   visit_element(args.type, [&]<class T>(T) {
-    ScatterArgs to{args.tokens, args.dout, args.dtable, args.rows, args.width, args.vocabulary};
+    ScatterArgs to{args.tokens, args.dout, args.dtable, args.rows, args.width, args.vocabulary,
+                   nullptr,     nullptr,   nullptr,     nullptr,   nullptr};
     scatter<T>(to, stream);
     if (!args.dpositions) return;
     if (!args.position_ids)

@@ -10,12 +10,18 @@ namespace {
 
 hgt::CudaResult probe(hgt::CudaProbe* out) {
   const char* status = std::getenv("FAKE_STATUS");
-  *out = {.status = status == nullptr ? 0 : std::atoi(status), .runtime_version = 13000};
+  *out = {};
+  out->status = status == nullptr ? 0 : std::atoi(status);
+  out->runtime_version = 13000;
   std::snprintf(out->status_text, sizeof out->status_text, "as the test wants it");
   return nullptr;
 }
 
-constexpr hgt::CudaDeviceTable kDevice = {.probe = probe};
+const hgt::CudaDeviceTable kDevice = [] {
+  hgt::CudaDeviceTable table{};
+  table.probe = probe;
+  return table;
+}();
 
 }  // namespace
 
