@@ -22,7 +22,7 @@ struct Batch {
   std::vector<std::int32_t> targets;
   std::vector<std::int32_t> positions;
   std::vector<std::int64_t> samples;
-  std::vector<std::int32_t> row;  ///< T + 1: the sample that was read last
+  std::vector<std::int32_t> row = {};  ///< T + 1: the sample that was read last
 };
 
 /// What a sample is made of.
