@@ -4,6 +4,8 @@
 usage: [HGTRAIN_STEPS=N] cuda_test.py HGTRAIN"""
 import json
 import os
+import pathlib
+import shutil
 import tempfile
 import unittest
 
@@ -32,6 +34,12 @@ class CudaTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
+        if EMULATED:  # beside the built programs may lie a module of real CUDA, which they would take
+            programs = pathlib.Path(cls.temporary.name) / 'programs'
+            programs.mkdir()
+            for name in 'hgtrain', 'hgtrain-worker':
+                shutil.copy(job.PROGRAM.parent / name, programs)
+            job.PROGRAM = programs / 'hgtrain'
         cls.job = job.Job(cls.temporary.name)
         for name, model in MODELS.items():
             (cls.job.folder / f'{name}.json').write_text(json.dumps({**CONFIG, 'model': model}))
