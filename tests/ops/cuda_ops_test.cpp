@@ -620,6 +620,7 @@ TEST_CASE("CUDA: every optimizer follows its formula and rounds the weights", "[
 TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]") {
   if (module_with_device() == nullptr) return;
   for (const bool inside : {false, true}) {
+    const double lowest = inside ? 0.01 : 0.5, highest = inside ? 100 : 1.1;
     Updated buffers;
     const CudaUpdate u = buffers.prepare(some_update());
     const LambPiece pieces[] = {
@@ -642,8 +643,8 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
                               reinterpret_cast<const std::int64_t*>(firsts.tensor.data<float>()),
                               4,
                               3,
-                              0.5f,
-                              1.1f,
+                              static_cast<float>(lowest),
+                              static_cast<float>(highest),
                               inside,
                               like.update};
     check(buffers.ops.update_lamb(&args, buffers.queue.state()));
@@ -664,8 +665,9 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
     for (const LambPiece& piece : pieces)
       for (auto i = static_cast<std::size_t>(piece.begin); static_cast<std::int64_t>(i) < piece.end;
            ++i)
-        expected[i] -= u.lr * changes[i] *
-                       std::clamp(std::sqrt(weight[piece.tensor] / change[piece.tensor]), 0.5, 1.1);
+        expected[i] -=
+            u.lr * changes[i] *
+            std::clamp(std::sqrt(weight[piece.tensor] / change[piece.tensor]), lowest, highest);
     const Floats updated = buffers.p.read().floats();
     CHECK(error_of(updated, expected) < 4e-6);
     CHECK(updated[800] == p[800]);  // of no tensor
@@ -674,4 +676,64 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
     CHECK((weights[0] == rounded[0] && weights[799] == rounded[799] &&
            weights[1002] == rounded[1002]));
   }
+}
+
+TEST_CASE("CUDA: cross-entropy of logits far from zero and from each other", "[cross_entropy]") {
+  Floats low = random_floats(9 * 703, 1);
+  for (float& x : low) x -= 300;
+  for (const Floats& logits : {low, random_floats(9 * 703, 2, 200)})
+    compare(
+        {floats(logits, {9, 703}), integers({9}, 703, kIgnoredTarget), normal({9}, 3)},
+        [](const std::vector<Tensor>& x, Stream stream) {
+          cross_entropy_fwd_bwd(x[0], x[1], 0.3f, x[2], stream);
+        },
+        2e-5);
+}
+
+TEST_CASE("CUDA: targets and tokens that are not there give what is not a number",
+          "[cross_entropy][embedding]") {
+  if (module_with_device() == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module_with_device());
+  for (const std::int32_t bad : {-1, -(1 << 30), 700, 1 << 30}) {
+    const auto losses =
+        run_on_device(queue, {normal({9, 700}, 1), integers({9}, 700, bad), normal({9}, 2)},
+                      [](const std::vector<Tensor>& x, Stream stream) {
+                        cross_entropy_fwd_bwd(x[0], x[1], 1, x[2], stream);
+                      });
+    const auto rows = run_on_device(queue,
+                                    {integers({1, 9}, 700, bad), normal({700, 21}, 1),
+                                     normal({1, 9, 21}, 2), normal({700, 21}, 3)},
+                                    [](const std::vector<Tensor>& x, Stream stream) {
+                                      embedding_fwd(x[0], x[1], {}, x[2], stream);
+                                      embedding_bwd(x[0], x[2], x[3], {}, stream);
+                                    });
+    for (std::size_t row = 0; row < 9; ++row) {
+      INFO("row " << row);
+      const bool none = row == 3;  // integers' bad one
+      CHECK(std::isnan(losses[2].floats()[row]) == none);
+      CHECK(std::isnan(losses[0].floats()[row * 700 + 699]) == none);
+      CHECK(std::isnan(rows[2].floats()[row * 21 + 20]) == none);
+    }
+    for (const float x : rows[3].floats()) CHECK(std::isfinite(x));  // of no row
+  }
+}
+
+TEST_CASE("CUDA: embeddings of few and of many rows", "[embedding]") {
+  for (const std::int64_t vocabulary : {3, 2500})
+    compare({integers({2, 5}, static_cast<std::int32_t>(vocabulary), 1), normal({vocabulary, 1}, 1),
+             normal({2, 5, 1}, 2), normal({vocabulary, 1}, 3)},
+            [](const std::vector<Tensor>& x, Stream stream) {
+              embedding_fwd(x[0], x[1], {}, x[2], stream);
+              embedding_bwd(x[0], x[2], x[3], {}, stream);
+            });
+}
+
+TEST_CASE("CUDA: embeddings of one token again and again", "[embedding]") {
+  std::vector<std::int32_t> ids(192, 1);  // three whole chunks of 64, and what is behind
+  ids.resize(200, 4);
+  compare({stored<std::int32_t>(ids, {1, 200}, DType::kI32), normal({5, 9}, 1),
+           normal({1, 200, 9}, 2), normal({5, 9}, 3)},
+          [](const std::vector<Tensor>& x, Stream stream) {
+            embedding_bwd(x[0], x[2], x[3], {}, stream);
+          });
 }
