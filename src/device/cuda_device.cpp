@@ -47,6 +47,10 @@ void* CudaStreamState::at_least(std::size_t bytes) {
   return scratch_memory.get();
 }
 
+void CudaStreamState::reserve(std::size_t bytes) {
+  (void)at_least(bytes);
+}
+
 struct CudaEventState {
   int device = 0;
   UniqueHandle<cudaEvent_t, cudaEventDestroy> event;

@@ -24,6 +24,8 @@ void* CudaStreamState::at_least(std::size_t bytes) {
   return scratch_memory.get();
 }
 
+void CudaStreamState::reserve(std::size_t) {}
+
 struct CudaEventState {};
 
 namespace {

@@ -33,6 +33,7 @@ struct CudaStreamState {
   }
 
   void* at_least(std::size_t bytes);  ///< scratch's memory
+  void reserve(std::size_t bytes);    ///< requests up to this size will not make it grow
 };
 
 }  // namespace hgt

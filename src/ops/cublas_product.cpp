@@ -1,0 +1,139 @@
+#include "cublas_product.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+constexpr int kMostCandidates = 16;
+
+std::uint32_t alignment_of(const void* memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & -address, 256));
+}
+
+cudaDataType_t cuda_type(DType type) {
+  return type == DType::kBF16 ? CUDA_R_16BF : type == DType::kF16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
+std::string text_of(const CublasSide& side) {
+  return fmt::format("{}{} {}", side.ld, side.transposed ? "t" : "", side.alignment);
+}
+
+template <class T>
+void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute, T value) {
+  HGT_CUBLAS_CHECK(cublasLtMatmulDescSetAttribute(product, attribute, &value, sizeof value));
+}
+
+template <class T>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         T value) {
+  HGT_CUBLAS_CHECK(
+      cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+}
+
+using Preference = UniqueHandle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+Preference preference_of(const CublasShape& shape) {
+  cublasLtMatmulPreference_t raw = nullptr;
+  HGT_CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&raw));
+  Preference owned(raw);
+  set(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{CublasProduct::kMostWorkspace});
+  // Sums are rounded once: where k is split, the parts are added in fp32 and in order.
+  set(raw, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.left.alignment);
+  set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.right.alignment);
+  set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.c.alignment);
+  set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape.c.alignment);
+  return owned;
+}
+
+}  // namespace
+
+void check_cublas(cublasStatus_t status, const char* call, const char* file, int line) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(ErrorKind::kDevice, fmt::format("cuBLAS: {}", cublasLtGetStatusString(status)))
+      .in(fmt::format("{} at {}:{}", call, file, line));
+}
+
+CublasShape::CublasShape(const GemmArgs& args)
+    : rows(args.n),
+      columns(args.m),
+      k(args.k),
+      left{args.ldb, args.transposed_b, alignment_of(args.b)},
+      right{args.lda, args.transposed_a, alignment_of(args.a)},
+      c{args.ldc, false, alignment_of(args.c)},
+      type(args.type),
+      c_type(args.c_type),
+      accumulates(args.beta != 0) {}
+
+std::string CublasShape::text() const {
+  return fmt::format("{} x {} x {}, {}: {}, {}; {}{}: {}", rows, k, columns, name_of(type),
+                     text_of(left), text_of(right), name_of(c_type), accumulates ? " +=" : "",
+                     text_of(c));
+}
+
+CublasProduct::Layout CublasProduct::layout(std::int64_t rows, std::int64_t columns,
+                                            const CublasSide& side, DType type) {
+  if (side.transposed) std::swap(rows, columns);
+  cublasLtMatrixLayout_t raw = nullptr;
+  HGT_CUBLAS_CHECK(
+      cublasLtMatrixLayoutCreate(&raw, cuda_type(type), static_cast<std::uint64_t>(rows),
+                                 static_cast<std::uint64_t>(columns), std::max(side.ld, rows)));
+  return Layout(raw);
+}
+
+CublasProduct::CublasProduct(cublasLtHandle_t handle, const CublasShape& shape)
+    : handle_(handle),
+      shape_(shape),
+      left_(layout(shape.rows, shape.k, shape.left, shape.type)),
+      right_(layout(shape.k, shape.columns, shape.right, shape.type)),
+      c_(layout(shape.rows, shape.columns, shape.c, shape.c_type)) {
+  cublasLtMatmulDesc_t raw = nullptr;
+  HGT_CUBLAS_CHECK(
+      cublasLtMatmulDescCreate(&raw, CUBLAS_COMPUTE_32F, CUDA_R_32F));  // fp32 through, no TF32
+  product_ = decltype(product_)(raw);
+  set(raw, CUBLASLT_MATMUL_DESC_TRANSA, shape.left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(raw, CUBLASLT_MATMUL_DESC_TRANSB, shape.right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+}
+
+std::vector<CublasAlgorithm> CublasProduct::candidates() const {
+  const Preference preference = preference_of(shape_);
+  cublasLtMatmulHeuristicResult_t found[kMostCandidates] = {};
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, product_.get(), left_.get(), right_.get(), c_.get(),
+                                     c_.get(), preference.get(), kMostCandidates, found, &count);
+  std::vector<CublasAlgorithm> out;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return out;
+  HGT_CUBLAS_CHECK(status);
+  for (int i = 0; i < count; ++i)
+    if (found[i].state == CUBLAS_STATUS_SUCCESS)
+      out.push_back({found[i].algo, found[i].workspaceSize});
+  return out;
+}
+
+bool CublasProduct::accepts(CublasAlgorithm& algorithm) const {
+  cublasLtMatmulHeuristicResult_t result{};
+  if (cublasLtMatmulAlgoCheck(handle_, product_.get(), left_.get(), right_.get(), c_.get(),
+                              c_.get(), &algorithm.bytes, &result) != CUBLAS_STATUS_SUCCESS ||
+      result.workspaceSize > kMostWorkspace)
+    return false;
+  algorithm.workspace_bytes = result.workspaceSize;
+  return true;
+}
+
+cublasStatus_t CublasProduct::run(const GemmArgs& args, const CublasAlgorithm& algorithm,
+                                  void* workspace, cudaStream_t stream) const {
+  return cublasLtMatmul(handle_, product_.get(), &args.alpha, args.b, left_.get(), args.a,
+                        right_.get(), &args.beta, args.c, c_.get(), args.c, c_.get(),
+                        &algorithm.bytes, workspace, algorithm.workspace_bytes, stream);
+}
+
+}  // namespace hgt
