@@ -113,8 +113,13 @@ void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pa
 
 void Layer::enter_mlp(const LayerWeights& w, const LayerState& state, Stream stream) const {
   norm_fwd(w.norm2, eps_, state.middle, state.norm2, stream);
-  linear_fwd(state.norm2.out, w.up.weight, w.up.bias, state.up, stream);
-  activate(state, stream);
+  if (family_.gated_mlp) {
+    linear_fwd(state.norm2.out, w.up.weight, w.up.bias, state.up, stream);
+    activate(state, stream);
+  } else {
+    linear_activation_fwd(activation_, state.norm2.out, w.up.weight, w.up.bias, state.up,
+                          state.activated, stream);
+  }
 }
 
 void Layer::activate(const LayerState& state, Stream stream) const {
@@ -170,8 +175,8 @@ void Layer::mlp_backward(const LayerWeights& w, const LayerWeights& g, const Lay
     linear_bwd_input(d_branch, w.down.weight, scratch.d_activated, stream);
     gated_activation_bwd(activation_, state.up, scratch.d_activated, scratch.d_up, stream);
   } else {
-    linear_bwd_input(d_branch, w.down.weight, scratch.d_up, stream);
-    activation_bwd(activation_, state.up, scratch.d_up, scratch.d_up, stream);
+    linear_activation_bwd_input(activation_, d_branch, w.down.weight, state.up, scratch.d_up,
+                                stream);
   }
   linear_bwd_weight(state.norm2.out, scratch.d_up, g.up.weight, g.up.bias, stream);
   linear_bwd_input(scratch.d_up, w.up.weight, scratch.d_norm, stream);

@@ -17,6 +17,33 @@ std::uint32_t alignment_of(const void* memory) {
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & -address, 256));
 }
 
+cublasLtEpilogue_t cublas_epilogue(const CublasShape& shape) {
+  switch (shape.epilogue) {
+    case GemmEpilogue::kNone:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case GemmEpilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case GemmEpilogue::kGelu:
+      return shape.bias_alignment == 0 ? CUBLASLT_EPILOGUE_GELU_AUX
+                                       : CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case GemmEpilogue::kGeluBwd:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case GemmEpilogue::kColumnSums:
+      return CUBLASLT_EPILOGUE_BGRADA;
+    case GemmEpilogue::kRowSums:
+      return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  throw Error(ErrorKind::kInternal, "a product has no such epilogue");
+}
+
+/// cuBLAS's GELU is the one with tanh, which it approximates: enough for 16 bits. Its gradient with
+/// the bias's (DGELU_BGRAD) would round that to the 16 bits of c.
+bool is_precise(const CublasShape& shape) {
+  const bool gelu =
+      shape.epilogue == GemmEpilogue::kGelu || shape.epilogue == GemmEpilogue::kGeluBwd;
+  return !gelu || shape.c_type != DType::kF32;
+}
+
 cudaDataType_t cuda_type(DType type) {
   return type == DType::kBF16 ? CUDA_R_16BF : type == DType::kF16 ? CUDA_R_16F : CUDA_R_32F;
 }
@@ -71,12 +98,18 @@ CublasShape::CublasShape(const GemmArgs& args)
       c{args.ldc, false, alignment_of(args.c)},
       type(args.type),
       c_type(args.c_type),
-      accumulates(args.beta != 0) {}
+      accumulates(args.beta != 0),
+      epilogue(args.epilogue),
+      bias_alignment(alignment_of(args.bias)),
+      pre_alignment(alignment_of(args.pre)) {}
 
 std::string CublasShape::text() const {
-  return fmt::format("{} x {} x {}, {}: {}, {}; {}{}: {}", rows, k, columns, name_of(type),
-                     text_of(left), text_of(right), name_of(c_type), accumulates ? " +=" : "",
-                     text_of(c));
+  static constexpr const char* kEpilogues[] = {"plain",    "bias",        "gelu",
+                                               "gelu_bwd", "column_sums", "row_sums"};
+  return fmt::format("{} x {} x {}, {}: {}, {}; {}{}: {}; {} {} {}", rows, k, columns,
+                     name_of(type), text_of(left), text_of(right), name_of(c_type),
+                     accumulates ? " +=" : "", text_of(c), kEpilogues[static_cast<int>(epilogue)],
+                     bias_alignment, pre_alignment);
 }
 
 CublasProduct::Layout CublasProduct::layout(std::int64_t rows, std::int64_t columns,
@@ -89,7 +122,8 @@ CublasProduct::Layout CublasProduct::layout(std::int64_t rows, std::int64_t colu
   return Layout(raw);
 }
 
-CublasProduct::CublasProduct(cublasLtHandle_t handle, const CublasShape& shape)
+CublasProduct::CublasProduct(cublasLtHandle_t handle, const CublasShape& shape,
+                             const GemmArgs& args)
     : handle_(handle),
       shape_(shape),
       left_(layout(shape.rows, shape.k, shape.left, shape.type)),
@@ -101,9 +135,18 @@ CublasProduct::CublasProduct(cublasLtHandle_t handle, const CublasShape& shape)
   product_ = decltype(product_)(raw);
   set(raw, CUBLASLT_MATMUL_DESC_TRANSA, shape.left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(raw, CUBLASLT_MATMUL_DESC_TRANSB, shape.right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(raw, CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(shape));
+  if (shape.pre_alignment != 0) set(raw, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape.c.ld);
+  set_epilogue(args);  // whose alignment counts where candidates are looked for
+}
+
+void CublasProduct::set_epilogue(const GemmArgs& args) const {
+  if (args.bias != nullptr) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias);
+  if (args.pre != nullptr) set(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.pre);
 }
 
 std::vector<CublasAlgorithm> CublasProduct::candidates() const {
+  if (!is_precise(shape_)) return {};
   const Preference preference = preference_of(shape_);
   cublasLtMatmulHeuristicResult_t found[kMostCandidates] = {};
   int count = 0;
@@ -111,8 +154,11 @@ std::vector<CublasAlgorithm> CublasProduct::candidates() const {
       cublasLtMatmulAlgoGetHeuristic(handle_, product_.get(), left_.get(), right_.get(), c_.get(),
                                      c_.get(), preference.get(), kMostCandidates, found, &count);
   std::vector<CublasAlgorithm> out;
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return out;
-  HGT_CUBLAS_CHECK(status);
+  // What is wrong with an epilogue's operands (their alignment, say) is wrong with no plain
+  // product.
+  const bool plain = shape_.epilogue == GemmEpilogue::kNone;
+  if (plain && status != CUBLAS_STATUS_NOT_SUPPORTED) HGT_CUBLAS_CHECK(status);
+  if (status != CUBLAS_STATUS_SUCCESS) return out;
   for (int i = 0; i < count; ++i)
     if (found[i].state == CUBLAS_STATUS_SUCCESS)
       out.push_back({found[i].algo, found[i].workspaceSize});
@@ -131,6 +177,7 @@ bool CublasProduct::accepts(CublasAlgorithm& algorithm) const {
 
 cublasStatus_t CublasProduct::run(const GemmArgs& args, const CublasAlgorithm& algorithm,
                                   void* workspace, cudaStream_t stream) const {
+  set_epilogue(args);
   return cublasLtMatmul(handle_, product_.get(), &args.alpha, args.b, left_.get(), args.a,
                         right_.get(), &args.beta, args.c, c_.get(), args.c, c_.get(),
                         &algorithm.bytes, workspace, algorithm.workspace_bytes, stream);

@@ -32,6 +32,8 @@ struct CublasShape {
   CublasSide left, right, c;
   DType type, c_type;  ///< of left and right, of c
   bool accumulates;
+  GemmEpilogue epilogue;
+  std::uint32_t bias_alignment, pre_alignment;  ///< 0 where there is none
 
   /// Of a product whose c is not transposed.
   explicit CublasShape(const GemmArgs& args);
@@ -45,28 +47,30 @@ struct CublasAlgorithm {
   std::size_t workspace_bytes;
 };
 
-/// The descriptors of a shape. An algorithm needs at most kMostWorkspace, and adds up in fp32, in
-/// an order that does not change from run to run.
+/// The descriptors of a shape, its epilogue among them. An algorithm needs at most kMostWorkspace,
+/// and adds up in fp32, in an order that does not change from run to run.
 class CublasProduct {
  public:
   static constexpr std::size_t kMostWorkspace = 32 << 20;  // what cuBLAS asks for on sm_90
 
-  CublasProduct(cublasLtHandle_t handle, const CublasShape& shape);
+  CublasProduct(cublasLtHandle_t handle, const CublasShape& shape, const GemmArgs& args);
 
-  /// Up to 16 algorithms, as cuBLAS ranks them; none where it cannot compute the shape.
+  /// Up to 16 algorithms, as cuBLAS ranks them; none where it cannot compute the shape, or not to
+  /// the precision that its type stands for.
   std::vector<CublasAlgorithm> candidates() const;
   /// Whether cuBLAS can compute the shape by what was one of its candidates in another process;
   /// fills in the workspace.
   bool accepts(CublasAlgorithm& algorithm) const;
 
-  /// Queues the product. CUBLAS_STATUS_NOT_SUPPORTED and the like where it was not queued: a
-  /// candidate is no promise.
+  /// Queues the product; sums overwrite `bias`. CUBLAS_STATUS_NOT_SUPPORTED and the like where it
+  /// was not queued: a candidate is no promise.
   cublasStatus_t run(const GemmArgs& args, const CublasAlgorithm& algorithm, void* workspace,
                      cudaStream_t stream) const;
 
  private:
   using Layout = UniqueHandle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
   static Layout layout(std::int64_t rows, std::int64_t columns, const CublasSide& side, DType type);
+  void set_epilogue(const GemmArgs& args) const;
 
   cublasLtHandle_t handle_;
   CublasShape shape_;

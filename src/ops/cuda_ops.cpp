@@ -18,8 +18,6 @@ CudaResult entry(const Args* args, CudaStreamState* stream) {
 const CudaOpsTable* cuda_ops_table() {
   static constexpr CudaOpsTable kTable = {
       .gemm = entry<GemmArgs, cuda::gemm>,
-      .add_bias = entry<AddBiasArgs, cuda::add_bias>,
-      .add_column_sums = entry<AddColumnSumsArgs, cuda::add_column_sums>,
       .embedding_fwd = entry<EmbeddingArgs, cuda::embedding_fwd>,
       .embedding_bwd = entry<EmbeddingBwdArgs, cuda::embedding_bwd>,
       .layer_norm_fwd = entry<LayerNormArgs, cuda::layer_norm_fwd>,

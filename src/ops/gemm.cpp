@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "gemm_args.h"
 #include "work.h"
 
 namespace hgt {
@@ -18,8 +19,8 @@ std::int64_t row_distance(const Tensor& x) {
 
 }  // namespace
 
-void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
-          Stream stream) {
+GemmArgs gemm_args(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
+                   Stream stream) {
   const Checks check("gemm", stream);
   check.compute_dtype("a", a);
   check.that(b.dtype() == a.dtype(), "b", "is not of a's type");
@@ -34,12 +35,17 @@ void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tenso
   }
   check.that(a.size(1) == b.size(0), "a", "has not as many columns as b has rows");
   check.that(c.size(0) == a.size(0) && c.size(1) == b.size(1), "c", "has not the product's shape");
+  return {memory_of(a),     memory_of(b),     memory_of(c),    a.dtype(),
+          c.dtype(),        c.size(0),        c.size(1),       a.size(1),
+          row_distance(a),  row_distance(b),  row_distance(c), is_transposed(a),
+          is_transposed(b), is_transposed(c), alpha,           beta};
+}
+
+void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
+          Stream stream) {
+  const GemmArgs args = gemm_args(alpha, a, b, beta, c, stream);
   const Span span("gemm", product_work(a, b));
-  if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::gemm,
-                    {memory_of(a), memory_of(b), memory_of(c), a.dtype(), c.dtype(), c.size(0),
-                     c.size(1), a.size(1), row_distance(a), row_distance(b), row_distance(c),
-                     is_transposed(a), is_transposed(b), is_transposed(c), alpha, beta});
+  if (!stream.device().is_cpu()) return run_cuda(stream, &CudaOpsTable::gemm, args);
   cpu::gemm(alpha, a, b, beta, c, stream.pool());
 }
 

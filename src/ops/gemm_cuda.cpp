@@ -1,68 +1,94 @@
-#include <map>
-#include <memory>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "cublas_product.h"
 #include "cuda_launchers.h"
+#include "gemm_plans.h"
 
 namespace hgt {
-
-/// What a stream keeps of its products.
-struct GemmPlans {
-  struct Plan {
-    CublasProduct product;
-    CublasAlgorithm algorithm;
-  };
-  UniqueHandle<cublasLtHandle_t, cublasLtDestroy> handle;
-  std::map<CublasShape, Plan> plans;
-};
-
 namespace {
 
-GemmPlans& plans_of(CudaStreamState& stream) {
-  if (!stream.gemm_plans) {
-    cublasLtHandle_t handle = nullptr;
-    HGT_CUBLAS_CHECK(cublasLtCreate(&handle));
-    stream.gemm_plans = std::make_shared<GemmPlans>();
-    stream.gemm_plans->handle = UniqueHandle<cublasLtHandle_t, cublasLtDestroy>(handle);
-    stream.reserve(CublasProduct::kMostWorkspace);
-  }
-  return *stream.gemm_plans;
+bool is_sums(GemmEpilogue epilogue) {
+  return epilogue == GemmEpilogue::kColumnSums || epilogue == GemmEpilogue::kRowSums;
 }
 
-/// The algorithm cuBLAS ranks first for the shape.
-GemmPlans::Plan make_plan(cublasLtHandle_t handle, const CublasShape& shape) {
-  CublasProduct product(handle, shape);
-  const auto candidates = product.candidates();
-  if (candidates.empty())
-    throw Error(ErrorKind::kDevice, "cuBLAS has no way to compute a product").in(shape.text());
-  return {std::move(product), candidates.front()};
+/// c^T = b^T a^T: the same product with c as it is.
+GemmArgs transposed(const GemmArgs& args) {
+  GemmArgs t = args;
+  std::swap(t.m, t.n);
+  t.a = args.b, t.lda = args.ldb, t.transposed_a = !args.transposed_b;
+  t.b = args.a, t.ldb = args.lda, t.transposed_b = !args.transposed_a;
+  t.transposed_c = !args.transposed_c;
+  if (is_sums(args.epilogue))
+    t.epilogue = args.epilogue == GemmEpilogue::kRowSums ? GemmEpilogue::kColumnSums
+                                                         : GemmEpilogue::kRowSums;
+  return t;
+}
+
+GemmArgs without_epilogue(const GemmArgs& args) {
+  GemmArgs plain = args;
+  plain.epilogue = GemmEpilogue::kNone;
+  plain.bias = plain.pre = nullptr;
+  return plain;
 }
 
 }  // namespace
+
+cublasStatus_t run_whole(const CublasProduct& product, const CublasAlgorithm& algorithm,
+                         const GemmArgs& args, CudaStreamState& stream) {
+  if (!is_sums(args.epilogue))
+    return product.run(args, algorithm, stream.at_least(algorithm.workspace_bytes), stream.use());
+  // cuBLAS overwrites the sums: here they go behind its workspace, and are added from there.
+  const std::int64_t count = args.epilogue == GemmEpilogue::kColumnSums ? args.n : args.m;
+  const auto workspace_floats =
+      static_cast<std::int64_t>((algorithm.workspace_bytes + 255) / 256 * 64);
+  float* const scratch = stream.scratch<float>(workspace_floats + count);
+  GemmArgs beside = args;
+  beside.bias = scratch + workspace_floats;
+  const cublasStatus_t status = product.run(beside, algorithm, scratch, stream.use());
+  if (status == CUBLAS_STATUS_SUCCESS)
+    cuda::add_bias({args.bias, beside.bias, DType::kF32, 1, count, count}, stream);
+  return status;
+}
+
+void run_apart(const GemmArgs& args, CudaStreamState& stream) {
+  GemmArgs plain = without_epilogue(args);
+  if (args.epilogue == GemmEpilogue::kGelu) {
+    plain.c = args.pre;
+    if (args.bias != nullptr) {
+      plain.epilogue = GemmEpilogue::kBias;
+      plain.bias = args.bias;
+    }
+  }
+  cuda::gemm(plain, stream);
+  const std::int64_t count = args.m * args.n;
+  switch (args.epilogue) {
+    case GemmEpilogue::kNone:
+      return;
+    case GemmEpilogue::kBias:
+      return cuda::add_bias({args.c, args.bias, args.c_type, args.m, args.n, args.ldc}, stream);
+    case GemmEpilogue::kGelu:
+      return cuda::activation_fwd({args.pre, args.c, args.c_type, count, CudaActivation::kGeluTanh},
+                                  stream);
+    case GemmEpilogue::kGeluBwd:
+      return cuda::activation_bwd(
+          {args.pre, args.c, args.c, args.c_type, count, CudaActivation::kGeluTanh}, stream);
+    case GemmEpilogue::kColumnSums:
+      return cuda::add_column_sums(
+          {args.b, args.type, static_cast<float*>(args.bias), args.k, args.n, args.ldb}, stream);
+    case GemmEpilogue::kRowSums:
+      return cuda::add_column_sums(
+          {args.a, args.type, static_cast<float*>(args.bias), args.k, args.m, args.lda}, stream);
+  }
+}
 
 namespace cuda {
 
 void gemm(const GemmArgs& args, CudaStreamState& stream) {
   if (args.m == 0 || args.n == 0) return;
-  if (args.transposed_c) {  // c^T = b^T a^T
-    GemmArgs t = args;
-    std::swap(t.m, t.n);
-    t.a = args.b, t.lda = args.ldb, t.transposed_a = !args.transposed_b;
-    t.b = args.a, t.ldb = args.lda, t.transposed_b = !args.transposed_a;
-    t.transposed_c = false;
-    return gemm(t, stream);
-  }
-  const cudaStream_t queue = stream.use();
-  GemmPlans& kept = plans_of(stream);
-  const CublasShape shape(args);
-  auto found = kept.plans.find(shape);
-  if (found == kept.plans.end())
-    found = kept.plans.emplace(shape, make_plan(kept.handle.get(), shape)).first;
-  const auto& [product, algorithm] = found->second;
-  HGT_CUBLAS_CHECK(product.run(args, algorithm, stream.at_least(algorithm.workspace_bytes), queue));
+  if (args.transposed_c) return gemm(transposed(args), stream);
+  const GemmPlan& plan = plan_of(args, stream);
+  if (!plan.algorithm) return run_apart(args, stream);
+  HGT_CUBLAS_CHECK(run_whole(plan.product, *plan.algorithm, args, stream));
 }
 
 }  // namespace cuda

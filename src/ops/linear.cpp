@@ -5,21 +5,55 @@
 #include "checks.h"
 #include "cpu_kernels.h"
 #include "cuda_dispatch.h"
+#include "gemm_args.h"
 #include "work.h"
 
 namespace hgt {
+namespace {
+
+/// c = a b + beta c on a CUDA device, with what the module makes of it besides.
+void run_gemm(const Tensor& a, const Tensor& b, float beta, const Tensor& c, GemmEpilogue epilogue,
+              const Tensor& bias, const Tensor& pre, Stream stream) {
+  GemmArgs args = gemm_args(1, a, b, beta, c, stream);
+  args.epilogue = epilogue;
+  args.bias = memory_of(bias);
+  args.pre = memory_of(pre);
+  const Span span("gemm", product_work(a, b));
+  run_cuda(stream, &CudaOpsTable::gemm, args);
+}
+
+/// Whether the CUDA module's products have this activation for an epilogue.
+bool is_epilogue(Activation f, const Stream& stream) {
+  return f == Activation::kGeluTanh && !stream.device().is_cpu();
+}
+
+}  // namespace
 
 void linear_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                 Stream stream) {
   const Span span("linear_fwd");
-  if (bias) Checks("linear_fwd", stream).shape("bias", bias, {y.size(1)}, y.dtype());
+  if (!bias) return gemm(1, x, w, 0, y, stream);
+  const Checks check("linear_fwd", stream);
+  check.shape("bias", bias, {y.size(1)}, y.dtype());
+  check.shape("y", y, {x.size(0), w.size(1)}, y.dtype());
+  if (!stream.device().is_cpu()) return run_gemm(x, w, 0, y, GemmEpilogue::kBias, bias, {}, stream);
   gemm(1, x, w, 0, y, stream);
-  if (!bias) return;
   const Span bias_span("add_bias", traffic(y, y));
-  if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::add_bias,
-                    {memory_of(y), memory_of(bias), y.dtype(), y.size(0), y.size(1), y.stride(0)});
   cpu::add_bias(y, bias, stream.pool());
+}
+
+void linear_activation_fwd(Activation f, const Tensor& x, const Tensor& w, const Tensor& bias,
+                           const Tensor& pre, const Tensor& y, Stream stream) {
+  if (!is_epilogue(f, stream)) {
+    linear_fwd(x, w, bias, pre, stream);
+    return activation_fwd(f, pre, y, stream);
+  }
+  const Span span("linear_activation_fwd");
+  const Checks check("linear_activation_fwd", stream);
+  if (bias) check.shape("bias", bias, {y.size(1)}, y.dtype());
+  check.contiguous("pre", pre, {x.size(0), w.size(1)}, y.dtype());
+  check.contiguous("y", y, {x.size(0), w.size(1)}, y.dtype());
+  run_gemm(x, w, 0, y, GemmEpilogue::kGelu, bias, pre, stream);
 }
 
 void linear_bwd_input(const Tensor& dy, const Tensor& w, const Tensor& dx, Stream stream) {
@@ -27,17 +61,30 @@ void linear_bwd_input(const Tensor& dy, const Tensor& w, const Tensor& dx, Strea
   gemm(1, dy, w.transposed(), 0, dx, stream);
 }
 
+void linear_activation_bwd_input(Activation f, const Tensor& dy, const Tensor& w, const Tensor& pre,
+                                 const Tensor& dpre, Stream stream) {
+  if (!is_epilogue(f, stream)) {
+    linear_bwd_input(dy, w, dpre, stream);
+    return activation_bwd(f, pre, dpre, dpre, stream);
+  }
+  const Span span("linear_activation_bwd_input");
+  const Checks check("linear_activation_bwd_input", stream);
+  check.contiguous("pre", pre, {dy.size(0), w.size(0)}, dpre.dtype());
+  check.contiguous("dpre", dpre, {dy.size(0), w.size(0)}, dpre.dtype());
+  run_gemm(dy, w.transposed(), 0, dpre, GemmEpilogue::kGeluBwd, {}, pre, stream);
+}
+
 void linear_bwd_weight(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
                        Stream stream) {
   const Span span("linear_bwd_weight");
-  if (dbias) Checks("linear_bwd_weight", stream).shape("dbias", dbias, {dy.size(1)});
-  gemm(1, x.transposed(), dy, 1, dw, stream);
-  if (!dbias) return;
-  const Span bias_span("add_column_sums", traffic(dy));
+  if (!dbias) return gemm(1, x.transposed(), dy, 1, dw, stream);
+  const Checks check("linear_bwd_weight", stream);
+  check.shape("dbias", dbias, {dy.size(1)});
+  check.shape("dy", dy, {x.size(0), dy.size(1)}, dy.dtype());
   if (!stream.device().is_cpu())
-    return run_cuda(
-        stream, &CudaOpsTable::add_column_sums,
-        {memory_of(dy), dy.dtype(), dbias.data<float>(), dy.size(0), dy.size(1), dy.stride(0)});
+    return run_gemm(x.transposed(), dy, 1, dw, GemmEpilogue::kColumnSums, dbias, {}, stream);
+  gemm(1, x.transposed(), dy, 1, dw, stream);
+  const Span bias_span("add_column_sums", traffic(dy));
   cpu::add_column_sums(dy, dbias, stream.pool());
 }
 

@@ -35,6 +35,7 @@ class CudaTest(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         if EMULATED:  # beside the built programs may lie a module of real CUDA, which they would take
+            os.environ['XDG_CACHE_HOME'] = cls.temporary.name
             programs = pathlib.Path(cls.temporary.name) / 'programs'
             programs.mkdir()
             for name in 'hgtrain', 'hgtrain-worker':

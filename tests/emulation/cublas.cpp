@@ -11,6 +11,7 @@
 
 #include "cuda_element.h"
 #include "device_memory.h"
+#include "device_state.h"
 
 struct cublasLtContext {};
 
@@ -63,15 +64,16 @@ struct Algorithm {
   Order order;
   std::uint64_t alignment;  ///< of all operands, and of the distances of their columns, in bytes
   std::uint64_t reduction;  ///< a cublasLtReductionScheme_t
+  double us, us_of_many;    ///< of 64 terms and more
   bool epilogues;
   bool runs;  ///< one that does not is only found out by running it
 };
 constexpr Algorithm kAlgorithms[] = {
-    {kForward, 2, CUBLASLT_REDUCTION_SCHEME_NONE, true, true},
-    {kBackward, 16, CUBLASLT_REDUCTION_SCHEME_NONE, true, true},
-    {kHalves, 4, CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, true, true},
-    {kBackward, 2, CUBLASLT_REDUCTION_SCHEME_NONE, true, false},
-    {kHalves, 4, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, false, true},
+    {kForward, 2, CUBLASLT_REDUCTION_SCHEME_NONE, 4, 4, true, true},
+    {kBackward, 16, CUBLASLT_REDUCTION_SCHEME_NONE, 2, 2, true, true},
+    {kHalves, 4, CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, 0, 0, true, true},
+    {kBackward, 2, CUBLASLT_REDUCTION_SCHEME_NONE, 0, 0, true, false},
+    {kHalves, 4, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 6, 1, false, true},
 };
 constexpr std::uint64_t kMark = 0xc0b1a5;  ///< what an algorithm's data begin with
 
@@ -176,6 +178,14 @@ struct Memory {
   void* d;
 };
 
+/// An epilogue takes less than a kernel of its own, but behind an odd number of terms.
+double us_of(const Algorithm& algorithm, Product product, std::int64_t k) {
+  const double epilogue = product.epilogue() == CUBLASLT_EPILOGUE_DEFAULT ? 0
+                          : k % 2 == 0                                    ? 0.5
+                                                                          : 9;
+  return (k < 64 ? algorithm.us : algorithm.us_of_many) + epilogue;
+}
+
 /// The sum of the terms [begin, end) of an element.
 float sum_of(Product product, const Layouts& x, const Memory& at, std::int64_t row,
              std::int64_t column, std::int64_t begin, std::int64_t end, bool backward) {
@@ -216,14 +226,16 @@ double finished(Product product, const Layouts& x, std::int64_t row, std::int64_
   return static_cast<double>(gelu(value, false));
 }
 
-void add_gradient_of_bias(Product product, const Layouts& x, const Memory& at) {
-  const bool transposed = transposes(product, CUBLASLT_MATMUL_DESC_TRANSA);
+/// The sums over k of a side, which has its other dimension in d.
+void sum_side(Product product, Layout side, bool k_is_rows, std::int64_t count, const void* from,
+              cudaDataType_t out_type) {
   void* const out = product.pointer<void>(CUBLASLT_MATMUL_DESC_BIAS_POINTER);
-  for (std::int64_t i = 0; i < x.d.rows; ++i) {
+  const std::int64_t k = k_is_rows ? side.rows : side.columns;
+  for (std::int64_t i = 0; i < count; ++i) {
     double sum = 0;
-    for (std::int64_t k = 0; k < terms(product, x); ++k)
-      sum += get(at.a, transposed ? i * x.a.ld + k : k * x.a.ld + i, x.a.type);
-    put(out, i, x.d.type, sum);
+    for (std::int64_t l = 0; l < k; ++l)
+      sum += get(from, k_is_rows ? i * side.ld + l : l * side.ld + i, side.type);
+    put(out, i, out_type, sum);
   }
 }
 
@@ -245,7 +257,12 @@ void multiply(const Algorithm& algorithm, Product product, const Layouts& x, con
         value += static_cast<double>(beta) * get(at.c, column * x.c.ld + row, x.c.type);
       put(at.d, column * x.d.ld + row, x.d.type, finished(product, x, row, column, value));
     }
-  if (product.epilogue() == CUBLASLT_EPILOGUE_BGRADA) add_gradient_of_bias(product, x, at);
+  if (product.epilogue() == CUBLASLT_EPILOGUE_BGRADA)
+    sum_side(product, x.a, transposes(product, CUBLASLT_MATMUL_DESC_TRANSA), x.d.rows, at.a,
+             x.d.type);
+  if (product.epilogue() == CUBLASLT_EPILOGUE_BGRADB)
+    sum_side(product, x.b, !transposes(product, CUBLASLT_MATMUL_DESC_TRANSB), x.d.columns, at.b,
+             x.d.type);
 }
 
 template <class T, class... Args>
@@ -390,5 +407,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
     return CUBLAS_STATUS_INVALID_VALUE;
   multiply(algorithm, *product, layouts, {a, b, c, d}, *static_cast<const float*>(alpha),
            *static_cast<const float*>(beta), static_cast<float*>(workspace));
+  emulation::device_state.clock_us += us_of(algorithm, *product, terms(*product, layouts));
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -9,9 +9,66 @@
 #include "hgtrain/device/cuda_stream_state.h"
 
 #include "device_memory.h"
+#include "device_state.h"
+
+using hgt::emulation::device_state;
+
+struct CUevent_st {
+  double clock_us;
+  bool recorded, waited_for;
+};
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int) {
+  *out = {"emulation", 1};
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* out) {
+  *out = device_state.capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** out, std::size_t bytes) {
+  if (device_state.capturing) return cudaErrorStreamCaptureUnsupported;
+  if (device_state.full) return cudaErrorMemoryAllocation;
+  *out = hgt::emulation::allocate(bytes);
+  return cudaSuccess;
+}
 
 cudaError_t cudaFree(void* memory) {
   hgt::emulation::release(memory);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int byte, std::size_t bytes, cudaStream_t) {
+  std::memset(to, byte, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* out) {
+  *out = new CUevent_st{};
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  if (device_state.capturing) return cudaErrorStreamCaptureUnsupported;
+  *event = {device_state.clock_us, true, false};
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  event->waited_for = true;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  if (!begin->recorded || !end->recorded || !end->waited_for) return cudaErrorNotReady;
+  *ms = static_cast<float>((end->clock_us - begin->clock_us) / 1000);
   return cudaSuccess;
 }
 

@@ -19,6 +19,7 @@
 
 #include "cuda_runtime.h"
 #include "device_memory.h"
+#include "device_state.h"
 #include "fiber.h"
 
 uint3 threadIdx, blockIdx;
@@ -320,6 +321,7 @@ void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
   static std::vector<std::unique_ptr<Fiber>> idle;
 
   check_launch(grid, block, shared_bytes, most_shared_bytes);
+  device_state.clock_us += 1;
   const SharedVariables variables = shared_variables();
   const std::unique_ptr<void, void (*)(void*)> dynamic(allocate(shared_bytes), release);
   g_dynamic_shared = dynamic.get();

@@ -16,7 +16,6 @@ namespace {
 
 // What the module was asked for last, by a table that only remembers.
 GemmArgs g_gemm;
-AddBiasArgs g_bias;
 RopeArgs g_rope;
 AttentionArgs g_attention;
 CrossEntropyArgs g_cross_entropy;
@@ -26,9 +25,6 @@ const CudaOpsTable& remembering() {
     CudaOpsTable t{};
     t.gemm = [](const GemmArgs* args, CudaStreamState*) -> CudaResult {
       return g_gemm = *args, nullptr;
-    };
-    t.add_bias = [](const AddBiasArgs* args, CudaStreamState*) -> CudaResult {
-      return g_bias = *args, nullptr;
     };
     t.rope = [](const RopeArgs* args, CudaStreamState*) -> CudaResult {
       return g_rope = *args, nullptr;
@@ -75,10 +71,34 @@ TEST_CASE_METHOD(Fixture, "a product's orientation and distances reach the modul
   CHECK((g_gemm.alpha == 2 && g_gemm.beta == 0.5f));
 }
 
-TEST_CASE_METHOD(Fixture, "a bias is added behind its product") {
-  linear_fwd(at(0x1000, {4, 3}), at(0x2000, {3, 6}), at(0x3000, {6}), at(0x4000, {4, 6}), stream);
-  CHECK((g_bias.y == address(0x4000) && g_bias.bias == address(0x3000)));
-  CHECK((g_bias.rows == 4 && g_bias.columns == 6 && g_bias.stride == 6));
+TEST_CASE_METHOD(Fixture, "a linear layer's bias and GELU reach the module with its products") {
+  const Tensor x = at(0x1000, {4, 3}), w = at(0x2000, {3, 6}), bias = at(0x3000, {6}),
+               y = at(0x4000, {4, 6}), pre = at(0x5000, {4, 6});
+  linear_fwd(x, w, {}, y, stream);
+  CHECK((g_gemm.epilogue == GemmEpilogue::kNone && g_gemm.bias == nullptr));
+  linear_fwd(x, w, bias, y, stream);
+  CHECK((g_gemm.epilogue == GemmEpilogue::kBias && g_gemm.bias == address(0x3000)));
+  linear_activation_fwd(Activation::kGeluTanh, x, w, bias, pre, y, stream);
+  CHECK((g_gemm.epilogue == GemmEpilogue::kGelu && g_gemm.bias == address(0x3000)));
+  CHECK((g_gemm.c == address(0x4000) && g_gemm.pre == address(0x5000)));
+  linear_activation_bwd_input(Activation::kGeluTanh, at(0x6000, {4, 5}), at(0x7000, {6, 5}), pre, y,
+                              stream);
+  CHECK((g_gemm.epilogue == GemmEpilogue::kGeluBwd && g_gemm.pre == address(0x5000)));
+  CHECK((g_gemm.m == 4 && g_gemm.n == 6 && g_gemm.k == 5 && g_gemm.transposed_b));
+  linear_bwd_weight(x, y, w, bias, stream);
+  CHECK((g_gemm.epilogue == GemmEpilogue::kColumnSums && g_gemm.bias == address(0x3000)));
+  CHECK((g_gemm.b == address(0x4000) && g_gemm.beta == 1));
+}
+
+TEST_CASE_METHOD(Fixture, "what goes into a GELU beside a product has no gaps") {
+  const Tensor x = at(0x1000, {4, 3}), w = at(0x2000, {3, 6}), wide = at(0x4000, {4, 7}),
+               y = at(0x3000, {4, 6});
+  CHECK_THROWS_WITH(
+      linear_activation_fwd(Activation::kGeluTanh, x, w, {}, wide.slice(1, 0, 6), y, stream),
+      "linear_activation_fwd: pre has gaps");
+  CHECK_THROWS_WITH(linear_activation_bwd_input(Activation::kGeluTanh, x, w.transposed(), y,
+                                                wide.slice(1, 0, 6), stream),
+                    Catch::Contains("linear_activation_bwd_input: "));
 }
 
 TEST_CASE_METHOD(Fixture, "strides of a head in a fused projection reach the module") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "hgtrain/ops/rope.h"
 
 #include "reference.h"
+#include "support/temporary_folder.h"
 
 // Each op on a CUDA device, a real one or the emulated (tests/emulation), against the same op on
 // the CPU, odd sizes. Without a device nothing is compared. A test's tag is the kernels' file:
@@ -36,7 +38,9 @@ using Shape = std::vector<std::int64_t>;
 
 /// The built module, where it finds a device; null otherwise.
 const CudaModule* module_with_device() {
+  static const TemporaryFolder caches;  // of nobody's: every run times its products
   static const std::unique_ptr<CudaModule> module = [] {
+    setenv("XDG_CACHE_HOME", caches.path().c_str(), 1);
     CudaModule::Search search = CudaModule::default_search();
     search.module_folders.push_back(HGT_BUILD_ROOT);
     auto opened = std::make_unique<CudaModule>(search);
@@ -202,32 +206,68 @@ TEST_CASE("CUDA: matrix products in every orientation", "[gemm]") {
   }
 }
 
+// Where the emulated device does epilogues with the product and where apart follows from whether
+// the sums' terms are odd (tests/emulation/cublas.cpp).
 TEST_CASE("CUDA: a linear layer", "[linear]") {
   for (const DType type : kTypes)
-    for (const std::int64_t outputs : {55, 64})
+    for (const std::int64_t rows : {21, 22})
+      for (const std::int64_t inputs : {34, 35})
+        for (const std::int64_t outputs : {55, 64})
+          compare(
+              {normal({rows, inputs}, 1, 1, type), normal({inputs, outputs}, 2, 1, type),
+               normal({outputs}, 3, 1, type), normal({rows, outputs}, 4, 1, type),
+               normal({rows, outputs}, 5, 1, type), normal({rows, inputs}, 6, 1, type),
+               normal({inputs, outputs}, 7), normal({outputs}, 8)},
+              [](const std::vector<Tensor>& x, Stream stream) {
+                linear_fwd(x[0], x[1], x[2], x[3], stream);
+                linear_bwd_input(x[4], x[1], x[5], stream);
+                linear_bwd_weight(x[0], x[4], x[6], x[7], stream);
+              },
+              tolerance_of(type, 2e-5));
+}
+
+TEST_CASE("CUDA: a linear layer with a transposed weight", "[linear]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t rows : {20, 21})
       compare(
-          {normal({21, 34}, 1, 1, type), normal({34, outputs}, 2, 1, type),
-           normal({outputs}, 3, 1, type), normal({21, outputs}, 4, 1, type),
-           normal({21, outputs}, 5, 1, type), normal({21, 34}, 6, 1, type),
-           normal({34, outputs}, 7), normal({outputs}, 8)},
+          {normal({rows, 34}, 1, 1, type), normal({56, 34}, 2, 1, type), normal({56}, 3, 1, type),
+           normal({rows, 56}, 4, 1, type), normal({56, 34}, 5), normal({56}, 6)},
           [](const std::vector<Tensor>& x, Stream stream) {
-            linear_fwd(x[0], x[1], x[2], x[3], stream);
-            linear_bwd_input(x[4], x[1], x[5], stream);
-            linear_bwd_weight(x[0], x[4], x[6], x[7], stream);
+            linear_fwd(x[0], x[1].transposed(), x[2], x[3], stream);
+            linear_bwd_weight(x[0], x[3], x[4].transposed(), x[5], stream);
           },
           tolerance_of(type, 2e-5));
 }
 
+TEST_CASE("CUDA: a linear layer with an activation", "[activation]") {
+  for (const DType type : kTypes)
+    for (const auto f : {Activation::kGeluTanh, Activation::kGelu})
+      for (const std::int64_t inputs : {34, 35})
+        for (const std::int64_t outputs : {55, 64})
+          for (const bool bias : {false, true})
+            compare(
+                {normal({22, inputs}, 1, 1, type), normal({inputs, outputs}, 2, 0.2f, type),
+                 normal({outputs}, 3, 1, type), normal({22, outputs}, 4, 1, type),
+                 normal({22, outputs}, 5, 1, type), normal({22, inputs}, 6, 1, type),
+                 normal({outputs, inputs}, 7, 0.2f, type), normal({22, outputs}, 8, 1, type)},
+                [=](const std::vector<Tensor>& x, Stream stream) {
+                  linear_activation_fwd(f, x[0], x[1], bias ? x[2] : Tensor(), x[3], x[4], stream);
+                  linear_activation_bwd_input(f, x[5], x[6], x[3], x[7], stream);
+                },
+                tolerance_of(type, 2e-5));
+}
+
 TEST_CASE("CUDA: the gradient of a bias over many rows", "[linear]") {
   for (const DType type : kTypes)
-    for (const std::int64_t outputs : {3, 40})
-      compare(
-          {normal({1500, 2}, 1, 1, type), normal({1500, outputs}, 2, 1, type),
-           normal({2, outputs}, 3), normal({outputs}, 4)},
-          [](const std::vector<Tensor>& x, Stream stream) {
-            linear_bwd_weight(x[0], x[1], x[2], x[3], stream);
-          },
-          1e-4);
+    for (const std::int64_t rows : {1500, 1501})
+      for (const std::int64_t outputs : {3, 40})
+        compare(
+            {normal({rows, 2}, 1, 1, type), normal({rows, outputs}, 2, 1, type),
+             normal({2, outputs}, 3), normal({outputs}, 4)},
+            [](const std::vector<Tensor>& x, Stream stream) {
+              linear_bwd_weight(x[0], x[1], x[2], x[3], stream);
+            },
+            1e-4);
 }
 
 TEST_CASE("CUDA: layer norm", "[layer_norm]") {

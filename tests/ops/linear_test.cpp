@@ -60,3 +60,26 @@ TEST_CASE("linear refuses a bias of another width") {
   const Tensor square = tensor(x, {2, 2});
   CHECK_THROWS_AS(linear_fwd(square, square, tensor(bias, {3}), square, Stream(pool)), Error);
 }
+
+TEST_CASE("a linear layer with an activation is both, one behind the other") {
+  Floats x = random_floats(kRows * kIn, 1), w = random_floats(kIn * kOut, 2),
+         bias = random_floats(kOut, 3), dy = random_floats(kRows * kIn, 4), dpre(kRows * kOut),
+         pre(kRows * kOut), y(kRows * kOut), expected_pre(kRows * kOut), expected(kRows * kOut);
+  ThreadPool pool(1);
+  const Stream stream(pool);
+  const Tensor x_NI = tensor(x, {kRows, kIn}), w_IO = tensor(w, {kIn, kOut}),
+               pre_NO = tensor(pre, {kRows, kOut}), expected_NO = tensor(expected, {kRows, kOut});
+  linear_activation_fwd(Activation::kGeluTanh, x_NI, w_IO, tensor(bias, {kOut}), pre_NO,
+                        tensor(y, {kRows, kOut}), stream);
+  linear_fwd(x_NI, w_IO, tensor(bias, {kOut}), tensor(expected_pre, {kRows, kOut}), stream);
+  CHECK(pre == expected_pre);
+  activation_fwd(Activation::kGeluTanh, pre_NO, expected_NO, stream);
+  CHECK(y == expected);
+
+  const Tensor dy_NI = tensor(dy, {kRows, kIn}), w_OI = tensor(w, {kOut, kIn});
+  linear_activation_bwd_input(Activation::kGeluTanh, dy_NI, w_OI, pre_NO,
+                              tensor(dpre, {kRows, kOut}), stream);
+  linear_bwd_input(dy_NI, w_OI, expected_NO, stream);
+  activation_bwd(Activation::kGeluTanh, pre_NO, expected_NO, expected_NO, stream);
+  CHECK(dpre == expected);
+}

@@ -12,7 +12,21 @@
 
 namespace hgt {
 
+/// What a product is stored as, or what else is made of an operand on the way. With all but the
+/// sums c is row-major, alpha = 1 and beta = 0.
+enum class GemmEpilogue : int {
+  kNone,
+  kBias,        ///< c = a b + bias[n]
+  kGelu,        ///< pre = a b + bias (or none), c = gelu_tanh(pre)
+  kGeluBwd,     ///< c = a b gelu_tanh'(pre)
+  kColumnSums,  ///< bias[n] += the column sums of b
+  kRowSums,     ///< bias[m] += the row sums of a
+};
+
 /// c[m, n] = alpha a[m, k] b[k, n] + beta c. Each operand is row-major, or its transpose is.
+///
+/// Moves a, b and c once, and an epilogue's operands, where cuBLAS computes it all; where a kernel
+/// of its own does the epilogue, that one moves c twice more, or the operand it sums once more.
 struct GemmArgs {
   const void *a, *b;
   void* c;
@@ -21,6 +35,9 @@ struct GemmArgs {
   std::int64_t lda, ldb, ldc;  ///< distance of rows; of columns where transposed
   bool transposed_a, transposed_b, transposed_c;
   float alpha, beta;
+  GemmEpilogue epilogue = GemmEpilogue::kNone;
+  void* bias = nullptr;  ///< of c's type; sums are fp32, and so is c with them
+  void* pre = nullptr;   ///< [m, n] of c's type; neither it nor c has gaps
 };
 
 /// y[rows, columns] += bias[columns]; rows `stride` apart.
@@ -312,8 +329,6 @@ struct CudaOpsTable {
   using Op = CudaResult (*)(const Args* args, CudaStreamState* stream);
 
   Op<GemmArgs> gemm;
-  Op<AddBiasArgs> add_bias;
-  Op<AddColumnSumsArgs> add_column_sums;
   Op<EmbeddingArgs> embedding_fwd;
   Op<EmbeddingBwdArgs> embedding_bwd;
   Op<LayerNormArgs> layer_norm_fwd;

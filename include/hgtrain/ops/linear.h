@@ -1,6 +1,7 @@
 #pragma once
 
 #include "hgtrain/device/stream.h"
+#include "hgtrain/ops/activation.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
@@ -11,14 +12,25 @@ namespace hgt {
 ///   x     [N, I]
 ///   w     [I, O]  a view: GPT-2's Conv1D weight as it is, nn.Linear's [O, I] transposed
 ///   bias  [O]     or none
-///   y     [N, O]
+///   y     [N, O]  the last dimension without gaps where there is a bias, as dy
+///
+/// On CUDA, bias, GELU and the bias's gradient are part of the product where cuBLAS does that, and
+/// faster than a kernel behind it; of what is then not stored in between, the rounding is missing.
 
 /// y = x w + bias.
 void linear_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                 Stream stream);
 
+/// pre = x w + bias, y = f(pre); both [N, O], contiguous.
+void linear_activation_fwd(Activation f, const Tensor& x, const Tensor& w, const Tensor& bias,
+                           const Tensor& pre, const Tensor& y, Stream stream);
+
 /// dx = dy w^T.
 void linear_bwd_input(const Tensor& dy, const Tensor& w, const Tensor& dx, Stream stream);
+
+/// dpre = dy w^T f'(pre), where x is f(pre); both [N, I], contiguous.
+void linear_activation_bwd_input(Activation f, const Tensor& dy, const Tensor& w, const Tensor& pre,
+                                 const Tensor& dpre, Stream stream);
 
 /// dw += x^T dy and, where there is a bias, dbias += the column sums of dy.
 void linear_bwd_weight(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,

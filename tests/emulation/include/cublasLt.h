@@ -32,6 +32,7 @@ enum cublasLtEpilogue_t : unsigned {
   CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 32 | 128 | 4,
   CUBLASLT_EPILOGUE_DGELU = 64 | 128,
   CUBLASLT_EPILOGUE_BGRADA = 256,
+  CUBLASLT_EPILOGUE_BGRADB = 512,
 };
 enum cublasLtReductionScheme_t : unsigned {
   CUBLASLT_REDUCTION_SCHEME_NONE = 0,

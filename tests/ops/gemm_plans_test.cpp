@@ -1,0 +1,179 @@
+#include "gemm_plans.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "cuda_launchers.h"
+#include "device_state.h"
+#include "gemm_operands.h"
+#include "support/temporary_folder.h"
+
+// On the emulated device, whose clock and whose cuBLAS take the times of
+// tests/emulation/cublas.cpp: of few terms the second candidate is the quickest, of 64 and more the
+// last, and epilogues pay behind an even number of terms.
+
+using namespace hgt;
+
+namespace {
+
+/// A process with a stream, whose choices lie in `folder`.
+struct Process {
+  explicit Process(const std::string& folder = "")
+      : cache(std::make_shared<GemmCache>(folder, "emulation")) {
+    stream.gemm_plans = std::make_shared<GemmPlans>(cache);
+  }
+  ~Process() { emulation::device_state = {}; }
+
+  const GemmPlan& plan(const GemmOperands& x) { return plan_of(x.args, stream); }
+  /// The place of what is chosen among cuBLAS's candidates; -1: apart.
+  int choice(const GemmOperands& x) {
+    const GemmPlan& chosen = plan(x);
+    return chosen.algorithm ? static_cast<int>(chosen.algorithm->bytes.data[1]) : -1;
+  }
+  /// What a product costs on the device's clock, its choice included.
+  double us(const GemmOperands& x) {
+    const double before = emulation::device_state.clock_us;
+    cuda::gemm(x.args, stream);
+    return emulation::device_state.clock_us - before;
+  }
+
+  std::shared_ptr<GemmCache> cache;
+  CudaStreamState stream;
+};
+
+GemmOperands with_bias(std::int64_t k) {
+  GemmOperands x(8, 4, k);
+  x.args.epilogue = GemmEpilogue::kBias;
+  x.args.bias = x.bias.get();
+  std::fill_n(static_cast<float*>(x.args.bias), 4, 7.0f);
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("the quickest of the candidates that run is taken, and timed once") {
+  Process process;
+  CHECK(process.choice(GemmOperands(8, 4, 12)) == 1);
+  CHECK(process.choice(GemmOperands(8, 4, 64)) == 4);
+  CHECK(process.choice(GemmOperands(8, 5, 12)) ==
+        0);  // too little aligned for the second, as odd k
+  const GemmOperands x(16, 4, 12);
+  CHECK(process.us(x) > 2);
+  CHECK(process.us(x) == 2);
+  CHECK(x.result() == std::vector<float>(64, 72));
+}
+
+TEST_CASE("another process takes what the first one chose, without timing") {
+  const TemporaryFolder folder;
+  const GemmOperands x, bias = with_bias(12), apart = with_bias(13);
+  Process first(folder.path());
+  CHECK(first.us(x) > 2);
+  CHECK(first.us(bias) > 2.5);
+  CHECK(first.us(apart) > 5);
+  Process second(folder.path());
+  CHECK(second.us(x) == 2);
+  CHECK(second.us(bias) == 2.5);
+  CHECK(second.us(apart) == 5);
+}
+
+TEST_CASE("what cuBLAS refuses of a cache is timed anew and replaced") {
+  const TemporaryFolder folder;
+  const GemmOperands x;
+  const std::string key = CublasShape(x.args).text();
+  for (const std::string& useless : {std::string("apart"), std::string("12"), std::string(128, '0'),
+                                     std::string(127, '0') + "z"}) {
+    Process process(folder.path());
+    const std::string before = process.cache->find(key).value_or("");
+    REQUIRE(process.cache->keep(key, useless, before) == useless);
+    CHECK(process.choice(x) == 1);
+    CHECK(Process(folder.path()).cache->find(key) != useless);
+  }
+}
+
+TEST_CASE("the choice of another process that was first is taken over") {
+  const TemporaryFolder folder;
+  const GemmOperands x;
+  Process first(folder.path()), second(folder.path());
+  const std::string key = CublasShape(x.args).text();
+  CHECK(first.choice(x) == 1);
+  std::string kept = *first.cache->find(key);
+  kept[31] = '0';  // the first candidate
+  REQUIRE(first.cache->keep(key, kept, *first.cache->find(key)) == kept);
+  CHECK(second.choice(x) == 0);
+}
+
+TEST_CASE("timing adds nothing to what a product and its sums are added to") {
+  for (const std::int64_t k : {12, 13}) {
+    Process process;
+    GemmOperands x(8, 4, k);
+    x.args.beta = 1;
+    x.args.epilogue = GemmEpilogue::kColumnSums;
+    x.args.bias = x.bias.get();
+    std::fill_n(static_cast<float*>(x.args.c), 32, 1.0f);
+    cuda::gemm(x.args, process.stream);
+    CHECK(process.choice(x) == (k == 12 ? 1 : -1));
+    CHECK(x.result() == std::vector<float>(32, 1 + 6 * static_cast<float>(k)));
+    CHECK(static_cast<float*>(x.args.bias)[3] == 3 * static_cast<float>(k));
+    CHECK(process.us(x) == (k == 12 ? 3.5 : 6));  // a kernel adds the sums, or two make them
+  }
+}
+
+TEST_CASE("an epilogue that is slower than a kernel of its own is left to that") {
+  Process process;
+  for (const std::int64_t k : {12, 13}) {
+    const GemmOperands x = with_bias(k);
+    CHECK(process.choice(x) == (k == 12 ? 1 : -1));
+    cuda::gemm(x.args, process.stream);
+    CHECK(x.result() == std::vector<float>(32, 6 * static_cast<float>(k) + 7));
+  }
+}
+
+TEST_CASE("GELU in fp32 is a kernel's, behind the product with its bias") {
+  Process process;
+  GemmOperands x = with_bias(12);
+  const EmulatedMemory pre = zeros(4 * 32);
+  x.args.epilogue = GemmEpilogue::kGelu;
+  x.args.pre = pre.get();
+  CHECK(process.choice(x) == -1);
+  cuda::gemm(x.args, process.stream);
+  CHECK(process.us(x) == 2.5 + 1);
+  CHECK(static_cast<float*>(pre.get())[5] == 79);
+  CHECK(x.result()[5] == 79);
+}
+
+TEST_CASE("a stream that is captured times nothing and leaves no file") {
+  const TemporaryFolder folder;
+  Process process(folder.path());
+  emulation::device_state.capturing = true;
+  CHECK(process.choice(GemmOperands()) == 0);
+  CHECK(process.choice(with_bias(12)) == -1);
+  CHECK(list_folder(folder.path()).empty());
+  emulation::device_state.capturing = false;
+  CHECK(process.choice(GemmOperands()) == 0);  // as the graph has it
+  CHECK(process.choice(GemmOperands(16, 4, 12)) == 1);
+}
+
+TEST_CASE("without memory to add to, cuBLAS's first is taken") {
+  const TemporaryFolder folder;
+  Process process(folder.path());
+  GemmOperands x;
+  x.args.beta = 1;
+  emulation::device_state.full = true;
+  CHECK(process.choice(x) == 0);
+  CHECK(list_folder(folder.path()).empty());
+  CHECK(process.choice(GemmOperands()) == 1);  // overwrites c as it is
+}
+
+TEST_CASE("a product that cuBLAS cannot compute is an error with its shape") {
+  Process process;
+  GemmOperands x;
+  x.args.c_type = DType::kBF16;
+  try {
+    cuda::gemm(x.args, process.stream);
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.message() == "cuBLAS has no way to compute a product");
+    CHECK(error.context().front() == "4 x 12 x 8, fp32: 4 256, 12 256; bf16: 4 256; plain 0 0");
+  }
+}
