@@ -10,6 +10,7 @@
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/machine/resources.h"
+#include "hgtrain/train/machine_rates.h"
 
 #include "spread.h"
 
@@ -38,12 +39,7 @@ Json on_cpu(const CopyBench& spec) {
   for (int threads = 1; threads > 0;
        threads = threads == spec.threads ? 0 : std::min(2 * threads, spec.threads)) {
     ThreadPool pool(threads);
-    const auto copy = [&] {
-      pool.parallel_for(spec.bytes, [&](std::int64_t begin, std::int64_t end, int) {
-        std::memcpy(to.as<std::byte>().data() + begin, from.as<std::byte>().data() + begin,
-                    static_cast<std::size_t>(end - begin));
-      });
-    };
+    const auto copy = [&] { copy_all(from, to, pool); };
     copies.push_back(
         {{"copy", "memory to memory"},
          {"threads", threads},

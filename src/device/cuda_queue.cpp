@@ -22,6 +22,12 @@ CudaQueue::CudaQueue(Device device, const CudaModule& module)
       module_(&module),
       state_(make_stream(device, module), module.device().destroy_stream) {}
 
+CudaQueue::Memory CudaQueue::memory() const {
+  std::uint64_t free = 0, total = 0;
+  check(module_->device().memory_info(device_.index, &free, &total));
+  return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+}
+
 void CudaQueue::copy(void* to, const void* from, std::size_t bytes) const {
   check(module_->device().copy(to, from, bytes, state()));
 }

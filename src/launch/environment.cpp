@@ -10,19 +10,12 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/machine/resources.h"
 
 extern char** environ;
 
 namespace hgt {
 namespace {
-
-/// Cores this process may use.
-int usable_cores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0)
-    return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-  return CPU_COUNT(&cores);
-}
 
 bool is_set(const JobSpec& spec, const char* name) {
   return spec.env.count(name) > 0 || std::getenv(name) != nullptr;

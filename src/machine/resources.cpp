@@ -84,7 +84,8 @@ std::string cpu_name(const std::string& root) {
 
 int usable_cores() {
   cpu_set_t cores;
-  return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  if (::sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
+  return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 Resources resources_of(const std::string& root) {

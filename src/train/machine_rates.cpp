@@ -21,7 +21,9 @@ double seconds_of(const Stream& stream, const Fn& fn) {
   return ms_since(start_ns) * 1e-3;
 }
 
-void copy_all(const Buffer& from, const Buffer& to, const Stream& stream) {
+}  // namespace
+
+void copy_all(const Buffer& from, const Buffer& to, Stream stream) {
   if (!stream.device().is_cpu())
     return stream.copy(to.data(), from.data(), static_cast<std::size_t>(to.bytes()));
   stream.pool().parallel_for(to.bytes(), [&](std::int64_t begin, std::int64_t end, int) {
@@ -29,8 +31,6 @@ void copy_all(const Buffer& from, const Buffer& to, const Stream& stream) {
                 static_cast<std::size_t>(end - begin));
   });
 }
-
-}  // namespace
 
 double measure_matrix_rate(Stream stream, DType dtype, double budget_ms) {
   const Span span = Span::seldom("measure the matrix rate");

@@ -26,22 +26,20 @@ std::string largest_of(std::vector<Allocation> table) {
 
 }  // namespace
 
-void require_memory(const Config& config, const Stream& stream) {
-  std::uint64_t free = 0, total = 0;
-  check(stream.queue().module().device().memory_info(stream.device().index, &free, &total));
+void require_memory(const Config& config, const CudaQueue& queue) {
+  const CudaQueue::Memory memory = queue.memory();
   const auto threads = static_cast<int>(config.hardware.threads);
   const std::vector<Allocation> table = memory_table(config, threads);
-  const std::int64_t asked = total_bytes(table), room = static_cast<std::int64_t>(free);
+  const std::int64_t asked = total_bytes(table), room = memory.free_bytes;
   if (asked <= room) return;
   const std::int64_t largest = largest_micro_batch(config, threads, room);
-  throw Error(
-      ErrorKind::kDevice,
-      fmt::format("the job takes {} of memory, and {} of {} are free on {}: {}", human_bytes(asked),
-                  human_bytes(room), human_bytes(static_cast<std::int64_t>(total)),
-                  name_of(stream.device()), largest_of(table)),
-      largest > 0 ? fmt::format("train_micro_batch_size_per_gpu = {} fits", largest)
-                  : "no micro-batch fits: activation_checkpointing.mode = \"full\", a "
-                    "smaller model, or a GPU with more memory");
+  throw Error(ErrorKind::kDevice,
+              fmt::format("the job takes {} of memory, and {} of {} are free on {}: {}",
+                          human_bytes(asked), human_bytes(room), human_bytes(memory.total_bytes),
+                          name_of(queue.device()), largest_of(table)),
+              largest > 0 ? fmt::format("train_micro_batch_size_per_gpu = {} fits", largest)
+                          : "no micro-batch fits: activation_checkpointing.mode = \"full\", a "
+                            "smaller model, or a GPU with more memory");
 }
 
 }  // namespace hgt

@@ -27,9 +27,8 @@ void restart_peak_memory() {
 
 ProcessMemory memory_in_use(const Stream& stream) {
   if (stream.device().is_cpu()) return process_memory();
-  std::uint64_t free = 0, total = 0;
-  check(stream.queue().module().device().memory_info(stream.device().index, &free, &total));
-  const auto used = static_cast<std::int64_t>(total - free);
+  const CudaQueue::Memory memory = stream.queue().memory();
+  const std::int64_t used = memory.total_bytes - memory.free_bytes;
   return {used, used};
 }
 

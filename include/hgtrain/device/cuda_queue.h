@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "hgtrain/device/cuda_module.h"
@@ -18,6 +19,12 @@ class CudaQueue {
   Device device() const { return device_; }
   const CudaModule& module() const { return *module_; }
   CudaStreamState* state() const { return state_.get(); }
+
+  /// What the device has, by all processes.
+  struct Memory {
+    std::int64_t free_bytes, total_bytes;
+  };
+  Memory memory() const;
 
   /// Queues a copy between any two places; returns at once where host memory is page-locked.
   void copy(void* to, const void* from, std::size_t bytes) const;

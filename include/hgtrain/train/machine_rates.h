@@ -1,6 +1,7 @@
 #pragma once
 
 #include "hgtrain/base/dtype.h"
+#include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
 
 namespace hgt {
@@ -12,6 +13,9 @@ namespace hgt {
 /// that by itself, else of fp32: the best of square products, tried for `budget_ms`; on the CPU of
 /// a size that fits a cache.
 double measure_matrix_rate(Stream stream, DType dtype, double budget_ms = 15);
+
+/// Copies all of `to`'s size, on the CPU by all threads. Queued on another device.
+void copy_all(const Buffer& from, const Buffer& to, Stream stream);
 
 /// Bytes a second, read and written, of copies that do not fit a cache: the best of a few. Takes
 /// 128 MiB of a CPU, 1 GiB of another device, for as long as it runs.

@@ -1,0 +1,231 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "hgtrain/base/half.h"
+#include "hgtrain/ops/attention.h"
+#include "hgtrain/tensor/tensor.h"
+
+#include "tile_product.h"
+
+// After Dao 2023, arXiv:2307.08691: scores exist by tiles of 64 queries and 64 keys. The matrices
+// of a tile are rows of `ld` floats, padded with zeros to whole vectors and to 64 rows.
+
+/// What the forward and the backward of attention on the CPU are made of.
+namespace hgt::cpu {
+
+inline constexpr std::int64_t kTile = 64, kWidthUnit = 16;
+inline constexpr std::int64_t kLineBytes = 64, kRowsAhead = 16;
+
+inline std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+/// What heads of T are multiplied as: bf16 by the CPU's instructions where it has them, else fp32.
+#if defined(__AVX512BF16__)
+template <class T>
+using UnitOf = std::conditional_t<std::is_same_v<T, BFloat16>, BFloat16Pair, FloatUnit>;
+#else
+template <class T>
+using UnitOf = FloatUnit;
+#endif
+
+/// Memory of a thread, handed out piece by piece.
+struct Scratch {
+  float* take(std::int64_t floats) {
+    next += floats;
+    return next - floats;
+  }
+  float* next;
+};
+
+/// One head of one sample.
+template <class T>
+struct Head {
+  Head(const Tensor& x, std::int64_t b, std::int64_t h)
+      : data(x.data<T>() + b * x.stride(0) + h * x.stride(2)),
+        to_next(x.stride(1)),
+        rows(x.size(1)),
+        width(x.size(3)) {}
+
+  /// Rows [first, first + 64) as fp32, zero where there are none.
+  void read(std::int64_t first, std::int64_t ld, float* out) const {
+    for (std::int64_t r = 0; r < kTile; ++r) {
+      float* const to = out + r * ld;
+      const std::int64_t seen = first + r < rows ? width : 0;
+      const T* const from = data + (first + r) * to_next;
+      for (std::int64_t i = 0; i < seen; i += kLineBytes / sizeof(T))
+        __builtin_prefetch(from + kRowsAhead * to_next + i);
+#pragma omp simd
+      for (std::int64_t i = 0; i < seen; ++i) to[i] = from[i];
+      std::fill(to + seen, to + ld, 0.0f);
+    }
+  }
+  void write(std::int64_t t, float factor, const float* from) const {
+    T* const to = data + t * to_next;
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i) to[i] = factor * from[i];
+  }
+  float dot(std::int64_t t, const float* other) const {
+    const T* const row = data + t * to_next;
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < width; ++i) sum += row[i] * other[i];
+    return sum;
+  }
+
+  void add_to(float* sum, float factor, std::int64_t t) const {
+    const T* const row = data + t * to_next;
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i) sum[i] += factor * row[i];
+  }
+
+  T* data;
+  std::int64_t to_next, rows, width;
+};
+
+/// Query rows [first, first + rows) and the keys [begin, end) that any of them sees.
+struct Block {
+  Block(std::int64_t first_row, std::int64_t queries, std::int64_t keys,
+        const AttentionOptions& options, std::int64_t sample)
+      : first(first_row),
+        rows(std::min(kTile, queries - first_row)),
+        shift(keys - queries),
+        window(options.window),
+        positions(options.position_ids
+                      ? options.position_ids.data<std::int32_t>() + sample * queries
+                      : nullptr),
+        begin(seen_from(first)),
+        end(seen_to(first + rows - 1)) {
+    for (std::int64_t t = first; t < first + rows; ++t) begin = std::min(begin, seen_from(t));
+  }
+  /// Query row t sees keys [seen_from(t), seen_to(t)).
+  std::int64_t seen_from(std::int64_t t) const {
+    const std::int64_t before = window > 0 ? std::min(t + shift, window - 1) : t + shift;
+    return t + shift - (positions ? std::min<std::int64_t>(before, positions[t]) : before);
+  }
+  std::int64_t seen_to(std::int64_t t) const { return t + shift + 1; }
+
+  std::int64_t first, rows, shift, window;
+  const std::int32_t* positions;  ///< of the sample's queries in their documents, or null
+  std::int64_t begin, end;
+};
+
+/// The block's queries and the keys [start, start + 64).
+struct Tile {
+  const Block& block;
+  std::int64_t start;
+
+  /// Row r of the block sees keys start + [from, to).
+  struct Seen {
+    std::int64_t from, to;
+  };
+  Seen seen(std::int64_t r) const {
+    const std::int64_t t = block.first + r;
+    return {within(block.seen_from(t) - start), within(block.seen_to(t) - start)};
+  }
+  /// Keys before start + columns(r) are all that rows [r, r + kPanelRows) see.
+  std::int64_t columns(std::int64_t r) const {
+    const std::int64_t last = std::min(r + kPanelRows, block.rows) - 1;
+    return within(block.seen_to(block.first + last) - start);
+  }
+  /// The first row that sees key start + j.
+  std::int64_t first_row(std::int64_t j) const {
+    return std::clamp<std::int64_t>(start + j - block.shift - block.first, 0, block.rows);
+  }
+  std::int64_t keys() const { return within(block.end - start); }
+  /// Rows of whole panels; `scores` is cleared where they are beyond the last.
+  std::int64_t panel_rows() const { return round_up(block.rows, kPanelRows); }
+  void clear_beyond(float* scores) const {
+    std::fill(scores + block.rows * kTile, scores + panel_rows() * kTile, 0.0f);
+  }
+
+ private:
+  static std::int64_t within(std::int64_t j) { return std::clamp<std::int64_t>(j, 0, kTile); }
+};
+
+template <class Fn>
+void for_each_tile(const Block& block, const Fn& fn) {
+  for (std::int64_t start = block.begin / kTile * kTile; start < block.end; start += kTile)
+    fn(Tile{block, start});
+}
+
+/// The products of a tile; x and y have rows of `ld` floats, the first `width` of them in use.
+template <class Unit>
+struct Products {
+  std::int64_t width, ld;
+
+  static std::int64_t units(std::int64_t elements) {
+    return round_up(elements, Unit::kElements) / Unit::kElements;
+  }
+
+  /// scores[rows, keys] = x[rows] y[keys]^T
+  void scores(const Tile& tile, const float* x, const float* y_transposed, float* out) const {
+    for (std::int64_t r = 0; r < tile.block.rows; r += kPanelRows)
+      multiply<Unit>(tile.columns(r), units(width), {x + r * ld, ld, 1},
+                     {y_transposed + tile.start * ld, kTile}, false, {out + r * kTile, kTile});
+  }
+  /// out[rows] += weights[rows, keys] y[keys]
+  void add_to_rows(const Tile& tile, const float* weights, const float* y, float* out) const {
+    for (std::int64_t r = 0; r < tile.block.rows; r += kPanelRows)
+      multiply<Unit>(ld, units(tile.columns(r)), {weights + r * kTile, kTile, 1},
+                     {y + tile.start * ld, ld}, true, {out + r * ld, ld});
+  }
+  /// out[keys] += weights[rows, keys]^T x[rows]
+  void add_to_keys(const Tile& tile, const float* weights, const float* x, float* out) const {
+    for (std::int64_t j = 0; j < tile.keys(); j += kPanelRows) {
+      const std::int64_t skipped = tile.first_row(j) / Unit::kElements;
+      multiply<Unit>(ld, units(tile.block.rows) - skipped,
+                     {weights + skipped * kTile + j, 1, kTile}, {x + skipped * ld, ld}, true,
+                     {out + (tile.start + j) * ld, ld});
+    }
+  }
+};
+
+/// The units of a tile's rows [64, ld] by columns: [ld, 64].
+inline void transpose(const float* x, std::int64_t ld, float* out) {
+  for (std::int64_t r = 0; r < kTile; r += kVectorFloats)
+    for (std::int64_t c = 0; c < ld; c += kVectorFloats)
+      transpose_square({x + r * ld + c, ld}, {out + c * kTile + r, kTile});
+}
+
+/// Index of the tile's first key for row r among the sample's dropout elements.
+inline std::int64_t dropout_element(const Tile& tile, std::int64_t h, std::int64_t r,
+                                    std::int64_t queries) {
+  return (h * queries + tile.block.first + r) * queries + tile.start;
+}
+
+inline void fill_unseen(const Tile::Seen& seen, float value, float* row) {
+  std::fill(row, row + seen.from, value);
+  std::fill(row + seen.to, row + kTile, value);
+}
+
+/// Reads keys or values by tiles: as the right factor of products that sum over keys, and by
+/// columns, of such that sum over the width. One of the two may be left out. `tile` is scratch.
+template <class Unit, class T>
+void read_keys(const Head<T>& head, std::int64_t ld, float* tile, float* along, float* transposed) {
+  for (std::int64_t start = 0; start < head.rows; start += kTile) {
+    float* const rows = along ? along + start * ld : tile;
+    head.read(start, ld, rows);
+    if (transposed) transpose(Unit::across(rows, kTile, ld, tile), ld, transposed + start * ld);
+    if (along) Unit::along(rows, kTile, ld, rows);
+  }
+}
+
+/// What an item of the forward or the backward works on.
+struct Shape {
+  Shape(const Tensor& q, const Tensor& k)
+      : queries(q.size(1)),
+        heads(q.size(2)),
+        group(q.size(2) / k.size(2)),
+        keys(k.size(1)),
+        width(q.size(3)),
+        ld(round_up(width, kWidthUnit)),
+        head_floats(round_up(keys, kTile) * ld) {}
+  std::int64_t queries, heads, group, keys, width, ld;
+  std::int64_t head_floats;  ///< of a matrix of all keys
+};
+
+}  // namespace hgt::cpu
