@@ -1,5 +1,7 @@
 #include "synthetic_run.h"
 
+#include <utility>
+
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/philox.h"
 #include "hgtrain/model/init.h"
@@ -57,10 +59,9 @@ SyntheticRun::SyntheticRun(const Config& config)
 }
 
 double SyntheticRun::step() {
-  const std::int64_t start_ns = now_ns();
-  trainer_->step();
-  stream_.synchronize();
-  return ms_since(start_ns);
+  trainer_->queue_step();
+  while (trainer_->queued_steps() > trainer_->steps_ahead()) trainer_->finish_step();
+  return ms_since(std::exchange(finished_ns_, now_ns()));
 }
 
 }  // namespace hgt

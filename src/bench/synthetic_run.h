@@ -21,7 +21,8 @@ class SyntheticRun {
 
   const Stream& stream() const { return stream_; }
   const ParameterTable& table() const { return table_; }
-  /// Milliseconds of one training step.
+  /// Takes a training step. On a GPU what is finished then is the one before, as in a run; so its
+  /// milliseconds, since this returned last, are right from the third call on.
   double step();
 
  private:
@@ -37,6 +38,7 @@ class SyntheticRun {
   Progress progress_;
   Requests requests_;
   std::unique_ptr<Trainer> trainer_;
+  std::int64_t finished_ns_ = 0;
 };
 
 }  // namespace hgt

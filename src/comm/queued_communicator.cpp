@@ -96,6 +96,11 @@ class QueuedCommunicator final : public Communicator {
     if (failure_) throw Error(*failure_);
   }
 
+  void check() override {
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw Error(*failure_);
+  }
+
   std::uint64_t reduced_bytes() const override { return reduced_bytes_; }
   std::uint64_t sequence() const override { return sequence_; }
 

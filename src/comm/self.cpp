@@ -21,6 +21,9 @@ class SelfCommunicator final : public Communicator {
     return sequence_;
   }
   void wait(std::uint64_t) override { check(); }
+  void check() override {
+    if (aborted_) throw Error(ErrorKind::kPeer, "the run was aborted");
+  }
 
   std::uint64_t reduced_bytes() const override { return reduced_bytes_; }
   std::uint64_t sequence() const override { return sequence_; }
@@ -32,10 +35,6 @@ class SelfCommunicator final : public Communicator {
     ++sequence_;
     reduced_bytes_ += bytes;
   }
-  void check() const {
-    if (aborted_) throw Error(ErrorKind::kPeer, "the run was aborted");
-  }
-
   std::atomic<bool> aborted_{false};
   std::uint64_t sequence_ = 0;
   std::uint64_t reduced_bytes_ = 0;

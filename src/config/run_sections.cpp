@@ -254,7 +254,8 @@ Field hardware_section() {
           used("oversubscribe", in(&HardwareConfig::oversubscribe),
                "several workers on a GPU where there are more workers than GPUs: for tests, "
                "it gains no speed"),
-          later("cuda_graphs", "steps as CUDA graphs"),
+          used("cuda_graphs", in(&HardwareConfig::cuda_graphs),
+               "launch the kernels of a step as CUDA graphs; the results are the same"),
           later("device_groups", "machines of different kinds").aka({"groups"}),
           later("batch_split", "shares of the batch by kind of machine"),
           later("cross_group_backend", "communication between the kinds"),

@@ -7,6 +7,7 @@
 #include <nccl.h>
 
 #include <fmt/format.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_stream_state.h"
@@ -37,14 +38,11 @@ void* allocate_device(int device, std::size_t bytes) {
 }  // namespace
 
 void* CudaStreamState::at_least(std::size_t bytes) {
-  if (bytes > scratch_bytes) {
-    HGT_CUDA_CHECK(cudaStreamSynchronize(use()));  // what is queued may still use the old memory
-    scratch_memory = UniqueHandle<void*, cudaFree>();
-    scratch_bytes = 0;
-    scratch_memory = UniqueHandle<void*, cudaFree>(allocate_device(device, bytes));
+  if (bytes > scratch_bytes || scratch_memory.empty()) {
+    scratch_memory.emplace_back(allocate_device(device, bytes));
     scratch_bytes = bytes;
   }
-  return scratch_memory.get();
+  return scratch_memory.back().get();
 }
 
 void CudaStreamState::reserve(std::size_t bytes) {
@@ -163,7 +161,7 @@ CudaResult create_event(int device, CudaEventState** out) {
   return guarded([&] {
     HGT_CUDA_CHECK(cudaSetDevice(device));
     cudaEvent_t event = nullptr;
-    HGT_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    HGT_CUDA_CHECK(cudaEventCreate(&event));
     UniqueHandle<cudaEvent_t, cudaEventDestroy> owned(event);
     *out = new CudaEventState{device, std::move(owned)};
   });
@@ -193,6 +191,62 @@ CudaResult query_event(CudaEventState* event, bool* done) {
     if (status != cudaErrorNotReady) HGT_CUDA_CHECK(status);
     *done = status == cudaSuccess;
   });
+}
+
+CudaResult elapsed_ms(CudaEventState* begin, CudaEventState* end, float* out) {
+  return guarded([&] {
+    HGT_CUDA_CHECK(cudaSetDevice(begin->device));
+    HGT_CUDA_CHECK(cudaEventElapsedTime(out, begin->event.get(), end->event.get()));
+  });
+}
+
+}  // namespace
+
+struct CudaGraphState {
+  int device = 0;
+  UniqueHandle<cudaGraphExec_t, cudaGraphExecDestroy> executable;
+};
+
+namespace {
+
+// Other threads go on with what may not be captured, such as NCCL's: only this thread's calls are
+// checked.
+CudaResult begin_capture(CudaStreamState* stream) {
+  return guarded([&] {
+    HGT_CUDA_CHECK(cudaStreamBeginCapture(stream->use(), cudaStreamCaptureModeThreadLocal));
+  });
+}
+
+CudaResult end_capture(CudaStreamState* stream, CudaGraphState** out) {
+  return guarded([&] {
+    cudaGraph_t raw = nullptr;
+    HGT_CUDA_CHECK(cudaStreamEndCapture(stream->use(), &raw));
+    const UniqueHandle<cudaGraph_t, cudaGraphDestroy> graph(raw);
+    cudaGraphExec_t executable = nullptr;
+    HGT_CUDA_CHECK(cudaGraphInstantiate(&executable, graph.get(), 0));
+    *out = new CudaGraphState{stream->device,
+                              UniqueHandle<cudaGraphExec_t, cudaGraphExecDestroy>(executable)};
+  });
+}
+
+CudaResult launch_graph(CudaGraphState* graph, CudaStreamState* stream) {
+  return guarded([&] { HGT_CUDA_CHECK(cudaGraphLaunch(graph->executable.get(), stream->use())); });
+}
+
+CudaResult destroy_graph(CudaGraphState* graph) {
+  return guarded([&] {
+    const std::unique_ptr<CudaGraphState> owned(graph);
+    HGT_CUDA_CHECK(cudaSetDevice(owned->device));
+    HGT_CUDA_CHECK(cudaGraphExecDestroy(owned->executable.release()));
+  });
+}
+
+void push_range(const char* name) {
+  nvtxRangePushA(name);
+}
+
+void pop_range() {
+  nvtxRangePop();
 }
 
 CudaResult on_device(const void* memory, bool* out) {
@@ -231,6 +285,13 @@ const CudaDeviceTable* cuda_device_table() {
       .record_event = record_event,
       .wait_event = wait_event,
       .query_event = query_event,
+      .elapsed_ms = elapsed_ms,
+      .begin_capture = begin_capture,
+      .end_capture = end_capture,
+      .launch_graph = launch_graph,
+      .destroy_graph = destroy_graph,
+      .push_range = push_range,
+      .pop_range = pop_range,
       .on_device = on_device,
       .copy = copy,
       .fill_bytes = fill_bytes,

@@ -15,6 +15,20 @@ CudaEventState* make_event(const CudaQueue& queue) {
   return state;
 }
 
+CudaGraphState* capture(const CudaQueue& queue, const std::function<void()>& work) {
+  const CudaDeviceTable& device = queue.module().device();
+  CudaGraphState* state = nullptr;
+  check(device.begin_capture(queue.state()));
+  try {
+    work();
+  } catch (...) {
+    if (device.end_capture(queue.state(), &state) == nullptr) (void)device.destroy_graph(state);
+    throw;
+  }
+  check(device.end_capture(queue.state(), &state));
+  return state;
+}
+
 }  // namespace
 
 CudaQueue::CudaQueue(Device device, const CudaModule& module)
@@ -51,6 +65,19 @@ bool CudaEvent::done() const {
   bool done = false;
   check(module_->device().query_event(state_.get(), &done));
   return done;
+}
+
+double CudaEvent::elapsed_ms(const CudaEvent& begin, const CudaEvent& end) {
+  float ms = 0;
+  check(begin.module_->device().elapsed_ms(begin.state_.get(), end.state_.get(), &ms));
+  return ms;
+}
+
+CudaGraph::CudaGraph(const CudaQueue& queue, const std::function<void()>& work)
+    : module_(&queue.module()), state_(capture(queue, work), module_->device().destroy_graph) {}
+
+void CudaGraph::launch(const CudaQueue& queue) const {
+  check(module_->device().launch_graph(state_.get(), queue.state()));
 }
 
 }  // namespace hgt

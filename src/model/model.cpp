@@ -100,7 +100,7 @@ class TransformerModel final : public Model {
     pass.length = batch.seq_length;
     pass.position_ids = ids(batch.positions_BT, batch);
     pass.training = training;
-    pass.dropout = {0, options_.seed, batch.step, batch.first_sample, 0};
+    pass.dropout = {0, options_.seed, batch.samples, 0};
     if (family_of(config_).rope) {
       rope_.prepare(pass.length, stream_);
       pass.cos = rope_.cos(0, pass.length);

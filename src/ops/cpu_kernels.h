@@ -4,6 +4,7 @@
 #include "hgtrain/ops/activation.h"
 #include "hgtrain/ops/attention.h"
 #include "hgtrain/ops/dropout.h"
+#include "hgtrain/ops/update.h"
 #include "hgtrain/tensor/tensor.h"
 
 /// The CPU side of the ops of the same names: see their headers. Operands are checked by then.
@@ -16,6 +17,8 @@ inline const std::int32_t* ids_or_null(const Tensor& position_ids) {
 
 void clear(const Tensor& x, ThreadPool& pool);
 void sum(const Tensor& x, const Tensor& out);
+void sum_of_squares(const Tensor& x, const Tensor& out, ThreadPool& pool);
+void prepare_update(const Tensor& losses, const Tensor& squares, Update& update);
 void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& pool);
 void add_bias(const Tensor& y, const Tensor& bias, ThreadPool& pool);
 void add_column_sums(const Tensor& dy, const Tensor& dbias, ThreadPool& pool);

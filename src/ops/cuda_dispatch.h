@@ -35,8 +35,7 @@ Heads<T> heads(const Tensor& x) {
 }
 
 inline DropoutArgs dropout_args(const Dropout& dropout) {
-  return {dropout.probability, dropout.seed, static_cast<std::uint64_t>(dropout.step),
-          static_cast<std::uint64_t>(dropout.first_sample), dropout.site};
+  return {dropout.probability, dropout.seed, dropout.samples, dropout.site};
 }
 
 }  // namespace hgt

@@ -17,6 +17,7 @@ void check_operands(const Checks& check, const Tensor& x, const Tensor& y, const
   check.contiguous("y", y.reshaped({y.numel()}), {x.numel()}, x.dtype());
   check.that(options.probability >= 0 && options.probability < 1, "probability",
              "is not in [0, 1)");
+  check.that(options.probability == 0 || options.samples != nullptr, "samples", "are not given");
 }
 
 void run(const Stream& stream, const Tensor& x, const Tensor& branch, const Dropout& options,

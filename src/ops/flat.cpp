@@ -7,13 +7,13 @@
 
 namespace hgt {
 
-void clear(const Tensor& x, Stream stream) {
+void clear(const Tensor& x, Stream stream, const std::int32_t* unless) {
   const Checks check("clear", stream);
   check.contiguous("x", x, {x.numel()});
   const Span span("clear", traffic(x));
   if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::fill, {x.data<float>(), x.numel(), 0.0f});
-  cpu::clear(x, stream.pool());
+    return run_cuda(stream, &CudaOpsTable::fill, {x.data<float>(), x.numel(), 0.0f, unless});
+  if (!unless || *unless == 0) cpu::clear(x, stream.pool());
 }
 
 void sum(const Tensor& x, const Tensor& out, Stream stream) {
@@ -24,6 +24,17 @@ void sum(const Tensor& x, const Tensor& out, Stream stream) {
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::sum, {x.data<float>(), x.numel(), out.data<double>()});
   cpu::sum(x, out);
+}
+
+void sum_of_squares(const Tensor& x, const Tensor& out, Stream stream) {
+  const Checks check("sum_of_squares", stream);
+  check.contiguous("x", x, {x.numel()});
+  check.contiguous("out", out, {1}, DType::kF64);
+  const Span span("sum_of_squares", traffic(x));
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::sum_of_squares,
+                    {x.data<float>(), x.numel(), out.data<double>()});
+  cpu::sum_of_squares(x, out, stream.pool());
 }
 
 }  // namespace hgt

@@ -10,6 +10,7 @@ namespace {
 constexpr unsigned kThreads = 256;
 
 __global__ void fill_elements(FillArgs args) {
+  if (args.unless && *args.unless != 0) return;
   const std::int64_t at = first_of_thread<float>();
   Vector<float> values;
 #pragma unroll

@@ -8,14 +8,19 @@ namespace hgt::cuda {
 namespace {
 
 __global__ void find_factor(PrepareUpdateArgs args) {
-  CudaUpdate& u = *args.update;
+  Update& u = *args.update;
+  double sum = 0;
+#pragma unroll 4
+  for (std::int64_t i = 0; i < args.loss_count; ++i) sum += args.losses[i];
+  u.loss = sum / u.tokens;
   const double norm = sqrt(*args.squares) / u.loss_scale;
   double factor = 1;
   if (u.clip > 0 && u.clip / (norm + 1e-6) < 1) factor = u.clip / (norm + 1e-6);
   u.norm = norm;
   u.gradient_factor = static_cast<float>(factor / u.loss_scale);
-  const bool finite = norm < INFINITY && (!args.loss || fabs(*args.loss) < INFINITY);
-  u.skip = finite ? 0 : 1;
+  const bool finite = norm < INFINITY && fabs(u.loss) < INFINITY;
+  if (!finite) u.stopped = u.stops;
+  u.skip = finite && u.stopped == 0 ? 0 : 1;
 }
 
 /// An element on its way through an update; `weight_decay` is that of its group.
@@ -27,7 +32,7 @@ struct Element {
 template <bool decoupled>
 struct Adam {
   static constexpr int kStates = 2;
-  __device__ static void apply(const CudaUpdate& u, Element& e) {
+  __device__ static void apply(const Update& u, Element& e) {
     if (!decoupled) e.g += e.weight_decay * e.p;
     e.s1 = u.beta1 * e.s1 + u.taken1 * e.g;
     e.s2 = u.beta2 * e.s2 + u.taken2 * e.g * e.g;
@@ -39,7 +44,7 @@ struct Adam {
 
 struct Lion {
   static constexpr int kStates = 1;
-  __device__ static void apply(const CudaUpdate& u, Element& e) {
+  __device__ static void apply(const Update& u, Element& e) {
     const float direction = u.beta1 * e.s1 + u.taken1 * e.g;
     const float sign = (direction > 0 ? 1.0f : 0.0f) - (direction < 0 ? 1.0f : 0.0f);
     e.p = e.p * (1 - u.lr * e.weight_decay) - u.lr * sign;
@@ -49,7 +54,7 @@ struct Lion {
 
 struct Adagrad {
   static constexpr int kStates = 1;
-  __device__ static void apply(const CudaUpdate& u, Element& e) {
+  __device__ static void apply(const Update& u, Element& e) {
     const float gradient = e.g + e.weight_decay * e.p;
     e.s1 += gradient * gradient;
     e.p -= u.lr * gradient / (sqrtf(e.s1) + u.eps);
@@ -58,7 +63,7 @@ struct Adagrad {
 
 struct Sgd {
   static constexpr int kStates = 0;
-  __device__ static void apply(const CudaUpdate& u, Element& e) {
+  __device__ static void apply(const Update& u, Element& e) {
     e.p -= u.lr * (e.g + e.weight_decay * e.p);
   }
 };
@@ -66,7 +71,7 @@ struct Sgd {
 template <bool nesterov>
 struct Momentum {
   static constexpr int kStates = 1;
-  __device__ static void apply(const CudaUpdate& u, Element& e) {
+  __device__ static void apply(const Update& u, Element& e) {
     const float gradient = e.g + e.weight_decay * e.p;
     e.s1 = u.momentum * e.s1 + u.gradient_share * gradient;
     e.p -= u.lr * (nesterov ? gradient + u.momentum * e.s1 : e.s1);
@@ -108,7 +113,7 @@ struct Floats {
 template <class Rule, class T>
 __global__ void change_elements(UpdateElementsArgs args) {
   const std::int64_t at = first_of_thread<T>(), left = args.count - at;
-  const CudaUpdate& u = *args.update;
+  const Update& u = *args.update;
   if (left <= 0 || u.skip != 0) return;
   constexpr bool kOne = Rule::kStates > 0, kTwo = Rule::kStates > 1;
   Floats<T> p(args.parameters + at, left);
@@ -162,7 +167,7 @@ struct LambArgs {
 
 __device__ float change_of(const LambArgs& args, const LambPiece& piece, float p, float m,
                            float v) {
-  const CudaUpdate& u = *args.op.update;
+  const Update& u = *args.op.update;
   const float root = args.op.eps_inside_sqrt ? sqrtf(v + u.eps) : sqrtf(v) + u.eps;
   return m / root + (piece.decay != 0 ? u.weight_decay : 0.0f) * p;
 }
@@ -170,7 +175,7 @@ __device__ float change_of(const LambArgs& args, const LambPiece& piece, float p
 // A block a piece.
 __global__ void lamb_moments(LambArgs args) {
   const UpdateLambArgs& op = args.op;
-  const CudaUpdate& u = *op.update;
+  const Update& u = *op.update;
   if (u.skip != 0) return;
   const LambPiece piece = op.pieces[blockIdx.x];
   double squares[2] = {};

@@ -31,30 +31,29 @@ Buffer copy_of(const char* name, const std::vector<T>& values, Stream stream) {
 
 DeviceOptimizer::DeviceOptimizer(const OptimizerConfig& config, const ParameterTable& table,
                                  const Optimizer::Buffers& buffers, Stream stream)
-    : stream_(stream),
-      update_memory_("update", sizeof(CudaUpdate), stream.device()),
-      is_lamb_(config.type == "Lamb") {
+    : stream_(stream), is_lamb_(config.type == "Lamb") {
   const auto state = [&](std::size_t i) {
     return i < buffers.state.size() ? buffers.state[i].data() : nullptr;
   };
+  const Tensor& weights = buffers.weights;
   elements_ = {.rule = rule_of(config),
                .parameters = buffers.parameters.data(),
                .gradients = buffers.gradients.data(),
                .state1 = state(0),
                .state2 = state(1),
-               .weights = nullptr,
-               .type = DType::kF32,
+               .weights = weights ? weights.data<std::uint16_t>() : nullptr,
+               .type = weights.dtype(),
                .count = table.total,
                .decay_end = table.decay_end,
-               .update = static_cast<const CudaUpdate*>(update_memory_.data())};
+               .update = nullptr};
   if (!is_lamb_) return;
   copy_pieces(table);
   lamb_ = {.parameters = elements_.parameters,
            .gradients = elements_.gradients,
            .exp_avg = elements_.state1,
            .exp_avg_sq = elements_.state2,
-           .weights = nullptr,
-           .type = DType::kF32,
+           .weights = elements_.weights,
+           .type = elements_.type,
            .pieces = static_cast<const LambPiece*>(pieces_.data()),
            .first_pieces = static_cast<const std::int64_t*>(first_pieces_.data()),
            .piece_count = pieces_.bytes() / static_cast<std::int64_t>(sizeof(LambPiece)),
@@ -62,7 +61,7 @@ DeviceOptimizer::DeviceOptimizer(const OptimizerConfig& config, const ParameterT
            .min_coeff = static_cast<float>(config.min_coeff),
            .max_coeff = static_cast<float>(config.max_coeff),
            .eps_inside_sqrt = config.eps_inside_sqrt,
-           .update = elements_.update};
+           .update = nullptr};
 }
 
 void DeviceOptimizer::copy_pieces(const ParameterTable& table) {
@@ -79,24 +78,8 @@ void DeviceOptimizer::copy_pieces(const ParameterTable& table) {
   first_pieces_ = copy_of("first pieces of tensors", first_pieces, stream_);
 }
 
-void DeviceOptimizer::step(const Update& u) {
-  update_ = {.loss_scale = 1,
-             .clip = 0,
-             .lr = u.lr,
-             .weight_decay = u.weight_decay,
-             .beta1 = u.beta1,
-             .beta2 = u.beta2,
-             .eps = u.eps,
-             .taken1 = u.taken1,
-             .taken2 = u.taken2,
-             .inverse_bc1 = u.inverse_bc1,
-             .inverse_sqrt_bc2 = u.inverse_sqrt_bc2,
-             .momentum = u.momentum,
-             .gradient_share = u.gradient_share,
-             .norm = 0,
-             .gradient_factor = u.gradient_factor,
-             .skip = 0};
-  stream_.copy(update_memory_.data(), &update_, sizeof update_);
+void DeviceOptimizer::step(const Update* update) {
+  elements_.update = lamb_.update = update;
   if (is_lamb_)
     run_cuda(stream_, &CudaOpsTable::update_lamb, lamb_);
   else

@@ -15,14 +15,12 @@ class DeviceOptimizer {
   DeviceOptimizer(const OptimizerConfig& config, const ParameterTable& table,
                   const Optimizer::Buffers& buffers, Stream stream);
 
-  void step(const Update& update);
+  void step(const Update* update);  ///< which lies there too
 
  private:
   void copy_pieces(const ParameterTable& table);
 
   Stream stream_;
-  CudaUpdate update_{};   ///< of the last step: the copy from it may still be queued
-  Buffer update_memory_;  ///< the same on the device
   Buffer pieces_, first_pieces_;
   bool is_lamb_;
   UpdateElementsArgs elements_{};

@@ -6,14 +6,16 @@
 
 namespace hgt {
 
-void update_ema(double decay, const Tensor& values, const Tensor& average, Stream stream) {
+void update_ema(double decay, const Tensor& values, const Tensor& average, const Update* update,
+                Stream stream) {
   if (!average) return;
   const float kept = static_cast<float>(decay), taken = static_cast<float>(1 - decay);
   const float* const value = values.data<float>();
   float* const mean = average.data<float>();
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::update_average,
-                    {mean, value, average.numel(), kept, taken, nullptr});
+                    {mean, value, average.numel(), kept, taken, update});
+  if (update->skip != 0) return;
   for_chunks(stream.pool(), {0, average.numel()}, [&](Range range) {
     for (std::int64_t i = range.begin; i < range.end; ++i)
       mean[i] = kept * mean[i] + taken * value[i];

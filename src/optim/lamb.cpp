@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hgtrain/ops/squares.h"
+
 #include "chunks.h"
-#include "sum_of_squares.h"
 
 namespace hgt {
 namespace {

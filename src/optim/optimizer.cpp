@@ -9,32 +9,9 @@
 #include "device_optimizer.h"
 #include "elementwise.h"
 #include "lamb.h"
+#include "round_chunk.h"
 
 namespace hgt {
-namespace {
-
-Update make_update(const OptimizerConfig& config, const Rate& rate, double gradient_factor,
-                   std::int64_t t) {
-  const double beta1 = rate.beta1.value_or(config.beta1), beta2 = rate.beta2.value_or(config.beta2);
-  const double power = static_cast<double>(t);
-  const double bc1 = config.bias_correction ? 1 - std::pow(beta1, power) : 1;
-  const double bc2 = config.bias_correction ? 1 - std::pow(beta2, power) : 1;
-  const double lr = config.type == "Lamb" ? rate.lr * std::sqrt(bc2) / bc1 : rate.lr;
-  return {.lr = static_cast<float>(lr),
-          .gradient_factor = static_cast<float>(gradient_factor),
-          .weight_decay = static_cast<float>(config.weight_decay),
-          .beta1 = static_cast<float>(beta1),
-          .beta2 = static_cast<float>(beta2),
-          .eps = static_cast<float>(config.eps),
-          .taken1 = static_cast<float>(1 - beta1),
-          .taken2 = static_cast<float>(1 - beta2),
-          .inverse_bc1 = static_cast<float>(1 / bc1),
-          .inverse_sqrt_bc2 = static_cast<float>(1 / std::sqrt(bc2)),
-          .momentum = static_cast<float>(config.momentum),
-          .gradient_share = static_cast<float>(t == 1 ? 1 : 1 - config.dampening)};
-}
-
-}  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
                      const Buffers& buffers, Stream stream)
@@ -52,21 +29,51 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::step(const Rate& rate, double gradient_factor, std::int64_t t) {
-  Update update = make_update(config_, rate, gradient_factor, t);
-  if (device_) return device_->step(update);
+Update Optimizer::constants(const Rate& rate, std::int64_t t) const {
+  const double beta1 = rate.beta1.value_or(config_.beta1),
+               beta2 = rate.beta2.value_or(config_.beta2);
+  const double power = static_cast<double>(t);
+  const double bc1 = config_.bias_correction ? 1 - std::pow(beta1, power) : 1;
+  const double bc2 = config_.bias_correction ? 1 - std::pow(beta2, power) : 1;
+  Update out{};
+  out.lr = static_cast<float>(lamb_ ? rate.lr * std::sqrt(bc2) / bc1 : rate.lr);
+  out.weight_decay = static_cast<float>(config_.weight_decay);
+  out.beta1 = static_cast<float>(beta1);
+  out.beta2 = static_cast<float>(beta2);
+  out.eps = static_cast<float>(config_.eps);
+  out.taken1 = static_cast<float>(1 - beta1);
+  out.taken2 = static_cast<float>(1 - beta2);
+  out.inverse_bc1 = static_cast<float>(1 / bc1);
+  out.inverse_sqrt_bc2 = static_cast<float>(1 / std::sqrt(bc2));
+  out.momentum = static_cast<float>(config_.momentum);
+  out.gradient_share = static_cast<float>(t == 1 ? 1 : 1 - config_.dampening);
+  return out;
+}
+
+void Optimizer::step(const Update* update) {
+  if (device_)
+    device_->step(update);
+  else if (update->skip == 0)
+    step_on_cpu(*update);
+}
+
+void Optimizer::step_on_cpu(Update update) {
   float* const p = buffers_.parameters.data();
   const float* const g = buffers_.gradients.data();
   const auto state = [&](std::size_t i) {
     return i < buffers_.state.size() ? buffers_.state[i].data() : nullptr;
   };
-  if (lamb_) return lamb_->step(update, {p, g, state(0), state(1)}, stream_.pool());
-
+  const auto round = [&](Range range) { round_chunk(p, range, buffers_.weights); };
+  if (lamb_) {
+    lamb_->step(update, {p, g, state(0), state(1)}, stream_.pool());
+    return for_chunks(stream_.pool(), {0, table_.total}, round);
+  }
   const Kernel kernel = elementwise_kernel(config_);
   const auto at = [](float* buffer, std::int64_t i) { return buffer ? buffer + i : nullptr; };
   const auto run = [&](Range range) {
     kernel(update, p + range.begin, g + range.begin, at(state(0), range.begin),
            at(state(1), range.begin), range.size());
+    round(range);
   };
   for_chunks(stream_.pool(), {0, table_.decay_end}, run);
   update.weight_decay = 0;

@@ -1,36 +1,19 @@
 #include "hgtrain/optim/round.h"
 
-#include "hgtrain/base/half.h"
 #include "hgtrain/ops/run_cuda.h"
 
 #include "chunks.h"
+#include "round_chunk.h"
 
 namespace hgt {
-namespace {
-
-template <class T>
-void round_values(const float* values, T* out, std::int64_t count, ThreadPool& pool) {
-  for_chunks(pool, {0, count}, [&](Range range) {
-    for (std::int64_t i = range.begin; i < range.end; ++i) out[i] = values[i];
-  });
-}
-
-template <class T>
-void round_as(const Tensor& values, const Tensor& out, DType type, Stream stream) {
-  const float* const from = values.data<float>();
-  T* const to = out.data<T>();
-  if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::cast, {from, to, DType::kF32, type, values.numel()});
-  round_values(from, to, values.numel(), stream.pool());
-}
-
-}  // namespace
 
 void round_to(const Tensor& values, const Tensor& out, Stream stream) {
-  if (out.dtype() == DType::kBF16)
-    round_as<BFloat16>(values, out, DType::kBF16, stream);
-  else
-    round_as<Half>(values, out, DType::kF16, stream);
+  const float* const from = values.data<float>();
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::cast,
+                    {from, out.data<std::uint16_t>(), DType::kF32, out.dtype(), values.numel()});
+  for_chunks(stream.pool(), {0, values.numel()},
+             [&](Range range) { round_chunk(from, range, out); });
 }
 
 }  // namespace hgt

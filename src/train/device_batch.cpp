@@ -1,40 +1,71 @@
 #include "device_batch.h"
 
-#include <vector>
+#include <algorithm>
 
 namespace hgt {
 
-DeviceBatch::DeviceBatch(std::int64_t rows, const SampleForm& form, Stream stream)
-    : seq_length_(form.seq_length), stream_(stream) {
-  const auto buffer = [&](const char* name) {
-    return Buffer(name, rows * form.seq_length * 4, stream.device());
-  };
-  tokens_ = buffer("tokens");
-  targets_ = buffer("targets");
-  if (form.document_start) positions_ = buffer("positions");
+DeviceBatch::Ids::Ids(const char* name, std::int64_t rows, const SampleForm& form, Device device,
+                      bool pinned) {
+  const std::int64_t ids = rows * form.seq_length, kinds = form.document_start ? 3 : 2;
+  const std::int64_t bytes = rows * static_cast<std::int64_t>(sizeof(SampleKey)) + kinds * ids * 4;
+  memory = pinned ? Buffer::reached_by(device, name, bytes) : Buffer(name, bytes, device);
+  keys = static_cast<SampleKey*>(memory.data());
+  tokens = reinterpret_cast<std::int32_t*>(keys + rows);
+  targets = tokens + ids;
+  positions = form.document_start ? targets + ids : nullptr;
 }
 
-void DeviceBatch::load(const Batch& batch) {
-  const auto copy = [&](const Buffer& to, const std::vector<std::int32_t>& from) {
-    stream_.copy(to.data(), from.data(), from.size() * sizeof(std::int32_t));
-  };
-  copy(tokens_, batch.tokens);
-  copy(targets_, batch.targets);
-  copy(positions_, batch.positions);
+DeviceBatch::Slot::Slot(std::int64_t rows, const SampleForm& form, Stream stream)
+    : host("batch in host memory", rows, form, stream.device(), true) {
+  if (stream.device().is_cpu()) return;
+  device.emplace("batch", rows, form, stream.device(), false);
+  arrived.emplace(stream.queue());
+  placed.emplace(stream.queue());
 }
 
-MicroBatch DeviceBatch::micro_batch(std::int64_t begin, std::int64_t rows) const {
-  const auto part = [&](const Buffer& buffer) {
-    const auto ids = buffer.as<const std::int32_t>();
-    if (ids.empty()) return ids;
-    return ids.subspan(static_cast<std::size_t>(begin * seq_length_),
-                       static_cast<std::size_t>(rows * seq_length_));
+DeviceBatch::DeviceBatch(std::int64_t rows, std::int64_t micro_rows, const SampleForm& form,
+                         Stream stream)
+    : seq_length_(form.seq_length),
+      stream_(stream),
+      copies_(stream.device().is_cpu()
+                  ? std::nullopt
+                  : std::make_optional<CudaQueue>(stream.device(), stream.queue().module())),
+      slots_{Slot(rows, form, stream), Slot(rows, form, stream)},
+      micro_("micro-batch", micro_rows, form, stream.device(), false) {}
+
+void DeviceBatch::load(const Batch& batch, SampleKey samples) {
+  current_ = 1 - current_;
+  Slot& slot = slots_[current_];
+  std::copy(batch.tokens.begin(), batch.tokens.end(), slot.host.tokens);
+  std::copy(batch.targets.begin(), batch.targets.end(), slot.host.targets);
+  std::copy(batch.positions.begin(), batch.positions.end(), slot.host.positions);
+  for (std::int64_t row = 0; row < std::ssize(batch.samples); ++row)
+    slot.host.keys[row] = {samples.step, samples.first_sample + row};
+  if (!slot.device) return;
+  slot.placed->hold(*copies_);
+  copies_->copy(slot.device->memory.data(), slot.host.memory.data(),
+                static_cast<std::size_t>(slot.host.memory.bytes()));
+  slot.arrived->record(*copies_);
+}
+
+MicroBatch DeviceBatch::place(std::int64_t begin, std::int64_t rows) {
+  Slot& slot = slots_[current_];
+  const Ids& from = arrived(slot);
+  if (slot.arrived) slot.arrived->hold(stream_.queue());
+  const auto ids = static_cast<std::size_t>(rows * seq_length_);
+  const auto part = [&](std::int32_t* to, const std::int32_t* all) {
+    if (all) stream_.copy(to, all + begin * seq_length_, ids * sizeof(std::int32_t));
+    return std::span<const std::int32_t>(to, all ? ids : 0);
   };
-  return {.tokens_BT = part(tokens_),
-          .targets_BT = part(targets_),
-          .positions_BT = part(positions_),
-          .batch = rows,
-          .seq_length = seq_length_};
+  stream_.copy(micro_.keys, from.keys + begin, sizeof(SampleKey));
+  const MicroBatch out{.tokens_BT = part(micro_.tokens, from.tokens),
+                       .targets_BT = part(micro_.targets, from.targets),
+                       .positions_BT = part(micro_.positions, from.positions),
+                       .batch = rows,
+                       .seq_length = seq_length_,
+                       .samples = micro_.keys};
+  if (slot.placed) slot.placed->record(stream_.queue());
+  return out;
 }
 
 }  // namespace hgt

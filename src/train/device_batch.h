@@ -1,7 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <span>
+#include <optional>
 
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
@@ -11,22 +12,46 @@
 
 namespace hgt {
 
-/// Batches in the memory of the model's device, one after the other.
+/// Batches on the model's device. While a step works on one, the next one comes over a queue of its
+/// own; each micro-batch is then put into the same place, so that what a step queues does not
+/// change from micro-batch to micro-batch.
 class DeviceBatch {
  public:
-  /// Of at most `rows` samples of the form.
-  DeviceBatch(std::int64_t rows, const SampleForm& form, Stream stream);
+  /// Of at most `rows` samples of the form, `micro_rows` a micro-batch.
+  DeviceBatch(std::int64_t rows, std::int64_t micro_rows, const SampleForm& form, Stream stream);
 
-  /// Copies the batch, which must stay until the stream is there; the one before it must not be in
-  /// use any more.
-  void load(const Batch& batch);
-  /// Tokens, targets and positions of rows [begin, begin + rows); the rest is the caller's to fill.
-  MicroBatch micro_batch(std::int64_t begin, std::int64_t rows) const;
+  /// Starts to bring the batch, which is no longer needed when this returns; its row 0 is sample
+  /// `samples.first_sample` of the step. Two steps behind the stream at most: the batch before the
+  /// one before it must not be in use any more.
+  void load(const Batch& batch, SampleKey samples);
+  /// Queues on the stream: rows [begin, begin + rows) of the batch loaded last, in their place. The
+  /// loss scale is the caller's to fill.
+  MicroBatch place(std::int64_t begin, std::int64_t rows);
 
  private:
+  /// Parts of one allocation: ids of so many rows each, then a key for each row, as its micro-batch
+  /// may begin there.
+  struct Ids {
+    Ids(const char* name, std::int64_t rows, const SampleForm& form, Device device, bool pinned);
+    Buffer memory;
+    std::int32_t *tokens, *targets, *positions;  ///< the last null where samples have none
+    SampleKey* keys;
+  };
+  /// A batch on its way.
+  struct Slot {
+    Slot(std::int64_t rows, const SampleForm& form, Stream stream);
+    Ids host;
+    std::optional<Ids> device;  ///< none on the CPU, as what follows
+    std::optional<CudaEvent> arrived, placed;
+  };
+  const Ids& arrived(const Slot& slot) const { return slot.device ? *slot.device : slot.host; }
+
   const std::int64_t seq_length_;
   const Stream stream_;
-  Buffer tokens_, targets_, positions_;
+  const std::optional<CudaQueue> copies_;
+  std::array<Slot, 2> slots_;
+  std::size_t current_ = 0;
+  Ids micro_;
 };
 
 }  // namespace hgt

@@ -25,7 +25,11 @@ FlatState FlatBuffers::state() const {
 }
 
 Tensor FlatBuffers::weights() const {
-  if (compute_dtype == DType::kF32) return flat_tensor(parameters);
+  return compute_dtype == DType::kF32 ? flat_tensor(parameters) : rounded_weights();
+}
+
+Tensor FlatBuffers::rounded_weights() const {
+  if (compute_dtype == DType::kF32) return {};
   return Tensor(rounded.data(), {parameters.bytes() / 4}, compute_dtype, rounded.device());
 }
 

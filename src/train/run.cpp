@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,8 +36,10 @@ class Run {
 
  private:
   static std::unique_ptr<Dataset> open_data(const Config& config, Dataset::Split split);
+  void finish_steps(std::int64_t left, bool evaluates);
+  StepRecord finish_step();
   StepRecord record_of(const StepResult& result, double step_ms);
-  void log_step(const StepResult& result) const;
+  void evaluate(StepRecord& record);
   void save();
   bool is_due(std::int64_t interval) const;
 
@@ -53,6 +56,12 @@ class Run {
   std::optional<Trainer> trainer_;
   std::int64_t peak_bytes_ = 0;
   double world_flops_ = 0;  ///< peak matrix rate of all ranks together, as far as known
+
+  // Of the steps that are finished.
+  std::int64_t finished_ns_ = 0;  ///< when the last one was
+  std::int64_t skipped_ = 0;
+  bool stop_requested_ = false, checkpoint_requested_ = false;
+  std::optional<std::string> early_;  ///< why the run ends before its last step
 };
 
 double sum(double value, Communicator& comm) {
@@ -120,7 +129,7 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   const ProcessMemory memory = memory_in_use(stream_);
   peak_bytes_ = std::max(peak_bytes_, memory.peak_bytes);
   StepRecord record;
-  record.step = trainer_->state().step;
+  record.step = result.step;
   record.loss = result.loss;
   record.grad_norm = result.grad_norm;
   record.lr = result.lr;
@@ -128,7 +137,7 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   record.step_ms = step_ms;
   record.tokens = trainer_->tokens_per_step();
   record.tokens_per_sec = static_cast<double>(record.tokens) / seconds;
-  record.consumed_samples = trainer_->state().consumed_samples;
+  record.consumed_samples = result.consumed_samples;
   record.samples_per_sec = static_cast<double>(config_.batch.train_batch_size) / seconds;
   record.mem_bytes = memory.bytes;
   record.mem_peak_bytes = peak_bytes_;
@@ -142,9 +151,35 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   return record;
 }
 
-void Run::log_step(const StepResult& result) const {
-  fmt::print(stderr, "step {} samples [{}] reduced_bytes {}\n", trainer_->state().step,
-             fmt::join(trainer_->samples(), ","), result.reduced_bytes);
+/// Finishes steps until `left` are queued.
+void Run::finish_steps(std::int64_t left, bool evaluates) {
+  while (trainer_->queued_steps() > left) {
+    StepRecord record = finish_step();
+    if (evaluates && trainer_->queued_steps() == 0) evaluate(record);
+    recorder_.step(record);
+    if (!early_) early_ = early_stop(config_.training, trainer_->state(), record.loss);
+  }
+}
+
+StepRecord Run::finish_step() {
+  const StepResult& result = trainer_->finish_step();
+  const double step_ms =
+      ms_since(std::max(std::exchange(finished_ns_, now_ns()), result.queued_ns));
+  fmt::print(stderr, "step {} samples [{}] reduced_bytes {}\n", result.step,
+             fmt::join(result.samples, ","), result.reduced_bytes);
+  stop_requested_ |= result.stop_requested;
+  checkpoint_requested_ |= result.checkpoint_requested;
+  if (result.skipped) {
+    ++skipped_;
+    recorder_.notice(fmt::format("step {} changed nothing: gradients overflowed at loss scale {:g}",
+                                 result.step, result.loss_scale));
+  }
+  return record_of(result, step_ms);
+}
+
+void Run::evaluate(StepRecord& record) {
+  record.eval_loss = trainer_->evaluate();
+  count_evaluation(*record.eval_loss, trainer_->state());
 }
 
 void Run::save() {
@@ -155,45 +190,35 @@ void Run::save() {
 }
 
 RunOutcome Run::train() {
-  const std::int64_t first_step = trainer_->state().step, last_step = config_.training.train_iters;
+  const TrainingState& state = trainer_->state();
+  const std::int64_t first_step = state.step, last_step = config_.training.train_iters;
   trace_.plan(first_step, last_step);
   RunOutcome outcome{.reason = fmt::format("{} steps done", last_step)};
-  std::int64_t skipped = 0;
-  auto early = early_stop(config_.training, trainer_->state(), std::nullopt);
-  for (bool running = trainer_->state().step < last_step && !early; running;) {
-    trace_.before_step(trainer_->state().step + 1);
-    const std::int64_t start_ns = now_ns();
-    const StepResult result = trainer_->step();
-    StepRecord record = record_of(result, ms_since(start_ns));
-    log_step(result);
-    skipped += result.skipped ? 1 : 0;
-    if (result.skipped)
-      recorder_.notice(
-          fmt::format("step {} changed nothing: gradients overflowed at loss scale {:g}",
-                      record.step, result.loss_scale));
-
-    const bool last = record.step >= last_step;
-    if (valid_data_ && (last || is_due(config_.training.eval_interval))) {
-      record.eval_loss = trainer_->evaluate();
-      count_evaluation(*record.eval_loss, trainer_->state());
+  early_ = early_stop(config_.training, state, std::nullopt);
+  for (bool running = state.step < last_step && !early_; running;) {
+    trace_.before_step(state.step + 1);
+    trainer_->queue_step();
+    const bool last = state.step >= last_step;
+    const bool evaluates = valid_data_ && (last || is_due(config_.training.eval_interval));
+    const bool saves = last || is_due(config_.checkpoint.save_interval);
+    finish_steps(evaluates || saves ? 0 : trainer_->steps_ahead(), evaluates);
+    running = !last && !early_ && !stop_requested_;
+    outcome.stopped_early = stop_requested_ && !last && !early_;
+    if (!running || saves || std::exchange(checkpoint_requested_, false)) {
+      finish_steps(0, false);
+      save();
     }
-    recorder_.step(record);
-
-    early = early_stop(config_.training, trainer_->state(), result.loss);
-    outcome.stopped_early = result.stop_requested && !last && !early;
-    running = !last && !early && !result.stop_requested;
-    if (!running || result.checkpoint_requested || is_due(config_.checkpoint.save_interval)) save();
   }
-  if (early) outcome.reason = *early;
+  if (early_) outcome.reason = *early_;
   if (trainer_->state().step == first_step)
     outcome.reason =
         "nothing to do: " +
-        (early ? *early
-               : fmt::format("all {} steps were done before; more with --steps N", last_step));
+        (early_ ? *early_
+                : fmt::format("all {} steps were done before; more with --steps N", last_step));
   if (outcome.stopped_early)
     outcome.reason = fmt::format("stopped after step {}", trainer_->state().step);
-  if (skipped > 0)
-    outcome.reason += fmt::format(", of which {} changed nothing: gradients overflowed", skipped);
+  if (skipped_ > 0)
+    outcome.reason += fmt::format(", of which {} changed nothing: gradients overflowed", skipped_);
   recorder_.finish();
   trace_.finish();
   return outcome;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,8 @@
 
 #include "batch_loader.h"
 #include "device_batch.h"
+#include "step_exchange.h"
+#include "step_graphs.h"
 
 namespace hgt {
 namespace {
@@ -38,7 +41,8 @@ std::vector<BlockRange> block_ranges(const ParameterTable& table) {
 }
 
 Optimizer::Buffers optimizer_buffers(const FlatBuffers& flat) {
-  Optimizer::Buffers buffers{flat.parameters.as<float>(), flat.gradients.as<float>(), {}};
+  Optimizer::Buffers buffers{
+      flat.parameters.as<float>(), flat.gradients.as<float>(), {}, flat.rounded_weights()};
   for (const Buffer& buffer : flat.optimizer_state) buffers.state.push_back(buffer.as<float>());
   return buffers;
 }
@@ -65,7 +69,6 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
       lr_schedule_(parts.config),
       optimizer_(parts.config.optimizer, parts.table, optimizer_buffers(parts.buffers),
                  parts.stream),
-      norm_(parts.stream),
       loss_scaler_(parts.config.precision),
       micros_(micro_batches_of(parts.config.batch, parts.comm)),
       buckets_(make_buckets(block_ranges(parts.table), parts.bucket_bytes / 4)),
@@ -75,10 +78,13 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   const SampleForm form = sample_form(parts.config);
   loader_ = std::make_unique<BatchLoader>(parts.train, rows, batch.train_batch_size, form,
                                           state.consumed_samples);
-  batch_ = std::make_unique<DeviceBatch>(std::max(rows.size(), batch.micro_batch_size), form,
-                                         parts.stream);
-  loss_sums_ =
-      Buffer("loss sums", std::max<std::int64_t>(micros_.size(), 1) * 8, parts.stream.device());
+  batch_ = std::make_unique<DeviceBatch>(std::max(rows.size(), batch.micro_batch_size),
+                                         batch.micro_batch_size, form, parts.stream);
+  exchange_ =
+      std::make_unique<StepExchange>(batch.train_batch_size / batch.micro_batch_size, parts.stream);
+  graphs_ = std::make_unique<StepGraphs>(parts.stream, parts.config.hardware.cuda_graphs);
+  loss_sum_ = Buffer("loss of a micro-batch", sizeof(double), parts.stream.device());
+  squares_ = Buffer("squares of gradients", sizeof(double), parts.stream.device());
 }
 
 Trainer::~Trainer() = default;
@@ -87,28 +93,64 @@ std::int64_t Trainer::tokens_per_step() const {
   return parts_.config.batch.train_batch_size * parts_.config.training.seq_length;
 }
 
-StepResult Trainer::step() {
-  const Span span = Span::phase("step", state_.step + 1);
-  result_ = {};
-  parts_.progress.phase = "reading the batch";
-  const std::int64_t start_ns = now_ns();
-  const Batch& batch = next_batch();
-  samples_ = batch.samples;
-  batch_->load(batch);
-  result_.data_wait_ms = ms_since(start_ns);
+std::int64_t Trainer::steps_ahead() const {
+  const TrainingConfig& training = parts_.config.training;
+  const bool depends =
+      parts_.config.precision.fp16 || (training.target_loss && training.eval_interval == 0);
+  return parts_.stream.device().is_cpu() || depends ? 0 : 1;
+}
 
-  clear(flat_tensor(parts_.buffers.gradients), parts_.stream);
-  losses_.assign(parts_.config.batch.train_batch_size / parts_.config.batch.micro_batch_size + 2,
-                 0.0);
+void Trainer::queue_step() {
+  const Span span = Span::phase("step", state_.step + 1);
+  StepResult& result = start_result();
+  parts_.progress.phase = "reading the batch";
+  const std::int64_t start_ns = result.queued_ns = now_ns();
+  const Batch& batch = next_batch();
+  result.samples = batch.samples;
+  batch_->load(batch, {state_.step, micros_.begin * parts_.config.batch.micro_batch_size});
+  result.data_wait_ms = ms_since(start_ns);
+  if (std::exchange(captured_loss_scale_, state_.loss_scale.scale) != state_.loss_scale.scale)
+    graphs_->forget();
+
+  clear(flat_tensor(parts_.buffers.gradients), parts_.stream, &exchange_->update()->stopped);
+  exchange_->clear_losses();
   tickets_.clear();
   reduced_before_ = parts_.comm.reduced_bytes();
   for (const Action& action : schedule_) execute(action);
 
   ++state_.step;
-  state_.consumed_samples += parts_.config.batch.train_batch_size;
+  result.consumed_samples = state_.consumed_samples += parts_.config.batch.train_batch_size;
   state_.consumed_tokens += tokens_per_step();
-  parts_.progress.step = state_.step;
-  return result_;
+}
+
+/// That of the step before the one before it is over; its memory is used again.
+StepResult& Trainer::start_result() {
+  ++queued_;
+  StepResult& result = result_of(state_.step + 1);
+  std::vector<std::int64_t> samples = std::move(result.samples);
+  result = {};
+  result.samples = std::move(samples);
+  result.step = state_.step + 1;
+  return result;
+}
+
+const StepResult& Trainer::finish_step() {
+  parts_.progress.phase = "waiting for the step";
+  const auto [update, stop, checkpoint] = exchange_->take(parts_.comm);
+  StepResult& result = result_of(state_.step - --queued_);
+  result.loss = update.loss;
+  result.grad_norm = update.norm;
+  result.stop_requested = stop > 0;
+  result.checkpoint_requested = checkpoint > 0;
+  result.skipped = update.skip != 0;
+  if (result.skipped) {
+    skip_update(result);
+  } else {
+    skipped_in_a_row_ = 0;
+    loss_scaler_.update(false, state_.loss_scale);
+  }
+  parts_.progress.step = result.step;
+  return result;
 }
 
 const Batch& Trainer::next_batch() {
@@ -118,20 +160,17 @@ const Batch& Trainer::next_batch() {
 
 void Trainer::execute(const Action& action) {
   ++parts_.progress.work;
-  Model& model = parts_.model;
   switch (action.kind) {
     case Action::Kind::kForward: {
       const Span span = Span::phase("forward", action.block);
       parts_.progress.phase = "forward";
-      model.forward(action.block, 0, micro_batch(action.micro));
-      if (action.block + 1 == model.num_blocks())
-        model.loss_sum(0, loss_sums_.as<double>()[static_cast<std::size_t>(action.micro)]);
-      return;
+      return forward(action);
     }
     case Action::Kind::kBackward: {
       const Span span = Span::phase("backward", action.block);
       parts_.progress.phase = "backward";
-      return model.backward(action.block, 0, micro_batch(action.micro));
+      return graphs_->run(2 * action.block + 1,
+                          [&] { parts_.model.backward(action.block, 0, micro_); });
     }
     case Action::Kind::kReduce: {
       const Range range = buckets_[action.bucket].elements;
@@ -144,67 +183,78 @@ void Trainer::execute(const Action& action) {
   }
 }
 
-MicroBatch Trainer::micro_batch(int micro) const {
+void Trainer::forward(const Action& action) {
+  Model& model = parts_.model;
+  const bool last = action.block + 1 == model.num_blocks();
+  if (action.block == 0) micro_ = micro_batch(action.micro);
+  graphs_->run(2 * action.block, [&] {
+    model.forward(action.block, 0, micro_);
+    if (last) model.loss_sum(0, *loss_sum_.as<double>().data());
+  });
+  if (last)
+    parts_.stream.copy(exchange_->loss(micros_.begin + action.micro), loss_sum_.data(),
+                       sizeof(double));
+}
+
+MicroBatch Trainer::micro_batch(int micro) {
   const std::int64_t rows = parts_.config.batch.micro_batch_size;
-  MicroBatch batch = batch_->micro_batch(micro * rows, rows);
-  batch.step = state_.step;
-  batch.first_sample = (micros_.begin + micro) * rows;
+  MicroBatch batch = batch_->place(micro * rows, rows);
   batch.loss_scale = state_.loss_scale.scale / static_cast<double>(tokens_per_step());
   return batch;
 }
 
 void Trainer::update() {
   const Span span = Span::phase("update");
-  parts_.progress.phase = "reducing gradients";
-  const std::int64_t start_ns = now_ns();
-  result_.reduced_bytes = parts_.comm.reduced_bytes() - reduced_before_;
-  wait_for_sums();
-  result_.comm_ms = ms_since(start_ns);
-  const double scale = state_.loss_scale.scale;
-  result_.loss_scale = scale;
-  result_.grad_norm = read_losses_and_norm() / scale;
-  exchange_losses();
-
   parts_.progress.phase = "updating";
+  StepResult& result = result_of(state_.step + 1);
+  result.reduced_bytes = parts_.comm.reduced_bytes() - reduced_before_;
+  exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false));
+  const std::int64_t start_ns = now_ns();
+  wait_for_sums();
+  result.comm_ms = ms_since(start_ns);
+  graphs_->run(2 * parts_.model.num_blocks(), [&] { change_parameters(); });
+  exchange_->fetch();
+}
+
+Update Trainer::constants() {
   const Rate rate = lr_schedule_.at(state_.optimizer_steps);
-  result_.lr = rate.lr;
-  if (!std::isfinite(result_.loss) || !std::isfinite(result_.grad_norm)) return skip_update();
-  skipped_in_a_row_ = 0;
-  change_parameters(rate, scale);
-  loss_scaler_.update(false, state_.loss_scale);
+  StepResult& result = result_of(state_.step + 1);
+  Update out = optimizer_.constants(rate, ++state_.optimizer_steps);
+  result.lr = rate.lr;
+  result.loss_scale = out.loss_scale = state_.loss_scale.scale;
+  out.clip = parts_.config.gradient_clipping;
+  out.tokens = static_cast<double>(tokens_per_step());
+  out.stops = parts_.config.precision.fp16 ? 0 : 1;
+  return out;
 }
 
 void Trainer::wait_for_sums() {
   const Span span("wait for sums");
   for (const std::uint64_t ticket : tickets_) parts_.comm.wait(ticket);
+  parts_.comm.all_reduce_sum(exchange_->sums());
 }
 
-/// The one moment of a step when the host waits for the device.
-double Trainer::read_losses_and_norm() {
-  parts_.stream.copy(losses_.data() + micros_.begin, loss_sums_.data(),
-                     static_cast<std::size_t>(micros_.size()) * sizeof(double));
-  const Span span("gradient_norm", flat_traffic(1));
-  return norm_.of(flat_tensor(parts_.buffers.gradients));
-}
-
-void Trainer::change_parameters(const Rate& rate, double scale) {
+void Trainer::change_parameters() {
   const FlatBuffers& flat = parts_.buffers;
+  const Tensor gradients = flat_tensor(flat.gradients);
+  const Tensor squares(squares_.data(), {1}, DType::kF64, squares_.device());
+  Update* const update = exchange_->update();
+  sum_of_squares(gradients, squares, parts_.stream);
+  prepare_update(exchange_->losses(), squares, update, parts_.stream);
   // Gradients are read; parameters and the optimizer's state are read and written.
   const Span span("optimizer", flat_traffic(3 + 2 * static_cast<int>(flat.optimizer_state.size())));
-  optimizer_.step(rate, clip_factor(result_.grad_norm, parts_.config.gradient_clipping) / scale,
-                  ++state_.optimizer_steps);
-  flat.round_weights(parts_.stream);
+  optimizer_.step(update);
   update_ema(parts_.config.training.ema_decay, flat_tensor(flat.parameters), flat_tensor(flat.ema),
-             parts_.stream);
+             update, parts_.stream);
 }
 
 Work Trainer::flat_traffic(int passes) const {
   return {.bytes = 4.0 * passes * static_cast<double>(parts_.table.total)};
 }
 
-void Trainer::skip_update() {
-  if (!parts_.config.precision.fp16) stop_at_bad_tensor();
-  result_.skipped = true;
+void Trainer::skip_update(const StepResult& result) {
+  if (!parts_.config.precision.fp16) stop_at_bad_tensor(result);
+  --state_.optimizer_steps;
   loss_scaler_.update(true, state_.loss_scale);
   if (++skipped_in_a_row_ == kMostSkipped)
     throw Error(ErrorKind::kGuard,
@@ -213,28 +263,15 @@ void Trainer::skip_update() {
                 "a lower fp16.loss_scale, 0 for one that adapts itself, or bf16");
 }
 
-void Trainer::exchange_losses() {
-  const std::size_t micros = losses_.size() - 2;
-  const Span span("wait for losses");
-  const std::int64_t start_ns = now_ns();
-  losses_[micros] = parts_.requests.stop ? 1 : 0;
-  losses_[micros + 1] = parts_.requests.checkpoint.exchange(false) ? 1 : 0;
-  parts_.comm.all_reduce_sum(std::span(losses_));
-  result_.comm_ms += ms_since(start_ns);
-  result_.loss = std::accumulate(losses_.begin(), losses_.begin() + micros, 0.0) /
-                 static_cast<double>(tokens_per_step());
-  result_.stop_requested = losses_[micros] > 0;
-  result_.checkpoint_requested = losses_[micros + 1] > 0;
-}
-
-void Trainer::stop_at_bad_tensor() const {
+void Trainer::stop_at_bad_tensor(const StepResult& result) const {
   const auto first_bad = [&](const Buffer& flat, const char* what) -> std::string {
     for (const Parameter& p : parts_.table.parameters) {
       std::vector<float> values(static_cast<std::size_t>(p.numel));
       parts_.stream.copy(values.data(), flat.as<float>().data() + p.offset, values.size() * 4);
       parts_.stream.synchronize();
-      const std::int64_t at = first_non_finite(values);
-      if (at >= 0)
+      const auto found =
+          std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+      if (const auto at = found - values.begin(); found != values.end())
         return fmt::format("the first bad tensor is the {} of {}: element {} is {}", what, p.name,
                            at, human_number(values[static_cast<std::size_t>(at)], 4));
     }
@@ -245,8 +282,8 @@ void Trainer::stop_at_bad_tensor() const {
   if (where.empty()) where = "every weight and gradient is finite";
   throw Error(
       ErrorKind::kGuard,
-      fmt::format("step {}: loss is {}, gradient norm is {}; {}", state_.step + 1,
-                  human_number(result_.loss, 4), human_number(result_.grad_norm, 4), where),
+      fmt::format("step {}: loss is {}, gradient norm is {}; {}", result.step,
+                  human_number(result.loss, 4), human_number(result.grad_norm, 4), where),
       "no weight was changed by this step, and checkpoints of steps before it are good; go on "
       "with a lower learning rate, or a longer warmup");
 }
@@ -266,9 +303,9 @@ double Trainer::evaluate() {
     ++parts_.progress.work;
     const Range range{micro * rows, std::min((micro + 1) * rows, samples)};
     read_batch(*parts_.valid, 0, range, sample_form(config), batch);
-    batch_->load(batch);
-    parts_.model.evaluate(batch_->micro_batch(0, range.size()), loss_sums_.as<double>()[0]);
-    parts_.stream.copy(&losses[micro], loss_sums_.data(), sizeof(double));
+    batch_->load(batch, {});
+    parts_.model.evaluate(batch_->place(0, range.size()), *loss_sum_.as<double>().data());
+    parts_.stream.copy(&losses[micro], loss_sum_.data(), sizeof(double));
     parts_.stream.synchronize();
   }
   parts_.comm.all_reduce_sum(std::span(losses));

@@ -103,8 +103,9 @@ class Group {
 
 /// The first line of a rank's log.
 void log_header(const Environment& environment, const Config& config) {
-  fmt::print(stderr, "rank {} of {} on {}, pid {}, {}, {}{}, hgtrain {}\n", environment.rank,
+  fmt::print(stderr, "rank {} of {} on {}, pid {}, {}{}, {}{}, hgtrain {}\n", environment.rank,
              environment.world_size, host_name(), ::getpid(), config.hardware.device,
+             config.hardware.device == "cuda" && config.hardware.cuda_graphs ? " by graphs" : "",
              human_plural(config.hardware.threads, "thread"),
              config.training.deterministic ? ", deterministic" : "", HGT_VERSION);
 }

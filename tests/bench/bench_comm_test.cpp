@@ -39,6 +39,7 @@ class Damaging : public Communicator {
   }
   void wait(std::uint64_t ticket) override { inner_->wait(ticket); }
   std::uint64_t reduced_bytes() const override { return inner_->reduced_bytes(); }
+  void check() override { inner_->check(); }
   std::uint64_t sequence() const override { return inner_->sequence(); }
   void abort() noexcept override { inner_->abort(); }
 

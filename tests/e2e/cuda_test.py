@@ -66,6 +66,11 @@ class CudaTest(unittest.TestCase):
             self.assertLess(first[-1][1], first[0][1])
         self.assertEqual(self.train('again', 'cuda', config=name), first)
 
+    def test_graphs_change_nothing(self):
+        self.assertEqual(self.train('plain', 'cuda', '--hardware.cuda_graphs', 'false'), self.train('graphs', 'cuda'))
+        for run, device in ('plain', 'cuda'), ('graphs', 'cuda by graphs'):
+            self.assertIn(f', {device}, ', (self.job.folder / run / 'logs/rank_0.log').read_text())
+
     def test_runs_go_on_from_the_cpu_to_a_gpu_and_back(self):
         whole = self.train('whole', 'cpu')
         self.train('moved', 'cpu', '--steps', 1)
@@ -75,7 +80,7 @@ class CudaTest(unittest.TestCase):
 
     def test_auto_takes_the_gpu_where_there_is_one(self):
         self.train('auto', 'auto', '--steps', 1)
-        self.assertIn(', cuda, ', (self.job.folder / 'auto/logs/rank_0.log').read_text())
+        self.assertIn(', cuda by graphs, ', (self.job.folder / 'auto/logs/rank_0.log').read_text())
 
     @unittest.skipUnless(EMULATED, 'hides the GPU')
     def test_auto_takes_the_cpu_where_there_is_none(self):

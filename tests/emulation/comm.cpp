@@ -15,8 +15,10 @@
 
 #include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_check.h"
+#include "hgtrain/device/cuda_stream_state.h"
 
 #include "../../src/comm/cuda_comm_table.h"
+#include "order.h"
 
 namespace hgt {
 
@@ -110,8 +112,9 @@ void through_rank_0(CudaCommState& comm, const void* mine, std::size_t bytes, vo
 }
 
 template <class T>
-CudaResult sum(CudaCommState* comm, T* values, std::size_t count, CudaStreamState*) {
+CudaResult sum(CudaCommState* comm, T* values, std::size_t count, CudaStreamState* stream) {
   return guarded([&] {
+    emulation::note(stream->use(), {{values, count * sizeof(T), true}});
     through_rank_0(*comm, values, count * sizeof(T), values, count * sizeof(T),
                    [&](int, const std::byte* theirs) {
                      for (std::size_t i = 0; i < count; ++i) {
@@ -143,8 +146,10 @@ CudaResult start_connect(const CudaCommId* id, int rank, int size, int, CudaComm
 }
 
 CudaResult all_gather(CudaCommState* comm, const void* mine, void* all, std::size_t bytes,
-                      CudaStreamState*) {
+                      CudaStreamState* stream) {
   return guarded([&] {
+    emulation::note(stream->use(), {{mine, bytes, false},
+                                    {all, bytes * static_cast<std::size_t>(comm->size), true}});
     const auto put = [&](int rank, const void* from) {
       std::memcpy(static_cast<std::byte*>(all) + static_cast<std::size_t>(rank) * bytes, from,
                   bytes);
@@ -155,8 +160,9 @@ CudaResult all_gather(CudaCommState* comm, const void* mine, void* all, std::siz
 }
 
 CudaResult broadcast(CudaCommState* comm, void* memory, std::size_t bytes, int root,
-                     CudaStreamState*) {
+                     CudaStreamState* stream) {
   return guarded([&] {
+    emulation::note(stream->use(), {{memory, bytes, true}});
     through_rank_0(*comm, memory, bytes, memory, bytes, [&](int rank, const std::byte* theirs) {
       if (rank == root) std::memcpy(memory, theirs, bytes);
     });

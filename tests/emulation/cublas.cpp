@@ -12,6 +12,7 @@
 #include "cuda_element.h"
 #include "device_memory.h"
 #include "device_state.h"
+#include "order.h"
 
 struct cublasLtContext {};
 
@@ -390,7 +391,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
                               const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
                               const void* c, cublasLtMatrixLayout_t c_layout, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
-                              void* workspace, std::size_t workspace_bytes, cudaStream_t) {
+                              void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
   const Layouts layouts{*a_layout, *b_layout, *c_layout, *d_layout};
   cublasLtMatmulHeuristicResult_t needs{};
   const cublasStatus_t status = cublasLtMatmulAlgoCheck(handle, product, a_layout, b_layout,
@@ -405,8 +406,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   if (!right_memory || workspace_bytes < needs.workspaceSize || !aligned(workspace, 16) ||
       (needs.workspaceSize > 0 && !on_device(workspace, needs.workspaceSize)))
     return CUBLAS_STATUS_INVALID_VALUE;
-  multiply(algorithm, *product, layouts, {a, b, c, d}, *static_cast<const float*>(alpha),
-           *static_cast<const float*>(beta), static_cast<float*>(workspace));
+  emulation::submit(
+      stream, [=, &algorithm, described = *product, factor = *static_cast<const float*>(alpha),
+               kept = *static_cast<const float*>(beta)] {
+        multiply(algorithm, described, layouts, {a, b, c, d}, factor, kept,
+                 static_cast<float*>(workspace));
+      });
   emulation::device_state.clock_us += us_of(algorithm, *product, terms(*product, layouts));
   return CUBLAS_STATUS_SUCCESS;
 }

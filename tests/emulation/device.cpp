@@ -1,8 +1,10 @@
 // The emulated device behind the module's tables: one device, whose streams do at once what they
-// are given.
+// are given, unless it is captured.
 
+#include <atomic>
 #include <cstring>
-#include <new>
+#include <memory>
+#include <utility>
 
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_device.h"
@@ -10,6 +12,7 @@
 
 #include "device_memory.h"
 #include "device_state.h"
+#include "order.h"
 
 using hgt::emulation::device_state;
 
@@ -23,8 +26,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* out) {
-  *out = device_state.capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* out) {
+  *out = device_state.capturing || (stream && stream->captured) ? cudaStreamCaptureStatusActive
+                                                                : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 
@@ -36,12 +40,18 @@ cudaError_t cudaMalloc(void** out, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* memory) {
+  hgt::emulation::forget(memory, hgt::emulation::size_of_allocation(memory));
   hgt::emulation::release(memory);
   return cudaSuccess;
 }
 
-cudaError_t cudaMemsetAsync(void* to, int byte, std::size_t bytes, cudaStream_t) {
-  std::memset(to, byte, bytes);
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int byte, std::size_t bytes, cudaStream_t stream) {
+  hgt::emulation::submit(stream, [=] { std::memset(to, byte, bytes); });
   return cudaSuccess;
 }
 
@@ -77,13 +87,20 @@ namespace hgt {
 /// Each op's temporaries are of exactly the size it asked for, and new: what an op reads of them it
 /// has written.
 void* CudaStreamState::at_least(std::size_t bytes) {
-  scratch_memory = UniqueHandle<void*, cudaFree>(emulation::allocate(bytes));
-  return scratch_memory.get();
+  void* const memory = emulation::allocate(bytes);
+  if (stream && stream.get()->captured) {
+    stream.get()->captured->scratch.emplace_back(memory, cudaFree);
+  } else {
+    scratch_memory.clear();
+    scratch_memory.emplace_back(memory);
+  }
+  return memory;
 }
 
 void CudaStreamState::reserve(std::size_t) {}
 
-struct CudaEventState {};
+struct CudaEventState : emulation::Event {};
+struct CudaGraphState : emulation::Graph {};
 
 namespace {
 
@@ -110,22 +127,30 @@ CudaResult allocate(int, std::size_t bytes, void** out) {
 }
 
 CudaResult release(int, void* memory) {
-  return guarded([&] { emulation::release(memory); });
+  return guarded([&] { (void)cudaFree(memory); });
 }
 
 CudaResult allocate_pinned(std::size_t bytes, void** out) {
-  return guarded([&] { *out = ::operator new(bytes); });
+  return guarded([&] { *out = emulation::allocate_pinned(bytes); });
 }
 
 CudaResult release_pinned(void* memory) {
-  ::operator delete(memory);
+  emulation::forget(memory, 1);
+  emulation::release_pinned(memory);
   return nullptr;
+}
+
+int next_id() {
+  static std::atomic<int> count = 0;
+  return ++count;
 }
 
 CudaResult create_stream(int device, CudaStreamState** out) {
   return guarded([&] {
-    *out = new CudaStreamState;
-    (*out)->device = device;
+    auto state = std::make_unique<CudaStreamState>();
+    state->device = device;
+    state->stream = UniqueHandle<cudaStream_t, cudaStreamDestroy>(new CUstream_st{next_id(), {}});
+    *out = state.release();
   });
 }
 
@@ -135,7 +160,7 @@ CudaResult destroy_stream(CudaStreamState* stream) {
 }
 
 CudaResult create_event(int, CudaEventState** out) {
-  return guarded([&] { *out = new CudaEventState; });
+  return guarded([&] { *out = new CudaEventState{{next_id(), false, {}}}; });
 }
 
 CudaResult destroy_event(CudaEventState* event) {
@@ -143,8 +168,52 @@ CudaResult destroy_event(CudaEventState* event) {
   return nullptr;
 }
 
-CudaResult query_event(CudaEventState*, bool* done) {
-  *done = true;
+CudaResult synchronize_stream(CudaStreamState* stream) {
+  return guarded([&] {
+    if (stream->use()->captured) throw Error(ErrorKind::kDevice, "a wait cannot be captured");
+    emulation::host_waits_for(stream->use()->clock);
+  });
+}
+
+CudaResult record_event(CudaEventState* event, CudaStreamState* stream) {
+  return guarded([&] { emulation::record(*event, stream->use()); });
+}
+
+CudaResult wait_event(CudaStreamState* stream, CudaEventState* event) {
+  return guarded([&] { emulation::wait(stream->use(), *event); });
+}
+
+CudaResult query_event(CudaEventState* event, bool* done) {
+  return guarded([&] {
+    emulation::host_waits_for(event->clock);
+    *done = true;
+  });
+}
+
+CudaResult elapsed_ms(CudaEventState*, CudaEventState*, float* out) {
+  *out = 0;
+  return nullptr;
+}
+
+CudaResult begin_capture(CudaStreamState* stream) {
+  return guarded([&] {
+    if (stream->use()->captured) throw Error(ErrorKind::kDevice, "a capture is under way");
+    stream->use()->captured = new CudaGraphState;
+  });
+}
+
+CudaResult end_capture(CudaStreamState* stream, CudaGraphState** out) {
+  return guarded([&] {
+    *out = static_cast<CudaGraphState*>(std::exchange(stream->use()->captured, nullptr));
+  });
+}
+
+CudaResult launch_graph(CudaGraphState* graph, CudaStreamState* stream) {
+  return guarded([&] { emulation::launch(stream->use(), *graph); });
+}
+
+CudaResult destroy_graph(CudaGraphState* graph) {
+  delete graph;
   return nullptr;
 }
 
@@ -153,14 +222,15 @@ CudaResult on_device(const void* memory, bool* out) {
   return nullptr;
 }
 
-CudaResult copy(void* to, const void* from, std::size_t bytes, CudaStreamState*) {
-  std::memcpy(to, from, bytes);
-  return nullptr;
+CudaResult copy(void* to, const void* from, std::size_t bytes, CudaStreamState* stream) {
+  return guarded([&] { emulation::submit_copy(stream->use(), to, from, bytes); });
 }
 
-CudaResult fill_bytes(void* to, int byte, std::size_t bytes, CudaStreamState*) {
-  std::memset(to, byte, bytes);
-  return nullptr;
+CudaResult fill_bytes(void* to, int byte, std::size_t bytes, CudaStreamState* stream) {
+  return guarded([&] {
+    emulation::note(stream->use(), {{to, bytes, true}});
+    emulation::submit(stream->use(), [=] { std::memset(to, byte, bytes); });
+  });
 }
 
 }  // namespace
@@ -176,12 +246,19 @@ const CudaDeviceTable* cuda_device_table() {
       .release_pinned = release_pinned,
       .create_stream = create_stream,
       .destroy_stream = destroy_stream,
-      .synchronize_stream = [](CudaStreamState*) -> CudaResult { return nullptr; },
+      .synchronize_stream = synchronize_stream,
       .create_event = create_event,
       .destroy_event = destroy_event,
-      .record_event = [](CudaEventState*, CudaStreamState*) -> CudaResult { return nullptr; },
-      .wait_event = [](CudaStreamState*, CudaEventState*) -> CudaResult { return nullptr; },
+      .record_event = record_event,
+      .wait_event = wait_event,
       .query_event = query_event,
+      .elapsed_ms = elapsed_ms,
+      .begin_capture = begin_capture,
+      .end_capture = end_capture,
+      .launch_graph = launch_graph,
+      .destroy_graph = destroy_graph,
+      .push_range = [](const char*) {},
+      .pop_range = [] {},
       .on_device = on_device,
       .copy = copy,
       .fill_bytes = fill_bytes,

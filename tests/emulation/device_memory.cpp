@@ -40,6 +40,7 @@ struct Allocation {
 
 std::mutex g_mutex;
 std::map<std::byte*, Allocation> g_allocations;
+std::map<std::byte*, std::size_t> g_pinned;  ///< bytes
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -93,6 +94,33 @@ bool is_device_memory(const void* memory) {
   return std::any_of(g_allocations.begin(), g_allocations.end(), [&](const auto& entry) {
     return place >= entry.first &&
            place < entry.first + std::max<std::size_t>(entry.second.bytes, 1);
+  });
+}
+
+std::size_t size_of_allocation(void* memory) {
+  const std::lock_guard lock(g_mutex);
+  const auto found = g_allocations.find(static_cast<std::byte*>(memory));
+  return found == g_allocations.end() ? 0 : found->second.bytes;
+}
+
+void* allocate_pinned(std::size_t bytes) {
+  void* const memory = ::operator new(bytes);
+  const std::lock_guard lock(g_mutex);
+  g_pinned[static_cast<std::byte*>(memory)] = bytes;
+  return memory;
+}
+
+void release_pinned(void* memory) {
+  const std::lock_guard lock(g_mutex);
+  g_pinned.erase(static_cast<std::byte*>(memory));
+  ::operator delete(memory);
+}
+
+bool is_pinned(const void* memory) {
+  const std::lock_guard lock(g_mutex);
+  const auto* const place = static_cast<const std::byte*>(memory);
+  return std::any_of(g_pinned.begin(), g_pinned.end(), [&](const auto& entry) {
+    return place >= entry.first && place < entry.first + entry.second;
   });
 }
 

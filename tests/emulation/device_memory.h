@@ -15,6 +15,13 @@ void release(void* memory);
 
 /// Whether it points into an allocation.
 bool is_device_memory(const void* memory);
+/// Bytes of the allocation.
+std::size_t size_of_allocation(void* memory);
+
+/// Memory of the host that is page-locked.
+void* allocate_pinned(std::size_t bytes);
+void release_pinned(void* memory);
+bool is_pinned(const void* memory);
 
 /// Throws Error(kDevice) where something wrote beside an allocation.
 void check_bands();

@@ -23,6 +23,7 @@ struct Run {
         pool(threads),
         parameters(golden.parameters(table)),
         gradients(parameters.size()) {
+    micro.samples = &key;
     options.max_batch = golden.batch;
     options.max_seq_length = golden.seq_length;
     model = Model::create(golden.model, table, flat_tensor(parameters), flat_tensor(gradients),
@@ -46,11 +47,14 @@ struct Run {
     out.tokens_BT = micro.tokens_BT.subspan(static_cast<std::size_t>(b) * length, length);
     out.targets_BT = micro.targets_BT.subspan(static_cast<std::size_t>(b) * length, length);
     out.batch = 1;
-    out.first_sample = micro.first_sample + b;
+    row_keys[static_cast<std::size_t>(b)] = {key.step, key.first_sample + b};
+    out.samples = &row_keys[static_cast<std::size_t>(b)];
     return out;
   }
 
   Golden::Batch batch;
+  SampleKey key;
+  mutable std::array<SampleKey, 8> row_keys;
   MicroBatch micro;
   ParameterTable table;
   ThreadPool pool;
@@ -113,8 +117,7 @@ TEST_CASE("a batch split into micro-batches has the same loss and gradients, dro
   for (const std::string name : {"gpt2", "llama"}) {
     const Golden golden = with_dropout(name);
     Run whole(golden, {.seed = 5}), split(golden, {.slots = 2, .seed = 5});
-    whole.micro.step = split.micro.step = 7;
-    whole.micro.first_sample = split.micro.first_sample = 40;
+    whole.key = split.key = {7, 40};
     const double loss = whole.loss();
     whole.backward(whole.micro);
     // Both in flight at once, each in a slot of its own.
@@ -169,7 +172,7 @@ TEST_CASE("dropout depends on the seed and the step, and evaluation has none") {
   Run run(golden, {.seed = 1}), other(golden, {.seed = 2}), plain(Golden("gpt2"));
   const double first = run.loss();
   CHECK(other.loss() != first);
-  run.micro.step = 1;
+  run.key.step = 1;
   CHECK(run.loss() != first);
   CHECK(evaluate(*run.model, run.micro) == evaluate(*plain.model, plain.micro));
 }

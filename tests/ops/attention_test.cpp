@@ -20,7 +20,8 @@ struct Sizes {
 };
 
 Dropout dropout_of(const Sizes& s) {
-  return {s.dropout, 5, 6, 7, 8};
+  static constexpr SampleKey kSamples{6, 7};
+  return {s.dropout, 5, &kSamples, 8};
 }
 
 /// factors[b][h, i, j]: what dropout multiplies the probabilities with.

@@ -111,12 +111,13 @@ TEST_CASE_METHOD(Fixture, "strides of a head in a fused projection reach the mod
   CHECK((g_rope.batch == 2 && g_rope.length == 5 && g_rope.heads == 4 && g_rope.width == 8));
   CHECK(g_rope.direction == -1);
 
-  attention_fwd(part(0), part(1), part(2), {0.25f, 3, {0.1f, 7, 8, 9, 10}},
-                at(0x3000, {2, 5, 4, 8}), at(0x4000, {2, 4, 5}), stream);
+  const SampleKey* const key = reinterpret_cast<SampleKey*>(address(0x5000));
+  attention_fwd(part(0), part(1), part(2), {0.25f, 3, {0.1f, 7, key, 10}}, at(0x3000, {2, 5, 4, 8}),
+                at(0x4000, {2, 4, 5}), stream);
   CHECK((g_attention.v.data == address(0x10000) + 64 && g_attention.v.position_stride == 96));
   CHECK((g_attention.queries == 5 && g_attention.keys == 5 && g_attention.window == 3));
-  CHECK((g_attention.dropout.seed == 7 && g_attention.dropout.step == 8));
-  CHECK((g_attention.dropout.first_sample == 9 && g_attention.dropout.site == 10));
+  CHECK((g_attention.dropout.seed == 7 && g_attention.dropout.samples == key));
+  CHECK(g_attention.dropout.site == 10);
 }
 
 TEST_CASE_METHOD(Fixture, "cross-entropy asks for a gradient only where one is wanted") {

@@ -115,6 +115,14 @@ Operand document_positions(std::int64_t batch, std::int64_t length, std::int64_t
   return stored<std::int32_t>(values, {batch, length}, DType::kI32);
 }
 
+/// A SampleKey, for `key_in`.
+Operand sample_key(int step, int first_sample) {
+  return stored<std::int32_t>(std::vector{step, 0, first_sample, 0}, {4}, DType::kI32);
+}
+const SampleKey* key_in(const Tensor& x) {
+  return reinterpret_cast<const SampleKey*>(x.data<std::int32_t>());
+}
+
 /// Device memory with a copy of an operand.
 class DeviceCopy {
  public:
@@ -350,9 +358,9 @@ TEST_CASE("CUDA: dropout draws the CPU's numbers", "[dropout]") {
       for (const float probability : {0.0f, 0.3f})
         compare(
             {normal({3, width}, 1, 1, type), normal({3, width}, 2, 1, type),
-             normal({3, width}, 3, 1, type), normal({3, width}, 4, 1, type)},
+             normal({3, width}, 3, 1, type), normal({3, width}, 4, 1, type), sample_key(5, 17)},
             [=](const std::vector<Tensor>& x, Stream stream) {
-              const Dropout options{probability, 99, 5, 17, 3};
+              const Dropout options{probability, 99, key_in(x[4]), 3};
               dropout_add(x[0], x[1], options, x[2], stream);
               dropout(x[1], options, x[3], stream);
             },
@@ -425,11 +433,11 @@ TEST_CASE("CUDA: attention", "[attention]") {
       compare(
           {normal(q, 1, 1, type), normal(k, 2, 1, type), normal(k, 3, 1, type),
            normal(q, 4, 1, type), normal(lse, 5), normal(q, 6, 1, type), normal(q, 7, 1, type),
-           normal(k, 8, 1, type), normal(k, 9, 1, type),
-           document_positions(2, c.queries, document)},
+           normal(k, 8, 1, type), normal(k, 9, 1, type), document_positions(2, c.queries, document),
+           sample_key(4, 5)},
           [=](const std::vector<Tensor>& x, Stream stream) {
             const AttentionOptions options{
-                0.2f, c.window, {c.dropout, 3, 4, 5, 6}, c.document > 0 ? x[9] : Tensor()};
+                0.2f, c.window, {c.dropout, 3, key_in(x[10]), 6}, c.document > 0 ? x[9] : Tensor()};
             attention_fwd(x[0], x[1], x[2], options, x[3], x[4], stream);
             if (c.queries == c.keys)
               attention_bwd(x[5], x[0], x[1], x[2], x[3], x[4], options, x[6], x[7], x[8], stream);
@@ -474,7 +482,7 @@ TEST_CASE("CUDA: fills, casts and sums over flat buffers", "[flat]") {
   CHECK(std::abs(total.read().at<double>(0) - square) < 1e-9 * square);
   CHECK(std::abs(total.read().at<double>(1) - plain) < 1e-9 * square);
 
-  const FillArgs fill{back, count - 2, 7};
+  const FillArgs fill{back, count - 2, 7, nullptr};
   check(ops.fill(&fill, queue.state()));
   CHECK(other.read().floats().front() == 7);
   CHECK(other.read().floats()[static_cast<std::size_t>(count) - 3] == 7);
@@ -491,22 +499,20 @@ struct Updated {
   DeviceCopy p{queue, normal({kCount}, 1)}, g{queue, normal({kCount}, 2)},
       s1{queue, floats(squares(3), {kCount})}, s2{queue, floats(squares(4), {kCount})},
       weights{queue, normal({kCount}, 5, 1, DType::kBF16)},
-      update{queue, normal({sizeof(CudaUpdate) / 4}, 6)},
-      sums{queue, stored<double>(Doubles{9.0, 1.0}, {2}, DType::kF64)};
+      update{queue, normal({sizeof(Update) / 4}, 6)},
+      sums{queue, stored<double>(Doubles{9.0, 1.0, 3.0}, {3}, DType::kF64)};
 
   static Floats squares(std::uint64_t seed) {
     Floats out = random_floats(kCount, seed);
     for (float& x : out) x *= x;
     return out;
   }
-  CudaUpdate* on_device() const {
-    return reinterpret_cast<CudaUpdate*>(update.tensor.data<float>());
-  }
+  Update* on_device() const { return reinterpret_cast<Update*>(update.tensor.data<float>()); }
   /// The update as prepare_update leaves it: squares of 9 at a loss scale of 2 are a norm of 1.5.
-  CudaUpdate prepare(CudaUpdate values) {
+  Update prepare(Update values) {
     queue.copy(on_device(), &values, sizeof values);
     const PrepareUpdateArgs args{on_device(), sums.tensor.data<double>(),
-                                 sums.tensor.data<double>() + 1};
+                                 sums.tensor.data<double>() + 1, 2};
     check(ops.prepare_update(&args, queue.state()));
     queue.copy(&values, on_device(), sizeof values);
     queue.synchronize();
@@ -526,9 +532,10 @@ struct Updated {
   }
 };
 
-CudaUpdate some_update() {
+Update some_update() {
   return {.loss_scale = 2,
           .clip = 1,
+          .tokens = 16,
           .lr = 0.1f,
           .weight_decay = 0.3f,
           .beta1 = 0.8f,
@@ -540,16 +547,19 @@ CudaUpdate some_update() {
           .inverse_sqrt_bc2 = 1.25f,
           .momentum = 0.7f,
           .gradient_share = 0.6f,
+          .stops = 0,
+          .loss = 0,
           .norm = 0,
           .gradient_factor = 0,
-          .skip = 0};
+          .skip = 0,
+          .stopped = 0};
 }
 
 /// One element by the formulas of hgtrain/optim/optimizer.h.
 struct Reference {
   double p, g, s1, s2;
 
-  void apply(UpdateRule rule, const CudaUpdate& u, double decay) {
+  void apply(UpdateRule rule, const Update& u, double decay) {
     const double lr = u.lr, decayed = g + decay * p;
     switch (rule) {
       case UpdateRule::kAdamW:
@@ -588,11 +598,12 @@ TEST_CASE("CUDA: an update's factor clips the norm, and what is not finite is sk
           "[update]") {
   if (module_with_device() == nullptr) return;
   Updated buffers;
-  const CudaUpdate clipped = buffers.prepare(some_update());
+  const Update clipped = buffers.prepare(some_update());
   CHECK(clipped.norm == 1.5);
   CHECK(clipped.gradient_factor == static_cast<float>(1 / (1.5 + 1e-6) / 2));
+  CHECK(clipped.loss == 0.25);
   CHECK(clipped.skip == 0);
-  CudaUpdate loose = some_update();
+  Update loose = some_update();
   loose.clip = 2;
   CHECK(buffers.prepare(loose).gradient_factor == 0.5f);
   loose.clip = 0;
@@ -602,10 +613,18 @@ TEST_CASE("CUDA: an update's factor clips the norm, and what is not finite is sk
     const double before = at == sums ? 9 : 1;
     for (const double bad : {std::nan(""), HUGE_VAL}) {
       buffers.queue.copy(at, &bad, sizeof bad);
+      loose.stops = 0;
       CHECK(buffers.prepare(loose).skip == 1);
+      CHECK(buffers.prepare(loose).stopped == 0);
+      loose.stops = 1;
+      CHECK(buffers.prepare(loose).stopped == 1);
     }
     buffers.queue.copy(at, &before, sizeof before);
   }
+
+  CHECK(buffers.prepare(loose).skip == 0);
+  loose.stopped = 1;
+  CHECK(buffers.prepare(loose).skip == 1);
 
   const Operand p = buffers.p.read(), average = buffers.s1.read();
   const double bad = HUGE_VAL;
@@ -624,7 +643,7 @@ TEST_CASE("CUDA: every optimizer follows its formula and rounds the weights", "[
   for (int rule = 0; rule <= static_cast<int>(UpdateRule::kNesterov); ++rule) {
     INFO("rule " << rule);
     Updated buffers;
-    const CudaUpdate update = buffers.prepare(some_update());
+    const Update update = buffers.prepare(some_update());
     const Floats p = buffers.p.read().floats(), g = buffers.g.read().floats(),
                  s1 = buffers.s1.read().floats(), s2 = buffers.s2.read().floats();
     UpdateElementsArgs args = buffers.elements(static_cast<UpdateRule>(rule));
@@ -662,7 +681,7 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
   for (const bool inside : {false, true}) {
     const double lowest = inside ? 0.01 : 0.5, highest = inside ? 100 : 1.1;
     Updated buffers;
-    const CudaUpdate u = buffers.prepare(some_update());
+    const Update u = buffers.prepare(some_update());
     const LambPiece pieces[] = {
         {0, 300, 0, 1}, {300, 400, 0, 1}, {400, 800, 1, 0}, {801, 1003, 2, 0}};
     const std::int64_t first_pieces[] = {0, 2, 3, 4};

@@ -13,7 +13,16 @@ namespace {
 
 constexpr std::int64_t kBatch = 3, kElements = 5003;
 
-Floats dropped(const Dropout& options, std::int64_t batch, int threads) {
+struct Draw {
+  float probability;
+  std::uint64_t seed;
+  std::int64_t step, first_sample;
+  std::uint64_t site;
+};
+
+Floats dropped(const Draw& draw, std::int64_t batch, int threads) {
+  const SampleKey samples{draw.step, draw.first_sample};
+  const Dropout options{draw.probability, draw.seed, &samples, draw.site};
   Floats x(static_cast<std::size_t>(batch * kElements), 1.0f);
   ThreadPool pool(threads);
   dropout(tensor(x, {batch, kElements}), options, tensor(x, {batch, kElements}), Stream(pool));
@@ -54,7 +63,7 @@ TEST_CASE("seed, step, sample and site each give other numbers") {
 }
 
 TEST_CASE("the numbers are those of Philox, keyed as the header says") {
-  const Dropout options{0.5f, 123456789012345, 4, 5, 6};
+  const Draw options{0.5f, 123456789012345, 4, 5, 6};
   const Floats y = dropped(options, 1, 1);
   const auto derived = philox(options.seed, 4, 5);
   const std::uint64_t key = derived[0] | std::uint64_t{derived[1]} << 32;
@@ -66,8 +75,9 @@ TEST_CASE("the numbers are those of Philox, keyed as the header says") {
 
 TEST_CASE("dropout_add adds what is kept of the branch") {
   Floats x = random_floats(kBatch * kElements, 1), branch = random_floats(kBatch * kElements, 2);
-  const Dropout options{0.25f, 3, 1, 0, 9};
-  const Floats kept = dropped(options, kBatch, 1);
+  const Floats kept = dropped({0.25f, 3, 1, 0, 9}, kBatch, 1);
+  const SampleKey samples{1, 0};
+  const Dropout options{0.25f, 3, &samples, 9};
   Floats y(x.size());
   ThreadPool pool(2);
   const auto view = [](Floats& v) { return tensor(v, {kBatch, kElements}); };

@@ -26,6 +26,8 @@ using cpu::visit_element;
 
 namespace {
 
+constexpr SampleKey kSamples{2, 3};
+
 using Shape = std::initializer_list<std::int64_t>;
 
 /// Tensors of random numbers, the same for the same calls, that a 16-bit type can hold; those of
@@ -186,8 +188,8 @@ TEST_CASE("rotary embedding, dropout and embedding in 16 bits") {
   check([](Operands& o, Stream s) {
     const Tensor x = o.compute({2, 1500}), branch = o.compute({2, 1500});
     const Tensor y = o.compute({2, 1500});
-    dropout_add(x, branch, {0.25f, 1, 2, 3, 4}, y, s);
-    dropout(x, {0.25f, 1, 2, 3, 5}, x, s);
+    dropout_add(x, branch, {0.25f, 1, &kSamples, 4}, y, s);
+    dropout(x, {0.25f, 1, &kSamples, 5}, x, s);
     dropout_add(branch, branch, {}, branch, s);
     return std::vector{x, y, branch};
   });
@@ -223,7 +225,8 @@ TEST_CASE("attention in 16 bits, within fp32 but for what is stored or multiplie
         const Tensor lse = o.f32({2, 4, 71}), dout = o.compute({2, 71, 4, 13});
         const Tensor dq = o.compute({2, 71, 4, 13}), dk = o.compute({2, 71, 2, 13});
         const Tensor dv = o.compute({2, 71, 2, 13});
-        const AttentionOptions options{.scale = 0.3f, .window = 50, .dropout = {0.2f, 1, 2, 3, 4}};
+        const AttentionOptions options{
+            .scale = 0.3f, .window = 50, .dropout = {0.2f, 1, &kSamples, 4}};
         attention_fwd(q, k, v, options, out, lse, s);
         attention_bwd(dout, q, k, v, out, lse, options, dq, dk, dv, s);
         return std::vector{out, lse, dq, dk, dv};

@@ -29,6 +29,7 @@ std::vector<float> updated_on_device(const OptimizerConfig& config, const Parame
   const CudaQueue queue(Device::cuda(0), module);
   const Buffer parameters("parameters", table.total * 4, queue.device()),
       gradients("gradients", table.total * 4, queue.device());
+  const Buffer update_memory("update", sizeof(Update), queue.device());
   std::vector<Buffer> state;
   Optimizer::Buffers buffers{parameters.as<float>(), gradients.as<float>(), {}};
   for (const std::string& name : optimizer_state(config))
@@ -43,7 +44,11 @@ std::vector<float> updated_on_device(const OptimizerConfig& config, const Parame
   copy_values(parameters, 0);
   for (int t = 1; t <= 3; ++t) {
     copy_values(gradients, t);
-    optimizer.step({0.01, {}, {}}, 0.7, t);
+    Update update = optimizer.constants({0.01, {}, {}}, t);
+    update.gradient_factor = 0.7f;
+    queue.copy(update_memory.data(), &update, sizeof update);
+    queue.synchronize();
+    optimizer.step(static_cast<const Update*>(update_memory.data()));
   }
   queue.copy(values.data(), parameters.data(), values.size() * sizeof(float));
   queue.synchronize();
@@ -55,7 +60,7 @@ std::vector<float> updated_on_cpu(const OptimizerConfig& config, const Parameter
   for (std::size_t i = 0; i < run.parameters.size(); ++i) run.parameters[i] = value_at(i, 0);
   for (int t = 1; t <= 3; ++t) {
     for (std::size_t i = 0; i < run.gradients.size(); ++i) run.gradients[i] = value_at(i, t);
-    run.optimizer.step({0.01, {}, {}}, 0.7, t);
+    run.step({0.01, {}, {}}, 0.7, t);
   }
   return run.parameters;
 }

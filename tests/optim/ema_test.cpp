@@ -9,16 +9,22 @@
 
 using namespace hgt;
 
-TEST_CASE("an average moves its share of the way, whatever the threads; none stays none") {
+TEST_CASE(
+    "an average moves its share of the way, whatever the threads; none stays none, a skipped one "
+    "too") {
   std::vector<float> values(100'000), first(values.size(), 2), second = first;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
   ThreadPool one(1), three(3);
   const auto flat = [](std::vector<float>& x) { return Tensor(x.data(), {std::ssize(x)}); };
+  Update update{};
   for (int step = 0; step < 3; ++step) {
-    update_ema(0.9, flat(values), flat(first), one);
-    update_ema(0.9, flat(values), flat(second), three);
+    update_ema(0.9, flat(values), flat(first), &update, one);
+    update_ema(0.9, flat(values), flat(second), &update, three);
   }
   CHECK(first == second);
   CHECK(first[5] == Approx(0.729 * 2 + 0.271 * values[5]));
-  update_ema(0.9, flat(values), {}, one);
+  update_ema(0.9, flat(values), {}, &update, one);
+  update.skip = 1;
+  update_ema(0.9, flat(values), flat(first), &update, one);
+  CHECK(first == second);
 }

@@ -25,7 +25,7 @@ float first_move(OptimizerConfig config, float value) {
     run.parameters[i] = value;
     run.gradients[i] = 1;
   }
-  run.optimizer.step({1, {}, {}}, 1, 1);
+  run.step({1, {}, {}}, 1, 1);
   return value - run.parameters[0];
 }
 
@@ -57,6 +57,6 @@ TEST_CASE("each tensor has its own ratio") {
     run.parameters[64 + i] = 0.25;
     run.gradients[i] = run.gradients[64 + i] = 1;
   }
-  run.optimizer.step({0.1, {}, {}}, 1, 1);
+  run.step({0.1, {}, {}}, 1, 1);
   CHECK(1 - run.parameters[0] == Approx(4 * (0.25 - run.parameters[64])));
 }

@@ -38,6 +38,13 @@ struct OptimizerRun {
         pool(threads),
         optimizer(config, table, {parameters, gradients, {state.begin(), state.end()}}, pool) {}
 
+  /// Update number t, of the gradients times `gradient_factor`.
+  void step(const Rate& rate, double gradient_factor, std::int64_t t) {
+    Update update = optimizer.constants(rate, t);
+    update.gradient_factor = static_cast<float>(gradient_factor);
+    optimizer.step(&update);
+  }
+
   const ParameterTable table;
   std::vector<float> parameters, gradients;
   std::vector<std::vector<float>> state;
@@ -55,7 +62,7 @@ inline std::vector<float> updated_by(const OptimizerConfig& config, int threads)
     for (const Parameter& p : run.table.parameters)
       for (std::int64_t i = p.offset; i < p.offset + p.numel; ++i)
         run.gradients[static_cast<std::size_t>(i)] = std::cos(static_cast<float>(i * t));
-    run.optimizer.step({0.01, {}, {}}, 0.7, t);
+    run.step({0.01, {}, {}}, 0.7, t);
   }
   return run.parameters;
 }

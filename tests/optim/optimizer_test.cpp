@@ -36,7 +36,7 @@ struct GoldenRun : OptimizerRun {
       const int number = (i * 37 + t * 101 + i * i * t + tensor * 29) % 257 - 128;
       gradients[at] = i % 7 == 3 ? 0 : static_cast<float>(number / 64.0 / gradient_factor);
     });
-    optimizer.step({lr * (1 + t % 3) / 2, {}, {}}, gradient_factor, t);
+    OptimizerRun::step({lr * (1 + t % 3) / 2, {}, {}}, gradient_factor, t);
   }
   std::vector<float> values() {
     std::vector<float> out;
@@ -106,14 +106,14 @@ TEST_CASE("without bias correction the first update is the raw moments' ratio") 
   config.bias_correction = false;
   OptimizerRun run(config, table_of({1}, 1));
   run.gradients[0] = 2;
-  run.optimizer.step({0.1, {}, {}}, 1, 1);
+  run.step({0.1, {}, {}}, 1, 1);
   CHECK(run.parameters[0] == Approx(-0.1 * (0.1 * 2) / (std::sqrt(0.001 * 4) + 1e-8)));
 }
 
 TEST_CASE("a schedule's betas win") {
   OptimizerRun run(OptimizerConfig{}, table_of({1}, 1));
   run.gradients[0] = 1;
-  run.optimizer.step({0.1, 0.5, 0.25}, 1, 1);
+  run.step({0.1, 0.5, 0.25}, 1, 1);
   CHECK(run.state[0][0] == 0.5f);
   CHECK(run.state[1][0] == 0.75f);
 }
@@ -125,7 +125,7 @@ TEST_CASE("Lion leaves alone what never had a gradient") {
   run.parameters = {1, 1};
   run.parameters.resize(64);
   run.gradients[0] = -3;
-  for (int t = 1; t <= 5; ++t) run.optimizer.step({0.5, {}, {}}, 1, t);
+  for (int t = 1; t <= 5; ++t) run.step({0.5, {}, {}}, 1, t);
   CHECK(run.parameters[0] == 3.5f);
   CHECK(run.parameters[1] == 1);
 }

@@ -52,7 +52,7 @@ class Gpt2Run {
                                                  data_, nullptr, progress_, requests_},
                                   state);
   }
-  StepResult step() { return trainer_->step(); }
+  const StepResult& step() { return trainer_->step(); }
   std::span<float> parameters() const { return buffers_.parameters.as<float>(); }
 
  private:

@@ -116,9 +116,9 @@ TEST_CASE("each step's samples are disjoint over the ranks and cover the batch i
   std::mutex mutex;
   run_world(3, small_config(), [&](Rank& rank, int) {
     for (int i = 0; i < 2; ++i) {
-      rank.trainer.step();
+      const StepResult result = rank.trainer.step();
       const std::lock_guard lock(mutex);
-      taken.insert(rank.trainer.samples().begin(), rank.trainer.samples().end());
+      taken.insert(result.samples.begin(), result.samples.end());
     }
   });
   std::multiset<std::int64_t> expected;

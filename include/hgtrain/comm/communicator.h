@@ -29,6 +29,9 @@ class Communicator {
   virtual std::uint64_t start_all_reduce_sum(std::span<float> values) = 0;
   virtual void wait(std::uint64_t ticket) = 0;
 
+  /// Throws what has gone wrong so far, as every later call will.
+  virtual void check() = 0;
+
   /// Payload bytes this rank gave to sums so far: what was reduced, not what a ring sent for it.
   virtual std::uint64_t reduced_bytes() const = 0;
   /// Collectives entered so far.

@@ -19,6 +19,9 @@ class Buffer {
   Buffer() = default;
   /// Throws Error(kDevice) naming the buffer and its size where there is no memory for it.
   Buffer(std::string name, std::int64_t bytes, Device device = Device::cpu());
+  /// One in host memory that copies from and to `device` do not wait for: page-locked, unless it is
+  /// the CPU.
+  static Buffer reached_by(Device device, std::string name, std::int64_t bytes);
 
   const std::string& name() const { return name_; }
   std::int64_t bytes() const { return bytes_; }
@@ -32,10 +35,14 @@ class Buffer {
   }
 
  private:
+  enum class Place { kHost, kPinned, kDevice };
   struct Free {
+    Place place;
     Device device;
     void operator()(void* memory) const noexcept;
   };
+  Buffer(std::string name, std::int64_t bytes, Place place, Device device);
+  static void* allocate(const std::string& name, std::size_t bytes, Place place, Device device);
   std::string name_;
   std::int64_t bytes_ = 0;
   Device device_;

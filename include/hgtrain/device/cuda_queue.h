@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "hgtrain/device/cuda_module.h"
@@ -48,10 +49,26 @@ class CudaEvent {
   void hold(const CudaQueue& queue) const;
   /// Whether the place has been passed. Never blocks.
   bool done() const;
+  /// Time on the device between two places that have been passed.
+  static double elapsed_ms(const CudaEvent& begin, const CudaEvent& end);
 
  private:
   const CudaModule* module_;
   std::unique_ptr<CudaEventState, CudaResult (*)(CudaEventState*)> state_;
+};
+
+/// Work that was captured from a queue, to be queued again at the cost of one launch. It reads and
+/// writes the memory it was captured with.
+class CudaGraph {
+ public:
+  /// Captures what `work` queues, which is not run. It may not allocate memory on the device, wait
+  /// for it or copy from host memory that is not page-locked.
+  CudaGraph(const CudaQueue& queue, const std::function<void()>& work);
+  void launch(const CudaQueue& queue) const;
+
+ private:
+  const CudaModule* module_;
+  std::unique_ptr<CudaGraphState, CudaResult (*)(CudaGraphState*)> state_;
 };
 
 }  // namespace hgt

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 #include <memory>
+#include <vector>
 
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/unique_handle.h"
@@ -15,7 +16,7 @@ struct GemmPlans;  // of ops
 struct CudaStreamState {
   int device = 0;
   UniqueHandle<cudaStream_t, cudaStreamDestroy> stream;
-  UniqueHandle<void*, cudaFree> scratch_memory;
+  std::vector<UniqueHandle<void*, cudaFree>> scratch_memory;  ///< the last is in use
   std::size_t scratch_bytes = 0;
   std::shared_ptr<GemmPlans> gemm_plans;  ///< what matrix products keep; made by the first one
 
@@ -26,7 +27,8 @@ struct CudaStreamState {
   }
 
   /// Device memory for temporaries of the op being queued: the stream's next op may overwrite it.
-  /// Grows to the largest request and stays, so that a steady state allocates nothing.
+  /// Grows to the largest request, so that a steady state allocates nothing; what it was before
+  /// stays too, for what was queued or captured with it.
   template <class T>
   T* scratch(std::int64_t count) {
     return static_cast<T*>(at_least(static_cast<std::size_t>(count) * sizeof(T)));

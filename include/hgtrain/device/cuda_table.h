@@ -28,6 +28,7 @@ using CudaResult = const CudaFailure*;
 /// A stream and the device it belongs to. Every function that takes one makes that device current.
 struct CudaStreamState;
 struct CudaEventState;
+struct CudaGraphState;
 
 /// What the runtime says before any device is touched.
 struct CudaProbe {
@@ -76,6 +77,19 @@ struct CudaDeviceTable {
   CudaResult (*record_event)(CudaEventState* event, CudaStreamState* stream);
   CudaResult (*wait_event)(CudaStreamState* stream, CudaEventState* event);
   CudaResult (*query_event)(CudaEventState* event, bool* done);
+  /// Between two events that have been passed.
+  CudaResult (*elapsed_ms)(CudaEventState* begin, CudaEventState* end, float* out);
+
+  /// What the stream is given from begin to end is not run but kept in a graph. A failure ends the
+  /// capture as well.
+  CudaResult (*begin_capture)(CudaStreamState* stream);
+  CudaResult (*end_capture)(CudaStreamState* stream, CudaGraphState** out);
+  CudaResult (*launch_graph)(CudaGraphState* graph, CudaStreamState* stream);
+  CudaResult (*destroy_graph)(CudaGraphState* graph);
+
+  /// Ranges of the calling thread that profilers show (NVTX).
+  void (*push_range)(const char* name);
+  void (*pop_range)();
 
   /// Whether it is memory of a device; false for any of the host's.
   CudaResult (*on_device)(const void* memory, bool* out);

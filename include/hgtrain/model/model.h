@@ -7,6 +7,7 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/device/stream.h"
+#include "hgtrain/ops/dropout.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
@@ -20,10 +21,9 @@ struct MicroBatch {
   std::span<const std::int32_t> tokens_BT;
   std::span<const std::int32_t> targets_BT;
   std::span<const std::int32_t> positions_BT = {};
-  std::int64_t batch = 0;         ///< B
-  std::int64_t seq_length = 0;    ///< T
-  std::int64_t step = 0;          ///< keys dropout
-  std::int64_t first_sample = 0;  ///< index of row 0 in the global step: keys dropout
+  std::int64_t batch = 0;              ///< B
+  std::int64_t seq_length = 0;         ///< T
+  const SampleKey* samples = nullptr;  ///< which they are: needed where something is dropped
   double loss_scale =
       1.0;  ///< factor of every token's loss in the gradients: 1 / global token count
 };

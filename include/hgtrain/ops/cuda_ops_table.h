@@ -5,6 +5,8 @@
 
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/device/cuda_table.h"
+#include "hgtrain/ops/dropout.h"
+#include "hgtrain/ops/update.h"
 
 // The arguments of the CUDA ops: pointers and sizes of operands that the op's header describes and
 // its .cpp has checked. All that a kernel sees. What is `void` has elements of `type`: fp32, bf16
@@ -138,7 +140,9 @@ struct RopeArgs {
 /// hgtrain/ops/dropout.h
 struct DropoutArgs {
   float probability;
-  std::uint64_t seed, step, first_sample, site;
+  std::uint64_t seed;
+  const SampleKey* samples;
+  std::uint64_t site;
 };
 
 /// y = x + dropout(branch); x may be null.
@@ -219,11 +223,12 @@ struct AttentionBwdArgs {
   DropoutArgs dropout;
 };
 
-/// values[count] = value.
+/// values[count] = value, unless *unless (or null) is not 0.
 struct FillArgs {
   float* values;
   std::int64_t count;
   float value;
+  const std::int32_t* unless;
 };
 
 /// to[i] = from[i], rounded to nearest even; one of the two is fp32, and they do not overlap.
@@ -254,27 +259,11 @@ struct SumArgs {
 //   per step         sum_of_squares, (a reduction over ranks), prepare_update, update_elements or
 //                    update_lamb, update_average
 
-/// One update, in device memory, so that a step waits for nothing and can be a graph. The host
-/// copies the first part there before the step; prepare_update writes the second.
-struct CudaUpdate {
-  double loss_scale = 1;    ///< what the gradients are multiplied with
-  double clip = 0;          ///< highest norm; 0: none
-  float lr, weight_decay;   ///< Lamb's lr has the bias correction in it
-  float beta1, beta2, eps;  ///< these and the next: as hgtrain/optim/optimizer.h
-  float taken1, taken2;     ///< 1 - beta, rounded once
-  float inverse_bc1, inverse_sqrt_bc2;
-  float momentum, gradient_share;  ///< of SGD
-
-  double norm;            ///< of the gradients, without the loss scale
-  float gradient_factor;  ///< min(1, clip / (norm + 1e-6)) / loss_scale
-  std::int32_t skip;      ///< 1: loss or norm are not finite, and what follows changes nothing
-};
-
-/// Writes the second part of the update.
+/// hgtrain/ops/update.h
 struct PrepareUpdateArgs {
-  CudaUpdate* update;
-  const double* squares;  ///< of all gradients, times the loss scale squared
-  const double* loss;     ///< or null
+  Update* update;
+  const double *squares, *losses;
+  std::int64_t loss_count;
 };
 
 enum class UpdateRule : int { kAdamW, kAdam, kLion, kAdagrad, kSgd, kMomentum, kNesterov };
@@ -289,7 +278,7 @@ struct UpdateElementsArgs {
   void* weights;           ///< the parameters, rounded to `type` (bf16 or fp16); null: not written
   DType type;
   std::int64_t count, decay_end;
-  const CudaUpdate* update;
+  const Update* update;
 };
 
 /// A stretch of a tensor, of up to some ten thousand elements.
@@ -310,7 +299,7 @@ struct UpdateLambArgs {
   std::int64_t piece_count, tensors;
   float min_coeff, max_coeff;
   bool eps_inside_sqrt;
-  const CudaUpdate* update;
+  const Update* update;
 };
 
 /// average[i] = kept average[i] + taken values[i], unless `update` (or null) says to skip it. Moves
@@ -320,7 +309,7 @@ struct UpdateAverageArgs {
   const float* values;
   std::int64_t count;
   float kept, taken;
-  const CudaUpdate* update;
+  const Update* update;
 };
 
 /// Each queues its op on the stream and returns. What it computes stands in the header of the op.

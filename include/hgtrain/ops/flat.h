@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "hgtrain/device/stream.h"
 #include "hgtrain/tensor/tensor.h"
 
@@ -8,13 +10,19 @@ namespace hgt {
 // Passes over flat buffers on the stream's device, contiguous and of any length. Bit-identical from
 // run to run, and for any number of threads.
 
-/// x = 0, fp32.
-void clear(const Tensor& x, Stream stream);
+/// x = 0, fp32; nothing where `unless`, in memory of the stream's device, is given and not 0.
+void clear(const Tensor& x, Stream stream, const std::int32_t* unless = nullptr);
 
 /// out[0] = the sum of x, in fp64.
 ///
 ///   x    [N]  fp32
 ///   out  [1]  fp64, written
 void sum(const Tensor& x, const Tensor& out, Stream stream);
+
+/// out[0] = the sum of the squares of x, in fp64. Not finite exactly where an element is not.
+///
+///   x    [N]  fp32
+///   out  [1]  fp64, written
+void sum_of_squares(const Tensor& x, const Tensor& out, Stream stream);
 
 }  // namespace hgt

@@ -8,7 +8,9 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/stream.h"
+#include "hgtrain/ops/update.h"
 #include "hgtrain/optim/lr_schedule.h"
+#include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
@@ -48,15 +50,21 @@ class Optimizer {
     std::span<float> parameters;
     std::span<const float> gradients;
     std::vector<std::span<float>> state;
+    Tensor weights = {};  ///< the parameters, rounded to its type with each update; or none
   };
   Optimizer(const OptimizerConfig& config, const ParameterTable& table, const Buffers& buffers,
             Stream stream);
   ~Optimizer();
 
-  /// Applies the gradients times `gradient_factor` as update number `t`, counted from 1.
-  void step(const Rate& rate, double gradient_factor, std::int64_t t);
+  /// What the config and the rate say of update number `t`, counted from 1: all of Update's first
+  /// part but loss_scale, clip, tokens and stops.
+  Update constants(const Rate& rate, std::int64_t t) const;
+  /// Applies an update, in memory of the stream's device, that prepare_update has finished: nothing
+  /// where it says `skip`. Queued on the stream.
+  void step(const Update* update);
 
  private:
+  void step_on_cpu(Update update);
   OptimizerConfig config_;
   const ParameterTable& table_;
   Buffers buffers_;

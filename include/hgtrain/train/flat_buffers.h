@@ -19,6 +19,8 @@ struct FlatBuffers {
   FlatState state() const;  ///< what a checkpoint holds; of buffers in host memory
   /// What the model computes with, of the compute dtype: the parameters themselves, or their copy.
   Tensor weights() const;
+  /// The copy alone; none where there is none.
+  Tensor rounded_weights() const;
   /// Parameters to weights, on the buffers' device.
   void round_weights(Stream stream) const;
 

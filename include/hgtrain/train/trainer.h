@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -15,7 +16,6 @@
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/model/model.h"
-#include "hgtrain/optim/gradient_norm.h"
 #include "hgtrain/optim/loss_scaler.h"
 #include "hgtrain/optim/lr_schedule.h"
 #include "hgtrain/optim/optimizer.h"
@@ -27,6 +27,8 @@ namespace hgt {
 
 class BatchLoader;
 class DeviceBatch;
+class StepExchange;
+class StepGraphs;
 struct Batch;
 
 /// How a job's model is made.
@@ -35,8 +37,11 @@ Model::Options model_options(const Config& config);
 /// What a step did. Losses and the gradient norm are those of the whole batch, the same on every
 /// rank.
 struct StepResult {
-  double loss = 0;       ///< mean over the valid tokens of the global batch
-  double grad_norm = 0;  ///< before clipping
+  std::int64_t step = 0;              ///< its number, from 1
+  std::int64_t consumed_samples = 0;  ///< by the run, after it
+  std::int64_t queued_ns = 0;         ///< when it began to be queued
+  double loss = 0;                    ///< mean over the valid tokens of the global batch
+  double grad_norm = 0;               ///< before clipping
   double lr = 0;
   double loss_scale = 1;    ///< that this step used
   bool skipped = false;     ///< its gradients were not finite, which fp16 gets over: no update
@@ -45,6 +50,7 @@ struct StepResult {
   std::uint64_t reduced_bytes = 0;    ///< of gradients, given by this rank to sums
   bool stop_requested = false;        ///< by any rank, before the step's sums
   bool checkpoint_requested = false;  ///< likewise
+  std::vector<std::int64_t> samples;  ///< of the dataset that this rank took, in order
 };
 
 /// Wishes of the outside, set from any thread. A step takes them to all ranks with its own sums,
@@ -81,42 +87,54 @@ class Trainer {
   Trainer(const Parts& parts, const TrainingState& state);
   ~Trainer();
 
-  /// Trains on the next batch. All ranks call it together. Where the loss or a gradient is not
-  /// finite, fp16 skips the update and changes its loss scale; else, and where that cannot shrink
-  /// or has not helped for a hundred steps, it throws Error(kGuard) before the update, naming the
-  /// step and the first bad tensor: the parameters are then still those of the step before.
-  StepResult step();
+  /// Trains on the next batch: on the CPU it is done when this returns, on a GPU it is queued. All
+  /// ranks call it together, with the same number of steps queued.
+  void queue_step();
+  /// Waits for the step that was queued first. Where its loss or a gradient was not finite, fp16
+  /// has skipped the update and changes its loss scale; else, and where that cannot shrink or has
+  /// not helped for a hundred steps, it throws Error(kGuard), naming the step and the first bad
+  /// tensor: the parameters are then still those of the step before. What it gives stays until the
+  /// step after the next is queued.
+  const StepResult& finish_step();
+  const StepResult& step() {
+    queue_step();
+    return finish_step();
+  }
+  std::int64_t queued_steps() const { return queued_; }
+  /// How many steps may be queued when the next one is: 1 on a GPU, where results are then read a
+  /// step late and the device never waits for the host; 0 where the next step depends on them.
+  std::int64_t steps_ahead() const;
 
   /// Mean loss over the first eval_iters * train_batch_size validation samples (all, where there
-  /// are fewer), shared out over the ranks. All ranks call it together.
+  /// are fewer), shared out over the ranks. All ranks call it together, with no step queued.
   double evaluate();
 
   const TrainingState& state() const { return state_; }
   TrainingState& state() { return state_; }
-  /// Dataset samples this rank took in the last step, in order.
-  const std::vector<std::int64_t>& samples() const { return samples_; }
   /// Tokens of one step, all ranks: the divisor of its loss.
   std::int64_t tokens_per_step() const;
 
  private:
   const Batch& next_batch();
+  /// Of a step, by its number.
+  StepResult& result_of(std::int64_t step) { return results_[static_cast<std::size_t>(step % 2)]; }
+  StepResult& start_result();
   void execute(const Action& action);
-  MicroBatch micro_batch(int micro) const;
+  void forward(const Action& action);
+  MicroBatch micro_batch(int micro);
   void update();
   void wait_for_sums();
-  double read_losses_and_norm();
-  void exchange_losses();
-  void change_parameters(const Rate& rate, double scale);
+  void change_parameters();
+  Update constants();
   /// Of so many passes over a flat fp32 buffer.
   Work flat_traffic(int passes) const;
-  void skip_update();
-  [[noreturn]] void stop_at_bad_tensor() const;
+  void skip_update(const StepResult& result);
+  [[noreturn]] void stop_at_bad_tensor(const StepResult& result) const;
 
   Parts parts_;
   TrainingState state_;
   LrSchedule lr_schedule_;
   Optimizer optimizer_;
-  GradientNorm norm_;
   LossScaler loss_scaler_;
   std::int64_t skipped_in_a_row_ = 0;
   Range micros_;  ///< this rank's of the step's micro-batches
@@ -124,14 +142,17 @@ class Trainer {
   std::vector<Action> schedule_;
   std::unique_ptr<BatchLoader> loader_;
 
-  // Of the step under way.
   std::unique_ptr<DeviceBatch> batch_;
-  std::vector<std::int64_t> samples_;
-  Buffer loss_sums_;            ///< of this rank's micro-batches, on the device
-  std::vector<double> losses_;  ///< per micro-batch of the step, then the two requests
+  std::unique_ptr<StepExchange> exchange_;
+  std::unique_ptr<StepGraphs> graphs_;
+  Buffer loss_sum_, squares_;  ///< of the micro-batch under way, of the gradients; on the device
+
+  std::array<StepResult, 2> results_;  ///< of the last two steps
+  std::int64_t queued_ = 0;            ///< of them not finished
+  MicroBatch micro_;                   ///< under way
   std::vector<std::uint64_t> tickets_;
   std::uint64_t reduced_before_ = 0;
-  StepResult result_;
+  double captured_loss_scale_ = 0;
 };
 
 }  // namespace hgt

@@ -10,6 +10,7 @@
 #include <source_location>
 
 #include "../execution.h"
+#include "../order.h"
 #include "cuda_runtime_api.h"
 #include "cuda_vectors.h"
 
@@ -42,10 +43,12 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(Args), cudaFuncAttribute, int by
 
 template <class Args>
 cudaError_t cudaLaunchKernel(void (*kernel)(Args), dim3 grid, dim3 block, void** parameters,
-                             std::size_t shared_bytes = 0, cudaStream_t = nullptr) {
-  hgt::emulation::run_grid(grid, block, shared_bytes,
-                           hgt::emulation::most_shared_bytes(reinterpret_cast<const void*>(kernel)),
-                           [=] { kernel(*static_cast<Args*>(parameters[0])); });
+                             std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
+  const std::size_t most = hgt::emulation::most_shared_bytes(reinterpret_cast<const void*>(kernel));
+  const Args args = *static_cast<Args*>(parameters[0]);
+  hgt::emulation::submit(stream, [=] {
+    hgt::emulation::run_grid(grid, block, shared_bytes, most, [&] { kernel(args); });
+  });
   return cudaSuccess;
 }
 

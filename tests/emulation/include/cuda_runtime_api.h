@@ -1,7 +1,7 @@
 #pragma once
 
 // What the kernels' launchers use of CUDA's runtime, for the emulation: every call has happened
-// when it returns.
+// when it returns, unless its stream is being captured (order.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -47,9 +47,7 @@ inline const char* cudaGetErrorName(cudaError_t status) {
 inline cudaError_t cudaSetDevice(int) {
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamDestroy(cudaStream_t) {
-  return cudaSuccess;
-}
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* out);
 

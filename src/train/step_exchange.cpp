@@ -1,0 +1,63 @@
+#include "step_exchange.h"
+
+#include <chrono>
+#include <thread>
+
+#include "hgtrain/ops/flat.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::chrono::microseconds kPollInterval{20};
+
+}  // namespace
+
+StepExchange::StepExchange(std::int64_t micros, Stream stream)
+    : micros_(micros),
+      stream_(stream),
+      sums_("losses and wishes", (micros + 2) * 8, stream.device()),
+      update_("update", sizeof(Update), stream.device()),
+      slots_{make_slot(), make_slot()} {}
+
+StepExchange::Slot StepExchange::make_slot() const {
+  Slot slot{Buffer::reached_by(stream_.device(), "results of a step", sizeof(Message)), {}};
+  if (!stream_.device().is_cpu()) slot.fetched.emplace(stream_.queue());
+  return slot;
+}
+
+Tensor StepExchange::losses() const {
+  return Tensor(sums_.data(), {micros_}, DType::kF64, stream_.device());
+}
+
+void StepExchange::clear_losses() {
+  clear(Tensor(sums_.data(), {2 * micros_}, DType::kF32, stream_.device()), stream_);
+}
+
+void StepExchange::send(const Update& update, bool stop, bool checkpoint) {
+  Message& message = slot_of(sent_++).message();
+  message.update = update;
+  message.wishes[0] = stop ? 1 : 0;
+  message.wishes[1] = checkpoint ? 1 : 0;
+  stream_.copy(this->update(), &message.update, kUpdateFromHost);
+  stream_.copy(loss(micros_), message.wishes, sizeof message.wishes);
+}
+
+void StepExchange::fetch() {
+  Slot& slot = slot_of(sent_ - 1);
+  Results& results = slot.message().results;
+  stream_.copy(&results.update, update(), sizeof(Update));
+  stream_.copy(&results.stop, loss(micros_), 2 * sizeof(double));
+  if (slot.fetched) slot.fetched->record(stream_.queue());
+}
+
+StepExchange::Results StepExchange::take(Communicator& comm) {
+  const Slot& slot = slot_of(taken_++);
+  while (slot.fetched && !slot.fetched->done()) {
+    comm.check();
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  comm.check();
+  return slot.message().results;
+}
+
+}  // namespace hgt

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "hgtrain/comm/communicator.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/stream.h"
+#include "hgtrain/ops/update.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// What host and device tell each other about a step, without waiting: the host sends the update's
+/// constants and its wishes, the device losses and norm, which the host may take a step later.
+class StepExchange {
+ public:
+  /// Of so many micro-batches of all ranks.
+  StepExchange(std::int64_t micros, Stream stream);
+
+  /// What comes back.
+  struct Results {
+    Update update;
+    double stop = 0, checkpoint = 0;  ///< ranks that wish it
+  };
+
+  /// Queues: no loss is known.
+  void clear_losses();
+  /// Where the losses of a micro-batch go, on the device.
+  double* loss(std::int64_t micro) const { return sums_.as<double>().data() + micro; }
+  Tensor losses() const;                                         ///< of all micro-batches, there
+  std::span<double> sums() const { return sums_.as<double>(); }  ///< the same and the wishes
+  Update* update() const { return static_cast<Update*>(update_.data()); }  ///< there
+
+  /// Queues: the first part of the update and the wishes, to the device.
+  void send(const Update& update, bool stop, bool checkpoint);
+  /// Queues: the results, on their way back.
+  void fetch();
+  /// Waits for the results that were fetched first of those not taken yet. Throws what went wrong
+  /// in the communicator meanwhile.
+  Results take(Communicator& comm);
+
+ private:
+  /// In memory of the host, of one step.
+  struct Message {
+    Update update;
+    double wishes[2];
+    Results results;
+  };
+  struct Slot {
+    Buffer memory;
+    std::optional<CudaEvent> fetched;  ///< none on the CPU
+    Message& message() const { return *static_cast<Message*>(memory.data()); }
+  };
+  Slot make_slot() const;
+  Slot& slot_of(std::int64_t step) { return slots_[static_cast<std::size_t>(step % 2)]; }
+
+  const std::int64_t micros_;
+  const Stream stream_;
+  const Buffer sums_, update_;
+  std::array<Slot, 2> slots_;
+  std::int64_t sent_ = 0, taken_ = 0;  ///< steps
+};
+
+}  // namespace hgt

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "hgtrain/device/cuda_queue.h"
+#include "hgtrain/device/stream.h"
+
+namespace hgt {
+
+/// Pieces of a step that queue the same in every step, as CUDA graphs: one launch instead of one a
+/// kernel.
+class StepGraphs {
+ public:
+  /// Where not `enabled`, and on the CPU, every piece is queued as it is.
+  StepGraphs(Stream stream, bool enabled)
+      : stream_(stream), enabled_(enabled && !stream.device().is_cpu()) {}
+
+  /// Queues what `piece` queues. Its first time as it is, for what is made then and stays (plans of
+  /// products, scratch); captured the second time; from then on as the graph. `key` tells pieces
+  /// apart.
+  template <class Piece>
+  void run(int key, const Piece& piece) {
+    if (enabled_)
+      run_as_graph(key, piece);
+    else
+      piece();
+  }
+  /// What was captured is not true any more.
+  void forget() { graphs_.clear(); }
+
+ private:
+  void run_as_graph(int key, const std::function<void()>& piece);
+  const Stream stream_;
+  const bool enabled_;
+  std::map<int, std::optional<CudaGraph>> graphs_;  ///< empty once a piece was queued as it is
+};
+
+}  // namespace hgt

@@ -1,0 +1,74 @@
+#include "hgtrain/device/cuda_queue.h"
+
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+
+namespace {
+
+std::vector<std::string> g_calls;
+
+CudaResult called(const char* what) {
+  g_calls.push_back(what);
+  return nullptr;
+}
+
+/// A device that notes what it is asked for.
+const CudaTables& fake_tables() {
+  static const CudaDeviceTable device = [] {
+    CudaDeviceTable out{};
+    out.create_stream = [](int, CudaStreamState**) { return called("stream"); };
+    out.destroy_stream = [](CudaStreamState*) { return called("end of stream"); };
+    out.memory_info = [](int, std::uint64_t* free, std::uint64_t* total) {
+      *free = 3;
+      *total = 5;
+      return called("memory");
+    };
+    out.copy = [](void*, const void*, std::size_t, CudaStreamState*) { return called("copy"); };
+    out.begin_capture = [](CudaStreamState*) { return called("begin"); };
+    out.end_capture = [](CudaStreamState*, CudaGraphState** graph) {
+      *graph = reinterpret_cast<CudaGraphState*>(8);
+      return called("end");
+    };
+    out.launch_graph = [](CudaGraphState*, CudaStreamState*) { return called("launch"); };
+    out.destroy_graph = [](CudaGraphState*) { return called("end of graph"); };
+    return out;
+  }();
+  static const CudaTables tables{kCudaTableVersion, "fake", &device, nullptr, nullptr};
+  return tables;
+}
+
+using Calls = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a graph is what was queued while it was captured, and can be launched again") {
+  const CudaModule module(fake_tables());
+  const CudaQueue queue(Device::cuda(0), module);
+  g_calls.clear();
+  {
+    const CudaGraph graph(queue, [&] { queue.copy(nullptr, nullptr, 1); });
+    graph.launch(queue);
+    graph.launch(queue);
+  }
+  CHECK(g_calls == Calls{"begin", "copy", "end", "launch", "launch", "end of graph"});
+}
+
+TEST_CASE("work that fails ends its capture") {
+  const CudaModule module(fake_tables());
+  const CudaQueue queue(Device::cuda(0), module);
+  g_calls.clear();
+  CHECK_THROWS_WITH(CudaGraph(queue, [] { throw Error(ErrorKind::kDevice, "no"); }),
+                    Catch::Contains("no"));
+  CHECK(g_calls == Calls{"begin", "end", "end of graph"});
+}
+
+TEST_CASE("a device's memory is what the module says") {
+  const CudaModule module(fake_tables());
+  const CudaQueue queue(Device::cuda(0), module);
+  CHECK(queue.memory().free_bytes == 3);
+  CHECK(queue.memory().total_bytes == 5);
+}

@@ -1,0 +1,185 @@
+#pragma once
+
+#include <vector>
+
+#include "hgtrain/ops/cuda_ops_table.h"
+
+#include "order.h"
+
+/// What each op reads and writes, from its arguments: whole stretches, with the gaps between rows.
+namespace hgt::emulation {
+
+using Accesses = std::vector<Access>;
+
+inline std::size_t bytes_of(DType type, std::int64_t elements) {
+  return static_cast<std::size_t>(elements) * size_of(type);
+}
+inline Access reads(const void* memory, DType type, std::int64_t elements) {
+  return {memory, bytes_of(type, elements), false};
+}
+inline Access writes(const void* memory, DType type, std::int64_t elements) {
+  return {memory, bytes_of(type, elements), true};
+}
+inline Access reads_ids(const std::int32_t* ids, std::int64_t count) {
+  return {ids, static_cast<std::size_t>(count) * 4, false};
+}
+inline Access floats_read(const float* x, std::int64_t count) {
+  return reads(x, DType::kF32, count);
+}
+inline Access floats_written(const float* x, std::int64_t count) {
+  return writes(x, DType::kF32, count);
+}
+/// From the first to the last element of rows that are `stride` apart.
+inline std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  return rows == 0 ? 0 : (rows - 1) * stride + columns;
+}
+inline std::int64_t matrix(std::int64_t rows, std::int64_t columns, std::int64_t ld,
+                           bool transposed) {
+  return transposed ? extent(columns, rows, ld) : extent(rows, columns, ld);
+}
+template <class T>
+std::int64_t head_rows(const HeadRows<T>& x, std::int64_t positions, std::int64_t heads,
+                       std::int64_t width) {
+  return extent(positions, extent(heads, width, x.head_stride), x.position_stride);
+}
+template <class T>
+std::int64_t heads(const Heads<T>& x, std::int64_t batch, std::int64_t length, std::int64_t count,
+                   std::int64_t width) {
+  return extent(batch, extent(length, extent(count, width, x.head_stride), x.position_stride),
+                x.batch_stride);
+}
+inline Access key_of(const DropoutArgs& dropout) {
+  return {dropout.probability > 0 ? dropout.samples : nullptr, sizeof(SampleKey), false};
+}
+
+inline Accesses accesses(const GemmArgs& a) {
+  return {reads(a.a, a.type, matrix(a.m, a.k, a.lda, a.transposed_a)),
+          reads(a.b, a.type, matrix(a.k, a.n, a.ldb, a.transposed_b)),
+          writes(a.c, a.c_type, matrix(a.m, a.n, a.ldc, a.transposed_c)),
+          {a.pre, bytes_of(a.c_type, a.m * a.n), a.epilogue == GemmEpilogue::kGelu},
+          {a.bias, bytes_of(a.c_type, a.epilogue == GemmEpilogue::kRowSums ? a.m : a.n),
+           a.epilogue == GemmEpilogue::kRowSums || a.epilogue == GemmEpilogue::kColumnSums}};
+}
+inline Accesses accesses(const EmbeddingArgs& a) {
+  return {reads_ids(a.tokens, a.rows), reads_ids(a.position_ids, a.rows),
+          reads(a.table, a.type, a.vocabulary * a.width),
+          reads(a.positions, a.type, a.length * a.width), writes(a.out, a.type, a.rows * a.width)};
+}
+inline Accesses accesses(const EmbeddingBwdArgs& a) {
+  return {reads_ids(a.tokens, a.rows), reads_ids(a.position_ids, a.rows),
+          reads(a.dout, a.type, a.rows * a.width), floats_written(a.dtable, a.vocabulary * a.width),
+          floats_written(a.dpositions, a.length * a.width)};
+}
+inline Accesses accesses(const LayerNormArgs& a) {
+  return {reads(a.x, a.type, a.rows * a.width), reads(a.gain, a.type, a.width),
+          reads(a.bias, a.type, a.width),       writes(a.y, a.type, a.rows * a.width),
+          floats_written(a.mean, a.rows),       floats_written(a.rstd, a.rows)};
+}
+inline Accesses accesses(const LayerNormBwdArgs& a) {
+  return {reads(a.dy, a.type, a.rows * a.width), reads(a.x, a.type, a.rows * a.width),
+          reads(a.gain, a.type, a.width),        floats_read(a.mean, a.rows),
+          floats_read(a.rstd, a.rows),           writes(a.dx, a.type, a.rows * a.width),
+          floats_written(a.dgain, a.width),      floats_written(a.dbias, a.width)};
+}
+inline Accesses accesses(const RmsNormArgs& a) {
+  return {reads(a.x.data, a.type, head_rows(a.x, a.positions, a.heads, a.width)),
+          reads(a.gain, a.type, a.width),
+          writes(a.y.data, a.type, head_rows(a.y, a.positions, a.heads, a.width)),
+          floats_written(a.rrms, a.positions * a.heads)};
+}
+inline Accesses accesses(const RmsNormBwdArgs& a) {
+  return {reads(a.dy.data, a.type, head_rows(a.dy, a.positions, a.heads, a.width)),
+          reads(a.x.data, a.type, head_rows(a.x, a.positions, a.heads, a.width)),
+          reads(a.gain, a.type, a.width),
+          floats_read(a.rrms, a.positions * a.heads),
+          writes(a.dx.data, a.type, head_rows(a.dx, a.positions, a.heads, a.width)),
+          floats_written(a.dgain, a.width)};
+}
+inline Accesses accesses(const RopeArgs& a) {
+  return {floats_read(a.cos, a.length * a.width / 2), floats_read(a.sin, a.length * a.width / 2),
+          reads_ids(a.position_ids, a.batch * a.length),
+          writes(a.x.data, a.type, heads(a.x, a.batch, a.length, a.heads, a.width))};
+}
+inline Accesses accesses(const DropoutAddArgs& a) {
+  return {reads(a.x, a.type, a.count), reads(a.branch, a.type, a.count), key_of(a.dropout),
+          writes(a.y, a.type, a.count)};
+}
+inline Accesses accesses(const ActivationArgs& a) {
+  return {reads(a.x, a.type, a.count), writes(a.y, a.type, a.count)};
+}
+inline Accesses accesses(const ActivationBwdArgs& a) {
+  return {reads(a.x, a.type, a.count), reads(a.dy, a.type, a.count), writes(a.dx, a.type, a.count)};
+}
+inline Accesses accesses(const GatedActivationArgs& a) {
+  return {reads(a.gate_up, a.type, 2 * a.rows * a.width), writes(a.y, a.type, a.rows * a.width)};
+}
+inline Accesses accesses(const GatedActivationBwdArgs& a) {
+  return {reads(a.gate_up, a.type, 2 * a.rows * a.width), reads(a.dy, a.type, a.rows * a.width),
+          writes(a.d_gate_up, a.type, 2 * a.rows * a.width)};
+}
+inline Accesses accesses(const CrossEntropyArgs& a) {
+  return {writes(a.logits, a.type, a.rows * a.vocabulary), reads_ids(a.targets, a.rows),
+          floats_written(a.losses, a.rows)};
+}
+inline Accesses accesses(const AttentionArgs& a) {
+  const auto size = [&](const auto& x, std::int64_t length, std::int64_t count) {
+    return heads(x, a.batch, length, count, a.width);
+  };
+  return {reads(a.q.data, a.type, size(a.q, a.queries, a.heads)),
+          reads(a.k.data, a.type, size(a.k, a.keys, a.key_heads)),
+          reads(a.v.data, a.type, size(a.v, a.keys, a.key_heads)),
+          reads_ids(a.position_ids, a.batch * a.queries),
+          key_of(a.dropout),
+          writes(a.out.data, a.type, size(a.out, a.queries, a.heads)),
+          floats_written(a.lse, a.batch * a.heads * a.queries)};
+}
+inline Accesses accesses(const AttentionBwdArgs& a) {
+  const auto read = [&](const Heads<const void>& x, std::int64_t count) {
+    return reads(x.data, a.type, heads(x, a.batch, a.length, count, a.width));
+  };
+  const auto written = [&](const Heads<void>& x, std::int64_t count) {
+    return writes(x.data, a.type, heads(x, a.batch, a.length, count, a.width));
+  };
+  return {read(a.dout, a.heads),     read(a.q, a.heads),
+          read(a.k, a.key_heads),    read(a.v, a.key_heads),
+          read(a.out, a.heads),      reads_ids(a.position_ids, a.batch * a.length),
+          key_of(a.dropout),         floats_read(a.lse, a.batch * a.heads * a.length),
+          written(a.dq, a.heads),    written(a.dk, a.key_heads),
+          written(a.dv, a.key_heads)};
+}
+inline Accesses accesses(const FillArgs& a) {
+  return {reads_ids(a.unless, 1), floats_written(a.values, a.count)};
+}
+inline Accesses accesses(const CastArgs& a) {
+  return {reads(a.from, a.from_type, a.count), writes(a.to, a.to_type, a.count)};
+}
+inline Accesses accesses(const SumOfSquaresArgs& a) {
+  return {floats_read(a.values, a.count), writes(a.out, DType::kF64, 1)};
+}
+inline Accesses accesses(const SumArgs& a) {
+  return {floats_read(a.values, a.count), writes(a.out, DType::kF64, 1)};
+}
+inline Accesses accesses(const PrepareUpdateArgs& a) {
+  return {reads(a.squares, DType::kF64, 1),
+          reads(a.losses, DType::kF64, a.loss_count),
+          {a.update, sizeof(Update), true}};
+}
+inline Accesses accesses(const UpdateElementsArgs& a) {
+  return {{a.update, sizeof(Update), false},     floats_read(a.gradients, a.count),
+          floats_written(a.parameters, a.count), floats_written(a.state1, a.count),
+          floats_written(a.state2, a.count),     writes(a.weights, a.type, a.count)};
+}
+/// The pieces are read-only from the start; the last one's end is not known here.
+inline Accesses accesses(const UpdateLambArgs& a) {
+  return {{a.update, sizeof(Update), false},
+          {a.pieces, static_cast<std::size_t>(a.piece_count) * sizeof(LambPiece), false},
+          {a.gradients, 4, false},
+          {a.parameters, 4, true}};
+}
+inline Accesses accesses(const UpdateAverageArgs& a) {
+  return {{a.update, a.update ? sizeof(Update) : 0, false},
+          floats_read(a.values, a.count),
+          floats_written(a.average, a.count)};
+}
+
+}  // namespace hgt::emulation
