@@ -1,19 +1,24 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/trace.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/device/cuda_queue.h"
 
-#include "collectives.h"
+#include "announcement.h"
 #include "cuda_comm_table.h"
 
 namespace hgt {
@@ -21,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLeaveTimeout{5000};
+constexpr std::chrono::milliseconds kLeaveTimeout{5000}, kWatchInterval{20};
 constexpr std::chrono::microseconds kPollInterval{20};
 
 CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
@@ -41,152 +46,254 @@ CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
   return id;
 }
 
-class NcclCollectives final : public Collectives {
+/// Collectives on a queue of their own. Those of device memory are queued by the caller and never
+/// waited for by the host; a thread watches them, and aborts NCCL where they fail or take too long.
+class NcclCommunicator final : public Communicator {
  public:
-  NcclCollectives(ControlChannel& channel, const CudaQueue& compute, const GroupOptions& options)
-      : options_(options),
+  NcclCommunicator(ControlChannel& channel, const CudaQueue& compute, const GroupOptions& options)
+      : channel_(channel),
+        options_(options),
         compute_(compute),
         queue_(compute.device(), compute.module()),
         nccl_(compute.module().comm()),
-        finished_(queue_),
         staging_(nullptr, [this](void* memory) { release(memory); }) {
     const CudaCommId id = exchange_id(channel, nccl_, options);
-    check(nccl_.start_connect(&id, options.rank, options.size, queue_.device().index, &comm_));
+    hgt::check(nccl_.start_connect(&id, options.rank, options.size, queue_.device().index, &comm_));
     try {
       settle(Clock::now() + options.timeout);
     } catch (Error& error) {
-      abort();
+      abort_nccl();
       error.in("connecting over NCCL");
       throw;
     }
+    watcher_ = std::thread([this] { watch(); });
   }
-  ~NcclCollectives() override { abort(); }
+
+  ~NcclCommunicator() override {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    closed_.notify_all();
+    watcher_.join();
+    if (failure_ || !std::all_of(under_way_.begin(), under_way_.end(),
+                                 [](const UnderWay& one) { return one.finished.done(); }))
+      abort_nccl();
+    else
+      leave();
+  }
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
 
-  void entered() override {
-    CudaEvent event(compute_);
-    event.record(compute_);
-    const std::lock_guard lock(mutex_);
-    entered_.push_back(std::move(event));
-  }
+  void all_reduce_sum(std::span<float> values) override { wait(start_all_reduce_sum(values)); }
+  void all_reduce_sum(std::span<double> values) override { wait(sum(values)); }
+  std::uint64_t start_all_reduce_sum(std::span<float> values) override { return sum(values); }
 
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    next_entered().hold(queue_);
-    std::byte* const ours = stage(mine.size() + all.size());
-    std::byte* const theirs = ours + mine.size();
-    queue_.copy(ours, mine.data(), mine.size());
-    run([&] { return nccl_.all_gather(comm_, ours, theirs, mine.size(), queue_.state()); });
-    queue_.copy(all.data(), theirs, all.size());
-    finish();
-  }
-  void sum(std::span<float> values) override {
-    on_device(values, [&](float* data) {
-      run([&] { return nccl_.sum_f32(comm_, data, values.size(), queue_.state()); });
-    });
-  }
-  void sum(std::span<double> values) override {
-    on_device(values, [&](double* data) {
-      run([&] { return nccl_.sum_f64(comm_, data, values.size(), queue_.state()); });
-    });
-  }
   void broadcast(std::span<std::byte> bytes, int root) override {
-    on_device(bytes, [&](std::byte* data) {
-      run([&] { return nccl_.broadcast(comm_, data, bytes.size(), root, queue_.state()); });
-    });
+    in_collective({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
+                  [&](const Announcement& what) {
+                    on_device(what, bytes, [&](std::byte* data) {
+                      return nccl_.broadcast(comm_, data, bytes.size(), root, queue_.state());
+                    });
+                  });
+  }
+  void barrier() override {
+    in_collective({.kind = Announcement::kBarrier}, [&](const Announcement& what) { agree(what); });
   }
 
-  void leave() noexcept override {
-    try {
-      with_comm([&] { return nccl_.start_leave(comm_); });
-      settle(Clock::now() + kLeaveTimeout);
-      const std::lock_guard lock(mutex_);
-      if (comm_ != nullptr) (void)nccl_.destroy(std::exchange(comm_, nullptr));
-    } catch (const std::exception&) {
-      abort();
-    }
-  }
-  void abort() noexcept override {
+  void wait(std::uint64_t ticket) override {
+    check();
     const std::lock_guard lock(mutex_);
-    if (comm_ != nullptr) (void)nccl_.abort(std::exchange(comm_, nullptr));
+    for (const UnderWay& one : under_way_)
+      if (one.what.sequence == ticket) one.finished.hold(compute_);
+  }
+  void check() override {
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw Error(*failure_);
+  }
+
+  std::uint64_t reduced_bytes() const override { return reduced_bytes_; }
+  std::uint64_t sequence() const override { return sequence_; }
+
+  void abort() noexcept override {
+    fail(Error(ErrorKind::kPeer, "communication was aborted"));
+    abort_nccl();
   }
 
  private:
-  /// A call with the communicator, unless abort() has taken it away.
+  /// A collective that the device has been given, of device memory.
+  struct UnderWay {
+    Announcement what;
+    CudaEvent entered, finished;
+    std::optional<Clock::time_point> since = {};  ///< when it was first seen to be entered
+  };
+
+  /// Does what the collective is, and remembers what goes wrong.
+  template <class Body>
+  std::uint64_t in_collective(Announcement what, const Body& body) {
+    check();
+    what.sequence = ++sequence_;
+    channel_.progress().collective = what.sequence;
+    try {
+      body(what);
+    } catch (Error& error) {
+      fail(error.in(what.text()));
+      abort_nccl();
+      queue_.synchronize();  // nothing of it is left running: the caller may free the memory
+      check();
+    }
+    return what.sequence;
+  }
+
+  template <class T>
+  std::uint64_t sum(std::span<T> values) {
+    constexpr bool kSingle = std::is_same_v<T, float>;
+    reduced_bytes_ += values.size_bytes();
+    return in_collective(
+        {.count = values.size(), .kind = kSingle ? Announcement::kSumF32 : Announcement::kSumF64},
+        [&](const Announcement& what) {
+          on_device(what, values, [&](T* data) {
+            if constexpr (kSingle)
+              return nccl_.sum_f32(comm_, data, values.size(), queue_.state());
+            else
+              return nccl_.sum_f64(comm_, data, values.size(), queue_.state());
+          });
+        });
+  }
+
+  /// call(values in device memory): queued behind what the compute queue has, where they lie there;
+  /// else of a copy, once all ranks agree, and brought back when this returns.
+  template <class T, class Call>
+  void on_device(const Announcement& what, std::span<T> values, const Call& call) {
+    bool there = false;
+    if (!values.empty()) hgt::check(queue_.module().device().on_device(values.data(), &there));
+    if (there) return queue(what, [&] { return call(values.data()); });
+    agree(what);
+    if (values.empty()) return;
+    T* const staged = reinterpret_cast<T*>(stage(values.size_bytes()));
+    queue_.copy(staged, values.data(), values.size_bytes());
+    run([&] { return call(staged); });
+    queue_.copy(values.data(), staged, values.size_bytes());
+    queue_.synchronize();
+  }
+
+  void queue(const Announcement& what, const std::function<CudaResult()>& call) {
+    UnderWay one{what, CudaEvent(compute_), CudaEvent(queue_)};
+    one.entered.record(compute_);
+    one.entered.hold(queue_);
+    with_comm(call);
+    settle(Clock::now() + options_.timeout);
+    one.finished.record(queue_);
+    const std::lock_guard lock(mutex_);
+    under_way_.push_back(std::move(one));
+  }
+
+  /// Queues a collective and waits until it is done on the device.
+  void run(const std::function<CudaResult()>& call) {
+    const Clock::time_point deadline = Clock::now() + options_.timeout;
+    with_comm(call);
+    settle(deadline);
+    CudaEvent finished(queue_);
+    finished.record(queue_);
+    await([&] { return finished.done() || (ready(), false); }, deadline);
+  }
+
+  void agree(const Announcement& mine) {
+    const Span span("wait for peers");
+    const auto ranks = static_cast<std::size_t>(size());
+    std::vector<Announcement> all(ranks);
+    std::byte* const ours = stage((1 + ranks) * sizeof mine);
+    std::byte* const theirs = ours + sizeof mine;
+    queue_.copy(ours, &mine, sizeof mine);
+    run([&] { return nccl_.all_gather(comm_, ours, theirs, sizeof mine, queue_.state()); });
+    queue_.copy(all.data(), theirs, ranks * sizeof mine);
+    queue_.synchronize();
+    require_agreement(mine, rank(), all);
+  }
+
+  /// A call with the communicator, unless it was aborted.
   void with_comm(const std::function<CudaResult()>& call) {
     const std::lock_guard lock(mutex_);
-    if (comm_ == nullptr) throw Error(ErrorKind::kPeer, "aborted");
-    check(call());
+    if (comm_ == nullptr) throw Error(failure_ ? *failure_ : Error(ErrorKind::kPeer, "aborted"));
+    hgt::check(call());
   }
-
-  CudaEvent next_entered() {
-    const std::lock_guard lock(mutex_);
-    CudaEvent event = std::move(entered_.front());
-    entered_.pop_front();
-    return event;
-  }
-
   /// What NCCL says of itself: whether it is ready, or what failed here or at a peer.
   bool ready() {
     bool ready = false;
     with_comm([&] { return nccl_.poll(comm_, &ready); });
     return ready;
   }
-
   /// Asks until it is so, bounded by the deadline.
   void await(const std::function<bool()>& so, Clock::time_point deadline) {
     while (!so()) {
-      if (Clock::now() >= deadline)
-        throw Error(ErrorKind::kPeer,
-                    fmt::format("the other ranks did not come within {:g} s",
-                                static_cast<double>(options_.timeout.count()) * 1e-3));
+      if (Clock::now() >= deadline) throw too_late();
       std::this_thread::sleep_for(kPollInterval);
     }
   }
   void settle(Clock::time_point deadline) {
     await([&] { return ready(); }, deadline);
   }
+  Error too_late() const {
+    return Error(ErrorKind::kPeer,
+                 fmt::format("the other ranks did not come within {:g} s",
+                             static_cast<double>(options_.timeout.count()) * 1e-3));
+  }
 
-  /// Queues a collective and waits until it is done on the device. Where it fails, nothing of it is
-  /// left running when the error leaves: the caller may free the memory.
-  void run(const std::function<CudaResult()>& call) {
-    const Clock::time_point deadline = Clock::now() + options_.timeout;
-    try {
-      with_comm(call);
-      settle(deadline);
-      finished_.record(queue_);
-      await([&] { return finished_.done() || (ready(), false); }, deadline);
-    } catch (const Error&) {
-      abort();
-      queue_.synchronize();
-      throw;
+  /// The watcher's thread.
+  void watch() {
+    name_thread("communication");
+    std::unique_lock lock(mutex_);
+    while (!closed_.wait_for(lock, kWatchInterval, [&] { return closing_; })) {
+      while (!under_way_.empty() && under_way_.front().finished.done()) under_way_.pop_front();
+      if (under_way_.empty() || failure_) continue;
+      if (const auto error = wrong_with(under_way_.front())) {
+        failure_ = error;
+        lock.unlock();
+        abort_nccl();
+        lock.lock();
+      }
     }
   }
-  /// Waits for copies: nothing that hangs on a peer is queued any more.
-  void finish() { queue_.synchronize(); }
-
-  /// body(values in device memory): where they lie, or a copy that is brought back.
-  template <class T, class Body>
-  void on_device(std::span<T> values, const Body& body) {
-    if (values.empty()) return;
-    bool there = false;
-    check(queue_.module().device().on_device(values.data(), &there));
-    if (there) return body(values.data());
-    T* const staged = reinterpret_cast<T*>(stage(values.size_bytes()));
-    queue_.copy(staged, values.data(), values.size_bytes());
-    body(staged);
-    queue_.copy(values.data(), staged, values.size_bytes());
-    finish();
+  std::optional<Error> wrong_with(UnderWay& oldest) {
+    try {
+      bool ready = false;
+      if (comm_ != nullptr) hgt::check(nccl_.poll(comm_, &ready));
+      if (!oldest.since && oldest.entered.done()) oldest.since = Clock::now();
+      if (oldest.since && Clock::now() - *oldest.since >= options_.timeout) throw too_late();
+      return std::nullopt;
+    } catch (Error& error) {
+      return error.in(oldest.what.text());
+    }
   }
 
-  /// Device memory of the collective under way. Grows to the largest request and stays.
+  void fail(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = error;
+  }
+  /// What NCCL has on the device ends; this rank's alone.
+  void abort_nccl() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (comm_ != nullptr) (void)nccl_.abort(std::exchange(comm_, nullptr));
+  }
+  /// The normal end: waits, for some seconds, for ranks that are not done.
+  void leave() noexcept {
+    try {
+      with_comm([&] { return nccl_.start_leave(comm_); });
+      settle(Clock::now() + kLeaveTimeout);
+      (void)nccl_.destroy(std::exchange(comm_, nullptr));
+    } catch (const std::exception&) {
+      abort_nccl();
+    }
+  }
+
+  /// Device memory for host memory's collectives. Grows to the largest request and stays.
   std::byte* stage(std::size_t bytes) {
     if (bytes > staging_bytes_) {
       void* memory = nullptr;
       staging_.reset();
       staging_bytes_ = 0;
-      check(queue_.module().device().allocate(queue_.device().index, bytes, &memory));
+      hgt::check(queue_.module().device().allocate(queue_.device().index, bytes, &memory));
       staging_.reset(memory);
       staging_bytes_ = bytes;
     }
@@ -196,24 +303,28 @@ class NcclCollectives final : public Collectives {
     (void)queue_.module().device().release(queue_.device().index, memory);
   }
 
+  ControlChannel& channel_;
   const GroupOptions options_;
   const CudaQueue& compute_;
   const CudaQueue queue_;
   const CudaCommTable& nccl_;
-  CudaEvent finished_;
   std::unique_ptr<void, std::function<void(void*)>> staging_;
   std::size_t staging_bytes_ = 0;
-  std::mutex mutex_;  ///< of the two below
-  std::deque<CudaEvent> entered_;
+  std::atomic<std::uint64_t> reduced_bytes_{0}, sequence_{0};
+  std::mutex mutex_;  ///< of what follows
   CudaCommState* comm_ = nullptr;
+  std::deque<UnderWay> under_way_;  ///< in the order of their numbers
+  std::optional<Error> failure_;
+  bool closing_ = false;
+  std::condition_variable closed_;
+  std::thread watcher_;
 };
 
 }  // namespace
 
 std::unique_ptr<Communicator> connect_nccl(ControlChannel& channel, const CudaQueue& compute,
                                            const GroupOptions& options) {
-  return make_queued_communicator(channel,
-                                  std::make_unique<NcclCollectives>(channel, compute, options));
+  return std::make_unique<NcclCommunicator>(channel, compute, options);
 }
 
 }  // namespace hgt

@@ -14,42 +14,11 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/device/thread_pool.h"
 
+#include "announcement.h"
 #include "collectives.h"
 
 namespace hgt {
 namespace {
-
-/// What every rank says of itself at the start of a collective.
-struct Announcement {
-  enum Kind : std::uint32_t { kSumF32, kSumF64, kBroadcast, kBarrier };
-  std::uint64_t sequence = 0;
-  std::uint64_t count = 0;
-  std::uint32_t kind = kBarrier;
-  std::int32_t root = 0;
-  bool operator==(const Announcement&) const = default;
-
-  const char* name() const {
-    constexpr const char* kNames[] = {"sum_fp32", "sum_fp64", "broadcast", "barrier"};
-    return kNames[kind];
-  }
-  double bytes() const {
-    return static_cast<double>(count) * (kind == kSumF32 ? 4 : kind == kSumF64 ? 8 : 1);
-  }
-  std::string text() const {
-    switch (kind) {
-      case kSumF32:
-        return fmt::format("collective {} (sum of {} fp32)", sequence, count);
-      case kSumF64:
-        return fmt::format("collective {} (sum of {} fp64)", sequence, count);
-      case kBroadcast:
-        return fmt::format("collective {} (broadcast of {} bytes from rank {})", sequence, count,
-                           root);
-      case kBarrier:
-        return fmt::format("collective {} (barrier)", sequence);
-    }
-    return fmt::format("collective {} of unknown kind {}", sequence, kind);
-  }
-};
 
 /// Runs the collectives in call order on a thread of its own.
 class QueuedCommunicator final : public Communicator {
@@ -159,16 +128,12 @@ class QueuedCommunicator final : public Communicator {
     }
   }
 
-  /// Throws unless every rank is at this same collective.
   void agree(const Announcement& mine) {
     const Span span("wait for peers");
-    std::vector<Announcement> all(size());
+    std::vector<Announcement> all(static_cast<std::size_t>(size()));
     collectives_->all_gather(std::as_bytes(std::span(&mine, 1)),
                              std::as_writable_bytes(std::span(all)));
-    for (int peer = 0; peer < size(); ++peer)
-      if (all[peer] != mine)
-        throw Error(ErrorKind::kPeer, fmt::format("rank {} is at {}, but rank {} is at {}", rank(),
-                                                  mine.text(), peer, all[peer].text()));
+    require_agreement(mine, rank(), all);
   }
 
   ControlChannel& channel_;

@@ -20,7 +20,6 @@ DeviceBatch::Slot::Slot(std::int64_t rows, const SampleForm& form, Stream stream
   if (stream.device().is_cpu()) return;
   device.emplace("batch", rows, form, stream.device(), false);
   arrived.emplace(stream.queue());
-  placed.emplace(stream.queue());
 }
 
 DeviceBatch::DeviceBatch(std::int64_t rows, std::int64_t micro_rows, const SampleForm& form,
@@ -42,14 +41,13 @@ void DeviceBatch::load(const Batch& batch, SampleKey samples) {
   for (std::int64_t row = 0; row < std::ssize(batch.samples); ++row)
     slot.host.keys[row] = {samples.step, samples.first_sample + row};
   if (!slot.device) return;
-  slot.placed->hold(*copies_);
   copies_->copy(slot.device->memory.data(), slot.host.memory.data(),
                 static_cast<std::size_t>(slot.host.memory.bytes()));
   slot.arrived->record(*copies_);
 }
 
 MicroBatch DeviceBatch::place(std::int64_t begin, std::int64_t rows) {
-  Slot& slot = slots_[current_];
+  const Slot& slot = slots_[current_];
   const Ids& from = arrived(slot);
   if (slot.arrived) slot.arrived->hold(stream_.queue());
   const auto ids = static_cast<std::size_t>(rows * seq_length_);
@@ -58,14 +56,12 @@ MicroBatch DeviceBatch::place(std::int64_t begin, std::int64_t rows) {
     return std::span<const std::int32_t>(to, all ? ids : 0);
   };
   stream_.copy(micro_.keys, from.keys + begin, sizeof(SampleKey));
-  const MicroBatch out{.tokens_BT = part(micro_.tokens, from.tokens),
-                       .targets_BT = part(micro_.targets, from.targets),
-                       .positions_BT = part(micro_.positions, from.positions),
-                       .batch = rows,
-                       .seq_length = seq_length_,
-                       .samples = micro_.keys};
-  if (slot.placed) slot.placed->record(stream_.queue());
-  return out;
+  return {.tokens_BT = part(micro_.tokens, from.tokens),
+          .targets_BT = part(micro_.targets, from.targets),
+          .positions_BT = part(micro_.positions, from.positions),
+          .batch = rows,
+          .seq_length = seq_length_,
+          .samples = micro_.keys};
 }
 
 }  // namespace hgt

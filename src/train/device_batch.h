@@ -21,8 +21,8 @@ class DeviceBatch {
   DeviceBatch(std::int64_t rows, std::int64_t micro_rows, const SampleForm& form, Stream stream);
 
   /// Starts to bring the batch, which is no longer needed when this returns; its row 0 is sample
-  /// `samples.first_sample` of the step. Two steps behind the stream at most: the batch before the
-  /// one before it must not be in use any more.
+  /// `samples.first_sample` of the step. The host has waited for whatever used the batch before the
+  /// one before it.
   void load(const Batch& batch, SampleKey samples);
   /// Queues on the stream: rows [begin, begin + rows) of the batch loaded last, in their place. The
   /// loss scale is the caller's to fill.
@@ -42,7 +42,7 @@ class DeviceBatch {
     Slot(std::int64_t rows, const SampleForm& form, Stream stream);
     Ids host;
     std::optional<Ids> device;  ///< none on the CPU, as what follows
-    std::optional<CudaEvent> arrived, placed;
+    std::optional<CudaEvent> arrived;
   };
   const Ids& arrived(const Slot& slot) const { return slot.device ? *slot.device : slot.host; }
 

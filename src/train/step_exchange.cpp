@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "hgtrain/base/clock.h"
 #include "hgtrain/ops/flat.h"
 
 namespace hgt {
@@ -20,8 +21,11 @@ StepExchange::StepExchange(std::int64_t micros, Stream stream)
       slots_{make_slot(), make_slot()} {}
 
 StepExchange::Slot StepExchange::make_slot() const {
-  Slot slot{Buffer::reached_by(stream_.device(), "results of a step", sizeof(Message)), {}};
-  if (!stream_.device().is_cpu()) slot.fetched.emplace(stream_.queue());
+  Slot slot;
+  slot.memory = Buffer::reached_by(stream_.device(), "results of a step", sizeof(Message));
+  if (!stream_.device().is_cpu())
+    for (auto* const event : {&slot.wait_begun, &slot.wait_ended, &slot.fetched})
+      event->emplace(stream_.queue());
   return slot;
 }
 
@@ -42,6 +46,18 @@ void StepExchange::send(const Update& update, bool stop, bool checkpoint) {
   stream_.copy(loss(micros_), message.wishes, sizeof message.wishes);
 }
 
+void StepExchange::begin_wait() {
+  Slot& slot = slot_of(sent_ - 1);
+  slot.begun_ns = now_ns();
+  if (slot.wait_begun) slot.wait_begun->record(stream_.queue());
+}
+
+void StepExchange::end_wait() {
+  Slot& slot = slot_of(sent_ - 1);
+  slot.message().results.comm_ms = ms_since(slot.begun_ns);
+  if (slot.wait_ended) slot.wait_ended->record(stream_.queue());
+}
+
 void StepExchange::fetch() {
   Slot& slot = slot_of(sent_ - 1);
   Results& results = slot.message().results;
@@ -57,7 +73,9 @@ StepExchange::Results StepExchange::take(Communicator& comm) {
     std::this_thread::sleep_for(kPollInterval);
   }
   comm.check();
-  return slot.message().results;
+  Results results = slot.message().results;
+  if (slot.fetched) results.comm_ms = CudaEvent::elapsed_ms(*slot.wait_begun, *slot.wait_ended);
+  return results;
 }
 
 }  // namespace hgt

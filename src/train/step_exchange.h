@@ -24,6 +24,7 @@ class StepExchange {
   struct Results {
     Update update;
     double stop = 0, checkpoint = 0;  ///< ranks that wish it
+    double comm_ms = 0;               ///< this rank's compute waited for communication
   };
 
   /// Queues: no loss is known.
@@ -36,6 +37,10 @@ class StepExchange {
 
   /// Queues: the first part of the update and the wishes, to the device.
   void send(const Update& update, bool stop, bool checkpoint);
+  /// What is queued between the two waits for communication: its time comes back as `comm_ms`, on a
+  /// GPU by its own clock.
+  void begin_wait();
+  void end_wait();
   /// Queues: the results, on their way back.
   void fetch();
   /// Waits for the results that were fetched first of those not taken yet. Throws what went wrong
@@ -51,7 +56,8 @@ class StepExchange {
   };
   struct Slot {
     Buffer memory;
-    std::optional<CudaEvent> fetched;  ///< none on the CPU
+    std::optional<CudaEvent> wait_begun, wait_ended, fetched;  ///< none on the CPU
+    std::int64_t begun_ns = 0;
     Message& message() const { return *static_cast<Message*>(memory.data()); }
   };
   Slot make_slot() const;

@@ -114,7 +114,6 @@ void Trainer::queue_step() {
 
   clear(flat_tensor(parts_.buffers.gradients), parts_.stream, &exchange_->update()->stopped);
   exchange_->clear_losses();
-  tickets_.clear();
   reduced_before_ = parts_.comm.reduced_bytes();
   for (const Action& action : schedule_) execute(action);
 
@@ -136,10 +135,11 @@ StepResult& Trainer::start_result() {
 
 const StepResult& Trainer::finish_step() {
   parts_.progress.phase = "waiting for the step";
-  const auto [update, stop, checkpoint] = exchange_->take(parts_.comm);
+  const auto [update, stop, checkpoint, comm_ms] = exchange_->take(parts_.comm);
   StepResult& result = result_of(state_.step - --queued_);
   result.loss = update.loss;
   result.grad_norm = update.norm;
+  result.comm_ms = comm_ms;
   result.stop_requested = stop > 0;
   result.checkpoint_requested = checkpoint > 0;
   result.skipped = update.skip != 0;
@@ -174,8 +174,8 @@ void Trainer::execute(const Action& action) {
     }
     case Action::Kind::kReduce: {
       const Range range = buckets_[action.bucket].elements;
-      tickets_.push_back(parts_.comm.start_all_reduce_sum(
-          parts_.buffers.gradients.as<float>().subspan(range.begin, range.size())));
+      parts_.comm.start_all_reduce_sum(
+          parts_.buffers.gradients.as<float>().subspan(range.begin, range.size()));
       return;
     }
     case Action::Kind::kUpdate:
@@ -209,9 +209,9 @@ void Trainer::update() {
   StepResult& result = result_of(state_.step + 1);
   result.reduced_bytes = parts_.comm.reduced_bytes() - reduced_before_;
   exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false));
-  const std::int64_t start_ns = now_ns();
-  wait_for_sums();
-  result.comm_ms = ms_since(start_ns);
+  exchange_->begin_wait();
+  sum_losses();
+  exchange_->end_wait();
   graphs_->run(2 * parts_.model.num_blocks(), [&] { change_parameters(); });
   exchange_->fetch();
 }
@@ -228,9 +228,9 @@ Update Trainer::constants() {
   return out;
 }
 
-void Trainer::wait_for_sums() {
+/// Behind the gradients' sums, which are done with it.
+void Trainer::sum_losses() {
   const Span span("wait for sums");
-  for (const std::uint64_t ticket : tickets_) parts_.comm.wait(ticket);
   parts_.comm.all_reduce_sum(exchange_->sums());
 }
 

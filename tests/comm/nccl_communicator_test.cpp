@@ -85,12 +85,11 @@ TEST_CASE("NCCL: a sum in device memory comes after what the compute queue was g
       held.lock();
       compute.state()->add([&] { const std::lock_guard wait(held); });
       compute.copy(device.values.data(), ones.data(), 4 * sizeof(float));
-      const std::uint64_t ticket = comm.start_all_reduce_sum(device.values);
+      comm.wait(comm.start_all_reduce_sum(device.values));  // the host does not
       held.unlock();
-      comm.wait(ticket);
+      compute.synchronize();
       if (std::count(device.values.begin(), device.values.end(), 2.0f) != 4)
         throw Error(ErrorKind::kInternal, "summed too early");
-      compute.synchronize();
     }
   });
   CHECK(errors == std::vector<std::string>(2));
@@ -113,6 +112,24 @@ TEST_CASE("NCCL: a rank that does not come to a collective is an error after the
   fake_cuda::g_absent = 0;
   CHECK_THAT(errors[0],
              Contains("did not come within 0.05 s") && Contains("collective 1 (barrier)"));
+}
+
+TEST_CASE("NCCL: a rank that does not come to a sum in device memory is found out by the watcher") {
+  fake_cuda::g_absent = 1;
+  const auto errors = run_nccl_ranks(
+      2, 1,
+      [](Communicator& comm, CudaQueue&) {
+        DeviceFloats device(4);
+        comm.wait(comm.start_all_reduce_sum(device.values));
+        while (true) {
+          comm.check();
+          std::this_thread::yield();
+        }
+      },
+      std::chrono::milliseconds(50));
+  fake_cuda::g_absent = 0;
+  CHECK_THAT(errors[0],
+             Contains("did not come within 0.05 s") && Contains("collective 1 (sum of 4 fp32)"));
 }
 
 TEST_CASE("NCCL: a rank that never connects is an error after the timeout") {

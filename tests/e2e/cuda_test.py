@@ -2,6 +2,7 @@
 """Training on a CUDA device through the built program: its curves are the CPU's. In the suite the device is an emulation
 (tests/emulation), of which a driver (tests/launch) says that there are FAKE_GPUS; scripts/gpu-check has a real one.
 usage: [HGTRAIN_STEPS=N] cuda_test.py HGTRAIN"""
+import itertools
 import json
 import os
 import pathlib
@@ -102,6 +103,20 @@ class CudaTest(unittest.TestCase):
         logs = [(self.job.folder / f'shared/logs/rank_{rank}.log').read_text() for rank in range(2)]
         for log in logs:
             self.assertIn('sums over NCCL', log)
+
+    @unittest.skipUnless(EMULATED, 'leaves out what a run on a device needs')
+    def test_every_wait_for_an_event_is_needed(self):
+        self.addCleanup(os.environ.pop, 'HGTRAIN_EMULATION_DROP_WAIT')
+        for number in itertools.count():
+            os.environ['HGTRAIN_EMULATION_DROP_WAIT'] = str(number)
+            run = f'dropped.{number}'
+            said = self.job.call('--config', 'gpt2.json', '--run_dir', run, '--num_gpus', 2, '--steps', 3,
+                                 '--hardware.oversubscribe', 'true', exit_code=None)
+            logs = ''.join(log.read_text() for log in (self.job.folder / run / 'logs').glob('rank_*.log'))
+            if 'does not wait for event' not in logs:
+                break  # there is none of that number
+            self.assertIn('and waits for nothing', said)
+        self.assertGreater(number, 9)
 
     def test_bench_train_times_the_gpu(self):
         out = self.job.call('bench', 'train', '--shape', 'gpt2.json', '--model.vocab_size', 64, '--device', 'cuda',

@@ -9,8 +9,10 @@ namespace hgt {
 /// A group of ranks of one axis of the layout. All ranks call the same collectives in the same
 /// order.
 ///
-/// Blocking calls return when the result is there. `start_*` queues on the communicator's own
-/// thread, in call order, and returns a ticket; the span must stay untouched until `wait(ticket)`.
+/// Blocking calls return when the result is there; a GPU's, of its own memory, where what its
+/// compute queue is given next finds it. `start_*` queues on the communicator's own
+/// thread, in call order, and returns a ticket; the span must stay untouched until `wait(ticket)`,
+/// or until a later collective is done: they are done in order.
 /// Sums are bit-identical on all ranks and from run to run for the same group size.
 /// Every wait is bounded: Error(kPeer) names the collective and its number on timeout, on a lost
 /// peer, and where ranks disagree about what is being reduced (a collective carries its number and

@@ -38,10 +38,12 @@ std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GroupO
                                            const std::string& master_host = "127.0.0.1");
 
 /// Connects ranks of one CUDA device each over NCCL, meeting through the channel's store; the
-/// channel outlives it. Spans may be device or host memory; host memory is staged through the
-/// device. A collective comes after what `compute` has been given so far, runs on a stream of its
-/// own, and its result is there, for the host and for any stream, when wait() returns. Agreement,
-/// errors and the end are as with Gloo, but that a rank which does not come cannot be named.
+/// channel outlives it. A collective of device memory runs on a queue of its own, behind what
+/// `compute` has been given when it is entered; the host waits for nothing: what `compute` is given
+/// after wait() comes behind the result. What goes wrong with it, a peer that does not come within
+/// the timeout too, is thrown by a later call; the memory then holds anything. One of host memory
+/// is staged through the device, begins with an exchange of what it is, and is done when it
+/// returns. Used by one thread but for abort().
 std::unique_ptr<Communicator> connect_nccl(ControlChannel& channel, const CudaQueue& compute,
                                            const GroupOptions& options);
 

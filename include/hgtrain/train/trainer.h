@@ -123,7 +123,7 @@ class Trainer {
   void forward(const Action& action);
   MicroBatch micro_batch(int micro);
   void update();
-  void wait_for_sums();
+  void sum_losses();
   void change_parameters();
   Update constants();
   /// Of so many passes over a flat fp32 buffer.
@@ -150,7 +150,6 @@ class Trainer {
   std::array<StepResult, 2> results_;  ///< of the last two steps
   std::int64_t queued_ = 0;            ///< of them not finished
   MicroBatch micro_;                   ///< under way
-  std::vector<std::uint64_t> tickets_;
   std::uint64_t reduced_before_ = 0;
   double captured_loss_scale_ = 0;
 };
