@@ -254,6 +254,10 @@ Field hardware_section() {
           used("oversubscribe", in(&HardwareConfig::oversubscribe),
                "several workers on a GPU where there are more workers than GPUs: for tests, "
                "it gains no speed"),
+          used(
+              "cudnn", in(&HardwareConfig::cudnn),
+              "attention in bf16 and fp16 over cuDNN where it is there and takes the shape; false: "
+              "hgtrain's own kernels"),
           used("cuda_graphs", in(&HardwareConfig::cuda_graphs),
                "launch the kernels of a step as CUDA graphs; the results are the same"),
           later("device_groups", "machines of different kinds").aka({"groups"}),

@@ -141,7 +141,7 @@ CudaResult create_stream(int device, CudaStreamState** out) {
     cudaStream_t stream = nullptr;
     HGT_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     UniqueHandle<cudaStream_t, cudaStreamDestroy> owned(stream);
-    *out = new CudaStreamState{device, std::move(owned), {}, 0, {}};
+    *out = new CudaStreamState{device, std::move(owned), {}, 0, {}, {}};
   });
 }
 

@@ -48,7 +48,7 @@ CudaModule::Search CudaModule::default_search() {
   return search;
 }
 
-CudaModule::CudaModule(const Search& search) {
+CudaModule::CudaModule(const Search& search) : library_folders_(search.library_folders) {
   const std::string file = find_in(search.module_folders, kModuleFile).string();
   if (file.empty()) {
     Error error(
@@ -77,6 +77,14 @@ const CudaModule& CudaModule::get() {
     return opened;
   }();
   return module;
+}
+
+void* CudaModule::library(const std::string& file) const {
+  const OpenedLibrary opened = open_library(file, library_folders_);
+  if (opened.handle == nullptr)
+    throw Error(ErrorKind::kDevice,
+                opened.missing.empty() ? opened.why : opened.missing + " was not found");
+  return opened.handle;
 }
 
 CudaProbe CudaModule::probe() const {

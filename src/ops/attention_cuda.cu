@@ -1,3 +1,4 @@
+#include "attention_cudnn.h"
 #include "cuda_dropout.h"
 #include "cuda_launchers.h"
 #include "cuda_reduce.h"
@@ -305,12 +306,14 @@ void visit_chunks(std::int64_t width, const Fn& fn) {
 }  // namespace
 
 void attention_fwd(const AttentionArgs& args, CudaStreamState& stream) {
+  if (cudnn::attention_fwd(args, stream)) return;
   visit_chunks(args.width, [&](auto chunks) {
     launch(attend<chunks>, shape_for(args.queries, args.heads * args.batch), stream, args);
   });
 }
 
 void attention_bwd(const AttentionBwdArgs& args, CudaStreamState& stream) {
+  if (cudnn::attention_bwd(args, stream)) return;
   const std::int64_t rows = args.batch * args.heads * args.length;
   const BackwardArgs with_delta{args, stream.scratch<float>(rows)};
   visit_element(args.type, [&]<class T>(T) {

@@ -2,6 +2,7 @@
 
 #include "hgtrain/device/cuda_check.h"
 
+#include "attention_cudnn.h"
 #include "cuda_launchers.h"
 
 namespace hgt {
@@ -11,6 +12,10 @@ namespace {
 template <class Args, void (*launcher)(const Args&, CudaStreamState&)>
 CudaResult entry(const Args* args, CudaStreamState* stream) {
   return guarded([&] { launcher(*args, *stream); });
+}
+
+CudaResult use_cudnn(void* library, CudaStreamState* stream, std::size_t* version) {
+  return guarded([&] { *version = cudnn::use(library, *stream); });
 }
 
 }  // namespace
@@ -41,6 +46,7 @@ const CudaOpsTable* cuda_ops_table() {
       .update_elements = entry<UpdateElementsArgs, cuda::update_elements>,
       .update_lamb = entry<UpdateLambArgs, cuda::update_lamb>,
       .update_average = entry<UpdateAverageArgs, cuda::update_average>,
+      .use_cudnn = use_cudnn,
   };
   return &kTable;
 }

@@ -16,6 +16,7 @@
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_queue.h"
+#include "hgtrain/ops/use_cudnn.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/run.h"
 #include "hgtrain/wire/messages.h"
@@ -25,6 +26,15 @@
 
 namespace hgt {
 namespace {
+
+/// What the log says of it.
+std::string attention_over_cudnn(const CudaQueue& queue) {
+  try {
+    return "attention over " + use_cudnn(queue);
+  } catch (const Error& error) {
+    return "attention without cuDNN: " + error.message();
+  }
+}
 
 /// The queue of the worker's own GPU; null where it trains on the CPU.
 std::unique_ptr<CudaQueue> open_device(const HardwareConfig& config,
@@ -37,7 +47,9 @@ std::unique_ptr<CudaQueue> open_device(const HardwareConfig& config,
         fmt::format("worker {} of this machine has no GPU of its own: there {}",
                     environment.local_rank, count == 1 ? "is 1" : fmt::format("are {}", count)),
         "start fewer, or let them share: --hardware.oversubscribe true");
-  return std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
+  auto queue = std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
+  if (config.cudnn) fmt::print(stderr, "{}\n", attention_over_cudnn(*queue));
+  return queue;
 }
 
 std::unique_ptr<Communicator> connect_ranks(ControlChannel& channel, const Config& job,

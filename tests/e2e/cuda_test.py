@@ -83,6 +83,12 @@ class CudaTest(unittest.TestCase):
         self.train('auto', 'auto', '--steps', 1)
         self.assertIn(', cuda by graphs, ', (self.job.folder / 'auto/logs/rank_0.log').read_text())
 
+    def test_attention_is_cudnns_where_there_is_one_unless_it_is_switched_off(self):
+        said = r'(?m)^attention (over cuDNN \d|without cuDNN: .)'
+        for run, flags in ('asked', []), ('not_asked', ['--hardware.cudnn', 'false']):
+            self.train(run, 'cuda', '--steps', 1, '--bf16.enabled', 'true', *flags)
+            (self.assertNotRegex if flags else self.assertRegex)((self.job.folder / run / 'logs/rank_0.log').read_text(), said)
+
     @unittest.skipUnless(EMULATED, 'hides the GPU')
     def test_auto_takes_the_cpu_where_there_is_none(self):
         os.environ['FAKE_GPUS'] = '0'

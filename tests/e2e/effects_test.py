@@ -203,7 +203,7 @@ ROWS = {
     'checkpoint.keep_last_n': (SAVING, 1, 'checkpoints'),
     'checkpoint.async_save': (JOB, False, 'memory_table'),
 }
-ON_A_GPU = ['hardware.cuda_graphs']  # cuda_test.py
+ON_A_GPU = ['hardware.cuda_graphs', 'hardware.cudnn']  # cuda_test.py
 
 
 class Effects:

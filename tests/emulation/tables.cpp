@@ -25,8 +25,9 @@ CudaResult noted(const Args* args, CudaStreamState* stream) {
 
 template <auto... op>
 CudaOpsTable noted_table() {
-  static_assert(sizeof...(op) * sizeof(void*) == sizeof(CudaOpsTable), "an op is missing");
-  CudaOpsTable table;
+  constexpr std::size_t kEntries = sizeof...(op) + 1;  // and use_cudnn
+  static_assert(kEntries * sizeof(void*) == sizeof(CudaOpsTable), "an op is missing");
+  CudaOpsTable table = *cuda_ops_table();
   ((table.*op = noted<op>), ...);
   return table;
 }

@@ -22,6 +22,7 @@
 #include "hgtrain/ops/linear.h"
 #include "hgtrain/ops/rms_norm.h"
 #include "hgtrain/ops/rope.h"
+#include "hgtrain/ops/use_cudnn.h"
 
 #include "reference.h"
 #include "support/temporary_folder.h"
@@ -169,9 +170,8 @@ std::vector<Operand> run_on_device(const CudaQueue& queue, const std::vector<Ope
 
 /// Runs the op on both devices with the same operands; all of them agree afterwards, and a second
 /// run on the device gives the same bits.
-void compare(const std::vector<Operand>& operands, const Op& op, double tolerance = 2e-5) {
-  if (module_with_device() == nullptr) return;
-  const CudaQueue queue(Device::cuda(0), *module_with_device());
+void compare(const CudaQueue& queue, const std::vector<Operand>& operands, const Op& op,
+             double tolerance) {
   const std::vector<Operand> results = run_on_device(queue, operands, op);
   const std::vector<Operand> again = run_on_device(queue, operands, op);
   ThreadPool pool(1);
@@ -185,6 +185,10 @@ void compare(const std::vector<Operand>& operands, const Op& op, double toleranc
     if (expected[i].dtype == DType::kI32) continue;
     CHECK(error_of(results[i].floats(), doubles(expected[i].floats())) < tolerance);
   }
+}
+void compare(const std::vector<Operand>& operands, const Op& op, double tolerance = 2e-5) {
+  if (module_with_device() == nullptr) return;
+  compare(CudaQueue(Device::cuda(0), *module_with_device()), operands, op, tolerance);
 }
 
 constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
@@ -443,6 +447,47 @@ TEST_CASE("CUDA: attention", "[attention]") {
               attention_bwd(x[5], x[0], x[1], x[2], x[3], x[4], options, x[6], x[7], x[8], stream);
           },
           tolerance_of(type, 2e-5));
+    }
+}
+
+TEST_CASE("CUDA: attention over cuDNN, of heads side by side in rows", "[attention]") {
+  if (module_with_device() == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module_with_device());
+  try {
+    use_cudnn(queue);
+  } catch (const Error& error) {
+    WARN("with kernels of our own: " << error.message());
+  }
+  struct Case {
+    std::int64_t length, heads, key_heads, width, window;
+    float dropout = 0;  ///< this and documents cuDNN is not asked for
+    std::int64_t document = 0;
+  };
+  for (const DType type : {DType::kBF16, DType::kF16})
+    for (const Case& c : {Case{64, 4, 4, 64, 0}, Case{200, 4, 2, 64, 0}, Case{130, 2, 1, 128, 0},
+                          Case{128, 4, 2, 128, 32}, Case{37, 2, 2, 24, 5}, Case{1, 2, 2, 64, 0},
+                          Case{64, 2, 2, 64, 0, 0.2f}, Case{100, 2, 1, 64, 0, 0, 30}}) {
+      const Shape rows = {2, c.length, c.heads + 2 * c.key_heads, c.width};
+      const Shape out = {2, c.length, c.heads, c.width}, lse = {2, c.heads, c.length};
+      compare(
+          queue,
+          {normal(rows, 1, 1, type), normal(out, 2, 1, type), normal(lse, 3),
+           normal(out, 4, 1, type), normal(rows, 5, 1, type),
+           document_positions(2, c.length, c.document > 0 ? c.document : c.length),
+           sample_key(4, 5)},
+          [=](const std::vector<Tensor>& x, Stream stream) {
+            const std::int64_t k = c.heads, v = k + c.key_heads, end = v + c.key_heads;
+            const auto part = [&](int of, std::int64_t from, std::int64_t to) {
+              return x[static_cast<std::size_t>(of)].slice(2, from, to);
+            };
+            const AttentionOptions options{
+                0.2f, c.window, {c.dropout, 3, key_in(x[6]), 6}, c.document > 0 ? x[5] : Tensor()};
+            attention_fwd(part(0, 0, k), part(0, k, v), part(0, v, end), options, x[1], x[2],
+                          stream);
+            attention_bwd(x[3], part(0, 0, k), part(0, k, v), part(0, v, end), x[1], x[2], options,
+                          part(4, 0, k), part(4, k, v), part(4, v, end), stream);
+          },
+          2 * tolerance_of(type, 0));  // cuDNN rounds the probabilities
     }
 }
 

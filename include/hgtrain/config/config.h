@@ -124,6 +124,7 @@ struct HardwareConfig {
   std::string device = "auto";  ///< auto, cpu, cuda
   std::int64_t threads = 0;     ///< CPU threads per worker; 0 = the machine's cores shared evenly
   bool oversubscribe = false;   ///< workers may share a GPU
+  bool cudnn = true;            ///< attention over cuDNN where it is there and takes the shape
   bool cuda_graphs = true;      ///< a step's kernels are launched as CUDA graphs
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "hgtrain/base/error.h"
@@ -28,7 +30,9 @@ class CudaModule {
 
   explicit CudaModule(const Search& search);
   /// Tables that are there already, for tests; they outlive it.
-  explicit CudaModule(const CudaTables& tables) : tables_(&tables) {}
+  explicit CudaModule(const CudaTables& tables,
+                      std::vector<std::filesystem::path> library_folders = {})
+      : tables_(&tables), library_folders_(std::move(library_folders)) {}
 
   /// The process's module, opened by the first call and checked for a usable device. Thread-safe.
   static const CudaModule& get();
@@ -38,9 +42,13 @@ class CudaModule {
   const CudaOpsTable& ops() const { return *tables_->ops; }
   const CudaCommTable& comm() const { return *tables_->comm; }
   CudaProbe probe() const;
+  /// dlopen's handle of a library of CUDA's, opened as the module's own are, to the end of the
+  /// process. Throws Error(kDevice) where it was not found or does not open.
+  void* library(const std::string& file) const;
 
  private:
   const CudaTables* tables_;
+  std::vector<std::filesystem::path> library_folders_;
 };
 
 /// Throws Error(kDevice) unless the probe found a device: no driver, a driver too old for the

@@ -11,14 +11,16 @@
 
 namespace hgt {
 
-struct GemmPlans;  // of ops
+struct GemmPlans;   // of ops
+struct CudnnPlans;  // of ops
 
 struct CudaStreamState {
   int device = 0;
   UniqueHandle<cudaStream_t, cudaStreamDestroy> stream;
   std::vector<UniqueHandle<void*, cudaFree>> scratch_memory;  ///< the last is in use
   std::size_t scratch_bytes = 0;
-  std::shared_ptr<GemmPlans> gemm_plans;  ///< what matrix products keep; made by the first one
+  std::shared_ptr<GemmPlans> gemm_plans;    ///< what matrix products keep; made by the first one
+  std::shared_ptr<CudnnPlans> cudnn_plans;  ///< attention's; null: it does not run over cuDNN
 
   /// Makes the device current for this thread (a thread starts on device 0) and gives the stream.
   cudaStream_t use() const {

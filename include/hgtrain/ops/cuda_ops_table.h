@@ -341,6 +341,10 @@ struct CudaOpsTable {
   Op<UpdateElementsArgs> update_elements;
   Op<UpdateLambArgs> update_lamb;
   Op<UpdateAverageArgs> update_average;
+
+  /// From now on the stream's attention runs over cuDNN, where that takes it. `library`: dlopen's
+  /// handle of libcudnn; `version` becomes cuDNN's: 91900 is 9.19.0. Fails where it cannot be used.
+  CudaResult (*use_cudnn)(void* library, CudaStreamState* stream, std::size_t* version);
 };
 
 }  // namespace hgt

@@ -1,0 +1,52 @@
+#include "hgtrain/ops/use_cudnn.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/ops/cuda_ops_table.h"
+
+#include "support/fake_cuda.h"
+
+using namespace hgt;
+
+namespace {
+
+/// The folder of a libcudnn.so.9 that tests of the room machine are made with.
+const std::filesystem::path kLibraries = HGT_BUILD_ROOT "/tests/machine";
+
+void* g_library;
+CudaStreamState* g_stream;
+
+/// A module whose cuDNN is 9.19.2, or one that refuses.
+CudaModule module(bool refuses, const std::filesystem::path& folder = kLibraries) {
+  static CudaOpsTable ops{};
+  static const CudaTables tables{kCudaTableVersion, "fake", &fake_cuda::device_table(), &ops,
+                                 nullptr};
+  ops.use_cudnn = [](void* library, CudaStreamState* stream, std::size_t* version) -> CudaResult {
+    g_library = library;
+    g_stream = stream;
+    *version = 91902;
+    return nullptr;
+  };
+  if (refuses)
+    ops.use_cudnn = [](void*, CudaStreamState*, std::size_t*) -> CudaResult {
+      static const CudaFailure failure{static_cast<int>(ErrorKind::kDevice), "too old", "", ""};
+      return &failure;
+    };
+  return CudaModule(tables, {folder});
+}
+
+}  // namespace
+
+TEST_CASE("a queue is given cuDNN's library, and its name comes back") {
+  const CudaModule with_cudnn = module(false);
+  const CudaQueue queue(Device::cuda(0), with_cudnn);
+  CHECK(use_cudnn(queue) == "cuDNN 9.19.2");
+  CHECK(g_library == with_cudnn.library("libcudnn.so.9"));
+  CHECK(g_stream == queue.state());
+}
+
+TEST_CASE("a machine without cuDNN, and a module without, say so") {
+  const CudaModule refusing = module(true);
+  CHECK_THROWS_WITH(use_cudnn(CudaQueue(Device::cuda(0), refusing)), "too old");
+  CHECK_THROWS_WITH(refusing.library("libnever.so.1"), "libnever.so.1 was not found");
+}
