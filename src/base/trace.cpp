@@ -43,6 +43,7 @@ ProcessLog& process_log() {
 struct Lease {
   const char* name = "thread";
   ThreadLog* log = nullptr;
+  OpMarker* marker = nullptr;
 
   ThreadLog& get() {
     if (!log) take();
@@ -69,6 +70,10 @@ thread_local Lease lease;
 
 void record_spans(Recording what) {
   Span::recording = what;
+}
+
+void mark_ops(OpMarker* marker) {
+  lease.marker = marker;
 }
 
 void name_thread(const char* name) {
@@ -112,9 +117,11 @@ void Span::open(const char* name, SpanRecord::Kind kind, std::int64_t number, Wo
   record_ = &log.records[at];
   *record_ = {name, number, now_ns(), 0, work.flops, work.bytes, kind, log.depth++};
   log.count.store(at + 1, std::memory_order_release);
+  if (lease.marker && kind == SpanRecord::Kind::kOp) lease.marker->begin(*record_);
 }
 
 void Span::close() {
+  if (lease.marker && record_->kind == SpanRecord::Kind::kOp) lease.marker->end(*record_);
   std::atomic_ref(record_->end_ns).store(now_ns(), std::memory_order_release);
   --lease.get().depth;
 }

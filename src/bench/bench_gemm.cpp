@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/bench/bench.h"
+#include "hgtrain/device/compute_stream.h"
 #include "hgtrain/ops/gemm.h"
 
 #include "about.h"
@@ -14,20 +15,37 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Large square products, whose best rate is the ceiling.
-std::vector<Product> squares() {
-  std::vector<Product> out;
-  for (const std::int64_t n : {512, 1024})
-    out.push_back({.name = "square", .m = n, .n = n, .k = n});
-  return out;
+Product square(std::int64_t n) {
+  return {.name = "square", .m = n, .n = n, .k = n};
+}
+
+/// Large square products, whose best rate is the ceiling: on a GPU as large as it does in a moment.
+std::vector<Product> squares(DType dtype, const Stream& stream) {
+  std::int64_t n = stream.device().is_cpu() ? 1024 : 256;
+  constexpr std::int64_t kLargest = 8192;
+  constexpr double kMomentMs = 10;
+  const auto is_quick = [&] {
+    return ProductRunner({square(n)}, dtype, stream).run(square(n)) < kMomentMs;
+  };
+  while (!stream.device().is_cpu() && n < kLargest && is_quick()) n *= 2;
+  return {square(n / 2), square(n)};
+}
+
+/// What products are timed in: on a GPU all that it multiplies by itself.
+std::vector<DType> dtypes_of(const Stream& stream) {
+  if (stream.device().is_cpu()) return {DType::kF32, DType::kBF16};
+  CudaDeviceProperties gpu;
+  check(stream.queue().module().device().properties(stream.device().index, &gpu));
+  if (gpu.major < 8) return {DType::kF32, DType::kF16};
+  return {DType::kF32, DType::kBF16, DType::kF16};
 }
 
 Json bench_dtype(const std::vector<Product>& products, DType dtype, std::int64_t repeats,
-                 ThreadPool& pool) {
-  std::vector<Product> all = squares();
+                 const Stream& stream) {
+  std::vector<Product> all = squares(dtype, stream);
   const std::size_t first = all.size();
   all.insert(all.end(), products.begin(), products.end());
-  const ProductRunner runner(all, dtype, pool);
+  const ProductRunner runner(all, dtype, stream);
   std::vector<std::vector<double>> rates(all.size());
   for (std::int64_t i = 0; i < repeats; ++i)
     for (std::size_t p = 0; p < all.size(); ++p)
@@ -37,7 +55,7 @@ Json bench_dtype(const std::vector<Product>& products, DType dtype, std::int64_t
   for (std::size_t p = 0; p < first; ++p)
     ceiling = std::max(ceiling, *std::max_element(rates[p].begin(), rates[p].end()));
   Json out{{"dtype", name_of(dtype)},
-           {"native", cpu_multiplies(dtype)},
+           {"native", !stream.device().is_cpu() || cpu_multiplies(dtype)},
            {"ceiling_flops_per_sec", ceiling},
            {"products", Json::array()}};
   for (std::size_t p = first; p < all.size(); ++p) {
@@ -55,13 +73,13 @@ Json bench_dtype(const std::vector<Product>& products, DType dtype, std::int64_t
 }  // namespace
 
 Json bench_gemm(const Config& config, std::int64_t repeats) {
-  ThreadPool pool(static_cast<int>(config.hardware.threads));
+  ComputeStream device(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads));
   Json out = about("gemm", config);
   out.erase("dtype");
   out["repeats"] = repeats;
   out["dtypes"] = Json::array();
-  for (const DType dtype : {DType::kF32, DType::kBF16})
-    out["dtypes"].push_back(bench_dtype(weight_products(config), dtype, repeats, pool));
+  for (const DType dtype : dtypes_of(device.get()))
+    out["dtypes"].push_back(bench_dtype(weight_products(config), dtype, repeats, device.get()));
   return out;
 }
 

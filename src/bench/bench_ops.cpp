@@ -1,18 +1,19 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/report/profile.h"
 #include "hgtrain/train/machine_rates.h"
 
 #include "about.h"
+#include "queue_clock.h"
 #include "spread.h"
 #include "synthetic_run.h"
 
@@ -44,11 +45,10 @@ Json op_json(const OpCall& call, const std::vector<double>& all_ms, std::int64_t
 
 }  // namespace
 
-Json bench_ops(const Config& config, std::int64_t steps) {
-  if (config.hardware.device == "cuda")
-    throw Error(ErrorKind::kDevice, "bench ops is not built for GPUs: ops are timed on the CPU",
-                "hgtrain bench train --device cuda times whole steps");
+Json bench_ops(const Config& job, std::int64_t steps) {
   name_thread("training");
+  Config config = job;
+  config.hardware.cuda_graphs = false;  // an op in a graph has no place of its own in the queue
   SyntheticRun run(config);
   const Ceilings ceilings{
       measure_matrix_rate(run.stream(), config.precision.compute_dtype(), kRateBudgetMs),
@@ -56,7 +56,12 @@ Json bench_ops(const Config& config, std::int64_t steps) {
   for (int i = 0; i < kWarmUp; ++i) run.step();
   forget_spans();
   record_spans(Recording::kAll);
-  for (std::int64_t i = 0; i < steps; ++i) run.step();
+  std::optional<QueueClock> clock;
+  if (!run.stream().device().is_cpu()) clock.emplace(run.stream().queue());
+  for (std::int64_t i = 0; i < steps; ++i) {
+    run.step();
+    if (clock) clock->settle();
+  }
   record_spans(Recording::kOff);
 
   // Calls of one op with as much to do are repeats of each other.

@@ -30,12 +30,16 @@ std::string shape(const Json& product) {
 
 std::string head(const Json& result) {
   const Json& m = result["model"];
+  const std::string on = result["gpu"].is_null()
+                             ? fmt::format("{}, {}", result["cpu"].get<std::string>(),
+                                           human_plural(result["threads"], "thread"))
+                             : result["gpu"].get<std::string>();
   return fmt::format(
-      "{}, {}\n{}: {} of {}, {}, vocabulary {}; {} x {} tokens\n", result["cpu"].get<std::string>(),
-      human_plural(result["threads"], "thread"), m["model_type"].get<std::string>(),
-      human_plural(m["num_hidden_layers"], "layer"), m["hidden_size"].get<std::int64_t>(),
-      human_plural(m["num_attention_heads"], "head"), m["vocab_size"].get<std::int64_t>(),
-      result["micro_batch_size"].get<std::int64_t>(), result["seq_length"].get<std::int64_t>());
+      "{}\n{}: {} of {}, {}, vocabulary {}; {} x {} tokens\n", on,
+      m["model_type"].get<std::string>(), human_plural(m["num_hidden_layers"], "layer"),
+      m["hidden_size"].get<std::int64_t>(), human_plural(m["num_attention_heads"], "head"),
+      m["vocab_size"].get<std::int64_t>(), result["micro_batch_size"].get<std::int64_t>(),
+      result["seq_length"].get<std::int64_t>());
 }
 
 std::string train_text(const Json& r) {

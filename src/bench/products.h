@@ -30,7 +30,8 @@ std::vector<Product> weight_products(const Config& config);
 class ProductRunner {
  public:
   ProductRunner(const std::vector<Product>& products, DType dtype, Stream stream);
-  /// Milliseconds of one call, its operands touched by a call before.
+  /// Milliseconds of one call, its operands touched by a call before; on a GPU the mean of as many
+  /// calls as take some milliseconds.
   double run(const Product& product) const;
 
  private:

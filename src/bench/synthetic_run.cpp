@@ -35,10 +35,9 @@ class DrawnTokens final : public Dataset {
 
 SyntheticRun::SyntheticRun(const Config& config)
     : config_(config),
-      pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
-      queue_(config.hardware.device == "cuda" ? std::make_unique<CudaQueue>(Device::cuda(0))
-                                              : nullptr),
-      stream_(queue_ ? Stream(*queue_) : Stream(pool_)),
+      device_(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads),
+              config.training.deterministic),
+      stream_(device_.get()),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
       buffers_(table_, config, stream_.device()),
       model_(Model::create(config_.model, table_, buffers_.weights(),
@@ -47,7 +46,7 @@ SyntheticRun::SyntheticRun(const Config& config)
       comm_(make_self_communicator()) {
   const HostBuffers host(buffers_, table_, config, stream_);
   init_parameters(table_, static_cast<std::uint64_t>(config_.training.seed),
-                  host.get().parameters.as<float>(), pool_);
+                  host.get().parameters.as<float>(), device_.pool());
   host.store();
   buffers_.round_weights(stream_);
   TrainingState state;

@@ -6,8 +6,7 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/data/dataset.h"
-#include "hgtrain/device/cuda_queue.h"
-#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/device/compute_stream.h"
 #include "hgtrain/model/model.h"
 #include "hgtrain/train/trainer.h"
 
@@ -27,8 +26,7 @@ class SyntheticRun {
 
  private:
   const Config config_;
-  ThreadPool pool_;
-  const std::unique_ptr<CudaQueue> queue_;  ///< where the device is cuda: the first GPU's
+  ComputeStream device_;
   const Stream stream_;
   const ParameterTable table_;
   const FlatBuffers buffers_;

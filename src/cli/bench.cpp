@@ -20,7 +20,6 @@ class Bench final : public Command {
   struct What {
     const char *name, *summary, *repeats, *repeats_help;
     bool has_dtype = true;  ///< else it measures several
-    bool has_gpu = false;   ///< else it is of the CPU
   };
   explicit Bench(const What& what) : what_(what) {}
   std::string_view name() const override { return what_.name; }
@@ -32,10 +31,9 @@ class Bench final : public Command {
     if (what_.has_dtype)
       app.add_option("--dtype", dtype_, "fp32, bf16 or fp16 (default: the shape's)")
           ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-    if (what_.has_gpu)
-      app.add_option("--device", device_, "cpu, or cuda: the first GPU")
-          ->check(CLI::IsMember({"cpu", "cuda"}))
-          ->capture_default_str();
+    app.add_option("--device", device_, "cpu, or cuda: the first GPU")
+        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->capture_default_str();
     app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
     app.add_option(what_.repeats, repeats_, what_.repeats_help)->capture_default_str();
     app.add_flag("--json", json_, "print one JSON object instead");
@@ -67,7 +65,7 @@ class Bench final : public Command {
 std::unique_ptr<Command> bench_train_command() {
   return std::make_unique<Bench>(
       Bench::What{"bench train", "how fast a model trains here, and how near to the limit",
-                  "--steps", "steps that are timed, after two that warm up", true, true});
+                  "--steps", "steps that are timed, after two that warm up"});
 }
 
 std::unique_ptr<Command> bench_gemm_command() {

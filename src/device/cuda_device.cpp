@@ -262,6 +262,14 @@ CudaResult copy(void* to, const void* from, std::size_t bytes, CudaStreamState* 
       [&] { HGT_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->use())); });
 }
 
+CudaResult copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                     std::size_t row_bytes, std::size_t rows, CudaStreamState* stream) {
+  return guarded([&] {
+    HGT_CUDA_CHECK(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, row_bytes, rows,
+                                     cudaMemcpyDefault, stream->use()));
+  });
+}
+
 CudaResult fill_bytes(void* to, int byte, std::size_t bytes, CudaStreamState* stream) {
   return guarded([&] { HGT_CUDA_CHECK(cudaMemsetAsync(to, byte, bytes, stream->use())); });
 }
@@ -294,6 +302,7 @@ const CudaDeviceTable* cuda_device_table() {
       .pop_range = pop_range,
       .on_device = on_device,
       .copy = copy,
+      .copy_rows = copy_rows,
       .fill_bytes = fill_bytes,
   };
   return &kTable;

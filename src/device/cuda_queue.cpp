@@ -46,6 +46,11 @@ void CudaQueue::copy(void* to, const void* from, std::size_t bytes) const {
   check(module_->device().copy(to, from, bytes, state()));
 }
 
+void CudaQueue::copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                          std::size_t row_bytes, std::size_t rows) const {
+  check(module_->device().copy_rows(to, to_pitch, from, from_pitch, row_bytes, rows, state()));
+}
+
 void CudaQueue::synchronize() const {
   check(module_->device().synchronize_stream(state()));
 }

@@ -1,6 +1,7 @@
 #include "hgtrain/base/trace.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -91,6 +92,27 @@ TEST_CASE("a span that is open has no end yet, and one that began unrecorded lea
   });
   REQUIRE(spans_of("open").size() == 1);
   CHECK(spans_of("open")[0].end_ns > 0);
+}
+
+TEST_CASE("a marker is told of both ends of its thread's ops, and of nothing else") {
+  struct Marker final : OpMarker {
+    void begin(SpanRecord& op) override { told += std::string("<") + op.name; }
+    void end(SpanRecord& op) noexcept override { told += std::string(op.name) + ">"; }
+    std::string told;
+  };
+  const Recorded recorded(Recording::kAll);
+  on_thread("marked", [] {
+    Marker marker;
+    mark_ops(&marker);
+    {
+      const Span phase = Span::phase("phase");
+      const Span outer("outer"), inner("inner");
+      on_thread("other", [] { const Span span("other"); });
+    }
+    mark_ops(nullptr);
+    { const Span span("later"); }
+    CHECK(marker.told == "<outer<innerinner>outer>");
+  });
 }
 
 TEST_CASE("a thread goes on in the place of one that ended, if it has its name") {

@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/error.h"
 #include "hgtrain/bench/bench.h"
 
 #include "train/tiny_config.h"
@@ -19,10 +18,4 @@ TEST_CASE("ops come by the time they take in a step, the longest first, against 
     CHECK(ops[i - 1]["ms_per_step"].get<double>() >= ops[i]["ms_per_step"].get<double>());
   for (const auto& op : ops)
     if (op.contains("flops_per_sec")) CHECK(op["of_ceiling"].get<double>() > 0);
-}
-
-TEST_CASE("ops of a GPU are not timed, and that is said") {
-  Config config = tiny_config();
-  config.hardware.device = "cuda";
-  CHECK_THROWS_AS(bench_ops(config, 1), Error);
 }

@@ -78,6 +78,9 @@ TEST_CASE("memory, streams, events and copies work on a device") {
   bool done = false;
   check(device.query_event(event, &done));
   CHECK(done);
+  float ms = -1;
+  check(device.elapsed_ms(event, event, &ms));
+  CHECK(ms == 0);
   CHECK(static_cast<unsigned char*>(host)[1023] == 0x5a);
 
   CudaDeviceProperties properties;

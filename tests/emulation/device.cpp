@@ -99,7 +99,9 @@ void* CudaStreamState::at_least(std::size_t bytes) {
 
 void CudaStreamState::reserve(std::size_t) {}
 
-struct CudaEventState : emulation::Event {};
+struct CudaEventState : emulation::Event {
+  double clock_us = 0;  ///< of the device when it was recorded
+};
 struct CudaGraphState : emulation::Graph {};
 
 namespace {
@@ -160,7 +162,7 @@ CudaResult destroy_stream(CudaStreamState* stream) {
 }
 
 CudaResult create_event(int, CudaEventState** out) {
-  return guarded([&] { *out = new CudaEventState{{next_id(), false, {}}}; });
+  return guarded([&] { *out = new CudaEventState{{next_id(), false, {}}, 0}; });
 }
 
 CudaResult destroy_event(CudaEventState* event) {
@@ -176,7 +178,10 @@ CudaResult synchronize_stream(CudaStreamState* stream) {
 }
 
 CudaResult record_event(CudaEventState* event, CudaStreamState* stream) {
-  return guarded([&] { emulation::record(*event, stream->use()); });
+  return guarded([&] {
+    emulation::record(*event, stream->use());
+    event->clock_us = device_state.clock_us;
+  });
 }
 
 CudaResult wait_event(CudaStreamState* stream, CudaEventState* event) {
@@ -190,8 +195,8 @@ CudaResult query_event(CudaEventState* event, bool* done) {
   });
 }
 
-CudaResult elapsed_ms(CudaEventState*, CudaEventState*, float* out) {
-  *out = 0;
+CudaResult elapsed_ms(CudaEventState* begin, CudaEventState* end, float* out) {
+  *out = static_cast<float>((end->clock_us - begin->clock_us) / 1000);
   return nullptr;
 }
 
@@ -224,6 +229,16 @@ CudaResult on_device(const void* memory, bool* out) {
 
 CudaResult copy(void* to, const void* from, std::size_t bytes, CudaStreamState* stream) {
   return guarded([&] { emulation::submit_copy(stream->use(), to, from, bytes); });
+}
+
+CudaResult copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                     std::size_t row_bytes, std::size_t rows, CudaStreamState* stream) {
+  for (std::size_t i = 0; i < rows; ++i)
+    if (const CudaResult failure =
+            copy(static_cast<char*>(to) + i * to_pitch,
+                 static_cast<const char*>(from) + i * from_pitch, row_bytes, stream))
+      return failure;
+  return nullptr;
 }
 
 CudaResult fill_bytes(void* to, int byte, std::size_t bytes, CudaStreamState* stream) {
@@ -261,6 +276,7 @@ const CudaDeviceTable* cuda_device_table() {
       .pop_range = [] {},
       .on_device = on_device,
       .copy = copy,
+      .copy_rows = copy_rows,
       .fill_bytes = fill_bytes,
   };
   return &kTable;

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "hgtrain/base/clock.h"
 #include "hgtrain/device/cuda_module.h"
 
 // A CUDA module whose devices are threads: streams run what they are given in order, behind the
@@ -60,6 +61,7 @@ struct CudaEventState {
     std::mutex mutex;
     std::condition_variable changed;
     int recorded = 0, passed = 0;
+    std::int64_t passed_ns = 0;
   };
   std::shared_ptr<Count> count = std::make_shared<Count>();
 };
@@ -124,6 +126,7 @@ inline const CudaDeviceTable& device_table() {
       stream->add([count] {
         const std::lock_guard passing(count->mutex);
         ++count->passed;
+        count->passed_ns = now_ns();
         count->changed.notify_all();
       });
       return nullptr;
@@ -138,6 +141,10 @@ inline const CudaDeviceTable& device_table() {
     t.query_event = [](CudaEventState* event, bool* done) -> CudaResult {
       const std::lock_guard lock(event->count->mutex);
       *done = event->count->passed == event->count->recorded;
+      return nullptr;
+    };
+    t.elapsed_ms = [](CudaEventState* begin, CudaEventState* end, float* out) -> CudaResult {
+      *out = static_cast<float>(end->count->passed_ns - begin->count->passed_ns) * 1e-6f;
       return nullptr;
     };
     t.copy = [](void* to, const void* from, std::size_t bytes,

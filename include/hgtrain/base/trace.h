@@ -39,6 +39,17 @@ struct ThreadSpans {
 enum class Recording { kOff, kSeldom, kAll };
 void record_spans(Recording what);
 
+/// What happens at both ends of a thread's op spans, beside the clock's reading: where a device
+/// does the ops later, it can mark their places in the device's queue.
+class OpMarker {
+ public:
+  virtual ~OpMarker() = default;
+  virtual void begin(SpanRecord& op) = 0;
+  virtual void end(SpanRecord& op) noexcept = 0;
+};
+/// Of the op spans that the calling thread records from now on; null for none. No op may be open.
+void mark_ops(OpMarker* marker);
+
 /// Names the calling thread; before its first span. One that ends leaves its place to the next of
 /// the same name.
 void name_thread(const char* name);

@@ -22,10 +22,11 @@ class CudaModule;
 nlohmann::ordered_json bench_train(const Config& config, std::int64_t steps,
                                    std::int64_t process_start_ns);
 
-/// The model's products, in fp32 and bf16, against the best rate of large square ones.
+/// The model's products, in fp32 and bf16, or all types that a GPU multiplies by itself, against
+/// the best rate of large square ones.
 nlohmann::ordered_json bench_gemm(const Config& config, std::int64_t repeats);
 
-/// Every op of a training step, each as the step calls it.
+/// Every op of a training step, each as the step calls it; on a GPU the time that it takes there.
 nlohmann::ordered_json bench_ops(const Config& config, std::int64_t steps);
 
 struct CopyBench {

@@ -29,6 +29,9 @@ class CudaQueue {
 
   /// Queues a copy between any two places; returns at once where host memory is page-locked.
   void copy(void* to, const void* from, std::size_t bytes) const;
+  /// Queues a copy of `rows` rows, that lie `to_pitch` and `from_pitch` bytes apart.
+  void copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                 std::size_t row_bytes, std::size_t rows) const;
   /// Blocks until all that was queued is done.
   void synchronize() const;
 

@@ -95,6 +95,9 @@ struct CudaDeviceTable {
   CudaResult (*on_device)(const void* memory, bool* out);
   /// Between any two places, in stream order; blocks only where host memory is not pinned.
   CudaResult (*copy)(void* to, const void* from, std::size_t bytes, CudaStreamState* stream);
+  /// `rows` rows of `row_bytes`, that lie `to_pitch` and `from_pitch` bytes apart; likewise.
+  CudaResult (*copy_rows)(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                          std::size_t row_bytes, std::size_t rows, CudaStreamState* stream);
   CudaResult (*fill_bytes)(void* to, int byte, std::size_t bytes, CudaStreamState* stream);
 };
 

@@ -27,6 +27,14 @@ class Stream {
     else if (bytes > 0)
       std::memcpy(to, from, bytes);
   }
+  /// `rows` rows of `row_bytes`, that lie `to_pitch` and `from_pitch` bytes apart; likewise.
+  void copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                 std::size_t row_bytes, std::size_t rows) const {
+    if (queue_) return queue_->copy_rows(to, to_pitch, from, from_pitch, row_bytes, rows);
+    for (std::size_t i = 0; i < rows; ++i)
+      std::memcpy(static_cast<std::byte*>(to) + i * to_pitch,
+                  static_cast<const std::byte*>(from) + i * from_pitch, row_bytes);
+  }
   /// Blocks until all that was queued is done.
   void synchronize() const {
     if (queue_) queue_->synchronize();
