@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/machine/visible_gpus.h"
 
 #include "commands.h"
 #include "worker_program.h"
@@ -32,9 +33,12 @@ class Generate final : public Command {
     app.add_option("--seed", seed_, "the same seed draws the same text")
         ->capture_default_str()
         ->type_name("UINT");
-    app.add_option("--device", device_, "auto or cpu")
+    app.add_option("--device", device_, "cpu, or cuda: the first GPU; auto: that, if there is one")
         ->capture_default_str()
         ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+    app.add_option("--dtype", dtype_, "type of the weights and of what is computed")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
     app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
     app.add_flag("--ema", ema_, "with the moving average of the weights (training.ema_decay)");
     app.add_flag("--no_prompt", no_prompt_, "print only what is new");
@@ -42,9 +46,6 @@ class Generate final : public Command {
   }
 
   int run(const std::vector<std::string>&) override {
-    if (device_ == "cuda")
-      throw Error(ErrorKind::kDevice, "this version does not generate on GPUs",
-                  "generate on the CPU: --device cpu");
     const std::vector<std::string> argv{
         worker_program(), "generate",
         "--model",        model_,
@@ -54,6 +55,8 @@ class Generate final : public Command {
         "--top_k",        fmt::to_string(top_k_),
         "--top_p",        fmt::to_string(top_p_),
         "--seed",         seed_,
+        "--device",       choose_device(),
+        "--dtype",        dtype_,
         "--threads",      fmt::to_string(threads_),
         "--weights",      ema_ ? "ema" : "model",
         "--output",       json_ ? "json" : no_prompt_ ? "continuation" : "text"};
@@ -61,7 +64,16 @@ class Generate final : public Command {
   }
 
  private:
-  std::string model_, prompt_, device_ = "auto";
+  std::string choose_device() const {
+    if (device_ == "cpu") return device_;
+    const VisibleDevices visible = visible_gpus();
+    if (!visible.gpus.empty()) return "cuda";
+    if (device_ == "auto") return "cpu";
+    throw Error(ErrorKind::kDevice, "there is no GPU to generate on: " + visible.found,
+                "--device cpu, or `hgtrain doctor`, which says what is missing");
+  }
+
+  std::string model_, prompt_, device_ = "auto", dtype_ = "fp32";
   std::string seed_ = "0";  // the worker reads it, with its range
   std::int64_t max_tokens_ = 200, top_k_ = 50, threads_ = 0;
   double temperature_ = 0.8, top_p_ = 1.0;

@@ -1,11 +1,12 @@
 #include "hgtrain/model/decoder.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/device/stream.h"
+#include "hgtrain/base/half.h"
 #include "hgtrain/ops/embedding.h"
 #include "hgtrain/ops/linear.h"
 
@@ -26,18 +27,21 @@ ModelConfig one_layer(ModelConfig config) {
 class CachedDecoder final : public Decoder {
  public:
   CachedDecoder(const ModelConfig& config, const ParameterTable& table, const Tensor& parameters,
-                std::int64_t max_length, ThreadPool& pool)
+                std::int64_t max_length, Stream stream)
       : config_(config),
         max_length_(max_length),
-        stream_(pool),
+        stream_(stream),
+        dtype_(parameters.dtype()),
         weights_(bind_weights(config_, table, parameters)),
-        memory_(one_layer(config_), {1, std::min(kChunk, max_length), 1}, stream_.device()),
-        row_(config_.num_key_value_heads * config_.head_dim) {
+        memory_(one_layer(config_), {1, std::min(kChunk, max_length), 1, dtype_}, stream.device()),
+        tokens_("tokens", kChunk * 4, stream.device()),
+        row_bytes_(config_.num_key_value_heads * config_.head_dim * element_bytes()),
+        host_logits_("logits on the host", config_.vocab_size * element_bytes()),
+        logits_(static_cast<std::size_t>(config_.vocab_size)) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
       layers_.emplace_back(config_, i);
-      const std::int64_t bytes = max_length * row_ * static_cast<std::int64_t>(sizeof(float));
-      keys_.emplace_back("cached keys", bytes);
-      values_.emplace_back("cached values", bytes);
+      keys_.emplace_back("cached keys", max_length * row_bytes_, stream.device());
+      values_.emplace_back("cached values", max_length * row_bytes_, stream.device());
     }
     if (family_of(config_).rope) rope_ = RopeTable(config_, max_length, stream_);
   }
@@ -62,13 +66,21 @@ class CachedDecoder final : public Decoder {
                   "use a shorter prompt or generate fewer tokens");
     check(tokens);
     Tensor last;
-    for (std::int64_t begin = 0; begin < count; begin += kChunk)
-      last = chunk(tokens.subspan(static_cast<std::size_t>(begin),
-                                  static_cast<std::size_t>(std::min(kChunk, count - begin))));
+    for (std::int64_t begin = 0, size = 0; begin < count; begin += size) {
+      size = chunk_size(count - begin);
+      last = chunk(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size)));
+    }
     return logits(last);
   }
 
  private:
+  /// Of so many tokens the first to be computed at once. On a GPU few sizes occur, since products
+  /// of each new size are tried out first.
+  std::int64_t chunk_size(std::int64_t left) const {
+    const auto most = static_cast<std::uint64_t>(std::min(kChunk, left));
+    return static_cast<std::int64_t>(stream_.device().is_cpu() ? most : std::bit_floor(most));
+  }
+
   void check(std::span<const std::int32_t> tokens) const {
     for (const std::int32_t token : tokens)
       if (token < 0 || token >= config_.vocab_size)
@@ -88,7 +100,8 @@ class CachedDecoder final : public Decoder {
       pass.sin = rope_.sin(length_, end);
     }
     Tensor x = memory_.get("embedded", 0, {pass.length, config_.hidden_size});
-    const Tensor ids(const_cast<std::int32_t*>(tokens.data()), {1, pass.length}, DType::kI32);
+    stream_.copy(tokens_.data(), tokens.data(), tokens.size_bytes());
+    const Tensor ids(tokens_.data(), {1, pass.length}, DType::kI32, stream_.device());
     embedding_fwd(ids, weights_.tokens,
                   weights_.positions ? weights_.positions.slice(0, length_, end) : Tensor(),
                   x.split(0, 1), stream_);
@@ -108,19 +121,20 @@ class CachedDecoder final : public Decoder {
 
   /// The first `count` rows of a cache, [1, count, K, D].
   Tensor cached(const Buffer& cache, std::int64_t count) const {
-    return Tensor(cache.data(), {1, count, config_.num_key_value_heads, config_.head_dim});
+    return Tensor(cache.data(), {1, count, config_.num_key_value_heads, config_.head_dim}, dtype_,
+                  cache.device());
   }
 
   /// Copies heads [N, K, D] behind the rows a cache has.
   void store(const Tensor& heads, const Buffer& cache) const {
-    float* to = cache.as<float>().data() + length_ * row_;
-    for (std::int64_t n = 0; n < heads.size(0); ++n, to += row_) {
-      const float* const from = heads.data<float>() + n * heads.stride(0);
-      std::copy(from, from + row_, to);  // the heads of a token lie side by side
-    }
+    const auto row = static_cast<std::size_t>(row_bytes_);  // the heads of a token lie side by side
+    stream_.copy_rows(cache.as<std::byte>().data() + length_ * row_bytes_, row, memory_of(heads),
+                      static_cast<std::size_t>(heads.stride(0) * element_bytes()), row,
+                      static_cast<std::size_t>(heads.size(0)));
   }
 
-  std::span<const float> logits(const Tensor& x) const {
+  /// Of what follows x [1, C], in host memory.
+  std::span<const float> logits(const Tensor& x) {
     NormState state;
     state.out = memory_.get("final_norm", 0, {1, config_.hidden_size});
     if (weights_.final_norm.bias) state.mean = memory_.get("final_mean", 0, {1});
@@ -128,15 +142,33 @@ class CachedDecoder final : public Decoder {
     norm_fwd(weights_.final_norm, static_cast<float>(config_.norm_eps), x, state, stream_);
     const Tensor out = memory_.get("logits", 0, {1, config_.vocab_size});
     linear_fwd(state.out, weights_.output, {}, out, stream_);
-    return {out.data<float>(), static_cast<std::size_t>(config_.vocab_size)};
+    stream_.copy(host_logits_.data(), memory_of(out), host_logits_.as<std::byte>().size());
+    stream_.synchronize();
+    const auto widen = [&]<class T>(T) {
+      const std::span<const T> elements = host_logits_.as<T>();
+      std::copy(elements.begin(), elements.end(), logits_.begin());
+    };
+    dtype_ == DType::kF32    ? widen(float())
+    : dtype_ == DType::kBF16 ? widen(BFloat16())
+                             : widen(Half());
+    return logits_;
+  }
+
+  std::int64_t element_bytes() const { return static_cast<std::int64_t>(size_of(dtype_)); }
+  void* memory_of(const Tensor& x) const {
+    return dtype_ == DType::kF32 ? static_cast<void*>(x.data<float>()) : x.data<std::uint16_t>();
   }
 
   const ModelConfig config_;
   const std::int64_t max_length_;
   const Stream stream_;
+  const DType dtype_;
   const Weights weights_;
   const Activations memory_;  ///< of one layer: all layers use it in turn
-  const std::int64_t row_;    ///< floats of a token's keys in one layer
+  const Buffer tokens_;
+  const std::int64_t row_bytes_;  ///< of a token's keys in one layer
+  const Buffer host_logits_;
+  std::vector<float> logits_;
   std::vector<Layer> layers_;
   std::vector<Buffer> keys_, values_;  ///< [max_length, K, D] for each layer
   RopeTable rope_;
@@ -147,14 +179,14 @@ class CachedDecoder final : public Decoder {
 
 std::unique_ptr<Decoder> Decoder::create(const ModelConfig& config, const ParameterTable& table,
                                          const Tensor& parameters, std::int64_t max_length,
-                                         ThreadPool& pool) {
+                                         Stream stream) {
   if (parameters.numel() != table.total)
     throw Error(ErrorKind::kInternal, fmt::format("decoder: {} parameters for a table of {}",
                                                   parameters.numel(), table.total));
   if (max_length < 1)
     throw Error(ErrorKind::kConfig, fmt::format("a sequence of {} tokens is none", max_length));
   check_positions(config, max_length);
-  return std::make_unique<CachedDecoder>(config, table, parameters, max_length, pool);
+  return std::make_unique<CachedDecoder>(config, table, parameters, max_length, stream);
 }
 
 }  // namespace hgt

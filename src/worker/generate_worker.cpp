@@ -17,11 +17,12 @@
 #include "hgtrain/data/tokenizer.h"
 #include "hgtrain/data/utf8.h"
 #include "hgtrain/device/buffer.h"
-#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/device/compute_stream.h"
 #include "hgtrain/infer/generate.h"
 #include "hgtrain/infer/model_folder.h"
 #include "hgtrain/infer/text_stream.h"
 #include "hgtrain/model/decoder.h"
+#include "hgtrain/optim/round.h"
 
 namespace hgt {
 namespace {
@@ -32,6 +33,8 @@ constexpr std::int64_t kMaxPromptBytes = 64 << 20;
 struct Request {
   std::string model, prompt, output;  ///< output: text, continuation or json
   std::string weights;                ///< model or ema
+  bool cuda = false;                  ///< on the first GPU
+  DType dtype = DType::kF32;          ///< to compute in
   std::int64_t max_tokens = 0, threads = 0;
   SamplingOptions sampling;
 };
@@ -47,6 +50,12 @@ T number(const std::map<std::string, std::string>& values, const std::string& na
   return value;
 }
 
+DType dtype_of(const std::string& name) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
+    if (name == name_of(dtype)) return dtype;
+  throw Error(ErrorKind::kConfig, fmt::format("there is no --dtype {}", name));
+}
+
 Request parse(const std::vector<std::string>& args) {
   std::map<std::string, std::string> values;
   for (std::size_t i = 0; i + 1 < args.size(); i += 2) values[args[i]] = args[i + 1];
@@ -55,6 +64,8 @@ Request parse(const std::vector<std::string>& args) {
             .prompt = values.at("--prompt"),
             .output = values.at("--output"),
             .weights = values.at("--weights"),
+            .cuda = values.at("--device") == "cuda",
+            .dtype = dtype_of(values.at("--dtype")),
             .max_tokens = number<std::int64_t>(values, "--max_tokens", 0),
             .threads = number<std::int64_t>(values, "--threads", 0),
             .sampling = {.temperature = number<double>(values, "--temperature", 0),
@@ -74,19 +85,22 @@ std::string read_prompt(const std::string& prompt) {
   return text;
 }
 
+int threads_of(const Request& request) {
+  return request.threads > 0 ? checked_cast<int>(request.threads, "--threads", ErrorKind::kConfig)
+                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
 /// A model folder, loaded.
 class Generator {
  public:
-  Generator(const std::string& folder, const std::string& weights, std::int64_t threads)
+  Generator(const std::string& folder, const Request& request)
       : config_(read_hf_config(folder)),
         table_(parameter_table(config_, false)),
-        parameters_("parameters", table_.total * static_cast<std::int64_t>(sizeof(float))),
         tokenizer_(Tokenizer::from_folder(folder)),
         end_ids_(end_ids(folder)),
-        pool_(threads > 0 ? checked_cast<int>(threads, "--threads", ErrorKind::kConfig)
-                          : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {
-    load_hf_weights(folder, config_, table_, parameters_.as<float>(), weights);
-  }
+        device_(request.cuda, threads_of(request)),
+        dtype_(request.dtype),
+        weights_(load(folder, request.weights)) {}
 
   std::vector<std::int32_t> encode(const std::string& prompt) const {
     auto ids = tokenizer_->encode(prompt, true);
@@ -102,9 +116,9 @@ class Generator {
     const auto length = static_cast<std::int64_t>(prompt.size());
     const std::int64_t context = config_.max_position_embeddings;
     const auto decoder = Decoder::create(
-        config_, table_, Tensor(parameters_.data(), {table_.total}),
+        config_, table_, tensor(weights_, dtype_),
         length < context ? length + std::min(context - length, request.max_tokens) : context,
-        pool_);
+        device_.get());
     Sampler sampler(request.sampling);
     // A vocabulary padded beyond the tokenizer's has ids without a text.
     const auto known =
@@ -118,12 +132,34 @@ class Generator {
   }
 
  private:
+  Tensor tensor(const Buffer& weights, DType dtype) const {
+    return Tensor(weights.data(), {table_.total}, dtype, weights.device());
+  }
+
+  /// The weights, in the type to compute in, where that is done.
+  Buffer load(const std::string& folder, const std::string& which) {
+    Buffer weights("parameters", table_.total * 4);
+    load_hf_weights(folder, config_, table_, weights.as<float>(), which);
+    if (dtype_ != DType::kF32) {
+      Buffer rounded("weights", table_.total * static_cast<std::int64_t>(size_of(dtype_)));
+      round_to(tensor(weights, DType::kF32), tensor(rounded, dtype_), device_.pool());
+      weights = std::move(rounded);
+    }
+    const Stream stream = device_.get();
+    if (stream.device().is_cpu()) return weights;
+    Buffer there(weights.name(), weights.bytes(), stream.device());
+    stream.copy(there.data(), weights.data(), static_cast<std::size_t>(weights.bytes()));
+    stream.synchronize();
+    return there;
+  }
+
   const ModelConfig config_;
   const ParameterTable table_;
-  const Buffer parameters_;
   const std::unique_ptr<Tokenizer> tokenizer_;
   const std::vector<std::int32_t> end_ids_;
-  ThreadPool pool_;
+  ComputeStream device_;
+  const DType dtype_;
+  const Buffer weights_;
 };
 
 void print(std::string_view text) {
@@ -179,7 +215,7 @@ int generate_worker(const std::vector<std::string>& args) {
     const Sampler checked(request.sampling);  // before the model is read
     const std::string folder = find_model_folder(request.model);
     const std::string prompt = read_prompt(request.prompt);
-    Generator generator(folder, request.weights, request.threads);
+    Generator generator(folder, request);
     const auto ids = generator.encode(prompt);
     if (request.output == "json")
       print_json(generator, ids, prompt, folder, request);

@@ -25,9 +25,9 @@ CONFIG = {
     'hardware': {'threads': 1},
 }
 MODELS = {
-    'gpt2': {'model_type': 'gpt2', 'n_embd': 16, 'n_layer': 1, 'n_head': 2, 'n_positions': 4},
+    'gpt2': {'model_type': 'gpt2', 'n_embd': 16, 'n_layer': 1, 'n_head': 2, 'n_positions': 16},
     'llama': {'model_type': 'llama', 'hidden_size': 16, 'intermediate_size': 24, 'num_hidden_layers': 1,
-              'num_attention_heads': 4, 'num_key_value_heads': 2, 'max_position_embeddings': 4},
+              'num_attention_heads': 4, 'num_key_value_heads': 2, 'max_position_embeddings': 16},
 }
 
 
@@ -124,10 +124,42 @@ class CudaTest(unittest.TestCase):
             self.assertIn('and waits for nothing', said)
         self.assertGreater(number, 9)
 
+    def test_generates_the_cpus_text(self):
+        for name in MODELS:
+            self.train(f'{name}.made', 'cpu', config=name)
+            for how in ['--temperature', 0], ['--seed', 5]:
+                texts = {device: self.job.call('generate', '--model', f'{name}.made', '--prompt', 'an old', '--device', device,
+                                               '--threads', 1, '--max_tokens', 8, *how) for device in ('cpu', 'cuda')}
+                self.assertEqual(texts['cuda'], texts['cpu'])
+            short = self.job.call('generate', '--model', f'{name}.made', '--prompt', 'an old', '--dtype', 'fp16', '--device', 'auto',
+                                  '--max_tokens', 3, '--json')
+            self.assertEqual(json.loads(short)['prompt_tokens'], 6)
+
+    def bench(self, what, *args):
+        out = json.loads(self.job.call('bench', what, '--shape', 'gpt2.json', '--model.vocab_size', 64, '--device', 'cuda',
+                                       *args, '--json'))
+        self.assertEqual(out['bench'], what)
+        self.assertTrue(out['gpu'])
+        return out
+
     def test_bench_train_times_the_gpu(self):
-        out = self.job.call('bench', 'train', '--shape', 'gpt2.json', '--model.vocab_size', 64, '--device', 'cuda',
-                            '--steps', 1, '--json')
-        self.assertGreater(json.loads(out)['tokens_per_sec']['median'], 0)
+        self.assertGreater(self.bench('train', '--steps', 1)['tokens_per_sec']['median'], 0)
+
+    def test_bench_gemm_times_what_the_gpu_multiplies_by_itself(self):
+        dtypes = self.bench('gemm', '--repeats', 1)['dtypes']
+        if EMULATED:  # of compute capability 7.5
+            self.assertEqual([d['dtype'] for d in dtypes], ['fp32', 'fp16'])
+        for dtype in dtypes:
+            self.assertTrue(dtype['native'])
+            self.assertEqual(len(dtype['products']), 15)
+            self.assertTrue(all(p['of_ceiling'] > 0 for p in dtype['products']))
+
+    def test_bench_ops_times_each_op_on_the_gpu(self):
+        ops = {op['op']: op for op in self.bench('ops', '--steps', 2)['ops']}
+        for name in ('embedding_fwd', 'layer_norm_bwd', 'attention_bwd', 'linear_fwd gemm', 'optimizer'):
+            self.assertGreater(ops[name]['ms']['median'], 0)
+            self.assertGreater(ops[name]['of_ceiling'], 0)
+        self.assertEqual(ops['attention_fwd']['calls_per_step'], 2)
 
 
 if __name__ == '__main__':

@@ -38,6 +38,11 @@ class GenerateTest(job.JobTest):
         self.generate('--max_tokens', '22')
         self.assertFalse(self.noted)
 
+    def test_in_16_bits_it_writes_as_well(self):
+        for dtype in 'bf16', 'fp16':
+            self.assertEqual(json.loads(self.generate('--dtype', dtype, '--json', '--max_tokens', '5'))['tokens'], 5)
+        self.assertIn('fp8', self.generate('--dtype', 'fp8', exit_code=2))
+
     def test_a_run_folder_means_its_newest_checkpoint(self):
         self.assertEqual(self.generate(), self.generate(model=self.newest))
 

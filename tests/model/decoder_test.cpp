@@ -1,10 +1,14 @@
 #include "hgtrain/model/decoder.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/half.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/device/thread_pool.h"
 
 #include "golden.h"
@@ -20,6 +24,9 @@ struct Setup {
     parameters = golden.parameters(table);
     decoder = Decoder::create(golden.model, table, flat_tensor(parameters), max_length, pool);
   }
+  Tensor tensor(const Buffer& weights, DType dtype) const {
+    return Tensor(weights.data(), {table.total}, dtype, weights.device());
+  }
   Golden golden;
   ParameterTable table;
   ThreadPool pool{2};
@@ -31,6 +38,56 @@ std::vector<std::int32_t> tokens(std::int64_t count) {
   std::vector<std::int32_t> out;
   for (std::int64_t i = 0; i < count; ++i) out.push_back(static_cast<std::int32_t>(i * i % 61));
   return out;
+}
+
+/// The built module, where it finds a device; null otherwise.
+const CudaModule* module_with_device() {
+  try {
+    return &CudaModule::get();
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+/// The parameters in `dtype`, where the stream runs.
+Buffer rounded(const Setup& s, DType dtype, Stream stream) {
+  const auto bytes = s.table.total * static_cast<std::int64_t>(size_of(dtype));
+  Buffer host("host", bytes), out("weights", bytes, stream.device());
+  for (std::size_t i = 0; i < s.parameters.size(); ++i) {
+    if (dtype == DType::kF32) host.as<float>()[i] = s.parameters[i];
+    if (dtype == DType::kBF16) host.as<BFloat16>()[i] = s.parameters[i];
+    if (dtype == DType::kF16) host.as<Half>()[i] = s.parameters[i];
+  }
+  stream.copy(out.data(), host.data(), host.as<std::byte>().size());
+  stream.synchronize();
+  return out;
+}
+
+using Logits = std::vector<float>;
+
+/// After a prompt, a token more, and another prompt in the place of that one.
+Logits logits_in_pieces(Decoder& decoder) {
+  const auto text = tokens(12);
+  Logits out;
+  const auto append = [&](std::size_t begin, std::size_t count) {
+    const auto logits = decoder.append(std::span(text).subspan(begin, count));
+    out.insert(out.end(), logits.begin(), logits.end());
+  };
+  append(0, 7);
+  append(7, 1);
+  decoder.truncate(6);
+  append(8, 4);
+  return out;
+}
+
+/// The largest difference, by the largest logit.
+double distance(const Logits& a, const Logits& b) {
+  double difference = 0, largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
+    largest = std::max(largest, std::abs(static_cast<double>(a[i])));
+  }
+  return a.size() == b.size() ? difference / largest : INFINITY;
 }
 
 }  // namespace
@@ -45,13 +102,37 @@ TEST_CASE("a long prompt at once or in pieces gives the same logits") {
     for (std::size_t at = 0; at < 600; at += 60)
       last = pieces.decoder->append(std::span(prompt).subspan(at, 60));
     INFO(name);
-    double difference = 0, largest = 0;
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      difference = std::max(difference, std::abs(static_cast<double>(logits[i]) - last[i]));
-      largest = std::max(largest, std::abs(static_cast<double>(logits[i])));
-    }
-    CHECK(difference < 1e-5 * largest);
+    CHECK(distance({logits.begin(), logits.end()}, {last.begin(), last.end()}) < 1e-5);
   }
+}
+
+TEST_CASE("in 16 bits the logits are near those of fp32") {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    Setup s("qwen3", 12);
+    const Logits expected = logits_in_pieces(*s.decoder);
+    const Buffer weights = rounded(s, dtype, s.pool);
+    const auto decoder =
+        Decoder::create(s.golden.model, s.table, s.tensor(weights, dtype), 12, s.pool);
+    CHECK(distance(logits_in_pieces(*decoder), expected) < (dtype == DType::kBF16 ? 0.05 : 0.01));
+  }
+}
+
+TEST_CASE("CUDA: a decoder's logits are the CPU's, in each precision") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module);
+  for (const std::string name : {"gpt2", "qwen3"})
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      INFO(name << " " << name_of(dtype));
+      Setup s(name, 12);
+      const Buffer weights = rounded(s, dtype, s.pool), there = rounded(s, dtype, queue);
+      const auto on_cpu =
+          Decoder::create(s.golden.model, s.table, s.tensor(weights, dtype), 12, s.pool);
+      const auto on_gpu =
+          Decoder::create(s.golden.model, s.table, s.tensor(there, dtype), 12, queue);
+      const double most = dtype == DType::kF32 ? 1e-5 : dtype == DType::kF16 ? 2e-3 : 2e-2;
+      CHECK(distance(logits_in_pieces(*on_gpu), logits_in_pieces(*on_cpu)) < most);
+    }
 }
 
 TEST_CASE("a refused append leaves the sequence as it was") {

@@ -5,24 +5,25 @@
 #include <span>
 
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/device/stream.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
-class ThreadPool;
-
 /// Runs a model over one growing sequence, keeping keys and values of the tokens so far, for
 /// generation. Computes what a Model's forward computes, without dropout.
 ///
-/// `parameters` is a flat buffer laid out by the table, fp32, owned by the caller and alive as long
-/// as the decoder. Everything is allocated in `create`. Not thread-safe.
+/// `parameters` is a flat buffer laid out by the table, of the type to compute in (fp32, bf16 or
+/// fp16) and on the stream's device, owned by the caller and alive as long as the decoder. Keys and
+/// values are of that type and there, too: 4 K D bytes a token and layer in 16 bits. Everything is
+/// allocated in `create`. Not thread-safe.
 class Decoder {
  public:
   /// `max_length`: tokens the sequence may have. Error(kConfig) where the model has no positions
   /// for as many, or is not supported.
   static std::unique_ptr<Decoder> create(const ModelConfig& config, const ParameterTable& table,
                                          const Tensor& parameters, std::int64_t max_length,
-                                         ThreadPool& pool);
+                                         Stream stream);
   virtual ~Decoder() = default;
 
   virtual std::int64_t max_length() const = 0;
@@ -30,9 +31,9 @@ class Decoder {
   virtual std::int64_t length() const = 0;
 
   /// Appends tokens (a whole prompt, or the one just sampled) and returns the logits [V] of what
-  /// follows the last one, valid until the next call. At least one token; Error(kData) for one
-  /// outside the vocabulary, Error(kConfig) where the sequence would exceed max_length; the
-  /// sequence is then as before.
+  /// follows the last one, in host memory, valid until the next call. At least one token;
+  /// Error(kData) for one outside the vocabulary, Error(kConfig) where the sequence would exceed
+  /// max_length; the sequence is then as before.
   virtual std::span<const float> append(std::span<const std::int32_t> tokens) = 0;
 
   /// Forgets the tokens from `length` on; 0 starts anew. `length` must not exceed length().
