@@ -107,12 +107,15 @@ void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pa
                           const LayerState& state, const LayerScratch& scratch,
                           Stream stream) const {
   linear_fwd(state.attention, w.out.weight, w.out.bias, scratch.branch, stream);
-  dropout_add(samples(x, pass), samples(scratch.branch, pass),
-              dropout(pass, m_.resid_pdrop, kAttentionBranch), samples(state.middle, pass), stream);
+  const Dropout drop = dropout(pass, m_.resid_pdrop, kAttentionBranch);
+  if (drop.probability == 0)
+    return add_norm_fwd(w.norm2, eps_, x, scratch.branch, state.middle, state.norm2, stream);
+  dropout_add(samples(x, pass), samples(scratch.branch, pass), drop, samples(state.middle, pass),
+              stream);
+  norm_fwd(w.norm2, eps_, state.middle, state.norm2, stream);
 }
 
 void Layer::enter_mlp(const LayerWeights& w, const LayerState& state, Stream stream) const {
-  norm_fwd(w.norm2, eps_, state.middle, state.norm2, stream);
   if (family_.gated_mlp) {
     linear_fwd(state.norm2.out, w.up.weight, w.up.bias, state.up, stream);
     activate(state, stream);

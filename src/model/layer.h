@@ -78,8 +78,8 @@ class Layer {
                 Stream stream) const;
 
  private:
-  // The parts of `finish`: to the residual stream between attention and MLP, to the MLP's inside,
-  // to the output.
+  // The parts of `finish`: to the residual stream between attention and MLP and its norm, to the
+  // MLP's inside, to the output.
   void add_attention(const LayerWeights& w, const Tensor& x, const Pass& pass,
                      const LayerState& state, const LayerScratch& scratch, Stream stream) const;
   void enter_mlp(const LayerWeights& w, const LayerState& state, Stream stream) const;

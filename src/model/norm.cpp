@@ -22,6 +22,16 @@ void norm_fwd(const Norm& weights, float eps, const Tensor& x, const NormState& 
                  state.scale.split(0, x.size(0)), stream);
 }
 
+void add_norm_fwd(const Norm& weights, float eps, const Tensor& x, const Tensor& branch,
+                  const Tensor& sum, const NormState& state, Stream stream) {
+  if (weights.bias)
+    add_layer_norm_fwd(x, branch, weights.gain, weights.bias, eps, sum, state.out, state.mean,
+                       state.scale, stream);
+  else
+    add_rms_norm_fwd(one_head(x), one_head(branch), weights.gain, eps, one_head(sum),
+                     one_head(state.out), state.scale.split(0, x.size(0)), stream);
+}
+
 void norm_bwd(const Norm& weights, const Norm& gradients, const Tensor& x, const NormState& state,
               const Tensor& dy, bool accumulate, const Tensor& dx, Stream stream) {
   if (weights.bias)

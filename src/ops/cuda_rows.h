@@ -62,6 +62,18 @@ struct RowThread {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) to[i] = read(from + column<T>(i), width - column<T>(i));
   }
+  /// Adds another row to one that was read, and writes the sum.
+  template <class T, int kHeld>
+  __device__ void add_row(const T* from, T* to, std::int64_t width, Vector<T> (&row)[kHeld]) const {
+#pragma unroll
+    for (int v = 0; v < kHeld; ++v) {
+      const std::int64_t c = column<T>(v), left = width - c;
+      const Vector<T> more = read(from + c, left);
+#pragma unroll
+      for (int i = 0; i < kVector<T>; ++i) row[v].set(i, row[v][i] + more[i]);
+      write(to + c, row[v], left);
+    }
+  }
   /// Each value's sum over the threads of the row.
   template <int kCount>
   __device__ void sum(float (&values)[kCount]) const {

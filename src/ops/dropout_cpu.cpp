@@ -1,22 +1,12 @@
 #include <algorithm>
 
+#include "add.h"
 #include "cpu_kernels.h"
 #include "dropout_factors.h"
 #include "element.h"
 
 namespace hgt::cpu {
 namespace {
-
-/// y = branch + x where nothing is dropped. x may be null.
-template <class T>
-void add(const T* x, const T* branch, std::int64_t count, T* y) {
-  if (x) {
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) y[i] = branch[i] + x[i];
-  } else {
-    std::copy(branch, branch + count, y);
-  }
-}
 
 /// Elements [first, first + count) of the flat tensors, which lie in sample `row`, where they start
 /// at `element`. x may be null.
@@ -48,8 +38,10 @@ void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, 
     const T* const branches = branch.data<T>();
     T* const ys = y.data<T>();
     pool.parallel_for(branch.numel(), [&](std::int64_t begin, std::int64_t end, int) {
+      if (options.probability == 0 && xs)
+        return add(xs + begin, branches + begin, end - begin, ys + begin);
       if (options.probability == 0)
-        return add(xs ? xs + begin : nullptr, branches + begin, end - begin, ys + begin);
+        return void(std::copy(branches + begin, branches + end, ys + begin));
       for (std::int64_t i = begin; i < end;) {
         const std::int64_t row = i / per_sample, element = i % per_sample;
         const std::int64_t count = std::min(per_sample - element, end - i);

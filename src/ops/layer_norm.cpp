@@ -7,9 +7,10 @@
 
 namespace hgt {
 
-void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
-                    const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream stream) {
-  const Checks check("layer_norm_fwd", stream);
+namespace {
+
+void check_forward(const Checks& check, const Tensor& x, const Tensor& gain, const Tensor& bias,
+                   const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   check.rank("x", x, 2);
   const std::int64_t rows = x.size(0), width = x.size(1);
   check.compute_dtype("x", x);
@@ -19,12 +20,40 @@ void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, flo
   check.shape("bias", bias, {width}, x.dtype());
   check.shape("mean", mean, {rows});
   check.shape("rstd", rstd, {rows});
+}
+
+LayerNormArgs forward_args(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
+                           const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+  return {memory_of(x),       memory_of(gain),    memory_of(bias), memory_of(y), x.dtype(),
+          mean.data<float>(), rstd.data<float>(), x.size(0),       x.size(1),    eps};
+}
+
+}  // namespace
+
+void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
+                    const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream stream) {
+  check_forward(Checks("layer_norm_fwd", stream), x, gain, bias, y, mean, rstd);
   const Span span("layer_norm_fwd", traffic(x, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::layer_norm_fwd,
-                    {memory_of(x), memory_of(gain), memory_of(bias), memory_of(y), x.dtype(),
-                     mean.data<float>(), rstd.data<float>(), rows, width, eps});
+                    forward_args(x, gain, bias, eps, y, mean, rstd));
   cpu::layer_norm_fwd(x, gain, bias, eps, y, mean, rstd, stream.pool());
+}
+
+void add_layer_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain,
+                        const Tensor& bias, float eps, const Tensor& sum, const Tensor& y,
+                        const Tensor& mean, const Tensor& rstd, Stream stream) {
+  const Checks check("add_layer_norm_fwd", stream);
+  check_forward(check, x, gain, bias, y, mean, rstd);
+  check.contiguous("branch", branch, {x.size(0), x.size(1)}, x.dtype());
+  check.contiguous("sum", sum, {x.size(0), x.size(1)}, x.dtype());
+  const Span span("add_layer_norm_fwd", traffic(x, branch, sum, y));
+  if (stream.device().is_cpu())
+    return cpu::add_layer_norm_fwd(x, branch, gain, bias, eps, sum, y, mean, rstd, stream.pool());
+  LayerNormArgs args = forward_args(x, gain, bias, eps, y, mean, rstd);
+  args.branch = memory_of(branch);
+  args.sum = memory_of(sum);
+  run_cuda(stream, &CudaOpsTable::layer_norm_fwd, args);
 }
 
 void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,

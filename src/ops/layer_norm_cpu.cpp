@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "add.h"
 #include "column_partials.h"
 #include "cpu_kernels.h"
 #include "element.h"
@@ -69,6 +70,26 @@ void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, flo
       for (std::int64_t n = begin; n < end; ++n) {
         const Moments moments = normalize(x_NC + n * width, gain.data<T>(), bias.data<T>(), eps,
                                           width, y_NC + n * width);
+        means[n] = moments.mean;
+        rstds[n] = moments.rstd;
+      }
+    });
+  });
+}
+
+void add_layer_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain,
+                        const Tensor& bias, float eps, const Tensor& sum, const Tensor& y,
+                        const Tensor& mean, const Tensor& rstd, ThreadPool& pool) {
+  const std::int64_t width = x.size(1);
+  float* const means = mean.data<float>();
+  float* const rstds = rstd.data<float>();
+  visit_element(x.dtype(), [&]<class T>(T) {
+    pool.parallel_for(x.size(0), [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t n = begin; n < end; ++n) {
+        T* const row = sum.data<T>() + n * width;  // added and normed while it is in the cache
+        add(x.data<T>() + n * width, branch.data<T>() + n * width, width, row);
+        const Moments moments =
+            normalize(row, gain.data<T>(), bias.data<T>(), eps, width, y.data<T>() + n * width);
         means[n] = moments.mean;
         rstds[n] = moments.rstd;
       }

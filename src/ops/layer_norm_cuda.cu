@@ -2,8 +2,8 @@
 #include "cuda_launchers.h"
 #include "cuda_rows.h"
 
-// Bytes moved: forward x and y once; backward dy, x and dx once (dx twice where it is added to),
-// and partial sums of at most 8 MiB.
+// Bytes moved: forward x and y once, and where it adds, branch and sum; backward dy, x and dx once
+// (dx twice where it is added to), and partial sums of at most 8 MiB.
 
 namespace hgt::cuda {
 namespace {
@@ -23,8 +23,12 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1) layer_norm_rows(RowsArgs<La
   if (thread.row >= op.rows) return;
   const T* const gain = static_cast<const T*>(op.gain);
   const T* const bias = static_cast<const T*>(op.bias);
+  const std::int64_t first = thread.row * op.width;
   Vector<T> x[kHeld];
-  thread.read_row(static_cast<const T*>(op.x) + thread.row * op.width, op.width, x);
+  thread.read_row(static_cast<const T*>(op.x) + first, op.width, x);
+  if (op.branch != nullptr)
+    thread.add_row(static_cast<const T*>(op.branch) + first, static_cast<T*>(op.sum) + first,
+                   op.width, x);
   const float inverse_width = 1.0f / static_cast<float>(op.width);
   float sum = 0, squares = 0;
 #pragma unroll
@@ -42,7 +46,7 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1) layer_norm_rows(RowsArgs<La
     const Vector<T> g = read(gain + c, left), b = read(bias + c, left);
     Vector<T> y;
     for (int i = 0; i < kVector<T>; ++i) y.set(i, (x[v][i] - mean) * rstd * g[i] + b[i]);
-    write(static_cast<T*>(op.y) + thread.row * op.width + c, y, left);
+    write(static_cast<T*>(op.y) + first + c, y, left);
   }
   if (thread.index != 0) return;
   op.mean[thread.row] = mean;

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "add.h"
 #include "column_partials.h"
 #include "cpu_kernels.h"
 #include "element.h"
@@ -55,6 +56,24 @@ void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& 
         const std::int64_t n = i / heads, h = i % heads;
         rs[i] = normalize(x_NHC + n * x.stride(0) + h * x.stride(1), gain.data<T>(), eps, width,
                           y_NHC + n * y.stride(0) + h * y.stride(1));
+      }
+    });
+  });
+}
+
+void add_rms_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain, float eps,
+                      const Tensor& sum, const Tensor& y, const Tensor& rrms, ThreadPool& pool) {
+  const std::int64_t heads = x.size(1), width = x.size(2);
+  float* const rs = rrms.data<float>();
+  visit_element(x.dtype(), [&]<class T>(T) {
+    const auto row_of = [&](const Tensor& of, std::int64_t i) {
+      return of.data<T>() + i / heads * of.stride(0) + i % heads * of.stride(1);
+    };
+    pool.parallel_for(x.size(0) * heads, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        T* const row = row_of(sum, i);  // added and normed while it is in the cache
+        add(row_of(x, i), row_of(branch, i), width, row);
+        rs[i] = normalize(row, gain.data<T>(), eps, width, row_of(y, i));
       }
     });
   });

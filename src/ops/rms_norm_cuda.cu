@@ -2,8 +2,8 @@
 #include "cuda_launchers.h"
 #include "cuda_rows.h"
 
-// Bytes moved: forward x and y once; backward dy, x and dx once (dx twice where it is added to),
-// and partial sums of at most 4 MiB.
+// Bytes moved: forward x and y once, and where it adds, branch and sum; backward dy, x and dx once
+// (dx twice where it is added to), and partial sums of at most 4 MiB.
 
 namespace hgt::cuda {
 namespace {
@@ -27,6 +27,9 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1) rms_norm_rows(RowsArgs<RmsN
   if (thread.row >= op.positions * op.heads) return;
   Vector<T> x[kHeld];
   thread.read_row(row_of<const T>(op.x, thread.row, op.heads), op.width, x);
+  if (op.branch.data != nullptr)
+    thread.add_row(row_of<const T>(op.branch, thread.row, op.heads),
+                   row_of<T>(op.sum, thread.row, op.heads), op.width, x);
   float squares = 0;
 #pragma unroll
   for (int v = 0; v < kHeld; ++v)

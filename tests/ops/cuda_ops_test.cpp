@@ -302,6 +302,47 @@ TEST_CASE("CUDA: layer norm", "[layer_norm]") {
       }
 }
 
+namespace {
+
+/// The norm of x[0] + x[1], in one pass into the first of the results and in two into the second:
+/// sums x[4], x[5], norms x[6], x[7], means x[8], x[9], scales x[10], x[11].
+void add_and_norm(bool layer_norm, const std::vector<Tensor>& x, Stream stream) {
+  const auto head = [](const Tensor& t) { return t.split(1, 1); };
+  const auto scale = [&](const Tensor& t) { return t.split(0, t.size(0)); };
+  dropout_add(x[0], x[1], {}, x[5], stream);
+  if (layer_norm) {
+    add_layer_norm_fwd(x[0], x[1], x[2], x[3], 1e-5f, x[4], x[6], x[8], x[10], stream);
+    layer_norm_fwd(x[5], x[2], x[3], 1e-5f, x[7], x[9], x[11], stream);
+  } else {
+    add_rms_norm_fwd(head(x[0]), head(x[1]), x[2], 1e-5f, head(x[4]), head(x[6]), scale(x[10]),
+                     stream);
+    rms_norm_fwd(head(x[5]), x[2], 1e-5f, head(x[7]), scale(x[11]), stream);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("CUDA: adding before a norm in one pass is adding first", "[layer_norm][rms_norm]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {7, 64, 1025, 2060})
+      for (const bool layer_norm : {true, false}) {
+        const Shape rows = {9, width}, row = {width}, column = {9};
+        std::vector<Operand> operands{normal(rows, 1, 3, type), normal(rows, 2, 1, type),
+                                      normal(row, 3, 1, type), normal(row, 4, 1, type)};
+        for (int i = 0; i < 4; ++i) operands.push_back(normal(rows, 5, 1, type));
+        for (int i = 0; i < 4; ++i) operands.push_back(normal(column, 6));
+        const Op op = [=](const std::vector<Tensor>& x, Stream stream) {
+          add_and_norm(layer_norm, x, stream);
+        };
+        compare(operands, op, tolerance_of(type, 2e-5));
+        if (module_with_device() == nullptr) continue;
+        const auto results =
+            run_on_device(CudaQueue(Device::cuda(0), *module_with_device()), operands, op);
+        for (std::size_t i = 4; i < operands.size(); i += 2)
+          CHECK(results[i].bytes == results[i + 1].bytes);
+      }
+}
+
 TEST_CASE("CUDA: RMS norm of the heads of a fused projection", "[rms_norm]") {
   for (const DType type : kTypes)
     for (const std::int64_t width : {40, 64, 700, 2060})

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/ops/dropout.h"
 
 #include "reference.h"
 
@@ -79,6 +80,26 @@ TEST_CASE("layer norm has the same bits for any number of threads") {
   CHECK(one.dx == three.dx);
   CHECK(one.dgain == three.dgain);
   CHECK(one.dbias == three.dbias);
+}
+
+TEST_CASE("adding before a layer norm in one pass has the bits of adding first") {
+  Case one, two;
+  ThreadPool pool(2);
+  const auto rows = [](Floats& v) { return tensor(v, {kRows, kWidth}); };
+  dropout_add(rows(one.x), rows(one.dy), {}, rows(one.x), pool);
+  one.run(2, true);
+  add_layer_norm_fwd(rows(two.x), rows(two.dy), tensor(two.gain, {kWidth}),
+                     tensor(two.bias, {kWidth}), static_cast<float>(kEps), rows(two.x), rows(two.y),
+                     tensor(two.mean, {kRows}), tensor(two.rstd, {kRows}), pool);
+  CHECK(two.x == one.x);
+  CHECK(two.y == one.y);
+  CHECK(two.mean == one.mean);
+  CHECK(two.rstd == one.rstd);
+  CHECK_THROWS_AS(
+      add_layer_norm_fwd(rows(two.x), tensor(two.gain, {kWidth}), tensor(two.gain, {kWidth}),
+                         tensor(two.bias, {kWidth}), 1e-5f, rows(two.x), rows(two.y),
+                         tensor(two.mean, {kRows}), tensor(two.rstd, {kRows}), pool),
+      Error);
 }
 
 TEST_CASE("layer norm refuses a gain of another width") {

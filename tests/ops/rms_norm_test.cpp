@@ -84,3 +84,20 @@ TEST_CASE("rms norm refuses a gain of another width") {
                                tensor(rrms, {2, 2}), Stream(pool)),
                   Error);
 }
+
+TEST_CASE("adding before an RMS norm in one pass has the bits of adding first") {
+  Case one, two;
+  ThreadPool pool(2);
+  for (std::size_t i = 0; i < one.x.size(); ++i) one.x[i] += one.dy[i];
+  one.run(2, true);
+  const Tensor scales = tensor(two.rrms, {kRows, kHeads});
+  add_rms_norm_fwd(heads(two.x), heads(two.dy), tensor(two.gain, {kWidth}),
+                   static_cast<float>(kEps), heads(two.x), heads(two.y), scales, pool);
+  CHECK(packed(two.x) == packed(one.x));
+  CHECK(two.y == one.y);
+  CHECK(two.rrms == one.rrms);
+  CHECK_THROWS_AS(
+      add_rms_norm_fwd(heads(two.x), tensor(two.gain, {1, 1, kWidth}), tensor(two.gain, {kWidth}),
+                       1e-5f, heads(two.x), heads(two.y), scales, pool),
+      Error);
+}

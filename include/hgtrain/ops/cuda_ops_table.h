@@ -74,6 +74,7 @@ struct EmbeddingBwdArgs {
   std::int64_t rows, length, width, vocabulary;
 };
 
+/// Of x, or of `sum` = x + branch where there is a branch.
 struct LayerNormArgs {
   const void *x, *gain, *bias;
   void* y;
@@ -81,6 +82,8 @@ struct LayerNormArgs {
   float *mean, *rstd;
   std::int64_t rows, width;
   float eps;
+  const void* branch = nullptr;
+  void* sum = nullptr;
 };
 
 struct LayerNormBwdArgs {
@@ -96,10 +99,11 @@ struct LayerNormBwdArgs {
 /// Row i is head i % heads of position i / heads. T is void or const void.
 template <class T>
 struct HeadRows {
-  T* data;
-  std::int64_t position_stride, head_stride;
+  T* data = nullptr;
+  std::int64_t position_stride = 0, head_stride = 0;
 };
 
+/// Of x, or of `sum` = x + branch where there is a branch.
 struct RmsNormArgs {
   HeadRows<const void> x;
   HeadRows<void> y;
@@ -108,6 +112,8 @@ struct RmsNormArgs {
   float* rrms;
   std::int64_t positions, heads, width;
   float eps;
+  HeadRows<const void> branch = {};
+  HeadRows<void> sum = {};
 };
 
 struct RmsNormBwdArgs {

@@ -14,6 +14,13 @@ namespace hgt {
 void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
                     const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream stream);
 
+/// The same of sum = x + branch, which is written too: bit-identical to adding first, in one pass.
+///
+///   x, branch, sum  [N, C]  as y; sum may be one of the others
+void add_layer_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain,
+                        const Tensor& bias, float eps, const Tensor& sum, const Tensor& y,
+                        const Tensor& mean, const Tensor& rstd, Stream stream);
+
 /// dx = the gradient of x, or with `accumulate` is added to; without, it may be dy itself. dgain
 /// and dbias are added to. Bit-identical for any number of threads.
 void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,

@@ -16,6 +16,12 @@ namespace hgt {
 void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& y,
                   const Tensor& rrms, Stream stream);
 
+/// The same of sum = x + branch, which is written too: bit-identical to adding first, in one pass.
+///
+///   x, branch, sum  [N, H, C]  as y; sum may be one of the others
+void add_rms_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain, float eps,
+                      const Tensor& sum, const Tensor& y, const Tensor& rrms, Stream stream);
+
 /// dx = the gradient of x, or with `accumulate` is added to; without, it may be dy itself. dgain is
 /// added to. Bit-identical for any number of threads.
 void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& rrms,
