@@ -72,6 +72,12 @@ class CudaTest(unittest.TestCase):
         for run, device in ('plain', 'cuda'), ('graphs', 'cuda by graphs'):
             self.assertIn(f', {device}, ', (self.job.folder / run / 'logs/rank_0.log').read_text())
 
+    def test_curves_in_bf16_are_near_the_cpus(self):
+        for name in MODELS:
+            curves = [self.train(f'{name}.bf16.{device}', device, '--bf16.enabled', 'true', config=name) for device in ('cuda', 'cpu')]
+            for (_, loss, *_), (step, cpus, *_) in zip(*curves):
+                self.assertAlmostEqual(loss, cpus, delta=0.01 * cpus, msg=f'{name}, step {step}')
+
     def test_runs_go_on_from_the_cpu_to_a_gpu_and_back(self):
         whole = self.train('whole', 'cpu')
         self.train('moved', 'cpu', '--steps', 1)

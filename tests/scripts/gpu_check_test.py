@@ -10,6 +10,16 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+# What `hgtrain bench train` and `bench ops` print, with a notice before it.
+BENCHES = '''echo a notice
+case $2 in
+train) echo '{"parameters": 60000000, "seq_length": 1024, "tokens_per_sec": {"median": 500}, "peak_rss_bytes": 2147483648,'
+       echo ' "model": {"model_type": "gpt2", "num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 50304}' ;;
+ops)   echo '{"ops": [{"op": "gemm", "flops_per_sec": 1, "ms_per_step": 1, "of_ceiling": 1},'
+       echo '         {"op": "rope_fwd", "bytes_per_sec": 2e12, "ms_per_step": 0.5, "of_ceiling": 0.8}]' ;;
+esac
+echo '}' '''
+
 
 class GpuCheckTest(unittest.TestCase):
     def setUp(self):
@@ -19,7 +29,8 @@ class GpuCheckTest(unittest.TestCase):
         (self.folder / 'scripts').mkdir()
         shutil.copy(ROOT / 'scripts/gpu-check', self.folder / 'scripts')
         self.program('hgtrain', '')
-        self.program('bin/nvidia-smi', 'echo GPU 0')
+        shutil.copytree(ROOT / 'tests/bench', self.folder / 'tests/bench', ignore=shutil.ignore_patterns('*.cpp', '__pycache__'))
+        self.program('bin/nvidia-smi', 'echo "NVIDIA H100 80GB HBM3, 81559, 9.0"')
         self.program('tests/ops/ops_test', 'echo ops >> called')
         self.program('tests/e2e/cuda_test.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")', '')
         self.program('bin/compute-sanitizer', 'echo $2 >> called; [ $2 != racecheck ] || { echo Device not supported; exit 1; }')
@@ -48,7 +59,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
         self.assertIn('| wrong by 0.1', said)
-        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 4)
+        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 7)
         self.program('tests/ops/ops_test', 'echo ops >> called')
         status, said = self.check('correct')
         self.assertEqual(status, 0, said)
@@ -61,6 +72,29 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 0, said)
         self.assertIn('racecheck: not run', said)
         self.assertIn('memcheck: passed', said)
+
+    def test_speed_is_told_beside_pytorchs_best_at_the_same_state(self):
+        self.program('hgtrain', BENCHES)
+        self.program('tests/bench/torch_gpu.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")\n'
+                     'for speed in 100, 250:\n print(f\'{{"tok_s": {speed}, "mfu": 0.1, "peak_gib": 7}}\')', '')
+        status, said = self.check('speed')
+        self.assertEqual(status, 0, said)
+        self.assertEqual(self.called(), ['gpt2-124m', 'gpt2-1558m'])
+        self.assertIn('llama-8b: left out', said)
+        self.assertRegex(said, r'gpt2-124m +500 +0.0% +2.0 +250 +10.0% +7.0 +2.00x')
+        self.assertRegex(said, r'rope_fwd +0.500 +2000 +80% +gpt2-124m')
+        found = json.loads((self.folder / 'gpu-check/speed.json').read_text())
+        self.assertEqual([model['ratio'] for model in found['models']], [2, 2])
+        self.assertEqual([kernel['op'] for kernel in found['kernels']], ['rope_fwd'])
+
+    def test_speed_without_pytorch_is_ours_alone(self):
+        self.program('hgtrain', BENCHES)
+        self.program('tests/bench/torch_gpu.py', 'import torch_that_is_not_there', '')
+        self.program('python', 'echo "ModuleNotFoundError: No module named \'torch\'"; exit 1')
+        status, said = self.check('speed', '--python', self.folder / 'python')
+        self.assertEqual(status, 0, said)
+        self.assertIn('PyTorch gpt2-124m: not run: this Python has no torch', said)
+        self.assertRegex(said, r'gpt2-124m +500 +0.0% +2.0 +- +- +- +-')
 
     def test_without_a_gpu_it_says_so(self):
         self.program('bin/nvidia-smi', 'exit 9')
