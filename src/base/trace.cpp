@@ -66,10 +66,21 @@ struct Lease {
 
 thread_local Lease lease;
 
+std::atomic<Recording> recording{Recording::kOff};
+void (*observe_begin)(const char* name) = nullptr;
+void (*observe_end)() = nullptr;
+
 }  // namespace
 
 void record_spans(Recording what) {
-  Span::recording = what;
+  recording = what;
+  Span::noticed = observe_begin ? Recording::kAll : what;
+}
+
+void observe_spans(void (*begin)(const char* name), void (*end)()) {
+  observe_begin = begin;
+  observe_end = end;
+  record_spans(recording);
 }
 
 void mark_ops(OpMarker* marker) {
@@ -107,7 +118,11 @@ void forget_spans() {
   process.lost = 0;
 }
 
-void Span::open(const char* name, SpanRecord::Kind kind, std::int64_t number, Work work) {
+void Span::open(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number,
+                Work work) {
+  observed_ = observe_begin != nullptr;
+  if (observed_) observe_begin(name);
+  if (recording.load(std::memory_order_relaxed) < least) return;
   ThreadLog& log = lease.get();
   const std::size_t at = log.count.load(std::memory_order_relaxed);
   if (at == kSpansPerThread) {
@@ -121,6 +136,8 @@ void Span::open(const char* name, SpanRecord::Kind kind, std::int64_t number, Wo
 }
 
 void Span::close() {
+  if (observed_) observe_end();
+  if (!record_) return;
   if (lease.marker && record_->kind == SpanRecord::Kind::kOp) lease.marker->end(*record_);
   std::atomic_ref(record_->end_ns).store(now_ns(), std::memory_order_release);
   --lease.get().depth;

@@ -1,15 +1,59 @@
 #include "hgtrain/device/buffer.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/device/cuda_module.h"
 
 namespace hgt {
+namespace {
+
+/// What devices hold, by name, for the message where no more is free.
+class Held {
+ public:
+  void add(const void* memory, const std::string& name, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    buffers_[memory] = {bytes, name};
+  }
+  void remove(const void* memory) {
+    const std::lock_guard lock(mutex_);
+    buffers_.erase(memory);
+  }
+  /// The largest, in words.
+  std::string text() {
+    constexpr std::size_t kNamed = 6;
+    const std::lock_guard lock(mutex_);
+    std::vector<std::pair<std::size_t, std::string>> sizes;
+    for (const auto& [memory, buffer] : buffers_) sizes.push_back(buffer);
+    std::sort(sizes.rbegin(), sizes.rend());
+    std::vector<std::string> words;
+    for (const auto& [bytes, name] : sizes)
+      if (words.size() < kNamed)
+        words.push_back(fmt::format("{} {:.1f} MiB", name, static_cast<double>(bytes) / 1048576));
+    if (words.empty()) return "nothing is held yet";
+    return fmt::format("held by then: {}{}", fmt::join(words, ", "),
+                       sizes.size() > kNamed ? ", ..." : "");
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, std::pair<std::size_t, std::string>> buffers_;
+};
+Held& held() {
+  static Held* const all = new Held;  // buffers may outlive main
+  return *all;
+}
+
+}  // namespace
 
 // calloc hands out fresh pages of the system as they are; aligned_alloc and memset touch them all.
 void* Buffer::allocate(const std::string& name, std::size_t bytes, Place place, Device device) try {
@@ -18,6 +62,7 @@ void* Buffer::allocate(const std::string& name, std::size_t bytes, Place place, 
   const CudaDeviceTable& table = CudaModule::get().device();
   if (place == Place::kDevice) {
     check(table.allocate(device.index, bytes, &memory));
+    held().add(memory, name, bytes);
   } else {
     check(table.allocate_pinned(bytes, &memory));
     std::memset(memory, 0, bytes);
@@ -25,16 +70,16 @@ void* Buffer::allocate(const std::string& name, std::size_t bytes, Place place, 
   return memory;
 } catch (Error& error) {
   error.in("allocating " + name);
+  if (place == Place::kDevice) error.in(held().text());
   throw;
 }
 
 void Buffer::Free::operator()(void* memory) const noexcept {
-  if (place == Place::kHost)
-    std::free(memory);
-  else if (place == Place::kPinned)
-    (void)CudaModule::get().device().release_pinned(memory);
-  else
-    (void)CudaModule::get().device().release(device.index, memory);
+  if (place == Place::kHost) std::free(memory);
+  if (place == Place::kPinned) (void)CudaModule::get().device().release_pinned(memory);
+  if (place != Place::kDevice) return;
+  held().remove(memory);
+  (void)CudaModule::get().device().release(device.index, memory);
 }
 
 Buffer::Buffer(std::string name, std::int64_t bytes, Device device)

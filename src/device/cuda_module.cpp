@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/trace.h"
 #include "hgtrain/machine/library_search.h"
 
 namespace hgt {
@@ -74,6 +75,9 @@ const CudaModule& CudaModule::get() {
   static const CudaModule module = [] {
     CudaModule opened(default_search());
     require_device(opened.probe());
+    // Set by whoever listens to NVTX, such as nsys.
+    if (std::getenv("NVTX_INJECTION64_PATH") != nullptr)
+      observe_spans(opened.device().push_range, opened.device().pop_range);
     return opened;
   }();
   return module;

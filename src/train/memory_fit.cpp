@@ -42,4 +42,13 @@ void require_memory(const Config& config, const CudaQueue& queue) {
                             "smaller model, or a GPU with more memory");
 }
 
+void add_smaller_batch(Error& error, const Config& config, const CudaQueue& queue) {
+  if (!error.message().starts_with("out of memory")) return;
+  const std::int64_t fitting = largest_micro_batch(
+      config, static_cast<int>(config.hardware.threads), queue.memory().free_bytes);
+  const std::int64_t smaller = std::min(fitting, config.batch.micro_batch_size - 1);
+  if (smaller > 0)
+    error.in(fmt::format("training: train_micro_batch_size_per_gpu = {} would fit", smaller));
+}
+
 }  // namespace hgt

@@ -229,7 +229,12 @@ RunOutcome Run::train() {
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
                         ControlChannel& channel, Requests& requests, const CudaQueue* queue) {
   if (queue) require_memory(config, *queue);
-  return Run(config, options, comm, channel, requests, queue).train();
+  try {
+    return Run(config, options, comm, channel, requests, queue).train();
+  } catch (Error& error) {
+    if (queue) add_smaller_batch(error, config, *queue);
+    throw;
+  }
 }
 
 }  // namespace hgt

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -135,4 +136,22 @@ TEST_CASE("what finds no room is counted, and forgotten with the rest") {
   forget_spans();
   CHECK(lost_spans() == 0);
   CHECK(spans_of("busy").empty());
+}
+
+namespace {
+
+std::vector<std::string> g_observed;
+
+}  // namespace
+
+TEST_CASE("an observer sees every span begin and end, recorded or not") {
+  observe_spans([](const char* name) { g_observed.push_back(name); },
+                [] { g_observed.push_back("end"); });
+  {
+    const Span outer = Span::phase("outer");
+    const Span inner("inner");
+  }
+  observe_spans(nullptr, nullptr);
+  { const Span unseen("unseen"); }
+  CHECK(g_observed == std::vector<std::string>{"outer", "inner", "end", "end"});
 }

@@ -116,6 +116,31 @@ class CudaTest(unittest.TestCase):
         for log in logs:
             self.assertIn('sums over NCCL', log)
 
+    @unittest.skipUnless(EMULATED, 'fills the device')
+    def test_a_full_device_says_what_is_held_and_what_fits(self):
+        os.environ['HGTRAIN_EMULATION_MEMORY'] = '60000'
+        self.addCleanup(os.environ.pop, 'HGTRAIN_EMULATION_MEMORY')
+        said = self.job.call('--config', 'gpt2.json', '--run_dir', 'full', '--device', 'cuda',
+                             '--train_micro_batch_size_per_gpu', 2, exit_code=3)
+        self.assertIn('out of memory', said)
+        self.assertRegex(said, r'held by then: .*parameters [\d.]+ MiB')
+        self.assertIn('train_micro_batch_size_per_gpu = 1 would fit', said)
+
+    @unittest.skipUnless(EMULATED, 'a profiler shows them')
+    def test_profilers_are_shown_the_phases(self):
+        os.environ['NVTX_INJECTION64_PATH'] = 'a profiler'
+        self.addCleanup(os.environ.pop, 'NVTX_INJECTION64_PATH')
+        self.train('ranges', 'cuda', '--steps', 1)
+        log = (self.job.folder / 'ranges/logs/rank_0.log').read_text()
+        for name in 'step', 'forward', 'backward', 'update', 'linear_fwd':
+            self.assertIn(f'range {name}\n', log)
+
+    def test_two_ranks_on_one_gpu_over_gloo_are_one_rank(self):
+        two = self.train('through_host', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true',
+                         '--distributed.backend', 'gloo')
+        self.assert_close(two, self.train('one', 'cpu'))
+        self.assertIn('sums over Gloo, through the host', (self.job.folder / 'through_host/logs/rank_1.log').read_text())
+
     @unittest.skipUnless(EMULATED, 'leaves out what a run on a device needs')
     def test_every_wait_for_an_event_is_needed(self):
         self.addCleanup(os.environ.pop, 'HGTRAIN_EMULATION_DROP_WAIT')

@@ -2,6 +2,8 @@
 // are given, unless it is captured.
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -124,8 +126,19 @@ CudaResult memory_info(int, std::uint64_t* free_bytes, std::uint64_t* total_byte
   return nullptr;
 }
 
+/// HGTRAIN_EMULATION_MEMORY: bytes after which the device is full, though it said otherwise.
+void take_memory(std::size_t bytes) {
+  static const char* const limit = std::getenv("HGTRAIN_EMULATION_MEMORY");
+  static std::size_t taken = 0;
+  if (limit != nullptr && (taken += bytes) > std::strtoull(limit, nullptr, 10))
+    throw Error(ErrorKind::kDevice, "out of memory on the emulated device");
+}
+
 CudaResult allocate(int, std::size_t bytes, void** out) {
-  return guarded([&] { *out = std::memset(emulation::allocate(bytes), 0, bytes); });
+  return guarded([&] {
+    take_memory(bytes);
+    *out = std::memset(emulation::allocate(bytes), 0, bytes);
+  });
 }
 
 CudaResult release(int, void* memory) {
@@ -272,7 +285,7 @@ const CudaDeviceTable* cuda_device_table() {
       .end_capture = end_capture,
       .launch_graph = launch_graph,
       .destroy_graph = destroy_graph,
-      .push_range = [](const char*) {},
+      .push_range = [](const char* name) { std::fprintf(stderr, "range %s\n", name); },
       .pop_range = [] {},
       .on_device = on_device,
       .copy = copy,

@@ -39,6 +39,10 @@ struct ThreadSpans {
 enum class Recording { kOff, kSeldom, kAll };
 void record_spans(Recording what);
 
+/// Calls `begin` and `end` around every span from now on, recorded or not, for a profiler that
+/// shows them; null: no longer. No span may be open, and no other thread may begin one.
+void observe_spans(void (*begin)(const char* name), void (*end)());
+
 /// What happens at both ends of a thread's op spans, beside the clock's reading: where a device
 /// does the ops later, it can mark their places in the device's queue.
 class OpMarker {
@@ -74,21 +78,24 @@ class Span {
     return {Recording::kSeldom, name, SpanRecord::Kind::kSeldom, number, {}};
   }
   ~Span() {
-    if (record_) close();
+    if (record_ || observed_) close();
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
 
  private:
   Span(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number, Work work) {
-    if (recording.load(std::memory_order_relaxed) >= least) open(name, kind, number, work);
+    if (noticed.load(std::memory_order_relaxed) >= least) open(least, name, kind, number, work);
   }
-  void open(const char* name, SpanRecord::Kind kind, std::int64_t number, Work work);
+  void open(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number,
+            Work work);
   void close();
 
   friend void record_spans(Recording what);
-  static inline std::atomic<Recording> recording{Recording::kOff};
+  friend void observe_spans(void (*begin)(const char* name), void (*end)());
+  static inline std::atomic<Recording> noticed{Recording::kOff};  ///< recorded or observed
   SpanRecord* record_ = nullptr;
+  bool observed_ = false;
 };
 
 }  // namespace hgt
