@@ -28,6 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLeaveTimeout{5000}, kWatchInterval{20};
 constexpr std::chrono::microseconds kPollInterval{20};
+constexpr int kEagerPolls = 200;                            ///< NCCL is mostly ready at once
+constexpr std::size_t kMostStaged = std::size_t{32} << 20;  ///< bytes
 
 CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
                        const GroupOptions& options) {
@@ -76,8 +78,7 @@ class NcclCommunicator final : public Communicator {
     }
     closed_.notify_all();
     watcher_.join();
-    if (failure_ || !std::all_of(under_way_.begin(), under_way_.end(),
-                                 [](const UnderWay& one) { return one.finished.done(); }))
+    if (failure_ || !all_done())
       abort_nccl();
     else
       leave();
@@ -91,12 +92,12 @@ class NcclCommunicator final : public Communicator {
   std::uint64_t start_all_reduce_sum(std::span<float> values) override { return sum(values); }
 
   void broadcast(std::span<std::byte> bytes, int root) override {
-    in_collective({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
-                  [&](const Announcement& what) {
-                    on_device(what, bytes, [&](std::byte* data) {
-                      return nccl_.broadcast(comm_, data, bytes.size(), root, queue_.state());
-                    });
-                  });
+    wait(in_collective({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
+                       [&](const Announcement& what) {
+                         on_device(what, bytes, [&](std::byte* data, std::size_t count) {
+                           return nccl_.broadcast(comm_, data, count, root, queue_.state());
+                         });
+                       }));
   }
   void barrier() override {
     in_collective({.kind = Announcement::kBarrier}, [&](const Announcement& what) { agree(what); });
@@ -153,29 +154,33 @@ class NcclCommunicator final : public Communicator {
     return in_collective(
         {.count = values.size(), .kind = kSingle ? Announcement::kSumF32 : Announcement::kSumF64},
         [&](const Announcement& what) {
-          on_device(what, values, [&](T* data) {
+          on_device(what, values, [&](T* data, std::size_t count) {
             if constexpr (kSingle)
-              return nccl_.sum_f32(comm_, data, values.size(), queue_.state());
+              return nccl_.sum_f32(comm_, data, count, queue_.state());
             else
-              return nccl_.sum_f64(comm_, data, values.size(), queue_.state());
+              return nccl_.sum_f64(comm_, data, count, queue_.state());
           });
         });
   }
 
-  /// call(values in device memory): queued behind what the compute queue has, where they lie there;
-  /// else of a copy, once all ranks agree, and brought back when this returns.
+  /// call(values in device memory, their number): queued behind what the compute queue has, where
+  /// they lie there; else of copies, piece by piece, once all ranks agree, and brought back when
+  /// this returns.
   template <class T, class Call>
   void on_device(const Announcement& what, std::span<T> values, const Call& call) {
     bool there = false;
     if (!values.empty()) hgt::check(queue_.module().device().on_device(values.data(), &there));
-    if (there) return queue(what, [&] { return call(values.data()); });
+    if (there) return queue(what, [&] { return call(values.data(), values.size()); });
     agree(what);
-    if (values.empty()) return;
-    T* const staged = reinterpret_cast<T*>(stage(values.size_bytes()));
-    queue_.copy(staged, values.data(), values.size_bytes());
-    run([&] { return call(staged); });
-    queue_.copy(values.data(), staged, values.size_bytes());
-    queue_.synchronize();
+    constexpr std::size_t kPiece = kMostStaged / sizeof(T);
+    for (std::size_t at = 0; at < values.size(); at += kPiece) {
+      const std::span<T> piece = values.subspan(at, std::min(kPiece, values.size() - at));
+      T* const staged = reinterpret_cast<T*>(stage(piece.size_bytes()));
+      queue_.copy(staged, piece.data(), piece.size_bytes());
+      run([&] { return call(staged, piece.size()); });
+      queue_.copy(piece.data(), staged, piece.size_bytes());
+      queue_.synchronize();
+    }
   }
 
   void queue(const Announcement& what, const std::function<CudaResult()>& call) {
@@ -226,9 +231,14 @@ class NcclCommunicator final : public Communicator {
   }
   /// Asks until it is so, bounded by the deadline.
   void await(const std::function<bool()>& so, Clock::time_point deadline) {
-    while (!so()) {
+    for (int polls = 0; !so(); ++polls) {
+      if (options_.aborted != nullptr && *options_.aborted)
+        throw Error(ErrorKind::kPeer, "aborted");
       if (Clock::now() >= deadline) throw too_late();
-      std::this_thread::sleep_for(kPollInterval);
+      if (polls < kEagerPolls)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(kPollInterval);
     }
   }
   void settle(Clock::time_point deadline) {
@@ -245,9 +255,8 @@ class NcclCommunicator final : public Communicator {
     name_thread("communication");
     std::unique_lock lock(mutex_);
     while (!closed_.wait_for(lock, kWatchInterval, [&] { return closing_; })) {
-      while (!under_way_.empty() && under_way_.front().finished.done()) under_way_.pop_front();
       if (under_way_.empty() || failure_) continue;
-      if (const auto error = wrong_with(under_way_.front())) {
+      if (const auto error = look_at(under_way_.front())) {
         failure_ = error;
         lock.unlock();
         abort_nccl();
@@ -255,8 +264,13 @@ class NcclCommunicator final : public Communicator {
       }
     }
   }
-  std::optional<Error> wrong_with(UnderWay& oldest) {
+  /// Forgets the oldest where it is done; else what is wrong with it.
+  std::optional<Error> look_at(UnderWay& oldest) {
     try {
+      if (oldest.finished.done()) {
+        under_way_.pop_front();
+        return std::nullopt;
+      }
       bool ready = false;
       if (comm_ != nullptr) hgt::check(nccl_.poll(comm_, &ready));
       if (!oldest.since && oldest.entered.done()) oldest.since = Clock::now();
@@ -267,14 +281,28 @@ class NcclCommunicator final : public Communicator {
     }
   }
 
+  bool all_done() const noexcept {
+    try {
+      return std::all_of(under_way_.begin(), under_way_.end(),
+                         [](const UnderWay& one) { return one.finished.done(); });
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
   void fail(const Error& error) {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = error;
   }
-  /// What NCCL has on the device ends; this rank's alone.
+  /// What NCCL has on the device ends; this rank's alone. It may wait for peers of other machines,
+  /// and whoever calls meanwhile must hear what has failed: so not under the mutex.
   void abort_nccl() noexcept {
-    const std::lock_guard lock(mutex_);
-    if (comm_ != nullptr) (void)nccl_.abort(std::exchange(comm_, nullptr));
+    CudaCommState* comm = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      comm = std::exchange(comm_, nullptr);
+    }
+    if (comm != nullptr) (void)nccl_.abort(comm);
   }
   /// The normal end: waits, for some seconds, for ranks that are not done.
   void leave() noexcept {

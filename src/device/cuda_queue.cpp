@@ -43,6 +43,7 @@ CudaQueue::Memory CudaQueue::memory() const {
 }
 
 void CudaQueue::copy(void* to, const void* from, std::size_t bytes) const {
+  if (bytes == 0) return;
   check(module_->device().copy(to, from, bytes, state()));
 }
 

@@ -1,5 +1,6 @@
 #include "train_worker.h"
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -27,15 +28,6 @@
 namespace hgt {
 namespace {
 
-/// What the log says of it.
-std::string attention_over_cudnn(const CudaQueue& queue) {
-  try {
-    return "attention over " + use_cudnn(queue);
-  } catch (const Error& error) {
-    return "attention without cuDNN: " + error.message();
-  }
-}
-
 /// The queue of the worker's own GPU; null where it trains on the CPU.
 std::unique_ptr<CudaQueue> open_device(const HardwareConfig& config,
                                        const Environment& environment) {
@@ -48,25 +40,29 @@ std::unique_ptr<CudaQueue> open_device(const HardwareConfig& config,
                     environment.local_rank, count == 1 ? "is 1" : fmt::format("are {}", count)),
         "start fewer, or let them share: --hardware.oversubscribe true");
   auto queue = std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
-  if (config.cudnn) fmt::print(stderr, "{}\n", attention_over_cudnn(*queue));
+  if (config.cudnn) fmt::print(stderr, "{}\n", use_cudnn(*queue));
   return queue;
 }
 
 std::unique_ptr<Communicator> connect_ranks(ControlChannel& channel, const Config& job,
-                                            const Environment& environment,
-                                            const CudaQueue* queue) {
+                                            const Environment& environment, const CudaQueue* queue,
+                                            const std::atomic<bool>& aborted) {
   if (environment.world_size == 1) return make_self_communicator();
   const DistributedConfig& config = job.distributed;
   const GroupOptions group{.rank = environment.rank,
                            .size = environment.world_size,
-                           .timeout = std::chrono::milliseconds(config.timeout_ms())};
+                           .timeout = std::chrono::milliseconds(config.timeout_ms()),
+                           .aborted = &aborted};
   if (queue != nullptr) {
-    if (config.backend == "gloo")
-      throw Error(ErrorKind::kConfig, "distributed.backend = \"gloo\" is not built for GPUs",
-                  "leave it out: GPUs add up over NCCL");
+    if (config.backend == "gloo") {
+      fmt::print(stderr, "sums over Gloo, through the host's memory\n");
+      return connect_gloo(channel, group, environment.master_host, queue);
+    }
     // NCCL takes two ranks on a GPU only where they seem to be of two machines.
     if (job.hardware.oversubscribe)
       ::setenv("NCCL_HOSTID", fmt::to_string(environment.rank).c_str(), 0);
+    // Sums in the switch (NVLS) are not the same from run to run: NVIDIA/nccl#1497.
+    ::setenv("NCCL_NVLS_ENABLE", "0", 0);
     fmt::print(stderr, "sums over NCCL\n");
     return connect_nccl(channel, *queue, group);
   }
@@ -89,7 +85,7 @@ class Group {
   Communicator& connect(ControlChannel& channel, const Config& config,
                         const Environment& environment, std::unique_ptr<CudaQueue> queue) {
     queue_ = std::move(queue);
-    auto communicator = connect_ranks(channel, config, environment, queue_.get());
+    auto communicator = connect_ranks(channel, config, environment, queue_.get(), aborted_);
     const std::lock_guard lock(mutex_);
     communicator_ = std::move(communicator);
     if (aborted_) communicator_->abort();
@@ -108,7 +104,7 @@ class Group {
 
  private:
   std::mutex mutex_;
-  bool aborted_ = false;
+  std::atomic<bool> aborted_ = false;
   std::unique_ptr<CudaQueue> queue_;  ///< outlives the communicator
   std::unique_ptr<Communicator> communicator_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -18,7 +19,8 @@ struct GroupOptions {
   std::string group = "world";  ///< prefix of its keys in the store: one per communicator of a job
   int rank = 0;
   int size = 1;
-  std::chrono::milliseconds timeout{600000};  ///< to connect, and of each wait for one peer
+  std::chrono::milliseconds timeout{600000};   ///< to connect, and of each wait for one peer
+  const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; over NCCL
 };
 
 /// Connects ranks of one machine through memory in /dev/shm (some 0.8 MB a rank), meeting through
@@ -34,8 +36,13 @@ std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
 /// exchange of what it is: a peer that is elsewhere, late or gone is named. Destroying it waits
 /// until every rank is done with the last collective. Throws Error(kPeer) where a rank does not
 /// come within the timeout.
+///
+/// With `compute`, which outlives it, memory of that GPU may be given as well: it goes through
+/// page-locked host memory, after what `compute` has been given when the collective is entered, and
+/// is done when wait() returns. Slow: for GPUs that NCCL cannot join.
 std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GroupOptions& options,
-                                           const std::string& master_host = "127.0.0.1");
+                                           const std::string& master_host = "127.0.0.1",
+                                           const CudaQueue* compute = nullptr);
 
 /// Connects ranks of one CUDA device each over NCCL, meeting through the channel's store; the
 /// channel outlives it. A collective of device memory runs on a queue of its own, behind what
