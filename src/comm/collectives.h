@@ -9,6 +9,8 @@
 
 namespace hgt {
 
+class CudaQueue;
+
 /// How a group of ranks does its collectives: over Gloo, over NCCL. All but `entered` and `abort`
 /// are called by one thread, the same on all ranks in the same order; each returns when this rank's
 /// result is there, after a bounded time, or throws Error(kPeer).
@@ -34,6 +36,10 @@ class Collectives {
   /// From any thread: what is waiting, and all that is called later, throws.
   virtual void abort() noexcept = 0;
 };
+
+/// The host's collectives, of that GPU's memory too where there is a queue: through page-locked
+/// memory of the host.
+std::unique_ptr<Collectives> stage_for(const CudaQueue* compute, std::unique_ptr<Collectives> host);
 
 /// A communicator that runs the collectives in call order on a thread of its own, each after all
 /// ranks agreed on what it is.

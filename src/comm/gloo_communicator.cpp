@@ -74,9 +74,10 @@ class GlooCollectives final : public Collectives {
 }  // namespace
 
 std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GroupOptions& options,
-                                           const std::string& master_host) {
-  return make_queued_communicator(channel,
-                                  std::make_unique<GlooCollectives>(channel, options, master_host));
+                                           const std::string& master_host,
+                                           const CudaQueue* compute) {
+  return make_queued_communicator(channel, stage_for(compute, std::make_unique<GlooCollectives>(
+                                                                  channel, options, master_host)));
 }
 
 }  // namespace hgt

@@ -221,19 +221,20 @@ Field parallelism_section() {
 
 Field distributed_section() {
   const In in{&Config::distributed};
-  return section(
-      "distributed", "communication between the workers",
-      {
-          used("backend", in(&DistributedConfig::backend),
-               "auto: on GPUs nccl; else memory that workers of one machine share, else gloo")
-              .one_of({{"auto"}, {"gloo"}, {"nccl"}})
-              .aka({"distributed_backend"}),
-          used("timeout_minutes", in(&DistributedConfig::timeout_minutes),
-               "how long a collective waits for the others")
-              .above(0)
-              .at_most(1e6)
-              .aka({"distributed_timeout_minutes"}),
-      });
+  return section("distributed", "communication between the workers",
+                 {
+                     used("backend", in(&DistributedConfig::backend),
+                          "auto: on GPUs nccl; else memory that workers of one machine share, else "
+                          "gloo. gloo is "
+                          "for GPUs that NCCL cannot join, too: through the host's memory, slowly")
+                         .one_of({{"auto"}, {"gloo"}, {"nccl"}})
+                         .aka({"distributed_backend"}),
+                     used("timeout_minutes", in(&DistributedConfig::timeout_minutes),
+                          "how long a collective waits for the others")
+                         .above(0)
+                         .at_most(1e6)
+                         .aka({"distributed_timeout_minutes"}),
+                 });
 }
 
 Field hardware_section() {

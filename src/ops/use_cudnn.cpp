@@ -9,8 +9,13 @@ namespace hgt {
 std::string use_cudnn(const CudaQueue& queue) {
   const CudaModule& module = queue.module();
   std::size_t version = 0;
-  check(module.ops().use_cudnn(module.library("libcudnn.so.9"), queue.state(), &version));
-  return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  try {
+    check(module.ops().use_cudnn(module.library("libcudnn.so.9"), queue.state(), &version));
+  } catch (const Error& error) {
+    return "attention without cuDNN: " + error.message();
+  }
+  return fmt::format("attention over cuDNN {}.{}.{}", version / 10000, version / 100 % 100,
+                     version % 100);
 }
 
 }  // namespace hgt

@@ -59,7 +59,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
         self.assertIn('| wrong by 0.1', said)
-        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 7)
+        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 8)
         self.program('tests/ops/ops_test', 'echo ops >> called')
         status, said = self.check('correct')
         self.assertEqual(status, 0, said)

@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "hgtrain/device/cuda_queue.h"
+
+#include "collectives.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
+
+/// Collectives of host memory, for a GPU's too: a piece at a time is copied to the host, on a queue
+/// behind what compute had been given when the collective was entered, and its result copied back.
+/// It is there when a collective returns.
+class StagedCollectives final : public Collectives {
+ public:
+  StagedCollectives(std::unique_ptr<Collectives> host, const CudaQueue& compute)
+      : host_(std::move(host)),
+        compute_(compute),
+        queue_(compute.device(), compute.module()),
+        piece_(pinned(compute.module()), compute.module().device().release_pinned) {}
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+
+  void entered() override {
+    CudaEvent event(compute_);
+    event.record(compute_);
+    const std::lock_guard lock(mutex_);
+    entered_.push_back(std::move(event));
+  }
+
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    next_entered().hold(queue_);
+    host_->all_gather(mine, all);
+  }
+  void sum(std::span<float> values) override {
+    staged(values, [&](std::span<float> piece) { host_->sum(piece); });
+  }
+  void sum(std::span<double> values) override {
+    staged(values, [&](std::span<double> piece) { host_->sum(piece); });
+  }
+  void broadcast(std::span<std::byte> bytes, int root) override {
+    staged(bytes, [&](std::span<std::byte> piece) { host_->broadcast(piece, root); });
+  }
+
+  void leave() noexcept override { host_->leave(); }
+  void abort() noexcept override { host_->abort(); }
+
+ private:
+  static void* pinned(const CudaModule& module) {
+    void* memory = nullptr;
+    check(module.device().allocate_pinned(kPieceBytes, &memory));
+    return memory;
+  }
+
+  CudaEvent next_entered() {
+    const std::lock_guard lock(mutex_);
+    CudaEvent event = std::move(entered_.front());
+    entered_.pop_front();
+    return event;
+  }
+
+  /// body(values) where they are the host's; else, piece by piece, body(a copy).
+  template <class T, class Body>
+  void staged(std::span<T> values, const Body& body) {
+    bool on_device = false;
+    if (!values.empty()) check(queue_.module().device().on_device(values.data(), &on_device));
+    if (!on_device) return body(values);
+    for (std::size_t at = 0; at < values.size(); at += kPieceBytes / sizeof(T)) {
+      const auto part = values.subspan(at, std::min(kPieceBytes / sizeof(T), values.size() - at));
+      const std::span<T> copy(static_cast<T*>(piece_.get()), part.size());
+      queue_.copy(copy.data(), part.data(), part.size_bytes());
+      queue_.synchronize();
+      body(copy);
+      queue_.copy(part.data(), copy.data(), part.size_bytes());
+      queue_.synchronize();
+    }
+  }
+
+  const std::unique_ptr<Collectives> host_;
+  const CudaQueue& compute_;
+  const CudaQueue queue_;
+  const std::unique_ptr<void, CudaResult (*)(void*)> piece_;
+  std::mutex mutex_;
+  std::deque<CudaEvent> entered_;  ///< where compute was, of each collective that has not begun
+};
+
+}  // namespace
+
+std::unique_ptr<Collectives> stage_for(const CudaQueue* compute,
+                                       std::unique_ptr<Collectives> host) {
+  if (compute == nullptr) return host;
+  return std::make_unique<StagedCollectives>(std::move(host), *compute);
+}
+
+}  // namespace hgt

@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/device/cuda_queue.h"
+
+#include "support/fake_cuda.h"
+#include "support/ranks.h"
+
+using namespace hgt;
+
+namespace {
+
+const CudaModule& fake_module() {
+  static const CudaModule module = fake_cuda::module(nullptr, nullptr);
+  return module;
+}
+
+/// Runs `body` as each of three ranks over Gloo, each with a GPU of its own.
+void run_ranks(const std::function<void(Communicator&, CudaQueue&)>& body) {
+  MemoryChannel channel;
+  std::vector<std::string> errors(3);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        CudaQueue compute(Device::cuda(rank), fake_module());
+        const auto comm = connect_gloo(channel, {.rank = rank, .size = 3}, "127.0.0.1", &compute);
+        body(*comm, compute);
+      } catch (const Error& e) {
+        errors[static_cast<std::size_t>(rank)] = e.render();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(errors == std::vector<std::string>(3));
+}
+
+/// Device memory of the fake module.
+struct DeviceFloats {
+  explicit DeviceFloats(std::size_t count) {
+    void* memory = nullptr;
+    check(fake_module().device().allocate(0, count * sizeof(float), &memory));
+    values = {static_cast<float*>(memory), count};
+  }
+  ~DeviceFloats() { (void)fake_module().device().release(0, values.data()); }
+  std::span<float> values;
+};
+
+bool all_are(std::span<const float> values, float value) {
+  return std::ranges::all_of(values, [=](float v) { return v == value; });
+}
+
+}  // namespace
+
+TEST_CASE("Gloo sums a GPU's memory behind what its queue had been given, in pieces") {
+  constexpr std::size_t kCount = 5'000'000;  // more than two pieces
+  std::vector<char> right(3);
+  run_ranks([&](Communicator& comm, CudaQueue& compute) {
+    const std::vector<float> filled(kCount, static_cast<float>(comm.rank() + 1));
+    const DeviceFloats sums(kCount);
+    compute.copy(sums.values.data(), filled.data(), sums.values.size_bytes());
+    comm.wait(comm.start_all_reduce_sum(sums.values));
+    right[static_cast<std::size_t>(comm.rank())] = all_are(sums.values, 6);
+  });
+  CHECK(right == std::vector<char>(3, 1));
+}
+
+TEST_CASE("Gloo broadcasts a GPU's memory, and sums the host's beside it") {
+  std::vector<char> right(3);
+  run_ranks([&](Communicator& comm, CudaQueue& compute) {
+    const std::vector<float> filled(100, static_cast<float>(comm.rank()));
+    const DeviceFloats weights(100);
+    compute.copy(weights.values.data(), filled.data(), weights.values.size_bytes());
+    comm.broadcast(std::as_writable_bytes(weights.values), 2);
+    std::vector<double> host = {1, 2};
+    comm.all_reduce_sum(std::span(host));
+    comm.barrier();
+    right[static_cast<std::size_t>(comm.rank())] =
+        all_are(weights.values, 2) && host == std::vector<double>{3, 6};
+  });
+  CHECK(right == std::vector<char>(3, 1));
+}
