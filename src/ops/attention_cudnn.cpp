@@ -249,7 +249,6 @@ Plan* plan_for(const Shape& shape, CudaStreamState& stream) {
   std::optional<Plan>& plan = cache.plans[shape];
   try {
     plan = make_plan(shape, cache.handle.get());
-    stream.scratch<std::byte>(plan->workspace_bytes);
   } catch (const std::exception& error) {
     plan.reset();
     fmt::print(stderr, "attention{} of {} x {} tokens, {} heads of {}, without cuDNN: {}\n",

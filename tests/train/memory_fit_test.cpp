@@ -46,6 +46,7 @@ TEST_CASE("a job that does not fit is refused with the largest micro-batch that 
   CHECK(verdict(config, three).empty());
   CHECK(verdict(config, three - 1).find("train_micro_batch_size_per_gpu = 2 fits") !=
         std::string::npos);
-  CHECK(verdict(config, three - 1).find("scratch of matrix products 32") != std::string::npos);
+  CHECK(verdict(config, three - 1).find("scratch of matrix products and attention 32") !=
+        std::string::npos);
   CHECK(verdict(config, 1000).find("no micro-batch fits") != std::string::npos);
 }
