@@ -37,7 +37,7 @@ CudaModule module(bool refuses, const std::filesystem::path& folder = kLibraries
 
 }  // namespace
 
-TEST_CASE("a queue is given cuDNN's library, and its name comes back") {
+TEST_CASE("a queue is given cuDNN's library, and its name comes back", "[cudnn]") {
   const CudaModule with_cudnn = module(false);
   const CudaQueue queue(Device::cuda(0), with_cudnn);
   CHECK(use_cudnn(queue) == "attention over cuDNN 9.19.2");
@@ -45,7 +45,7 @@ TEST_CASE("a queue is given cuDNN's library, and its name comes back") {
   CHECK(g_stream == queue.state());
 }
 
-TEST_CASE("a machine without cuDNN, and a module without, say so") {
+TEST_CASE("a machine without cuDNN, and a module without, say so", "[cudnn]") {
   const CudaModule refusing = module(true);
   CHECK(use_cudnn(CudaQueue(Device::cuda(0), refusing)) == "attention without cuDNN: too old");
   CHECK_THROWS_WITH(refusing.library("libnever.so.1"), "libnever.so.1 was not found");

@@ -9,8 +9,8 @@ import sys
 import tree
 
 CUDA = re.compile(r'libcu|libnccl|libnv')
-MODULE = {'libcublasLt', 'libnccl', 'libfmt', 'libstdc++', 'libgcc_s', 'libc', 'libm', 'libpthread', 'libdl', 'librt',
-          'ld-linux-x86-64'}
+MODULE = {'libcublasLt', 'libnccl', 'libfmt', 'libxxhash', 'libstdc++', 'libgcc_s', 'libc', 'libm', 'libpthread', 'libdl',
+          'librt', 'ld-linux-x86-64'}
 
 
 def needed(path):
