@@ -255,8 +255,8 @@ class NcclCommunicator final : public Communicator {
     name_thread("communication");
     std::unique_lock lock(mutex_);
     while (!closed_.wait_for(lock, kWatchInterval, [&] { return closing_; })) {
-      if (under_way_.empty() || failure_) continue;
-      if (const auto error = look_at(under_way_.front())) {
+      if (failure_) continue;
+      if (const auto error = look()) {
         failure_ = error;
         lock.unlock();
         abort_nccl();
@@ -264,20 +264,19 @@ class NcclCommunicator final : public Communicator {
       }
     }
   }
-  /// Forgets the oldest where it is done; else what is wrong with it.
-  std::optional<Error> look_at(UnderWay& oldest) {
+  /// Forgets those that are done; what is wrong with the oldest of the others.
+  std::optional<Error> look() {
     try {
-      if (oldest.finished.done()) {
-        under_way_.pop_front();
-        return std::nullopt;
-      }
+      while (!under_way_.empty() && under_way_.front().finished.done()) under_way_.pop_front();
+      if (under_way_.empty()) return std::nullopt;
+      UnderWay& oldest = under_way_.front();
       bool ready = false;
       if (comm_ != nullptr) hgt::check(nccl_.poll(comm_, &ready));
       if (!oldest.since && oldest.entered.done()) oldest.since = Clock::now();
       if (oldest.since && Clock::now() - *oldest.since >= options_.timeout) throw too_late();
       return std::nullopt;
     } catch (Error& error) {
-      return error.in(oldest.what.text());
+      return error.in(under_way_.front().what.text());
     }
   }
 
