@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/half.h"
 #include "hgtrain/ops/embedding.h"
 #include "hgtrain/ops/linear.h"
 
@@ -35,9 +34,7 @@ class CachedDecoder final : public Decoder {
         weights_(bind_weights(config_, table, parameters)),
         memory_(one_layer(config_), {1, std::min(kChunk, max_length), 1, dtype_}, stream.device()),
         tokens_("tokens", kChunk * 4, stream.device()),
-        row_bytes_(config_.num_key_value_heads * config_.head_dim * element_bytes()),
-        host_logits_("logits on the host", config_.vocab_size * element_bytes()),
-        logits_(static_cast<std::size_t>(config_.vocab_size)) {
+        row_bytes_(config_.num_key_value_heads * config_.head_dim * element_bytes()) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
       layers_.emplace_back(config_, i);
       keys_.emplace_back("cached keys", max_length * row_bytes_, stream.device());
@@ -56,7 +53,7 @@ class CachedDecoder final : public Decoder {
     length_ = length;
   }
 
-  std::span<const float> append(std::span<const std::int32_t> tokens) override {
+  Tensor append(std::span<const std::int32_t> tokens) override {
     const std::int64_t count = static_cast<std::int64_t>(tokens.size());
     if (count < 1) throw Error(ErrorKind::kInternal, "decoder: no tokens to append");
     if (count > max_length_ - length_)
@@ -133,8 +130,8 @@ class CachedDecoder final : public Decoder {
                       static_cast<std::size_t>(heads.size(0)));
   }
 
-  /// Of what follows x [1, C], in host memory.
-  std::span<const float> logits(const Tensor& x) {
+  /// Of what follows x [1, C].
+  Tensor logits(const Tensor& x) {
     NormState state;
     state.out = memory_.get("final_norm", 0, {1, config_.hidden_size});
     if (weights_.final_norm.bias) state.mean = memory_.get("final_mean", 0, {1});
@@ -142,16 +139,7 @@ class CachedDecoder final : public Decoder {
     norm_fwd(weights_.final_norm, static_cast<float>(config_.norm_eps), x, state, stream_);
     const Tensor out = memory_.get("logits", 0, {1, config_.vocab_size});
     linear_fwd(state.out, weights_.output, {}, out, stream_);
-    stream_.copy(host_logits_.data(), memory_of(out), host_logits_.as<std::byte>().size());
-    stream_.synchronize();
-    const auto widen = [&]<class T>(T) {
-      const std::span<const T> elements = host_logits_.as<T>();
-      std::copy(elements.begin(), elements.end(), logits_.begin());
-    };
-    dtype_ == DType::kF32    ? widen(float())
-    : dtype_ == DType::kBF16 ? widen(BFloat16())
-                             : widen(Half());
-    return logits_;
+    return out.reshaped({config_.vocab_size});
   }
 
   std::int64_t element_bytes() const { return static_cast<std::int64_t>(size_of(dtype_)); }
@@ -167,8 +155,6 @@ class CachedDecoder final : public Decoder {
   const Activations memory_;  ///< of one layer: all layers use it in turn
   const Buffer tokens_;
   const std::int64_t row_bytes_;  ///< of a token's keys in one layer
-  const Buffer host_logits_;
-  std::vector<float> logits_;
   std::vector<Layer> layers_;
   std::vector<Buffer> keys_, values_;  ///< [max_length, K, D] for each layer
   RopeTable rope_;

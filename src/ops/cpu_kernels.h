@@ -62,5 +62,7 @@ void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
                           const Tensor& d_gate_up, ThreadPool& pool);
 void cross_entropy(const Tensor& logits, const Tensor& targets, const float* gradient_scale,
                    const Tensor& losses, ThreadPool& pool);
+std::int32_t sample(const Tensor& logits, float temperature, std::int64_t top_k, double top_p,
+                    double uniform);
 
 }  // namespace hgt::cpu

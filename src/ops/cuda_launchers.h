@@ -34,5 +34,6 @@ void prepare_update(const PrepareUpdateArgs& args, CudaStreamState& stream);
 void update_elements(const UpdateElementsArgs& args, CudaStreamState& stream);
 void update_lamb(const UpdateLambArgs& args, CudaStreamState& stream);
 void update_average(const UpdateAverageArgs& args, CudaStreamState& stream);
+void sample(const SampleArgs& args, CudaStreamState& stream);
 
 }  // namespace hgt::cuda

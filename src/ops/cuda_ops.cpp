@@ -46,6 +46,7 @@ const CudaOpsTable* cuda_ops_table() {
       .update_elements = entry<UpdateElementsArgs, cuda::update_elements>,
       .update_lamb = entry<UpdateLambArgs, cuda::update_lamb>,
       .update_average = entry<UpdateAverageArgs, cuda::update_average>,
+      .sample = entry<SampleArgs, cuda::sample>,
       .use_cudnn = use_cudnn,
   };
   return &kTable;

@@ -9,11 +9,13 @@ namespace hgt::cuda {
 
 inline constexpr unsigned kWarp = 32;
 
-__device__ inline float greater(float a, float b) {
+template <class T>
+__device__ T greater(T a, T b) {
   return b > a ? b : a;
 }
 
-__device__ inline float warp_max(float value) {
+template <class T>
+__device__ T warp_max(T value) {
   for (unsigned offset = kWarp / 2; offset > 0; offset /= 2)
     value = greater(value, __shfl_xor_sync(~0u, value, offset));
   return value;
@@ -49,8 +51,9 @@ __device__ T block_sum(T value) {
 }
 
 /// The largest value of the block, given to every thread; likewise.
-__device__ inline float block_max(float value) {
-  __shared__ float warps[kWarp];
+template <class T>
+__device__ T block_max(T value) {
+  __shared__ T warps[kWarp];
   value = warp_max(value);
   __syncthreads();
   if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;

@@ -119,12 +119,11 @@ class Generator {
         config_, table_, tensor(weights_, dtype_),
         length < context ? length + std::min(context - length, request.max_tokens) : context,
         device_.get());
-    Sampler sampler(request.sampling);
+    Sampler sampler(request.sampling, device_.get());
     // A vocabulary padded beyond the tokenizer's has ids without a text.
-    const auto known =
-        static_cast<std::size_t>(std::min(config_.vocab_size, tokenizer_->vocab_size()));
+    const std::int64_t known = std::min(config_.vocab_size, tokenizer_->vocab_size());
     return generate(
-        [&](auto tokens) { return decoder->append(tokens).first(known); }, prompt, sampler,
+        [&](auto tokens) { return decoder->append(tokens).slice(0, 0, known); }, prompt, sampler,
         {.max_tokens = request.max_tokens, .context_length = context, .end_ids = end_ids_},
         [&](std::int32_t token) {
           on_text(tokenizer_->decode({&token, 1}));
@@ -212,7 +211,7 @@ void print_json(Generator& generator, const std::vector<std::int32_t>& ids,
 int generate_worker(const std::vector<std::string>& args) {
   try {
     const Request request = parse(args);
-    const Sampler checked(request.sampling);  // before the model is read
+    check(request.sampling);  // before the model is read
     const std::string folder = find_model_folder(request.model);
     const std::string prompt = read_prompt(request.prompt);
     Generator generator(folder, request);

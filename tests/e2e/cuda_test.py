@@ -158,7 +158,7 @@ class CudaTest(unittest.TestCase):
     def test_generates_the_cpus_text(self):
         for name in MODELS:
             self.train(f'{name}.made', 'cpu', config=name)
-            for how in ['--temperature', 0], ['--seed', 5]:
+            for how in ['--temperature', 0], ['--seed', 5], ['--seed', 5, '--top_k', 20, '--top_p', 0.9]:
                 texts = {device: self.job.call('generate', '--model', f'{name}.made', '--prompt', 'an old', '--device', device,
                                                '--threads', 1, '--max_tokens', 8, *how) for device in ('cpu', 'cuda')}
                 self.assertEqual(texts['cuda'], texts['cpu'])

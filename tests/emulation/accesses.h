@@ -181,5 +181,8 @@ inline Accesses accesses(const UpdateAverageArgs& a) {
           floats_read(a.values, a.count),
           floats_written(a.average, a.count)};
 }
+inline Accesses accesses(const SampleArgs& a) {
+  return {reads(a.logits, a.type, a.vocabulary), writes(a.token, DType::kI32, 1)};
+}
 
 }  // namespace hgt::emulation

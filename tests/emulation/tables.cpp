@@ -44,7 +44,7 @@ extern "C" __attribute__((visibility("default"))) const CudaTables* hgtrain_cuda
                   &Ops::gated_activation_fwd, &Ops::gated_activation_bwd, &Ops::cross_entropy,
                   &Ops::attention_fwd, &Ops::attention_bwd, &Ops::fill, &Ops::cast,
                   &Ops::sum_of_squares, &Ops::sum, &Ops::prepare_update, &Ops::update_elements,
-                  &Ops::update_lamb, &Ops::update_average>();
+                  &Ops::update_lamb, &Ops::update_average, &Ops::sample>();
   static const CudaTables tables = {.version = kCudaTableVersion,
                                     .build = HGT_CUDA_BUILD,
                                     .device = cuda_device_table(),

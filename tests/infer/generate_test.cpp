@@ -18,11 +18,11 @@ namespace {
 struct Successor {
   std::vector<float> logits = std::vector<float>(10);
   std::vector<std::vector<std::int32_t>> fed;
-  std::span<const float> operator()(std::span<const std::int32_t> tokens) {
+  Tensor operator()(std::span<const std::int32_t> tokens) {
     fed.emplace_back(tokens.begin(), tokens.end());
     logits.assign(10, 0.0f);
     logits[static_cast<std::size_t>((tokens.back() + 1) % 10)] = 1.0f;
-    return logits;
+    return Tensor(logits.data(), {10});
   }
 };
 
@@ -33,7 +33,8 @@ struct Outcome {
 
 Outcome run(Successor& model, const std::vector<std::int32_t>& prompt,
             const GenerateLimits& limits) {
-  Sampler greedy({.temperature = 0});
+  ThreadPool pool(1);
+  Sampler greedy({.temperature = 0}, pool);
   Outcome out{};
   out.reason = generate(std::ref(model), prompt, greedy, limits,
                         [&](std::int32_t token) { out.tokens.push_back(token); });
@@ -76,7 +77,7 @@ TEST_CASE("the greedy continuation is that of transformers, for every family") {
     const ParameterTable table = parameter_table(golden.model, false);
     std::vector<float> parameters = golden.parameters(table);
     const auto decoder = Decoder::create(golden.model, table, flat_tensor(parameters), 24, pool);
-    Sampler sampler({.temperature = 0});
+    Sampler sampler({.temperature = 0}, pool);
     std::vector<std::int32_t> tokens;
     generate([&](auto fresh) { return decoder->append(fresh); },
              greedy.at(name).at("prompt").get<std::vector<std::int32_t>>(), sampler,

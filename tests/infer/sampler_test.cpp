@@ -7,18 +7,31 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/device/thread_pool.h"
 
 using namespace hgt;
 
 namespace {
 
+/// A sampler on the CPU.
+struct Sampling {
+  explicit Sampling(const SamplingOptions& options) : sampler(options, pool) {}
+
+  std::int32_t pick(std::vector<float> logits, std::int64_t position) {
+    return sampler.pick(Tensor(logits.data(), {static_cast<std::int64_t>(logits.size())}),
+                        position);
+  }
+  ThreadPool pool{1};
+  Sampler sampler;
+};
+
 /// How often each token is drawn in 20000 draws.
 std::map<std::int32_t, double> frequencies(const SamplingOptions& options,
                                            const std::vector<float>& logits) {
   constexpr int kDraws = 20000;
-  Sampler sampler(options);
+  Sampling sampling(options);
   std::map<std::int32_t, double> out;
-  for (int i = 0; i < kDraws; ++i) out[sampler.pick(logits, i)] += 1.0 / kDraws;
+  for (int i = 0; i < kDraws; ++i) out[sampling.pick(logits, i)] += 1.0 / kDraws;
   return out;
 }
 
@@ -27,8 +40,7 @@ const std::vector<float> kLogits{std::log(0.1f), std::log(0.4f), std::log(0.2f),
 }  // namespace
 
 TEST_CASE("at temperature 0 the likeliest token is taken, the first of equals") {
-  Sampler sampler({.temperature = 0});
-  CHECK(sampler.pick(std::vector<float>{1, 5, 5, -3}, 0) == 1);
+  CHECK(Sampling({.temperature = 0}).pick({1, 5, 5, -3}, 0) == 1);
 }
 
 TEST_CASE("tokens are drawn by their probability") {
@@ -61,7 +73,7 @@ TEST_CASE("top_p keeps the fewest tokens that reach the probability, counted aft
 }
 
 TEST_CASE("a draw depends on seed and position alone") {
-  Sampler a({.seed = 7}), b({.seed = 7}), other({.seed = 8});
+  Sampling a({.seed = 7}), b({.seed = 7}), other({.seed = 8});
   int same = 0;
   for (int i = 0; i < 100; ++i) {
     const std::int32_t drawn = a.pick(kLogits, i);
@@ -75,14 +87,14 @@ TEST_CASE("minus infinity is a token that cannot come; NaN and infinity are erro
   const float inf = std::numeric_limits<float>::infinity();
   CHECK(frequencies({}, {-inf, 0, -inf, 0}).size() == 2);
   for (const float bad : {inf, std::nanf("")})
-    CHECK_THROWS_WITH(Sampler({}).pick(std::vector<float>{0, bad}, 0),
-                      Catch::Contains("not finite"));
+    CHECK_THROWS_WITH(Sampling({}).pick({0, bad}, 0), Catch::Contains("not finite"));
+  CHECK_THROWS_WITH(Sampling({}).pick({-inf, -inf}, 0), Catch::Contains("not finite"));
 }
 
 TEST_CASE("options out of range are refused") {
   const auto refused = [](const SamplingOptions& options) {
     try {
-      Sampler sampler(options);
+      check(options);
     } catch (const Error& e) {
       return e.exit_code() == 2;
     }

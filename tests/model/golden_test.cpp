@@ -147,9 +147,9 @@ TEST_CASE("cached decoding gives the logits of transformers") {
     const std::vector<std::int32_t> tokens = golden.batch_of(0).tokens;
     const std::vector<float>& expected = golden.tensors.at("logits");
     const auto row = [&](std::int64_t t) { return expected.data() + t * golden.model.vocab_size; };
-    const auto agrees = [&](std::span<const float> logits, std::int64_t t) {
+    const auto agrees = [&](const Tensor& logits, std::int64_t t) {
       const std::int64_t count = golden.model.vocab_size;
-      return distance(logits.data(), {row(t), row(t) + count}) <= 2e-6 * norm(row(t), count);
+      return distance(logits.data<float>(), {row(t), row(t) + count}) <= 2e-6 * norm(row(t), count);
     };
 
     constexpr std::int64_t kPrompt = 7;

@@ -11,8 +11,8 @@
 namespace hgt {
 
 /// Runs the model over further tokens of the text and returns the logits [vocabulary] after the
-/// last of them, valid until the next call.
-using NextLogits = std::function<std::span<const float>(std::span<const std::int32_t>)>;
+/// last of them, where the sampler runs, valid until the next call.
+using NextLogits = std::function<Tensor(std::span<const std::int32_t>)>;
 
 struct GenerateLimits {
   std::int64_t max_tokens = 0;        ///< new ones

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <vector>
+
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/stream.h"
+#include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
@@ -15,26 +17,24 @@ struct SamplingOptions {
   std::uint64_t seed = 0;
 };
 
-/// Draws tokens. The draw at a position is a function of (seed, position, logits) alone.
+/// Error(kConfig) where an option is out of its range.
+void check(const SamplingOptions& options);
+
+/// Draws tokens, where the logits lie. The draw at a position is a function of (seed, position,
+/// logits) alone, the same on every device (hgtrain/ops/sample.h).
 class Sampler {
  public:
-  /// Error(kConfig) where an option is out of its range.
-  explicit Sampler(const SamplingOptions& options);
+  /// Checks the options.
+  Sampler(const SamplingOptions& options, Stream stream);
 
-  /// The token at `position` of the text, given the logits [vocabulary]. Error(kData) where one is
-  /// NaN.
-  std::int32_t pick(std::span<const float> logits, std::int64_t position);
+  /// The token at `position` of the text, given the logits [vocabulary] on the stream's device.
+  /// Waits for it. Error(kData) where one is NaN or infinity, or all are minus infinity.
+  std::int32_t pick(const Tensor& logits, std::int64_t position);
 
  private:
-  struct Candidate {
-    float score;
-    std::int32_t id;
-  };
-  void keep_top_k();
-  void keep_top_p();
-  SamplingOptions options_;
-  std::vector<Candidate> candidates_;  ///< best first; equal scores by id
-  std::vector<double> weights_;        ///< exp(score - best) of the candidates
+  const SamplingOptions options_;
+  const Stream stream_;
+  const Buffer token_;
 };
 
 }  // namespace hgt

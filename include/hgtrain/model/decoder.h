@@ -31,10 +31,10 @@ class Decoder {
   virtual std::int64_t length() const = 0;
 
   /// Appends tokens (a whole prompt, or the one just sampled) and returns the logits [V] of what
-  /// follows the last one, in host memory, valid until the next call. At least one token;
-  /// Error(kData) for one outside the vocabulary, Error(kConfig) where the sequence would exceed
-  /// max_length; the sequence is then as before.
-  virtual std::span<const float> append(std::span<const std::int32_t> tokens) = 0;
+  /// follows the last one, of the parameters' type and on the stream's device, to be used on the
+  /// stream until the next call. At least one token; Error(kData) for one outside the vocabulary,
+  /// Error(kConfig) where the sequence would exceed max_length; the sequence is then as before.
+  virtual Tensor append(std::span<const std::int32_t> tokens) = 0;
 
   /// Forgets the tokens from `length` on; 0 starts anew. `length` must not exceed length().
   virtual void truncate(std::int64_t length) = 0;

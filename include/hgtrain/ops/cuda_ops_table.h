@@ -318,6 +318,17 @@ struct UpdateAverageArgs {
   const Update* update;
 };
 
+/// hgtrain/ops/sample.h
+struct SampleArgs {
+  const void* logits;
+  DType type;
+  std::int64_t vocabulary;
+  float temperature;
+  std::int64_t top_k;
+  double top_p, uniform;
+  std::int32_t* token;
+};
+
 /// Each queues its op on the stream and returns. What it computes stands in the header of the op.
 struct CudaOpsTable {
   template <class Args>
@@ -347,6 +358,7 @@ struct CudaOpsTable {
   Op<UpdateElementsArgs> update_elements;
   Op<UpdateLambArgs> update_lamb;
   Op<UpdateAverageArgs> update_average;
+  Op<SampleArgs> sample;
 
   /// From now on the stream's attention runs over cuDNN, where that takes it. `library`: dlopen's
   /// handle of libcudnn; `version` becomes cuDNN's: 91900 is 9.19.0. Fails where it cannot be used.

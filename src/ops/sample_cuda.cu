@@ -1,0 +1,145 @@
+#include "cuda_element.h"
+#include "cuda_launchers.h"
+#include "cuda_reduce.h"
+#include "sample_places.h"
+
+// One block, so that nothing waits for other blocks between passes. Bytes moved: the logits, once
+// from memory; they stay in the L2 cache for 2 to 20 passes more.
+
+namespace hgt::cuda {
+namespace {
+
+constexpr unsigned kThreads = 1024;
+constexpr int kDigitBits = 8;
+constexpr unsigned kBins = 1 << kDigitBits;
+
+/// Calls fn(place, logit) for the tokens that fall to the thread.
+template <class T, class Fn>
+__device__ void for_tokens(const SampleArgs& args, const Fn& fn) {
+  const T* const logits = static_cast<const T*>(args.logits);
+  for (std::int64_t i = threadIdx.x * kVector<T>; i < args.vocabulary; i += kThreads * kVector<T>) {
+    const Vector<T> part = read(logits + i, args.vocabulary - i);
+#pragma unroll
+    for (int j = 0; j < kVector<T>; ++j)
+      if (i + j < args.vocabulary) fn(place_of(part[j], i + j), part[j]);
+  }
+}
+
+/// Sums of 64 bits in shared memory, which adds 32 bits at once. Threads of a warp that add to one
+/// word wait for each other, so lanes have their own.
+struct Bins {
+  static constexpr unsigned kCopies = 8;
+  unsigned low[kBins][kCopies], high[kBins][kCopies];
+
+  __device__ void clear() {
+    for (unsigned i = threadIdx.x; i < kBins * kCopies; i += kThreads)
+      low[i / kCopies][i % kCopies] = high[i / kCopies][i % kCopies] = 0;
+  }
+  __device__ void add(unsigned bin, std::uint64_t mass) {
+    const unsigned copy = threadIdx.x % kCopies, added = static_cast<unsigned>(mass);
+    const unsigned before = atomicAdd(&low[bin][copy], added);
+    const unsigned carry = before > ~added ? 1 : 0;
+    const unsigned rest = static_cast<unsigned>(mass >> 32) + carry;
+    if (rest != 0) atomicAdd(&high[bin][copy], rest);
+  }
+  __device__ std::uint64_t sum(unsigned bin) const {
+    std::uint64_t sum = 0;
+    for (unsigned copy = 0; copy < kCopies; ++copy)
+      sum += std::uint64_t{high[bin][copy]} << 32 | low[bin][copy];
+    return sum;
+  }
+};
+
+/// The tokens side by side in the order of their places, each as wide as its mass.
+template <class T>
+struct Line {
+  const SampleArgs& args;
+  float best;
+
+  __device__ std::uint64_t mass(float logit) const {
+    return mass_of((best - logit) / args.temperature);
+  }
+  __device__ std::uint64_t mass_at(std::uint64_t place) const {
+    return mass(to_float(static_cast<const T*>(args.logits)[token_of(place)]));
+  }
+  /// Of the tokens before `end`.
+  __device__ std::uint64_t mass_before(std::uint64_t end) const {
+    std::uint64_t sum = 0;
+    for_tokens<T>(args, [&](std::uint64_t place, float logit) {
+      if (place < end) sum += mass(logit);
+    });
+    return block_sum(sum);
+  }
+  /// The place that `left` falls on, digit by digit, without the lowest bits where it says so; what
+  /// is left of it there stays. Where `alike`, all tokens have the mass 1.
+  __device__ std::uint64_t find(std::uint64_t& left, bool alike = false, int lowest_bit = 0) const {
+    __shared__ Bins bins;
+    __shared__ std::uint64_t sums[kBins], passed;
+    __shared__ unsigned digit;
+    std::uint64_t found = 0;
+    for (int bit = kPlaceBits - kDigitBits; bit >= lowest_bit; bit -= kDigitBits) {
+      bins.clear();
+      __syncthreads();
+      for_tokens<T>(args, [&](std::uint64_t place, float logit) {
+        if (place >> bit >> kDigitBits == found)
+          bins.add((place >> bit) % kBins, alike ? 1 : mass(logit));
+      });
+      __syncthreads();
+      if (threadIdx.x < kBins) sums[threadIdx.x] = bins.sum(threadIdx.x);
+      __syncthreads();
+      if (threadIdx.x < kBins) {
+        std::uint64_t before = 0;
+        for (unsigned bin = 0; bin < threadIdx.x; ++bin) before += sums[bin];
+        if (left - before < sums[threadIdx.x]) {  // wraps where `before` is more
+          digit = threadIdx.x;
+          passed = before;
+        }
+      }
+      __syncthreads();
+      found = found << kDigitBits | digit;
+      left -= passed;
+    }
+    return found;
+  }
+};
+
+template <class T>
+__device__ std::int32_t drawn_token(const SampleArgs& args) {
+  std::uint64_t falling = 0;  // of the first place: block_max looks for the largest
+  for_tokens<T>(args, [&](std::uint64_t place, float) { falling = greater(falling, ~place); });
+  const std::uint64_t first = ~block_max(falling);
+  if (!can_come(first)) return -1;
+  if (args.temperature == 0) return token_of(first);
+
+  const Line<T> line{args, to_float(static_cast<const T*>(args.logits)[token_of(first)])};
+  std::uint64_t end = ~std::uint64_t{0};
+  if (args.top_k > 0 && args.top_k < args.vocabulary) {
+    std::uint64_t left = static_cast<std::uint64_t>(args.top_k) - 1;
+    end = end_of_ties(line.find(left, true, kIdBits) << kIdBits);
+  }
+  std::uint64_t total = line.mass_before(end);
+  if (args.top_p < 1) {
+    const std::uint64_t last = least_mass(args.top_p, total) - 1;
+    std::uint64_t left = last;
+    const std::uint64_t place = line.find(left);
+    total = last - left + line.mass_at(place);
+  }
+  std::uint64_t left = drawn_mass(args.uniform, total);
+  return token_of(line.find(left));
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) sample_token(SampleArgs args) {
+  const std::int32_t token = drawn_token<T>(args);
+  if (threadIdx.x == 0) *args.token = token;
+}
+
+}  // namespace
+
+void sample(const SampleArgs& args, CudaStreamState& stream) {
+  visit_element(args.type, [&]<class T>(T) {
+    launch(sample_token<T>, {{1}, {kThreads}}, stream, args);
+  });
+}
+
+}  // namespace hgt::cuda
