@@ -23,6 +23,7 @@ void keep_top(std::int64_t k, Places& places) {
 std::int32_t sample(const Tensor& logits, float temperature, std::int64_t top_k, double top_p,
                     double uniform) {
   Places places;
+  places.reserve(static_cast<std::size_t>(logits.numel()));
   std::int32_t drawn = -1;
   visit_element(logits.dtype(), [&]<class T>(T) {
     const T* const values = logits.data<T>();

@@ -4,7 +4,7 @@
 #include "sample_places.h"
 
 // One block, so that nothing waits for other blocks between passes. Bytes moved: the logits, once
-// from memory; they stay in the L2 cache for 2 to 20 passes more.
+// from memory; they stay in the L2 cache for 8 to 19 passes more, none at a temperature of 0.
 
 namespace hgt::cuda {
 namespace {

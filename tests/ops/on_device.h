@@ -64,9 +64,8 @@ struct Operand {
 template <class T, class Values>
 Operand stored(const Values& values, const Shape& shape, DType dtype) {
   const std::vector<T> elements(values.begin(), values.end());
-  Operand out{std::vector<std::byte>(elements.size() * sizeof(T)), shape, dtype};
-  std::memcpy(out.bytes.data(), elements.data(), out.bytes.size());
-  return out;
+  const auto bytes = std::as_bytes(std::span(elements));
+  return {{bytes.begin(), bytes.end()}, shape, dtype};
 }
 
 inline Operand floats(const Floats& values, const Shape& shape, DType dtype = DType::kF32) {

@@ -126,6 +126,13 @@ TEST_CASE("of equal tokens top_k keeps all, and top_p as many as it takes") {
   }
 }
 
+TEST_CASE("the sums of a large vocabulary are exact") {
+  const Floats equal(300000, -7);
+  CHECK(drawn({.uniform = 0.5}, equal) == 150000);
+  CHECK(drawn({.uniform = 0x1.fffffffffffffp-1}, equal) == 299999);
+  CHECK(drawn({.top_p = 0.25, .uniform = 0x1.fffffffffffffp-1}, equal) == 74999);
+}
+
 TEST_CASE("logits of which no token can be drawn are told by -1") {
   for (const float temperature : {0.0f, 1.0f})
     for (const float bad : {kInf, std::nanf(""), -std::nanf("")})

@@ -23,7 +23,7 @@ inline constexpr std::int64_t kMaxSampledVocabulary = 1 << 23;
 /// likely than the likeliest by a factor of 2^40 never comes. The sums are of integers, so the
 /// token is the same bit for bit on every device and for any number of threads.
 ///
-/// Moves V elements; a GPU reads them again from its L2 cache, up to 20 times, by one block.
+/// Moves V elements; a GPU, by one block, reads them up to 19 times more from its L2 cache.
 void sample(const Tensor& logits, float temperature, std::int64_t top_k, double top_p,
             double uniform, const Tensor& token, Stream stream);
 
