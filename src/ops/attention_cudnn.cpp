@@ -243,9 +243,7 @@ Plan* plan_for(const Shape& shape, CudaStreamState& stream) {
   CudnnPlans& cache = *stream.cudnn_plans;
   const auto found = cache.plans.find(shape);
   if (found != cache.plans.end()) return found->second ? &*found->second : nullptr;
-  cudaStreamCaptureStatus capture{};
-  HGT_CUDA_CHECK(cudaStreamIsCapturing(stream.use(), &capture));
-  if (capture != cudaStreamCaptureStatusNone) return nullptr;
+  if (stream.is_captured()) return nullptr;
   std::optional<Plan>& plan = cache.plans[shape];
   try {
     plan = make_plan(shape, cache.handle.get());

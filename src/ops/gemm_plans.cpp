@@ -77,19 +77,13 @@ float time_of(const CudaStreamState& stream, const Queue& queue) {
   return best;
 }
 
-bool is_captured(const CudaStreamState& stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  HGT_CUDA_CHECK(cudaStreamIsCapturing(stream.use(), &status));
-  return status != cudaStreamCaptureStatusNone;
-}
-
 /// A product that may be run again and again: it adds to memory of its own.
 struct Rehearsal {
   GemmArgs args;
   bool possible = true;
 
   Rehearsal(const GemmArgs& real, const CudaStreamState& stream) : args(real) {
-    if (is_captured(stream)) {
+    if (stream.is_captured()) {
       possible = false;
       return;
     }

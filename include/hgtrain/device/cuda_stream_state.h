@@ -28,6 +28,14 @@ struct CudaStreamState {
     return stream.get();
   }
 
+  /// Whether what it is given is kept in a graph instead of run: a wait or an allocation would
+  /// fail.
+  bool is_captured() const {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    HGT_CUDA_CHECK(cudaStreamIsCapturing(use(), &status));
+    return status != cudaStreamCaptureStatusNone;
+  }
+
   /// Device memory for temporaries of the op being queued: the stream's next op may overwrite it.
   /// Grows to the largest request, so that a steady state allocates nothing; what it was before
   /// stays too, for what was queued or captured with it.
