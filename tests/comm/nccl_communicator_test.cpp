@@ -44,17 +44,6 @@ std::vector<std::string> run_nccl_ranks(
   return errors;
 }
 
-/// Device memory of the fake module.
-struct DeviceFloats {
-  explicit DeviceFloats(std::size_t count) {
-    void* memory = nullptr;
-    check(fake_module().device().allocate(0, count * sizeof(float), &memory));
-    values = {static_cast<float*>(memory), count};
-  }
-  ~DeviceFloats() { (void)fake_module().device().release(0, values.data()); }
-  std::span<float> values;
-};
-
 }  // namespace
 
 TEST_CASE("NCCL: sums, broadcasts and barriers of host memory are staged through the device") {
@@ -77,7 +66,7 @@ TEST_CASE("NCCL: sums, broadcasts and barriers of host memory are staged through
 
 TEST_CASE("NCCL: a sum in device memory comes after what the compute queue was given before it") {
   const auto errors = run_nccl_ranks(2, 2, [](Communicator& comm, CudaQueue& compute) {
-    DeviceFloats device(4);
+    const fake_cuda::DeviceFloats device(4);
     const std::vector<float> ones(4, 1);
     for (int round = 0; round < 50; ++round) {
       // Late on purpose: what fills the memory waits until the sum has been asked for.
@@ -119,7 +108,7 @@ TEST_CASE("NCCL: a rank that does not come to a sum in device memory is found ou
   const auto errors = run_nccl_ranks(
       2, 1,
       [](Communicator& comm, CudaQueue&) {
-        DeviceFloats device(4);
+        const fake_cuda::DeviceFloats device(4);
         comm.wait(comm.start_all_reduce_sum(device.values));
         while (true) {
           comm.check();

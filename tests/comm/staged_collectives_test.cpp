@@ -40,17 +40,6 @@ void run_ranks(const std::function<void(Communicator&, CudaQueue&)>& body) {
   CHECK(errors == std::vector<std::string>(3));
 }
 
-/// Device memory of the fake module.
-struct DeviceFloats {
-  explicit DeviceFloats(std::size_t count) {
-    void* memory = nullptr;
-    check(fake_module().device().allocate(0, count * sizeof(float), &memory));
-    values = {static_cast<float*>(memory), count};
-  }
-  ~DeviceFloats() { (void)fake_module().device().release(0, values.data()); }
-  std::span<float> values;
-};
-
 bool all_are(std::span<const float> values, float value) {
   return std::ranges::all_of(values, [=](float v) { return v == value; });
 }
@@ -62,7 +51,7 @@ TEST_CASE("Gloo sums a GPU's memory behind what its queue had been given, in pie
   std::vector<char> right(3);
   run_ranks([&](Communicator& comm, CudaQueue& compute) {
     const std::vector<float> filled(kCount, static_cast<float>(comm.rank() + 1));
-    const DeviceFloats sums(kCount);
+    const fake_cuda::DeviceFloats sums(kCount);
     compute.copy(sums.values.data(), filled.data(), sums.values.size_bytes());
     comm.wait(comm.start_all_reduce_sum(sums.values));
     right[static_cast<std::size_t>(comm.rank())] = all_are(sums.values, 6);
@@ -74,7 +63,7 @@ TEST_CASE("Gloo broadcasts a GPU's memory, and sums the host's beside it") {
   std::vector<char> right(3);
   run_ranks([&](Communicator& comm, CudaQueue& compute) {
     const std::vector<float> filled(100, static_cast<float>(comm.rank()));
-    const DeviceFloats weights(100);
+    const fake_cuda::DeviceFloats weights(100);
     compute.copy(weights.values.data(), filled.data(), weights.values.size_bytes());
     comm.broadcast(std::as_writable_bytes(weights.values), 2);
     std::vector<double> host = {1, 2};

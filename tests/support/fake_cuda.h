@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <thread>
 
 #include "hgtrain/base/clock.h"
@@ -156,6 +157,18 @@ inline const CudaDeviceTable& device_table() {
   }();
   return table;
 }
+
+/// Device memory of the fake device.
+struct DeviceFloats {
+  explicit DeviceFloats(std::size_t count) {
+    void* memory = nullptr;
+    check(device_table().allocate(0, count * sizeof(float), &memory));
+    values = {static_cast<float*>(memory), count};
+  }
+  DeviceFloats(const DeviceFloats&) = delete;
+  ~DeviceFloats() { (void)device_table().release(0, values.data()); }
+  std::span<float> values;
+};
 
 /// A module with the fake device and the given tables of other rooms; one set of them at a time.
 inline CudaModule module(const CudaOpsTable* ops, const CudaCommTable* comm) {
