@@ -44,12 +44,11 @@ void DeviceBatch::load(const Batch& batch, SampleKey samples) {
   copies_->copy(slot.device->memory.data(), slot.host.memory.data(),
                 static_cast<std::size_t>(slot.host.memory.bytes()));
   slot.arrived->record(*copies_);
+  slot.arrived->hold(stream_.queue());
 }
 
 MicroBatch DeviceBatch::place(std::int64_t begin, std::int64_t rows) {
-  const Slot& slot = slots_[current_];
-  const Ids& from = arrived(slot);
-  if (slot.arrived) slot.arrived->hold(stream_.queue());
+  const Ids& from = arrived(slots_[current_]);
   const auto ids = static_cast<std::size_t>(rows * seq_length_);
   const auto part = [&](std::int32_t* to, const std::int32_t* all) {
     if (all) stream_.copy(to, all + begin * seq_length_, ids * sizeof(std::int32_t));

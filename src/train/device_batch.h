@@ -21,16 +21,16 @@ class DeviceBatch {
   DeviceBatch(std::int64_t rows, std::int64_t micro_rows, const SampleForm& form, Stream stream);
 
   /// Starts to bring the batch, which is no longer needed when this returns; its row 0 is sample
-  /// `samples.first_sample` of the step. The host has waited for whatever used the batch before the
-  /// one before it.
+  /// `samples.first_sample` of the step. What the stream is given from now on comes behind it. The
+  /// host has waited for whatever used the batch before the one before it.
   void load(const Batch& batch, SampleKey samples);
   /// Queues on the stream: rows [begin, begin + rows) of the batch loaded last, in their place. The
   /// loss scale is the caller's to fill.
   MicroBatch place(std::int64_t begin, std::int64_t rows);
 
  private:
-  /// Parts of one allocation: ids of so many rows each, then a key for each row, as its micro-batch
-  /// may begin there.
+  /// Parts of one allocation: a key for each row, as its micro-batch may begin there, then ids of
+  /// so many rows each.
   struct Ids {
     Ids(const char* name, std::int64_t rows, const SampleForm& form, Device device, bool pinned);
     Buffer memory;
