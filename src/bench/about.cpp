@@ -1,30 +1,25 @@
 #include "about.h"
 
-#include <string>
-
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/device/cuda_module.h"
 #include "hgtrain/machine/resources.h"
 
 namespace hgt {
 namespace {
 
-std::string gpu_name() {
-  CudaDeviceProperties gpu;
-  check(CudaModule::get().device().properties(0, &gpu));
-  return gpu.name;
+nlohmann::ordered_json gpu_name(const Stream& stream) {
+  if (stream.device().is_cpu()) return nullptr;
+  return stream.queue().properties().name;
 }
 
 }  // namespace
 
-nlohmann::ordered_json about(const char* bench, const Config& config) {
+nlohmann::ordered_json about(const char* bench, const Config& config, const Stream& stream) {
   const ModelConfig& m = config.model;
-  const bool cuda = config.hardware.device == "cuda";
   return {{"bench", bench},
           {"cpu", cpu_name()},
           {"threads", config.hardware.threads},
-          {"gpu", cuda ? nlohmann::ordered_json(gpu_name()) : nullptr},
+          {"gpu", gpu_name(stream)},
           {"dtype", name_of(config.precision.compute_dtype())},
           {"model",
            {{"model_type", m.model_type},

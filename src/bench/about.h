@@ -3,10 +3,11 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "hgtrain/config/config.h"
+#include "hgtrain/device/stream.h"
 
 namespace hgt {
 
 /// The beginning of every result: which bench, of what, on what.
-nlohmann::ordered_json about(const char* bench, const Config& config);
+nlohmann::ordered_json about(const char* bench, const Config& config, const Stream& stream);
 
 }  // namespace hgt

@@ -34,9 +34,7 @@ std::vector<Product> squares(DType dtype, const Stream& stream) {
 /// What products are timed in: on a GPU all that it multiplies by itself.
 std::vector<DType> dtypes_of(const Stream& stream) {
   if (stream.device().is_cpu()) return {DType::kF32, DType::kBF16};
-  CudaDeviceProperties gpu;
-  check(stream.queue().module().device().properties(stream.device().index, &gpu));
-  if (gpu.major < 8) return {DType::kF32, DType::kF16};
+  if (stream.queue().properties().major < 8) return {DType::kF32, DType::kF16};
   return {DType::kF32, DType::kBF16, DType::kF16};
 }
 
@@ -74,7 +72,7 @@ Json bench_dtype(const std::vector<Product>& products, DType dtype, std::int64_t
 
 Json bench_gemm(const Config& config, std::int64_t repeats) {
   ComputeStream device(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads));
-  Json out = about("gemm", config);
+  Json out = about("gemm", config, device.get());
   out.erase("dtype");
   out["repeats"] = repeats;
   out["dtypes"] = Json::array();

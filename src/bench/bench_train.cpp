@@ -65,7 +65,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   const auto tokens_per_sec = [&](double ms) { return static_cast<double>(tokens) / ms * 1e3; };
   double limit_ms = 0;
   const Json limit = limit_json(products, product_ms, limit_ms);
-  Json out = about("train", config);
+  Json out = about("train", config, run.stream());
   out["steps"] = steps;
   out["parameters"] = run.table().num_parameters;
   out["tokens_per_step"] = tokens;

@@ -36,6 +36,12 @@ CudaQueue::CudaQueue(Device device, const CudaModule& module)
       module_(&module),
       state_(make_stream(device, module), module.device().destroy_stream) {}
 
+CudaDeviceProperties CudaQueue::properties() const {
+  CudaDeviceProperties out;
+  check(module_->device().properties(device_.index, &out));
+  return out;
+}
+
 CudaQueue::Memory CudaQueue::memory() const {
   std::uint64_t free = 0, total = 0;
   check(module_->device().memory_info(device_.index, &free, &total));

@@ -22,6 +22,11 @@ const CudaTables& fake_tables() {
     CudaDeviceTable out{};
     out.create_stream = [](int, CudaStreamState**) { return called("stream"); };
     out.destroy_stream = [](CudaStreamState*) { return called("end of stream"); };
+    out.properties = [](int device, CudaDeviceProperties* out) {
+      *out = {};
+      out->major = device;
+      return called("properties");
+    };
     out.memory_info = [](int, std::uint64_t* free, std::uint64_t* total) {
       *free = 3;
       *total = 5;
@@ -66,9 +71,10 @@ TEST_CASE("work that fails ends its capture") {
   CHECK(g_calls == Calls{"begin", "end", "end of graph"});
 }
 
-TEST_CASE("a device's memory is what the module says") {
+TEST_CASE("a device and its memory are what the module says") {
   const CudaModule module(fake_tables());
-  const CudaQueue queue(Device::cuda(0), module);
+  const CudaQueue queue(Device::cuda(7), module);
+  CHECK(queue.properties().major == 7);
   CHECK(queue.memory().free_bytes == 3);
   CHECK(queue.memory().total_bytes == 5);
 }

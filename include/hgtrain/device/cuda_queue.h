@@ -21,6 +21,9 @@ class CudaQueue {
   const CudaModule& module() const { return *module_; }
   CudaStreamState* state() const { return state_.get(); }
 
+  /// What the device is.
+  CudaDeviceProperties properties() const;
+
   /// What the device has, by all processes.
   struct Memory {
     std::int64_t free_bytes, total_bytes;
