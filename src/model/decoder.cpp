@@ -125,7 +125,7 @@ class CachedDecoder final : public Decoder {
   /// Copies heads [N, K, D] behind the rows a cache has.
   void store(const Tensor& heads, const Buffer& cache) const {
     const auto row = static_cast<std::size_t>(row_bytes_);  // the heads of a token lie side by side
-    stream_.copy_rows(cache.as<std::byte>().data() + length_ * row_bytes_, row, memory_of(heads),
+    stream_.copy_rows(cache.as<std::byte>().data() + length_ * row_bytes_, row, heads.raw(),
                       static_cast<std::size_t>(heads.stride(0) * element_bytes()), row,
                       static_cast<std::size_t>(heads.size(0)));
   }
@@ -143,9 +143,6 @@ class CachedDecoder final : public Decoder {
   }
 
   std::int64_t element_bytes() const { return static_cast<std::int64_t>(size_of(dtype_)); }
-  void* memory_of(const Tensor& x) const {
-    return dtype_ == DType::kF32 ? static_cast<void*>(x.data<float>()) : x.data<std::uint16_t>();
-  }
 
   const ModelConfig config_;
   const std::int64_t max_length_;

@@ -37,7 +37,7 @@ void activation_fwd(Activation f, const Tensor& x, const Tensor& y, Stream strea
   const Span span("activation_fwd", traffic(x, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::activation_fwd,
-                    {memory_of(x), memory_of(y), x.dtype(), x.numel(), cuda_activation(f)});
+                    {x.raw(), y.raw(), x.dtype(), x.numel(), cuda_activation(f)});
   cpu::activation_fwd(f, x, y, stream.pool());
 }
 
@@ -47,9 +47,8 @@ void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tenso
   check_same(Checks("activation_bwd", stream), "dx", x, dx);
   const Span span("activation_bwd", traffic(x, dy, dx));
   if (!stream.device().is_cpu())
-    return run_cuda(
-        stream, &CudaOpsTable::activation_bwd,
-        {memory_of(x), memory_of(dy), memory_of(dx), x.dtype(), x.numel(), cuda_activation(f)});
+    return run_cuda(stream, &CudaOpsTable::activation_bwd,
+                    {x.raw(), dy.raw(), dx.raw(), x.dtype(), x.numel(), cuda_activation(f)});
   cpu::activation_bwd(f, x, dy, dx, stream.pool());
 }
 
@@ -57,9 +56,8 @@ void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, 
   check_gated(Checks("gated_activation_fwd", stream), gate_up, y);
   const Span span("gated_activation_fwd", traffic(gate_up, y));
   if (!stream.device().is_cpu())
-    return run_cuda(
-        stream, &CudaOpsTable::gated_activation_fwd,
-        {memory_of(gate_up), memory_of(y), y.dtype(), y.size(0), y.size(1), cuda_activation(f)});
+    return run_cuda(stream, &CudaOpsTable::gated_activation_fwd,
+                    {gate_up.raw(), y.raw(), y.dtype(), y.size(0), y.size(1), cuda_activation(f)});
   cpu::gated_activation_fwd(f, gate_up, y, stream.pool());
 }
 
@@ -70,8 +68,8 @@ void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
   const Span span("gated_activation_bwd", traffic(gate_up, dy, d_gate_up));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::gated_activation_bwd,
-                    {memory_of(gate_up), memory_of(dy), memory_of(d_gate_up), dy.dtype(),
-                     dy.size(0), dy.size(1), cuda_activation(f)});
+                    {gate_up.raw(), dy.raw(), d_gate_up.raw(), dy.dtype(), dy.size(0), dy.size(1),
+                     cuda_activation(f)});
   cpu::gated_activation_bwd(f, gate_up, dy, d_gate_up, stream.pool());
 }
 

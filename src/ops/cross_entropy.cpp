@@ -35,7 +35,7 @@ void run(const Stream& stream, const Tensor& logits, const Tensor& targets,
     return cpu::cross_entropy(logits, targets, gradient_scale, losses, stream.pool());
   }
   run_cuda(stream, &CudaOpsTable::cross_entropy,
-           {memory_of(logits), logits.dtype(), targets.data<std::int32_t>(), losses.data<float>(),
+           {logits.raw(), logits.dtype(), targets.data<std::int32_t>(), losses.data<float>(),
             logits.size(0), logits.size(1), kIgnoredTarget, gradient_scale ? *gradient_scale : 0,
             gradient_scale != nullptr});
 }

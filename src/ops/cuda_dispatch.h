@@ -9,13 +9,6 @@
 /// The worker's way into the CUDA module's ops.
 namespace hgt {
 
-/// An operand's memory, whatever its elements; null where it is absent.
-inline void* memory_of(const Tensor& x) {
-  return !x                         ? nullptr
-         : x.dtype() == DType::kF32 ? static_cast<void*>(x.data<float>())
-                                    : static_cast<void*>(x.data<std::uint16_t>());
-}
-
 inline float* floats_or_null(const Tensor& x) {
   return x ? x.data<float>() : nullptr;
 }
@@ -26,12 +19,12 @@ inline const std::int32_t* ids_or_null(const Tensor& x) {
 
 template <class T = const void>
 HeadRows<T> head_rows(const Tensor& x) {
-  return {memory_of(x), x.stride(0), x.stride(1)};
+  return {x.raw(), x.stride(0), x.stride(1)};
 }
 
 template <class T = const void>
 Heads<T> heads(const Tensor& x) {
-  return {memory_of(x), x.stride(0), x.stride(1), x.stride(2)};
+  return {x.raw(), x.stride(0), x.stride(1), x.stride(2)};
 }
 
 inline DropoutArgs dropout_args(const Dropout& dropout) {

@@ -25,7 +25,7 @@ void run(const Stream& stream, const Tensor& x, const Tensor& branch, const Drop
   if (stream.device().is_cpu()) return cpu::dropout_add(x, branch, options, y, stream.pool());
   const std::int64_t per_sample = branch.numel() / std::max<std::int64_t>(branch.size(0), 1);
   run_cuda(stream, &CudaOpsTable::dropout_add,
-           {memory_of(x), memory_of(branch), memory_of(y), y.dtype(), branch.numel(), per_sample,
+           {x.raw(), branch.raw(), y.raw(), y.dtype(), branch.numel(), per_sample,
             dropout_args(options)});
 }
 

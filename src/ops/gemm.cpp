@@ -35,7 +35,7 @@ GemmArgs gemm_args(float alpha, const Tensor& a, const Tensor& b, float beta, co
   }
   check.that(a.size(1) == b.size(0), "a", "has not as many columns as b has rows");
   check.that(c.size(0) == a.size(0) && c.size(1) == b.size(1), "c", "has not the product's shape");
-  return {memory_of(a),     memory_of(b),     memory_of(c),    a.dtype(),
+  return {a.raw(),          b.raw(),          c.raw(),         a.dtype(),
           c.dtype(),        c.size(0),        c.size(1),       a.size(1),
           row_distance(a),  row_distance(b),  row_distance(c), is_transposed(a),
           is_transposed(b), is_transposed(c), alpha,           beta};

@@ -24,8 +24,9 @@ void check_forward(const Checks& check, const Tensor& x, const Tensor& gain, con
 
 LayerNormArgs forward_args(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
                            const Tensor& y, const Tensor& mean, const Tensor& rstd) {
-  return {memory_of(x),       memory_of(gain),    memory_of(bias), memory_of(y), x.dtype(),
-          mean.data<float>(), rstd.data<float>(), x.size(0),       x.size(1),    eps};
+  return {
+      x.raw(),   gain.raw(), bias.raw(), y.raw(), x.dtype(), mean.data<float>(), rstd.data<float>(),
+      x.size(0), x.size(1),  eps};
 }
 
 }  // namespace
@@ -51,8 +52,8 @@ void add_layer_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gai
   if (stream.device().is_cpu())
     return cpu::add_layer_norm_fwd(x, branch, gain, bias, eps, sum, y, mean, rstd, stream.pool());
   LayerNormArgs args = forward_args(x, gain, bias, eps, y, mean, rstd);
-  args.branch = memory_of(branch);
-  args.sum = memory_of(sum);
+  args.branch = branch.raw();
+  args.sum = sum.raw();
   run_cuda(stream, &CudaOpsTable::layer_norm_fwd, args);
 }
 
@@ -75,8 +76,8 @@ void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const
   if (!stream.device().is_cpu())
     return run_cuda(
         stream, &CudaOpsTable::layer_norm_bwd,
-        {memory_of(dy), memory_of(x), memory_of(gain), memory_of(dx), x.dtype(), mean.data<float>(),
-         rstd.data<float>(), dgain.data<float>(), dbias.data<float>(), rows, width, accumulate});
+        {dy.raw(), x.raw(), gain.raw(), dx.raw(), x.dtype(), mean.data<float>(), rstd.data<float>(),
+         dgain.data<float>(), dbias.data<float>(), rows, width, accumulate});
   cpu::layer_norm_bwd(dy, x, gain, mean, rstd, accumulate, dx, dgain, dbias, stream.pool());
 }
 

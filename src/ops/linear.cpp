@@ -16,8 +16,8 @@ void run_gemm(const Tensor& a, const Tensor& b, float beta, const Tensor& c, Gem
               const Tensor& bias, const Tensor& pre, Stream stream) {
   GemmArgs args = gemm_args(1, a, b, beta, c, stream);
   args.epilogue = epilogue;
-  args.bias = memory_of(bias);
-  args.pre = memory_of(pre);
+  args.bias = bias.raw();
+  args.pre = pre.raw();
   const Span span("gemm", product_work(a, b));
   run_cuda(stream, &CudaOpsTable::gemm, args);
 }

@@ -22,8 +22,8 @@ void check_forward(const Checks& check, const Tensor& x, const Tensor& gain, con
 
 RmsNormArgs forward_args(const Tensor& x, const Tensor& gain, float eps, const Tensor& y,
                          const Tensor& rrms) {
-  return {head_rows(x), head_rows<void>(y), memory_of(gain), x.dtype(), rrms.data<float>(),
-          x.size(0),    x.size(1),          x.size(2),       eps};
+  return {head_rows(x), head_rows<void>(y), gain.raw(), x.dtype(), rrms.data<float>(),
+          x.size(0),    x.size(1),          x.size(2),  eps};
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const T
   const Span span("rms_norm_bwd", traffic(dy, x, dx, accumulate ? dx : Tensor()));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::rms_norm_bwd,
-                    {head_rows(dy), head_rows(x), head_rows<void>(dx), memory_of(gain), x.dtype(),
+                    {head_rows(dy), head_rows(x), head_rows<void>(dx), gain.raw(), x.dtype(),
                      rrms.data<float>(), dgain.data<float>(), rows, heads, width, accumulate});
   cpu::rms_norm_bwd(dy, x, gain, rrms, accumulate, dx, dgain, stream.pool());
 }

@@ -22,9 +22,9 @@ void sample(const Tensor& logits, float temperature, std::int64_t top_k, double 
   const Span span("sample", traffic(logits));
   std::int32_t* const out = token.data<std::int32_t>();
   if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::sample,
-                    {memory_of(logits), logits.dtype(), logits.numel(), temperature, top_k, top_p,
-                     uniform, out});
+    return run_cuda(
+        stream, &CudaOpsTable::sample,
+        {logits.raw(), logits.dtype(), logits.numel(), temperature, top_k, top_p, uniform, out});
   *out = cpu::sample(logits, temperature, top_k, top_p, uniform);
 }
 

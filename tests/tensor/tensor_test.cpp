@@ -35,7 +35,9 @@ TEST_CASE("a tensor knows its sizes and strides") {
   CHECK(x.stride(0) == 12);
   CHECK(x.contiguous());
   CHECK(at(x, {1, 2, 3}) == 23);
+  CHECK(x.raw() == n.values.data());
   CHECK(!Tensor());
+  CHECK(Tensor().raw() == nullptr);
   CHECK(x);
 }
 

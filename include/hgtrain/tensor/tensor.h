@@ -47,6 +47,9 @@ class Tensor {
     return static_cast<T*>(data_);
   }
 
+  /// The same, whatever the dtype; null where there is no tensor.
+  void* raw() const { return data_; }
+
   /// Elements [begin, end) of a dimension.
   Tensor slice(int dim, std::int64_t begin, std::int64_t end) const;
   /// The last two dimensions swapped.
