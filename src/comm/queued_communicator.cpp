@@ -62,12 +62,12 @@ class QueuedCommunicator final : public Communicator {
   void wait(std::uint64_t ticket) override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return finished_ >= ticket || failure_; });
-    if (failure_) throw Error(*failure_);
+    require_no_failure();
   }
 
   void check() override {
     const std::lock_guard lock(mutex_);
-    if (failure_) throw Error(*failure_);
+    require_no_failure();
   }
 
   std::uint64_t reduced_bytes() const override { return reduced_bytes_; }
@@ -88,10 +88,15 @@ class QueuedCommunicator final : public Communicator {
     std::function<void()> run;
   };
 
+  /// Under the mutex.
+  void require_no_failure() const {
+    if (failure_) throw Error(*failure_);
+  }
+
   std::uint64_t enter(Announcement::Kind kind, std::uint64_t count, int root,
                       std::function<void()> run) {
     const std::lock_guard lock(mutex_);
-    if (failure_) throw Error(*failure_);
+    require_no_failure();
     collectives_->entered();
     const std::uint64_t ticket = ++sequence_;
     channel_.progress().collective = ticket;
