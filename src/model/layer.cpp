@@ -32,12 +32,13 @@ Tensor samples(const Tensor& x, const Pass& pass) {
 
 }  // namespace
 
-Layer::Layer(const ModelConfig& model, std::int64_t index)
+Layer::Layer(const ModelConfig& model, std::int64_t index, Recompute recompute)
     : m_(model),
       family_(family_of(model)),
       activation_(activation_of(model.hidden_act)),
       eps_(static_cast<float>(model.norm_eps)),
-      index_(index) {
+      index_(index),
+      recompute_(recompute) {
   attention_.scale = 1.0f / std::sqrt(static_cast<float>(model.head_dim));
   if (model.scale_attn_by_inverse_layer_idx) attention_.scale /= static_cast<float>(index + 1);
   if (!model.layer_windows.empty())
@@ -116,7 +117,8 @@ void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pa
 }
 
 void Layer::enter_mlp(const LayerWeights& w, const LayerState& state, Stream stream) const {
-  if (family_.gated_mlp) {
+  // What is computed again starts from `up` as it is stored: so it must the first time.
+  if (family_.gated_mlp || recompute_ == Recompute::kSelective) {
     linear_fwd(state.norm2.out, w.up.weight, w.up.bias, state.up, stream);
     activate(state, stream);
   } else {
@@ -139,9 +141,10 @@ void Layer::leave_mlp(const LayerWeights& w, const Pass& pass, const LayerState&
               dropout(pass, m_.resid_pdrop, kMlpBranch), samples(state.output, pass), stream);
 }
 
-void Layer::recompute(Recompute what, const LayerWeights& w, const Tensor& x, const Pass& pass,
+void Layer::recompute(const LayerWeights& w, const Tensor& x, const Pass& pass,
                       const LayerState& state, const LayerScratch& scratch, Stream stream) const {
-  if (what == Recompute::kFull) {
+  if (recompute_ == Recompute::kNone) return;
+  if (recompute_ == Recompute::kFull) {
     const Heads h = project(w, x, pass, state, stream);
     attend(h.q, h.k.split(0, pass.batch), h.v.split(0, pass.batch), pass, state, stream);
     add_attention(w, x, pass, state, scratch, stream);

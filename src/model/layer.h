@@ -52,9 +52,9 @@ struct Heads {
 ///   output = middle + down(act(up(norm2(middle))))
 class Layer {
  public:
-  /// `index` counts from 0. Keeps a reference to `model`. Error(kConfig) for an activation
-  /// function that is not supported.
-  Layer(const ModelConfig& model, std::int64_t index);
+  /// `index` counts from 0; `recompute` is what of its state is not kept. Keeps a reference to
+  /// `model`. Error(kConfig) for an activation function that is not supported.
+  Layer(const ModelConfig& model, std::int64_t index, Recompute recompute = Recompute::kNone);
 
   void forward(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
                const LayerScratch& scratch, Stream stream) const;
@@ -69,8 +69,8 @@ class Layer {
               const LayerScratch& scratch, Stream stream) const;
 
   /// Computes again what of `state` was not kept, before the backward.
-  void recompute(Recompute what, const LayerWeights& w, const Tensor& x, const Pass& pass,
-                 const LayerState& state, const LayerScratch& scratch, Stream stream) const;
+  void recompute(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
+                 const LayerScratch& scratch, Stream stream) const;
 
   /// Turns `d`, the gradient of the output, into that of x; adds to the parameters' gradients `g`.
   void backward(const LayerWeights& w, const LayerWeights& g, const Tensor& x, const Pass& pass,
@@ -104,6 +104,7 @@ class Layer {
   Activation activation_;
   float eps_;
   std::int64_t index_;
+  Recompute recompute_;
   AttentionOptions attention_;
 };
 

@@ -30,7 +30,9 @@ class TransformerModel final : public Model {
                 {options.max_batch, options.max_seq_length, options.slots, parameters.dtype(),
                  options.recompute, options.recomputed_layers},
                 stream.device()) {
-    for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) layers_.emplace_back(config_, i);
+    for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
+      layers_.emplace_back(config_, i,
+                           i < options.recomputed_layers ? options.recompute : Recompute::kNone);
     if (family_of(config_).rope) rope_ = RopeTable(config_, options.max_seq_length, stream);
   }
 
@@ -154,8 +156,7 @@ class TransformerModel final : public Model {
     const Tensor x = input(block, slot, pass);
     const LayerState kept = state(block, slot, pass);
     const LayerScratch scratch(memory_, config_, pass);
-    if (block <= options_.recomputed_layers)
-      layers_[i].recompute(options_.recompute, weights_.layers[i], x, pass, kept, scratch, stream_);
+    layers_[i].recompute(weights_.layers[i], x, pass, kept, scratch, stream_);
     layers_[i].backward(weights_.layers[i], gradients_.layers[i], x, pass, kept, scratch, d,
                         stream_);
   }

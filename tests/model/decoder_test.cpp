@@ -11,6 +11,7 @@
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/device/thread_pool.h"
 
+#include "device_here.h"
 #include "golden.h"
 
 using namespace hgt;
@@ -40,29 +41,6 @@ std::vector<std::int32_t> tokens(std::int64_t count) {
   return out;
 }
 
-/// The built module, where it finds a device; null otherwise.
-const CudaModule* module_with_device() {
-  try {
-    return &CudaModule::get();
-  } catch (const Error&) {
-    return nullptr;
-  }
-}
-
-/// The parameters in `dtype`, where the stream runs.
-Buffer rounded(const Setup& s, DType dtype, Stream stream) {
-  const auto bytes = s.table.total * static_cast<std::int64_t>(size_of(dtype));
-  Buffer host("host", bytes), out("weights", bytes, stream.device());
-  for (std::size_t i = 0; i < s.parameters.size(); ++i) {
-    if (dtype == DType::kF32) host.as<float>()[i] = s.parameters[i];
-    if (dtype == DType::kBF16) host.as<BFloat16>()[i] = s.parameters[i];
-    if (dtype == DType::kF16) host.as<Half>()[i] = s.parameters[i];
-  }
-  stream.copy(out.data(), host.data(), host.as<std::byte>().size());
-  stream.synchronize();
-  return out;
-}
-
 using Logits = std::vector<float>;
 
 /// Appends what a decoder gave; on a device its memory is copied.
@@ -73,9 +51,9 @@ void read(const Tensor& logits, Stream stream, Logits& out) {
     stream.synchronize();
     out.insert(out.end(), values.begin(), values.end());
   };
-  if (logits.dtype() == DType::kF32) return as(0.0f, logits.data<float>());
-  const void* const memory = logits.data<std::uint16_t>();
-  logits.dtype() == DType::kBF16 ? as(BFloat16(), memory) : as(Half(), memory);
+  logits.dtype() == DType::kF32    ? as(0.0f, logits.raw())
+  : logits.dtype() == DType::kBF16 ? as(BFloat16(), logits.raw())
+                                   : as(Half(), logits.raw());
 }
 
 /// After a prompt, a token more, and another prompt in the place of that one.
@@ -124,7 +102,7 @@ TEST_CASE("in 16 bits the logits are near those of fp32") {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     Setup s("qwen3", 12);
     const Logits expected = logits_in_pieces(*s.decoder, s.pool);
-    const Buffer weights = rounded(s, dtype, s.pool);
+    const Buffer weights = rounded(s.parameters, dtype, s.pool);
     const auto decoder =
         Decoder::create(s.golden.model, s.table, s.tensor(weights, dtype), 12, s.pool);
     CHECK(distance(logits_in_pieces(*decoder, s.pool), expected) <
@@ -140,7 +118,8 @@ TEST_CASE("CUDA: a decoder's logits are the CPU's, in each precision") {
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       INFO(name << " " << name_of(dtype));
       Setup s(name, 12);
-      const Buffer weights = rounded(s, dtype, s.pool), there = rounded(s, dtype, queue);
+      const Buffer weights = rounded(s.parameters, dtype, s.pool),
+                   there = rounded(s.parameters, dtype, queue);
       const auto on_cpu =
           Decoder::create(s.golden.model, s.table, s.tensor(weights, dtype), 12, s.pool);
       const auto on_gpu =

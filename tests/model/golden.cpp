@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/half.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
 using namespace hgt;
@@ -133,4 +134,18 @@ std::vector<float> Golden::parameters(const ParameterTable& table) const {
     }
   }
   return flat;
+}
+
+Buffer rounded(const std::vector<float>& values, DType dtype, Stream stream) {
+  const std::size_t bytes = values.size() * size_of(dtype);
+  Buffer host("host", static_cast<std::int64_t>(bytes));
+  Buffer out("weights", static_cast<std::int64_t>(bytes), stream.device());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::kF32) host.as<float>()[i] = values[i];
+    if (dtype == DType::kBF16) host.as<BFloat16>()[i] = values[i];
+    if (dtype == DType::kF16) host.as<Half>()[i] = values[i];
+  }
+  stream.copy(out.data(), host.data(), bytes);
+  stream.synchronize();
+  return out;
 }

@@ -6,12 +6,17 @@
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/stream.h"
 #include "hgtrain/model/model.h"
 
 /// A flat fp32 buffer as a model takes it.
 inline hgt::Tensor flat_tensor(std::vector<float>& values) {
   return hgt::Tensor(values.data(), {static_cast<std::int64_t>(values.size())});
 }
+
+/// Values in `dtype`, where the stream runs.
+hgt::Buffer rounded(const std::vector<float>& values, hgt::DType dtype, hgt::Stream stream);
 
 /// What a model on the CPU says of losses.
 inline double loss_sum(const hgt::Model& model, int slot = 0) {

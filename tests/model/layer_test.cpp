@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "device_here.h"
 #include "golden.h"
 #include "rope_table.h"
 
@@ -87,4 +88,44 @@ TEST_CASE("a layer's parts, with keys and values kept, give what the whole gives
         REQUIRE(part.output.data<float>()[i] == Approx(expected[i]).margin(1e-5));
     }
   }
+}
+
+TEST_CASE("CUDA: what a layer computes again is what it had, in 16 bits too") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module);
+  const Stream stream(queue);
+  constexpr std::int64_t kLength = 12;
+  const Golden golden("gpt2");
+  const ModelConfig& m = golden.model;
+  const ParameterTable table = parameter_table(m, false);
+  Pass pass;
+  pass.batch = 1;
+  pass.length = kLength;
+  std::vector<float> values(static_cast<std::size_t>(kLength * m.hidden_size));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 37 % 101) / 50;
+
+  for (const DType dtype : {DType::kBF16, DType::kF16})
+    for (const Recompute what : {Recompute::kSelective, Recompute::kFull}) {
+      const Buffer parameters = rounded(golden.parameters(table), dtype, stream);
+      const Buffer input = rounded(values, dtype, stream);
+      const Weights weights =
+          bind_weights(m, table, Tensor(parameters.data(), {table.total}, dtype, stream.device()));
+      const Tensor x(input.data(), {kLength, m.hidden_size}, dtype, stream.device());
+      const Activations memory(m, {1, kLength, 1, dtype}, stream.device());
+      const LayerState state(memory, 0, 0, m, pass);
+      const LayerScratch scratch(memory, m, pass);
+      const auto activated = [&] {
+        std::vector<std::uint16_t> out(static_cast<std::size_t>(state.activated.numel()));
+        stream.copy(out.data(), state.activated.raw(), out.size() * sizeof out[0]);
+        stream.synchronize();
+        return out;
+      };
+      const Layer layer(m, 0, what);
+      layer.forward(weights.layers[0], x, pass, state, scratch, stream);
+      const auto had = activated();
+      layer.recompute(weights.layers[0], x, pass, state, scratch, stream);
+      INFO(name_of(dtype) << (what == Recompute::kFull ? ", full" : ", selective"));
+      CHECK((activated() == had));
+    }
 }

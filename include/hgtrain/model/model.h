@@ -46,8 +46,9 @@ class Model {
     std::int64_t slots = 1;  ///< micro-batches whose activations are held at once
     std::uint64_t seed = 0;  ///< keys dropout
     Recompute recompute = Recompute::kNone;
-    std::int64_t recomputed_layers =
-        0;  ///< the first so many; the results are the same, bit for bit
+    /// The first so many. The results are the same, bit for bit, but where GELU is otherwise part
+    /// of a product (ops/linear.h): with kSelective it is not, as what is kept is rounded.
+    std::int64_t recomputed_layers = 0;
   };
   /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) where the
   /// architecture is not supported or has no positions for max_seq_length tokens.

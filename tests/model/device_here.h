@@ -1,0 +1,17 @@
+#pragma once
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/device/cuda_module.h"
+
+namespace hgt {
+
+/// The built module, where it finds a device, emulated or not; null otherwise.
+inline const CudaModule* module_with_device() {
+  try {
+    return &CudaModule::get();
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace hgt
