@@ -5,6 +5,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/philox.h"
 #include "hgtrain/model/init.h"
+#include "hgtrain/ops/gemm.h"
 #include "hgtrain/ops/use_cudnn.h"
 
 namespace hgt {
@@ -45,7 +46,10 @@ SyntheticRun::SyntheticRun(const Config& config)
                            flat_tensor(buffers_.gradients), model_options(config_), stream_)),
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)),
       comm_(make_self_communicator()) {
-  if (!stream_.device().is_cpu() && config.hardware.cudnn) use_cudnn(stream_.queue());
+  if (!stream_.device().is_cpu()) {
+    if (config.training.deterministic) fix_products(stream_.queue());
+    if (config.hardware.cudnn) use_cudnn(stream_.queue());
+  }
   const HostBuffers host(buffers_, table_, config, stream_);
   init_parameters(table_, static_cast<std::uint64_t>(config_.training.seed),
                   host.get().parameters.as<float>(), device_.pool());

@@ -98,7 +98,8 @@ Field training_section() {
               .at_least(0)
               .at_most(1),
           used("deterministic", in(&T::deterministic),
-               "the same bits for any number of threads; bf16 is some percent slower then"),
+               "the same bits for any number of threads, and of a GPU whatever its cache of timed "
+               "products holds; some percent slower then"),
           lr_schedule_section(),
           not_built("exit_duration_in_mins", Kind::kNumber, "0",
                     "stop with a checkpoint after so many minutes")

@@ -14,6 +14,10 @@ CudaResult entry(const Args* args, CudaStreamState* stream) {
   return guarded([&] { launcher(*args, *stream); });
 }
 
+CudaResult fix_products(CudaStreamState* stream) {
+  return guarded([&] { stream->fixed_products = true; });
+}
+
 CudaResult use_cudnn(void* library, CudaStreamState* stream, std::size_t* version) {
   return guarded([&] { *version = cudnn::use(library, *stream); });
 }
@@ -47,6 +51,7 @@ const CudaOpsTable* cuda_ops_table() {
       .update_lamb = entry<UpdateLambArgs, cuda::update_lamb>,
       .update_average = entry<UpdateAverageArgs, cuda::update_average>,
       .sample = entry<SampleArgs, cuda::sample>,
+      .fix_products = fix_products,
       .use_cudnn = use_cudnn,
   };
   return &kTable;

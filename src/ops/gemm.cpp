@@ -49,4 +49,8 @@ void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tenso
   cpu::gemm(alpha, a, b, beta, c, stream.pool());
 }
 
+void fix_products(const CudaQueue& queue) {
+  check(queue.module().ops().fix_products(queue.state()));
+}
+
 }  // namespace hgt

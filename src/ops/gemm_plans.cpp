@@ -133,7 +133,8 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
   GemmPlans& kept = *stream.gemm_plans;
   GemmPlan plan{CublasProduct(kept.handle.get(), shape, args), {}};
   const std::string key = shape.text();
-  const std::optional<std::string> stored = kept.cache->find(key);
+  const std::optional<std::string> stored =
+      stream.fixed_products ? std::nullopt : kept.cache->find(key);
   if (stored && adopt(*stored, args.epilogue, plan)) return plan;
 
   const bool plain = args.epilogue == GemmEpilogue::kNone;
@@ -142,6 +143,7 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
     throw Error(ErrorKind::kDevice, "cuBLAS has no way to compute a product").in(key);
   if (candidates.empty()) return plan;
   if (plain) plan.algorithm = candidates.front();
+  if (stream.fixed_products) return plan;
   const Rehearsal rehearsal(args, stream);
   if (!rehearsal.possible) return plan;
   const auto found = quickest(plan.product, candidates, rehearsal.args, stream);

@@ -33,8 +33,8 @@ struct GemmPlans {
 /// is not touched.
 ///
 /// Where nothing can be timed, because the stream is being captured or there is no memory to add
-/// to, it is the candidate that cuBLAS ranks first, and kernels for the epilogue: for this stream,
-/// and in no file.
+/// to, or shall be, because its products are fixed, it is the candidate that cuBLAS ranks first,
+/// and kernels for the epilogue: for this stream, and in no file.
 const GemmPlan& plan_of(const GemmArgs& args, CudaStreamState& stream);
 
 /// Queues the product with its epilogue; CUBLAS_STATUS_NOT_SUPPORTED and the like where cuBLAS does

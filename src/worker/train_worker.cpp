@@ -17,6 +17,7 @@
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_queue.h"
+#include "hgtrain/ops/gemm.h"
 #include "hgtrain/ops/use_cudnn.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/run.h"
@@ -29,18 +30,18 @@ namespace hgt {
 namespace {
 
 /// The queue of the worker's own GPU; null where it trains on the CPU.
-std::unique_ptr<CudaQueue> open_device(const HardwareConfig& config,
-                                       const Environment& environment) {
-  if (config.device != "cuda") return nullptr;
+std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment) {
+  if (config.hardware.device != "cuda") return nullptr;
   const int count = CudaModule::get().probe().device_count;
-  if (environment.local_rank >= count && !config.oversubscribe)
+  if (environment.local_rank >= count && !config.hardware.oversubscribe)
     throw Error(
         ErrorKind::kDevice,
         fmt::format("worker {} of this machine has no GPU of its own: there {}",
                     environment.local_rank, count == 1 ? "is 1" : fmt::format("are {}", count)),
         "start fewer, or let them share: --hardware.oversubscribe true");
   auto queue = std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
-  if (config.cudnn) fmt::print(stderr, "{}\n", use_cudnn(*queue));
+  if (config.training.deterministic) fix_products(*queue);
+  if (config.hardware.cudnn) fmt::print(stderr, "{}\n", use_cudnn(*queue));
   return queue;
 }
 
@@ -124,7 +125,7 @@ int train(ControlChannel& channel, Group& group, const std::string& config_path,
   const Config config = load_resolved_config(config_path);
   log_header(environment, config);
   channel.progress().phase = "connecting";
-  std::unique_ptr<CudaQueue> queue = open_device(config.hardware, environment);
+  std::unique_ptr<CudaQueue> queue = open_device(config, environment);
   const CudaQueue* const compute = queue.get();
   Communicator& comm = group.connect(channel, config, environment, std::move(queue));
   const RunOutcome outcome = run_training(config, options, comm, channel, requests, compute);

@@ -154,6 +154,25 @@ TEST_CASE("a stream that is captured times nothing and leaves no file") {
   CHECK(process.choice(GemmOperands(16, 4, 12)) == 1);
 }
 
+TEST_CASE("fixed products are cuBLAS's first, whatever a file says or the clock would") {
+  const TemporaryFolder folder;
+  const GemmOperands x(8, 4, 12), bias = with_bias(12);
+  Process timing(folder.path());
+  REQUIRE(timing.choice(x) == 1);
+  REQUIRE(timing.choice(bias) == 1);
+  for (const std::string& place : {folder.path(), std::string()}) {
+    Process process(place);
+    process.stream.fixed_products = true;
+    const double before = emulation::device_state.clock_us;
+    CHECK(process.choice(x) == 0);
+    CHECK(process.choice(bias) == -1);
+    CHECK(emulation::device_state.clock_us == before);
+    cuda::gemm(bias.args, process.stream);
+    CHECK(bias.result() == std::vector<float>(32, 6 * 12 + 7));
+  }
+  CHECK(Process(folder.path()).choice(x) == 1);
+}
+
 TEST_CASE("without memory to add to, cuBLAS's first is taken") {
   const TemporaryFolder folder;
   Process process(folder.path());

@@ -21,6 +21,7 @@ struct CudaStreamState {
   std::size_t scratch_bytes = 0;
   std::shared_ptr<GemmPlans> gemm_plans;    ///< what matrix products keep; made by the first one
   std::shared_ptr<CudnnPlans> cudnn_plans;  ///< attention's; null: it does not run over cuDNN
+  bool fixed_products = false;              ///< the ways of products are not timed
 
   /// Makes the device current for this thread (a thread starts on device 0) and gives the stream.
   cudaStream_t use() const {

@@ -360,6 +360,9 @@ struct CudaOpsTable {
   Op<UpdateAverageArgs> update_average;
   Op<SampleArgs> sample;
 
+  /// hgtrain/ops/gemm.h
+  CudaResult (*fix_products)(CudaStreamState* stream);
+
   /// From now on the stream's attention runs over cuDNN, where that takes it. `library`: dlopen's
   /// handle of libcudnn; `version` becomes cuDNN's: 91900 is 9.19.0. Fails where it cannot be used.
   CudaResult (*use_cudnn)(void* library, CudaStreamState* stream, std::size_t* version);

@@ -20,6 +20,12 @@ namespace hgt {
 void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
           Stream stream);
 
+/// From now on, how a product on the queue is computed follows from its operands, the device and
+/// cuBLAS's version alone: it is the way that cuBLAS ranks first, and kernels of ours for what
+/// comes with it (linear.h). Of a queue this was not called for, products are timed, and the
+/// quickest way is kept in a file: another run has the same bits only where it finds that.
+void fix_products(const CudaQueue& queue);
+
 /// Whether this CPU has instructions for products of this type. Where it has not, they are widened
 /// to fp32 first, which costs more than fp32 training itself.
 bool cpu_multiplies(DType dtype);
