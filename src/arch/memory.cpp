@@ -17,6 +17,11 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kWorkspaceBytes = 32 << 20;  ///< what cuBLAS asks for on sm_90
+/// The kernels of cuBLAS and cuDNN, which are loaded when first used, and graphs: an allowance.
+constexpr std::int64_t kLibraryBytes = 384 << 20;
+/// Of one communicator: 544 to 688 MiB were seen on A100s that NVLink joins (NVIDIA/nccl#964), 1.06
+/// GB on eight H100s (#1685).
+constexpr std::int64_t kNcclBytes = 1 << 30;
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) {
   return times((n + unit - 1) / unit, unit);
@@ -49,6 +54,12 @@ std::int64_t attention_scratch(const Config& config, const ActivationSizes& size
   const std::int64_t head = times(times(rows, rows), 2);
   return std::max(std::min(times(times(head, model.num_attention_heads), sizes.batch), kMost),
                   times(head, model.num_attention_heads / model.num_key_value_heads));
+}
+
+bool uses_nccl(const Config& config) {
+  const BatchConfig& batch = config.batch;
+  return batch.train_batch_size > batch.micro_batch_size * batch.gradient_accumulation_steps &&
+         config.distributed.backend != "gloo";
 }
 
 bool is_recomputed(const std::string& name, const ActivationSizes& sizes) {
@@ -180,13 +191,16 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   if (family_of(config.model).rope)
     out.push_back({"rope tables",
                    times(times(sizes.seq_length, config.model.head_dim / 2), 2 * kFloatBytes)});
-  if (on_cpu)
+  if (on_cpu) {
     out.push_back(
         {"scratch of threads",
          times(scratch_floats(config.model, sizes.seq_length, dtype, threads), kFloatBytes)});
-  else
-    out.push_back({"scratch of matrix products and attention",
-                   std::max(kWorkspaceBytes, attention_scratch(config, sizes))});
+    return out;
+  }
+  out.push_back({"scratch of matrix products and attention",
+                 std::max(kWorkspaceBytes, attention_scratch(config, sizes))});
+  out.push_back({"CUDA: kernels of its libraries, graphs", kLibraryBytes});
+  if (uses_nccl(config)) out.push_back({"CUDA: NCCL", kNcclBytes});
   return out;
 }
 
@@ -196,9 +210,12 @@ std::int64_t total_bytes(const std::vector<Allocation>& table) {
 }
 
 std::int64_t largest_micro_batch(const Config& config, int threads, std::int64_t bytes) {
-  Config other = config;
+  Config other = config;  // of as many workers
+  const std::int64_t samples_per_micro =
+      config.batch.train_batch_size / std::max<std::int64_t>(config.batch.micro_batch_size, 1);
   const auto fits = [&](std::int64_t size) {
     other.batch.micro_batch_size = size;
+    other.batch.train_batch_size = size * samples_per_micro;
     return total_bytes(memory_table(other, threads)) <= bytes;
   };
   constexpr std::int64_t kMost = 1 << 20;

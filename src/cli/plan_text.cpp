@@ -135,10 +135,11 @@ std::string memory_total(const std::vector<Allocation>& memory) {
                      fmt::join(parts, ", "));
 }
 
-/// Whether the job fits the GPU, of which CUDA itself takes a part.
+/// Whether the job fits the GPU, of which the driver's context takes a part: 300 to 616 MiB were
+/// seen (pytorch/pytorch#20532, LMCache/LMCache#4019).
 std::string fit(const Config& config, std::int64_t bytes, const std::string& gpu) {
-  constexpr std::int64_t kCudaItself = std::int64_t{1} << 30;
-  const std::int64_t room = gpu_memory(gpu) - kCudaItself;
+  constexpr std::int64_t kContextBytes = std::int64_t{640} << 20;
+  const std::int64_t room = gpu_memory(gpu) - kContextBytes;
   const std::int64_t largest =
       largest_micro_batch(config, static_cast<int>(config.hardware.threads), room);
   return fmt::format("fits {:<7}{}: {} of {}; the largest micro-batch that fits: {}\n", gpu,

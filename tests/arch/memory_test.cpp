@@ -47,6 +47,24 @@ TEST_CASE("the memory table counts what a step holds") {
   CHECK(bytes("rope tables") == -1);
 }
 
+TEST_CASE("on a GPU the memory table leaves room for CUDA's libraries, and for NCCL") {
+  Config config;
+  config.model = gpt2_124m();
+  config.hardware.device = "cuda";
+  config.training.seq_length = 1024;
+  config.batch = {.train_batch_size = 16, .micro_batch_size = 4, .gradient_accumulation_steps = 4};
+  const std::int64_t alone = total_bytes(memory_table(config, 1));
+  CHECK(memory_table(config, 1).back().name == "CUDA: kernels of its libraries, graphs");
+  config.batch.gradient_accumulation_steps = 2;  // two workers
+  CHECK(memory_table(config, 1).back().name == "CUDA: NCCL");
+  const std::int64_t joined = total_bytes(memory_table(config, 1));
+  CHECK(joined == alone + (std::int64_t{1} << 30));
+  CHECK(largest_micro_batch(config, 1, joined) == 4);
+  CHECK(largest_micro_batch(config, 1, joined - 1) == 3);
+  config.distributed.backend = "gloo";
+  CHECK(total_bytes(memory_table(config, 1)) == alone);
+}
+
 TEST_CASE("the memory table has each optimizer's state, and the moving average") {
   Config config;
   config.model = gpt2_124m();
