@@ -31,7 +31,10 @@ namespace {
 class Run {
  public:
   Run(const Config& config, const RunOptions& options, Communicator& comm, ControlChannel& channel,
-      Requests& requests, const CudaQueue* queue);
+      const CudaQueue* queue);
+  /// From a checkpoint or its first step, together with the other ranks.
+  void start(const RunOptions& options, Communicator& comm, ControlChannel& channel,
+             Requests& requests);
   RunOutcome train();
 
  private:
@@ -70,7 +73,7 @@ double sum(double value, Communicator& comm) {
 }
 
 Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
-         ControlChannel& channel, Requests& requests, const CudaQueue* queue)
+         ControlChannel& channel, const CudaQueue* queue)
     : config_(config),
       trace_(options, comm.rank()),
       pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
@@ -82,11 +85,14 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
       buffers_(table_, config, stream_.device()),
       model_(Model::create(config.model, table_, buffers_.weights(),
                            flat_tensor(buffers_.gradients), model_options(config), stream_)),
-      recorder_(config, options, table_, comm.rank(), channel) {
+      recorder_(config, options, table_, comm.rank(), channel) {}
+
+void Run::start(const RunOptions& options, Communicator& comm, ControlChannel& channel,
+                Requests& requests) {
   channel.progress().phase = "loading";
-  const HostBuffers host(buffers_, table_, config, stream_);
+  const HostBuffers host(buffers_, table_, config_, stream_);
   const Start start =
-      prepare_start(config, options, table_, host.get(), train_data_->fingerprint(), pool_, comm);
+      prepare_start(config_, options, table_, host.get(), train_data_->fingerprint(), pool_, comm);
   host.store();
   buffers_.round_weights(stream_);
   comm.barrier();  // all ranks measure at once, as they will compute
@@ -97,7 +103,7 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
     trace_.measure_ceilings(stream_, buffers_.compute_dtype);
     restart_peak_memory();  // what is copied to measure is no part of training
   }
-  trainer_.emplace(Trainer::Parts{config, table_, buffers_, *model_, comm, stream_, *train_data_,
+  trainer_.emplace(Trainer::Parts{config_, table_, buffers_, *model_, comm, stream_, *train_data_,
                                   valid_data_.get(), channel.progress(), requests},
                    start.state);
   channel.progress().step = start.state.step;
@@ -227,12 +233,17 @@ RunOutcome Run::train() {
 }  // namespace
 
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
-                        ControlChannel& channel, Requests& requests, const CudaQueue* queue) {
+                        ControlChannel& channel, Requests& requests, const CudaQueue* queue,
+                        const std::function<void(const Error&)>& failed) {
   if (queue) require_memory(config, *queue);
+  std::optional<Run> run;  // is still there when `failed` hears why
   try {
-    return Run(config, options, comm, channel, requests, queue).train();
+    run.emplace(config, options, comm, channel, queue);
+    run->start(options, comm, channel, requests);
+    return run->train();
   } catch (Error& error) {
     if (queue) add_smaller_batch(error, config, *queue);
+    if (failed) failed(error);
     throw;
   }
 }

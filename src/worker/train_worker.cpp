@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <unistd.h>
@@ -120,7 +121,8 @@ void log_header(const Environment& environment, const Config& config) {
 }
 
 int train(ControlChannel& channel, Group& group, const std::string& config_path,
-          const RunOptions& options, Requests& requests) {
+          const RunOptions& options, Requests& requests,
+          const std::function<void(const Error&)>& failed) {
   const Environment environment = read_environment();
   const Config config = load_resolved_config(config_path);
   log_header(environment, config);
@@ -128,7 +130,8 @@ int train(ControlChannel& channel, Group& group, const std::string& config_path,
   std::unique_ptr<CudaQueue> queue = open_device(config, environment);
   const CudaQueue* const compute = queue.get();
   Communicator& comm = group.connect(channel, config, environment, std::move(queue));
-  const RunOutcome outcome = run_training(config, options, comm, channel, requests, compute);
+  const RunOutcome outcome =
+      run_training(config, options, comm, channel, requests, compute, failed);
   if (comm.rank() == 0)
     channel.send("done", {{"reason", outcome.reason}, {"stopped_early", outcome.stopped_early}});
   channel.progress().phase = "leaving";
@@ -157,14 +160,17 @@ int train_worker(const std::string& config, const RunOptions& options) {
       .lost = [&] { group.abort(); },
   });
   int status = 0;
+  const auto fail = [&](const Error& error) {
+    if (status != 0) return;  // it was told when it was thrown
+    status = report(*channel, error);
+    group.abort();
+  };
   try {
-    status = train(*channel, group, config, options, requests);
+    status = train(*channel, group, config, options, requests, fail);
   } catch (const Error& e) {
-    status = report(*channel, e);
-    group.abort();
+    fail(e);
   } catch (const std::exception& e) {
-    status = report(*channel, Error(ErrorKind::kInternal, e.what()));
-    group.abort();
+    fail(Error(ErrorKind::kInternal, e.what()));
   }
   group.leave();
   return status;

@@ -1,8 +1,11 @@
 #include "hgtrain/train/run.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -61,7 +64,49 @@ struct Job {
   Requests requests;
 };
 
+/// A device that fails in its third sum, as the communicator, where that says why.
+class Failing final : public Communicator {
+ public:
+  explicit Failing(std::optional<Error> why) : why_(std::move(why)) {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void all_reduce_sum(std::span<float>) override { enter(); }
+  void all_reduce_sum(std::span<double>) override { enter(); }
+  void broadcast(std::span<std::byte>, int) override {}
+  void barrier() override {}
+  std::uint64_t start_all_reduce_sum(std::span<float>) override { return sequence_; }
+  void wait(std::uint64_t) override {}
+  void check() override {
+    if (sequence_ == 3 && why_) throw Error(*why_);
+  }
+  std::uint64_t reduced_bytes() const override { return 0; }
+  std::uint64_t sequence() const override { return sequence_; }
+  void abort() noexcept override {}
+
+ private:
+  void enter() {
+    if (++sequence_ == 3) throw Error(ErrorKind::kDevice, "CUDA: unspecified launch failure");
+  }
+  const std::optional<Error> why_;
+  std::uint64_t sequence_ = 0;
+};
+
+std::ptrdiff_t threads() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
 }  // namespace
+
+TEST_CASE("an error is told before the run gives back what it holds") {
+  Job job;
+  job.config.hardware.threads = 4;
+  Failing comm(std::nullopt);
+  std::ptrdiff_t told = 0;
+  CHECK_THROWS_AS(run_training(job.config, {.run_dir = job.folder.path()}, comm, job.channel,
+                               job.requests, nullptr, [&](const Error&) { told = threads(); }),
+                  Error);
+  CHECK(told >= threads() + 3);
+}
 
 TEST_CASE("a run takes its steps, evaluates, and saves the last one") {
   Job job;

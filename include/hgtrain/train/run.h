@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/cuda_queue.h"
@@ -31,8 +33,12 @@ struct RunOutcome {
 /// "checkpoint" and "notice" up the channel. Every rank writes the samples it took to its log
 /// (stderr). On return the last step is saved. A checkpoint that could not be written is a notice,
 /// and training goes on, unless it is the last: then Error(kData).
+///
+/// What it throws `failed` hears before anything of the run is given back: giving back memory of a
+/// GPU waits for what it was given to do, and that may wait for peers who wait for us.
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
                         ControlChannel& channel, Requests& requests,
-                        const CudaQueue* queue = nullptr);
+                        const CudaQueue* queue = nullptr,
+                        const std::function<void(const Error&)>& failed = {});
 
 }  // namespace hgt
