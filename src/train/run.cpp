@@ -230,6 +230,17 @@ RunOutcome Run::train() {
   return outcome;
 }
 
+/// The communicator's own error, where that is why the device failed.
+Error cause_of(const Error& error, Communicator& comm) {
+  if (error.kind() != ErrorKind::kDevice) return error;
+  try {
+    comm.check();
+  } catch (const Error& peers) {
+    if (peers.kind() == ErrorKind::kPeer) return peers;
+  }
+  return error;
+}
+
 }  // namespace
 
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
@@ -241,10 +252,11 @@ RunOutcome run_training(const Config& config, const RunOptions& options, Communi
     run.emplace(config, options, comm, channel, queue);
     run->start(options, comm, channel, requests);
     return run->train();
-  } catch (Error& error) {
+  } catch (const Error& thrown) {
+    Error error = cause_of(thrown, comm);
     if (queue) add_smaller_batch(error, config, *queue);
     if (failed) failed(error);
-    throw;
+    throw error;
   }
 }
 

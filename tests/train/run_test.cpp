@@ -91,11 +91,34 @@ class Failing final : public Communicator {
   std::uint64_t sequence_ = 0;
 };
 
+/// What a job on that communicator says, to `failed` and then by throwing.
+std::vector<std::string> failure(const std::optional<Error>& why) {
+  Job job;
+  Failing comm(why);
+  std::vector<std::string> said;
+  try {
+    run_training(job.config, {.run_dir = job.folder.path()}, comm, job.channel, job.requests,
+                 nullptr, [&](const Error& error) { said.push_back(error.message()); });
+  } catch (const Error& error) {
+    said.push_back(error.message());
+  }
+  return said;
+}
+
 std::ptrdiff_t threads() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
 }  // namespace
+
+TEST_CASE("where a peer is why the device fails, that is the error") {
+  using Said = std::vector<std::string>;
+  CHECK(failure(std::nullopt) == Said(2, "CUDA: unspecified launch failure"));
+  CHECK(failure(Error(ErrorKind::kPeer, "NCCL: rank 1 is gone")) ==
+        Said(2, "NCCL: rank 1 is gone"));
+  CHECK(failure(Error(ErrorKind::kDevice, "NCCL: CUDA failed")) ==
+        Said(2, "CUDA: unspecified launch failure"));
+}
 
 TEST_CASE("an error is told before the run gives back what it holds") {
   Job job;

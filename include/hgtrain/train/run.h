@@ -35,7 +35,8 @@ struct RunOutcome {
 /// and training goes on, unless it is the last: then Error(kData).
 ///
 /// What it throws `failed` hears before anything of the run is given back: giving back memory of a
-/// GPU waits for what it was given to do, and that may wait for peers who wait for us.
+/// GPU waits for what it was given to do, and that may wait for peers who wait for us. Where a
+/// device fails because communication with a peer ended under way, the error is the communicator's.
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
                         ControlChannel& channel, Requests& requests,
                         const CudaQueue* queue = nullptr,
