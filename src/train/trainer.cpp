@@ -51,7 +51,17 @@ Range micro_batches_of(const BatchConfig& batch, const Communicator& comm) {
   return even_range(batch.train_batch_size / batch.micro_batch_size, comm.size(), comm.rank());
 }
 
+std::int64_t bucket_elements(const Trainer::Parts& parts) {
+  return parts.bucket_elements > 0
+             ? parts.bucket_elements
+             : default_bucket_elements(parts.stream.device(), parts.comm.size());
+}
+
 }  // namespace
+
+std::int64_t default_bucket_elements(Device device, int ranks) {
+  return device.is_cpu() ? std::int64_t{4} << 20 : std::int64_t{1'000'000} * std::max(ranks, 40);
+}
 
 Model::Options model_options(const Config& config) {
   const ActivationSizes sizes = activation_sizes(config);
@@ -71,7 +81,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
                  parts.stream),
       loss_scaler_(parts.config.precision),
       micros_(micro_batches_of(parts.config.batch, parts.comm)),
-      buckets_(make_buckets(block_ranges(parts.table), parts.bucket_bytes / 4)),
+      buckets_(make_buckets(block_ranges(parts.table), bucket_elements(parts))),
       schedule_(data_parallel_schedule(parts.model.num_blocks(), micros_.size(), buckets_)) {
   const BatchConfig& batch = parts.config.batch;
   const Range rows{micros_.begin * batch.micro_batch_size, micros_.end * batch.micro_batch_size};

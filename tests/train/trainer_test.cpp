@@ -43,7 +43,7 @@ struct Rank {
                                .valid = &valid,
                                .progress = progress,
                                .requests = requests,
-                               .bucket_bytes = 256},
+                               .bucket_elements = 64},
                 state) {
     for (std::size_t i = 0; i < weights().size(); ++i)
       weights()[i] = 0.3f + 0.01f * static_cast<float>(i % 64);
@@ -259,4 +259,10 @@ TEST_CASE("a gradient that is not finite is named where the weights are still go
   for (float& w : rank.weights())
     w = 1e25f;  // the loss still fits in fp64, the gradient not in fp32
   CHECK_THROWS_WITH(rank.trainer.step(), Catch::Contains("the gradient of a"));
+}
+
+TEST_CASE("the more ranks, the more gradients a GPU sums at a time") {
+  CHECK(default_bucket_elements(Device::cuda(0), 8) == 40'000'000);
+  CHECK(default_bucket_elements(Device::cuda(0), 64) == 64'000'000);
+  CHECK(default_bucket_elements(Device::cpu(), 64) == 4 << 20);
 }

@@ -21,8 +21,8 @@ struct Bucket {
   int last_block = 0;
 };
 
-/// Cuts the flat buffer, whose pieces are given in ascending order without gaps, into buckets of at
-/// least `bucket_elements` (the rest of a group may be smaller), in the order in which they become
+/// Cuts the flat buffer, whose pieces are given in ascending order without gaps, into buckets of
+/// whole blocks and at most `bucket_elements`, or of one block, in the order in which they become
 /// ready. A bucket never crosses from a higher block back to a lower one (where decay groups meet),
 /// so that none waits for blocks far apart.
 std::vector<Bucket> make_buckets(std::span<const BlockRange> pieces, std::int64_t bucket_elements);

@@ -34,6 +34,10 @@ struct Batch;
 /// How a job's model is made.
 Model::Options model_options(const Config& config);
 
+/// How many gradients are summed at a time while backward goes on: on GPUs as in
+/// Megatron-LM, as small sums do not reach the rate of large ones; on the CPU 16 MiB.
+std::int64_t default_bucket_elements(Device device, int ranks);
+
 /// What a step did. Losses and the gradient norm are those of the whole batch, the same on every
 /// rank.
 struct StepResult {
@@ -82,7 +86,7 @@ class Trainer {
     const Dataset* valid = nullptr;
     Progress& progress;
     Requests& requests;
-    std::int64_t bucket_bytes = std::int64_t{16} << 20;
+    std::int64_t bucket_elements = 0;  ///< of a sum of gradients; 0: what suits the device
   };
   Trainer(const Parts& parts, const TrainingState& state);
   ~Trainer();
