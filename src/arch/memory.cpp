@@ -168,21 +168,20 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   const ParameterTable table =
       parameter_table(config.model, config.training.no_decay_norms_and_biases);
   const DType dtype = config.precision.compute_dtype();
-  std::vector<std::string> saved;
-  for (const std::string& name : optimizer_state(config.optimizer))
-    saved.push_back("optimizer: " + name);
-  if (config.training.ema_decay > 0) saved.push_back("ema");
+  const DType parameter_dtype = config.precision.parameter_dtype();
   std::vector<Allocation> out;
-  for (const char* name : {"parameters", "gradients"})
-    out.push_back({name, times(table.total, kFloatBytes)});
-  for (const std::string& name : saved) out.push_back({name, times(table.total, kFloatBytes)});
-  if (dtype != DType::kF32)
-    out.push_back({fmt::format("{} weights", name_of(dtype)),
-                   times(table.total, static_cast<std::int64_t>(size_of(dtype)))});
+  const auto add_flat = [&](std::string name, DType type) {
+    out.push_back({std::move(name), times(table.total, static_cast<std::int64_t>(size_of(type)))});
+  };
+  add_flat("parameters", parameter_dtype);
+  for (const std::string& name : optimizer_state(config.optimizer))
+    add_flat("optimizer: " + name, config.precision.state_dtype());
+  if (config.training.ema_decay > 0) add_flat("ema", DType::kF32);
+  const Allocation copy{"checkpoint: copy (rank 0)", total_bytes(out)};
+  add_flat("gradients", DType::kF32);
+  if (dtype != parameter_dtype) add_flat(fmt::format("{} weights", name_of(dtype)), dtype);
   const bool on_cpu = config.hardware.device != "cuda";
-  if (on_cpu && config.checkpoint.async_save)
-    out.push_back(
-        {"checkpoint: copy (rank 0)", times(table.total, (1 + std::ssize(saved)) * kFloatBytes)});
+  if (on_cpu && config.checkpoint.async_save) out.push_back(copy);
   const ActivationSizes sizes = activation_sizes(config);
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";

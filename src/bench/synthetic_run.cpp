@@ -4,7 +4,6 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/philox.h"
-#include "hgtrain/model/init.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/ops/use_cudnn.h"
 
@@ -42,8 +41,8 @@ SyntheticRun::SyntheticRun(const Config& config)
       stream_(device_.get()),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
       buffers_(table_, config, stream_.device()),
-      model_(Model::create(config_.model, table_, buffers_.weights(),
-                           flat_tensor(buffers_.gradients), model_options(config_), stream_)),
+      model_(Model::create(config_.model, table_, buffers_.weights(), buffers_.gradient_values(),
+                           model_options(config_), stream_)),
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)),
       comm_(make_self_communicator()) {
   if (!stream_.device().is_cpu()) {
@@ -51,8 +50,7 @@ SyntheticRun::SyntheticRun(const Config& config)
     if (config.hardware.cudnn) use_cudnn(stream_.queue());
   }
   const HostBuffers host(buffers_, table_, config, stream_);
-  init_parameters(table_, static_cast<std::uint64_t>(config_.training.seed),
-                  host.get().parameters.as<float>(), device_.pool());
+  host.get().draw(table_, static_cast<std::uint64_t>(config_.training.seed), device_.pool());
   host.store();
   buffers_.round_weights(stream_);
   TrainingState state;

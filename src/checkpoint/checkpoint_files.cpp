@@ -13,14 +13,11 @@ namespace {
 
 constexpr std::int64_t kMaxTokenizerBytes = 256 << 20;
 
-std::vector<NamedTensor> tensors_of(const ParameterTable& table, std::span<const float> flat,
-                                    const std::string& prefix, DType dtype = DType::kF32) {
+std::vector<NamedTensor> tensors_of(const ParameterTable& table, const Tensor& flat,
+                                    const std::string& prefix, DType dtype) {
   std::vector<NamedTensor> out;
   for (const Parameter& p : table.parameters)
-    out.push_back(
-        {prefix + p.name, p.shape,
-         flat.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.numel)),
-         dtype});
+    out.push_back({prefix + p.name, p.shape, flat.slice(0, p.offset, p.offset + p.numel), dtype});
   return out;
 }
 
@@ -56,15 +53,16 @@ void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
   write_tensors(folder, "model", tensors_of(table, flat.parameters, "", flat.weights_dtype),
                 options.max_shard_bytes, manifest);
   std::vector<NamedTensor> moments;
-  if (flat.weights_dtype != DType::kF32)
-    moments = tensors_of(table, flat.parameters, kMasterPrefix);
+  if (flat.weights_dtype != flat.parameters.dtype())
+    moments = tensors_of(table, flat.parameters, kMasterPrefix, flat.parameters.dtype());
   for (const FlatState::Moment& moment : flat.moments)
-    for (NamedTensor& tensor : tensors_of(table, moment.values, moment.name + "."))
+    for (NamedTensor& tensor :
+         tensors_of(table, moment.values, moment.name + ".", moment.values.dtype()))
       moments.push_back(std::move(tensor));
   write_tensors(folder, "optimizer", moments, options.max_shard_bytes, manifest);
-  if (!flat.ema.empty())
-    write_tensors(folder, "ema", tensors_of(table, flat.ema, ""), options.max_shard_bytes,
-                  manifest);
+  if (flat.ema)
+    write_tensors(folder, "ema", tensors_of(table, flat.ema, "", flat.ema.dtype()),
+                  options.max_shard_bytes, manifest);
 
   write_listed_file(manifest, folder, kTrainingStateName, training_state_text(state));
   write_new_file(folder + "/" + kManifestName, manifest_text(manifest));

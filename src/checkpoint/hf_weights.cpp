@@ -1,8 +1,10 @@
+#include <cstring>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/device/buffer.h"
 
 #include "folders.h"
 #include "tensor_folder.h"
@@ -22,9 +24,12 @@ bool is_old_buffer(const std::string& name) {
 void check_tied_head(const TensorFolder& source, const Destination& embedding) {
   source.for_each([&](const SafetensorsFile& file, const TensorInfo& tensor) {
     if (tensor.name != kHead) return;
-    std::vector<float> head(static_cast<std::size_t>(tensor.numel()));
-    file.read(tensor, head);
-    if (!std::equal(head.begin(), head.end(), embedding.values.begin(), embedding.values.end()))
+    const Tensor& values = embedding.values;
+    const Buffer head("output matrix",
+                      tensor.numel() * static_cast<std::int64_t>(size_of(values.dtype())));
+    file.read(tensor, Tensor(head.data(), {tensor.numel()}, values.dtype()));
+    if (tensor.shape != embedding.shape ||
+        std::memcmp(head.data(), values.raw(), static_cast<std::size_t>(head.bytes())) != 0)
       throw Error(
           ErrorKind::kData,
           fmt::format("{} of {} differs from the embedding, but tie_word_embeddings is true", kHead,
@@ -34,11 +39,8 @@ void check_tied_head(const TensorFolder& source, const Destination& embedding) {
 }
 
 void load(const std::string& folder, const std::string& stem, const Manifest* manifest,
-          const ModelConfig& model, const ParameterTable& table, std::span<float> parameters) {
-  std::map<std::string, Destination> destinations;
-  for (const Parameter& p : table.parameters)
-    destinations[p.name] = {p.shape, parameters.subspan(static_cast<std::size_t>(p.offset),
-                                                        static_cast<std::size_t>(p.numel))};
+          const ModelConfig& model, const ParameterTable& table, const Tensor& parameters) {
+  const std::map<std::string, Destination> destinations = destinations_of(table, parameters);
   const std::string prefix = model.model_type == "gpt2" ? "transformer." : "model.";
   const bool tied = !destinations.contains(kHead);
   const auto canonical = [&](const std::string& name) -> std::string {
@@ -58,7 +60,7 @@ void load(const std::string& folder, const std::string& stem, const Manifest* ma
 }  // namespace
 
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
-                     const ParameterTable& table, std::span<float> parameters,
+                     const ParameterTable& table, const Tensor& parameters,
                      const std::string& stem) {
   std::error_code ignored;
   if (!std::filesystem::exists(folder + "/" + kManifestName, ignored))

@@ -23,16 +23,6 @@ namespace {
 constexpr std::string_view kStepPrefix = "step_";
 constexpr std::int64_t kMaxStateBytes = 1 << 20;
 
-std::map<std::string, Destination> destinations_of(const ParameterTable& table,
-                                                   std::span<float> flat,
-                                                   const std::string& prefix) {
-  std::map<std::string, Destination> out;
-  for (const Parameter& p : table.parameters)
-    out[prefix + p.name] = {p.shape, flat.subspan(static_cast<std::size_t>(p.offset),
-                                                  static_cast<std::size_t>(p.numel))};
-  return out;
-}
-
 /// The checkpoint must be of this very model; that a tensor fits does not say how it is used. Its
 /// weights may be of another type, which is the result, and its texts may end with another token.
 DType check_model(const std::string& path, const ModelConfig& model) {
@@ -86,12 +76,12 @@ void check_optimizer(const std::string& folder, std::set<std::string> saved,
 
 /// Reads the moving average into `ema`; false where the checkpoint has none.
 bool load_ema(const std::string& folder, const Manifest& manifest, const ParameterTable& table,
-              std::span<float> ema) {
+              const Tensor& ema) {
   const bool has_ema = std::any_of(manifest.files.begin(), manifest.files.end(),
                                    [](const auto& file) { return file.first.starts_with("ema"); });
-  if (has_ema && !ema.empty())
+  if (has_ema && ema)
     read_tensors(
-        TensorFolder::open(folder, "ema"), destinations_of(table, ema, ""),
+        TensorFolder::open(folder, "ema"), destinations_of(table, ema),
         [](const std::string& name) { return name; }, &manifest, ErrorKind::kConfig);
   return has_ema;
 }
@@ -101,7 +91,7 @@ LoadedCheckpoint load(const std::string& folder, const ModelConfig& model,
   const Manifest manifest = read_manifest(folder);
   const DType weights_dtype = check_model(folder + "/config.json", model);
   const auto same_name = [](const std::string& name) { return name; };
-  read_tensors(TensorFolder::open(folder, "model"), destinations_of(table, flat.parameters, ""),
+  read_tensors(TensorFolder::open(folder, "model"), destinations_of(table, flat.parameters),
                same_name, &manifest, ErrorKind::kConfig);
   const TensorFolder optimizer = TensorFolder::open(folder, "optimizer");
   check_headers(optimizer, manifest);

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/half.h"
+#include "hgtrain/base/element.h"
 #include "hgtrain/base/xxh3.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
@@ -17,17 +17,22 @@ namespace {
 constexpr std::int64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::size_t kChunk = std::size_t{1} << 19;  // elements converted at a time
 
-/// Reads 16-bit elements as floats, chunk by chunk; returns the hash of the file's bytes.
-template <class T>
-std::uint64_t read_narrow(const File& file, std::int64_t start, std::span<float> out) {
+/// Reads elements of type From as elements of type To, chunk by chunk; returns the hash of the
+/// file's bytes.
+template <class From, class To>
+std::uint64_t read_as(const File& file, std::int64_t start, std::span<To> out) {
+  if constexpr (std::is_same_v<From, To>) {
+    file.read_at(start, std::as_writable_bytes(out));
+    return xxh3(std::as_bytes(out));
+  }
   Xxh3 hash;
-  std::vector<T> chunk(std::min(kChunk, out.size()));
+  std::vector<From> chunk(std::min(kChunk, out.size()));
   for (std::size_t done = 0; done < out.size(); done += chunk.size()) {
     chunk.resize(std::min(kChunk, out.size() - done));
     const auto bytes = std::as_writable_bytes(std::span(chunk));
-    file.read_at(start + static_cast<std::int64_t>(done * sizeof(T)), bytes);
+    file.read_at(start + static_cast<std::int64_t>(done * sizeof(From)), bytes);
     hash.update(bytes);
-    std::copy(chunk.begin(), chunk.end(), out.begin() + static_cast<std::ptrdiff_t>(done));
+    for (std::size_t i = 0; i < chunk.size(); ++i) out[done + i] = static_cast<float>(chunk[i]);
   }
   return hash.digest();
 }
@@ -59,17 +64,19 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   return opened;
 }
 
-std::uint64_t SafetensorsFile::read(const TensorInfo& tensor, std::span<float> out) const {
-  const std::int64_t start = data_start_ + tensor.begin;
-  if (tensor.dtype == DType::kF32) {
-    file_.read_at(start, std::as_writable_bytes(out));
-    return xxh3(std::as_bytes(out));
-  }
-  if (tensor.dtype == DType::kBF16) return read_narrow<BFloat16>(file_, start, out);
-  if (tensor.dtype == DType::kF16) return read_narrow<Half>(file_, start, out);
-  throw Error(ErrorKind::kData, fmt::format("{} has dtype {}; only F32, BF16 and F16 are read",
-                                            tensor.name, tensor.dtype_name))
-      .in(path());
+std::uint64_t SafetensorsFile::read(const TensorInfo& tensor, const Tensor& out) const {
+  if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kBF16 && tensor.dtype != DType::kF16)
+    throw Error(ErrorKind::kData, fmt::format("{} has dtype {}; only F32, BF16 and F16 are read",
+                                              tensor.name, tensor.dtype_name))
+        .in(path());
+  std::uint64_t hash = 0;
+  visit_element(*tensor.dtype, [&]<class From>(From) {
+    visit_element(out.dtype(), [&]<class To>(To) {
+      const std::span values(out.data<To>(), static_cast<std::size_t>(out.numel()));
+      hash = read_as<From, To>(file_, data_start_ + tensor.begin, values);
+    });
+  });
+  return hash;
 }
 
 }  // namespace hgt

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/half.h"
+#include "hgtrain/base/element.h"
 #include "hgtrain/base/xxh3.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
@@ -19,9 +19,9 @@ const char* file_name_of(DType dtype) {
 std::string header_of(const std::vector<NamedTensor>& tensors) {
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"format", "pt"}};
-  std::size_t at = 0;
+  std::int64_t at = 0;
   for (const NamedTensor& tensor : tensors) {
-    const std::size_t end = at + tensor.bytes();
+    const std::int64_t end = at + tensor.bytes();
     header[tensor.name] = {{"dtype", file_name_of(tensor.dtype)},
                            {"shape", tensor.shape},
                            {"data_offsets", {at, end}}};
@@ -33,15 +33,19 @@ std::string header_of(const std::vector<NamedTensor>& tensors) {
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
 }
 
-/// Writes values rounded to T, chunk by chunk; returns the hash of their bytes.
-template <class T>
-std::uint64_t write_rounded(File& file, std::span<const float> values) {
+/// Writes values as elements of type To, chunk by chunk; returns the hash of their bytes.
+template <class To, class From>
+std::uint64_t write_as(File& file, std::span<const From> values) {
+  if constexpr (std::is_same_v<From, To>) {
+    file.write(std::as_bytes(values));
+    return xxh3(std::as_bytes(values));
+  }
   constexpr std::size_t kChunk = std::size_t{1} << 19;
   Xxh3 hash;
-  std::vector<T> chunk;
+  std::vector<To> chunk;
   for (std::size_t done = 0; done < values.size(); done += chunk.size()) {
-    const auto part = values.subspan(done, std::min(kChunk, values.size() - done));
-    chunk.assign(part.begin(), part.end());
+    chunk.resize(std::min(kChunk, values.size() - done));
+    for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = static_cast<float>(values[done + i]);
     const auto bytes = std::as_bytes(std::span(chunk));
     file.write(bytes);
     hash.update(bytes);
@@ -50,10 +54,13 @@ std::uint64_t write_rounded(File& file, std::span<const float> values) {
 }
 
 std::uint64_t write_values(File& file, const NamedTensor& tensor) {
-  if (tensor.dtype == DType::kBF16) return write_rounded<BFloat16>(file, tensor.values);
-  if (tensor.dtype == DType::kF16) return write_rounded<Half>(file, tensor.values);
-  file.write(std::as_bytes(tensor.values));
-  return xxh3(std::as_bytes(tensor.values));
+  std::uint64_t hash = 0;
+  visit_element(tensor.values.dtype(), [&]<class From>(From) {
+    const std::span<const From> values(tensor.values.data<From>(),
+                                       static_cast<std::size_t>(tensor.values.numel()));
+    visit_element(tensor.dtype, [&]<class To>(To) { hash = write_as<To, From>(file, values); });
+  });
+  return hash;
 }
 
 }  // namespace
@@ -63,8 +70,7 @@ WrittenTensors write_safetensors(const std::string& path, const std::vector<Name
   WrittenTensors written;
   written.header_hash = xxh3(header);
   written.bytes = static_cast<std::int64_t>(header.size());
-  for (const NamedTensor& tensor : tensors)
-    written.bytes += static_cast<std::int64_t>(tensor.bytes());
+  for (const NamedTensor& tensor : tensors) written.bytes += tensor.bytes();
 
   File file = File::open(path, O_WRONLY | O_CREAT | O_EXCL);
   file.reserve(written.bytes);

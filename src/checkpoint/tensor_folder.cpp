@@ -70,7 +70,7 @@ struct Misfits {
 struct Match {
   const SafetensorsFile* file;
   const TensorInfo* tensor;
-  std::span<float> values;
+  Tensor values;
 };
 
 /// What the manifest says of a file, whose header is as it was written.
@@ -134,6 +134,14 @@ void TensorFolder::for_each(
     for (const TensorInfo& tensor : file.tensors()) visit(file, tensor);
 }
 
+std::map<std::string, Destination> destinations_of(const ParameterTable& table, const Tensor& flat,
+                                                   const std::string& prefix) {
+  std::map<std::string, Destination> out;
+  for (const Parameter& p : table.parameters)
+    out[prefix + p.name] = {p.shape, flat.slice(0, p.offset, p.offset + p.numel)};
+  return out;
+}
+
 void check_headers(const TensorFolder& source, const Manifest& manifest) {
   for (const SafetensorsFile& file : source.files()) listed(file, manifest);
 }
@@ -170,7 +178,7 @@ void write_tensors(const std::string& folder, const std::string& stem,
   std::vector<std::vector<NamedTensor>> shards(1);
   std::int64_t shard_bytes = 0, total_bytes = 0;
   for (const NamedTensor& tensor : tensors) {
-    const auto bytes = static_cast<std::int64_t>(tensor.bytes());
+    const std::int64_t bytes = tensor.bytes();
     if (shard_bytes > 0 && shard_bytes + bytes > max_shard_bytes) {
       shards.emplace_back();
       shard_bytes = 0;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "hgtrain/arch/model_spec.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
 #include "manifest.h"
@@ -38,8 +39,12 @@ void check_headers(const TensorFolder& source, const Manifest& manifest);
 /// Where a tensor belongs.
 struct Destination {
   std::vector<std::int64_t> shape;
-  std::span<float> values;
+  Tensor values;  ///< flat
 };
+
+/// That of each parameter, by its name behind `prefix`, in a flat buffer.
+std::map<std::string, Destination> destinations_of(const ParameterTable& table, const Tensor& flat,
+                                                   const std::string& prefix = "");
 
 /// Reads the tensors of a folder to where they belong.
 ///   destinations  by name; each must be met once

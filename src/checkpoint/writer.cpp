@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/device/buffer.h"
 
 #include "checkpoint_files.h"
 #include "folders.h"
@@ -70,14 +72,20 @@ class Writer : public CheckpointWriter {
 
   void copy(const FlatState& flat) {
     const Span span = Span::seldom("copy for the checkpoint");
-    parameters_.assign(flat.parameters.begin(), flat.parameters.end());
-    moments_.resize(flat.moments.size());
-    ema_.assign(flat.ema.begin(), flat.ema.end());
-    copy_ = {parameters_, {}, flat.weights_dtype, ema_};
-    for (std::size_t i = 0; i < moments_.size(); ++i) {
-      moments_[i].assign(flat.moments[i].values.begin(), flat.moments[i].values.end());
-      copy_.moments.push_back({flat.moments[i].name, moments_[i]});
-    }
+    memory_.resize(flat.moments.size() + 2);
+    copy_ = {
+        copied(flat.parameters, memory_[0]), {}, flat.weights_dtype, copied(flat.ema, memory_[1])};
+    for (std::size_t i = 0; i < flat.moments.size(); ++i)
+      copy_.moments.push_back(
+          {flat.moments[i].name, copied(flat.moments[i].values, memory_[i + 2])});
+  }
+
+  static Tensor copied(const Tensor& flat, Buffer& memory) {
+    if (!flat) return {};
+    const std::int64_t bytes = flat.numel() * static_cast<std::int64_t>(size_of(flat.dtype()));
+    if (memory.bytes() != bytes) memory = Buffer("copy for the checkpoint", bytes);
+    std::memcpy(memory.data(), flat.raw(), static_cast<std::size_t>(bytes));
+    return Tensor(memory.data(), {flat.numel()}, flat.dtype());
   }
 
   /// Runs on the thread; nothing leaves it but error_.
@@ -164,8 +172,7 @@ class Writer : public CheckpointWriter {
   const Options options_;
   const std::string root_;
   const std::vector<CopiedFile> tokenizer_;
-  std::vector<float> parameters_, ema_;  // the copy that the thread writes from
-  std::vector<std::vector<float>> moments_;
+  std::vector<Buffer> memory_;  // of the copy that the thread writes from
   FlatState copy_;
   std::int64_t saved_step_ = -1;  // the thread's while it runs
   std::thread thread_;

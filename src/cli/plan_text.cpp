@@ -34,8 +34,11 @@ std::string parameter_count(const TrainPlan& plan) {
 
 /// Beyond precision and optimizer only what is not the default.
 std::string how(const Config& config) {
-  std::vector<std::string> words = {std::string(name_of(config.precision.compute_dtype())),
-                                    config.optimizer.type};
+  const PrecisionConfig& precision = config.precision;
+  std::vector<std::string> words = {std::string(name_of(precision.compute_dtype()))};
+  if (precision.parameter_dtype() != DType::kF32) words.push_back("no fp32 masters");
+  if (precision.state_dtype() != DType::kF32) words.push_back("bf16 state");
+  words.push_back(config.optimizer.type);
   const LrScheduleConfig& schedule = config.training.lr_schedule;
   if (!config.scheduler.type.empty())
     words.push_back(config.scheduler.type);

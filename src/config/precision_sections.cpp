@@ -41,11 +41,14 @@ Field bf16_section() {
       "bf16", "bfloat16",
       {
           used("enabled", in(&P::bf16), "train in bf16, with fp32 masters").auto_is("false"),
+          used("bf16_master_weights_and_grads", in(&P::bf16_parameters),
+               "no fp32 masters: updates are rounded stochastically to the bf16 weights; gradients "
+               "are summed in fp32 all the same"),
+          used("bf16_optimizer_states", in(&P::bf16_state),
+               "the optimizer's state in bf16 too, rounded likewise"),
           noticed("immediate_grad_update", Kind::kBool, "gradients are accumulated at once"),
           noticed("check_grad_overflow", Kind::kBool,
                   "a loss or norm that is not finite ends the run"),
-          not_built("bf16_master_weights_and_grads", Kind::kBool, "false", "bf16 masters"),
-          not_built("bf16_optimizer_states", Kind::kBool, "false", "bf16 moments"),
           noticed("loss_scale", Kind::kNumber, "bf16 needs no loss scale"),
           noticed("initial_scale_power", Kind::kInteger, "bf16 needs no loss scale"),
           noticed("loss_scale_window", Kind::kInteger, "bf16 needs no loss scale"),

@@ -1,5 +1,6 @@
+#include "hgtrain/base/element.h"
+
 #include "cpu_kernels.h"
-#include "element.h"
 #include "vector_math.h"
 
 namespace hgt::cpu {

@@ -2,10 +2,11 @@
 #include <cmath>
 #include <limits>
 
+#include "hgtrain/base/element.h"
+
 #include "attention_tiles.h"
 #include "cpu_kernels.h"
 #include "dropout_factors.h"
-#include "element.h"
 #include "vector_math.h"
 
 namespace hgt::cpu {

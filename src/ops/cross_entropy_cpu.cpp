@@ -2,10 +2,10 @@
 #include <cmath>
 #include <limits>
 
+#include "hgtrain/base/element.h"
 #include "hgtrain/ops/cross_entropy.h"
 
 #include "cpu_kernels.h"
-#include "element.h"
 #include "vector_math.h"
 
 namespace hgt::cpu {

@@ -1,9 +1,10 @@
 #include <algorithm>
 
+#include "hgtrain/base/element.h"
+
 #include "add.h"
 #include "cpu_kernels.h"
 #include "dropout_factors.h"
-#include "element.h"
 
 namespace hgt::cpu {
 namespace {

@@ -1,27 +1,28 @@
 #include <algorithm>
 
+#include "hgtrain/base/philox_lanes.h"
+
 #include "cpu_kernels.h"
-#include "philox_lanes.h"
 #include "vector_math.h"
 
 namespace hgt::cpu {
 namespace {
 
 // 64 elements share 16 counters: counter i gives the elements i, i + 16, i + 32 and i + 48.
-constexpr std::int64_t kBlock = kLaneWords;
+constexpr std::int64_t kBlock = kPhiloxWords;
 
 void normal_block(std::uint64_t seed, std::uint64_t stream, std::int64_t block, float std,
                   float* out) {
   std::uint32_t words[kBlock];
-  philox_lanes(seed, stream, static_cast<std::uint64_t>(block * kLanes), words);
-  for (std::int64_t pair = 0; pair < kBlock; pair += 2 * kLanes)
+  philox_lanes(seed, stream, static_cast<std::uint64_t>(block * kPhiloxLanes), words);
+  for (std::int64_t pair = 0; pair < kBlock; pair += 2 * kPhiloxLanes)
 #pragma omp simd
-    for (std::int64_t i = 0; i < kLanes; ++i) {
+    for (std::int64_t i = 0; i < kPhiloxLanes; ++i) {
       const float uniform = (static_cast<float>(words[pair + i]) + 0.5f) * 0x1p-32f;
       const float radius = std * std::sqrt(-2.0f * log_f32(uniform));
-      const SinCos turned = sin_cos_of_turns(words[pair + kLanes + i]);
+      const SinCos turned = sin_cos_of_turns(words[pair + kPhiloxLanes + i]);
       out[pair + i] = radius * turned.cos;
-      out[pair + kLanes + i] = radius * turned.sin;
+      out[pair + kPhiloxLanes + i] = radius * turned.sin;
     }
 }
 

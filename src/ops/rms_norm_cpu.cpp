@@ -1,9 +1,10 @@
 #include <cmath>
 
+#include "hgtrain/base/element.h"
+
 #include "add.h"
 #include "column_partials.h"
 #include "cpu_kernels.h"
-#include "element.h"
 
 namespace hgt::cpu {
 namespace {

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "hgtrain/base/element.h"
+
 #include "cpu_kernels.h"
-#include "element.h"
 #include "sample_places.h"
 
 namespace hgt::cpu {

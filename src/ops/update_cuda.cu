@@ -1,5 +1,7 @@
 // The optimizers over flat buffers. Formulas as the CPU's, in src/optim.
 
+#include "hgtrain/base/stochastic_rounding.h"
+
 #include "cuda_element.h"
 #include "cuda_launchers.h"
 #include "cuda_reduce.h"
@@ -78,63 +80,82 @@ struct Momentum {
   }
 };
 
-/// A few floats of a flat buffer: as many as a vector of T has.
-template <class T>
+/// The elements of flat buffers that a thread takes: N, the first of which is `first`.
+template <int N>
 struct Floats {
-  static constexpr int kPart = kVector<float>;
-  Vector<float> parts[kVector<T> / kPart];
+  float x[N] = {};
 
-  __device__ Floats(const float* from, std::int64_t count) {
+  template <class T>
+  __device__ void read(const void* flat, std::int64_t first, std::int64_t count) {
 #pragma unroll
-    for (int i = 0; i < kVector<T>; i += kPart)
-      parts[i / kPart] = read(count > i ? from + i : from, count - i);
-  }
-  __device__ float operator[](int i) const {
-    return parts[i / kPart][i % kPart];
-  }
-  __device__ void set(int i, float x) {
-    parts[i / kPart].set(i % kPart, x);
-  }
-  __device__ void write(float* to, std::int64_t count) const {
+    for (int i = 0; i < N; i += kVector<T>) {
+      const Vector<T> part = hgt::cuda::read(static_cast<const T*>(flat) + first + i, count - i);
 #pragma unroll
-    for (int i = 0; i < kVector<T>; i += kPart)
-      hgt::cuda::write(to + i, parts[i / kPart], count - i);
+      for (int j = 0; j < kVector<T>; ++j) x[i + j] = part[j];
+    }
   }
-  /// Rounded to T.
-  __device__ Vector<T> rounded() const {
-    Vector<T> out;
+  /// Rounded to the nearest.
+  template <class T>
+  __device__ void write(void* flat, std::int64_t first, std::int64_t count) const {
 #pragma unroll
-    for (int i = 0; i < kVector<T>; ++i) out.set(i, (*this)[i]);
-    return out;
+    for (int i = 0; i < N; i += kVector<T>) {
+      Vector<T> part;
+#pragma unroll
+      for (int j = 0; j < kVector<T>; ++j) part.set(j, x[i + j]);
+      hgt::cuda::write(static_cast<T*>(flat) + first + i, part, count - i);
+    }
+  }
+  /// Writes them where they were read; bf16 stochastically rounded.
+  template <class T>
+  __device__ void put_back(void* flat, std::int64_t first, std::int64_t count, std::uint64_t key,
+                           Rounded what) {
+    if constexpr (!std::is_same_v<T, float>) {
+      static_assert(N == kRoundedByCounter);
+      const auto words = rounding_words(key, what, first / N);
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] = round_stochastically(x[i], words[i / 2] >> (i % 2 * 16));
+    }
+    write<T>(flat, first, count);
   }
 };
 
-/// T is the type of the weights; float where none are written.
-template <class Rule, class T>
+/// P, S and W are the types of the parameters, of the state, and of the weights beside fp32
+/// parameters: float where none are written.
+template <class Rule, class P, class S, class W>
 __global__ void change_elements(UpdateElementsArgs args) {
-  const std::int64_t at = first_of_thread<T>(), left = args.count - at;
+  constexpr int kElements = kVector < P >> kVector<W> ? kVector<P> : kVector<W>;
+  const std::int64_t at = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kElements;
+  const std::int64_t left = args.count - at;
   const Update& u = *args.update;
   if (left <= 0 || u.skip != 0) return;
   constexpr bool kOne = Rule::kStates > 0, kTwo = Rule::kStates > 1;
-  Floats<T> p(args.parameters + at, left);
-  const Floats<T> g(args.gradients + at, left);
-  float* const state1 = kOne ? args.state1 + at : nullptr;
-  float* const state2 = kTwo ? args.state2 + at : nullptr;
-  Floats<T> s1(state1, kOne ? left : 0), s2(state2, kTwo ? left : 0);
+  Floats<kElements> p, g, s1, s2;
+  p.template read<P>(args.parameters, at, left);
+  g.template read<float>(args.gradients, at, left);
+  if constexpr (kOne) s1.template read<S>(args.state1, at, left);
+  if constexpr (kTwo) s2.template read<S>(args.state2, at, left);
 #pragma unroll
-  for (int i = 0; i < kVector<T>; ++i) {
-    Element e{p[i], g[i] * u.gradient_factor, s1[i], s2[i],
+  for (int i = 0; i < kElements; ++i) {
+    Element e{p.x[i], g.x[i] * u.gradient_factor, s1.x[i], s2.x[i],
               at + i < args.decay_end ? u.weight_decay : 0.0f};
     Rule::apply(u, e);
-    p.set(i, e.p);
-    s1.set(i, e.s1);
-    s2.set(i, e.s2);
+    p.x[i] = e.p;
+    s1.x[i] = e.s1;
+    s2.x[i] = e.s2;
   }
-  p.write(args.parameters + at, left);
-  if (kOne) s1.write(state1, left);
-  if (kTwo) s2.write(state2, left);
-  if constexpr (!std::is_same_v<T, float>)
-    write(static_cast<T*>(args.weights) + at, p.rounded(), left);
+  p.template put_back<P>(args.parameters, at, left, u.rounding_key, Rounded::kParameter);
+  if constexpr (kOne)
+    s1.template put_back<S>(args.state1, at, left, u.rounding_key, Rounded::kState1);
+  if constexpr (kTwo)
+    s2.template put_back<S>(args.state2, at, left, u.rounding_key, Rounded::kState2);
+  if constexpr (!std::is_same_v<W, float>) p.template write<W>(args.weights, at, left);
+}
+
+template <class Rule, class P, class S, class W>
+void change(const UpdateElementsArgs& args, CudaStreamState& stream) {
+  constexpr int kThreads = 256, kElements = kVector < P >> kVector<W> ? kVector<P> : kVector<W>;
+  launch(change_elements<Rule, P, S, W>,
+         {{blocks_for(args.count, kThreads, kElements)}, {kThreads}}, stream, args);
 }
 
 template <class Fn>
@@ -223,15 +244,18 @@ __global__ void lamb_change(LambArgs args) {
   }
 }
 
+/// T is the type of the values.
+template <class T>
 __global__ void average_elements(UpdateAverageArgs args) {
-  const std::int64_t at = first_of_thread<float>(), left = args.count - at;
+  const std::int64_t at = first_of_thread<T>(), left = args.count - at;
   if (left <= 0 || (args.update && args.update->skip != 0)) return;
-  Vector<float> average = read(args.average + at, left);
-  const Vector<float> values = read(args.values + at, left);
+  Floats<kVector<T>> average, values;
+  average.template read<float>(args.average, at, left);
+  values.template read<T>(args.values, at, left);
 #pragma unroll
-  for (int i = 0; i < kVector<float>; ++i)
-    average.set(i, args.kept * average[i] + args.taken * values[i]);
-  write(args.average + at, average, left);
+  for (int i = 0; i < kVector<T>; ++i)
+    average.x[i] = args.kept * average.x[i] + args.taken * values.x[i];
+  average.template write<float>(args.average, at, left);
 }
 
 /// The type of the weights that are written beside the parameters; fp32: none are.
@@ -246,10 +270,13 @@ void prepare_update(const PrepareUpdateArgs& args, CudaStreamState& stream) {
 }
 
 void update_elements(const UpdateElementsArgs& args, CudaStreamState& stream) {
+  const bool narrow = args.parameter_type == DType::kBF16;
   visit_rule(args.rule, [&]<class Rule>(Rule) {
-    visit_element(written_type(args.weights, args.type), [&]<class T>(T) {
-      launch(change_elements<Rule, T>, vectors_shape<T>(args.count), stream, args);
-    });
+    if (narrow && Rule::kStates > 0 && args.state_type == DType::kBF16)
+      return change<Rule, __nv_bfloat16, __nv_bfloat16, float>(args, stream);
+    if (narrow) return change<Rule, __nv_bfloat16, float, float>(args, stream);
+    visit_element(written_type(args.weights, args.weight_type),
+                  [&]<class W>(W) { change<Rule, float, float, W>(args, stream); });
   });
 }
 
@@ -264,7 +291,10 @@ void update_lamb(const UpdateLambArgs& args, CudaStreamState& stream) {
 }
 
 void update_average(const UpdateAverageArgs& args, CudaStreamState& stream) {
-  launch(average_elements, vectors_shape<float>(args.count), stream, args);
+  if (args.type == DType::kBF16)
+    launch(average_elements<__nv_bfloat16>, vectors_shape<__nv_bfloat16>(args.count), stream, args);
+  else
+    launch(average_elements<float>, vectors_shape<float>(args.count), stream, args);
 }
 
 }  // namespace hgt::cuda

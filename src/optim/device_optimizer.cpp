@@ -32,28 +32,28 @@ Buffer copy_of(const char* name, const std::vector<T>& values, Stream stream) {
 DeviceOptimizer::DeviceOptimizer(const OptimizerConfig& config, const ParameterTable& table,
                                  const Optimizer::Buffers& buffers, Stream stream)
     : stream_(stream), is_lamb_(config.type == "Lamb") {
-  const auto state = [&](std::size_t i) {
-    return i < buffers.state.size() ? buffers.state[i].data() : nullptr;
-  };
-  const Tensor& weights = buffers.weights;
+  const auto& [parameters, gradients, states, weights] = buffers;
+  const auto state = [&](std::size_t i) { return i < states.size() ? states[i] : Tensor(); };
   elements_ = {.rule = rule_of(config),
-               .parameters = buffers.parameters.data(),
-               .gradients = buffers.gradients.data(),
-               .state1 = state(0),
-               .state2 = state(1),
-               .weights = weights ? weights.data<std::uint16_t>() : nullptr,
-               .type = weights.dtype(),
+               .parameters = parameters.raw(),
+               .parameter_type = parameters.dtype(),
+               .gradients = gradients.data<float>(),
+               .state1 = state(0).raw(),
+               .state2 = state(1).raw(),
+               .state_type = state(0).dtype(),
+               .weights = weights.raw(),
+               .weight_type = weights.dtype(),
                .count = table.total,
                .decay_end = table.decay_end,
                .update = nullptr};
   if (!is_lamb_) return;
   copy_pieces(table);
-  lamb_ = {.parameters = elements_.parameters,
+  lamb_ = {.parameters = parameters.data<float>(),
            .gradients = elements_.gradients,
-           .exp_avg = elements_.state1,
-           .exp_avg_sq = elements_.state2,
+           .exp_avg = states[0].data<float>(),
+           .exp_avg_sq = states[1].data<float>(),
            .weights = elements_.weights,
-           .type = elements_.type,
+           .type = elements_.weight_type,
            .pieces = static_cast<const LambPiece*>(pieces_.data()),
            .first_pieces = static_cast<const std::int64_t*>(first_pieces_.data()),
            .piece_count = pieces_.bytes() / static_cast<std::int64_t>(sizeof(LambPiece)),

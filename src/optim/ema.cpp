@@ -1,5 +1,6 @@
 #include "hgtrain/optim/ema.h"
 
+#include "hgtrain/base/element.h"
 #include "hgtrain/ops/run_cuda.h"
 
 #include "chunks.h"
@@ -10,15 +11,17 @@ void update_ema(double decay, const Tensor& values, const Tensor& average, const
                 Stream stream) {
   if (!average) return;
   const float kept = static_cast<float>(decay), taken = static_cast<float>(1 - decay);
-  const float* const value = values.data<float>();
   float* const mean = average.data<float>();
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::update_average,
-                    {mean, value, average.numel(), kept, taken, update});
+                    {mean, values.raw(), values.dtype(), average.numel(), kept, taken, update});
   if (update->skip != 0) return;
-  for_chunks(stream.pool(), {0, average.numel()}, [&](Range range) {
-    for (std::int64_t i = range.begin; i < range.end; ++i)
-      mean[i] = kept * mean[i] + taken * value[i];
+  visit_element(values.dtype(), [&]<class T>(T) {
+    const T* const value = values.data<T>();
+    for_chunks(stream.pool(), {0, average.numel()}, [&](Range range) {
+      for (std::int64_t i = range.begin; i < range.end; ++i)
+        mean[i] = kept * mean[i] + taken * static_cast<float>(value[i]);
+    });
   });
 }
 

@@ -1,5 +1,6 @@
 #include "hgtrain/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "hgtrain/arch/optimizer_state.h"
@@ -10,6 +11,7 @@
 #include "elementwise.h"
 #include "lamb.h"
 #include "round_chunk.h"
+#include "stretch.h"
 
 namespace hgt {
 
@@ -58,22 +60,27 @@ void Optimizer::step(const Update* update) {
 }
 
 void Optimizer::step_on_cpu(Update update) {
-  float* const p = buffers_.parameters.data();
-  const float* const g = buffers_.gradients.data();
-  const auto state = [&](std::size_t i) {
-    return i < buffers_.state.size() ? buffers_.state[i].data() : nullptr;
-  };
-  const auto round = [&](Range range) { round_chunk(p, range, buffers_.weights); };
+  const auto& [parameters, gradients, states, weights] = buffers_;
+  const float* const g = gradients.data<float>();
   if (lamb_) {
-    lamb_->step(update, {p, g, state(0), state(1)}, stream_.pool());
-    return for_chunks(stream_.pool(), {0, table_.total}, round);
+    lamb_->step(update,
+                {parameters.data<float>(), g, states[0].data<float>(), states[1].data<float>()},
+                stream_.pool());
+    return for_chunks(stream_.pool(), {0, table_.total},
+                      [&](Range range) { round_chunk(parameters, range, weights); });
   }
   const Kernel kernel = elementwise_kernel(config_);
-  const auto at = [](float* buffer, std::int64_t i) { return buffer ? buffer + i : nullptr; };
-  const auto run = [&](Range range) {
-    kernel(update, p + range.begin, g + range.begin, at(state(0), range.begin),
-           at(state(1), range.begin), range.size());
-    round(range);
+  const auto state = [&](std::size_t i) { return i < states.size() ? states[i] : Tensor(); };
+  const auto run = [&](Range chunk) {
+    for (Range range{chunk.begin, 0}; range.begin < chunk.end; range.begin = range.end) {
+      range.end = std::min(range.begin + Stretch::kMost, chunk.end);
+      const Stretch p(parameters, range), s1(state(0), range), s2(state(1), range);
+      kernel(update, p.data(), g + range.begin, s1.data(), s2.data(), range.size());
+      p.put_back(update.rounding_key, Rounded::kParameter);
+      s1.put_back(update.rounding_key, Rounded::kState1);
+      s2.put_back(update.rounding_key, Rounded::kState2);
+    }
+    round_chunk(parameters, chunk, weights);
   };
   for_chunks(stream_.pool(), {0, table_.decay_end}, run);
   update.weight_decay = 0;

@@ -8,12 +8,11 @@
 namespace hgt {
 
 void round_to(const Tensor& values, const Tensor& out, Stream stream) {
-  const float* const from = values.data<float>();
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::cast,
-                    {from, out.data<std::uint16_t>(), DType::kF32, out.dtype(), values.numel()});
+                    {values.raw(), out.raw(), values.dtype(), out.dtype(), values.numel()});
   for_chunks(stream.pool(), {0, values.numel()},
-             [&](Range range) { round_chunk(from, range, out); });
+             [&](Range range) { round_chunk(values, range, out); });
 }
 
 }  // namespace hgt

@@ -1,22 +1,21 @@
 #pragma once
 
-#include "hgtrain/base/half.h"
+#include "hgtrain/base/element.h"
 #include "hgtrain/parallel/range.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
-/// out[i] = values[i] for i in the range, rounded to out's type: bf16 or fp16. Nothing where out is
-/// none.
-inline void round_chunk(const float* values, Range range, const Tensor& out) {
-  const auto round = [&]<class T>(T* to) {
-    for (std::int64_t i = range.begin; i < range.end; ++i) to[i] = values[i];
-  };
+/// out[i] = values[i] for i in the range, rounded to out's type. Nothing where out is none.
+inline void round_chunk(const Tensor& values, Range range, const Tensor& out) {
   if (!out) return;
-  if (out.dtype() == DType::kBF16)
-    round(out.data<BFloat16>());
-  else
-    round(out.data<Half>());
+  visit_element(values.dtype(), [&]<class From>(From) {
+    const From* const from = values.data<From>();
+    visit_element(out.dtype(), [&]<class To>(To) {
+      To* const to = out.data<To>();
+      for (std::int64_t i = range.begin; i < range.end; ++i) to[i] = static_cast<float>(from[i]);
+    });
+  });
 }
 
 }  // namespace hgt

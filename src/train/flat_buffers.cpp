@@ -1,44 +1,82 @@
 #include "hgtrain/train/flat_buffers.h"
 
 #include "hgtrain/arch/optimizer_state.h"
+#include "hgtrain/model/init.h"
 #include "hgtrain/optim/round.h"
 
 namespace hgt {
+namespace {
+
+Tensor values_of(const Buffer& flat, DType dtype) {
+  if (flat.bytes() == 0) return {};
+  const std::int64_t count = flat.bytes() / static_cast<std::int64_t>(size_of(dtype));
+  return Tensor(flat.data(), {count}, dtype, flat.device());
+}
+
+}  // namespace
 
 FlatBuffers::FlatBuffers(const ParameterTable& table, const Config& config, Device device)
-    : parameters("parameters", table.total * 4, device),
-      gradients("gradients", table.total * 4, device),
-      compute_dtype(config.precision.compute_dtype()) {
-  if (compute_dtype != DType::kF32)
-    rounded =
-        Buffer("weights", table.total * static_cast<std::int64_t>(size_of(compute_dtype)), device);
+    : compute_dtype(config.precision.compute_dtype()),
+      parameter_dtype(config.precision.parameter_dtype()),
+      state_dtype(config.precision.state_dtype()) {
+  const auto flat = [&](const std::string& name, DType dtype) {
+    return Buffer(name, table.total * static_cast<std::int64_t>(size_of(dtype)), device);
+  };
+  parameters = flat("parameters", parameter_dtype);
+  gradients = flat("gradients", DType::kF32);
+  if (compute_dtype != parameter_dtype) rounded = flat("weights", compute_dtype);
   for (const std::string& name : hgt::optimizer_state(config.optimizer))
-    optimizer_state.emplace_back(name, table.total * 4, device);
-  if (config.training.ema_decay > 0) ema = Buffer("ema", table.total * 4, device);
+    optimizer_state.push_back(flat(name, state_dtype));
+  if (config.training.ema_decay > 0) ema = flat("ema", DType::kF32);
 }
 
 FlatState FlatBuffers::state() const {
-  FlatState state{parameters.as<float>(), {}, compute_dtype, ema.as<float>()};
+  FlatState state{parameter_values(), {}, compute_dtype, ema_values()};
   for (const Buffer& buffer : optimizer_state)
-    state.moments.push_back({buffer.name(), buffer.as<float>()});
+    state.moments.push_back({buffer.name(), values_of(buffer, state_dtype)});
   return state;
 }
 
-Tensor FlatBuffers::weights() const {
-  return compute_dtype == DType::kF32 ? flat_tensor(parameters) : rounded_weights();
+Optimizer::Buffers FlatBuffers::updated() const {
+  Optimizer::Buffers out{
+      parameter_values(), gradient_values(), {}, values_of(rounded, compute_dtype)};
+  for (const Buffer& buffer : optimizer_state) out.state.push_back(values_of(buffer, state_dtype));
+  return out;
 }
 
-Tensor FlatBuffers::rounded_weights() const {
-  if (compute_dtype == DType::kF32) return {};
-  return Tensor(rounded.data(), {parameters.bytes() / 4}, compute_dtype, rounded.device());
+Tensor FlatBuffers::parameter_values() const {
+  return values_of(parameters, parameter_dtype);
+}
+
+Tensor FlatBuffers::gradient_values() const {
+  return values_of(gradients, DType::kF32);
+}
+
+Tensor FlatBuffers::ema_values() const {
+  return values_of(ema, DType::kF32);
+}
+
+Tensor FlatBuffers::weights() const {
+  return compute_dtype == parameter_dtype ? parameter_values() : values_of(rounded, compute_dtype);
+}
+
+void FlatBuffers::draw(const ParameterTable& table, std::uint64_t seed, ThreadPool& pool) const {
+  if (parameter_dtype == DType::kF32) {
+    init_parameters(table, seed, parameters.as<float>(), pool);
+  } else {
+    const Buffer drawn("drawn parameters", table.total * 4);
+    init_parameters(table, seed, drawn.as<float>(), pool);
+    round_to(values_of(drawn, DType::kF32), parameter_values(), pool);
+  }
+  begin_ema(pool);
+}
+
+void FlatBuffers::begin_ema(ThreadPool& pool) const {
+  if (ema_values()) round_to(parameter_values(), ema_values(), pool);
 }
 
 void FlatBuffers::round_weights(Stream stream) const {
-  if (compute_dtype != DType::kF32) round_to(flat_tensor(parameters), weights(), stream);
-}
-
-Tensor flat_tensor(const Buffer& buffer) {
-  return Tensor(buffer.data(), {buffer.bytes() / 4}, DType::kF32, buffer.device());
+  if (compute_dtype != parameter_dtype) round_to(parameter_values(), weights(), stream);
 }
 
 HostBuffers::HostBuffers(const FlatBuffers& buffers, const ParameterTable& table,

@@ -83,8 +83,8 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
                                                     : nullptr),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
       buffers_(table_, config, stream_.device()),
-      model_(Model::create(config.model, table_, buffers_.weights(),
-                           flat_tensor(buffers_.gradients), model_options(config), stream_)),
+      model_(Model::create(config.model, table_, buffers_.weights(), buffers_.gradient_values(),
+                           model_options(config), stream_)),
       recorder_(config, options, table_, comm.rank(), channel) {}
 
 void Run::start(const RunOptions& options, Communicator& comm, ControlChannel& channel,

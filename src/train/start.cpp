@@ -10,7 +10,6 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/base/xxh3.h"
-#include "hgtrain/model/init.h"
 
 namespace hgt {
 namespace {
@@ -35,8 +34,8 @@ void resume(const std::string& folder, const Parts& parts, Start& start) {
                 "set model.init to this folder");
   start.state.loss_scale =
       LossScaler(parts.config.precision).resumed(loaded.state.loss_scale, loaded.weights_dtype);
-  if (!flat.ema.empty() && !loaded.has_ema) {
-    std::copy(flat.parameters.begin(), flat.parameters.end(), flat.ema.begin());
+  if (flat.ema && !loaded.has_ema) {
+    parts.buffers.begin_ema(parts.pool);
     start.notice = fmt::format("{} has no moving average: it starts from the weights", folder);
   }
   start.checkpoint = folder;
@@ -82,27 +81,17 @@ bool load(const RunOptions& options, const Parts& parts, Start& start) {
   start.state.config_digest = parts.digest;
   start.state.loss_scale = LossScaler(parts.config.precision).initial();
   if (parts.config.model.init.empty()) return false;
-  const std::span<float> parameters = parts.buffers.parameters.as<float>();
-  load_hf_weights(parts.config.model.init, parts.config.model, parts.table, parameters);
-  const std::span<float> ema = parts.buffers.ema.as<float>();
-  std::copy_n(parameters.begin(), ema.size(), ema.begin());
+  load_hf_weights(parts.config.model.init, parts.config.model, parts.table,
+                  parts.buffers.parameter_values());
+  parts.buffers.begin_ema(parts.pool);
   return true;
 }
 
-void draw(const Parts& parts) {
-  const std::span<float> parameters = parts.buffers.parameters.as<float>();
-  init_parameters(parts.table, static_cast<std::uint64_t>(parts.config.training.seed), parameters,
-                  parts.pool);
-  const std::span<float> ema = parts.buffers.ema.as<float>();
-  std::copy_n(parameters.begin(), ema.size(), ema.begin());
-}
-
-void send_round(const Start& start, const FlatState& flat, Communicator& comm) {
+void send_round(const Start& start, const FlatBuffers& flat, Communicator& comm) {
   if (start.state.optimizer_steps > 0)  // else they are zero everywhere
-    for (const FlatState::Moment& moment : flat.moments)
-      comm.broadcast(std::as_writable_bytes(moment.values), 0);
-  for (const std::span<float> values : {flat.parameters, flat.ema})
-    comm.broadcast(std::as_writable_bytes(values), 0);
+    for (const Buffer& state : flat.optimizer_state) comm.broadcast(state.as<std::byte>(), 0);
+  for (const Buffer* values : {&flat.parameters, &flat.ema})
+    comm.broadcast(values->as<std::byte>(), 0);
 }
 
 }  // namespace
@@ -118,9 +107,9 @@ Start prepare_start(const Config& config, const RunOptions& options, const Param
   comm.broadcast(std::span(&loaded, 1), 0);
   comm.broadcast(std::as_writable_bytes(std::span(&start.state, 1)), 0);
   if (loaded == std::byte{})
-    draw(parts);
+    buffers.draw(table, static_cast<std::uint64_t>(config.training.seed), pool);
   else
-    send_round(start, buffers.state(), comm);
+    send_round(start, buffers, comm);
   return start;
 }
 

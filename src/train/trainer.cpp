@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/element.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/stochastic_rounding.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
 #include "hgtrain/optim/ema.h"
@@ -40,11 +42,18 @@ std::vector<BlockRange> block_ranges(const ParameterTable& table) {
   return pieces;
 }
 
-Optimizer::Buffers optimizer_buffers(const FlatBuffers& flat) {
-  Optimizer::Buffers buffers{
-      flat.parameters.as<float>(), flat.gradients.as<float>(), {}, flat.rounded_weights()};
-  for (const Buffer& buffer : flat.optimizer_state) buffers.state.push_back(buffer.as<float>());
-  return buffers;
+/// Copied from the stream's device.
+std::vector<float> floats_of(const Tensor& values, Stream stream) {
+  const auto count = static_cast<std::size_t>(values.numel());
+  std::vector<std::byte> copy(count * size_of(values.dtype()));
+  stream.copy(copy.data(), values.raw(), copy.size());
+  stream.synchronize();
+  std::vector<float> out(count);
+  visit_element(values.dtype(), [&]<class T>(T) {
+    const T* const from = reinterpret_cast<const T*>(copy.data());
+    std::copy(from, from + count, out.begin());
+  });
+  return out;
 }
 
 Range micro_batches_of(const BatchConfig& batch, const Communicator& comm) {
@@ -77,8 +86,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
     : parts_(parts),
       state_(state),
       lr_schedule_(parts.config),
-      optimizer_(parts.config.optimizer, parts.table, optimizer_buffers(parts.buffers),
-                 parts.stream),
+      optimizer_(parts.config.optimizer, parts.table, parts.buffers.updated(), parts.stream),
       loss_scaler_(parts.config.precision),
       micros_(micro_batches_of(parts.config.batch, parts.comm)),
       buckets_(make_buckets(block_ranges(parts.table), bucket_elements(parts))),
@@ -122,7 +130,7 @@ void Trainer::queue_step() {
   if (std::exchange(captured_loss_scale_, state_.loss_scale.scale) != state_.loss_scale.scale)
     graphs_->forget();
 
-  clear(flat_tensor(parts_.buffers.gradients), parts_.stream, &exchange_->update()->stopped);
+  clear(parts_.buffers.gradient_values(), parts_.stream, &exchange_->update()->stopped);
   exchange_->clear_losses();
   reduced_before_ = parts_.comm.reduced_bytes();
   for (const Action& action : schedule_) execute(action);
@@ -234,6 +242,8 @@ Update Trainer::constants() {
   result.loss_scale = out.loss_scale = state_.loss_scale.scale;
   out.clip = parts_.config.gradient_clipping;
   out.tokens = static_cast<double>(tokens_per_step());
+  out.rounding_key =
+      rounding_key(static_cast<std::uint64_t>(parts_.config.training.seed), state_.optimizer_steps);
   out.stops = parts_.config.precision.fp16 ? 0 : 1;
   return out;
 }
@@ -246,20 +256,22 @@ void Trainer::sum_losses() {
 
 void Trainer::change_parameters() {
   const FlatBuffers& flat = parts_.buffers;
-  const Tensor gradients = flat_tensor(flat.gradients);
   const Tensor squares(squares_.data(), {1}, DType::kF64, squares_.device());
   Update* const update = exchange_->update();
-  sum_of_squares(gradients, squares, parts_.stream);
+  sum_of_squares(flat.gradient_values(), squares, parts_.stream);
   prepare_update(exchange_->losses(), squares, update, parts_.stream);
-  // Gradients are read; parameters and the optimizer's state are read and written.
-  const Span span("optimizer", flat_traffic(3 + 2 * static_cast<int>(flat.optimizer_state.size())));
+  const Span span("optimizer", update_traffic());
   optimizer_.step(update);
-  update_ema(parts_.config.training.ema_decay, flat_tensor(flat.parameters), flat_tensor(flat.ema),
-             update, parts_.stream);
+  update_ema(parts_.config.training.ema_decay, flat.parameter_values(), flat.ema_values(), update,
+             parts_.stream);
 }
 
-Work Trainer::flat_traffic(int passes) const {
-  return {.bytes = 4.0 * passes * static_cast<double>(parts_.table.total)};
+/// Gradients are read; parameters and the optimizer's state are read and written.
+Work Trainer::update_traffic() const {
+  const FlatBuffers& flat = parts_.buffers;
+  std::int64_t bytes = flat.gradients.bytes() + 2 * flat.parameters.bytes();
+  for (const Buffer& state : flat.optimizer_state) bytes += 2 * state.bytes();
+  return {.bytes = static_cast<double>(bytes)};
 }
 
 void Trainer::skip_update(const StepResult& result) {
@@ -274,11 +286,10 @@ void Trainer::skip_update(const StepResult& result) {
 }
 
 void Trainer::stop_at_bad_tensor(const StepResult& result) const {
-  const auto first_bad = [&](const Buffer& flat, const char* what) -> std::string {
+  const auto first_bad = [&](const Tensor& flat, const char* what) -> std::string {
     for (const Parameter& p : parts_.table.parameters) {
-      std::vector<float> values(static_cast<std::size_t>(p.numel));
-      parts_.stream.copy(values.data(), flat.as<float>().data() + p.offset, values.size() * 4);
-      parts_.stream.synchronize();
+      const std::vector<float> values =
+          floats_of(flat.slice(0, p.offset, p.offset + p.numel), parts_.stream);
       const auto found =
           std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
       if (const auto at = found - values.begin(); found != values.end())
@@ -287,8 +298,8 @@ void Trainer::stop_at_bad_tensor(const StepResult& result) const {
     }
     return {};
   };
-  std::string where = first_bad(parts_.buffers.parameters, "weight");
-  if (where.empty()) where = first_bad(parts_.buffers.gradients, "gradient");
+  std::string where = first_bad(parts_.buffers.parameter_values(), "weight");
+  if (where.empty()) where = first_bad(parts_.buffers.gradient_values(), "gradient");
   if (where.empty()) where = "every weight and gradient is finite";
   throw Error(
       ErrorKind::kGuard,

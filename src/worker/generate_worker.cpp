@@ -22,7 +22,6 @@
 #include "hgtrain/infer/model_folder.h"
 #include "hgtrain/infer/text_stream.h"
 #include "hgtrain/model/decoder.h"
-#include "hgtrain/optim/round.h"
 
 namespace hgt {
 namespace {
@@ -116,7 +115,7 @@ class Generator {
     const auto length = static_cast<std::int64_t>(prompt.size());
     const std::int64_t context = config_.max_position_embeddings;
     const auto decoder = Decoder::create(
-        config_, table_, tensor(weights_, dtype_),
+        config_, table_, tensor(weights_),
         length < context ? length + std::min(context - length, request.max_tokens) : context,
         device_.get());
     Sampler sampler(request.sampling, device_.get());
@@ -131,19 +130,14 @@ class Generator {
   }
 
  private:
-  Tensor tensor(const Buffer& weights, DType dtype) const {
-    return Tensor(weights.data(), {table_.total}, dtype, weights.device());
+  Tensor tensor(const Buffer& weights) const {
+    return Tensor(weights.data(), {table_.total}, dtype_, weights.device());
   }
 
   /// The weights, in the type to compute in, where that is done.
   Buffer load(const std::string& folder, const std::string& which) {
-    Buffer weights("parameters", table_.total * 4);
-    load_hf_weights(folder, config_, table_, weights.as<float>(), which);
-    if (dtype_ != DType::kF32) {
-      Buffer rounded("weights", table_.total * static_cast<std::int64_t>(size_of(dtype_)));
-      round_to(tensor(weights, DType::kF32), tensor(rounded, dtype_), device_.pool());
-      weights = std::move(rounded);
-    }
+    Buffer weights("weights", table_.total * static_cast<std::int64_t>(size_of(dtype_)));
+    load_hf_weights(folder, config_, table_, tensor(weights), which);
     const Stream stream = device_.get();
     if (stream.device().is_cpu()) return weights;
     Buffer there(weights.name(), weights.bytes(), stream.device());

@@ -119,6 +119,29 @@ TEST_CASE("the memory table knows what is in 16 bits and what is computed again"
   CHECK(selective["layers: up"] == 2 * 4 * row * 12);
 }
 
+TEST_CASE("the memory table knows of training without fp32 masters") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch.micro_batch_size = 1;
+  config.training.seq_length = 8;
+  config.precision.bf16 = config.precision.bf16_parameters = true;
+  const std::int64_t total = parameter_table(config.model, false).total;
+  const auto expect = [&](std::int64_t state) {
+    std::map<std::string, std::int64_t> bytes;
+    for (const Allocation& a : memory_table(config, 1)) bytes[a.name] = a.bytes;
+    CHECK(bytes["parameters"] == 2 * total);
+    CHECK(bytes["gradients"] == 4 * total);
+    CHECK(bytes["optimizer: exp_avg_sq"] == state * total);
+    CHECK_FALSE(bytes.contains("bf16 weights"));
+    CHECK(bytes["checkpoint: copy (rank 0)"] == (2 + 2 * state) * total);
+  };
+  expect(4);
+  config.precision.bf16_state = true;
+  expect(2);
+  config.precision.bf16 = false;  // then none of it counts
+  CHECK(memory_table(config, 1).front().bytes == 4 * total);
+}
+
 TEST_CASE("logits come in chunks of bounded size") {
   ModelConfig model = gpt2_124m();
   CHECK(logit_rows(model, 100) == 100);

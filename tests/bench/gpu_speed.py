@@ -22,6 +22,12 @@ class Shape:
     torch: tuple = ()
     least_gib: int = 0  # of the device's memory
     steps: int = STEPS
+    weights: str = 'fp32'  # PyTorch's kind of state; of bf16 its gradients are too, where ours are fp32
+    seconds: int = 180  # that it may take
+
+    @property
+    def config(self):
+        return self.name.removesuffix('-bf16-state')
 
 
 SHAPES = [
@@ -29,6 +35,10 @@ SHAPES = [
     Shape('gpt2-1558m', 16, 1, 1024, ('--model.vocab_size', 50304), ('--batch', 16, 8, '--compile', 'parts'), 70),
     Shape('llama-8b', 1, 16, 2048, ('--activation_checkpointing.mode', 'full'),
           ('--batch', 1, '--accum', 16, '--recompute', '--compile', 'parts'), 120, 3),
+    # Half a million tokens a step, as an update over all parameters takes its time.
+    Shape('llama-8b-bf16-state', 4, 64, 2048,
+          ('--bf16.bf16_master_weights_and_grads', 'true', '--bf16.bf16_optimizer_states', 'true'),
+          ('--batch', 4, '--accum', 64, '--compile', 'parts'), 120, 2, 'bf16', 400),
 ]
 
 
@@ -47,12 +57,12 @@ def ops(shape, programs, dtype):
 
 
 def job(shape, programs):
-    return ('--shape', programs / f'configs/{shape.name}.json', '--train_batch_size', shape.batch * shape.accum,
+    return ('--shape', programs / f'configs/{shape.config}.json', '--train_batch_size', shape.batch * shape.accum,
             '--train_micro_batch_size_per_gpu', shape.batch, '--training.seq_length', shape.length, *shape.ours)
 
 
 def torchs(shape, python, peak):
-    return words(python, HERE / 'torch_gpu.py', '--model', shape.name, '--weights', 'fp32', '--steps', shape.steps,
+    return words(python, HERE / 'torch_gpu.py', '--model', shape.config, '--weights', shape.weights, '--steps', shape.steps,
                  '--peak', peak or 1, *shape.torch)
 
 
@@ -130,8 +140,8 @@ def measure(checks, python):
         if memory < shape.least_gib:
             print(f'{shape.name}: left out, it takes a GPU of {shape.least_gib} GiB', flush=True)
             continue
-        checks.run(f'train {shape.name}', ours(shape, checks.programs, dtype), 150, json_figures)
-        checks.run(f'PyTorch {shape.name}', torchs(shape, python, peak), 180, best_variant)
+        checks.run(f'train {shape.name}', ours(shape, checks.programs, dtype), shape.seconds, json_figures)
+        checks.run(f'PyTorch {shape.name}', torchs(shape, python, peak), shape.seconds, best_variant)
     checks.run('ops gpt2-124m', ops(SHAPES[0], checks.programs, dtype), 120, json_figures)
     found = {'gpu': name, 'dtype': dtype, **summary(checks.results, peak)}
     (checks.folder / 'speed.json').write_text(json.dumps(found, indent=2))

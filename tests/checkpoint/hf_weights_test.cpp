@@ -10,25 +10,25 @@ using namespace hgt;
 
 TEST_CASE("HF weights are read with and without the base model's prefix, old buffers passed over") {
   TemporaryFolder folder;
-  const Weights w;
+  Weights w;
   write_safetensors(folder / "model.safetensors",
-                    {{"wte.weight", kWteShape, w.wte},
-                     {"h.0.attn.bias", {4}, w.norm},
-                     {"h.0.attn.masked_bias", {4}, w.norm},
-                     {"transformer.ln_f.weight", kNormShape, w.norm}});
+                    {{"wte.weight", kWteShape, flat_tensor(w.wte)},
+                     {"h.0.attn.bias", {4}, flat_tensor(w.norm)},
+                     {"h.0.attn.masked_bias", {4}, flat_tensor(w.norm)},
+                     {"transformer.ln_f.weight", kNormShape, flat_tensor(w.norm)}});
   CHECK(w.load(folder.path()) == w.run.parameters);
 }
 
 TEST_CASE("the output matrix of a tied model is passed over where it equals the embedding") {
   TemporaryFolder folder;
-  const Weights w;
+  Weights w;
   std::vector<float> head = w.wte;
   const auto write = [&](const std::string& name) {
     make_folders(folder / name);
     write_safetensors(folder / (name + "/model.safetensors"),
-                      {{"transformer.wte.weight", kWteShape, w.wte},
-                       {"transformer.ln_f.weight", kNormShape, w.norm},
-                       {"lm_head.weight", kWteShape, head}});
+                      {{"transformer.wte.weight", kWteShape, flat_tensor(w.wte)},
+                       {"transformer.ln_f.weight", kNormShape, flat_tensor(w.norm)},
+                       {"lm_head.weight", kWteShape, flat_tensor(head)}});
   };
   write("same");
   CHECK(w.load(folder / "same") == w.run.parameters);
@@ -41,9 +41,10 @@ TEST_CASE("the output matrix of a tied model is passed over where it equals the 
 
 TEST_CASE("all missing, unexpected and misshaped tensors are listed at once") {
   TemporaryFolder folder;
-  const Weights w;
+  Weights w;
   write_safetensors(folder / "model.safetensors",
-                    {{"transformer.wte.weight", {4, 8}, w.wte}, {"score.weight", {4}, w.norm}});
+                    {{"transformer.wte.weight", {4, 8}, flat_tensor(w.wte)},
+                     {"score.weight", {4}, flat_tensor(w.norm)}});
   const Error e = error_of([&] { w.load(folder.path()); });
   CHECK(e.exit_code() == 4);
   CHECK_THAT(e.message(),

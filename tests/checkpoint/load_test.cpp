@@ -147,7 +147,7 @@ TEST_CASE("a moving average is saved under the weights' names, and read where th
   run.at(3);
   std::vector<float> ema = run.exp_avg;
   FlatState flat = run.flat();
-  flat.ema = ema;
+  flat.ema = flat_tensor(ema);
   for (const bool async : {false, true}) {
     const auto writer = run.writer(folder.path(), 0, async);
     writer->save(run.state, flat);
@@ -157,18 +157,19 @@ TEST_CASE("a moving average is saved under the weights' names, and read where th
   TinyRun other;
   std::vector<float> read(ema.size());
   FlatState into = other.flat();
-  into.ema = read;
+  into.ema = flat_tensor(read);
   CHECK(load_checkpoint(saved, other.model, other.table, into).has_ema);
   CHECK(read == ema);
   CHECK(load_checkpoint(saved, other.model, other.table, other.flat()).has_ema);
-  load_hf_weights(saved, other.model, other.table, other.parameters, "ema");
+  load_hf_weights(saved, other.model, other.table, flat_tensor(other.parameters), "ema");
   CHECK(other.parameters == ema);
 
   SavedRun without;
   CHECK_FALSE(load_checkpoint(without.newest, other.model, other.table, into).has_ema);
   CHECK(read == ema);
-  const Error e = error_of(
-      [&] { load_hf_weights(without.newest, other.model, other.table, other.parameters, "ema"); });
+  const Error e = error_of([&] {
+    load_hf_weights(without.newest, other.model, other.table, flat_tensor(other.parameters), "ema");
+  });
   CHECK(e.exit_code() == 2);
   CHECK_THAT(e.message(), Catch::EndsWith("has no moving average of the weights"));
 }
@@ -178,14 +179,15 @@ TEST_CASE("another optimizer is a config error that names both states") {
   TinyRun other;
   const Error e = error_of([&] {
     load_checkpoint(saved.newest, other.model, other.table,
-                    {other.parameters, {{"momentum", other.exp_avg}}});
+                    {flat_tensor(other.parameters), {{"momentum", flat_tensor(other.exp_avg)}}});
   });
   CHECK(e.exit_code() == 2);
   CHECK(e.message() == saved.newest +
                            " is of another optimizer: its state is exp_avg, exp_avg_sq, "
                            "this run's is momentum");
   CHECK_THAT(error_of([&] {
-               load_checkpoint(saved.newest, other.model, other.table, {other.parameters, {}});
+               load_checkpoint(saved.newest, other.model, other.table,
+                               {flat_tensor(other.parameters), {}});
              }).message(),
              Catch::EndsWith("this run's is nothing"));
 }

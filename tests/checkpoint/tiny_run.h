@@ -10,6 +10,10 @@
 
 namespace hgt {
 
+inline Tensor flat_tensor(std::vector<float>& values) {
+  return Tensor(values.data(), {std::ssize(values)});
+}
+
 /// A run of a made-up tied model with two tensors, whose state of step N is a function of N.
 struct TinyRun {
   ModelConfig model;
@@ -32,7 +36,10 @@ struct TinyRun {
     for (auto* buffer : {&parameters, &exp_avg, &exp_avg_sq}) buffer->resize(total);
   }
 
-  FlatState flat() { return {parameters, {{"exp_avg", exp_avg}, {"exp_avg_sq", exp_avg_sq}}}; }
+  FlatState flat() {
+    return {flat_tensor(parameters),
+            {{"exp_avg", flat_tensor(exp_avg)}, {"exp_avg_sq", flat_tensor(exp_avg_sq)}}};
+  }
 
   /// Sets everything to what it is after `step` steps.
   TinyRun& at(std::int64_t step) {

@@ -19,6 +19,14 @@ TEST_CASE("keys that do not go together are refused") {
 }
 
 TEST_CASE("what cannot have an effect is refused, or told") {
+  CHECK(contains(errors(R"({"bf16": {"enabled": true, "bf16_optimizer_states": true}})"),
+                 "needs bf16.bf16_master_weights_and_grads"));
+  CHECK(errors(R"({"bf16": {"enabled": false, "bf16_optimizer_states": true}})") == "");
+  const std::string narrow = R"("bf16": {"enabled": true, "bf16_master_weights_and_grads": true})";
+  CHECK(errors("{" + narrow + "}") == "");
+  CHECK(contains(
+      told(loaded("{" + narrow + R"(, "optimizer": {"type": "Lamb"}})"), Severity::kNotBuilt),
+      "Lamb without fp32 masters is not built"));
   CHECK(contains(errors(R"({"fp16": {"enabled": true, "loss_scale": 1e39}})"), "no fp32 number"));
   CHECK(errors(R"({"fp16": {"enabled": true, "loss_scale": 1e30}})") == "");
   CHECK(contains(

@@ -78,6 +78,15 @@ class CudaTest(unittest.TestCase):
             for (_, loss, *_), (step, cpus, *_) in zip(*curves):
                 self.assertAlmostEqual(loss, cpus, delta=0.01 * cpus, msg=f'{name}, step {step}')
 
+    def test_without_fp32_masters_too_and_resumed_from_gpu_to_cpu(self):
+        narrow = '--bf16.enabled', 'true', '--bf16.bf16_master_weights_and_grads', 'true', '--bf16.bf16_optimizer_states', 'true'
+        cuda, cpu = (self.train(f'narrow.{device}', device, *narrow) for device in ('cuda', 'cpu'))
+        self.train('narrow.moved', 'cuda', '--steps', 1, *narrow)
+        moved = self.train('narrow.moved', 'cpu', '--resume', 'auto', *narrow)
+        for curve in cuda, moved:
+            for (_, loss, *_), (step, cpus, *_) in zip(curve, cpu):
+                self.assertAlmostEqual(loss, cpus, delta=0.01 * cpus, msg=f'step {step}')
+
     def test_runs_go_on_from_the_cpu_to_a_gpu_and_back(self):
         whole = self.train('whole', 'cpu')
         self.train('moved', 'cpu', '--steps', 1)

@@ -131,6 +131,8 @@ ROWS = {
     'fp16.consecutive_hysteresis': (JUMPING, True, 'loss_scales'),
     'fp16.min_loss_scale': (OVERFLOWING, 2**30, 'exit_status'),
     'bf16.enabled': (JOB, True, 'losses'),
+    'bf16.bf16_master_weights_and_grads': (but(JOB, bf16={'enabled': True}), True, 'losses'),
+    'bf16.bf16_optimizer_states': (but(JOB, bf16={'enabled': True, 'bf16_master_weights_and_grads': True}), True, 'losses'),
     'activation_checkpointing.mode': (JOB, 'full', 'memory_table'),
     'activation_checkpointing.num_layers': (but(JOB, activation_checkpointing={'mode': 'full'}), 1, 'memory_table'),
     'model.model_type': (LLAMA, 'qwen2', 'parameters'),

@@ -2,6 +2,7 @@
 """Training through the built program: what a run leaves, and what is refused.
 usage: train_test.py HGTRAIN"""
 import os
+import shutil
 import signal
 import unittest
 
@@ -70,6 +71,23 @@ class TrainTest(job.JobTest):
             sizes = [(self.job.folder / run / 'checkpoints/step_00000020/model.safetensors').stat().st_size
                      for run in (dtype, 'whole')]
             self.assertLess(sizes[0], 0.6 * sizes[1])
+
+    def test_bf16_runs_without_fp32_masters_too_and_between_the_kinds(self):
+        on = '--bf16.enabled', 'true', '--bf16.bf16_master_weights_and_grads', 'true', '--bf16.bf16_optimizer_states', 'true'
+        self.job.train('narrow', *on)
+        for (step, loss, _), (_, wide, _) in zip(self.job.losses('narrow'), self.whole):
+            self.assertAlmostEqual(loss, wide, delta=0.02 * wide, msg=f'step {step}')
+        self.job.train('narrow_stopped', *on, '--steps', 10)
+        self.job.train('narrow_stopped', *on, '--resume', 'auto')
+        self.assertEqual(self.job.losses('narrow_stopped'), self.job.losses('narrow'))
+        sizes = [(self.job.folder / run / 'checkpoints/step_00000020/optimizer.safetensors').stat().st_size
+                 for run in ('narrow', 'whole')]
+        self.assertLess(sizes[0], 0.6 * sizes[1])
+        for name, other in ('narrow', on[:2]), ('narrow', ()), ('whole', on):
+            self.job.train('from_' + name, *other, '--resume', f'{name}/checkpoints/step_00000010')
+            for (step, loss, _), (_, wide, _) in zip(self.job.losses('from_' + name), self.whole[10:]):
+                self.assertAlmostEqual(loss, wide, delta=0.02 * wide, msg=f'from {name}, step {step}')
+            shutil.rmtree(self.job.folder / ('from_' + name))
 
     def test_16_bits_without_instructions_for_them_say_what_they_cost(self):
         os.environ['DNNL_MAX_CPU_ISA'] = os.environ['ONEDNN_MAX_CPU_ISA'] = 'AVX2'
@@ -183,6 +201,9 @@ class TrainTest(job.JobTest):
         self.assertIn('training    bf16, AdamW, recompute full, ema 0.9\n',
                       self.job.train('dry', '--dry_run', '--scheduler', 'null', '--bf16.enabled', 'true',
                                      '--activation_checkpointing.mode', 'full', '--training.ema_decay', '0.9'))
+        self.assertIn('training    bf16, no fp32 masters, bf16 state, AdamW\n',
+                      self.job.train('dry', '--dry_run', '--scheduler', 'null', '--bf16.enabled', 'true',
+                                     '--bf16.bf16_master_weights_and_grads', 'true', '--bf16.bf16_optimizer_states', 'true'))
         self.assertIn('2 x 1 thread on cuda', self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run'))
         self.assertFalse((self.job.folder / 'dry').exists())
 

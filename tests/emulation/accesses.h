@@ -165,9 +165,12 @@ inline Accesses accesses(const PrepareUpdateArgs& a) {
           {a.update, sizeof(Update), true}};
 }
 inline Accesses accesses(const UpdateElementsArgs& a) {
-  return {{a.update, sizeof(Update), false},     floats_read(a.gradients, a.count),
-          floats_written(a.parameters, a.count), floats_written(a.state1, a.count),
-          floats_written(a.state2, a.count),     writes(a.weights, a.type, a.count)};
+  return {{a.update, sizeof(Update), false},
+          floats_read(a.gradients, a.count),
+          writes(a.parameters, a.parameter_type, a.count),
+          writes(a.state1, a.state_type, a.count),
+          writes(a.state2, a.state_type, a.count),
+          writes(a.weights, a.weight_type, a.count)};
 }
 /// The pieces are read-only from the start; the last one's end is not known here.
 inline Accesses accesses(const UpdateLambArgs& a) {
@@ -178,7 +181,7 @@ inline Accesses accesses(const UpdateLambArgs& a) {
 }
 inline Accesses accesses(const UpdateAverageArgs& a) {
   return {{a.update, a.update ? sizeof(Update) : 0, false},
-          floats_read(a.values, a.count),
+          reads(a.values, a.type, a.count),
           floats_written(a.average, a.count)};
 }
 inline Accesses accesses(const SampleArgs& a) {

@@ -91,7 +91,7 @@ Golden::Golden(const std::string& name) {
   for (const TensorInfo& info : file.tensors()) {
     std::vector<float>& values = tensors[info.name];
     values.resize(static_cast<std::size_t>(info.numel()));
-    file.read(info, values);
+    file.read(info, Tensor(values.data(), {std::ssize(values)}));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/stochastic_rounding.h"
 #include "hgtrain/ops/activation.h"
 #include "hgtrain/ops/attention.h"
 #include "hgtrain/ops/cross_entropy.h"
@@ -466,10 +467,13 @@ namespace {
 /// Buffers of a model of one tensor after another, and an update of them.
 struct Updated {
   static constexpr std::int64_t kCount = 1003, kDecayEnd = 400;
+  explicit Updated(DType parameters = DType::kF32, DType states = DType::kF32)
+      : p(queue, normal({kCount}, 1, 1, parameters)),
+        s1(queue, floats(squares(3), {kCount}, states)),
+        s2(queue, floats(squares(4), {kCount}, states)) {}
   CudaQueue queue{Device::cuda(0), *module_with_device()};
   const CudaOpsTable& ops = queue.module().ops();
-  DeviceCopy p{queue, normal({kCount}, 1)}, g{queue, normal({kCount}, 2)},
-      s1{queue, floats(squares(3), {kCount})}, s2{queue, floats(squares(4), {kCount})},
+  DeviceCopy p, g{queue, normal({kCount}, 2)}, s1, s2,
       weights{queue, normal({kCount}, 5, 1, DType::kBF16)},
       update{queue, normal({sizeof(Update) / 4}, 6)},
       sums{queue, stored<double>(Doubles{9.0, 1.0, 3.0}, {3}, DType::kF64)};
@@ -492,11 +496,13 @@ struct Updated {
   }
   UpdateElementsArgs elements(UpdateRule rule) const {
     return {rule,
-            p.tensor.data<float>(),
+            p.tensor.raw(),
+            p.tensor.dtype(),
             g.tensor.data<float>(),
-            s1.tensor.data<float>(),
-            s2.tensor.data<float>(),
-            weights.tensor.data<std::uint16_t>(),
+            s1.tensor.raw(),
+            s2.tensor.raw(),
+            s1.tensor.dtype(),
+            p.tensor.dtype() == DType::kF32 ? weights.tensor.raw() : nullptr,
             DType::kBF16,
             kCount,
             kDecayEnd,
@@ -603,7 +609,13 @@ TEST_CASE("CUDA: an update's factor clips the norm, and what is not finite is sk
   buffers.queue.copy(sums, &bad, sizeof bad);
   buffers.prepare(loose);
   const UpdateElementsArgs args = buffers.elements(UpdateRule::kAdamW);
-  const UpdateAverageArgs mean{args.state1, args.parameters, args.count, 0.75f, 0.25f, args.update};
+  const UpdateAverageArgs mean{buffers.s1.tensor.data<float>(),
+                               args.parameters,
+                               args.parameter_type,
+                               args.count,
+                               0.75f,
+                               0.25f,
+                               args.update};
   check(buffers.ops.update_elements(&args, buffers.queue.state()));
   check(buffers.ops.update_average(&mean, buffers.queue.state()));
   CHECK(buffers.p.read().bytes == p.bytes);
@@ -635,7 +647,13 @@ TEST_CASE("CUDA: every optimizer follows its formula and rounds the weights", "[
     CHECK(error_of(buffers.s2.read().floats(), expected_s2) < 2e-6);
     CHECK(buffers.weights.read().bytes == floats(updated, {Updated::kCount}, DType::kBF16).bytes);
 
-    const UpdateAverageArgs mean{args.state2, args.parameters, args.count, 0.75f, 0.25f, nullptr};
+    const UpdateAverageArgs mean{buffers.s2.tensor.data<float>(),
+                                 args.parameters,
+                                 args.parameter_type,
+                                 args.count,
+                                 0.75f,
+                                 0.25f,
+                                 nullptr};
     check(buffers.ops.update_average(&mean, buffers.queue.state()));
     for (std::size_t i = 0; i < p.size(); ++i)
       expected_s2[i] = 0.75 * expected_s2[i] + 0.25 * expected_p[i];
@@ -646,6 +664,59 @@ TEST_CASE("CUDA: every optimizer follows its formula and rounds the weights", "[
     CHECK(buffers.weights.read().bytes == floats(updated, {Updated::kCount}, DType::kBF16).bytes);
     CHECK(buffers.p.read().floats() != updated);
   }
+}
+
+TEST_CASE("CUDA: parameters and state of bf16 are rounded by the numbers of their elements",
+          "[update]") {
+  if (module_with_device() == nullptr) return;
+  for (int rule = 0; rule <= static_cast<int>(UpdateRule::kNesterov); ++rule)
+    for (const DType states : {DType::kF32, DType::kBF16}) {
+      INFO("rule " << rule << ", states of " << name_of(states));
+      Updated buffers(DType::kBF16, states);
+      Update chosen = some_update();
+      chosen.rounding_key = 0x123456789abcdef0;
+      const Update update = buffers.prepare(chosen);
+      const Floats p = buffers.p.read().floats(), g = buffers.g.read().floats(),
+                   s1 = buffers.s1.read().floats(), s2 = buffers.s2.read().floats();
+      const UpdateElementsArgs args = buffers.elements(static_cast<UpdateRule>(rule));
+      check(buffers.ops.update_elements(&args, buffers.queue.state()));
+      const Floats new_p = buffers.p.read().floats(), new_s1 = buffers.s1.read().floats(),
+                   new_s2 = buffers.s2.read().floats();
+      int other = 0;  // another last bit of fp32 may round another way
+      const auto expect = [&](double exact, float actual, DType type, Rounded what, std::size_t i) {
+        const float x = static_cast<float>(exact);
+        if (type == DType::kF32) {
+          REQUIRE(std::abs(actual - x) < 2e-6 * (1 + std::abs(x)));
+          return;
+        }
+        REQUIRE(
+            (actual == round_stochastically(x, 0) || actual == round_stochastically(x, 0xffff)));
+        const auto words =
+            rounding_words(update.rounding_key, what, static_cast<std::int64_t>(i / 8));
+        if (actual != round_stochastically(x, words[i % 8 / 2] >> (i % 2 * 16))) ++other;
+      };
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        Reference element{p[i], static_cast<double>(g[i]) * update.gradient_factor, s1[i], s2[i]};
+        element.apply(args.rule, update,
+                      static_cast<std::int64_t>(i) < Updated::kDecayEnd ? update.weight_decay : 0);
+        expect(element.p, new_p[i], DType::kBF16, Rounded::kParameter, i);
+        if (element.s1 != s1[i]) expect(element.s1, new_s1[i], states, Rounded::kState1, i);
+        if (element.s2 != s2[i]) expect(element.s2, new_s2[i], states, Rounded::kState2, i);
+      }
+      CHECK(other < 10);
+
+      const UpdateAverageArgs mean{buffers.g.tensor.data<float>(),
+                                   args.parameters,
+                                   DType::kBF16,
+                                   Updated::kCount,
+                                   0.75f,
+                                   0.25f,
+                                   nullptr};
+      check(buffers.ops.update_average(&mean, buffers.queue.state()));
+      const Floats average = buffers.g.read().floats();
+      for (std::size_t i = 0; i < p.size(); ++i)
+        REQUIRE(average[i] == Approx(0.75 * g[i] + 0.25 * new_p[i]).margin(1e-6));
+    }
 }
 
 TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]") {
@@ -664,12 +735,12 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
     buffers.queue.copy(on_device.tensor.data<float>(), pieces, sizeof pieces);
     buffers.queue.copy(firsts.tensor.data<float>(), first_pieces, sizeof first_pieces);
     const UpdateElementsArgs like = buffers.elements(UpdateRule::kAdamW);
-    const UpdateLambArgs args{like.parameters,
+    const UpdateLambArgs args{buffers.p.tensor.data<float>(),
                               like.gradients,
-                              like.state1,
-                              like.state2,
+                              buffers.s1.tensor.data<float>(),
+                              buffers.s2.tensor.data<float>(),
                               like.weights,
-                              like.type,
+                              like.weight_type,
                               reinterpret_cast<const LambPiece*>(on_device.tensor.data<float>()),
                               reinterpret_cast<const std::int64_t*>(firsts.tensor.data<float>()),
                               4,

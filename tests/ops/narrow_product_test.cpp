@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/element.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/ops/activation.h"
 #include "hgtrain/ops/attention.h"
@@ -18,11 +19,9 @@
 #include "hgtrain/ops/rms_norm.h"
 #include "hgtrain/ops/rope.h"
 
-#include "element.h"
 #include "reference.h"
 
 using namespace hgt;
-using cpu::visit_element;
 
 namespace {
 

@@ -31,9 +31,12 @@ std::vector<float> updated_on_device(const OptimizerConfig& config, const Parame
       gradients("gradients", table.total * 4, queue.device());
   const Buffer update_memory("update", sizeof(Update), queue.device());
   std::vector<Buffer> state;
-  Optimizer::Buffers buffers{parameters.as<float>(), gradients.as<float>(), {}};
+  const auto flat = [&](const Buffer& buffer) {
+    return Tensor(buffer.data(), {table.total}, DType::kF32, queue.device());
+  };
+  Optimizer::Buffers buffers{flat(parameters), flat(gradients), {}};
   for (const std::string& name : optimizer_state(config))
-    buffers.state.push_back(state.emplace_back(name, table.total * 4, queue.device()).as<float>());
+    buffers.state.push_back(flat(state.emplace_back(name, table.total * 4, queue.device())));
   Optimizer optimizer(config, table, buffers, queue);
   std::vector<float> values(static_cast<std::size_t>(table.total));
   const auto copy_values = [&](const Buffer& to, int of) {

@@ -27,6 +27,11 @@ inline ParameterTable table_of(const std::vector<std::int64_t>& sizes, std::size
   return table;
 }
 
+template <class T>
+Tensor flat_tensor(std::vector<T>& values, DType dtype = DType::kF32) {
+  return Tensor(values.data(), {std::ssize(values)}, dtype);
+}
+
 /// An optimizer over flat buffers that start at zero.
 struct OptimizerRun {
   OptimizerRun(const OptimizerConfig& config, const ParameterTable& parameter_table,
@@ -36,13 +41,19 @@ struct OptimizerRun {
         gradients(parameters.size()),
         state(optimizer_state(config).size(), parameters),
         pool(threads),
-        optimizer(config, table, {parameters, gradients, {state.begin(), state.end()}}, pool) {}
+        optimizer(config, table, buffers(), pool) {}
 
   /// Update number t, of the gradients times `gradient_factor`.
   void step(const Rate& rate, double gradient_factor, std::int64_t t) {
     Update update = optimizer.constants(rate, t);
     update.gradient_factor = static_cast<float>(gradient_factor);
     optimizer.step(&update);
+  }
+
+  Optimizer::Buffers buffers() {
+    Optimizer::Buffers out{flat_tensor(parameters), flat_tensor(gradients), {}};
+    for (std::vector<float>& values : state) out.state.push_back(flat_tensor(values));
+    return out;
   }
 
   const ParameterTable table;

@@ -6,6 +6,8 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/half.h"
+#include "hgtrain/base/stochastic_rounding.h"
 #include "hgtrain/config/load.h"
 
 #include "optimizer_runs.h"
@@ -99,6 +101,86 @@ TEST_CASE("the number of threads changes no bit") {
     CHECK(updated_by(optimizer_config(type), 2) == one);
     CHECK(updated_by(optimizer_config(type), 3) == one);
   }
+}
+
+namespace {
+
+/// An optimizer without fp32 masters over one tensor of `count` elements, that are `value`, with
+/// gradients of 1.
+struct NarrowRun {
+  NarrowRun(const OptimizerConfig& config, std::int64_t count, float value, DType state_type,
+            int threads = 1)
+      : table(table_of({count}, 1)),
+        parameters(static_cast<std::size_t>(table.total), BFloat16(value)),
+        gradients(parameters.size(), 1.0f),
+        narrow(optimizer_state(config).size(), std::vector<BFloat16>(parameters.size())),
+        wide(narrow.size(), std::vector<float>(parameters.size())),
+        pool(threads),
+        optimizer(config, table, buffers(state_type), pool) {}
+
+  void steps(double lr, int count) {
+    for (int t = 1; t <= count; ++t) {
+      Update update = optimizer.constants({lr, {}, {}}, t);
+      update.gradient_factor = 1;
+      update.rounding_key = rounding_key(3, t);
+      optimizer.step(&update);
+    }
+  }
+  Optimizer::Buffers buffers(DType state_type) {
+    Optimizer::Buffers out{flat_tensor(parameters, DType::kBF16), flat_tensor(gradients), {}};
+    for (std::size_t i = 0; i < narrow.size(); ++i)
+      out.state.push_back(state_type == DType::kBF16 ? flat_tensor(narrow[i], state_type)
+                                                     : flat_tensor(wide[i]));
+    return out;
+  }
+
+  ParameterTable table;
+  std::vector<BFloat16> parameters;
+  std::vector<float> gradients;
+  std::vector<std::vector<BFloat16>> narrow;
+  std::vector<std::vector<float>> wide;
+  ThreadPool pool;
+  Optimizer optimizer;
+};
+
+template <class T>
+double mean(const std::vector<T>& values) {
+  double sum = 0;
+  for (const T& x : values) sum += x;
+  return sum / static_cast<double>(values.size());
+}
+
+}  // namespace
+
+TEST_CASE("updates far below a bf16 number's precision are not lost on average") {
+  OptimizerConfig config = optimizer_config("SGD");
+  config.momentum = config.weight_decay = 0;
+  NarrowRun run(config, 64 * 256, 1, DType::kF32);
+  run.steps(1e-4, 1000);  // a fortieth of what bf16 tells from 1
+  CHECK(mean(run.parameters) == Approx(0.9).margin(0.001));
+}
+
+TEST_CASE("moments of bf16 are those of fp32 on average") {
+  OptimizerConfig config = optimizer_config("AdamW");
+  NarrowRun wide(config, 64 * 256, 1, DType::kF32), narrow(config, 64 * 256, 1, DType::kBF16);
+  for (NarrowRun* run : {&wide, &narrow}) run->steps(1e-3, 1000);
+  CHECK(wide.wide[1][0] == Approx(1 - std::pow(0.999, 1000)).epsilon(1e-4));
+  CHECK(mean(narrow.narrow[1]) == Approx(wide.wide[1][0]).epsilon(0.002));
+  CHECK(mean(narrow.narrow[0]) == Approx(wide.wide[0][0]).epsilon(0.002));
+  CHECK(mean(narrow.parameters) == Approx(mean(wide.parameters)).margin(0.002));
+}
+
+TEST_CASE("no number of threads changes how bf16 is rounded") {
+  const auto after = [](int threads) {
+    NarrowRun run(optimizer_config("AdamW"), 100'003, 0.3f, DType::kBF16, threads);
+    run.steps(0.01, 3);
+    std::vector<std::uint16_t> bits;
+    for (const auto* values : {&run.parameters, &run.narrow[0], &run.narrow[1]})
+      for (const BFloat16 x : *values) bits.push_back(x.bits);
+    return bits;
+  };
+  CHECK(after(2) == after(1));
+  CHECK(after(3) == after(1));
 }
 
 TEST_CASE("without bias correction the first update is the raw moments' ratio") {

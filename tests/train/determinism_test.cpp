@@ -10,7 +10,7 @@ using namespace hgt;
 namespace {
 
 /// What some steps leave: every loss and gradient norm, and the weights.
-using Trace = std::tuple<std::vector<double>, std::vector<float>>;
+using Trace = std::tuple<std::vector<double>, std::vector<std::uint16_t>>;
 
 Trace trained(Config config, int threads) {
   config.hardware.threads = threads;
@@ -23,7 +23,11 @@ Trace trained(Config config, int threads) {
   return {numbers, {run.parameters().begin(), run.parameters().end()}};
 }
 
-const PrecisionConfig kPrecisions[] = {{}, {.bf16 = true}, {.fp16 = true}};
+const PrecisionConfig kPrecisions[] = {{},
+                                       {.fp16 = true},
+                                       {.bf16 = true},
+                                       {.bf16 = true, .bf16_parameters = true},
+                                       {.bf16 = true, .bf16_parameters = true, .bf16_state = true}};
 
 }  // namespace
 

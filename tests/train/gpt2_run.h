@@ -40,10 +40,10 @@ class Gpt2Run {
         table_(parameter_table(config.model, false)),
         buffers_(table_, config),
         data_(1000, config.training.seq_length),
-        model_(Model::create(config_.model, table_, buffers_.weights(),
-                             flat_tensor(buffers_.gradients), model_options(config_), pool_)),
+        model_(Model::create(config_.model, table_, buffers_.weights(), buffers_.gradient_values(),
+                             model_options(config_), pool_)),
         comm_(make_self_communicator()) {
-    init_parameters(table_, 7, parameters(), pool_);
+    buffers_.draw(table_, 7, pool_);
     buffers_.round_weights(pool_);
     TrainingState state;
     state.loss_scale = LossScaler(config_.precision).initial();
@@ -53,7 +53,9 @@ class Gpt2Run {
                                   state);
   }
   const StepResult& step() { return trainer_->step(); }
-  std::span<float> parameters() const { return buffers_.parameters.as<float>(); }
+  std::span<const std::uint16_t> parameters() const {
+    return buffers_.parameters.as<const std::uint16_t>();
+  }
 
  private:
   const Config config_;

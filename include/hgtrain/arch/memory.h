@@ -70,11 +70,11 @@ struct Allocation {
 };
 
 /// Everything a worker allocates for training, from config and layout alone: parameters (fp32
-/// masters, and the weights where those are 16 bits), gradients, the optimizer's state, the moving
-/// average of the parameters, the copy of all these but weights and gradients that an asynchronous
-/// save writes from, activations, and the scratch memory of its CPU threads. Where the device is
-/// cuda, what lies on the GPU: all but that copy, scratch memory of its own, and what CUDA's
-/// libraries take beside; but not the driver's context.
+/// masters and the weights where those are 16 bits, or the weights alone), gradients, the
+/// optimizer's state, the moving average of the parameters, the copy of all these but weights and
+/// gradients that an asynchronous save writes from, activations, and the scratch memory of its CPU
+/// threads. Where the device is cuda, what lies on the GPU: all but that copy, scratch memory of
+/// its own, and what CUDA's libraries take beside; but not the driver's context.
 std::vector<Allocation> memory_table(const Config& config, int threads);
 
 /// Bytes of a table.

@@ -7,7 +7,7 @@
 
 namespace hgt {
 
-/// Names of the flat fp32 buffers that an optimizer keeps from update to update, in the order in
+/// Names of the flat buffers that an optimizer keeps from update to update, in the order in
 /// which Optimizer takes them: those of torch and DeepSpeed, under which checkpoints hold them.
 ///
 ///   AdamW, Adam, Lamb       exp_avg, exp_avg_sq

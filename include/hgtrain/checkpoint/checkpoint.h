@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/optim/loss_scaler.h"
+#include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
@@ -28,20 +28,20 @@ struct TrainingState {
   bool operator==(const TrainingState&) const = default;
 };
 
-/// Flat fp32 buffers laid out by the parameter table; `moments` are the optimizer's state, by the
-/// names of optimizer_state(). Where the weights are of 16 bits, model.safetensors holds the
-/// parameters rounded, and the parameters themselves lie with the moments as "master". `ema`, the
-/// moving average of the parameters, may be empty; it is ema.safetensors, under the names of
-/// model.safetensors.
+/// Flat buffers in host memory, laid out by the parameter table, each of which is saved in its own
+/// type; `moments` are the optimizer's state, by the names of optimizer_state(). Where the weights
+/// are of a narrower type than the parameters, model.safetensors holds the parameters rounded, and
+/// the parameters themselves lie with the moments as "master". `ema`, the moving average of the
+/// parameters, may be none; it is ema.safetensors, under the names of model.safetensors.
 struct FlatState {
   struct Moment {
     std::string name;
-    std::span<float> values;
+    Tensor values;
   };
-  std::span<float> parameters;
+  Tensor parameters;
   std::vector<Moment> moments;
   DType weights_dtype = DType::kF32;
-  std::span<float> ema = {};
+  Tensor ema = {};
 };
 
 /// What a checkpoint was, but for the tensors.
@@ -91,14 +91,15 @@ std::vector<std::string> list_checkpoints(const std::string& run_dir);
 /// Reads a checkpoint folder into `flat`, checking every hash. Error(kData) names file and tensor
 /// where it is damaged, and the checkpoint before it in the hint; Error(kConfig) says where it is
 /// whole but does not fit the table, or is of an optimizer with other state. `flat` is then in no
-/// defined state. Parameters come from the masters where it has any, whatever the types of weights
-/// here and there; `flat.ema` is filled where it has an average.
+/// defined state. Parameters come from the masters where it has any, and all is rounded to the
+/// types here, whatever those there; `flat.ema` is filled where it has an average.
 LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
                                  const ParameterTable& table, const FlatState& flat);
 
 /// Reads the weights of an HF model folder (one safetensors file or an index of several; fp32,
-/// bf16, fp16) into the flat buffer. Error(kData) names every missing, unexpected or misshaped
-/// tensor. Where the folder is one of our checkpoints, its hashes are checked too.
+/// bf16, fp16) into the flat buffer, rounded to its type. Error(kData) names every missing,
+/// unexpected or misshaped tensor. Where the folder is one of our checkpoints, its hashes are
+/// checked too.
 ///
 /// As in transformers, names may lack the base model's prefix ("h.0.ln_1.weight"), buffers of old
 /// files (attn.bias, attn.masked_bias, rotary_emb.inv_freq) are passed over, and so is the output
@@ -106,7 +107,7 @@ LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& m
 ///
 /// The weights are those of STEM.safetensors: "model", or "ema" for a checkpoint's moving average.
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
-                     const ParameterTable& table, std::span<float> parameters,
+                     const ParameterTable& table, const Tensor& parameters,
                      const std::string& stem = "model");
 
 }  // namespace hgt

@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
@@ -48,9 +48,10 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   std::uint64_t header_hash() const { return header_hash_; }  ///< XXH3 of all before the data
 
-  /// Reads a tensor of tensors() as fp32 (from F32, BF16 or F16: exact; others are an Error). `out`
-  /// has numel() elements. Returns the XXH3 hash of the tensor's bytes in the file.
-  std::uint64_t read(const TensorInfo& tensor, std::span<float> out) const;
+  /// Reads a tensor of tensors() (F32, BF16 or F16; others are an Error) into numel() contiguous
+  /// elements of host memory, rounded to their type where that is narrower. Returns the XXH3 hash
+  /// of the tensor's bytes in the file.
+  std::uint64_t read(const TensorInfo& tensor, const Tensor& out) const;
 
  private:
   explicit SafetensorsFile(File file) : file_(std::move(file)) {}
@@ -60,14 +61,15 @@ class SafetensorsFile {
   std::vector<TensorInfo> tensors_;
 };
 
-/// A tensor to be written, its values rounded to `dtype` (fp32, bf16 or fp16).
+/// A tensor to be written: contiguous values in host memory, rounded to `dtype` (all fp32, bf16 or
+/// fp16).
 struct NamedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::span<const float> values;
+  Tensor values;
   DType dtype = DType::kF32;
 
-  std::size_t bytes() const { return values.size() * size_of(dtype); }
+  std::int64_t bytes() const { return values.numel() * static_cast<std::int64_t>(size_of(dtype)); }
 };
 
 /// Hashes of a written file, for the manifest.

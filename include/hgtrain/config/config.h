@@ -169,9 +169,15 @@ struct PrecisionConfig {
   std::int64_t hysteresis = 2;
   bool consecutive_hysteresis = false;
   double min_loss_scale = 1;
+  // Of bf16.
+  bool bf16_parameters = false;  ///< without fp32 masters
+  bool bf16_state = false;       ///< the optimizer's, too
 
   /// What weights, activations and products are in.
   DType compute_dtype() const { return fp16 ? DType::kF16 : bf16 ? DType::kBF16 : DType::kF32; }
+  /// What the optimizer updates.
+  DType parameter_dtype() const { return bf16 && bf16_parameters ? DType::kBF16 : DType::kF32; }
+  DType state_dtype() const { return bf16 && bf16_state ? DType::kBF16 : DType::kF32; }
 };
 
 /// Section `scheduler`, parameters by DeepSpeed's names; type "" is a constant rate.

@@ -11,7 +11,7 @@ namespace hgt {
 
 /// Raised with every change of a table or an argument struct: both sides must have been built
 /// alike.
-inline constexpr std::uint32_t kCudaTableVersion = 8;
+inline constexpr std::uint32_t kCudaTableVersion = 9;
 
 /// Why a call failed: an Error taken apart on the module's side, put together again by `check`.
 struct CudaFailure {

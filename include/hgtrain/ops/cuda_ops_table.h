@@ -275,14 +275,17 @@ struct PrepareUpdateArgs {
 enum class UpdateRule : int { kAdamW, kAdam, kLion, kAdagrad, kSgd, kMomentum, kNesterov };
 
 /// One update of hgtrain/optim/optimizer.h, of [0, decay_end) with weight decay. Adam moves 28
-/// bytes a parameter, and 2 for the weights.
+/// bytes a parameter, and 2 for the weights; 24 with bf16 parameters, 16 where its state is bf16
+/// too.
 struct UpdateElementsArgs {
   UpdateRule rule;
-  float* parameters;
+  void* parameters;
+  DType parameter_type;  ///< fp32 or bf16
   const float* gradients;
-  float *state1, *state2;  ///< as many as the rule has
-  void* weights;           ///< the parameters, rounded to `type` (bf16 or fp16); null: not written
-  DType type;
+  void *state1, *state2;  ///< as many as the rule has
+  DType state_type;       ///< fp32, or bf16 where the parameters are
+  void* weights;  ///< fp32 parameters, rounded to `weight_type` (bf16 or fp16); null: not written
+  DType weight_type;
   std::int64_t count, decay_end;
   const Update* update;
 };
@@ -309,10 +312,11 @@ struct UpdateLambArgs {
 };
 
 /// average[i] = kept average[i] + taken values[i], unless `update` (or null) says to skip it. Moves
-/// 12 bytes an element.
+/// 12 bytes an element, 10 of bf16 values.
 struct UpdateAverageArgs {
   float* average;
-  const float* values;
+  const void* values;
+  DType type;  ///< of the values: fp32 or bf16
   std::int64_t count;
   float kept, taken;
   const Update* update;

@@ -10,10 +10,11 @@ namespace hgt {
 /// One update of the optimizer, in memory of the stream's device, so that a step waits for nothing:
 /// the host sends the first part before, `prepare_update` writes the second.
 struct Update {
-  double loss_scale = 1;   ///< what the gradients are multiplied with
-  double clip = 0;         ///< highest norm; 0: none
-  double tokens = 1;       ///< of the whole batch
-  float lr, weight_decay;  ///< Lamb's lr has the bias correction in it
+  double loss_scale = 1;           ///< what the gradients are multiplied with
+  double clip = 0;                 ///< highest norm; 0: none
+  double tokens = 1;               ///< of the whole batch
+  std::uint64_t rounding_key = 0;  ///< base/stochastic_rounding.h, where parameters are bf16
+  float lr, weight_decay;          ///< Lamb's lr has the bias correction in it
   float beta1, beta2, eps;
   float taken1, taken2;                 ///< 1 - beta, rounded once
   float inverse_bc1, inverse_sqrt_bc2;  ///< of the bias correction, 1 without

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
@@ -17,7 +16,7 @@ namespace hgt {
 class DeviceOptimizer;
 class Lamb;
 
-/// The optimizers, over flat fp32 buffers, in place. With g the gradient times `gradient_factor`,
+/// The optimizers, over flat buffers, in place. With g the gradient times `gradient_factor`,
 /// wd the weight decay of the element's group, b1 and b2 the betas, bc = 1 - beta^t (1 without
 /// bias_correction), g' = g + wd p:
 ///
@@ -41,23 +40,26 @@ class Lamb;
 /// The update of an element depends on nothing but the element, Lamb's also on the norms of its
 /// tensor, summed in fp64 in an order of the tensor's size: no number of threads changes a bit.
 /// Zeros without gradient, such as padding, stay zero.
+///
+/// All is computed in fp32. Parameters and state of bf16 are rounded stochastically
+/// (base/stochastic_rounding.h), by numbers of the update's key and the element.
 class Optimizer {
  public:
   /// Buffers of `table.total` elements on the stream's device; `state` in the order of
   /// optimizer_state(), zero before the first update. They and the table outlive it.
   /// Error(kConfig) where the type is not built.
   struct Buffers {
-    std::span<float> parameters;
-    std::span<const float> gradients;
-    std::vector<std::span<float>> state;
-    Tensor weights = {};  ///< the parameters, rounded to its type with each update; or none
+    Tensor parameters;          ///< fp32, or, but for Lamb, bf16
+    Tensor gradients;           ///< fp32
+    std::vector<Tensor> state;  ///< fp32, or bf16 where the parameters are
+    Tensor weights = {};        ///< fp32 parameters, rounded to its type with each update; or none
   };
   Optimizer(const OptimizerConfig& config, const ParameterTable& table, const Buffers& buffers,
             Stream stream);
   ~Optimizer();
 
   /// What the config and the rate say of update number `t`, counted from 1: all of Update's first
-  /// part but loss_scale, clip, tokens and stops.
+  /// part but loss_scale, clip, tokens, rounding_key and stops.
   Update constants(const Rate& rate, std::int64_t t) const;
   /// Applies an update, in memory of the stream's device, that prepare_update has finished: nothing
   /// where it says `skip`. Queued on the stream.

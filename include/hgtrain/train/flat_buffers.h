@@ -8,30 +8,34 @@
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
+#include "hgtrain/optim/optimizer.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
 /// The flat buffers of a worker on its device, laid out by the parameter table; fp32, and in 16-bit
-/// training a rounded copy of the parameters, which are then called masters.
+/// training a rounded copy of the parameters, which are then called masters; or, as the config
+/// says, parameters and the optimizer's state of bf16.
 struct FlatBuffers {
   FlatBuffers(const ParameterTable& table, const Config& config, Device device = Device::cpu());
-  FlatState state() const;  ///< what a checkpoint holds; of buffers in host memory
+  FlatState state() const;             ///< what a checkpoint holds; of buffers in host memory
+  Optimizer::Buffers updated() const;  ///< what the optimizer takes
+  Tensor parameter_values() const;
+  Tensor gradient_values() const;  ///< fp32
+  Tensor ema_values() const;       ///< fp32; none where there is no average
   /// What the model computes with, of the compute dtype: the parameters themselves, or their copy.
   Tensor weights() const;
-  /// The copy alone; none where there is none.
-  Tensor rounded_weights() const;
+  /// The parameters of a fresh model (model/init.h), and with them the average; in host memory.
+  void draw(const ParameterTable& table, std::uint64_t seed, ThreadPool& pool) const;
+  void begin_ema(ThreadPool& pool) const;  ///< at the parameters; in host memory
   /// Parameters to weights, on the buffers' device.
   void round_weights(Stream stream) const;
 
   Buffer parameters, gradients, rounded;
   std::vector<Buffer> optimizer_state;  ///< named by optimizer_state()
   Buffer ema;                           ///< empty without training.ema_decay
-  DType compute_dtype;
+  DType compute_dtype, parameter_dtype, state_dtype;
 };
-
-/// A flat fp32 buffer as a tensor.
-Tensor flat_tensor(const Buffer& buffer);
 
 /// Flat buffers in host memory, which checkpoints are written from and read into: those of the CPU
 /// themselves, or a copy of a device's for as long as this lives. The stream is the device's.

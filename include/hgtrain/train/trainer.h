@@ -130,8 +130,7 @@ class Trainer {
   void sum_losses();
   void change_parameters();
   Update constants();
-  /// Of so many passes over a flat fp32 buffer.
-  Work flat_traffic(int passes) const;
+  Work update_traffic() const;
   void skip_update(const StepResult& result);
   [[noreturn]] void stop_at_bad_tensor(const StepResult& result) const;
 

@@ -3,7 +3,7 @@
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/base/half.h"
 
-namespace hgt::cpu {
+namespace hgt {
 
 /// Calls fn with a value of the type that an element of a compute dtype has in memory, so that a
 /// kernel is compiled for each: float, BFloat16 or Half.
@@ -19,4 +19,4 @@ void visit_element(DType dtype, const Fn& fn) {
   }
 }
 
-}  // namespace hgt::cpu
+}  // namespace hgt

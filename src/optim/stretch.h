@@ -1,0 +1,27 @@
+#pragma once
+
+#include "hgtrain/base/stochastic_rounding.h"
+#include "hgtrain/parallel/range.h"
+#include "hgtrain/tensor/tensor.h"
+
+namespace hgt {
+
+/// A stretch of a flat buffer as floats: where they lie or, of bf16, in a copy, whose changes
+/// `put_back` writes, stochastically rounded. Of no tensor it is null.
+class Stretch {
+ public:
+  static constexpr std::int64_t kMost = 2048;  ///< elements
+
+  /// The range begins at a multiple of kRoundedByCounter.
+  Stretch(const Tensor& flat, Range range);
+  float* data() const { return data_; }
+  void put_back(std::uint64_t key, Rounded what) const;
+
+ private:
+  Tensor narrow_;
+  Range range_;
+  float* data_ = nullptr;
+  float copy_[kMost];
+};
+
+}  // namespace hgt
