@@ -197,7 +197,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
     return out;
   }
   out.push_back({"scratch of matrix products and attention",
-                 std::max(kWorkspaceBytes, attention_scratch(config, sizes))});
+                 kWorkspaceBytes + attention_scratch(config, sizes)});
   out.push_back({"CUDA: kernels of its libraries, graphs", kLibraryBytes});
   if (uses_nccl(config)) out.push_back({"CUDA: NCCL", kNcclBytes});
   return out;

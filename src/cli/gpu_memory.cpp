@@ -13,18 +13,26 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+constexpr double kGiB = 1 << 30;
+/// A card that corrects errors keeps as much of its memory for that, and one must be assumed where
+/// only its memory is known.
+constexpr double kUsableShare = 0.915;
 
 struct Kind {
   const char* name;
-  std::int64_t gib;
+  double gib;
+  int compute_capability;
 };
-/// Datasheets; where a kind comes in two sizes, the plain name is the smaller.
-constexpr Kind kKinds[] = {{"t4", 16},      {"v100", 16},     {"v10032gb", 32}, {"rtx2080ti", 11},
-                           {"a10", 24},     {"a30", 24},      {"a40", 48},      {"a6000", 48},
-                           {"a100", 40},    {"a10080gb", 80}, {"rtx3090", 24},  {"rtx4090", 24},
-                           {"rtx5090", 32}, {"l4", 24},       {"l40", 48},      {"l40s", 48},
-                           {"h100", 80},    {"h200", 141},    {"b200", 180}};
+/// GiB as PyTorch's out-of-memory messages in public issues have the total capacity. Where a kind
+/// comes in two sizes, the plain name is the smaller.
+constexpr Kind kKinds[] = {
+    {"t4", 14.56, 75},        {"v100", 15.77, 70},    {"v100-32gb", 31.73, 70},
+    {"rtx2080ti", 10.75, 75}, {"a10", 22.06, 86},     {"a30", 23.5, 80},
+    {"a40", 44.35, 86},       {"a6000", 47.4, 86},    {"a100", 39.39, 80},
+    {"a100-80gb", 79.14, 80}, {"rtx3090", 23.69, 86}, {"rtx4090", 23.64, 89},
+    {"rtx5090", 31.36, 120},  {"l4", 22.03, 89},      {"l40", 44.4, 89},
+    {"l40s", 44.4, 89},       {"h100", 79.1, 90},     {"h100-80gb", 79.1, 90},
+    {"h200", 139.71, 90},     {"b200", 178.35, 100}};
 
 /// Letters and digits, small.
 std::string plain(const std::string& text) {
@@ -37,16 +45,18 @@ std::string plain(const std::string& text) {
 
 }  // namespace
 
-std::int64_t gpu_memory(const std::string& gpu) {
+KnownGpu known_gpu(const std::string& gpu) {
+  const auto bytes = [](double gib) { return static_cast<std::int64_t>(gib * kGiB); };
   const std::string name = plain(gpu);
   for (const Kind& kind : kKinds)
-    if (name == kind.name || "rtx" + name == kind.name) return kind.gib * kGiB;
-  std::int64_t gib = 0;
-  const auto [end, error] = std::from_chars(gpu.data(), gpu.data() + gpu.size(), gib);
+    if (const std::string own = plain(kind.name); name == own || "rtx" + name == own)
+      return {bytes(kind.gib), kind.compute_capability};
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(gpu.data(), gpu.data() + gpu.size(), count);
   const std::string unit = plain({end, gpu.data() + gpu.size()});
-  if (error == std::errc() && gib > 0 && gib <= 1 << 20 &&
-      (unit == "g" || unit == "gb" || unit == "gib"))
-    return gib * kGiB;
+  const bool in_gib = unit == "g" || unit == "gb" || unit == "gib", in_mib = unit == "mib";
+  if (error == std::errc() && count > 0 && count <= 1 << 20 && (in_gib || in_mib))
+    return {bytes(static_cast<double>(count) * kUsableShare / (in_gib ? 1 : 1024))};
   std::vector<std::string> names;
   for (const Kind& kind : kKinds) names.emplace_back(kind.name);
   throw Error(ErrorKind::kConfig, fmt::format("--gpu {}: no such GPU is known", gpu),

@@ -142,10 +142,10 @@ std::string memory_total(const std::vector<Allocation>& memory) {
 /// seen (pytorch/pytorch#20532, LMCache/LMCache#4019).
 std::string fit(const Config& config, std::int64_t bytes, const std::string& gpu) {
   constexpr std::int64_t kContextBytes = std::int64_t{640} << 20;
-  const std::int64_t room = gpu_memory(gpu) - kContextBytes;
+  const std::int64_t room = known_gpu(gpu).bytes - kContextBytes;
   const std::int64_t largest =
       largest_micro_batch(config, static_cast<int>(config.hardware.threads), room);
-  return fmt::format("fits {:<7}{}: {} of {}; the largest micro-batch that fits: {}\n", gpu,
+  return fmt::format("{:<11} {}: {} of {}; the largest micro-batch that fits: {}\n", "fits " + gpu,
                      bytes <= room ? "yes" : "no", human_bytes(bytes), human_bytes(room),
                      largest > 0 ? fmt::to_string(largest) : "none");
 }

@@ -14,6 +14,8 @@
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/parallel/layout.h"
 
+#include "gpu_memory.h"
+
 namespace hgt {
 namespace {
 
@@ -54,18 +56,61 @@ void check_flags(const TrainFlags& flags) {
     refuse("--steps is not positive", "leave it out for the config's training.train_iters");
 }
 
-/// "cpu" or "cuda", and how many workers. Looks for devices, unless it is a dry run.
-std::pair<std::string, std::int64_t> choose_devices(const TrainFlags& flags,
-                                                    const HardwareConfig& hardware) {
+/// What is trained on.
+struct Devices {
+  std::string kind;  ///< "cpu" or "cuda"
+  std::int64_t workers = 1;
+  int compute_capability = 0;  ///< the least of the GPUs'; 0: not known
+};
+
+/// Looks for devices, unless it is a dry run.
+Devices choose_devices(const TrainFlags& flags, const HardwareConfig& hardware) {
   const bool on_gpus = flags.num_gpus || !flags.gpu.empty();
   const std::string device = on_gpus ? "cuda" : flags.num_workers ? "cpu" : hardware.device;
   if (device == "cpu") return {"cpu", flags.num_workers.value_or(1)};
-  if (flags.dry_run) return {device == "cuda" ? "cuda" : "cpu", flags.num_gpus.value_or(1)};
+  if (flags.dry_run)
+    return {device == "cuda" ? "cuda" : "cpu", flags.num_gpus.value_or(1),
+            flags.gpu.empty() ? 0 : known_gpu(flags.gpu).compute_capability};
   const VisibleDevices visible = visible_gpus();
   if (device != "cuda" && visible.gpus.empty()) return {"cpu", 1};
   const auto workers = flags.num_gpus.value_or(std::max<std::int64_t>(1, std::ssize(visible.gpus)));
   require_gpus(hardware.oversubscribe ? 1 : static_cast<int>(workers), visible);
-  return {"cuda", workers};
+  const auto oldest = std::min_element(visible.gpus.begin(), visible.gpus.end(),
+                                       [](const VisibleGpu& a, const VisibleGpu& b) {
+                                         return a.compute_capability < b.compute_capability;
+                                       });
+  return {"cuda", workers, oldest == visible.gpus.end() ? 0 : oldest->compute_capability};
+}
+
+/// Whether "auto" was given.
+bool is_auto(const LoadResult& loaded, std::string_view path) {
+  return std::any_of(loaded.keys.begin(), loaded.keys.end(), [&](const KeyReport& key) {
+    return key.path == path && key.origin.kind == OriginKind::kAuto;
+  });
+}
+
+/// Settles "auto" of bf16 and fp16 by what the GPUs have; refuses what they have not.
+void settle_precision(const LoadResult& loaded, const Devices& devices,
+                      PrecisionConfig& precision) {
+  constexpr int kHasBf16 = 80;
+  const int capability = devices.compute_capability;
+  if (precision.bf16 && capability > 0 && capability < kHasBf16)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("bf16 needs GPUs of compute capability 8.0, and there is one of {}.{}",
+                            capability / 10, capability % 10),
+                "--bf16.enabled false --fp16.enabled true, or \"auto\" for both");
+  if (devices.kind == "cpu" || precision.compute_dtype() != DType::kF32) return;
+  if (capability >= kHasBf16 && is_auto(loaded, "bf16.enabled"))
+    precision.bf16 = true;
+  else
+    precision.fp16 = is_auto(loaded, "fp16.enabled");
+}
+
+void check_backend(const std::string& backend, const Devices& devices) {
+  if (backend == "nccl" && devices.kind == "cpu")
+    throw Error(ErrorKind::kConfig,
+                "distributed.backend = \"nccl\" adds up on GPUs, and the workers are on the CPU",
+                "leave it out");
 }
 
 /// tokenizer.type says what the tokenizer must be; what is named is opened before workers start.
@@ -159,7 +204,8 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   };
   // Which batch sizes fit workers that are not counted is asked last: first they must be there.
   const auto counted = flags.num_workers ? flags.num_workers : flags.num_gpus;
-  const auto [device, workers] = choose_devices(flags, load(counted).config.hardware);
+  const Devices devices = choose_devices(flags, load(counted).config.hardware);
+  const std::int64_t workers = devices.workers;
   const LoadResult loaded = load(workers);
 
   TrainPlan plan{loaded.config,
@@ -168,7 +214,9 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
                  {}};
   for (const Problem& problem : loaded.problems)
     if (problem.severity == Severity::kNotice) plan.notices.push_back(problem);
-  plan.config.hardware.device = device;
+  plan.config.hardware.device = devices.kind;
+  settle_precision(loaded, devices, plan.config.precision);
+  check_backend(plan.config.distributed.backend, devices);
   if (plan.config.hardware.threads == 0) plan.config.hardware.threads = threads_per_worker(workers);
   make_layout(plan.config.parallelism, plan.workers);
   if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan);

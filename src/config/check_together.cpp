@@ -27,11 +27,14 @@ void check_precision(Loading& loading) {
   if (fp16 && value_of(loading, "bf16.enabled") == true)
     error("fp16.enabled", "fp16 and bf16 are both enabled", "disable one of them");
   const PrecisionConfig& p = loading.config().precision;
-  if (p.bf16 && p.bf16_state && !p.bf16_parameters)
+  if (p.bf16_state && !p.bf16_parameters)
     error("bf16.bf16_optimizer_states",
           "bf16.bf16_optimizer_states needs bf16.bf16_master_weights_and_grads",
-          "set both, or none");
-  if (p.parameter_dtype() != DType::kF32 && loading.config().optimizer.type == "Lamb")
+          "set that too, or leave both out");
+  if (p.bf16_parameters && !p.bf16)
+    loading.problem_at(Severity::kNotice, "bf16.bf16_master_weights_and_grads",
+                       "bf16.bf16_master_weights_and_grads has an effect in bf16 training only");
+  if (p.bf16_parameters && loading.config().optimizer.type == "Lamb")
     loading.problem_at(Severity::kNotBuilt, "bf16.bf16_master_weights_and_grads",
                        "Lamb without fp32 masters is not built", "another optimizer, or masters");
   const double scale = number_of(loading, "fp16.loss_scale", 0);

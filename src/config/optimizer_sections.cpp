@@ -72,7 +72,7 @@ std::vector<Field> optimizer_params() {
       not_built("amsgrad", Kind::kBool, "false", "DeepSpeed refuses it as well").only(all),
       noticed("torch_adam", Kind::kBool, "PyTorch's Adam instead of DeepSpeed's").only(adams),
       noticed("set_grad_none", Kind::kBool, "gradients lie in one buffer").only(all),
-      noticed("fp32_optimizer_states", Kind::kBool, "they are fp32").only(all),
+      noticed("fp32_optimizer_states", Kind::kBool, "bf16.bf16_optimizer_states says it").only(all),
       noticed("max_grad_norm", Kind::kNumber, "the same as gradient_clipping"),
   };
 }

@@ -19,7 +19,10 @@ Field fp16_section() {
   return section(
       "fp16", "half precision with loss scaling",
       {
-          used("enabled", in(&P::fp16), "train in fp16, with fp32 masters").auto_is("false"),
+          used("enabled", in(&P::fp16),
+               "train in fp16, with fp32 masters; \"auto\": on GPUs where \"auto\" does not mean "
+               "bf16")
+              .auto_is("false"),
           noticed("auto_cast", Kind::kBool, "inputs are token ids"),
           used("loss_scale", in(&P::loss_scale), "0: dynamic").at_least(0),
           used("initial_scale_power", in(&P::initial_scale_power), "first scale, as a power of two")
@@ -40,12 +43,14 @@ Field bf16_section() {
   Field out = section(
       "bf16", "bfloat16",
       {
-          used("enabled", in(&P::bf16), "train in bf16, with fp32 masters").auto_is("false"),
+          used("enabled", in(&P::bf16),
+               "train in bf16; \"auto\": on GPUs of compute capability 8.0 or more")
+              .auto_is("false"),
           used("bf16_master_weights_and_grads", in(&P::bf16_parameters),
                "no fp32 masters: updates are rounded stochastically to the bf16 weights; gradients "
-               "are summed in fp32 all the same"),
+               "are summed in fp32 all the same; not built for Lamb"),
           used("bf16_optimizer_states", in(&P::bf16_state),
-               "the optimizer's state in bf16 too, rounded likewise"),
+               "the optimizer's state in bf16 too, rounded likewise; needs the key before"),
           noticed("immediate_grad_update", Kind::kBool, "gradients are accumulated at once"),
           noticed("check_grad_overflow", Kind::kBool,
                   "a loss or norm that is not finite ends the run"),
@@ -84,7 +89,7 @@ std::vector<Field> precision_sections() {
                   {
                       noticed("grad_accum_dtype", Kind::kText, "gradients are accumulated in fp32")
                           .one_of(types()),
-                      noticed("param_dtype", Kind::kText, "parameters are fp32").one_of(types()),
+                      noticed("param_dtype", Kind::kText, "fp16 and bf16 say it").one_of(types()),
                       noticed("buffer_dtype", Kind::kText, "of PyTorch's buffers"),
                   })};
 }

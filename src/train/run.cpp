@@ -38,6 +38,7 @@ class Run {
   RunOutcome train();
 
  private:
+  double measure_rates(const RunOptions& options, Communicator& comm);
   static std::unique_ptr<Dataset> open_data(const Config& config, Dataset::Split split);
   void finish_steps(std::int64_t left, bool evaluates);
   StepRecord finish_step();
@@ -50,6 +51,9 @@ class Run {
   TraceWindow trace_;
   ThreadPool pool_;
   const Stream stream_;
+  /// Peak matrix rate of all ranks together. Measured before there is anything beside what that
+  /// takes, so that memory which is full later is not too full for it.
+  double world_flops_;
   const std::unique_ptr<Dataset> train_data_;
   const std::unique_ptr<Dataset> valid_data_;  ///< null where evaluations are off
   const ParameterTable table_;
@@ -58,7 +62,6 @@ class Run {
   Recorder recorder_;
   std::optional<Trainer> trainer_;
   std::int64_t peak_bytes_ = 0;
-  double world_flops_ = 0;  ///< peak matrix rate of all ranks together, as far as known
 
   // Of the steps that are finished.
   std::int64_t finished_ns_ = 0;  ///< when the last one was
@@ -78,6 +81,7 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
       trace_(options, comm.rank()),
       pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
       stream_(queue ? Stream(*queue) : Stream(pool_)),
+      world_flops_(measure_rates(options, comm)),
       train_data_(open_data(config, Dataset::Split::kTrain)),
       valid_data_(config.training.eval_interval > 0 ? open_data(config, Dataset::Split::kValid)
                                                     : nullptr),
@@ -95,14 +99,6 @@ void Run::start(const RunOptions& options, Communicator& comm, ControlChannel& c
       prepare_start(config_, options, table_, host.get(), train_data_->fingerprint(), pool_, comm);
   host.store();
   buffers_.round_weights(stream_);
-  comm.barrier();  // all ranks measure at once, as they will compute
-  const double flops = measure_matrix_rate(stream_, buffers_.compute_dtype);
-  world_flops_ = sum(flops, comm);
-  if (options.record_steps > 0) {
-    peak_bytes_ = memory_in_use(stream_).peak_bytes;
-    trace_.measure_ceilings(stream_, buffers_.compute_dtype);
-    restart_peak_memory();  // what is copied to measure is no part of training
-  }
   trainer_.emplace(Trainer::Parts{config_, table_, buffers_, *model_, comm, stream_, *train_data_,
                                   valid_data_.get(), channel.progress(), requests},
                    start.state);
@@ -119,6 +115,15 @@ void Run::start(const RunOptions& options, Communicator& comm, ControlChannel& c
     recorder_.notice("no checkpoint in " + options.run_dir + " yet: starting from step 0");
   fmt::print(stderr, "goes on after step {}\n", start.state.step);
   recorder_.started(start.state, start.checkpoint);
+}
+
+double Run::measure_rates(const RunOptions& options, Communicator& comm) {
+  const DType dtype = config_.precision.compute_dtype();
+  comm.barrier();  // all ranks measure at once, as they will compute
+  const double flops = measure_matrix_rate(stream_, dtype);
+  if (options.record_steps > 0) trace_.measure_ceilings(stream_, dtype);
+  restart_peak_memory();  // what it took is no part of training
+  return sum(flops, comm);
 }
 
 std::unique_ptr<Dataset> Run::open_data(const Config& config, Dataset::Split split) {
@@ -210,8 +215,9 @@ RunOutcome Run::train() {
     finish_steps(evaluates || saves ? 0 : trainer_->steps_ahead(), evaluates);
     running = !last && !early_ && !stop_requested_;
     outcome.stopped_early = stop_requested_ && !last && !early_;
-    if (!running || saves || std::exchange(checkpoint_requested_, false)) {
+    if (!running || saves || checkpoint_requested_) {
       finish_steps(0, false);
+      checkpoint_requested_ = false;
       save();
     }
   }
@@ -246,17 +252,21 @@ Error cause_of(const Error& error, Communicator& comm) {
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
                         ControlChannel& channel, Requests& requests, const CudaQueue* queue,
                         const std::function<void(const Error&)>& failed) {
-  if (queue) require_memory(config, *queue);
+  const std::int64_t room = queue ? require_memory(config, *queue) : 0;
   std::optional<Run> run;  // is still there when `failed` hears why
+  const auto told = [&](Error error) {
+    if (queue) add_smaller_batch(error, config, room);
+    if (failed) failed(error);
+    return error;
+  };
   try {
     run.emplace(config, options, comm, channel, queue);
     run->start(options, comm, channel, requests);
     return run->train();
-  } catch (const Error& thrown) {
-    Error error = cause_of(thrown, comm);
-    if (queue) add_smaller_batch(error, config, *queue);
-    if (failed) failed(error);
-    throw error;
+  } catch (const Error& error) {
+    throw told(cause_of(error, comm));
+  } catch (const std::exception& error) {
+    throw told(Error(ErrorKind::kInternal, error.what()));
   }
 }
 

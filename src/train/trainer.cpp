@@ -266,10 +266,10 @@ void Trainer::change_parameters() {
              parts_.stream);
 }
 
-/// Gradients are read; parameters and the optimizer's state are read and written.
+/// Gradients are read; parameters and the optimizer's state are read and written; weights written.
 Work Trainer::update_traffic() const {
   const FlatBuffers& flat = parts_.buffers;
-  std::int64_t bytes = flat.gradients.bytes() + 2 * flat.parameters.bytes();
+  std::int64_t bytes = flat.gradients.bytes() + 2 * flat.parameters.bytes() + flat.rounded.bytes();
   for (const Buffer& state : flat.optimizer_state) bytes += 2 * state.bytes();
   return {.bytes = static_cast<double>(bytes)};
 }

@@ -38,7 +38,7 @@ SHAPES = [
     # Half a million tokens a step, as an update over all parameters takes its time.
     Shape('llama-8b-bf16-state', 4, 64, 2048,
           ('--bf16.bf16_master_weights_and_grads', 'true', '--bf16.bf16_optimizer_states', 'true'),
-          ('--batch', 4, '--accum', 64, '--compile', 'parts'), 120, 2, 'bf16', 400),
+          ('--batch', 2, '--accum', 128, '--compile', 'parts'), 120, 2, 'bf16', 400),
 ]
 
 

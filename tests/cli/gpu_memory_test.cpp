@@ -7,20 +7,25 @@
 using namespace hgt;
 
 TEST_CASE("a GPU is named by its kind, as people write it, or by its memory") {
-  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
-  CHECK(gpu_memory("H100") == 80 * kGiB);
-  CHECK(gpu_memory("a100-80GB") == 80 * kGiB);
-  CHECK(gpu_memory("RTX 4090") == 24 * kGiB);
-  CHECK(gpu_memory("4090") == 24 * kGiB);
-  CHECK(gpu_memory("48GB") == 48 * kGiB);
-  CHECK(gpu_memory("12 GiB") == 12 * kGiB);
+  constexpr double kGiB = 1 << 30;
+  const auto gib = [](const char* gpu) { return static_cast<double>(known_gpu(gpu).bytes) / kGiB; };
+  CHECK(gib("H100") == Approx(79.1));
+  CHECK(gib("H100 80GB") == Approx(79.1));
+  CHECK(gib("a100-80GB") == Approx(79.14));
+  CHECK(gib("RTX 4090") == Approx(23.64));
+  CHECK(gib("4090") == Approx(23.64));
+  CHECK(gib("48GB") == Approx(48 * 0.915));
+  CHECK(gib("12 GiB") == Approx(12 * 0.915));
+  CHECK(gib("24576MiB") == Approx(24 * 0.915));
+  CHECK(known_gpu("T4").compute_capability == 75);
+  CHECK(known_gpu("16GB").compute_capability == 0);
 }
 
 TEST_CASE("what is neither is refused with the kinds there are") {
   for (const char* wrong : {"", "h1000", "0GB", "-3GB", "80", "80TB", "99999999999999999999GB"})
-    CHECK_THROWS_AS(gpu_memory(wrong), Error);
+    CHECK_THROWS_AS(known_gpu(wrong), Error);
   try {
-    gpu_memory("voodoo");
+    known_gpu("voodoo");
   } catch (const Error& e) {
     CHECK(e.hint().find("h200") != std::string::npos);
   }

@@ -44,6 +44,7 @@ std::vector<Json> baselines() {
                            config(mistral, {{"type", "AdamW"}}, {{"type", "WarmupCosineLR"}}),
                            config(qwen2, {{"type", "AdamW"}}, cycle),
                            config(qwen2, {{"type", "AdamW"}}, {{"type", "LRRangeTest"}})};
+  out[0]["bf16"] = {{"bf16_master_weights_and_grads", true}};
   out[4]["training"].erase("train_iters");
   out[4]["model"].erase("use_sliding_window");
   const Json momentum = {{"type", "SGD"}, {"params", {{"momentum", 0.9}}}};

@@ -127,10 +127,10 @@ class CudaTest(unittest.TestCase):
 
     @unittest.skipUnless(EMULATED, 'fills the device')
     def test_a_full_device_says_what_is_held_and_what_fits(self):
-        os.environ['HGTRAIN_EMULATION_MEMORY'] = '60000'
+        os.environ['HGTRAIN_EMULATION_MEMORY'] = '250000000'  # more than measuring the rate takes
         self.addCleanup(os.environ.pop, 'HGTRAIN_EMULATION_MEMORY')
         said = self.job.call('--config', 'gpt2.json', '--run_dir', 'full', '--device', 'cuda',
-                             '--train_micro_batch_size_per_gpu', 2, exit_code=3)
+                             '--train_micro_batch_size_per_gpu', 2, '--model.n_embd', 1024, '--model.n_layer', 2, exit_code=3)
         self.assertIn('out of memory', said)
         self.assertRegex(said, r'held by then: .*parameters [\d.]+ MiB')
         self.assertIn('train_micro_batch_size_per_gpu = 1 would fit', said)

@@ -204,11 +204,19 @@ class TrainTest(job.JobTest):
         self.assertIn('training    bf16, no fp32 masters, bf16 state, AdamW\n',
                       self.job.train('dry', '--dry_run', '--scheduler', 'null', '--bf16.enabled', 'true',
                                      '--bf16.bf16_master_weights_and_grads', 'true', '--bf16.bf16_optimizer_states', 'true'))
+        both = '--bf16.enabled', 'auto', '--fp16.enabled', 'auto'
+        for gpu, precision in ('h100', 'bf16'), ('t4', 'fp16'), ('24GB', 'fp16'):
+            self.assertIn(f'training    {precision}, ', self.job.call('--config', 'config.json', '--dry_run', '--gpu', gpu, *both))
+        self.assertIn('training    fp32, ', self.job.train('dry', '--dry_run', *both))
+        self.assertIn('compute capability 8.0, and there is one of 7.5',
+                      self.job.call('--config', 'config.json', '--dry_run', '--gpu', 't4', '--bf16.enabled', 'true', exit_code=2))
         self.assertIn('2 x 1 thread on cuda', self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run'))
         self.assertFalse((self.job.folder / 'dry').exists())
 
     def test_wrong_wishes_are_refused_with_their_own_exit_codes(self):
         call = self.job.call
+        self.assertIn('adds up on GPUs', self.job.train('nccl', '--distributed.backend', 'nccl', exit_code=2))
+        self.assertFalse((self.job.folder / 'nccl').exists())
         self.assertIn('--num_workers', call('--config', 'config.json', '--device', 'cpu', '--num_gpus', 2, exit_code=2))
         call('--config', 'config.json', '--num_workers', 0, '--device', 'cpu', exit_code=2)
         batch = call('--config', 'config.json', '--num_workers', 2, '--gradient_accumulation_steps', 3, exit_code=2)

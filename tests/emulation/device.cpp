@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "hgtrain/device/cuda_check.h"
@@ -127,22 +129,42 @@ CudaResult memory_info(int, std::uint64_t* free_bytes, std::uint64_t* total_byte
 }
 
 /// HGTRAIN_EMULATION_MEMORY: bytes after which the device is full, though it said otherwise.
-void take_memory(std::size_t bytes) {
-  static const char* const limit = std::getenv("HGTRAIN_EMULATION_MEMORY");
-  static std::size_t taken = 0;
-  if (limit != nullptr && (taken += bytes) > std::strtoull(limit, nullptr, 10))
-    throw Error(ErrorKind::kDevice, "out of memory on the emulated device");
+class Taken {
+ public:
+  void* take(std::size_t bytes) {
+    static const char* const limit = std::getenv("HGTRAIN_EMULATION_MEMORY");
+    const std::lock_guard lock(mutex_);
+    if (limit != nullptr && total_ + bytes > std::strtoull(limit, nullptr, 10))
+      throw Error(ErrorKind::kDevice, "out of memory on the emulated device");
+    void* const memory = emulation::allocate(bytes);
+    sizes_[memory] = bytes;
+    total_ += bytes;
+    return memory;
+  }
+  void give_back(void* memory) {
+    const std::lock_guard lock(mutex_);
+    total_ -= sizes_.extract(memory).mapped();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, std::size_t> sizes_;
+  std::size_t total_ = 0;
+};
+Taken& taken() {
+  static Taken all;
+  return all;
 }
 
 CudaResult allocate(int, std::size_t bytes, void** out) {
-  return guarded([&] {
-    take_memory(bytes);
-    *out = std::memset(emulation::allocate(bytes), 0, bytes);
-  });
+  return guarded([&] { *out = std::memset(taken().take(bytes), 0, bytes); });
 }
 
 CudaResult release(int, void* memory) {
-  return guarded([&] { (void)cudaFree(memory); });
+  return guarded([&] {
+    taken().give_back(memory);
+    (void)cudaFree(memory);
+  });
 }
 
 CudaResult allocate_pinned(std::size_t bytes, void** out) {

@@ -28,10 +28,11 @@ class GpuCheckTest(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
         (self.folder / 'scripts').mkdir()
         shutil.copy(ROOT / 'scripts/gpu-check', self.folder / 'scripts')
-        self.program('hgtrain', '')
+        for name in 'hgtrain', 'hgtrain-worker', 'hgtrain_cuda.so':
+            self.program(name, '')
         shutil.copytree(ROOT / 'tests/bench', self.folder / 'tests/bench', ignore=shutil.ignore_patterns('*.cpp', '__pycache__'))
         self.program('bin/nvidia-smi', 'echo "NVIDIA H100 80GB HBM3, 81559, 9.0"')
-        self.program('tests/ops/ops_test', 'echo ops >> called')
+        self.program('tests/ops/ops_test', 'echo ops >> called; echo "All tests passed (3 assertions in 1 test case)"')
         self.program('tests/e2e/cuda_test.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")', '')
         self.program('bin/compute-sanitizer', 'echo $2 >> called; [ $2 != racecheck ] || { echo Device not supported; exit 1; }')
 
@@ -59,13 +60,29 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
         self.assertIn('| wrong by 0.1', said)
-        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 8)
-        self.program('tests/ops/ops_test', 'echo ops >> called')
+        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 9)
+        self.program('tests/ops/ops_test', 'echo ops >> called; echo "All tests passed (3 assertions in 1 test case)"')
         status, said = self.check('correct')
         self.assertEqual(status, 0, said)
         self.assertEqual(self.called(), ['ops'])
         results = json.loads((self.folder / 'gpu-check/results.json').read_text())
         self.assertTrue(all(result['passed'] for result in results.values()))
+
+    def test_results_of_other_programs_and_checks_that_checked_nothing_do_not_count(self):
+        self.assertEqual(self.check('correct')[0], 0)
+        self.called()
+        self.program('hgtrain_cuda.so', 'another')
+        self.program('tests/ops/ops_test', 'echo ops >> called; echo "assertions:  0 |  0 passed"')
+        status, said = self.check('correct')
+        self.assertEqual(status, 1)
+        self.assertIn('ops: FAILED', said)
+        self.assertEqual(len(self.called()), 10)
+
+    def test_what_is_not_built_is_named(self):
+        (self.folder / 'tests/ops/ops_test').unlink()
+        status, said = self.check('correct')
+        self.assertEqual(status, 2)
+        self.assertIn('lacks tests/ops/ops_test: ', said)
 
     def test_a_sanitizer_that_refuses_the_device_is_not_run_rather_than_failed(self):
         status, said = self.check('sanitize')

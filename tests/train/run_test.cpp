@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -65,7 +66,7 @@ struct Job {
 };
 
 /// A device that fails in its third sum, as the communicator, where that says why.
-class Failing final : public Communicator {
+class Failing : public Communicator {
  public:
   explicit Failing(std::optional<Error> why) : why_(std::move(why)) {}
   int rank() const override { return 0; }
@@ -129,6 +130,38 @@ TEST_CASE("an error is told before the run gives back what it holds") {
                                job.requests, nullptr, [&](const Error&) { told = threads(); }),
                   Error);
   CHECK(told >= threads() + 3);
+}
+
+TEST_CASE("what is no Error of ours is told as well") {
+  struct Odd final : public Failing {
+    using Failing::Failing;
+    void all_reduce_sum(std::span<double>) override { throw std::bad_alloc(); }
+  };
+  Job job;
+  Odd comm(std::nullopt);
+  std::string told;
+  CHECK_THROWS_AS(
+      run_training(job.config, {.run_dir = job.folder.path()}, comm, job.channel, job.requests,
+                   nullptr, [&](const Error& error) { told = error.message(); }),
+      Error);
+  CHECK(told == "std::bad_alloc");
+}
+
+TEST_CASE("a checkpoint that is asked for in a step that saves anyway is not saved again later") {
+  struct Asking final : public MemoryChannel {
+    explicit Asking(Requests& requests) : requests(requests) {}
+    void send(const std::string& kind, const nlohmann::json& body) override {
+      if (kind == "metrics" && body["step"] == 1) requests.checkpoint = true;
+    }
+    Requests& requests;
+  };
+  Job job;
+  job.config.checkpoint.save_interval = 2;
+  job.config.training.train_iters = 5;
+  Asking channel(job.requests);
+  const auto comm = make_self_communicator();
+  run_training(job.config, {.run_dir = job.folder.path()}, *comm, channel, job.requests);
+  CHECK(list_checkpoints(job.folder.path()).size() == 3);  // of steps 2, 4 and 5
 }
 
 TEST_CASE("a run takes its steps, evaluates, and saves the last one") {

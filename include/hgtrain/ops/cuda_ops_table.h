@@ -296,7 +296,7 @@ struct LambPiece {
   std::int32_t tensor;
   std::int32_t decay;  ///< 1: with weight decay
 };
-/// Lamb's. Reads 32 bytes a parameter and writes 12, and 2 for the weights.
+/// Lamb's. Reads 28 bytes a parameter and writes 12, and 2 for the weights.
 struct UpdateLambArgs {
   float* parameters;
   const float* gradients;
