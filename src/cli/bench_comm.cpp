@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <optional>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -22,9 +23,13 @@ class BenchComm final : public Command {
   std::string_view summary() const override { return "how fast workers add up or send, by size"; }
 
   void add_options(CLI::App& app) override {
-    app.add_option("--num_workers", num_workers_, "workers on this machine's CPU")
-        ->capture_default_str();
-    app.add_option("--backend", backend_, "auto (shared memory where it works, else gloo), or gloo")
+    auto* const workers =
+        app.add_option("--num_workers", num_workers_, "workers on this machine's CPU");
+    workers->capture_default_str();
+    app.add_option("--num_gpus", num_gpus_, "workers on a GPU each")->excludes(workers);
+    app.add_flag("--oversubscribe", oversubscribe_, "workers may share a GPU");
+    app.add_option("--backend", backend_,
+                   "auto (NCCL on GPUs; else shared memory where it works, else gloo), or gloo")
         ->check(CLI::IsMember({"auto", "gloo"}))
         ->capture_default_str();
     app.add_option("--op", op_, "all_reduce or broadcast")
@@ -42,9 +47,9 @@ class BenchComm final : public Command {
     JobSpec spec;
     spec.argv = [argv = std::vector<std::string>{
                      worker_program(), "bench_comm", backend_, op_, fmt::to_string(min_bytes_),
-                     fmt::to_string(max_bytes_), fmt::to_string(repeats_),
-                     json_ ? "json" : "text"}](int) { return argv; };
-    spec.num_workers = num_workers_;
+                     fmt::to_string(max_bytes_), fmt::to_string(repeats_), json_ ? "json" : "text",
+                     device()}](int) { return argv; };
+    spec.num_workers = num_gpus_.value_or(num_workers_);
     spec.own_workers = true;
     spec.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
       if (kind == "result") fmt::print("{}", body.value("text", ""));
@@ -55,8 +60,10 @@ class BenchComm final : public Command {
   }
 
  private:
+  std::string device() const { return !num_gpus_ ? "cpu" : oversubscribe_ ? "shared" : "cuda"; }
   void check_flags() const {
     check_range("--num_workers", num_workers_, 2, 1024);
+    check_range("--num_gpus", num_gpus_.value_or(2), 2, 1024);
     check_range("--min_bytes", min_bytes_, 4, std::int64_t{1} << 40);
     check_range("--max_bytes", max_bytes_, min_bytes_, std::int64_t{1} << 40);
     check_range("--repeats", repeats_, 1, 1'000'000);
@@ -67,6 +74,8 @@ class BenchComm final : public Command {
   }
 
   int num_workers_ = 2;
+  std::optional<int> num_gpus_;
+  bool oversubscribe_ = false;
   std::string backend_ = "auto", op_ = "all_reduce";
   std::int64_t min_bytes_ = 1024, max_bytes_ = 16 << 20, repeats_ = 20;
   bool json_ = false;

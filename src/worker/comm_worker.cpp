@@ -2,30 +2,33 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/bench/bench.h"
-#include "hgtrain/comm/connect.h"
 #include "hgtrain/wire/messages.h"
 
-#include "environment.h"
+#include "ranks.h"
 
 namespace hgt {
 namespace {
 
 void measure(ControlChannel& channel, const std::vector<std::string>& args) {
   const Environment environment = read_environment();
-  const GroupOptions group{.rank = environment.rank, .size = environment.world_size};
-  auto comm = args[0] == "auto" ? connect_shared_memory(channel, group) : nullptr;
-  const char* const backend = comm ? "shared memory" : "Gloo";
-  if (!comm) comm = connect_gloo(channel, group, environment.master_host);
+  Config config;
+  config.hardware.device = args[6] == "cpu" ? "cpu" : "cuda";
+  config.hardware.oversubscribe = args[6] == "shared";
+  config.hardware.cudnn = false;
+  config.distributed.backend = args[0];
+  const std::unique_ptr<CudaQueue> queue = open_device(config, environment);
+  const auto [comm, over] = connect_ranks(channel, config, environment, queue.get());
 
-  nlohmann::ordered_json result =
-      bench_comm(*comm, {args[1], std::stoll(args[2]), std::stoll(args[3]), std::stoll(args[4])});
-  result["backend"] = backend;
+  nlohmann::ordered_json result = bench_comm(
+      *comm, {args[1], std::stoll(args[2]), std::stoll(args[3]), std::stoll(args[4])}, queue.get());
+  result["backend"] = over;
   if (comm->rank() == 0)
     channel.send("result",
                  {{"text", args[5] == "json" ? result.dump(2) + "\n" : bench_text(result)}});
@@ -47,7 +50,7 @@ int comm_worker(const std::vector<std::string>& args) {
       .lost = [] { std::_Exit(static_cast<int>(ErrorKind::kPeer)); },
   });
   try {
-    if (args.size() != 6)
+    if (args.size() != 7)
       throw Error(ErrorKind::kConfig, "hgtrain-worker bench_comm lacks a word",
                   "use hgtrain bench comm");
     measure(*channel, args);

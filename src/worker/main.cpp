@@ -19,7 +19,8 @@ constexpr const char* kUsage =
     "  hgtrain-worker generate --model FOLDER --prompt TEXT ...\n"
     "  hgtrain-worker bench train|gemm|ops REPEATS text|json CONFIG\n"
     "  hgtrain-worker bench_copy cpu|cuda BYTES THREADS REPEATS text|json\n"
-    "  hgtrain-worker bench_comm auto|gloo OP MIN_BYTES MAX_BYTES REPEATS text|json\n"
+    "  hgtrain-worker bench_comm auto|gloo OP MIN_BYTES MAX_BYTES REPEATS text|json "
+    "cpu|cuda|shared\n"
     "  hgtrain-worker probe\n";
 
 int usage() {

@@ -1,10 +1,8 @@
 #include "train_worker.h"
 
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -15,70 +13,18 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/host.h"
-#include "hgtrain/comm/connect.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_queue.h"
-#include "hgtrain/ops/gemm.h"
-#include "hgtrain/ops/use_cudnn.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/run.h"
 #include "hgtrain/wire/messages.h"
 
 #include "environment.h"
+#include "ranks.h"
 #include "stop_signals.h"
 
 namespace hgt {
 namespace {
-
-/// The queue of the worker's own GPU; null where it trains on the CPU.
-std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment) {
-  if (config.hardware.device != "cuda") return nullptr;
-  const int count = CudaModule::get().probe().device_count;
-  if (environment.local_rank >= count && !config.hardware.oversubscribe)
-    throw Error(
-        ErrorKind::kDevice,
-        fmt::format("worker {} of this machine has no GPU of its own: there {}",
-                    environment.local_rank, count == 1 ? "is 1" : fmt::format("are {}", count)),
-        "start fewer, or let them share: --hardware.oversubscribe true");
-  auto queue = std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
-  if (config.training.deterministic) fix_products(*queue);
-  if (config.hardware.cudnn) fmt::print(stderr, "{}\n", use_cudnn(*queue));
-  return queue;
-}
-
-std::unique_ptr<Communicator> connect_ranks(ControlChannel& channel, const Config& job,
-                                            const Environment& environment, const CudaQueue* queue,
-                                            const std::atomic<bool>& aborted) {
-  if (environment.world_size == 1) return make_self_communicator();
-  const DistributedConfig& config = job.distributed;
-  const GroupOptions group{.rank = environment.rank,
-                           .size = environment.world_size,
-                           .timeout = std::chrono::milliseconds(config.timeout_ms()),
-                           .aborted = &aborted};
-  if (queue != nullptr) {
-    if (config.backend == "gloo") {
-      fmt::print(stderr, "sums over Gloo, through the host's memory\n");
-      return connect_gloo(channel, group, environment.master_host, queue);
-    }
-    // NCCL takes two ranks on a GPU only where they seem to be of two machines.
-    if (job.hardware.oversubscribe)
-      ::setenv("NCCL_HOSTID", fmt::to_string(environment.rank).c_str(), 0);
-    // Sums in the switch (NVLS) are not the same from run to run: NVIDIA/nccl#1497.
-    ::setenv("NCCL_NVLS_ENABLE", "0", 0);
-    fmt::print(stderr, "sums over NCCL\n");
-    return connect_nccl(channel, *queue, group);
-  }
-  if (config.backend == "nccl")
-    throw Error(ErrorKind::kConfig, "distributed.backend = \"nccl\" needs GPUs",
-                "leave it at auto on the CPU");
-  if (config.backend == "auto")
-    if (auto shared = connect_shared_memory(channel, group)) {
-      fmt::print(stderr, "sums over shared memory\n");
-      return shared;
-    }
-  fmt::print(stderr, "sums over Gloo\n");
-  return connect_gloo(channel, group, environment.master_host);
-}
 
 /// The communicator of the job, once there is one; what the control channel aborts.
 class Group {
@@ -87,7 +33,9 @@ class Group {
   Communicator& connect(ControlChannel& channel, const Config& config,
                         const Environment& environment, std::unique_ptr<CudaQueue> queue) {
     queue_ = std::move(queue);
-    auto communicator = connect_ranks(channel, config, environment, queue_.get(), aborted_);
+    auto [communicator, over] =
+        connect_ranks(channel, config, environment, queue_.get(), &aborted_);
+    if (!over.empty()) fmt::print(stderr, "sums over {}\n", over);
     const std::lock_guard lock(mutex_);
     communicator_ = std::move(communicator);
     if (aborted_) communicator_->abort();

@@ -135,6 +135,14 @@ class CudaTest(unittest.TestCase):
         self.assertRegex(said, r'held by then: .*parameters [\d.]+ MiB')
         self.assertIn('train_micro_batch_size_per_gpu = 1 would fit', said)
 
+    def test_bench_comm_measures_sums_over_nccl_and_gloo(self):
+        for op, backend, flags in (('all_reduce', 'NCCL', []), ('broadcast', 'NCCL', []),
+                                   ('all_reduce', "Gloo, through the host's memory", ['--backend', 'gloo'])):
+            result = json.loads(self.job.call('bench', 'comm', '--num_gpus', 2, '--oversubscribe', '--op', op, *flags,
+                                              '--min_bytes', 1024, '--max_bytes', 4096, '--repeats', 2, '--json'))
+            self.assertEqual((result['backend'], [size['bytes'] for size in result['sizes']]), (backend, [1024, 2048, 4096]))
+            self.assertEqual([size['wrong'] for size in result['sizes']], [0, 0, 0])
+
     @unittest.skipUnless(EMULATED, 'a profiler shows them')
     def test_profilers_are_shown_the_phases(self):
         os.environ['NVTX_INJECTION64_PATH'] = 'a profiler'

@@ -11,6 +11,7 @@ namespace hgt {
 
 class Communicator;
 class CudaModule;
+class CudaQueue;
 
 // How fast training is here, and what stands in the way. The first three take a resolved config
 // with its model, batch, precision and threads, need no files (tokens are drawn). Each returns the
@@ -43,11 +44,13 @@ struct CommBench {
   std::int64_t min_bytes = 0, max_bytes = 0;  ///< multiples of 4; sizes double from the first on
   std::int64_t repeats = 20;
 };
-/// One collective of fp32 by size; every rank calls it. Time is this rank's, after a barrier. algbw
-/// is bytes by time; busbw what a link must carry for it, as nccl-tests defines it: algbw *
+/// One collective of fp32 by size; every rank calls it. Time is this rank's, after a barrier; of
+/// memory of the queue's GPU, where there is one, that of many calls which are queued at once.
+/// algbw is bytes by time; busbw what a link must carry for it, as nccl-tests defines it: algbw *
 /// 2(n-1)/n for all_reduce, algbw for broadcast. `wrong` counts elements that came out wrong on any
 /// rank.
-nlohmann::ordered_json bench_comm(Communicator& comm, const CommBench& spec);
+nlohmann::ordered_json bench_comm(Communicator& comm, const CommBench& spec,
+                                  const CudaQueue* queue = nullptr);
 
 /// Any of these for people.
 std::string bench_text(const nlohmann::ordered_json& result);

@@ -1,0 +1,59 @@
+#include "ranks.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/ops/gemm.h"
+#include "hgtrain/ops/use_cudnn.h"
+
+namespace hgt {
+
+std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment) {
+  if (config.hardware.device != "cuda") return nullptr;
+  const int count = CudaModule::get().probe().device_count;
+  if (environment.local_rank >= count && !config.hardware.oversubscribe)
+    throw Error(
+        ErrorKind::kDevice,
+        fmt::format("worker {} of this machine has no GPU of its own: there {}",
+                    environment.local_rank, count == 1 ? "is 1" : fmt::format("are {}", count)),
+        "start fewer, or let them share: --hardware.oversubscribe true");
+  auto queue = std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
+  if (config.training.deterministic) fix_products(*queue);
+  if (config.hardware.cudnn) fmt::print(stderr, "{}\n", use_cudnn(*queue));
+  return queue;
+}
+
+Joined connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
+                     const CudaQueue* queue, const std::atomic<bool>* aborted) {
+  if (environment.world_size == 1) return {make_self_communicator(), ""};
+  const DistributedConfig& config = job.distributed;
+  const GroupOptions group{.rank = environment.rank,
+                           .size = environment.world_size,
+                           .timeout = std::chrono::milliseconds(config.timeout_ms()),
+                           .aborted = aborted};
+  if (queue != nullptr) {
+    if (config.backend == "gloo")
+      return {connect_gloo(channel, group, environment.master_host, queue),
+              "Gloo, through the host's memory"};
+    // NCCL takes two ranks on a GPU only where they seem to be of two machines.
+    if (job.hardware.oversubscribe)
+      ::setenv("NCCL_HOSTID", fmt::to_string(environment.rank).c_str(), 0);
+    // Sums in the switch (NVLS) are not the same from run to run: NVIDIA/nccl#1497.
+    ::setenv("NCCL_NVLS_ENABLE", "0", 0);
+    return {connect_nccl(channel, *queue, group), "NCCL"};
+  }
+  if (config.backend == "nccl")
+    throw Error(ErrorKind::kConfig, "distributed.backend = \"nccl\" needs GPUs",
+                "leave it at auto on the CPU");
+  if (config.backend == "auto")
+    if (auto shared = connect_shared_memory(channel, group))
+      return {std::move(shared), "shared memory"};
+  return {connect_gloo(channel, group, environment.master_host), "Gloo"};
+}
+
+}  // namespace hgt

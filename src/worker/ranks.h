@@ -1,0 +1,29 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "hgtrain/comm/communicator.h"
+#include "hgtrain/config/config.h"
+#include "hgtrain/device/cuda_queue.h"
+#include "hgtrain/wire/control.h"
+
+#include "environment.h"
+
+namespace hgt {
+
+/// The queue of the worker's own GPU, which does products and attention as the config has it; null
+/// where the device is the CPU. Error(kDevice) where there is no GPU for it.
+std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment);
+
+struct Joined {
+  std::unique_ptr<Communicator> communicator;
+  std::string over;  ///< "NCCL", ...; "" for a worker on its own
+};
+/// Connects the ranks of a job as its config has it. `queue` is open_device's, and outlives the
+/// communicator; once `aborted` is true, connecting ends.
+Joined connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
+                     const CudaQueue* queue, const std::atomic<bool>* aborted = nullptr);
+
+}  // namespace hgt
