@@ -42,14 +42,14 @@ class Writer : public CheckpointWriter {
   }
   ~Writer() override { join(); }
 
-  void save(const TrainingState& state, const FlatState& flat) override {
+  void save(const TrainingState& state, const FlatState& flat,
+            std::shared_ptr<const void> owner) override {
     join();
     if (state.step == saved_step_) return;
     if (!options_.async_save) return write(state, flat);
-    copy(flat);
-    thread_ = std::thread([this, state] {
+    thread_ = std::thread([this, state, kept = owner ? flat : copy_of(flat), owner] {
       name_thread("checkpoint");
-      write(state, copy_);
+      write(state, kept);
     });
   }
 
@@ -70,14 +70,15 @@ class Writer : public CheckpointWriter {
     if (thread_.joinable()) thread_.join();
   }
 
-  void copy(const FlatState& flat) {
+  FlatState copy_of(const FlatState& flat) {
     const Span span = Span::seldom("copy for the checkpoint");
     memory_.resize(flat.moments.size() + 2);
-    copy_ = {
+    FlatState copy{
         copied(flat.parameters, memory_[0]), {}, flat.weights_dtype, copied(flat.ema, memory_[1])};
     for (std::size_t i = 0; i < flat.moments.size(); ++i)
-      copy_.moments.push_back(
+      copy.moments.push_back(
           {flat.moments[i].name, copied(flat.moments[i].values, memory_[i + 2])});
+    return copy;
   }
 
   static Tensor copied(const Tensor& flat, Buffer& memory) {
@@ -172,8 +173,7 @@ class Writer : public CheckpointWriter {
   const Options options_;
   const std::string root_;
   const std::vector<CopiedFile> tokenizer_;
-  std::vector<Buffer> memory_;  // of the copy that the thread writes from
-  FlatState copy_;
+  std::vector<Buffer> memory_;    // of the copy that the thread writes from
   std::int64_t saved_step_ = -1;  // the thread's while it runs
   std::thread thread_;
   std::mutex mutex_;  // guards error_

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -46,10 +47,11 @@ void Recorder::step(const StepRecord& record) {
   report_saves(checkpoints_->poll_error());
 }
 
-void Recorder::save(const TrainingState& state, const FlatState& flat) {
+void Recorder::save(const TrainingState& state, const FlatState& flat,
+                    std::shared_ptr<const void> owner) {
   if (!checkpoints_) return;
   report_saves(checkpoints_->wait());
-  checkpoints_->save(state, flat);
+  checkpoints_->save(state, flat, std::move(owner));
   saving_step_ = state.step;
 }
 

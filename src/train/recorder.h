@@ -22,7 +22,8 @@ class Recorder {
   /// Whether save() does anything here.
   bool saves() const { return checkpoints_ != nullptr; }
   /// Saves the state in the background; a step that is saved already is not saved again.
-  void save(const TrainingState& state, const FlatState& flat);
+  void save(const TrainingState& state, const FlatState& flat,
+            std::shared_ptr<const void> owner = nullptr);
   /// A line for the user, from rank 0.
   void notice(const std::string& text);
   /// Waits for the last save. Error(kData) where it failed.

@@ -195,9 +195,10 @@ void Run::evaluate(StepRecord& record) {
 
 void Run::save() {
   if (!recorder_.saves()) return;
-  const HostBuffers host(buffers_, table_, config_, stream_);
-  host.fetch();
-  recorder_.save(trainer_->state(), host.get().state());
+  const auto host = std::make_shared<HostBuffers>(buffers_, table_, config_, stream_);
+  host->fetch();
+  recorder_.save(trainer_->state(), host->get().state(),
+                 stream_.device().is_cpu() ? nullptr : host);  // a copy already
 }
 
 RunOutcome Run::train() {

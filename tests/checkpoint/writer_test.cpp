@@ -19,6 +19,17 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 }  // namespace
 
+TEST_CASE("a state with an owner is not copied, and let go when it is written") {
+  const TemporaryFolder folder;
+  const auto run = std::make_shared<TinyRun>();
+  run->at(4);
+  const auto writer = run->writer(folder.path(), 0, true);
+  writer->save(run->state, run->flat(), run);
+  REQUIRE_FALSE(writer->wait());
+  CHECK(run.use_count() == 1);
+  CHECK(TinyRun().holds(list_checkpoints(folder.path()).front(), 4));
+}
+
 TEST_CASE("a saved checkpoint is an HF folder with the run's state beside it") {
   TemporaryFolder folder;
   TinyRun run;

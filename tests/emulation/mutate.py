@@ -260,7 +260,10 @@ def main():
 
     same = equivalent()
     files = [path for path in sorted([*OPS.glob('*.cu'), *OPS.glob('cuda_*.h')]) if options.only in path.name]
-    mutants = [m for path in files for m in mutants_of(path) if m.key() not in same]
+    mutants = [m for path in files for m in mutants_of(path)]
+    if gone := not options.only and same - {m.key() for m in mutants}:
+        sys.exit('equivalent_mutants.txt lists what there is not:\n' + '\n'.join(' => '.join(key) for key in gone))
+    mutants = [m for m in mutants if m.key() not in same]
     if options.sample:
         mutants = mutants[::max(1, len(mutants) // options.sample)][:options.sample]
     if options.list:

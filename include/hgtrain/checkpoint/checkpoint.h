@@ -77,7 +77,10 @@ class CheckpointWriter {
                                                   const Options& options);
   /// Waits for the save under way.
   virtual ~CheckpointWriter() = default;
-  virtual void save(const TrainingState& state, const FlatState& flat) = 0;
+  /// Where `owner` is given, it keeps `flat` as it is for as long as it is held, and nothing is
+  /// copied.
+  virtual void save(const TrainingState& state, const FlatState& flat,
+                    std::shared_ptr<const void> owner = nullptr) = 0;
   /// Waits for the save under way. What became of the saves since the last call: nullopt, or the
   /// error of the last one that failed (kData; the checkpoint before it is intact).
   virtual std::optional<Error> wait() = 0;
