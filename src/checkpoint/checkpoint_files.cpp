@@ -1,5 +1,7 @@
 #include "checkpoint_files.h"
 
+#include <optional>
+
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/config/hf_config.h"
@@ -13,11 +15,13 @@ namespace {
 
 constexpr std::int64_t kMaxTokenizerBytes = 256 << 20;
 
+/// Of the parameters in a flat buffer; to be written in its own type, where none is given.
 std::vector<NamedTensor> tensors_of(const ParameterTable& table, const Tensor& flat,
-                                    const std::string& prefix, DType dtype) {
+                                    const std::string& prefix, std::optional<DType> dtype = {}) {
   std::vector<NamedTensor> out;
   for (const Parameter& p : table.parameters)
-    out.push_back({prefix + p.name, p.shape, flat.slice(0, p.offset, p.offset + p.numel), dtype});
+    out.push_back({prefix + p.name, p.shape, flat.slice(0, p.offset, p.offset + p.numel),
+                   dtype.value_or(flat.dtype())});
   return out;
 }
 
@@ -54,15 +58,14 @@ void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
                 options.max_shard_bytes, manifest);
   std::vector<NamedTensor> moments;
   if (flat.weights_dtype != flat.parameters.dtype())
-    moments = tensors_of(table, flat.parameters, kMasterPrefix, flat.parameters.dtype());
+    moments = tensors_of(table, flat.parameters, kMasterPrefix);
   for (const FlatState::Moment& moment : flat.moments)
-    for (NamedTensor& tensor :
-         tensors_of(table, moment.values, moment.name + ".", moment.values.dtype()))
+    for (NamedTensor& tensor : tensors_of(table, moment.values, moment.name + "."))
       moments.push_back(std::move(tensor));
   write_tensors(folder, "optimizer", moments, options.max_shard_bytes, manifest);
   if (flat.ema)
-    write_tensors(folder, "ema", tensors_of(table, flat.ema, "", flat.ema.dtype()),
-                  options.max_shard_bytes, manifest);
+    write_tensors(folder, "ema", tensors_of(table, flat.ema, ""), options.max_shard_bytes,
+                  manifest);
 
   write_listed_file(manifest, folder, kTrainingStateName, training_state_text(state));
   write_new_file(folder + "/" + kManifestName, manifest_text(manifest));

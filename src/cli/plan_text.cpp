@@ -16,7 +16,7 @@
 #include "hgtrain/parallel/layout.h"
 #include "hgtrain/report/human.h"
 
-#include "gpu_memory.h"
+#include "known_gpu.h"
 
 namespace hgt {
 namespace {

@@ -14,7 +14,7 @@
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/parallel/layout.h"
 
-#include "gpu_memory.h"
+#include "known_gpu.h"
 
 namespace hgt {
 namespace {

@@ -15,9 +15,8 @@ class DropoutRow {
   __device__ DropoutRow(const DropoutArgs& dropout, std::int64_t row)
       : probability_(dropout.probability), site_(dropout.site) {
     if (probability_ == 0) return;
-    const auto key = philox(dropout.seed, static_cast<std::uint64_t>(dropout.samples->step),
-                            static_cast<std::uint64_t>(dropout.samples->first_sample + row));
-    key_ = key[0] | std::uint64_t{key[1]} << 32;
+    key_ = philox_key(dropout.seed, static_cast<std::uint64_t>(dropout.samples->step),
+                      static_cast<std::uint64_t>(dropout.samples->first_sample + row));
   }
 
   /// Whether anything is dropped.

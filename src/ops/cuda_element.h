@@ -80,16 +80,55 @@ __device__ void write(T* to, const Vector<T>& x, std::int64_t count) {
     if (i < count) to[i] = x.elements[i];
 }
 
-/// For kernels over flat memory, a vector a thread: the first element of the thread's.
-template <class T>
-__device__ std::int64_t first_of_thread() {
-  return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kVector<T>;
+/// For kernels over flat memory, so many elements a thread: the first of the thread's.
+__device__ inline std::int64_t first_of_thread(int elements) {
+  return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * elements;
+}
+inline LaunchShape elements_shape(std::int64_t count, int elements) {
+  constexpr unsigned kThreads = 256;
+  return {{blocks_for(count, kThreads, elements)}, {kThreads}};
 }
 
+/// The same, a vector a thread.
+template <class T>
+__device__ std::int64_t first_of_thread() {
+  return first_of_thread(kVector<T>);
+}
 template <class T>
 LaunchShape vectors_shape(std::int64_t count) {
-  constexpr unsigned kThreads = 256;
-  return {{blocks_for(count, kThreads, kVector<T>)}, {kThreads}};
+  return elements_shape(count, kVector<T>);
 }
+
+/// Elements of a vector of the narrower type.
+template <class A, class B>
+inline constexpr int kLongerVector = kVector<A> > kVector<B> ? kVector<A> : kVector<B>;
+
+/// N elements of flat memory of any type, in registers: whole vectors of each type they are read or
+/// written as. The first one's index is `first`; there are `count` from there on.
+template <int N>
+struct Floats {
+  float x[N] = {};
+
+  template <class T>
+  __device__ void read(const void* flat, std::int64_t first, std::int64_t count) {
+#pragma unroll
+    for (int i = 0; i < N; i += kVector<T>) {
+      const Vector<T> part = hgt::cuda::read(static_cast<const T*>(flat) + first + i, count - i);
+#pragma unroll
+      for (int j = 0; j < kVector<T>; ++j) x[i + j] = part[j];
+    }
+  }
+  /// Rounded to the nearest.
+  template <class T>
+  __device__ void write(void* flat, std::int64_t first, std::int64_t count) const {
+#pragma unroll
+    for (int i = 0; i < N; i += kVector<T>) {
+      Vector<T> part;
+#pragma unroll
+      for (int j = 0; j < kVector<T>; ++j) part.set(j, x[i + j]);
+      hgt::cuda::write(static_cast<T*>(flat) + first + i, part, count - i);
+    }
+  }
+};
 
 }  // namespace hgt::cuda

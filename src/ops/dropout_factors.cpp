@@ -15,9 +15,9 @@ constexpr std::int64_t kBlock = kPhiloxWords;
 
 void dropout_factors(const Dropout& options, std::int64_t row, std::int64_t first,
                      std::int64_t count, float* factors) {
-  const auto derived = philox(options.seed, static_cast<std::uint64_t>(options.samples->step),
-                              static_cast<std::uint64_t>(options.samples->first_sample + row));
-  const std::uint64_t key = derived[0] | std::uint64_t{derived[1]} << 32;
+  const std::uint64_t key =
+      philox_key(options.seed, static_cast<std::uint64_t>(options.samples->step),
+                 static_cast<std::uint64_t>(options.samples->first_sample + row));
   const float kept = 1.0f / (1.0f - options.probability);
   std::uint32_t words[kBlock];
   for (std::int64_t at = first; at < first + count;) {

@@ -18,28 +18,13 @@ __global__ void fill_elements(FillArgs args) {
   write(args.values + at, values, args.count - at);
 }
 
-/// Elements a thread: a vector of the narrower side.
-template <class To, class From>
-inline constexpr int kCast = kVector<To> > kVector<From> ? kVector<To> : kVector<From>;
-
 template <class To, class From>
 __global__ void cast_elements(CastArgs args) {
-  const std::int64_t at = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kCast<To, From>;
-  const std::int64_t left = args.count - at;
-  float values[kCast<To, From>];
-#pragma unroll
-  for (int first = 0; first < kCast<To, From>; first += kVector<From>) {
-    const Vector<From> part = read(static_cast<const From*>(args.from) + at + first, left - first);
-#pragma unroll
-    for (int i = 0; i < kVector<From>; ++i) values[first + i] = part[i];
-  }
-#pragma unroll
-  for (int first = 0; first < kCast<To, From>; first += kVector<To>) {
-    Vector<To> part;
-#pragma unroll
-    for (int i = 0; i < kVector<To>; ++i) part.set(i, values[first + i]);
-    write(static_cast<To*>(args.to) + at + first, part, left - first);
-  }
+  constexpr int kElements = kLongerVector<To, From>;
+  const std::int64_t at = first_of_thread(kElements), left = args.count - at;
+  Floats<kElements> elements;
+  elements.template read<From>(args.from, at, left);
+  elements.template write<To>(args.to, at, left);
 }
 
 constexpr std::int64_t kSummedPerBlock = 16384;
@@ -103,8 +88,8 @@ void cast(const CastArgs& args, CudaStreamState& stream) {
   visit_element(args.from_type, [&]<class From>(From) {
     visit_element(args.to_type, [&]<class To>(To) {
       if constexpr (std::is_same_v<From, float> || std::is_same_v<To, float>)
-        launch(cast_elements<To, From>,
-               {{blocks_for(args.count, kThreads, kCast<To, From>)}, {kThreads}}, stream, args);
+        launch(cast_elements<To, From>, elements_shape(args.count, kLongerVector<To, From>), stream,
+               args);
     });
   });
 }

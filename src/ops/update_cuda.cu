@@ -80,44 +80,19 @@ struct Momentum {
   }
 };
 
-/// The elements of flat buffers that a thread takes: N, the first of which is `first`.
-template <int N>
-struct Floats {
-  float x[N] = {};
-
-  template <class T>
-  __device__ void read(const void* flat, std::int64_t first, std::int64_t count) {
+/// Writes elements back where they were read; those of bf16 stochastically rounded.
+template <class T, int N>
+__device__ void put_back(Floats<N>& elements, void* flat, std::int64_t first, std::int64_t count,
+                         std::uint64_t key, Rounded what) {
+  if constexpr (!std::is_same_v<T, float>) {
+    static_assert(N == kRoundedByCounter);
+    const auto words = rounding_words(key, what, first / N);
 #pragma unroll
-    for (int i = 0; i < N; i += kVector<T>) {
-      const Vector<T> part = hgt::cuda::read(static_cast<const T*>(flat) + first + i, count - i);
-#pragma unroll
-      for (int j = 0; j < kVector<T>; ++j) x[i + j] = part[j];
-    }
+    for (int i = 0; i < N; ++i)
+      elements.x[i] = round_stochastically(elements.x[i], words[i / 2] >> (i % 2 * 16));
   }
-  /// Rounded to the nearest.
-  template <class T>
-  __device__ void write(void* flat, std::int64_t first, std::int64_t count) const {
-#pragma unroll
-    for (int i = 0; i < N; i += kVector<T>) {
-      Vector<T> part;
-#pragma unroll
-      for (int j = 0; j < kVector<T>; ++j) part.set(j, x[i + j]);
-      hgt::cuda::write(static_cast<T*>(flat) + first + i, part, count - i);
-    }
-  }
-  /// Writes them where they were read; bf16 stochastically rounded.
-  template <class T>
-  __device__ void put_back(void* flat, std::int64_t first, std::int64_t count, std::uint64_t key,
-                           Rounded what) {
-    if constexpr (!std::is_same_v<T, float>) {
-      static_assert(N == kRoundedByCounter);
-      const auto words = rounding_words(key, what, first / N);
-#pragma unroll
-      for (int i = 0; i < N; ++i) x[i] = round_stochastically(x[i], words[i / 2] >> (i % 2 * 16));
-    }
-    write<T>(flat, first, count);
-  }
-};
+  elements.template write<T>(flat, first, count);
+}
 
 /// P, S and W are the types of the parameters, of the state, and of the weights beside fp32
 /// parameters: float where none are written.
@@ -143,19 +118,16 @@ __global__ void change_elements(UpdateElementsArgs args) {
     s1.x[i] = e.s1;
     s2.x[i] = e.s2;
   }
-  p.template put_back<P>(args.parameters, at, left, u.rounding_key, Rounded::kParameter);
-  if constexpr (kOne)
-    s1.template put_back<S>(args.state1, at, left, u.rounding_key, Rounded::kState1);
-  if constexpr (kTwo)
-    s2.template put_back<S>(args.state2, at, left, u.rounding_key, Rounded::kState2);
+  put_back<P>(p, args.parameters, at, left, u.rounding_key, Rounded::kParameter);
+  if constexpr (kOne) put_back<S>(s1, args.state1, at, left, u.rounding_key, Rounded::kState1);
+  if constexpr (kTwo) put_back<S>(s2, args.state2, at, left, u.rounding_key, Rounded::kState2);
   if constexpr (!std::is_same_v<W, float>) p.template write<W>(args.weights, at, left);
 }
 
 template <class Rule, class P, class S, class W>
 void change(const UpdateElementsArgs& args, CudaStreamState& stream) {
-  constexpr int kThreads = 256, kElements = kVector < P >> kVector<W> ? kVector<P> : kVector<W>;
-  launch(change_elements<Rule, P, S, W>,
-         {{blocks_for(args.count, kThreads, kElements)}, {kThreads}}, stream, args);
+  launch(change_elements<Rule, P, S, W>, elements_shape(args.count, kLongerVector<P, W>), stream,
+         args);
 }
 
 template <class Fn>

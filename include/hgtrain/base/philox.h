@@ -32,6 +32,12 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t 
                  static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)});
 }
 
+/// A seed for numbers of one kind, drawn from another.
+constexpr std::uint64_t philox_key(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  const auto words = philox(seed, stream, index);
+  return words[0] | std::uint64_t{words[1]} << 32;
+}
+
 /// Uniform in [0, 1), 24 bits.
 constexpr float uniform01(std::uint32_t bits) {
   return static_cast<float>(bits >> 8) * (1.0f / 16777216.0f);

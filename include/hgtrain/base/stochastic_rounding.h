@@ -26,8 +26,7 @@ constexpr float round_stochastically(float x, std::uint32_t random) {
 /// The key of the numbers that update number `update` is rounded by.
 constexpr std::uint64_t rounding_key(std::uint64_t seed, std::int64_t update) {
   constexpr std::uint64_t kStream = 0x726f756e64696e67;  // "rounding": apart from other numbers
-  const auto words = philox(seed, kStream, static_cast<std::uint64_t>(update));
-  return words[0] | std::uint64_t{words[1]} << 32;
+  return philox_key(seed, kStream, static_cast<std::uint64_t>(update));
 }
 
 /// What an update rounds, which each have numbers of their own.

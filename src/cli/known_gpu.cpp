@@ -1,4 +1,4 @@
-#include "gpu_memory.h"
+#include "known_gpu.h"
 
 #include <algorithm>
 #include <cctype>

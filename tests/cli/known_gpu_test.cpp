@@ -1,4 +1,4 @@
-#include "gpu_memory.h"
+#include "known_gpu.h"
 
 #include <catch2/catch.hpp>
 
