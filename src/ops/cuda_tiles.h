@@ -94,6 +94,11 @@ __device__ inline void multiply_rows(const TileRows& x, const TileRows& y, TileM
   }
 }
 
+template <class T>
+struct alignas(4 * sizeof(T)) Four {
+  T elements[4];
+};
+
 /// 4 rows of a result whose columns come in chunks of 64: the thread has rows 4 thread.y + i and
 /// columns 64 chunk + 4 thread.x + j.
 template <int kChunks>
@@ -144,12 +149,21 @@ struct TileSums {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk)
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
+      for (int i = 0; i < 4; ++i) {
+        const int row = 4 * thread.y + i, column = kTile * chunk + 4 * thread.x;
+        if (row >= rows || column >= width) continue;
+        T* const at = to + row * stride + column;
+        Four<T> four;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int row = 4 * thread.y + i, column = kTile * chunk + 4 * thread.x + j;
-          if (row < rows && column < width) store(to + row * stride + column, values[chunk][i][j]);
+        for (int j = 0; j < 4; ++j) store(four.elements + j, values[chunk][i][j]);
+        if (column + 4 <= width && reinterpret_cast<std::uintptr_t>(at) % sizeof(four) == 0) {
+          *reinterpret_cast<Four<T>*>(at) = four;
+          continue;
         }
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          if (column + j < width) at[j] = four.elements[j];
+      }
   }
   __device__ void write(void* to, DType type, std::int64_t stride, int rows, int width) const {
     if (type == DType::kBF16)

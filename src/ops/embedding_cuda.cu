@@ -111,7 +111,8 @@ __global__ void place_rows(ScatterArgs args) {
   args.unsorted[args.begins[id] + atomicAdd(args.placed + id, 1)] = static_cast<std::int32_t>(n);
 }
 
-// A row's place is the number of rows of its id that stand before it.
+// A row's place is the number of rows of its id that stand before it. Where an id has many, the
+// threads of a warp read the same ones.
 __global__ void sort_rows(ScatterArgs args) {
   const std::int64_t at = element_of_thread();
   if (at >= args.begins[args.table_rows]) return;
@@ -122,18 +123,19 @@ __global__ void sort_rows(ScatterArgs args) {
   args.sorted[place] = n;
 }
 
-/// Adds a vector of sums to floats.
+/// Adds floats in memory to those in registers.
+template <class T, int kCount>
+__device__ void add(Floats<kCount>& to, const void* flat, std::int64_t first, std::int64_t left) {
+  Floats<kCount> more;
+  more.template read<T>(flat, first, left);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) to.x[i] += more.x[i];
+}
+
 template <int kCount>
-__device__ void add_to(float* to, const float (&sums)[kCount], std::int64_t left) {
-  constexpr int kPart = kVector<float>;
-#pragma unroll
-  for (int first = 0; first < kCount; first += kPart) {
-    if (first >= left) return;
-    Vector<float> part = read(to + first, left - first);
-#pragma unroll
-    for (int i = 0; i < kPart; ++i) part.set(i, part[i] + sums[first + i]);
-    write(to + first, part, left - first);
-  }
+__device__ void add_to(float* flat, std::int64_t first, Floats<kCount>& sums, std::int64_t left) {
+  add<float>(sums, flat, first, left);
+  sums.template write<float>(flat, first, left);
 }
 
 // A block a chunk of the sorted rows. What is all of an id's goes into the table.
@@ -146,21 +148,14 @@ __global__ void add_chunks_of_rows(ScatterArgs args) {
     for (std::int64_t at = first; at < last;) {
       const std::int32_t id = args.ids[args.sorted[at]];
       const std::int64_t begin = args.begins[id], end = args.begins[id + 1];
-      float sums[kVector<T>] = {};
-      for (; at < end && at < last; ++at) {
-        const Vector<T> dout =
-            read(static_cast<const T*>(args.dout) + args.sorted[at] * args.width + c, left);
-#pragma unroll
-        for (int i = 0; i < kVector<T>; ++i) sums[i] += dout[i];
-      }
-      if (begin >= first && end <= last) {
-        add_to(args.dtable + id * args.width + c, sums, left);
-        continue;
-      }
-      float* const out = args.partial + (2 * chunk + (begin < first ? 0 : 1)) * args.width + c;
-#pragma unroll
-      for (int i = 0; i < kVector<T>; ++i)
-        if (i < left) out[i] = sums[i];
+      Floats<kVector<T>> sums;
+      for (; at < end && at < last; ++at)
+        add<T>(sums, args.dout, args.sorted[at] * args.width + c, left);
+      if (begin >= first && end <= last)
+        add_to(args.dtable, id * args.width + c, sums, left);
+      else
+        sums.template write<float>(args.partial,
+                                   (2 * chunk + (begin < first ? 0 : 1)) * args.width + c, left);
     }
   }
 }
@@ -173,12 +168,15 @@ __global__ void add_parts_of_rows(ScatterArgs args) {
   const std::int32_t id = args.ids[args.sorted[last - 1]];
   const std::int64_t end = args.begins[id + 1];
   if (args.begins[id] < first || end <= last) return;
-  for (std::int64_t c = threadIdx.x; c < args.width; c += blockDim.x) {
-    float sum = args.partial[(2 * chunk + 1) * args.width + c];
+  constexpr int kElements = kVector<float>;
+  for (std::int64_t c = threadIdx.x * kElements; c < args.width; c += blockDim.x * kElements) {
+    const std::int64_t left = args.width - c;
+    Floats<kElements> sums;
+    sums.read<float>(args.partial, (2 * chunk + 1) * args.width + c, left);
 #pragma unroll 4
     for (std::int64_t next = chunk + 1; next * kChunk < end; ++next)
-      sum += args.partial[2 * next * args.width + c];
-    args.dtable[id * args.width + c] += sum;
+      add<float>(sums, args.partial, 2 * next * args.width + c, left);
+    add_to(args.dtable, id * args.width + c, sums, left);
   }
 }
 
@@ -187,16 +185,10 @@ template <class T>
 __global__ void sum_positions(EmbeddingBwdArgs args) {
   const std::int64_t size = args.length * args.width, at = first_of_thread<T>(), left = size - at;
   if (left <= 0) return;
-  float sums[kVector<T>] = {};
+  Floats<kVector<T>> sums;
 #pragma unroll 4
-  for (std::int64_t i = at; i < args.rows * args.width; i += size) {
-    const Vector<T> dout = read(static_cast<const T*>(args.dout) + i, left);
-#pragma unroll
-    for (int j = 0; j < kVector<T>; ++j) sums[j] += dout[j];
-  }
-#pragma unroll
-  for (int j = 0; j < kVector<T>; ++j)
-    if (j < left) args.dpositions[at + j] += sums[j];
+  for (std::int64_t i = at; i < args.rows * args.width; i += size) add<T>(sums, args.dout, i, left);
+  add_to(args.dpositions, at, sums, left);
 }
 
 }  // namespace

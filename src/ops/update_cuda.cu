@@ -98,9 +98,8 @@ __device__ void put_back(Floats<N>& elements, void* flat, std::int64_t first, st
 /// parameters: float where none are written.
 template <class Rule, class P, class S, class W>
 __global__ void change_elements(UpdateElementsArgs args) {
-  constexpr int kElements = kVector < P >> kVector<W> ? kVector<P> : kVector<W>;
-  const std::int64_t at = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kElements;
-  const std::int64_t left = args.count - at;
+  constexpr int kElements = kLongerVector<P, W>;
+  const std::int64_t at = first_of_thread(kElements), left = args.count - at;
   const Update& u = *args.update;
   if (left <= 0 || u.skip != 0) return;
   constexpr bool kOne = Rule::kStates > 0, kTwo = Rule::kStates > 1;
@@ -171,16 +170,28 @@ __global__ void lamb_moments(LambArgs args) {
   const Update& u = *op.update;
   if (u.skip != 0) return;
   const LambPiece piece = op.pieces[blockIdx.x];
+  constexpr int kElements = kVector<float>;
   double squares[2] = {};
-  for (std::int64_t i = piece.begin + threadIdx.x; i < piece.end; i += blockDim.x) {
-    const float p = op.parameters[i], g = op.gradients[i] * u.gradient_factor;
-    const float m = u.beta1 * op.exp_avg[i] + u.taken1 * g;
-    const float v = u.beta2 * op.exp_avg_sq[i] + u.taken2 * g * g;
-    op.exp_avg[i] = m;
-    op.exp_avg_sq[i] = v;
-    const double weight = p, change = change_of(args, piece, p, m, v);
-    squares[0] += weight * weight;
-    squares[1] += change * change;
+  for (std::int64_t at = piece.begin + threadIdx.x * kElements; at < piece.end;
+       at += blockDim.x * kElements) {
+    const std::int64_t left = piece.end - at;
+    Floats<kElements> p, g, m, v;
+    p.read<float>(op.parameters, at, left);
+    g.read<float>(op.gradients, at, left);
+    m.read<float>(op.exp_avg, at, left);
+    v.read<float>(op.exp_avg_sq, at, left);
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      if (i >= left) break;  // 0 / 0 where eps is 0
+      const float gradient = g.x[i] * u.gradient_factor;
+      m.x[i] = u.beta1 * m.x[i] + u.taken1 * gradient;
+      v.x[i] = u.beta2 * v.x[i] + u.taken2 * gradient * gradient;
+      const double weight = p.x[i], change = change_of(args, piece, p.x[i], m.x[i], v.x[i]);
+      squares[0] += weight * weight;
+      squares[1] += change * change;
+    }
+    m.write<float>(op.exp_avg, at, left);
+    v.write<float>(op.exp_avg_sq, at, left);
   }
   block_sums(squares);
   if (threadIdx.x == 0)
@@ -208,11 +219,18 @@ __global__ void lamb_change(LambArgs args) {
   if (op.update->skip != 0) return;
   const LambPiece piece = op.pieces[blockIdx.x];
   const float rate = op.update->lr * args.ratios[piece.tensor];
-  for (std::int64_t i = piece.begin + threadIdx.x; i < piece.end; i += blockDim.x) {
-    float p = op.parameters[i];
-    p -= rate * change_of(args, piece, p, op.exp_avg[i], op.exp_avg_sq[i]);
-    op.parameters[i] = p;
-    if constexpr (!std::is_same_v<T, float>) store(static_cast<T*>(op.weights) + i, p);
+  for (std::int64_t at = piece.begin + threadIdx.x * kVector<T>; at < piece.end;
+       at += blockDim.x * kVector<T>) {
+    const std::int64_t left = piece.end - at;
+    Floats<kVector<T>> p, m, v;
+    p.template read<float>(op.parameters, at, left);
+    m.template read<float>(op.exp_avg, at, left);
+    v.template read<float>(op.exp_avg_sq, at, left);
+#pragma unroll
+    for (int i = 0; i < kVector<T>; ++i)
+      p.x[i] -= rate * change_of(args, piece, p.x[i], m.x[i], v.x[i]);
+    p.template write<float>(op.parameters, at, left);
+    if constexpr (!std::is_same_v<T, float>) p.template write<T>(op.weights, at, left);
   }
 }
 
