@@ -247,7 +247,7 @@ Field hardware_section() {
       "hardware", "the devices of the run",
       {
           used("device", in(&HardwareConfig::device), "auto: GPUs where there are any")
-              .one_of({{"auto"}, {"cpu"}, {"cuda"}}),
+              .one_of({{"auto"}, {"cpu"}, {"cuda"}, {"gpu", KeyClass::kError, "use cuda"}}),
           used("threads", in(&HardwareConfig::threads),
                "CPU threads of a worker; 0: an equal share of the cores")
               .at_least(0)

@@ -33,11 +33,12 @@ class Shape:
 SHAPES = [
     Shape('gpt2-124m', 64, 1, 1024, ('--model.vocab_size', 50304), ('--batch', 64, 32)),
     Shape('gpt2-1558m', 16, 1, 1024, ('--model.vocab_size', 50304), ('--batch', 16, 8, '--compile', 'parts'), 70),
-    Shape('llama-8b', 1, 16, 2048, ('--activation_checkpointing.mode', 'full'),
+    Shape('llama-8b', 1, 16, 2048,
+          ('--bf16.bf16_master_weights_and_grads', 'false', '--bf16.bf16_optimizer_states', 'false'),
           ('--batch', 1, '--accum', 16, '--recompute', '--compile', 'parts'), 120, 3),
     # Half a million tokens a step, as an update over all parameters takes its time.
     Shape('llama-8b-bf16-state', 4, 64, 2048,
-          ('--bf16.bf16_master_weights_and_grads', 'true', '--bf16.bf16_optimizer_states', 'true'),
+          ('--activation_checkpointing.mode', 'none'),
           ('--batch', 2, '--accum', 128, '--compile', 'parts'), 120, 2, 'bf16', 400),
 ]
 

@@ -66,7 +66,8 @@ TEST_CASE("checkpoint keys: ours, DeepSpeed's, and what a flag does instead") {
 TEST_CASE("ranges and choices") {
   CHECK(errors(R"({"data": {"valid_fraction": 0.9}})") != "");
   CHECK(errors(R"({"distributed": {"timeout_minutes": 0}})") != "");
-  CHECK(contains(errors(R"({"hardware": {"device": "gpu"}})"), "\"gpu\" is not known"));
+  CHECK(contains(errors(R"({"hardware": {"device": "gpu"}})"), "| use cuda"));
+  CHECK(contains(errors(R"({"hardware": {"device": "tpu"}})"), "\"tpu\" is not known"));
   CHECK(contains(errors(R"({"distributed": {"backend": "mpi"}})"), "\"mpi\" is not known"));
 }
 
