@@ -164,24 +164,38 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   return out;
 }
 
-std::vector<Allocation> memory_table(const Config& config, int threads) {
+namespace {
+
+Allocation flat(std::string name, const Config& config, DType type) {
   const ParameterTable table =
       parameter_table(config.model, config.training.no_decay_norms_and_biases);
-  const DType dtype = config.precision.compute_dtype();
-  const DType parameter_dtype = config.precision.parameter_dtype();
-  std::vector<Allocation> out;
-  const auto add_flat = [&](std::string name, DType type) {
-    out.push_back({std::move(name), times(table.total, static_cast<std::int64_t>(size_of(type)))});
-  };
-  add_flat("parameters", parameter_dtype);
+  return {std::move(name), times(table.total, static_cast<std::int64_t>(size_of(type)))};
+}
+
+/// What a checkpoint holds.
+std::vector<Allocation> state_of(const Config& config) {
+  std::vector<Allocation> out = {flat("parameters", config, config.precision.parameter_dtype())};
   for (const std::string& name : optimizer_state(config.optimizer))
-    add_flat("optimizer: " + name, config.precision.state_dtype());
-  if (config.training.ema_decay > 0) add_flat("ema", DType::kF32);
-  const Allocation copy{"checkpoint: copy (rank 0)", total_bytes(out)};
-  add_flat("gradients", DType::kF32);
-  if (dtype != parameter_dtype) add_flat(fmt::format("{} weights", name_of(dtype)), dtype);
+    out.push_back(flat("optimizer: " + name, config, config.precision.state_dtype()));
+  if (config.training.ema_decay > 0) out.push_back(flat("ema", config, DType::kF32));
+  return out;
+}
+
+}  // namespace
+
+std::int64_t state_bytes(const Config& config) {
+  return total_bytes(state_of(config));
+}
+
+std::vector<Allocation> memory_table(const Config& config, int threads) {
+  const DType dtype = config.precision.compute_dtype();
+  std::vector<Allocation> out = state_of(config);
+  out.push_back(flat("gradients", config, DType::kF32));
+  if (dtype != config.precision.parameter_dtype())
+    out.push_back(flat(fmt::format("{} weights", name_of(dtype)), config, dtype));
   const bool on_cpu = config.hardware.device != "cuda";
-  if (on_cpu && config.checkpoint.async_save) out.push_back(copy);
+  if (on_cpu && config.checkpoint.async_save)
+    out.push_back({"checkpoint: copy (rank 0)", state_bytes(config)});
   const ActivationSizes sizes = activation_sizes(config);
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";

@@ -161,6 +161,8 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir, const st
   text += fmt::format("layout      data {} x tensor {} x pipeline {}\n", layout.data_size,
                       layout.tensor_size, layout.pipeline_size);
   text += memory_total(memory);
+  if (config.hardware.device == "cuda")
+    text += fmt::format("host memory {} on rank 0, for a save\n", human_bytes(state_bytes(config)));
   if (!gpu.empty()) text += fit(config, total_bytes(memory), gpu);
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += "\nmemory of a worker\n";

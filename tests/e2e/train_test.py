@@ -210,7 +210,9 @@ class TrainTest(job.JobTest):
         self.assertIn('training    fp32, ', self.job.train('dry', '--dry_run', *both))
         self.assertIn('compute capability 8.0, and there is one of 7.5',
                       self.job.call('--config', 'config.json', '--dry_run', '--gpu', 't4', '--bf16.enabled', 'true', exit_code=2))
-        self.assertIn('2 x 1 thread on cuda', self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run'))
+        on_gpus = self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run')
+        self.assertIn('2 x 1 thread on cuda', on_gpus)
+        self.assertRegex(on_gpus, r'\nhost memory [0-9]+ KiB on rank 0, for a save\n')
         self.assertFalse((self.job.folder / 'dry').exists())
 
     def test_wrong_wishes_are_refused_with_their_own_exit_codes(self):

@@ -77,6 +77,10 @@ struct Allocation {
 /// its own, and what CUDA's libraries take beside; but not the driver's context.
 std::vector<Allocation> memory_table(const Config& config, int threads);
 
+/// What a checkpoint holds: parameters, the optimizer's state, the moving average. A save on a GPU
+/// takes as much of the host's memory, on rank 0.
+std::int64_t state_bytes(const Config& config);
+
 /// Bytes of a table.
 std::int64_t total_bytes(const std::vector<Allocation>& table);
 
