@@ -151,7 +151,7 @@ struct TileSums {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int row = 4 * thread.y + i, column = kTile * chunk + 4 * thread.x;
-        if (row >= rows || column >= width) continue;
+        if (row >= rows) continue;
         T* const at = to + row * stride + column;
         Four<T> four;
 #pragma unroll
