@@ -76,32 +76,35 @@ std::string gemm_text(const Json& r) {
   return text;
 }
 
-/// Products of several sizes are told apart by their arithmetic.
+/// Calls of several sizes are told apart by their arithmetic, else by what they read and write.
 std::string name(const Json& op) {
-  const std::string name = op["op"];
-  if (!op.contains("flops")) return name;
-  return fmt::format("{}, {}FLOP", name, human_count(op["flops"]));
+  std::string name = op["op"];
+  if (op.contains("flops")) name += fmt::format(", {}FLOP", human_count(op["flops"]));
+  if (op.contains("bytes")) name += fmt::format(", {}B", human_count(op["bytes"]));
+  return name;
 }
 
 std::string ops_text(const Json& r) {
-  std::string text = fmt::format(
-      "{}; products {}, copies {} at most\n  {:34}{:>10}{:>12}{:>30}\n",
-      r["dtype"].get<std::string>(), rate(r["matrix_flops_per_sec"], "FLOP/s"),
-      rate(r["copy_bytes_per_sec"], "B/s"), "op", "a step", "ms a step", "ms a call (p10, p90)");
+  constexpr const char* kLine = "  {:42} {:>7} {:>11} {:>28}{}\n";
+  constexpr const char* kSpeed = " {:>15} {:>8}";
+  std::string text =
+      fmt::format("{}; products {}, copies {} at most\n", r["dtype"].get<std::string>(),
+                  rate(r["matrix_flops_per_sec"], "FLOP/s"), rate(r["copy_bytes_per_sec"], "B/s")) +
+      fmt::format(kLine, "op", "a step", "ms a step", "ms a call (p10, p90)",
+                  fmt::format(kSpeed, "rate", "of max"));
   for (const Json& op : r["ops"]) {
     const Json& ms = op["ms"];
-    text += fmt::format("  {:34}{:>10.4g}{:>12.3f}{:>30}", name(op),
-                        op["calls_per_step"].get<double>(), op["ms_per_step"].get<double>(),
+    std::string speed;
+    if (op.contains("of_ceiling"))
+      speed = fmt::format(kSpeed,
+                          op.contains("flops") ? rate(op["flops_per_sec"], "FLOP/s")
+                                               : rate(op["bytes_per_sec"], "B/s"),
+                          percent(op["of_ceiling"]));
+    text += fmt::format(kLine, name(op), fmt::format("{:.4g}", op["calls_per_step"].get<double>()),
+                        fmt::format("{:.3f}", op["ms_per_step"].get<double>()),
                         fmt::format("{:.4f} ({:.4f}, {:.4f})", ms["median"].get<double>(),
-                                    ms["p10"].get<double>(), ms["p90"].get<double>()));
-    if (op.contains("of_ceiling")) {
-      const bool multiplies = op.contains("flops_per_sec");
-      text += fmt::format(
-          "{:>14}{:>8}",
-          multiplies ? rate(op["flops_per_sec"], "FLOP/s") : rate(op["bytes_per_sec"], "B/s"),
-          percent(op["of_ceiling"]));
-    }
-    text += "\n";
+                                    ms["p10"].get<double>(), ms["p90"].get<double>()),
+                        speed);
   }
   return text;
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/arch/memory.h"
@@ -76,7 +78,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   out["gemm_limit_tokens_per_sec"] = tokens_per_sec(limit_ms);
   out["share_of_gemm_limit"] = limit_ms / ms.median;
   out["first_step_ms"] = first_step_ms;
-  out["start_ms"] = first_step_ms - ms.median;
+  out["start_ms"] = std::max(0.0, first_step_ms - ms.median);
   out["peak_rss_bytes"] = peak_bytes;
   out["rss_before_bytes"] = bytes_before;
   out["planned_bytes"] =

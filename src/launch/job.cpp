@@ -98,9 +98,11 @@ class Job {
       verdict_.exit_code = 128 + SIGINT;
       verdict_.reason = "stopped at once by a second Ctrl-C";
     } else if (!stopping_ && restarts < spec_.max_restarts && attempt().is_worth_a_restart()) {
-      notice(fmt::format("rank {} {}; restarting all {} ranks ({} of {})", verdict_.rank,
-                         verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message,
-                         spec_.num_workers, restarts + 1, spec_.max_restarts));
+      notice(fmt::format(
+          "rank {} {}; restarting {} ({} of {})", verdict_.rank,
+          verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message,
+          spec_.num_workers == 1 ? "it" : fmt::format("all {} ranks", spec_.num_workers),
+          restarts + 1, spec_.max_restarts));
       return start_attempt();
     }
     leave();

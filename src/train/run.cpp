@@ -15,6 +15,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/gemm.h"
+#include "hgtrain/report/human.h"
 #include "hgtrain/train/machine_rates.h"
 #include "hgtrain/train/process_memory.h"
 
@@ -205,7 +206,7 @@ RunOutcome Run::train() {
   const TrainingState& state = trainer_->state();
   const std::int64_t first_step = state.step, last_step = config_.training.train_iters;
   trace_.plan(first_step, last_step);
-  RunOutcome outcome{.reason = fmt::format("{} steps done", last_step)};
+  RunOutcome outcome{.reason = human_plural(last_step, "step") + " done"};
   early_ = early_stop(config_.training, state, std::nullopt);
   for (bool running = state.step < last_step && !early_; running;) {
     trace_.before_step(state.step + 1);
@@ -225,9 +226,9 @@ RunOutcome Run::train() {
   if (early_) outcome.reason = *early_;
   if (trainer_->state().step == first_step)
     outcome.reason =
-        "nothing to do: " +
-        (early_ ? *early_
-                : fmt::format("all {} steps were done before; more with --steps N", last_step));
+        "nothing to do: " + (early_ ? *early_
+                                    : fmt::format("{} of {} done before; more with --steps N",
+                                                  last_step, human_plural(last_step, "step")));
   if (outcome.stopped_early)
     outcome.reason = fmt::format("stopped after step {}", trainer_->state().step);
   if (skipped_ > 0)
