@@ -13,6 +13,7 @@
 
 #include "command.h"
 #include "habits.h"
+#include "shell_words.h"
 
 namespace hgt {
 namespace {
@@ -114,6 +115,25 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   return names;
 }
 
+/// "--name", whatever follows it; neither a dash or two by themselves nor a text that begins so.
+bool is_flag(const std::string& arg) {
+  return arg.size() > 2 && arg.starts_with("--") && arg.find(' ') == std::string::npos;
+}
+
+Error needs_value(const std::string& flag) {
+  return usage(fmt::format("{} needs a value", flag),
+               fmt::format("type {0} VALUE, or {0}=VALUE where it begins with dashes", flag));
+}
+
+/// CLI11 takes for an option's value whatever follows it.
+void refuse_missing_values(const CLI::App& app, const std::vector<std::string>& args) {
+  for (std::size_t i = 0; i + 1 < args.size(); ++i) {
+    const CLI::Option* option = app.get_option_no_throw(args[i]);
+    if (option == nullptr || option->get_items_expected_min() == 0) continue;
+    if (is_flag(args[++i])) throw needs_value(args[i - 1]);
+  }
+}
+
 /// True for a key outside any section, and for a section that is given as a whole or taken away.
 bool is_whole_key(const std::string& name, const std::string& value) {
   return is_toplevel_key(name) || (is_section(name) && (value == "null" || value.starts_with('{')));
@@ -143,12 +163,15 @@ std::vector<std::string> take_overrides(std::vector<std::string>& args,
       rest.push_back(key);
     else
       throw usage(fmt::format("{} is given twice", name), "keep one of them");
-    if (equals < arg.size())
+    if (equals < arg.size()) {
       rest.push_back(arg.substr(equals + 1));
-    else if (++i < args.size())
-      rest.push_back(args[i]);
-    else
-      throw usage(fmt::format("{} needs a value", arg), fmt::format("type {} VALUE", arg));
+      continue;
+    }
+    if (i + 1 == args.size() || is_flag(args[i + 1])) throw needs_value(arg);
+    rest.push_back(args[++i]);
+    if (i + 1 < args.size() && !args[i + 1].starts_with('-') && !args[i + 1].ends_with(".json"))
+      throw usage(fmt::format("{} takes one value, and '{}' is a second", arg, args[i + 1]),
+                  fmt::format("a list is one value: {} '[0.9, 0.95]'", arg));
   }
   args = std::move(kept);
   return rest;
@@ -172,12 +195,33 @@ std::string reworded(const std::string& what) {
   return what;
 }
 
+/// What an option takes that was given what `what` says is none; "" where that says it itself.
+std::string wanted(const CLI::App& app, const std::string& what) {
+  const std::string flag = what.substr(0, what.find(" = "));
+  const std::size_t dashes = flag.find("--");
+  if (!what.starts_with("Could not convert: ") || dashes == std::string::npos) return "";
+  const CLI::Option* option = app.get_option_no_throw(flag.substr(dashes));
+  if (option == nullptr) return "";
+  return fmt::format("{} takes a {}number: {}", flag.substr(dashes),
+                     option->get_type_name() == "FLOAT" ? "" : "whole ", option->get_description());
+}
+
+/// The one option that is required and not given; "" where there is none, or several.
+std::string missing_option(const CLI::App& app) {
+  std::vector<std::string> missing;
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_required() && option->count() == 0) missing.push_back(option->get_name());
+  return missing.size() == 1 ? missing[0] : "";
+}
+
 /// Words that no flag took.
 void refuse_extras(const CLI::App& app, const Command& command) {
   const std::string help = fmt::format("hgtrain help {}", command.name());
   for (const std::string& extra : app.remaining()) {
     if (!extra.starts_with('-')) {
-      const std::string hint = hint_for_word(command.name(), extra);
+      const std::string missing = missing_option(app);
+      const std::string hint = missing.empty() ? hint_for_word(command.name(), extra)
+                                               : missing + " " + shell_line({extra});
       throw usage(fmt::format("'{}' is one argument too many for {}", extra, command.name()),
                   hint.empty() ? help : hint);
     }
@@ -197,12 +241,14 @@ void parse(CLI::App& app, const Command& command, std::vector<std::string> args)
   for (CLI::Option* option : app.get_options())  // CLI11 takes an empty text for a number
     if (option->get_type_name() != "TEXT" && option->get_items_expected_min() > 0)
       option->check(not_empty, "", "");
+  refuse_missing_values(app, args);
   try {
     std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
     app.parse(std::move(args));
   } catch (const CLI::ParseError& e) {
     refuse_extras(app, command);  // what is required may stand there, without its flag
-    throw usage(reworded(e.what()), help);
+    const std::string hint = wanted(app, e.what());
+    throw usage(reworded(e.what()), hint.empty() ? help : hint);
   }
   refuse_extras(app, command);
 }

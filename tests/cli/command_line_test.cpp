@@ -13,7 +13,7 @@ namespace {
 
 struct Seen {
   int num_gpus = 0;
-  std::string command;
+  std::string resume, command;
   std::vector<std::string> rest;
 };
 
@@ -22,7 +22,14 @@ class Fake final : public Command {
   Fake(std::string name, Rest rest, Seen& seen) : name_(name), rest_(rest), seen_(seen) {}
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return "a test"; }
-  void add_options(CLI::App& app) override { app.add_option("--num_gpus", seen_.num_gpus, "n"); }
+  void add_options(CLI::App& app) override {
+    app.add_option("--num_gpus", seen_.num_gpus, "GPUs to train on");
+    app.add_option("--resume", seen_.resume, "a folder");
+    if (name_ == "generate") {
+      app.add_option("--model", seen_.resume, "a folder")->required();
+      app.add_option("--prompt", seen_.resume, "a text")->required();
+    }
+  }
   Rest rest() const override { return rest_; }
   int run(const std::vector<std::string>& rest) override {
     seen_.command = name_;
@@ -42,6 +49,7 @@ Seen run(std::vector<std::string> args) {
   commands.push_back(std::make_unique<Fake>("train", Command::Rest::kOverrides, seen));
   commands.push_back(std::make_unique<Fake>("launch", Command::Rest::kProgram, seen));
   commands.push_back(std::make_unique<Fake>("data prepare", Command::Rest::kNone, seen));
+  commands.push_back(std::make_unique<Fake>("generate", Command::Rest::kNone, seen));
   const int status = run_command_line(std::move(args), std::move(commands));
   CHECK(status == 7);
   return seen;
@@ -86,13 +94,35 @@ TEST_CASE("a program's arguments pass untouched") {
         std::vector<std::string>{"prog", "--num-gpus", "--", ""});
 }
 
+TEST_CASE("an option is not the value of the one before it") {
+  CHECK(refusal({"--resume", "--num_gpus", "3"}).find("--resume needs a value") == 0);
+  CHECK(refusal({"--a.b", "--num_gpus", "3"}).find("--a.b needs a value") == 0);
+  CHECK(run({"--resume=--num_gpus"}).resume == "--num_gpus");
+  CHECK(run({"--resume", "-- is a text"}).resume == "-- is a text");
+  CHECK(run({"--a.b", "-1", "--resume", "-"}).rest == std::vector<std::string>{"a.b", "-1"});
+}
+
+TEST_CASE("a list in several words leads to one in one") {
+  CHECK(refusal({"--optimizer.params.betas", "0.9", "0.95"}) ==
+        "--optimizer.params.betas takes one value, and '0.95' is a second | a list is one value: "
+        "--optimizer.params.betas '[0.9, 0.95]'");
+  CHECK(refusal({"--a.b", "1", "my.json"}).find("--config my.json") != std::string::npos);
+}
+
+TEST_CASE("a word without its flag leads to the one that is missing") {
+  CHECK(refusal({"generate", "runs/u", "--prompt", "a"}).ends_with("| --model runs/u"));
+  CHECK(refusal({"generate", "--model", "runs/u", "a b"}).ends_with("| --prompt 'a b'"));
+  CHECK(refusal({"generate", "a b"}).ends_with("| --model FOLDER --prompt 'a b'"));
+}
+
 TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"trian"}).find("'train'") != std::string::npos);
   CHECK(refusal({"data", "prepar"}).find("'data prepare'") != std::string::npos);
   CHECK(refusal({"data"}).find("second word") != std::string::npos);
   CHECK(refusal({"--num_gpsu", "2"}).find("--num_gpus") != std::string::npos);
   CHECK(refusal({"--num", "2"}).find("no flag --num") != std::string::npos);  // no abbreviations
-  CHECK(refusal({"--num_gpus", "many"}).find("cannot understand --num_gpus = many") == 0);
+  CHECK(refusal({"--num_gpus", "many"}) ==
+        "cannot understand --num_gpus = many | --num_gpus takes a whole number: GPUs to train on");
   CHECK(refusal({"--num_gpus"}).find("--num_gpus needs a value") == 0);
   CHECK(refusal({"--num_gpus", ""}).find("--num_gpus needs a value") == 0);
   CHECK(refusal({"--num_gpus", "2", "--num_gpus", "2"}).find("--num_gpus is given twice") == 0);
