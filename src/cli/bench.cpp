@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/machine/visible_gpus.h"
 
 #include "bench_shapes.h"
+#include "check_range.h"
 #include "commands.h"
 #include "train_plan.h"
 #include "worker_program.h"
@@ -40,14 +41,13 @@ class Bench final : public Command {
   }
 
   int run(const std::vector<std::string>& overrides) override {
-    if (repeats_ < 1)
-      throw Error(ErrorKind::kConfig, fmt::format("{} is not positive", what_.repeats),
-                  "the more, the steadier the median");
-    if (threads_ < 0) throw Error(ErrorKind::kConfig, "--threads is negative", "0 takes all cores");
+    check_range(what_.repeats, repeats_, 1, 1'000'000, "the more, the steadier the median");
+    check_range("--threads", threads_, 0, 4096, "0 takes all cores");
     Config config = bench_config(shape_, dtype_, overrides);
     if (threads_ > 0) config.hardware.threads = threads_;
     if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(1);
     config.hardware.device = device_;
+    if (device_ == "cuda") require_gpu(visible_gpus());
     const std::string which = std::string(what_.name).substr(std::string_view("bench ").size());
     become_worker({worker_program(), "bench", which, fmt::to_string(repeats_),
                    json_ ? "json" : "text", to_json(config).dump()});

@@ -9,7 +9,9 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/launch/job.h"
+#include "hgtrain/machine/visible_gpus.h"
 
+#include "check_memory.h"
 #include "check_range.h"
 #include "commands.h"
 #include "worker_program.h"
@@ -23,11 +25,9 @@ class BenchComm final : public Command {
   std::string_view summary() const override { return "how fast workers add up or send, by size"; }
 
   void add_options(CLI::App& app) override {
-    auto* const workers =
-        app.add_option("--num_workers", num_workers_, "workers on this machine's CPU");
-    workers->capture_default_str();
-    app.add_option("--num_gpus", num_gpus_, "workers on a GPU each")->excludes(workers);
-    app.add_flag("--oversubscribe", oversubscribe_, "workers may share a GPU");
+    app.add_option("--num_workers", num_workers_, "workers on this machine's CPU (default: 2)");
+    app.add_option("--num_gpus", num_gpus_, "workers on a GPU each");
+    app.add_flag("--oversubscribe", oversubscribe_, "with --num_gpus: workers may share a GPU");
     app.add_option("--backend", backend_,
                    "auto (NCCL on GPUs; else shared memory where it works, else gloo), or gloo")
         ->check(CLI::IsMember({"auto", "gloo"}))
@@ -35,9 +35,10 @@ class BenchComm final : public Command {
     app.add_option("--op", op_, "all_reduce or broadcast")
         ->check(CLI::IsMember({"all_reduce", "broadcast"}))
         ->capture_default_str();
-    app.add_option("--min_bytes", min_bytes_, "the first size; each next is twice as large")
+    app.add_option("--min_bytes", min_bytes_,
+                   "the first size, in bytes; each next is twice as large")
         ->capture_default_str();
-    app.add_option("--max_bytes", max_bytes_, "no size is larger")->capture_default_str();
+    app.add_option("--max_bytes", max_bytes_, "no size is larger, in bytes")->capture_default_str();
     app.add_option("--repeats", repeats_, "times that each size is timed")->capture_default_str();
     app.add_flag("--json", json_, "print one JSON object instead");
   }
@@ -49,7 +50,7 @@ class BenchComm final : public Command {
                      worker_program(), "bench_comm", backend_, op_, fmt::to_string(min_bytes_),
                      fmt::to_string(max_bytes_), fmt::to_string(repeats_), json_ ? "json" : "text",
                      device()}](int) { return argv; };
-    spec.num_workers = num_gpus_.value_or(num_workers_);
+    spec.num_workers = workers();
     spec.own_workers = true;
     spec.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
       if (kind == "result") fmt::print("{}", body.value("text", ""));
@@ -61,20 +62,28 @@ class BenchComm final : public Command {
 
  private:
   std::string device() const { return !num_gpus_ ? "cpu" : oversubscribe_ ? "shared" : "cuda"; }
+  int workers() const { return num_gpus_.value_or(num_workers_.value_or(2)); }
   void check_flags() const {
-    check_range("--num_workers", num_workers_, 2, 1024);
-    check_range("--num_gpus", num_gpus_.value_or(2), 2, 1024);
+    if (num_gpus_ && num_workers_)
+      throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers exclude each other",
+                  "--num_gpus N for N GPUs, --num_workers N for N workers on the CPU");
+    if (oversubscribe_ && !num_gpus_)
+      throw Error(ErrorKind::kConfig, "--oversubscribe without --num_gpus",
+                  "workers on the CPU share it anyway");
+    check_range(num_gpus_ ? "--num_gpus" : "--num_workers", workers(), 2, 1024);
     check_range("--min_bytes", min_bytes_, 4, std::int64_t{1} << 40);
     check_range("--max_bytes", max_bytes_, min_bytes_, std::int64_t{1} << 40);
     check_range("--repeats", repeats_, 1, 1'000'000);
     if (min_bytes_ % 4 != 0)
       throw Error(
           ErrorKind::kConfig,
-          fmt::format("--min_bytes {} is no multiple of 4, the size of an fp32", min_bytes_));
+          fmt::format("--min_bytes {} is no multiple of 4, the size of an fp32", min_bytes_),
+          fmt::format("--min_bytes {}", min_bytes_ / 4 * 4));
+    if (num_gpus_) require_gpus(oversubscribe_ ? 1 : *num_gpus_, visible_gpus());
+    check_memory("--max_bytes", workers() * max_bytes_);
   }
 
-  int num_workers_ = 2;
-  std::optional<int> num_gpus_;
+  std::optional<int> num_workers_, num_gpus_;
   bool oversubscribe_ = false;
   std::string backend_ = "auto", op_ = "all_reduce";
   std::int64_t min_bytes_ = 1024, max_bytes_ = 16 << 20, repeats_ = 20;

@@ -3,6 +3,9 @@
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
+#include "hgtrain/machine/visible_gpus.h"
+
+#include "check_memory.h"
 #include "check_range.h"
 #include "commands.h"
 #include "train_plan.h"
@@ -31,8 +34,10 @@ class BenchCopy final : public Command {
 
   int run(const std::vector<std::string>&) override {
     check_range("--mib", mib_, 1, kMostMib);
-    check_range("--threads", threads_, 0, 4096);
+    check_range("--threads", threads_, 0, 4096, "0 takes all cores");
     check_range("--repeats", repeats_, 1, 1'000'000);
+    if (device_ == "cuda") require_gpu(visible_gpus());
+    check_memory("--mib", 2 * (mib_ << 20));
     const std::int64_t threads = threads_ > 0 ? threads_ : threads_per_worker(1);
     become_worker({worker_program(), "bench_copy", device_, fmt::to_string(mib_ << 20),
                    fmt::to_string(threads), fmt::to_string(repeats_), json_ ? "json" : "text"});

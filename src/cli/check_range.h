@@ -9,10 +9,11 @@
 namespace hgt {
 
 /// Error(kConfig) unless min <= value <= max.
-inline void check_range(const char* flag, std::int64_t value, std::int64_t min, std::int64_t max) {
+inline void check_range(const char* flag, std::int64_t value, std::int64_t min, std::int64_t max,
+                        const char* hint = "") {
   if (value < min || value > max)
     throw Error(ErrorKind::kConfig,
-                fmt::format("{} {} is not between {} and {}", flag, value, min, max));
+                fmt::format("{} {} is not between {} and {}", flag, value, min, max), hint);
 }
 
 }  // namespace hgt

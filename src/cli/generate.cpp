@@ -3,7 +3,6 @@
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
-#include "hgtrain/base/error.h"
 #include "hgtrain/machine/visible_gpus.h"
 
 #include "commands.h"
@@ -67,10 +66,9 @@ class Generate final : public Command {
   std::string choose_device() const {
     if (device_ == "cpu") return device_;
     const VisibleDevices visible = visible_gpus();
-    if (!visible.gpus.empty()) return "cuda";
-    if (device_ == "auto") return "cpu";
-    throw Error(ErrorKind::kDevice, "there is no GPU to generate on: " + visible.found,
-                "--device cpu, or `hgtrain doctor`, which says what is missing");
+    if (device_ == "auto" && visible.gpus.empty()) return "cpu";
+    require_gpu(visible);
+    return "cuda";
   }
 
   std::string model_, prompt_, device_ = "auto", dtype_ = "fp32";

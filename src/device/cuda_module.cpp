@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kModuleFile = "hgtrain_cuda.so";
-constexpr const char* kCpuHint = "--device cpu trains without a GPU";
+constexpr const char* kCpuHint = "--device cpu does without a GPU";
 
 std::string cuda_version(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);

@@ -27,6 +27,14 @@ std::string describe(const std::vector<VisibleGpu>& gpus) {
   return count_text(gpus.size()) + (list.empty() ? "" : " (" + list + ")");
 }
 
+[[noreturn]] void refuse(int wanted, const VisibleDevices& devices, const std::string& hint) {
+  throw Error(
+      ErrorKind::kDevice,
+      fmt::format("{} asked for, {} can be used: {}", count_text(static_cast<std::size_t>(wanted)),
+                  devices.gpus.size(), devices.found),
+      hint);
+}
+
 }  // namespace
 
 VisibleDevices visible_gpus() {
@@ -50,11 +58,14 @@ VisibleDevices visible_gpus() {
 void require_gpus(int wanted, const VisibleDevices& devices) {
   const int there = static_cast<int>(devices.gpus.size());
   if (wanted <= there) return;
-  throw Error(ErrorKind::kDevice,
-              fmt::format("{} asked for, {} can be used: {}",
-                          count_text(static_cast<std::size_t>(wanted)), there, devices.found),
-              there ? fmt::format("--num_gpus {} uses what is there", there)
-                    : "--num_workers N starts workers without GPUs");
+  refuse(wanted, devices,
+         there ? fmt::format("--num_gpus {} uses what is there", there)
+               : "--num_workers N starts workers without GPUs");
+}
+
+void require_gpu(const VisibleDevices& devices) {
+  if (devices.gpus.empty())
+    refuse(1, devices, "--device cpu, or `hgtrain doctor`, which says what is missing");
 }
 
 }  // namespace hgt

@@ -1,5 +1,6 @@
 #include "comm_worker.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -43,11 +44,15 @@ void measure(ControlChannel& channel, const std::vector<std::string>& args) {
 }  // namespace
 
 int comm_worker(const std::vector<std::string>& args) {
+  std::atomic<bool> failed = false;  // then it ends by itself, with its own status
+  const auto leave = [&] {
+    if (!failed) std::_Exit(static_cast<int>(ErrorKind::kPeer));
+  };
   const auto channel = ControlChannel::open({
       .stop = [] { std::_Exit(kExitStoppedEarly); },
       .checkpoint = [] {},
-      .abort = [](const std::string&) { std::_Exit(static_cast<int>(ErrorKind::kPeer)); },
-      .lost = [] { std::_Exit(static_cast<int>(ErrorKind::kPeer)); },
+      .abort = [&](const std::string&) { leave(); },
+      .lost = [&] { leave(); },
   });
   try {
     if (args.size() != 7)
@@ -57,6 +62,7 @@ int comm_worker(const std::vector<std::string>& args) {
     return 0;
   } catch (const Error& e) {
     std::fputs(e.render("hgtrain-worker").c_str(), stderr);
+    failed = true;
     channel->send("failed", failed_body(e));
     channel->flush();
     return e.exit_code();

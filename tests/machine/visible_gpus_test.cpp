@@ -24,4 +24,14 @@ TEST_CASE("too few GPUs is exit 3, with what is there and what to type instead")
     CHECK(e.hint() == "--num_gpus 2 uses what is there");
   }
   CHECK_THROWS_AS(require_gpus(1, {}), Error);
+  CHECK_NOTHROW(require_gpu(two));
+  VisibleDevices none;
+  none.found = "no driver";
+  try {
+    require_gpu(none);
+    FAIL("no error");
+  } catch (const Error& e) {
+    CHECK(e.message() == "1 GPU asked for, 0 can be used: no driver");
+    CHECK_THAT(e.hint(), Catch::Matchers::Contains("--device cpu"));
+  }
 }

@@ -49,5 +49,7 @@ VisibleDevices visible_gpus();
 
 /// Error(kDevice), saying what was found and what to type instead, unless there are `wanted` GPUs.
 void require_gpus(int wanted, const VisibleDevices& devices);
+/// The same of one GPU, for a command with --device.
+void require_gpu(const VisibleDevices& devices);
 
 }  // namespace hgt
