@@ -125,7 +125,7 @@ class TrainTest(job.JobTest):
         self.assertIn('no checkpoint in fresh yet', self.job.train('fresh', '--resume', 'auto'))
         first = self.job.verdict('fresh')
         self.assertEqual(self.job.losses('fresh'), self.whole)
-        self.assertIn(f'nothing to do: all {STEPS} steps', self.job.train('fresh', '--resume', 'auto'))
+        self.assertIn(f'nothing to do: {STEPS} of {STEPS} steps', self.job.train('fresh', '--resume', 'auto'))
         again = self.job.verdict('fresh')
         for key in ('verdict', 'finished_steps', 'last_checkpoint', 'summary'):
             self.assertEqual(again[key], first[key], key)
