@@ -79,7 +79,11 @@ class BenchComm final : public Command {
           ErrorKind::kConfig,
           fmt::format("--min_bytes {} is no multiple of 4, the size of an fp32", min_bytes_),
           fmt::format("--min_bytes {}", min_bytes_ / 4 * 4));
-    if (num_gpus_) require_gpus(oversubscribe_ ? 1 : *num_gpus_, visible_gpus());
+    if (num_gpus_) {
+      const VisibleDevices visible = visible_gpus();
+      require_gpus(oversubscribe_ ? 1 : *num_gpus_, visible);
+      check_memory("--max_bytes", max_bytes_, visible.gpus[0]);
+    }
     check_memory("--max_bytes", workers() * max_bytes_);
   }
 

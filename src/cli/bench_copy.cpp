@@ -36,10 +36,15 @@ class BenchCopy final : public Command {
     check_range("--mib", mib_, 1, kMostMib);
     check_range("--threads", threads_, 0, 4096, "0 takes all cores");
     check_range("--repeats", repeats_, 1, 1'000'000);
-    if (device_ == "cuda") require_gpu(visible_gpus());
-    check_memory("--mib", 2 * (mib_ << 20));
+    const std::int64_t bytes = mib_ << 20;
+    if (device_ == "cuda") {
+      const VisibleDevices visible = visible_gpus();
+      require_gpu(visible);
+      check_memory("--mib", 2 * bytes, visible.gpus[0]);
+    }
+    check_memory("--mib", 2 * bytes);
     const std::int64_t threads = threads_ > 0 ? threads_ : threads_per_worker(1);
-    become_worker({worker_program(), "bench_copy", device_, fmt::to_string(mib_ << 20),
+    become_worker({worker_program(), "bench_copy", device_, fmt::to_string(bytes),
                    fmt::to_string(threads), fmt::to_string(repeats_), json_ ? "json" : "text"});
   }
 

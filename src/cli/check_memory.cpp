@@ -1,6 +1,7 @@
 #include "check_memory.h"
 
 #include <algorithm>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -9,16 +10,28 @@
 #include "hgtrain/report/human.h"
 
 namespace hgt {
+namespace {
+
+/// `there` is 0 where it is not known; `words` tell it.
+void refuse_beyond(const char* flag, std::int64_t bytes, std::int64_t there,
+                   const std::string& words) {
+  if (there > 0 && bytes > there)
+    throw Error(ErrorKind::kDevice,
+                fmt::format("{} asks for {} of memory, and {}", flag, human_bytes(bytes), words),
+                fmt::format("a smaller {}", flag));
+}
+
+}  // namespace
 
 void check_memory(const char* flag, std::int64_t bytes) {
   const Resources machine = resources_of();
   std::int64_t free = machine.available_bytes;
   if (machine.memory_limit_bytes != kUnlimited) free = std::min(free, machine.memory_limit_bytes);
-  if (free > 0 && bytes > free)
-    throw Error(ErrorKind::kDevice,
-                fmt::format("{} asks for {} of memory, and {} are free", flag, human_bytes(bytes),
-                            human_bytes(free)),
-                fmt::format("a smaller {}", flag));
+  refuse_beyond(flag, bytes, free, human_bytes(free) + " are free");
+}
+
+void check_memory(const char* flag, std::int64_t bytes, const VisibleGpu& gpu) {
+  refuse_beyond(flag, bytes, gpu.memory_bytes, "the GPU has " + human_bytes(gpu.memory_bytes));
 }
 
 }  // namespace hgt

@@ -100,7 +100,7 @@ Buffer::Buffer(std::string name, std::int64_t bytes, Place place, Device device)
     throw Error(
         ErrorKind::kDevice,
         fmt::format("no memory for {} ({:.1f} GiB)", name_, static_cast<double>(bytes) / (1 << 30)),
-        "use a smaller micro-batch, sequence length or model");
+        "free some, or ask for less: of training a smaller micro-batch, sequence length or model");
   std::align(kAlignment, static_cast<std::size_t>(bytes), data_, space);
 }
 

@@ -1,0 +1,33 @@
+#include "check_memory.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+
+namespace {
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+}  // namespace
+
+TEST_CASE("more memory than a GPU has is refused, by the flag that asks for it") {
+  VisibleGpu gpu;
+  CHECK_NOTHROW(check_memory("--mib", 1000 * kGiB, gpu));  // it is not known
+  gpu.memory_bytes = 24 * kGiB;
+  CHECK_NOTHROW(check_memory("--mib", 24 * kGiB, gpu));
+  try {
+    check_memory("--mib", 48 * kGiB, gpu);
+    FAIL("no error");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kDevice);
+    CHECK(e.message() == "--mib asks for 48.0 GiB of memory, and the GPU has 24.0 GiB");
+    CHECK(e.hint() == "a smaller --mib");
+  }
+}
+
+TEST_CASE("more memory than is free here is refused") {
+  CHECK_NOTHROW(check_memory("--max_bytes", 1));
+  CHECK_THROWS_AS(check_memory("--max_bytes", std::int64_t{1} << 60), Error);
+}
