@@ -60,7 +60,7 @@ TEST_CASE("launch keeps logs and restarts") {
       {"--log_dir", folder / "logs", "--max_restarts", "1", "--", "sh", "-c",
        "echo attempt $TORCHELASTIC_RESTART_COUNT; exit $((1 - TORCHELASTIC_RESTART_COUNT))"});
   CHECK(run.status == 0);
-  CHECK(run.says("hgtrain: rank 0 exited with code 1; restarting"));
+  CHECK(run.says("hgtrain: rank 0 exited with code 1; restarting it (1 of 1)"));
   CHECK(contents(folder / "logs/rank_0.log") == "attempt 0\nattempt 1\n");
 }
 

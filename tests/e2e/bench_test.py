@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+SANITIZED = subprocess.run(['grep', '-q', '-e', '__asan_init', '-e', '__tsan_init', PROGRAM]).returncode == 0
 TINY = {
     'train_batch_size': 4,
     'train_micro_batch_size_per_gpu': 2,
@@ -125,6 +126,14 @@ class BenchTest(unittest.TestCase):
             said = self.call(*args, exit_code=3)
             self.assertRegex(said, fr'^hgtrain: error: {flag} asks for 2.00 TiB of memory, and .* are free\n'
                                    fr'  hint: a smaller {flag}\n$')
+
+    @unittest.skipIf(SANITIZED, 'a sanitizer needs its address space')
+    def test_a_worker_that_fails_ends_with_its_own_status(self):
+        size = 2 << 30
+        command = f'ulimit -v 2000000; exec {PROGRAM} bench comm --min_bytes {size} --max_bytes {size}'
+        done = subprocess.run(['bash', '-c', command], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r'rank \d of 2 .* exited with code 3\n|--max_bytes asks for')
 
     def test_help_pages_have_their_options_apart(self):
         for what in ('train', 'gemm', 'ops', 'copy', 'comm'):

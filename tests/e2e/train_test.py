@@ -152,6 +152,11 @@ class TrainTest(job.JobTest):
         self.assertEqual(self.job.read_json('kept', 'config.json')['training']['train_iters'], 12)
         self.assertFalse((self.job.folder / 'kept/config.next.json').exists())
 
+    def test_one_step_is_one(self):
+        self.assertIn('\n1 step done', self.job.train('one', '--steps', 1, workers=1))
+        self.assertIn('nothing to do: 1 of 1 step done before',
+                      self.job.train('one', '--steps', 1, '--resume', 'auto', workers=1))
+
     def test_a_run_that_never_made_a_step_starts_anew(self):
         huge = ('--model.n_embd', 200_000, '--model.n_layer', 100)
         for _ in range(2):
