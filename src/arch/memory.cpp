@@ -7,6 +7,7 @@
 
 #include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/base/checked.h"
+#include "hgtrain/base/error.h"
 
 namespace hgt {
 namespace {
@@ -183,6 +184,23 @@ std::vector<Allocation> state_of(const Config& config) {
 
 }  // namespace
 
+void require_gpu_widths(const ModelConfig& model, DType dtype) {
+  constexpr std::int64_t kRowBytes = 16384, kHead = 256;
+  const std::int64_t widest = kRowBytes / static_cast<std::int64_t>(size_of(dtype));
+  if (model.hidden_size > widest)
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("a hidden size of {} is more than the GPUs' kernels are built for: {} in "
+                    "{}",
+                    model.hidden_size, widest, name_of(dtype)),
+        "16 bits take twice as much as fp32: bf16.enabled; or train on the CPU");
+  if (model.head_dim > kHead)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("heads of {} are wider than the GPUs' attention is built for: {}",
+                            model.head_dim, kHead),
+                "use more heads, or train on the CPU");
+}
+
 std::int64_t state_bytes(const Config& config) {
   return total_bytes(state_of(config));
 }
@@ -222,20 +240,18 @@ std::int64_t total_bytes(const std::vector<Allocation>& table) {
                          [](std::int64_t sum, const Allocation& a) { return sum + a.bytes; });
 }
 
-std::int64_t largest_micro_batch(const Config& config, int threads, std::int64_t bytes) {
-  Config other = config;  // of as many workers
-  const std::int64_t samples_per_micro =
-      config.batch.train_batch_size / std::max<std::int64_t>(config.batch.micro_batch_size, 1);
-  const auto fits = [&](std::int64_t size) {
-    other.batch.micro_batch_size = size;
-    other.batch.train_batch_size = size * samples_per_micro;
-    return total_bytes(memory_table(other, threads)) <= bytes;
-  };
-  constexpr std::int64_t kMost = 1 << 20;
-  std::int64_t fitting = 0;
-  for (std::int64_t step = kMost; step > 0; step /= 2)
-    if (fitting + step <= kMost && fits(fitting + step)) fitting += step;
-  return fitting;
+std::int64_t largest_micro_batch(const Config& config, int threads, std::int64_t bytes,
+                                 std::int64_t below) {
+  const std::int64_t samples =
+      config.batch.micro_batch_size * config.batch.gradient_accumulation_steps;
+  Config other = config;
+  for (std::int64_t steps = std::max<std::int64_t>(samples / below, 1); steps <= samples; ++steps) {
+    if (samples % steps != 0 || samples / steps >= below) continue;
+    other.batch.micro_batch_size = samples / steps;
+    other.batch.gradient_accumulation_steps = steps;
+    if (total_bytes(memory_table(other, threads)) <= bytes) return other.batch.micro_batch_size;
+  }
+  return 0;
 }
 
 double train_flops(const ModelConfig& m, std::int64_t seq_length, std::int64_t tokens) {

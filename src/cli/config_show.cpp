@@ -25,7 +25,10 @@ class ConfigShow final : public Command {
     const LoadResult result = source_.load(overrides);
     result.throw_errors();
     if (!origin_) {
-      fmt::print("{}\n", to_json(result.config).dump(2));
+      nlohmann::ordered_json shown = to_json(result.config);
+      for (const char* format : {"bf16", "fp16"})  // for the GPUs of a run to settle
+        if (result.is_auto(fmt::format("{}.enabled", format))) shown[format]["enabled"] = "auto";
+      fmt::print("{}\n", shown.dump(2));
       return 0;
     }
     for (const KeyReport& key : result.keys)

@@ -112,7 +112,8 @@ std::string JobView::how_to_go_on(const Verdict& verdict) const {
                ? ""
                : fmt::format("  no step was made; start again with: {}\n",
                              shell_line(run_.command));
-  const bool diverged = verdict.exit_code == static_cast<int>(ErrorKind::kGuard);
+  const bool diverged =
+      verdict.exit_code == static_cast<int>(ErrorKind::kGuard) && !verdict.hint.empty();
   return fmt::format("  {}\n  go on{} with: {}\n",
                      saved       ? fmt::format("the last checkpoint is of step {}", saved->step)
                      : elsewhere ? "nothing is saved since " + resume_

@@ -145,9 +145,12 @@ std::string fit(const Config& config, std::int64_t bytes, const std::string& gpu
   const std::int64_t room = known_gpu(gpu).bytes - kContextBytes;
   const std::int64_t largest =
       largest_micro_batch(config, static_cast<int>(config.hardware.threads), room);
-  return fmt::format("{:<11} {}: {} of {}; the largest micro-batch that fits: {}\n", "fits " + gpu,
-                     bytes <= room ? "yes" : "no", human_bytes(bytes), human_bytes(room),
-                     largest > 0 ? fmt::to_string(largest) : "none");
+  return fmt::format("{:<11} {}: {} of {}; the largest micro-batch of this batch that fits: {}\n",
+                     "fits " + gpu, bytes <= room ? "yes" : "no", human_bytes(bytes),
+                     human_bytes(room),
+                     largest > 0 ? fmt::to_string(largest)
+                                 : "none (activation_checkpointing.mode, bf16 and its "
+                                   "bf16_optimizer_states take less)");
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include <fmt/format.h>
 
+#include "hgtrain/arch/memory.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/data/dataset.h"
@@ -47,7 +49,7 @@ void check_flags(const TrainFlags& flags) {
   if (!flags.gpu.empty() && !flags.dry_run)
     refuse("--gpu without --dry_run", "GPUs to train on are counted: --num_gpus N");
   if (!flags.gpu.empty() && (flags.device == "cpu" || flags.num_workers))
-    refuse("--gpu with workers on the CPU", "leave one of the two out");
+    refuse("--gpu with workers on the CPU", "leave out --gpu, or --num_workers and --device cpu");
   if (flags.trace_steps && flags.trace.empty() && !flags.profile)
     refuse("--trace_steps without --trace or --profile", "say what is to come of them");
   if (flags.trace_steps.value_or(1) < 1)
@@ -61,7 +63,17 @@ struct Devices {
   std::string kind;  ///< "cpu" or "cuda"
   std::int64_t workers = 1;
   int compute_capability = 0;  ///< the least of the GPUs'; 0: not known
+  std::string notice = {};     ///< why there are no GPUs, where some could be
 };
+
+/// Where the command line sets hardware.device, and counts workers of the other kind.
+void check_device_key(const TrainFlags& flags, const LoadResult& loaded) {
+  const auto key = std::ranges::find(loaded.keys, "hardware.device", &KeyReport::path);
+  if (key == loaded.keys.end() || key->origin.kind != OriginKind::kFlag) return;
+  TrainFlags same = flags;
+  same.device = loaded.config.hardware.device;
+  check_flags(same);
+}
 
 /// Looks for devices, unless it is a dry run.
 Devices choose_devices(const TrainFlags& flags, const HardwareConfig& hardware) {
@@ -72,38 +84,36 @@ Devices choose_devices(const TrainFlags& flags, const HardwareConfig& hardware) 
     return {device == "cuda" ? "cuda" : "cpu", flags.num_gpus.value_or(1),
             flags.gpu.empty() ? 0 : known_gpu(flags.gpu).compute_capability};
   const VisibleDevices visible = visible_gpus();
-  if (device != "cuda" && visible.gpus.empty()) return {"cpu", 1};
+  if (device != "cuda" && visible.gpus.empty()) {
+    const bool driver_failed = visible.machine.nvml_result > 0;
+    return {"cpu", 1, 0, driver_failed ? "training on the CPU: " + visible.found : ""};
+  }
   const auto workers = flags.num_gpus.value_or(std::max<std::int64_t>(1, std::ssize(visible.gpus)));
   require_gpus(hardware.oversubscribe ? 1 : static_cast<int>(workers), visible);
-  const auto oldest = std::min_element(visible.gpus.begin(), visible.gpus.end(),
-                                       [](const VisibleGpu& a, const VisibleGpu& b) {
-                                         return a.compute_capability < b.compute_capability;
-                                       });
-  return {"cuda", workers, oldest == visible.gpus.end() ? 0 : oldest->compute_capability};
+  const std::span used =
+      std::span(visible.gpus)
+          .first(std::min<std::size_t>(static_cast<std::size_t>(workers), visible.gpus.size()));
+  const auto oldest = std::ranges::min_element(used, {}, &VisibleGpu::compute_capability);
+  return {"cuda", workers, oldest == used.end() ? 0 : oldest->compute_capability};
 }
 
-/// Whether "auto" was given.
-bool is_auto(const LoadResult& loaded, std::string_view path) {
-  return std::any_of(loaded.keys.begin(), loaded.keys.end(), [&](const KeyReport& key) {
-    return key.path == path && key.origin.kind == OriginKind::kAuto;
-  });
-}
-
-/// Settles "auto" of bf16 and fp16 by what the GPUs have; refuses what they have not.
+/// Settles "auto" of bf16 and fp16 by what the GPUs have; refuses what they have not. Those that
+/// are not known, of a dry run, are taken to have bf16.
 void settle_precision(const LoadResult& loaded, const Devices& devices,
                       PrecisionConfig& precision) {
   constexpr int kHasBf16 = 80;
   const int capability = devices.compute_capability;
-  if (precision.bf16 && capability > 0 && capability < kHasBf16)
+  const bool has_bf16 = capability == 0 || capability >= kHasBf16;
+  if (precision.bf16 && !has_bf16)
     throw Error(ErrorKind::kConfig,
                 fmt::format("bf16 needs GPUs of compute capability 8.0, and there is one of {}.{}",
                             capability / 10, capability % 10),
                 "--bf16.enabled false --fp16.enabled true, or \"auto\" for both");
   if (devices.kind == "cpu" || precision.compute_dtype() != DType::kF32) return;
-  if (capability >= kHasBf16 && is_auto(loaded, "bf16.enabled"))
+  if (has_bf16 && loaded.is_auto("bf16.enabled"))
     precision.bf16 = true;
   else
-    precision.fp16 = is_auto(loaded, "fp16.enabled");
+    precision.fp16 = loaded.is_auto("fp16.enabled");
 }
 
 void check_backend(const std::string& backend, const Devices& devices) {
@@ -204,7 +214,9 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   };
   // Which batch sizes fit workers that are not counted is asked last: first they must be there.
   const auto counted = flags.num_workers ? flags.num_workers : flags.num_gpus;
-  const Devices devices = choose_devices(flags, load(counted).config.hardware);
+  const LoadResult first = load(counted);
+  check_device_key(flags, first);
+  const Devices devices = choose_devices(flags, first.config.hardware);
   const std::int64_t workers = devices.workers;
   const LoadResult loaded = load(workers);
 
@@ -214,9 +226,13 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
                  {}};
   for (const Problem& problem : loaded.problems)
     if (problem.severity == Severity::kNotice) plan.notices.push_back(problem);
+  if (!devices.notice.empty())
+    plan.notices.push_back({Severity::kNotice, devices.notice, "", "", 0, ""});
   plan.config.hardware.device = devices.kind;
   settle_precision(loaded, devices, plan.config.precision);
   check_backend(plan.config.distributed.backend, devices);
+  if (devices.kind == "cuda")
+    require_gpu_widths(plan.config.model, plan.config.precision.compute_dtype());
   if (plan.config.hardware.threads == 0) plan.config.hardware.threads = threads_per_worker(workers);
   make_layout(plan.config.parallelism, plan.workers);
   if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan);

@@ -30,7 +30,7 @@ bool settle_auto(Given& given, Loading& loading) {
   }
   if (!field.auto_value.empty()) {
     given.value = Json::parse(field.auto_value);
-    loading.set_origin(given.path, OriginKind::kAuto, "\"auto\": as HF's Trainer has it");
+    loading.set_origin(given.path, OriginKind::kAuto, "\"auto\": " + field.auto_reason);
     return false;
   }
   if (field.auto_is_derived)

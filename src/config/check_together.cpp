@@ -19,24 +19,31 @@ double number_of(const Loading& loading, const std::string& path, double otherwi
   return value.is_number() ? value.get<double>() : otherwise;
 }
 
+/// "auto" may be what it stands for here, or on the GPUs of a run.
+bool may_be_on(const Loading& loading, const std::string& path) {
+  const auto origin = loading.origins.find(path);
+  return value_of(loading, path) == true ||
+         (origin != loading.origins.end() && origin->second.kind == OriginKind::kAuto);
+}
+
 void check_precision(Loading& loading) {
   const auto error = [&](const std::string& path, std::string message, std::string hint = "") {
     loading.problem_at(Severity::kError, path, std::move(message), std::move(hint));
   };
-  const bool fp16 = value_of(loading, "fp16.enabled") == true;
-  if (fp16 && value_of(loading, "bf16.enabled") == true)
+  if (value_of(loading, "fp16.enabled") == true && value_of(loading, "bf16.enabled") == true)
     error("fp16.enabled", "fp16 and bf16 are both enabled", "disable one of them");
   const PrecisionConfig& p = loading.config().precision;
   if (p.bf16_state && !p.bf16_parameters)
     error("bf16.bf16_optimizer_states",
           "bf16.bf16_optimizer_states needs bf16.bf16_master_weights_and_grads",
           "set that too, or leave both out");
-  if (p.bf16_parameters && !p.bf16)
+  if (p.bf16_parameters && !may_be_on(loading, "bf16.enabled"))
     loading.problem_at(Severity::kNotice, "bf16.bf16_master_weights_and_grads",
                        "bf16.bf16_master_weights_and_grads has an effect in bf16 training only");
   if (p.bf16_parameters && loading.config().optimizer.type == "Lamb")
     loading.problem_at(Severity::kNotBuilt, "bf16.bf16_master_weights_and_grads",
                        "Lamb without fp32 masters is not built", "another optimizer, or masters");
+  const bool fp16 = may_be_on(loading, "fp16.enabled");
   const double scale = number_of(loading, "fp16.loss_scale", 0);
   if (fp16 && scale > std::numeric_limits<float>::max())
     error("fp16.loss_scale", fmt::format("fp16.loss_scale = {:g} is no fp32 number", scale),
@@ -138,6 +145,18 @@ void check_lr_schedule(Loading& loading) {
                     c.training.train_iters));
 }
 
+void check_scheduler_length(Loading& loading) {
+  const std::string total = "scheduler.params.total_num_steps";
+  const double steps = static_cast<double>(loading.config().training.train_iters);
+  const double planned = number_of(loading, total, steps);
+  if (steps > 0 && planned != steps)
+    loading.problem_at(
+        Severity::kNotice, total,
+        fmt::format("{} = {:g}, and the run is of {:g} steps: {}", total, planned, steps,
+                    planned > steps ? "the learning rate is not yet down at its end"
+                                    : "the learning rate stays where it is then"));
+}
+
 void check_lengths(Loading& loading) {
   const Config& c = loading.config();
   if (c.model.model_type == "gpt2" && c.training.seq_length > c.model.max_position_embeddings &&
@@ -216,6 +235,7 @@ void check_together(Loading& loading) {
   check_rates(loading);
   check_optimizer(loading);
   check_lr_schedule(loading);
+  check_scheduler_length(loading);
   check_lengths(loading);
   check_complete(loading);
   tell_ignored(loading);

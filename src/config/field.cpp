@@ -76,8 +76,9 @@ Field Field::elements() && {
   return std::move(*this);
 }
 
-Field Field::auto_is(std::string json) && {
+Field Field::auto_is(std::string json, std::string reason) && {
   auto_value = std::move(json);
+  auto_reason = std::move(reason);
   return std::move(*this);
 }
 

@@ -63,6 +63,7 @@ struct Field {
   bool default_varies = false;   ///< the slot's content in an empty Config is not the default
   bool takes_null = false;       ///< null is a value of its own, elsewhere it means: absent
   std::string auto_value;        ///< JSON text that "auto" stands for, "" = as if absent
+  std::string auto_reason;       ///< why it stands for that
   bool auto_is_derived = false;  ///< "auto" is computed from other keys
   std::string hint;              ///< what to do instead, where the key is refused
   /// A spelling of other keys: what the value means there.
@@ -85,7 +86,7 @@ struct Field {
   Field above(double value) &&;
   Field as_integer() &&;
   Field elements() &&;  ///< a count of elements: not negative, saturates, fractions are cut off
-  Field auto_is(std::string json) &&;
+  Field auto_is(std::string json, std::string reason = "as HF's Trainer has it") &&;
   Field auto_derived() &&;
   Field instead(std::string text) &&;
   Field defaults_to(std::string json) &&;

@@ -75,6 +75,12 @@ bool LoadResult::has(Severity severity) const {
                      [&](const Problem& problem) { return problem.severity == severity; });
 }
 
+bool LoadResult::is_auto(std::string_view path) const {
+  return std::any_of(keys.begin(), keys.end(), [&](const KeyReport& key) {
+    return key.path == path && key.origin.kind == OriginKind::kAuto;
+  });
+}
+
 void LoadResult::throw_errors() const {
   throw_all(problems, {Severity::kError});
 }

@@ -4,6 +4,8 @@
 namespace hgt {
 namespace {
 
+constexpr const char* kByGpus = "by what the GPUs of the run have";
+
 std::vector<Choice> types() {
   const char* const hint = "masters and gradients are fp32; see fp16 and bf16 for the rest";
   return {{"fp32"}, {"fp16", KeyClass::kNotBuilt, hint}, {"bf16", KeyClass::kNotBuilt, hint}};
@@ -22,7 +24,7 @@ Field fp16_section() {
           used("enabled", in(&P::fp16),
                "train in fp16, with fp32 masters; \"auto\": on GPUs where \"auto\" does not mean "
                "bf16")
-              .auto_is("false"),
+              .auto_is("false", kByGpus),
           noticed("auto_cast", Kind::kBool, "inputs are token ids"),
           used("loss_scale", in(&P::loss_scale), "0: dynamic").at_least(0),
           used("initial_scale_power", in(&P::initial_scale_power), "first scale, as a power of two")
@@ -45,7 +47,7 @@ Field bf16_section() {
       {
           used("enabled", in(&P::bf16),
                "train in bf16; \"auto\": on GPUs of compute capability 8.0 or more")
-              .auto_is("false"),
+              .auto_is("false", kByGpus),
           used("bf16_master_weights_and_grads", in(&P::bf16_parameters),
                "no fp32 masters: updates are rounded stochastically to the bf16 weights; gradients "
                "are summed in fp32 all the same; not built for Lamb"),

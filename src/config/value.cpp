@@ -39,13 +39,13 @@ Value must_be(const char* what, const Json& given) {
   return problem(fmt::format("must be {}, not {}", what, shown(given)));
 }
 
-Value to_bool(const Json& given) {
+Value to_bool(const Field& field, const Json& given) {
   Value out;
   out.json = given;
   if (given.is_boolean()) return out;
   const std::string text = given.is_string() ? lower(given.get<std::string>()) : given.dump();
   if (text != "true" && text != "false" && text != "1" && text != "0")
-    return must_be("true or false", given);
+    return must_be(field.auto_value.empty() ? "true or false" : "true, false or \"auto\"", given);
   out.json = text == "true" || text == "1";
   out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
   return out;
@@ -216,7 +216,7 @@ Value to_value(const Field& field, const Json& given) {
   as_is.json = given;
   switch (field.kind) {
     case Kind::kBool:
-      return to_bool(given);
+      return to_bool(field, given);
     case Kind::kInteger:
       return to_integer(field, given);
     case Kind::kNumber:

@@ -28,6 +28,12 @@ class Held {
     const std::lock_guard lock(mutex_);
     buffers_.erase(memory);
   }
+  std::int64_t bytes() {
+    const std::lock_guard lock(mutex_);
+    std::int64_t sum = 0;
+    for (const auto& [memory, buffer] : buffers_) sum += static_cast<std::int64_t>(buffer.first);
+    return sum;
+  }
   /// The largest, in words.
   std::string text() {
     constexpr std::size_t kNamed = 6;
@@ -54,6 +60,10 @@ Held& held() {
 }
 
 }  // namespace
+
+std::int64_t Buffer::held_on_gpus() {
+  return held().bytes();
+}
 
 // calloc hands out fresh pages of the system as they are; aligned_alloc and memset touch them all.
 void* Buffer::allocate(const std::string& name, std::size_t bytes, Place place, Device device) try {

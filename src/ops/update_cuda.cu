@@ -262,8 +262,9 @@ void prepare_update(const PrepareUpdateArgs& args, CudaStreamState& stream) {
 void update_elements(const UpdateElementsArgs& args, CudaStreamState& stream) {
   const bool narrow = args.parameter_type == DType::kBF16;
   visit_rule(args.rule, [&]<class Rule>(Rule) {
-    if (narrow && Rule::kStates > 0 && args.state_type == DType::kBF16)
-      return change<Rule, __nv_bfloat16, __nv_bfloat16, float>(args, stream);
+    if constexpr (Rule::kStates > 0)
+      if (narrow && args.state_type == DType::kBF16)
+        return change<Rule, __nv_bfloat16, __nv_bfloat16, float>(args, stream);
     if (narrow) return change<Rule, __nv_bfloat16, float, float>(args, stream);
     visit_element(written_type(args.weights, args.weight_type),
                   [&]<class W>(W) { change<Rule, float, float, W>(args, stream); });

@@ -8,6 +8,7 @@
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/device/buffer.h"
 #include "hgtrain/report/human.h"
 
 namespace hgt {
@@ -26,12 +27,12 @@ std::string largest_of(std::vector<Allocation> table) {
 
 }  // namespace
 
-std::int64_t require_memory(const Config& config, const CudaQueue& queue) {
+void require_memory(const Config& config, const CudaQueue& queue) {
   const CudaQueue::Memory memory = queue.memory();
   const auto threads = static_cast<int>(config.hardware.threads);
   const std::vector<Allocation> table = memory_table(config, threads);
   const std::int64_t asked = total_bytes(table), room = memory.free_bytes;
-  if (asked <= room) return room;
+  if (asked <= room) return;
   const std::int64_t largest = largest_micro_batch(config, threads, room);
   throw Error(ErrorKind::kDevice,
               fmt::format("the job takes {} of memory, and {} of {} are free on {}: {}",
@@ -42,11 +43,11 @@ std::int64_t require_memory(const Config& config, const CudaQueue& queue) {
                             "smaller model, or a GPU with more memory");
 }
 
-void add_smaller_batch(Error& error, const Config& config, std::int64_t free_bytes) {
+void add_smaller_batch(Error& error, const Config& config, const CudaQueue& queue) {
   if (!error.message().starts_with("out of memory")) return;
-  const std::int64_t fitting =
-      largest_micro_batch(config, static_cast<int>(config.hardware.threads), free_bytes);
-  const std::int64_t smaller = std::min(fitting, config.batch.micro_batch_size - 1);
+  const std::int64_t room = queue.memory().free_bytes + Buffer::held_on_gpus();
+  const std::int64_t smaller = largest_micro_batch(
+      config, static_cast<int>(config.hardware.threads), room, config.batch.micro_batch_size);
   if (smaller > 0)
     error.in(fmt::format("training: train_micro_batch_size_per_gpu = {} would fit", smaller));
 }

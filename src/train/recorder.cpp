@@ -47,10 +47,14 @@ void Recorder::step(const StepRecord& record) {
   report_saves(checkpoints_->poll_error());
 }
 
+bool Recorder::prepare_save() {
+  if (checkpoints_) report_saves(checkpoints_->wait());
+  return checkpoints_ != nullptr;
+}
+
 void Recorder::save(const TrainingState& state, const FlatState& flat,
                     std::shared_ptr<const void> owner) {
-  if (!checkpoints_) return;
-  report_saves(checkpoints_->wait());
+  if (!prepare_save()) return;
   checkpoints_->save(state, flat, std::move(owner));
   saving_step_ = state.step;
 }

@@ -19,8 +19,9 @@ class Recorder {
   /// The run goes on after `step` finished steps; metrics files are cut back to there.
   void started(const TrainingState& state, const std::string& checkpoint);
   void step(const StepRecord& record);
-  /// Whether save() does anything here.
-  bool saves() const { return checkpoints_ != nullptr; }
+  /// Waits for the save before, which may hold a copy of the state. False where save() does
+  /// nothing.
+  bool prepare_save();
   /// Saves the state in the background; a step that is saved already is not saved again.
   void save(const TrainingState& state, const FlatState& flat,
             std::shared_ptr<const void> owner = nullptr);

@@ -195,7 +195,7 @@ void Run::evaluate(StepRecord& record) {
 }
 
 void Run::save() {
-  if (!recorder_.saves()) return;
+  if (!recorder_.prepare_save()) return;
   const auto host = std::make_shared<HostBuffers>(buffers_, table_, config_, stream_);
   host->fetch();
   recorder_.save(trainer_->state(), host->get().state(),
@@ -254,10 +254,10 @@ Error cause_of(const Error& error, Communicator& comm) {
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
                         ControlChannel& channel, Requests& requests, const CudaQueue* queue,
                         const std::function<void(const Error&)>& failed) {
-  const std::int64_t room = queue ? require_memory(config, *queue) : 0;
+  if (queue) require_memory(config, *queue);
   std::optional<Run> run;  // is still there when `failed` hears why
   const auto told = [&](Error error) {
-    if (queue) add_smaller_batch(error, config, room);
+    if (queue) add_smaller_batch(error, config, *queue);
     if (failed) failed(error);
     return error;
   };

@@ -8,6 +8,11 @@ StopSignals::StopSignals(std::atomic<bool>& stop) {
   sigemptyset(&signals_);
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals_, signal);
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  // Those that are sent to all of a job, of which the front tells the workers what to do.
+  sigset_t fronts;
+  sigemptyset(&fronts);
+  for (const int signal : {SIGUSR2, SIGHUP}) sigaddset(&fronts, signal);
+  pthread_sigmask(SIG_BLOCK, &fronts, nullptr);
   thread_ = std::thread([this, &stop] {
     int signal = 0;
     while (sigwait(&signals_, &signal) == 0 && !closing_) stop = true;

@@ -39,6 +39,8 @@ TEST_CASE(
     write_new_file(path + ".resolved", shown.output);
     CHECK(run_program("config show " + path + ".resolved --world 8").output == shown.output);
   }
+  CHECK(says(run_program("config show " + folder.path() + "/gpt2-124m.json"),
+             "\"fp16\": {\n    \"enabled\": \"auto\""));
   CHECK(run_program("config init").output.find("gpt2-124m") != std::string::npos);
   CHECK(run_program("config init quickstat").output.find("'quickstart'? one of: ") !=
         std::string::npos);

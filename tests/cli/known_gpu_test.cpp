@@ -14,6 +14,10 @@ TEST_CASE("a GPU is named by its kind, as people write it, or by its memory") {
   CHECK(gib("a100-80GB") == Approx(79.14));
   CHECK(gib("RTX 4090") == Approx(23.64));
   CHECK(gib("4090") == Approx(23.64));
+  CHECK(gib("NVIDIA A100-SXM4-80GB") == Approx(79.14));
+  CHECK(gib("Tesla V100-SXM2-32GB") == Approx(31.73));
+  CHECK(gib("NVIDIA RTX A6000") == Approx(47.4));
+  CHECK(gib("24.5GB") == Approx(24.5 * 0.915));
   CHECK(gib("48GB") == Approx(48 * 0.915));
   CHECK(gib("12 GiB") == Approx(12 * 0.915));
   CHECK(gib("24576MiB") == Approx(24 * 0.915));
@@ -22,7 +26,8 @@ TEST_CASE("a GPU is named by its kind, as people write it, or by its memory") {
 }
 
 TEST_CASE("what is neither is refused with the kinds there are") {
-  for (const char* wrong : {"", "h1000", "0GB", "-3GB", "80", "80TB", "99999999999999999999GB"})
+  for (const char* wrong :
+       {"", "h1000", "0GB", "-3GB", "80", "nanGB", "infGB", "80TB", "99999999999999999999GB"})
     CHECK_THROWS_AS(known_gpu(wrong), Error);
   try {
     known_gpu("voodoo");

@@ -31,6 +31,14 @@ TEST_CASE("what cannot have an effect is refused, or told") {
       "Lamb without fp32 masters is not built"));
   CHECK(contains(errors(R"({"fp16": {"enabled": true, "loss_scale": 1e39}})"), "no fp32 number"));
   CHECK(errors(R"({"fp16": {"enabled": true, "loss_scale": 1e30}})") == "");
+  CHECK(contains(errors(R"({"fp16": {"enabled": "auto", "loss_scale_window": 0}})"),
+                 "must be at least 1"));
+  CHECK(errors(R"({"fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"}})") == "");
+  CHECK(contains(errors(R"({"bf16": {"enabled": "yes"}})"), "must be true, false or \"auto\""));
+  CHECK_FALSE(contains(
+      told(loaded(R"({"bf16": {"enabled": "auto", "bf16_master_weights_and_grads": true}})"),
+           Severity::kNotice),
+      "has an effect"));
   CHECK(contains(
       told(loaded(R"({"activation_checkpointing": {"num_layers": 1}})"), Severity::kNotice),
       "has no effect with mode none"));
@@ -53,6 +61,18 @@ TEST_CASE("a rate that the schedule never reaches is told") {
   CHECK(contains(told(result, Severity::kNotice),
                  "the rate goes up to scheduler.params.warmup_max_lr = 0.001, not to "
                  "optimizer.params.lr = 0.0003"));
+}
+
+TEST_CASE("a schedule made for a run of another length is told") {
+  const auto notices = [](int steps) {
+    return told(loaded(R"({"scheduler": {"type": "WarmupCosineLR",
+                           "params": {"total_num_steps": 20}}, "training": {"train_iters": )" +
+                       std::to_string(steps) + "}}"),
+                Severity::kNotice);
+  };
+  CHECK(contains(notices(10), "the run is of 10 steps: the learning rate is not yet down"));
+  CHECK(contains(notices(30), "the run is of 30 steps: the learning rate stays where it is then"));
+  CHECK_FALSE(contains(notices(20), "the run is of"));
 }
 
 TEST_CASE("a sequence longer than GPT-2's positions is refused") {

@@ -77,7 +77,8 @@ class FaultTest(job.JobTest):
 
     def test_usr2_saves_and_goes_on(self):
         process = self.start_endless('usr2', '--checkpoint.save_interval', 0, until_step=2)
-        process.send_signal(signal.SIGUSR2)
+        for pid in (*job.workers_of(process), process.pid):  # as `pkill -USR2 hgtrain` does
+            os.kill(pid, signal.SIGUSR2)
         job.wait_for(lambda: self.job.checkpoints('usr2'), process)
         saved = int(self.job.checkpoints('usr2')[0].removeprefix('step_'))
         self.job.wait_for_step('usr2', saved + 5, process)
@@ -137,6 +138,7 @@ class FaultTest(job.JobTest):
         _, err = process.communicate(timeout=60)
         self.assertIn(process.returncode, (5, 6), err)
         self.assertIn('rank 1', err)
+        self.assertNotIn('as the hint says', err)
 
     def test_a_loss_that_is_not_finite_stops_with_5(self):
         err = self.job.train('diverged', '--optimizer.params.lr', '1e30', exit_code=5)

@@ -210,11 +210,19 @@ class TrainTest(job.JobTest):
                       self.job.train('dry', '--dry_run', '--scheduler', 'null', '--bf16.enabled', 'true',
                                      '--bf16.bf16_master_weights_and_grads', 'true', '--bf16.bf16_optimizer_states', 'true'))
         both = '--bf16.enabled', 'auto', '--fp16.enabled', 'auto'
-        for gpu, precision in ('h100', 'bf16'), ('t4', 'fp16'), ('24GB', 'fp16'):
+        for gpu, precision in ('h100', 'bf16'), ('t4', 'fp16'), ('24GB', 'bf16'):
             self.assertIn(f'training    {precision}, ', self.job.call('--config', 'config.json', '--dry_run', '--gpu', gpu, *both))
         self.assertIn('training    fp32, ', self.job.train('dry', '--dry_run', *both))
         self.assertIn('compute capability 8.0, and there is one of 7.5',
                       self.job.call('--config', 'config.json', '--dry_run', '--gpu', 't4', '--bf16.enabled', 'true', exit_code=2))
+        self.assertIn('a hidden size of 4104 is more than',
+                      self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'h100', '--model.n_embd', 4104, exit_code=2))
+        self.assertIn('heads of 512 are wider',
+                      self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'h100', '--model.n_embd', 1024,
+                                    '--model.n_head', 2, exit_code=2))
+        for flags, said in ((('--num_workers', 1, '--hardware.device', 'cuda'), 'starts CPU workers, but the device is cuda'),
+                            (('--num_gpus', 1, '--hardware.device', 'cpu'), '--num_gpus with --device cpu')):
+            self.assertIn(said, self.job.call('--config', 'config.json', '--dry_run', *flags, exit_code=2))
         on_gpus = self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run')
         self.assertIn('2 x 1 thread on cuda', on_gpus)
         self.assertRegex(on_gpus, r'\nhost memory [0-9]+ KiB on rank 0, for a save\n')

@@ -123,18 +123,20 @@ CudaResult properties(int, CudaDeviceProperties* out) {
   return nullptr;
 }
 
-CudaResult memory_info(int, std::uint64_t* free_bytes, std::uint64_t* total_bytes) {
-  *free_bytes = *total_bytes = std::uint64_t{4} << 30;
-  return nullptr;
-}
+constexpr std::size_t kMemory = std::size_t{4} << 30;
 
-/// HGTRAIN_EMULATION_MEMORY: bytes after which the device is full, though it said otherwise.
+/// HGTRAIN_EMULATION_MEMORY: bytes after which the device is full, as if others had taken the rest
+/// since it was asked.
 class Taken {
  public:
-  void* take(std::size_t bytes) {
-    static const char* const limit = std::getenv("HGTRAIN_EMULATION_MEMORY");
+  std::size_t free() {
     const std::lock_guard lock(mutex_);
-    if (limit != nullptr && total_ + bytes > std::strtoull(limit, nullptr, 10))
+    return full_ ? limit_ - total_ : kMemory;
+  }
+  void* take(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    full_ |= total_ + bytes > limit_;
+    if (total_ + bytes > limit_)
       throw Error(ErrorKind::kDevice, "out of memory on the emulated device");
     void* const memory = emulation::allocate(bytes);
     sizes_[memory] = bytes;
@@ -147,13 +149,24 @@ class Taken {
   }
 
  private:
+  static std::size_t limit_of(const char* given) {
+    return given == nullptr ? SIZE_MAX : std::strtoull(given, nullptr, 10);
+  }
   std::mutex mutex_;
   std::map<void*, std::size_t> sizes_;
+  const std::size_t limit_ = limit_of(std::getenv("HGTRAIN_EMULATION_MEMORY"));
   std::size_t total_ = 0;
+  bool full_ = false;
 };
 Taken& taken() {
   static Taken all;
   return all;
+}
+
+CudaResult memory_info(int, std::uint64_t* free_bytes, std::uint64_t* total_bytes) {
+  *free_bytes = taken().free();
+  *total_bytes = kMemory;
+  return nullptr;
 }
 
 CudaResult allocate(int, std::size_t bytes, void** out) {

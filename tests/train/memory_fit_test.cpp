@@ -14,9 +14,10 @@ namespace {
 
 std::uint64_t g_free_bytes = 0;
 
-/// What require_memory says on a GPU with so much free memory; "" where the job fits.
-std::string verdict(const Config& config, std::int64_t free_bytes) {
-  g_free_bytes = static_cast<std::uint64_t>(free_bytes);
+/// Calls fn with the queue of a GPU with so much free memory.
+template <class Fn>
+void with_free_memory(std::int64_t bytes, const Fn& fn) {
+  g_free_bytes = static_cast<std::uint64_t>(bytes);
   CudaDeviceTable device = fake_cuda::device_table();
   device.memory_info = [](int, std::uint64_t* free, std::uint64_t* total) -> CudaResult {
     *free = g_free_bytes;
@@ -25,28 +26,58 @@ std::string verdict(const Config& config, std::int64_t free_bytes) {
   };
   const CudaTables tables{kCudaTableVersion, "fake", &device, nullptr, nullptr};
   const CudaModule module(tables);
-  const CudaQueue queue(Device::cuda(0), module);
-  try {
-    require_memory(config, queue);
-  } catch (const Error& e) {
-    CHECK(e.kind() == ErrorKind::kDevice);
-    return e.message() + " " + e.hint();
-  }
-  return "";
+  fn(CudaQueue(Device::cuda(0), module));
+}
+
+/// What require_memory says; "" where the job fits.
+std::string verdict(const Config& config, std::int64_t free_bytes) {
+  std::string said;
+  with_free_memory(free_bytes, [&](const CudaQueue& queue) {
+    try {
+      require_memory(config, queue);
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::kDevice);
+      said = e.message() + " " + e.hint();
+    }
+  });
+  return said;
+}
+
+/// What an error says after add_smaller_batch.
+std::string with_advice(const std::string& message, const Config& config, std::int64_t free_bytes) {
+  Error error(ErrorKind::kDevice, message);
+  with_free_memory(free_bytes,
+                   [&](const CudaQueue& queue) { add_smaller_batch(error, config, queue); });
+  return error.render();
+}
+
+Config six_of_twelve() {
+  Config config = tiny_config();
+  config.hardware.device = "cuda";
+  config.training.seq_length = 8;
+  config.batch = {.train_batch_size = 12, .micro_batch_size = 6, .gradient_accumulation_steps = 2};
+  return config;
 }
 
 }  // namespace
 
 TEST_CASE("a job that does not fit is refused with the largest micro-batch that does") {
-  Config config = tiny_config();
-  config.hardware.device = "cuda";
-  config.training.seq_length = 8;
-  config.batch.micro_batch_size = 3;
-  const std::int64_t three = total_bytes(memory_table(config, 1));
-  CHECK(verdict(config, three).empty());
-  CHECK(verdict(config, three - 1).find("train_micro_batch_size_per_gpu = 2 fits") !=
+  const Config config = six_of_twelve();
+  const std::int64_t six = total_bytes(memory_table(config, 1));
+  CHECK(verdict(config, six).empty());
+  CHECK(verdict(config, six - 1).find("train_micro_batch_size_per_gpu = 4 fits") !=
         std::string::npos);
-  CHECK(verdict(config, three - 1).find("scratch of matrix products and attention 32") !=
+  CHECK(verdict(config, six - 1).find("scratch of matrix products and attention 32") !=
         std::string::npos);
   CHECK(verdict(config, 1000).find("no micro-batch fits") != std::string::npos);
+}
+
+TEST_CASE("memory that is gone all the same names a smaller micro-batch where one fits") {
+  const Config config = six_of_twelve();
+  const std::int64_t six = total_bytes(memory_table(config, 1));
+  const std::string full = "out of memory on cuda:0";
+  CHECK(with_advice(full, config, six - 1).find("_per_gpu = 4 would fit") != std::string::npos);
+  CHECK(with_advice(full, config, six * 2).find("_per_gpu = 4 would fit") != std::string::npos);
+  CHECK(with_advice(full, config, 1000).find("would fit") == std::string::npos);
+  CHECK(with_advice("another", config, six).find("would fit") == std::string::npos);
 }

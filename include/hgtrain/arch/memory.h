@@ -77,6 +77,10 @@ struct Allocation {
 /// its own, and what CUDA's libraries take beside; but not the driver's context.
 std::vector<Allocation> memory_table(const Config& config, int threads);
 
+/// Error(kConfig) where a model is wider than the kernels for GPUs are built for: 16 KiB in a row
+/// of the norms, 256 in a head of the attention.
+void require_gpu_widths(const ModelConfig& model, DType dtype);
+
 /// What a checkpoint holds: parameters, the optimizer's state, the moving average. A save on a GPU
 /// takes as much of the host's memory, on rank 0.
 std::int64_t state_bytes(const Config& config);
@@ -84,8 +88,10 @@ std::int64_t state_bytes(const Config& config);
 /// Bytes of a table.
 std::int64_t total_bytes(const std::vector<Allocation>& table);
 
-/// The largest micro-batch with which the job takes at most so many bytes; 0 where none does.
-std::int64_t largest_micro_batch(const Config& config, int threads, std::int64_t bytes);
+/// The largest micro-batch less than `below` into which a worker's samples of a step can be cut and
+/// with which the job takes at most so many bytes; 0 where none does.
+std::int64_t largest_micro_batch(const Config& config, int threads, std::int64_t bytes,
+                                 std::int64_t below = INT64_MAX);
 
 /// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight
 /// product and token, and 12 H D a layer and token times the mean number of keys a query sees (T /

@@ -70,6 +70,9 @@ struct LoadResult {
   std::vector<KeyReport> keys;  ///< in the order of the tables, then what no row knows
 
   bool has(Severity severity) const;
+  /// Whether the value at `path` ("bf16.enabled") was "auto". That of bf16 and fp16 is settled by
+  /// the GPUs of the run: here it is false.
+  bool is_auto(std::string_view path) const;
   /// Throws one Error(kConfig) that tells every error (and, for training, everything that is not
   /// built or missing) at once.
   void throw_errors() const;

@@ -23,6 +23,9 @@ class Buffer {
   /// the CPU.
   static Buffer reached_by(Device device, std::string name, std::int64_t bytes);
 
+  /// Bytes that buffers hold on GPUs now.
+  static std::int64_t held_on_gpus();
+
   const std::string& name() const { return name_; }
   std::int64_t bytes() const { return bytes_; }
   Device device() const { return device_; }
