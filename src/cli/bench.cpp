@@ -9,6 +9,7 @@
 #include "bench_shapes.h"
 #include "check_range.h"
 #include "commands.h"
+#include "gpu_precision.h"
 #include "train_plan.h"
 #include "worker_program.h"
 
@@ -43,11 +44,16 @@ class Bench final : public Command {
   int run(const std::vector<std::string>& overrides) override {
     check_range(what_.repeats, repeats_, 1, 1'000'000, "the more, the steadier the median");
     check_range("--threads", threads_, 0, 4096, "0 takes all cores");
-    Config config = bench_config(shape_, dtype_, overrides);
+    const LoadResult job = bench_job(shape_, dtype_, overrides);
+    Config config = job.config;
     if (threads_ > 0) config.hardware.threads = threads_;
     if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(1);
     config.hardware.device = device_;
-    if (device_ == "cuda") require_gpu(visible_gpus());
+    if (device_ == "cuda") {
+      const VisibleDevices visible = visible_gpus();
+      require_gpu(visible);
+      settle_precision(job, visible.gpus.front().compute_capability, config.precision);
+    }
     const std::string which = std::string(what_.name).substr(std::string_view("bench ").size());
     become_worker({worker_program(), "bench", which, fmt::to_string(repeats_),
                    json_ ? "json" : "text", to_json(config).dump()});

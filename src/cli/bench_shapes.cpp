@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/config/load.h"
 
 namespace hgt {
 namespace {
@@ -41,19 +40,19 @@ LoadResult load(const std::string& shape, const LoadOptions& options) {
 
 }  // namespace
 
-Config bench_config(const std::string& shape, const std::string& dtype,
-                    std::vector<std::string> overrides) {
+LoadResult bench_job(const std::string& shape, const std::string& dtype,
+                     std::vector<std::string> overrides) {
   if (!dtype.empty())
     for (const char* section : {"bf16", "fp16"})
       overrides.insert(overrides.end(),
                        {fmt::format("{}.enabled", section), dtype == section ? "true" : "false"});
-  const LoadResult loaded = load(shape, {.overrides = overrides, .world_size = 1});
+  LoadResult loaded = load(shape, {.overrides = overrides, .world_size = 1});
   loaded.throw_unless_trainable();
   if (loaded.config.model.vocab_size == 0)
     throw Error(ErrorKind::kConfig,
                 "model.vocab_size is not set, and a bench opens no data to take it from",
                 "--model.vocab_size N");
-  return loaded.config;
+  return loaded;
 }
 
 }  // namespace hgt

@@ -16,6 +16,7 @@
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/parallel/layout.h"
 
+#include "gpu_precision.h"
 #include "known_gpu.h"
 
 namespace hgt {
@@ -95,25 +96,6 @@ Devices choose_devices(const TrainFlags& flags, const HardwareConfig& hardware) 
           .first(std::min<std::size_t>(static_cast<std::size_t>(workers), visible.gpus.size()));
   const auto oldest = std::ranges::min_element(used, {}, &VisibleGpu::compute_capability);
   return {"cuda", workers, oldest == used.end() ? 0 : oldest->compute_capability};
-}
-
-/// Settles "auto" of bf16 and fp16 by what the GPUs have; refuses what they have not. Those that
-/// are not known, of a dry run, are taken to have bf16.
-void settle_precision(const LoadResult& loaded, const Devices& devices,
-                      PrecisionConfig& precision) {
-  constexpr int kHasBf16 = 80;
-  const int capability = devices.compute_capability;
-  const bool has_bf16 = capability == 0 || capability >= kHasBf16;
-  if (precision.bf16 && !has_bf16)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("bf16 needs GPUs of compute capability 8.0, and there is one of {}.{}",
-                            capability / 10, capability % 10),
-                "--bf16.enabled false --fp16.enabled true, or \"auto\" for both");
-  if (devices.kind == "cpu" || precision.compute_dtype() != DType::kF32) return;
-  if (has_bf16 && loaded.is_auto("bf16.enabled"))
-    precision.bf16 = true;
-  else
-    precision.fp16 = loaded.is_auto("fp16.enabled");
 }
 
 void check_backend(const std::string& backend, const Devices& devices) {
@@ -229,10 +211,11 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   if (!devices.notice.empty())
     plan.notices.push_back({Severity::kNotice, devices.notice, "", "", 0, ""});
   plan.config.hardware.device = devices.kind;
-  settle_precision(loaded, devices, plan.config.precision);
   check_backend(plan.config.distributed.backend, devices);
-  if (devices.kind == "cuda")
+  if (devices.kind == "cuda") {
+    settle_precision(loaded, devices.compute_capability, plan.config.precision);
     require_gpu_widths(plan.config.model, plan.config.precision.compute_dtype());
+  }
   if (plan.config.hardware.threads == 0) plan.config.hardware.threads = threads_per_worker(workers);
   make_layout(plan.config.parallelism, plan.workers);
   if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan);

@@ -197,6 +197,7 @@ class CudaTest(unittest.TestCase):
 
     def test_bench_train_times_the_gpu(self):
         self.assertGreater(self.bench('train', '--steps', 1)['tokens_per_sec']['median'], 0)
+        self.assertIn(self.bench('train', '--steps', 1, '--bf16.enabled', 'auto', '--fp16.enabled', 'auto')['dtype'], ('bf16', 'fp16'))
 
     def test_bench_gemm_times_what_the_gpu_multiplies_by_itself(self):
         dtypes = self.bench('gemm', '--repeats', 1)['dtypes']

@@ -213,7 +213,7 @@ class TrainTest(job.JobTest):
         for gpu, precision in ('h100', 'bf16'), ('t4', 'fp16'), ('24GB', 'bf16'):
             self.assertIn(f'training    {precision}, ', self.job.call('--config', 'config.json', '--dry_run', '--gpu', gpu, *both))
         self.assertIn('training    fp32, ', self.job.train('dry', '--dry_run', *both))
-        self.assertIn('compute capability 8.0, and there is one of 7.5',
+        self.assertIn('compute capability 8.0, and this is one of 7.5',
                       self.job.call('--config', 'config.json', '--dry_run', '--gpu', 't4', '--bf16.enabled', 'true', exit_code=2))
         self.assertIn('a hidden size of 4104 is more than',
                       self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'h100', '--model.n_embd', 4104, exit_code=2))
