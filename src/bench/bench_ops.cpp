@@ -43,16 +43,21 @@ Json op_json(const OpCall& call, const std::vector<double>& all_ms, std::int64_t
   return out;
 }
 
+/// Whose memory is free again before a model takes it.
+Ceilings measured_ceilings(const Config& config) {
+  ComputeStream device(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads));
+  return {measure_matrix_rate(device.get(), config.precision.compute_dtype(), kRateBudgetMs),
+          measure_copy_rate(device.get())};
+}
+
 }  // namespace
 
 Json bench_ops(const Config& job, std::int64_t steps) {
   name_thread("training");
   Config config = job;
   config.hardware.cuda_graphs = false;  // an op in a graph has no place of its own in the queue
+  const Ceilings ceilings = measured_ceilings(config);
   SyntheticRun run(config);
-  const Ceilings ceilings{
-      measure_matrix_rate(run.stream(), config.precision.compute_dtype(), kRateBudgetMs),
-      measure_copy_rate(run.stream())};
   for (int i = 0; i < kWarmUp; ++i) run.step();
   forget_spans();
   record_spans(Recording::kAll);

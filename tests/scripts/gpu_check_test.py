@@ -90,6 +90,10 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn('racecheck: not run', said)
         self.assertIn('memcheck: passed', said)
 
+    def test_where_no_sanitizer_takes_the_device_nothing_has_passed(self):
+        self.program('bin/compute-sanitizer', 'echo Device not supported; exit 1')
+        self.assertEqual(self.check('sanitize')[0], 3)
+
     def test_speed_is_told_beside_pytorchs_best_at_the_same_state(self):
         self.program('hgtrain', BENCHES)
         self.program('tests/bench/torch_gpu.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")\n'
