@@ -166,6 +166,7 @@ Field model_section() {
       used("init", in(&ModelConfig::init), "HF model folder: architecture and initial weights"),
       noticed("config", Kind::kText, "HF config.json, or a folder with one"),
   };
+  fields[0].default_varies = true;  // it must be given, here or by what `init` names
   fields[2].key_class = KeyClass::kUsed;
   for (auto make : {sizes, numbers, positions, neutral_only, ignored})
     for (Field& field : make()) fields.push_back(std::move(field));

@@ -1,4 +1,5 @@
-// Over flat buffers: fills, casts and sums.
+// Over flat buffers: fills, casts and sums. Bytes moved: 4 an element by fills and sums, an element
+// of either type by casts.
 
 #include "cuda_element.h"
 #include "cuda_launchers.h"
