@@ -20,8 +20,9 @@ class SyntheticRun {
 
   const Stream& stream() const { return stream_; }
   const ParameterTable& table() const { return table_; }
-  /// Takes a training step. On a GPU what is finished then is the one before, as in a run; so its
-  /// milliseconds, since this returned last, are right from the third call on.
+  /// Takes a training step; its milliseconds. On a GPU what is finished then is the one before, as
+  /// in a run, and the milliseconds are those since this returned last: right from the third call
+  /// on, where nothing else is done in between.
   double step();
 
  private:

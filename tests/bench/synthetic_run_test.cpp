@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/clock.h"
+
 #include "train/tiny_config.h"
 
 using namespace hgt;
@@ -14,5 +16,10 @@ TEST_CASE("a run on drawn tokens trains the model of its config") {
   config.batch = {.train_batch_size = 2, .micro_batch_size = 1, .gradient_accumulation_steps = 2};
   SyntheticRun run(config);
   CHECK(run.table().num_parameters > 0);
-  for (int i = 0; i < 3; ++i) CHECK(run.step() > 0);
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t begin_ns = now_ns();
+    const double ms = run.step();
+    CHECK(ms > 0);
+    CHECK(ms <= ms_since(begin_ns));  // what is done between steps does not count
+  }
 }
