@@ -167,18 +167,20 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
 
 namespace {
 
-Allocation flat(std::string name, const Config& config, DType type) {
-  const ParameterTable table =
-      parameter_table(config.model, config.training.no_decay_norms_and_biases);
-  return {std::move(name), times(table.total, static_cast<std::int64_t>(size_of(type)))};
+std::int64_t flat_elements(const Config& config) {
+  return parameter_table(config.model, config.training.no_decay_norms_and_biases).total;
+}
+
+Allocation flat(std::string name, std::int64_t elements, DType type) {
+  return {std::move(name), times(elements, static_cast<std::int64_t>(size_of(type)))};
 }
 
 /// What a checkpoint holds.
-std::vector<Allocation> state_of(const Config& config) {
-  std::vector<Allocation> out = {flat("parameters", config, config.precision.parameter_dtype())};
+std::vector<Allocation> state_of(const Config& config, std::int64_t elements) {
+  std::vector<Allocation> out = {flat("parameters", elements, config.precision.parameter_dtype())};
   for (const std::string& name : optimizer_state(config.optimizer))
-    out.push_back(flat("optimizer: " + name, config, config.precision.state_dtype()));
-  if (config.training.ema_decay > 0) out.push_back(flat("ema", config, DType::kF32));
+    out.push_back(flat("optimizer: " + name, elements, config.precision.state_dtype()));
+  if (config.training.ema_decay > 0) out.push_back(flat("ema", elements, DType::kF32));
   return out;
 }
 
@@ -190,8 +192,7 @@ void require_gpu_widths(const ModelConfig& model, DType dtype) {
   if (model.hidden_size > widest)
     throw Error(
         ErrorKind::kConfig,
-        fmt::format("a hidden size of {} is more than the GPUs' kernels are built for: {} in "
-                    "{}",
+        fmt::format("a hidden size of {} is more than the GPUs' kernels are built for: {} in {}",
                     model.hidden_size, widest, name_of(dtype)),
         "16 bits take twice as much as fp32: bf16.enabled; or train on the CPU");
   if (model.head_dim > kHead)
@@ -202,18 +203,19 @@ void require_gpu_widths(const ModelConfig& model, DType dtype) {
 }
 
 std::int64_t state_bytes(const Config& config) {
-  return total_bytes(state_of(config));
+  return total_bytes(state_of(config, flat_elements(config)));
 }
 
 std::vector<Allocation> memory_table(const Config& config, int threads) {
   const DType dtype = config.precision.compute_dtype();
-  std::vector<Allocation> out = state_of(config);
-  out.push_back(flat("gradients", config, DType::kF32));
+  const std::int64_t elements = flat_elements(config);
+  std::vector<Allocation> out = state_of(config, elements);
+  const Allocation copy{"checkpoint: copy (rank 0)", total_bytes(out)};
+  out.push_back(flat("gradients", elements, DType::kF32));
   if (dtype != config.precision.parameter_dtype())
-    out.push_back(flat(fmt::format("{} weights", name_of(dtype)), config, dtype));
+    out.push_back(flat(fmt::format("{} weights", name_of(dtype)), elements, dtype));
   const bool on_cpu = config.hardware.device != "cuda";
-  if (on_cpu && config.checkpoint.async_save)
-    out.push_back({"checkpoint: copy (rank 0)", state_bytes(config)});
+  if (on_cpu && config.checkpoint.async_save) out.push_back(copy);
   const ActivationSizes sizes = activation_sizes(config);
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";

@@ -58,8 +58,9 @@ std::string kind_name(const std::string& gpu) {
 
 KnownGpu known_gpu(const std::string& gpu) {
   const auto bytes = [](double gib) { return static_cast<std::int64_t>(gib * kGiB); };
+  const std::string name = kind_name(gpu);
   for (const Kind& kind : kKinds)
-    if (kind_name(gpu) == kind_name(kind.name)) return {bytes(kind.gib), kind.compute_capability};
+    if (kind_name(kind.name) == name) return {bytes(kind.gib), kind.compute_capability};
   double count = 0;
   const auto [end, error] = std::from_chars(gpu.data(), gpu.data() + gpu.size(), count);
   const std::string unit = plain({end, gpu.data() + gpu.size()});
