@@ -4,6 +4,7 @@
 #include "hgtrain/base/file.h"
 
 #include "program.h"
+#include "support/roots.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -11,8 +12,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::string kConfigs = std::string(HGT_SOURCE_ROOT) + "/configs/";
-const std::string kWild = std::string(HGT_SOURCE_ROOT) + "/tests/data/ds_configs/";
+const std::string kConfigs = source_root() + "/configs/";
+const std::string kWild = source_root() + "/tests/data/ds_configs/";
 
 bool says(const Outcome& outcome, const std::string& text) {
   INFO(outcome.output);

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "support/process.h"
+#include "support/roots.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -13,7 +14,7 @@ namespace {
 /// `hgtrain launch ARGS`, to its end.
 struct Launch {
   explicit Launch(std::vector<std::string> args) {
-    args.insert(args.begin(), {HGT_BUILD_ROOT "/hgtrain", "launch"});
+    args.insert(args.begin(), {build_root() + "/hgtrain", "launch"});
     Process process(args, folder.path());
     status = process.wait();
     out = process.out();
@@ -90,7 +91,7 @@ TEST_CASE("what launch cannot start it refuses with exit 2, before anything runs
 
 TEST_CASE("--num_gpus counts the GPUs that are visible") {
   const TemporaryFolder folder;
-  std::filesystem::copy(HGT_BUILD_ROOT "/tests/machine/libnvidia-ml.so.1",
+  std::filesystem::copy(build_root() + "/tests/machine/libnvidia-ml.so.1",
                         folder / "libnvidia-ml.so.1");
   const Variable path("LD_LIBRARY_PATH", folder.path());
   const Variable gpus("FAKE_GPUS", "4");

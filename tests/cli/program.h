@@ -4,6 +4,8 @@
 #include <string>
 #include <sys/wait.h>
 
+#include "support/roots.h"
+
 namespace hgt {
 
 struct Outcome {
@@ -14,7 +16,7 @@ struct Outcome {
 /// Runs the built hgtrain through the shell.
 inline Outcome run_program(const std::string& arguments) {
   const std::string command =
-      std::string(HGT_BUILD_ROOT) + "/hgtrain " + arguments + " 2>&1 </dev/null";
+      build_root() + "/hgtrain " + arguments + " 2>&1 </dev/null";
   Outcome outcome;
   FILE* const pipe = popen(command.c_str(), "r");
   for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))

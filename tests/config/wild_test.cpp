@@ -5,11 +5,13 @@
 
 #include "hgtrain/config/load.h"
 
+#include "support/roots.h"
+
 using namespace hgt;
 
 namespace {
 
-const std::string kFolder = std::string(HGT_SOURCE_ROOT) + "/tests/data/ds_configs/";
+const std::string kFolder = source_root() + "/tests/data/ds_configs/";
 
 LoadResult load(const std::string& name, std::optional<std::int64_t> world = std::nullopt,
                 std::vector<std::string> overrides = {}) {

@@ -6,11 +6,13 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/philox.h"
 
+#include "support/roots.h"
+
 using namespace hgt;
 using nlohmann::json;
 
 namespace {
-const std::string kFixtures = HGT_SOURCE_ROOT "/tests/fixtures/tokenizers/";
+const std::string kFixtures = source_root() + "/tests/fixtures/tokenizers/";
 
 json load(const std::string& name) {
   return json::parse(read_file(kFixtures + name, 1 << 24));

@@ -9,6 +9,7 @@
 #include "hgtrain/data/tokenizer.h"
 
 #include "../../src/data/bpe_tokenizer.h"
+#include "support/roots.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -17,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kFixtures = HGT_SOURCE_ROOT "/tests/fixtures/tokenizers/";
+const std::string kFixtures = source_root() + "/tests/fixtures/tokenizers/";
 
 /// tests/golden/make_tokenizers.py: what HF's tokenizers give.
 const json& golden() {

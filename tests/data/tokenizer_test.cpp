@@ -7,6 +7,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 
+#include "support/roots.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -14,7 +15,7 @@ using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
-const std::string kFixtures = HGT_SOURCE_ROOT "/tests/fixtures/tokenizers/";
+const std::string kFixtures = source_root() + "/tests/fixtures/tokenizers/";
 }
 
 TEST_CASE("a saved BPE tokenizer is the same again, with the files beside it") {

@@ -6,6 +6,8 @@
 
 #include "hgtrain/device/cuda_module.h"
 
+#include "support/roots.h"
+
 // The built module. Without a driver every function must say so; with a device they must work.
 
 namespace hgt {
@@ -14,7 +16,7 @@ namespace {
 using Catch::Contains;
 
 CudaModule built_module() {
-  return CudaModule({{HGT_BUILD_ROOT}, {}});
+  return CudaModule({{build_root()}, {}});
 }
 
 bool have_device(const CudaModule& module) {

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "support/roots.h"
 #include "support/temporary_folder.h"
 
 namespace hgt {
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 /// A folder in which hgtrain_cuda.so is the library NAME that the build made for these tests.
 CudaModule::Search with_module(const TemporaryFolder& folder, const std::string& name) {
-  fs::create_symlink(fs::path(HGT_BUILD_ROOT) / "tests/device" / name, folder / "hgtrain_cuda.so");
+  fs::create_symlink(fs::path(build_root()) / "tests/device" / name, folder / "hgtrain_cuda.so");
   return {{folder.path()}, {}};
 }
 
@@ -60,7 +61,7 @@ TEST_CASE("the module is looked for beside the program, then in LD_LIBRARY_PATH"
   const std::vector<fs::path> folders = CudaModule::default_search().module_folders;
   unsetenv("LD_LIBRARY_PATH");
   CHECK(folders ==
-        std::vector<fs::path>{fs::path(HGT_BUILD_ROOT) / "tests/device", "/first", "/second"});
+        std::vector<fs::path>{fs::path(build_root()) / "tests/device", "/first", "/second"});
 }
 
 TEST_CASE("a module of another build is refused by its version") {
@@ -85,7 +86,7 @@ TEST_CASE("a missing CUDA library is named, and found in the folders given") {
   CHECK_THAT(refusal(search).message(), Contains("needs libhgt_needed.so.9"));
 
   TemporaryFolder libraries;
-  fs::create_symlink(fs::path(HGT_BUILD_ROOT) / "tests/device/hgt_needed.so",
+  fs::create_symlink(fs::path(build_root()) / "tests/device/hgt_needed.so",
                      libraries / "libhgt_needed.so.9");
   search.library_folders = {folder.path(), libraries.path()};
   CHECK(std::string(CudaModule(search).tables().build) == "needing");

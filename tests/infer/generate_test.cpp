@@ -9,6 +9,7 @@
 #include "hgtrain/model/decoder.h"
 
 #include "model/golden.h"
+#include "support/roots.h"
 
 using namespace hgt;
 
@@ -70,7 +71,7 @@ TEST_CASE("the text ends where the context is full") {
 // tests/golden/make_greedy.py wrote the fixture with transformers' generate().
 TEST_CASE("the greedy continuation is that of transformers, for every family") {
   const auto greedy =
-      nlohmann::json::parse(read_file(HGT_SOURCE_ROOT "/tests/fixtures/greedy.json", 1 << 20));
+      nlohmann::json::parse(read_file(source_root() + "/tests/fixtures/greedy.json", 1 << 20));
   ThreadPool pool(2);
   for (const std::string& name : Golden::names()) {
     const Golden golden(name);

@@ -7,6 +7,8 @@
 #include "hgtrain/base/half.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
+#include "support/roots.h"
+
 using namespace hgt;
 
 namespace {
@@ -73,7 +75,7 @@ const std::vector<std::string>& Golden::names() {
 }
 
 Golden::Golden(const std::string& name) {
-  const std::string path = std::string(HGT_SOURCE_ROOT) + "/tests/fixtures/models/" + name;
+  const std::string path = source_root() + "/tests/fixtures/models/" + name;
   const auto json = nlohmann::json::parse(std::ifstream(path + ".json"));
   model = model_config(json["model"]);
   batch = json["batch"];

@@ -10,6 +10,7 @@
 #include "hgtrain/device/cuda_queue.h"
 
 #include "reference.h"
+#include "support/roots.h"
 #include "support/temporary_folder.h"
 
 // Runs ops on a CUDA device, a real one or the emulated (tests/emulation).
@@ -26,7 +27,7 @@ inline const CudaModule* module_with_device() {
   static const std::unique_ptr<CudaModule> module = [] {
     setenv("XDG_CACHE_HOME", caches.path().c_str(), 1);
     CudaModule::Search search = CudaModule::default_search();
-    search.module_folders.push_back(HGT_BUILD_ROOT);
+    search.module_folders.push_back(build_root());
     auto opened = std::make_unique<CudaModule>(search);
     if (opened->probe().device_count == 0) opened.reset();
     return opened;

@@ -5,13 +5,14 @@
 #include "hgtrain/ops/cuda_ops_table.h"
 
 #include "support/fake_cuda.h"
+#include "support/roots.h"
 
 using namespace hgt;
 
 namespace {
 
 /// The folder of a libcudnn.so.9 that tests of the room machine are made with.
-const std::filesystem::path kLibraries = HGT_BUILD_ROOT "/tests/machine";
+const std::filesystem::path kLibraries = build_root() + "/tests/machine";
 
 void* g_library;
 CudaStreamState* g_stream;

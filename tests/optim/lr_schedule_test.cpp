@@ -9,6 +9,8 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 
+#include "support/roots.h"
+
 using namespace hgt;
 using nlohmann::json;
 using Golden = std::vector<std::pair<std::int64_t, double>>;
@@ -146,7 +148,7 @@ TEST_CASE("a warmup takes two steps at least") {
 
 TEST_CASE("our own schedules have the rates of torch's, from the first update to the last") {
   const json golden =
-      json::parse(read_file(HGT_SOURCE_ROOT "/tests/fixtures/optimizers.json", 1 << 20));
+      json::parse(read_file(source_root() + "/tests/fixtures/optimizers.json", 1 << 20));
   CHECK(golden.at("schedules").size() == 8);
   for (const json& of : golden.at("schedules")) {
     const json& keys = of.at("lr_schedule");

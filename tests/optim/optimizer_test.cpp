@@ -11,6 +11,7 @@
 #include "hgtrain/config/load.h"
 
 #include "optimizer_runs.h"
+#include "support/roots.h"
 
 using namespace hgt;
 using nlohmann::json;
@@ -69,7 +70,7 @@ void check_padding(const OptimizerRun& run) {
 
 TEST_CASE("20 updates as torch's classes and DeepSpeed's formulas have them") {
   const json golden =
-      json::parse(read_file(HGT_SOURCE_ROOT "/tests/fixtures/optimizers.json", 1 << 20));
+      json::parse(read_file(source_root() + "/tests/fixtures/optimizers.json", 1 << 20));
   CHECK(golden.at("updates").size() == 14);
   for (const json& of : golden.at("updates")) {
     const json section{{"type", of["type"]}, {"params", of["params"]}};
