@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`hgtrain data prepare` through the built program, where a test of the room cannot reach.
+"""`hgtrain data prepare` through the built program, beyond what the tests of the module can reach.
 usage: prepare_test.py HGTRAIN"""
 import json
 import os

@@ -48,7 +48,7 @@ def loss(grams, tokens):
 
 
 def trigram_loss(prefix, seq_length, valid_fraction):
-    """With the split of the data room: the last round(samples * valid_fraction) samples validate."""
+    """With the split of the module data: the last round(samples * valid_fraction) samples validate."""
     tokens = read(prefix)
     samples = (len(tokens) - 1) // seq_length
     first_valid = (samples - max(1, round(samples * valid_fraction))) * seq_length

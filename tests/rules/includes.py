@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every #include of a room stays within the table of docs/architecture.md, and what nvcc compiles reaches no
+"""Every #include of a module stays within the table of docs/architecture.md, and what nvcc compiles reaches no
 logging, JSON or command-line header."""
 import re
 
@@ -7,30 +7,30 @@ import tree
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 HEAVY = ('fmt/', 'spdlog/', 'nlohmann/', 'CLI/')
-FRONT_ONLY = {'plan', 'launch', 'cli'}
+LAUNCHER_ONLY = {'plan', 'launch', 'cli'}
 
 
 def read_table():
-    """Room -> the set of rooms it may include, from the table's words."""
-    text = (tree.ROOT / 'docs/architecture.md').read_text().split('| room | one line | may include |')[1]
-    front = set(re.search(r'^Front: (.*)\.$', text, re.M)[1].split())
+    """Module -> the set of modules it may include, from the table's words."""
+    text = (tree.ROOT / 'docs/architecture.md').read_text().split('| module | one line | may include |')[1]
+    launcher = set(re.search(r'^Launcher: (.*)\.$', text, re.M)[1].split())
     table = {}
-    for room, allowed in re.findall(r'^\| ([a-z]+) \| [^|]* \| ([^|]*) \|$', text, re.M):
+    for module, allowed in re.findall(r'^\| ([a-z]+) \| [^|]* \| ([^|]*) \|$', text, re.M):
         above = set(table)
         if allowed.startswith('the above but '):
-            table[room] = above - set(allowed.split()[3:])
-        elif allowed.endswith("the worker's rooms"):
-            table[room] = above - FRONT_ONLY
-        elif allowed == "the front's rooms":
-            table[room] = front - {room}
+            table[module] = above - set(allowed.split()[3:])
+        elif allowed.endswith("the worker's modules"):
+            table[module] = above - LAUNCHER_ONLY
+        elif allowed == "the launcher's modules":
+            table[module] = launcher - {module}
         else:
-            table[room] = set() if allowed == '–' else set(allowed.split())
-            if table[room] - above:
-                raise SystemExit(f'docs/architecture.md: {room} may include {table[room] - above}, which stand below it')
+            table[module] = set() if allowed == '–' else set(allowed.split())
+            if table[module] - above:
+                raise SystemExit(f'docs/architecture.md: {module} may include {table[module] - above}, which stand below it')
     return table
 
 
-def room_of(path):
+def module_of(path):
     parts = path.relative_to(tree.ROOT).parts
     return parts[2] if parts[0] == 'include' else parts[1]
 
@@ -61,16 +61,16 @@ def heavy_reached(path, seen):
 table = read_table()
 problems = []
 for path in tree.files('include', 'src'):
-    room = room_of(path)
-    if room not in table:
-        problems.append(f'{tree.name(path)}: no room {room} in docs/architecture.md')
+    module = module_of(path)
+    if module not in table:
+        problems.append(f'{tree.name(path)}: no module {module} in docs/architecture.md')
         continue
     for include in INCLUDE.findall(path.read_text()):
         ours = resolve(include, path)
         if include.startswith('hgtrain/') and not ours:
             problems.append(f'{tree.name(path)}: no header {include}')
-        elif ours and room_of(ours) not in table[room] | {room}:
-            problems.append(f'{tree.name(path)}: {room} may not include {include}')
+        elif ours and module_of(ours) not in table[module] | {module}:
+            problems.append(f'{tree.name(path)}: {module} may not include {include}')
         elif ours and '..' in include:
             problems.append(f'{tree.name(path)}: {include} reaches into another folder')
     if path.suffix in ('.cu', '.cuh'):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""src/<room>/x.cpp of more than 80 lines has tests/<room>/x_test.cpp."""
+"""src/<module>/x.cpp of more than 80 lines has tests/<module>/x_test.cpp."""
 import tree
 
 LONG = 80
