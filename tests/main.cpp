@@ -9,8 +9,12 @@
 
 #include "support/roots.h"
 
-std::string source_root() { return HGT_SOURCE_ROOT; }
-std::string build_root() { return HGT_BUILD_ROOT; }
+std::string source_root() {
+  return HGT_SOURCE_ROOT;
+}
+std::string build_root() {
+  return HGT_BUILD_ROOT;
+}
 
 int main(int argc, char** argv) {
   std::signal(SIGHUP, SIG_DFL);  // what nohup ignores, the programs started here would too

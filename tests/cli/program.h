@@ -15,8 +15,7 @@ struct Outcome {
 
 /// Runs the built hgtrain through the shell.
 inline Outcome run_program(const std::string& arguments) {
-  const std::string command =
-      build_root() + "/hgtrain " + arguments + " 2>&1 </dev/null";
+  const std::string command = build_root() + "/hgtrain " + arguments + " 2>&1 </dev/null";
   Outcome outcome;
   FILE* const pipe = popen(command.c_str(), "r");
   for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))
