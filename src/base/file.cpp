@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <poll.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,8 +35,40 @@ const char* hint_of(int error_number) {
     case EMFILE:
     case ENFILE:
       return "too many files are open; raise the limit with `ulimit -n`";
+    case ENAMETOOLONG:
+      return "choose a shorter one: a name has at most 255 bytes, a path 4095";
+    case ELOOP:
+      return "a symbolic link there leads back to itself; remove it, or choose another path";
+    case EIO:
+      return "the disk or the network file system fails there; `dmesg` says more";
     default:
       return "";
+  }
+}
+
+const char* name_of_kind(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISDIR(mode)) return "a folder";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+/// Pipes, and to be read also folders and devices.
+bool is_refused(mode_t mode, int flags) {
+  const bool writes_only = (flags & O_ACCMODE) == O_WRONLY;
+  return S_ISFIFO(mode) ||
+         (!writes_only && !S_ISREG(mode) && !(S_ISDIR(mode) && (flags & O_DIRECTORY) != 0));
+}
+
+std::string read_all(File file, std::int64_t max_bytes, ErrorKind kind) {
+  std::string text;
+  for (std::size_t chunk = std::size_t{1} << 16;; chunk *= 2) {
+    const std::size_t before = text.size();
+    text.resize(std::min(before + chunk, static_cast<std::size_t>(max_bytes) + 1));
+    const std::size_t got = file.read(std::as_writable_bytes(std::span(text).subspan(before)));
+    text.resize(before + got);
+    if (static_cast<std::int64_t>(text.size()) > max_bytes)
+      throw Error(kind, fmt::format("{} is larger than {} bytes", file.path(), max_bytes));
+    if (got < chunk) return text;
   }
 }
 
@@ -49,9 +83,44 @@ void throw_file_error(std::string_view action, const std::string& path, int erro
 }
 
 File File::open(const std::string& path, int flags, mode_t mode, ErrorKind kind) {
-  const int fd = retry([&] { return file_ops().open(path.c_str(), flags | O_CLOEXEC, mode); });
+  // O_NONBLOCK: else opening a pipe waits for its other end.
+  const int all_flags = flags | O_CLOEXEC | O_NONBLOCK;
+  const int fd = retry([&] { return file_ops().open(path.c_str(), all_flags, mode); });
+  if (fd < 0 && errno == ENXIO)
+    throw Error(kind, path + " is a pipe, a socket or a device that nobody listens at",
+                "name a regular file");
   if (fd < 0) throw_file_error((flags & O_CREAT) != 0 ? "create" : "open", path, errno, kind);
-  return File(path, fd, kind);
+  File file(path, fd, kind);
+  struct stat status {};
+  if (file_ops().fstat(fd, &status) < 0) file.fail("look at");
+  if (is_refused(status.st_mode, flags))
+    throw Error(kind, fmt::format("{} is {}, not a file", path, name_of_kind(status.st_mode)),
+                "name a regular file");
+  if (S_ISCHR(status.st_mode)) fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);  // /dev/stdout waits
+  return file;
+}
+
+File File::open_input(const std::string& path, ErrorKind kind, int wait_ms) {
+  if (path == "-") {
+    const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) throw_file_error("read", "standard input", errno, kind);
+    return File("standard input", fd, kind);
+  }
+  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  const int fd = retry([&] { return file_ops().open(path.c_str(), flags, 0); });
+  if (fd < 0) throw_file_error("open", path, errno, kind);
+  File file(path, fd, kind);
+  file.wait_ms_ = wait_ms;
+  return file;
+}
+
+void File::wait_for_input() const {
+  pollfd ready{fd_, POLLIN, 0};
+  const int count = retry([&] { return poll(&ready, 1, wait_ms_); });
+  if (count < 0) fail("wait for");
+  if (count == 0)
+    throw Error(kind_, fmt::format("nothing came from {} for {} s", path_, wait_ms_ / 1000),
+                "is a program writing to it? Write its output to a file first");
 }
 
 void File::fail(const char* action) const {
@@ -59,12 +128,16 @@ void File::fail(const char* action) const {
 }
 
 File::File(File&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), kind_(other.kind_) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      kind_(other.kind_),
+      wait_ms_(other.wait_ms_) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(kind_, other.kind_);
+  std::swap(wait_ms_, other.wait_ms_);
   return *this;
 }
 
@@ -81,6 +154,7 @@ std::int64_t File::size() const {
 std::size_t File::read(std::span<std::byte> buffer) {
   std::size_t total = 0;
   while (total < buffer.size()) {
+    if (wait_ms_ != kNeverWaits) wait_for_input();
     const auto rest = buffer.subspan(total);
     const ssize_t done = retry([&] { return file_ops().read(fd_, rest.data(), rest.size()); });
     if (done < 0) fail("read");
@@ -144,17 +218,11 @@ void File::close() {
 }
 
 std::string read_file(const std::string& path, std::int64_t max_bytes, ErrorKind kind) {
-  File file = File::open(path, O_RDONLY, 0, kind);
-  std::string text;
-  for (std::size_t chunk = std::size_t{1} << 16;; chunk *= 2) {
-    const std::size_t before = text.size();
-    text.resize(std::min(before + chunk, static_cast<std::size_t>(max_bytes) + 1));
-    const std::size_t got = file.read(std::as_writable_bytes(std::span(text).subspan(before)));
-    text.resize(before + got);
-    if (static_cast<std::int64_t>(text.size()) > max_bytes)
-      throw Error(kind, fmt::format("{} is larger than {} bytes", path, max_bytes));
-    if (got < chunk) return text;
-  }
+  return read_all(File::open(path, O_RDONLY, 0, kind), max_bytes, kind);
+}
+
+std::string read_input(const std::string& path, std::int64_t max_bytes, ErrorKind kind) {
+  return read_all(File::open_input(path, kind), max_bytes, kind);
 }
 
 }  // namespace hgt

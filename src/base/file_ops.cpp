@@ -31,6 +31,9 @@ int FileOps::close(int fd) {
 int FileOps::fstat(int fd, struct stat* status) {
   return ::fstat(fd, status);
 }
+int FileOps::stat(const char* path, struct stat* status) {
+  return ::stat(path, status);
+}
 int FileOps::ftruncate(int fd, off_t bytes) {
   return ::ftruncate(fd, bytes);
 }

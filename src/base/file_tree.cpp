@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <sys/random.h>
 #include <system_error>
 
@@ -12,6 +13,18 @@
 namespace hgt {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// What stat says of `path`; nullopt if nothing is there.
+std::optional<struct stat> status_of(const std::string& path, ErrorKind kind) {
+  struct stat status {};
+  if (file_ops().stat(path.c_str(), &status) == 0) return status;
+  if (errno != ENOENT && errno != ENOTDIR) throw_file_error("look at", path, errno, kind);
+  return std::nullopt;
+}
+
+}  // namespace
 
 void write_new_file(const std::string& path, std::string_view text) {
   File file = File::open(path, O_WRONLY | O_CREAT | O_EXCL);
@@ -30,6 +43,15 @@ void write_file_atomically(const std::string& path, std::string_view text) {
     throw;
   }
   sync_folder(parent_folder(path));
+}
+
+bool path_exists(const std::string& path, ErrorKind kind) {
+  return status_of(path, kind).has_value();
+}
+
+bool is_folder(const std::string& path, ErrorKind kind) {
+  const auto status = status_of(path, kind);
+  return status && S_ISDIR(status->st_mode);
 }
 
 void sync_folder(const std::string& path) {

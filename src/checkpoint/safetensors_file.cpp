@@ -40,7 +40,7 @@ std::uint64_t read_as(const File& file, std::int64_t start, std::span<To> out) {
 }  // namespace
 
 SafetensorsFile SafetensorsFile::open(const std::string& path) {
-  SafetensorsFile opened(File::open(path, O_RDONLY | O_NONBLOCK));  // a fifo does not wait
+  SafetensorsFile opened(File::open(path, O_RDONLY));
   try {
     const std::int64_t file_bytes = opened.file_.size();
     std::uint64_t length = 0;

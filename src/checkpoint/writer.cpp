@@ -162,7 +162,7 @@ class Writer : public CheckpointWriter {
 
   static void remove_quietly(const std::string& folder) noexcept {
     try {
-      if (std::filesystem::exists(folder)) remove_tree(folder);
+      if (path_exists(folder)) remove_tree(folder);
     } catch (const std::exception& e) {
       warn("an unfinished checkpoint stays", e.what());
     }

@@ -1,11 +1,11 @@
 #include "bench_shapes.h"
 
-#include <filesystem>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 
 namespace hgt {
 namespace {
@@ -32,7 +32,7 @@ constexpr std::string_view kBoth = R"(
 LoadResult load(const std::string& shape, const LoadOptions& options) {
   if (shape == "small") return load_config_text(std::string(kSmall) += kBoth, "small", options);
   if (shape == "124m") return load_config_text(std::string(k124m) += kBoth, "124m", options);
-  if (!std::filesystem::exists(shape))
+  if (!path_exists(shape, ErrorKind::kConfig))
     throw Error(ErrorKind::kConfig, fmt::format("there is no shape and no file {}", shape),
                 "--shape small, --shape 124m, or a config file");
   return load_config(shape, options);

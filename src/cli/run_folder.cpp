@@ -47,7 +47,7 @@ std::string dotted(const std::string& pointer) {
 /// A name beside `path` that is free: path-2, path-3, ...
 std::string free_name(const std::string& path) {
   int number = 2;
-  while (fs::exists(fmt::format("{}-{}", path, number))) ++number;
+  while (path_exists(fmt::format("{}-{}", path, number), ErrorKind::kConfig)) ++number;
   return fmt::format("{}-{}", path, number);
 }
 
@@ -72,15 +72,15 @@ bool has_begun(const std::string& path) {
 
 RunFolder claim_run_folder(const std::string& path, bool resume) {
   const std::string config = path + "/config.json";
-  const bool is_run = fs::exists(config), has_run = is_run && has_begun(path);
+  const bool is_run = path_exists(config, ErrorKind::kConfig), has_run = is_run && has_begun(path);
   if (has_run && !resume) {
-    if (fs::exists(path + "/" + kLockName)) take_lock(path);
+    if (path_exists(path + "/" + kLockName, ErrorKind::kConfig)) take_lock(path);
     throw Error(ErrorKind::kConfig, fmt::format("{} holds a run already", path),
                 fmt::format("go on with it: --resume auto; or start another: --run_dir {}",
                             free_name(path)));
   }
-  if (!is_run && fs::exists(path)) {
-    if (!fs::is_directory(path))
+  if (!is_run && path_exists(path, ErrorKind::kConfig)) {
+    if (!is_folder(path, ErrorKind::kConfig))
       throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
                   "give another --run_dir");
     for (const std::string& name : list_folder(path))

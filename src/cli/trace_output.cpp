@@ -1,7 +1,5 @@
 #include "trace_output.h"
 
-#include <filesystem>
-
 #include <fmt/format.h>
 
 #include "hgtrain/base/file.h"
@@ -35,7 +33,7 @@ TraceOutput::TraceOutput(const TrainFlags& flags) {
 void TraceOutput::clear(const std::string& run_dir) const {
   if (record_steps_ == 0) return;
   remove_rank_traces(run_dir);
-  if (const std::string profile = run_dir + "/profile.json"; std::filesystem::exists(profile))
+  if (const std::string profile = run_dir + "/profile.json"; path_exists(profile))
     remove_file(profile);
 }
 
@@ -46,7 +44,7 @@ void TraceOutput::finish(const std::string& run_dir, int workers) const {
       fmt::print(stderr, "hgtrain: note: rank {} left no trace\n", rank);
     fmt::print(stderr, "  trace    {}\n", trace_);
   }
-  if (profile_ && std::filesystem::exists(run_dir + "/profile.json"))
+  if (profile_ && path_exists(run_dir + "/profile.json"))
     fmt::print("{}", profile_table(read_profile(run_dir)));
   else if (profile_)
     fmt::print(stderr, "hgtrain: note: the run ended before the steps of its profile\n");

@@ -75,7 +75,7 @@ class Train final : public Command {
       std::cout << describe(plan, flags_.run_dir, flags_.gpu);
       return 0;
     }
-    if (flags_.resume != "auto" && flags_.resume != "none" && !fs::is_directory(flags_.resume))
+    if (flags_.resume != "auto" && flags_.resume != "none" && !is_folder(flags_.resume))
       throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
                   "--resume auto takes the run folder's newest checkpoint");
     const TraceOutput trace(flags_);

@@ -1,7 +1,6 @@
 #include "hgtrain/config/load.h"
 
-#include <iostream>
-#include <iterator>
+#include <cstdlib>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -29,11 +28,7 @@ LoadResult load(Document document, const LoadOptions& options, bool reads_files)
 }
 
 std::string read_text(const std::string& path) {
-  if (path == "-") {
-    std::string text(std::istreambuf_iterator<char>(std::cin), {});
-    return text;
-  }
-  if (access(path.c_str(), F_OK) != 0) {
+  if (path != "-" && !path_exists(path, ErrorKind::kConfig)) {
     char* const here = getcwd(nullptr, 0);
     Error error(ErrorKind::kConfig,
                 fmt::format("config file not found: {} (in {})", path, here ? here : "?"),
@@ -41,7 +36,7 @@ std::string read_text(const std::string& path) {
     free(here);
     throw error;
   }
-  return read_file(path, kLargestFile, ErrorKind::kConfig);
+  return read_input(path, kLargestFile, ErrorKind::kConfig);
 }
 
 /// One Error that tells all problems of the given kinds.

@@ -1,7 +1,6 @@
 #include "hgtrain/data/manifest.h"
 
 #include <charconv>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -64,7 +63,7 @@ std::string to_text(const Manifest& m) {
 std::optional<Manifest> read_manifest(const std::string& path) {
   const std::string prefix = megatron_prefix(path);
   const std::string file = prefix + ".json";
-  if (prefix.empty() || !std::filesystem::exists(file)) return std::nullopt;
+  if (prefix.empty() || !path_exists(file)) return std::nullopt;
   try {
     const auto json = nlohmann::json::parse(read_file(file, kMaxBytes));
     if (!json.is_object() || json.value("format", "") != kFormat) return std::nullopt;

@@ -46,7 +46,7 @@ PreparedFiles::PreparedFiles(std::string prefix, TokenType type, bool overwrite)
     throw Error(ErrorKind::kConfig, fmt::format("--out \"{}\" names no file", prefix_),
                 "it is how the files begin: --out data/text makes data/text.bin and data/text.idx");
   for (const char* extension : {".bin", ".idx", ".json", ".tokenizer"})
-    if (!overwrite && fs::exists(prefix_ + extension))
+    if (!overwrite && path_exists(prefix_ + extension, ErrorKind::kConfig))
       throw Error(ErrorKind::kConfig, fmt::format("{}{} is there already", prefix_, extension),
                   "choose another --out, or replace it with --overwrite");
   make_folders(parent_folder(prefix_));
@@ -99,8 +99,8 @@ void PreparedFiles::commit(Manifest& manifest, const Tokenizer& tokenizer) {
   make_folders(partial(".tokenizer"));
   tokenizer.save(partial(".tokenizer"));
 
-  if (fs::exists(prefix_ + ".json")) remove_file(prefix_ + ".json");
-  if (fs::exists(prefix_ + ".tokenizer")) remove_tree(prefix_ + ".tokenizer");
+  if (path_exists(prefix_ + ".json")) remove_file(prefix_ + ".json");
+  if (path_exists(prefix_ + ".tokenizer")) remove_tree(prefix_ + ".tokenizer");
   for (const char* extension : {".bin", ".idx", ".tokenizer"})
     rename_path(partial(extension), prefix_ + extension);
   sync_folder(parent_folder(prefix_));

@@ -38,8 +38,7 @@ TokenType bare_token_type(const std::string& name) {
 }
 
 bool is_file(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored) && !fs::is_directory(path, ignored);
+  return path_exists(path) && !is_folder(path);
 }
 
 /// The type of an llm.c file's tokens from its header, already checked against the file's size.

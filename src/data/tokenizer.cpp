@@ -1,7 +1,6 @@
 #include "hgtrain/data/tokenizer.h"
 
 #include <array>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,8 +12,6 @@
 #include "byte_tokenizer.h"
 
 namespace hgt {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -54,7 +51,7 @@ std::unique_ptr<Tokenizer> Tokenizer::from_json(const std::string& path) {
     std::string end_of_text;
     for (const char* name : kCompanions) {
       const std::string companion = parent_folder(path) + "/" + name;
-      if (!fs::exists(companion)) continue;
+      if (!path_exists(companion)) continue;
       files.emplace_back(name, read_file(companion, kMaxBytes));
       if (end_of_text.empty() && companion.ends_with(".json"))
         end_of_text = end_of_text_in(companion, files.back().second);
@@ -69,7 +66,7 @@ std::unique_ptr<Tokenizer> Tokenizer::from_json(const std::string& path) {
 
 std::unique_ptr<Tokenizer> Tokenizer::from_folder(const std::string& folder) {
   const std::string path = folder + "/tokenizer.json";
-  if (!fs::exists(path))
+  if (!path_exists(path))
     throw Error(ErrorKind::kData, fmt::format("{} has no tokenizer.json", folder),
                 "copy the model's tokenizer.json there");
   if (read_file(path, kMaxBytes) == byte_tokenizer_json()) return byte();
@@ -78,8 +75,8 @@ std::unique_ptr<Tokenizer> Tokenizer::from_folder(const std::string& folder) {
 
 std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
   if (name == "byte") return byte();
-  if (fs::is_directory(name)) return from_folder(name);
-  if (fs::exists(name)) return from_json(name);
+  if (is_folder(name, ErrorKind::kConfig)) return from_folder(name);
+  if (path_exists(name, ErrorKind::kConfig)) return from_json(name);
   throw Error(ErrorKind::kConfig, fmt::format("there is no tokenizer {}", name),
               "use byte, a folder with a tokenizer.json, or the path of one");
 }

@@ -1,7 +1,6 @@
 #include "hgtrain/report/run_file.h"
 
 #include <ctime>
-#include <filesystem>
 
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
@@ -51,7 +50,7 @@ Json summary_json(const RunSummary& s) {
 
 /// The summary of the run file that lies there, for a run that has done no step since.
 Json previous_summary(const std::string& path) {
-  if (!std::filesystem::exists(path)) return nullptr;
+  if (!path_exists(path)) return nullptr;
   const Json file = Json::parse(read_file(path, kMaxRunFileBytes), nullptr, false);
   return file.is_object() && file.contains("summary") ? file["summary"] : Json(nullptr);
 }

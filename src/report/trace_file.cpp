@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -105,7 +104,7 @@ std::vector<int> merge_rank_traces(const std::string& run_dir, int ranks, File& 
            ",\n\"traceEvents\":[\n");
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string path = rank_file(run_dir, rank);
-    if (std::filesystem::exists(path))
+    if (path_exists(path))
       copy_events(read_file(path, kMaxRankBytes), first, to);
     else
       missing.push_back(rank);
@@ -116,7 +115,7 @@ std::vector<int> merge_rank_traces(const std::string& run_dir, int ranks, File& 
 }
 
 void remove_rank_traces(const std::string& run_dir) {
-  if (std::filesystem::exists(folder_of(run_dir))) remove_tree(folder_of(run_dir));
+  if (path_exists(folder_of(run_dir))) remove_tree(folder_of(run_dir));
 }
 
 }  // namespace hgt

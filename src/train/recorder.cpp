@@ -1,7 +1,6 @@
 #include "recorder.h"
 
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -72,7 +71,7 @@ void Recorder::notice(const std::string& text) {
 void Recorder::report_saves(const std::optional<Error>& error) {
   if (error) notice(error->message() + "; training goes on");
   const std::string path = fmt::format("{}/checkpoints/step_{:08}", options_.run_dir, saving_step_);
-  if (saving_step_ < 0 || !std::filesystem::exists(path))
+  if (saving_step_ < 0 || !path_exists(path))
     return;  // a save is done when its folder has its name
   channel_.send("checkpoint", {{"path", path}, {"step", saving_step_}});
   saving_step_ = -1;

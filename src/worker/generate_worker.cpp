@@ -79,7 +79,7 @@ Request parse(const std::vector<std::string>& args) {
 /// `-` stands for standard input, whose last newline is not part of the prompt.
 std::string read_prompt(const std::string& prompt) {
   if (prompt != "-") return prompt;
-  std::string text = read_file("/dev/stdin", kMaxPromptBytes, ErrorKind::kConfig);
+  std::string text = read_input("-", kMaxPromptBytes, ErrorKind::kConfig);
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }

@@ -2,6 +2,8 @@
 
 #include <cstring>
 #include <functional>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -79,7 +81,7 @@ TEST_CASE("errors name the path, errno's text and the kind asked for") {
   CHECK(message_of([&] { read_file(folder / "none", 10); }) ==
         "cannot open " + (folder / "none") + ": No such file or directory");
   CHECK(message_of([&] { read_file(folder.path(), 10); }) ==
-        "cannot read " + folder.path() + ": Is a directory");
+        folder.path() + " is a folder, not a file");
   try {
     read_file(folder.path(), 10, ErrorKind::kConfig);
   } catch (const Error& e) {
@@ -104,6 +106,46 @@ TEST_CASE("reading past the end of a file is an error that says where it ends") 
   std::string buffer(4, ' ');
   CHECK(message_of([&] { file.read_at(3, std::as_writable_bytes(std::span(buffer))); }) ==
         (folder / "f") + " ends at byte 5, where more was expected");
+}
+
+TEST_CASE("a pipe in the place of a file is refused at once") {
+  TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const std::string refused = pipe + " is a pipe, not a file";
+  CHECK(message_of([&] { read_file(pipe, 10); }) == refused);
+  CHECK(message_of([&] { File::open(pipe, O_WRONLY | O_CREAT); }).starts_with(pipe + " is a pipe"));
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);  // now a writer is let in
+  CHECK(message_of([&] { File::open(pipe, O_WRONLY); }) == refused);
+  close(reader);
+  CHECK(message_of([] { read_file("/dev/zero", 10); }) == "/dev/zero is a device, not a file");
+}
+
+TEST_CASE("a device can be written to, and waits") {
+  const File file = File::open("/dev/null", O_WRONLY);
+  CHECK((fcntl(file.fd(), F_GETFL) & O_NONBLOCK) == 0);
+}
+
+TEST_CASE("a pipe that is named as input is read to its end, and waited for a while") {
+  TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(message_of([&] {
+          char byte = 0;
+          File::open_input(pipe, ErrorKind::kConfig, 0)
+              .read(std::as_writable_bytes(std::span(&byte, 1)));
+        }) == "nothing came from " + pipe + " for 0 s");
+  std::thread writer([&] {
+    const int fd = open(pipe.c_str(), O_WRONLY);  // waits for the reader
+    for (int i = 0; i < 2; ++i) CHECK(write(fd, "text", 4) == 4);
+    close(fd);
+  });
+  CHECK(read_input(pipe, 100, ErrorKind::kConfig) == "texttext");
+  writer.join();
+  write_new_file(folder / "f", "a file");
+  CHECK(read_input(folder / "f", 100, ErrorKind::kConfig) == "a file");
+  CHECK(message_of([&] { read_input(folder / "none", 1, ErrorKind::kConfig); }) ==
+        "cannot open " + (folder / "none") + ": No such file or directory");
 }
 
 TEST_CASE("an open file is moved, not closed twice, and closed at the end") {

@@ -83,3 +83,42 @@ TEST_CASE("the parent of a path") {
   CHECK(parent_folder("/a") == "/");
   CHECK(parent_folder("c") == ".");
 }
+
+TEST_CASE("what is at a path, links followed") {
+  TemporaryFolder folder;
+  write_new_file(folder / "f", "");
+  REQUIRE(symlink(folder.path().c_str(), (folder / "link").c_str()) == 0);
+  REQUIRE(symlink("nowhere", (folder / "dangling").c_str()) == 0);
+  CHECK(path_exists(folder / "f"));
+  CHECK_FALSE(is_folder(folder / "f"));
+  CHECK(is_folder(folder / "link"));
+  for (const char* name : {"none", "dangling", "f/below a file"}) {
+    CHECK_FALSE(path_exists(folder / name));
+    CHECK_FALSE(is_folder(folder / name));
+  }
+}
+
+TEST_CASE("what cannot be told about a path is an error of the kind asked for") {
+  TemporaryFolder folder;
+  REQUIRE(symlink("loop", (folder / "loop").c_str()) == 0);
+  const auto error_of = [](const std::string& path) {
+    try {
+      path_exists(path, ErrorKind::kConfig);
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::kConfig);
+      CHECK_FALSE(e.hint().empty());
+      return e.message();
+    }
+    return std::string();
+  };
+  CHECK(error_of(folder / "loop").ends_with(": Too many levels of symbolic links"));
+  CHECK(error_of(folder / std::string(300, 'x')).ends_with(": File name too long"));
+  class BadDisk : public FileOps {
+    int stat(const char*, struct stat*) override {
+      errno = EIO;
+      return -1;
+    }
+  } bad_disk;
+  const FileOpsOverride override_ops(bad_disk);
+  CHECK(error_of(folder / "f").ends_with(": Input/output error"));
+}

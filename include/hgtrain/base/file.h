@@ -26,9 +26,14 @@ namespace hgt {
 /// any number. Errors have the kind given to open().
 class File {
  public:
-  /// `flags` and `mode` as open(2): O_RDONLY; O_WRONLY | O_CREAT | O_EXCL; ...
+  /// `flags` and `mode` as open(2): O_RDONLY; O_WRONLY | O_CREAT | O_EXCL; ... Never waits: a pipe
+  /// is refused, and so is whatever is not a regular file if it is to be read (a folder:
+  /// O_DIRECTORY).
   static File open(const std::string& path, int flags, mode_t mode = 0666,
                    ErrorKind kind = ErrorKind::kData);
+  /// For reading what the user names as input: any kind of file, and "-" for standard input. A
+  /// named pipe or terminal that sends nothing for `wait_ms` is an Error.
+  static File open_input(const std::string& path, ErrorKind kind, int wait_ms = 60'000);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   ~File();
@@ -57,14 +62,19 @@ class File {
   File(std::string path, int fd, ErrorKind kind) noexcept
       : path_(std::move(path)), fd_(fd), kind_(kind) {}
   [[noreturn]] void fail(const char* action) const;
+  void wait_for_input() const;
   std::string path_;
   int fd_ = -1;
   ErrorKind kind_;
+  int wait_ms_ = kNeverWaits;
+  static constexpr int kNeverWaits = -1;  ///< reads of files and of standard input
 };
 
-/// The whole file, pipes too; Error(kind) where it cannot be read or is larger than `max_bytes`.
+/// The whole file; Error(kind) if it cannot be read or is larger than `max_bytes`.
 std::string read_file(const std::string& path, std::int64_t max_bytes,
                       ErrorKind kind = ErrorKind::kData);
+/// The same of File::open_input.
+std::string read_input(const std::string& path, std::int64_t max_bytes, ErrorKind kind);
 
 /// Creates the file and puts `text` on the disk (fsync). The name is durable only after
 /// sync_folder.
@@ -74,6 +84,11 @@ void write_new_file(const std::string& path, std::string_view text);
 /// Durable on return (temporary file beside it, fsync, rename, fsync of the folder).
 void write_file_atomically(const std::string& path, std::string_view text);
 
+/// Whether a file or folder is there, links followed. Error(kind) if that cannot be told: no
+/// permission, a name that is too long, a link that leads to itself, a disk that fails.
+bool path_exists(const std::string& path, ErrorKind kind = ErrorKind::kData);
+/// The same, and it is a folder.
+bool is_folder(const std::string& path, ErrorKind kind = ErrorKind::kData);
 /// Makes the names in a folder durable.
 void sync_folder(const std::string& path);
 /// Makes a folder and those above it, without complaint where it is there already.

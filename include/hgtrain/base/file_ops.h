@@ -20,6 +20,7 @@ class FileOps {
   virtual int fsync(int fd);
   virtual int close(int fd);
   virtual int fstat(int fd, struct stat* status);
+  virtual int stat(const char* path, struct stat* status);
   virtual int ftruncate(int fd, off_t bytes);
   virtual int fallocate(int fd, off_t bytes);  ///< whole range from 0, size unchanged
   virtual int rename(const char* from, const char* to);
