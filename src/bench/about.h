@@ -7,7 +7,7 @@
 
 namespace hgt {
 
-/// The beginning of every result: which bench, of what, on what.
+/// The beginning of every result: which bench, of which model, on which machine.
 nlohmann::ordered_json about(const char* bench, const Config& config, const Stream& stream);
 
 }  // namespace hgt

@@ -16,10 +16,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// One collective on one size. Small whole numbers: their sums are exact in any order.
+/// One collective on one size. Small whole numbers make sums exact in any order.
 class Trial {
  public:
-  /// `values` lie on the queue's device, where there is one.
+  /// `values` lie on the queue's device, if there is one.
   Trial(Communicator& comm, const std::string& op, std::span<float> values, const CudaQueue* queue)
       : comm_(comm),
         sums_(op == "all_reduce"),
@@ -28,7 +28,7 @@ class Trial {
         copy_(queue ? values.size() : 0),
         host_(queue ? std::span(copy_) : values) {}
 
-  /// All elements 0, which sums cannot drive out of range.
+  /// Sets all elements to 0, which sums keep in range.
   void clear() {
     std::fill(host_.begin(), host_.end(), 0.0f);
     store();
@@ -45,7 +45,7 @@ class Trial {
         comm_.broadcast(std::as_writable_bytes(values_), 0);
     if (queue_) queue_->synchronize();
   }
-  /// Elements that are not what they must be after fill() and run(1), of all ranks.
+  /// The number of elements, over all ranks, that are wrong after fill() and run(1).
   std::int64_t wrong() {
     if (queue_) copy(host_.data(), values_.data());
     std::int64_t count = 0;

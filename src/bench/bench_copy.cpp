@@ -19,8 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Bytes a second of `moved` bytes by copy(), which is there when it returns. The first, which
-/// touches the pages, does not count.
+/// Bytes per second of `moved` bytes by copy(), which is done when it returns. The first call,
+/// which touches the pages, does not count.
 template <class Copy>
 Json rate_of(std::int64_t repeats, double moved, const Copy& copy) {
   std::vector<double> rates;
@@ -48,7 +48,7 @@ Json on_cpu(const CopyBench& spec) {
   return copies;
 }
 
-/// Memory of the module's: its device's, or page-locked memory of the host.
+/// Memory from the module: its device's, or page-locked host memory.
 class ModuleMemory {
  public:
   ModuleMemory(const CudaModule& module, bool pinned, std::int64_t bytes)

@@ -19,7 +19,7 @@ Product square(std::int64_t n) {
   return {.name = "square", .m = n, .n = n, .k = n};
 }
 
-/// Large square products, whose best rate is the ceiling: on a GPU as large as it does in a moment.
+/// Large square products, whose best rate is the ceiling: on a GPU as large as it does quickly.
 std::vector<Product> squares(DType dtype, const Stream& stream) {
   std::int64_t n = stream.device().is_cpu() ? 1024 : 256;
   constexpr std::int64_t kLargest = 8192;
@@ -31,7 +31,7 @@ std::vector<Product> squares(DType dtype, const Stream& stream) {
   return {square(n / 2), square(n)};
 }
 
-/// What products are timed in: on a GPU all that it multiplies by itself.
+/// The types in which products are timed: on a GPU all that it multiplies natively.
 std::vector<DType> dtypes_of(const Stream& stream) {
   if (stream.device().is_cpu()) return {DType::kF32, DType::kBF16};
   if (stream.queue().properties().major < 8) return {DType::kF32, DType::kF16};

@@ -43,7 +43,7 @@ Json op_json(const OpCall& call, const std::vector<double>& all_ms, std::int64_t
   return out;
 }
 
-/// Whose memory is free again before a model takes it.
+/// Its memory is free again before a model takes it.
 Ceilings measured_ceilings(const Config& config) {
   ComputeStream device(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads));
   return {measure_matrix_rate(device.get(), config.precision.compute_dtype(), kRateBudgetMs),
@@ -55,7 +55,7 @@ Ceilings measured_ceilings(const Config& config) {
 Json bench_ops(const Config& job, std::int64_t steps) {
   name_thread("training");
   Config config = job;
-  config.hardware.cuda_graphs = false;  // an op in a graph has no place of its own in the queue
+  config.hardware.cuda_graphs = false;  // an op in a graph cannot be timed alone
   const Ceilings ceilings = measured_ceilings(config);
   SyntheticRun run(config);
   for (int i = 0; i < kWarmUp; ++i) run.step();
@@ -69,7 +69,7 @@ Json bench_ops(const Config& job, std::int64_t steps) {
   }
   record_spans(Recording::kOff);
 
-  // Calls of one op with as much to do are repeats of each other.
+  // Calls of one op with the same amount of work are repeats of each other.
   std::map<std::tuple<std::string, double, double>, std::vector<double>> repeats;
   for (const OpCall& call : op_calls(recorded_spans()))
     repeats[{call.op, call.work.flops, call.work.bytes}].push_back(call.ms);

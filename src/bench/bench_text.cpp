@@ -76,7 +76,7 @@ std::string gemm_text(const Json& r) {
   return text;
 }
 
-/// Calls of several sizes are told apart by their arithmetic, else by what they read and write.
+/// The name tells calls of several sizes apart by their arithmetic, else by their bytes.
 std::string name(const Json& op) {
   std::string name = op["op"];
   if (op.contains("flops")) name += fmt::format(", {}FLOP", human_count(op["flops"]));
@@ -120,7 +120,7 @@ std::string copy_text(const Json& r) {
   return text;
 }
 
-/// nccl-tests' columns.
+/// The columns of nccl-tests.
 std::string comm_text(const Json& r) {
   std::string text = fmt::format("{} of fp32, {} over {}\n{:>12}{:>12}{:>12}{:>14}{:>14}{:>8}\n",
                                  r["op"].get<std::string>(), human_plural(r["workers"], "worker"),

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kWarmUp = 2;
 
-/// What the products of a step take alone: the number of each times its median.
+/// What a step's products take alone: the number of each times its median.
 Json limit_json(const std::vector<Product>& products,
                 const std::vector<std::vector<double>>& product_ms, double& limit_ms) {
   Json out = Json::array();
@@ -51,7 +51,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   for (int i = 1; i < kWarmUp; ++i) run.step();
   const std::int64_t peak_bytes = memory_in_use(run.stream()).peak_bytes;
 
-  // In turns, so that what the machine does besides falls on both. A GPU does nothing besides, and
+  // The two alternate, so that other load on the machine affects both. A GPU has no other load, and
   // its steps follow each other without a gap.
   const bool in_turns = run.stream().device().is_cpu();
   const std::vector<Product> products = weight_products(config);

@@ -41,7 +41,7 @@ Tensor matrix(const Buffer& buffer, std::int64_t rows, std::int64_t columns, boo
   return Tensor(buffer.data(), {rows, columns}, dtype, buffer.device());
 }
 
-/// The largest of some products' operand.
+/// The largest size of an operand among some products.
 Buffer operand(const char* name, const std::vector<Product>& products,
                std::int64_t (*numel)(const Product&), DType dtype, const Stream& stream) {
   std::int64_t most = 0;
@@ -76,7 +76,7 @@ std::vector<Product> weight_products(const Config& config) {
   const std::int64_t queries = m.num_attention_heads * m.head_dim;
   const std::int64_t keys = m.num_key_value_heads * m.head_dim;
   const std::int64_t up = (family_of(m).gated_mlp ? 2 : 1) * m.intermediate_size;
-  const bool transposed = m.model_type != "gpt2";  // whose Conv1D stores [in, out]
+  const bool transposed = m.model_type != "gpt2";  // GPT-2's Conv1D stores [in, out]
   std::vector<Product> out;
   for (const LinearShape& l : std::vector<LinearShape>{
            {"qkv", m.hidden_size, queries + 2 * keys, rows, layer_rows, transposed},
@@ -110,7 +110,7 @@ double ProductRunner::run(const Product& p) const {
     stream_.synchronize();
     return ms_since(start_ns) / calls;
   };
-  constexpr double kEnoughMs = 5;  // for what starting and waiting take not to count
+  constexpr double kEnoughMs = 5;  // so that starting and waiting do not count
   const double first_ms = ms_of(1);
   return ms_of(stream_.device().is_cpu()
                    ? 1

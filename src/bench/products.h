@@ -10,28 +10,28 @@
 
 namespace hgt {
 
-/// One product that a step consists of: c [m, n] = a [m, k] b [k, n], or with `gradient` c += a b
-/// in fp32.
+/// One product of a step: c [m, n] = a [m, k] b [k, n], or with `gradient` c += a b in
+/// fp32.
 struct Product {
   std::string name;  ///< "qkv fwd", "head dgrad", "up wgrad"
   std::int64_t m = 0, n = 0, k = 0;
-  bool transposed_a = false, transposed_b = false, transposed_c = false;  ///< as they are stored
+  bool transposed_a = false, transposed_b = false, transposed_c = false;  ///< how they are stored
   bool gradient = false;
-  double step_flops = 0;  ///< of all such products of a step
+  double step_flops = 0;  ///< all such products of a step
 
-  double flops() const;  ///< of one
+  double flops() const;  ///< one product
 };
 
-/// The weight products of a step of this rank: of each distinct linear layer the forward, the
+/// The weight products of a step of this rank: for each distinct linear layer the forward, the
 /// gradient of its input and of its weight, as the model calls them.
 std::vector<Product> weight_products(const Config& config);
 
-/// Operands of one type, large enough for any of some products, and what multiplies them.
+/// Operands of one type, large enough for each of some products, and what multiplies them.
 class ProductRunner {
  public:
   ProductRunner(const std::vector<Product>& products, DType dtype, Stream stream);
-  /// Milliseconds of one call, its operands touched by a call before; on a GPU the mean of as many
-  /// calls as take some milliseconds.
+  /// Milliseconds of one call, after one call that touches its operands; on a GPU the mean of as
+  /// many calls as take some milliseconds.
   double run(const Product& product) const;
 
  private:

@@ -15,7 +15,7 @@ void QueueClock::begin(SpanRecord& op) {
 void QueueClock::end(SpanRecord&) noexcept {
   try {
     open_.back()->end.record(queue_);
-  } catch (const Error&) {  // a queue that failed: whatever uses it next throws the same
+  } catch (const Error&) {  // the queue failed: its next user gets the same error
   }
   open_.pop_back();
 }

@@ -9,7 +9,7 @@
 
 namespace hgt {
 
-/// As long as it lives, times the op spans of its thread by a device: events in the queue mark both
+/// While it lives, it times the op spans of its thread by a device: events in the queue mark both
 /// ends of each, so that nothing waits. The queue must be kept full, or the host's pauses count.
 class QueueClock final : public OpMarker {
  public:
@@ -20,7 +20,7 @@ class QueueClock final : public OpMarker {
 
   void begin(SpanRecord& op) override;
   void end(SpanRecord& op) noexcept override;
-  /// Waits for the queue. The spans that are over then last as long as their ops took the device.
+  /// Waits for the queue. Finished spans then have the duration of their ops on the device.
   void settle();
 
  private:
@@ -30,8 +30,8 @@ class QueueClock final : public OpMarker {
     SpanRecord* op = nullptr;
   };
   const CudaQueue& queue_;
-  std::deque<Mark> marks_;   ///< the first `used_` of them since the last settling
-  std::vector<Mark*> open_;  ///< of spans that are not over
+  std::deque<Mark> marks_;   ///< the first `used_` are since the last settle()
+  std::vector<Mark*> open_;  ///< of unfinished spans
   std::size_t used_ = 0;
 };
 

@@ -6,12 +6,12 @@
 
 namespace hgt {
 
-/// What repeats of one measurement gave.
+/// The statistics of repeats of one measurement.
 struct Spread {
   double median = 0, p10 = 0, p90 = 0;
 };
 
-/// Of one value or more, between ranks by interpolation; zeros of none.
+/// The spread of the values, interpolated between ranks; zeros if there are none.
 Spread spread_of(std::vector<double> values);
 
 nlohmann::ordered_json to_json(const Spread& spread);

@@ -8,7 +8,7 @@
 namespace hgt {
 namespace {
 
-/// Samples of tokens that are drawn evenly from the vocabulary.
+/// Samples of tokens that are drawn uniformly from the vocabulary.
 class DrawnTokens final : public Dataset {
  public:
   DrawnTokens(std::int64_t seq_length, std::int64_t vocab_size)

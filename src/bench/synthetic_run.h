@@ -12,17 +12,17 @@
 
 namespace hgt {
 
-/// A fresh model and what trains it, alone and on tokens that are drawn: the run of `hgtrain train`
-/// without its folder, on the CPU or the first GPU.
+/// A new model and its trainer, alone and on drawn tokens: the run of `hgtrain train` without its
+/// folder, on the CPU or the first GPU.
 class SyntheticRun {
  public:
   explicit SyntheticRun(const Config& config);
 
   const Stream& stream() const { return stream_; }
   const ParameterTable& table() const { return table_; }
-  /// Takes a training step; its milliseconds. On a GPU what is finished then is the one before, as
-  /// in a run, and the milliseconds are those since this returned last: right from the third call
-  /// on, where nothing else is done in between.
+  /// Runs a training step and returns its milliseconds. On a GPU the finished step is the one
+  /// before, as in a run, and the milliseconds are those since the last return: right from the
+  /// third call on, if nothing else is done in between.
   double step();
 
  private:

@@ -10,7 +10,7 @@
 
 namespace hgt {
 
-/// What every rank says of itself at the start of a collective.
+/// What every rank announces at the start of a collective.
 struct Announcement {
   enum Kind : std::uint32_t { kSumF32, kSumF64, kBroadcast, kBarrier };
   std::uint64_t sequence = 0;
@@ -42,7 +42,7 @@ struct Announcement {
   }
 };
 
-/// Throws unless every rank, in `all`, is at the collective at which this one is.
+/// Throws unless every rank in `all` is at the same collective as this one.
 inline void require_agreement(const Announcement& mine, int rank,
                               std::span<const Announcement> all) {
   for (std::size_t peer = 0; peer < all.size(); ++peer)

@@ -6,7 +6,7 @@
 
 namespace hgt {
 
-/// What the ranks of a group meet by: made by one, told to the others.
+/// The identifier of a group: one rank makes it and gives it to the others.
 struct CudaCommId {
   char bytes[128];
 };
@@ -14,14 +14,14 @@ struct CudaCommId {
 /// A rank's membership of a group.
 struct CudaCommState;
 
-/// NCCL. Nothing blocks: after each call that takes a CudaCommState, `poll` until it is ready
-/// before the next. Collectives are queued on the stream; all memory is the device's. Not
+/// NCCL. No call blocks: after each call that takes a CudaCommState, `poll` until it is ready
+/// before the next. Collectives are queued on the stream; all memory is device memory. Not
 /// thread-safe for one comm.
 struct CudaCommTable {
   CudaResult (*make_id)(CudaCommId* out);
   CudaResult (*start_connect)(const CudaCommId* id, int rank, int size, int device,
                               CudaCommState** out);
-  /// Also finds what failed since the last call, here or at a peer.
+  /// Also reports what failed since the last call, here or at a peer.
   CudaResult (*poll)(CudaCommState* comm, bool* ready);
 
   CudaResult (*all_gather)(CudaCommState* comm, const void* mine, void* all, std::size_t bytes,
@@ -33,10 +33,10 @@ struct CudaCommTable {
   CudaResult (*broadcast)(CudaCommState* comm, void* memory, std::size_t bytes, int root,
                           CudaStreamState* stream);
 
-  /// The normal end: when ready after start_leave, destroy.
+  /// The normal end: call destroy when ready after start_leave.
   CudaResult (*start_leave)(CudaCommState* comm);
   CudaResult (*destroy)(CudaCommState* comm);
-  /// The other end, at any time: stops what is running on the device for it, and destroys it.
+  /// The other end, at any time: stops what runs on the device for it, and destroys it.
   CudaResult (*abort)(CudaCommState* comm);
 };
 

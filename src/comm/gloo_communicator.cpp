@@ -10,7 +10,7 @@
 namespace hgt {
 namespace {
 
-/// Rings over the transport's messages.
+/// Collectives as rings of the transport's messages.
 class GlooCollectives final : public Collectives {
  public:
   GlooCollectives(ControlChannel& channel, const GroupOptions& options,
@@ -27,7 +27,7 @@ class GlooCollectives final : public Collectives {
   void leave() noexcept override { transport_.leave(); }
   void abort() noexcept override { transport_.abort(); }
 
-  /// The bytes go round from the root, each rank passing a piece on while the next one comes.
+  /// The bytes pass along the ring from the root; a rank sends a piece while it gets the next.
   void broadcast(std::span<std::byte> bytes, int root) override {
     constexpr std::size_t kPiece = std::size_t{1} << 20;
     const int n = size(), hops = (rank() - root + n) % n;
@@ -46,7 +46,7 @@ class GlooCollectives final : public Collectives {
   }
 
  private:
-  /// Ring all-reduce: part p is summed on its way from rank p+1 round to rank p, then goes round
+  /// Ring all-reduce: part p is summed along the ring from rank p+1 to rank p, then passed along it
   /// again.
   template <class T>
   void ring_sum(std::span<T> values) {

@@ -23,7 +23,7 @@ std::string key(const GroupOptions& options, const std::string& name) {
   return fmt::format("comm/{}/{}", options.group, name);
 }
 
-/// Gloo's view of the control channel's store.
+/// The control channel's store, as Gloo expects a store.
 class ChannelStore final : public gloo::rendezvous::Store {
  public:
   ChannelStore(ControlChannel& channel, const GroupOptions& options)
@@ -51,7 +51,7 @@ class ChannelStore final : public gloo::rendezvous::Store {
 GlooTransport::GlooTransport(ControlChannel& channel, const GroupOptions& options,
                              const std::string& master_host)
     : channel_(channel), options_(options) {
-  std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to peers that may have gone: an error, not the end
+  std::signal(SIGPIPE, SIG_IGN);  // Gloo may write to lost peers: an error, not a signal
   gloo::transport::tcp::attr attr;
   attr.hostname = address_towards(master_host);
   try {
@@ -61,7 +61,7 @@ GlooTransport::GlooTransport(ControlChannel& channel, const GroupOptions& option
     ChannelStore store(channel, options_);
     context->connectFullMesh(store, device);
     context_ = std::move(context);
-    // A connection that its peer closes while Gloo still greets it would end the process.
+    // If a peer closes a connection while Gloo sets it up, the exception would end the process.
     meet("connected", options_.timeout);
   } catch (const Error&) {
     throw;
@@ -75,11 +75,11 @@ GlooTransport::~GlooTransport() {
   context_->closeConnections();
 }
 
-/// A send or receive under way with one peer; what Gloo throws becomes an Error that names it.
+/// A send to or receive from one peer; what Gloo throws becomes an Error that names the peer.
 class GlooTransport::Transfer {
  public:
-  /// Queues it. Empty transfers are none. Gloo takes one pointer type for both directions; a send
-  /// only reads.
+  /// Queues it; does nothing for an empty transfer. Gloo takes one pointer type for both
+  /// directions; a send only reads.
   Transfer(GlooTransport& transport, bool sending, const std::byte* data, std::size_t bytes,
            int peer)
       : transport_(transport), sending_(sending), peer_(peer) {
@@ -163,7 +163,7 @@ void GlooTransport::all_gather(std::span<const std::byte> mine, std::span<std::b
   for (Transfer& transfer : transfers) transfer.wait();
 }
 
-/// Waits in the store until every rank is here.
+/// Waits until every rank has reached this point, through the store.
 void GlooTransport::meet(const char* where, std::chrono::milliseconds timeout) {
   const auto name = [&](int rank) { return key(options_, fmt::format("{}/{}", where, rank)); };
   channel_.set(name(rank()), "");
@@ -171,8 +171,8 @@ void GlooTransport::meet(const char* where, std::chrono::milliseconds timeout) {
 }
 
 void GlooTransport::leave() noexcept {
-  // Closing a connection drops what is still on its way, so it takes a sign that nothing is; one
-  // that does not come over these connections.
+  // Closing a connection drops data that are still on their way, so a rank needs a sign that there
+  // are none, which must not come over these connections.
   try {
     meet("left", std::min(options_.timeout, kLeaveTimeout));
   } catch (const std::exception&) {

@@ -18,9 +18,9 @@ class UnboundBuffer;
 
 namespace hgt {
 
-/// Bytes to and from the other ranks of a group over Gloo's TCP transport, every wait bounded.
-/// Messages between two ranks arrive in the order sent. One thread uses it; abort() is for any
-/// thread. Throws Error(kPeer) that names the peer.
+/// Bytes to and from the other ranks of a group over Gloo's TCP transport; every wait is bounded.
+/// Messages between two ranks arrive in the order sent. One thread uses it; any thread may call
+/// abort(). Throws Error(kPeer) that names the peer.
 class GlooTransport {
  public:
   GlooTransport(ControlChannel& channel, const GroupOptions& options,
@@ -31,13 +31,13 @@ class GlooTransport {
   int size() const { return options_.size; }
 
   /// Sends `out` to one rank while receiving all of `in` from another. Empty spans are skipped; the
-  /// two may not overlap.
+  /// two must not overlap.
   void exchange(std::span<const std::byte> out, int to, std::span<std::byte> in, int from);
 
-  /// Gives `mine` to every rank; theirs come in rank order into `all` (size() times as long).
+  /// Gives `mine` to every rank; `all` receives all ranks' in rank order (size() times as long).
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
 
-  /// Waits, for some seconds, until every rank has called it: after that nobody needs this one's
+  /// Waits some seconds until every rank has called it: after that no rank needs this one's
   /// connections. Never throws.
   void leave() noexcept;
   void abort() noexcept;
@@ -47,19 +47,19 @@ class GlooTransport {
   class Transfer;
 
   void meet(const char* where, std::chrono::milliseconds timeout);
-  /// Says what abort() must wake; throws where it has been called.
+  /// Registers what abort() must wake; throws if abort() has been called.
   void set_waited_for(Buffer* buffer);
 
   ControlChannel& channel_;
   const GroupOptions options_;
   std::shared_ptr<gloo::Context> context_;
-  std::mutex mutex_;  ///< of the two below
+  std::mutex mutex_;  ///< guards the two below
   Buffer* waited_for_ = nullptr;
   bool aborted_ = false;
 };
 
-/// This machine's address on the route to `host`, as a number: "127.0.0.1" for "localhost".
-/// Error(kPeer) where the name does not resolve or there is no route.
+/// This machine's address on the route to `host`, in numbers: "127.0.0.1" for "localhost".
+/// Error(kPeer) if the name does not resolve or there is no route.
 std::string address_towards(const std::string& host);
 
 }  // namespace hgt

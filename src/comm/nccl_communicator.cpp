@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLeaveTimeout{5000}, kWatchInterval{20};
 constexpr std::chrono::microseconds kPollInterval{20};
-constexpr int kEagerPolls = 200;                            ///< NCCL is mostly ready at once
+constexpr int kEagerPolls = 200;                            ///< NCCL is usually ready at once
 constexpr std::size_t kMostStaged = std::size_t{32} << 20;  ///< bytes
 
 CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
@@ -48,8 +48,8 @@ CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
   return id;
 }
 
-/// Collectives on a queue of their own. Those of device memory are queued by the caller and never
-/// waited for by the host; a thread watches them, and aborts NCCL where they fail or take too long.
+/// Collectives on a queue of their own. The caller queues those of device memory, and the host
+/// never waits for them; a thread watches them, and aborts NCCL if they fail or take too long.
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(ControlChannel& channel, const CudaQueue& compute, const GroupOptions& options)
@@ -123,14 +123,14 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
-  /// A collective that the device has been given, of device memory.
+  /// A collective of device memory that has been queued on the device.
   struct UnderWay {
     Announcement what;
     CudaEvent entered, finished;
     std::optional<Clock::time_point> since = {};  ///< when it was first seen to be entered
   };
 
-  /// Does what the collective is, and remembers what goes wrong.
+  /// Runs the collective, and records its failure.
   template <class Body>
   std::uint64_t in_collective(Announcement what, const Body& body) {
     check();
@@ -141,7 +141,7 @@ class NcclCommunicator final : public Communicator {
     } catch (Error& error) {
       fail(error.in(what.text()));
       abort_nccl();
-      queue_.synchronize();  // nothing of it is left running: the caller may free the memory
+      queue_.synchronize();  // nothing of it still runs: the caller may free the memory
       check();
     }
     return what.sequence;
@@ -163,9 +163,9 @@ class NcclCommunicator final : public Communicator {
         });
   }
 
-  /// call(values in device memory, their number): queued behind what the compute queue has, where
-  /// they lie there; else of copies, piece by piece, once all ranks agree, and brought back when
-  /// this returns.
+  /// Runs call(values in device memory, their number). Device memory is used in place: the call is
+  /// queued after the work of the compute queue. Host memory is copied piece by piece, once all
+  /// ranks agree, and copied back before this returns.
   template <class T, class Call>
   void on_device(const Announcement& what, std::span<T> values, const Call& call) {
     bool there = false;
@@ -217,19 +217,19 @@ class NcclCommunicator final : public Communicator {
     require_agreement(mine, rank(), all);
   }
 
-  /// A call with the communicator, unless it was aborted.
+  /// Makes a call with the communicator, unless it was aborted.
   void with_comm(const std::function<CudaResult()>& call) {
     const std::lock_guard lock(mutex_);
     if (comm_ == nullptr) throw Error(failure_ ? *failure_ : Error(ErrorKind::kPeer, "aborted"));
     hgt::check(call());
   }
-  /// What NCCL says of itself: whether it is ready, or what failed here or at a peer.
+  /// Whether NCCL is ready; throws what failed here or at a peer.
   bool ready() {
     bool ready = false;
     with_comm([&] { return nccl_.poll(comm_, &ready); });
     return ready;
   }
-  /// Asks until it is so, bounded by the deadline.
+  /// Polls until `so` is true; throws at the deadline.
   void await(const std::function<bool()>& so, Clock::time_point deadline) {
     for (int polls = 0; !so(); ++polls) {
       if (options_.aborted != nullptr && *options_.aborted)
@@ -250,7 +250,7 @@ class NcclCommunicator final : public Communicator {
                              static_cast<double>(options_.timeout.count()) * 1e-3));
   }
 
-  /// The watcher's thread.
+  /// The body of the watcher's thread.
   void watch() {
     name_thread("communication");
     std::unique_lock lock(mutex_);
@@ -264,7 +264,7 @@ class NcclCommunicator final : public Communicator {
       }
     }
   }
-  /// Forgets those that are done; what is wrong with the oldest of the others.
+  /// Removes finished collectives; returns what is wrong with the oldest of the others.
   std::optional<Error> look() {
     try {
       while (!under_way_.empty() && under_way_.front().finished.done()) under_way_.pop_front();
@@ -293,8 +293,8 @@ class NcclCommunicator final : public Communicator {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = error;
   }
-  /// What NCCL has on the device ends; this rank's alone. It may wait for peers of other machines,
-  /// and whoever calls meanwhile must hear what has failed: so not under the mutex.
+  /// Ends NCCL's work on this rank's device. It may wait for peers on other machines, and callers
+  /// must meanwhile get the failure, so it runs without the mutex.
   void abort_nccl() noexcept {
     CudaCommState* comm = nullptr;
     {
@@ -303,7 +303,7 @@ class NcclCommunicator final : public Communicator {
     }
     if (comm != nullptr) (void)nccl_.abort(comm);
   }
-  /// The normal end: waits, for some seconds, for ranks that are not done.
+  /// The normal end: waits some seconds for ranks that are not done.
   void leave() noexcept {
     try {
       with_comm([&] { return nccl_.start_leave(comm_); });
@@ -314,7 +314,7 @@ class NcclCommunicator final : public Communicator {
     }
   }
 
-  /// Device memory for host memory's collectives. Grows to the largest request and stays.
+  /// Device memory for collectives of host memory. Grows to the largest request and stays.
   std::byte* stage(std::size_t bytes) {
     if (bytes > staging_bytes_) {
       void* memory = nullptr;
@@ -338,7 +338,7 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<void, std::function<void(void*)>> staging_;
   std::size_t staging_bytes_ = 0;
   std::atomic<std::uint64_t> reduced_bytes_{0}, sequence_{0};
-  std::mutex mutex_;  ///< of what follows
+  std::mutex mutex_;  ///< guards what follows
   CudaCommState* comm_ = nullptr;
   std::deque<UnderWay> under_way_;  ///< in the order of their numbers
   std::optional<Error> failure_;

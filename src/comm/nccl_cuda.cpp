@@ -23,7 +23,7 @@ namespace {
 
 static_assert(sizeof(CudaCommId) == sizeof(ncclUniqueId));
 
-/// "In progress" is no error: poll tells when it is over.
+/// "In progress" is no error: poll says when it is over.
 void check_nccl(ncclResult_t status, ncclComm_t comm, const char* call, const char* file,
                 int line) {
   if (status == ncclSuccess || status == ncclInProgress) return;
@@ -115,8 +115,7 @@ CudaResult destroy(CudaCommState* comm) {
 CudaResult abort(CudaCommState* comm) {
   return guarded([&] {
     const std::unique_ptr<CudaCommState> owned(comm);
-    (void)cudaSetDevice(
-        comm->device);  // fails where the device has, and NCCL must end all the same
+    (void)cudaSetDevice(comm->device);  // fails if the device has failed; NCCL must end even then
     HGT_NCCL_CHECK(nullptr, ncclCommAbort(comm->comm));
   });
 }

@@ -88,7 +88,7 @@ class QueuedCommunicator final : public Communicator {
     std::function<void()> run;
   };
 
-  /// Under the mutex.
+  /// Call it with the mutex locked.
   void require_no_failure() const {
     if (failure_) throw Error(*failure_);
   }
@@ -106,7 +106,7 @@ class QueuedCommunicator final : public Communicator {
   }
 
   void serve() {
-    prepare_compute_thread();  // it adds up
+    prepare_compute_thread();  // it computes sums
     name_thread("communication");
     std::unique_lock lock(mutex_);
     while (true) {
@@ -145,7 +145,7 @@ class QueuedCommunicator final : public Communicator {
   const std::unique_ptr<Collectives> collectives_;
   std::atomic<std::uint64_t> reduced_bytes_{0};
   std::atomic<std::uint64_t> sequence_{0};
-  std::mutex mutex_;  ///< of everything below
+  std::mutex mutex_;  ///< guards everything below
   std::condition_variable changed_;
   std::deque<Task> tasks_;
   bool running_ = false;

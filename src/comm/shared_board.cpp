@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kSets = 3;
-constexpr int kSpins = 200;  // a rank that computes meanwhile may want this core
+constexpr int kSpins = 200;  // another rank may need this core to compute
 constexpr std::int64_t kLookAgainNs = 50'000'000;
 
 using Word = std::atomic<std::uint32_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == sizeof(std::uint32_t));
 
-// std::atomic's own waits are for threads of one process.
+// std::atomic's own wait works only between threads of one process.
 void futex_wait(const Word& word, std::uint32_t seen) {
   const timespec at_most{0, kLookAgainNs};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &at_most, nullptr, 0);

@@ -10,38 +10,38 @@
 
 namespace hgt {
 
-/// Where the ranks of one machine lay pieces out for each other, turn by turn. A rank writes its
-/// piece of the open turn, then calls next_turn(), which returns when all have. From then on it may
-/// read all pieces of that turn, and change what of them no other rank reads or changes, until it
-/// calls next_turn() again; what it changed can be read by all from then on until one turn later.
-/// Three sets of pieces go round, so that a turn takes one wait.
+/// The memory through which the ranks of one machine exchange pieces, turn by turn. A rank writes
+/// its piece of the open turn, then calls next_turn(), which returns when all have. After that it
+/// may read all pieces of that turn, and change those parts that no other rank reads or changes,
+/// until it calls next_turn() again; all ranks may read the changes from then until one turn later.
+/// Three sets of pieces are used in rotation, so that a turn takes one wait.
 ///
-/// One thread uses it; abort() is for any thread.
+/// One thread uses it; any thread may call abort().
 class SharedBoard {
  public:
   static constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
   static std::size_t bytes(int size);
 
-  /// The segment is all zeros, or in use by the other ranks in the same way.
+  /// The segment must be all zeros, or in use by the other ranks in the same way.
   SharedBoard(SharedSegment segment, int rank, int size, std::chrono::milliseconds timeout);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// A rank's piece of the open turn (`age` 0), of the last one (1), or of the one before (2).
+  /// A rank's piece of the open turn (`age` 0), of the last turn (1), or of the turn before (2).
   std::span<std::byte> piece(int rank, std::size_t age) const;
-  /// Error(kPeer) names the rank that did not come within the timeout, or is gone.
+  /// Error(kPeer) names the rank that did not come within the timeout, or is lost.
   void next_turn();
   void abort() noexcept;
 
  private:
-  /// How many turns a rank has ended, modulo 2^32: a futex, in a cache line of its own.
+  /// The number of turns a rank has ended, modulo 2^32: a futex, in a cache line of its own.
   std::atomic<std::uint32_t>& ended(int rank) const;
   void await(int peer);
 
   const SharedSegment segment_;
   const int rank_, size_;
   const std::chrono::milliseconds timeout_;
-  std::uint64_t turn_ = 0;  ///< the open one
+  std::uint64_t turn_ = 0;  ///< number of the open turn
   std::atomic<bool> aborted_{false};
 };
 

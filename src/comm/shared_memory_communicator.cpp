@@ -17,7 +17,7 @@
 namespace hgt {
 namespace {
 
-/// Piece by piece over a board: each rank adds up its part of everybody's piece, in rank order.
+/// Works piece by piece over a board: each rank sums its part of all ranks' pieces, in rank order.
 class SharedMemoryCollectives final : public Collectives {
  public:
   SharedMemoryCollectives(SharedSegment segment, const GroupOptions& options)
@@ -27,7 +27,7 @@ class SharedMemoryCollectives final : public Collectives {
   int size() const override { return board_.size(); }
   void sum(std::span<float> values) override { sum_pieces(values); }
   void sum(std::span<double> values) override { sum_pieces(values); }
-  void leave() noexcept override {}  // who is late has the memory still
+  void leave() noexcept override {}  // late ranks still have the memory
   void abort() noexcept override { board_.abort(); }
 
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
@@ -60,7 +60,7 @@ class SharedMemoryCollectives final : public Collectives {
     return {reinterpret_cast<T*>(board_.piece(peer, age).data()), count};
   }
 
-  /// While one piece is summed, the next one is laid out: a wait a piece.
+  /// While one piece is summed, the next one is laid out: one wait per piece.
   template <class T>
   void sum_pieces(std::span<T> values) {
     std::span<T> before;
@@ -80,7 +80,7 @@ class SharedMemoryCollectives final : public Collectives {
     return even_range(static_cast<std::int64_t>(count), ranks, p);
   }
 
-  /// Of the last turn's pieces; the sums replace this rank's own numbers.
+  /// Sums the last turn's pieces; the sums replace this rank's own numbers.
   template <class T>
   void add_own_part(std::size_t count) {
     const Range part = part_of(count, size(), rank());
@@ -96,7 +96,7 @@ class SharedMemoryCollectives final : public Collectives {
     }
   }
 
-  /// Of the turn before the last.
+  /// Reads the sums of the turn before the last.
   template <class T>
   void take_sums(std::span<T> out) {
     for (int peer = 0; peer < size(); ++peer) {
@@ -114,7 +114,7 @@ std::string random_name() {
   return fmt::format("hgtrain-{:08x}{:08x}", device(), device());
 }
 
-/// The segment of that name, held; none where this rank cannot have it.
+/// The segment of that name, mapped; none if this rank cannot have it.
 std::optional<SharedSegment> find_segment(const std::string& name, const GroupOptions& options) {
   const std::size_t bytes = SharedBoard::bytes(options.size);
   try {
@@ -133,7 +133,7 @@ std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
                                                     const GroupOptions& options) {
   const auto key = [&](int rank) { return fmt::format("comm/{}/shared/{}", options.group, rank); };
   const auto of_rank = [&](int rank) { return channel.get(key(rank), options.timeout); };
-  // Rank 0 says the name when it is there; the others then say whether they found it.
+  // Rank 0 publishes the name when the segment exists; the others then say whether they found it.
   const std::string name = options.rank == 0 ? random_name() : of_rank(0);
   std::optional<SharedSegment> segment = find_segment(name, options);
   channel.set(key(options.rank), segment ? name : "");

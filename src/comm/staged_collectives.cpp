@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
 
-/// Collectives of host memory, for a GPU's too: a piece at a time is copied to the host, on a queue
-/// behind what compute had been given when the collective was entered, and its result copied back.
-/// It is there when a collective returns.
+/// Collectives of host memory, for a GPU's memory too: one piece at a time is copied to the host,
+/// on a queue after the work that compute had when the collective was entered, and its result is
+/// copied back before the collective returns.
 class StagedCollectives final : public Collectives {
  public:
   StagedCollectives(std::unique_ptr<Collectives> host, const CudaQueue& compute)
@@ -65,7 +65,7 @@ class StagedCollectives final : public Collectives {
     return event;
   }
 
-  /// body(values) where they are the host's; else, piece by piece, body(a copy).
+  /// Runs body(values) on host memory; on device memory, piece by piece, body(a copy).
   template <class T, class Body>
   void staged(std::span<T> values, const Body& body) {
     bool on_device = false;
@@ -87,7 +87,7 @@ class StagedCollectives final : public Collectives {
   const CudaQueue queue_;
   const std::unique_ptr<void, CudaResult (*)(void*)> piece_;
   std::mutex mutex_;
-  std::deque<CudaEvent> entered_;  ///< where compute was, of each collective that has not begun
+  std::deque<CudaEvent> entered_;  ///< compute's work at entry, per collective not begun
 };
 
 }  // namespace

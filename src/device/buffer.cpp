@@ -17,7 +17,7 @@
 namespace hgt {
 namespace {
 
-/// What devices hold, by name, for the message where no more is free.
+/// The bytes that devices hold, by buffer name, for the message if no more is free.
 class Held {
  public:
   void add(const void* memory, const std::string& name, std::size_t bytes) {
@@ -34,7 +34,7 @@ class Held {
     for (const auto& [memory, buffer] : buffers_) sum += static_cast<std::int64_t>(buffer.first);
     return sum;
   }
-  /// The largest, in words.
+  /// The largest ones as text.
   std::string text() {
     constexpr std::size_t kNamed = 6;
     const std::lock_guard lock(mutex_);
@@ -65,7 +65,7 @@ std::int64_t Buffer::held_on_gpus() {
   return held().bytes();
 }
 
-// calloc hands out fresh pages of the system as they are; aligned_alloc and memset touch them all.
+// calloc hands out fresh pages of the system untouched; aligned_alloc and memset touch them all.
 void* Buffer::allocate(const std::string& name, std::size_t bytes, Place place, Device device) try {
   if (place == Place::kHost) return std::calloc(1, bytes);
   void* memory = nullptr;

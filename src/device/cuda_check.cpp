@@ -26,7 +26,7 @@ CudaResult record_failure(const Error& error) noexcept {
   failure.kind = static_cast<int>(error.kind());
   copy_text(failure.message, error.message());
   copy_text(failure.hint, error.hint());
-  std::size_t used = 0;  // the lines one after another, cut where the record is full
+  std::size_t used = 0;  // the lines in order, cut off if the record is full
   for (const std::string& line : error.context()) {
     used += line.copy(failure.context + used, sizeof failure.context - 1 - used);
     if (used < sizeof failure.context - 1) failure.context[used++] = '\n';

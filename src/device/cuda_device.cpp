@@ -209,8 +209,8 @@ struct CudaGraphState {
 
 namespace {
 
-// Other threads go on with what may not be captured, such as NCCL's: only this thread's calls are
-// checked.
+// Other threads may continue with what must not be captured, such as NCCL's: only this thread's
+// calls are checked.
 CudaResult begin_capture(CudaStreamState* stream) {
   return guarded([&] {
     HGT_CUDA_CHECK(cudaStreamBeginCapture(stream->use(), cudaStreamCaptureModeThreadLocal));

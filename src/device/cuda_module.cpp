@@ -73,11 +73,11 @@ CudaModule::CudaModule(const Search& search) : library_folders_(search.library_f
 
 const CudaModule& CudaModule::get() {
   static const CudaModule module = [] {
-    // The front counts GPUs as the driver does, and as nvidia-smi shows them.
+    // The launcher counts GPUs as the driver does, and as nvidia-smi shows them.
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
     CudaModule opened(default_search());
     require_device(opened.probe());
-    // Set by whoever listens to NVTX, such as nsys.
+    // Set by tools that listen to NVTX, such as nsys.
     if (std::getenv("NVTX_INJECTION64_PATH") != nullptr)
       observe_spans(opened.device().push_range, opened.device().pop_range);
     return opened;

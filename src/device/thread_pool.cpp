@@ -46,7 +46,7 @@ void prepare_compute_thread() {
   asm volatile("mrs %0, fpcr" : "=r"(control));
   asm volatile("msr fpcr, %0" : : "r"(control | (std::uint64_t{1} << 24)));
 #endif
-  omp_set_num_threads(1);  // of the parallel regions this thread enters, nobody else's
+  omp_set_num_threads(1);  // only for parallel regions that this thread enters
 }
 
 ThreadPool::ThreadPool(int threads, bool deterministic)
@@ -96,8 +96,8 @@ void ThreadPool::run(const Job& job) {
     }
 }
 
-/// Does the thread's own part, where its data are cached, then those that nobody has taken on. With
-/// a round that is over there is nothing to take, and the job of another is not looked at.
+/// Does the thread's own part, whose data are in its cache, then parts that no thread has taken. If
+/// the round is over, nothing is left to take, and another round's job is not touched.
 void ThreadPool::take_parts(int first, std::uint32_t round) noexcept {
   for (int i = 0; i < threads(); ++i) {
     const int part = (first + i) % threads();

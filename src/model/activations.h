@@ -17,11 +17,11 @@ class Activations {
  public:
   Activations(const ModelConfig& model, const ActivationSizes& sizes, Device device);
 
-  /// The tensor of that name with a shape of the batch at hand, which must fit the planned one. Its
-  /// memory starts on a cache line. Error(kInternal) where there is no such name, copy or space.
+  /// The tensor of that name with a shape of the current batch, which must fit the planned one. Its
+  /// memory starts on a cache line. Error(kInternal) if there is no such name, copy or space.
   Tensor get(std::string_view name, std::int64_t copy,
              std::initializer_list<std::int64_t> shape) const;
-  /// Likewise that of a layer: its own, or the one that recomputed layers share.
+  /// Likewise a layer's tensor: its own, or the one that recomputed layers share.
   Tensor of_layer(std::string_view name, std::int64_t slot, std::int64_t layer,
                   std::initializer_list<std::int64_t> shape) const;
 

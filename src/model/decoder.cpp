@@ -71,8 +71,8 @@ class CachedDecoder final : public Decoder {
   }
 
  private:
-  /// Of so many tokens the first to be computed at once. On a GPU few sizes occur, since products
-  /// of each new size are tried out first.
+  /// How many of `left` tokens to compute at once. On a GPU few sizes occur, because products of
+  /// each new size are timed first.
   std::int64_t chunk_size(std::int64_t left) const {
     const auto most = static_cast<std::uint64_t>(std::min(kChunk, left));
     return static_cast<std::int64_t>(stream_.device().is_cpu() ? most : std::bit_floor(most));
@@ -85,7 +85,7 @@ class CachedDecoder final : public Decoder {
                                                   config_.vocab_size));
   }
 
-  /// Appends up to kChunk tokens; the residual stream of the last one, [1, C].
+  /// Appends up to kChunk tokens; returns the residual stream of the last one, [1, C].
   Tensor chunk(std::span<const std::int32_t> tokens) {
     Pass pass;
     pass.batch = 1;
@@ -122,15 +122,15 @@ class CachedDecoder final : public Decoder {
                   cache.device());
   }
 
-  /// Copies heads [N, K, D] behind the rows a cache has.
+  /// Copies heads [N, K, D] after the rows that a cache has.
   void store(const Tensor& heads, const Buffer& cache) const {
-    const auto row = static_cast<std::size_t>(row_bytes_);  // the heads of a token lie side by side
+    const auto row = static_cast<std::size_t>(row_bytes_);  // a token's heads are contiguous
     stream_.copy_rows(cache.as<std::byte>().data() + length_ * row_bytes_, row, heads.raw(),
                       static_cast<std::size_t>(heads.stride(0) * element_bytes()), row,
                       static_cast<std::size_t>(heads.size(0)));
   }
 
-  /// Of what follows x [1, C].
+  /// The logits of what follows x [1, C].
   Tensor logits(const Tensor& x) {
     NormState state;
     state.out = memory_.get("final_norm", 0, {1, config_.hidden_size});
@@ -149,7 +149,7 @@ class CachedDecoder final : public Decoder {
   const Stream stream_;
   const DType dtype_;
   const Weights weights_;
-  const Activations memory_;  ///< of one layer: all layers use it in turn
+  const Activations memory_;  ///< of one layer: all layers share it
   const Buffer tokens_;
   const std::int64_t row_bytes_;  ///< of a token's keys in one layer
   std::vector<Layer> layers_;

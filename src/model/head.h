@@ -22,9 +22,9 @@ struct HeadState {
 ///
 ///   x [N, C], targets [N] int32
 ///
-/// `gradients` null: only the losses. Else each chunk of logits is turned into its gradient, times
-/// `loss_scale`, and added to the gradient of the output matrix at once; state.d_norm is what is
-/// left for head_bwd.
+/// If `gradients` is null, computes only the losses. Otherwise turns each chunk of logits into its
+/// gradient, times `loss_scale`, and adds it to the gradient of the output matrix at once;
+/// state.d_norm is left for head_bwd.
 void head_fwd(const ModelConfig& model, const Weights& weights, const Weights* gradients,
               const Tensor& x, const Tensor& targets, float loss_scale, const HeadState& state,
               Stream stream);

@@ -12,7 +12,7 @@
 namespace hgt {
 namespace {
 
-/// Where a layer drops elements: site = 4 block + place; block 0 is the embedding.
+/// The places of a layer's dropout: site = 4 block + place; block 0 is the embedding.
 enum Place : std::uint64_t { kProbabilities, kAttentionBranch, kMlpBranch };
 
 Activation activation_of(const std::string& hidden_act) {
@@ -117,7 +117,7 @@ void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pa
 }
 
 void Layer::enter_mlp(const LayerWeights& w, const LayerState& state, Stream stream) const {
-  // What is computed again starts from `up` as it is stored: so it must the first time.
+  // What is computed again starts from the stored `up`, so the first time must do so, too.
   if (family_.gated_mlp || recompute_ == Recompute::kSelective) {
     linear_fwd(state.norm2.out, w.up.weight, w.up.bias, state.up, stream);
     activate(state, stream);

@@ -11,11 +11,11 @@
 
 namespace hgt {
 
-/// What a layer computes for in one call: B sequences of T tokens.
+/// What a layer computes with in one call: B sequences of T tokens.
 struct Pass {
   std::int64_t batch = 0, length = 0;
-  Tensor cos, sin;        ///< [T, D/2] of the positions, in families with rotary embeddings
-  Tensor position_ids;    ///< [B, T] int32 of the tokens in their documents, or none
+  Tensor cos, sin;        ///< [T, D/2] by position, if the family has rotary embeddings
+  Tensor position_ids;    ///< [B, T] int32, in the tokens' documents, or none
   bool training = false;  ///< dropout applies
   Dropout dropout;        ///< seed, step, first sample; a layer adds probability and site
 
@@ -46,20 +46,20 @@ struct Heads {
   Tensor q, k, v;
 };
 
-/// One Transformer layer of either family:
+/// One Transformer layer of any family:
 ///
 ///   middle = x + out(attention(qkv(norm1(x))))
 ///   output = middle + down(act(up(norm2(middle))))
 class Layer {
  public:
-  /// `index` counts from 0; `recompute` is what of its state is not kept. Keeps a reference to
+  /// `index` counts from 0; `recompute` says which of its state is not kept. Keeps a reference to
   /// `model`. Error(kConfig) for an activation function that is not supported.
   Layer(const ModelConfig& model, std::int64_t index, Recompute recompute = Recompute::kNone);
 
   void forward(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
                const LayerScratch& scratch, Stream stream) const;
 
-  // Its three parts, for a caller that keeps the keys and values of earlier tokens.
+  // Its three parts, for a caller that keeps the keys and values of earlier tokens:
   Heads project(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
                 Stream stream) const;
   /// keys, values [B, S, K, D]
@@ -68,7 +68,7 @@ class Layer {
   void finish(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
               const LayerScratch& scratch, Stream stream) const;
 
-  /// Computes again what of `state` was not kept, before the backward.
+  /// Computes that part of `state` again that was not kept, before the backward.
   void recompute(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
                  const LayerScratch& scratch, Stream stream) const;
 
@@ -79,7 +79,7 @@ class Layer {
 
  private:
   // The parts of `finish`: to the residual stream between attention and MLP and its norm, to the
-  // MLP's inside, to the output.
+  // MLP's inner activations, to the output.
   void add_attention(const LayerWeights& w, const Tensor& x, const Pass& pass,
                      const LayerState& state, const LayerScratch& scratch, Stream stream) const;
   void enter_mlp(const LayerWeights& w, const LayerState& state, Stream stream) const;
@@ -89,7 +89,7 @@ class Layer {
   Heads heads(const Tensor& q_and_k, const Tensor& qkv) const;
   AttentionOptions attention_options(const Pass& pass) const;
   Dropout dropout(const Pass& pass, double probability, std::uint64_t place) const;
-  /// The gradient of a branch from that of the residual stream it was added to: `d` itself where
+  /// The gradient of a branch, from that of the residual stream it was added to: `d` itself if
   /// nothing is dropped.
   Tensor branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t place,
                          const LayerScratch& scratch, Stream stream) const;

@@ -80,7 +80,7 @@ class TransformerModel final : public Model {
  private:
   int head() const { return static_cast<int>(config_.num_hidden_layers) + 1; }
 
-  /// Checks the batch and makes the pass over it.
+  /// Checks the batch and makes the pass for it.
   Pass prepare(int slot, const MicroBatch& batch, bool training) {
     const std::int64_t rows = batch.batch * batch.seq_length;
     if (slot < 0 || slot >= options_.slots || batch.batch < 1 || batch.seq_length < 1 ||
@@ -111,7 +111,7 @@ class TransformerModel final : public Model {
     return pass;
   }
 
-  /// [B, T], or none where there are none.
+  /// [B, T], or no tensor if there are none.
   Tensor ids(std::span<const std::int32_t> values, const MicroBatch& batch) const {
     if (values.empty()) return {};
     return Tensor(const_cast<std::int32_t*>(values.data()), {batch.batch, batch.seq_length},

@@ -20,7 +20,7 @@ std::vector<float> plain_frequencies(double base, std::int64_t head_dim) {
   return inverse;
 }
 
-/// Long waves are stretched by `factor`, short ones stay, those between are mixed.
+/// Long waves are stretched by `factor`, short ones are kept, those between are mixed.
 void scale_llama3(const RopeScaling& s, std::vector<float>& inverse) {
   const float context = static_cast<float>(s.original_max_position_embeddings);
   const float factor = static_cast<float>(s.factor);
@@ -74,7 +74,7 @@ float yarn_attention_factor(const RopeScaling& s) {
   return static_cast<float>(magnitude(1));
 }
 
-/// The base of the dynamic scaling: grows with what the sequence is longer than the model's.
+/// The base of the dynamic scaling grows with the sequence beyond the model's length.
 double dynamic_base(const ModelConfig& model, std::int64_t seq_length) {
   const double longest = static_cast<double>(model.max_position_embeddings);
   const double length = std::max(static_cast<double>(seq_length), longest);
@@ -130,7 +130,7 @@ void RopeTable::fill(std::int64_t seq_length, Stream stream) {
     }
   stream.copy(cos_.data(), cos.data(), cos.size() * sizeof(float));
   stream.copy(sin_.data(), sin.data(), sin.size() * sizeof(float));
-  stream.synchronize();  // the copies' source ends here
+  stream.synchronize();  // the copies' source is freed here
 }
 
 Tensor RopeTable::rows(const Buffer& table, std::int64_t begin, std::int64_t end) const {

@@ -10,15 +10,15 @@
 
 namespace hgt {
 
-/// The frequencies a head's D / 2 pairs turn with, and the factor on cos and sin.
+/// The frequencies with which a head's D / 2 pairs rotate, and the factor on cos and sin.
 struct RopeFrequencies {
   std::vector<float> inverse;  ///< [D / 2], radians a position
   float factor = 1;
 };
 
 /// HF's formulas (transformers/modeling_rope_utils.py): default, linear, dynamic (NTK by parts of a
-/// sequence longer than max_position_embeddings), llama3, yarn. In fp32 where HF computes in fp32,
-/// so that the angles of far positions agree. Error(kConfig) for longrope and unknown types.
+/// sequence longer than max_position_embeddings), llama3, yarn. Computed in fp32 if HF does so, so
+/// that the angles of far positions agree. Error(kConfig) for longrope and unknown types.
 RopeFrequencies rope_frequencies(const ModelConfig& model, std::int64_t seq_length);
 
 /// cos and sin of the positions [0, capacity) of a model with rotary embeddings, on a device.
@@ -27,11 +27,11 @@ class RopeTable {
   RopeTable() = default;
   RopeTable(const ModelConfig& model, std::int64_t capacity, Stream stream);
 
-  /// Makes the table that of a sequence of `seq_length` tokens: nothing to do unless the scaling
-  /// depends on it ("dynamic").
+  /// Prepares the table for a sequence of `seq_length` tokens; does nothing unless the scaling
+  /// depends on that ("dynamic").
   void prepare(std::int64_t seq_length, Stream stream);
 
-  /// [end - begin, D / 2] of the positions [begin, end).
+  /// [end - begin, D / 2], the rows of positions [begin, end).
   Tensor cos(std::int64_t begin, std::int64_t end) const;
   Tensor sin(std::int64_t begin, std::int64_t end) const;
 
@@ -40,7 +40,7 @@ class RopeTable {
   Tensor rows(const Buffer& table, std::int64_t begin, std::int64_t end) const;
   ModelConfig model_;
   std::int64_t capacity_ = 0;
-  std::int64_t filled_for_ = 0;  ///< of a dynamic scaling: the sequence length
+  std::int64_t filled_for_ = 0;  ///< the sequence length, for a dynamic scaling
   Buffer cos_, sin_;
 };
 

@@ -25,7 +25,7 @@ class Binder {
   }
 
  private:
-  /// The parameters of a role, which stand side by side, as one tensor; none where there are none.
+  /// The parameters of a role, which lie side by side, as one tensor; no tensor if there are none.
   Tensor view(int block, Role role, std::initializer_list<std::int64_t> shape) const {
     const Parameter* p = table_.find(block, role);
     if (!p) return {};

@@ -7,12 +7,12 @@
 
 namespace hgt {
 
-/// A weight product: `weight` is [in, out] whichever way the file stores it; `bias` may be none.
+/// A weight product: `weight` is [in, out], however the file stores it; `bias` may be none.
 struct Linear {
   Tensor weight, bias;
 };
 
-/// Gain, and for layer norm bias.
+/// Gain and, for a layer norm, bias.
 struct Norm {
   Tensor gain, bias;
 };
@@ -23,23 +23,23 @@ struct LayerWeights {
   Tensor query_norm, key_norm;
   Linear out;
   Norm norm2;
-  Linear up;  ///< columns: gate, then up, where the MLP is gated
+  Linear up;  ///< columns: gate, then up, if the MLP is gated
   Linear down;
 };
 
-/// Views of a flat buffer, by what they are to the computation. Of the parameters, or in the same
-/// places of their gradients.
+/// Views of a flat buffer, by their role in the computation. The buffer holds the parameters or, in
+/// the same places, their gradients.
 struct Weights {
   Tensor tokens;     ///< [V, C]
   Tensor positions;  ///< [P, C] or none
   std::vector<LayerWeights> layers;
   Norm final_norm;
-  Tensor output;  ///< [C, V]; of a tied model the token embedding itself, transposed
+  Tensor output;  ///< [C, V]; in a tied model the token embedding, transposed
 };
 
 Weights bind_weights(const ModelConfig& model, const ParameterTable& table, const Tensor& flat);
 
-/// Error(kConfig) where the model has learned positions for fewer than `length` tokens.
+/// Error(kConfig) if the model has learned positions for fewer than `length` tokens.
 void check_positions(const ModelConfig& model, std::int64_t length);
 
 }  // namespace hgt

@@ -8,7 +8,7 @@
 namespace hgt {
 namespace {
 
-// In the order of Activation.
+// The order is that of Activation.
 CudaActivation cuda_activation(Activation f) {
   return static_cast<CudaActivation>(f);
 }

@@ -53,7 +53,7 @@ __global__ void activate_bwd(ActivationBwdArgs args) {
   write(static_cast<T*>(args.dx) + at, dx, args.count - at);
 }
 
-/// A thread's vector of a row of gate and up: vectors do not cross rows.
+/// A thread's vector in a row of gate and up; vectors do not cross rows.
 template <class T>
 struct GatedPlace {
   std::int64_t row, column, left;  ///< elements left in the row

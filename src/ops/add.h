@@ -4,7 +4,7 @@
 
 namespace hgt::cpu {
 
-/// y = a + b, rounded to T; y may be one of them.
+/// y = a + b, rounded to T; y may be a or b.
 template <class T>
 void add(const T* a, const T* b, std::int64_t count, T* y) {
 #pragma omp simd

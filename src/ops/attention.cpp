@@ -34,7 +34,7 @@ void check_operands(const Checks& check, const Tensor& q, const Tensor& k, const
   check.position_ids(options.position_ids, batch, length);
 }
 
-/// `products` matrix products over the pairs of a query and a key that it sees.
+/// The work of `products` matrix products over the pairs of a query and a key that it sees.
 Work attention_work(const Tensor& q, const Tensor& k, std::int64_t window, int products) {
   const std::int64_t length = q.size(1), keys = k.size(1);
   double pairs = 0;

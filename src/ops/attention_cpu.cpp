@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kFewQueries = 8;
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-/// The forward of a thread.
+/// The forward pass in one thread.
 template <class T>
 class Forward {
  public:
@@ -67,7 +67,7 @@ class Forward {
  private:
   using Unit = UnitOf<T>;
 
-  /// A few queries behind many keys, as in generation: laying out all keys would not pay.
+  /// Few queries after many keys, as in generation: packing all keys would not pay.
   void run_rows(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b,
                 const Head<T>& out, float* lse) {
     const Block block(0, s_.queries, s_.keys, options_, b);
@@ -92,8 +92,8 @@ class Forward {
     }
   }
 
-  /// Row r of the scores becomes exp(score - the highest so far) where seen and 0 elsewhere; what
-  /// was summed under a lower highest is made smaller.
+  /// Row r of the scores becomes exp(score - the highest so far) if seen, else 0; sums that were
+  /// made with a lower highest are scaled down.
   void exponentiate(const Tile& tile, std::int64_t b, std::int64_t h, std::int64_t r) {
     const Tile::Seen seen = tile.seen(r);
     float* const row = scores_ + r * kTile;
@@ -128,11 +128,11 @@ class Forward {
   const Shape& s_;
   const AttentionOptions& options_;
   Products<Unit> products_;
-  Products<FloatUnit> exact_products_;  ///< of probabilities, which rounding would make inexact
-  float *k_, *v_;                       ///< of all keys: transposed; along
-  float *q_, *out_;                     ///< of a block
-  float* scores_;                       ///< of a tile
-  float* factors_;                      ///< of a row
+  Products<FloatUnit> exact_products_;  ///< for probabilities: rounding would make them inexact
+  float *k_, *v_;                       ///< for all keys: transposed; as stored
+  float *q_, *out_;                     ///< for a block
+  float* scores_;                       ///< for a tile
+  float* factors_;                      ///< for a row
   float *highest_, *sums_;  ///< by row of a block: of the scores so far, and of their exponentials
 };
 
@@ -158,7 +158,7 @@ void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
 
 namespace {
 
-/// The backward of a thread: by key head, whose query heads add to the same dk and dv.
+/// The backward pass in one thread, by key head, whose query heads add to the same dk and dv.
 template <class T>
 class Backward {
  public:
@@ -220,7 +220,7 @@ class Backward {
   }
 
   /// With P the probabilities and dP = dout v^T: dscore = P (dP - sum(P dP)), and sum(P dP) =
-  /// sum(dout out). Leaves P in `p_` (dropped, for dv) and the gradient of q k^T in `ds_`.
+  /// sum(dout out). Leaves P after dropout in `p_` (for dv), and the gradient of q k^T in `ds_`.
   void row_backward(const Tile& tile, std::int64_t b, std::int64_t h, std::int64_t r,
                     float log_sum) {
     float* const p = p_ + r * kTile;
@@ -255,10 +255,10 @@ class Backward {
   const Shape& s_;
   const AttentionOptions& options_;
   Products<Unit> products_;
-  float *k_transposed_, *k_, *v_, *dk_, *dv_;  ///< of all keys
-  float *q_, *dout_, *dq_, *pairs_[2];         ///< of a block
+  float *k_transposed_, *k_, *v_, *dk_, *dv_;  ///< for all keys
+  float *q_, *dout_, *dq_, *pairs_[2];         ///< for a block
   const float *q_along_, *dout_along_;
-  float *p_, *ds_, *ds_along_;  ///< of a tile
+  float *p_, *ds_, *ds_along_;  ///< for a tile
   float *dots_, *factors_;      ///< by row of a block; of a row
 };
 

@@ -4,17 +4,17 @@
 #include "cuda_reduce.h"
 #include "cuda_tiles.h"
 
-// A block a tile of 64 queries (or keys), which goes over the tiles of keys (or queries) that it
-// sees: no T x S matrix in memory, and every sum in one order. In fp32 on the CUDA cores.
+// One block per tile of 64 queries (or keys) visits the tiles of keys (or queries) that it sees: no
+// T x S matrix in memory, and every sum has a fixed order. In fp32 on the CUDA cores.
 //
-// Bytes moved: q and out once, k and v once a tile of queries, from the L2 cache where a head's
-// fit. The backward computes the scores twice, for dq and for dk and dv, so that nothing is added
-// up between blocks.
+// Bytes moved: q and out once, k and v once per tile of queries, from the L2 cache if a head's
+// fit. The backward computes the scores twice, for dq and for dk and dv, so that no sum crosses
+// blocks.
 
 namespace hgt::cuda {
 namespace {
 
-/// Which keys a query sees.
+/// The keys that a query sees.
 struct Mask {
   std::int64_t queries, keys, window;
   const std::int32_t* position_ids;
@@ -35,7 +35,7 @@ struct Mask {
   /// The first key that any of the queries [first, first + rows) sees.
   __device__ int first_seen(std::int64_t b, std::int64_t first, int rows) const {
     int begin = seen(b, first).begin;
-    if (position_ids)  // else they see later ones in order
+    if (position_ids)  // else later queries see later keys
       for (int row = 1; row < rows; ++row) {
         const int other = seen(b, first + row).begin;
         if (other < begin) begin = other;
@@ -44,7 +44,7 @@ struct Mask {
   }
 };
 
-/// Rows [first, first + 64) of a head, as far as there are `end` of them.
+/// Rows [first, first + 64) of a head, as far as they are below `end`.
 template <class Void>
 __device__ Void* head_row(const Heads<Void>& x, DType type, std::int64_t b, std::int64_t h,
                           std::int64_t row) {
@@ -62,8 +62,8 @@ __device__ TileRows tile_of(const Heads<const void>& x, DType type, std::int64_t
           static_cast<int>(width)};
 }
 
-/// What a block computes: a tile of a head of a sample. Those that have most to do start first: the
-/// last queries, the first keys.
+/// What a block computes: one tile of one head of one sample. Those with the most work start first:
+/// the last queries, the first keys.
 struct Item {
   std::int64_t first, head, sample;
 
@@ -75,14 +75,14 @@ struct Item {
   }
 };
 
-/// Where the weights of the thread's pair (i, j) of a tile lie.
+/// The place of the weight of the thread's pair (i, j) in a tile.
 __device__ int weight_at(const TileThread& thread, int i, int j) {
   return (4 * thread.y + i) * (kTile + kGap) + thread.x + 16 * j;
 }
 
-/// Puts the dropout factors of the thread's pairs of a tile where their weights will be; `element`
-/// is that of the tile's first pair, rows are `pitch` apart. One after the other: drawn together
-/// they would take too many registers.
+/// Stores the dropout factors of the thread's pairs of a tile in the places of their weights;
+/// `element` is that of the tile's first pair, rows are `pitch` apart. One after the other, because
+/// together they would take too many registers.
 __device__ void draw_factors(const DropoutRow& dropout, std::int64_t element, std::int64_t pitch,
                              TileMemory& memory) {
   const TileThread thread;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) attend(AttentionArgs args) {
         next = greater(next, scores[i][j]);
       }
       next = across_max(next);
-      const float base = next == -INFINITY ? 0.0f : next;  // no infinity less itself
+      const float base = next == -INFINITY ? 0.0f : next;  // avoids infinity - infinity
       const float shrink = expf(highest[i] - base);
       float total = 0;
 #pragma unroll
@@ -161,7 +161,7 @@ struct BackwardArgs {
   float* delta;  ///< [batch, heads, length]: sum(dout out)
 };
 
-constexpr unsigned kDeltaWarps = 8;  ///< of a block, a row each
+constexpr unsigned kDeltaWarps = 8;  ///< per block, one row each
 
 template <class T>
 __global__ void sum_deltas(BackwardArgs args) {
@@ -182,7 +182,7 @@ __global__ void sum_deltas(BackwardArgs args) {
   if (threadIdx.x % kWarp == 0) args.delta[row] = sum;
 }
 
-/// A tile of queries against a tile of keys.
+/// Multiplies a tile of queries with a tile of keys.
 struct BackwardTile {
   std::int64_t b, h, kh, first, key;
 
@@ -195,7 +195,7 @@ struct BackwardTile {
 };
 
 /// With P the probabilities and dP = dout v^T: the gradient of q k^T is P (dP - sum(P dP)) scale,
-/// and sum(P dP) = sum(dout out). Gives P, dropped, and that gradient.
+/// and sum(P dP) = sum(dout out). Returns P, after dropout, and that gradient.
 __device__ void probabilities(const BackwardArgs& args, const Mask& mask, const BackwardTile& tile,
                               TileMemory& memory, float (&p)[4][4], float (&dscores)[4][4]) {
   const AttentionBwdArgs& op = args.op;
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) attend_bwd_queries(BackwardAr
            static_cast<int>(op.width));
 }
 
-/// The transpose of what the threads have.
+/// The transpose of the threads' values.
 __device__ void write_transposed(const float (&x)[4][4], TileMemory& memory) {
   const TileThread thread;
 #pragma unroll
@@ -259,8 +259,8 @@ __device__ void write_transposed(const float (&x)[4][4], TileMemory& memory) {
                                4 * thread.y) = make_float4(x[0][j], x[1][j], x[2][j], x[3][j]);
 }
 
-// The query heads of a key head one after the other, the queries that see the keys in ascending
-// order.
+// The query heads of a key head come one after the other, and the queries that see the keys in
+// ascending order.
 template <int kChunks>
 __global__ void __launch_bounds__(kTileThreads, 1) attend_bwd_keys(BackwardArgs args) {
   __shared__ TileMemory memory;
@@ -275,10 +275,10 @@ __global__ void __launch_bounds__(kTileThreads, 1) attend_bwd_keys(BackwardArgs 
       const BackwardTile tile{b, h, kh, first, item.first};
       float p[4][4], dscores[4][4];
       probabilities(args, mask, tile, memory, p, dscores);
-      __syncthreads();  // the factors have been read
+      __syncthreads();  // all threads have read the factors
       write_transposed(p, memory);
       dv.add(tile.queries(op, op.dout), memory);
-      __syncthreads();  // these weights have been read
+      __syncthreads();  // all threads have read these weights
       write_transposed(dscores, memory);
       dk.add(tile.queries(op, op.q), memory);
     }
@@ -293,7 +293,7 @@ LaunchShape shape_for(std::int64_t rows, std::int64_t heads_and_samples) {
   return {{blocks_for((rows + kTile - 1) / kTile * heads_and_samples, 1)}, {kTileThreads}};
 }
 
-/// Calls fn with the number of 64 dimensions that a head has, as a type.
+/// Calls fn with a head's width in units of 64 dimensions, as a type.
 template <class Fn>
 void visit_chunks(std::int64_t width, const Fn& fn) {
   if (width <= kTile) return fn(std::integral_constant<int, 1>());

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-// Of the frontend's own kernels, which are not used: nothing links their compiler.
+// For the frontend's own kernels, which are not used: nothing links their compiler.
 #pragma weak nvrtcCompileProgram
 #pragma weak nvrtcCreateProgram
 #pragma weak nvrtcDestroyProgram
@@ -30,8 +30,8 @@
 #include "attention_parts.h"
 #include "cudnn_library.h"
 
-// A graph of one node, scaled dot product attention, for cuDNN to compile into a plan of kernels.
-// Plans are kept by shape; building one takes cuDNN up to seconds.
+// A graph of one node, scaled dot product attention, which cuDNN compiles into a plan of kernels.
+// Plans are kept by shape, because cuDNN takes up to seconds to build one.
 //
 // cuDNN's statistics are lse: the natural logarithm of the sum of exp(scaled scores), fp32.
 
@@ -54,7 +54,7 @@ void require(cudnnStatus_t status) {
 
 enum Operand : std::int64_t { kQ, kK, kV, kOut, kDOut, kDQ, kDK, kDV, kLse, kOperands };
 
-/// All that decides how cuDNN computes an op: its sizes and where its operands' elements lie.
+/// All that decides how cuDNN computes an op: its sizes and the strides of its operands.
 struct Shape {
   bool backward;
   DType type;
@@ -64,7 +64,7 @@ struct Shape {
   auto operator<=>(const Shape&) const = default;
 };
 
-/// What an op reads and writes, by Operand.
+/// The operands of an op, indexed by Operand.
 using Memory = std::array<void*, kOperands>;
 
 struct Op {
@@ -106,8 +106,8 @@ bool is_of_keys(Operand name) {
   return name == kK || name == kV || name == kDK || name == kDV;
 }
 
-/// Builds the graph of the part of an op that one launch computes, for the current device or an
-/// absent one.
+/// Builds the graph of the part of an op that one launch computes, for the current device or one
+/// that is not present.
 class GraphOf {
  public:
   GraphOf(const Shape& shape, const AttentionPart& part,
@@ -135,7 +135,7 @@ class GraphOf {
         .set_dim({part_.samples, heads, shape_.length, shape_.width})
         .set_stride({batch, head, position, 1});
   }
-  /// [B, H, T], of all heads or of one sample: without gaps either way.
+  /// [B, H, T], of all heads or of one sample: without gaps in both cases.
   graph::Tensor_attributes lse() const {
     const std::int64_t heads = part_.heads(shape_);
     return graph::Tensor_attributes()
@@ -188,8 +188,8 @@ struct Plan {
   std::int64_t workspace_bytes;
 };
 
-/// Throws unless there is a deterministic way to compute it on the device of the handle, or on that
-/// of the graph's own properties where the handle is null.
+/// Throws unless there is a deterministic algorithm on the device of the handle or, if the handle
+/// is null, on that of the graph's own properties.
 void require_support(graph::Graph& graph, cudnnHandle_t handle) {
   require(graph.validate());
   require(graph.build_operation_graph(handle));
@@ -211,7 +211,7 @@ void* part_of(void* memory, std::int64_t elements, std::int64_t element_bytes) {
   return static_cast<std::byte*>(memory) + elements * element_bytes;
 }
 
-/// Where the operands of the part lie that starts at this sample and key head.
+/// The addresses of the operands of the part that starts at this sample and key head.
 std::unordered_map<std::int64_t, void*> memory_of(const Op& op, std::int64_t sample,
                                                   std::int64_t key_head) {
   const Shape& s = op.shape;
@@ -232,13 +232,13 @@ std::unordered_map<std::int64_t, void*> memory_of(const Op& op, std::int64_t sam
 
 struct CudnnPlans {
   Handle handle;
-  std::map<Shape, std::optional<Plan>> plans;  ///< none: cuDNN does not take the shape
+  std::map<Shape, std::optional<Plan>> plans;  ///< none: cuDNN does not support the shape
 };
 
 namespace {
 
-/// The shape's plan, made where there is none yet; null where cuDNN does not take it. A plan is not
-/// made while the stream is captured, which the memory that takes would break.
+/// The plan for a shape, built if there is none yet; null if cuDNN does not support it. None is
+/// built during a capture of the stream, because building allocates memory.
 Plan* plan_for(const Shape& shape, CudaStreamState& stream) {
   CudnnPlans& cache = *stream.cudnn_plans;
   const auto found = cache.plans.find(shape);
@@ -274,7 +274,7 @@ bool is_aligned(const Memory& memory) {
       memory, [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; });
 }
 
-/// What cuDNN has no way to say stays with our kernels: our dropout, documents, fp32.
+/// Cases that cuDNN cannot express stay with our kernels: our dropout, documents, fp32.
 template <class Args>
 bool offered(const Args& args, const CudaStreamState& stream) {
   return stream.cudnn_plans && args.type != DType::kF32 && args.dropout.probability == 0 &&
@@ -313,7 +313,7 @@ std::size_t use(void* library, CudaStreamState& stream) {
 }
 
 bool attention_fwd(const AttentionArgs& args, CudaStreamState& stream) {
-  // A cache has another length with every token: no plan would be used twice.
+  // A cache has a new length with every token: no plan would be used twice.
   if (!offered(args, stream) || args.queries != args.keys) return false;
   const Op op = op_of(args);
   return is_aligned(op.memory) && run(op, stream);

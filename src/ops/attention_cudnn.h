@@ -1,7 +1,7 @@
 #pragma once
 
-// For sources of the CUDA module only: attention over cuDNN. In attention_cudnn.cpp, the one file
-// that includes cuDNN's headers, or, where a build has none of them, attention_no_cudnn.cpp.
+// For sources of the CUDA module only: attention over cuDNN. It is in attention_cudnn.cpp, the only
+// file with cuDNN's headers, or in attention_no_cudnn.cpp if a build has none.
 
 #include <cstddef>
 #include <string>
@@ -10,23 +10,23 @@
 
 namespace hgt::cudnn {
 
-/// The stream's attention is offered to cuDNN from now on: CudaOpsTable::use_cudnn. Gives cuDNN's
-/// version; throws Error(kDevice) where it cannot be used.
+/// From now on the stream's attention uses cuDNN if it can: CudaOpsTable::use_cudnn. Returns
+/// cuDNN's version; throws Error(kDevice) if it cannot be used.
 std::size_t use(void* library, CudaStreamState& stream);
 
-/// Queues the op, or returns false with nothing queued: the stream does not use cuDNN, or cuDNN
-/// does not take the op.
+/// Queues the op, or returns false with nothing queued if the stream does not use cuDNN, or cuDNN
+/// does not support the op.
 bool attention_fwd(const AttentionArgs& args, CudaStreamState& stream);
 bool attention_bwd(const AttentionBwdArgs& args, CudaStreamState& stream);
 
-/// A device that need not be here: 90 is sm_90; its properties as cuDNN writes them.
+/// A device that need not be present: 90 is sm_90; its properties as cuDNN writes them.
 struct AbsentDevice {
   int sm;
   std::string json;
 };
 
-/// Throws cuDNN's words where it would not take the op on the device. Only in builds with cuDNN,
-/// after use_library: what tests can know without a GPU.
+/// Throws cuDNN's message if it would not support the op on the device. Only in builds with cuDNN,
+/// after use_library: for tests without a GPU.
 void require_support(const AttentionArgs& args, const AbsentDevice& device);
 void require_support(const AttentionBwdArgs& args, const AbsentDevice& device);
 

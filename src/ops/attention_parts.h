@@ -4,8 +4,8 @@
 
 namespace hgt {
 
-/// How much of attention over cuDNN one launch computes: so many samples with all their heads, or
-/// one sample with so many key heads and the query heads that read them.
+/// How much of attention over cuDNN one launch computes: some samples with all their heads, or one
+/// sample with some key heads and the query heads that read them.
 struct AttentionPart {
   std::int64_t samples, key_heads;
 
@@ -15,7 +15,7 @@ struct AttentionPart {
   }
 };
 
-/// What a launch may take in between, as far as parts can be made smaller.
+/// The limit of a launch's temporary memory, as far as smaller parts can keep it.
 constexpr std::int64_t kAttentionPartBytes = 256 << 20;
 
 /// The largest divisor of `count` that is at most `most`; at least 1.
@@ -25,8 +25,8 @@ constexpr std::int64_t divisor_up_to(std::int64_t count, std::int64_t most) {
   return part < 1 ? 1 : part;
 }
 
-/// Forward it is everything. cuDNN's deterministic backward writes a matrix of 16 bits, queries x
-/// keys, for each head: parts keep that small, whatever the batch.
+/// The forward is one part. cuDNN's deterministic backward writes a matrix of 16 bits, queries x
+/// keys, for each head: parts keep that small, for any batch.
 template <class Shape>
 constexpr AttentionPart attention_part(const Shape& s) {
   if (!s.backward) return {s.batch, s.key_heads};

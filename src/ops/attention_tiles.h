@@ -13,7 +13,7 @@
 // After Dao 2023, arXiv:2307.08691: scores exist by tiles of 64 queries and 64 keys. The matrices
 // of a tile are rows of `ld` floats, padded with zeros to whole vectors and to 64 rows.
 
-/// What the forward and the backward of attention on the CPU are made of.
+/// The building blocks of attention's forward and backward on the CPU.
 namespace hgt::cpu {
 
 inline constexpr std::int64_t kTile = 64, kWidthUnit = 16;
@@ -23,7 +23,7 @@ inline std::int64_t round_up(std::int64_t n, std::int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
-/// What heads of T are multiplied as: bf16 by the CPU's instructions where it has them, else fp32.
+/// The unit in which heads of T are multiplied: bf16 if the CPU multiplies it, else fp32.
 #if defined(__AVX512BF16__)
 template <class T>
 using UnitOf = std::conditional_t<std::is_same_v<T, BFloat16>, BFloat16Pair, FloatUnit>;
@@ -50,7 +50,7 @@ struct Head {
         rows(x.size(1)),
         width(x.size(3)) {}
 
-  /// Rows [first, first + 64) as fp32, zero where there are none.
+  /// Rows [first, first + 64) as fp32, zero beyond the last row.
   void read(std::int64_t first, std::int64_t ld, float* out) const {
     for (std::int64_t r = 0; r < kTile; ++r) {
       float* const to = out + r * ld;
@@ -126,7 +126,7 @@ struct Tile {
     const std::int64_t t = block.first + r;
     return {within(block.seen_from(t) - start), within(block.seen_to(t) - start)};
   }
-  /// Keys before start + columns(r) are all that rows [r, r + kPanelRows) see.
+  /// Rows [r, r + kPanelRows) see no keys but those before start + columns(r).
   std::int64_t columns(std::int64_t r) const {
     const std::int64_t last = std::min(r + kPanelRows, block.rows) - 1;
     return within(block.seen_to(block.first + last) - start);
@@ -136,7 +136,7 @@ struct Tile {
     return std::clamp<std::int64_t>(start + j - block.shift - block.first, 0, block.rows);
   }
   std::int64_t keys() const { return within(block.end - start); }
-  /// Rows of whole panels; `scores` is cleared where they are beyond the last.
+  /// The number of rows in whole panels; `scores` is cleared beyond the last row.
   std::int64_t panel_rows() const { return round_up(block.rows, kPanelRows); }
   void clear_beyond(float* scores) const {
     std::fill(scores + block.rows * kTile, scores + panel_rows() * kTile, 0.0f);
@@ -184,14 +184,14 @@ struct Products {
   }
 };
 
-/// The units of a tile's rows [64, ld] by columns: [ld, 64].
+/// Transposes the units of a tile's rows [64, ld]: [ld, 64].
 inline void transpose(const float* x, std::int64_t ld, float* out) {
   for (std::int64_t r = 0; r < kTile; r += kVectorFloats)
     for (std::int64_t c = 0; c < ld; c += kVectorFloats)
       transpose_square({x + r * ld + c, ld}, {out + c * kTile + r, kTile});
 }
 
-/// Index of the tile's first key for row r among the sample's dropout elements.
+/// The index of the tile's first key for row r among the sample's dropout elements.
 inline std::int64_t dropout_element(const Tile& tile, std::int64_t h, std::int64_t r,
                                     std::int64_t queries) {
   return (h * queries + tile.block.first + r) * queries + tile.start;
@@ -202,8 +202,8 @@ inline void fill_unseen(const Tile::Seen& seen, float value, float* row) {
   std::fill(row + seen.to, row + kTile, value);
 }
 
-/// Reads keys or values by tiles: as the right factor of products that sum over keys, and by
-/// columns, of such that sum over the width. One of the two may be left out. `tile` is scratch.
+/// Reads keys or values by tiles: as the right factor of products that sum over keys and, by
+/// columns, of products that sum over the width. One of the two may be omitted. `tile` is scratch.
 template <class Unit, class T>
 void read_keys(const Head<T>& head, std::int64_t ld, float* tile, float* along, float* transposed) {
   for (std::int64_t start = 0; start < head.rows; start += kTile) {
@@ -214,7 +214,7 @@ void read_keys(const Head<T>& head, std::int64_t ld, float* tile, float* along, 
   }
 }
 
-/// What an item of the forward or the backward works on.
+/// The operands of one item of the forward or the backward.
 struct Shape {
   Shape(const Tensor& q, const Tensor& k)
       : queries(q.size(1)),
@@ -225,7 +225,7 @@ struct Shape {
         ld(round_up(width, kWidthUnit)),
         head_floats(round_up(keys, kTile) * ld) {}
   std::int64_t queries, heads, group, keys, width, ld;
-  std::int64_t head_floats;  ///< of a matrix of all keys
+  std::int64_t head_floats;  ///< size of a matrix of all keys
 };
 
 }  // namespace hgt::cpu

@@ -11,13 +11,13 @@
 
 namespace hgt {
 
-/// The checks of one op: each throws Error(kInternal) with the op's name where a tensor is not what
-/// the op's header promises.
+/// The checks of one op: each throws Error(kInternal) with the op's name if a tensor is not what
+/// the op's header requires.
 class Checks {
  public:
   Checks(const char* op, const Stream& stream) : op_(op), device_(stream.device()) {}
 
-  /// On the stream's device, fp32 (or `dtype`) of this shape, the last dimension without gaps.
+  /// x must be on the stream's device, of this dtype and shape, the last dimension without gaps.
   void shape(const char* name, const Tensor& x, std::initializer_list<std::int64_t> shape,
              DType dtype = DType::kF32) const {
     bool same = x.rank() == static_cast<int>(shape.size()) && x.dtype() == dtype;
@@ -31,7 +31,7 @@ class Checks {
       fail(fmt::format("the last dimension of {} has gaps", name));
   }
 
-  /// The same, without gaps anywhere.
+  /// Likewise, without gaps anywhere.
   void contiguous(const char* name, const Tensor& x, std::initializer_list<std::int64_t> shape,
                   DType dtype = DType::kF32) const {
     this->shape(name, x, shape, dtype);
@@ -44,13 +44,13 @@ class Checks {
                        name_of(device_)));
   }
 
-  /// fp32, bf16 or fp16.
+  /// x must be fp32, bf16 or fp16.
   void compute_dtype(const char* name, const Tensor& x) const {
     that(x.dtype() == DType::kF32 || x.dtype() == DType::kBF16 || x.dtype() == DType::kF16, name,
          "is neither fp32 nor bf16 nor fp16");
   }
 
-  /// [B, T] int32, each in [0, t], or none. They are looked at on the CPU only.
+  /// [B, T] int32, each in [0, t], or none. The values are checked on the CPU only.
   void position_ids(const Tensor& ids, std::int64_t batch, std::int64_t length) const {
     if (!ids) return;
     contiguous("position_ids", ids, {batch, length}, DType::kI32);

@@ -7,16 +7,16 @@
 
 namespace hgt::cpu {
 
-/// Sums over rows that go along with other work on the rows: the rows are cut into a number of
-/// chunks that depends on nothing but their count, each chunk sums by itself, and the chunks' sums
-/// are added in order. So the result has the same bits for any number of threads.
+/// Sums over rows, computed along with other work on the rows. The rows are cut into chunks whose
+/// number follows from the number of rows alone, each chunk has sums of its own, and the chunks'
+/// sums are added in order. So the result has the same bits for any number of threads.
 class ColumnPartials {
  public:
-  /// `width` sums over `rows` rows. Memory is the scratch of thread 0, untouched until add_to.
+  /// `width` sums over `rows` rows. Their memory is thread 0's scratch, reserved until add_to.
   ColumnPartials(ThreadPool& pool, std::int64_t rows, std::int64_t width)
       : pool_(pool), rows_(rows), width_(width), partials_(pool.scratch(0, kChunks * width)) {}
 
-  /// fn(row, sums) for every row, where fn adds to sums[width].
+  /// Calls fn(row, sums) for every row; fn adds to sums[width].
   template <class Fn>
   void for_each_row(const Fn& fn) {
     pool_.parallel_for(kChunks, [&](std::int64_t begin, std::int64_t end, int) {

@@ -7,10 +7,10 @@
 #include "hgtrain/ops/update.h"
 #include "hgtrain/tensor/tensor.h"
 
-/// The CPU side of the ops of the same names: see their headers. Operands are checked by then.
+/// The CPU side of the ops of the same names: see their headers. Operands have been checked.
 namespace hgt::cpu {
 
-/// The position of each token where there are any given.
+/// The positions of the tokens; null if none are given.
 inline const std::int32_t* ids_or_null(const Tensor& position_ids) {
   return position_ids ? position_ids.data<std::int32_t>() : nullptr;
 }
@@ -45,7 +45,7 @@ void normal_fill(std::uint64_t seed, std::uint64_t stream, float std, const Tens
 /// `direction` 1 rotates, -1 rotates back.
 void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& position_ids,
           float direction, ThreadPool& pool);
-/// y = x + dropout(branch), or y = dropout(branch) where x is none.
+/// y = x + dropout(branch), or y = dropout(branch) if x is no tensor.
 void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
                  ThreadPool& pool);
 void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,

@@ -27,7 +27,7 @@ void check_targets(const Tensor& targets, std::int64_t vocabulary) {
                   "the data were made with another tokenizer than the model's");
 }
 
-/// Without a gradient's scale, no gradient.
+/// No gradient is computed if no gradient scale is given.
 void run(const Stream& stream, const Tensor& logits, const Tensor& targets,
          const float* gradient_scale, const Tensor& losses) {
   if (stream.device().is_cpu()) {

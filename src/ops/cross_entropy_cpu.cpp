@@ -11,7 +11,7 @@
 namespace hgt::cpu {
 namespace {
 
-/// Of a row of logits: the largest, and the sum of exp(logit - largest).
+/// The largest of a row's logits, and the sum of exp(logit - largest).
 struct Softmax {
   float highest, sum;
 };

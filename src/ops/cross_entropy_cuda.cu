@@ -2,15 +2,15 @@
 #include "cuda_launchers.h"
 #include "cuda_reduce.h"
 
-// Bytes moved: forward logits once; with a gradient once more and written, of which the second
-// reading mostly finds the row in the L2 cache.
+// Bytes moved: the forward reads the logits once; with a gradient it reads them twice, the second
+// time mostly from the L2 cache, and writes them once.
 
 namespace hgt::cuda {
 namespace {
 
 constexpr unsigned kThreads = 512;
 
-/// A maximum, and the sum of exp(x - maximum) over what was added.
+/// A maximum, and the sum of exp(x - maximum) over the numbers added.
 struct Softmax {
   float highest = -INFINITY, sum = 0;
 
@@ -20,7 +20,7 @@ struct Softmax {
 #pragma unroll
     for (int i = 0; i < kVector<T>; ++i)
       if (i < count) next = greater(next, x[i]);
-    const float base = next == -INFINITY ? 0.0f : next;  // no infinity less itself
+    const float base = next == -INFINITY ? 0.0f : next;  // avoids infinity - infinity
     sum *= expf(highest - base);
 #pragma unroll
     for (int i = 0; i < kVector<T>; ++i)
@@ -29,8 +29,8 @@ struct Softmax {
   }
 };
 
-/// Calls fn(column, count) for the vectors of a row that fall to the thread. The row starts
-/// anywhere: its first vector is what lies before a multiple of 16 bytes.
+/// Calls fn(column, count) for the thread's vectors of a row. The row's start may be unaligned: its
+/// first vector ends at a multiple of 16 bytes.
 template <class T, class Fn>
 __device__ void for_vectors(const T* row, std::int64_t width, const Fn& fn) {
   const std::int64_t behind = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(row) %
@@ -41,7 +41,7 @@ __device__ void for_vectors(const T* row, std::int64_t width, const Fn& fn) {
     fn(c, width - c);
 }
 
-// A block a row.
+// One block per row.
 template <class T>
 __global__ void cross_entropy_rows(CrossEntropyArgs args) {
   const std::int64_t n = blockIdx.x;
@@ -61,7 +61,7 @@ __global__ void cross_entropy_rows(CrossEntropyArgs args) {
   const float sum = block_sum(part.sum == 0 ? 0.0f : part.sum * expf(part.highest - highest));
   if (threadIdx.x == 0) args.losses[n] = logf(sum) + highest - to_float(row[target]);
   if (!args.backward) return;
-  __syncthreads();  // the target's logit has been read
+  __syncthreads();  // all threads have read the target's logit
   const float factor = args.gradient_scale / sum;
   for_vectors(row, args.vocabulary, [&](std::int64_t c, std::int64_t count) {
     Vector<T> x = read(row + c, count);

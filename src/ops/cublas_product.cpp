@@ -36,8 +36,8 @@ cublasLtEpilogue_t cublas_epilogue(const CublasShape& shape) {
   throw Error(ErrorKind::kInternal, "a product has no such epilogue");
 }
 
-/// cuBLAS's GELU is the one with tanh, which it approximates: enough for 16 bits. Its gradient with
-/// the bias's (DGELU_BGRAD) would round that to the 16 bits of c.
+/// cuBLAS's GELU is an approximation of the one with tanh: good enough for 16 bits. Its gradient
+/// together with the bias's (DGELU_BGRAD) would round that to the 16 bits of c.
 bool is_precise(const CublasShape& shape) {
   const bool gelu =
       shape.epilogue == GemmEpilogue::kGelu || shape.epilogue == GemmEpilogue::kGeluBwd;
@@ -71,7 +71,7 @@ Preference preference_of(const CublasShape& shape) {
   HGT_CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&raw));
   Preference owned(raw);
   set(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{CublasProduct::kMostWorkspace});
-  // Sums are rounded once: where k is split, the parts are added in fp32 and in order.
+  // Sums are rounded once: if k is split, the parts are added in fp32 and in order.
   set(raw, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.left.alignment);
@@ -131,13 +131,13 @@ CublasProduct::CublasProduct(cublasLtHandle_t handle, const CublasShape& shape,
       c_(layout(shape.rows, shape.columns, shape.c, shape.c_type)) {
   cublasLtMatmulDesc_t raw = nullptr;
   HGT_CUBLAS_CHECK(
-      cublasLtMatmulDescCreate(&raw, CUBLAS_COMPUTE_32F, CUDA_R_32F));  // fp32 through, no TF32
+      cublasLtMatmulDescCreate(&raw, CUBLAS_COMPUTE_32F, CUDA_R_32F));  // fp32 throughout, no TF32
   product_ = decltype(product_)(raw);
   set(raw, CUBLASLT_MATMUL_DESC_TRANSA, shape.left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(raw, CUBLASLT_MATMUL_DESC_TRANSB, shape.right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(raw, CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(shape));
   if (shape.pre_alignment != 0) set(raw, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape.c.ld);
-  set_epilogue(args);  // whose alignment counts where candidates are looked for
+  set_epilogue(args);  // its alignment matters for the candidates
 }
 
 void CublasProduct::set_epilogue(const GemmArgs& args) const {
@@ -154,8 +154,8 @@ std::vector<CublasAlgorithm> CublasProduct::candidates() const {
       cublasLtMatmulAlgoGetHeuristic(handle_, product_.get(), left_.get(), right_.get(), c_.get(),
                                      c_.get(), preference.get(), kMostCandidates, found, &count);
   std::vector<CublasAlgorithm> out;
-  // What is wrong with an epilogue's operands (their alignment, say) is wrong with no plain
-  // product.
+  // A failure that an epilogue's operands cause (their alignment, say) does not occur with the
+  // plain product.
   const bool plain = shape_.epilogue == GemmEpilogue::kNone;
   if (plain && status != CUBLAS_STATUS_NOT_SUPPORTED) HGT_CUBLAS_CHECK(status);
   if (status != CUBLAS_STATUS_SUCCESS) return out;

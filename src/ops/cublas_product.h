@@ -1,6 +1,6 @@
 #pragma once
 
-// For sources of the CUDA module only: a matrix product as cublasLt has it, columns without gaps.
+// For sources of the CUDA module only: a matrix product for cublasLt, which is column-major.
 
 #include <compare>
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace hgt {
 
-/// Throws Error(kDevice) with cuBLAS's words where the call failed.
+/// Throws Error(kDevice) with cuBLAS's message if the call failed.
 void check_cublas(cublasStatus_t status, const char* call, const char* file, int line);
 #define HGT_CUBLAS_CHECK(call) ::hgt::check_cublas((call), #call, __FILE__, __LINE__)
 
-/// A matrix whose columns are `ld` apart, or its transpose's are.
+/// A matrix whose columns, or its transpose's, lie `ld` apart.
 struct CublasSide {
   std::int64_t ld;
   bool transposed;
@@ -26,44 +26,44 @@ struct CublasSide {
 };
 
 /// All that decides how a product is computed: c[rows, columns] = left[rows, k] right[k, columns].
-/// A row-major matrix is its transpose to cuBLAS, and c^T = b^T a^T: left is b and right is a.
+/// To cuBLAS a row-major matrix is its transpose, and c^T = b^T a^T: left is b and right is a.
 struct CublasShape {
   std::int64_t rows, columns, k;
   CublasSide left, right, c;
-  DType type, c_type;  ///< of left and right, of c
+  DType type, c_type;  ///< type of left and right, type of c
   bool accumulates;
   GemmEpilogue epilogue;
-  std::uint32_t bias_alignment, pre_alignment;  ///< 0 where there is none
+  std::uint32_t bias_alignment, pre_alignment;  ///< 0 if there is none
 
-  /// Of a product whose c is not transposed.
+  /// The shape of a product whose c is not transposed.
   explicit CublasShape(const GemmArgs& args);
   auto operator<=>(const CublasShape&) const = default;
-  std::string text() const;  ///< all of it, in one line
+  std::string text() const;  ///< everything, in one line
 };
 
-/// One of the ways in which cuBLAS computes a shape, and the device memory it works in.
+/// An algorithm of cuBLAS for a shape, and the device memory that it works in.
 struct CublasAlgorithm {
   cublasLtMatmulAlgo_t bytes;
   std::size_t workspace_bytes;
 };
 
-/// The descriptors of a shape, its epilogue among them. An algorithm needs at most kMostWorkspace,
-/// and adds up in fp32, in an order that does not change from run to run.
+/// The descriptors of a shape, including its epilogue. An algorithm needs at most kMostWorkspace,
+/// and sums in fp32, in an order that does not change from run to run.
 class CublasProduct {
  public:
   static constexpr std::size_t kMostWorkspace = 32 << 20;  // what cuBLAS asks for on sm_90
 
   CublasProduct(cublasLtHandle_t handle, const CublasShape& shape, const GemmArgs& args);
 
-  /// Up to 16 algorithms, as cuBLAS ranks them; none where it cannot compute the shape, or not to
-  /// the precision that its type stands for.
+  /// Up to 16 algorithms, in cuBLAS's order; none if it cannot compute the shape, or not with the
+  /// precision of its type.
   std::vector<CublasAlgorithm> candidates() const;
-  /// Whether cuBLAS can compute the shape by what was one of its candidates in another process;
-  /// fills in the workspace.
+  /// Whether cuBLAS can compute the shape with an algorithm that was a candidate in another
+  /// process; sets the workspace size.
   bool accepts(CublasAlgorithm& algorithm) const;
 
-  /// Queues the product; sums overwrite `bias`. CUBLAS_STATUS_NOT_SUPPORTED and the like where it
-  /// was not queued: a candidate is no promise.
+  /// Queues the product; sums overwrite `bias`. Returns CUBLAS_STATUS_NOT_SUPPORTED or the like if
+  /// it was not queued, because a candidate may still fail.
   cublasStatus_t run(const GemmArgs& args, const CublasAlgorithm& algorithm, void* workspace,
                      cudaStream_t stream) const;
 

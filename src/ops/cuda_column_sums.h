@@ -1,9 +1,9 @@
 #pragma once
 
 // Sums over rows, column by column, for the gradients of gains and biases: the rows are cut into
-// chunks whose number follows from the sizes, each chunk is summed by itself into its row of
-// partial[chunk][column], and these rows are added in one order. So the bits do not change from run
-// to run.
+// chunks whose number follows from the sizes, each chunk is summed into its own row of
+// partial[chunk][column], and these rows are added in a fixed order. So the bits do not change from
+// run to run.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@
 
 namespace hgt::cuda {
 
-/// Chunks that keep a large device busy where each is summed by `threads` threads.
+/// The number of chunks that keeps a large device busy if `threads` threads sum each chunk.
 inline std::int64_t chunks_for(std::int64_t rows, std::int64_t threads) {
   constexpr std::int64_t kBusy = 1 << 17;
   return std::clamp<std::int64_t>(kBusy / threads, 1, std::max<std::int64_t>(rows, 1));
@@ -20,12 +20,12 @@ inline std::int64_t chunks_for(std::int64_t rows, std::int64_t threads) {
 struct AddChunksArgs {
   const float* partial;  ///< [chunks][columns]
   std::int64_t chunks, columns;
-  float* sums;       ///< of the first `first_columns`: added to
-  float* more_sums;  ///< of the others
+  float* sums;       ///< for the first `first_columns`; added to
+  float* more_sums;  ///< for the others
   std::int64_t first_columns;
 };
 
-/// A block for 32 columns: 32 threads add the chunks of a column, every 32nd each.
+/// One block for 32 columns: 32 threads add the chunks of a column, every 32nd chunk each.
 static __global__ void add_chunks(AddChunksArgs args) {
   __shared__ float sums[kWarp][kWarp + 1];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;

@@ -6,7 +6,7 @@
 #include "hgtrain/ops/run_cuda.h"
 #include "hgtrain/tensor/tensor.h"
 
-/// The worker's way into the CUDA module's ops.
+/// How the worker calls the CUDA module's ops.
 namespace hgt {
 
 inline float* floats_or_null(const Tensor& x) {

@@ -8,8 +8,8 @@
 
 namespace hgt::cuda {
 
-/// The elements of one row: what each is multiplied with, 0 or 1 / (1 - probability). Element e
-/// takes word e / 16 % 4 of counter e / 64 * 16 + e % 16.
+/// The factors of one row's elements: 0 or 1 / (1 - probability). Element e takes word e / 16 % 4
+/// of counter e / 64 * 16 + e % 16.
 class DropoutRow {
  public:
   __device__ DropoutRow(const DropoutArgs& dropout, std::int64_t row)
@@ -19,20 +19,20 @@ class DropoutRow {
                       static_cast<std::uint64_t>(dropout.samples->first_sample + row));
   }
 
-  /// Whether anything is dropped.
+  /// Whether any elements are dropped.
   __device__ bool any() const { return probability_ != 0; }
-  /// Of the four elements that share a counter.
+  /// The factors of the four elements that share a counter.
   __device__ std::array<float, 4> factors(std::int64_t counter) const {
     if (probability_ == 0) return {1, 1, 1, 1};
     const auto words = philox(key_, site_, static_cast<std::uint64_t>(counter));
     return {factor(words[0]), factor(words[1]), factor(words[2]), factor(words[3])};
   }
-  /// Of one element.
+  /// The factor of one element.
   __device__ float operator[](std::int64_t element) const {
     if (probability_ == 0) return 1;
     const auto words =
         philox(key_, site_, static_cast<std::uint64_t>(element / 64 * 16 + element % 16));
-    const auto word = element / 16 % 4;  // an index would put the words into memory
+    const auto word = element / 16 % 4;  // an index would move the words to memory
     return factor(word == 0 ? words[0] : word == 1 ? words[1] : word == 2 ? words[2] : words[3]);
   }
 

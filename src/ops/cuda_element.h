@@ -1,7 +1,7 @@
 #pragma once
 
 // Elements of the compute types, for kernels: floats in registers, rounded to nearest even once,
-// where they are stored. Memory is read and written 16 bytes at a time where it can be.
+// when they are stored. Memory is read and written 16 bytes at a time if it is aligned.
 
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/device/cuda_launch.h"
@@ -9,7 +9,7 @@
 namespace hgt::cuda {
 
 /// Calls fn with a value of the type that an element has in memory, so that a kernel is compiled
-/// for each.
+/// for each type.
 template <class Fn>
 void visit_element(DType type, const Fn& fn) {
   if (type == DType::kBF16) return fn(__nv_bfloat16());
@@ -37,7 +37,7 @@ __device__ inline void store(__nv_bfloat16* to, float x) {
   *to = __float2bfloat16_rn(x);
 }
 
-/// Elements of a vector.
+/// The number of elements in a vector.
 template <class T>
 inline constexpr int kVector = 16 / static_cast<int>(sizeof(T));
 
@@ -55,7 +55,7 @@ __device__ bool is_whole_vector(const T* at, std::int64_t count) {
   return count >= kVector<T> && reinterpret_cast<std::uintptr_t>(at) % sizeof(Vector<T>) == 0;
 }
 
-/// The first `count` elements at `from`, at most a vector of them, zeros behind.
+/// The first `count` elements at `from`, at most a vector of them, then zeros.
 template <class T>
 __device__ Vector<T> read(const T* from, std::int64_t count) {
   if (is_whole_vector(from, count)) return *reinterpret_cast<const Vector<T>*>(from);
@@ -80,7 +80,7 @@ __device__ void write(T* to, const Vector<T>& x, std::int64_t count) {
     if (i < count) to[i] = x.elements[i];
 }
 
-/// For kernels over flat memory, so many elements a thread: the first of the thread's.
+/// For kernels over flat memory with some elements per thread: the index of the thread's first.
 __device__ inline std::int64_t first_of_thread(int elements) {
   return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * elements;
 }
@@ -89,7 +89,7 @@ inline LaunchShape elements_shape(std::int64_t count, int elements) {
   return {{blocks_for(count, kThreads, elements)}, {kThreads}};
 }
 
-/// The same, a vector a thread.
+/// Likewise, with one vector per thread.
 template <class T>
 __device__ std::int64_t first_of_thread() {
   return first_of_thread(kVector<T>);
@@ -99,12 +99,12 @@ LaunchShape vectors_shape(std::int64_t count) {
   return elements_shape(count, kVector<T>);
 }
 
-/// Elements of a vector of the narrower type.
+/// The number of elements in a vector of the narrower type.
 template <class A, class B>
 inline constexpr int kLongerVector = kVector<A> > kVector<B> ? kVector<A> : kVector<B>;
 
 /// N elements of flat memory of any type, in registers: whole vectors of each type they are read or
-/// written as. The first one's index is `first`; there are `count` from there on.
+/// written as. `first` is the index of the first one; `count` elements exist from there on.
 template <int N>
 struct Floats {
   float x[N] = {};
@@ -118,7 +118,7 @@ struct Floats {
       for (int j = 0; j < kVector<T>; ++j) x[i + j] = part[j];
     }
   }
-  /// Rounded to the nearest.
+  /// Rounds to nearest.
   template <class T>
   __device__ void write(void* flat, std::int64_t first, std::int64_t count) const {
 #pragma unroll

@@ -1,7 +1,7 @@
 #pragma once
 
-// For sources of the CUDA module only: each op's launcher, in src/ops/<op>_cuda.cu. Errors are
-// thrown.
+// For sources of the CUDA module only: each op's launcher, in src/ops/<op>_cuda.cu. They throw
+// errors.
 
 #include "hgtrain/device/cuda_stream_state.h"
 #include "hgtrain/ops/cuda_ops_table.h"

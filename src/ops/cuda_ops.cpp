@@ -8,7 +8,7 @@
 namespace hgt {
 namespace {
 
-/// A launcher as the table wants it: exceptions become results.
+/// A launcher as the table requires it: exceptions become results.
 template <class Args, void (*launcher)(const Args&, CudaStreamState&)>
 CudaResult entry(const Args* args, CudaStreamState* stream) {
   return guarded([&] { launcher(*args, *stream); });

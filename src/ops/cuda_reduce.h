@@ -28,14 +28,14 @@ __device__ T warp_sum(T value) {
   return value;
 }
 
-/// Each value's sum over the block, given to every thread. Blocks are whole warps; all threads call
-/// it.
+/// Each value's sum over the block, returned to every thread. Blocks are whole warps; all threads
+/// must call it.
 template <int kCount, class T>
 __device__ void block_sums(T (&values)[kCount]) {
   __shared__ T warps[kCount][kWarp];
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   for (T& value : values) value = warp_sum(value);
-  __syncthreads();  // the sums of the call before have been read
+  __syncthreads();  // all have read the previous call's sums
   if (lane == 0)
     for (int i = 0; i < kCount; ++i) warps[i][warp] = values[i];
   __syncthreads();
@@ -50,7 +50,7 @@ __device__ T block_sum(T value) {
   return values[0];
 }
 
-/// The largest value of the block, given to every thread; likewise.
+/// The largest value of the block, likewise returned to every thread.
 template <class T>
 __device__ T block_max(T value) {
   __shared__ T warps[kWarp];

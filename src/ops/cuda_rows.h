@@ -1,17 +1,17 @@
 #pragma once
 
-// Rows held in registers, for norms: a row is read once. Its threads are a warp, of which a block
-// has several, or a block; thread i of n holds vectors i, i + n, ...
+// Rows held in registers, for norms: each row is read once. A row's threads are one warp of a block
+// with several, or a whole block; thread i of n holds vectors i, i + n, ...
 
 #include "cuda_element.h"
 #include "cuda_reduce.h"
 
 namespace hgt::cuda {
 
-/// How rows lie on threads.
+/// How rows are distributed to threads.
 struct RowShape {
-  unsigned threads;  ///< of a row
-  int held;          ///< vectors a thread: 1, 2 or 4
+  unsigned threads;  ///< per row
+  int held;          ///< vectors per thread: 1, 2 or 4
 
   unsigned rows_per_block() const { return threads == kWarp ? 8 : 1; }
   LaunchShape launch_for(std::int64_t rows) const {
@@ -33,7 +33,7 @@ inline RowShape row_shape(std::int64_t width, int vector) {
       "hidden sizes of up to 4096 in fp32 and 8192 in bf16 and fp16 are built; or --device cpu");
 }
 
-/// Calls fn with the number of vectors a thread as a type, so that a kernel is compiled for each.
+/// Calls fn with the number of vectors per thread as a type, so that a kernel is compiled for each.
 template <class Fn>
 void visit_held(int held, const Fn& fn) {
   if (held == 1) return fn(std::integral_constant<int, 1>());
@@ -41,7 +41,7 @@ void visit_held(int held, const Fn& fn) {
   return fn(std::integral_constant<int, 4>());
 }
 
-/// The thread among those of its row, and which row of the grid that is.
+/// The thread's index among those of its row, and the row's index in the grid.
 struct RowThread {
   unsigned index, threads;
   std::int64_t row;
@@ -52,7 +52,7 @@ struct RowThread {
         row(std::int64_t{blockIdx.x} * (blockDim.x / threads_of_row) +
             threadIdx.x / threads_of_row) {}
 
-  /// First column of the thread's vector `i`.
+  /// The first column of the thread's vector `i`.
   template <class T>
   __device__ std::int64_t column(int i) const {
     return (std::int64_t{i} * threads + index) * kVector<T>;
@@ -62,7 +62,7 @@ struct RowThread {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) to[i] = read(from + column<T>(i), width - column<T>(i));
   }
-  /// Adds another row to one that was read, and writes the sum.
+  /// Adds another row to the one that was read, and writes the sum.
   template <class T, int kHeld>
   __device__ void add_row(const T* from, T* to, std::int64_t width, Vector<T> (&row)[kHeld]) const {
 #pragma unroll

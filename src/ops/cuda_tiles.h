@@ -1,7 +1,7 @@
 #pragma once
 
 // Products of tiles in fp32, for attention: a block of 256 threads, 16 x 16, computes 64 x 64
-// elements, 4 x 4 a thread, from strips of the operands in shared memory.
+// elements, 4 x 4 per thread, from strips of the operands in shared memory.
 
 #include "cuda_element.h"
 
@@ -10,10 +10,10 @@ namespace hgt::cuda {
 inline constexpr int kTile = 64;
 inline constexpr int kTileThreads = 256;
 inline constexpr int kDepth = 32;  ///< dimensions of both operands in shared memory at once
-inline constexpr int kGap = 4;     ///< floats behind a row, so that rows start in different banks
+inline constexpr int kGap = 4;     ///< floats after a row, so that rows start in different banks
 
-/// Up to 64 rows of a matrix of fp32, bf16 or fp16 in global memory. Rows and columns that are not
-/// there count as zeros.
+/// Up to 64 rows of a matrix of fp32, bf16 or fp16 in global memory. Missing rows and columns count
+/// as zeros.
 struct TileRows {
   const void* data;
   DType type;
@@ -21,21 +21,21 @@ struct TileRows {
   int rows, width;
 };
 
-/// What a block shares.
+/// The memory that a block shares.
 struct alignas(16) TileMemory {
   float strips[2 * kTile * (kDepth + kGap)];
   float weights[kTile * (kTile + kGap)];
 };
 static_assert(kTile * (kTile + kGap) <= 2 * kTile * (kDepth + kGap));
 
-/// The thread's place among 16 x 16.
+/// The thread's position in the 16 x 16 threads.
 struct TileThread {
   int x = static_cast<int>(threadIdx.x % 16), y = static_cast<int>(threadIdx.x / 16);
 };
 
 template <int kColumns, class T>
 __device__ void copy_strip(const TileRows& from, int first, float* strip) {
-  constexpr int kVectors = kColumns / kVector<T>;  // of a row
+  constexpr int kVectors = kColumns / kVector<T>;  // in a row
   for (int at = static_cast<int>(threadIdx.x); at < kTile * kVectors; at += kTileThreads) {
     const int row = at / kVectors, c = at % kVectors * kVector<T>;
     const Vector<T> x = read(static_cast<const T*>(from.data) + row * from.stride + first + c,
@@ -73,7 +73,7 @@ __device__ inline void multiply_rows(const TileRows& x, const TileRows& y, TileM
 #pragma unroll
     for (int j = 0; j < 4; ++j) out[i][j] = 0;
   for (int first = 0; first < x.width; first += kDepth) {
-    __syncthreads();  // the strips before have been read
+    __syncthreads();  // the previous strips have been read
     copy_strip<kDepth>(x, first, xs);
     copy_strip<kDepth>(y, first, ys);
     __syncthreads();
@@ -112,14 +112,14 @@ struct TileSums {
       for (int j = 0; j < 4; ++j) values[chunk][i][j] *= factor;
   }
 
-  /// += memory.weights [64, 64] times the rows of y.
+  /// Adds memory.weights [64, 64] times the rows of y.
   __device__ void add(const TileRows& y, TileMemory& memory) {
     constexpr int kPitch = kTile + kGap;
     const TileThread thread;
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       if (chunk * kTile >= y.width) continue;
-      __syncthreads();  // the strip before has been read, the weights are written
+      __syncthreads();  // the previous strip is read, the weights are written
       copy_strip<kTile>(y, chunk * kTile, memory.strips);
       __syncthreads();
 #pragma unroll 2
@@ -175,7 +175,7 @@ struct TileSums {
   }
 };
 
-/// Over the 16 threads that share rows of a tile.
+/// The sum over the 16 threads that share rows of a tile.
 __device__ inline float across_max(float value) {
   for (unsigned offset = 8; offset > 0; offset /= 2) {
     const float other = __shfl_xor_sync(~0u, value, offset);

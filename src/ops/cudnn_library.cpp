@@ -20,7 +20,7 @@ void* function_named(const char* name) {
 
 }  // namespace
 
-// As cudnn.h declares them.
+// The declarations are those of cudnn.h.
 #define HGT_FORWARD(Result, name, parameters, arguments)                                   \
   Result name parameters {                                                                 \
     static const auto function = reinterpret_cast<decltype(&name)>(function_named(#name)); \

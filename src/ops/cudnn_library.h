@@ -6,9 +6,9 @@
 
 namespace hgt::cudnn {
 
-/// The functions of cudnn.h that cudnn-frontend and this module call are those of `library` from
-/// now on, dlopen's handle of libcudnn: the module is linked with none, so that it opens without.
-/// The first call's library stays. Throws Error(kDevice) where it is not cuDNN 9.
+/// From now on, the functions of cudnn.h that cudnn-frontend and this module call are those of
+/// `library`, dlopen's handle of libcudnn: the module does not link cuDNN, so it opens without it.
+/// The library of the first call stays. Throws Error(kDevice) if it is not cuDNN 9.
 void use_library(void* library);
 
 }  // namespace hgt::cudnn

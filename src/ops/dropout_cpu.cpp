@@ -9,7 +9,7 @@
 namespace hgt::cpu {
 namespace {
 
-/// Elements [first, first + count) of the flat tensors, which lie in sample `row`, where they start
+/// Elements [first, first + count) of the flat tensors, which lie in sample `row` and start there
 /// at `element`. x may be null.
 template <class T>
 void add_dropped(const T* x, const T* branch, const Dropout& options, std::int64_t row,

@@ -2,18 +2,18 @@
 #include "cuda_element.h"
 #include "cuda_launchers.h"
 
-// Bytes moved: every operand once.
+// Bytes moved: each operand once.
 
 namespace hgt::cuda {
 namespace {
 
-// Blocks of 64 elements of a sample share 16 counters, a word of each for every 16 elements: a
-// thread takes the same vector of all four sixteens, so that it uses all words that it draws.
+// Each 64 elements of a sample share 16 counters, with one word of each for every 16 elements: a
+// thread takes the same vector of all four groups of 16, so that it uses all words that it draws.
 constexpr int kBlock = 64, kWords = 4, kCounters = 16;
 
 template <class T>
 __global__ void add_dropped(DropoutAddArgs args) {
-  constexpr std::int64_t kParts = kCounters / kVector<T>;  // threads of a block of elements
+  constexpr std::int64_t kParts = kCounters / kVector<T>;  // threads per 64 elements
   const std::int64_t blocks = (args.per_sample + kBlock - 1) / kBlock;
   const std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t sample = at / kParts / blocks, block = at / kParts % blocks;

@@ -37,7 +37,7 @@ void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtabl
   float* const dpositions_TC = dpositions ? dpositions.data<float>() : nullptr;
   visit_element(dout.dtype(), [&]<class T>(T) {
     const T* const dout_NC = dout.data<T>();
-    // By columns: every sum has one order and no two threads write one element.
+    // By columns: every sum has a fixed order, and no two threads write one element.
     pool.parallel_for(width, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t n = 0; n < rows; ++n) {
         const T* const dy = dout_NC + n * width;

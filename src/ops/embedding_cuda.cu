@@ -2,8 +2,8 @@
 #include "cuda_launchers.h"
 #include "cuda_reduce.h"
 
-// Bytes moved: forward, rows of both tables and out once; backward, dout once, the rows it falls to
-// twice, and for the order 4 bytes a row and an entry of the table a few times.
+// Bytes moved: the forward moves rows of both tables and out once; the backward moves dout once,
+// the rows it is added to twice, and, for the order, 4 bytes per row and table entry a few times.
 
 namespace hgt::cuda {
 namespace {
@@ -20,7 +20,7 @@ __device__ Vector<T> read_row(const void* table, std::int64_t row, std::int64_t 
   return none;
 }
 
-// A block a token. A row that is not there is not a number: the loss shows it.
+// One block per token. The row of an id that is out of range becomes NaN: the loss shows it.
 template <class T>
 __global__ void gather_rows(EmbeddingArgs args) {
   const std::int64_t n = blockIdx.x;
@@ -36,20 +36,20 @@ __global__ void gather_rows(EmbeddingArgs args) {
   }
 }
 
-// The backward, dtable[ids[n]] += dout[n]: the rows are sorted by their id, and within an id by
-// where they stand, so that every sum has one order. Numbers are counted with atomics, but no float
-// is added so.
+// The backward, dtable[ids[n]] += dout[n]: the rows are sorted by their id and, within an id,
+// by their index, so that every sum has a fixed order. Atomics only count; they add no
+// floats.
 
-constexpr int kChunk = 64;  ///< sorted rows that a block adds up
+constexpr int kChunk = 64;  ///< sorted rows that a block sums
 
 struct ScatterArgs {
-  const std::int32_t* ids;  ///< [rows]; rows of one that is out of range are left out
+  const std::int32_t* ids;  ///< [rows]; rows whose id is out of range are left out
   const void* dout;
   float* dtable;
   std::int64_t rows, width, table_rows;
-  std::int32_t* begins;  ///< [table_rows + 1]: where the rows of each id begin among the sorted
+  std::int32_t* begins;  ///< [table_rows + 1]: where each id's rows begin in `sorted`
   std::int32_t *placed, *unsorted, *sorted;  ///< [table_rows], [rows], [rows]
-  float* partial;  ///< [chunk][2][width]: of an id that began before, of one that goes on behind
+  float* partial;  ///< [chunk][2][width]: an id begun earlier, one continued later
 };
 
 __device__ std::int64_t element_of_thread() {
@@ -89,7 +89,7 @@ __device__ int sum_before(int value) {
   return sum - value;
 }
 
-// One block: counts become sums of those before, a stretch of them a thread.
+// One block: counts become sums of the counts before, with a range of them per thread.
 __global__ void scan_counts(ScatterArgs args) {
   const std::int64_t each = (args.table_rows + kScanThreads) / kScanThreads;
   const std::int64_t first = threadIdx.x * each;
@@ -111,8 +111,8 @@ __global__ void place_rows(ScatterArgs args) {
   args.unsorted[args.begins[id] + atomicAdd(args.placed + id, 1)] = static_cast<std::int32_t>(n);
 }
 
-// A row's place is the number of rows of its id that stand before it. Where an id has many, the
-// threads of a warp read the same ones.
+// A row's place is the number of rows of its id before it. If an id has many, the threads of a warp
+// read the same ones.
 __global__ void sort_rows(ScatterArgs args) {
   const std::int64_t at = element_of_thread();
   if (at >= args.begins[args.table_rows]) return;
@@ -123,7 +123,7 @@ __global__ void sort_rows(ScatterArgs args) {
   args.sorted[place] = n;
 }
 
-/// Adds floats in memory to those in registers.
+/// Adds floats in memory to floats in registers.
 template <class T, int kCount>
 __device__ void add(Floats<kCount>& to, const void* flat, std::int64_t first, std::int64_t left) {
   Floats<kCount> more;
@@ -138,7 +138,7 @@ __device__ void add_to(float* flat, std::int64_t first, Floats<kCount>& sums, st
   sums.template write<float>(flat, first, left);
 }
 
-// A block a chunk of the sorted rows. What is all of an id's goes into the table.
+// One block per chunk of the sorted rows. An id that lies within the chunk goes into the table.
 template <class T>
 __global__ void add_chunks_of_rows(ScatterArgs args) {
   const std::int64_t chunk = blockIdx.x, first = chunk * kChunk, all = args.begins[args.table_rows];
@@ -160,7 +160,7 @@ __global__ void add_chunks_of_rows(ScatterArgs args) {
   }
 }
 
-// A block a chunk: the parts of the id that begins in it and goes on behind.
+// One block per chunk: sums the parts of the id that begins in it and continues after it.
 __global__ void add_parts_of_rows(ScatterArgs args) {
   const std::int64_t chunk = blockIdx.x, first = chunk * kChunk, all = args.begins[args.table_rows];
   const std::int64_t last = first + kChunk;
@@ -180,7 +180,7 @@ __global__ void add_parts_of_rows(ScatterArgs args) {
   }
 }
 
-// A thread a vector of dpositions.
+// One vector of dpositions per thread.
 template <class T>
 __global__ void sum_positions(EmbeddingBwdArgs args) {
   const std::int64_t size = args.length * args.width, at = first_of_thread<T>(), left = size - at;

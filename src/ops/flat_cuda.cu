@@ -1,5 +1,5 @@
-// Over flat buffers: fills, casts and sums. Bytes moved: 4 an element by fills and sums, an element
-// of either type by casts.
+// Fills, casts and sums over flat buffers. Bytes moved: fills and sums move 4 per element, casts an
+// element of each type.
 
 #include "cuda_element.h"
 #include "cuda_launchers.h"
@@ -30,7 +30,7 @@ __global__ void cast_elements(CastArgs args) {
 
 constexpr std::int64_t kSummedPerBlock = 16384;
 
-/// Sums of values, or of their squares, a block each.
+/// Sums values or their squares, one sum per block.
 struct PartsArgs {
   const float* values;
   std::int64_t count;

@@ -6,8 +6,8 @@
 
 namespace hgt {
 
-/// What the CUDA module is told of c = alpha a b + beta c, without an epilogue. Throws
-/// Error(kInternal) where the operands are not what hgtrain/ops/gemm.h promises, on the CPU too.
+/// The CUDA module's arguments for c = alpha a b + beta c, without an epilogue. Throws
+/// Error(kInternal) if the operands are not what hgtrain/ops/gemm.h requires, on the CPU too.
 GemmArgs gemm_args(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
                    Stream stream);
 

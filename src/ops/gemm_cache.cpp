@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMostBytes = 1 << 20;
 constexpr std::string_view kFormat = "hgtrain matrix products 1";
 
-/// Takes a line off the front; false where there is no whole one.
+/// Removes the first line; false if there is no whole one.
 bool take_line(std::string_view& text, std::string_view& line) {
   const std::size_t end = text.find('\n');
   if (end == text.npos) return false;
@@ -29,8 +29,8 @@ std::string hash_line(std::string_view text) {
   return fmt::format("xxh3 {:016x}\n", xxh3(text));
 }
 
-/// Nobody else who does so writes the folder's files before it is closed. Some file systems know no
-/// such lock: there one of two choices made at once is lost, and made again some day.
+/// While it is open, no other process that calls this writes the folder's files. Some file systems
+/// have no such lock: there one of two simultaneous choices is lost, and made again later.
 File locked(const std::string& folder) {
   File file = File::open(folder, O_RDONLY | O_DIRECTORY);
   while (flock(file.fd(), LOCK_EX) < 0 && errno == EINTR) {
@@ -79,7 +79,7 @@ GemmChoices GemmCache::stored() const {
   if (folder_.empty()) return {};
   try {
     return choices_of(read_file(path_, kMostBytes), basis_);
-  } catch (const Error&) {  // it is not there, or is none of ours
+  } catch (const Error&) {  // it is missing or not ours
     return {};
   }
 }
@@ -107,7 +107,7 @@ std::string GemmCache::keep(const std::string& shape, const std::string& choice,
     const auto [kept, added] = choices_.emplace(shape, choice);
     if (added) write_file_atomically(path_, to_text(basis_, choices_));
     return kept->second;
-  } catch (const Error&) {  // a full disk, a home that is read-only: it lasts as long as we do
+  } catch (const Error&) {  // full disk, read-only home: it lasts as long as the process
     return choices_.emplace(shape, choice).first->second;
   }
 }

@@ -8,25 +8,25 @@
 
 namespace hgt {
 
-/// Shape to choice, each printable text without tabs.
+/// Shape to choice; both are printable text without tabs.
 using GemmChoices = std::map<std::string, std::string>;
 
-/// How each product is computed on a kind of device: what this process found out by timing, and
-/// those before it, from a small file that any number of processes may use at once. The first who
-/// times a shape decides for all who share the file, so that a run repeats another one's bits. Any
-/// thread may call it.
+/// How each product is computed on a kind of device: choices that this process found by timing, and
+/// those of earlier processes, from a small file that any number of processes may use at once. The
+/// first process to time a shape decides for all that share the file, so that a run repeats another
+/// one's bits. Any thread may call it.
 ///
-/// A file that is not there, damaged, of another version or too large counts as empty and is
-/// written anew; where it cannot be written, choices last as long as the process.
+/// A file that is missing, damaged, of another version or too large counts as empty and is written
+/// anew; if it cannot be written, choices last as long as the process.
 class GemmCache {
  public:
-  /// `basis` is what choices hold for, printable: the device, the library's version. It gives the
-  /// file in `folder` its name; no folder, no file.
+  /// `basis` says what the choices are valid for, in printable text: the device, the library's
+  /// version. It determines the file's name in `folder`; without a folder there is no file.
   GemmCache(std::string folder, std::string basis);
 
   std::optional<std::string> find(const std::string& shape) const;
-  /// Adds a choice, and gives the one that holds from now on: another process's if that was first,
-  /// unless it is the `refused` one, which nobody can use.
+  /// Adds a choice, and returns the valid one: another process's if that was first, unless it is
+  /// `refused`, a choice that turned out to be unusable.
   std::string keep(const std::string& shape, const std::string& choice,
                    const std::string& refused = "");
 
@@ -38,12 +38,12 @@ class GemmCache {
   GemmChoices choices_;
 };
 
-/// hgtrain's folder among the user's caches: in $XDG_CACHE_HOME, else in ~/.cache; "" where the
-/// environment names neither.
+/// hgtrain's folder among the user's caches: in $XDG_CACHE_HOME, else in ~/.cache; "" if the
+/// environment has neither.
 std::string gemm_cache_folder();
 
-/// A cache file's text, which ends with its hash; and what one holds: nothing if it is not whole or
-/// not of this basis.
+/// The text of a cache file, which ends with its hash; and the choices in a text: none if it is not
+/// whole or not for this basis.
 std::string to_text(const std::string& basis, const GemmChoices& choices);
 GemmChoices choices_of(std::string_view text, const std::string& basis);
 

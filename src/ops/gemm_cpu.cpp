@@ -19,8 +19,8 @@ struct Grid {
   std::int64_t cell_m, cell_n;  ///< size of a cell
 };
 
-/// A cell for each thread; the grid whose largest cell costs least: its area is the arithmetic, its
-/// edges what a thread has to pack of a and b.
+/// One cell per thread, in the grid whose largest cell costs least: its area is the arithmetic, its
+/// edges are what a thread must pack of a and b.
 Grid choose_grid(std::int64_t m, std::int64_t n, int threads) {
   Grid best{1, 1, m, n};
   double best_cost = -1;
@@ -39,7 +39,7 @@ Grid choose_grid(std::int64_t m, std::int64_t n, int threads) {
   return best;
 }
 
-/// Cells of a size that follows from nothing but c's: the library cuts the sums of a product by the
+/// Cells whose size follows from c's alone, because the library splits the sums of a product by the
 /// size of the whole.
 Grid fixed_grid(std::int64_t m, std::int64_t n) {
   constexpr std::int64_t kCell = 256;
@@ -50,9 +50,9 @@ Grid grid_of(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
   return pool.is_deterministic() ? fixed_grid(m, n) : choose_grid(m, n, pool.threads());
 }
 
-/// Of a product whose c is narrow. A cell with gaps between its rows is another kernel of oneDNN's,
-/// which is slower and holds the cell's sums in fp32 besides: so cells are whole rows, unless there
-/// are too few.
+/// The grid of a product whose c is narrow. For a cell with gaps between its rows, oneDNN uses
+/// another kernel, which is slower and also holds the cell's sums in fp32: so cells are whole rows,
+/// unless there are too few.
 Grid narrow_grid(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
   constexpr std::int64_t kFewest = 64, kFixed = 128;
   if (pool.is_deterministic()) return {(m + kFixed - 1) / kFixed, 1, kFixed, n};
@@ -87,7 +87,7 @@ struct Cell {
   std::int64_t row, column, m, n;
 };
 
-/// fn(cell, thread) for the cells of c, spread over the threads.
+/// Runs fn(cell, thread) for the cells of c, distributed over the threads.
 template <class Fn>
 void for_each_cell(const Grid& grid, std::int64_t m, std::int64_t n, ThreadPool& pool,
                    const Fn& fn) {

@@ -11,7 +11,7 @@ bool is_sums(GemmEpilogue epilogue) {
   return epilogue == GemmEpilogue::kColumnSums || epilogue == GemmEpilogue::kRowSums;
 }
 
-/// c^T = b^T a^T: the same product with c as it is.
+/// c^T = b^T a^T: the same product whose c is not transposed.
 GemmArgs transposed(const GemmArgs& args) {
   GemmArgs t = args;
   std::swap(t.m, t.n);
@@ -37,7 +37,7 @@ cublasStatus_t run_whole(const CublasProduct& product, const CublasAlgorithm& al
                          const GemmArgs& args, CudaStreamState& stream) {
   if (!is_sums(args.epilogue))
     return product.run(args, algorithm, stream.at_least(algorithm.workspace_bytes), stream.use());
-  // cuBLAS overwrites the sums: here they go behind its workspace, and are added from there.
+  // cuBLAS overwrites the sums: here they are written after its workspace, and added from there.
   const std::int64_t count = args.epilogue == GemmEpilogue::kColumnSums ? args.n : args.m;
   const auto workspace_floats =
       static_cast<std::int64_t>((algorithm.workspace_bytes + 255) / 256 * 64);

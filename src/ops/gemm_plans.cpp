@@ -39,7 +39,7 @@ bool read(std::string_view text, cublasLtMatmulAlgo_t& out) {
   return true;
 }
 
-/// Whether the plan can go the way that the text names; it does from now on.
+/// Whether the plan can use the choice that the text names; if so, it does from now on.
 bool adopt(std::string_view choice, GemmEpilogue epilogue, GemmPlan& plan) {
   CublasAlgorithm algorithm{};
   const bool apart = choice == kApart && epilogue != GemmEpilogue::kNone;
@@ -58,8 +58,8 @@ Event make_event() {
   return Event(raw);
 }
 
-/// Milliseconds from the start to the end of what `queue` queues, the quickest of a few times after
-/// a first one; never, where it says that it queues nothing.
+/// Milliseconds from the start to the end of what `queue` queues, the fastest of a few times after
+/// a first one; infinity if it says that it queues nothing.
 template <class Queue>
 float time_of(const CudaStreamState& stream, const Queue& queue) {
   if (!queue()) return kNever;
@@ -77,7 +77,7 @@ float time_of(const CudaStreamState& stream, const Queue& queue) {
   return best;
 }
 
-/// A product that may be run again and again: it adds to memory of its own.
+/// A product that may be run again and again, because it adds to memory of its own.
 struct Rehearsal {
   GemmArgs args;
   bool possible = true;
@@ -147,13 +147,13 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
   const Rehearsal rehearsal(args, stream);
   if (!rehearsal.possible) return plan;
   const auto found = quickest(plan.product, candidates, rehearsal.args, stream);
-  if (plain && !found) return plan;  // to fail in cuBLAS's words
+  if (plain && !found) return plan;  // running it fails with cuBLAS's message
   plan.algorithm = found;
   (void)adopt(kept.cache->keep(key, text_of(found), stored.value_or("")), args.epilogue, plan);
   return plan;
 }
 
-/// One for all streams of a device.
+/// One cache for all streams of a device.
 std::shared_ptr<GemmCache> cache_of(int device) {
   static std::mutex mutex;
   static std::map<int, std::shared_ptr<GemmCache>> caches;

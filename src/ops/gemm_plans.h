@@ -1,6 +1,6 @@
 #pragma once
 
-// For sources of the CUDA module only: which way each product takes.
+// For sources of the CUDA module only: which algorithm computes each product.
 
 #include <map>
 #include <memory>
@@ -18,7 +18,7 @@ struct GemmPlan {
   std::optional<CublasAlgorithm> algorithm;  ///< none: the plain product, then kernels of ours
 };
 
-/// What a stream keeps of its products.
+/// A stream's state of its products.
 struct GemmPlans {
   explicit GemmPlans(std::shared_ptr<GemmCache> cache);
 
@@ -27,18 +27,18 @@ struct GemmPlans {
   std::map<CublasShape, GemmPlan> plans;
 };
 
-/// The way for a shape (c not transposed): the cache's, or else the quickest of cuBLAS's candidates
-/// and, with an epilogue, of the plain product and a kernel. They are timed on the stream, which
-/// waits for each; c and pre are written where they are to be overwritten anyway, what is added to
-/// is not touched.
+/// The plan for a shape (c not transposed): the cache's, or else the fastest of cuBLAS's candidates
+/// and, with an epilogue, of the plain product and a kernel. They are timed on the stream, and each
+/// is waited for. Timing writes c and pre if the product overwrites them anyway; what the product
+/// adds to is not touched.
 ///
-/// Where nothing can be timed, because the stream is being captured or there is no memory to add
-/// to, or shall be, because its products are fixed, it is the candidate that cuBLAS ranks first,
-/// and kernels for the epilogue: for this stream, and in no file.
+/// If timing is impossible, because the stream is being captured or there is no memory to add to,
+/// or if it is disabled for the stream, the plan is cuBLAS's first candidate, and kernels for the
+/// epilogue. Such a plan is for this stream only, and in no file.
 const GemmPlan& plan_of(const GemmArgs& args, CudaStreamState& stream);
 
-/// Queues the product with its epilogue; CUBLAS_STATUS_NOT_SUPPORTED and the like where cuBLAS does
-/// not.
+/// Queues the product with its epilogue; returns CUBLAS_STATUS_NOT_SUPPORTED or the like if cuBLAS
+/// does not support it.
 cublasStatus_t run_whole(const CublasProduct& product, const CublasAlgorithm& algorithm,
                          const GemmArgs& args, CudaStreamState& stream);
 /// Queues the plain product, and kernels for the epilogue.

@@ -87,7 +87,7 @@ void add_layer_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gai
   visit_element(x.dtype(), [&]<class T>(T) {
     pool.parallel_for(x.size(0), [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t n = begin; n < end; ++n) {
-        T* const row = sum.data<T>() + n * width;  // added and normed while it is in the cache
+        T* const row = sum.data<T>() + n * width;  // add and normalise while it is in the cache
         add(x.data<T>() + n * width, branch.data<T>() + n * width, width, row);
         const Moments moments =
             normalize(row, gain.data<T>(), bias.data<T>(), eps, width, y.data<T>() + n * width);

@@ -2,8 +2,8 @@
 #include "cuda_launchers.h"
 #include "cuda_rows.h"
 
-// Bytes moved: forward x and y once, and where it adds, branch and sum; backward dy, x and dx once
-// (dx twice where it is added to), and partial sums of at most 8 MiB.
+// Bytes moved: forward x and y once, and branch and sum if it adds; backward dy, x and dx once (dx
+// twice if it is added to), and partial sums of at most 8 MiB.
 
 namespace hgt::cuda {
 namespace {
@@ -11,11 +11,11 @@ namespace {
 template <class Op>
 struct RowsArgs {
   Op op;
-  unsigned threads;  ///< of a row
-  float* partial;    ///< of the backward, a row a chunk: [chunk][dgain then dbias][width]
+  unsigned threads;  ///< per row
+  float* partial;    ///< for the backward, one row per chunk: [chunk][dgain then dbias][width]
 };
 
-// The variance is summed from differences to the mean, as the reference does.
+// The variance is summed from differences to the mean, as the CPU does.
 template <class T, int kHeld>
 __global__ void __launch_bounds__(kMaxRowThreads, 1) layer_norm_rows(RowsArgs<LayerNormArgs> args) {
   const LayerNormArgs& op = args.op;
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1) layer_norm_rows(RowsArgs<La
 }
 
 // With n = (x - mean) rstd and h = dy gain:  dx = rstd (h - mean(h) - n mean(h n)). The threads of
-// a row take every so many rows and sum up dgain and dbias on the way.
+// a row take every `chunks`-th row, and sum dgain and dbias at the same time.
 template <class T, int kHeld>
 __global__ void __launch_bounds__(kMaxRowThreads, 1)
     layer_norm_rows_bwd(RowsArgs<LayerNormBwdArgs> args) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1)
     thread.read_row(static_cast<const T*>(op.x) + n * width, width, x);
     thread.read_row(static_cast<const T*>(op.dy) + n * width, width, dy);
     const float mean = op.mean[n], rstd = op.rstd[n];
-    float sums[2] = {};  // of h, of h n
+    float sums[2] = {};  // sums of h, of h n
 #pragma unroll
     for (int v = 0; v < kHeld; ++v) {
       const std::int64_t c = thread.column<T>(v);

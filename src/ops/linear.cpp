@@ -11,7 +11,7 @@
 namespace hgt {
 namespace {
 
-/// c = a b + beta c on a CUDA device, with what the module makes of it besides.
+/// c = a b + beta c on a CUDA device, with the epilogue that the module computes with it.
 void run_gemm(const Tensor& a, const Tensor& b, float beta, const Tensor& c, GemmEpilogue epilogue,
               const Tensor& bias, const Tensor& pre, Stream stream) {
   GemmArgs args = gemm_args(1, a, b, beta, c, stream);
@@ -22,7 +22,7 @@ void run_gemm(const Tensor& a, const Tensor& b, float beta, const Tensor& c, Gem
   run_cuda(stream, &CudaOpsTable::gemm, args);
 }
 
-/// Whether the CUDA module's products have this activation for an epilogue.
+/// Whether the CUDA module's products support this activation as an epilogue.
 bool is_epilogue(Activation f, const Stream& stream) {
   return f == Activation::kGeluTanh && !stream.device().is_cpu();
 }

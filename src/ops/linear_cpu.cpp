@@ -24,7 +24,7 @@ void add_column_sums(const Tensor& dy, const Tensor& dbias, ThreadPool& pool) {
   float* const sums = dbias.data<float>();
   visit_element(dy.dtype(), [&]<class T>(T) {
     const T* const dy_NO = dy.data<T>();
-    // By columns, so that each sum has one order whatever the number of threads.
+    // By columns, so that each sum has one order for any number of threads.
     pool.parallel_for(dy.size(1), [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t n = 0; n < rows; ++n) {
         const T* const row = dy_NO + n * stride;

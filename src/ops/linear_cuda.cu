@@ -9,14 +9,14 @@ namespace {
 
 constexpr unsigned kThreads = 128;
 
-/// A thread takes a vector of columns of every so many rows.
+/// A thread takes a vector of columns of every `chunks`-th row.
 struct Cut {
-  unsigned blocks;  ///< of columns
-  unsigned chunks;  ///< of rows
+  unsigned blocks;  ///< over columns
+  unsigned chunks;  ///< over rows
 };
 
 Cut cut_of(std::int64_t rows, std::int64_t columns, int vector) {
-  constexpr std::int64_t kMostChunks = 65535;  // of a grid's second dimension
+  constexpr std::int64_t kMostChunks = 65535;  // limit of a grid's second dimension
   const std::int64_t vectors = std::max<std::int64_t>((columns + vector - 1) / vector, 1);
   return {blocks_for(vectors, kThreads),
           static_cast<unsigned>(std::min(chunks_for(rows, vectors), kMostChunks))};

@@ -13,7 +13,7 @@
 namespace hgt::cpu {
 namespace {
 
-// ---- by the CPU's instructions ----
+// ---- with the CPU's 16-bit instructions ----
 
 dnnl::memory::desc description(std::int64_t rows, std::int64_t columns, bool transposed,
                                std::int64_t ld, bool wide) {
@@ -39,13 +39,13 @@ dnnl::matmul make_matmul(const NarrowProduct<BFloat16>& p, const dnnl::engine& e
 #endif
 }
 
-/// A kernel and its operands, whose places change from call to call.
+/// A kernel and its operands, whose addresses change from call to call.
 struct Kernel {
   dnnl::matmul product;
   dnnl::memory a, b, c;
 };
 
-/// The calling thread's kernels by shape: making one takes longer than running it.
+/// The calling thread's kernels by shape, because making one takes longer than running it.
 class Matmuls {
  public:
   void run(const NarrowProduct<BFloat16>& p) {
@@ -56,7 +56,7 @@ class Matmuls {
     a.set_data_handle(const_cast<BFloat16*>(p.a));
     b.set_data_handle(const_cast<BFloat16*>(p.b));
     c.set_data_handle(p.c);
-    // What dnnl::matmul::execute does, which allocates its list of arguments each time.
+    // The same as dnnl::matmul::execute, which allocates its list of arguments each time.
     const dnnl_exec_arg_t operands[] = {
         {DNNL_ARG_SRC, a.get()}, {DNNL_ARG_WEIGHTS, b.get()}, {DNNL_ARG_DST, c.get()}};
     dnnl::error::wrap_c_api(dnnl_primitive_execute(product.get(), stream_.get(), 3, operands),
@@ -80,13 +80,13 @@ class Matmuls {
   std::map<Key, Kernel> kernels_;
 };
 
-// ---- by way of fp32 ----
+// ---- in fp32 ----
 
 constexpr std::int64_t kBlock = 128;   ///< rows of a and columns of b that are widened at a time
-constexpr std::int64_t kDepth = 1024;  ///< and so many of k, however long it is
+constexpr std::int64_t kDepth = 1024;  ///< part of k that is widened at a time
 
-/// Rows [begin, begin + rows) and columns [first, first + depth) of op(x) as it is stored, side by
-/// side: [rows, depth], or [depth, rows] where x is stored as its transpose.
+/// Rows [begin, begin + rows) and columns [first, first + depth) of op(x) in its stored order,
+/// without gaps: [rows, depth], or [depth, rows] if x is stored as its transpose.
 template <class T>
 void widen(const T* x, std::int64_t ld, bool transposed, std::int64_t begin, std::int64_t height,
            std::int64_t first, std::int64_t depth, float* out) {
@@ -100,7 +100,7 @@ void widen(const T* x, std::int64_t ld, bool transposed, std::int64_t begin, std
   }
 }
 
-/// A block of c, over all of k: of fp32 in its place, else in `sums`, which are rounded at the end.
+/// A block of c, over all of k: fp32 in place, otherwise in `sums`, which are rounded at the end.
 template <class T>
 void widened_block(const NarrowProduct<T>& p, std::int64_t row, std::int64_t column,
                    float* scratch) {

@@ -23,11 +23,11 @@ struct NarrowProduct {
   bool wide;  ///< c is fp32
 };
 
-/// By the CPU's own instructions where there are such, else as widened_product.
+/// Uses the CPU's 16-bit instructions if there are any, else widened_product.
 void narrow_product(const NarrowProduct<BFloat16>& p, float* scratch);
 void narrow_product(const NarrowProduct<Half>& p, float* scratch);
 
-/// Floats of scratch memory that a product needs; arch/memory.cpp counts as many.
+/// The floats of scratch memory that a product needs; arch/memory.cpp counts the same number.
 std::int64_t narrow_product_scratch(DType dtype);
 
 }  // namespace hgt::cpu

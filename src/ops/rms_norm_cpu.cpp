@@ -9,7 +9,7 @@
 namespace hgt::cpu {
 namespace {
 
-/// 1 / the root mean square of x.
+/// 1 / the root mean square of x, with eps.
 template <class T>
 float normalize(const T* x, const T* gain, float eps, std::int64_t width, T* y) {
   float squares = 0;
@@ -72,7 +72,7 @@ void add_rms_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain,
     };
     pool.parallel_for(x.size(0) * heads, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) {
-        T* const row = row_of(sum, i);  // added and normed while it is in the cache
+        T* const row = row_of(sum, i);  // add and normalise while it is in the cache
         add(row_of(x, i), row_of(branch, i), width, row);
         rs[i] = normalize(row, gain.data<T>(), eps, width, row_of(y, i));
       }

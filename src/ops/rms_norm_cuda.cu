@@ -2,8 +2,8 @@
 #include "cuda_launchers.h"
 #include "cuda_rows.h"
 
-// Bytes moved: forward x and y once, and where it adds, branch and sum; backward dy, x and dx once
-// (dx twice where it is added to), and partial sums of at most 4 MiB.
+// Bytes moved: forward x and y once, and branch and sum if it adds; backward dy, x and dx once (dx
+// twice if it is added to), and partial sums of at most 4 MiB.
 
 namespace hgt::cuda {
 namespace {
@@ -16,8 +16,8 @@ __device__ T* row_of(const HeadRows<Void>& x, std::int64_t i, std::int64_t heads
 template <class Op>
 struct RowsArgs {
   Op op;
-  unsigned threads;  ///< of a row
-  float* partial;    ///< of the backward, a row a chunk: [chunk][width]
+  unsigned threads;  ///< per row
+  float* partial;    ///< for the backward, one row per chunk: [chunk][width]
 };
 
 template <class T, int kHeld>
@@ -47,8 +47,8 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1) rms_norm_rows(RowsArgs<RmsN
   if (thread.index == 0) op.rrms[thread.row] = rrms;
 }
 
-// With n = x rrms and h = dy gain:  dx = rrms (h - n mean(h n)). The threads of a row take every so
-// many rows and sum up dgain on the way.
+// With n = x rrms and h = dy gain:  dx = rrms (h - n mean(h n)). The threads of a row take every
+// `chunks`-th row, and sum dgain at the same time.
 template <class T, int kHeld>
 __global__ void __launch_bounds__(kMaxRowThreads, 1)
     rms_norm_rows_bwd(RowsArgs<RmsNormBwdArgs> args) {

@@ -9,7 +9,7 @@
 namespace hgt::cuda {
 namespace {
 
-/// `width` floats of a table's row from column c on, as many as a vector of T has.
+/// `width` floats of a table's row from column c on: one per element of a vector of T.
 template <class T>
 struct Angles {
   float values[kVector<T>];
@@ -25,7 +25,7 @@ struct Angles {
   }
 };
 
-// A block a position: its heads' pairs (i, i + width / 2), a vector of them a thread.
+// One block per position: it rotates its heads' pairs (i, i + width / 2), one vector per thread.
 template <class T>
 __global__ void rotate_pairs(RopeArgs args) {
   const std::int64_t n = blockIdx.x, b = n / args.length, t = n % args.length;

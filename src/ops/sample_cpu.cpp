@@ -11,7 +11,7 @@ namespace {
 
 using Places = std::vector<std::uint64_t>;
 
-/// Removes what comes behind the k-th place and its ties.
+/// Removes the tokens after the k-th place and its ties.
 void keep_top(std::int64_t k, Places& places) {
   if (k == 0 || k >= std::ssize(places)) return;
   const auto kth = places.begin() + (k - 1);
@@ -39,7 +39,7 @@ std::int32_t sample(const Tensor& logits, float temperature, std::int64_t top_k,
     const auto mass = [&](std::uint64_t place) {
       return mass_of((best - static_cast<float>(values[token_of(place)])) / temperature);
     };
-    // The place that `left` falls on; what is left of it there stays.
+    // Finds the place that `left` falls on; `left` becomes its offset there.
     const auto find = [&](std::uint64_t& left) {
       auto place = places.begin();
       while (left >= mass(*place)) left -= mass(*place++);

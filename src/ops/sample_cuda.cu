@@ -3,8 +3,8 @@
 #include "cuda_reduce.h"
 #include "sample_places.h"
 
-// One block, so that nothing waits for other blocks between passes. Bytes moved: the logits, once
-// from memory; they stay in the L2 cache for 8 to 19 passes more, none at a temperature of 0.
+// One block, so that passes need not wait for other blocks. Bytes moved: the logits, once from
+// memory; then 8 to 19 passes from the L2 cache, none at a temperature of 0.
 
 namespace hgt::cuda {
 namespace {
@@ -13,7 +13,7 @@ constexpr unsigned kThreads = 1024;
 constexpr int kDigitBits = 8;
 constexpr unsigned kBins = 1 << kDigitBits;
 
-/// Calls fn(place, logit) for the tokens that fall to the thread.
+/// Calls fn(place, logit) for the thread's tokens.
 template <class T, class Fn>
 __device__ void for_tokens(const SampleArgs& args, const Fn& fn) {
   const T* const logits = static_cast<const T*>(args.logits);
@@ -25,8 +25,8 @@ __device__ void for_tokens(const SampleArgs& args, const Fn& fn) {
   }
 }
 
-/// Sums of 64 bits in shared memory, which adds 32 bits at once. Threads of a warp that add to one
-/// word wait for each other, so lanes have their own.
+/// Sums of 64 bits in shared memory, whose atomics add 32 bits. Threads of a warp that add to one
+/// word wait for each other, so each lane has its own.
 struct Bins {
   static constexpr unsigned kCopies = 8;
   unsigned low[kBins][kCopies], high[kBins][kCopies];
@@ -50,7 +50,7 @@ struct Bins {
   }
 };
 
-/// The tokens side by side in the order of their places, each as wide as its mass.
+/// The tokens in the order of their places on a line; each is as long as its mass.
 template <class T>
 struct Line {
   const SampleArgs& args;
@@ -62,7 +62,7 @@ struct Line {
   __device__ std::uint64_t mass_at(std::uint64_t place) const {
     return mass(to_float(static_cast<const T*>(args.logits)[token_of(place)]));
   }
-  /// Of the tokens before `end`.
+  /// The mass of the tokens before `end`.
   __device__ std::uint64_t mass_before(std::uint64_t end) const {
     std::uint64_t sum = 0;
     for_tokens<T>(args, [&](std::uint64_t place, float logit) {
@@ -70,8 +70,8 @@ struct Line {
     });
     return block_sum(sum);
   }
-  /// The place that `left` falls on, digit by digit, without the lowest bits where it says so; what
-  /// is left of it there stays. Where `alike`, all tokens have the mass 1.
+  /// The place that `left` falls on, digit by digit, without the lowest bits if it says so; `left`
+  /// becomes the offset within it. If `alike`, all tokens have mass 1.
   __device__ std::uint64_t find(std::uint64_t& left, bool alike = false, int lowest_bit = 0) const {
     __shared__ Bins bins;
     __shared__ std::uint64_t sums[kBins], passed;
@@ -90,7 +90,7 @@ struct Line {
       if (threadIdx.x < kBins) {
         std::uint64_t before = 0;
         for (unsigned bin = 0; bin < threadIdx.x; ++bin) before += sums[bin];
-        if (left - before < sums[threadIdx.x]) {  // wraps where `before` is more
+        if (left - before < sums[threadIdx.x]) {  // wraps if `before` is more
           digit = threadIdx.x;
           passed = before;
         }
@@ -105,7 +105,7 @@ struct Line {
 
 template <class T>
 __device__ std::int32_t drawn_token(const SampleArgs& args) {
-  std::uint64_t falling = 0;  // of the first place: block_max looks for the largest
+  std::uint64_t falling = 0;  // of the first place, because block_max finds the largest
   for_tokens<T>(args, [&](std::uint64_t place, float) { falling = greater(falling, ~place); });
   const std::uint64_t first = ~block_max(falling);
   if (!can_come(first)) return -1;

@@ -4,15 +4,15 @@
 #include <cmath>
 #include <cstdint>
 
-/// What both sides of `sample` agree on: the order of tokens, and how much of the distribution is
-/// each one's.
+/// What the CPU and CUDA sides of `sample` share: the order of tokens, and how much of the
+/// distribution each one has.
 namespace hgt {
 
 inline constexpr int kIdBits = 24;
 inline constexpr int kPlaceBits = 32 + kIdBits;
 
-/// Where a token comes among all, likeliest first, of equals the lowest id: 32 bits that follow
-/// from its logit, and its id. Before all others comes what is not below infinity.
+/// A token's place in the order: likeliest first, of equals the lowest id. It has 32 bits that
+/// follow from the logit, then the id. Logits that are NaN or infinity come before all others.
 constexpr std::uint64_t place_of(float logit, std::int64_t id) {
   std::uint32_t above = 0;
   if (logit < INFINITY) {
@@ -26,19 +26,19 @@ constexpr std::int32_t token_of(std::uint64_t place) {
   return static_cast<std::int32_t>(place & ((1 << kIdBits) - 1));
 }
 
-/// Whether the logit of the first place of all is a number: then none is NaN or infinity, and not
-/// all are minus infinity.
+/// Whether the logit at the first place is finite: then none is NaN or infinity, and not all are
+/// minus infinity.
 constexpr bool can_come(std::uint64_t first) {
   return first >= place_of(3.40282347e38f, 0) && first < place_of(-INFINITY, 0);
 }
 
-/// Behind the last place of an equal logit.
+/// The place after the last one with an equal logit.
 constexpr std::uint64_t end_of_ties(std::uint64_t place) {
   return ((place >> kIdBits) + 1) << kIdBits;
 }
 
-/// 2^40 exp(-distance), for a distance of 0 or more. In integers: a device that fuses multiplying
-/// and adding finds the same as one that does not.
+/// 2^40 exp(-distance), for a distance of 0 or more. In integers, so that a device that fuses
+/// multiplication and addition gets the same as one that does not.
 constexpr std::uint64_t mass_of(float distance) {
   if (!(distance < 28)) return 0;                                             // below 1
   const auto octaves = static_cast<std::uint64_t>(distance * 6196328018.7f);  // 2^32 / ln 2
@@ -52,7 +52,7 @@ constexpr std::uint64_t mass_of(float distance) {
   return std::uint64_t{power} << 9 >> (octaves >> 32);
 }
 
-/// Of `total` the least that has a share of top_p.
+/// The least integer that is at least the share top_p of `total`.
 constexpr std::uint64_t least_mass(double top_p, std::uint64_t total) {
   const double least = top_p * static_cast<double>(total);
   if (!(least < static_cast<double>(total))) return total;
@@ -60,7 +60,7 @@ constexpr std::uint64_t least_mass(double top_p, std::uint64_t total) {
   return whole + (static_cast<double>(whole) < least ? 1 : 0);
 }
 
-/// Where in [0, total) a number in [0, 1) falls.
+/// The integer in [0, total) for a number in [0, 1).
 constexpr std::uint64_t drawn_mass(double uniform, std::uint64_t total) {
   const auto drawn = static_cast<std::uint64_t>(uniform * static_cast<double>(total));
   return drawn < total ? drawn : total - 1;

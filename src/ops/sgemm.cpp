@@ -7,7 +7,7 @@
 
 namespace hgt::cpu {
 
-// The same function in oneDNN 2 and 3.
+// oneDNN 2 and 3 have the same function.
 void sgemm(const Sgemm& g) {
   const dnnl_status_t status =
       dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, g.alpha, g.a,

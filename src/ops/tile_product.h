@@ -7,12 +7,12 @@
 #include <immintrin.h>
 #endif
 
-// Products of small matrices that lie in the caches. Packing them is left to the caller, who uses
+// Products of small matrices that lie in the caches. The caller packs the operands, because it uses
 // a packed matrix many times.
 
 namespace hgt::cpu {
 
-/// Results are computed by panels that fit the registers: so many rows, so many vectors of columns.
+/// Results are computed in panels that fit the registers: some rows by some vectors of columns.
 #if defined(__AVX512F__)
 constexpr std::int64_t kVectorFloats = 16, kPanelRows = 8;
 #elif defined(__AVX__)
@@ -22,7 +22,7 @@ constexpr std::int64_t kVectorFloats = 4, kPanelRows = 4;
 #endif
 constexpr std::int64_t kPanelColumns = 2 * kVectorFloats;
 
-/// A register; in memory it may lie anywhere.
+/// A register; its memory needs no alignment.
 using Vector = float __attribute__((vector_size(4 * kVectorFloats), aligned(4), may_alias));
 
 inline Vector& vector_at(float* x) {
@@ -35,18 +35,18 @@ inline Vector all_of(float x) {
   return x - Vector{};
 }
 
-/// What is multiplied are units of 32 bits. Here each is a float.
+/// The factors of products are units of 32 bits. Here each is a float.
 struct FloatUnit {
   static constexpr std::int64_t kElements = 1;
   static Vector multiply_add(Vector a, Vector b, Vector sum) { return a * b + sum; }
-  /// Units of neighbours in a row, or in a column, of x [rows, columns], as the factors of a
-  /// product that sums over columns, or over rows. Written to `out` where they are not x itself.
+  /// Units of neighbours in a row, or in a column, of x [rows, columns], as factors of a product
+  /// that sums over columns, or over rows. They are written to `out` unless they are x itself.
   static const float* across(const float* x, std::int64_t, std::int64_t, float*) { return x; }
   static const float* along(const float* x, std::int64_t, std::int64_t, float*) { return x; }
 };
 
 #if defined(__AVX512BF16__)
-/// Each unit is two bf16 that are neighbours along the sum; a row of units takes as much room as
+/// Each unit is two bf16 that are neighbours along the sum; a row of units takes as much memory as
 /// one of floats.
 struct BFloat16Pair {
   static constexpr std::int64_t kElements = 2;
@@ -116,7 +116,7 @@ void multiply_panel(std::int64_t depth, LeftFactor a, RowMajor<const float> b, b
     }
 }
 
-/// The same for any number of `columns`, rounded up to whole vectors.
+/// Likewise for any number of `columns`, rounded up to whole vectors.
 template <class Unit>
 void multiply(std::int64_t columns, std::int64_t depth, LeftFactor a, RowMajor<const float> b,
               bool add, RowMajor<float> c) {
@@ -130,14 +130,14 @@ void multiply(std::int64_t columns, std::int64_t depth, LeftFactor a, RowMajor<c
 /// out[c, r] = x[r, c] for a square of units, kVectorFloats wide.
 inline void transpose_square(RowMajor<const float> x, RowMajor<float> out) {
   using Indices = std::int32_t __attribute__((vector_size(4 * kVectorFloats)));
-  Indices low, high;  // of the numbers that two vectors dealt out in turns have first, and last
+  Indices low, high;  // first and last halves of two interleaved vectors
   for (int i = 0; i < kVectorFloats; ++i) {
     low[i] = static_cast<std::int32_t>(i / 2 + i % 2 * kVectorFloats);
     high[i] = static_cast<std::int32_t>(low[i] + kVectorFloats / 2);
   }
   Vector rows[kVectorFloats], dealt[kVectorFloats];
   for (int r = 0; r < kVectorFloats; ++r) rows[r] = vector_at(x.data + r * x.ld);
-  // A round brings the next bit of the row's number to the column's: as many as it has bits.
+  // A round moves the next bit of the row's index to the column's: one round per bit.
   for (int round = 1; round < kVectorFloats; round *= 2) {
     for (int i = 0; i < kVectorFloats / 2; ++i) {
       dealt[2 * i] = __builtin_shuffle(rows[i], rows[i + kVectorFloats / 2], low);

@@ -1,4 +1,4 @@
-// The optimizers over flat buffers. Formulas as the CPU's, in src/optim.
+// The optimizers over flat buffers. The formulas are those of the CPU, in src/optim.
 
 #include "hgtrain/base/stochastic_rounding.h"
 
@@ -25,12 +25,12 @@ __global__ void find_factor(PrepareUpdateArgs args) {
   u.skip = finite && u.stopped == 0 ? 0 : 1;
 }
 
-/// An element on its way through an update; `weight_decay` is that of its group.
+/// An element during its update; `weight_decay` is that of its group.
 struct Element {
   float p, g, s1, s2, weight_decay;
 };
 
-// Each rule changes p and what state it has.
+// Each rule changes p and the state that it has.
 template <bool decoupled>
 struct Adam {
   static constexpr int kStates = 2;
@@ -80,7 +80,7 @@ struct Momentum {
   }
 };
 
-/// Writes elements back where they were read; those of bf16 stochastically rounded.
+/// Writes elements back to their places, bf16 stochastically rounded.
 template <class T, int N>
 __device__ void put_back(Floats<N>& elements, void* flat, std::int64_t first, std::int64_t count,
                          std::uint64_t key, Rounded what) {
@@ -94,8 +94,8 @@ __device__ void put_back(Floats<N>& elements, void* flat, std::int64_t first, st
   elements.template write<T>(flat, first, count);
 }
 
-/// P, S and W are the types of the parameters, of the state, and of the weights beside fp32
-/// parameters: float where none are written.
+/// P, S and W are the types of the parameters, of the state, and of the weights written besides
+/// fp32 parameters: float if none are written.
 template <class Rule, class P, class S, class W>
 __global__ void change_elements(UpdateElementsArgs args) {
   constexpr int kElements = kLongerVector<P, W>;
@@ -153,7 +153,7 @@ constexpr unsigned kPieceThreads = 512;
 
 struct LambArgs {
   UpdateLambArgs op;
-  double* squares;  ///< [piece][of the weights, of the changes]
+  double* squares;  ///< [piece][weights, changes]
   float* ratios;    ///< [tensor]
 };
 
@@ -164,7 +164,7 @@ __device__ float change_of(const LambArgs& args, const LambPiece& piece, float p
   return m / root + (piece.decay != 0 ? u.weight_decay : 0.0f) * p;
 }
 
-// A block a piece.
+// One block per piece.
 __global__ void lamb_moments(LambArgs args) {
   const UpdateLambArgs& op = args.op;
   const Update& u = *op.update;
@@ -182,7 +182,7 @@ __global__ void lamb_moments(LambArgs args) {
     v.read<float>(op.exp_avg_sq, at, left);
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
-      if (i >= left) break;  // 0 / 0 where eps is 0
+      if (i >= left) break;  // would be 0 / 0 if eps is 0
       const float gradient = g.x[i] * u.gradient_factor;
       m.x[i] = u.beta1 * m.x[i] + u.taken1 * gradient;
       v.x[i] = u.beta2 * v.x[i] + u.taken2 * gradient * gradient;
@@ -198,7 +198,7 @@ __global__ void lamb_moments(LambArgs args) {
     for (int i = 0; i < 2; ++i) args.squares[2 * blockIdx.x + i] = squares[i];
 }
 
-// A thread a tensor: its pieces in order.
+// One thread per tensor: it adds the pieces in order.
 __global__ void lamb_ratios(LambArgs args) {
   const UpdateLambArgs& op = args.op;
   const std::int64_t tensor = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -248,7 +248,7 @@ __global__ void average_elements(UpdateAverageArgs args) {
   average.template write<float>(args.average, at, left);
 }
 
-/// The type of the weights that are written beside the parameters; fp32: none are.
+/// The type of the weights that are written besides the parameters; fp32: none are.
 DType written_type(const void* weights, DType type) {
   return weights ? type : DType::kF32;
 }

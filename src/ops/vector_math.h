@@ -49,7 +49,7 @@ struct SinCos {
   float sin, cos;
 };
 inline SinCos sin_cos_of_turns(std::uint32_t word) {
-  // The nearest quarter turn, and what is left: [-1/8, 1/8) turns.
+  // The nearest quarter turn, and the rest: [-1/8, 1/8) turns.
   const std::uint32_t quarter = (word + 0x20000000u) >> 30;
   const float x = static_cast<float>(static_cast<std::int32_t>(word - (quarter << 30))) *
                   1.46291808e-9f;  // 2 pi / 2^32

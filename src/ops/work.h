@@ -3,10 +3,10 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/tensor/tensor.h"
 
-/// The spans of ops, for a trace and a profile: each begins once its operands are checked.
+/// The spans of ops for a trace and a profile: a span begins once the operands are checked.
 namespace hgt {
 
-/// Of an op that passes over these operands once each: one that is read and written is given twice.
+/// The span of an op that passes over these operands once; one read and written is given twice.
 template <class... Tensors>
 Work traffic(const Tensors&... operands) {
   const auto bytes = [](const Tensor& x) {
@@ -15,7 +15,7 @@ Work traffic(const Tensors&... operands) {
   return {.bytes = (bytes(operands) + ...)};
 }
 
-/// Of the product of a [M, K] and b [K, N].
+/// The span of the product of a [M, K] and b [K, N].
 inline Work product_work(const Tensor& a, const Tensor& b) {
   return {.flops = 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(1))};
 }

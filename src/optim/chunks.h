@@ -8,8 +8,8 @@
 
 namespace hgt {
 
-/// The quantum of element-wise work: a whole number of vectors, so that every element is computed
-/// by the same instructions however the chunks fall on threads.
+/// The unit of element-wise work: a whole number of vectors, so that every element is computed by
+/// the same instructions, whichever thread has the chunk.
 inline constexpr std::int64_t kChunk = 1 << 14;
 
 /// Calls fn(Range) for every chunk of `range` on the pool's threads.

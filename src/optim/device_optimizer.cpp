@@ -23,7 +23,7 @@ Buffer copy_of(const char* name, const std::vector<T>& values, Stream stream) {
   const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
   Buffer out(name, bytes, stream.device());
   stream.copy(out.data(), values.data(), static_cast<std::size_t>(bytes));
-  stream.synchronize();  // the values go
+  stream.synchronize();  // the values are freed on return
   return out;
 }
 

@@ -8,14 +8,14 @@
 
 namespace hgt {
 
-/// Optimizer's update on a CUDA device: queued on the stream, which nobody waits for.
+/// Optimizer's update on a CUDA device: queued on the stream; nothing waits for it.
 class DeviceOptimizer {
  public:
-  /// The buffers lie on the stream's device.
+  /// The buffers must lie on the stream's device.
   DeviceOptimizer(const OptimizerConfig& config, const ParameterTable& table,
                   const Optimizer::Buffers& buffers, Stream stream);
 
-  void step(const Update* update);  ///< which lies there too
+  void step(const Update* update);  ///< `update` lies there, too
 
  private:
   void copy_pieces(const ParameterTable& table);

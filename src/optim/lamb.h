@@ -11,7 +11,7 @@ namespace hgt {
 
 class ThreadPool;
 
-/// The update of Lamb, tensor by tensor, as hgtrain/optim/optimizer.h has it.
+/// The update of Lamb, tensor by tensor, as hgtrain/optim/optimizer.h defines it.
 class Lamb {
  public:
   struct Flat {
@@ -21,11 +21,11 @@ class Lamb {
   };
   Lamb(const OptimizerConfig& config, const ParameterTable& table);
 
-  /// `update.lr` has the bias correction in it.
+  /// `update.lr` must include the bias correction.
   void step(const Update& update, const Flat& flat, ThreadPool& pool);
 
  private:
-  /// A stretch of a tensor, and the sums of its squares.
+  /// A contiguous part of a tensor, and the sums of its squares.
   struct Piece {
     std::size_t tensor;
     Range range;

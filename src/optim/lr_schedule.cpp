@@ -35,7 +35,7 @@ class Numbers {
     if (!(value >= 0)) fail(fmt::format("{} = {:g} is negative", name, value));
     return value;
   }
-  /// DeepSpeed's clamp: a logarithm over fewer than two steps has no slope.
+  /// DeepSpeed's clamp, because a logarithm over fewer than two steps has no slope.
   double warmup_steps() const { return std::max(2.0, not_negative("warmup_num_steps", 1000)); }
   bool logarithmic() const { return config_.warmup_type != "linear"; }
 
@@ -52,7 +52,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Share of the way from the minimum to the maximum after `i` of `steps`.
+/// The share of the way from the minimum to the maximum after `i` of `steps`.
 double warmed_up(double i, double steps, bool logarithmic) {
   return logarithmic ? std::log(i + 1) / std::log(steps) : i / steps;
 }

@@ -6,7 +6,7 @@
 
 namespace hgt {
 
-/// out[i] = values[i] for i in the range, rounded to out's type. Nothing where out is none.
+/// out[i] = values[i] for i in the range, rounded to out's type. Does nothing if out is no tensor.
 inline void round_chunk(const Tensor& values, Range range, const Tensor& out) {
   if (!out) return;
   visit_element(values.dtype(), [&]<class From>(From) {

@@ -6,13 +6,13 @@
 
 namespace hgt {
 
-/// A stretch of a flat buffer as floats: where they lie or, of bf16, in a copy, whose changes
-/// `put_back` writes, stochastically rounded. Of no tensor it is null.
+/// A part of a flat buffer as floats: fp32 in place; bf16 as a copy, whose changes `put_back`
+/// writes, stochastically rounded. Null if there is no tensor.
 class Stretch {
  public:
   static constexpr std::int64_t kMost = 2048;  ///< elements
 
-  /// The range begins at a multiple of kRoundedByCounter.
+  /// The range must begin at a multiple of kRoundedByCounter.
   Stretch(const Tensor& flat, Range range);
   float* data() const { return data_; }
   void put_back(std::uint64_t key, Rounded what) const;

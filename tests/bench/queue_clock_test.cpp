@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kWorkNs = 3'000'000;
 
-/// Keeps the device busy, behind the caller's back.
+/// Keeps the device busy without the caller's knowledge.
 void work(const CudaQueue& queue) {
   queue.state()->add([] {
     for (const std::int64_t begin = now_ns(); now_ns() - begin < kWorkNs;)

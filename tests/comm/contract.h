@@ -1,6 +1,6 @@
 #pragma once
 
-// What every communicator keeps to, whatever its ranks meet over.
+// The contract of every communicator, for any transport.
 
 #include <cmath>
 #include <cstring>
@@ -70,7 +70,7 @@ inline void check_other_collectives(const Connect& connect) {
   CHECK(errors == kNoErrors3);
 }
 
-/// Started sums run in order while the caller goes on, and their bytes are counted.
+/// Started sums run in order while the caller continues, and their bytes are counted.
 inline void check_started_sums(const Connect& connect) {
   const auto errors = run_ranks(connect, 2, [](Communicator& comm) {
     std::vector<std::vector<float>> buckets(5, std::vector<float>(1000, 1.0f));
@@ -107,7 +107,7 @@ inline void check_disagreement(const Connect& connect) {
   }
 }
 
-/// A peer that leaves is named, with the collective that missed it.
+/// A peer that leaves is named, and so is the collective that it missed.
 inline void check_lost_peer(const Connect& connect) {
   const auto errors = run_ranks(connect, 3, [](Communicator& comm) {
     std::vector<float> values(8);
@@ -115,7 +115,7 @@ inline void check_lost_peer(const Connect& connect) {
     if (comm.rank() == 2) throw Error(ErrorKind::kInternal, "rank 2 dies");
     comm.all_reduce_sum(values);
   });
-  // Each of the two may see the other give up before it sees rank 2 go.
+  // Each of the two may see the other fail before it sees rank 2 leave.
   CHECK_THAT(errors[0] + errors[1], Catch::Contains("lost rank 2"));
   CHECK_THAT(errors[0], Catch::Contains("collective 2 (sum of 8 fp32)"));
   CHECK_THAT(errors[1], Catch::Contains("collective 2 (sum of 8 fp32)"));

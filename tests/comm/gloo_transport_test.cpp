@@ -14,7 +14,7 @@ using namespace hgt;
 
 namespace {
 
-/// Runs `body` on the transports of two ranks at once: whether both say that all was right.
+/// Runs `body` on the transports of two ranks at once; returns whether both report success.
 template <class Body>
 bool run_pair(std::chrono::milliseconds timeout, const Body& body) {
   MemoryChannel channel;

@@ -22,7 +22,7 @@ const CudaModule& fake_module() {
   return module;
 }
 
-/// Runs `body` as each of `size` ranks, each with a queue of its own. The error message of each.
+/// Runs `body` as each of `size` ranks, each with its own queue. Returns their error messages.
 std::vector<std::string> run_nccl_ranks(
     int size, int joining, const std::function<void(Communicator&, CudaQueue&)>& body,
     std::chrono::milliseconds timeout = std::chrono::seconds(30)) {
@@ -69,12 +69,12 @@ TEST_CASE("NCCL: a sum in device memory comes after what the compute queue was g
     const fake_cuda::DeviceFloats device(4);
     const std::vector<float> ones(4, 1);
     for (int round = 0; round < 50; ++round) {
-      // Late on purpose: what fills the memory waits until the sum has been asked for.
+      // Late on purpose: the fill waits until the sum has been started.
       std::mutex held;
       held.lock();
       compute.state()->add([&] { const std::lock_guard wait(held); });
       compute.copy(device.values.data(), ones.data(), 4 * sizeof(float));
-      comm.wait(comm.start_all_reduce_sum(device.values));  // the host does not
+      comm.wait(comm.start_all_reduce_sum(device.values));  // the host does not wait
       held.unlock();
       compute.synchronize();
       if (std::count(device.values.begin(), device.values.end(), 2.0f) != 4)
@@ -89,7 +89,7 @@ TEST_CASE("NCCL: ranks that disagree about a collective get an error that names 
     std::vector<float> values(comm.rank() == 0 ? 10 : 11);
     comm.all_reduce_sum(values);
   });
-  // The slower one may find the other gone before it can compare.
+  // The slower one may find the other one lost before it can compare.
   CHECK_THAT(errors[0] + errors[1], Contains("sum of 10 fp32") && Contains("sum of 11 fp32"));
   for (const std::string& error : errors) CHECK_THAT(error, Contains("in collective 1"));
 }

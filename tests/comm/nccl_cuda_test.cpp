@@ -10,7 +10,7 @@
 
 #include "cuda_comm_table.h"
 
-// The module's NCCL table over an NCCL and a CUDA runtime that only remember what they were asked.
+// The module's NCCL table over an NCCL and a CUDA runtime that only record their calls.
 
 using namespace hgt;
 using Catch::Contains;
@@ -100,7 +100,7 @@ ncclResult_t ncclCommAbort(ncclComm_t) {
 
 namespace {
 
-/// Rank 1 of 3 on device 2, on its way to the others.
+/// Rank 1 of 3 on device 2, while it connects to the others.
 struct Connecting {
   Connecting() {
     g_asked = {};
@@ -162,7 +162,7 @@ TEST_CASE_METHOD(Connecting, "NCCL module: a peer's end is told from a fault of 
   REQUIRE(failure);
   CHECK(failure->kind == static_cast<int>(ErrorKind::kDevice));
   g_asked.answer = ncclInvalidUsage;
-  failure = table.abort(comm);  // ends the membership all the same
+  failure = table.abort(comm);  // ends the membership even so
   REQUIRE(failure);
   CHECK_THAT(failure->context, Contains("ncclCommAbort"));
 }

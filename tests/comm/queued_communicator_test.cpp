@@ -15,7 +15,7 @@ using namespace hgt;
 
 namespace {
 
-/// A group of one that writes down what it is asked for; a sum of 13 values fails.
+/// A group of one rank that records its calls; a sum of 13 values fails.
 class Recorder final : public Collectives {
  public:
   explicit Recorder(std::vector<std::string>& calls) : calls_(calls) {}

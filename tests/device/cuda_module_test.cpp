@@ -95,7 +95,7 @@ TEST_CASE("a missing CUDA library is named, and found in the folders given") {
 TEST_CASE("the states of driver and devices are told apart") {
   CudaProbe probe{};
   probe.runtime_version = 13000;
-  probe.status = 35;  // what the runtime says without a driver too
+  probe.status = 35;  // the runtime says so without a driver, too
   CHECK_THAT(refusal(probe).message(), Contains("no NVIDIA driver"));
 
   probe.driver_version = 12040;

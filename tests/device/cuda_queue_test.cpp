@@ -16,7 +16,7 @@ CudaResult called(const char* what) {
   return nullptr;
 }
 
-/// A device that notes what it is asked for.
+/// A device that records its calls.
 const CudaTables& fake_tables() {
   static const CudaDeviceTable device = [] {
     CudaDeviceTable out{};

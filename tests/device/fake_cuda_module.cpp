@@ -1,5 +1,5 @@
-// A module that opens but is of another build, or of this one: FAKE_VERSION says. Its runtime gives
-// FAKE_STATUS.
+// A module that opens but is of another build, or of this one, as FAKE_VERSION says. Its runtime
+// has the status FAKE_STATUS.
 
 #include <cstdio>
 #include <cstdlib>

@@ -43,7 +43,7 @@ std::vector<std::int32_t> tokens(std::int64_t count) {
 
 using Logits = std::vector<float>;
 
-/// Appends what a decoder gave; on a device its memory is copied.
+/// Appends a decoder's logits; device memory is copied.
 void read(const Tensor& logits, Stream stream, Logits& out) {
   const auto as = [&]<class T>(T, const void* memory) {
     std::vector<T> values(static_cast<std::size_t>(logits.numel()));
@@ -56,7 +56,7 @@ void read(const Tensor& logits, Stream stream, Logits& out) {
                                    : as(Half(), logits.raw());
 }
 
-/// After a prompt, a token more, and another prompt in the place of that one.
+/// After a prompt, one more token, and another prompt in place of that token.
 Logits logits_in_pieces(Decoder& decoder, Stream stream) {
   const auto text = tokens(12);
   Logits out;
@@ -70,7 +70,7 @@ Logits logits_in_pieces(Decoder& decoder, Stream stream) {
   return out;
 }
 
-/// The largest difference, by the largest logit.
+/// The largest difference, in units of the largest logit.
 double distance(const Logits& a, const Logits& b) {
   double difference = 0, largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -5,7 +5,7 @@
 
 namespace hgt {
 
-/// The built module, where it finds a device, emulated or not; null otherwise.
+/// The built module if it finds a device, emulated or not, else null.
 inline const CudaModule* module_with_device() {
   try {
     return &CudaModule::get();

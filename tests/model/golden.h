@@ -10,15 +10,15 @@
 #include "hgtrain/device/stream.h"
 #include "hgtrain/model/model.h"
 
-/// A flat fp32 buffer as a model takes it.
+/// A flat fp32 buffer in the form that a model takes.
 inline hgt::Tensor flat_tensor(std::vector<float>& values) {
   return hgt::Tensor(values.data(), {static_cast<std::int64_t>(values.size())});
 }
 
-/// Values in `dtype`, where the stream runs.
+/// Values in `dtype`, in memory of the stream's device.
 hgt::Buffer rounded(const std::vector<float>& values, hgt::DType dtype, hgt::Stream stream);
 
-/// What a model on the CPU says of losses.
+/// The losses of a model on the CPU.
 inline double loss_sum(const hgt::Model& model, int slot = 0) {
   double sum = 0;
   model.loss_sum(slot, sum);
@@ -48,7 +48,7 @@ struct Golden {
   std::int64_t batch = 0, seq_length = 0;
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
   std::vector<double> losses;  ///< of 20 steps of AdamW
-  /// How far PyTorch's bf16 is from its fp32, at the first batch: the loss, and by norm each
+  /// How much PyTorch's bf16 differs from its fp32 on the first batch: the loss, and by norm each
   /// gradient.
   double bf16_loss_error = 0;
   std::map<std::string, double> bf16_gradient_errors;

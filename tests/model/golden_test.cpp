@@ -27,7 +27,7 @@ struct Run {
                          {.max_batch = golden.batch, .max_seq_length = golden.seq_length}, pool);
   }
 
-  /// Computes in 16 bits from here on, with the weights returned.
+  /// Computes in 16 bits from now on, with the weights that it returns.
   std::vector<std::uint16_t> narrow(DType dtype) {
     std::vector<std::uint16_t> weights(parameters.size());
     std::transform(parameters.begin(), parameters.end(), weights.begin(), [dtype](float x) {
@@ -67,7 +67,7 @@ double distance(const float* values, const std::vector<float>& expected) {
   return norm(difference.data(), static_cast<std::int64_t>(difference.size()));
 }
 
-/// Of all gradients of the first batch.
+/// The gradients of the first batch.
 double global_norm(const Golden& golden, const ParameterTable& table) {
   double squares = 0;
   for (const Parameter& p : table.parameters)

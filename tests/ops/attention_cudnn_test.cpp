@@ -12,19 +12,19 @@
 #include "attention_parts.h"
 #include "cudnn_library.h"
 
-// cuDNN says without a GPU whether it takes a graph, on a device it is told of. It wants a driver's
-// library to be there: the one that the toolkit has for the linker.
+// cuDNN can say without a GPU whether it supports a graph on a described device. It needs a
+// driver's library, and the one that the toolkit has for the linker is enough.
 
 using namespace hgt;
 
-/// Of streams, which are not used here.
+/// Stands for streams, which are not used here.
 void* CudaStreamState::at_least(std::size_t) {
   throw std::logic_error("nothing runs here");
 }
 
 namespace {
 
-/// An H100's, but for the architecture.
+/// The properties of an H100, except for the architecture.
 cudnn::AbsentDevice device(int sm) {
   return {sm, R"({"deviceName": "a GPU", "deviceVer": )" + std::to_string(10 * sm) + R"(,
     "cudaDeviceId": 0, "pciDeviceId": 0, "driverVer": 13000, "isTccDriver": 0,
@@ -36,7 +36,7 @@ cudnn::AbsentDevice device(int sm) {
     "l2CacheSize": 52428800, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000})"};
 }
 
-/// Whether there is a cuDNN here.
+/// Whether cuDNN is installed here.
 bool with_cudnn() {
   static const bool there = [] {
     if (dlopen(HGT_LINK_DRIVER, RTLD_NOW) == nullptr) return false;
@@ -52,7 +52,7 @@ struct Case {
   std::int64_t batch, length, heads, key_heads, width, window;
 };
 
-/// q, k and v lie in rows of one buffer, as a model's do, their gradients in another.
+/// q, k and v lie in rows of one buffer, as in a model; so do their gradients in another.
 template <class T>
 Heads<T> in_rows(const Case& c, std::int64_t row) {
   return {nullptr, c.length * row, row, c.width};

@@ -14,7 +14,7 @@ namespace {
 struct Sizes {
   std::int64_t batch, queries, keys, heads, key_heads, width, window;
   float dropout = 0;
-  std::int64_t document = 0;  ///< tokens of each, the last one cut; 0: no positions are given
+  std::int64_t document = 0;  ///< tokens per document, the last one cut; 0: no positions
   std::int64_t q_numel() const { return batch * queries * heads * width; }
   std::int64_t k_numel() const { return batch * keys * key_heads * width; }
 };
@@ -24,7 +24,7 @@ Dropout dropout_of(const Sizes& s) {
   return {s.dropout, 5, &kSamples, 8};
 }
 
-/// factors[b][h, i, j]: what dropout multiplies the probabilities with.
+/// factors[b][h, i, j]: the dropout factors of the probabilities.
 Floats dropout_factors(const Sizes& s) {
   const std::int64_t elements = s.heads * s.queries * s.queries;
   Floats out(static_cast<std::size_t>(s.batch * elements), 1.0f);
@@ -34,7 +34,7 @@ Floats dropout_factors(const Sizes& s) {
   return out;
 }
 
-/// What a query sees: where the key rows lie in k and v, their probabilities and dropout factors.
+/// What a query sees: the key rows' places in k and v, their probabilities and dropout factors.
 struct Row {
   std::vector<std::size_t> keys;
   Doubles p, factors;

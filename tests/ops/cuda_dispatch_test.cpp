@@ -14,7 +14,7 @@ using namespace hgt;
 
 namespace {
 
-// What the module was asked for last, by a table that only remembers.
+// The module's last arguments, recorded by a table that does nothing else.
 GemmArgs g_gemm;
 RopeArgs g_rope;
 AttentionArgs g_attention;

@@ -21,9 +21,9 @@
 
 #include "on_device.h"
 
-// Each op on a CUDA device, a real one or the emulated (tests/emulation), against the same op on
-// the CPU, odd sizes. Without a device nothing is compared. A test's tag is the kernels' file:
-// src/ops/<tag>_cuda.cu.
+// Compares each op on a CUDA device, a real or an emulated one (tests/emulation), with the same op
+// on the CPU, in odd sizes. Without a device nothing is compared. A test's tag is the kernels'
+// file: src/ops/<tag>_cuda.cu.
 
 using namespace hgt;
 using namespace on_device;
@@ -38,7 +38,7 @@ Operand integers(const Shape& shape, std::int32_t below, std::int32_t sometimes)
   return stored<std::int32_t>(values, shape, DType::kI32);
 }
 
-/// Positions of tokens in documents of `document` tokens, the last one of a row cut off.
+/// Positions of tokens in documents of `document` tokens; the last one of a row is cut off.
 Operand document_positions(std::int64_t batch, std::int64_t length, std::int64_t document) {
   std::vector<std::int32_t> values;
   for (std::int64_t n = 0; n < batch * length; ++n)
@@ -54,13 +54,13 @@ const SampleKey* key_in(const Tensor& x) {
   return reinterpret_cast<const SampleKey*>(x.data<std::int32_t>());
 }
 
-/// Half a unit in the last place, and what sums of values rounded so may differ by.
+/// Half a unit in the last place, and the most by which sums of values rounded this way may differ.
 double tolerance_of(DType dtype, double of_fp32) {
   return dtype == DType::kBF16 ? 1.6e-2 : dtype == DType::kF16 ? 2e-3 : of_fp32;
 }
 
-/// Runs the op on both devices with the same operands; all of them agree afterwards, and a second
-/// run on the device gives the same bits.
+/// Runs the op on both devices with the same operands; all results must agree, and a second run on
+/// the device must give the same bits.
 void compare(const CudaQueue& queue, const std::vector<Operand>& operands, const Op& op,
              double tolerance) {
   const std::vector<Operand> results = run_on_device(queue, operands, op);
@@ -109,8 +109,8 @@ TEST_CASE("CUDA: matrix products in every orientation", "[gemm]") {
   }
 }
 
-// Where the emulated device does epilogues with the product and where apart follows from whether
-// the sums' terms are odd (tests/emulation/cublas.cpp).
+// Whether the emulated device computes an epilogue with the product or apart follows from whether
+// the number of the sums' terms is odd (tests/emulation/cublas.cpp).
 TEST_CASE("CUDA: a linear layer", "[linear]") {
   for (const DType type : kTypes)
     for (const std::int64_t rows : {21, 22})
@@ -177,7 +177,7 @@ TEST_CASE("CUDA: layer norm", "[layer_norm]") {
   for (const DType type : kTypes)
     for (const std::int64_t width : {7, 33, 256, 1025, 4100})
       for (const bool accumulate : {false, true}) {
-        if (type == DType::kF32 && width > 4096) continue;  // wider than is built
+        if (type == DType::kF32 && width > 4096) continue;  // wider than the kernels support
         const std::int64_t count = width > 33 ? 3 : 70;
         const Shape rows = {count, width}, row = {width}, column = {count};
         compare(
@@ -186,7 +186,7 @@ TEST_CASE("CUDA: layer norm", "[layer_norm]") {
              normal(rows, 7, 1, type), normal(row, 8), normal(row, 9), normal(rows, 10, 1, type)},
             [=](const std::vector<Tensor>& x, Stream stream) {
               layer_norm_fwd(x[0], x[1], x[2], 1e-5f, x[3], x[4], x[5], stream);
-              const Tensor& dx = accumulate ? x[6] : x[9];  // in place where it is not added to
+              const Tensor& dx = accumulate ? x[6] : x[9];  // in place if it is not added to
               layer_norm_bwd(x[9], x[0], x[1], x[4], x[5], accumulate, dx, x[7], x[8], stream);
             },
             tolerance_of(type, 2e-4));
@@ -388,7 +388,7 @@ TEST_CASE("CUDA: attention over cuDNN, of heads side by side in rows", "[attenti
   WARN(use_cudnn(queue));
   struct Case {
     std::int64_t length, heads, key_heads, width, window;
-    float dropout = 0;  ///< this and documents cuDNN is not asked for
+    float dropout = 0;  ///< cuDNN does not get this or documents
     std::int64_t document = 0;
   };
   for (const DType type : {DType::kBF16, DType::kF16})
@@ -682,7 +682,7 @@ TEST_CASE("CUDA: parameters and state of bf16 are rounded by the numbers of thei
       check(buffers.ops.update_elements(&args, buffers.queue.state()));
       const Floats new_p = buffers.p.read().floats(), new_s1 = buffers.s1.read().floats(),
                    new_s2 = buffers.s2.read().floats();
-      int other = 0;  // another last bit of fp32 may round another way
+      int other = 0;  // a different last bit of fp32 may round differently
       const auto expect = [&](double exact, float actual, DType type, Rounded what, std::size_t i) {
         const float x = static_cast<float>(exact);
         if (type == DType::kF32) {
@@ -725,7 +725,7 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
     const double lowest = inside ? 0.01 : 0.5, highest = inside ? 100 : 1.1;
     Updated buffers;
     Update asked = some_update();
-    if (inside) asked.eps = 0;  // of no harm where a piece ends within a thread's elements
+    if (inside) asked.eps = 0;  // harmless if a piece ends within a thread's elements
     const Update u = buffers.prepare(asked);
     const LambPiece pieces[] = {
         {0, 300, 0, 1}, {300, 400, 0, 1}, {400, 800, 1, 0}, {801, 1003, 2, 0}};
@@ -774,7 +774,7 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
             std::clamp(std::sqrt(weight[piece.tensor] / change[piece.tensor]), lowest, highest);
     const Floats updated = buffers.p.read().floats();
     CHECK(error_of(updated, expected) < 4e-6);
-    CHECK(updated[800] == p[800]);  // of no tensor
+    CHECK(updated[800] == p[800]);  // belongs to no tensor
     const Floats rounded = floats(updated, {Updated::kCount}, DType::kBF16).floats();
     const Floats weights = buffers.weights.read().floats();
     CHECK((weights[0] == rounded[0] && weights[799] == rounded[799] &&
@@ -813,12 +813,12 @@ TEST_CASE("CUDA: targets and tokens that are not there give what is not a number
                                     });
     for (std::size_t row = 0; row < 9; ++row) {
       INFO("row " << row);
-      const bool none = row == 3;  // integers' bad one
+      const bool none = row == 3;  // the bad id
       CHECK(std::isnan(losses[2].floats()[row]) == none);
       CHECK(std::isnan(losses[0].floats()[row * 700 + 699]) == none);
       CHECK(std::isnan(rows[2].floats()[row * 21 + 20]) == none);
     }
-    for (const float x : rows[3].floats()) CHECK(std::isfinite(x));  // of no row
+    for (const float x : rows[3].floats()) CHECK(std::isfinite(x));  // belongs to no row
   }
 }
 
@@ -833,7 +833,7 @@ TEST_CASE("CUDA: embeddings of few and of many rows", "[embedding]") {
 }
 
 TEST_CASE("CUDA: embeddings of one token again and again", "[embedding]") {
-  std::vector<std::int32_t> ids(192, 1);  // three whole chunks of 64, and what is behind
+  std::vector<std::int32_t> ids(192, 1);  // three whole chunks of 64 and an end
   ids.resize(200, 4);
   compare({stored<std::int32_t>(ids, {1, 200}, DType::kI32), normal({5, 9}, 1),
            normal({1, 200, 9}, 2), normal({5, 9}, 3)},

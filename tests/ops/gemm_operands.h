@@ -19,8 +19,8 @@ inline EmulatedMemory zeros(std::int64_t bytes) {
   return EmulatedMemory(made, emulation::release);
 }
 
-/// c[m, n] = a[m, k] b[k, n] in fp32 on the emulated device, `shift` elements into their memory: a
-/// is 2 throughout and b is 3.
+/// c[m, n] = a[m, k] b[k, n] in fp32 on the emulated device, `shift` elements after the start of
+/// their memory: a is 2 everywhere and b is 3.
 struct GemmOperands {
   explicit GemmOperands(std::int64_t m = 8, std::int64_t n = 4, std::int64_t k = 12,
                         std::int64_t shift = 0)

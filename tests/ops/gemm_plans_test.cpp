@@ -10,8 +10,8 @@
 #include "support/temporary_folder.h"
 
 // On the emulated device, whose clock and whose cuBLAS take the times of
-// tests/emulation/cublas.cpp: of few terms the second candidate is the quickest, of 64 and more the
-// last, and epilogues pay behind an even number of terms.
+// tests/emulation/cublas.cpp: for few terms the second candidate is the fastest, for 64 and more
+// the last, and epilogues are faster for an even number of terms.
 
 using namespace hgt;
 
@@ -26,12 +26,12 @@ struct Process {
   ~Process() { emulation::device_state = {}; }
 
   const GemmPlan& plan(const GemmOperands& x) { return plan_of(x.args, stream); }
-  /// The place of what is chosen among cuBLAS's candidates; -1: apart.
+  /// The index of the choice among cuBLAS's candidates; -1: unfused.
   int choice(const GemmOperands& x) {
     const GemmPlan& chosen = plan(x);
     return chosen.algorithm ? static_cast<int>(chosen.algorithm->bytes.data[1]) : -1;
   }
-  /// What a product costs on the device's clock, its choice included.
+  /// The time of a product on the device's clock, including its choice.
   double us(const GemmOperands& x) {
     const double before = emulation::device_state.clock_us;
     cuda::gemm(x.args, stream);
@@ -57,7 +57,7 @@ TEST_CASE("the quickest of the candidates that run is taken, and timed once") {
   CHECK(process.choice(GemmOperands(8, 4, 12)) == 1);
   CHECK(process.choice(GemmOperands(8, 4, 64)) == 4);
   CHECK(process.choice(GemmOperands(8, 5, 12)) ==
-        0);  // too little aligned for the second, as odd k
+        0);  // not aligned enough for the second, like odd k
   const GemmOperands x(16, 4, 12);
   CHECK(process.us(x) > 2);
   CHECK(process.us(x) == 2);
@@ -115,7 +115,7 @@ TEST_CASE("timing adds nothing to what a product and its sums are added to") {
     CHECK(process.choice(x) == (k == 12 ? 1 : -1));
     CHECK(x.result() == std::vector<float>(32, 1 + 6 * static_cast<float>(k)));
     CHECK(static_cast<float*>(x.args.bias)[3] == 3 * static_cast<float>(k));
-    CHECK(process.us(x) == (k == 12 ? 3.5 : 6));  // a kernel adds the sums, or two make them
+    CHECK(process.us(x) == (k == 12 ? 3.5 : 6));  // one kernel adds the sums, or two make them
   }
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("a stream that is captured times nothing and leaves no file") {
   CHECK(process.choice(with_bias(12)) == -1);
   CHECK(list_folder(folder.path()).empty());
   emulation::device_state.capturing = false;
-  CHECK(process.choice(GemmOperands()) == 0);  // as the graph has it
+  CHECK(process.choice(GemmOperands()) == 0);  // as in the graph
   CHECK(process.choice(GemmOperands(16, 4, 12)) == 1);
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("without memory to add to, cuBLAS's first is taken") {
   emulation::device_state.full = true;
   CHECK(process.choice(x) == 0);
   CHECK(list_folder(folder.path()).empty());
-  CHECK(process.choice(GemmOperands()) == 1);  // overwrites c as it is
+  CHECK(process.choice(GemmOperands()) == 1);  // overwrites c in place
 }
 
 TEST_CASE("a product that cuBLAS cannot compute is an error with its shape") {

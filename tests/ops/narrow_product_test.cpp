@@ -1,5 +1,5 @@
-// Every op in bf16 and fp16, beside itself in fp32 on the same numbers: what differs is the
-// rounding of what is stored.
+// Compares every op in bf16 and fp16 with itself in fp32 on the same numbers: the only difference
+// is the rounding of what is stored.
 #include "narrow_product.h"
 
 #include <list>
@@ -29,8 +29,8 @@ constexpr SampleKey kSamples{2, 3};
 
 using Shape = std::initializer_list<std::int64_t>;
 
-/// Tensors of random numbers, the same for the same calls, that a 16-bit type can hold; those of
-/// the compute type lie in memory as `stored`.
+/// Random tensors, the same for the same calls, of numbers that a 16-bit type can hold; those of
+/// the compute type are stored as `stored`.
 class Operands {
  public:
   Operands(DType rounded, DType stored) : rounded_(rounded), stored_(stored) {}
@@ -74,7 +74,7 @@ Floats elements(const Tensor& x) {
 
 using Op = std::vector<Tensor> (*)(Operands&, Stream);
 
-/// The largest difference of an op's results from those of fp32, in units of their largest.
+/// The largest difference of an op's results from those in fp32, in units of their largest.
 double error_in(DType dtype, Op op) {
   ThreadPool pool(2);
   Operands narrow(dtype, dtype), wide(dtype, DType::kF32);

@@ -13,7 +13,7 @@
 #include "support/roots.h"
 #include "support/temporary_folder.h"
 
-// Runs ops on a CUDA device, a real one or the emulated (tests/emulation).
+// Runs ops on a CUDA device, a real or an emulated one (tests/emulation).
 
 namespace on_device {
 
@@ -21,9 +21,9 @@ using namespace hgt;
 
 using Shape = std::vector<std::int64_t>;
 
-/// The built module, where it finds a device; null otherwise.
+/// The built module if it finds a device, else null.
 inline const CudaModule* module_with_device() {
-  static const TemporaryFolder caches;  // of nobody's: every run times its products
+  static const TemporaryFolder caches;  // nobody else's, so every run times its products
   static const std::unique_ptr<CudaModule> module = [] {
     setenv("XDG_CACHE_HOME", caches.path().c_str(), 1);
     CudaModule::Search search = CudaModule::default_search();
@@ -35,7 +35,7 @@ inline const CudaModule* module_with_device() {
   return module.get();
 }
 
-/// What an op reads and writes: its elements' bytes.
+/// The bytes of an operand's elements.
 struct Operand {
   std::vector<std::byte> bytes;
   Shape shape;

@@ -14,7 +14,7 @@ constexpr std::int64_t kRows = 4, kHeads = 3, kWidth = 7;
 constexpr std::int64_t kStride = 2 + kHeads * kWidth;  // rows lie in a wider matrix
 constexpr double kEps = 1e-6;
 
-/// Of the kRows x kHeads vectors, which lie side by side here.
+/// The kRows x kHeads vectors, which are contiguous here.
 Doubles rms_norm(const Doubles& x, const Doubles& gain) {
   Doubles y;
   for (std::size_t i = 0; i < kRows * kHeads; ++i) {

@@ -28,7 +28,7 @@ Doubles rotated(const Doubles& x, const Floats& cos, const Floats& sin) {
 
 TEST_CASE("rope turns pairs of halves, and its backward is the transposed matrix") {
   const Floats x = random_floats(kBatch * kLength * kHeads * kDim, 1);
-  // Any factors, not only cosines: scaled tables (yarn) are no rotations.
+  // The factors need not be cosines: scaled tables (yarn) are no rotations.
   Floats cos = random_floats(kLength * kHalf, 2), sin = random_floats(kLength * kHalf, 3);
   Floats y = x, dx = random_floats(static_cast<std::int64_t>(x.size()), 4);
   const Floats dy = dx;

@@ -38,7 +38,7 @@ std::int32_t drawn(const Draw& draw, const Floats& logits) {
   return drawn(draw, row(logits));
 }
 
-/// The kept tokens in order, and where each begins in the distribution function; 1 at the end.
+/// The kept tokens in order, and each one's begin in the distribution function; 1 at the end.
 struct Expected {
   std::vector<std::size_t> tokens;
   Doubles begins{0};
@@ -63,7 +63,7 @@ struct Expected {
     for (double& begin : begins) begin /= kept;
   }
 
-  /// Whether the number falls on the token, or as good as.
+  /// Whether the number falls on the token, within rounding.
   bool falls_on(double uniform, std::int32_t token) const {
     const auto at = static_cast<std::size_t>(
         std::find(tokens.begin(), tokens.end(), static_cast<std::size_t>(token)) - tokens.begin());

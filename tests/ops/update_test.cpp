@@ -10,7 +10,7 @@ using namespace hgt;
 
 namespace {
 
-/// The update as prepare_update leaves it, of two micro-batches and a gradient's squares.
+/// The update after prepare_update, from two micro-batches and the gradients' sum of squares.
 Update prepared(Update update, double square, double loss = 1) {
   ThreadPool pool(1);
   double losses[2] = {loss, 3};

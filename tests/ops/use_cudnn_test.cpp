@@ -11,7 +11,7 @@ using namespace hgt;
 
 namespace {
 
-/// The folder of a libcudnn.so.9 that tests of the module machine are made with.
+/// The folder of a libcudnn.so.9 that the tests of the machine module use.
 const std::filesystem::path kLibraries = build_root() + "/tests/machine";
 
 void* g_library;

@@ -10,7 +10,7 @@ using namespace hgt;
 
 namespace {
 
-/// The built module, where it finds a device; null otherwise.
+/// The built module if it finds a device, else null.
 const CudaModule* module_with_device() {
   try {
     return &CudaModule::get();

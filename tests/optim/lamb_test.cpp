@@ -16,7 +16,7 @@ OptimizerConfig lamb() {
 }
 
 /// How far the first update at rate 1 moves an element of a tensor whose elements are all `value`,
-/// with gradients that are all 1: by its ratio, since its direction is 1 without betas.
+/// with gradients that are all 1. It moves by the ratio, because its direction is 1 without betas.
 float first_move(OptimizerConfig config, float value) {
   config.weight_decay = config.beta1 = config.beta2 = 0;
   config.eps = 1e-20;

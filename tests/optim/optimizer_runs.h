@@ -63,7 +63,7 @@ struct OptimizerRun {
   Optimizer optimizer;
 };
 
-/// Parameters after three updates of tensors larger than what a thread takes at once.
+/// Parameters after three updates of tensors that are larger than a thread's share.
 inline std::vector<float> updated_by(const OptimizerConfig& config, int threads) {
   OptimizerRun run(config, table_of({100'003, 7, 64 * 1024}, 2), threads);
   for (const Parameter& p : run.table.parameters)

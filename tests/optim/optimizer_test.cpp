@@ -106,7 +106,7 @@ TEST_CASE("the number of threads changes no bit") {
 
 namespace {
 
-/// An optimizer without fp32 masters over one tensor of `count` elements, that are `value`, with
+/// An optimizer without fp32 masters over one tensor of `count` elements, all `value`, with
 /// gradients of 1.
 struct NarrowRun {
   NarrowRun(const OptimizerConfig& config, std::int64_t count, float value, DType state_type,
@@ -157,7 +157,7 @@ TEST_CASE("updates far below a bf16 number's precision are not lost on average")
   OptimizerConfig config = optimizer_config("SGD");
   config.momentum = config.weight_decay = 0;
   NarrowRun run(config, 64 * 256, 1, DType::kF32);
-  run.steps(1e-4, 1000);  // a fortieth of what bf16 tells from 1
+  run.steps(1e-4, 1000);  // a fortieth of bf16's step at 1
   CHECK(mean(run.parameters) == Approx(0.9).margin(0.001));
 }
 

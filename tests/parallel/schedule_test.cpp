@@ -22,7 +22,7 @@ std::vector<BlockRange> two_groups() {
   return pieces;
 }
 
-/// What any schedule must keep, whatever its order of micro-batches.
+/// The rules of any schedule, whatever the order of its micro-batches.
 void check_schedule(const std::vector<Action>& actions, const std::vector<Bucket>& buckets,
                     int micro_batches) {
   std::map<std::pair<int, int>, int> forward, backward;  // (micro, block) -> position

@@ -11,19 +11,19 @@
 namespace hgt {
 
 /// An owned, named, zeroed allocation on one device, aligned to 64 bytes (a cache line, an AVX-512
-/// vector). Pages of a large one that nobody touched take no memory yet.
+/// vector). Pages of a large buffer take no memory until they are first touched.
 class Buffer {
  public:
   static constexpr std::size_t kAlignment = 64;
 
   Buffer() = default;
-  /// Throws Error(kDevice) naming the buffer and its size where there is no memory for it.
+  /// Throws Error(kDevice) with the buffer's name and size if there is not enough memory.
   Buffer(std::string name, std::int64_t bytes, Device device = Device::cpu());
-  /// One in host memory that copies from and to `device` do not wait for: page-locked, unless it is
-  /// the CPU.
+  /// Host memory for copies from and to `device`. It is page-locked, so that such copies do not
+  /// block, unless the device is the CPU.
   static Buffer reached_by(Device device, std::string name, std::int64_t bytes);
 
-  /// Bytes that buffers hold on GPUs now.
+  /// The bytes that all buffers hold on GPUs now.
   static std::int64_t held_on_gpus();
 
   const std::string& name() const { return name_; }
@@ -31,7 +31,7 @@ class Buffer {
   Device device() const { return device_; }
   void* data() const { return data_; }
 
-  /// All of it as elements of type T; where they lie on a device, only calls that say so take them.
+  /// The whole buffer as elements of type T. Device memory is only for calls that accept it.
   template <class T>
   std::span<T> as() const {
     return {static_cast<T*>(data_), static_cast<std::size_t>(bytes_) / sizeof(T)};

@@ -8,17 +8,17 @@
 
 namespace hgt {
 
-/// The stream of a program that computes alone, and what is behind it: the CPU's threads, and with
-/// `cuda` a queue of the first GPU.
+/// The stream of a program that is its only rank, with what it runs on: the CPU's threads and, with
+/// `cuda`, a queue of the first GPU.
 class ComputeStream {
  public:
-  /// Threads as ThreadPool takes them; Error(kDevice) where there is no usable GPU.
+  /// `threads` is as for ThreadPool. Error(kDevice) if `cuda` is set and there is no usable GPU.
   ComputeStream(bool cuda, int threads, bool deterministic = false)
       : pool_(threads, deterministic),
         queue_(cuda ? std::make_unique<CudaQueue>(Device::cuda(0)) : nullptr) {}
 
   Stream get() { return queue_ ? Stream(*queue_) : Stream(pool_); }
-  ThreadPool& pool() { return pool_; }  ///< wherever the stream runs
+  ThreadPool& pool() { return pool_; }  ///< also if the stream runs on the GPU
 
  private:
   ThreadPool pool_;

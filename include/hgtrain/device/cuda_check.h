@@ -1,6 +1,6 @@
 #pragma once
 
-// For sources of the CUDA module only: errors of CUDA calls, and the line no exception may cross.
+// For sources of the CUDA module only: CUDA errors, and the boundary that no exception may cross.
 
 #include <cuda_runtime_api.h>
 #include <exception>
@@ -10,8 +10,8 @@
 
 namespace hgt {
 
-/// Throws Error(kDevice) with CUDA's words, the call and its place, after taking the error off the
-/// thread's "last error" so that the next launch is not blamed for it.
+/// Throws Error(kDevice) with CUDA's message, the call and its place. Clears the thread's "last
+/// error" before, so that the next launch is not blamed for it.
 [[noreturn]] void fail_cuda(cudaError_t status, const char* call, const char* file, int line);
 
 inline void check_cuda(cudaError_t status, const char* call, const char* file, int line) {
@@ -22,9 +22,9 @@ inline void check_cuda(cudaError_t status, const char* call, const char* file, i
 /// This thread's failure record, filled from the error.
 CudaResult record_failure(const Error& error) noexcept;
 
-/// Runs a table function's body: every table function is `return guarded([&] { ... });`. Exceptions
-/// stay in the module and leave as a CudaResult, because the worker links a standard library of its
-/// own choice.
+/// Runs the body of a table function: every table function is `return guarded([&] { ... });`.
+/// Exceptions stay in the module and leave it as a CudaResult, because the worker links a standard
+/// library of its own choice.
 template <class Body>
 CudaResult guarded(Body&& body) noexcept {
   try {

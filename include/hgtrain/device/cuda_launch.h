@@ -1,9 +1,9 @@
 #pragma once
 
-// For kernel sources (.cu) only. A kernel takes one struct of pointers and sizes by value and is
-// started by `launch` and nothing else: no <<<>>>, no Tensor, no config, no logging in a .cu file.
-// So the source of a kernel depends on the language of CUDA alone, and what starts it is in one
-// place.
+// For kernel sources (.cu) only. A kernel takes one struct of pointers and sizes by value and
+// is started only by `launch`: no <<<>>>, no Tensor, no config, no logging in a .cu file. So
+// the source of a kernel depends on the CUDA language alone, and one place starts all
+// kernels.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -32,10 +32,10 @@ void launch(void (*kernel)(Args), const LaunchShape& shape, const CudaStreamStat
       cudaLaunchKernel(kernel, shape.grid, shape.block, parameters, shape.shared_bytes, stream));
 }
 
-/// Blocks that cover `count` elements with `threads` threads each, `per_thread` elements a thread.
+/// The number of blocks of `threads` threads that cover `count` elements, `per_thread` per thread.
 inline unsigned blocks_for(std::int64_t count, unsigned threads, std::int64_t per_thread = 1) {
   const std::int64_t each = threads * per_thread, blocks = (count + each - 1) / each;
-  if (blocks > 2147483647)  // of the grid's first dimension
+  if (blocks > 2147483647)  // limit of the grid's first dimension
     throw Error(ErrorKind::kInternal, "a kernel would need more than 2^31 - 1 blocks");
   return static_cast<unsigned>(blocks);
 }

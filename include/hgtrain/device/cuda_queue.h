@@ -10,32 +10,32 @@
 
 namespace hgt {
 
-/// An owned CUDA stream: work queued on it runs in order, beside that of other queues. One thread
-/// uses it. Calls throw Error(kDevice); what a queued kernel does wrong appears in a later call.
+/// An owned CUDA stream: its work runs in order, while other queues run too. One thread uses it.
+/// Calls throw Error(kDevice); an error of a queued kernel is thrown by a later call.
 class CudaQueue {
  public:
-  /// The module outlives it.
+  /// The module must outlive the queue.
   explicit CudaQueue(Device device, const CudaModule& module = CudaModule::get());
 
   Device device() const { return device_; }
   const CudaModule& module() const { return *module_; }
   CudaStreamState* state() const { return state_.get(); }
 
-  /// What the device is.
+  /// The properties of the device.
   CudaDeviceProperties properties() const;
 
-  /// What the device has, by all processes.
+  /// The device's memory; `free_bytes` counts what all processes use.
   struct Memory {
     std::int64_t free_bytes, total_bytes;
   };
   Memory memory() const;
 
-  /// Queues a copy between any two places; returns at once where host memory is page-locked.
+  /// Queues a copy between any two places; returns at once if the host memory is page-locked.
   void copy(void* to, const void* from, std::size_t bytes) const;
-  /// Queues a copy of `rows` rows, that lie `to_pitch` and `from_pitch` bytes apart.
+  /// Queues a copy of `rows` rows that lie `to_pitch` and `from_pitch` bytes apart.
   void copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                  std::size_t row_bytes, std::size_t rows) const;
-  /// Blocks until all that was queued is done.
+  /// Blocks until all queued work is done.
   void synchronize() const;
 
  private:
@@ -44,18 +44,18 @@ class CudaQueue {
   std::unique_ptr<CudaStreamState, CudaResult (*)(CudaStreamState*)> state_;
 };
 
-/// A place in a queue that another queue or the host can wait for.
+/// A point in a queue that another queue or the host can wait for.
 class CudaEvent {
  public:
   explicit CudaEvent(const CudaQueue& queue);
 
-  /// Here: after what `queue` has been given so far. Records again where it was recorded before.
+  /// Sets the point: after all work that `queue` has so far. A second call sets it anew.
   void record(const CudaQueue& queue);
-  /// What `queue` is given from now on comes after the place.
+  /// Work that is queued on `queue` from now on waits for the point.
   void hold(const CudaQueue& queue) const;
-  /// Whether the place has been passed. Never blocks.
+  /// Whether the point has been passed. Never blocks.
   bool done() const;
-  /// Time on the device between two places that have been passed.
+  /// The time on the device between two points that have been passed.
   static double elapsed_ms(const CudaEvent& begin, const CudaEvent& end);
 
  private:
@@ -63,12 +63,12 @@ class CudaEvent {
   std::unique_ptr<CudaEventState, CudaResult (*)(CudaEventState*)> state_;
 };
 
-/// Work that was captured from a queue, to be queued again at the cost of one launch. It reads and
-/// writes the memory it was captured with.
+/// Work that was captured from a queue and can be queued again at the cost of one launch. It reads
+/// and writes the memory that it was captured with.
 class CudaGraph {
  public:
-  /// Captures what `work` queues, which is not run. It may not allocate memory on the device, wait
-  /// for it or copy from host memory that is not page-locked.
+  /// Captures what `work` queues, without running it. `work` must not allocate device memory, wait
+  /// for the device, or copy from host memory that is not page-locked.
   CudaGraph(const CudaQueue& queue, const std::function<void()>& work);
   void launch(const CudaQueue& queue) const;
 

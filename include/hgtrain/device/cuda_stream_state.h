@@ -1,6 +1,6 @@
 #pragma once
 
-// For sources of the CUDA module only: what stands behind the opaque stream of the tables.
+// For sources of the CUDA module only: the definition of the tables' opaque stream.
 
 #include <cuda_runtime_api.h>
 #include <memory>
@@ -17,36 +17,36 @@ struct CudnnPlans;  // of ops
 struct CudaStreamState {
   int device = 0;
   UniqueHandle<cudaStream_t, cudaStreamDestroy> stream;
-  std::vector<UniqueHandle<void*, cudaFree>> scratch_memory;  ///< the last is in use
+  std::vector<UniqueHandle<void*, cudaFree>> scratch_memory;  ///< the last one is in use
   std::size_t scratch_bytes = 0;
-  std::shared_ptr<GemmPlans> gemm_plans;    ///< what matrix products keep; made by the first one
-  std::shared_ptr<CudnnPlans> cudnn_plans;  ///< attention's; null: it does not run over cuDNN
-  bool fixed_products = false;              ///< the ways of products are not timed
+  std::shared_ptr<GemmPlans> gemm_plans;    ///< state of products; the first one makes it
+  std::shared_ptr<CudnnPlans> cudnn_plans;  ///< state of attention; null: cuDNN is not used
+  bool fixed_products = false;              ///< algorithms of products are not timed
 
-  /// Makes the device current for this thread (a thread starts on device 0) and gives the stream.
+  /// Makes the device current for this thread (a thread starts on device 0) and returns the stream.
   cudaStream_t use() const {
     HGT_CUDA_CHECK(cudaSetDevice(device));
     return stream.get();
   }
 
-  /// Whether what it is given is kept in a graph instead of run: a wait or an allocation would
-  /// fail.
+  /// Whether the stream is being captured into a graph instead of run: then a wait or an allocation
+  /// would fail.
   bool is_captured() const {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     HGT_CUDA_CHECK(cudaStreamIsCapturing(use(), &status));
     return status != cudaStreamCaptureStatusNone;
   }
 
-  /// Device memory for temporaries of the op being queued: the stream's next op may overwrite it.
-  /// Grows to the largest request, so that a steady state allocates nothing; what it was before
-  /// stays too, for what was queued or captured with it.
+  /// Device memory for temporaries of the op being queued; the stream's next op may overwrite it.
+  /// It grows to the largest request, so that a steady state allocates nothing. Outgrown memory is
+  /// kept, because queued or captured work may still use it.
   template <class T>
   T* scratch(std::int64_t count) {
     return static_cast<T*>(at_least(static_cast<std::size_t>(count) * sizeof(T)));
   }
 
-  void* at_least(std::size_t bytes);  ///< scratch's memory
-  void reserve(std::size_t bytes);    ///< requests up to this size will not make it grow
+  void* at_least(std::size_t bytes);  ///< memory of scratch()
+  void reserve(std::size_t bytes);    ///< later requests up to this size allocate nothing
 };
 
 }  // namespace hgt

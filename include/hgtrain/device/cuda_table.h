@@ -5,15 +5,15 @@
 
 namespace hgt {
 
-// What hgtrain_cuda.so offers, as plain C: no CUDA header, no class and no exception crosses this
-// line. Worker code does not call the tables itself but through CudaModule and the wrappers of its
-// room.
+// What hgtrain_cuda.so offers, as plain C: no CUDA header, class or exception crosses this
+// boundary. Worker code does not call the tables itself but through CudaModule and the wrappers in
+// device, ops and comm.
 
-/// Raised with every change of a table or an argument struct: both sides must have been built
-/// alike.
+/// Raise it with every change of a table or an argument struct, because both sides must have been
+/// built from the same headers.
 inline constexpr std::uint32_t kCudaTableVersion = 9;
 
-/// Why a call failed: an Error taken apart on the module's side, put together again by `check`.
+/// Why a call failed: the parts of an Error, as plain C; `check` makes an Error of them again.
 struct CudaFailure {
   int kind;  ///< an ErrorKind
   char message[1024];
@@ -21,7 +21,7 @@ struct CudaFailure {
   char context[1024];  ///< lines of Error::context, innermost first
 };
 
-/// Null where the call succeeded; else this thread's failure, valid until its next call of the
+/// Null if the call succeeded; else this thread's failure, valid until its next call of the
 /// module.
 using CudaResult = const CudaFailure*;
 
@@ -30,13 +30,13 @@ struct CudaStreamState;
 struct CudaEventState;
 struct CudaGraphState;
 
-/// What the runtime says before any device is touched.
+/// What the CUDA runtime reports before any device is touched.
 struct CudaProbe {
   int status;  ///< cudaError_t of cudaGetDeviceCount
   char status_text[256];
   int runtime_version;  ///< of the toolkit the module was built with: 13000 is 13.0
-  int driver_version;   ///< highest CUDA the driver serves; 0 without a driver
-  int device_count;     ///< 0 where status is not 0
+  int driver_version;   ///< highest CUDA the driver supports; 0 without a driver
+  int device_count;     ///< 0 if status is not 0
   int nccl_version;     ///< 22809 is 2.28.9
   std::uint64_t cublaslt_version;
 };
@@ -54,13 +54,13 @@ struct CudaDeviceProperties {
 
 /// Devices, memory, streams and events. Device numbers count the visible devices from 0.
 struct CudaDeviceTable {
-  /// Never fails for want of a driver or device: the probe says what there is.
+  /// Does not fail if there is no driver or device: the probe says what there is.
   CudaResult (*probe)(CudaProbe* out);
   CudaResult (*properties)(int device, CudaDeviceProperties* out);
   CudaResult (*memory_info)(int device, std::uint64_t* free_bytes, std::uint64_t* total_bytes);
 
-  /// Device memory, aligned to 256 bytes, zeroed. Out of memory says what was asked and
-  /// free.
+  /// Allocates device memory, aligned to 256 bytes, zeroed. An out-of-memory error says how much
+  /// was requested and how much is free.
   CudaResult (*allocate)(int device, std::size_t bytes, void** out);
   CudaResult (*release)(int device, void* memory);
   /// Page-locked host memory: copies from and to it do not block.
@@ -77,11 +77,11 @@ struct CudaDeviceTable {
   CudaResult (*record_event)(CudaEventState* event, CudaStreamState* stream);
   CudaResult (*wait_event)(CudaStreamState* stream, CudaEventState* event);
   CudaResult (*query_event)(CudaEventState* event, bool* done);
-  /// Between two events that have been passed.
+  /// The time between two events that have been passed.
   CudaResult (*elapsed_ms)(CudaEventState* begin, CudaEventState* end, float* out);
 
-  /// What the stream is given from begin to end is not run but kept in a graph. A failure ends the
-  /// capture as well.
+  /// Work that the stream gets between begin and end is not run but kept in a graph. A failure ends
+  /// the capture as well.
   CudaResult (*begin_capture)(CudaStreamState* stream);
   CudaResult (*end_capture)(CudaStreamState* stream, CudaGraphState** out);
   CudaResult (*launch_graph)(CudaGraphState* graph, CudaStreamState* stream);
@@ -91,11 +91,11 @@ struct CudaDeviceTable {
   void (*push_range)(const char* name);
   void (*pop_range)();
 
-  /// Whether it is memory of a device; false for any of the host's.
+  /// Whether it is memory of a device; false for all host memory.
   CudaResult (*on_device)(const void* memory, bool* out);
-  /// Between any two places, in stream order; blocks only where host memory is not pinned.
+  /// Copies between any two places, in stream order; blocks only if host memory is not pinned.
   CudaResult (*copy)(void* to, const void* from, std::size_t bytes, CudaStreamState* stream);
-  /// `rows` rows of `row_bytes`, that lie `to_pitch` and `from_pitch` bytes apart; likewise.
+  /// Likewise for rows of `row_bytes` bytes that lie `to_pitch` and `from_pitch` bytes apart.
   CudaResult (*copy_rows)(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                           std::size_t row_bytes, std::size_t rows, CudaStreamState* stream);
   CudaResult (*fill_bytes)(void* to, int byte, std::size_t bytes, CudaStreamState* stream);
@@ -104,7 +104,7 @@ struct CudaDeviceTable {
 struct CudaOpsTable;   // hgtrain/ops/cuda_ops_table.h
 struct CudaCommTable;  // src/comm/cuda_comm_table.h
 
-/// What the module's one exported function returns. `version` stays first for ever.
+/// What the module's one exported function returns. `version` must stay the first member.
 struct CudaTables {
   std::uint32_t version;  ///< kCudaTableVersion
   const char* build;      ///< for reports: "0.1.0, CUDA 13.0, sm_75 sm_80 ..."

@@ -4,8 +4,8 @@
 
 namespace hgt {
 
-/// Owns a handle of a C library: `UniqueHandle<cudaEvent_t, cudaEventDestroy>`. What Destroy
-/// returns is ignored: a destructor has nobody to tell.
+/// Owns a handle of a C library: `UniqueHandle<cudaEvent_t, cudaEventDestroy>`. The result of
+/// Destroy is ignored, because a destructor cannot report it.
 template <class Raw, auto Destroy>
 class UniqueHandle {
  public:

@@ -10,30 +10,30 @@
 
 namespace hgt {
 
-/// Runs a model over one growing sequence, keeping keys and values of the tokens so far, for
-/// generation. Computes what a Model's forward computes, without dropout.
+/// Runs a model over one growing sequence for generation, and keeps keys and values of the tokens
+/// so far. It computes what a Model's forward computes, without dropout.
 ///
 /// `parameters` is a flat buffer laid out by the table, of the type to compute in (fp32, bf16 or
-/// fp16) and on the stream's device, owned by the caller and alive as long as the decoder. Keys and
-/// values are of that type and there, too: 4 K D bytes a token and layer in 16 bits. Everything is
-/// allocated in `create`. Not thread-safe.
+/// fp16) and on the stream's device; the caller owns it and keeps it as long as the decoder. Keys
+/// and values have the same type and device: 4 K D bytes per token and layer in 16 bits. Everything
+/// is allocated in `create`. Not thread-safe.
 class Decoder {
  public:
-  /// `max_length`: tokens the sequence may have. Error(kConfig) where the model has no positions
-  /// for as many, or is not supported.
+  /// `max_length`: the most tokens that the sequence may have. Error(kConfig) if the model has
+  /// fewer positions, or is not supported.
   static std::unique_ptr<Decoder> create(const ModelConfig& config, const ParameterTable& table,
                                          const Tensor& parameters, std::int64_t max_length,
                                          Stream stream);
   virtual ~Decoder() = default;
 
   virtual std::int64_t max_length() const = 0;
-  /// Tokens so far.
+  /// The number of tokens so far.
   virtual std::int64_t length() const = 0;
 
-  /// Appends tokens (a whole prompt, or the one just sampled) and returns the logits [V] of what
-  /// follows the last one, of the parameters' type and on the stream's device, to be used on the
+  /// Appends tokens (a whole prompt, or the one just sampled) and returns the logits [V] of the
+  /// token after the last one, in the parameters' type and on the stream's device, for use on the
   /// stream until the next call. At least one token; Error(kData) for one outside the vocabulary,
-  /// Error(kConfig) where the sequence would exceed max_length; the sequence is then as before.
+  /// Error(kConfig) if the sequence would exceed max_length; it is then unchanged.
   virtual Tensor append(std::span<const std::int32_t> tokens) = 0;
 
   /// Forgets the tokens from `length` on; 0 starts anew. `length` must not exceed length().

@@ -12,18 +12,18 @@
 
 namespace hgt {
 
-/// The tokens of one micro-batch, in memory of the model's device, and where it stands in the run.
+/// The tokens of one micro-batch, in memory of the model's device, and their place in the run.
 ///   tokens_BT, targets_BT  [B, T] int32; a target of -100 does not count
-///   positions_BT           [B, T] int32, where each token stands in its document: 0, 1, 2, ... and
-///                          from 0 again where one begins. A token sees its own document alone, as
-///                          if each were a sample of its own. Empty: a sample is one document.
+///   positions_BT           [B, T] int32, each token's position in its document: 0, 1, 2, ..., and
+///                          0 again at the next document. A token sees its own document alone, as
+///                          if each document were a sample. Empty: a sample is one document.
 struct MicroBatch {
   std::span<const std::int32_t> tokens_BT;
   std::span<const std::int32_t> targets_BT;
   std::span<const std::int32_t> positions_BT = {};
   std::int64_t batch = 0;              ///< B
   std::int64_t seq_length = 0;         ///< T
-  const SampleKey* samples = nullptr;  ///< which they are: needed where something is dropped
+  const SampleKey* samples = nullptr;  ///< which samples they are; required for dropout
   double loss_scale =
       1.0;  ///< factor of every token's loss in the gradients: 1 / global token count
 };
@@ -31,13 +31,13 @@ struct MicroBatch {
 /// Forward and hand-derived backward of a Transformer, block by block: 0 is the embedding, 1..L the
 /// layers, L+1 the head (final norm, output product and cross-entropy).
 ///
-/// `parameters` (fp32, bf16 or fp16: what weights, activations and products are in) and `gradients`
-/// (fp32) are flat buffers laid out by the table, owned by the caller and alive as long as the
-/// model, on the device of its stream; gradients are added to, never cleared. All activations are
+/// `parameters` (fp32, bf16 or fp16: the type of weights, activations and products) and `gradients`
+/// (fp32) are flat buffers laid out by the table, on the stream's device; the caller owns them and
+/// keeps them as long as the model. Gradients are added to, never cleared. All activations are
 /// allocated in `create`, as arch/memory.h plans them. Not thread-safe. Calls run on the stream: on
 /// the CPU they have finished when they return, on a CUDA device they are queued, and what they
-/// read stays untouched until they are done. Bit-identical run to run. A token or target outside
-/// the vocabulary is Error(kData) on the CPU; on a CUDA device it makes the loss not a number.
+/// read must not change until they are done. Bit-identical from run to run. A token or target
+/// outside the vocabulary is Error(kData) on the CPU; on a CUDA device it makes the loss NaN.
 class Model {
  public:
   struct Options {
@@ -46,31 +46,31 @@ class Model {
     std::int64_t slots = 1;  ///< micro-batches whose activations are held at once
     std::uint64_t seed = 0;  ///< keys dropout
     Recompute recompute = Recompute::kNone;
-    /// The first so many. The results are the same, bit for bit, but where GELU is otherwise part
-    /// of a product (ops/linear.h): with kSelective it is not, as what is kept is rounded.
+    /// How many layers recompute, from the first. No bit changes, except with kSelective if GELU
+    /// was part of a product (ops/linear.h): then it is not, because kept values are rounded.
     std::int64_t recomputed_layers = 0;
   };
-  /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) where the
-  /// architecture is not supported or has no positions for max_seq_length tokens.
+  /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) if the architecture
+  /// is not supported or has fewer positions than max_seq_length.
   static std::unique_ptr<Model> create(const ModelConfig& config, const ParameterTable& table,
                                        const Tensor& parameters, const Tensor& gradients,
                                        const Options& options, Stream stream);
   virtual ~Model() = default;
   virtual int num_blocks() const = 0;
 
-  /// Forward of one block, keeping in `slot` what its backward needs. Blocks in ascending order.
-  /// The head's forward also computes the gradient of its output product, adding to the gradients
-  /// of the output matrix (of a tied embedding), so that logits never exist as a whole.
+  /// Forward of one block; keeps in `slot` what its backward needs. Call blocks in ascending order.
+  /// The head's forward also computes the gradient of its output product and adds to the gradients
+  /// of the output matrix (of a tied embedding), so that the logits never exist as a whole.
   virtual void forward(int block, int slot, const MicroBatch& batch) = 0;
-  /// Backward of one block: adds to the gradients of its parameters. Blocks in descending order.
-  /// A tied embedding's gradient is complete after block 0.
+  /// Backward of one block; adds to its parameters' gradients. Call blocks in descending order. A
+  /// tied embedding's gradient is complete after block 0.
   virtual void backward(int block, int slot, const MicroBatch& batch) = 0;
-  /// After forward(head): writes the sum of the losses of the slot's valid tokens to `out`, on the
-  /// device.
+  /// After forward(head): writes the sum of the losses of the slot's valid tokens to `out`, in
+  /// device memory.
   virtual void loss_sum(int slot, double& out) const = 0;
 
-  /// Forward without dropout or gradients: the sum of losses of the valid tokens, likewise. Uses
-  /// the memory of slot 0, which must not stand between a forward and its backward.
+  /// Runs the forward without dropout or gradients, and writes the sum of the valid tokens' losses
+  /// likewise. Uses the memory of slot 0, which must not be between a forward and its backward.
   virtual void evaluate(const MicroBatch& batch, double& out) = 0;
 };
 

@@ -18,10 +18,10 @@ void activation_fwd(Activation f, const Tensor& x, const Tensor& y, Stream strea
 void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tensor& dx,
                     Stream stream);
 
-/// y = f(gate) * up: SwiGLU where f is kSilu. Source: Shazeer 2020, arXiv:2002.05202.
+/// y = f(gate) * up; with kSilu this is SwiGLU. Source: Shazeer 2020, arXiv:2002.05202.
 ///
-///   gate_up  [N, 2F]  fp32, bf16 or fp16, contiguous: gate in the first half of a row, up in the
-///   second y        [N, F]   written
+///   gate_up  [N, 2F]  fp32, bf16 or fp16, contiguous: the gates of a row, then its up values
+///   y        [N, F]   written
 void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, Stream stream);
 
 /// d_gate_up = the gradient of gate_up; may be gate_up itself.

@@ -9,32 +9,32 @@
 namespace hgt {
 
 struct AttentionOptions {
-  float scale = 1;          ///< of the scores, before softmax; positive
+  float scale = 1;          ///< factor of the scores, before softmax; positive
   std::int64_t window = 0;  ///< a query sees itself and the window - 1 keys before it; 0 = all
-  Dropout dropout;  ///< of the probabilities; element (h T + i) T + j, forward without cache only
-  /// [B, T] int32, or none: where each token stands in its document, from 0. A query sees its own
-  /// document alone: not more keys before it than its position says, which grows by 1 from token
-  /// to token within a document. Without a cache; looked at on the CPU only.
+  Dropout dropout;          ///< on the probabilities; element (h T + i) T + j; not with a cache
+  /// [B, T] int32, or none: the position of each token in its document, from 0, growing by 1 from
+  /// token to token. A query sees its own document alone: as many keys before it as its position
+  /// says. Not with a cache. The values are checked on the CPU only.
   Tensor position_ids = {};
 };
 
 /// Causal attention: out = softmax(scale q k^T + mask) v, per sample and head. With S > T the T
 /// queries are the last of the S positions (a cache). With fewer key heads than query heads, each
 /// key head serves H / K neighbouring query heads (GQA, Ainslie et al. 2023, arXiv:2305.13245).
-/// Works on tiles of 64 queries and 64 keys, skips keys nobody sees, never holds T x S.
+/// Works on tiles of 64 queries and 64 keys, skips keys that no query sees, never holds T x S.
 ///
 ///   q, out  [B, T, H, D]  fp32, bf16 or fp16, the last dimension contiguous; D at most 256 on CUDA
 ///   k, v    [B, S, K, D]  the same; S >= T
-///   lse     [B, H, T]     fp32, written: log of the sum of exp(scores), what the backward needs
+///   lse     [B, H, T]     fp32, written: log of the sum of exp(scores); the backward needs it
 ///
 /// Computed in fp32. Bit-identical for any number of threads.
 void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    Stream stream);
 
-/// Writes dq, dk, dv (shapes of q, k, v; S = T). Probabilities are computed again from lse; in bf16
-/// on a CPU that multiplies bf16, they and the gradients of scores are rounded to it before they
-/// are multiplied.
+/// Writes dq, dk, dv (shapes of q, k, v; S = T). The probabilities are computed again from lse. In
+/// bf16 on a CPU that multiplies bf16, the probabilities and the gradients of the scores are
+/// rounded to bf16 before they are multiplied.
 void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Tensor& out, const Tensor& lse, const AttentionOptions& options,
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, Stream stream);

@@ -16,10 +16,10 @@ inline constexpr std::int32_t kIgnoredTarget = -100;
 ///   targets  [N]     int32; Error(kData) names one that is neither kIgnoredTarget nor in [0, V)
 ///   losses   [N]     fp32, written
 ///
-/// cross_entropy_fwd leaves no meaning in `logits`; cross_entropy_fwd_bwd leaves the gradient of
-/// gradient_scale * sum(losses) there.
+/// After cross_entropy_fwd, the contents of `logits` are undefined; cross_entropy_fwd_bwd leaves
+/// the gradient of gradient_scale * sum(losses) there.
 ///
-/// On CUDA nobody looks at the targets: loss and gradient of a wrong one are NaN.
+/// On CUDA the targets are not checked: a wrong one makes its loss and gradient NaN.
 void cross_entropy_fwd(const Tensor& logits, const Tensor& targets, const Tensor& losses,
                        Stream stream);
 void cross_entropy_fwd_bwd(const Tensor& logits, const Tensor& targets, float gradient_scale,

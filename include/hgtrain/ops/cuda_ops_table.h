@@ -9,13 +9,13 @@
 #include "hgtrain/ops/update.h"
 
 // The arguments of the CUDA ops: pointers and sizes of operands that the op's header describes and
-// its .cpp has checked. All that a kernel sees. What is `void` has elements of `type`: fp32, bf16
-// or fp16. All memory is the device's.
+// its .cpp has checked. A kernel sees nothing else. A `void` operand has elements of `type`: fp32,
+// bf16 or fp16. All memory is device memory.
 
 namespace hgt {
 
-/// What a product is stored as, or what else is made of an operand on the way. With all but the
-/// sums c is row-major, alpha = 1 and beta = 0.
+/// What else is computed with a product, from its result or from an operand. Except for the sums, c
+/// is row-major, alpha = 1 and beta = 0.
 enum class GemmEpilogue : int {
   kNone,
   kBias,        ///< c = a b + bias[n]
@@ -27,22 +27,22 @@ enum class GemmEpilogue : int {
 
 /// c[m, n] = alpha a[m, k] b[k, n] + beta c. Each operand is row-major, or its transpose is.
 ///
-/// Moves a, b and c once, and an epilogue's operands, where cuBLAS computes it all; where a kernel
-/// of its own does the epilogue, that one moves c twice more, or the operand it sums once more.
+/// Moves a, b and c once, and an epilogue's operands, if cuBLAS computes it all. If another kernel
+/// computes the epilogue, that one moves c twice more, or the operand that it sums once more.
 struct GemmArgs {
   const void *a, *b;
   void* c;
   DType type, c_type;
   std::int64_t m, n, k;
-  std::int64_t lda, ldb, ldc;  ///< distance of rows; of columns where transposed
+  std::int64_t lda, ldb, ldc;  ///< distance of rows; of columns if transposed
   bool transposed_a, transposed_b, transposed_c;
   float alpha, beta;
   GemmEpilogue epilogue = GemmEpilogue::kNone;
-  void* bias = nullptr;  ///< of c's type; sums are fp32, and so is c with them
+  void* bias = nullptr;  ///< of c's type; fp32 for sums, and so is c then
   void* pre = nullptr;   ///< [m, n] of c's type; neither it nor c has gaps
 };
 
-/// y[rows, columns] += bias[columns]; rows `stride` apart.
+/// y[rows, columns] += bias[columns]; the rows lie `stride` apart.
 struct AddBiasArgs {
   void* y;
   const void* bias;
@@ -59,7 +59,7 @@ struct AddColumnSumsArgs {
 };
 
 struct EmbeddingArgs {
-  const std::int32_t *tokens, *position_ids;  ///< [rows]; the latter or null
+  const std::int32_t *tokens, *position_ids;  ///< [rows]; the latter may be null
   const void *table, *positions;
   void* out;
   DType type;
@@ -74,7 +74,7 @@ struct EmbeddingBwdArgs {
   std::int64_t rows, length, width, vocabulary;
 };
 
-/// Of x, or of `sum` = x + branch where there is a branch.
+/// Normalises x or, if there is a branch, `sum` = x + branch.
 struct LayerNormArgs {
   const void *x, *gain, *bias;
   void* y;
@@ -103,7 +103,7 @@ struct HeadRows {
   std::int64_t position_stride = 0, head_stride = 0;
 };
 
-/// Of x, or of `sum` = x + branch where there is a branch.
+/// Normalises x or, if there is a branch, `sum` = x + branch.
 struct RmsNormArgs {
   HeadRows<const void> x;
   HeadRows<void> y;
@@ -143,7 +143,7 @@ struct RopeArgs {
   float direction;  ///< 1 rotates, -1 rotates back
 };
 
-/// hgtrain/ops/dropout.h
+/// See hgtrain/ops/dropout.h.
 struct DropoutArgs {
   float probability;
   std::uint64_t seed;
@@ -194,8 +194,8 @@ struct GatedActivationBwdArgs {
   CudaActivation f;
 };
 
-/// Where `backward`, logits become the gradient of gradient_scale * sum(losses). A target outside
-/// the vocabulary gives a loss and gradients that are not numbers.
+/// If `backward`, logits become the gradient of gradient_scale * sum(losses). A target outside the
+/// vocabulary makes its loss and gradients NaN.
 struct CrossEntropyArgs {
   void* logits;
   DType type;
@@ -229,7 +229,7 @@ struct AttentionBwdArgs {
   DropoutArgs dropout;
 };
 
-/// values[count] = value, unless *unless (or null) is not 0.
+/// values[count] = value; nothing if `unless` is not null and *unless is not 0.
 struct FillArgs {
   float* values;
   std::int64_t count;
@@ -259,13 +259,13 @@ struct SumArgs {
   double* out;
 };
 
-// A step beside the model's ops, over flat buffers, without the host having to look at anything:
+// The part of a step around the model's ops, over flat buffers. The host waits for none of it:
 //
 //   per micro-batch  sum
 //   per step         sum_of_squares, (a reduction over ranks), prepare_update, update_elements or
 //                    update_lamb, update_average
 
-/// hgtrain/ops/update.h
+/// See hgtrain/ops/update.h.
 struct PrepareUpdateArgs {
   Update* update;
   const double *squares, *losses;
@@ -274,8 +274,8 @@ struct PrepareUpdateArgs {
 
 enum class UpdateRule : int { kAdamW, kAdam, kLion, kAdagrad, kSgd, kMomentum, kNesterov };
 
-/// One update of hgtrain/optim/optimizer.h, of [0, decay_end) with weight decay. Adam moves 28
-/// bytes a parameter, and 2 for the weights; 24 with bf16 parameters, 16 where its state is bf16
+/// One update of hgtrain/optim/optimizer.h; [0, decay_end) has weight decay. Adam moves 28 bytes
+/// per parameter, and 2 more for the weights; 24 with bf16 parameters, 16 if its state is bf16
 /// too.
 struct UpdateElementsArgs {
   UpdateRule rule;
@@ -283,20 +283,20 @@ struct UpdateElementsArgs {
   DType parameter_type;  ///< fp32 or bf16
   const float* gradients;
   void *state1, *state2;  ///< as many as the rule has
-  DType state_type;       ///< fp32, or bf16 where the parameters are
+  DType state_type;       ///< fp32, or bf16 if the parameters are
   void* weights;  ///< fp32 parameters, rounded to `weight_type` (bf16 or fp16); null: not written
   DType weight_type;
   std::int64_t count, decay_end;
   const Update* update;
 };
 
-/// A stretch of a tensor, of up to some ten thousand elements.
+/// A contiguous part of a tensor, of up to some ten thousand elements.
 struct LambPiece {
   std::int64_t begin, end;
   std::int32_t tensor;
   std::int32_t decay;  ///< 1: with weight decay
 };
-/// Lamb's. Reads 28 bytes a parameter and writes 12, and 2 for the weights.
+/// Lamb's update. Reads 28 bytes per parameter and writes 12, and 2 more for the weights.
 struct UpdateLambArgs {
   float* parameters;
   const float* gradients;
@@ -304,15 +304,15 @@ struct UpdateLambArgs {
   void* weights;
   DType type;
   const LambPiece* pieces;           ///< in device memory, tensor by tensor
-  const std::int64_t* first_pieces;  ///< [tensors + 1]: of each tensor; the last is piece_count
+  const std::int64_t* first_pieces;  ///< [tensors + 1]: one per tensor, then piece_count
   std::int64_t piece_count, tensors;
   float min_coeff, max_coeff;
   bool eps_inside_sqrt;
   const Update* update;
 };
 
-/// average[i] = kept average[i] + taken values[i], unless `update` (or null) says to skip it. Moves
-/// 12 bytes an element, 10 of bf16 values.
+/// average[i] = kept average[i] + taken values[i]; nothing if `update` is not null and says `skip`.
+/// Moves 12 bytes per element, 10 for bf16 values.
 struct UpdateAverageArgs {
   float* average;
   const void* values;
@@ -322,7 +322,7 @@ struct UpdateAverageArgs {
   const Update* update;
 };
 
-/// hgtrain/ops/sample.h
+/// See hgtrain/ops/sample.h.
 struct SampleArgs {
   const void* logits;
   DType type;
@@ -333,7 +333,7 @@ struct SampleArgs {
   std::int32_t* token;
 };
 
-/// Each queues its op on the stream and returns. What it computes stands in the header of the op.
+/// Each function queues its op on the stream and returns. The op's header says what it computes.
 struct CudaOpsTable {
   template <class Args>
   using Op = CudaResult (*)(const Args* args, CudaStreamState* stream);
@@ -364,11 +364,11 @@ struct CudaOpsTable {
   Op<UpdateAverageArgs> update_average;
   Op<SampleArgs> sample;
 
-  /// hgtrain/ops/gemm.h
+  /// See hgtrain/ops/gemm.h.
   CudaResult (*fix_products)(CudaStreamState* stream);
 
-  /// From now on the stream's attention runs over cuDNN, where that takes it. `library`: dlopen's
-  /// handle of libcudnn; `version` becomes cuDNN's: 91900 is 9.19.0. Fails where it cannot be used.
+  /// From now on, cuDNN computes the stream's attention if it supports it. `library` is dlopen's
+  /// handle of libcudnn; `version` becomes cuDNN's: 91900 is 9.19.0. Fails if cuDNN cannot be used.
   CudaResult (*use_cudnn)(void* library, CudaStreamState* stream, std::size_t* version);
 };
 

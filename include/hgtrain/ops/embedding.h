@@ -8,17 +8,17 @@ namespace hgt {
 /// out[b, t] = table[tokens[b, t]] + positions[t].
 ///
 ///   tokens     [B, T]  int32; Error(kData) names one that is not in [0, V)
-///   table      [V, C]  fp32, bf16 or fp16; out and positions alike, their gradients fp32
-///   positions  [T, C]  or none: rows of the position table, from the first token's position
-///   position_ids  [B, T]  int32, which of them a token has, in [0, T); none: its place t
+///   table      [V, C]  fp32, bf16 or fp16; out and positions likewise; their gradients are fp32
+///   positions  [T, C]  rows of the position table, from the first token's position; or none
+///   position_ids  [B, T]  int32 in [0, T), each token's row of `positions`; none: row t
 ///   out        [B, T, C]  written
 ///
-/// On CUDA nobody looks at the tokens or positions: the row of one that is out of range is NaN.
+/// On CUDA tokens and positions are not checked: one that is out of range makes its row NaN.
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
                    const Tensor& out, Stream stream, const Tensor& position_ids = {});
 
 /// dtable[tokens[b, t]] += dout[b, t]; dpositions[t] += sum over b of dout[b, t].
-/// Sums in the order of the tokens, so bit-identical for any number of threads.
+/// Sums run in the order of the tokens, so they are bit-identical for any number of threads.
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
                    const Tensor& dpositions, Stream stream, const Tensor& position_ids = {});
 

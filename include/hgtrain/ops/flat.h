@@ -7,10 +7,10 @@
 
 namespace hgt {
 
-// Passes over flat buffers on the stream's device, contiguous and of any length. Bit-identical from
-// run to run, and for any number of threads.
+// Passes over flat buffers on the stream's device, contiguous and of any length. The results are
+// bit-identical from run to run, and for any number of threads.
 
-/// x = 0, fp32; nothing where `unless`, in memory of the stream's device, is given and not 0.
+/// x = 0, fp32. Does nothing if `unless` (in memory of the stream's device) is given and not 0.
 void clear(const Tensor& x, Stream stream, const std::int32_t* unless = nullptr);
 
 /// out[0] = the sum of x, in fp64.
@@ -19,7 +19,7 @@ void clear(const Tensor& x, Stream stream, const std::int32_t* unless = nullptr)
 ///   out  [1]  fp64, written
 void sum(const Tensor& x, const Tensor& out, Stream stream);
 
-/// out[0] = the sum of the squares of x, in fp64. Not finite exactly where an element is not.
+/// out[0] = the sum of the squares of x, in fp64. It is finite if and only if every element is.
 ///
 ///   x    [N]  fp32
 ///   out  [1]  fp64, written

@@ -7,27 +7,27 @@ namespace hgt {
 
 /// c = alpha a b + beta c.
 ///
-///   a [M, K], b [K, N], c [M, N]  in each one dimension has stride 1 and the other any: a
+///   a [M, K], b [K, N], c [M, N]  each with stride 1 in one dimension and any in the other: a
 ///                                 transposed view gives a transposed product
-///   beta = 0 overwrites c, whatever it held. c overlaps neither a nor b.
+///   beta = 0 overwrites c without use of its old values. c overlaps neither a nor b.
 ///
-/// All fp32; or a and b bf16 or fp16, c of their type or fp32, alpha = 1, and beta = 0, or 1 where
-/// c is fp32. Sums are fp32 and rounded once.
+/// All are fp32; or a and b are bf16 or fp16, c is of their type or fp32, alpha = 1, and beta = 0,
+/// or 1 if c is fp32. Sums are computed in fp32 and rounded once.
 ///
-/// Bit-identical run to run for the same shapes, strides and number of threads; for any number of
-/// them on a deterministic pool.
-/// Throws Error(kInternal) where shapes or strides disagree.
+/// The result is bit-identical from run to run for the same shapes, strides and number of threads,
+/// and on a deterministic pool for any number of threads. Throws Error(kInternal) if shapes or
+/// strides disagree.
 void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
           Stream stream);
 
-/// From now on, how a product on the queue is computed follows from its operands, the device and
-/// cuBLAS's version alone: it is the way that cuBLAS ranks first, and kernels of ours for what
-/// comes with it (linear.h). Of a queue this was not called for, products are timed, and the
-/// quickest way is kept in a file: another run has the same bits only where it finds that.
+/// From now on, the algorithm of each product on the queue follows from its operands, the device
+/// and cuBLAS's version alone: cuBLAS's first-ranked algorithm computes the product, and our own
+/// kernels its epilogue (linear.h). On other queues, products are timed, and the fastest algorithm
+/// is kept in a file: another run has the same bits only if it finds that file.
 void fix_products(const CudaQueue& queue);
 
-/// Whether this CPU has instructions for products of this type. Where it has not, they are widened
-/// to fp32 first, which costs more than fp32 training itself.
+/// Whether this CPU has instructions for products of this type. If not, operands are widened to
+/// fp32 first, which costs more than fp32 training itself.
 bool cpu_multiplies(DType dtype);
 
 }  // namespace hgt

@@ -7,15 +7,15 @@
 namespace hgt {
 
 /// A linear layer, in fp32, bf16 or fp16; the gradients of w and bias are fp32. Determinism and
-/// errors as gemm.
+/// errors are those of gemm.
 ///
 ///   x     [N, I]
 ///   w     [I, O]  a view: GPT-2's Conv1D weight as it is, nn.Linear's [O, I] transposed
 ///   bias  [O]     or none
-///   y     [N, O]  the last dimension without gaps where there is a bias, as dy
+///   y     [N, O]  with a bias, the last dimension of y and dy has no gaps
 ///
-/// On CUDA, bias, GELU and the bias's gradient are part of the product where cuBLAS does that, and
-/// faster than a kernel behind it; of what is then not stored in between, the rounding is missing.
+/// On CUDA, bias, GELU and the bias's gradient are part of the product if cuBLAS supports that and
+/// it is faster than a kernel of ours. Values that are then not stored are not rounded either.
 
 /// y = x w + bias.
 void linear_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
@@ -32,7 +32,7 @@ void linear_bwd_input(const Tensor& dy, const Tensor& w, const Tensor& dx, Strea
 void linear_activation_bwd_input(Activation f, const Tensor& dy, const Tensor& w, const Tensor& pre,
                                  const Tensor& dpre, Stream stream);
 
-/// dw += x^T dy and, where there is a bias, dbias += the column sums of dy.
+/// dw += x^T dy and, if there is a bias, dbias += the column sums of dy.
 void linear_bwd_weight(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
                        Stream stream);
 

@@ -7,8 +7,8 @@
 
 namespace hgt {
 
-/// out = std times standard normal numbers: Box and Muller 1958, two of a pair of Philox words. An
-/// element depends on (seed, stream, its index) alone, so no number of threads changes one.
+/// out = std times standard normal numbers (Box and Muller 1958, two of a pair of Philox words). An
+/// element depends on (seed, stream_id, its index) alone, not on the number of threads.
 ///
 ///   out  [N]  fp32, contiguous, written; on the CPU
 void normal_fill(std::uint64_t seed, std::uint64_t stream_id, float std, const Tensor& out,

@@ -5,17 +5,17 @@
 
 namespace hgt {
 
-/// Rotary position embedding in place, in HF's convention (rotate_half): dimension i turns with
-/// dimension i + D/2. Source: Su et al. 2021, arXiv:2104.09864.
+/// Rotary position embedding in place, in HF's convention (rotate_half): dimensions i and i + D/2
+/// are a pair. Source: Su et al. 2021, arXiv:2104.09864.
 ///
 ///   x         [B, T, H, D]  fp32, bf16 or fp16, the last dimension contiguous; rotated in place
-///   cos, sin  [T, D/2]      of the T positions' angles
-///   position_ids  [B, T]    int32, which of them a token has, in [0, T); none: its place t;
-///                           looked at on the CPU only
+///   cos, sin  [T, D/2]      of the angles of the T positions
+///   position_ids  [B, T]    int32 in [0, T), each token's row of cos and sin; none: row t;
+///                           checked on the CPU only
 void rope_fwd(const Tensor& x, const Tensor& cos, const Tensor& sin, Stream stream,
               const Tensor& position_ids = {});
 
-/// The gradient of x from that of the rotated x, in place: the transposed matrix.
+/// The gradient of x from that of the rotated x, in place: a product with the transposed matrix.
 void rope_bwd(const Tensor& dx, const Tensor& cos, const Tensor& sin, Stream stream,
               const Tensor& position_ids = {});
 

@@ -6,7 +6,7 @@
 namespace hgt {
 
 /// Queues an op of the CUDA module on the stream's device: the CUDA side of an op, or of a flat
-/// pass of another room. Its operands have been checked.
+/// pass of another module. The operands must have been checked.
 template <class Args>
 void run_cuda(const Stream& stream, CudaOpsTable::Op<Args> CudaOpsTable::*op, const Args& args) {
   const CudaQueue& queue = stream.queue();

@@ -4,7 +4,7 @@
 
 namespace hgt {
 
-/// Of value_at(0), ..., value_at(count - 1), in fp64, in an order that follows from `count`.
+/// The sum of squares of value_at(0), ..., value_at(count - 1), in fp64; `count` decides the order.
 template <class ValueAt>
 double sum_of_squares(std::int64_t count, const ValueAt& value_at) {
   constexpr std::int64_t kLanes =

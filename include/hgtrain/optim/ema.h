@@ -6,11 +6,11 @@
 
 namespace hgt {
 
-/// average[i] = decay average[i] + (1 - decay) values[i]: one step of an exponential moving average
-/// of weights (Polyak and Juditsky 1992; Tarvainen and Valpola 2017). Element by element, so no
-/// number of threads changes a bit. The average is fp32, the values fp32 or bf16. An empty
-/// `average` is none: nothing is done, as where `update`, in memory of the stream's device, says
-/// `skip`.
+/// average[i] = decay average[i] + (1 - decay) values[i]: one step of an exponential
+/// moving average of weights (Polyak and Juditsky 1992; Tarvainen and Valpola 2017). The
+/// number of threads changes no bit. The average is fp32, the values are fp32 or bf16.
+/// Does nothing if `average` is empty, or if `update`, in memory of the stream's device,
+/// says `skip`.
 void update_ema(double decay, const Tensor& values, const Tensor& average, const Update* update,
                 Stream stream);
 

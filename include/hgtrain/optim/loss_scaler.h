@@ -6,32 +6,32 @@
 
 namespace hgt {
 
-/// What the loss of fp16 training is multiplied with, and what that depends on; saved with the
+/// The factor of the loss in fp16 training, and the state that it depends on; saved with the
 /// weights.
 struct LossScale {
   double scale = 1;
-  std::int64_t steps = 0;           ///< taken, skipped ones too
-  std::int64_t last_overflow = -1;  ///< number of the last skipped one
+  std::int64_t steps = 0;           ///< taken, including skipped ones
+  std::int64_t last_overflow = -1;  ///< number of the last skipped step
   std::int64_t hysteresis = 0;      ///< overflows left before the scale shrinks
 
   bool operator==(const LossScale&) const = default;
 };
 
 /// DeepSpeed's loss scaling, by the rules of its DynamicLossScaler at every stage: an overflow
-/// halves the scale once `hysteresis` of them have come, and `loss_scale_window` steps without one
-/// double it, up to 2^31. fp16.loss_scale > 0 is a scale that never changes; other dtypes have 1.
+/// halves the scale once `hysteresis` of them have occurred, and `loss_scale_window` steps without
+/// one double it, up to 2^31. fp16.loss_scale > 0 is a constant scale; other dtypes have scale 1.
 /// Source: deepspeed/runtime/fp16/loss_scaler.py.
 class LossScaler {
  public:
   explicit LossScaler(const PrecisionConfig& config) : config_(config) {}
 
-  /// Of a fresh run.
+  /// The state of a new run.
   LossScale initial() const;
-  /// Of a run that goes on from a checkpoint with `saved` and weights of that type: another
-  /// precision starts afresh, and a scale that never changes is the config's.
+  /// The state of a run that resumes from a checkpoint with `saved` and weights of that type:
+  /// another precision starts anew, and a constant scale is the config's.
   LossScale resumed(LossScale saved, DType saved_weights) const;
-  /// After a step; `overflow`: its gradients were not finite, and it was skipped. Error(kGuard)
-  /// where the scale would have to fall below fp16.min_loss_scale.
+  /// Call it after a step. `overflow`: its gradients were not finite, and it was skipped.
+  /// Error(kGuard) if the scale would have to fall below fp16.min_loss_scale.
   void update(bool overflow, LossScale& state) const;
 
  private:

@@ -8,20 +8,20 @@
 
 namespace hgt {
 
-/// What a schedule sets for one update. The betas only where it cycles the momentum.
+/// What a schedule sets for one update. The betas are set only if it cycles the momentum.
 struct Rate {
   double lr = 0;
   std::optional<double> beta1;
   std::optional<double> beta2;
 };
 
-/// The learning rate of each update: DeepSpeed's schedules where `scheduler` has a type, else
+/// The learning rate of each update: DeepSpeed's schedules if `scheduler` has a type, else
 /// `training.lr_schedule`.
 ///
 /// DeepSpeed's, number for number: WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest.
-/// Source: deepspeed/runtime/lr_schedules.py. As there, the warmups' first update has the minimum
-/// rate (0 unless set), and OneCycle with cycle_momentum sets beta1 to the cycled momentum and
-/// beta2 to 0.99.
+/// Source: deepspeed/runtime/lr_schedules.py. As there, the first update of a warmup has the
+/// minimum rate (0 unless set), and OneCycle with cycle_momentum sets beta1 to the cycled momentum
+/// and beta2 to 0.99.
 ///
 /// Our own: after k updates of the T = train_iters, with W = warmup_iters and lr the optimizer's,
 ///
@@ -33,15 +33,15 @@ struct Rate {
 ///   wsd       S = T - D, D = decay_iters or T / 10; f = 1 - x (linear), as above (cosine), or
 ///             1 - sqrt(x) (minus_sqrt)
 ///
-/// So no update has the rate 0, the last one neither: min_lr is what would follow it. S is W and D
-/// is 1 at least. Sources: Loshchilov and Hutter 2017, arXiv:1608.03983; Hu et al. 2024,
-/// arXiv:2404.06395 (warmup, stable, decay); Haegele et al. 2024, arXiv:2405.18392 (1 - sqrt).
+/// So no update has the rate 0, not even the last: min_lr would follow it. S is at least W, D at
+/// least 1. Sources: Loshchilov and Hutter 2017, arXiv:1608.03983; Hu et al. 2024, arXiv:2404.06395
+/// (warmup, stable, decay); Haegele et al. 2024, arXiv:2405.18392 (1 - sqrt).
 class LrSchedule {
  public:
-  /// Error(kConfig) where a number is missing or out of range.
+  /// Error(kConfig) if a number is missing or out of range.
   explicit LrSchedule(const Config& config);
 
-  /// For the update that follows `updates` applied ones. A pure function: resuming needs no state.
+  /// The rate of the update after `updates` applied ones. A pure function: resuming needs no state.
   Rate at(std::int64_t updates) const;
 
  private:
@@ -50,7 +50,7 @@ class LrSchedule {
     double (*share)(double x);
     Rate at(double k) const;
   };
-  struct Warmup {  ///< WarmupLR, and WarmupDecayLR where `total` is given
+  struct Warmup {  ///< WarmupLR, and WarmupDecayLR if `total` is given
     double min_lr, max_lr, steps;
     bool logarithmic;
     std::optional<double> total;

@@ -22,10 +22,10 @@ class Lamb;
 ///
 ///   AdamW    m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
 ///            p -= lr ((m / bc1) / (sqrt(v / bc2) + eps) + wd p)
-///   Adam     the same, with adam_w_mode false on g' and without the wd p
+///   Adam     the same; if adam_w_mode is false, with g' for g and without the wd p
 ///   Lamb     m, v as AdamW; u = m / (sqrt(v) + eps) + wd p (eps_inside_sqrt: m / sqrt(v + eps))
 ///            p -= lr sqrt(bc2) / bc1 r u,  with r = |p| / |u| over the tensor, kept in
-///            [min_coeff, max_coeff]; 1 where a norm is 0
+///            [min_coeff, max_coeff]; 1 if a norm is 0
 ///   Lion     p = p (1 - lr wd) - lr sign(b1 m + (1 - b1) g),  m = b2 m + (1 - b2) g
 ///   SGD      b = momentum b + (1 - dampening) g' (the first one is g'),
 ///            p -= lr b (nesterov: g' + momentum b; without momentum: g')
@@ -33,36 +33,36 @@ class Lamb;
 ///
 /// Sources: Loshchilov and Hutter 2019, arXiv:1711.05101; You et al. 2020, arXiv:1904.00962; Chen
 /// et al. 2023, arXiv:2302.06675; Duchi et al. 2011; torch.optim for SGD and Adagrad, DeepSpeed's
-/// kernels for the rest. Where those two part: Lion's sign(0) is 0, as in the paper (DeepSpeed's -1
-/// moves parameters that never had a gradient), and Adagrad divides g', as torch (DeepSpeed's CPU
-/// kernel divides g). A schedule's betas (OneCycle) are those of the optimizers that have any.
+/// kernels for the rest. But Lion's sign(0) is 0, as in the paper (DeepSpeed's -1 moves parameters
+/// that never had a gradient), and Adagrad divides g', as in torch (DeepSpeed's CPU kernel divides
+/// g). A schedule's betas (OneCycle) apply to the optimizers that have betas.
 ///
-/// The update of an element depends on nothing but the element, Lamb's also on the norms of its
-/// tensor, summed in fp64 in an order of the tensor's size: no number of threads changes a bit.
-/// Zeros without gradient, such as padding, stay zero.
+/// The update of an element depends on the element alone; Lamb's also on the norms of its tensor,
+/// summed in fp64 in an order that follows from the tensor's size. So the number of threads changes
+/// no bit. Zeros without gradient, such as padding, stay zero.
 ///
-/// All is computed in fp32. Parameters and state of bf16 are rounded stochastically
-/// (base/stochastic_rounding.h), by numbers of the update's key and the element.
+/// Everything is computed in fp32. Parameters and state in bf16 are rounded stochastically
+/// (base/stochastic_rounding.h); the random numbers follow from the update's key and the element.
 class Optimizer {
  public:
   /// Buffers of `table.total` elements on the stream's device; `state` in the order of
-  /// optimizer_state(), zero before the first update. They and the table outlive it.
-  /// Error(kConfig) where the type is not built.
+  /// optimizer_state(), zero before the first update. They and the table must outlive the
+  /// optimizer. Error(kConfig) if the type is not built.
   struct Buffers {
-    Tensor parameters;          ///< fp32, or, but for Lamb, bf16
+    Tensor parameters;          ///< fp32 or, except for Lamb, bf16
     Tensor gradients;           ///< fp32
-    std::vector<Tensor> state;  ///< fp32, or bf16 where the parameters are
-    Tensor weights = {};        ///< fp32 parameters, rounded to its type with each update; or none
+    std::vector<Tensor> state;  ///< fp32, or bf16 if the parameters are
+    Tensor weights = {};        ///< the fp32 parameters, rounded in each update; or none
   };
   Optimizer(const OptimizerConfig& config, const ParameterTable& table, const Buffers& buffers,
             Stream stream);
   ~Optimizer();
 
   /// What the config and the rate say of update number `t`, counted from 1: all of Update's first
-  /// part but loss_scale, clip, tokens, rounding_key and stops.
+  /// part except loss_scale, clip, tokens, rounding_key and stops.
   Update constants(const Rate& rate, std::int64_t t) const;
-  /// Applies an update, in memory of the stream's device, that prepare_update has finished: nothing
-  /// where it says `skip`. Queued on the stream.
+  /// Applies an update, in memory of the stream's device, that prepare_update has finished; does
+  /// nothing if it says `skip`. Queued on the stream.
   void step(const Update* update);
 
  private:
@@ -71,7 +71,7 @@ class Optimizer {
   const ParameterTable& table_;
   Buffers buffers_;
   Stream stream_;
-  std::unique_ptr<Lamb> lamb_;               ///< null for the others
+  std::unique_ptr<Lamb> lamb_;               ///< null for other types
   std::unique_ptr<DeviceOptimizer> device_;  ///< null on the CPU
 };
 

@@ -5,8 +5,8 @@
 
 namespace hgt {
 
-/// out[i] = values[i], rounded to out's type: fp32, bf16 or fp16, and one of the two fp32 on a
-/// device. Both are contiguous and equally long.
+/// out[i] = values[i], rounded to out's type: fp32, bf16 or fp16; on a GPU, one of the two must be
+/// fp32. Both are contiguous and equally long.
 void round_to(const Tensor& values, const Tensor& out, Stream stream);
 
 }  // namespace hgt

@@ -12,7 +12,7 @@ struct Coordinates {
   bool operator==(const Coordinates&) const = default;
 };
 
-/// How the ranks of a world lie on the axes: tensor parallel runs fastest, so that its groups are
+/// How the ranks of a world lie on the axes: the tensor axis varies fastest, so that its groups are
 /// neighbours on one machine, then data, then pipeline (Megatron-LM's order).
 struct Layout {
   int pipeline_size = 1;
@@ -25,7 +25,7 @@ struct Layout {
 };
 
 /// The layout of `world_size` ranks. A data_parallel_size of 0 takes what the other axes leave.
-/// Error(kConfig), with the factorisation, where the sizes do not multiply to the world.
+/// Error(kConfig), with the factorisation, if the product of the sizes is not the world's size.
 Layout make_layout(const ParallelismConfig& config, int world_size);
 
 }  // namespace hgt

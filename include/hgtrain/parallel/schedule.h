@@ -21,14 +21,14 @@ struct Bucket {
   int last_block = 0;
 };
 
-/// Cuts the flat buffer, whose pieces are given in ascending order without gaps, into buckets of
-/// whole blocks and at most `bucket_elements`, or of one block, in the order in which they become
-/// ready. A bucket never crosses from a higher block back to a lower one (where decay groups meet),
-/// so that none waits for blocks far apart.
+/// Cuts the flat buffer, whose pieces are given in ascending order without gaps, into buckets, in
+/// the order in which they become ready. A bucket has whole blocks and at most `bucket_elements`,
+/// or a single block. A bucket never crosses from a higher block back to a lower one (between two
+/// decay groups), so that none waits for blocks far apart.
 std::vector<Bucket> make_buckets(std::span<const BlockRange> pieces, std::int64_t bucket_elements);
 
-/// One thing for a rank to do. `block` and `micro` (counted within the rank) or `bucket` say on
-/// what.
+/// One thing for a rank to do. `block` and `micro` (counted within the rank), or `bucket`, say what
+/// it applies to.
 struct Action {
   enum class Kind {
     kForward,   ///< block, micro
@@ -45,7 +45,7 @@ struct Action {
 
 /// A step of plain data parallelism: for each micro-batch all blocks forward, then backward; a
 /// bucket is reduced as soon as the last micro-batch completes it. Every rank reduces the same
-/// buckets in the same order, also one that has no micro-batch at all.
+/// buckets in the same order, even if it has no micro-batch.
 std::vector<Action> data_parallel_schedule(int blocks, std::int64_t micro_batches,
                                            std::span<const Bucket> buckets);
 

@@ -11,15 +11,15 @@
 namespace hgt {
 
 /// A view of elements in memory that somebody else owns: dtype, device, up to five sizes with
-/// strides in elements. Copying it copies the view. A constant Tensor still writes its elements, as
-/// a constant pointer would. No arithmetic here: that is what ops are for.
+/// strides in elements. Copying a Tensor copies the view. A const Tensor can still write its
+/// elements, as a constant pointer can. It does no arithmetic: ops do.
 ///
-/// Wrong ranks, bounds or dtypes are the caller's bug: Error(kInternal).
+/// A wrong rank, bound or dtype is the caller's bug: Error(kInternal).
 class Tensor {
  public:
   static constexpr int kMaxRank = 5;
 
-  /// No tensor: what an op gets for an optional operand that is absent.
+  /// No tensor: an op gets it for an optional operand that is absent.
   Tensor() = default;
   /// Contiguous, row-major.
   Tensor(void* data, std::span<const std::int64_t> shape, DType dtype = DType::kF32,
@@ -47,7 +47,7 @@ class Tensor {
     return static_cast<T*>(data_);
   }
 
-  /// The same, whatever the dtype; null where there is no tensor.
+  /// The address of the first element, for any dtype; null if there is no tensor.
   void* raw() const { return data_; }
 
   /// Elements [begin, end) of a dimension.
@@ -56,7 +56,7 @@ class Tensor {
   Tensor transposed() const;
   /// One dimension as two, of sizes (`outer`, size / outer). Works on any strides.
   Tensor split(int dim, std::int64_t outer) const;
-  /// Other sizes of as many elements; contiguous tensors only.
+  /// The same elements with other sizes; contiguous tensors only.
   Tensor reshaped(std::initializer_list<std::int64_t> shape) const;
 
  private:
