@@ -95,6 +95,16 @@ std::optional<std::string> MetricsWriter::write(const StepRecord& record) {
   return jsonl_problem ? jsonl_problem : csv_problem;
 }
 
+std::optional<std::string> MetricsWriter::sync() {
+  try {
+    jsonl_.file.sync();
+    sync_folder(parent_folder(jsonl_.file.path()));
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> MetricsWriter::Output::flush() {
   while (!pending.empty()) {
     const ssize_t written = file_ops().write(file.fd(), pending.data(), pending.size());

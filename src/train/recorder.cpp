@@ -54,6 +54,8 @@ bool Recorder::prepare_save() {
 void Recorder::save(const TrainingState& state, const FlatState& flat,
                     std::shared_ptr<const void> owner) {
   if (!prepare_save()) return;
+  // A run that resumes from the checkpoint after a power cut has the metrics up to there.
+  if (const auto problem = metrics_->sync()) notice(*problem);
   checkpoints_->save(state, flat, std::move(owner));
   saving_step_ = state.step;
 }

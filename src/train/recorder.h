@@ -22,7 +22,8 @@ class Recorder {
   /// Waits for the save before, which may hold a copy of the state. False where save() does
   /// nothing.
   bool prepare_save();
-  /// Saves the state in the background; a step that is saved already is not saved again.
+  /// Syncs the metrics and saves the state in the background; a step that is saved already is not
+  /// saved again.
   void save(const TrainingState& state, const FlatState& flat,
             std::shared_ptr<const void> owner = nullptr);
   /// A line for the user, from rank 0.

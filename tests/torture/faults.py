@@ -32,6 +32,8 @@ def _can_befall(kind, error, call):
         return True
     if call.name not in _ERRORS or call.from_loader:  # what the loader says of a library, it says before hgtrain runs
         return False
+    if error == errno.ECONNRESET and not call.process.role.startswith('rank'):  # its peers are alive and on this machine
+        return False
     # A pipe or a socket fails in other ways; an injected error leaves what it should close open, and the peer waiting.
     return (call.name not in (*_SHORT, 'close') or call.is_of_a_file or
             (kind == 'error' and error == errno.EINTR and call.name != 'close'))

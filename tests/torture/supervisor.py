@@ -291,7 +291,7 @@ def supervise(command, folder, decide=lambda call: None, on_start=lambda supervi
     finally:
         os.close(fds[0])
     return Outcome(status, (folder / 'stdout').read_text(errors='replace'), (folder / 'stderr').read_text(errors='replace'),
-                   left_over, [p for p in sorted(supervisor.shared_memory) if os.path.exists(p)])
+                   left_over, [p for p in sorted(supervisor.shared_memory) if os.path.isfile(p)])
 
 
 def _serve(supervisor, limit_s, leaving_s):

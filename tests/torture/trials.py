@@ -75,7 +75,7 @@ class Work:
         if kind in ('kill', 'cut'):
             allowed |= {-signal.SIGKILL, 128 + signal.SIGKILL}
         elif kind == 'stop':
-            allowed |= {-signal.SIGTERM}  # before hgtrain takes signals
+            allowed |= {-signal.SIGTERM, 128 + signal.SIGTERM}  # before hgtrain takes signals; of `data prepare`
         elif fault and fault.name == 'mmap' and fault.role.startswith('rank'):
             allowed |= {128 + signal.SIGSEGV}  # oneDNN does not look whether it was given memory
         require(status in allowed, f'exit status {status}')
@@ -143,7 +143,7 @@ class Training(Work):
         require(outcome.status == 0, f'it does not resume: exit status {outcome.status}')
         self.check_saved(folder, outcome, announced)
         self.check_end(folder)
-        shared_memory = [p for p in sorted(shared_memory) if os.path.exists(p)]
+        shared_memory = [p for p in sorted(shared_memory) if os.path.isfile(p)]
         require(not shared_memory, f'left in memory: {", ".join(shared_memory)}')
 
     def check_saved(self, folder, outcome, announced):

@@ -1,5 +1,6 @@
 #include "recorder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -40,6 +41,23 @@ StepRecord record_of(std::int64_t step, double loss) {
   return record;
 }
 
+/// Notes what is synced and renamed, in order.
+class Order final : public FileOps {
+ public:
+  int fsync(int fd) override {
+    log.push_back(
+        "sync " +
+        std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).filename().string());
+    return FileOps::fsync(fd);
+  }
+  int rename(const char* from, const char* to) override {
+    log.push_back("name " + std::filesystem::path(to).filename().string());
+    return FileOps::rename(from, to);
+  }
+  auto find(const std::string& text) const { return std::find(log.begin(), log.end(), text); }
+  std::vector<std::string> log;
+};
+
 struct Fixture {
   explicit Fixture(int rank = 0)
       : table(parameter_table(config.model, false)),
@@ -71,6 +89,34 @@ TEST_CASE("rank 0 writes metrics and checkpoints and tells the launcher") {
   CHECK(f.channel.bodies[1]["loss"] == 2.5);
   CHECK(f.channel.bodies[2]["path"] == f.folder / "checkpoints/step_00000001");
   CHECK(f.metrics().find("\"loss\":2.5") != std::string::npos);
+}
+
+TEST_CASE("the metrics are on the disk before the checkpoint that they lead to") {
+  Fixture f;
+  f.recorder.started({}, "");
+  f.recorder.step(record_of(1, 2.5));
+  Order order;
+  {
+    const FileOpsOverride use(order);
+    f.recorder.save({.step = 1}, f.buffers.state());
+    f.recorder.finish();
+  }
+  REQUIRE(order.find("sync metrics.jsonl") != order.log.end());
+  CHECK(order.find("sync metrics.jsonl") < order.find("name step_00000001"));
+}
+
+TEST_CASE("metrics that do not reach the disk are a notice, and the checkpoint is saved") {
+  Fixture f;
+  f.recorder.started({}, "");
+  FailingFileOps broken(0, EIO);
+  {
+    const FileOpsOverride use(broken);
+    f.recorder.save({.step = 1}, f.buffers.state());
+    f.recorder.finish();
+  }
+  CHECK(f.channel.kinds == std::vector<std::string>{"started", "notice", "checkpoint"});
+  CHECK_THAT(f.channel.bodies[1]["text"].get<std::string>(),
+             Catch::Contains("metrics.jsonl: Input/output error"));
 }
 
 TEST_CASE("other ranks write nothing and say nothing") {

@@ -13,7 +13,8 @@ namespace hgt {
 /// a table (an empty cell where a number is unknown or not finite).
 ///
 /// A line is handed to the operating system by one write() before write() returns, so the death of
-/// the process loses none. One writer a run folder, on one thread.
+/// the process loses none; a power cut may take those since the last sync(). One writer a run
+/// folder, on one thread.
 class MetricsWriter {
  public:
   /// Opens both files to go on after `resumed_step` (0: from the start). metrics.jsonl is cut back
@@ -25,6 +26,9 @@ class MetricsWriter {
   /// Appends a record to both files. Nullopt, or why the record is not in them yet (the disk is
   /// full): it is kept, and written with a later one.
   std::optional<std::string> write(const StepRecord& record);
+  /// Puts metrics.jsonl and its name on the disk: what was written survives a power cut. Nullopt,
+  /// or why it is not there. metrics.csv is made anew from it at the next start.
+  std::optional<std::string> sync();
 
  private:
   /// A file to append to, and what it still lacks.
