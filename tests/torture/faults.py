@@ -96,23 +96,37 @@ def shut_down(disk):
     os.close(fd)
 
 
-def choose_cut(drawn, places, disk):
+def choose_cut(drawn, places):
     """A power cut at one of these places, rank 0's for the most part: it writes the checkpoints."""
     role = drawn.choice(('rank 0', 'rank 0', 'launcher'))
     name = drawn.choice(sorted({name for k, r, name in places if (k, r) == ('kill', role)} & set(_CHANGING)))
-    return Fault('cut', role, name, drawn.choice(places['kill', role, name]), disk=disk,
-                 killed=sorted({role for _, role, _ in places}))
+    return Fault('cut', role, name, drawn.choice(places['kill', role, name]), killed=roles_of(places))
 
 
 def choose(drawn, places):
     """A fault that can befall a run with these places: first its kind, then who, which call, and which of these calls."""
     kind = drawn.choice(('error', 'error', 'error', 'half', 'kill', 'kill', 'stop'))
-    roles = sorted({role for _, role, _ in places})
-    of_kind = sorted({role for k, role, _ in places if k == kind})
-    role = drawn.choice(of_kind)
+    role = drawn.choice(sorted({role for k, role, _ in places if k == kind}))
     name = drawn.choice(sorted({name for k, r, name in places if (k, r) == (kind, role)}))
     number = drawn.choice(places[kind, role, name])
     error = getattr(errno, drawn.choice(_ERRORS[name].split())) if kind == 'error' else 0
     lasts = kind in ('error', 'half') and drawn.random() < 0.3 and error not in _PASSING
-    killed = drawn.choice(([role], ['launcher'], sorted({'launcher', role}), roles))
+    killed = drawn.choice(([role], ['launcher'], sorted({'launcher', role}), roles_of(places)))
     return Fault(kind, role, name, number, error, lasts, killed)
+
+
+def every(places):
+    """Each error, half transfer and kill at each of these places."""
+    for (kind, role, name), numbers in sorted(places.items()):
+        for number in numbers:
+            if kind == 'error':
+                yield from (Fault(kind, role, name, number, getattr(errno, error)) for error in _ERRORS[name].split())
+            elif kind == 'half':
+                yield Fault(kind, role, name, number)
+            elif kind == 'kill':
+                yield Fault(kind, role, name, number, killed=[role])
+                yield Fault(kind, role, name, number, killed=roles_of(places))
+
+
+def roles_of(places):
+    return sorted({role for _, role, _ in places})

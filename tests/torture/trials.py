@@ -52,12 +52,16 @@ class Work:
     def __init__(self, hgtrain, shared):
         self.hgtrain, self.shared = hgtrain, shared
 
-    def run(self, folder, arguments, fault=None):
-        """Runs hgtrain in the folder, with the fault."""
+    def run(self, folder, arguments, fault=None, events=None):
+        """Runs hgtrain in the folder, with the fault, which becomes an event."""
+        outcome = None
         try:
             outcome = supervisor.supervise([self.hgtrain, *arguments], folder, *([fault.decide, fault.attach] if fault else []))
         except supervisor.Hang as e:
             raise Failed(f'it hangs; living: {e}') from None
+        finally:
+            if fault:
+                events.append(f'{fault}: {outcome.status if outcome else "hangs"}')
         self.check_manners(outcome, fault)
         return outcome
 
@@ -116,28 +120,30 @@ class Training(Work):
         lines = path.read_text().splitlines() if path.exists() else []
         return [{name: value for name, value in json.loads(line).items() if name in SAVED_METRICS} for line in lines]
 
-    def choose(self, drawn, places, folder):
-        return faults.choose(drawn, places)
+    choose = staticmethod(faults.choose)
 
-    def after(self, fault, folder):
-        """What must be done for the next run to start."""
+    def draw(self, drawn):
+        """The faults of the first run and of those that resume it."""
+        return [self.choose(drawn, self.places[min(run, 1)]) for run in range(drawn.choice((1, 1, 2, 3)))]
 
-    def trial(self, folder, drawn, events):
+    def every(self):
+        """Each fault in turn, of the first run and of one that resumes."""
+        renames = self.places[0]['kill', 'rank 0', 'rename']
+        yield from ([fault] for fault in faults.every(self.places[0]))
+        for fault in faults.every(self.places[1]):
+            yield [faults.Fault('kill', 'rank 0', 'rename', renames[len(renames) // 2], killed=['launcher']), fault]
+
+    def trial(self, folder, planned, events):
         self.lay_out(folder)
-        self.disturb(folder, drawn, events)
+        self.disturb(folder, planned, events)
 
-    def disturb(self, folder, drawn, events):
+    def disturb(self, folder, planned, events):
         announced, shared_memory = set(), set()
-        for resumed in range(drawn.choice((1, 1, 2, 3))):
-            fault = self.choose(drawn, self.places[min(resumed, 1)], folder)
-            arguments = self.arguments + (['--resume', 'auto'] if resumed else [])
-            try:
-                outcome = self.run(folder, arguments, fault)
-            finally:
-                events.append(str(fault))
-            events[-1] += f': {outcome.status}'
+        for fault in planned:
+            arguments = self.arguments + (['--resume', 'auto'] if events else [])
+            outcome = self.run(folder, arguments, fault, events)
             shared_memory |= set(outcome.shared_memory)
-            self.after(fault, folder)
+            self.after(folder)
             self.check_saved(folder, outcome, announced)
         outcome = self.run(folder, [*self.arguments, '--resume', 'auto'])
         require(outcome.status == 0, f'it does not resume: exit status {outcome.status}')
@@ -145,6 +151,9 @@ class Training(Work):
         self.check_end(folder)
         shared_memory = [p for p in sorted(shared_memory) if os.path.isfile(p)]
         require(not shared_memory, f'left in memory: {", ".join(shared_memory)}')
+
+    def after(self, folder):
+        """What must be done for the next run to start."""
 
     def check_saved(self, folder, outcome, announced):
         """What was announced as saved by now is there, unless newer ones took its place; every checkpoint is whole."""
@@ -186,10 +195,14 @@ class PowerCuts(Training):
     def unmount(folder):
         subprocess.run(['umount', folder / 'disk'], check=True)
 
-    def choose(self, drawn, places, folder):
-        return faults.choose_cut(drawn, places, folder / 'disk')
+    choose = staticmethod(faults.choose_cut)
 
-    def after(self, fault, folder):
+    def run(self, folder, arguments, fault=None, events=None):
+        if fault:
+            fault.disk = folder / 'disk'
+        return super().run(folder, arguments, fault, events)
+
+    def after(self, folder):
         self.unmount(folder)
         self.mount(folder)
 
@@ -197,14 +210,14 @@ class PowerCuts(Training):
         super().lay_out(folder)
         (folder / 'disk').mkdir()
 
-    def trial(self, folder, drawn, events):
+    def trial(self, folder, planned, events):
         self.lay_out(folder)
         with (folder / 'image').open('wb') as image:
             image.truncate(32 << 20)
         subprocess.run(['mkfs.ext4', '-q', '-F', folder / 'image'], check=True)
         self.mount(folder)
         try:
-            self.disturb(folder, drawn, events)
+            self.disturb(folder, planned, events)
         finally:
             self.unmount(folder)
 
@@ -225,16 +238,17 @@ class Preparing(Work):
     def arguments(self):
         return ['data', 'prepare', '--input', str(self.shared / 'text'), '--out', 'data/text']
 
-    def trial(self, folder, drawn, events):
+    def draw(self, drawn):
+        return [faults.choose(drawn, self.places) for _ in range(drawn.choice((1, 1, 2)))]
+
+    def every(self):
+        return ([fault] for fault in faults.every(self.places))
+
+    def trial(self, folder, planned, events):
         folder.mkdir()
-        for _ in range(drawn.choice((1, 1, 2))):
+        for fault in planned:
             before = files_below(folder / 'data')
-            fault = faults.choose(drawn, self.places)
-            try:
-                outcome = self.run(folder, self.arguments(), fault)
-            finally:
-                events.append(str(fault))
-            events[-1] += f': {outcome.status}'
+            outcome = self.run(folder, self.arguments(), fault, events)
             left = files_below(folder / 'data')
             if left == self.files:
                 return
@@ -247,13 +261,15 @@ class Preparing(Work):
         require(left == self.files, f'the data differ: {differing(left, self.files)}')
 
 
-def works(hgtrain, folder, power_cuts):
-    """What trials are drawn from; the data and the undisturbed runs are made in the folder."""
+def works(hgtrain, folder):
+    """What trials are drawn from; the data and the undisturbed runs are made in the folder. The last two make every call that
+    the others make, but for a restart."""
     preparing = Preparing(hgtrain, folder)
-    if power_cuts:
-        return [PowerCuts(hgtrain, folder, 'power cuts', 2, 2, 2)]
-    return [Training(hgtrain, folder, 'one worker', 1, 3, 0),
-            Training(hgtrain, folder, 'two workers', 2, 3, 0),
-            Training(hgtrain, folder, 'pruning', 2, 2, 2),
+    return [Training(hgtrain, folder, 'one worker', 1, 3, 0), Training(hgtrain, folder, 'two workers', 2, 3, 0),
             Training(hgtrain, folder, 'restarting', 2, 3, 0, '--max_restarts', '1'),
-            preparing]
+            Training(hgtrain, folder, 'pruning', 2, 2, 2), preparing]
+
+
+def works_without_power(hgtrain, folder):
+    Preparing(hgtrain, folder)
+    return [PowerCuts(hgtrain, folder, 'power cuts', 2, 2, 2)]
