@@ -76,7 +76,7 @@ class Launch final : public Command {
       spec_.env[entry.substr(0, equals)] = entry.substr(equals + 1);
     }
     spec_.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
-      if (kind == "notice") fmt::print(stderr, "hgtrain: {}\n", body.value("text", ""));
+      if (kind == "notice") fmt::print(stderr, "hgtrain: {}\n", body.at("text").get<std::string>());
     };
   }
 

@@ -23,8 +23,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAbortLimit{5'000};        // from `abort` to SIGTERM
-constexpr milliseconds kUnkillableLimit{10'000};  // from SIGKILL to giving up on it
+constexpr milliseconds kAbortLimit{5'000};       // from `abort` to SIGTERM
+constexpr milliseconds kGuardLimit{5'000};       // from SIGKILL to killing the guards themselves
+constexpr milliseconds kUnkillableLimit{5'000};  // from then to giving up
 constexpr milliseconds kSilentLimit{30'000};
 constexpr std::chrono::seconds kHangCheck{1};
 
@@ -72,6 +73,7 @@ void Attempt::start_worker(int rank, const std::vector<std::string>& argv) {
 
 Worker::Events Attempt::worker_events() {
   return {[this](Worker& w) { on_ended(w); }, [this](Worker&) { on_gone(); },
+          [this](Worker& w) { on_orphaned(w); },
           [this](Worker& w, const std::string& kind, const nlohmann::json& body) {
             on_event(w, kind, body);
           },
@@ -130,6 +132,9 @@ void Attempt::advance(Stage next) {
       return then(Stage::kKilling, spec_.grace);
     case Stage::kKilling:
       signal_all(SIGKILL);
+      return then(Stage::kKillingGuards, kGuardLimit);
+    case Stage::kKillingGuards:
+      for (const auto& worker : workers_) worker->kill_guard();
       return then(Stage::kFinished, kUnkillableLimit);
     case Stage::kFinished:
       stage_timer_.cancel();
@@ -168,6 +173,12 @@ void Attempt::relay(int signal, MessageKind command) {
   }
 }
 
+void Attempt::close() {
+  stage_timer_.cancel();
+  hang_timer_.cancel();
+  for (const auto& worker : workers_) worker->close();
+}
+
 void Attempt::kill() {
   advance(Stage::kKilling);
 }
@@ -201,12 +212,6 @@ bool Attempt::is_clean(const Worker& worker) const {
 void Attempt::on_ended(Worker& worker) {
   const WorkerEnd& end = worker.end();
   const bool lost_guard = end.at_ns == 0;
-  if (lost_guard) {
-    std::set<pid_t> keep = context_.others;
-    for (const auto& other : workers_)
-      if (!other->is_gone() && other.get() != &worker) keep.insert(other->guard());
-    kill_other_children(keep);
-  }
   const std::int64_t at_ns = lost_guard ? now_ns() : end.at_ns;
   const auto signalled = signalled_ns_.find(worker.rank());
   if (is_clean(worker) || (signalled != signalled_ns_.end() && signalled->second <= at_ns)) return;
@@ -224,6 +229,13 @@ void Attempt::on_ended(Worker& worker) {
                              oom_kills().value_or(0) > oom_kills_before_.value_or(0);
   failure.reason = lost_guard ? "was killed with its guard process" : reason_of(end, out_of_memory);
   fail(failure);
+}
+
+void Attempt::on_orphaned(const Worker& worker) {
+  std::set<pid_t> keep = context_.others;
+  for (const auto& other : workers_)
+    if (!other->is_gone() && other.get() != &worker) keep.insert(other->guard());
+  kill_other_children(keep);
 }
 
 void Attempt::fail(const Failure& failure) {

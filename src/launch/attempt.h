@@ -22,7 +22,7 @@
 namespace hgt {
 
 /// All workers of one attempt: starts them, watches them, stops them, and knows how it went. Must
-/// outlive the loop.
+/// outlive the loop, unless it is closed first.
 class Attempt {
  public:
   struct Context {
@@ -46,12 +46,24 @@ class Attempt {
   void relay(int signal, MessageKind command);
   void kill();
 
+  /// Gives up all descriptors once it has finished; once what is queued on the loop has run, it may
+  /// be destroyed.
+  void close();
+
   Verdict verdict() const;
   /// It failed, and another attempt may do better.
   bool is_worth_a_restart() const;
 
  private:
-  enum class Stage { kRunning, kStopping, kAborting, kTerminating, kKilling, kFinished };
+  enum class Stage {
+    kRunning,
+    kStopping,
+    kAborting,
+    kTerminating,
+    kKilling,
+    kKillingGuards,
+    kFinished
+  };
 
   void start_worker(int rank, const std::vector<std::string>& argv);
   Worker::Events worker_events();
@@ -63,6 +75,7 @@ class Attempt {
   void on_event(Worker& worker, const std::string& kind, const nlohmann::json& body);
   void on_ended(Worker& worker);
   void on_gone();
+  void on_orphaned(const Worker& worker);
   void on_broken(Worker& worker, const std::string& why);
   void fail(const Failure& failure);
   void watch_for_hangs();

@@ -70,8 +70,6 @@ class Job {
   }
 
  private:
-  Attempt& attempt() { return *attempts_.back(); }
-
   void notice(const std::string& text) {
     if (spec_.on_event) spec_.on_event(-1, "notice", {{"text", text}});
   }
@@ -84,26 +82,32 @@ class Job {
                              others_,
                              [this](const std::string& text) { notice(text); },
                              [this] { asio::post(io_, [this] { on_finished(); }); }};
-    attempts_.push_back(
-        std::make_unique<Attempt>(std::move(context), static_cast<int>(attempts_.size())));
-    attempt().start();
+    attempt_ = std::make_unique<Attempt>(std::move(context), restarts_);
+    attempt_->start();
+  }
+
+  /// The loop may still know the last one: it goes behind what is queued there.
+  void restart() {
+    ++restarts_;
+    attempt_->close();
+    asio::post(io_, [last = std::move(attempt_)] {});
+    start_attempt();
   }
 
   void on_finished() {
-    const int restarts = static_cast<int>(attempts_.size()) - 1;
-    verdict_ = attempt().verdict();
-    verdict_.restarts = restarts;
+    verdict_ = attempt_->verdict();
+    verdict_.restarts = restarts_;
     if (interrupts_ >= 2) {
       verdict_.outcome = Verdict::Outcome::kStopped;
       verdict_.exit_code = 128 + SIGINT;
       verdict_.reason = "stopped at once by a second Ctrl-C";
-    } else if (!stopping_ && restarts < spec_.max_restarts && attempt().is_worth_a_restart()) {
+    } else if (!stopping_ && restarts_ < spec_.max_restarts && attempt_->is_worth_a_restart()) {
       notice(fmt::format(
           "rank {} {}; restarting {} ({} of {})", verdict_.rank,
           verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message,
           spec_.num_workers == 1 ? "it" : fmt::format("all {} ranks", spec_.num_workers),
-          restarts + 1, spec_.max_restarts));
-      return start_attempt();
+          restarts_ + 1, spec_.max_restarts));
+      return restart();
     }
     leave();
   }
@@ -127,16 +131,16 @@ class Job {
   }
 
   void on_signal(int signal) {
-    if (signal == SIGINT && ++interrupts_ >= 2) return attempt().kill();
+    if (signal == SIGINT && ++interrupts_ >= 2) return attempt_->kill();
     if (done_) return;
-    if (signal == SIGUSR2) return attempt().relay(signal, MessageKind::kCheckpoint);
+    if (signal == SIGUSR2) return attempt_->relay(signal, MessageKind::kCheckpoint);
     // A program that is not ours may take SIGUSR1 to mean anything: it need not stop the job.
     if (signal != SIGUSR1 || spec_.own_workers) {
       const bool is_first = !std::exchange(stopping_, true);
       if (is_first && spec_.on_event)
         spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
     }
-    attempt().stop(signal);
+    attempt_->stop(signal);
   }
 
   void on_console_gone() {
@@ -153,7 +157,8 @@ class Job {
   ConsoleQueue console_;
   const std::set<pid_t> others_;
   std::string program_;
-  std::vector<std::unique_ptr<Attempt>> attempts_;  // past ones too: the loop may still know them
+  std::unique_ptr<Attempt> attempt_;
+  int restarts_ = 0;
   Verdict verdict_;
   int interrupts_ = 0;
   bool stopping_ = false;

@@ -57,6 +57,7 @@ void Worker::forgive_silence(std::int64_t now_ns) {
 }
 
 void Worker::signal(int number) {
+  wake_guard();
   if (lifeline_.is_open())
     (void)!::send(lifeline_.native_handle(), &number, sizeof number, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -81,7 +82,9 @@ void Worker::on_lifeline() {
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return watch_lifeline();
   // The guard is ending, or was killed; by the time it is reaped its children are ours.
   lifeline_.close();
-  waitpid(guard_, nullptr, 0);
+  int status = 0;
+  waitpid(guard_, &status, 0);
+  if (WIFSIGNALED(status)) events_.orphaned(*this);
   if (!end_) {
     end_ = WorkerEnd{SIGKILL, 0, 0};
     events_.ended(*this);
@@ -96,7 +99,9 @@ void Worker::on_lifeline() {
 }
 
 void Worker::check_gone() {
-  if (gone_ || lifeline_.is_open() || streams_[0].is_open() || streams_[1].is_open()) return;
+  if (gone_ || streams_[0].is_open() || streams_[1].is_open()) return;
+  // The worker has most likely ended: a guard that somebody has stopped could not say so.
+  if (lifeline_.is_open()) return wake_guard();
   gone_ = true;
   drain_limit_.cancel();
   control_.close();
@@ -104,7 +109,22 @@ void Worker::check_gone() {
   events_.gone(*this);
 }
 
+/// It is not reaped before the lifeline is closed, so its number is still its own.
+void Worker::wake_guard() {
+  if (lifeline_.is_open()) kill(guard_, SIGCONT);
+}
+
+void Worker::kill_guard() {
+  if (lifeline_.is_open()) kill(guard_, SIGKILL);
+}
+
+void Worker::close() {
+  for (Descriptor* stream : {&lifeline_, &control_, &streams_[0], &streams_[1]}) stream->close();
+  for (asio::steady_timer* timer : {&retry_[0], &retry_[1], &drain_limit_}) timer->cancel();
+}
+
 void Worker::kill_and_wait() {
+  wake_guard();
   lifeline_.close();
   waitpid(guard_, nullptr, 0);
 }
@@ -200,7 +220,11 @@ void Worker::dispatch(const Frame& frame) {
     case MessageKind::kEvent: {
       nlohmann::json body;
       const std::string kind = decode_event(frame.payload, body);
-      return events_.event(*this, kind, body);
+      try {
+        return events_.event(*this, kind, body);
+      } catch (const nlohmann::json::exception& e) {
+        throw Error(ErrorKind::kPeer, fmt::format("a malformed '{}' event: {}", kind, e.what()));
+      }
     }
     default:
       throw Error(ErrorKind::kPeer, "a message that only the launcher sends");

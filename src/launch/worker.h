@@ -29,6 +29,8 @@ class Worker {
   struct Events {
     std::function<void(Worker&)> ended;  ///< the program has ended: see end()
     std::function<void(Worker&)> gone;   ///< and nothing of it is left, all output read
+    /// Its guard was killed: what it guarded are children of this process now. Before `ended`.
+    std::function<void(Worker&)> orphaned;
     std::function<void(Worker&, const std::string& kind, const nlohmann::json& body)> event;
     /// What came on the control channel is not of this job; the stream is closed.
     std::function<void(Worker&, const std::string& why)> broken;
@@ -51,10 +53,16 @@ class Worker {
   void forgive_silence(std::int64_t now_ns);
   std::vector<std::string> last_lines() const { return output_.last_lines(); }
 
-  /// To its process group; SIGKILL to all that descends from it.
+  /// To its process group; SIGKILL to all that descends from it. A guard that somebody has stopped
+  /// is continued, to pass it on.
   void signal(int number);
+  /// Kills the guard itself, if it is still there.
+  void kill_guard();
   /// Kills all of it at once and waits for the end, without the loop; nothing is reported.
   void kill_and_wait();
+  /// Gives up all its streams. Nothing is reported from now on, and once what is queued on the loop
+  /// has run, it may be destroyed.
+  void close();
   /// Queues a frame for it; it is read whenever the worker opens its end.
   void send(std::string_view frame);
 
@@ -72,6 +80,7 @@ class Worker {
   void pump();
   void break_control(const std::string& why);
   void check_gone();
+  void wake_guard();
 
   const pid_t pid_;
   const pid_t guard_;

@@ -11,10 +11,12 @@ using namespace hgt;
 
 namespace {
 
-/// `hgtrain launch ARGS`, to its end.
+/// `hgtrain launch ARGS`, to its end; the shell does `first` before, which sets limits or sends
+/// output elsewhere.
 struct Launch {
-  explicit Launch(std::vector<std::string> args) {
-    args.insert(args.begin(), {build_root() + "/hgtrain", "launch"});
+  explicit Launch(std::vector<std::string> args, const std::string& first = ":") {
+    args.insert(args.begin(), {"/bin/sh", "-c", first + "; exec \"$@\"", "sh",
+                               build_root() + "/hgtrain", "launch"});
     Process process(args, folder.path());
     status = process.wait();
     out = process.out();
@@ -63,6 +65,13 @@ TEST_CASE("launch keeps logs and restarts") {
   CHECK(run.status == 0);
   CHECK(run.says("hgtrain: rank 0 exited with code 1; restarting it (1 of 1)"));
   CHECK(contents(folder / "logs/rank_0.log") == "attempt 0\nattempt 1\n");
+}
+
+TEST_CASE("a restart leaves no descriptor open") {
+  const Launch run({"--max_restarts", "60", "--", "sh", "-c", "exit 3"}, "ulimit -n 64");
+  CHECK(run.status == 3);
+  CHECK(run.says("(60 of 60)"));
+  CHECK(run.says("60 restarts were made before"));
 }
 
 TEST_CASE("what launch cannot start it refuses with exit 2, before anything runs") {

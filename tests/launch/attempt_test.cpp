@@ -1,3 +1,5 @@
+#include <sys/ptrace.h>
+
 #include "front.h"
 
 using namespace hgt;
@@ -5,6 +7,10 @@ using namespace hgt;
 // A grandchild that has left its session and ignores what can be ignored; prints its id.
 static const std::string kStray =
     "setsid sh -c 'trap \"\" TERM HUP INT; echo stray=$$; exec sleep 1000' & ";
+
+static bool is_stopped(pid_t pid) {
+  return has(contents("/proc/" + std::to_string(pid) + "/stat"), ") T");
+}
 
 TEST_CASE("a worker killed from outside is the verdict, and nothing is left of the others") {
   Front front({"--workers", "3", "--", "/bin/sh", "-c", kStray + "echo pid=$$; wait"});
@@ -30,14 +36,8 @@ TEST_CASE("a worker that ignores SIGTERM is killed after the grace period, a sto
   REQUIRE(front.prints("pid=", 2));
   if (misbehave != "trap '' TERM") {  // it cannot say that it is ready: it stands still
     const std::vector<pid_t> pids = front.numbers("pid");
-    REQUIRE(eventually([&] {
-      int stopped = 0;
-      for (const pid_t pid : pids)
-        stopped += has(contents("/proc/" + std::to_string(pid) + "/stat"), ") T");
-      return stopped == 1;
-    }));
-    for (const pid_t pid : pids)
-      if (!has(contents("/proc/" + std::to_string(pid) + "/stat"), ") T")) kill(pid, SIGUSR1);
+    REQUIRE(eventually([&] { return is_stopped(pids[0]) != is_stopped(pids[1]); }));
+    kill(pids[is_stopped(pids[0]) ? 1 : 0], SIGUSR1);
     CHECK(front.wait() == 128 + SIGUSR1);
   } else {
     CHECK(front.wait() == 3);
@@ -64,6 +64,43 @@ TEST_CASE("nothing outlives a guard that is killed, and the job ends") {
   kill(front.numbers("guard")[0], SIGKILL);
   CHECK(front.wait() == 128 + SIGKILL);
   CHECK(has(front.err(), "was killed with its guard process"));
+  CHECK(all_end(front.numbers("pid")));
+  CHECK(all_end(front.numbers("stray")));
+}
+
+TEST_CASE("a guard that somebody has stopped keeps nobody waiting") {
+  Front front({"--workers", "2", "--grace", "100", "--", "/bin/sh", "-c",
+               kStray + "echo pid=$$ guard=$PPID; trap 'exit 4' USR1; while :; do wait; done"});
+  REQUIRE(front.prints("stray=", 2));
+  REQUIRE(front.prints("guard=", 2));
+  const pid_t guard = front.numbers("guard")[0], worker = front.numbers("pid")[0];
+  kill(guard, SIGSTOP);
+  REQUIRE(eventually([&] { return is_stopped(guard); }));
+  SECTION("when its worker ends") {
+    for (const pid_t stray : front.numbers("stray")) kill(stray, SIGKILL);  // they hold its output
+    kill(worker, SIGUSR1);
+    CHECK(front.wait() == 4);
+  }
+  SECTION("when the job is stopped") {
+    front.kill(SIGTERM);
+    CHECK(front.wait() == 128 + SIGTERM);
+  }
+  CHECK(all_end({guard, worker}));
+  CHECK(all_end(front.numbers("stray")));
+}
+
+TEST_CASE("a guard that nothing can continue is killed, and what it guarded with it") {
+  Front front({"--grace", "100", "--", "/bin/sh", "-c",
+               "trap '' TERM; " + kStray + "echo pid=$$ guard=$PPID; while :; do wait; done"});
+  REQUIRE(front.prints("stray="));
+  REQUIRE(front.prints("guard="));
+  const pid_t guard = front.numbers("guard")[0];
+  REQUIRE(ptrace(PTRACE_SEIZE, guard, nullptr, nullptr) == 0);
+  REQUIRE(ptrace(PTRACE_INTERRUPT, guard, nullptr, nullptr) == 0);
+  front.kill(SIGTERM);
+  int status = 0;  // the tracer must reap before the parent can
+  while (!WIFSIGNALED(status)) REQUIRE(waitpid(guard, &status, __WALL) == guard);
+  CHECK(front.wait() == 128 + SIGTERM);
   CHECK(all_end(front.numbers("pid")));
   CHECK(all_end(front.numbers("stray")));
 }

@@ -66,6 +66,9 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
     channel.send("notice", {{"text", "farewell"}});
     channel.flush();
     std::raise(SIGKILL);
+  } else if (what == "malformed") {
+    channel.send("notice", {{"text", 3}});
+    channel.flush();
   } else if (what == "fail") {  // rank 1 fails, the others notice that a peer is gone
     progress.step = 41;
     if (rank == 1)

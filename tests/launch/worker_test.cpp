@@ -23,7 +23,9 @@ struct Run {
                          told.push_back("gone");
                          io.stop();
                        },
-                       [this](Worker&, const std::string& kind, const nlohmann::json&) {
+                       [](Worker&) {},
+                       [this](Worker&, const std::string& kind, const nlohmann::json& body) {
+                         if (kind == "notice") body.at("text").get<std::string>();
                          if (kind != "heartbeat") told.push_back(kind);  // one a second
                        },
                        [this](Worker&, const std::string&) { told.push_back("broken"); }});
@@ -45,6 +47,12 @@ TEST_CASE("what a worker said last is known before it has ended") {
   Run right({LAUNCH_PROBE, "last_words"});
   right.io.run();
   CHECK(right.told == std::vector<std::string>{"notice", "ended", "gone"});
+}
+
+TEST_CASE("an event that its reader cannot make sense of closes the channel, and no more") {
+  Run run({LAUNCH_PROBE, "malformed"});
+  run.io.run();
+  CHECK(run.told == std::vector<std::string>{"broken", "ended", "gone"});
 }
 
 TEST_CASE("all output is read before a worker is gone, though it ended long before") {
