@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/terminal.h"
+
 namespace hgt {
 
 Error::Error(ErrorKind kind, std::string message, std::string hint)
@@ -25,7 +27,7 @@ std::string Error::render(const std::string& program) const {
   if (!hint_.empty()) text += fmt::format("  hint: {}\n", hint_);
   if (kind_ == ErrorKind::kInternal) text += "  this is a bug in hgtrain: please report it\n";
   for (const Error& other : others_) text += other.render(program);
-  return text;
+  return printable(text);
 }
 
 }  // namespace hgt

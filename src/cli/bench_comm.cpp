@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/machine/visible_gpus.h"
 
@@ -53,10 +54,10 @@ class BenchComm final : public Command {
     spec.num_workers = workers();
     spec.own_workers = true;
     spec.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
-      if (kind == "result") fmt::print("{}", body.value("text", ""));
+      if (kind == "result") say("{}", body.value("text", ""));
     };
     const Verdict verdict = run_job(spec);
-    std::fputs(verdict.render().c_str(), stderr);
+    tell("{}", verdict.render());
     return verdict.exit_code;
   }
 

@@ -9,6 +9,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/suggest.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/config/schema.h"
 
 #include "command.h"
@@ -46,8 +47,8 @@ std::string overview(const Commands& commands, const std::string& group = "") {
 }
 
 void print_help(const Commands& commands) {
-  fmt::print("{}\n{}\n`hgtrain help COMMAND` prints a command's page.\n", help_page("hgtrain"),
-             overview(commands));
+  say("{}\n{}\n`hgtrain help COMMAND` prints a command's page.\n", help_page("hgtrain"),
+      overview(commands));
 }
 
 std::string usable_options(const CLI::App& app) {
@@ -59,9 +60,9 @@ std::string usable_options(const CLI::App& app) {
 }
 
 void print_help(Command& command, const CLI::App& app) {
-  fmt::print("{}", help_page(command.name()));
+  say("{}", help_page(command.name()));
   const std::string options = usable_options(app);
-  if (!options.empty()) fmt::print("\nOptions:\n{}", options);
+  if (!options.empty()) say("\nOptions:\n{}", options);
 }
 
 /// `--num-gpus` and `--num_gpus` are the same flag. Only names are touched, never values.
@@ -274,7 +275,7 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
   if (args[0] == "--version") args[0] = "version";
   if (const std::string group = overview(commands, args[0]);
       args.size() == 2 && asks_for_help(args) && !find(commands, args[0]) && !group.empty()) {
-    fmt::print("{}", group);
+    say("{}", group);
     return 0;
   }
   Command& command = choose(args, commands);

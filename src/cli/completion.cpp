@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/config/schema.h"
 
 #include "commands.h"
@@ -119,11 +120,11 @@ class Completion final : public Command {
   int run(const std::vector<std::string>&) override {
     const Words words = all_words();
     if (shell_ == "bash")
-      fmt::print("{}", bash(words));
+      say("{}", bash(words));
     else if (shell_ == "zsh")
-      fmt::print("{}", zsh(words));
+      say("{}", zsh(words));
     else if (shell_ == "fish")
-      fmt::print("{}", fish(words));
+      say("{}", fish(words));
     else
       throw Error(ErrorKind::kConfig, fmt::format("there is no completion for '{}'", shell_),
                   "one of: bash, zsh, fish");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/config/schema.h"
 
 #include "commands.h"
@@ -58,9 +59,9 @@ void print_keys(const LoadResult& result, KeyClass key_class, const char* title)
   bool first = true;
   for (const KeyReport& key : result.keys) {
     if (!key.given || key.key_class != key_class || key.switched_on) continue;
-    if (first) fmt::print("{}\n", title);
+    if (first) say("{}\n", title);
     first = false;
-    fmt::print("  {:46} {:24} {}\n", key.path, key.value, text_of(key.origin));
+    say("  {:46} {:24} {}\n", key.path, key.value, text_of(key.origin));
   }
 }
 
@@ -68,10 +69,10 @@ void print_problems(const LoadResult& result, Severity severity, const char* tit
   bool first = true;
   for (const Problem& p : result.problems) {
     if (p.severity != severity) continue;
-    if (first) fmt::print("{}\n", title);
+    if (first) say("{}\n", title);
     first = false;
-    fmt::print("  {}{}\n", p.message, p.where().empty() ? "" : " (" + p.where() + ")");
-    if (!p.hint.empty()) fmt::print("    {}\n", p.hint);
+    say("  {}{}\n", p.message, p.where().empty() ? "" : " (" + p.where() + ")");
+    if (!p.hint.empty()) say("    {}\n", p.hint);
   }
 }
 
@@ -91,7 +92,7 @@ class ConfigCheck final : public Command {
   int run(const std::vector<std::string>& overrides) override {
     const LoadResult result = source_.load(overrides);
     if (json_) {
-      fmt::print("{}\n", to_json(result).dump(2, ' ', false, Json::error_handler_t::replace));
+      say("{}\n", to_json(result).dump(2, ' ', false, Json::error_handler_t::replace));
       return result.has(Severity::kError) ? static_cast<int>(ErrorKind::kConfig) : 0;
     }
     print_keys(result, KeyClass::kUsed, "used");

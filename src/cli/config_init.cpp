@@ -9,6 +9,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/suggest.h"
+#include "hgtrain/base/terminal.h"
 
 #include "commands.h"
 #include "pages.h"
@@ -38,7 +39,7 @@ class ConfigInit final : public Command {
                               fmt::join(preset_names(), ", ")));
     }
     if (path_ == "-") {
-      fmt::print("{}", text);
+      say("{}", text);
       return 0;
     }
     const std::string path = path_.empty() ? preset_ + ".json" : path_;
@@ -46,8 +47,7 @@ class ConfigInit final : public Command {
       throw Error(ErrorKind::kConfig, fmt::format("{} is there already", path),
                   fmt::format("name another: hgtrain config init {} PATH", preset_));
     write_new_file(path, text);
-    fmt::print(stderr, "wrote {}: set data.train_data_path, then hgtrain --config {}\n", path,
-               path);
+    tell("wrote {}: set data.train_data_path, then hgtrain --config {}\n", path, path);
     return 0;
   }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/config/schema.h"
 
 #include "commands.h"
@@ -23,9 +24,9 @@ class ConfigSchema final : public Command {
 
   int run(const std::vector<std::string>&) override {
     if (text_)
-      fmt::print("{}", config_keys_text(all_));
+      say("{}", config_keys_text(all_));
     else
-      fmt::print("{}\n", config_schema().dump(2));
+      say("{}\n", config_schema().dump(2));
     return 0;
   }
 

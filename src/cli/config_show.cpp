@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/terminal.h"
+
 #include "commands.h"
 #include "config_command.h"
 
@@ -28,12 +30,12 @@ class ConfigShow final : public Command {
       nlohmann::ordered_json shown = to_json(result.config);
       for (const char* format : {"bf16", "fp16"})  // for the GPUs of a run to settle
         if (result.is_auto(fmt::format("{}.enabled", format))) shown[format]["enabled"] = "auto";
-      fmt::print("{}\n", shown.dump(2));
+      say("{}\n", shown.dump(2));
       return 0;
     }
     for (const KeyReport& key : result.keys)
       if (key.key_class == KeyClass::kUsed)
-        fmt::print("{:46} {:24} {}\n", key.path, key.value, text_of(key.origin));
+        say("{:46} {:24} {}\n", key.path, key.value, text_of(key.origin));
     return 0;
   }
 

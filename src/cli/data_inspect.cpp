@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/data/inspect.h"
 
 #include "commands.h"
@@ -44,8 +45,7 @@ class DataInspect final : public Command {
   int run(const std::vector<std::string>&) override {
     const TokenReport report = inspect(options_);
     if (json_)  // text cut within a character is no UTF-8
-      fmt::print("{}\n",
-                 to_json(report).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+      say("{}\n", to_json(report).dump(2, ' ', false, ordered_json::error_handler_t::replace));
     else
       print(report);
     return 0;
@@ -53,19 +53,18 @@ class DataInspect final : public Command {
 
  private:
   void print(const TokenReport& report) const {
-    fmt::print("file       {}\nformat     {}, {}\ntokens     {}\n", report.path,
-               name_of(report.format), name_of(report.type), report.tokens);
-    if (report.documents >= 0) fmt::print("documents  {}\n", report.documents);
-    fmt::print("largest id {}\n", report.max_token);
+    say("file       {}\nformat     {}, {}\ntokens     {}\n", report.path, name_of(report.format),
+        name_of(report.type), report.tokens);
+    if (report.documents >= 0) say("documents  {}\n", report.documents);
+    say("largest id {}\n", report.max_token);
     if (report.manifest)
-      fmt::print("tokenizer  {}, vocab_size {}, end of text {}\n", report.manifest->tokenizer,
-                 report.manifest->vocab_size, report.manifest->end_of_text);
-    if (options_.verify) fmt::print("verified   hashes are those of the manifest\n");
-    fmt::print("starts     {}\n", fmt::join(report.first, " "));
+      say("tokenizer  {}, vocab_size {}, end of text {}\n", report.manifest->tokenizer,
+          report.manifest->vocab_size, report.manifest->end_of_text);
+    if (options_.verify) say("verified   hashes are those of the manifest\n");
+    say("starts     {}\n", fmt::join(report.first, " "));
     if (report.first_text)
-      fmt::print("that is    {}\n",
-                 ordered_json(*report.first_text)
-                     .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+      say("that is    {}\n", ordered_json(*report.first_text)
+                                 .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   }
 
   InspectOptions options_;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/data/prepare.h"
 #include "hgtrain/report/console.h"
 #include "hgtrain/report/human.h"
@@ -98,11 +99,11 @@ class DataPrepare final : public Command {
   int run(const std::vector<std::string>&) override {
     const PrepareResult result = run_watched();
     if (result.stopped) {
-      fmt::print(stderr, "hgtrain: stopped; nothing was written\n");
+      tell("hgtrain: stopped; nothing was written\n");
       return 128 + stop_signal;
     }
     if (json_)
-      fmt::print("{}", to_text(result.manifest));
+      say("{}", to_text(result.manifest));
     else
       print_summary(result);
     return 0;
@@ -120,15 +121,14 @@ class DataPrepare final : public Command {
 
   void print_summary(const PrepareResult& result) const {
     const Manifest& m = result.manifest;
-    fmt::print("{}: {} tokens ({}), {}, from {} of text in {}\n", options_.out, m.tokens, m.dtype,
-               human_plural(m.documents, "document"), human_bytes(m.source_bytes),
-               human_plural(m.source_files, "file"));
-    fmt::print("tokenizer {}, vocab_size {}, end of text {}\n", m.tokenizer, m.vocab_size,
-               m.end_of_text);
+    say("{}: {} tokens ({}), {}, from {} of text in {}\n", options_.out, m.tokens, m.dtype,
+        human_plural(m.documents, "document"), human_bytes(m.source_bytes),
+        human_plural(m.source_files, "file"));
+    say("tokenizer {}, vocab_size {}, end of text {}\n", m.tokenizer, m.vocab_size, m.end_of_text);
     if (result.hidden_files + result.binary_files + result.empty_documents > 0)
-      fmt::print("passed over: {}, {}, {}\n", human_plural(result.hidden_files, "hidden file"),
-                 human_plural(result.binary_files, "binary file"),
-                 human_plural(result.empty_documents, "empty document"));
+      say("passed over: {}, {}, {}\n", human_plural(result.hidden_files, "hidden file"),
+          human_plural(result.binary_files, "binary file"),
+          human_plural(result.empty_documents, "empty document"));
   }
 
   PrepareOptions options_;

@@ -1,7 +1,6 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <sys/wait.h>
 
 #include <CLI/App.hpp>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/machine/diagnosis.h"
 #include "hgtrain/machine/library_search.h"
 
@@ -79,9 +79,9 @@ class Doctor final : public Command {
     machine.module = ask_worker();
     const Diagnosis diagnosis = diagnose(machine);
     if (json_)
-      std::cout << doctor_json(machine, diagnosis).dump(2) << '\n';
+      say("{}\n", doctor_json(machine, diagnosis).dump(2));
     else
-      std::cout << doctor_text(machine, diagnosis);
+      say("{}", doctor_text(machine, diagnosis));
     return diagnosis.problems.empty() ? 0 : static_cast<int>(ErrorKind::kDevice);
   }
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/config/newest_checkpoint.h"
 #include "hgtrain/report/step_record.h"
 
@@ -97,11 +98,11 @@ void JobView::finish(Verdict verdict) {
   write();
   if (!failed || console_.summary().steps() > 0)
     console_.finished(failed ? "the run failed" : run_.reason, run_dir_);
-  std::cerr << verdict.render();
+  tell("{}", verdict.render());
   // A command line that is wrong, and what could not be read at the start, is mended first.
   const bool mend_first = verdict.exit_code == static_cast<int>(ErrorKind::kConfig) ||
                           (verdict.exit_code == static_cast<int>(ErrorKind::kData) && !started_);
-  if (verdict.outcome != Outcome::kDone && !mend_first) std::cerr << how_to_go_on(verdict);
+  if (verdict.outcome != Outcome::kDone && !mend_first) tell("{}", how_to_go_on(verdict));
 }
 
 std::string JobView::how_to_go_on(const Verdict& verdict) const {

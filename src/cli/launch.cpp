@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/machine/visible_gpus.h"
 
@@ -51,7 +52,7 @@ class Launch final : public Command {
       return 0;
     }
     const Verdict verdict = run_job(spec_);
-    std::fputs(verdict.render().c_str(), stderr);
+    tell("{}", verdict.render());
     return verdict.exit_code;
   }
 
@@ -76,7 +77,7 @@ class Launch final : public Command {
       spec_.env[entry.substr(0, equals)] = entry.substr(equals + 1);
     }
     spec_.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
-      if (kind == "notice") fmt::print(stderr, "hgtrain: {}\n", body.at("text").get<std::string>());
+      if (kind == "notice") tell("hgtrain: {}\n", body.at("text").get<std::string>());
     };
   }
 
@@ -100,14 +101,13 @@ class Launch final : public Command {
   }
 
   void print_plan(const std::vector<std::string>& program) const {
-    fmt::print("command: {}\nworkers: {}\n", shell_line(program), spec_.num_workers);
+    say("command: {}\nworkers: {}\n", shell_line(program), spec_.num_workers);
     for (int rank = 0; rank < spec_.num_workers; ++rank) {
       const EnvironmentChange change = worker_environment(spec_, rank, 0);
-      fmt::print("\nenvironment of rank {}, where it differs from this one:\n", rank);
-      for (const auto& [name, value] : change.set)
-        fmt::print("  {}={}\n", name, shell_line({value}));
-      for (const std::string& name : change.unset) fmt::print("  {} is not set\n", name);
-      fmt::print("  chosen at the start: {}\n", fmt::join(change.at_start, " "));
+      say("\nenvironment of rank {}, where it differs from this one:\n", rank);
+      for (const auto& [name, value] : change.set) say("  {}={}\n", name, shell_line({value}));
+      for (const std::string& name : change.unset) say("  {} is not set\n", name);
+      say("  chosen at the start: {}\n", fmt::join(change.at_start, " "));
     }
   }
 

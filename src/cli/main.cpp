@@ -1,13 +1,17 @@
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
-#include <new>
+#include <iostream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 
 #include "command.h"
+#include "stderr_buffer.h"
 
 namespace {
 
@@ -22,7 +26,7 @@ bool output_failed() {
 }
 
 int fail(const hgt::Error& error) {
-  std::fputs(error.render().c_str(), stderr);
+  std::cerr << error.render() << std::flush;
   return error.exit_code();
 }
 
@@ -33,13 +37,9 @@ int run(int argc, char** argv) {
     const int status =
         hgt::run_command_line(std::vector<std::string>(argv + 1, argv + argc), hgt::all_commands());
     return status == 0 && output_failed() ? fail(no_output) : status;
-  } catch (const hgt::Error& e) {
-    return fail(e);
-  } catch (const std::bad_alloc&) {
-    return fail(hgt::Error(hgt::ErrorKind::kDevice, "the memory is not enough",
-                           "fewer --threads take less; free some, or raise the limit (ulimit -v)"));
   } catch (const std::exception& e) {
-    return fail(output_failed() ? no_output : hgt::Error(hgt::ErrorKind::kInternal, e.what()));
+    const hgt::Error error = hgt::error_from(e);
+    return fail(error.kind() == hgt::ErrorKind::kInternal && output_failed() ? no_output : error);
   }
 }
 
@@ -47,5 +47,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   fill_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
+  std::cerr.rdbuf(new hgt::StderrBuffer(STDERR_FILENO));  // for good: it is flushed after main
   return run(argc, argv);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/report/profile.h"
 #include "hgtrain/report/trace_file.h"
 
@@ -41,13 +42,13 @@ void TraceOutput::finish(const std::string& run_dir, int workers) const {
   if (!trace_.empty()) {
     File file = File::open(trace_, O_WRONLY | O_CREAT | O_TRUNC);
     for (const int rank : merge_rank_traces(run_dir, workers, file))
-      fmt::print(stderr, "hgtrain: note: rank {} left no trace\n", rank);
-    fmt::print(stderr, "  trace    {}\n", trace_);
+      tell("hgtrain: note: rank {} left no trace\n", rank);
+    tell("  trace    {}\n", trace_);
   }
   if (profile_ && path_exists(run_dir + "/profile.json"))
-    fmt::print("{}", profile_table(read_profile(run_dir)));
+    say("{}", profile_table(read_profile(run_dir)));
   else if (profile_)
-    fmt::print(stderr, "hgtrain: note: the run ended before the steps of its profile\n");
+    tell("hgtrain: note: the run ended before the steps of its profile\n");
   if (record_steps_ > 0) remove_rank_traces(run_dir);
 }
 

@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <iostream>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -10,6 +9,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/report/human.h"
 
@@ -28,9 +28,9 @@ namespace fs = std::filesystem;
 
 void print_notices(const std::vector<Problem>& notices) {
   for (const Problem& notice : notices)
-    fmt::print(stderr, "hgtrain: note: {}{}{}\n", notice.message,
-               notice.where().empty() ? "" : " (" + notice.where() + ")",
-               notice.hint.empty() ? "" : "\n  hint: " + notice.hint);
+    tell("hgtrain: note: {}{}{}\n", notice.message,
+         notice.where().empty() ? "" : " (" + notice.where() + ")",
+         notice.hint.empty() ? "" : "\n  hint: " + notice.hint);
 }
 
 class Train final : public Command {
@@ -72,7 +72,7 @@ class Train final : public Command {
     print_notices(plan.notices);
     if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + job_name();
     if (flags_.dry_run) {
-      std::cout << describe(plan, flags_.run_dir, flags_.gpu);
+      say("{}", describe(plan, flags_.run_dir, flags_.gpu));
       return 0;
     }
     if (flags_.resume != "auto" && flags_.resume != "none" && !is_folder(flags_.resume))
@@ -98,7 +98,7 @@ class Train final : public Command {
     if (!folder.previous_config) return;
     for (const std::string& change :
          config_changes(nlohmann::json::parse(*folder.previous_config), resolved))
-      fmt::print(stderr, "hgtrain: note: changed for the rest of the run: {}\n", change);
+      tell("hgtrain: note: changed for the rest of the run: {}\n", change);
   }
 
   JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
@@ -140,7 +140,7 @@ class Train final : public Command {
     JobView view(folder.path, flags_.resume, folder.previous_config.has_value(), run,
                  {.total_steps = plan.config.training.train_iters,
                   .steps_per_print = plan.config.steps_per_print});
-    fmt::print(stderr, "{}", banner(plan, folder.path));
+    tell("{}", banner(plan, folder.path));
     const Verdict verdict = run_job(job_of(plan, folder, config, record_steps, view));
     view.finish(verdict);
     return verdict.exit_code;

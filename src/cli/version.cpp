@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "hgtrain/base/terminal.h"
+
 #include "commands.h"
 
 namespace hgt {
@@ -11,7 +13,7 @@ class Version final : public Command {
   std::string_view summary() const override { return "print the version"; }
   void add_options(CLI::App&) override {}
   int run(const std::vector<std::string>&) override {
-    fmt::print("hgtrain {}\n", HGT_VERSION);
+    say("hgtrain {}\n", HGT_VERSION);
     return 0;
   }
 };

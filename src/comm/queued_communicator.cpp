@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/device/thread_pool.h"
 
@@ -122,8 +122,9 @@ class QueuedCommunicator final : public Communicator {
         agree(task.announcement);
         const Span transfer("transfer", Work{.bytes = task.announcement.bytes()});
         task.run();
-      } catch (Error& e) {
-        failure = e.in(task.announcement.text());
+      } catch (const std::exception& e) {
+        failure = error_from(e);
+        failure->in(task.announcement.text());
       }
       lock.lock();
       running_ = false;

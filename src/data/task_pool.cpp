@@ -3,10 +3,19 @@
 namespace hgt {
 
 TaskPool::TaskPool(std::size_t threads) {
-  for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  } catch (...) {  // the system has no thread left
+    stop();
+    throw;
+  }
 }
 
 TaskPool::~TaskPool() {
+  stop();
+}
+
+void TaskPool::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

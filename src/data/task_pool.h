@@ -28,6 +28,7 @@ class TaskPool {
 
  private:
   void push(std::function<void()> task);
+  void stop();
   void work();
   std::mutex mutex_;
   std::condition_variable changed_;

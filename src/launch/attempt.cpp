@@ -17,6 +17,7 @@
 #include "children.h"
 #include "environment.h"
 #include "oom.h"
+#include "port_user.h"
 
 namespace hgt {
 namespace {
@@ -65,9 +66,9 @@ void Attempt::start_worker(int rank, const std::vector<std::string>& argv) {
   options.prefix = spec_.num_workers > 1 ? fmt::format("[r{}] ", rank) : "";
   options.log_failed = context_.notice;
   RankOutput output(options);  // before there is a worker: this may throw
-  workers_.push_back(
-      std::make_unique<Worker>(context_.io, rank, spawn_guarded(rank, context_.program, argv, env),
-                               key_, store_, std::move(output), context_.console, worker_events()));
+  workers_.push_back(std::make_unique<Worker>(
+      context_.io, rank, spawn_guarded(rank, context_.program, argv, env, context_.group_fd), key_,
+      store_, std::move(output), context_.console, worker_events()));
   if (spec_.on_event) spec_.on_event(rank, "spawned", {{"pid", workers_.back()->pid()}});
 }
 
@@ -326,6 +327,7 @@ void Attempt::describe(Verdict& out, const Failure& failure) const {
   out.message = failure.message.empty() ? message_in_error_file(error_file(spec_, failure.rank))
                                         : failure.message;
   out.hint = failure.hint;
+  if (!spec_.own_workers && out.hint.empty()) out.hint = hint_of_port();
   out.context = failure.context;
   if (!spec_.own_workers)
     out.last_lines = worker.last_lines();
@@ -337,6 +339,16 @@ void Attempt::describe(Verdict& out, const Failure& failure) const {
         return other->rank() != failure.rank && (!other->has_ended() || other->end().at_ns == 0 ||
                                                  other->end().at_ns >= failure.at_ns);
       }));
+}
+
+/// Nothing of the job is left to listen on MASTER_PORT: whoever does has taken it.
+std::string Attempt::hint_of_port() const {
+  const std::string user = port_user(port_.number());
+  return user.empty() ? ""
+                      : fmt::format(
+                            "{} listens on MASTER_PORT {} and is not of this job; rank 0 "
+                            "could not; --master_port chooses another",
+                            user, port_.number());
 }
 
 void Attempt::describe_stop(Verdict& out) const {

@@ -30,6 +30,7 @@ class Attempt {
     const JobSpec& spec;
     std::string program;     ///< the file to execute
     ConsoleQueue* console;   ///< nullptr = the workers' output is not shown
+    int group_fd;            ///< of the job's control group, -1 = none
     std::set<pid_t> others;  ///< children of this process that are none of the job's
     std::function<void(const std::string& text)> notice;
     std::function<void()> finished;  ///< nothing is left, or what is left cannot be killed
@@ -87,6 +88,7 @@ class Attempt {
   bool is_clean(const Worker& worker) const;
 
   void describe_stop(Verdict& verdict) const;
+  std::string hint_of_port() const;
   void describe(Verdict& verdict, const Failure& failure) const;
 
   const Context context_;

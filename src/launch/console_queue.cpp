@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 namespace hgt {
 namespace {
@@ -19,6 +22,10 @@ bool can_take(int fd) {
   return poll(&event, 1, 0) > 0;
 }
 
+const char* name_of(int fd) {
+  return fd == STDOUT_FILENO ? "stdout" : "stderr";
+}
+
 }  // namespace
 
 ConsoleQueue::Output::Output(asio::io_context& io, int descriptor) : fd(descriptor), events(io) {
@@ -29,8 +36,8 @@ ConsoleQueue::Output::Output(asio::io_context& io, int descriptor) : fd(descript
     events.assign(fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
-ConsoleQueue::ConsoleQueue(asio::io_context& io, std::function<void()> gone)
-    : gone_(std::move(gone)), outputs_{Output(io, STDOUT_FILENO), Output(io, STDERR_FILENO)} {}
+ConsoleQueue::ConsoleQueue(asio::io_context& io, Events events)
+    : events_(std::move(events)), outputs_{Output(io, STDOUT_FILENO), Output(io, STDERR_FILENO)} {}
 
 void ConsoleQueue::write(Stream stream, std::string_view text) {
   Output& output = outputs_[stream];
@@ -49,6 +56,27 @@ bool ConsoleQueue::is_empty() const {
                      [](const Output& o) { return o.queue.empty(); });
 }
 
+std::string ConsoleQueue::what_was_dropped() const {
+  std::string out;
+  for (const Output& output : outputs_)
+    if (output.dropped_bytes > 0)
+      out += fmt::format("{}{} bytes of the workers' {} were dropped", out.empty() ? "" : ", ",
+                         output.dropped_bytes, name_of(output.fd));
+  return out;
+}
+
+void ConsoleQueue::drop(Output& output, int error_number) {
+  const bool is_first = output.dropped_bytes == 0;
+  output.gone = error_number == EPIPE;
+  if (!output.gone) output.dropped_bytes += static_cast<std::int64_t>(output.queue.size());
+  output.queue.clear();
+  if (output.gone) return events_.gone();
+  if (is_first)
+    events_.failed(
+        fmt::format("{} cannot be written: {}; the job goes on, and what it prints is dropped",
+                    name_of(output.fd), std::strerror(error_number)));
+}
+
 void ConsoleQueue::pump(Output& output) {
   std::size_t done = 0;
   while (done < output.queue.size() && can_take(output.fd)) {
@@ -56,9 +84,8 @@ void ConsoleQueue::pump(Output& output) {
     const ssize_t written = ::write(output.fd, output.queue.data() + done, bytes);
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (written < 0) {
-      output.gone = true;
-      output.queue.clear();
-      return gone_();
+      output.queue.erase(0, done);
+      return drop(output, errno);
     }
     done += static_cast<std::size_t>(written);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,17 +13,25 @@ namespace hgt {
 
 /// This process's stdout and stderr, written without ever blocking the loop: a console that does
 /// not take its text (a stopped terminal, a slow pipe) must not keep signals and heartbeats from
-/// being seen. Who writes looks at is_full() and waits; the queue grows no further then.
+/// being seen. Who writes looks at is_full() and waits; the queue grows no further then. What a
+/// full disk does not take is dropped and counted.
 class ConsoleQueue {
  public:
   enum Stream { kOut = 0, kErr = 1 };
 
-  /// `gone` is called once where stdout or stderr has lost its reader.
-  ConsoleQueue(asio::io_context& io, std::function<void()> gone);
+  struct Events {
+    /// Once, if stdout or stderr has lost its reader.
+    std::function<void()> gone;
+    /// Once for each of them, if it cannot be written for another reason.
+    std::function<void(const std::string& text)> failed;
+  };
+  ConsoleQueue(asio::io_context& io, Events events);
 
   void write(Stream stream, std::string_view text);
   bool is_full() const;
   bool is_empty() const;
+  /// How much was dropped because it could not be written,  if nothing was.
+  std::string what_was_dropped() const;
 
  private:
   struct Output {
@@ -32,9 +41,11 @@ class ConsoleQueue {
     std::string queue;
     bool waiting = false;
     bool gone = false;
+    std::int64_t dropped_bytes = 0;
   };
   void pump(Output& output);
-  std::function<void()> gone_;
+  void drop(Output& output, int error_number);
+  const Events events_;
   std::array<Output, 2> outputs_;
 };
 

@@ -20,6 +20,7 @@
 #include "hgtrain/base/error.h"
 
 #include "children.h"
+#include "process_title.h"
 
 namespace hgt {
 namespace {
@@ -37,6 +38,8 @@ struct Prepared {
   char name[16];  // of the guard, in ps and pkill
   bool ignore_hangup;
   std::array<int, 6> fds;  // what becomes descriptor 0-5
+  int group_fd;
+  ProcessTitle title;
 };
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
@@ -136,7 +139,8 @@ void arrange_descriptors(const Prepared& prepared) {
 
 [[noreturn]] void become_guard(const Prepared& prepared) {
   setsid();
-  prctl(PR_SET_NAME, prepared.name);
+  prepared.title.set(prepared.name);
+  if (prepared.group_fd >= 0) (void)!write(prepared.group_fd, "0", 1);
   arrange_descriptors(prepared);
   signal(SIGCHLD, SIG_DFL);  // ignored, it would not arrive
   sigset_t child;
@@ -224,7 +228,7 @@ pid_t wait_for_start(int rank, const std::string& path, int status_fd) {
 }  // namespace
 
 GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector<std::string>& argv,
-                            const std::vector<std::string>& env) {
+                            const std::vector<std::string>& env, int group_fd) {
   Pair lifeline = make_pair(rank, false, SOCK_SEQPACKET);
   Pair control = make_pair(rank, false, SOCK_STREAM);
   Pair output = make_pair(rank, true);
@@ -240,7 +244,9 @@ GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector
                     {},
                     false,
                     {null.get(), output.theirs.get(), errors.theirs.get(), control.theirs.get(),
-                     lifeline.theirs.get(), status.theirs.get()}};
+                     lifeline.theirs.get(), status.theirs.get()},
+                    group_fd,
+                    {}};
   *fmt::format_to_n(prepared.name, sizeof prepared.name - 1, "guard-of-{}", rank).out = 0;
   struct sigaction hangup {};
   sigaction(SIGHUP, nullptr, &hangup);

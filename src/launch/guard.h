@@ -32,17 +32,20 @@ struct GuardedWorker {
 
 /// Starts `path` with `argv` and `env` ("NAME=value") in a session of its own, under a guard.
 ///
+/// Guard and worker join the control group of `group_fd` (JobGroup), if there is one.
+///
 /// The guard is a fork of this process that calls only async-signal-safe functions, so it needs no
-/// program file and does not mind other threads. It is a session of its own too, ignores every
-/// signal it can, and is the subreaper of all that the worker starts. When the worker ends, or
-/// `lifeline` does, or it is sent SIGKILL over it, the guard kills whatever descends from it until
-/// nothing is left, and ends. A signal sent over `lifeline` goes to the worker's process group.
-/// The worker itself dies with its guard (PR_SET_PDEATHSIG). The calling thread must outlive both:
-/// it is their parent.
+/// program file and does not mind other threads. Its command line is its own name, so that
+/// `pkill -f` by that of this process leaves it to do its work. It is a session of its own too,
+/// ignores every signal it can, and is the subreaper of all that the worker starts. When the worker
+/// ends, or `lifeline` does, or it is sent SIGKILL over it, the guard kills whatever descends from
+/// it until nothing is left, and ends. A signal sent over `lifeline` goes to the worker's process
+/// group. The worker itself dies with its guard (PR_SET_PDEATHSIG). The calling thread must outlive
+/// both: it is their parent.
 ///
 /// Error(kConfig) where the program cannot be executed, Error(kDevice) where the system has no
 /// process or descriptor left.
 GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector<std::string>& argv,
-                            const std::vector<std::string>& env);
+                            const std::vector<std::string>& env, int group_fd = -1);
 
 }  // namespace hgt

@@ -16,6 +16,7 @@
 #include "attempt.h"
 #include "children.h"
 #include "environment.h"
+#include "job_group.h"
 
 namespace hgt {
 namespace {
@@ -50,7 +51,8 @@ class Job {
   explicit Job(const JobSpec& spec)
       : spec_(spec),
         signals_(io_),
-        console_(io_, [this] { on_console_gone(); }),
+        console_(io_, {[this] { on_console_gone(); },
+                       [this](const std::string& text) { notice(text); }}),
         others_(children()) {
     if (spec_.run_id.empty()) spec_.run_id = random_suffix();
     for (const int signal : kWatched)
@@ -79,6 +81,7 @@ class Job {
                              spec_,
                              program_,
                              spec_.show_output ? &console_ : nullptr,
+                             group_.join_fd(),
                              others_,
                              [this](const std::string& text) { notice(text); },
                              [this] { asio::post(io_, [this] { on_finished(); }); }};
@@ -117,9 +120,14 @@ class Job {
     done_ = true;
     drain_timer_.expires_after(std::chrono::milliseconds(console_.is_empty() ? 0 : 10));
     drain_timer_.async_wait([this](const std::error_code&) {
-      if (console_.is_empty() || interrupts_ >= 2) return io_.stop();
+      if (console_.is_empty() || interrupts_ >= 2) return end();
       leave();
     });
+  }
+
+  void end() {
+    if (const std::string dropped = console_.what_was_dropped(); !dropped.empty()) notice(dropped);
+    io_.stop();
   }
 
   void watch_signals() {
@@ -150,6 +158,7 @@ class Job {
   }
 
   JobSpec spec_;
+  const JobGroup group_;  // before this process is a subreaper
   ProcessState state_;
   asio::io_context io_;
   asio::signal_set signals_;

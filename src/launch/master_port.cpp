@@ -9,7 +9,21 @@
 
 #include "hgtrain/base/error.h"
 
+#include "port_user.h"
+
 namespace hgt {
+namespace {
+
+[[noreturn]] void refuse(int wanted, int error_number) {
+  const std::string user = wanted ? port_user(wanted) : "";
+  throw Error(
+      ErrorKind::kDevice,
+      fmt::format("cannot take port {} for MASTER_PORT: {}{}", wanted, std::strerror(error_number),
+                  user.empty() ? "" : fmt::format(": {} listens there", user)),
+      wanted ? "without --master_port a free one is chosen" : "");
+}
+
+}  // namespace
 
 MasterPort::MasterPort(int wanted) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const int on = 1;
@@ -21,13 +35,7 @@ MasterPort::MasterPort(int wanted) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOE
   if (setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
       getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    throw Error(
-        ErrorKind::kDevice,
-        fmt::format("cannot take port {} for MASTER_PORT: {}", wanted, std::strerror(errno)),
-        wanted ? fmt::format("`ss -ltnp sport = :{}` shows who has it; without "
-                             "--master_port a free one is chosen",
-                             wanted)
-               : "");
+    refuse(wanted, errno);
   number_ = ntohs(address.sin_port);
 }
 

@@ -4,12 +4,14 @@
 
 namespace hgt {
 
-/// MASTER_PORT, held for a program that will listen on it: bound but not listening, with
-/// SO_REUSEADDR, so that nobody else is given the port meanwhile, but the job's own rank 0 can bind
-/// it (PyTorch's store sets SO_REUSEADDR).
+/// MASTER_PORT, for a program that will listen on it: bound but not listening, with SO_REUSEADDR,
+/// so that the kernel gives nobody this port who asks for any free one, and the job's own rank 0
+/// can bind it (PyTorch's store sets SO_REUSEADDR). Somebody else who asks for this very number
+/// with SO_REUSEADDR can bind it as well: the kernel knows no way to keep a port for one's
+/// children.
 class MasterPort {
  public:
-  /// 0 = any free one. Error(kDevice) where `wanted` is taken.
+  /// 0 = any free one. Error(kDevice) names who listens on `wanted`.
   explicit MasterPort(int wanted);
   int number() const { return number_; }
 

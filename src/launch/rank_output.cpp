@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "hgtrain/base/error.h"
 
 namespace hgt {
@@ -19,6 +21,8 @@ void RankOutput::feed(ConsoleQueue::Stream stream, std::string_view bytes) {
 void RankOutput::finish() {
   deliver(ConsoleQueue::kOut, {}, /*at_end=*/true);
   deliver(ConsoleQueue::kErr, {}, /*at_end=*/true);
+  if (dropped_bytes_ > 0 && options_.log_failed)
+    options_.log_failed(fmt::format("{} lacks {} bytes", options_.log_path, dropped_bytes_));
 }
 
 void RankOutput::deliver(ConsoleQueue::Stream stream, std::string_view bytes, bool at_end) {
@@ -44,7 +48,8 @@ void RankOutput::log(std::string_view text) {
   try {
     log_->write(text);
   } catch (const Error& e) {
-    if (!std::exchange(log_failed_, true) && options_.log_failed) options_.log_failed(e.message());
+    if (dropped_bytes_ == 0 && options_.log_failed) options_.log_failed(e.message());
+    dropped_bytes_ += std::ssize(text);
   }
 }
 

@@ -23,7 +23,8 @@ class RankOutput {
     std::string log_path;             ///< appended to; "" = no log
     ConsoleQueue* console = nullptr;  ///< nullptr = not shown
     std::string prefix;  ///< of each line on the console; "" passes bytes on as they come
-    /// Told once where the log cannot be written (a full disk); it is tried again with each line.
+    /// Told once if the log cannot be written (a full disk); it is tried again with each line. At
+    /// the end, how much it lacks.
     std::function<void(const std::string& text)> log_failed;
   };
 
@@ -40,7 +41,7 @@ class RankOutput {
 
   Options options_;
   std::optional<File> log_;
-  bool log_failed_ = false;
+  std::int64_t dropped_bytes_ = 0;
   std::array<LineCutter, 2> cutters_;
   LastLines last_;
 };

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/terminal.h"
 
 namespace hgt {
 namespace {
@@ -30,7 +31,7 @@ std::string last_words(const Verdict& v) {
 
 std::string Verdict::render(const std::string& program) const {
   if (outcome == Outcome::kDone) return "";
-  if (outcome == Outcome::kStopped) return fmt::format("{}: {}\n", program, reason);
+  if (outcome == Outcome::kStopped) return printable(fmt::format("{}: {}\n", program, reason));
   std::string out = fmt::format("{}: error: ", program);
   const std::string who =
       fmt::format("rank {} of {} (pid {} on {}) {}{}", rank, world_size, pid, host, reason,
@@ -46,7 +47,7 @@ std::string Verdict::render(const std::string& program) const {
     out += fmt::format("  {} restart{} made before\n", restarts, restarts == 1 ? " was" : "s were");
   out += last_words(*this) + others(*this);
   if (!hint.empty()) out += "  hint: " + hint + "\n";
-  return out;
+  return printable(out);
 }
 
 void to_json(nlohmann::json& json, const Verdict& v) {

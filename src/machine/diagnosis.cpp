@@ -166,9 +166,10 @@ void advise_on_limits(const Resources& r, bool infiniband, std::vector<Finding>&
   constexpr std::int64_t kLittleShm = std::int64_t{64} << 20;
   constexpr std::int64_t kFewFiles = 1024;
   if (r.shm_free_bytes < kLittleShm)
-    advice.push_back({fmt::format("/dev/shm has {} MiB free; workers of one machine meet there",
-                                  r.shm_free_bytes >> 20),
-                      "docker run --shm-size 1g (or --ipc host)"});
+    advice.push_back(
+        {fmt::format("/dev/shm has {} MiB free; NCCL needs more on machines of several GPUs",
+                     r.shm_free_bytes >> 20),
+         "docker run --shm-size 1g (or --ipc host)"});
   if (r.cpu_quota > 0 && r.cpu_quota < r.usable_cores)
     advice.push_back({fmt::format("the control group allows {:.3g} cores' time on {} cores",
                                   r.cpu_quota, r.usable_cores),

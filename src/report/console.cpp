@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/report/human.h"
 
 namespace hgt {
@@ -97,7 +98,7 @@ void Console::starting() {
 
 void Console::phase(const std::string& phase) {
   if (!before_first_step_) return;
-  draw(fmt::format("before the first step: {}  {}", phase,
+  draw(fmt::format("before the first step: {}  {}", printable(phase),
                    human_duration(static_cast<double>(options_.clock_ns() - start_ns_) * 1e-9)));
 }
 
@@ -106,7 +107,8 @@ void Console::started(std::int64_t step, const std::string& checkpoint,
   start_step_ = step;
   start_ns_ = options_.clock_ns();
   best_before_ = best_eval_loss;
-  if (!checkpoint.empty()) line(fmt::format("resumed after step {} from {}", step, checkpoint));
+  if (!checkpoint.empty())
+    line(fmt::format("resumed after step {} from {}", step, printable(checkpoint)));
 }
 
 void Console::step(const StepRecord& record) {
@@ -128,16 +130,16 @@ void Console::step(const StepRecord& record) {
 }
 
 void Console::checkpoint(std::int64_t step, const std::string& path) {
-  line(dim("save ") + step_of(step, options_.total_steps) + "  " + path);
+  line(dim("save ") + step_of(step, options_.total_steps) + "  " + printable(path));
 }
 
 void Console::notice(const std::string& text) {
   clear_progress();
-  out_ << text << (text.ends_with('\n') ? "" : "\n") << std::flush;
+  out_ << printable(text) << (text.ends_with('\n') ? "" : "\n") << std::flush;
 }
 
 void Console::finished(const std::string& outcome, const std::string& run_dir) {
-  line(outcome);
+  line(printable(outcome));
   if (summary_.steps() > 0) {
     const RunSummary& s = summary_;
     std::string loss = human_number(s.first().loss, 4) + " to " + human_number(s.last().loss, 4);
@@ -158,7 +160,7 @@ void Console::finished(const std::string& outcome, const std::string& run_dir) {
     line(fmt::format("  peak     {} tok/s, memory {}", human_count(s.peak_tokens_per_sec()),
                      human_bytes(s.peak_mem_bytes())));
   }
-  if (!run_dir.empty()) line("  run      " + run_dir);
+  if (!run_dir.empty()) line("  run      " + printable(run_dir));
 }
 
 void Console::line(const std::string& text) {

@@ -13,6 +13,7 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/report/human.h"
@@ -268,7 +269,7 @@ RunOutcome run_training(const Config& config, const RunOptions& options, Communi
   } catch (const Error& error) {
     throw told(cause_of(error, comm));
   } catch (const std::exception& error) {
-    throw told(Error(ErrorKind::kInternal, error.what()));
+    throw told(error_from(error));
   }
 }
 

@@ -28,16 +28,16 @@ class StreamChannel final : public ControlChannel {
   StreamChannel(int fd, const std::string& hello, Commands commands)
       : fd_(fd), commands_(std::move(commands)), queue_{hello} {
     writer_ = std::thread([this] { write_loop(); });
-    reader_ = std::thread([this] { read_loop(); });
+    try {
+      reader_ = std::thread([this] { read_loop(); });
+    } catch (...) {  // the system has no thread left
+      finish_writing();
+      throw;
+    }
   }
 
   ~StreamChannel() override {
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-      changed_.notify_all();
-    }
-    writer_.join();  // it sends what is queued first
+    finish_writing();
     shutdown(fd_, SHUT_RDWR);
     reader_.join();
     ::close(fd_);
@@ -73,6 +73,16 @@ class StreamChannel final : public ControlChannel {
   }
 
  private:
+  /// Sends what is queued.
+  void finish_writing() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+      changed_.notify_all();
+    }
+    writer_.join();
+  }
+
   void push(std::string frame) {
     const std::lock_guard lock(mutex_);
     if (lost_) return;
@@ -133,8 +143,8 @@ class StreamChannel final : public ControlChannel {
         frames.feed({buffer.data(), static_cast<std::size_t>(bytes)});
         while (std::optional<Frame> frame = frames.next()) dispatch(*frame);
       }
-    } catch (const Error& e) {
-      end_waits(e.message());
+    } catch (const std::exception& e) {
+      end_waits(e.what());
     }
     end_waits("the launcher is gone");
     {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/terminal.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/config/hf_config.h"
 #include "hgtrain/data/tokenizer.h"
@@ -156,7 +158,8 @@ class Generator {
 };
 
 void print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  const std::string shown = isatty(STDOUT_FILENO) == 1 ? printable(text) : std::string(text);
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
   if (std::fflush(stdout) != 0) throw_file_error("write", "standard output", errno);
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 
 #include "bench_worker.h"
 #include "comm_worker.h"
@@ -46,12 +46,9 @@ int main(int argc, char** argv) {
       return hgt::comm_worker({args.begin() + 1, args.end()});
     if (args.size() == 1 && args[0] == "probe") return hgt::probe_worker();
     return usage();
-  } catch (const hgt::Error& e) {
-    std::fputs(e.render("hgtrain-worker").c_str(), stderr);
-    return e.exit_code();
   } catch (const std::exception& e) {
-    std::fputs(hgt::Error(hgt::ErrorKind::kInternal, e.what()).render("hgtrain-worker").c_str(),
-               stderr);
-    return 1;
+    const hgt::Error error = hgt::error_from(e);
+    std::fputs(error.render("hgtrain-worker").c_str(), stderr);
+    return error.exit_code();
   }
 }

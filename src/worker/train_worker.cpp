@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_queue.h"
@@ -115,10 +115,8 @@ int train_worker(const std::string& config, const RunOptions& options) {
   };
   try {
     status = train(*channel, group, config, options, requests, fail);
-  } catch (const Error& e) {
-    fail(e);
   } catch (const std::exception& e) {
-    fail(Error(ErrorKind::kInternal, e.what()));
+    fail(error_from(e));
   }
   group.leave();
   return status;

@@ -74,6 +74,46 @@ TEST_CASE("a restart leaves no descriptor open") {
   CHECK(run.says("60 restarts were made before"));
 }
 
+TEST_CASE("a full disk under the output ends no job") {
+  const TemporaryFolder folder;
+  const std::string done = folder / "done";
+  const std::vector<std::string> job = {"--num_workers",
+                                        "2",
+                                        "--",
+                                        "sh",
+                                        "-c",
+                                        "echo out; echo err >&2; : > \"$1\"$RANK",
+                                        "sh",
+                                        done};
+  const std::string where = GENERATE(">/dev/full", "2>/dev/full", ">&-", "2>&-");
+  const Launch run(job, "exec " + where);
+  CHECK(run.status == 0);
+  CHECK(std::filesystem::exists(done + "0"));
+  CHECK(std::filesystem::exists(done + "1"));
+  if (where == ">/dev/full") {
+    CHECK(run.says("hgtrain: stdout cannot be written: No space left on device"));
+    CHECK(run.says("hgtrain: 18 bytes of the workers' stdout were dropped"));
+  }
+}
+
+TEST_CASE("a file that may not grow ends neither launcher nor job") {
+  const TemporaryFolder folder;
+  const Launch run({"--log_dir", folder / "logs", "--", "sh", "-c",
+                    "head -c 300000 /dev/zero; echo finished >&2"},
+                   "ulimit -f 200");
+  CHECK(run.status == 0);
+  CHECK(run.says("finished"));
+  CHECK(run.says("File too large"));
+}
+
+TEST_CASE("what a program printed last, and what it is called, reach a terminal as text") {
+  const Launch run({"--num_workers", "1", "--", "sh", "-c", "printf '\\033]0;x\\a\\n'; exit 3"});
+  CHECK(run.status == 3);
+  CHECK(run.out == "\x1b]0;x\a\n");  // the program's own output is passed on as it is
+  CHECK(run.says("    | \\u001b]0;x\\u0007\n"));
+  CHECK(Launch({"--", "\x1b[31m"}).says("no program '\\u001b[31m' in PATH"));
+}
+
 TEST_CASE("what launch cannot start it refuses with exit 2, before anything runs") {
   CHECK(Launch({"--num_workers", "2"}).says("there is no program to start"));
   const std::vector<std::vector<std::string>> wrong = {

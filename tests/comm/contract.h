@@ -135,8 +135,8 @@ inline void check_timeout(const Connect& connect) {
           throw;
         }
       },
-      std::chrono::milliseconds(300));
-  CHECK_THAT(errors[0], Catch::Contains("rank 1 did not answer within 0.3 s"));
+      std::chrono::seconds(2));  // the ranks must have met by then
+  CHECK_THAT(errors[0], Catch::Contains("rank 1 did not answer within 2 s"));
 }
 
 /// Abort wakes a rank that waits, and later calls throw too.

@@ -13,20 +13,17 @@ namespace {
 /// Two boards over one segment.
 struct Pair {
   explicit Pair(std::chrono::milliseconds timeout)
-      : first(open(true), 0, 2, timeout), second(open(false), 1, 2, timeout) {}
+      : Pair(timeout, SharedSegment::create(SharedBoard::bytes(2))) {}
+  Pair(std::chrono::milliseconds timeout, SharedSegment made)
+      : second(held(SharedSegment::open(made.name(), SharedBoard::bytes(2)), 1), 1, 2, timeout),
+        first(held(std::move(made), 0), 0, 2, timeout) {}
 
-  static SharedSegment open(bool create) {
-    static int number = 0;
-    const std::string name =
-        "hgtrain-board-" + std::to_string(::getpid()) + "-" + std::to_string(number += create);
-    SharedSegment segment = create ? SharedSegment::create(name, SharedBoard::bytes(2))
-                                   : SharedSegment::open(name, SharedBoard::bytes(2));
-    segment.hold(create ? 0 : 1);
-    if (!create) segment.remove_name();
+  static SharedSegment held(SharedSegment segment, int rank) {
+    segment.hold(rank);
     return segment;
   }
 
-  SharedBoard first, second;
+  SharedBoard second, first;
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ class BenchTest(unittest.TestCase):
         cls.temporary.cleanup()
 
     def call(self, *args, exit_code=0, **environment):
-        done = subprocess.run([PROGRAM, 'bench', *map(str, args)], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([PROGRAM, 'bench', *map(str, args)], capture_output=True, text=True, timeout=600,
                               env={**os.environ, **environment})
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
         return done.stdout if exit_code == 0 else done.stderr
@@ -131,7 +131,7 @@ class BenchTest(unittest.TestCase):
     def test_a_worker_that_fails_ends_with_its_own_status(self):
         size = 2 << 30
         command = f'ulimit -v 2000000; exec {PROGRAM} bench comm --min_bytes {size} --max_bytes {size}'
-        done = subprocess.run(['bash', '-c', command], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(['bash', '-c', command], capture_output=True, text=True, timeout=600)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr, r'rank \d of 2 .* exited with code 3\n|--max_bytes asks for')
 

@@ -38,7 +38,7 @@ class DoctorTest(unittest.TestCase):
 
     def doctor(self, *args, exit_code=0, **environment):
         environment = {**os.environ, 'LD_LIBRARY_PATH': str(self.folder), **{k: str(v) for k, v in environment.items()}}
-        done = subprocess.run([self.folder / 'hgtrain', 'doctor', *args], env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([self.folder / 'hgtrain', 'doctor', *args], env=environment, capture_output=True, text=True, timeout=600)
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
         return done.stdout
 

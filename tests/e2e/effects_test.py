@@ -219,7 +219,7 @@ class Effects:
         (self.folder / self.file).write_text(json.dumps(config))
 
     def call(self, *args):
-        done = subprocess.run([job.PROGRAM, '--config', self.file, *args], cwd=self.folder, text=True, timeout=60,
+        done = subprocess.run([job.PROGRAM, '--config', self.file, *args], cwd=self.folder, text=True, timeout=600,
                               capture_output=True)
         return done.returncode, done.stdout, done.stderr
 
@@ -253,7 +253,7 @@ class Effects:
                                  text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         job.wait_for(lambda: (self.run / 'metrics.jsonl').exists(), front)
         os.kill(job.workers_of(front)[0], signal.SIGSTOP)
-        front.communicate(timeout=60)
+        front.communicate(timeout=600)
         return front.returncode in (5, 6)
 
     def meeting(self):

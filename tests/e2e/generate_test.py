@@ -15,7 +15,7 @@ class GenerateTest(job.JobTest):
     def generate(self, *args, model='whole', prompt='the quick ', text='', exit_code=0):
         """stdout where all went well, else stderr."""
         done = subprocess.run([job.PROGRAM, 'generate', '--model', model, '--prompt', prompt, '--threads', '1', *args],
-                              cwd=self.job.folder, input=text.encode(), capture_output=True, timeout=60)
+                              cwd=self.job.folder, input=text.encode(), capture_output=True, timeout=600)
         self.assertEqual(done.returncode, exit_code, done.stderr)
         noted = b"hgtrain: note: the text ends where the model's context is full\n"
         self.assertTrue(done.stderr and done.stderr != noted if exit_code else done.stderr in (b'', noted))

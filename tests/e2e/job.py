@@ -48,7 +48,7 @@ class Job:
     def call(self, *args, exit_code=0):
         """Runs hgtrain to its end; what it printed. An exit code of None may be any."""
         process = self.start(*args)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
         if exit_code not in (None, process.returncode):
             raise AssertionError(f'exit status {process.returncode}, not {exit_code}: {args}\n{out}\n{err}')
         return out + err
@@ -94,11 +94,19 @@ class Job:
 
 def wait_for(condition, process):
     """Returns once the condition holds, which the process brings about."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not condition():
         if process.poll() is not None or time.monotonic() > deadline:
             raise AssertionError(f'it never came: {process.communicate()}')
         time.sleep(0.01)
+
+
+def read_until(stream, text):
+    """Reads lines up to the one that holds `text`."""
+    for line in stream:
+        if text in line:
+            return
+    raise AssertionError(f'{text!r} never came')
 
 
 def workers_of(process):
@@ -122,7 +130,7 @@ def workers_of(process):
 
 
 def wait_until_gone(pids):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while any(pathlib.Path(f'/proc/{pid}').exists() for pid in pids):
         if time.monotonic() > deadline:
             raise AssertionError(f'orphans: {pids}')

@@ -38,7 +38,7 @@ class PrepareTest(unittest.TestCase):
             job.wait_for((self.folder / 'out/x.bin.partial').exists, process)
             for _ in range(2):
                 os.kill(process.pid, number)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=600)
             self.assertEqual(process.returncode, 128 + number, err)
             self.assertIn('nothing was written', err)
             self.assertEqual(list((self.folder / 'out').iterdir()), [])
@@ -51,7 +51,7 @@ class PrepareTest(unittest.TestCase):
         kept['added_tokens'] = [t for t in kept['added_tokens'] if not t['lstrip'] and not t['rstrip']]
         (self.folder / 'tokenizer.json').write_text(json.dumps(kept))
         process = self.start('--tokenizer', 'tokenizer.json', '--threads', '2')
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=600)
         self.assertEqual(process.returncode, 0, err)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         self.assertLess(peak, BYTES)

@@ -64,7 +64,7 @@ class TraceTest(job.JobTest):
         process = self.job.start_training('stopped', '--trace', 'stopped.json', '--steps', 100000)
         self.job.wait_for_step('stopped', 4, process)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
         self.assertEqual(process.returncode, 75, out + err)
         events = json.loads((self.job.folder / 'stopped.json').read_text())['traceEvents']
         self.assertIn('step 3', [name for _, _, name, _ in spans(events, 1, 'training')])

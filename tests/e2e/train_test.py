@@ -119,7 +119,7 @@ class TrainTest(job.JobTest):
         self.job.wait_for_step('busy', 1, process)
         self.assertIn('in use', self.job.train('busy', '--resume', 'auto', exit_code=2))
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
 
     def test_resuming_in_an_empty_folder_starts_fresh_and_a_finished_run_stays_done(self):
         self.assertIn('no checkpoint in fresh yet', self.job.train('fresh', '--resume', 'auto'))

@@ -124,7 +124,7 @@ TEST_CASE("ranks that only lost a peer are not to blame where one died of someth
 
 TEST_CASE("a rank that stands still while the others wait for it ends the run as a hang") {
   Front front(
-      {"--own", "--workers", "3", "--hang", "3000", "--grace", "100", "--", LAUNCH_PROBE, "hang"});
+      {"--own", "--workers", "3", "--hang", "8000", "--grace", "100", "--", LAUNCH_PROBE, "hang"});
   CHECK(front.wait() == 5);
   CHECK(front.failure()["rank"] == 1);
   CHECK(has(front.err(), "no progress for"));
@@ -133,14 +133,14 @@ TEST_CASE("a rank that stands still while the others wait for it ends the run as
 }
 
 TEST_CASE("a rank that lost its patience with another is not the one to blame") {
-  Front front({"--own", "--workers", "3", "--hang", "5000", "--grace", "100", "--", LAUNCH_PROBE,
+  Front front({"--own", "--workers", "3", "--hang", "6000", "--grace", "100", "--", LAUNCH_PROBE,
                "timeout"});
   CHECK(front.wait() == 5);
   CHECK(front.failure()["rank"] == 1);
 }
 
 TEST_CASE("a rank whose heartbeats stop ends the run as a hang, though the others go on") {
-  Front front({"--own", "--workers", "3", "--hang", "3000", "--grace", "100", "--", LAUNCH_PROBE,
+  Front front({"--own", "--workers", "3", "--hang", "8000", "--grace", "100", "--", LAUNCH_PROBE,
                "freeze"});
   CHECK(front.wait() == 5);
   CHECK(front.failure()["rank"] == 1);

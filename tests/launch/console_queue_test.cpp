@@ -37,7 +37,7 @@ TEST_CASE("a file takes everything at once") {
   const std::string text(3 << 20, 'x');
   {
     const StdoutAs stdout_as(file.get());
-    ConsoleQueue console(io, [] {});
+    ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
     console.write(ConsoleQueue::kOut, text);
     CHECK(console.is_empty());
   }
@@ -50,7 +50,7 @@ TEST_CASE("a pipe that nobody empties fills the queue, and never blocks") {
   const OwnedFd reader(ends[0]), writer(ends[1]);
   asio::io_context io;
   const StdoutAs stdout_as(writer.get());
-  ConsoleQueue console(io, [] {});
+  ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
   const std::string text = std::string(3 << 20, 'x') + "end";
   console.write(ConsoleQueue::kOut, text);
   CHECK(console.is_full());
@@ -77,11 +77,36 @@ TEST_CASE("a console without a reader is told of once, and swallows the rest") {
   int told = 0;
   {
     const StdoutAs stdout_as(writer.get());
-    ConsoleQueue console(io, [&] { ++told; });
+    ConsoleQueue console(io, {[&] { ++told; }, [](const std::string&) {}});
     console.write(ConsoleQueue::kOut, "a\n");
     console.write(ConsoleQueue::kOut, "b\n");
     CHECK(console.is_empty());
   }
   std::signal(SIGPIPE, before);
   CHECK(told == 1);
+}
+
+TEST_CASE("what a full disk does not take is dropped and counted, what comes later is written") {
+  const TemporaryFolder folder;
+  asio::io_context io;
+  const OwnedFd full(open("/dev/full", O_WRONLY));
+  const OwnedFd file(open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0666));
+  std::vector<std::string> told;
+  std::string dropped;
+  {
+    const StdoutAs stdout_as(full.get());
+    ConsoleQueue console(
+        io, {[] { FAIL("gone"); }, [&](const std::string& text) { told.push_back(text); }});
+    CHECK(console.what_was_dropped().empty());
+    console.write(ConsoleQueue::kOut, "a\n");
+    console.write(ConsoleQueue::kOut, "b\n");
+    dup2(file.get(), 1);
+    console.write(ConsoleQueue::kOut, "c\n");
+    CHECK(console.is_empty());
+    dropped = console.what_was_dropped();
+  }
+  CHECK(told.size() == 1);
+  CHECK_THAT(told.at(0), Catch::Contains("stdout cannot be written: No space left on device"));
+  CHECK(dropped == "4 bytes of the workers' stdout were dropped");
+  CHECK(contents(folder / "out") == "c\n");
 }

@@ -115,6 +115,7 @@ TEST_CASE("a worker starts with four descriptors, no signal blocked or ignored, 
   CHECK(status.find("SigIgn:\t0000000000000000") != std::string::npos);
   CHECK(getsid(process.worker) == process.worker);
   CHECK(getsid(process.guard) == process.guard);
+  CHECK(contents("/proc/" + std::to_string(process.guard) + "/cmdline").starts_with("guard-of-0"));
   process.lifeline = OwnedFd();
   reap(process);
 }

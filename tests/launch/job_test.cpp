@@ -1,6 +1,7 @@
 #include "hgtrain/launch/job.h"
 
 #include "front.h"
+#include "listener.h"
 
 using namespace hgt;
 
@@ -115,6 +116,17 @@ TEST_CASE("what a restart cannot mend is not started again") {
   Front front({"--own", "--workers", "2", "--restarts", "3", "--", LAUNCH_PROBE, "fail"});
   CHECK(front.wait() == 4);
   CHECK(front.verdict()["restarts"] == 0);
+}
+
+TEST_CASE("who has taken MASTER_PORT is named when the job fails") {
+  Front front({"--workers", "2", "--", "/bin/sh", "-c",
+               "trap 'exit 5' USR1; echo pid=$$ port=$MASTER_PORT; while :; do sleep 0.01; done"});
+  REQUIRE(front.prints("port=", 2));
+  const Listener stranger(front.numbers("port")[0]);
+  kill(front.numbers("pid")[0], SIGUSR1);
+  CHECK(front.wait() == 5);
+  CHECK(has(front.err(), "hint: launch_test (pid " + std::to_string(getpid()) +
+                             ") listens on MASTER_PORT " + std::to_string(stranger.port())));
 }
 
 TEST_CASE("a program that cannot be found starts nothing") {

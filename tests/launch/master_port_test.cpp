@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -42,5 +43,7 @@ TEST_CASE("the port is free for the job's own server, IPv4 or IPv6, but taken on
   } catch (const Error& e) {
     CHECK(e.kind() == ErrorKind::kDevice);
     CHECK(e.message().find(std::to_string(port.number())) != std::string::npos);
+    CHECK_THAT(e.message(),
+               Catch::Contains("launch_test (pid " + std::to_string(getpid()) + ") listens there"));
   }
 }

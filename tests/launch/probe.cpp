@@ -54,7 +54,7 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
   if (what == "meet") {
     channel.set("rank" + std::to_string(rank), "value of " + std::to_string(rank));
     for (int other = 0; other < world; ++other)
-      std::cout << channel.get("rank" + std::to_string(other), 20s) + "\n";
+      std::cout << channel.get("rank" + std::to_string(other), 100s) + "\n";
   } else if (what == "stop") {
     channel.send("started", {{"step", 0}});
     inbox.wait_for("stop");
@@ -84,8 +84,10 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
              what == "timeout") {  // rank 1 never enters the collective that the others wait in
     progress.phase = rank == 1 ? "data" : "all_reduce";
     progress.collective = rank == 1 ? 7 : 8;
+    if (what == "timeout" && rank == 1) channel.set("stands still", "");
     if (what == "timeout" && rank == 0) {
-      std::this_thread::sleep_for(4s);
+      channel.get("stands still", 100s);
+      std::this_thread::sleep_for(5s);
       throw Error(ErrorKind::kPeer, "all_reduce 8 timed out");
     }
     for (;;) pause();

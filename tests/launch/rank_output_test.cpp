@@ -35,11 +35,9 @@ TEST_CASE("a log that cannot be opened is an error, with its name") {
 
 TEST_CASE("a full disk under the log is told once, and the output goes on; so does the log later") {
   const TemporaryFolder folder;
-  int told = 0;
-  RankOutput output({folder / "log", nullptr, "", [&](const std::string& text) {
-                       ++told;
-                       CHECK(text.find("No space left on device") != std::string::npos);
-                     }});
+  std::vector<std::string> told;
+  RankOutput output(
+      {folder / "log", nullptr, "", [&](const std::string& text) { told.push_back(text); }});
   {
     FailingFileOps full(0, ENOSPC, /*for_good=*/true);
     const FileOpsOverride override(full);
@@ -47,7 +45,10 @@ TEST_CASE("a full disk under the log is told once, and the output goes on; so do
     output.feed(ConsoleQueue::kOut, "b\n");
   }
   output.feed(ConsoleQueue::kOut, "c\n");
-  CHECK(told == 1);
+  REQUIRE(told.size() == 1);
+  CHECK_THAT(told[0], Catch::Contains("No space left on device"));
   CHECK(contents(folder / "log") == "c\n");
   CHECK(output.last_lines() == std::vector<std::string>{"a", "b", "c"});
+  output.finish();
+  CHECK(told.back() == (folder / "log") + " lacks 4 bytes");
 }

@@ -23,7 +23,7 @@ struct GroupOptions {
   const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; NCCL only
 };
 
-/// Connects ranks of one machine through memory in /dev/shm (some 0.8 MB per rank). They meet
+/// Connects ranks of one machine through shared memory (some 0.8 MB per rank). They meet
 /// through the channel's store; the channel must outlive the communicator. Returns nullptr on every
 /// rank if one of them cannot have that memory, such as on another machine. Sums run in rank order.
 /// A lost rank is named, as with Gloo. Error(kPeer) if a rank does not come within the timeout.

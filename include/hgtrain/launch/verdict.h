@@ -35,6 +35,7 @@ struct Verdict {
   std::string log_path;  ///< "" = no file
 
   /// What the user is told: several lines with a newline at the end, or "" for a job that is done.
+  /// Safe for a terminal, whatever the rank printed (base/terminal.h).
   std::string render(const std::string& program = "hgtrain") const;
 };
 
