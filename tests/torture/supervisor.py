@@ -289,6 +289,8 @@ def supervise(command, folder, decide=lambda call: None, on_start=lambda supervi
     try:
         status, left_over = _serve(supervisor, limit_s, leaving_s)
     finally:
+        for process in supervisor.living():  # only if this was interrupted
+            os.kill(process.pid, signal.SIGKILL)
         os.close(fds[0])
     return Outcome(status, (folder / 'stdout').read_text(errors='replace'), (folder / 'stderr').read_text(errors='replace'),
                    left_over, [p for p in sorted(supervisor.shared_memory) if os.path.isfile(p)])
