@@ -3,6 +3,7 @@ import collections
 import errno
 import fcntl
 import os
+import socket
 import struct
 
 # What Linux answers these calls with if a disk, a limit or a permission is in the way.
@@ -34,6 +35,8 @@ def _can_befall(kind, error, call):
         return False
     if error == errno.ECONNRESET and not call.process.role.startswith('rank'):  # its peers are alive and on this machine
         return False
+    if error == errno.EINTR and call.name in ('sendto', 'recvfrom') and call.arguments[3] & socket.MSG_DONTWAIT:
+        return False  # only a call that waits is interrupted
     # A pipe or a socket fails in other ways; an injected error leaves what it should close open, and the peer waiting.
     return (call.name not in (*_SHORT, 'close') or call.is_of_a_file or
             (kind == 'error' and error == errno.EINTR and call.name != 'close'))
