@@ -145,7 +145,7 @@ class Call:
 @dataclasses.dataclass
 class Process:
     pid: int
-    role: str  # 'launcher', 'guard 0', 'rank 1'
+    role: str  # 'launcher', 'rank 1', 'child 0' (of the launcher: a guard or the keeper), 'fork of child 0'
     loader: tuple  # addresses of the dynamic loader
     counts: dict
 
@@ -155,15 +155,15 @@ class Outcome:
     status: int  # as subprocess has it: -9 where SIGKILL ended it
     out: str
     err: str
-    left_over: list  # processes that outlived the command by more than some seconds; killed by now
+    left_over: list  # processes that outlived the command by more than some seconds (killed by now), busy control groups
     shared_memory: list  # files that are left in /dev/shm
 
 
 class Supervisor:
     def __init__(self, listener, main_pid, decide):
         self.listener, self.main_pid, self.decide = listener, main_pid, decide
-        self.processes, self.threads, self.shared_memory = {}, {}, set()
-        self.guards = 0
+        self.processes, self.threads, self.shared_memory, self.groups = {}, {}, set(), set()
+        self.children = 0
 
     def answer_next(self):
         notice = bytearray(80)
@@ -185,6 +185,8 @@ class Supervisor:
                         process.loader[0] <= instruction < process.loader[1])
             if name == 'openat' and call.path.startswith('/dev/shm/'):
                 self.shared_memory.add(call.path)
+            if name == 'mkdir' and call.path.startswith('/sys/fs/cgroup/'):
+                self.groups.add(call.path)
             answer = self.decide(call)
             if name == 'execve' and answer is None:
                 self.threads.pop(tid, None)
@@ -224,7 +226,7 @@ class Supervisor:
         elif parent and parent.role != 'launcher':
             role = f'fork of {parent.role}'
         else:
-            role, self.guards = f'guard {self.guards}', self.guards + 1
+            role, self.children = f'child {self.children}', self.children + 1
         loader = (0, 0)
         for line in pathlib.Path(f'/proc/{pid}/maps').read_text().splitlines():
             if '/ld-linux' in line:
@@ -245,6 +247,18 @@ class Supervisor:
         except OSError:
             return False
         return status.split('State:')[1].split()[0] not in 'ZX' and status.split('Seccomp:')[1].split()[0] == '2'
+
+    def remove_groups(self):
+        """Removes control groups that are left, which they are if all that could was killed; those with processes in them."""
+        busy = []
+        for path in sorted(self.groups):
+            try:
+                os.rmdir(path)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                busy.append(path)
+        return busy
 
     def stop(self):
         if self.is_living(self.main_pid):
@@ -293,7 +307,7 @@ def supervise(command, folder, decide=lambda call: None, on_start=lambda supervi
             os.kill(process.pid, signal.SIGKILL)
         os.close(fds[0])
     return Outcome(status, (folder / 'stdout').read_text(errors='replace'), (folder / 'stderr').read_text(errors='replace'),
-                   left_over, [p for p in sorted(supervisor.shared_memory) if os.path.isfile(p)])
+                   left_over + supervisor.remove_groups(), [p for p in sorted(supervisor.shared_memory) if os.path.isfile(p)])
 
 
 def _serve(supervisor, limit_s, leaving_s):
