@@ -1,23 +1,42 @@
 #include "hgtrain/base/exception.h"
 
+#include <filesystem>
 #include <new>
 #include <system_error>
 
 #include <fmt/format.h>
 
 namespace hgt {
+namespace {
+
+Error out_of_memory() {
+  return Error(ErrorKind::kDevice, "the memory is not enough",
+               "fewer --threads take less; free some, or raise the limit (`ulimit -v`)");
+}
+
+Error refused(const std::system_error& error) {
+  const std::error_code code = error.code();
+  if (code == std::errc::not_enough_memory) return out_of_memory();
+  if (code == std::errc::resource_unavailable_try_again)
+    return Error(ErrorKind::kDevice,
+                 fmt::format("the system refused to start a thread: {}", error.what()),
+                 "raise the limits on processes, threads and memory (`ulimit -u`, `ulimit -v`, the "
+                 "control group's pids.max), or use fewer workers or threads");
+  if (code == std::errc::too_many_files_open || code == std::errc::too_many_files_open_in_system)
+    return Error(ErrorKind::kDevice, error.what(), "raise the limit with `ulimit -n`");
+  return Error(ErrorKind::kDevice, fmt::format("the system refused a call: {}", error.what()));
+}
+
+}  // namespace
 
 Error error_from(const std::exception& exception) {
   if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
-  if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr)
-    return Error(ErrorKind::kDevice, "the memory is not enough",
-                 "fewer --threads take less; free some, or raise the limit (`ulimit -v`)");
-  const auto* system = dynamic_cast<const std::system_error*>(&exception);
-  if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again)
-    return Error(ErrorKind::kDevice,
-                 fmt::format("the system refused to start a thread: {}", system->what()),
-                 "raise the limits on processes, threads and memory (`ulimit -u`, `ulimit -v`, the "
-                 "control group's pids.max), or use fewer workers or threads");
+  if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) return out_of_memory();
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&exception))
+    return Error(ErrorKind::kData, fmt::format("cannot look at {}: {}", file->path1().string(),
+                                               file->code().message()));
+  if (const auto* system = dynamic_cast<const std::system_error*>(&exception))
+    return refused(*system);
   return Error(ErrorKind::kInternal, exception.what());
 }
 

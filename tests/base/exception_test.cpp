@@ -1,5 +1,6 @@
 #include "hgtrain/base/exception.h"
 
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -16,6 +17,23 @@ TEST_CASE("what the system refuses is no bug, and the hint names the limit") {
       std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
   CHECK(thread.kind() == ErrorKind::kDevice);
   CHECK_THAT(thread.hint(), Catch::Contains("ulimit -u") && Catch::Contains("pids.max"));
+  const auto error_of = [](std::errc code) {
+    return error_from(std::system_error(std::make_error_code(code), "pipe"));
+  };
+  CHECK_THAT(error_of(std::errc::not_enough_memory).hint(), Catch::Contains("ulimit -v"));
+  CHECK_THAT(error_of(std::errc::too_many_files_open).hint(), Catch::Contains("ulimit -n"));
+  CHECK_THAT(error_of(std::errc::too_many_files_open_in_system).hint(),
+             Catch::Contains("ulimit -n"));
+  CHECK(error_of(std::errc::io_error).kind() == ErrorKind::kDevice);
+  CHECK(error_of(std::errc::io_error).message() ==
+        "the system refused a call: pipe: Input/output error");
+}
+
+TEST_CASE("a file that the system does not show is named") {
+  const Error error = error_from(std::filesystem::filesystem_error(
+      "status", "run/x", std::make_error_code(std::errc::permission_denied)));
+  CHECK(error.kind() == ErrorKind::kData);
+  CHECK(error.message() == "cannot look at run/x: Permission denied");
 }
 
 TEST_CASE("an error stays as it is, and anything else is a bug") {

@@ -6,9 +6,9 @@
 
 namespace hgt {
 
-/// What the user is told of an exception that nobody expected: an Error as it is; memory or a
-/// thread that the system refused (kDevice), with the limits to look at; anything else is a bug
-/// (kInternal).
+/// What the user is told of an exception that nobody expected: an Error as it is; a file that
+/// cannot be looked at (kData); memory, a thread, a descriptor or another call that the system
+/// refused (kDevice), with the limit to look at; anything else is a bug (kInternal).
 Error error_from(const std::exception& exception);
 
 }  // namespace hgt
