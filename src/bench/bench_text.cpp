@@ -10,17 +10,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string rate(const Json& value, const char* unit) {
-  return fmt::format("{:.4g} G{}", value.get<double>() * 1e-9, unit);
+  return human_rate(value.get<double>(), unit);
 }
 
 std::string percent(const Json& value) {
   return fmt::format("{:.1f}%", 100 * value.get<double>());
 }
 
-/// "12.3 (p10 12.1, p90 12.9)", in units of `unit`.
-std::string spread(const Json& s, double unit = 1) {
-  return fmt::format("{:.4g} (p10 {:.4g}, p90 {:.4g})", s["median"].get<double>() / unit,
-                     s["p10"].get<double>() / unit, s["p90"].get<double>() / unit);
+/// "12.3k (p10 12.1k, p90 12.9k)".
+std::string spread(const Json& s) {
+  const auto text = [&](const char* which) { return human_count(s[which].get<double>()); };
+  return fmt::format("{} (p10 {}, p90 {})", text("median"), text("p10"), text("p90"));
 }
 
 std::string shape(const Json& product) {
@@ -46,20 +46,19 @@ std::string train_text(const Json& r) {
   std::string text = fmt::format(
       "training    {} tok/s, a step {} ms, {}\n"
       "limit       {} tok/s: the weight products of a step alone take {:.1f} ms\n"
-      "share       {} of the limit\n"
+      "share       {} of the limit; mfu {} of the {} that large products reach\n"
       "start       the first step was done after {:.0f} ms, {:.0f} ms more than a step takes\n"
       "memory      {} at most, {} before anything was made; planned {}\n",
       spread(r["tokens_per_sec"]), spread(r["step_ms"]), r["dtype"].get<std::string>(),
-      fmt::format("{:.4g}", r["gemm_limit_tokens_per_sec"].get<double>()),
-      r["gemm_limit_ms"].get<double>(), percent(r["share_of_gemm_limit"]),
+      human_count(r["gemm_limit_tokens_per_sec"]), r["gemm_limit_ms"].get<double>(),
+      percent(r["share_of_gemm_limit"]), percent(r["mfu"]), rate(r["peak_flops_per_sec"], "FLOP/s"),
       r["first_step_ms"].get<double>(), r["start_ms"].get<double>(),
       human_bytes(r["peak_rss_bytes"]), human_bytes(r["rss_before_bytes"]),
       human_bytes(r["planned_bytes"]));
   for (const Json& p : r["products"])
-    text +=
-        fmt::format("  {:22}{:>22}{:>8.4g} x{:>10.3f} ms{:>14}\n", p["product"].get<std::string>(),
-                    shape(p), p["calls_per_step"].get<double>(), p["ms"]["median"].get<double>(),
-                    rate(p["flops_per_sec"], "FLOP/s"));
+    text += fmt::format("  {:22}{:>22}{:>8} x{:>10.3f} ms{:>14}\n", p["product"].get<std::string>(),
+                        shape(p), human_count(p["calls_per_step"]), p["ms"]["median"].get<double>(),
+                        rate(p["flops_per_sec"], "FLOP/s"));
   return text;
 }
 
@@ -70,8 +69,8 @@ std::string gemm_text(const Json& r) {
                         d["dtype"].get<std::string>(), rate(d["ceiling_flops_per_sec"], "FLOP/s"),
                         d["native"].get<bool>() ? "" : ", widened to fp32 on this CPU");
     for (const Json& p : d["products"])
-      text += fmt::format("  {:22}{:>22}  {} GFLOP/s, {}\n", p["product"].get<std::string>(),
-                          shape(p), spread(p["flops_per_sec"], 1e9), percent(p["of_ceiling"]));
+      text += fmt::format("  {:22}{:>22}  {} FLOP/s, {}\n", p["product"].get<std::string>(),
+                          shape(p), spread(p["flops_per_sec"]), percent(p["of_ceiling"]));
   }
   return text;
 }
@@ -100,7 +99,7 @@ std::string ops_text(const Json& r) {
                           op.contains("flops") ? rate(op["flops_per_sec"], "FLOP/s")
                                                : rate(op["bytes_per_sec"], "B/s"),
                           percent(op["of_ceiling"]));
-    text += fmt::format(kLine, name(op), fmt::format("{:.4g}", op["calls_per_step"].get<double>()),
+    text += fmt::format(kLine, name(op), human_count(op["calls_per_step"]),
                         fmt::format("{:.3f}", op["ms_per_step"].get<double>()),
                         fmt::format("{:.4f} ({:.4f}, {:.4f})", ms["median"].get<double>(),
                                     ms["p10"].get<double>(), ms["p90"].get<double>()),
@@ -115,7 +114,7 @@ std::string copy_text(const Json& r) {
   for (const Json& c : r["copies"]) {
     std::string name = c["copy"];
     if (c.contains("threads")) name += ", " + human_plural(c["threads"], "thread");
-    text += fmt::format("  {:30}{} GB/s\n", name, spread(c["bytes_per_sec"], 1e9));
+    text += fmt::format("  {:30}{} B/s\n", name, spread(c["bytes_per_sec"]));
   }
   return text;
 }

@@ -1,6 +1,7 @@
 #include "job_view.h"
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <optional>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/newest_checkpoint.h"
 #include "hgtrain/report/step_record.h"
@@ -19,13 +21,25 @@
 
 namespace hgt {
 
+namespace {
+
+/// RUN/logs/console.log, to append to.
+std::ofstream open_log(const std::string& run_dir) {
+  make_folders(run_dir + "/logs");
+  return std::ofstream(run_dir + "/logs/console.log", std::ios::app);
+}
+
+}  // namespace
+
 JobView::JobView(std::string run_dir, std::string resume, bool holds_run, RunFile run,
-                 const Console::Options& options)
+                 Console::Options options)
     : run_dir_(std::move(run_dir)),
       resume_(std::move(resume)),
       holds_run_(holds_run),
       run_(std::move(run)),
-      console_(std::cerr, ConsoleStyle::of(STDERR_FILENO), options) {
+      log_(open_log(run_dir_)),
+      console_(std::cerr, ConsoleStyle::of(STDERR_FILENO), (options.log = &log_, options)) {
+  log(fmt::format("{} {}\n", run_.started_at, shell_line(run_.command)));
   if (const auto saved = newest_checkpoint(run_dir_)) {
     run_.last_checkpoint = saved->path;
     run_.start_step = run_.finished_steps = saved->step;
@@ -73,6 +87,14 @@ void JobView::on_started(const nlohmann::json& body) {
   write();
 }
 
+void JobView::print(const std::string& text) {
+  if (!text.empty()) console_.notice(text);
+}
+
+void JobView::log(const std::string& text) {
+  log_ << text << std::flush;  // the console says if that fails
+}
+
 void JobView::finish(Verdict verdict) {
   using Outcome = Verdict::Outcome;
   run_.verdict = verdict.outcome == Outcome::kDone      ? "done"
@@ -98,11 +120,11 @@ void JobView::finish(Verdict verdict) {
   write();
   if (!failed || console_.summary().steps() > 0)
     console_.finished(failed ? "the run failed" : run_.reason, run_dir_);
-  tell("{}", verdict.render());
+  print(verdict.render());
   // A command line that is wrong, and what could not be read at the start, is mended first.
   const bool mend_first = verdict.exit_code == static_cast<int>(ErrorKind::kConfig) ||
                           (verdict.exit_code == static_cast<int>(ErrorKind::kData) && !started_);
-  if (verdict.outcome != Outcome::kDone && !mend_first) tell("{}", how_to_go_on(verdict));
+  if (verdict.outcome != Outcome::kDone && !mend_first) print(how_to_go_on(verdict));
 }
 
 std::string JobView::how_to_go_on(const Verdict& verdict) const {

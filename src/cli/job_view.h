@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,11 @@ class JobView {
   /// (Error(kData) where it cannot be; later that is a line on the console), or where the folder
   /// `holds_run`, that run's stays as it is until the workers have started.
   JobView(std::string run_dir, std::string resume, bool holds_run, RunFile run,
-          const Console::Options& options);
+          Console::Options options);
 
+  /// Lines for the user, on the console and in its log; and those that the user has seen before.
+  void print(const std::string& text);
+  void log(const std::string& text);
   void event(int rank, std::string_view kind, const nlohmann::json& body);
   /// Writes run.json for good, and prints how the job went and how to go on.
   void finish(Verdict verdict);
@@ -35,6 +39,7 @@ class JobView {
   const std::string resume_;
   const bool holds_run_;
   RunFile run_;
+  std::ofstream log_;  ///< RUN/logs/console.log
   Console console_;
   bool started_ = false;
   bool saved_ = false;

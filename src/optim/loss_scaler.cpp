@@ -35,7 +35,7 @@ void LossScaler::shrink(LossScale& state) const {
   }
   if (state.scale <= config_.min_loss_scale)
     throw Error(ErrorKind::kGuard,
-                fmt::format("gradients overflow fp16 at the least loss scale, {:g}", state.scale),
+                fmt::format("gradients overflow fp16 at the least loss scale, {}", state.scale),
                 "use bf16, a lower learning rate, or a lower fp16.min_loss_scale");
   state.scale = std::max(state.scale / 2, config_.min_loss_scale);
 }

@@ -29,7 +29,9 @@ std::string step_of(std::int64_t step, std::int64_t total) {
 }
 
 std::string perplexity(double loss) {
-  return std::isnan(loss) ? "nan" : fmt::format("{:.4g}", std::exp(loss));
+  const double value = std::exp(loss);
+  if (value < 9999.5) return fmt::format("{:.4g}", value);
+  return std::isfinite(value) ? human_count(value) : human_number(value, 0);
 }
 
 /// A piece of a line, and how soon it goes where the line is too long.
@@ -38,15 +40,15 @@ struct Part {
   int worth;
 };
 
-/// The numbers of a step. `eta_seconds` < 0 leaves the ETA out.
-std::vector<Part> numbers(const StepRecord& r, double eta_seconds) {
+/// The numbers of a step.
+std::vector<Part> numbers(const StepRecord& r, std::optional<double> eta_seconds) {
   std::vector<Part> parts{{"loss " + human_number(r.loss, 4), 9},
                           {"grad_norm " + human_number(r.grad_norm, 2), 5},
                           {fmt::format("lr {:.2e}", r.lr), 4},
                           {human_count(r.tokens_per_sec) + " tok/s", 7}};
   if (r.mfu) parts.push_back({fmt::format("mfu {:.1f}%", *r.mfu * 100), 3});
   parts.push_back({"mem " + human_bytes(r.mem_bytes), 2});
-  if (eta_seconds >= 0) parts.push_back({"eta " + human_duration(eta_seconds), 8});
+  if (eta_seconds) parts.push_back({"eta " + human_duration(*eta_seconds), 8});
   return parts;
 }
 
@@ -84,7 +86,12 @@ ConsoleStyle ConsoleStyle::of(int fd) {
 }
 
 Console::Console(std::ostream& out, ConsoleStyle style, const Options& options)
-    : out_(out), style_(style), options_(options), start_ns_(options.clock_ns()) {}
+    : out_(out),
+      style_(style),
+      options_(options),
+      log_(options.log),
+      eta_(options.plan),
+      start_ns_(options.clock_ns()) {}
 
 Console::~Console() {
   clear_progress();
@@ -104,8 +111,7 @@ void Console::phase(const std::string& phase) {
 
 void Console::started(std::int64_t step, const std::string& checkpoint,
                       std::optional<double> best_eval_loss) {
-  start_step_ = step;
-  start_ns_ = options_.clock_ns();
+  eta_.restart();
   best_before_ = best_eval_loss;
   if (!checkpoint.empty())
     line(fmt::format("resumed after step {} from {}", step, printable(checkpoint)));
@@ -116,26 +122,26 @@ void Console::step(const StepRecord& record) {
   const std::optional<double> before =
       summary_.best_eval_loss() ? summary_.best_eval_loss() : best_before_;
   summary_.add(record);
-  const std::string where = step_of(record.step, options_.total_steps);
+  eta_.add(record);
+  const std::string where = step_of(record.step, options_.plan.total_steps);
   const bool is_due = options_.steps_per_print > 0 && record.step % options_.steps_per_print == 0;
-  if (is_due || record.step == options_.total_steps)
-    line(dim("step ") + where + "  " + joined(numbers(record, eta_seconds(record.step))));
+  if (is_due || record.step == options_.plan.total_steps)
+    line(where + "  " + joined(numbers(record, eta_.seconds())), "step");
   if (record.eval_loss) {
     const bool best = before && *record.eval_loss < *before;
-    line(dim("eval ") + where +
-         fmt::format("  loss {}  perplexity {}{}", human_number(*record.eval_loss, 4),
-                     perplexity(*record.eval_loss), best ? "  (best so far)" : ""));
+    line(where + fmt::format("  loss {}  perplexity {}{}", human_number(*record.eval_loss, 4),
+                             perplexity(*record.eval_loss), best ? "  (best so far)" : ""),
+         "eval");
   }
   draw_progress(record);
 }
 
 void Console::checkpoint(std::int64_t step, const std::string& path) {
-  line(dim("save ") + step_of(step, options_.total_steps) + "  " + printable(path));
+  line(step_of(step, options_.plan.total_steps) + "  " + printable(path), "save");
 }
 
 void Console::notice(const std::string& text) {
-  clear_progress();
-  out_ << printable(text) << (text.ends_with('\n') ? "" : "\n") << std::flush;
+  line(printable(text.substr(0, text.size() - (text.ends_with('\n') ? 1 : 0))));
 }
 
 void Console::finished(const std::string& outcome, const std::string& run_dir) {
@@ -163,21 +169,25 @@ void Console::finished(const std::string& outcome, const std::string& run_dir) {
   if (!run_dir.empty()) line("  run      " + printable(run_dir));
 }
 
-void Console::line(const std::string& text) {
+void Console::line(const std::string& text, const std::string& label) {
   clear_progress();
-  out_ << text << '\n' << std::flush;
+  const std::string before = label.empty() ? "" : label + ' ';
+  out_ << dim(before) << text << '\n' << std::flush;
+  if (log_ == nullptr || *log_ << before << text << '\n' << std::flush) return;
+  log_ = nullptr;
+  line("the console log can no longer be written, and ends here");
 }
 
 void Console::draw_progress(const StepRecord& record) {
-  if (options_.total_steps <= 0) return;
+  if (options_.plan.total_steps <= 0) return;
   const std::int64_t now = options_.clock_ns();
   if (progress_shown_ && now - drawn_ns_ < kRedrawNs) return;
-  const double done =
-      std::min(1.0, static_cast<double>(record.step) / static_cast<double>(options_.total_steps));
-  std::vector<Part> parts{{"step " + step_of(record.step, options_.total_steps), 10},
+  const double done = std::min(
+      1.0, static_cast<double>(record.step) / static_cast<double>(options_.plan.total_steps));
+  std::vector<Part> parts{{"step " + step_of(record.step, options_.plan.total_steps), 10},
                           {fmt::format("{:.0f}%", std::floor(done * 100)), 6},
                           {bar(done, 20), 1}};
-  for (Part& part : numbers(record, eta_seconds(record.step))) parts.push_back(std::move(part));
+  for (Part& part : numbers(record, eta_.seconds())) parts.push_back(std::move(part));
   draw(fitting(std::move(parts), static_cast<std::size_t>(std::max(1, style_.width - 1))));
 }
 
@@ -194,14 +204,7 @@ void Console::clear_progress() {
 }
 
 std::string Console::dim(const std::string& text) const {
-  return style_.color ? "\x1b[2m" + text + "\x1b[0m" : text;
-}
-
-double Console::eta_seconds(std::int64_t step) const {
-  const std::int64_t done = step - start_step_, left = options_.total_steps - step;
-  if (done <= 0 || left <= 0) return -1;
-  const double elapsed = static_cast<double>(options_.clock_ns() - start_ns_) * 1e-9;
-  return elapsed / static_cast<double>(done) * static_cast<double>(left);
+  return style_.color && !text.empty() ? "\x1b[2m" + text + "\x1b[0m" : text;
 }
 
 }  // namespace hgt

@@ -1,6 +1,8 @@
 #include "hgtrain/report/human.h"
 
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,12 +16,24 @@ std::string three_digits(double value) {
   return fmt::format("{:.{}f}", value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
 }
 
+/// The digits and the prefix of a multiple of 1000: {"12.3", "k"}. What no prefix makes short has
+/// an exponent.
+std::pair<std::string, std::string> scaled(double value) {
+  constexpr std::string_view kPrefixes = "kMGTPE";
+  if (std::abs(value) < 999.5) return {three_digits(value), ""};
+  for (const char prefix : kPrefixes) {
+    value /= 1000;
+    if (std::abs(value) < 999.5) return {three_digits(value), std::string(1, prefix)};
+  }
+  return {fmt::format("{:.2e}", value * 1e18), ""};
+}
+
 }  // namespace
 
 std::string human_number(double value, int decimals) {
   if (std::isnan(value)) return "nan";  // whatever its sign
-  return std::abs(value) < 1e5 ? fmt::format("{:.{}f}", value, decimals)
-                               : fmt::format("{:.2e}", value);
+  if (std::isinf(value)) return fmt::format("{}", value);
+  return std::abs(value) < 1e5 ? fmt::format("{:.{}f}", value, decimals) : human_count(value);
 }
 
 std::string human_plural(std::int64_t count, const std::string& noun) {
@@ -28,13 +42,14 @@ std::string human_plural(std::int64_t count, const std::string& noun) {
 
 std::string human_count(double value) {
   if (!std::isfinite(value)) return "-";
-  if (std::abs(value) < 999.5) {
-    return value == std::floor(value) ? fmt::format("{:.0f}", value) : three_digits(value);
-  }
-  const char* unit = "kMGTPE";
-  value /= 1000;
-  for (; std::abs(value) >= 999.5 && unit[1] != '\0'; ++unit) value /= 1000;
-  return three_digits(value) + *unit;
+  if (std::abs(value) < 999.5 && value == std::floor(value)) return fmt::format("{:.0f}", value);
+  const auto [digits, prefix] = scaled(value);
+  return digits + prefix;
+}
+
+std::string human_rate(double value, const std::string& unit) {
+  const auto [digits, prefix] = scaled(value);
+  return fmt::format("{} {}{}", digits, prefix, unit);
 }
 
 std::string human_bytes(std::int64_t bytes) {

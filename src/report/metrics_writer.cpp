@@ -3,8 +3,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
+#include <filesystem>
 #include <iterator>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -61,6 +64,57 @@ File open_for_append(const std::string& path, int flags) {
   return File::open(path, O_WRONLY | O_CREAT | O_APPEND | flags);
 }
 
+/// Calls line(text, number) for every line of a file that ends with a newline.
+template <class Fn>
+void for_each_line(const std::string& path, const Fn& line) {
+  constexpr std::size_t kChunkBytes = 4096, kMaxLineBytes = 1 << 20;
+  File file = File::open(path, O_RDONLY);
+  std::vector<char> chunk(kChunkBytes);
+  std::string text;
+  for (std::int64_t number = 1;;) {
+    const std::size_t bytes = file.read(std::as_writable_bytes(std::span(chunk)));
+    if (bytes == 0) return;
+    for (const char c : std::span(chunk).first(bytes)) {
+      if (c == '\n')
+        line(std::exchange(text, {}), number++);
+      else if (text.size() < kMaxLineBytes)  // longer than any record: it stays none
+        text += c;
+    }
+  }
+}
+
+/// Calls record(line, parsed) for the records of a metrics.jsonl up to `last_step` whose steps
+/// ascend. Nullopt, or why there may have been others.
+template <class Fn>
+std::optional<std::string> read_records(const std::string& path, std::int64_t last_step,
+                                        const Fn& record) {
+  std::int64_t step = 0, first_damaged = 0, damaged = 0;
+  try {
+    for_each_line(path, [&](const std::string& line, std::int64_t number) {
+      const std::optional<StepRecord> parsed = parse_line(line);
+      if (!parsed || parsed->step <= step) {
+        if (damaged++ == 0) first_damaged = number;
+      } else if (parsed->step <= last_step) {
+        step = parsed->step;
+        record(line, *parsed);
+      }
+    });
+  } catch (const Error& error) {
+    return error.message();
+  }
+  if (damaged == 0) return std::nullopt;
+  return fmt::format("{}: line {} is no record of a step{}", path, first_damaged,
+                     damaged > 1 ? fmt::format(", nor are {} more", damaged - 1) : "");
+}
+
+/// RUN/metrics.damaged.jsonl, or the first of metrics.damaged-2.jsonl, ... that is free.
+std::string aside_name(const std::string& run_dir) {
+  std::string name = run_dir + "/metrics.damaged.jsonl";
+  for (int number = 2; std::filesystem::exists(name); ++number)
+    name = fmt::format("{}/metrics.damaged-{}.jsonl", run_dir, number);
+  return name;
+}
+
 }  // namespace
 
 MetricsWriter::MetricsWriter(const std::string& run_dir, std::int64_t resumed_step)
@@ -71,20 +125,32 @@ MetricsWriter::MetricsWriter(const std::string& run_dir, std::int64_t resumed_st
 
 void MetricsWriter::restore(std::int64_t resumed_step) {
   constexpr std::size_t kChunkBytes = 1 << 20;
-  std::ifstream in(jsonl_.file.path(), std::ios::binary);
-  if (!in) throw_file_error("read", jsonl_.file.path(), errno);
   csv_.pending = csv_header({});
-  std::int64_t kept_bytes = 0, last_step = 0;
-  for (std::string line; std::getline(in, line) && !in.eof();) {  // eof: no newline, a torn line
-    const std::optional<StepRecord> record = parse_line(line);
-    if (!record || record->step <= last_step || record->step > resumed_step) break;
-    last_step = record->step;
-    kept_bytes += static_cast<std::int64_t>(line.size()) + 1;
-    csv_.pending += csv_line(*record);
-    if (csv_.pending.size() > kChunkBytes) (void)csv_.flush();
-  }
-  jsonl_.file.truncate(kept_bytes);
+  std::int64_t kept_bytes = 0;
+  const auto problem = read_records(jsonl_.file.path(), resumed_step,
+                                    [&](const std::string& line, const StepRecord& record) {
+                                      if (std::isfinite(record.elapsed_s))
+                                        elapsed_s_ = record.elapsed_s;
+                                      kept_bytes += static_cast<std::int64_t>(line.size()) + 1;
+                                      csv_.pending += csv_line(record);
+                                      if (csv_.pending.size() > kChunkBytes) (void)csv_.flush();
+                                    });
+  if (problem)
+    set_aside(resumed_step, *problem);
+  else
+    jsonl_.file.truncate(kept_bytes);
   (void)csv_.flush();
+}
+
+void MetricsWriter::set_aside(std::int64_t resumed_step, const std::string& why) {
+  const std::string path = jsonl_.file.path(), aside = aside_name(parent_folder(path));
+  rename_path(path, aside);
+  jsonl_.file = open_for_append(path, O_EXCL);
+  (void)read_records(aside, resumed_step, [&](const std::string& line, const StepRecord&) {
+    jsonl_.file.write(line + '\n');
+  });
+  damage_ = fmt::format("{}; the file is kept as {}, and {} has the steps that could be read", why,
+                        aside, path);
 }
 
 std::optional<std::string> MetricsWriter::write(const StepRecord& record) {

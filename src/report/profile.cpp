@@ -100,13 +100,12 @@ Profile make_profile(const std::vector<ThreadSpans>& threads, const Ceilings& ce
 std::string profile_table(const Profile& p) {
   const auto steps = static_cast<double>(std::max<std::int64_t>(p.steps, 1));
   const auto line = [&](const std::string& op, std::int64_t calls, double ms, const Speed& speed) {
-    return fmt::format("  {:34}{:>8}{:>12.3f}{:>8.1f}%{:>14}{:>8}\n", op,
-                       calls > 0 ? fmt::format("{:.4g}", static_cast<double>(calls) / steps) : "",
-                       ms / steps, 100 * share(ms, p),
-                       speed.rate > 0 ? fmt::format("{:.4g} {}", speed.rate * 1e-9,
-                                                    speed.multiplies ? "GFLOP/s" : "GB/s")
-                                      : "",
-                       speed.rate > 0 ? fmt::format("{:.0f}%", 100 * speed.of_ceiling) : "");
+    return fmt::format(
+        "  {:34}{:>8}{:>12.3f}{:>8.1f}%{:>14}{:>8}\n", op,
+        calls > 0 ? human_count(static_cast<double>(calls) / steps) : "", ms / steps,
+        100 * share(ms, p),
+        speed.rate > 0 ? human_rate(speed.rate, speed.multiplies ? "FLOP/s" : "B/s") : "",
+        speed.rate > 0 ? fmt::format("{:.0f}%", 100 * speed.of_ceiling) : "");
   };
   std::string text =
       fmt::format("profile of rank 0, {} from step {} on\n  {:34}{:>8}{:>12}{:>9}{:>14}{:>8}\n",
@@ -116,10 +115,9 @@ std::string profile_table(const Profile& p) {
     text += line(row.op, row.calls, row.ms, speed_of(row.work, row.ms, p.ceilings));
   text += line("in no op", 0, p.outside_ms, {});
   text += line("step", 0, p.total_ms, {});
-  return text +
-         fmt::format(
-             "max: products {:.4g} GFLOP/s, copies {:.4g} GB/s, measured before the first step\n",
-             p.ceilings.flops_per_sec * 1e-9, p.ceilings.bytes_per_sec * 1e-9);
+  return text + fmt::format("max: products {}, copies {}, measured before the first step\n",
+                            human_rate(p.ceilings.flops_per_sec, "FLOP/s"),
+                            human_rate(p.ceilings.bytes_per_sec, "B/s"));
 }
 
 void write_profile(const std::string& run_dir, const Profile& p) {

@@ -18,6 +18,7 @@ void for_each_field(Record& record, Visit visit) {
   visit("grad_norm", record.grad_norm);
   visit("lr", record.lr);
   visit("step_ms", record.step_ms);
+  visit("elapsed_s", record.elapsed_s);
   visit("tokens", record.tokens);
   visit("tokens_per_sec", record.tokens_per_sec);
   visit("consumed_samples", record.consumed_samples);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 
@@ -34,13 +35,16 @@ Recorder::Recorder(const Config& config, const RunOptions& options, const Parame
 void Recorder::started(const TrainingState& state, const std::string& checkpoint) {
   if (!checkpoints_) return;
   metrics_.emplace(options_.run_dir, state.step);
+  if (metrics_->damage()) notice(*metrics_->damage());
+  started_ns_ = now_ns();
   nlohmann::json body{{"step", state.step}, {"from", checkpoint}};
   if (std::isfinite(state.best_eval_loss)) body["best_eval_loss"] = state.best_eval_loss;
   channel_.send("started", body);
 }
 
-void Recorder::step(const StepRecord& record) {
+void Recorder::step(StepRecord record) {
   if (!checkpoints_) return;
+  record.elapsed_s = metrics_->elapsed_s() + ms_since(started_ns_) * 1e-3;
   if (const auto problem = metrics_->write(record)) notice(*problem);
   channel_.send("metrics", record);
   report_saves(checkpoints_->poll_error());

@@ -18,7 +18,8 @@ class Recorder {
 
   /// The run goes on after `step` finished steps; metrics files are cut back to there.
   void started(const TrainingState& state, const std::string& checkpoint);
-  void step(const StepRecord& record);
+  /// A finished step; its elapsed_s is set here.
+  void step(StepRecord record);
   /// Waits for the save before, which may hold a copy of the state. False where save() does
   /// nothing.
   bool prepare_save();
@@ -37,6 +38,7 @@ class Recorder {
   const RunOptions options_;
   ControlChannel& channel_;
   std::optional<MetricsWriter> metrics_;           ///< rank 0, once started
+  std::int64_t started_ns_ = 0;                    ///< when it was
   std::unique_ptr<CheckpointWriter> checkpoints_;  ///< rank 0
   std::int64_t saving_step_ = -1;  ///< saved or about to be, not announced yet; -1: none
 };

@@ -280,7 +280,7 @@ void Trainer::skip_update(const StepResult& result) {
   loss_scaler_.update(true, state_.loss_scale);
   if (++skipped_in_a_row_ == kMostSkipped)
     throw Error(ErrorKind::kGuard,
-                fmt::format("the gradients of {} steps in a row overflowed fp16 at loss scale {:g}",
+                fmt::format("the gradients of {} steps in a row overflowed fp16 at loss scale {}",
                             kMostSkipped, state_.loss_scale.scale),
                 "a lower fp16.loss_scale, 0 for one that adapts itself, or bf16");
 }

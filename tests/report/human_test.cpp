@@ -17,7 +17,12 @@ TEST_CASE("counts have three significant digits and a unit") {
   CHECK(human_count(999.6e3) == "1.00M");
   CHECK(human_count(1.5582e9) == "1.56G");
   CHECK(human_count(-12345) == "-12.3k");
+  CHECK(human_count(999.4e18) == "999E");
+  CHECK(human_count(1.5e21) == "1.50e+21");
   CHECK(human_count(NAN) == "-");
+  CHECK(human_rate(14390, "B/s") == "14.4 kB/s");
+  CHECK(human_rate(7.24e14, "FLOP/s") == "724 TFLOP/s");
+  CHECK(human_rate(2, "B/s") == "2.00 B/s");
 }
 
 TEST_CASE("bytes are in powers of 1024") {
@@ -40,7 +45,9 @@ TEST_CASE("durations read as clocks do") {
 
 TEST_CASE("numbers keep their decimals unless they are many digits or none") {
   CHECK(human_number(2.41372, 4) == "2.4137");
-  CHECK(human_number(-3.25e8, 2) == "-3.25e+08");
+  CHECK(human_number(14390, 2) == "14390.00");
+  CHECK(human_number(-3.25e8, 2) == "-325M");
+  CHECK(human_number(3.2e30, 2) == "3.20e+30");
   CHECK(human_number(-NAN, 4) == "nan");
   CHECK(human_number(INFINITY, 4) == "inf");
 }

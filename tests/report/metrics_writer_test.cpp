@@ -10,6 +10,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/file_ops.h"
+
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -40,6 +42,7 @@ StepRecord record_of(std::int64_t step) {
   r.grad_norm = 0.5;
   r.lr = 3e-4;
   r.step_ms = 12.5;
+  r.elapsed_s = 0.25 * static_cast<double>(step);
   r.tokens = 4096;
   r.tokens_per_sec = 327680;
   r.consumed_samples = 32 * step;
@@ -64,14 +67,15 @@ TEST_CASE("a step is one object with exactly the documented names, in their orde
   MetricsWriter(dir.path(), 0).write(r);
   CHECK(
       dir.read("metrics.jsonl") ==
-      R"({"step":1,"loss":4.9,"grad_norm":0.5,"lr":0.0003,"step_ms":12.5,"tokens":4096,)"
-      R"("tokens_per_sec":327680.0,"consumed_samples":32,"samples_per_sec":2560.0,"mem_bytes":1000,)"
+      R"({"step":1,"loss":4.9,"grad_norm":0.5,"lr":0.0003,"step_ms":12.5,"elapsed_s":0.25,)"
+      R"("tokens":4096,"tokens_per_sec":327680.0,"consumed_samples":32,"samples_per_sec":2560.0,"mem_bytes":1000,)"
       R"("mem_peak_bytes":2000,"comm_ms":0.0,"data_wait_ms":0.0,"mfu":0.25,"eval_loss":4.5})"
       "\n");
   CHECK(dir.read("metrics.csv") ==
-        "step,loss,grad_norm,lr,step_ms,tokens,tokens_per_sec,consumed_samples,samples_per_sec,"
+        "step,loss,grad_norm,lr,step_ms,elapsed_s,tokens,tokens_per_sec,consumed_samples,samples_"
+        "per_sec,"
         "mem_bytes,mem_peak_bytes,comm_ms,data_wait_ms,mfu,eval_loss,loss_scale\n"
-        "1,4.9,0.5,0.0003,12.5,4096,327680,32,2560,1000,2000,0,0,0.25,4.5,\n");
+        "1,4.9,0.5,0.0003,12.5,0.25,4096,327680,32,2560,1000,2000,0,0,0.25,4.5,\n");
 }
 
 TEST_CASE("numbers that are not finite or not known are null, and read back so") {
@@ -85,7 +89,7 @@ TEST_CASE("numbers that are not finite or not known are null, and read back so")
   CHECK(json["grad_norm"].is_null());
   CHECK(json["mfu"].is_null());
   CHECK(!json.contains("eval_loss"));
-  CHECK(dir.lines("metrics.csv")[1] == "1,,,0.0003,12.5,4096,327680,32,2560,1000,2000,0,0,,,");
+  CHECK(dir.lines("metrics.csv")[1] == "1,,,0.0003,12.5,0.25,4096,327680,32,2560,1000,2000,0,0,,,");
   const auto back = json.get<StepRecord>();
   CHECK(std::isnan(back.loss));
   CHECK(!back.mfu);
@@ -138,6 +142,84 @@ TEST_CASE("a line torn by a crash goes, the whole lines before it stay") {
     CHECK(dir.lines("metrics.jsonl").size() == 4);
     CHECK(dir.lines("metrics.csv").size() == 5);
   }
+}
+
+TEST_CASE("a damaged line costs its step alone, and the old file is kept aside") {
+  RunDir dir;
+  write_steps(dir, 0, 4);
+  std::string text = dir.read("metrics.jsonl");
+  text.replace(text.find("\"step\":2") + 7, 1, 3, '\0');
+  std::ofstream(dir / "metrics.jsonl", std::ios::trunc) << text;
+  for (const std::string& aside :
+       {std::string("metrics.damaged.jsonl"), std::string("metrics.damaged-2.jsonl")}) {
+    std::ofstream(dir / "metrics.jsonl", std::ios::trunc) << text;
+    {
+      MetricsWriter writer(dir.path(), 3);
+      CHECK(writer.damage().value() == dir / "metrics.jsonl" +
+                                           ": line 2 is no record of a step; the file is kept as " +
+                                           (dir / aside) + ", and " + (dir / "metrics.jsonl") +
+                                           " has the steps that could be read");
+      CHECK(writer.elapsed_s() == 0.75);
+      CHECK(!writer.write(record_of(4)));
+    }
+    CHECK(dir.read(aside) == text);
+    const auto jsonl = dir.lines("metrics.jsonl"), csv = dir.lines("metrics.csv");
+    REQUIRE(jsonl.size() == 3);
+    REQUIRE(csv.size() == 4);
+    for (std::size_t i = 0; i < 3; ++i)
+      CHECK(nlohmann::json::parse(jsonl[i])["step"] == std::vector{1, 3, 4}[i]);
+  }
+}
+
+TEST_CASE(
+    "a step that stands twice, and a line without an end, are damage; a superseded step is not") {
+  RunDir dir;
+  write_steps(dir, 0, 3);
+  CHECK(!MetricsWriter(dir.path(), 2).damage());
+  dir.append("metrics.jsonl",
+             dir.lines("metrics.jsonl")[0] + "\n" + std::string(3 << 20, 'x') + "\n");
+  CHECK(MetricsWriter(dir.path(), 2)
+            .damage()
+            ->find("line 3 is no record of a step, nor are 1 more") != std::string::npos);
+  CHECK(dir.lines("metrics.jsonl").size() == 2);
+}
+
+TEST_CASE("a disk that cannot read the history to its end costs what it cannot read") {
+  struct BadSector : FileOps {
+    ssize_t read(int fd, void* buffer, std::size_t bytes) override {
+      if (reads++ < 2) return FileOps::read(fd, buffer, bytes);
+      errno = EIO;
+      return -1;
+    }
+    int rename(const char* from, const char* to) override {
+      reads = 0;
+      return FileOps::rename(from, to);
+    }
+    int reads = 0;
+  };
+  RunDir dir;
+  write_steps(dir, 0, 100);
+  const std::string text = dir.read("metrics.jsonl");
+  BadSector disk;
+  std::optional<std::string> damage;
+  {
+    const FileOpsOverride replaced(disk);
+    damage = MetricsWriter(dir.path(), 100).damage();
+  }
+  CHECK(damage.value().find("Input/output error") != std::string::npos);
+  CHECK(dir.read("metrics.damaged.jsonl") == text);
+  CHECK(dir.lines("metrics.jsonl").size() > 5);
+}
+
+TEST_CASE("records of a version that had no elapsed_s are read") {
+  RunDir dir;
+  dir.append("metrics.jsonl",
+             R"({"step":1,"tokens":1,"consumed_samples":1,"mem_bytes":1,"mem_peak_bytes":1})"
+             "\n");
+  const MetricsWriter writer(dir.path(), 1);
+  CHECK(!writer.damage());
+  CHECK(writer.elapsed_s() == 0);
+  CHECK(dir.lines("metrics.csv")[1] == "1,,,,,,1,,1,,1,1,,,,,");
 }
 
 TEST_CASE("a full disk loses no step: it is reported, and written once there is room") {

@@ -64,12 +64,12 @@ TEST_CASE("the table has rates, and their share of what the machine can do") {
   CHECK(profile_table(two_steps_profile()) ==
         "profile of rank 0, 2 steps from step 3 on\n"
         "  op                                   calls   ms a step    share          rate  of max\n"
-        "  linear_fwd gemm                          1       4.000    40.0%     1 GFLOP/s     50%\n"
-        "  layer_norm_fwd                           1       2.000    20.0%      0.5 GB/s     50%\n"
+        "  linear_fwd gemm                          1       4.000    40.0%  1.00 GFLOP/s     50%\n"
+        "  layer_norm_fwd                           1       2.000    20.0%      500 MB/s     50%\n"
         "  wait for sums                            1       1.000    10.0%                      \n"
         "  in no op                                         3.000    30.0%                      \n"
         "  step                                            10.000   100.0%                      \n"
-        "max: products 2 GFLOP/s, copies 1 GB/s, measured before the first step\n");
+        "max: products 2.00 GFLOP/s, copies 1.00 GB/s, measured before the first step\n");
 }
 
 TEST_CASE("a profile is read as it was written, and refused where it is damaged") {

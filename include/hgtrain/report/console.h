@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/report/eta.h"
 #include "hgtrain/report/run_summary.h"
 #include "hgtrain/report/step_record.h"
 
@@ -28,9 +29,11 @@ struct ConsoleStyle {
 class Console {
  public:
   struct Options {
-    std::int64_t total_steps = 0;
+    Eta::Plan plan;
     std::int64_t steps_per_print = 1;     ///< 0: none but the last
-    std::int64_t (*clock_ns)() = now_ns;  ///< for the ETA: wall time a step, evaluations included
+    std::int64_t (*clock_ns)() = now_ns;  ///< for how often the progress line is drawn
+    /// Gets the same lines, without colour and progress line; null: none. Must outlive the console.
+    std::ostream* log = nullptr;
   };
   /// `out` must outlive the console.
   Console(std::ostream& out, ConsoleStyle style, const Options& options);
@@ -56,18 +59,19 @@ class Console {
   const RunSummary& summary() const { return summary_; }
 
  private:
-  void line(const std::string& text);
+  /// A whole line; a label before it is dimmed on a terminal.
+  void line(const std::string& text, const std::string& label = "");
   void draw_progress(const StepRecord& record);
   void draw(const std::string& text);
   void clear_progress();
   std::string dim(const std::string& text) const;
-  double eta_seconds(std::int64_t step) const;
 
   std::ostream& out_;
   const ConsoleStyle style_;
   const Options options_;
   RunSummary summary_;
-  std::int64_t start_step_ = 0;
+  std::ostream* log_;
+  Eta eta_;
   std::int64_t start_ns_ = 0;
   std::int64_t drawn_ns_ = 0;
   std::optional<double> best_before_;  // evaluation loss of the resumed part

@@ -7,14 +7,18 @@ namespace hgt {
 
 /// Numbers as people read them. All are locale-free and short enough for a column.
 
-/// "2.4137" with four decimals; "3.25e+08" where that would be many digits, "nan", "inf".
+/// "2.4137" with four decimals; "325M" if that would be many digits; "nan".
 std::string human_number(double value, int decimals);
 
 /// "1 step", "2 steps".
 std::string human_plural(std::int64_t count, const std::string& noun);
 
-/// "999", "12.3k", "1.24M", "3.1G": three significant digits, powers of 1000.
+/// "999", "12.3k", "1.24M", "3.10G": three significant digits, powers of 1000; "1.00e+21" beyond
+/// those that have a letter, "-" if it is not finite.
 std::string human_count(double value);
+
+/// The same with a unit: "12.3 kB/s", "724 TFLOP/s".
+std::string human_rate(double value, const std::string& unit);
 
 /// "512 B", "1.5 KiB", "512 MiB", "11.3 GiB": powers of 1024.
 std::string human_bytes(std::int64_t bytes);

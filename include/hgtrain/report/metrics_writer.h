@@ -17,11 +17,18 @@ namespace hgt {
 /// folder, on one thread.
 class MetricsWriter {
  public:
-  /// Opens both files to go on after `resumed_step` (0: from the start). metrics.jsonl is cut back
-  /// to its leading lines of whole records with ascending steps up to `resumed_step`, so that each
-  /// step stands once also after a crash in the middle of a line; metrics.csv is written anew from
-  /// it. Throws Error(kData) where a file cannot be opened, read or cut.
+  /// Opens both files to go on after `resumed_step` (0: from the start). metrics.jsonl keeps its
+  /// records of ascending steps up to `resumed_step`, so that each step stands once also after a
+  /// crash in the middle of a line; metrics.csv is written anew from it. If metrics.jsonl has lines
+  /// that are not records, or cannot be read to its end, it is kept aside under another name, and a
+  /// new one gets the records that could be read. Throws Error(kData) if a file cannot be opened,
+  /// renamed or written.
   MetricsWriter(const std::string& run_dir, std::int64_t resumed_step);
+
+  /// What was wrong with metrics.jsonl, and where the old one is kept.
+  const std::optional<std::string>& damage() const { return damage_; }
+  /// Seconds of training up to the last record kept; 0 if there is none.
+  double elapsed_s() const { return elapsed_s_; }
 
   /// Appends a record to both files. Nullopt, or why the record is not in them yet (the disk is
   /// full): it is kept, and written with a later one.
@@ -38,9 +45,12 @@ class MetricsWriter {
     std::optional<std::string> flush();
   };
   void restore(std::int64_t resumed_step);
+  void set_aside(std::int64_t resumed_step, const std::string& why);
 
   Output jsonl_;
   Output csv_;
+  std::optional<std::string> damage_;
+  double elapsed_s_ = 0;
 };
 
 }  // namespace hgt

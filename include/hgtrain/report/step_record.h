@@ -14,6 +14,7 @@ struct StepRecord {
   double grad_norm = 0;  ///< before clipping
   double lr = 0;
   double step_ms = 0;
+  double elapsed_s = 0;     ///< of training up to here, over all parts of the run
   std::int64_t tokens = 0;  ///< of this step, all ranks
   double tokens_per_sec = 0;
   std::int64_t consumed_samples = 0;
