@@ -5,6 +5,7 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/bench/bench.h"
+#include "hgtrain/train/machine_rates.h"
 #include "hgtrain/train/process_memory.h"
 
 #include "about.h"
@@ -50,6 +51,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   const double first_step_ms = ms_since(process_start_ns);
   for (int i = 1; i < kWarmUp; ++i) run.step();
   const std::int64_t peak_bytes = memory_in_use(run.stream()).peak_bytes;
+  const double peak = measure_matrix_rate(run.stream(), config.precision.compute_dtype());
 
   // The two alternate, so that other load on the machine affects both. A GPU has no other load, and
   // its steps follow each other without a gap.
@@ -83,6 +85,9 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   out["gemm_limit_ms"] = limit_ms;
   out["gemm_limit_tokens_per_sec"] = tokens_per_sec(limit_ms);
   out["share_of_gemm_limit"] = limit_ms / ms.median;
+  out["peak_flops_per_sec"] = peak;
+  out["mfu"] =
+      train_flops(config.model, config.training.seq_length, tokens) / (ms.median * 1e-3 * peak);
   out["first_step_ms"] = first_step_ms;
   out["start_ms"] = std::max(0.0, first_step_ms - ms.median);
   out["peak_rss_bytes"] = peak_bytes;

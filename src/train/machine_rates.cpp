@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/device/buffer.h"
+#include "hgtrain/machine/resources.h"
 #include "hgtrain/ops/gemm.h"
 
 namespace hgt {
@@ -36,29 +39,65 @@ double measure_matrix_rate(Stream stream, DType dtype, double budget_ms) {
   const Span span = Span::seldom("measure the matrix rate");
   const bool on_cpu = stream.device().is_cpu();
   if (on_cpu && !cpu_multiplies(dtype)) dtype = DType::kF32;
-  // On the CPU what fits between two interruptions where the machine is busy; another device is
-  // given more while it is done in no time.
-  const std::int64_t largest = on_cpu ? 512 : 4096;
-  constexpr double kLongSeconds = 1e-3;
-  const int repeats = on_cpu ? 4 : 16;  // at least: the first ones set the library up
+  // Small products fit between two interruptions of a busy CPU, large ones keep many threads busy.
+  // The first of a size sets the library up.
+  const std::vector<std::int64_t> sizes = on_cpu ? std::vector<std::int64_t>{256, 512, 1024}
+                                                 : std::vector<std::int64_t>{128, 512, 2048, 4096};
+  constexpr double kLongSeconds = 0.02;  // a size whose products would take longer is not tried
+  constexpr int kRounds = 3;             // at least
   const auto element = static_cast<std::int64_t>(size_of(dtype));
-  const Buffer memory("matrix rate", 3 * largest * largest * element, stream.device());
+  const Buffer memory("matrix rate", 3 * sizes.back() * sizes.back() * element, stream.device());
   const std::vector<float> values(static_cast<std::size_t>(memory.bytes()) / 4, 0.5f);
   stream.copy(memory.data(), values.data(), static_cast<std::size_t>(memory.bytes()));
   double best = 0;
-  std::int64_t n = on_cpu ? 256 : 128;
   const std::int64_t begin_ns = now_ns();
-  for (int i = 0; i < repeats || ms_since(begin_ns) < budget_ms; ++i) {
-    const auto square = [&](int number) {
-      return Tensor(memory.as<std::byte>().data() + number * n * n * element, {n, n}, dtype,
-                    stream.device());
-    };
-    const double seconds =
-        seconds_of(stream, [&] { gemm(1, square(0), square(1), 0, square(2), stream); });
-    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
-    if (i % 2 == 1 && seconds < kLongSeconds && n < largest) n *= 2;
+  for (int round = 0; round < kRounds || ms_since(begin_ns) < budget_ms; ++round) {
+    double flops_per_sec = 0;
+    for (const std::int64_t n : sizes) {
+      const double flops = 2.0 * static_cast<double>(n * n * n);
+      if (flops > flops_per_sec * kLongSeconds && n > sizes.front()) break;
+      const auto square = [&](int number) {
+        return Tensor(memory.as<std::byte>().data() + number * n * n * element, {n, n}, dtype,
+                      stream.device());
+      };
+      flops_per_sec =
+          flops / seconds_of(stream, [&] { gemm(1, square(0), square(1), 0, square(2), stream); });
+      best = std::max(best, flops_per_sec);
+    }
   }
   return best;
+}
+
+CoreShare share_cores(int ranks, int threads, double cores) {
+  const int measuring = std::clamp(static_cast<int>(cores / threads), 1, ranks);
+  return {measuring, std::min<double>(ranks * threads, cores) /
+                         (measuring * std::min<double>(threads, cores))};
+}
+
+PeakRate::PeakRate(Stream stream, DType dtype, Communicator& comm)
+    : stream_(stream),
+      dtype_(dtype),
+      measures_again_(comm.rank() == 0 && stream.device().is_cpu()) {
+  CoreShare share{comm.size()};
+  if (stream.device().is_cpu()) {
+    const double cores = usable_cores(), quota = resources_of().cpu_quota;
+    share = share_cores(comm.size(), stream.pool().threads(),
+                        quota > 0 ? std::min(quota, cores) : cores);
+  }
+  comm.barrier();  // those that measure do so at once, as they will compute
+  if (comm.rank() < share.measuring) rank_flops_ = measure_matrix_rate(stream, dtype);
+  double sum = rank_flops_;
+  comm.all_reduce_sum(std::span(&sum, 1));
+  world_flops_ = sum * share.scale;
+}
+
+double PeakRate::share(double flops) {
+  if (flops > world_flops_ && measures_again_) {
+    const double again = std::max(rank_flops_, measure_matrix_rate(stream_, dtype_));
+    world_flops_ *= again / std::exchange(rank_flops_, again);
+  }
+  world_flops_ = std::max(world_flops_, flops);
+  return flops / world_flops_;
 }
 
 double measure_copy_rate(Stream stream) {

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -40,7 +39,7 @@ class Run {
   RunOutcome train();
 
  private:
-  double measure_rates(const RunOptions& options, Communicator& comm);
+  PeakRate measure_rates(const RunOptions& options, Communicator& comm);
   static std::unique_ptr<Dataset> open_data(const Config& config, Dataset::Split split);
   void finish_steps(std::int64_t left, bool evaluates);
   StepRecord finish_step();
@@ -53,9 +52,9 @@ class Run {
   TraceWindow trace_;
   ThreadPool pool_;
   const Stream stream_;
-  /// Peak matrix rate of all ranks together. Measured before there is anything beside what that
-  /// takes, so that memory which is full later is not too full for it.
-  double world_flops_;
+  /// Measured before there is anything beside what that takes, so that memory which is full later
+  /// is not too full for it.
+  PeakRate peak_rate_;
   const std::unique_ptr<Dataset> train_data_;
   const std::unique_ptr<Dataset> valid_data_;  ///< null where evaluations are off
   const ParameterTable table_;
@@ -72,9 +71,15 @@ class Run {
   std::optional<std::string> early_;  ///< why the run ends before its last step
 };
 
-double sum(double value, Communicator& comm) {
-  comm.all_reduce_sum(std::span(&value, 1));
-  return value;
+/// A run cannot go back to fewer steps than it has made.
+void require_steps_left(std::int64_t train_iters, std::int64_t step) {
+  if (step <= train_iters) return;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("the run is to end after {}, but it is at step {} already",
+                          human_plural(train_iters, "step"), step),
+              fmt::format("--steps (training.train_iters) counts all steps of the run: give more "
+                          "than {}; or --resume an earlier checkpoint",
+                          step));
 }
 
 Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
@@ -83,7 +88,7 @@ Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
       trace_(options, comm.rank()),
       pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
       stream_(queue ? Stream(*queue) : Stream(pool_)),
-      world_flops_(measure_rates(options, comm)),
+      peak_rate_(measure_rates(options, comm)),
       train_data_(open_data(config, Dataset::Split::kTrain)),
       valid_data_(config.training.eval_interval > 0 ? open_data(config, Dataset::Split::kValid)
                                                     : nullptr),
@@ -105,6 +110,7 @@ void Run::start(const RunOptions& options, Communicator& comm, ControlChannel& c
                                   valid_data_.get(), channel.progress(), requests},
                    start.state);
   channel.progress().step = start.state.step;
+  require_steps_left(config_.training.train_iters, start.state.step);
   for (const std::string& damage : start.refused)
     recorder_.notice(damage + "; an older checkpoint is used");
   if (!start.notice.empty()) recorder_.notice(start.notice);
@@ -119,13 +125,12 @@ void Run::start(const RunOptions& options, Communicator& comm, ControlChannel& c
   recorder_.started(start.state, start.checkpoint);
 }
 
-double Run::measure_rates(const RunOptions& options, Communicator& comm) {
+PeakRate Run::measure_rates(const RunOptions& options, Communicator& comm) {
   const DType dtype = config_.precision.compute_dtype();
-  comm.barrier();  // all ranks measure at once, as they will compute
-  const double flops = measure_matrix_rate(stream_, dtype);
+  PeakRate peak(stream_, dtype, comm);
   if (options.record_steps > 0) trace_.measure_ceilings(stream_, dtype);
   restart_peak_memory();  // what it took is no part of training
-  return sum(flops, comm);
+  return peak;
 }
 
 std::unique_ptr<Dataset> Run::open_data(const Config& config, Dataset::Split split) {
@@ -156,11 +161,8 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   record.mem_peak_bytes = peak_bytes_;
   record.comm_ms = result.comm_ms;
   record.data_wait_ms = result.data_wait_ms;
-  const double flops =
-      train_flops(config_.model, config_.training.seq_length, record.tokens) / seconds;
-  // It may have been measured while the machine was busy.
-  world_flops_ = std::max(world_flops_, flops);
-  record.mfu = flops / world_flops_;
+  record.mfu = peak_rate_.share(
+      train_flops(config_.model, config_.training.seq_length, record.tokens) / seconds);
   return record;
 }
 
@@ -184,7 +186,7 @@ StepRecord Run::finish_step() {
   checkpoint_requested_ |= result.checkpoint_requested;
   if (result.skipped) {
     ++skipped_;
-    recorder_.notice(fmt::format("step {} changed nothing: gradients overflowed at loss scale {:g}",
+    recorder_.notice(fmt::format("step {} changed nothing: gradients overflowed at loss scale {}",
                                  result.step, result.loss_scale));
   }
   return record_of(result, step_ms);
