@@ -242,20 +242,6 @@ std::int64_t total_bytes(const std::vector<Allocation>& table) {
                          [](std::int64_t sum, const Allocation& a) { return sum + a.bytes; });
 }
 
-std::int64_t largest_micro_batch(const Config& config, int threads, std::int64_t bytes,
-                                 std::int64_t below) {
-  const std::int64_t samples =
-      config.batch.micro_batch_size * config.batch.gradient_accumulation_steps;
-  Config other = config;
-  for (std::int64_t steps = std::max<std::int64_t>(samples / below, 1); steps <= samples; ++steps) {
-    if (samples % steps != 0 || samples / steps >= below) continue;
-    other.batch.micro_batch_size = samples / steps;
-    other.batch.gradient_accumulation_steps = steps;
-    if (total_bytes(memory_table(other, threads)) <= bytes) return other.batch.micro_batch_size;
-  }
-  return 0;
-}
-
 double train_flops(const ModelConfig& m, std::int64_t seq_length, std::int64_t tokens) {
   const double width = static_cast<double>(m.hidden_size);
   const double q = static_cast<double>(m.num_attention_heads * m.head_dim);

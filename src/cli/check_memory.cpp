@@ -23,10 +23,14 @@ void refuse_beyond(const char* flag, std::int64_t bytes, std::int64_t there,
 
 }  // namespace
 
-void check_memory(const char* flag, std::int64_t bytes) {
+std::int64_t free_memory() {
   const Resources machine = resources_of();
-  std::int64_t free = machine.available_bytes;
-  if (machine.memory_limit_bytes != kUnlimited) free = std::min(free, machine.memory_limit_bytes);
+  if (machine.memory_limit_bytes == kUnlimited) return machine.available_bytes;
+  return std::min(machine.available_bytes, machine.memory_limit_bytes);
+}
+
+void check_memory(const char* flag, std::int64_t bytes) {
+  const std::int64_t free = free_memory();
   refuse_beyond(flag, bytes, free, human_bytes(free) + " are free");
 }
 

@@ -92,7 +92,7 @@ void JobView::print(const std::string& text) {
 }
 
 void JobView::log(const std::string& text) {
-  log_ << text << std::flush;  // the console says if that fails
+  log_ << printable(text) << std::flush;  // the console says if that fails
 }
 
 void JobView::finish(Verdict verdict) {

@@ -16,8 +16,6 @@
 #include "hgtrain/parallel/layout.h"
 #include "hgtrain/report/human.h"
 
-#include "known_gpu.h"
-
 namespace hgt {
 namespace {
 
@@ -68,9 +66,9 @@ std::string banner(const TrainPlan& plan, const std::string& run_dir) {
       batch.gradient_accumulation_steps, human_plural(plan.workers, "worker"), steps,
       human_count(tokens * static_cast<double>(steps)));
   if (plan.epoch_samples > 0)
-    text += fmt::format(", {:.3g} epochs of {}",
-                        static_cast<double>(steps) * static_cast<double>(samples) /
-                            static_cast<double>(plan.epoch_samples),
+    text += fmt::format(", {} epochs of {}",
+                        human_count(static_cast<double>(steps) * static_cast<double>(samples) /
+                                    static_cast<double>(plan.epoch_samples)),
                         human_plural(plan.epoch_samples, "sample"));
   return text + fmt::format("\ntraining    {}\nrun folder  {}\n", how(config), run_dir);
 }
@@ -138,24 +136,10 @@ std::string memory_total(const std::vector<Allocation>& memory) {
                      fmt::join(parts, ", "));
 }
 
-/// Whether the job fits the GPU, of which the driver's context takes a part: 300 to 616 MiB were
-/// seen (pytorch/pytorch#20532, LMCache/LMCache#4019).
-std::string fit(const Config& config, std::int64_t bytes, const std::string& gpu) {
-  constexpr std::int64_t kContextBytes = std::int64_t{640} << 20;
-  const std::int64_t room = known_gpu(gpu).bytes - kContextBytes;
-  const std::int64_t largest =
-      largest_micro_batch(config, static_cast<int>(config.hardware.threads), room);
-  return fmt::format("{:<11} {}: {} of {}; the largest micro-batch of this batch that fits: {}\n",
-                     "fits " + gpu, bytes <= room ? "yes" : "no", human_bytes(bytes),
-                     human_bytes(room),
-                     largest > 0 ? fmt::to_string(largest)
-                                 : "none (activation_checkpointing.mode, bf16 and its "
-                                   "bf16_optimizer_states take less)");
-}
-
 }  // namespace
 
-std::string describe(const TrainPlan& plan, const std::string& run_dir, const std::string& gpu) {
+std::string describe(const TrainPlan& plan, const std::string& run_dir,
+                     const std::optional<PlanFit>& fit) {
   const Config& config = plan.config;
   const Layout layout = make_layout(config.parallelism, plan.workers);
   const ParameterTable table = parameters_of(plan);
@@ -166,7 +150,7 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir, const st
   text += memory_total(memory);
   if (config.hardware.device == "cuda")
     text += fmt::format("host memory {} on rank 0, for a save\n", human_bytes(state_bytes(config)));
-  if (!gpu.empty()) text += fit(config, total_bytes(memory), gpu);
+  if (fit) text += fit->text();
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += "\nmemory of a worker\n";
   for (const Allocation& allocation : memory)

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "plan_fit.h"
 #include "train_plan.h"
 
 namespace hgt {
@@ -10,7 +12,8 @@ namespace hgt {
 std::string banner(const TrainPlan& plan, const std::string& run_dir);
 
 /// For --dry_run: the same and the layout, then each parameter (those of equal layers on one line)
-/// and the memory of a worker, and the resolved config. Where a GPU is named: whether it fits one.
-std::string describe(const TrainPlan& plan, const std::string& run_dir, const std::string& gpu);
+/// and the memory of a worker, and the resolved config.
+std::string describe(const TrainPlan& plan, const std::string& run_dir,
+                     const std::optional<PlanFit>& fit);
 
 }  // namespace hgt

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <optional>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -15,6 +16,7 @@
 
 #include "commands.h"
 #include "job_view.h"
+#include "plan_fit.h"
 #include "plan_text.h"
 #include "run_folder.h"
 #include "trace_output.h"
@@ -26,11 +28,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void print_notices(const std::vector<Problem>& notices) {
+std::string text_of(const std::vector<Problem>& notices) {
+  std::string text;
   for (const Problem& notice : notices)
-    tell("hgtrain: note: {}{}{}\n", notice.message,
-         notice.where().empty() ? "" : " (" + notice.where() + ")",
-         notice.hint.empty() ? "" : "\n  hint: " + notice.hint);
+    text += fmt::format("hgtrain: note: {}{}{}\n", notice.message,
+                        notice.where().empty() ? "" : " (" + notice.where() + ")",
+                        notice.hint.empty() ? "" : "\n  hint: " + notice.hint);
+  return text;
+}
+
+/// What a resumed run changes.
+std::string changes_of(const RunFolder& folder, const nlohmann::json& resolved) {
+  std::string text;
+  if (!folder.previous_config) return text;
+  for (const std::string& change :
+       config_changes(nlohmann::json::parse(*folder.previous_config), resolved))
+    text += fmt::format("hgtrain: note: changed for the rest of the run: {}\n", change);
+  return text;
 }
 
 class Train final : public Command {
@@ -69,22 +83,24 @@ class Train final : public Command {
 
   int run(const std::vector<std::string>& overrides) override {
     const TrainPlan plan = make_train_plan(flags_, overrides);
-    print_notices(plan.notices);
+    const std::string notices = text_of(plan.notices);
+    tell("{}", notices);
     if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + job_name();
-    if (flags_.dry_run) {
-      say("{}", describe(plan, flags_.run_dir, flags_.gpu));
-      return 0;
-    }
+    const std::optional<PlanFit> fit = fit_of(plan, flags_.gpu);
+    if (flags_.dry_run) say("{}", describe(plan, flags_.run_dir, fit));
+    if (fit) fit->require();
+    if (flags_.dry_run) return 0;
     if (flags_.resume != "auto" && flags_.resume != "none" && !is_folder(flags_.resume))
       throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
                   "--resume auto takes the run folder's newest checkpoint");
     const TraceOutput trace(flags_);
     const RunFolder folder = claim_run_folder(flags_.run_dir, flags_.resume != "none");
     const nlohmann::ordered_json resolved = to_json(plan.config);
-    print_changes(folder, resolved);
+    const std::string changes = changes_of(folder, resolved);
+    tell("{}", changes);
     JobConfig config(folder, resolved.dump(2) + "\n");
     trace.clear(folder.path);
-    const int status = start(plan, folder, config, trace.record_steps());
+    const int status = start(plan, folder, config, trace.record_steps(), notices + changes);
     trace.finish(folder.path, plan.workers);
     return status;
   }
@@ -92,13 +108,6 @@ class Train final : public Command {
  private:
   std::string job_name() const {
     return flags_.config == "-" ? "stdin" : fs::path(flags_.config).stem().string();
-  }
-
-  static void print_changes(const RunFolder& folder, const nlohmann::json& resolved) {
-    if (!folder.previous_config) return;
-    for (const std::string& change :
-         config_changes(nlohmann::json::parse(*folder.previous_config), resolved))
-      tell("hgtrain: note: changed for the rest of the run: {}\n", change);
   }
 
   JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
@@ -128,7 +137,7 @@ class Train final : public Command {
   }
 
   int start(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
-            std::int64_t record_steps) const {
+            std::int64_t record_steps, const std::string& notes) const {
     RunFile run;
     run.started_at = utc_now();
     run.versions = {{"hgtrain", HGT_VERSION}};
@@ -138,9 +147,13 @@ class Train final : public Command {
                              plan.config.hardware.device + ", " +
                                  human_plural(plan.config.hardware.threads, "thread")});
     JobView view(folder.path, flags_.resume, folder.previous_config.has_value(), run,
-                 {.total_steps = plan.config.training.train_iters,
+                 {.plan = {.total_steps = plan.config.training.train_iters,
+                           .eval_interval = plan.config.training.eval_interval,
+                           .eval_iters = plan.config.training.eval_iters,
+                           .save_interval = plan.config.checkpoint.save_interval},
                   .steps_per_print = plan.config.steps_per_print});
-    tell("{}", banner(plan, folder.path));
+    view.log(notes);
+    view.print(banner(plan, folder.path));
     const Verdict verdict = run_job(job_of(plan, folder, config, record_steps, view));
     view.finish(verdict);
     return verdict.exit_code;

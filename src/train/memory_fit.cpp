@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "hgtrain/arch/fit.h"
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/device/buffer.h"
@@ -13,6 +14,12 @@
 
 namespace hgt {
 namespace {
+
+Fits fits_in(std::int64_t bytes) {
+  return [bytes](const Config& config) {
+    return total_bytes(memory_table(config, static_cast<int>(config.hardware.threads))) <= bytes;
+  };
+}
 
 /// The largest allocations, in words.
 std::string largest_of(std::vector<Allocation> table) {
@@ -33,21 +40,18 @@ void require_memory(const Config& config, const CudaQueue& queue) {
   const std::vector<Allocation> table = memory_table(config, threads);
   const std::int64_t asked = total_bytes(table), room = memory.free_bytes;
   if (asked <= room) return;
-  const std::int64_t largest = largest_micro_batch(config, threads, room);
   throw Error(ErrorKind::kDevice,
               fmt::format("the job takes {} of memory, and {} of {} are free on {}: {}",
                           human_bytes(asked), human_bytes(room), human_bytes(memory.total_bytes),
                           name_of(queue.device()), largest_of(table)),
-              largest > 0 ? fmt::format("train_micro_batch_size_per_gpu = {} fits", largest)
-                          : "no micro-batch fits: activation_checkpointing.mode = \"full\", a "
-                            "smaller model, or a GPU with more memory");
+              how_to_fit(config, fits_in(room), DType::kF16));
 }
 
 void add_smaller_batch(Error& error, const Config& config, const CudaQueue& queue) {
   if (!error.message().starts_with("out of memory")) return;
   const std::int64_t room = queue.memory().free_bytes + Buffer::held_on_gpus();
-  const std::int64_t smaller = largest_micro_batch(
-      config, static_cast<int>(config.hardware.threads), room, config.batch.micro_batch_size);
+  const std::int64_t smaller =
+      largest_micro_batch(config, fits_in(room), config.batch.micro_batch_size);
   if (smaller > 0)
     error.in(fmt::format("training: train_micro_batch_size_per_gpu = {} would fit", smaller));
 }

@@ -21,14 +21,35 @@ TEST_CASE("a GPU is named by its kind, as people write it, or by its memory") {
   CHECK(gib("48GB") == Approx(48 * 0.915));
   CHECK(gib("12 GiB") == Approx(12 * 0.915));
   CHECK(gib("24576MiB") == Approx(24 * 0.915));
+  CHECK(gib("RTX 3060") == Approx(11.76));
+  CHECK(gib("NVIDIA GeForce RTX 3060 12GB") == Approx(11.76));
+  CHECK(gib("rtx3060-8gb") == Approx(7.78));
+  CHECK(gib("NVIDIA GeForce RTX 3060 Laptop GPU") == Approx(5.8));
+  CHECK(gib("RTX 4060 Ti 16GB") == Approx(15.6));
+  CHECK(gib("rtx 4070 ti super") == Approx(15.6));
+  CHECK(gib("GeForce RTX 2080 Super with Max-Q Design") == Approx(7.79));
+  CHECK(gib("RTX 4090 Mobile") == Approx(15.6));
+  CHECK(gib("GTX 1080 Ti") == Approx(10.91));
+  CHECK(gib("1660 super") == Approx(5.79));
+  CHECK(gib("rtx5090") == Approx(31.36));
+  CHECK(gib("NVIDIA RTX 6000 Ada Generation") == Approx(47.4));
+  CHECK(gib("Quadro RTX 6000") == Approx(23.65));
+  CHECK(gib("NVIDIA RTX PRO 6000 Blackwell Workstation Edition") == Approx(94.97));
+  CHECK(known_gpu("gtx1080").compute_capability == 61);
+  CHECK(known_gpu("rtx5070").compute_capability == 120);
   CHECK(known_gpu("T4").compute_capability == 75);
   CHECK(known_gpu("16GB").compute_capability == 0);
 }
 
 TEST_CASE("what is neither is refused with the kinds there are") {
-  for (const char* wrong :
-       {"", "h1000", "0GB", "-3GB", "80", "nanGB", "infGB", "80TB", "99999999999999999999GB"})
+  for (const char* wrong : {"", "h1000", "rtx4090 48GB", "rtx3060-6gb", "0GB", "-3GB", "80",
+                            "nanGB", "infGB", "80TB", "99999999999999999999GB"})
     CHECK_THROWS_AS(known_gpu(wrong), Error);
+  try {
+    known_gpu("rtx4080ti");
+  } catch (const Error& e) {
+    CHECK(e.hint().starts_with("did you mean rtx"));
+  }
   try {
     known_gpu("voodoo");
   } catch (const Error& e) {

@@ -69,7 +69,7 @@ TEST_CASE("a job that does not fit is refused with the largest micro-batch that 
         std::string::npos);
   CHECK(verdict(config, six - 1).find("scratch of matrix products and attention 32") !=
         std::string::npos);
-  CHECK(verdict(config, 1000).find("no micro-batch fits") != std::string::npos);
+  CHECK(verdict(config, 1000).find("no setting makes it fit") != std::string::npos);
 }
 
 TEST_CASE("memory that is gone all the same names a smaller micro-batch where one fits") {

@@ -88,11 +88,6 @@ std::int64_t state_bytes(const Config& config);
 /// Bytes of a table.
 std::int64_t total_bytes(const std::vector<Allocation>& table);
 
-/// The largest micro-batch less than `below` into which a worker's samples of a step can be cut and
-/// with which the job takes at most so many bytes; 0 where none does.
-std::int64_t largest_micro_batch(const Config& config, int threads, std::int64_t bytes,
-                                 std::int64_t below = INT64_MAX);
-
 /// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight
 /// product and token, and 12 H D a layer and token times the mean number of keys a query sees (T /
 /// 2 for full causal attention, as Megatron-LM counts it).

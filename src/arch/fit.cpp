@@ -1,0 +1,104 @@
+#include "hgtrain/arch/fit.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/base/checked.h"
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+/// A setting that takes less memory.
+struct Saving {
+  std::string setting;
+  std::function<void(Config&)> apply;
+  bool contained = false;  ///< in another one
+};
+
+/// Those that are not on.
+std::vector<Saving> savings_of(const Config& config, DType narrow) {
+  std::vector<Saving> out;
+  const PrecisionConfig& precision = config.precision;
+  const auto& [mode, layers] = config.recompute;
+  if (mode != "full" || (layers > 0 && layers < config.model.num_hidden_layers))
+    out.push_back({layers > 0 ? "activation_checkpointing.mode = \"full\" with num_layers = 0"
+                              : "activation_checkpointing.mode = \"full\"",
+                   [](Config& c) {
+                     c.recompute = {"full", 0};
+                   }});
+  if (precision.compute_dtype() == DType::kF32 && narrow == DType::kF16)
+    out.push_back({"fp16.enabled = true", [](Config& c) { c.precision.fp16 = true; }});
+  if (precision.compute_dtype() == DType::kF32 && narrow == DType::kBF16)
+    out.push_back({"bf16.enabled = true", [](Config& c) { c.precision.bf16 = true; }, true});
+  if ((narrow == DType::kBF16 || precision.bf16) && !precision.fp16 &&
+      config.optimizer.type != "Lamb" &&
+      !(precision.bf16 && precision.bf16_parameters && precision.bf16_state))
+    out.push_back(
+        {"bf16.enabled, bf16.bf16_master_weights_and_grads and "
+         "bf16.bf16_optimizer_states = true",
+         [](Config& c) {
+           c.precision.bf16 = true;
+           c.precision.bf16_parameters = c.precision.bf16_state = true;
+         }});
+  if (config.hardware.device != "cuda" && config.checkpoint.async_save)
+    out.push_back(
+        {"checkpoint.async_save = false", [](Config& c) { c.checkpoint.async_save = false; }});
+  return out;
+}
+
+std::string micro_batch(std::int64_t samples) {
+  return fmt::format("train_micro_batch_size_per_gpu = {}", samples);
+}
+
+}  // namespace
+
+std::int64_t machine_bytes(const Config& config, int workers) {
+  constexpr std::int64_t kProcessBytes = 16 << 20;
+  const auto threads = static_cast<int>(config.hardware.threads);
+  const std::int64_t worker = total_bytes(memory_table(config, threads)) + kProcessBytes;
+  const std::int64_t copies =
+      config.checkpoint.async_save ? (workers - 1) * state_bytes(config) : 0;
+  return checked_mul(worker, workers, "the memory of all workers", ErrorKind::kConfig) - copies;
+}
+
+std::int64_t largest_micro_batch(const Config& config, const Fits& fits, std::int64_t below) {
+  const std::int64_t samples =
+      config.batch.micro_batch_size * config.batch.gradient_accumulation_steps;
+  Config other = config;
+  for (std::int64_t steps = std::max<std::int64_t>(samples / below, 1); steps <= samples; ++steps) {
+    if (samples % steps != 0 || samples / steps >= below) continue;
+    other.batch.micro_batch_size = samples / steps;
+    other.batch.gradient_accumulation_steps = steps;
+    if (fits(other)) return other.batch.micro_batch_size;
+  }
+  return 0;
+}
+
+std::string how_to_fit(const Config& config, const Fits& fits, DType narrow,
+                       std::vector<std::string> others) {
+  std::vector<std::string> enough = std::move(others), all;
+  const std::int64_t now = config.batch.micro_batch_size;
+  if (const std::int64_t smaller = largest_micro_batch(config, fits, now); smaller > 0)
+    enough.push_back(micro_batch(smaller));
+  Config every = config;
+  for (const Saving& saving : savings_of(config, narrow)) {
+    Config one = config;
+    saving.apply(one);
+    saving.apply(every);
+    if (fits(one)) enough.push_back(saving.setting);
+    if (!saving.contained) all.push_back(saving.setting);
+  }
+  if (!enough.empty())
+    return fmt::format("{} fit{}", fmt::join(enough, ", or "), enough.size() > 1 ? "" : "s");
+  const std::int64_t largest = largest_micro_batch(every, fits);
+  if (largest == 0) return "no setting makes it fit: take a smaller model, or more memory";
+  if (largest < now) all.push_back(micro_batch(largest));
+  return fmt::format("only together they fit: {}", fmt::join(all, "; "));
+}
+
+}  // namespace hgt

@@ -1,0 +1,91 @@
+#include "plan_fit.h"
+
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "hgtrain/arch/fit.h"
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/report/human.h"
+
+#include "check_memory.h"
+#include "known_gpu.h"
+
+namespace hgt {
+namespace {
+
+std::int64_t worker_bytes(const Config& config) {
+  return total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
+}
+
+/// "--num_workers 2": fewer workers that fit, with the same micro-batch, if there are such.
+std::vector<std::string> fewer_workers(const TrainPlan& plan, std::int64_t room) {
+  const BatchConfig& batch = plan.config.batch;
+  for (int workers = plan.workers - 1; workers > 0; --workers)
+    if (batch.train_batch_size % (batch.micro_batch_size * workers) == 0 &&
+        machine_bytes(plan.config, workers) <= room)
+      return {fmt::format("--num_workers {}", workers)};
+  return {};
+}
+
+PlanFit fit_gpu(const Config& config, const std::string& name) {
+  constexpr int kHasBf16 = 80;
+  // What the driver's context takes: 300 to 616 MiB were seen (pytorch/pytorch#20532,
+  // LMCache/LMCache#4019).
+  constexpr std::int64_t kContextBytes = std::int64_t{640} << 20;
+  const KnownGpu gpu = known_gpu(name);
+  const std::int64_t room = gpu.bytes - kContextBytes;
+  const bool has_bf16 = gpu.compute_capability == 0 || gpu.compute_capability >= kHasBf16;
+  const Fits fits = [&](const Config& other) { return worker_bytes(other) <= room; };
+  PlanFit fit{.gpu = name,
+              .compute_capability = gpu.compute_capability,
+              .asked = worker_bytes(config),
+              .room = room,
+              .largest_micro_batch = largest_micro_batch(config, fits)};
+  if (!fit.fits()) fit.hint = how_to_fit(config, fits, has_bf16 ? DType::kBF16 : DType::kF16);
+  return fit;
+}
+
+PlanFit fit_cpu(const TrainPlan& plan, std::int64_t room) {
+  const Fits fits = [&](const Config& other) { return machine_bytes(other, plan.workers) <= room; };
+  PlanFit fit{.asked = machine_bytes(plan.config, plan.workers),
+              .room = room,
+              .largest_micro_batch = largest_micro_batch(plan.config, fits)};
+  if (!fit.fits())
+    fit.hint = how_to_fit(plan.config, fits, DType::kBF16, fewer_workers(plan, room));
+  return fit;
+}
+
+}  // namespace
+
+std::string PlanFit::text() const {
+  return fmt::format("{:<11} {}: {} of {}{}; the largest micro-batch of this batch that fits: {}\n",
+                     "fits " + (gpu.empty() ? "here" : gpu), fits() ? "yes" : "no",
+                     human_bytes(asked), human_bytes(room), gpu.empty() ? " that are free" : "",
+                     largest_micro_batch > 0 ? fmt::to_string(largest_micro_batch) : "none");
+}
+
+void PlanFit::require() const {
+  constexpr int kOldest = 70;
+  if (compute_capability > 0 && compute_capability < kOldest)
+    throw Error(ErrorKind::kDevice,
+                fmt::format("{} has compute capability {}.{}, and hgtrain's kernels need 7.0", gpu,
+                            compute_capability / 10, compute_capability % 10),
+                "a GPU of the generations Volta (V100), Turing (T4, RTX 20, GTX 16) or newer");
+  if (!fits())
+    throw Error(
+        ErrorKind::kDevice,
+        fmt::format("the job does not fit {}: it takes {} of memory, and {} are free",
+                    gpu.empty() ? "this machine" : gpu, human_bytes(asked), human_bytes(room)),
+        hint);
+}
+
+std::optional<PlanFit> fit_of(const TrainPlan& plan, const std::string& gpu) {
+  if (!gpu.empty()) return fit_gpu(plan.config, gpu);
+  const std::int64_t room = free_memory();
+  if (plan.config.hardware.device != "cpu" || room == 0) return std::nullopt;
+  return fit_cpu(plan, room);
+}
+
+}  // namespace hgt

@@ -1,0 +1,68 @@
+#include "plan_fit.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+
+namespace {
+
+/// GPT-2 of 124M parameters, 8 samples of 1024 tokens.
+TrainPlan plan_for(const std::string& device, std::int64_t width = 768) {
+  TrainPlan plan;
+  plan.config = load_config_text(R"({"train_batch_size": 8, "model": {"model_type": "gpt2"},
+      "training": {"train_iters": 100, "seq_length": 1024}, "data": {"train_data_path": "x"}})",
+                                 "f.json", {{"model.n_embd", std::to_string(width)}, 1})
+                    .config;
+  plan.config.model.vocab_size = 50257;
+  plan.config.hardware.device = device;
+  plan.config.hardware.threads = 1;
+  return plan;
+}
+
+std::string refusal(const PlanFit& fit) {
+  try {
+    fit.require();
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kDevice);
+    return e.message() + " | " + e.hint();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a plan says whether it fits a GPU, and a plan that does not is refused with a way out") {
+  const TrainPlan plan = plan_for("cuda");
+  const PlanFit fits = fit_of(plan, "h100").value();
+  CHECK(fits.text().starts_with("fits h100   yes: "));
+  CHECK(refusal(fits).empty());
+  const PlanFit small = fit_of(plan, "rtx3050 laptop").value();
+  CHECK(small.text().starts_with("fits rtx3050 laptop no: "));
+  CHECK(refusal(small).find("the job does not fit rtx3050 laptop: it takes ") == 0);
+  CHECK(refusal(small).find("train_micro_batch_size_per_gpu = ") != std::string::npos);
+  CHECK(refusal(fit_of(plan, "gtx1080ti").value()).find("has compute capability 6.1") !=
+        std::string::npos);
+}
+
+TEST_CASE("workers on the CPU fit what is free of this machine's memory") {
+  CHECK(refusal(fit_of(plan_for("cpu", 32), "").value()).empty());
+  CHECK(fit_of(plan_for("cpu", 32), "")->text().starts_with("fits here   yes: "));
+  const PlanFit huge = fit_of(plan_for("cpu", 768 * 128), "").value();
+  CHECK(refusal(huge).find("the job does not fit this machine: it takes ") == 0);
+  CHECK(huge.text().find("no: ") != std::string::npos);
+  CHECK(huge.largest_micro_batch == 0);
+}
+
+TEST_CASE("fewer workers are a way out") {
+  TrainPlan plan = plan_for("cpu", 768);
+  plan.config.batch = {
+      .train_batch_size = 1024, .micro_batch_size = 1, .gradient_accumulation_steps = 1};
+  plan.workers = 1024;
+  CHECK(fit_of(plan, "")->hint.find("--num_workers ") == 0);
+}
+
+TEST_CASE("of GPUs that are not named nothing is known") {
+  CHECK_FALSE(fit_of(plan_for("cuda"), ""));
+}
