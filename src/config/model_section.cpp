@@ -1,6 +1,7 @@
 // Section model: HF config.json names, those of GPT-2 and of the other families alike.
 #include <nlohmann/json.hpp>
 
+#include "model_family.h"
 #include "sections.h"
 
 namespace hgt {
@@ -28,15 +29,19 @@ std::vector<Field> sizes() {
           .auto_is("0")
           .aka({"padded_vocab_size"}),
       size("hidden_size", &M::hidden_size, kWidest, "width", {"n_embd"}),
-      size("intermediate_size", &M::intermediate_size, kWidest, "width within the MLP",
+      size("intermediate_size", &M::intermediate_size, kWidest,
+           "width within the MLP; default for gpt2: 4 * hidden_size",
            {"n_inner", "ffn_hidden_size"}),
       size("num_hidden_layers", &M::num_hidden_layers, kDeepest, "layers",
            {"n_layer", "num_layers"}),
       size("num_attention_heads", &M::num_attention_heads, kWidest, "heads of the queries",
            {"n_head"}),
-      size("num_key_value_heads", &M::num_key_value_heads, kWidest, "heads of keys and values",
+      size("num_key_value_heads", &M::num_key_value_heads, kWidest,
+           "heads of keys and values; default, if none is named: num_attention_heads",
            {"num_query_groups"}),
-      size("head_dim", &M::head_dim, kWidest, "width of a head", {"kv_channels"}),
+      size("head_dim", &M::head_dim, kWidest,
+           "width of a head; default, if none is named: hidden_size / num_attention_heads",
+           {"kv_channels"}),
       size("max_position_embeddings", &M::max_position_embeddings, kMostTokens, "longest sequence",
            {"n_positions", "n_ctx"}),
   };
@@ -156,6 +161,12 @@ std::vector<Field> ignored() {
   return out;
 }
 
+/// The schema has these by family.
+void leave_default_to_family(Field& field) {
+  const bool is_size = field.kind == Kind::kInteger && field.min == 1;
+  field.default_varies |= is_size || family_defaults("gpt2").contains(field.name);
+}
+
 }  // namespace
 
 Field model_section() {
@@ -170,6 +181,7 @@ Field model_section() {
   fields[2].key_class = KeyClass::kUsed;
   for (auto make : {sizes, numbers, positions, neutral_only, ignored})
     for (Field& field : make()) fields.push_back(std::move(field));
+  for (Field& field : fields) leave_default_to_family(field);
   Field out =
       section("model", "the architecture, under the names of HF's config.json", std::move(fields));
   out.example =

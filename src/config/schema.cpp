@@ -1,12 +1,14 @@
 #include "hgtrain/config/schema.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "field.h"
+#include "model_family.h"
 #include "value.h"
 
 namespace hgt {
@@ -121,6 +123,23 @@ Json object_schema(const Field& table) {
   return out;
 }
 
+/// What the models of a family have without a key. Without a file, vocabulary and special tokens
+/// are the data's; a size that is not here follows from others.
+void add_family_defaults(Json& keys) {
+  constexpr std::array kFamilies{"gpt2", "llama", "mistral", "qwen2", "qwen3"};
+  for (const char* family : kFamilies)
+    for (const auto& [name, value] : family_defaults(family).items())
+      if (name != "vocab_size" && !name.ends_with("_token_id"))
+        keys[name]["x-defaults"][family] = value;
+  for (const Field& field : find_field("model")->fields) {
+    Json& key = keys[field.name];
+    if (!key.contains("x-defaults") || field.kind == Kind::kInteger) continue;
+    Config config;
+    for (const char* family : kFamilies)
+      if (!key["x-defaults"].contains(family)) key["x-defaults"][family] = load(field, config);
+  }
+}
+
 template <class Visit>
 void each_key(const Field& table, const std::string& prefix, const Visit& visit) {
   for (const Field& field : table.fields)
@@ -151,6 +170,7 @@ Json config_schema() {
               {"title", "hgtrain config"},
               {"description", "A DeepSpeed config with the sections that hgtrain adds"}};
   out.update(object_schema(root_section()));
+  add_family_defaults(out["properties"]["model"]["anyOf"][0]["properties"]);
   return out;
 }
 

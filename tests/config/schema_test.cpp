@@ -4,6 +4,50 @@
 
 using namespace hgt;
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// visit(path, key) for every key of a schema by its own name.
+template <class Visit>
+void each_key(const Json& schema, const std::string& prefix, const Visit& visit) {
+  const Json& object = schema.contains("anyOf") ? schema["anyOf"][0] : schema;
+  if (!object.contains("properties")) return;
+  for (const auto& [name, key] : object["properties"].items()) {
+    if (key.contains("deprecated")) continue;
+    if (key.contains("x-class"))
+      visit(prefix + name, key);
+    else
+      each_key(key, prefix + name + ".", visit);
+  }
+}
+
+/// A job with every optimizer and scheduler, for those keys that only some have.
+std::vector<Json> jobs_of(const std::string& family) {
+  Json job = Json::parse(R"({"train_batch_size": 8, "model": {},
+    "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+    "training": {"train_iters": 100, "seq_length": 64}, "data": {"train_data_path": "x"}})");
+  job["model"]["model_type"] = family;
+  std::vector<Json> out = {job};
+  for (const char* type : {"SGD", "Lamb", "Adam"}) {
+    out.push_back(job);
+    out.back()["optimizer"]["type"] = type;
+  }
+  for (const char* type : {"WarmupLR", "WarmupCosineLR", "OneCycle", "LRRangeTest"}) {
+    out.push_back(job);
+    out.back()["scheduler"]["type"] = type;
+  }
+  return out;
+}
+
+/// The job as resolved; null if it has errors.
+Json resolved(const Json& job, std::vector<std::string> overrides = {}) {
+  const LoadResult result = loaded(job.dump(), 1, std::move(overrides));
+  return told(result, Severity::kError).empty() ? to_json(result.config) : Json();
+}
+
+}  // namespace
+
 TEST_CASE("the schema has types, ranges, choices, defaults and other spellings") {
   const auto schema = config_schema();
   CHECK(schema["$schema"] == "https://json-schema.org/draft/2020-12/schema");
@@ -45,4 +89,31 @@ TEST_CASE("sections are known by name") {
   CHECK(is_section("scheduler"));
   CHECK_FALSE(is_section("gradient_clipping"));
   CHECK_FALSE(is_section("none"));
+}
+
+TEST_CASE("a default of the schema is what a job has without the key") {
+  for (const std::string family : {"gpt2", "llama", "mistral", "qwen2", "qwen3"}) {
+    const std::vector<Json> jobs = jobs_of(family);
+    each_key(config_schema(), "", [&](const std::string& path, const Json& key) {
+      const Json defaults = key.value("x-defaults", Json::object());
+      const Json value = defaults.value(family, key.value("default", Json()));
+      if (key["x-class"] != "used" || value.is_null()) return;
+      INFO(family << " " << path << " " << value.dump());
+      const bool is_same = std::any_of(jobs.begin(), jobs.end(), [&](const Json& job) {
+        const Json with =
+            resolved(job, {path, value.is_string() ? value.get<std::string>() : value.dump()});
+        return !with.is_null() && with == resolved(job);
+      });
+      CHECK(is_same);
+    });
+  }
+}
+
+TEST_CASE("what differs between the model families has a default for each of them") {
+  const auto model = config_schema()["properties"]["model"]["anyOf"][0]["properties"];
+  CHECK(model["attn_pdrop"]["x-defaults"]["gpt2"] == 0.1);
+  CHECK(model["attn_pdrop"]["x-defaults"]["llama"] == 0.0);
+  CHECK(model["norm_eps"]["x-defaults"]["qwen3"] == 1e-6);
+  CHECK_FALSE(model["attn_pdrop"].contains("default"));
+  CHECK_FALSE(model["head_dim"].contains("default"));
 }
