@@ -127,10 +127,12 @@ Json object_schema(const Field& table) {
 /// are the data's; a size that is not here follows from others.
 void add_family_defaults(Json& keys) {
   constexpr std::array kFamilies{"gpt2", "llama", "mistral", "qwen2", "qwen3"};
-  for (const char* family : kFamilies)
-    for (const auto& [name, value] : family_defaults(family).items())
+  for (const char* family : kFamilies) {
+    const Json defaults = family_defaults(family);
+    for (const auto& [name, value] : defaults.items())
       if (name != "vocab_size" && !name.ends_with("_token_id"))
         keys[name]["x-defaults"][family] = value;
+  }
   for (const Field& field : find_field("model")->fields) {
     Json& key = keys[field.name];
     if (!key.contains("x-defaults") || field.kind == Kind::kInteger) continue;

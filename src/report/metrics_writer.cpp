@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -110,7 +109,7 @@ std::optional<std::string> read_records(const std::string& path, std::int64_t la
 /// RUN/metrics.damaged.jsonl, or the first of metrics.damaged-2.jsonl, ... that is free.
 std::string aside_name(const std::string& run_dir) {
   std::string name = run_dir + "/metrics.damaged.jsonl";
-  for (int number = 2; std::filesystem::exists(name); ++number)
+  for (int number = 2; path_exists(name); ++number)
     name = fmt::format("{}/metrics.damaged-{}.jsonl", run_dir, number);
   return name;
 }

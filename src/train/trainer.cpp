@@ -282,7 +282,9 @@ void Trainer::skip_update(const StepResult& result) {
     throw Error(ErrorKind::kGuard,
                 fmt::format("the gradients of {} steps in a row overflowed fp16 at loss scale {}",
                             kMostSkipped, state_.loss_scale.scale),
-                "a lower fp16.loss_scale, 0 for one that adapts itself, or bf16");
+                parts_.config.precision.loss_scale > 0
+                    ? "a lower fp16.loss_scale, 0 for one that adapts itself, or bf16"
+                    : "a lower fp16.initial_scale_power, or bf16");
 }
 
 void Trainer::stop_at_bad_tensor(const StepResult& result) const {

@@ -24,6 +24,7 @@
 #include "hgtrain/infer/model_folder.h"
 #include "hgtrain/infer/text_stream.h"
 #include "hgtrain/model/decoder.h"
+#include "hgtrain/report/human.h"
 
 namespace hgt {
 namespace {
@@ -112,10 +113,12 @@ class Generator {
     return ids;
   }
 
+  std::int64_t context_length() const { return config_.max_position_embeddings; }
+
   StopReason run(std::span<const std::int32_t> prompt, const Request& request,
                  const std::function<void(std::string_view)>& on_text) {
     const auto length = static_cast<std::int64_t>(prompt.size());
-    const std::int64_t context = config_.max_position_embeddings;
+    const std::int64_t context = context_length();
     const auto decoder = Decoder::create(
         config_, table_, tensor(weights_),
         length < context ? length + std::min(context - length, request.max_tokens) : context,
@@ -180,7 +183,11 @@ void print_text(Generator& generator, const std::vector<std::int32_t>& ids,
   show(stream.add(held) + stream.finish());
   if (last != '\n') print("\n");
   if (stop == StopReason::kContextFull)
-    std::fputs("hgtrain: note: the text ends where the model's context is full\n", stderr);
+    fmt::print(
+        stderr,
+        "hgtrain: note: the text stops here: the model's context of {} is full, and does not "
+        "slide\n",
+        human_plural(generator.context_length(), "token"));
 }
 
 void print_json(Generator& generator, const std::vector<std::int32_t>& ids,

@@ -13,7 +13,7 @@ template <class Visit>
 void each_key(const Json& schema, const std::string& prefix, const Visit& visit) {
   const Json& object = schema.contains("anyOf") ? schema["anyOf"][0] : schema;
   if (!object.contains("properties")) return;
-  for (const auto& [name, key] : object["properties"].items()) {
+  for (const auto& [name, key] : object.at("properties").items()) {
     if (key.contains("deprecated")) continue;
     if (key.contains("x-class"))
       visit(prefix + name, key);

@@ -17,7 +17,7 @@ class GenerateTest(job.JobTest):
         done = subprocess.run([job.PROGRAM, 'generate', '--model', model, '--prompt', prompt, '--threads', '1', *args],
                               cwd=self.job.folder, input=text.encode(), capture_output=True, timeout=600)
         self.assertEqual(done.returncode, exit_code, done.stderr)
-        noted = b"hgtrain: note: the text ends where the model's context is full\n"
+        noted = b"hgtrain: note: the text stops here: the model's context of 32 tokens is full, and does not slide\n"
         self.assertTrue(done.stderr and done.stderr != noted if exit_code else done.stderr in (b'', noted))
         self.noted = done.stderr == noted
         self.assertEqual(done.stdout == b'', exit_code != 0)

@@ -2,6 +2,7 @@
 """Training through the built program: what a run leaves, and what is refused.
 usage: train_test.py HGTRAIN"""
 import os
+import re
 import shutil
 import signal
 import unittest
@@ -9,7 +10,7 @@ import unittest
 import job
 from job import STEPS
 
-FIELDS = {'step', 'loss', 'grad_norm', 'lr', 'step_ms', 'tokens', 'tokens_per_sec', 'consumed_samples',
+FIELDS = {'step', 'loss', 'grad_norm', 'lr', 'step_ms', 'elapsed_s', 'tokens', 'tokens_per_sec', 'consumed_samples',
           'samples_per_sec', 'mem_bytes', 'mem_peak_bytes', 'comm_ms', 'data_wait_ms', 'mfu'}
 
 
@@ -196,6 +197,62 @@ class TrainTest(job.JobTest):
         out = self.job.train('other', '--resume', 'whole/checkpoints/step_00000015', '--optimizer.type', 'Adagrad',
                              exit_code=2)
         self.assertIn("its state is exp_avg, exp_avg_sq, this run's is sum", out)
+
+    def test_elapsed_time_goes_on_over_a_resume(self):
+        self.job.train('elapsed', '--steps', 4)
+        self.job.train('elapsed', '--steps', 6, '--resume', 'auto')
+        elapsed = [m['elapsed_s'] for m in self.job.metrics('elapsed')]
+        self.assertEqual(len(elapsed), 6)
+        self.assertEqual(elapsed, sorted(set(elapsed)))
+        self.assertGreater(elapsed[0], 0)
+
+    def test_the_run_folder_keeps_what_the_console_showed(self):
+        first = self.job.train('logged', '--steps', 2)
+        second = self.job.train('logged', '--steps', 3, '--resume', 'auto')
+        log = (self.job.folder / 'logged/logs/console.log').read_text()
+        for shown in first, second:
+            self.assertIn(shown, log)
+        self.assertEqual(len(re.findall(r'^20\S+Z \S*hgtrain --config config.json ', log, re.M)), 2)
+        failed = self.job.train('logged', '--steps', 1, '--resume', 'auto', exit_code=2)
+        self.assertTrue((self.job.folder / 'logged/logs/console.log').read_text().endswith(failed[failed.index('model '):]))
+
+    def test_a_run_cannot_end_before_the_step_it_is_at(self):
+        shutil.copytree(self.job.folder / 'whole', self.job.folder / 'ahead')
+        before = self.job.verdict('ahead')
+        for flags in (('--steps', STEPS - 1), ('--training.train_iters', STEPS - 1)):
+            out = self.job.train('ahead', '--resume', 'auto', *flags, exit_code=2)
+            self.assertIn(f'the run is to end after {STEPS - 1} steps, but it is at step {STEPS} already', out)
+            self.assertIn(f'give more than {STEPS}', out)
+        self.assertEqual(self.job.verdict('ahead')['finished_steps'], before['finished_steps'])
+        self.assertIn('nothing to do', self.job.train('ahead', '--resume', 'auto'))
+
+    def test_a_damaged_history_is_kept_aside(self):
+        shutil.copytree(self.job.folder / 'whole', self.job.folder / 'history')
+        path = self.job.folder / 'history/metrics.jsonl'
+        lines = path.read_text().splitlines(keepends=True)
+        lines[2] = lines[2][:40] + '\0' * 20 + '\n'
+        damaged = ''.join(lines)
+        path.write_text(damaged)
+        out = self.job.train('history', '--resume', 'auto', '--steps', STEPS + 1)
+        self.assertIn('history/metrics.jsonl: line 3 is no record of a step; the file is kept as history/metrics.damaged.jsonl', out)
+        self.assertEqual((self.job.folder / 'history/metrics.damaged.jsonl').read_text(), damaged)
+        self.assertEqual([m['step'] for m in self.job.metrics('history')], [1, 2, *range(4, STEPS + 2)])
+
+    def test_what_does_not_fit_the_memory_is_refused_before_it_starts(self):
+        huge = '--model.n_embd', 65536, '--model.n_layer', 96
+        for flags in ((), ('--dry_run',)):
+            out = self.job.train('huge', *huge, *flags, exit_code=3)
+            self.assertIn('the job does not fit this machine: it takes ', out)
+            self.assertIn('no setting makes it fit', out)
+            self.assertEqual('fits here   no: ' in out, bool(flags))
+        self.assertFalse((self.job.folder / 'huge').exists())
+        card = '--dry_run', '--gpu', 'rtx4090', '--model.n_embd', 4096, '--model.n_layer', 6
+        config = '--config', 'config.json', '--training.seq_length', 4096, '--model.n_positions', 4096, '--train_micro_batch_size_per_gpu', 8
+        self.assertIn('activation_checkpointing.mode = "full"', self.job.call(*config, *card, exit_code=3))
+        on = '--activation_checkpointing.mode', 'full'
+        self.assertNotIn('activation_checkpointing.mode = "full"', self.job.call(*config, *card, *on, '--model.n_layer', 40, exit_code=3))
+        self.assertIn('fits rtx4090 yes', self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'rtx4090'))
+        self.assertIn('compute capability 6.1', self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'gtx1080', exit_code=3))
 
     def test_a_dry_run_prints_the_plan_and_makes_nothing(self):
         out = self.job.train('dry', '--dry_run')
