@@ -11,11 +11,11 @@ namespace hgt {
 /// Whether a job fits: on the CPU all its workers into what is free of this machine's memory; on a
 /// GPU that is named, one worker into that.
 struct PlanFit {
-  std::string gpu;             ///< "": the CPU
+  std::string gpu = {};        ///< "": the CPU
   int compute_capability = 0;  ///< of the GPU; 0: not known
   std::int64_t asked = 0, room = 0;
   std::int64_t largest_micro_batch = 0;  ///< of this batch, 0: none fits
-  std::string hint;                      ///< what would fit, "" if the job does
+  std::string hint = {};                 ///< what would fit, "" if the job does
   bool fits() const { return asked <= room; }
   /// One line for the plan.
   std::string text() const;

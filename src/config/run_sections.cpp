@@ -107,6 +107,7 @@ Field training_section() {
                        "and exits 75"),
           moved("log_interval", Kind::kNumber, "steps_per_print").aka({"logging_steps"}),
       });
+  out.fields[0].default_varies = true;  // the run's length must be given
   out.example = R"("training": {"train_iters": 1000, "seq_length": 1024})";
   return out;
 }
