@@ -37,6 +37,8 @@ def _can_befall(kind, error, call):
         return False
     if error == errno.EINTR and call.name in ('sendto', 'recvfrom') and call.arguments[3] & socket.MSG_DONTWAIT:
         return False  # only a call that waits is interrupted
+    if kind == 'half' and call.path.startswith(('/proc/', '/sys/')):  # it would be of the supervisor, which makes it
+        return False
     # A pipe or a socket fails in other ways; an injected error leaves what it should close open, and the peer waiting.
     return (call.name not in (*_SHORT, 'close') or call.is_of_a_file or
             (kind == 'error' and error == errno.EINTR and call.name != 'close'))
