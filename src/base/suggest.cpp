@@ -6,23 +6,29 @@
 namespace hgt {
 namespace {
 
-char lower(char c) {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
 }
 
-/// Optimal string alignment distance (Damerau-Levenshtein without repeated edits of a substring).
-std::size_t edit_distance(std::string_view a, std::string_view b) {
+/// Optimal string alignment distance (Damerau-Levenshtein without repeated edits of a substring);
+/// `limit` if it is that or more.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= limit) return limit;
   std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
+  std::size_t least_above = 0;
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
+    std::size_t least = row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const bool same = lower(a[i - 1]) == lower(b[j - 1]);
-      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
-      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
-          lower(a[i - 2]) == lower(b[j - 1]))
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         row[j] = std::min(row[j], before[j - 2] + 1);
+      least = std::min(least, row[j]);
     }
+    if (std::min(least, least_above) >= limit) return limit;  // a cell follows from these two rows
+    least_above = least;
     before.swap(above);
     above.swap(row);
   }
@@ -37,10 +43,11 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates,
                     std::size_t max_distance) {
+  const std::string wanted = lower(word);
   std::string best;
   std::size_t best_distance = max_distance + 1;
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = edit_distance(wanted, lower(candidate), best_distance);
     if (distance < best_distance && distance < candidate.size()) {
       best = candidate;
       best_distance = distance;

@@ -32,6 +32,11 @@ const char* name_of(Severity severity) {
   return "";
 }
 
+bool is_trainable(const LoadResult& result) {
+  return !result.has(Severity::kError) && !result.has(Severity::kNotBuilt) &&
+         !result.has(Severity::kMissing);
+}
+
 Json to_json(const LoadResult& result) {
   Json keys = Json::array(), problems = Json::array();
   for (const KeyReport& key : result.keys)
@@ -49,8 +54,7 @@ Json to_json(const LoadResult& result) {
                         {"line", p.line},
                         {"pointer", p.pointer}});
   return {{"ok", !result.has(Severity::kError)},
-          {"trainable", !result.has(Severity::kError) && !result.has(Severity::kNotBuilt) &&
-                            !result.has(Severity::kMissing)},
+          {"trainable", is_trainable(result)},
           {"problems", std::move(problems)},
           {"keys", std::move(keys)}};
 }
@@ -93,7 +97,7 @@ class ConfigCheck final : public Command {
     const LoadResult result = source_.load(overrides);
     if (json_) {
       say("{}\n", to_json(result).dump(2, ' ', false, Json::error_handler_t::replace));
-      return result.has(Severity::kError) ? static_cast<int>(ErrorKind::kConfig) : 0;
+      return is_trainable(result) ? 0 : static_cast<int>(ErrorKind::kConfig);
     }
     print_keys(result, KeyClass::kUsed, "used");
     print_keys(result, KeyClass::kNoticed, "noticed: no effect on this run");
@@ -103,6 +107,11 @@ class ConfigCheck final : public Command {
     print_problems(result, Severity::kNotice, "notices");
     std::fflush(stdout);
     result.throw_errors();
+    if (!is_trainable(result))
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("{} is read without an error, but training would not start", source_.file),
+          "what is missing or not built yet is listed above");
     return 0;
   }
 

@@ -28,8 +28,14 @@ class ConfigShow final : public Command {
     result.throw_errors();
     if (!origin_) {
       nlohmann::ordered_json shown = to_json(result.config);
-      for (const char* format : {"bf16", "fp16"})  // for the GPUs of a run to settle
-        if (result.is_auto(fmt::format("{}.enabled", format))) shown[format]["enabled"] = "auto";
+      keep_not_built(result, shown);
+      for (const char* format : {"bf16.", "fp16."})  // for the GPUs of a run to settle
+        keep_auto(result, format, shown);
+      if (!source_.world) {
+        for (const char* size : {"train_", "gradient_accumulation_steps"})
+          keep_auto(result, size, shown);
+        leave_out_derived_batch(result, shown);
+      }
       say("{}\n", shown.dump(2));
       return 0;
     }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "hgtrain/config/habits.h"
 #include "hgtrain/config/schema.h"
 
 #include "shell_words.h"
@@ -12,13 +13,13 @@
 namespace hgt {
 namespace {
 
-struct Habit {
+struct FlagHabit {
   std::string_view flag;
   std::string_view hint;
 };
 
 /// Of torchrun, the deepspeed launcher, mpirun and HF's Trainer, for `train` and `launch`.
-constexpr Habit kLaunching[] = {
+constexpr FlagHabit kLaunching[] = {
     {"--nproc_per_node", "workers on this machine: --num_workers N, or --num_gpus N"},
     {"--nproc", "workers on this machine: --num_workers N, or --num_gpus N"},
     {"--world_size", "workers on this machine: --num_workers N, or --num_gpus N"},
@@ -29,43 +30,37 @@ constexpr Habit kLaunching[] = {
     {"--master_addr", "leave it out: one machine only so far"},
     {"--standalone", "leave it out: workers of one machine always find each other"},
 };
-constexpr Habit kTraining[] = {
+constexpr FlagHabit kTraining[] = {
     {"--deepspeed", "name the file: --config FILE"},
     {"--deepspeed_config", "--config FILE"},
     {"--output_dir", "--run_dir DIR"},
     {"--max_steps", "--steps N"},
-    {"--num_train_epochs", "--training.num_epochs N"},
-    {"--epochs", "--training.num_epochs N"},
-    {"--per_device_train_batch_size", "--train_micro_batch_size_per_gpu N"},
-    {"--batch_size",
-     "of a step: --train_batch_size N; of a worker: --train_micro_batch_size_per_gpu N"},
-    {"--learning_rate", "--optimizer.params.lr VALUE"},
-    {"--lr_scheduler_type", "--scheduler.type WarmupCosineLR"},
-    {"--warmup_steps", "--scheduler.params.warmup_num_steps N"},
-    {"--gradient_checkpointing", "--activation_checkpointing.mode full, or selective"},
     {"--bf16", "--bf16.enabled true"},
     {"--fp16", "--fp16.enabled true"},
     {"--model_name_or_path", "a Hugging Face model folder to start from: --model.init FOLDER"},
+    {"--lr_scheduler_type", "--scheduler.type WarmupCosineLR"},
+    {"--gradient_checkpointing", "--activation_checkpointing.mode full, or selective"},
+    {"--save_steps", "--checkpoint.save_interval N"},
+    {"--save_total_limit", "--checkpoint.keep_last_n N"},
+    {"--logging_steps", "--steps_per_print N"},
     {"--resume_from_checkpoint", "--resume auto, or --resume FOLDER"},
 };
 
 template <std::size_t N>
-std::string hint_in(const Habit (&habits)[N], std::string_view flag) {
-  for (const Habit& habit : habits)
+std::string hint_in(const FlagHabit (&habits)[N], std::string_view flag) {
+  for (const FlagHabit& habit : habits)
     if (habit.flag == flag) return std::string(habit.hint);
   return "";
 }
 
-/// Config keys whose last part is `name`: "--optimizer.params.lr" for "lr".
-std::string keys_that_end_in(std::string_view name) {
+/// The config keys that a flag without its section can mean: "--optimizer.params.lr" for "--lr".
+std::string hint_from_keys(std::string_view name) {
   constexpr std::size_t kMost = 3;
-  std::vector<std::string> found;
-  for (const std::string& path : config_key_paths())
-    if (path.size() > name.size() && path.ends_with(name) &&
-        path[path.size() - name.size() - 1] == '.')
-      found.push_back("--" + path);
-  if (found.empty() || found.size() > kMost) return "";
-  return fmt::format("did you mean {}?", fmt::join(found, " or "));
+  if (const Habit* const habit = find_habit(name))
+    return habit->key.empty() ? std::string(habit->hint) : fmt::format("--{} VALUE", habit->key);
+  const std::vector<std::string> paths = config_paths_of(name);
+  if (paths.empty() || paths.size() > kMost) return "";
+  return fmt::format("did you mean --{}?", fmt::join(paths, " or --"));
 }
 
 }  // namespace
@@ -75,7 +70,7 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
   std::string hint = hint_in(kLaunching, flag);
   if (!hint.empty() || command == "launch") return hint;
   std::string training = hint_in(kTraining, flag);
-  return training.empty() && flag.size() > 2 ? keys_that_end_in(flag.substr(2)) : training;
+  return training.empty() && flag.size() > 2 ? hint_from_keys(flag.substr(2)) : training;
 }
 
 std::string hint_for_word(std::string_view command, const std::string& word) {

@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLockName = ".lock";
 constexpr std::int64_t kMaxConfigBytes = 16 << 20;
+constexpr std::array kConfigNames{"resolved", "config"};
 
 /// What decides which model is trained on which batches.
 constexpr std::array kFrozen{std::string_view("/model"), std::string_view("/training/seed"),
@@ -61,6 +62,12 @@ File take_lock(const std::string& path) {
   return lock;
 }
 
+/// The resolved config of the run in a folder. Older runs have it as config.json.
+std::string config_of_run(const std::string& path) {
+  const std::string resolved = path + "/resolved.json";
+  return fs::exists(resolved) ? resolved : path + "/config.json";
+}
+
 /// Whether there is anything of a run to go on from or to lose.
 bool has_begun(const std::string& path) {
   std::error_code ignored;
@@ -94,25 +101,40 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
     throw Error(ErrorKind::kConfig, e.message(), "take another folder: --run_dir DIR");
   }
   RunFolder folder{path, take_lock(path), std::nullopt};
-  if (has_run) folder.previous_config = read_file(config, kMaxConfigBytes);
+  if (has_run) folder.previous_config = read_file(config_of_run(path), kMaxConfigBytes);
   return folder;
 }
 
-JobConfig::JobConfig(const RunFolder& folder, const std::string& text)
-    : final_path_(folder.path + "/config.json"),
-      path_(folder.previous_config ? folder.path + "/config.next.json" : final_path_) {
-  write_file_atomically(path_, text);
+std::optional<std::int64_t> batch_size_of_run(const std::string& path) {
+  const std::string config = config_of_run(path);
+  if (!fs::exists(config) || !has_begun(path)) return std::nullopt;
+  const auto json = nlohmann::json::parse(read_file(config, kMaxConfigBytes), nullptr, false);
+  const auto size = json.is_object() ? json.find("train_batch_size") : json.end();
+  if (size == json.end() || !size->is_number_integer() || *size < 1) return std::nullopt;
+  return size->get<std::int64_t>();
+}
+
+JobConfig::JobConfig(const RunFolder& folder, const std::string& given, const std::string& resolved)
+    : folder_(folder.path), in_place_(!folder.previous_config) {
+  write_file_atomically(path_of("resolved"), resolved);
+  write_file_atomically(path_of("config"), given);
 }
 
 JobConfig::~JobConfig() {
   std::error_code ignored;
-  if (path_ != final_path_) fs::remove(path_, ignored);
+  if (in_place_) return;
+  for (const char* name : kConfigNames) fs::remove(path_of(name), ignored);
 }
 
 void JobConfig::put_in_place() {
-  if (path_ == final_path_) return;
-  rename_path(path_, final_path_);
-  path_ = final_path_;
+  if (in_place_) return;
+  for (const char* name : kConfigNames)
+    rename_path(path_of(name), fmt::format("{}/{}.json", folder_, name));
+  in_place_ = true;
+}
+
+std::string JobConfig::path_of(const std::string& name) const {
+  return fmt::format("{}/{}{}", folder_, name, in_place_ ? ".json" : ".next.json");
 }
 
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now) {

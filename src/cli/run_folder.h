@@ -15,7 +15,7 @@ namespace hgt {
 struct RunFolder {
   std::string path;
   File lock;
-  std::optional<std::string> previous_config;  ///< text of the config.json of the run it holds
+  std::optional<std::string> previous_config;  ///< text of the resolved.json of the run it holds
 };
 
 /// Makes the folder, or with `resume` takes over one that a run left. A run that made neither a
@@ -23,22 +23,30 @@ struct RunFolder {
 /// holds something else, or where another process works in it.
 RunFolder claim_run_folder(const std::string& path, bool resume);
 
-/// The file with a job's config: the run folder's config.json, or where that is of the run which is
-/// gone on with, config.next.json until the job has made a step. Goes if it has made none.
+/// train_batch_size of the run in the folder at `path`; none if there is no run that says so.
+std::optional<std::int64_t> batch_size_of_run(const std::string& path);
+
+/// The files with a job's config: config.json as it was given, for other runs and other numbers of
+/// workers, and resolved.json for the workers of this job. If the folder holds the run that is
+/// resumed, they are config.next.json and resolved.next.json until the job has made a step. They
+/// go if it has made none.
 class JobConfig {
  public:
-  /// Error(kData) where it cannot be written. `folder` must outlive this.
-  JobConfig(const RunFolder& folder, const std::string& text);
+  /// Error(kData) if they cannot be written. `folder` must outlive this.
+  JobConfig(const RunFolder& folder, const std::string& given, const std::string& resolved);
   JobConfig(const JobConfig&) = delete;
   JobConfig& operator=(const JobConfig&) = delete;
   ~JobConfig();
-  const std::string& path() const { return path_; }
-  /// The job made a step: from now on it is config.json.
+  /// That of resolved.json.
+  std::string path() const { return path_of("resolved"); }
+  /// The job made a step: from now on the files have their final names.
   void put_in_place();
 
  private:
-  const std::string final_path_;
-  std::string path_;
+  std::string path_of(const std::string& name) const;
+
+  const std::string folder_;
+  bool in_place_;
 };
 
 /// What a resumed run changes, "training.train_iters: 200, was 100" each. Error(kConfig) names

@@ -47,6 +47,16 @@ std::string changes_of(const RunFolder& folder, const nlohmann::json& resolved) 
   return text;
 }
 
+/// The config for other runs: "auto" and what follows from the workers and devices of this one are
+/// as they were given.
+nlohmann::ordered_json as_given(const TrainPlan& plan) {
+  nlohmann::ordered_json json = to_json(plan.config);
+  leave_out_derived_batch(plan.given, json);
+  keep_auto(plan.given, "", json);
+  json["hardware"] = to_json(plan.given.config)["hardware"];
+  return json;
+}
+
 class Train final : public Command {
  public:
   std::string_view name() const override { return "train"; }
@@ -82,10 +92,10 @@ class Train final : public Command {
   }
 
   int run(const std::vector<std::string>& overrides) override {
+    if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + job_name();
     const TrainPlan plan = make_train_plan(flags_, overrides);
     const std::string notices = text_of(plan.notices);
     tell("{}", notices);
-    if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + job_name();
     const std::optional<PlanFit> fit = fit_of(plan, flags_.gpu);
     if (flags_.dry_run) say("{}", describe(plan, flags_.run_dir, fit));
     if (fit) fit->require();
@@ -98,7 +108,7 @@ class Train final : public Command {
     const nlohmann::ordered_json resolved = to_json(plan.config);
     const std::string changes = changes_of(folder, resolved);
     tell("{}", changes);
-    JobConfig config(folder, resolved.dump(2) + "\n");
+    JobConfig config(folder, as_given(plan).dump(2) + "\n", resolved.dump(2) + "\n");
     trace.clear(folder.path);
     const int status = start(plan, folder, config, trace.record_steps(), notices + changes);
     trace.finish(folder.path, plan.workers);

@@ -18,6 +18,7 @@
 
 #include "gpu_precision.h"
 #include "known_gpu.h"
+#include "run_folder.h"
 
 namespace hgt {
 namespace {
@@ -189,8 +190,10 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   if (flags.steps)
     overrides.insert(overrides.end(), {"training.train_iters", std::to_string(*flags.steps)});
   if (!flags.device.empty()) overrides.insert(overrides.end(), {"hardware.device", flags.device});
+  const std::optional<std::int64_t> resumed_batch =
+      flags.resume == "none" ? std::nullopt : batch_size_of_run(flags.run_dir);
   const auto load = [&](std::optional<std::int64_t> world) {
-    LoadResult loaded = load_config(flags.config, {overrides, world});
+    LoadResult loaded = load_config(flags.config, {overrides, world, resumed_batch});
     loaded.throw_unless_trainable();
     return loaded;
   };
@@ -205,7 +208,8 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   TrainPlan plan{loaded.config,
                  checked_cast<int>(workers, "the number of workers", ErrorKind::kConfig),
                  0,
-                 {}};
+                 {},
+                 loaded};
   for (const Problem& problem : loaded.problems)
     if (problem.severity == Severity::kNotice) plan.notices.push_back(problem);
   if (!devices.notice.empty())

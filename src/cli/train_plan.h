@@ -32,6 +32,7 @@ struct TrainPlan {
   int workers = 1;
   std::int64_t epoch_samples = 0;  ///< of the training data; 0: it was not opened
   std::vector<Problem> notices;
+  LoadResult given;  ///< what the config said, before devices and data completed it
 };
 
 /// This process's share of the machine's cores for each worker.
@@ -40,6 +41,7 @@ std::int64_t threads_per_worker(std::int64_t workers);
 /// Reads and checks everything before anything starts, in this order: command line and config
 /// (kConfig), devices (kDevice), data (kData). A dry run asks for no device, and opens data only
 /// where the config leaves the vocabulary to it.
+/// A run that is resumed keeps its train_batch_size unless another one is given.
 TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides);
 
 }  // namespace hgt

@@ -21,7 +21,10 @@ bool takes_auto_itself(const Field& field) {
 /// True where "auto" was all there was to say.
 bool settle_auto(Given& given, Loading& loading) {
   const Field& field = *given.field;
-  if (given.value != "auto" || takes_auto_itself(field)) return false;
+  if (given.value != "auto") return false;
+  loading.givens[given.path].is_auto =
+      takes_auto_itself(field) || !field.auto_value.empty() || field.auto_is_derived;
+  if (takes_auto_itself(field)) return false;
   if (field.refuses_auto) {
     loading.problem(Severity::kError, given.place,
                     fmt::format("{} = \"auto\" has no meaning without HF's Trainer", given.path),
@@ -50,18 +53,30 @@ void refuse(const Given& given, KeyClass key_class, const std::string& shown,
                     fmt::format("{} = {} is not supported{}", given.path, shown, why), hint);
 }
 
+/// Keys that DeepSpeed does not read unless another one is set: they ask for nothing.
+bool is_idle(const std::string& path, const Loading& loading) {
+  if (path == "zero_optimization.offload_param.device")
+    return loading.number("zero_optimization.stage", 0) < 3;
+  return path == "activation_checkpointing.partition_activations" &&
+         loading.number("parallelism.tensor_parallel_size", 1) <= 1;
+}
+
 /// Where the value asks for what is not there. A value of the row's `fallback` asks for nothing.
 bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
   const Field& field = *given.field;
+  if (is_idle(given.path, loading)) {
+    loading.noticed.push_back(given.path);
+    return true;
+  }
   if (value.choice && value.choice->key_class > KeyClass::kNoticed) {
-    refuse(given, value.choice->key_class, value.json.dump(), "", value.choice->hint, loading);
+    refuse(given, value.choice->key_class, json_text(value.json), "", value.choice->hint, loading);
     return true;
   }
   const bool guarded = field.key_class == KeyClass::kError ||
                        (field.key_class == KeyClass::kNotBuilt && !field.fallback.empty());
   if (!guarded || (!field.fallback.empty() && value.json == Json::parse(field.fallback)))
     return false;
-  refuse(given, field.key_class, value.json.dump(), ": " + field.help, field.hint, loading);
+  refuse(given, field.key_class, json_text(value.json), ": " + field.help, field.hint, loading);
   return true;
 }
 

@@ -14,11 +14,6 @@ Json value_of(const Loading& loading, const std::string& path) {
   return found == loading.givens.end() ? Json() : found->second.value;
 }
 
-double number_of(const Loading& loading, const std::string& path, double otherwise) {
-  const Json value = value_of(loading, path);
-  return value.is_number() ? value.get<double>() : otherwise;
-}
-
 /// "auto" may be what it stands for here, or on the GPUs of a run.
 bool may_be_on(const Loading& loading, const std::string& path) {
   const auto origin = loading.origins.find(path);
@@ -44,18 +39,18 @@ void check_precision(Loading& loading) {
     loading.problem_at(Severity::kNotBuilt, "bf16.bf16_master_weights_and_grads",
                        "Lamb without fp32 masters is not built", "another optimizer, or masters");
   const bool fp16 = may_be_on(loading, "fp16.enabled");
-  const double scale = number_of(loading, "fp16.loss_scale", 0);
+  const double scale = loading.number("fp16.loss_scale", 0);
   if (fp16 && scale > std::numeric_limits<float>::max())
     error("fp16.loss_scale", fmt::format("fp16.loss_scale = {:g} is no fp32 number", scale),
           "0: a scale that adapts itself");
   if (!fp16 || scale != 0) return;
-  for (const char* name : {"loss_scale_window", "min_loss_scale", "hysteresis"})
-    if (const std::string path = std::string("fp16.") + name; number_of(loading, path, 1) < 1)
+  for (const char* name : {"loss_scale_window", "hysteresis"})
+    if (const std::string path = std::string("fp16.") + name; loading.number(path, 1) < 1)
       error(path, fmt::format("{} must be at least 1 where the loss scale is dynamic", path));
 }
 
 void check_zero(Loading& loading) {
-  const double stage = number_of(loading, "zero_optimization.stage", 0);
+  const double stage = loading.number("zero_optimization.stage", 0);
   const auto error = [&](const std::string& path, const std::string& message) {
     loading.problem_at(Severity::kError, path, message);
   };
@@ -64,13 +59,13 @@ void check_zero(Loading& loading) {
   if (stage >= 2 && loading.config().parallelism.pipeline_parallel_size > 1)
     error("zero_optimization.stage",
           "ZeRO stages 2 and 3 do not go with pipeline parallelism: use stage 0 or 1");
-  if (stage < 3 && number_of(loading, "zero_optimization.offload_optimizer.ratio", 1) < 1)
+  if (stage < 3 && loading.number("zero_optimization.offload_optimizer.ratio", 1) < 1)
     error("zero_optimization.offload_optimizer.ratio",
           "offload_optimizer.ratio below 1 needs ZeRO stage 3");
   const bool scatters = value_of(loading, "zero_optimization.reduce_scatter") != false;
-  if (stage >= 1 && scatters && value_of(loading, "prescale_gradients") == true)
+  if (stage >= 2 && scatters && value_of(loading, "prescale_gradients") == true)
     error("prescale_gradients", "prescale_gradients does not go with ZeRO's reduce_scatter");
-  if (stage >= 1 && scatters && number_of(loading, "gradient_predivide_factor", 1) != 1)
+  if (stage >= 2 && scatters && loading.number("gradient_predivide_factor", 1) != 1)
     error("gradient_predivide_factor",
           "gradient_predivide_factor does not go with ZeRO's reduce_scatter");
 }
@@ -148,7 +143,7 @@ void check_lr_schedule(Loading& loading) {
 void check_scheduler_length(Loading& loading) {
   const std::string total = "scheduler.params.total_num_steps";
   const double steps = static_cast<double>(loading.config().training.train_iters);
-  const double planned = number_of(loading, total, steps);
+  const double planned = loading.number(total, steps);
   if (steps > 0 && planned != steps)
     loading.problem_at(
         Severity::kNotice, total,
@@ -184,6 +179,22 @@ void check_lengths(Loading& loading) {
     loading.problem_at(Severity::kError, "data.valid_fraction",
                        "data.valid_data_path and data.valid_fraction are both given",
                        "keep one of them");
+}
+
+/// Defaults that are not those of the programs that read the same file.
+void tell_defaults(Loading& loading) {
+  const auto optimizer = loading.givens.lower_bound("optimizer.");
+  if (optimizer == loading.givens.end() || !optimizer->first.starts_with("optimizer."))
+    loading.problem(Severity::kNotice, {},
+                    fmt::format("there is no optimizer section: AdamW with lr {:g} is used, HF's "
+                                "Trainer would take 5e-05",
+                                loading.config().optimizer.lr),
+                    "set optimizer.params.lr");
+  if (!loading.given("gradient_clipping"))
+    loading.problem(Severity::kNotice, {},
+                    "gradient_clipping is not given: 1.0 is used, as in DeepSpeed since 0.19; "
+                    "before, gradients were not clipped",
+                    "set gradient_clipping: 1.0, or 0 for none");
 }
 
 /// What training needs and no file for DeepSpeed alone has.
@@ -238,6 +249,7 @@ void check_together(Loading& loading) {
   check_scheduler_length(loading);
   check_lengths(loading);
   check_complete(loading);
+  tell_defaults(loading);
   tell_ignored(loading);
 }
 

@@ -4,6 +4,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/suggest.h"
+#include "hgtrain/config/habits.h"
 
 #include "loading.h"
 
@@ -13,11 +14,6 @@ namespace {
 std::string trimmed(const std::string& key) {
   const std::size_t first = key.find_first_not_of(" \t"), last = key.find_last_not_of(" \t");
   return first == std::string::npos ? "" : key.substr(first, last - first + 1);
-}
-
-bool same_key(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return (x == '-' ? '_' : x) == (y == '-' ? '_' : y); });
 }
 
 /// False where `table` has rows for some types, and none for this one.
@@ -32,17 +28,8 @@ bool knows_type(const Field& table, const std::string& type) {
 }
 
 bool is_comment(const std::string& key) {
-  return key.empty() || key.starts_with('_') || key.starts_with('$') || key.starts_with("//");
-}
-
-const Field* row(const Field& table, const std::string& key, const std::string& type) {
-  for (const Field& field : table.fields)
-    if (goes_with(field, type) &&
-        (same_key(field.name, key) ||
-         std::any_of(field.aliases.begin(), field.aliases.end(),
-                     [&](const std::string& alias) { return same_key(alias, key); })))
-      return &field;
-  return nullptr;
+  return key.empty() || key.starts_with('_') || key.starts_with('$') || key.starts_with('#') ||
+         key.starts_with("//") || key == "comment" || key == "comments";
 }
 
 std::vector<std::string> names_of(const Field& table, const std::string& type, bool with_aliases) {
@@ -57,7 +44,7 @@ std::vector<std::string> names_of(const Field& table, const std::string& type, b
 
 /// "warmup_num_steps" has the words of "warmup_steps". One word alone says too little.
 bool has_words_of(const std::string& name, const std::string& key) {
-  if (key.find('_') == std::string::npos) return false;
+  if (key.find('_') == std::string::npos || key.size() > name.size()) return false;
   for (std::size_t start = 0; start <= key.size();) {
     const std::size_t end = std::min(key.find('_', start), key.size());
     if (fmt::format("_{}_", name).find(fmt::format("_{}_", key.substr(start, end - start))) ==
@@ -74,6 +61,16 @@ std::string meant_by(const std::string& key, const std::vector<std::string>& nam
   return nearest(key, names);
 }
 
+constexpr std::size_t kLongest = 100;  ///< letters of a key that are shown
+constexpr int kMostHints = 100;        ///< unknown keys that are compared with the known ones
+
+std::string shortened(const std::string& key) {
+  if (key.size() <= kLongest) return key;
+  std::size_t end = kLongest;
+  while ((static_cast<unsigned char>(key[end]) & 0xC0) == 0x80) --end;  // whole characters
+  return key.substr(0, end) + "...";
+}
+
 /// All names of a short section, the few nearest to `key` of a long one.
 std::string overview(const std::string& key, std::vector<std::string> names) {
   constexpr std::size_t kMostNames = 24, kFew = 3, kAnyDistance = 100;
@@ -88,6 +85,23 @@ std::string overview(const std::string& key, std::vector<std::string> names) {
                      fmt::join(few, ", "));
 }
 
+/// Values that switch off what a key of another program would do.
+bool asks_for_nothing(const Json& value) {
+  if (value.is_object())
+    return value.empty() || (value.contains("enabled") && value["enabled"] == false);
+  return value == false || value.is_null();
+}
+
+/// Where a key belongs that stands outside any section and would change the training if it stood
+/// in its own.
+std::string path_from_top(const std::string& key) {
+  if (key == "type") return "";
+  for (const char* section : {"training", "optimizer.params", "scheduler.params"})
+    for (std::string& path : paths_of(key, *find_field(section), section + std::string(".")))
+      return std::move(path);
+  return "";
+}
+
 class Walk {
  public:
   Walk(const Document& document, Unknown unknown, Loading& loading)
@@ -99,7 +113,7 @@ class Walk {
     for (const auto& [spelled, value] : object.items()) {
       const std::string key = trimmed(spelled), at = pointer_to(pointer, spelled);
       if (is_comment(key) && !place(at).file.empty()) continue;
-      const Field* const field = row(table, key, type);
+      const Field* const field = find_row(table, key, type);
       if (!field)
         unknown(key, value, table, path, at, type, object);
       else if (field->alias_yields && key != field->name && object.contains(field->name))
@@ -177,21 +191,28 @@ class Walk {
   void unknown(const std::string& key, const Json& value, const Field& table,
                const std::string& path, const std::string& pointer, const std::string& type,
                const Json& siblings) {
-    if (unknown_ == Unknown::kIgnored || (value.is_null() && row(table, key, ""))) return;
+    if (unknown_ == Unknown::kIgnored || (value.is_null() && find_row(table, key))) return;
     const std::size_t errors = loading_.result.problems.size();
     if (table.name.empty())
-      unknown_on_top(key, table, pointer);
-    else if (!table.open && knows_type(table, type))
+      unknown_on_top(key, value, table, pointer);
+    else if (table.open)
+      unknown_but_passed(key, table, path, pointer);
+    else if (knows_type(table, type))
       unknown_in_section(key, table, path.substr(0, path.size() - 1), pointer, type, siblings);
     const bool refused = loading_.result.problems.size() > errors;
-    loading_.rowless.push_back({path + key, refused ? KeyClass::kError : KeyClass::kNoticed, true,
-                                false, value.dump(), origin_of(place(pointer))});
+    KeyReport report;
+    report.path = path + shortened(key);
+    report.key_class = refused ? KeyClass::kError : KeyClass::kNoticed;
+    report.given = true;
+    report.value = value.dump();
+    report.origin = origin_of(place(pointer));
+    loading_.rowless.push_back(std::move(report));
   }
 
   void unknown_in_section(const std::string& key, const Field& table, const std::string& section,
                           const std::string& pointer, const std::string& type,
                           const Json& siblings) {
-    if (const Field* const other = row(table, key, "")) {
+    if (const Field* const other = find_row(table, key)) {
       std::string hint = fmt::format("it belongs to {}", fmt::join(other->only_for, ", "));
       if (!place(pointer).file.empty() && type_is_typed(pointer))
         hint += fmt::format("; in place of the file's: --{} '{}'", section,
@@ -200,11 +221,20 @@ class Walk {
                        fmt::format("{} of type {} has no {}", section, type, key), hint);
       return;
     }
-    const std::string meant = meant_by(key, names_of(table, type, true));
     loading_.problem(Severity::kError, place(pointer),
-                     fmt::format("{} has no key {}", section, key),
-                     meant.empty() ? overview(key, names_of(table, type, false))
-                                   : fmt::format("did you mean {}?", meant));
+                     fmt::format("{} has no key {}", section, shortened(key)),
+                     hint_in_section(key, table, section, type));
+  }
+
+  std::string hint_in_section(const std::string& key, const Field& table,
+                              const std::string& section, const std::string& type) {
+    if (++hints_ > kMostHints) return "`hgtrain config schema --text` lists the keys";
+    if (const auto below = paths_of(key, table, section + "."); !below.empty())
+      return fmt::format("did you mean {}?", below.front());
+    const std::string meant = meant_by(key, names_of(table, type, true));
+    if (!meant.empty()) return fmt::format("did you mean {}?", meant);
+    if (find_row(root_section(), key)) return fmt::format("{} stands outside any section", key);
+    return overview(key, names_of(table, type, false));
   }
 
   /// Whether the type that rows depend on is of the command line: the one beside the key at
@@ -222,27 +252,43 @@ class Walk {
   static Json those_of(const Field& table, const std::string& type, const Json& object) {
     Json out = Json::object();
     for (const auto& [key, value] : object.items())
-      if (row(table, trimmed(key), type)) out[key] = value;
+      if (find_row(table, trimmed(key), type)) out[key] = value;
     return out;
   }
 
+  /// What HF's Trainer or another program would do with the key changes the training.
+  void unknown_on_top(const std::string& key, const Json& value, const Field& table,
+                      const std::string& pointer) {
+    const Habit* const habit = find_habit(key);
+    const std::string path = habit ? std::string(habit->key) : path_from_top(key);
+    if (asks_for_nothing(value) || (!habit && path.empty()))
+      return unknown_but_passed(key, table, "", pointer);
+    loading_.problem(
+        Severity::kError, place(pointer), fmt::format("there is no key {}", key),
+        path.empty() ? std::string(habit->hint) : fmt::format("did you mean {}?", path));
+  }
+
   /// DeepSpeed lets anything pass here, so only what was surely meant otherwise is an error.
-  void unknown_on_top(const std::string& key, const Field& table, const std::string& pointer) {
+  void unknown_but_passed(const std::string& key, const Field& table, const std::string& path,
+                          const std::string& pointer) {
     std::string meant =
         nearest(key, names_of(table, "", true), std::min<std::size_t>(2, key.size() / 3));
-    if (const std::size_t dot = key.find('.'); dot != std::string::npos)
+    if (const std::size_t dot = key.find('.');
+        path.empty() && dot != std::string::npos && key.size() <= kLongest)
       meant = fmt::format("{{\"{}\": {{\"{}\": ...}}}}", key.substr(0, dot), key.substr(dot + 1));
     if (!meant.empty() || place(pointer).file.empty())
-      loading_.problem(Severity::kError, place(pointer), fmt::format("there is no key {}", key),
+      loading_.problem(Severity::kError, place(pointer),
+                       fmt::format("there is no key {}", shortened(path + key)),
                        meant.empty() ? "`hgtrain config schema` lists the keys"
                                      : fmt::format("did you mean {}?", meant));
     else
-      loading_.unknown.push_back(key);
+      loading_.unknown.push_back(shortened(path + key));
   }
 
   const Document& document_;
   Unknown unknown_;
   Loading& loading_;
+  int hints_ = 0;
 };
 
 /// What a value that is not an object stands for, where the section has such a rule.

@@ -9,23 +9,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A section whose `enabled` asks for something that is not built. Its other keys are not looked
-/// at.
-Field switched(std::string name, const std::string& help, std::string hint = "") {
-  Field out = section(std::move(name), help,
-                      {not_built("enabled", Kind::kBool, "false", help).instead(std::move(hint))});
+/// Adds the keys that DeepSpeed reads in an unbuilt section. Others are noticed as unknown.
+Field with_keys(Field out, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    out.fields.push_back(noticed(name, Kind::kAny, "of this section"));
   out.open = true;
   return out;
 }
 
-/// A section that is refused where it is there with anything in it.
-Field without_meaning(std::string name, std::string help) {
-  return noticed(std::move(name), Kind::kAny, std::move(help));
+/// A section whose `enabled` asks for something that is not built.
+Field switched(std::string name, const std::string& help, const std::vector<std::string>& keys,
+               std::string hint = "") {
+  return with_keys(
+      section(std::move(name), help,
+              {not_built("enabled", Kind::kBool, "false", help).instead(std::move(hint))}),
+      keys);
 }
 
 Field aio() {
   Field out = section("aio", "DeepSpeed's NVMe library", {});
   out.key_class = KeyClass::kNoticed;
+  out.open = true;
   for (const char* name : {"block_size", "queue_depth", "intra_op_parallelism"})
     out.fields.push_back(noticed(name, Kind::kInteger, "of offloading to NVMe"));
   for (const char* name : {"single_submit", "overlap_events", "use_gds"})
@@ -44,43 +48,48 @@ Field tensor_parallel_degree(std::string name) {
 }
 
 Field tensor_parallel() {
-  Field out = section("tensor_parallel", "DeepSpeed's AutoTP",
-                      {
-                          tensor_parallel_degree("autotp_size"),
-                          section("tp", "",
-                                  {tensor_parallel_degree("tp_size"),
-                                   noticed("tp_grain_size", Kind::kInteger, "of AutoTP"),
-                                   noticed("mpu", Kind::kAny, "of AutoTP"),
-                                   noticed("tp_group", Kind::kAny, "of AutoTP")}),
-                          noticed("preset_model", Kind::kText, "of AutoTP"),
-                          noticed("partition_config", Kind::kAny, "of AutoTP"),
-                          noticed("tp_overlap_comm", Kind::kBool, "of AutoTP"),
-                          noticed("dtype", Kind::kText, "of AutoTP"),
-                          noticed("injection_policy_tuple", Kind::kAny, "of AutoTP"),
-                          noticed("keep_module_on_host", Kind::kBool, "of AutoTP"),
-                          noticed("kernel_inject", Kind::kBool, "of AutoTP"),
-                      });
+  Field out = section(
+      "tensor_parallel", "DeepSpeed's AutoTP",
+      {
+          tensor_parallel_degree("autotp_size"),
+          section("tp", "",
+                  {tensor_parallel_degree("tp_size"),
+                   noticed("tp_grain_size", Kind::kInteger, "of AutoTP"),
+                   noticed("mpu", Kind::kAny, "of AutoTP"),
+                   noticed("tp_group", Kind::kAny, "of AutoTP")}),
+          noticed("preset_model", Kind::kText, "of AutoTP"),
+          noticed("partition_config", Kind::kAny, "of AutoTP"),
+          noticed("tp_overlap_comm", Kind::kBool, "of AutoTP"),
+          noticed("vocab_parallel_lm_head", Kind::kBool, "of AutoTP"),
+          noticed("vocab_parallel_ce_backend", Kind::kText, "of AutoTP"),
+          noticed("dtype", Kind::kText, "of AutoTP"),
+          noticed("injection_policy_tuple", Kind::kAny, "of AutoTP"),
+          noticed("keep_module_on_host", Kind::kBool, "of AutoTP"),
+          noticed("kernel_inject", Kind::kBool, "of AutoTP").aka({"replace_with_kernel_inject"}),
+      });
   return out;
 }
 
 Field pipeline() {
   Field stages = moved("stages", Kind::kInteger, "parallelism.pipeline_parallel_size");
   stages.auto_value = "1";
-  return section("pipeline", "DeepSpeed's pipeline engine",
-                 {
-                     stages,
-                     noticed("partition", Kind::kAny, "how layers are dealt to stages"),
-                     noticed("seed_layers", Kind::kBool, "every layer has a seed of its own"),
-                     not_built("activation_checkpoint_interval", Kind::kInteger, "0",
-                               "recompute every so many layers"),
-                     noticed("pipe_partitioned", Kind::kBool, "of stages"),
-                     noticed("grad_partitioned", Kind::kBool, "of stages"),
-                     noticed("use_reentrant", Kind::kBool, "of PyTorch"),
-                 });
+  Field out = section("pipeline", "DeepSpeed's pipeline engine",
+                      {
+                          stages,
+                          noticed("partition", Kind::kAny, "how layers are dealt to stages"),
+                          noticed("seed_layers", Kind::kBool, "every layer has a seed of its own"),
+                          not_built("activation_checkpoint_interval", Kind::kInteger, "0",
+                                    "recompute every so many layers"),
+                          noticed("pipe_partitioned", Kind::kBool, "of stages"),
+                          noticed("grad_partitioned", Kind::kBool, "of stages"),
+                          noticed("use_reentrant", Kind::kBool, "of PyTorch"),
+                      });
+  out.open = true;
+  return out;
 }
 
 Field elasticity() {
-  return section(
+  Field out = section(
       "elasticity", "batch sizes that suit many world sizes",
       {
           not_built("enabled", Kind::kBool, "false", "elastic batch sizes")
@@ -96,41 +105,121 @@ Field elasticity() {
           noticed("prefer_larger_batch", Kind::kBool, "of elasticity").aka({"prefer_large_batch"}),
           noticed("ignore_non_elastic_batch_info", Kind::kBool, "of elasticity"),
       });
+  out.open = true;
+  return out;
 }
 
 Field data_efficiency() {
-  Field sampling = switched("data_sampling", "curriculum sampling, dynamic batching");
-  Field routing = switched("data_routing", "random layer-wise token dropping");
-  return section("data_efficiency", "DeepSpeed's data efficiency library",
-                 {not_built("enabled", Kind::kBool, "false", "DeepSpeed's data efficiency library"),
-                  noticed("seed", Kind::kInteger, "see data.seed"), sampling, routing});
+  Field sampling = switched(
+      "data_sampling", "curriculum sampling, dynamic batching",
+      {"num_epochs", "num_workers", "pin_memory", "curriculum_learning", "dynamic_batching"});
+  Field routing = switched("data_routing", "random layer-wise token dropping", {"random_ltd"});
+  Field out =
+      section("data_efficiency", "DeepSpeed's data efficiency library",
+              {not_built("enabled", Kind::kBool, "false", "DeepSpeed's data efficiency library"),
+               noticed("seed", Kind::kInteger, "see data.seed"), sampling, routing});
+  out.open = true;
+  return out;
 }
 
 Field compression_training() {
-  std::vector<Field> techniques = {switched("layer_reduction", "fewer layers")};
+  const std::string what = "pruning and quantisation";
+  std::vector<Field> techniques = {
+      switched("layer_reduction", "fewer layers",
+               {"keep_number_layer", "module_name_prefix", "teacher_layer", "other_module_name"})};
+  const std::vector<std::string> keys = {"schedule_offset",
+                                         "schedule_offset_end",
+                                         "schedule_offset_stride",
+                                         "method",
+                                         "block_pattern",
+                                         "dense_ratio",
+                                         "excluded_modules",
+                                         "num_heads",
+                                         "quantizer_kernel",
+                                         "quantize_groups",
+                                         "quantize_verbose",
+                                         "quantization_type",
+                                         "quantize_weight_in_forward",
+                                         "rounding",
+                                         "range_calibration",
+                                         "fp16_mixed_quantize"};
   for (const char* name : {"weight_quantization", "activation_quantization", "sparse_pruning",
-                           "row_pruning", "head_pruning", "channel_pruning"}) {
-    techniques.push_back(section(name, "pruning and quantisation",
-                                 {switched("shared_parameters", "pruning and quantisation")}));
-    techniques.back().open = true;
-  }
-  return section("compression_training", "pruning and quantisation", std::move(techniques));
+                           "row_pruning", "head_pruning", "channel_pruning"})
+    techniques.push_back(with_keys(section(name, what, {switched("shared_parameters", what, keys)}),
+                                   {"different_groups"}));
+  Field out = section("compression_training", what, std::move(techniques));
+  out.open = true;
+  return out;
 }
 
 Field compile() {
-  Field out = section("compile", "torch.compile",
-                      {not_built("deepcompile", Kind::kBool, "false", "DeepCompile")
-                           .instead("there is no PyTorch graph to compile")});
-  out.open = true;
-  return out;
+  return with_keys(section("compile", "torch.compile",
+                           {not_built("deepcompile", Kind::kBool, "false", "DeepCompile")
+                                .instead("there is no PyTorch graph to compile")}),
+                   {"enabled",
+                    "backend",
+                    "kwargs",
+                    "autoep_non_moe",
+                    "free_activation",
+                    "free_activation_threshold",
+                    "offload_activation",
+                    "offload_activation_pin_memory",
+                    "offload_opt_states",
+                    "offload_parameters",
+                    "double_buffer",
+                    "symmetric_memory",
+                    "debug_log",
+                    "sync_before_reduce",
+                    "sync_after_reduce",
+                    "sync_before_allgather",
+                    "sync_after_allgather",
+                    "keep_int_input_tensors",
+                    "keep_all_input_tensors",
+                    "passes"});
+}
+
+Field expert_parallel() {
+  return switched("expert_parallel", "mixture of experts",
+                  {"autoep_size",
+                   "expert_tensor_parallel_size",
+                   "validate_folding_routing",
+                   "async_split_plan",
+                   "preset_model",
+                   "moe_layer_pattern",
+                   "expert_pattern",
+                   "router_pattern",
+                   "use_grouped_mm",
+                   "disable_triton_grouped_mm",
+                   "route_norm",
+                   "route_scale",
+                   "score_apply",
+                   "combine_impl",
+                   "row_weighting_impl",
+                   "gate_up_impl",
+                   "comm_backend",
+                   "comm_num_sm",
+                   "comm_qp_margin",
+                   "comm_max_tokens_per_rank",
+                   "num_expert_groups",
+                   "num_limited_groups",
+                   "score_func",
+                   "top_k",
+                   "load_balance_coeff",
+                   "routed_scaling_factor",
+                   "expert_w1",
+                   "expert_w2",
+                   "expert_w3",
+                   "num_experts_attr",
+                   "top_k_attr",
+                   "has_shared_experts",
+                   "shared_experts_pattern",
+                   "shared_experts_gate_pattern",
+                   "expert_activation"});
 }
 
 }  // namespace
 
 std::vector<Field> deepspeed_sections() {
-  Field sparse_attention = section("sparse_attention", "DeepSpeed leaves it to the model", {});
-  sparse_attention.key_class = KeyClass::kNoticed;
-  sparse_attention.open = true;
   Field datastates = not_built("datastates_ckpt", Kind::kAny, "false", "DataStates checkpoints")
                          .instead("see checkpoint.async_save");
   return {
@@ -140,16 +229,30 @@ std::vector<Field> deepspeed_sections() {
       elasticity(),
       data_efficiency(),
       compile(),
-      sparse_attention,
+      refused("sparse_attention", "DeepSpeed has removed it, and attention here is dense",
+              "remove the section to train with dense attention"),
       datastates,
-      without_meaning("tp", "see tensor_parallel"),
-      switched("expert_parallel", "mixture of experts"),
-      switched("nebula", "Azure's checkpoint service", "see checkpoint.async_save"),
-      switched("curriculum_learning", "sequence length that grows during training"),
-      switched("progressive_layer_drop", "layers dropped at random"),
-      switched("hybrid_engine", "DeepSpeed's engine for RLHF"),
-      switched("quantize_training", "quantisation-aware training"),
-      switched("eigenvalue", "of quantisation-aware training"),
+      noticed("tp", Kind::kAny, "see tensor_parallel"),
+      expert_parallel(),
+      switched("nebula", "Azure's checkpoint service",
+               {"load_path", "nebula_load_path", "enable_nebula_load", "persistent_storage_path",
+                "persistent_time_interval", "num_of_version_in_retention"},
+               "see checkpoint.async_save"),
+      switched("curriculum_learning", "sequence length that grows during training",
+               {"curriculum_type", "min_difficulty", "max_difficulty", "schedule_type",
+                "schedule_config"}),
+      switched("progressive_layer_drop", "layers dropped at random", {"theta", "gamma"}),
+      switched("hybrid_engine", "DeepSpeed's engine for RLHF",
+               {"max_out_tokens", "inference_tp_size", "release_inference_cache", "pin_parameters",
+                "tp_gather_partition_size", "enable_cuda_graph"}),
+      switched("quantize_training", "quantisation-aware training",
+               {"quantize_bits", "quantize_schedule", "quantize_groups", "fp16_mixed_quantize",
+                "quantize_change_ratio", "quantize_type", "quantize_algo", "quantize_verbose",
+                "quantizer_kernel", "quantize_eigenvalue", "quantization_type", "rounding",
+                "schedule_offset", "quantize_weight_in_forward"}),
+      switched("eigenvalue", "of quantisation-aware training",
+               {"verbose", "max_iter", "tol", "stability", "gas_boundary_resolution", "layer_name",
+                "layer_num"}),
       compression_training(),
       not_built("weight_quantization", Kind::kAny, "{}", "quantised weights"),
       noticed("sequence_parallel", Kind::kAny,

@@ -1,8 +1,10 @@
 #include "document.h"
 
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -238,10 +240,48 @@ class Reader {
     } else if (word == "true" || word == "false") {
       out = word == "true";
     } else if (word != "null" && !number(word, out)) {
-      fail(fmt::format("'{}' is not a value", word), "a string stands in double quotes");
+      fail(fmt::format("'{}' is not a value", word), hint_for(word));
     }
     at_ = end;
     return out;
+  }
+
+  /// What a word of Python, or a number as other languages write it, is in JSON.
+  static std::string hint_for(std::string_view word) {
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kWords{
+        {{"True", "true"},
+         {"TRUE", "true"},
+         {"False", "false"},
+         {"FALSE", "false"},
+         {"None", "null"},
+         {"nil", "null"},
+         {"nan", "NaN"},
+         {"inf", "Infinity"},
+         {"-inf", "-Infinity"},
+         {"infinity", "Infinity"}}};
+    for (const auto& [foreign, ours] : kWords)
+      if (word == foreign) return fmt::format("write {}", ours);
+    if (const std::string repaired = repaired_number(word); !repaired.empty())
+      return fmt::format("write {}", repaired);
+    return "a string stands in double quotes";
+  }
+
+  /// ".001" is 0.001, "1." is 1.0, "+1" is 1, "1_000" is 1000, "007" is 7; "" for what is no
+  /// number.
+  static std::string repaired_number(std::string_view word) {
+    std::string digits(word.substr(word.starts_with('-') || word.starts_with('+') ? 1 : 0));
+    std::erase(digits, '_');
+    if (digits.starts_with('.')) digits.insert(0, "0");
+    while (digits.size() > 1 && digits[0] == '0' &&
+           std::isdigit(static_cast<unsigned char>(digits[1])))
+      digits.erase(0, 1);
+    if (const std::size_t dot = digits.find('.');
+        dot != std::string::npos &&
+        (dot + 1 == digits.size() || !std::isdigit(static_cast<unsigned char>(digits[dot + 1]))))
+      digits.insert(dot + 1, "0");
+    if (word.starts_with('-')) digits.insert(0, "-");
+    Json value;
+    return number(digits, value) ? digits : "";
   }
 
   static bool number(std::string_view word, Json& out) {

@@ -38,6 +38,11 @@ bool same_name(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+bool same_key(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return (x == '-' ? '_' : x) == (y == '-' ? '_' : y); });
+}
+
 Field Field::aka(std::vector<std::string> names) && {
   aliases = std::move(names);
   return std::move(*this);
@@ -45,6 +50,11 @@ Field Field::aka(std::vector<std::string> names) && {
 
 Field Field::one_of(std::vector<Choice> list) && {
   choices = std::move(list);
+  return std::move(*this);
+}
+
+Field Field::others_are(std::string choice) && {
+  other_choice = std::move(choice);
   return std::move(*this);
 }
 
@@ -150,6 +160,28 @@ Field moved(std::string name, Kind kind, std::string path) {
     return std::vector<Moved>{{path, ""}};
   };
   return field;
+}
+
+const Field* find_row(const Field& table, std::string_view name, const std::string& type) {
+  for (const Field& field : table.fields)
+    if (goes_with(field, type) &&
+        (same_key(field.name, name) ||
+         std::any_of(field.aliases.begin(), field.aliases.end(),
+                     [&](const std::string& alias) { return same_key(alias, name); })))
+      return &field;
+  return nullptr;
+}
+
+std::vector<std::string> paths_of(std::string_view name, const Field& table,
+                                  const std::string& prefix) {
+  std::vector<std::string> out;
+  const Field* const own = find_row(table, name);
+  if (own && own->fields.empty() && own->key_class == KeyClass::kUsed && !own->moves)
+    out.push_back(prefix + own->name);
+  for (const Field& field : table.fields)
+    for (std::string& path : paths_of(name, field, prefix + field.name + "."))
+      out.push_back(std::move(path));
+  return out;
 }
 
 bool goes_with(const Field& field, const std::string& type) {

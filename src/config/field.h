@@ -54,6 +54,7 @@ struct Field {
   std::string fallback;  ///< JSON text; kNotBuilt: the value that does not switch it on, "" = any
   std::vector<std::string> aliases;
   std::vector<Choice> choices;
+  std::string other_choice;  ///< taken for a text that is none of the choices, "" = refused
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;  ///< `min` itself is refused
@@ -71,7 +72,7 @@ struct Field {
 
   // Sections.
   std::vector<Field> fields;
-  bool open = false;          ///< unknown keys are left alone
+  bool open = false;          ///< unknown keys are noticed, unless they are close to a known one
   bool alias_yields = false;  ///< where alias and name both stand, the alias is dropped
   /// What a value that is not an object stands for (JSON text), "" = refused.
   std::function<std::string(const nlohmann::ordered_json&)> shorthand;
@@ -81,6 +82,7 @@ struct Field {
 
   Field aka(std::vector<std::string> names) &&;
   Field one_of(std::vector<Choice> list) &&;
+  Field others_are(std::string choice) &&;
   Field at_least(double value) &&;
   Field at_most(double value) &&;
   Field above(double value) &&;
@@ -123,6 +125,17 @@ const Field& root_section();
 /// The row of a canonical path ("optimizer.params.lr"), nullptr where there is none. Among rows of
 /// one name, the one for `type`.
 const Field* find_field(const std::string& path, const std::string& type = "");
+
+/// Whether two names are one; hyphens count as underscores.
+bool same_key(std::string_view a, std::string_view b);
+
+/// The row of a key of `table` by any of its names, nullptr where there is none.
+const Field* find_row(const Field& table, std::string_view name, const std::string& type = "");
+
+/// Canonical paths of the used keys below `table` that have the name, or are also called so:
+/// "training.seed" and "data.seed" for "seed".
+std::vector<std::string> paths_of(std::string_view name, const Field& table,
+                                  const std::string& prefix = "");
 
 /// Does a row go with the `type`? Case does not count.
 bool goes_with(const Field& field, const std::string& type);

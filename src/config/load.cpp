@@ -57,6 +57,8 @@ void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>
 }  // namespace
 
 std::string Problem::where() const {
+  constexpr std::size_t kLongest = 300;
+  if (!file.empty() && pointer.size() > kLongest) return fmt::format("{}:{}", file, line);
   if (!file.empty())
     return fmt::format("{}:{}{}", file, line, pointer.empty() ? "" : " at " + pointer);
   if (pointer.empty()) return "";

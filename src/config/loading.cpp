@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
+#include "value.h"
 
 namespace hgt {
 
@@ -26,6 +26,13 @@ bool Loading::refused(const std::string& path) const {
            return problem.severity == Severity::kError &&
                   problem.pointer == given->second.place.pointer;
          });
+}
+
+double Loading::number(const std::string& path, double otherwise) const {
+  const auto found = givens.find(path);
+  if (found == givens.end()) return otherwise;
+  const Value value = to_value(*found->second.field, found->second.value);
+  return value.problem.empty() && value.json.is_number() ? value.json.get<double>() : otherwise;
 }
 
 void Loading::set_origin(const std::string& path, OriginKind kind, std::string detail) {

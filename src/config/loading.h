@@ -26,17 +26,18 @@ struct Given {
   std::string path;
   Json value;
   Place place;
+  bool is_auto = false;  ///< as given, before a rule gave it a value
 };
 
 /// What the stages of loading hand on: collect -> apply -> model -> resolve -> report.
 struct Loading {
   LoadResult result;
-  std::map<std::string, Given> givens;     ///< by canonical path
-  std::map<std::string, Origin> origins;   ///< of every key that has not its default
-  std::set<std::string> derive;            ///< keys that said "auto" and follow from others
-  std::vector<std::string> noticed;        ///< keys without a meaning here
-  std::vector<std::string> unknown;        ///< top-level keys that nobody knows
-  std::vector<KeyReport> rowless;          ///< keys that no row of the table knows
+  std::map<std::string, Given> givens;    ///< by canonical path
+  std::map<std::string, Origin> origins;  ///< of every key that has not its default
+  std::set<std::string> derive;           ///< keys that said "auto" and follow from others
+  std::vector<std::string> noticed;       ///< keys without a meaning here
+  std::vector<std::string> unknown;  ///< keys that nobody knows, where DeepSpeed lets them pass
+  std::vector<KeyReport> rowless;    ///< keys that no row of the table knows
   std::vector<std::string> autos_dropped;  ///< keys whose "auto" has no rule
   std::int64_t data_workers = 1;           ///< data-parallel size
 
@@ -48,6 +49,8 @@ struct Loading {
   bool given(const std::string& path) const { return givens.count(path) > 0; }
   /// Given with a value that was refused.
   bool refused(const std::string& path) const;
+  /// What was given for a key that takes numbers, `otherwise` where nothing or no number was.
+  double number(const std::string& path, double otherwise) const;
   /// Given with a value of its own, or a rule gave it one.
   bool has_origin(const std::string& path) const { return origins.count(path) > 0; }
   void set_origin(const std::string& path, OriginKind kind, std::string detail);

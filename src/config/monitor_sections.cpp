@@ -65,7 +65,9 @@ Field flops_profiler() {
     fields.push_back(noticed(name, Kind::kInteger, "mfu is in metrics.jsonl"));
   fields.push_back(noticed("recompute_fwd_factor", Kind::kNumber, "mfu is in metrics.jsonl"));
   fields.push_back(noticed("output_file", Kind::kText, "mfu is in metrics.jsonl"));
-  return noticed_section("flops_profiler", std::move(fields));
+  Field out = noticed_section("flops_profiler", std::move(fields));
+  out.open = true;
+  return out;
 }
 
 Field autotuning() {

@@ -8,6 +8,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr double kMostUpdates = 1e15;
+
 std::vector<Field> optimizer_params() {
   const In in{&Config::optimizer};
   using O = OptimizerConfig;
@@ -70,7 +72,7 @@ std::vector<Field> optimizer_params() {
       used("eps_inside_sqrt", in(&O::eps_inside_sqrt), "add eps to the moment, not to its root")
           .only(lamb),
       not_built("amsgrad", Kind::kBool, "false", "DeepSpeed refuses it as well").only(all),
-      noticed("torch_adam", Kind::kBool, "PyTorch's Adam instead of DeepSpeed's").only(adams),
+      noticed("torch_adam", Kind::kAny, "PyTorch's Adam instead of DeepSpeed's").only(adams),
       noticed("set_grad_none", Kind::kBool, "gradients lie in one buffer").only(all),
       noticed("fp32_optimizer_states", Kind::kBool, "bf16.bf16_optimizer_states says it").only(all),
       noticed("max_grad_norm", Kind::kNumber, "the same as gradient_clipping"),
@@ -78,7 +80,7 @@ std::vector<Field> optimizer_params() {
 }
 
 Field optimizer_section() {
-  constexpr auto later = KeyClass::kNotBuilt, never = KeyClass::kError;
+  constexpr auto later = KeyClass::kNotBuilt;
   return section("optimizer", "default: AdamW with its defaults",
                  {
                      used(
@@ -91,12 +93,12 @@ Field optimizer_section() {
                                   {"Adagrad"},
                                   {"SGD"},
                                   {"Muon", later, "use AdamW"},
-                                  {"OneBitAdam", never, "use AdamW"},
-                                  {"ZeroOneAdam", never, "use AdamW"},
-                                  {"OneBitLamb", never, "use Lamb"},
-                                  {"MuAdam", never, "use AdamW"},
-                                  {"MuAdamW", never, "use AdamW"},
-                                  {"MuSGD", never, "use SGD"}}),
+                                  {"OneBitAdam", later, "use AdamW"},
+                                  {"ZeroOneAdam", later, "use AdamW"},
+                                  {"OneBitLamb", later, "use Lamb"},
+                                  {"MuAdam", later, "use AdamW"},
+                                  {"MuAdamW", later, "use AdamW"},
+                                  {"MuSGD", later, "use SGD"}}),
                      section("params", "of the optimizer", optimizer_params()),
                      noticed("legacy_fusion", Kind::kBool, "of DeepSpeed's Lamb kernel"),
                  });
@@ -145,8 +147,9 @@ std::vector<Field> warmup_fields() {
           .only(all),
       used(
           "warmup_type", [](Config& c) -> Slot { return &c.scheduler.warmup_type; },
-          "shape of the warmup")
+          "shape of the warmup; DeepSpeed takes log for any other text")
           .one_of({{"log"}, {"linear"}})
+          .others_are("log")
           .only(all),
       rate("total_num_steps", "updates until the end of the decay; default: training.train_iters")
           .as_integer()
@@ -158,7 +161,6 @@ std::vector<Field> warmup_fields() {
       rate("cos_min_ratio", "last rate as a share of the optimizer's")
           .defaults_to("1e-4")
           .only({"WarmupCosineLR"}),
-      noticed("last_batch_iteration", Kind::kInteger, "the checkpoint knows the step"),
   };
 }
 
@@ -201,7 +203,16 @@ std::vector<Field> range_test_fields() {
 }
 
 Field scheduler_section() {
+  Field start = rate("last_batch_iteration",
+                     "begin the schedule after this iteration of it; the first update then has the "
+                     "optimizer's rate, as in DeepSpeed; default: -1, the beginning");
   std::vector<Field> params = warmup_fields();
+  params.push_back(
+      std::move(start)
+          .as_integer()
+          .at_least(-1)
+          .at_most(kMostUpdates)
+          .only({"WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest"}));
   for (auto make : {cycle_fields, range_test_fields})
     for (Field& field : make()) params.push_back(std::move(field));
   return section("scheduler", "default: a constant rate",

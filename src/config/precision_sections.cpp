@@ -29,14 +29,17 @@ Field fp16_section() {
           used("loss_scale", in(&P::loss_scale), "0: dynamic").at_least(0),
           used("initial_scale_power", in(&P::initial_scale_power), "first scale, as a power of two")
               .at_least(0)
-              .at_most(31),
+              .at_most(127),
           used("loss_scale_window", in(&P::loss_scale_window),
                "clean steps before the scale grows"),
           used("hysteresis", in(&P::hysteresis), "overflows before it shrinks"),
           used("consecutive_hysteresis", in(&P::consecutive_hysteresis),
                "a clean step forgives the overflows before it"),
-          used("min_loss_scale", in(&P::min_loss_scale), "least scale").as_integer(),
+          used("min_loss_scale", in(&P::min_loss_scale), "least scale; 0: none").at_least(0),
           not_built("fp16_master_weights_and_grads", Kind::kBool, "false", "fp16 masters"),
+          noticed("opt_level", Kind::kText, "of apex, in old files"),
+          noticed("fp16_scale_tolerance", Kind::kNumber, "of fairseq, in old files"),
+          noticed("fp16", Kind::kBool, "of GPT-NeoX, in old files: see enabled"),
       });
 }
 
@@ -77,6 +80,16 @@ std::vector<Field> precision_sections() {
                               .auto_is("false")
                               .instead("apex is a PyTorch extension: remove the section"),
                           noticed("opt_level", Kind::kText, "of apex"),
+                          noticed("loss_scale", Kind::kAny, "of apex"),
+                          noticed("min_loss_scale", Kind::kAny, "of apex"),
+                          noticed("max_loss_scale", Kind::kAny, "of apex"),
+                          noticed("cast_model_type", Kind::kAny, "of apex"),
+                          noticed("patch_torch_functions", Kind::kAny, "of apex"),
+                          noticed("keep_batchnorm_fp32", Kind::kAny, "of apex"),
+                          noticed("master_weights", Kind::kAny, "of apex"),
+                          noticed("cast_model_outputs", Kind::kAny, "of apex"),
+                          noticed("num_losses", Kind::kAny, "of apex"),
+                          noticed("verbosity", Kind::kAny, "of apex"),
                       });
   amp.open = true;
   Field autocast = section("torch_autocast", "PyTorch's autocast",
@@ -86,14 +99,18 @@ std::vector<Field> precision_sections() {
                                noticed("lower_precision_safe_modules", Kind::kList, "of autocast"),
                            });
   autocast.open = true;
+  Field types_section =
+      section("data_types", "types of gradients and buffers",
+              {
+                  noticed("grad_accum_dtype", Kind::kText, "gradients are accumulated in fp32")
+                      .one_of(types()),
+                  noticed("param_dtype", Kind::kText, "fp16 and bf16 say it").one_of(types()),
+                  noticed("keep_in_fp32_modules", Kind::kAny, "parameters are fp32"),
+                  noticed("buffer_dtype", Kind::kText, "of PyTorch's buffers"),
+              });
+  types_section.open = true;
   return {fp16_section(), bf16_section(), std::move(amp), std::move(autocast),
-          section("data_types", "types of gradients and buffers",
-                  {
-                      noticed("grad_accum_dtype", Kind::kText, "gradients are accumulated in fp32")
-                          .one_of(types()),
-                      noticed("param_dtype", Kind::kText, "fp16 and bf16 say it").one_of(types()),
-                      noticed("buffer_dtype", Kind::kText, "of PyTorch's buffers"),
-                  })};
+          std::move(types_section)};
 }
 
 }  // namespace hgt

@@ -30,7 +30,8 @@ class Report {
     out.path = path;
     out.key_class = field.key_class;
     out.given = is_given;
-    out.value = (field.slot ? load(field, loading_.config()) : given->second.value).dump();
+    out.value = json_text(field.slot ? load(field, loading_.config()) : given->second.value);
+    out.given_auto = is_given && given->second.is_auto;
     if (const auto origin = loading_.origins.find(path); origin != loading_.origins.end())
       out.origin = origin->second;
     for (const Problem& problem : loading_.result.problems)

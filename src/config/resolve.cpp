@@ -12,6 +12,7 @@ namespace hgt {
 namespace {
 
 constexpr const char* kParams = "scheduler.params.";
+constexpr std::int64_t kHfMicroBatch = 8;
 
 /// Gives the parameters of a section's type their defaults, which differ from type to type.
 void fill_params(Loading& loading, const std::string& section, const std::string& type) {
@@ -90,8 +91,14 @@ void resolve_seq_length(Loading& loading) {
 /// Data-parallel size and where it comes from: "8 workers / (2 tensor * 1 pipeline)".
 std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   ParallelismConfig& parallelism = loading.config().parallelism;
+  // Workers that share a sequence take part in the same samples. That is not built yet, but the
+  // batch sizes are checked as they will be.
+  const auto sequence =
+      static_cast<std::int64_t>(loading.number("parallelism.sequence_parallel_size", 1) *
+                                loading.number("parallelism.context_parallel_size", 1));
   const std::int64_t model = std::max<std::int64_t>(1, parallelism.tensor_parallel_size) *
-                             std::max<std::int64_t>(1, parallelism.pipeline_parallel_size);
+                             std::max<std::int64_t>(1, parallelism.pipeline_parallel_size) *
+                             sequence;
   if (!options.world_size) {
     const BatchConfig& b = loading.config().batch;
     const std::int64_t product = b.micro_batch_size * b.gradient_accumulation_steps;
@@ -104,8 +111,9 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   }
   const std::int64_t world = *options.world_size;
   std::string factors =
-      fmt::format("{} workers / ({} tensor * {} pipeline)", world, parallelism.tensor_parallel_size,
-                  parallelism.pipeline_parallel_size);
+      fmt::format("{} workers / ({} tensor * {} pipeline{})", world,
+                  parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size,
+                  sequence > 1 ? fmt::format(" * {} sequence", sequence) : "");
   loading.data_workers = std::max<std::int64_t>(1, world / model);
   if (world % model != 0)
     loading.problem_at(Severity::kError, "parallelism.tensor_parallel_size",
@@ -123,23 +131,44 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
 
 /// "auto" is what the others make it; where they do not, HF's default.
 void settle_auto_batch(Loading& loading) {
-  constexpr std::int64_t kHfMicroBatch = 8;
   BatchConfig& b = loading.config().batch;
-  if (loading.derive.contains("train_micro_batch_size_per_gpu") &&
-      (b.train_batch_size == 0 || b.gradient_accumulation_steps == 0)) {
+  const auto is_auto = [&](const char* path) { return loading.derive.contains(path); };
+  const bool micro = is_auto("train_micro_batch_size_per_gpu") &&
+                     (b.train_batch_size == 0 || b.gradient_accumulation_steps == 0);
+  const bool total = is_auto("train_batch_size") && b.micro_batch_size == 0;
+  if (micro || total) {
     b.micro_batch_size = kHfMicroBatch;
     loading.set_origin("train_micro_batch_size_per_gpu", OriginKind::kAuto,
                        "\"auto\": as HF's Trainer has it");
   }
 }
 
+/// A resumed run keeps its batch on any number of workers, unless the config has a number of its
+/// own. A micro-batch that is open is the largest up to the Trainer's that fits.
+void keep_resumed_batch(Loading& loading, std::int64_t resumed_batch_size) {
+  BatchConfig& b = loading.config().batch;
+  if (b.train_batch_size > 0 || loading.refused("train_batch_size")) return;
+  b.train_batch_size = resumed_batch_size;
+  loading.set_origin("train_batch_size", OriginKind::kDerived, "the run that is resumed");
+  if (b.micro_batch_size > 0) return;
+  const std::int64_t share = resumed_batch_size / loading.data_workers /
+                             std::max<std::int64_t>(1, b.gradient_accumulation_steps);
+  std::int64_t micro = b.gradient_accumulation_steps > 0 ? share : std::min(kHfMicroBatch, share);
+  while (micro > 1 && share % micro != 0) --micro;
+  b.micro_batch_size = micro;
+}
+
 }  // namespace
 
 void resolve_batch(Loading& loading, const LoadOptions& options) {
-  settle_auto_batch(loading);
+  if (!options.resumed_batch_size) settle_auto_batch(loading);
   BatchConfig& b = loading.config().batch;
   const BatchConfig asked = b;
   const std::string derivation = resolve_workers(loading, options);
+  if (options.resumed_batch_size) {
+    keep_resumed_batch(loading, *options.resumed_batch_size);
+    settle_auto_batch(loading);
+  }
   if (b.train_batch_size == 0 && b.micro_batch_size == 0) {
     if (loading.refused("train_batch_size") || loading.refused("train_micro_batch_size_per_gpu"))
       return;
@@ -160,7 +189,8 @@ void resolve_batch(Loading& loading, const LoadOptions& options) {
     loading.problem_at(Severity::kError, "train_micro_batch_size_per_gpu", e.message());
   }
   const auto derived = [&](const char* path, std::int64_t before) {
-    if (before == 0) loading.set_origin(path, OriginKind::kDerived, "the other batch sizes");
+    if (before == 0 && !loading.has_origin(path))
+      loading.set_origin(path, OriginKind::kDerived, "the other batch sizes");
   };
   derived("train_batch_size", asked.train_batch_size);
   derived("train_micro_batch_size_per_gpu", asked.micro_batch_size);

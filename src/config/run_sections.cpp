@@ -10,8 +10,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// So that no product of the lengths of a run overflows.
-constexpr double kMostSteps = 1e12, kMostSamples = 1e15, kMostEpochs = 1e6, kMostTokens = 1e8;
+// So that no product of the lengths of a run, or of the parallel sizes, overflows.
+constexpr double kMostSteps = 1e12, kMostSamples = 1e15, kMostEpochs = 1e6, kMostTokens = 1e8,
+                 kMostRanks = 1e4;
 
 /// "969,30,1" (Megatron's train, valid, test shares) as the fraction for validation.
 std::vector<Moved> split_to_fraction(const Json& value) {
@@ -186,7 +187,7 @@ Field parallelism_section() {
   const auto one = [](Field field) {
     field.key_class = KeyClass::kNotBuilt;
     field.fallback = "1";
-    return std::move(field).at_least(1);
+    return std::move(field).at_least(1).at_most(kMostRanks);
   };
   return section(
       "parallelism", "how the workers share the model",
@@ -204,12 +205,13 @@ Field parallelism_section() {
                    "stages that share the layers"))
               .aka({"pp", "pipeline_parallel_degree", "pipeline_model_parallel_size",
                     "pipe_parallel_size"}),
-          not_built("context_parallel_size", Kind::kInteger, "1",
-                    "workers that share each sequence")
+          one(not_built("context_parallel_size", Kind::kInteger, "1",
+                        "workers that share each sequence"))
               .aka({"cp", "context_parallel_degree"}),
-          not_built("sequence_parallel_size", Kind::kInteger, "1",
-                    "Ulysses: workers that share each sequence"),
-          not_built("expert_parallel_size", Kind::kInteger, "1", "workers that share the experts")
+          one(not_built("sequence_parallel_size", Kind::kInteger, "1",
+                        "Ulysses: workers that share each sequence")),
+          one(not_built("expert_parallel_size", Kind::kInteger, "1",
+                        "workers that share the experts"))
               .aka({"expert_parallel_degree", "expert_model_parallel_size"}),
           not_built("sequence_parallel", Kind::kBool, "false",
                     "norms and dropout split along the sequence over the tensor-parallel workers"),

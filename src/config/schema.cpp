@@ -60,6 +60,13 @@ Json number(double value) {
 
 Json object_schema(const Field& table);
 
+/// Whether what the program writes of a config has null for the key.
+bool may_be_null(const Field& field) {
+  if (field.takes_null || !field.slot) return field.takes_null;
+  Config config;
+  return load(field, config).is_null() && !field.default_varies;
+}
+
 Json value_schema(const Field& field) {
   Json out = Json::object();
   if (const char* type = type_name(field.kind)) out["type"] = type;
@@ -75,6 +82,7 @@ Json value_schema(const Field& field) {
   if (numeric && std::isfinite(field.min))
     out[field.above_min ? "exclusiveMinimum" : "minimum"] = number(field.min);
   if (numeric && std::isfinite(field.max)) out["maximum"] = number(field.max);
+  if (may_be_null(field) && out.contains("type")) out["type"] = Json::array({out["type"], "null"});
   return out;
 }
 
@@ -99,8 +107,8 @@ Json schema_of(const Field& field) {
   return out;
 }
 
-/// Rows of one name (for several optimizers) count once; aliases point at the name. Other types may
-/// have other keys.
+/// Rows of one name (for several optimizers) count once; aliases point at the name. Keys that
+/// nobody knows are refused here even if DeepSpeed lets them pass, so that an editor marks them.
 Json object_schema(const Field& table) {
   Json properties = Json::object();
   for (const Field& field : table.fields) {
@@ -113,14 +121,10 @@ Json object_schema(const Field& table) {
     }
     properties[field.name] = std::move(schema);
   }
-  Json out = {{"type", "object"}, {"properties", std::move(properties)}};
-  const bool typed = std::any_of(table.fields.begin(), table.fields.end(),
-                                 [](const Field& field) { return !field.only_for.empty(); });
-  if (!table.open && !typed && !table.name.empty()) {
-    out["patternProperties"] = {{"^([_$]|//)", Json::object()}};
-    out["additionalProperties"] = false;
-  }
-  return out;
+  return {{"type", "object"},
+          {"properties", std::move(properties)},
+          {"patternProperties", {{"^([_$#]|//|comments?$)", Json::object()}}},
+          {"additionalProperties", false}};
 }
 
 /// What the models of a family have without a key. Without a file, vocabulary and special tokens
@@ -195,6 +199,12 @@ std::vector<std::string> config_key_paths() {
   });
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::vector<std::string> config_paths_of(std::string_view name) {
+  std::vector<std::string> out = paths_of(name, root_section());
+  std::sort(out.begin(), out.end());
   return out;
 }
 

@@ -56,7 +56,7 @@ std::vector<Field> ignored_fields() {
       refused("load_universal_checkpoint", "DeepSpeed does not read it here",
               "did you mean checkpoint.load_universal?")
           .aka({"universal_checkpoint"}),
-      refused("max_grad_norm", "not a key of a config file", "did you mean gradient_clipping?"),
+      noticed("disable_python_gc", Kind::kBool, "there is no Python"),
   };
 }
 

@@ -10,9 +10,16 @@
 #include "hgtrain/base/suggest.h"
 
 namespace hgt {
-namespace {
 
 using Json = nlohmann::ordered_json;
+
+std::string json_text(const Json& value) {
+  std::string text = value.dump();
+  if (value.is_number_float()) std::erase(text, '+');  // 1e20, not 1e+20
+  return text;
+}
+
+namespace {
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -27,12 +34,27 @@ Value problem(std::string what, std::string hint = "") {
   return out;
 }
 
-/// JSON has no word for what is not finite.
+/// As it was given. JSON has no word for what is not finite.
 std::string shown(const Json& given) {
-  if (!given.is_number_float() || std::isfinite(given.get<double>())) return given.dump();
+  if (!given.is_number_float()) return given.dump();
+  if (std::isfinite(given.get<double>())) return json_text(given);
   return std::isnan(given.get<double>()) ? "NaN"
          : given.get<double>() > 0       ? "Infinity"
                                          : "-Infinity";
+}
+
+/// The nearest int64; what is too large saturates.
+std::int64_t saturated(double number) {
+  constexpr double kLimit = 9223372036854775808.0;
+  if (number >= kLimit) return INT64_MAX;
+  if (number < -kLimit) return INT64_MIN;
+  return static_cast<std::int64_t>(number);
+}
+
+/// A count beyond int64 that fills nothing stays what it was.
+Json count_of(const Field& field, double number) {
+  const std::int64_t count = saturated(number);
+  return field.slot || count != INT64_MAX || !std::isfinite(number) ? Json(count) : Json(number);
 }
 
 Value must_be(const char* what, const Json& given) {
@@ -63,16 +85,16 @@ bool as_number(const Json& given, double& number) {
   return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
 }
 
-Value in_range(const Field& field, Value value) {
+Value in_range(const Field& field, const Json& given, Value value) {
   const double number = value.json.get<double>();
   const bool below = field.above_min ? number <= field.min : number < field.min;
   if (below && field.min == 0 && !field.above_min)
-    return problem(fmt::format("= {} is negative", value.json.dump()));
+    return problem(fmt::format("= {} is negative", shown(given)));
   if (below)
-    return problem(fmt::format("= {} must be {} {:g}", value.json.dump(),
+    return problem(fmt::format("= {} must be {} {:g}", shown(given),
                                field.above_min ? "more than" : "at least", field.min));
   if (number > field.max)
-    return problem(fmt::format("= {} must be at most {:g}", value.json.dump(), field.max));
+    return problem(fmt::format("= {} must be at most {:g}", shown(given), field.max));
   return value;
 }
 
@@ -84,15 +106,7 @@ Value to_number(const Field& field, const Json& given) {
   out.json = given.is_string() ? Json(number) : given;
   if (given.is_string())
     out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
-  return in_range(field, std::move(out));
-}
-
-/// The nearest int64; what is too large saturates.
-std::int64_t saturated(double number) {
-  constexpr double kLimit = 9223372036854775808.0;
-  if (number >= kLimit) return INT64_MAX;
-  if (number < -kLimit) return INT64_MIN;
-  return static_cast<std::int64_t>(number);
+  return in_range(field, given, std::move(out));
 }
 
 Value to_integer(const Field& field, const Json& given) {
@@ -100,7 +114,7 @@ Value to_integer(const Field& field, const Json& given) {
   double number = 0;
   if (given.is_number_integer()) {
     out.json = given;
-    return in_range(field, std::move(out));
+    return in_range(field, given, std::move(out));
   }
   if (!as_number(given, number)) return must_be("a whole number", given);
   if (field.infinity_allowed && number > 0 && std::isinf(number)) {
@@ -111,11 +125,11 @@ Value to_integer(const Field& field, const Json& given) {
     return must_be("a finite number", given);
   const bool whole = number == std::floor(number);
   if (!whole && !field.floors)
-    return problem(fmt::format("must be a whole number, not {}", given.dump()));
-  out.json = saturated(std::floor(number));
+    return problem(fmt::format("must be a whole number, not {}", shown(given)));
+  out.json = count_of(field, std::floor(number));
   if (given.is_string() || !whole)
     out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
-  return in_range(field, std::move(out));
+  return in_range(field, given, std::move(out));
 }
 
 /// Leads to a choice that works: the nearest, what to use instead of it, or one with `word` in it
@@ -150,7 +164,11 @@ Value to_text(const Field& field, const Json& given) {
       return out;
     }
   }
-  return problem(fmt::format("= {} is not known", given.dump()), hint_for_choice(field, given));
+  if (field.other_choice.empty())
+    return problem(fmt::format("= {} is not known", given.dump()), hint_for_choice(field, given));
+  out.json = field.other_choice;
+  out.notice = fmt::format("{} is not known: \"{}\" is taken", given.dump(), field.other_choice);
+  return out;
 }
 
 Value to_pair(const Field& field, const Json& given) {

@@ -21,6 +21,9 @@ struct Value {
 /// and choices are checked too.
 Value to_value(const Field& field, const nlohmann::ordered_json& given);
 
+/// JSON text of a value, numbers as people write them.
+std::string json_text(const nlohmann::ordered_json& value);
+
 /// Stores what to_value made.
 void store(const Slot& slot, const nlohmann::ordered_json& value);
 /// What the row's slot holds, null for an empty optional.

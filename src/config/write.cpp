@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/config/hf_config.h"
@@ -29,11 +31,48 @@ Json written(const Field& table, Config& config, const std::string& type) {
   return out;
 }
 
+/// "a.b.c" as "/a/b/c"
+Json::json_pointer pointer_of(std::string path) {
+  std::replace(path.begin(), path.end(), '.', '/');
+  return Json::json_pointer("/" + path);
+}
+
 }  // namespace
+
+void keep_not_built(const LoadResult& given, Json& json) {
+  const auto is_model = [](const KeyReport& key) { return key.path.starts_with("model."); };
+  if (std::none_of(given.keys.begin(), given.keys.end(),
+                   [&](const KeyReport& key) { return key.given && is_model(key); }))
+    json.erase("model");
+  for (const KeyReport& key : given.keys) {
+    // Parameters of a type that is not built have no row.
+    const bool parameter =
+        key.key_class == KeyClass::kNoticed && key.given &&
+        (key.path.starts_with("optimizer.params.") || key.path.starts_with("scheduler.params.")) &&
+        !find_field(key.path);
+    if (key.switched_on || parameter) json[pointer_of(key.path)] = Json::parse(key.value);
+  }
+}
+
+void keep_auto(const LoadResult& given, std::string_view prefix, Json& json) {
+  for (const KeyReport& key : given.keys)
+    if (key.given_auto && key.path.starts_with(prefix) && json.contains(pointer_of(key.path)))
+      json[pointer_of(key.path)] = "auto";
+}
+
+void leave_out_derived_batch(const LoadResult& given, Json& json) {
+  for (const KeyReport& key : given.keys)
+    if (key.origin.kind == OriginKind::kDerived && !key.given &&
+        key.path.find('.') == key.path.npos)
+      json.erase(key.path);
+}
 
 Json to_json(const Config& config) {
   Config copy = config;  // slots are made for writing
   Json out = written(root_section(), copy, "");
+  for (const char* size :
+       {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"})
+    if (out[size] == 0) out.erase(size);  // not known
   out["model"] = hf_config_json(config.model);
   if (!config.model.init.empty()) out["model"]["init"] = config.model.init;
   if (config.training.train_iters > 0)

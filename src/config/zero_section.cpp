@@ -90,7 +90,7 @@ std::vector<Field> ignored() {
         "stage3_use_all_reduce_for_fetch_params", "stage3_allgather_sequential",
         "memory_efficient_linear", "override_module_apply", "pipeline_loading_checkpoint",
         "log_trace_cache_warnings", "enable_sanity_checks", "save_muon_momentum_buffer_in_memory",
-        "grad_hooks", "cpu_offload_use_pin_memory"})
+        "grad_hooks", "cpu_offload_use_pin_memory", "parameter_alignment"})
     out.push_back(noticed(name, Kind::kBool, "mechanics of DeepSpeed on PyTorch"));
   out.push_back(elements("stage3_module_granularity_threshold", "mechanics of DeepSpeed on PyTorch",
                          {"module_granularity_threshold"}));
@@ -110,6 +110,7 @@ Field zero_section() {
       noticed("reduce_scatter", Kind::kBool, "of stages 1 to 3"),
       elements("reduce_bucket_size", "of stages 1 to 3").auto_derived(),
       elements("allgather_bucket_size", "of stages 1 to 3"),
+      noticed("compute_grad_norm", Kind::kBool, "every step has its norm"),
       noticed("overlap_comm", Kind::kBool, "gradients are reduced while backward goes on"),
       elements("sub_group_size", "of stage 3"),
       elements("stage3_prefetch_bucket_size", "of stage 3", {"prefetch_bucket_size"})

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -33,11 +34,13 @@ void LossScaler::shrink(LossScale& state) const {
     --state.hysteresis;
     return;
   }
-  if (state.scale <= config_.min_loss_scale)
+  // fp16.min_loss_scale may be 0, the scale may not: gradients are divided by it.
+  const double least = std::max<double>(config_.min_loss_scale, std::numeric_limits<float>::min());
+  if (state.scale <= least)
     throw Error(ErrorKind::kGuard,
                 fmt::format("gradients overflow fp16 at the least loss scale, {}", state.scale),
                 "use bf16, a lower learning rate, or a lower fp16.min_loss_scale");
-  state.scale = std::max(state.scale / 2, config_.min_loss_scale);
+  state.scale = std::max(state.scale / 2, least);
 }
 
 void LossScaler::grow(LossScale& state) const {

@@ -75,11 +75,15 @@ double minus_sqrt_decay(double x) {
 
 }  // namespace
 
-LrSchedule::LrSchedule(const Config& config) : shape_(make_shape(config.scheduler, config)) {}
+LrSchedule::LrSchedule(const Config& config)
+    : shape_(make_shape(config.scheduler, config)),
+      skipped_(Numbers(config.scheduler).get("last_batch_iteration", -1) + 1),
+      lr_(config.optimizer.lr) {}
 
 Rate LrSchedule::at(std::int64_t updates) const {
-  return std::visit([&](const auto& shape) { return shape.at(static_cast<double>(updates)); },
-                    shape_);
+  if (skipped_ > 0 && updates == 0) return {lr_, {}, {}};
+  return std::visit(
+      [&](const auto& shape) { return shape.at(static_cast<double>(updates) + skipped_); }, shape_);
 }
 
 LrSchedule::Native LrSchedule::native(const TrainingConfig& training, double lr) {

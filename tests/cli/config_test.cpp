@@ -52,7 +52,8 @@ TEST_CASE(
 
 TEST_CASE("config check says what becomes of each key") {
   const Outcome outcome = run_program("config check " + kWild + "transformers_zero2.json");
-  CHECK(outcome.status == 0);
+  CHECK(outcome.status == 2);
+  CHECK(says(outcome, "is read without an error, but training would not start"));
   CHECK(says(outcome, "used\n"));
   CHECK(says(outcome, "zero_optimization.stage = 2 is not built yet"));
   CHECK(says(outcome, "\"model\": {"));
@@ -117,4 +118,17 @@ TEST_CASE("completion scripts know commands, flags and config keys") {
     CHECK(says(outcome, "world"));
   }
   CHECK(run_program("completion tcsh").status == 2);
+}
+
+TEST_CASE("a config that is shown without --world is one for any number of workers") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/c.json";
+  write_new_file(
+      path, R"({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}})");
+  const Json shown = Json::parse(run_program("config show " + path).output);
+  CHECK(shown["train_micro_batch_size_per_gpu"] == "auto");
+  CHECK_FALSE(shown.contains("train_batch_size"));
+  CHECK(shown["zero_optimization"]["stage"] == 2);
+  CHECK(Json::parse(run_program("config show " + path + " --world 2").output)["train_batch_size"] ==
+        16);
 }

@@ -10,7 +10,7 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   CHECK(hint_for_flag("train", "--deepspeed_config") == "--config FILE");
   CHECK(hint_for_flag("launch", "--deepspeed_config").empty());
   CHECK(hint_for_flag("train", "--bf16") == "--bf16.enabled true");
-  CHECK(hint_for_flag("train", "--warmup_steps") == "--scheduler.params.warmup_num_steps N");
+  CHECK(hint_for_flag("train", "--warmup_steps") == "--scheduler.params.warmup_num_steps VALUE");
   CHECK(hint_for_flag("train", "--gradient_checkpointing").find("activation_checkpointing.mode") !=
         std::string::npos);
   CHECK(hint_for_flag("generate", "--nnodes").empty());
@@ -19,6 +19,7 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
 TEST_CASE("the last part of a config key leads to the key") {
   CHECK(hint_for_flag("train", "--lr") == "did you mean --optimizer.params.lr?");
   CHECK(hint_for_flag("train", "--seed") == "did you mean --data.seed or --training.seed?");
+  CHECK(hint_for_flag("train", "--lora_r").find("every parameter in full") != std::string::npos);
   CHECK(hint_for_flag("train", "--no_such_key").empty());
 }
 

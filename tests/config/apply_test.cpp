@@ -64,5 +64,5 @@ TEST_CASE("a model's keys without effect are told where somebody asked for them"
   CHECK(contains(notices(R"("gradient_checkpointing": true)"),
                  "are ignored: model.gradient_checkpointing | to recompute activations: "
                  "activation_checkpointing.mode full"));
-  CHECK(notices(R"("gradient_checkpointing": false)") == "");
+  CHECK_FALSE(contains(notices(R"("gradient_checkpointing": false)"), "gradient_checkpointing"));
 }

@@ -7,7 +7,7 @@ TEST_CASE("keys that do not go together are refused") {
                  "fp16 and bf16 are both enabled"));
   CHECK(contains(errors(R"({"gradient_allreduce_op": "sum", "zero_optimization": {"stage": 3}})"),
                  "does not go with ZeRO stage 3"));
-  CHECK(contains(errors(R"({"prescale_gradients": true, "zero_optimization": {"stage": 1}})"),
+  CHECK(contains(errors(R"({"prescale_gradients": true, "zero_optimization": {"stage": 2}})"),
                  "prescale_gradients does not go with"));
   CHECK(errors(R"({"prescale_gradients": true, "gradient_predivide_factor": 2})") == "");
   CHECK(contains(errors(R"({"gradient_predivide_factor": 2, "zero_optimization": {"stage": 2}})"),
@@ -137,6 +137,26 @@ TEST_CASE("a schedule of our own goes without a scheduler, and its numbers fit")
   Config scheduled = c;
   scheduled.scheduler.type = "WarmupLR";
   CHECK(config_from_resolved(to_json(scheduled)).scheduler.type == "WarmupLR");
+}
+
+TEST_CASE("defaults that other programs do not share are told, unless they are given") {
+  const std::string bare = told(loaded("{}"), Severity::kNotice);
+  CHECK(contains(bare,
+                 "there is no optimizer section: AdamW with lr 0.001 is used, HF's Trainer "
+                 "would take 5e-05 | set optimizer.params.lr"));
+  CHECK(contains(bare, "gradient_clipping is not given: 1.0 is used, as in DeepSpeed since 0.19"));
+  CHECK(told(loaded(R"({"optimizer": {"type": "AdamW"}, "gradient_clipping": 0})"),
+             Severity::kNotice) == "");
+}
+
+TEST_CASE("gradients may be scaled before they are summed where DeepSpeed does not part them") {
+  for (const char* key : {"\"prescale_gradients\": true", "\"gradient_predivide_factor\": 2"}) {
+    const auto at_stage = [&](const char* stage) {
+      return errors(std::string("{") + key + R"(, "zero_optimization": {"stage": )" + stage + "}}");
+    };
+    CHECK(at_stage("1") == "");
+    CHECK(contains(at_stage("2"), "does not go with ZeRO's reduce_scatter"));
+  }
 }
 
 TEST_CASE("a moving average keeps less than all") {

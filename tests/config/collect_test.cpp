@@ -12,6 +12,8 @@ TEST_CASE("aliases, hyphens and blanks around a key are understood") {
 
 TEST_CASE("comments by name are skipped, at any depth") {
   CHECK(errors(R"({"_comment": 1, "$schema": "x", "//": 2, "training": {"_why": 3}})") == "");
+  CHECK(errors(R"({"comment": 1, "comments": [2], "#lr": 3, "fp16": {"comment": 4, "# x": 5}})") ==
+        "");
 }
 
 TEST_CASE("null means absent, for keys and sections") {
@@ -141,4 +143,69 @@ TEST_CASE("a key that is not known leads to the one with its words, or to the fe
   CHECK(contains(hint, "model has no key foo_bar | the nearest are "));
   CHECK(contains(hint, "`hgtrain config schema --text` lists all"));
   CHECK(hint.size() < 200);
+}
+
+TEST_CASE(
+    "options of other programs that would change the training are refused with the key to use") {
+  const std::pair<const char*, const char*> keys[] = {
+      {"learning_rate", "there is no key learning_rate | did you mean optimizer.params.lr?"},
+      {"lr", "did you mean optimizer.params.lr?"},
+      {"weight-decay", "did you mean optimizer.params.weight_decay?"},
+      {"max_grad_norm", "did you mean gradient_clipping?"},
+      {"max_steps", "did you mean training.train_iters?"},
+      {"num_train_epochs", "did you mean training.num_epochs?"},
+      {"seed", "did you mean training.seed?"},
+      {"warmup_steps", "did you mean scheduler.params.warmup_num_steps?"},
+      {"warmup_num_steps", "did you mean scheduler.params.warmup_num_steps?"},
+      {"gradient_checkpointing", "did you mean activation_checkpointing.mode?"},
+      {"batch_size", "of a step: train_batch_size; of a worker: train_micro_batch_size_per_gpu"},
+      {"lora", "hgtrain trains every parameter in full"},
+      {"adapter", "hgtrain trains every parameter in full"},
+      {"peft", "hgtrain trains every parameter in full"}};
+  for (const auto& [key, says] : keys)
+    CHECK(contains(errors("{\"" + std::string(key) + "\": 1}"), says));
+  CHECK(
+      errors(
+          R"({"lora": {"enabled": false, "r": 8}, "peft": {}, "gradient_checkpointing": false})") ==
+      "");
+}
+
+TEST_CASE("what DeepSpeed does not look at in a section is noticed, but for a near miss") {
+  for (const char* section :
+       {"flops_profiler", "pipeline", "aio", "elasticity", "data_types", "torch_autocast",
+        "compile", "amp", "curriculum_learning", "hybrid_engine", "expert_parallel", "autotuning",
+        "data_efficiency", "compression_training", "nebula", "progressive_layer_drop"}) {
+    const LoadResult result =
+        loaded("{\"" + std::string(section) + R"(": {"a_stranger": 1, "zz": {"enabled": true}}})");
+    CHECK(told(result, Severity::kError) == "");
+    CHECK(contains(
+        told(result, Severity::kNotice),
+        std::string("not known and are ignored: ") + section + ".a_stranger, " + section + ".zz"));
+  }
+  CHECK(contains(errors(R"({"flops_profiler": {"enable": true}})"), "did you mean enabled?"));
+  CHECK(contains(errors(R"({"compression_training": {"weight_quantisation": {}}})"),
+                 "did you mean weight_quantization?"));
+}
+
+TEST_CASE(
+    "a key that stands a section too high, or in a section at all, is told where it belongs") {
+  CHECK(contains(errors(R"({"optimizer": {"type": "AdamW", "eps": 1e-8}})"),
+                 "optimizer has no key eps | did you mean optimizer.params.eps?"));
+  CHECK(contains(errors(R"({"scheduler": {"type": "WarmupLR", "warmup_num_steps": 10}})"),
+                 "did you mean scheduler.params.warmup_num_steps?"));
+  CHECK(contains(errors(R"({"zero_optimization": {"train_batch_size": 8}})"),
+                 "train_batch_size stands outside any section"));
+}
+
+TEST_CASE("a key that nobody could mean is shortened, and only so many are compared") {
+  const std::string long_key(5000, 'k');
+  const std::string notice = told(loaded("{\"" + long_key + "\": 1}"), Severity::kNotice);
+  CHECK(contains(notice, std::string(100, 'k') + "..."));
+  CHECK_FALSE(contains(notice, std::string(101, 'k')));
+  CHECK(contains(errors(R"({"optimizer": {"x)" + long_key + R"(": 1}})"), "kkk..."));
+  std::string many = R"({"model": {"model_type": "gpt2")";
+  for (int i = 0; i < 150; ++i) many += ", \"foo_bar_" + std::to_string(i) + "\": 1";
+  const std::string told_all = errors(many + "}}");
+  CHECK(contains(told_all, "model has no key foo_bar_99 | the nearest are "));
+  CHECK(contains(told_all, "model has no key foo_bar_149 | `hgtrain config schema --text` lists"));
 }

@@ -8,9 +8,24 @@ TEST_CASE("sections that are off load") {
     "compile": {"deepcompile": false, "passes": []}, "data_efficiency": {"enabled": false, "data_sampling": {"enabled": false}},
     "eigenvalue": {"enabled": false}, "progressive_layer_drop": {"enabled": false, "theta": 0.5}, "nebula": {"enabled": false},
     "compression_training": {"sparse_pruning": {"shared_parameters": {"enabled": false, "method": "l1"}, "different_groups": {}}}, "weight_quantization": {}, "datastates_ckpt": false, "expert_parallel": {"enabled": false},
-    "sparse_attention": {"mode": "fixed", "block": 16}, "quantize_training": {"enabled": false}})");
+    "quantize_training": {"enabled": false}})");
   CHECK(told(result, Severity::kError) == "");
   CHECK(told(result, Severity::kNotBuilt) == "");
+}
+
+TEST_CASE("a section that DeepSpeed has removed, and that would change the model, is refused") {
+  CHECK(contains(errors(R"({"sparse_attention": {"mode": "fixed", "block": 16}})"),
+                 "sparse_attention = {\"mode\":\"fixed\",\"block\":16} is not supported"));
+  CHECK(errors(R"({"sparse_attention": null})") == "");
+}
+
+TEST_CASE("keys of DeepSpeed 0.19.8") {
+  const LoadResult result = loaded(
+      R"({"tensor_parallel": {"vocab_parallel_ce_backend": "liger", "vocab_parallel_lm_head": true},
+          "data_types": {"keep_in_fp32_modules": ["router"]}, "disable_python_gc": true,
+          "compile": {"offload_activation": false}})");
+  CHECK(told(result, Severity::kError) == "");
+  CHECK_FALSE(contains(told(result, Severity::kNotice), "not known"));
 }
 
 TEST_CASE("sections that are on are told") {

@@ -95,6 +95,32 @@ TEST_CASE("what is not JSON is refused with line and column") {
     CHECK(refusal(number).find("is not a value") != std::string::npos);
 }
 
+TEST_CASE("words of Python and numbers of other languages lead to JSON's") {
+  const std::pair<const char*, const char*> words[] = {
+      {"True", "write true"},
+      {"None", "write null"},
+      {".001", "write 0.001"},
+      {"1.", "write 1.0"},
+      {"+1e-4", "write 1e-4"},
+      {"-.5", "write -0.5"},
+      {"1_000", "write 1000"},
+      {"007", "write 7"},
+      {"1.e5", "write 1.0e5"},
+      {"inf", "write Infinity"},
+      {"nan", "write NaN"},
+      {"cpu", "a string stands in double quotes"},
+      {"0x10", "a string stands in double quotes"}};
+  for (const auto& [word, hint] : words) {
+    INFO(word);
+    try {
+      read_document(word, "f.json");
+      FAIL("was read");
+    } catch (const Error& e) {
+      CHECK(e.hint() == hint);
+    }
+  }
+}
+
 TEST_CASE("bytes that are not UTF-8 are refused") {
   for (const char* text : {"\"\xff\"", "\"\xc0\x80\"", "\"\xe2\x82\"", "\"\xed\xa0\x80\"",
                            "\"\xf4\x90\x80\x80\"", "\"\xe0\x80\x80\"", "\"\x80\""})

@@ -10,19 +10,17 @@ std::string fp16(const std::string& keys) {
 
 }  // namespace
 
-TEST_CASE("a dynamic loss scale needs a positive window and floor") {
-  for (const char* key : {"loss_scale_window", "min_loss_scale"}) {
-    const std::string k = std::string("\"") + key + "\": ";
-    for (const char* wrong : {"0", "-1"}) {
-      CHECK(contains(fp16(R"("enabled": true, )" + k + wrong), "must be at least 1"));
-      CHECK(fp16(R"("enabled": true, "loss_scale": 128, )" + k + wrong) == "");
-      CHECK(fp16(k + wrong) == "");
-    }
-    for (const char* right : {"1", "1000", "2.0"})
-      CHECK(fp16(R"("enabled": true, )" + k + right) == "");
-    for (const char* never : {"true", "Infinity", "NaN", "\"abc\"", "0.25"})
-      CHECK(fp16(k + never) != "");
+TEST_CASE("a dynamic loss scale needs a positive window") {
+  const std::string k = R"("loss_scale_window": )";
+  for (const char* wrong : {"0", "-1"}) {
+    CHECK(contains(fp16(R"("enabled": true, )" + k + wrong), "must be at least 1"));
+    CHECK(fp16(R"("enabled": true, "loss_scale": 128, )" + k + wrong) == "");
+    CHECK(fp16(k + wrong) == "");
   }
+  for (const char* right : {"1", "1000", "2.0"})
+    CHECK(fp16(R"("enabled": true, )" + k + right) == "");
+  for (const char* never : {"true", "Infinity", "NaN", "\"abc\"", "0.25"})
+    CHECK(fp16(k + never) != "");
   CHECK(contains(fp16(R"("enabled": true, "hysteresis": 0)"), "must be at least 1"));
 }
 
@@ -32,6 +30,15 @@ TEST_CASE("the loss scale itself") {
   for (const char* right : {"0", "1", "2.0", "\"3\""})
     CHECK(fp16(std::string("\"loss_scale\": ") + right) == "");
   CHECK(fp16(R"("initial_scale_power": 16.5)") != "");
+  CHECK(fp16(R"("enabled": true, "initial_scale_power": 32)") == "");
+  CHECK(contains(fp16(R"("initial_scale_power": 128)"), "must be at most 127"));
+}
+
+TEST_CASE("the least loss scale may be any, or none") {
+  for (const char* right : {"0", "1", "0.25", "1e-10"})
+    CHECK(fp16(std::string(R"("enabled": true, "min_loss_scale": )") + right) == "");
+  for (const char* wrong : {"-1", "true", "Infinity", "\"abc\""})
+    CHECK(fp16(std::string("\"min_loss_scale\": ") + wrong) != "");
 }
 
 TEST_CASE("bf16 by its old name, with the keys that old files carry") {

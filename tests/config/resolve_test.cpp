@@ -16,6 +16,9 @@ TEST_CASE("auto batch sizes are what the others make them, else the Trainer's 8 
   CHECK(batch(autos + R"(, "train_batch_size": 64)", 2) == Triple{64, 8, 4});
   CHECK(batch(autos + R"(, "train_batch_size": 64, "gradient_accumulation_steps": 2)", 2) ==
         Triple{64, 16, 2});
+  CHECK(batch(R"("train_batch_size": "auto")", 2) == Triple{16, 8, 1});
+  CHECK(batch(R"("train_batch_size": "auto", "gradient_accumulation_steps": 3)", 2) ==
+        Triple{48, 8, 3});
 }
 
 TEST_CASE("the world is split over the axes; what is left over is refused") {
@@ -28,6 +31,13 @@ TEST_CASE("the world is split over the axes; what is left over is refused") {
                  "parallelism.data_parallel_size = 2 is not 1 workers"));
   CHECK(contains(errors(R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2})"),
                  "(1 workers / (1 tensor * 1 pipeline))"));
+  const std::string sequence =
+      R"({"train_batch_size": 4, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2,
+          "sequence_parallel_size": 4})";
+  CHECK(told(loaded(sequence, 8), Severity::kError) == "");
+  CHECK(contains(told(loaded(sequence, 6), Severity::kError),
+                 "6 workers / (1 tensor * 1 pipeline * 4 sequence) leaves a remainder"));
+  CHECK(contains(errors(R"({"parallelism": {"tp": 1e18}})"), "must be at most 10000"));
 }
 
 TEST_CASE("an unknown world is what the batch sizes imply") {

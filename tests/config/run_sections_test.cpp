@@ -71,6 +71,17 @@ TEST_CASE("ranges and choices") {
   CHECK(contains(errors(R"({"distributed": {"backend": "mpi"}})"), "\"mpi\" is not known"));
 }
 
+TEST_CASE("activations are shared between tensor-parallel workers only") {
+  const auto unbuilt = [](const std::string& tp) {
+    return told(loaded(R"({"activation_checkpointing": {"partition_activations": true},
+                           "parallelism": {"tensor_parallel_size": )" +
+                       tp + "}}"),
+                Severity::kNotBuilt);
+  };
+  CHECK_FALSE(contains(unbuilt("1"), "partition_activations"));
+  CHECK(contains(unbuilt("2"), "partition_activations"));
+}
+
 TEST_CASE("activation_checkpointing.enabled leads to the mode") {
   CHECK(contains(
       told(loaded(R"({"activation_checkpointing": {"enabled": true}})"), Severity::kNotBuilt),

@@ -39,13 +39,13 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("every file loads without an error") {
+TEST_CASE("every file loads without an error, but one with what DeepSpeed has removed") {
   int count = 0;
   for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
     if (file.path().extension() != ".json") continue;
     const LoadResult result = load_config(file.path(), {{}, std::nullopt});
     INFO(file.path().filename() << ": " << texts(result, Severity::kError));
-    CHECK_FALSE(result.has(Severity::kError));
+    CHECK(result.has(Severity::kError) == (file.path().stem() == "bing_bert_lamb"));
     CHECK(result.has(Severity::kMissing));
     ++count;
   }
@@ -99,5 +99,6 @@ TEST_CASE("sections that are off load; what is on is told") {
   CHECK(load("bing_bert_lamb", 64).config.optimizer.type == "Lamb");
   CHECK(
       has(texts(load("megatron_curriculum"), Severity::kNotBuilt), "curriculum_learning.enabled"));
+  CHECK(has(texts(load("bing_bert_lamb"), Severity::kError), "sparse_attention"));
   CHECK_FALSE(has(texts(load("imagenet"), Severity::kNotBuilt), "zero_optimization"));
 }

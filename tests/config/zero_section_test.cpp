@@ -26,7 +26,7 @@ TEST_CASE("counts of elements take any spelling of a number") {
   CHECK(zero_value(R"("stage3_prefetch_bucket_size": 15099494.4)", "stage3_prefetch_bucket_size") ==
         "15099494");
   CHECK(zero_value(R"("stage3_model_persistence_threshold": 1e19)",
-                   "stage3_model_persistence_threshold") == "9223372036854775807");
+                   "stage3_model_persistence_threshold") == "1e19");
   CHECK(contains(zero_errors(R"("reduce_bucket_size": -1)"), "is negative"));
   CHECK(contains(zero_errors(R"("reduce_bucket_size": true)"), "must be a whole number"));
   CHECK(zero_errors(R"("reduce_bucket_size": "auto")") == "");
@@ -87,4 +87,22 @@ TEST_CASE("what is switched on and not built is told one by one") {
 TEST_CASE("a stage that is not built leads to the one that is") {
   CHECK(contains(told(loaded(R"({"zero_optimization": {"stage": 2}})"), Severity::kNotBuilt),
                  "use 0"));
+}
+
+TEST_CASE("parameters are offloaded at stage 3 only: below, the section asks for nothing") {
+  const auto told_of = [](const char* stage, Severity severity) {
+    return told(
+        zero(std::string("\"stage\": ") + stage + R"(, "offload_param": {"device": "cpu"})"),
+        severity);
+  };
+  for (const char* stage : {"0", "1", "\"2\""}) {
+    CHECK_FALSE(contains(told_of(stage, Severity::kNotBuilt), "offload_param"));
+    CHECK(contains(told_of(stage, Severity::kNotice), "zero_optimization.offload_param.device"));
+  }
+  CHECK(contains(told_of("3", Severity::kNotBuilt), "offload_param.device = \"cpu\""));
+}
+
+TEST_CASE("keys that DeepSpeed 0.19.8 brought") {
+  CHECK(zero_errors(R"("stage": 1, "compute_grad_norm": true, "parameter_alignment": false)") ==
+        "");
 }

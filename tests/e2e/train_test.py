@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Training through the built program: what a run leaves, and what is refused.
 usage: train_test.py HGTRAIN"""
+import json
 import os
 import re
 import shutil
@@ -152,6 +153,34 @@ class TrainTest(job.JobTest):
         self.assertIn('training.train_iters: 12, was 10', said)
         self.assertEqual(self.job.read_json('kept', 'config.json')['training']['train_iters'], 12)
         self.assertFalse((self.job.folder / 'kept/config.next.json').exists())
+
+    def test_a_run_keeps_auto_in_its_config_and_its_batch_on_other_workers(self):
+        auto = '--train_batch_size', 'auto', '--train_micro_batch_size_per_gpu', 'auto', '--optimizer.params.lr', 'auto'
+        self.job.train('auto', *auto, '--steps', 4)
+        config, resolved = (self.job.read_json('auto', name) for name in ('config.json', 'resolved.json'))
+        self.assertEqual((config['train_batch_size'], config['train_micro_batch_size_per_gpu']), ('auto', 'auto'))
+        self.assertEqual(config['optimizer']['params']['lr'], 'auto')
+        self.assertNotIn('gradient_accumulation_steps', config)
+        self.assertEqual((resolved['train_batch_size'], resolved['train_micro_batch_size_per_gpu']), (16, 8))
+        said = self.job.call('--config', 'auto/config.json', '--run_dir', 'auto', '--resume', 'auto', '--steps', 6, '--num_workers', 1)
+        self.assertIn('gradient_accumulation_steps: 2, was 1', said)
+        self.assertEqual([m['consumed_samples'] for m in self.job.metrics('auto')], [16 * (step + 1) for step in range(6)])
+        self.job.call('--config', 'auto/config.json', '--run_dir', 'auto1', '--steps', 1, '--num_workers', 1)
+        self.assertEqual(self.job.read_json('auto1', 'resolved.json')['train_batch_size'], 8)
+        said = self.job.train('auto', '--resume', 'auto', '--train_batch_size', 8, exit_code=2)
+        self.assertIn('train_batch_size: 8, was 16', said)
+
+    def test_the_schema_takes_what_a_run_writes_and_refuses_typos(self):
+        try:
+            import jsonschema
+        except ImportError:
+            self.skipTest('jsonschema is not installed')
+        validator = jsonschema.Draft202012Validator(json.loads(self.job.call('config', 'schema')))
+        for name in 'config.json', 'resolved.json':
+            self.assertEqual([error.message for error in validator.iter_errors(self.job.read_json('whole', name))], [])
+        for typo in ({'gradient_cliping': 1}, {'optimizer': {'params': {'l_r': 1}}}, {'scheduler': {'params': {'warmup': 1}}},
+                     {'training': {'train_iter': 1}}, {'zero_optimization': {'offload_param': {'devise': 'cpu'}}}):
+            self.assertFalse(validator.is_valid(typo), typo)
 
     def test_one_step_is_one(self):
         self.assertIn('\n1 step done', self.job.train('one', '--steps', 1, workers=1))

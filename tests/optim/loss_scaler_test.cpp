@@ -87,3 +87,11 @@ TEST_CASE(
 TEST_CASE("a scale stops growing at 2^31") {
   CHECK(scales(dynamic(30, 1, 1), "cccc").back() == 2147483648.0);
 }
+
+TEST_CASE("a scale from 2^32 backs off, and one without a floor stays above 0") {
+  CHECK(scales(dynamic(32, 1000, 1), "oo") == Scales{2147483648.0, 1073741824.0});
+  PrecisionConfig config = dynamic(0, 1000, 1);
+  config.min_loss_scale = 0;
+  CHECK(scales(config, std::string(126, 'o')).back() == 0x1p-126);
+  CHECK_THROWS_AS(scales(config, std::string(127, 'o')), Error);
+}

@@ -203,3 +203,14 @@ TEST_CASE("numbers that make no schedule are refused by name") {
   CHECK_THROWS_WITH(schedule("CosineAnnealingLR", {}),
                     "scheduler type 'CosineAnnealingLR' is not built");
 }
+
+TEST_CASE(
+    "a schedule begins after last_batch_iteration, and its first update has the optimizer's rate") {
+  check_rates(schedule("WarmupLR",
+                       {{"warmup_min_lr", .1},
+                        {"warmup_max_lr", .2},
+                        {"warmup_num_steps", 10},
+                        {"last_batch_iteration", 1}},
+                       1e-3),
+              {{0, 1e-3}, {1, .14771212547196624}, {4, .17781512503836436}, {8, .2}, {9, .2}});
+}

@@ -53,6 +53,7 @@ struct KeyReport {
   KeyClass key_class = KeyClass::kUsed;
   bool given = false;        ///< in the file or on the command line
   bool switched_on = false;  ///< kNotBuilt: the value asks for what is not built, training refuses
+  bool given_auto = false;   ///< as "auto", which a rule turned into the value
   std::string value;         ///< JSON text
   Origin origin;
 };
@@ -62,6 +63,8 @@ struct LoadOptions {
   std::vector<std::string> overrides;
   /// Workers of the run; where unknown, what the batch sizes imply, else 1.
   std::optional<std::int64_t> world_size;
+  /// train_batch_size of the run that is resumed. A config that gives none keeps it.
+  std::optional<std::int64_t> resumed_batch_size = std::nullopt;
 };
 
 struct LoadResult {
@@ -94,6 +97,16 @@ void set_epoch_samples(Config& config, std::int64_t epoch_samples);
 
 /// The resolved config as JSON: a valid config file itself, which gives the same Config back.
 nlohmann::ordered_json to_json(const Config& config);
+
+/// Puts the keys of `given` that ask for what is not built into `json`, which to_json made of it:
+/// read again, it is refused as the file was.
+void keep_not_built(const LoadResult& given, nlohmann::ordered_json& json);
+
+/// Turns keys that were given as "auto" and whose path starts with `prefix` back into that.
+void keep_auto(const LoadResult& given, std::string_view prefix, nlohmann::ordered_json& json);
+
+/// Takes batch sizes away that follow from others and the number of workers.
+void leave_out_derived_batch(const LoadResult& given, nlohmann::ordered_json& json);
 
 /// Reads what to_json wrote. Error(kConfig) on anything else.
 Config config_from_resolved(const nlohmann::ordered_json& json);

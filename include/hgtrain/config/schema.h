@@ -22,6 +22,10 @@ std::string config_keys_text(bool all);
 /// Paths of the keys that a config may set, for completion.
 std::vector<std::string> config_key_paths();
 
+/// Those of the keys that are called `name` in their section, or also so: "training.seed" and
+/// "data.seed" for "seed".
+std::vector<std::string> config_paths_of(std::string_view name);
+
 /// True for a key outside any section ("train_batch_size"), by any of its names.
 bool is_toplevel_key(std::string_view name);
 

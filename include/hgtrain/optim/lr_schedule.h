@@ -21,7 +21,8 @@ struct Rate {
 /// DeepSpeed's, number for number: WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest.
 /// Source: deepspeed/runtime/lr_schedules.py. As there, the first update of a warmup has the
 /// minimum rate (0 unless set), and OneCycle with cycle_momentum sets beta1 to the cycled momentum
-/// and beta2 to 0.99.
+/// and beta2 to 0.99. With last_batch_iteration they start after that iteration, and the first
+/// update has the optimizer's rate.
 ///
 /// Our own: after k updates of the T = train_iters, with W = warmup_iters and lr the optimizer's,
 ///
@@ -79,6 +80,8 @@ class LrSchedule {
   static Shape make_shape(const SchedulerConfig& scheduler, const Config& config);
 
   Shape shape_;
+  double skipped_;  ///< updates of the schedule before the first of the run
+  double lr_;
 };
 
 }  // namespace hgt

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hgt {
+
+/// What stands for an option of HF's Trainer, PEFT or another training program.
+struct Habit {
+  std::string_view name;
+  std::string_view key;   ///< hgtrain's key for it ("optimizer.params.lr"), "" where there is none
+  std::string_view hint;  ///< what to do, if the key alone does not say it
+};
+
+/// The entry of an option that would change the training ("learning_rate"), nullptr where there is
+/// none. Hyphens count as underscores.
+const Habit* find_habit(std::string_view name);
+
+}  // namespace hgt

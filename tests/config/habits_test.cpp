@@ -1,0 +1,20 @@
+#include "hgtrain/config/habits.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/config/schema.h"
+
+#include "field.h"
+
+using namespace hgt;
+
+TEST_CASE("options of other programs lead to keys that are there") {
+  CHECK(find_habit("learning-rate")->key == "optimizer.params.lr");
+  CHECK(find_habit("lora")->key.empty());
+  CHECK(find_habit("train_batch_size") == nullptr);
+  for (const char* name : {"max_grad_norm", "per_device_train_batch_size", "dropout", "optim",
+                           "lr_scheduler_type", "warmup_ratio", "dataset", "cutoff_len"}) {
+    INFO(name);
+    CHECK(find_field(std::string(find_habit(name)->key)) != nullptr);
+  }
+}
