@@ -29,8 +29,8 @@ struct CategoryRanges {
   std::string_view category, ranges;
 };
 
-// Letters, marks and numbers of Unicode 15 to 16: Oniguruma knows them, PCRE2 before 10.45 does
-// not.
+// What Unicode 15 to 16 added: Oniguruma knows it, PCRE2 before 10.45 does not. Printed by
+// scripts/late_characters.
 constexpr auto kLateCharacters = std::to_array<CategoryRanges>({
     {"Ll", "\\x{1c8a}\\x{a7cd}\\x{a7db}\\x{10d70}-\\x{10d85}\\x{1df25}-\\x{1df2a}"},
     {"Lm",
@@ -46,8 +46,8 @@ constexpr auto kLateCharacters = std::to_array<CategoryRanges>({
     {"Lu", "\\x{1c89}\\x{a7cb}-\\x{a7cc}\\x{a7da}\\x{a7dc}\\x{10d50}-\\x{10d65}"},
     {"Mc",
      "\\x{cf3}\\x{113b8}-\\x{113ba}\\x{113c2}\\x{113c5}\\x{113c7}-\\x{113ca}\\x{113cc}-\\x{113cd}"
-     "\\x{113cf}\\x{11f03}\\x{11f34}-\\x{11f35}\\x{11f3e}-\\x{11f3f}\\x{11f41}\\x{1612a}-\\x{"
-     "1612c}"},
+     "\\x{113cf}\\x{1171e}\\x{11f03}\\x{11f34}-\\x{11f35}\\x{11f3e}-\\x{11f3f}\\x{11f41}\\x{1612a}-"
+     "\\x{1612c}"},
     {"Mn",
      "\\x{897}\\x{ece}\\x{10d69}-\\x{10d6d}\\x{10efc}-\\x{10eff}\\x{11241}\\x{113bb}-\\x{113c0}\\x{"
      "113ce}\\x{113d0}\\x{113d2}\\x{113e1}-\\x{113e2}\\x{11f00}-\\x{11f01}\\x{11f36}-\\x{11f3a}\\x{"
@@ -58,6 +58,17 @@ constexpr auto kLateCharacters = std::to_array<CategoryRanges>({
      "16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}\\x{1e4f0}-\\x{1e4f9}\\x{1e5f1}-"
      "\\x{1e5fa}"},
     {"No", "\\x{1d2c0}-\\x{1d2d3}"},
+    {"Pd", "\\x{10d6e}"},
+    {"Po",
+     "\\x{1b4e}-\\x{1b4f}\\x{1b7f}\\x{113d4}-\\x{113d5}\\x{113d7}-\\x{113d8}\\x{11b00}-\\x{11b09}"
+     "\\x{11be1}\\x{11f43}-\\x{11f4f}\\x{16d6d}-\\x{16d6f}\\x{1e5ff}"},
+    {"Sm", "\\x{10d8e}-\\x{10d8f}"},
+    {"So",
+     "\\x{2427}-\\x{2429}\\x{2ffc}-\\x{2fff}\\x{31e4}-\\x{31e5}\\x{31ef}\\x{1cc00}-\\x{1ccef}\\x{"
+     "1cd00}-\\x{1ceb3}\\x{1f6dc}\\x{1f774}-\\x{1f776}\\x{1f77b}-\\x{1f77f}\\x{1f7d9}\\x{1f8b2}-"
+     "\\x{1f8bb}\\x{1f8c0}-\\x{1f8c1}\\x{1fa75}-\\x{1fa77}\\x{1fa87}-\\x{1fa89}\\x{1fa8f}\\x{1faad}"
+     "-\\x{1faaf}\\x{1fabb}-\\x{1fabf}\\x{1fac6}\\x{1face}-\\x{1facf}\\x{1fada}-\\x{1fadc}\\x{"
+     "1fadf}\\x{1fae8}-\\x{1fae9}\\x{1faf7}-\\x{1faf8}\\x{1fbcb}-\\x{1fbef}"},
 });
 
 /// Late characters of a category ("Lu") or a group of them ("L").

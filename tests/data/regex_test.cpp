@@ -29,6 +29,15 @@ TEST_CASE("white space, letters and numbers are those of Unicode") {
   CHECK(all("\\p{Han}+", "漢、字") == Found{"漢", "字"});  // U+3001 is used with Han, not of it
 }
 
+TEST_CASE("punctuation and symbols are those of Unicode 16") {
+  CHECK(all("\\p{P}+", "a\U0001E5FFb\u1b4e!c\U00010d6e") ==
+        Found{"\U0001E5FF", "\u1b4e!", "\U00010d6e"});
+  CHECK(all("[\\p{S}]+", "a\U0001FAE9b\u31ef+c\U00010d8e") ==
+        Found{"\U0001FAE9", "\u31ef+", "\U00010d8e"});
+  CHECK(all("\\p{Sm}+", "\U0001FAE9\U00010d8e") == Found{"\U00010d8e"});
+  CHECK(all("\\P{P}+", "a\U0001E5FF!") == Found{"a"});
+}
+
 TEST_CASE("lines begin and end at line feeds") {
   CHECK(all("^.|.$", "ab\ncd\r\n") == Found{"a", "b", "c", "\r"});
 }
