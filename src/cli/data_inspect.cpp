@@ -60,7 +60,7 @@ class DataInspect final : public Command {
     if (report.manifest)
       say("tokenizer  {}, vocab_size {}, end of text {}\n", report.manifest->tokenizer,
           report.manifest->vocab_size, report.manifest->end_of_text);
-    if (options_.verify) say("verified   hashes are those of the manifest\n");
+    if (options_.verify) say("verified   hashes and counts are those of the manifest\n");
     say("starts     {}\n", fmt::join(report.first, " "));
     if (report.first_text)
       say("that is    {}\n", ordered_json(*report.first_text)

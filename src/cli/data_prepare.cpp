@@ -2,12 +2,14 @@
 #include <csignal>
 #include <cstdio>
 #include <optional>
+#include <span>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/terminal.h"
@@ -92,7 +94,9 @@ class DataPrepare final : public Command {
     app.add_option("--end_of_text", options_.end_of_text,
                    "token between documents, where not the tokenizer's own");
     app.add_option("--threads", options_.threads, "threads to use (default: all cores)");
-    app.add_flag("--overwrite", options_.overwrite, "replace what is there");
+    app.add_flag("--overwrite", options_.overwrite, "replace data that was prepared before");
+    app.add_flag("--skip_bad_lines", options_.skip_bad_lines,
+                 "count lines of JSON without a text instead of stopping at the first");
     app.add_flag("--json", json_, "print the manifest instead of a summary");
   }
 
@@ -125,6 +129,16 @@ class DataPrepare final : public Command {
         human_plural(m.documents, "document"), human_bytes(m.source_bytes),
         human_plural(m.source_files, "file"));
     say("tokenizer {}, vocab_size {}, end of text {}\n", m.tokenizer, m.vocab_size, m.end_of_text);
+    if (!result.other_files.empty()) {
+      const std::size_t shown = std::min<std::size_t>(result.other_files.size(), 3);
+      say("passed over: {} of other kinds ({}{})\n",
+          human_plural(std::ssize(result.other_files), "file"),
+          fmt::join(std::span(result.other_files).first(shown), ", "),
+          shown < result.other_files.size() ? ", ..." : "");
+    }
+    if (result.bad_lines > 0)
+      say("passed over: {}, the first is {}\n", human_plural(result.bad_lines, "bad line"),
+          result.first_bad_line);
     if (result.hidden_files + result.binary_files + result.empty_documents > 0)
       say("passed over: {}, {}, {}\n", human_plural(result.hidden_files, "hidden file"),
           human_plural(result.binary_files, "binary file"),

@@ -31,8 +31,15 @@ constexpr std::array kFrozen{std::string_view("/model"), std::string_view("/trai
 constexpr std::array kFree{std::string_view("/model/init"), std::string_view("/model/bos_token_id"),
                            std::string_view("/model/eos_token_id")};
 
+/// Where data lies. The checkpoint tells whether it is the same data.
+bool is_data_path(std::string_view pointer) {
+  return (pointer.starts_with("/data/train_data_path/") ||
+          pointer.starts_with("/data/valid_data_path/")) &&
+         !pointer.ends_with("/weight");
+}
+
 bool is_frozen(std::string_view pointer) {
-  return std::find(kFree.begin(), kFree.end(), pointer) == kFree.end() &&
+  return !is_data_path(pointer) && std::find(kFree.begin(), kFree.end(), pointer) == kFree.end() &&
          std::any_of(kFrozen.begin(), kFrozen.end(), [&](std::string_view key) {
            return pointer == key || (pointer.starts_with(key) && pointer[key.size()] == '/');
          });

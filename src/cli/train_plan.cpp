@@ -9,6 +9,7 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/data/manifest.h"
 #include "hgtrain/data/tokenizer.h"
@@ -106,37 +107,72 @@ void check_backend(const std::string& backend, const Devices& devices) {
                 "leave it out");
 }
 
-/// tokenizer.type says what the tokenizer must be; what is named is opened before workers start.
-void check_tokenizer(const TokenizerConfig& wanted, const std::string& path) {
-  if (wanted.type == "auto" && wanted.path.empty()) return;
+/// tokenizer.type says what the tokenizer must be. It is opened before workers start, unless it is
+/// the data's and was checked with it.
+void check_tokenizer(const TokenizerConfig& wanted, const Vocabulary& vocabulary, TrainPlan& plan) {
+  const std::string path = wanted.path.empty() ? vocabulary.tokenizer_folder : wanted.path;
+  if (wanted.type == "auto" && (path.empty() || (wanted.path.empty() && vocabulary.is_sealed)))
+    return;
   if (path.empty())
     throw Error(ErrorKind::kConfig,
                 fmt::format("tokenizer.type = \"{}\", but there is no tokenizer: the data has no "
                             "manifest, and tokenizer.path is not set",
                             wanted.type),
                 "set tokenizer.path to a folder with a tokenizer.json");
-  const std::string kind(Tokenizer::open(path)->kind());
+  const auto tokenizer = Tokenizer::open(path);
+  const std::string kind(tokenizer->kind());
   if (wanted.type != "auto" && wanted.type != kind)
     throw Error(
         ErrorKind::kConfig,
         fmt::format("tokenizer.type = \"{}\", but {} is a {} tokenizer", wanted.type, path, kind),
         "leave tokenizer.type out, or prepare the data with the other one");
-}
-
-/// A model that names no token that ends a text, or none of its vocabulary, ends with the
-/// documents'.
-void complete_end_token(TrainPlan& plan) {
-  const std::optional<std::int64_t> documents = plan.config.data.end_of_text;
-  ModelConfig& model = plan.config.model;
-  if (!documents) return;
-  if (!model.eos_token_id || *model.eos_token_id >= model.vocab_size)
-    model.eos_token_id = documents;
-  else if (model.eos_token_id != documents)
+  const bool is_old = vocabulary.size > 0 && !vocabulary.is_sealed;
+  if (is_old && wanted.path.empty() && vocabulary.size != tokenizer->vocab_size())
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("the data's manifest says vocab_size = {}, but its tokenizer in {} has {}",
+                    vocabulary.size, path, tokenizer->vocab_size()),
+        "prepare the data again");
+  if (is_old && !tokenizer->ids_before().empty())
     plan.notices.push_back(
         {Severity::kNotice,
-         fmt::format("the data's documents end with token {}, but texts of the model "
-                     "with {}: --model.eos_token_id {} to learn where they end",
-                     *documents, *model.eos_token_id, *documents),
+         fmt::format("the data was prepared by an earlier version, whose documents do not begin "
+                     "with token {} as texts of its tokenizer do: prepare it again",
+                     tokenizer->ids_before().front()),
+         "", "", 0, ""});
+}
+
+/// The data's tokenizer is the one that is named, else the one of the model that training starts
+/// from.
+void check_same_tokenizer(const Config& config, const std::string& of_data) {
+  const std::string& named = config.tokenizer.path;
+  const std::string& init = config.model.init;
+  const bool has_own = !init.empty() && path_exists(init + "/tokenizer.json");
+  const std::string other = !named.empty() ? named : has_own ? init : "";
+  if (of_data.empty() || other.empty() || is_same_tokenizer(of_data, other)) return;
+  throw Error(
+      ErrorKind::kConfig,
+      fmt::format("the data was prepared with another tokenizer ({}) than that of {}", of_data,
+                  other),
+      fmt::format("prepare the data with --tokenizer {}; or set tokenizer.path to {} if the "
+                  "model is to learn that one",
+                  other, of_data));
+}
+
+/// A model that names no token that begins or ends a text, or none of its vocabulary, takes the
+/// documents'.
+void complete_token(TrainPlan& plan, std::optional<std::int64_t>& of_model,
+                    std::optional<std::int64_t> of_documents, std::string_view key,
+                    std::string_view does) {
+  if (!of_documents) return;
+  if (!of_model || *of_model >= plan.config.model.vocab_size)
+    of_model = of_documents;
+  else if (of_model != of_documents)
+    plan.notices.push_back(
+        {Severity::kNotice,
+         fmt::format("the data's documents {0} with token {1}, but texts of the model with {2}: "
+                     "--model.{3} {1} to learn where they {0}",
+                     does, *of_documents, *of_model, key),
          "", "", 0, ""});
 }
 
@@ -151,8 +187,8 @@ void complete_from_data(TrainPlan& plan) {
   set_epoch_samples(config, plan.epoch_samples);
   if (config.training.eval_interval > 0) open(Dataset::Split::kValid);
   const Vocabulary vocabulary = vocabulary_of(config.data);
-  check_tokenizer(config.tokenizer, config.tokenizer.path.empty() ? vocabulary.tokenizer_folder
-                                                                  : config.tokenizer.path);
+  check_tokenizer(config.tokenizer, vocabulary, plan);
+  check_same_tokenizer(config, vocabulary.tokenizer_folder);
   if (config.tokenizer.path.empty()) config.tokenizer.path = vocabulary.tokenizer_folder;
   if (!config.data.end_of_text && vocabulary.end_of_text >= 0)
     config.data.end_of_text = vocabulary.end_of_text;
@@ -176,7 +212,10 @@ void complete_from_data(TrainPlan& plan) {
                 fmt::format("data.end_of_text = {} is outside the vocabulary of {}",
                             *config.data.end_of_text, config.model.vocab_size),
                 "it is the id of the token that documents begin with");
-  complete_end_token(plan);
+  ModelConfig& model = config.model;
+  complete_token(plan, model.eos_token_id, config.data.end_of_text, "eos_token_id", "end");
+  if (vocabulary.begin_of_text >= 0)
+    complete_token(plan, model.bos_token_id, vocabulary.begin_of_text, "bos_token_id", "begin");
 }
 
 }  // namespace

@@ -57,6 +57,9 @@ class BpeTokenizer final : public Tokenizer {
     return ids;
   }
 
+  std::span<const std::int32_t> ids_before() const override { return parts_.before; }
+  std::span<const std::int32_t> ids_after() const override { return parts_.after; }
+
   std::string decode(std::span<const std::int32_t> ids) const override {
     std::string text;
     for (const std::int32_t id : ids) {

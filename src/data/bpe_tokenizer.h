@@ -33,6 +33,9 @@ struct TokenizerParts {
 /// Error(kData) names what is damaged or not supported.
 TokenizerParts parse_tokenizer_json(const std::string& text);
 
+/// A hash of what decides the ids; two files that differ in layout alone have the same.
+std::uint64_t tokenizer_identity(const std::string& text);
+
 /// `end_of_text` is the name of that token, "" where it is not known; `files` (name, content) are
 /// what save() writes.
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(

@@ -43,11 +43,8 @@ class SplitDataset final : public Dataset {
   std::int64_t num_tokens() const override {
     return num_samples_ * seq_length_ + std::ssize(parts_);
   }
-  std::uint64_t fingerprint() const override {
-    std::uint64_t hash = 0;
-    for (const Part& part : parts_) hash = hash * 0x9E3779B97F4A7C15 + part.file.fingerprint();
-    return hash;
-  }
+  std::uint64_t fingerprint() const override { return combined(&TokenFile::fingerprint); }
+  std::uint64_t old_fingerprint() const override { return combined(&TokenFile::old_fingerprint); }
 
   std::int64_t sample_at(std::int64_t consumed) const override {
     const std::int64_t epoch = consumed / num_samples_, position = consumed % num_samples_;
@@ -65,6 +62,11 @@ class SplitDataset final : public Dataset {
   }
 
  private:
+  std::uint64_t combined(std::uint64_t (TokenFile::*fingerprint)() const) const {
+    std::uint64_t hash = 0;
+    for (const Part& part : parts_) hash = hash * 0x9E3779B97F4A7C15 + (part.file.*fingerprint)();
+    return hash;
+  }
   std::int64_t shuffled(std::size_t file, std::int64_t epoch, std::int64_t i,
                         std::int64_t n) const {
     if (!shuffle_) return i;

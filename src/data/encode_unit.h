@@ -10,15 +10,25 @@
 
 namespace hgt {
 
+/// How documents become tokens.
+struct EncodeOptions {
+  std::int32_t end_of_text = -1;
+  std::string json_field = "text";
+  bool skip_bad_lines = false;
+};
+
 /// The tokens of a unit's documents.
 struct EncodedUnit {
   std::vector<std::int32_t> tokens;  ///< end-of-text after each document included
   std::vector<std::size_t> ends;     ///< where in `tokens` documents end; the rest goes on
   std::int64_t empty_documents = 0;  ///< left out
+  BadLines bad_lines;                ///< left out, if options.skip_bad_lines
 };
 
-/// Error(kData) names file and line of a line that is not as it should be.
-EncodedUnit encode_unit(const TextUnit& unit, const Tokenizer& tokenizer, std::int32_t end_of_text,
-                        const std::string& json_field);
+/// A document becomes what the tokenizer makes of it with special tokens (a BOS), and end-of-text
+/// unless it ends with that. Error(kData) names file and line of a line that is not as it should
+/// be.
+EncodedUnit encode_unit(const TextUnit& unit, const Tokenizer& tokenizer,
+                        const EncodeOptions& options);
 
 }  // namespace hgt

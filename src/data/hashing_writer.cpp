@@ -26,15 +26,4 @@ std::uint64_t HashingWriter::finish() {
   return hash_.digest();
 }
 
-std::uint64_t hash_file(const std::string& path) {
-  File file = File::open(path, O_RDONLY);
-  Xxh3 hash;
-  std::vector<std::byte> buffer(kBufferBytes);
-  for (std::size_t got = buffer.size(); got == buffer.size();) {
-    got = file.read(buffer);
-    hash.update(std::span(buffer).first(got));
-  }
-  return hash.digest();
-}
-
 }  // namespace hgt

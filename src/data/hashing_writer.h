@@ -31,7 +31,4 @@ class HashingWriter {
   Xxh3 hash_;
 };
 
-/// The XXH3 hash of a whole file, read piece by piece.
-std::uint64_t hash_file(const std::string& path);
-
 }  // namespace hgt

@@ -7,7 +7,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/data/tokenizer.h"
 
-#include "hashing_writer.h"
+#include "content_hash.h"
 
 namespace hgt {
 
@@ -37,13 +37,29 @@ void check_hash(const std::string& path, std::uint64_t expected) {
         "prepare the data again, or copy the file again");
 }
 
+void check_number(const std::string& prefix, const char* key, std::int64_t said,
+                  std::int64_t found) {
+  if (said != found)
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("{}.json is wrong: it says {} = {}, but it is {}", prefix, key, said, found),
+        "prepare the data again");
+}
+
 void check(const TokenReport& report, const std::string& prefix) {
   if (!report.manifest)
     throw Error(ErrorKind::kConfig,
                 fmt::format("{} has no manifest to be verified against", report.path),
                 "only what `hgtrain data prepare` wrote has one");
-  check_hash(prefix + ".bin", report.manifest->bin_hash);
-  check_hash(prefix + ".idx", report.manifest->idx_hash);
+  const Manifest& manifest = *report.manifest;
+  check_hash(prefix + ".bin", manifest.bin_hash);
+  check_hash(prefix + ".idx", manifest.idx_hash);
+  check_prepared(manifest, prefix);
+  const std::string tokenizer = prefix + ".tokenizer";
+  check_number(prefix, "vocab_size", manifest.vocab_size, Tokenizer::open(tokenizer)->vocab_size());
+  check_number(prefix, "tokens", manifest.tokens, report.tokens);
+  check_number(prefix, "documents", manifest.documents, report.documents);
+  check_number(prefix, "max_token", manifest.max_token, report.max_token);
 }
 
 }  // namespace
@@ -58,9 +74,9 @@ TokenReport inspect(const InspectOptions& options) {
   report.documents = file.num_documents();
   const std::string prefix = megatron_prefix(options.path);
   report.manifest = read_manifest(options.path);
-  if (options.verify) check(report, prefix);
   const bool known = report.manifest && !options.verify;
   report.max_token = known ? report.manifest->max_token : largest_id(file);
+  if (options.verify) check(report, prefix);
   report.first.resize(
       static_cast<std::size_t>(std::clamp<std::int64_t>(options.show, 0, file.num_tokens())));
   file.read(0, report.first, kAnyId);

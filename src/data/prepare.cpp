@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -37,6 +38,56 @@ void write(const EncodedUnit& unit, PreparedFiles& files) {
   files.append(tokens.subspan(begin));
 }
 
+/// The tokens of units, made by several threads out of order and handed out in order.
+class EncodedUnits {
+ public:
+  EncodedUnits(TextUnits& units, const Tokenizer& tokenizer, const EncodeOptions& options,
+               std::size_t threads)
+      : units_(units),
+        tokenizer_(tokenizer),
+        options_(options),
+        window_(2 * threads + 2),
+        pool_(threads) {}
+
+  /// nullopt at the end.
+  std::optional<EncodedUnit> next() {
+    while (under_way_.size() < window_ && bytes_under_way_ < window_ * kUnitBytes && begin_one())
+      continue;
+    if (under_way_.empty()) return std::nullopt;
+    EncodedUnit unit = under_way_.front().result.get();
+    bytes_under_way_ -= under_way_.front().bytes;
+    under_way_.pop_front();
+    return unit;
+  }
+
+ private:
+  struct UnderWay {
+    std::future<EncodedUnit> result;
+    std::size_t bytes;  ///< of text that is held in memory for it
+  };
+
+  bool begin_one() {
+    TextUnit unit = units_.next();
+    if (unit.empty()) return false;
+    std::size_t bytes = 0;
+    for (const TextPart& part : unit) bytes += part.text.size();
+    bytes_under_way_ += bytes;
+    under_way_.push_back({pool_.run([this, unit = std::move(unit)] {
+                            return encode_unit(unit, tokenizer_, options_);
+                          }),
+                          bytes});
+    return true;
+  }
+
+  TextUnits& units_;
+  const Tokenizer& tokenizer_;
+  const EncodeOptions options_;
+  const std::size_t window_;
+  std::size_t bytes_under_way_ = 0;
+  std::deque<UnderWay> under_way_;
+  TaskPool pool_;
+};
+
 std::size_t thread_count(std::int64_t asked) {
   if (asked < 0 || asked > 4096)
     throw Error(ErrorKind::kConfig, fmt::format("--threads {} is not in 0 .. 4096", asked));
@@ -59,39 +110,41 @@ PrepareResult prepare(const PrepareOptions& options,
   PrepareProgress progress;
   for (const SourceFile& file : sources.files) progress.bytes_total += file.bytes;
   PrepareResult result;
-  TextUnits units(sources.files, *tokenizer);
-  // Units are encoded out of order and written in order; so many are under way at once.
-  const std::size_t window = 2 * threads + 2;
-  std::deque<std::future<EncodedUnit>> under_way;
-  TaskPool pool(threads);
-  while (true) {
-    while (under_way.size() < window) {
-      TextUnit unit = units.next();
-      if (unit.empty()) break;
-      under_way.push_back(pool.run([&, unit = std::move(unit)] {
-        return encode_unit(unit, *tokenizer, end_of_text, options.json_field);
-      }));
-    }
-    if (under_way.empty()) break;
-    const EncodedUnit unit = under_way.front().get();
-    under_way.pop_front();
-    write(unit, files);
-    result.empty_documents += unit.empty_documents;
+  TextUnits units(sources.files, *tokenizer, options.skip_bad_lines);
+  EncodedUnits encoded(units, *tokenizer, {end_of_text, options.json_field, options.skip_bad_lines},
+                       threads);
+  BadLines bad_lines;
+  while (const auto unit = encoded.next()) {
+    write(*unit, files);
+    result.empty_documents += unit->empty_documents;
+    bad_lines.add(unit->bad_lines);
     progress.bytes_read = units.bytes_taken();
     progress.tokens = files.num_tokens();
-    if (!go_on(progress)) return {.stopped = true};
+    result.stopped = !go_on(progress);
+    if (result.stopped) return result;
   }
 
   result.hidden_files = sources.hidden;
   result.binary_files = units.binary_files();
+  result.other_files = sources.other;
+  result.other_files.insert(result.other_files.end(), units.json_files().begin(),
+                            units.json_files().end());
+  bad_lines.add(units.bad_lines());
+  result.bad_lines = bad_lines.count;
+  result.first_bad_line = bad_lines.first;
   Manifest& m = result.manifest;
   m.tokenizer = tokenizer->kind();
   m.vocab_size = tokenizer->vocab_size();
   m.end_of_text = end_of_text;
+  if (!tokenizer->ids_before().empty()) m.begin_of_text = tokenizer->ids_before().front();
   m.source_bytes = units.text_bytes();
-  m.source_files = std::ssize(sources.files) - units.binary_files();
+  m.source_files =
+      std::ssize(sources.files) - units.binary_files() - std::ssize(units.json_files());
   if (files.num_tokens() == 0)
-    throw Error(ErrorKind::kConfig, "the input holds no text: every file is empty or binary");
+    throw Error(ErrorKind::kConfig,
+                bad_lines.count > 0
+                    ? "the input holds no text: every line is bad; the first is " + bad_lines.first
+                    : "the input holds no text: every file is empty or binary");
   files.commit(m, *tokenizer);
   return result;
 }

@@ -9,6 +9,7 @@
 
 #include "hgtrain/base/error.h"
 
+#include "content_hash.h"
 #include "megatron_index.h"
 
 namespace hgt {
@@ -38,6 +39,25 @@ void write_file(const std::string& path, auto&& write) {
   file.close();
 }
 
+bool is_of_tokenizer(const std::string& name) {
+  return name.starts_with("tokenizer") || name.starts_with("special_tokens_map") ||
+         name.starts_with("added_tokens") || name.starts_with("chat_template");
+}
+
+/// What --overwrite replaces is of hgtrain's own making, be it what a killed run left.
+void refuse_to_replace_others(const std::string& prefix) {
+  const std::string manifest = prefix + ".json", tokenizer = prefix + ".tokenizer";
+  if (path_exists(manifest, ErrorKind::kConfig)) {
+    if (is_manifest(manifest)) return;
+    throw Error(ErrorKind::kConfig, manifest + " is not what `hgtrain data prepare` wrote",
+                "choose another --out, or move that file away");
+  }
+  if (path_exists(tokenizer) &&
+      (!is_folder(tokenizer) || !std::ranges::all_of(list_folder(tokenizer), is_of_tokenizer)))
+    throw Error(ErrorKind::kConfig, tokenizer + " is not a folder that `hgtrain data prepare` made",
+                "choose another --out, or move it away");
+}
+
 }  // namespace
 
 PreparedFiles::PreparedFiles(std::string prefix, TokenType type, bool overwrite)
@@ -49,8 +69,10 @@ PreparedFiles::PreparedFiles(std::string prefix, TokenType type, bool overwrite)
     if (!overwrite && path_exists(prefix_ + extension, ErrorKind::kConfig))
       throw Error(ErrorKind::kConfig, fmt::format("{}{} is there already", prefix_, extension),
                   "choose another --out, or replace it with --overwrite");
+  refuse_to_replace_others(prefix_);
   make_folders(parent_folder(prefix_));
   bin_ = open_locked(partial(".bin"), prefix_);
+  sweep();
   writer_.emplace(*bin_);
 }
 
@@ -66,6 +88,16 @@ void PreparedFiles::remove_partial() noexcept {
   std::error_code ignored;
   for (const char* extension : {".bin", ".idx", ".tokenizer"})
     fs::remove_all(partial(extension), ignored);
+}
+
+/// Removes what a killed run left beside the .bin.partial that this one writes over.
+void PreparedFiles::sweep() const {
+  std::error_code ignored;
+  for (const char* extension : {".idx", ".tokenizer"}) fs::remove_all(partial(extension), ignored);
+  const std::string folder = parent_folder(prefix_);
+  const std::string temporary = fs::path(prefix_).filename().string() + ".json.tmp-";
+  for (const std::string& name : list_folder(folder))
+    if (name.starts_with(temporary)) remove_file(folder + "/" + name);
 }
 
 void PreparedFiles::append(std::span<const std::int32_t> tokens) {
@@ -98,12 +130,16 @@ void PreparedFiles::commit(Manifest& manifest, const Tokenizer& tokenizer) {
              [&](File& file) { manifest.idx_hash = write_megatron_index(file, type_, lengths_); });
   make_folders(partial(".tokenizer"));
   tokenizer.save(partial(".tokenizer"));
+  for (const std::string& name : list_folder(partial(".tokenizer")))
+    manifest.tokenizer_files[name] = hash_file(partial(".tokenizer") + "/" + name);
 
+  refuse_to_replace_others(prefix_);  // which may have come meanwhile
   if (path_exists(prefix_ + ".json")) remove_file(prefix_ + ".json");
   if (path_exists(prefix_ + ".tokenizer")) remove_tree(prefix_ + ".tokenizer");
   for (const char* extension : {".bin", ".idx", ".tokenizer"})
     rename_path(partial(extension), prefix_ + extension);
   sync_folder(parent_folder(prefix_));
+  manifest.bin_sample = TokenFile::open(prefix_).fingerprint();
   write_file_atomically(prefix_ + ".json", to_text(manifest));
   bin_.reset();
 }

@@ -18,7 +18,8 @@ namespace hgt {
 /// a second writer. What commit() has not made final the destructor removes.
 class PreparedFiles {
  public:
-  /// Error(kConfig) where the data exists and `overwrite` is false, or someone else writes it.
+  /// Error(kConfig) if the data exists and `overwrite` is false, someone else writes it, or a file
+  /// that is no prepared data bears one of its names.
   PreparedFiles(std::string prefix, TokenType type, bool overwrite);
   ~PreparedFiles();
   PreparedFiles(const PreparedFiles&) = delete;
@@ -34,6 +35,7 @@ class PreparedFiles {
  private:
   std::string partial(std::string_view extension) const;
   void remove_partial() noexcept;
+  void sweep() const;
 
   std::string prefix_;
   TokenType type_;

@@ -8,7 +8,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 
-#include "byte_source.h"
+#include "file_kind.h"
 
 namespace hgt {
 
@@ -23,11 +23,14 @@ class Search {
   void add_file(const std::string& path, bool from_folder) {
     if (from_folder && fs::path(path).lexically_normal().string().starts_with(except_.string()))
       return;
+    const FileKind kind = kind_of_name(path);
+    if (!kind.other.empty() && from_folder) return found.other.push_back(path);
+    if (!kind.other.empty())
+      throw Error(ErrorKind::kConfig, fmt::format("{} is {}, not text", path, kind.other),
+                  kind.hint);
     std::error_code error;
     const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
-    const std::string_view name = without_compression(path);
-    found.files.push_back({path, error ? 0 : bytes,
-                           name.ends_with(".jsonl") || name.ends_with(".ndjson"), from_folder});
+    found.files.push_back({path, error ? 0 : bytes, kind.json_lines, from_folder});
   }
 
   void add_folder(const std::string& folder) {
@@ -38,6 +41,8 @@ class Search {
       const fs::file_status status = fs::status(path, error);
       if (name.starts_with('.'))
         ++found.hidden;
+      else if (name.ends_with(".tokenizer"))  // of prepared data
+        found.other.push_back(path);
       else if (fs::is_directory(status) && !is_link)
         add_folder(path);
       else if (fs::is_regular_file(status))
@@ -68,7 +73,7 @@ SourceFiles find_sources(const std::vector<std::string>& inputs, const std::stri
                   "write what comes from a pipe to a file first");
   }
   if (search.found.files.empty())
-    throw Error(ErrorKind::kConfig, "there is no file to read in what --input names",
+    throw Error(ErrorKind::kConfig, "there is no text to read in what --input names",
                 "name a text file, a .jsonl file or a folder that holds some");
   return std::move(search.found);
 }

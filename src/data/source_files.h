@@ -10,18 +10,19 @@ namespace hgt {
 struct SourceFile {
   std::string path;
   std::int64_t bytes = 0;    ///< on the disk
-  bool json_lines = false;   ///< .jsonl or .ndjson, perhaps compressed
+  bool json_lines = false;   ///< by its name (kind_of_name)
   bool from_folder = false;  ///< found by searching, not named: passed over where it is binary
 };
 
 struct SourceFiles {
   std::vector<SourceFile> files;
-  std::int64_t hidden = 0;  ///< passed over
+  std::int64_t hidden = 0;         ///< passed over
+  std::vector<std::string> other;  ///< passed over: their names say that they hold no text
 };
 
 /// Files as named, and those in named folders and below, in byte order of their names. What begins
-/// with `except` (the output's prefix and a dot) is left out. Error(kConfig) where nothing is left,
-/// Error(kData) where an input cannot be read.
+/// with `except` (the output's prefix and a dot) is left out. Error(kConfig) if nothing is left or
+/// a file is named that holds no text, Error(kData) if an input cannot be read.
 SourceFiles find_sources(const std::vector<std::string>& inputs, const std::string& except);
 
 }  // namespace hgt

@@ -1,11 +1,34 @@
 #include "text_units.h"
 
 #include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
 
 namespace hgt {
 
 namespace {
-constexpr std::size_t kBinaryCheckBytes = 8192;
+constexpr std::size_t kCheckedBytes = 8192;
+
+/// Whether JSON that begins like this stands line by line.
+bool begins_with_line(std::string_view start) {
+  const std::string_view line = start.substr(0, start.find('\n'));
+  return line.size() == start.size() || nlohmann::json::accept(line);
+}
+
+[[noreturn]] void throw_json_array(const std::string& path) {
+  throw Error(ErrorKind::kData,
+              fmt::format("{} begins with a JSON array, not with an object on a line", path),
+              fmt::format("make a line of each element: jq -c '.[]' {} > OUT.jsonl", path));
+}
+}  // namespace
+
+void BadLines::add(const BadLines& later) {
+  if (count == 0) first = later.first;
+  count += later.count;
 }
 
 std::int64_t TextUnits::bytes_taken() const {
@@ -30,14 +53,37 @@ bool TextUnits::open_next() {
     source_ = ByteSource::open(file.path);
     pending_.clear();
     at_end_ = false;
+    in_document_ = false;
     line_ = 1;
-    fill(kBinaryCheckBytes);
-    if (!file.from_folder || pending_.find('\0') == std::string::npos) return true;
-    ++binary_files_;
+    fill(kCheckedBytes);
+    if (!passes_over(file)) return true;
     bytes_before_ += file.bytes;
     source_.reset();
   }
   return false;
+}
+
+/// Whether a file that was found in a folder holds something else, by its first bytes; of one that
+/// was named this is an Error.
+bool TextUnits::passes_over(const SourceFile& file) {
+  const std::size_t begin = std::min(pending_.find_first_not_of(" \t\r\n"), pending_.size());
+  const std::string_view start = std::string_view(pending_).substr(begin);
+  if (pending_.find('\0') != std::string::npos) {
+    if (!file.from_folder && tokenizer_.kind() == "byte" && !file.json_lines) return false;
+    if (!file.from_folder)
+      throw Error(ErrorKind::kData,
+                  file.path + " is binary or UTF-16, not text: it holds NUL bytes",
+                  "of UTF-16: iconv -f UTF-16 -t UTF-8 FILE > FILE.txt");
+    ++binary_files_;
+    return true;
+  }
+  if (!file.json_lines) return false;
+  const bool is_array = start.starts_with('[');
+  const bool may_differ = file.from_folder && without_compression(file.path).ends_with(".json");
+  if (is_array && !may_differ) throw_json_array(file.path);
+  if (!may_differ || (!is_array && begins_with_line(start))) return false;
+  json_files_.push_back(file.path);
+  return true;
 }
 
 /// Reads on until `bytes` are pending or the file ends.
@@ -57,13 +103,54 @@ std::size_t TextUnits::cut() const {
   return tokenizer_.safe_cut(pending_);
 }
 
+/// Reads more of a line or piece that has no end yet; false if it is a line to be passed over.
+bool TextUnits::grow() {
+  const bool lines = files_[next_file_ - 1].json_lines;
+  const std::size_t limit = lines ? kMaxLineBytes : kMaxUncutBytes;
+  if (pending_.size() <= limit) {
+    fill(std::clamp(2 * pending_.size(), kUnitBytes, limit + 1));
+    return true;
+  }
+  if (!lines || !skip_bad_lines_) throw_too_long(limit);
+  return false;
+}
+
+void TextUnits::throw_too_long(std::size_t limit) const {
+  const SourceFile& file = files_[next_file_ - 1];
+  if (!file.json_lines)
+    throw Error(ErrorKind::kData,
+                fmt::format("{} has more than {} MiB without a place where this tokenizer lets a "
+                            "text be cut",
+                            file.path, limit >> 20),
+                "split it into documents: several files, or lines of JSON");
+  throw Error(ErrorKind::kData, fmt::format("the line is longer than {} MiB", limit >> 20),
+              "--skip_bad_lines passes over it; a text of its own (.txt) may have any length")
+      .in(fmt::format("{}:{}", file.path, line_));
+}
+
+/// Passes over the line that is pending and has no end yet.
+void TextUnits::drop_line() {
+  bad_lines_.add({1, fmt::format("{}:{}: longer than {} MiB", files_[next_file_ - 1].path, line_,
+                                 kMaxLineBytes >> 20)});
+  std::size_t end = std::string::npos;
+  while (end == std::string::npos && !at_end_) {
+    pending_.clear();
+    fill(kUnitBytes);
+    end = pending_.find('\n');
+  }
+  pending_.erase(0, end == std::string::npos ? end : end + 1);
+  ++line_;
+}
+
 TextPart TextUnits::next_part() {
   const SourceFile& file = files_[next_file_ - 1];
   std::size_t bytes = fill(kUnitBytes);
-  while (!at_end_ && (bytes = cut()) == 0) fill(2 * pending_.size());
+  while (!at_end_ && (bytes = cut()) == 0)
+    if (!grow()) drop_line();
   if (at_end_) bytes = pending_.size();
 
-  TextPart part{&file, pending_.substr(0, bytes), line_, at_end_};
+  TextPart part{&file, pending_.substr(0, bytes), line_, at_end_, !in_document_};
+  in_document_ = !file.json_lines && !at_end_;
   if (file.json_lines) line_ += std::ranges::count(part.text, '\n');
   pending_.erase(0, bytes);
   if (at_end_) {

@@ -18,41 +18,65 @@ struct TextPart {
   std::string text;
   std::int64_t first_line = 1;  ///< of JSON lines
   bool ends_document = true;    ///< false: the next part goes on with it
+  bool starts_document = true;  ///< false: it goes on with the part before
 };
 
 /// What one task encodes: about kUnitBytes of text, more where a document or a line is longer.
 using TextUnit = std::vector<TextPart>;
 inline constexpr std::size_t kUnitBytes = std::size_t{1} << 20;
+/// The longest line of JSON, and the most text without a place to cut it: what memory is needed
+/// for.
+inline constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxUncutBytes = std::size_t{256} << 20;
+
+/// Lines that were passed over, and what is wrong with the first of them.
+struct BadLines {
+  std::int64_t count = 0;
+  std::string first;
+  void add(const BadLines& later);
+};
 
 /// Reads files one after the other and cuts them into units, in order. A document is cut only where
 /// the tokenizer says that no token changes by it.
 class TextUnits {
  public:
-  TextUnits(const std::vector<SourceFile>& files, const Tokenizer& tokenizer)
-      : files_(files), tokenizer_(tokenizer) {}
+  TextUnits(const std::vector<SourceFile>& files, const Tokenizer& tokenizer,
+            bool skip_bad_lines = false)
+      : files_(files), tokenizer_(tokenizer), skip_bad_lines_(skip_bad_lines) {}
 
-  /// The next unit; empty at the end.
+  /// The next unit; empty at the end. Error(kData) names the file (and line) that holds what no
+  /// text is made of: binary data, a JSON array, a line or piece that is too long.
   TextUnit next();
   std::int64_t bytes_taken() const;  ///< from the disk
   std::int64_t text_bytes() const { return text_bytes_; }
   std::int64_t binary_files() const { return binary_files_; }
+  const std::vector<std::string>& json_files() const { return json_files_; }
+  const BadLines& bad_lines() const { return bad_lines_; }
 
  private:
   bool open_next();
+  bool passes_over(const SourceFile& file);
   TextPart next_part();
+  bool grow();
+  [[noreturn]] void throw_too_long(std::size_t limit) const;
+  void drop_line();
   std::size_t fill(std::size_t bytes);
   std::size_t cut() const;
 
   const std::vector<SourceFile>& files_;
   const Tokenizer& tokenizer_;
+  const bool skip_bad_lines_;
   std::size_t next_file_ = 0;
   std::unique_ptr<ByteSource> source_;  ///< of files_[next_file_ - 1]; null between files
   std::string pending_;                 ///< read and not yet given out
   bool at_end_ = false;                 ///< source_ has no more than pending_
+  bool in_document_ = false;            ///< a part of it was given out
   std::int64_t line_ = 1;
   std::int64_t bytes_before_ = 0;  ///< of finished files
   std::int64_t text_bytes_ = 0;
   std::int64_t binary_files_ = 0;
+  std::vector<std::string> json_files_;  ///< passed over: JSON, but not line by line
+  BadLines bad_lines_;
 };
 
 }  // namespace hgt

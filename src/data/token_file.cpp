@@ -11,6 +11,7 @@
 #include "hgtrain/base/xxh3.h"
 #include "hgtrain/data/utf8.h"
 
+#include "content_hash.h"
 #include "megatron_index.h"
 
 namespace hgt {
@@ -154,6 +155,11 @@ void TokenFile::read(std::int64_t first, std::span<std::int32_t> tokens, std::in
 }
 
 std::uint64_t TokenFile::fingerprint() const {
+  const std::uint64_t content = sampled_hash(file_);
+  return xxh3(std::as_bytes(std::span(&content, 1)), static_cast<std::uint64_t>(type_));
+}
+
+std::uint64_t TokenFile::old_fingerprint() const {
   constexpr std::int64_t kEndBytes = 1 << 16;
   const std::int64_t bytes = file_.size();
   std::vector<std::byte> ends(static_cast<std::size_t>(std::min(bytes, kEndBytes)));

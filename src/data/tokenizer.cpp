@@ -81,4 +81,13 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
               "use byte, a folder with a tokenizer.json, or the path of one");
 }
 
+bool is_same_tokenizer(const std::string& a, const std::string& b) {
+  const auto text_of = [](const std::string& name) {
+    if (name == "byte") return byte_tokenizer_json();
+    return read_file(is_folder(name) ? name + "/tokenizer.json" : name, kMaxBytes);
+  };
+  const std::string text_a = text_of(a), text_b = text_of(b);
+  return text_a == text_b || tokenizer_identity(text_a) == tokenizer_identity(text_b);
+}
+
 }  // namespace hgt

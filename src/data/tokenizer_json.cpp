@@ -6,6 +6,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/json_integer.h"
+#include "hgtrain/base/xxh3.h"
 
 #include "bpe_tokenizer.h"
 
@@ -80,17 +81,27 @@ Bpe parse_model(const json& model) {
 }
 
 /// The special tokens that a post-processor puts around a text.
-void parse_post_processor(const json& processor, TokenizerParts& parts) {
+struct Around {
+  std::vector<std::int32_t> before, after;
+};
+
+void parse_post_processor(const json& processor, Around& around) {
   if (processor.is_null()) return;
   const auto type = processor.at("type").get<std::string>();
   if (type == "ByteLevel") return;  // it moves offsets only
   if (type == "Sequence") {
-    for (const json& step : processor.at("processors")) parse_post_processor(step, parts);
+    for (const json& step : processor.at("processors")) parse_post_processor(step, around);
+    return;
+  }
+  if (type == "BertProcessing" || type == "RobertaProcessing") {  // ["<s>", 0] text ["</s>", 2]
+    around.before.insert(around.before.begin(), parse_id(processor.at("cls").at(1)));
+    around.after.push_back(parse_id(processor.at("sep").at(1)));
     return;
   }
   if (type != "TemplateProcessing")
     throw Error(ErrorKind::kData, fmt::format("the post-processor {} is not supported", type),
-                "hgtrain knows ByteLevel, TemplateProcessing and Sequence");
+                "hgtrain knows ByteLevel, TemplateProcessing, BertProcessing, RobertaProcessing "
+                "and Sequence");
   bool seen_text = false;
   std::vector<std::int32_t> before, after;
   for (const json& piece : processor.at("single")) {
@@ -102,8 +113,8 @@ void parse_post_processor(const json& processor, TokenizerParts& parts) {
     for (const json& id : processor.at("special_tokens").at(name).at("ids"))
       (seen_text ? after : before).push_back(parse_id(id));
   }
-  parts.before.insert(parts.before.begin(), before.begin(), before.end());
-  parts.after.insert(parts.after.end(), after.begin(), after.end());
+  around.before.insert(around.before.begin(), before.begin(), before.end());
+  around.after.insert(around.after.end(), after.begin(), after.end());
 }
 
 /// Added tokens, and into which of the two groups each goes.
@@ -152,6 +163,8 @@ TokenizerParts parse(const json& file) {
   std::vector<std::string> bytes = bytes_by_id(bpe, added_list, decoder);
   const bool cuts =
       pre_tokenizer.cuts_at_white_space() && normalizer_is_local(normalizer) && added.keeps_cuts;
+  Around around;
+  parse_post_processor(file.value("post_processor", json()), around);
   TokenizerParts parts{AddedTokens(std::move(added.plain)),
                        AddedTokens(std::move(added.normalized)),
                        normalize,
@@ -159,28 +172,58 @@ TokenizerParts parse(const json& file) {
                        std::move(bpe),
                        std::move(bytes),
                        std::move(decoder),
-                       {},
-                       {},
+                       std::move(around.before),
+                       std::move(around.after),
                        {},
                        cuts};
   for (const json& entry : added_list)
     parts.names.emplace_back(entry.at("content").get<std::string>(), parse_id(entry.at("id")));
-  parse_post_processor(file.value("post_processor", json()), parts);
   return parts;
 }
 
-}  // namespace
+/// What parse() takes the ids from, without what may differ between two files of one tokenizer.
+json identity(const json& file) {
+  const auto part = [&](const char* name) { return file.value(name, json()); };
+  const json& model = file.at("model");
+  json added = part("added_tokens");
+  for (json& token : added) token.erase("special");
+  Around around;
+  parse_post_processor(part("post_processor"), around);
+  return {model.at("vocab"),
+          parse_merges(model.at("merges")),
+          model.value("unk_token", json()),
+          flag(model, "fuse_unk"),
+          flag(model, "byte_fallback"),
+          flag(model, "ignore_merges"),
+          part("normalizer"),
+          part("pre_tokenizer"),
+          std::move(added),
+          around.before,
+          around.after};
+}
 
-TokenizerParts parse_tokenizer_json(const std::string& text) {
+/// `read` of the JSON; what is missing or no JSON is an Error.
+template <class Read>
+auto read_json(const std::string& text, Read read) {
   const auto limit_depth = [](int depth, json::parse_event_t, json&) {
     if (depth > kMaxDepth) throw Error(ErrorKind::kData, "it is nested too deep");
     return true;
   };
   try {
-    return parse(json::parse(text, limit_depth));
+    return read(json::parse(text, limit_depth));
   } catch (const json::exception& e) {
     throw Error(ErrorKind::kData, fmt::format("it is damaged: {}", e.what()));
   }
+}
+
+}  // namespace
+
+TokenizerParts parse_tokenizer_json(const std::string& text) {
+  return read_json(text, parse);
+}
+
+std::uint64_t tokenizer_identity(const std::string& text) {
+  return xxh3(read_json(text, identity).dump());
 }
 
 }  // namespace hgt

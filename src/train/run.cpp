@@ -102,8 +102,10 @@ void Run::start(const RunOptions& options, Communicator& comm, ControlChannel& c
                 Requests& requests) {
   channel.progress().phase = "loading";
   const HostBuffers host(buffers_, table_, config_, stream_);
-  const Start start =
-      prepare_start(config_, options, table_, host.get(), train_data_->fingerprint(), pool_, comm);
+  const DataFingerprint data =
+      comm.rank() == 0 ? DataFingerprint{train_data_->fingerprint(), train_data_->old_fingerprint()}
+                       : DataFingerprint{};
+  const Start start = prepare_start(config_, options, table_, host.get(), data, pool_, comm);
   host.store();
   buffers_.round_weights(stream_);
   trainer_.emplace(Trainer::Parts{config_, table_, buffers_, *model_, comm, stream_, *train_data_,

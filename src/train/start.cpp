@@ -19,7 +19,7 @@ struct Parts {
   const Config& config;
   const ParameterTable& table;
   const FlatBuffers& buffers;
-  std::uint64_t digest;
+  std::uint64_t digest, old_digest;
   ThreadPool& pool;
 };
 
@@ -27,11 +27,13 @@ void resume(const std::string& folder, const Parts& parts, Start& start) {
   const FlatState flat = parts.buffers.state();
   const LoadedCheckpoint loaded = load_checkpoint(folder, parts.config.model, parts.table, flat);
   start.state = loaded.state;
-  if (start.state.config_digest != parts.digest)
+  if (start.state.config_digest != parts.digest && start.state.config_digest != parts.old_digest)
     throw Error(ErrorKind::kConfig, folder + " was trained on other batches",
                 "a resumed run keeps training.seed, training.seq_length, train_batch_size and the "
-                "data's files, weights, seed and shuffle; to start a new run from these weights, "
+                "data's content, weights, validation split, seed and shuffle; to start a new run "
+                "from these weights, "
                 "set model.init to this folder");
+  start.state.config_digest = parts.digest;
   start.state.loss_scale =
       LossScaler(parts.config.precision).resumed(loaded.state.loss_scale, loaded.weights_dtype);
   if (flat.ema && !loaded.has_ema) {
@@ -97,10 +99,15 @@ void send_round(const Start& start, const FlatBuffers& flat, Communicator& comm)
 }  // namespace
 
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
-                    const FlatBuffers& buffers, std::uint64_t data_fingerprint, ThreadPool& pool,
+                    const FlatBuffers& buffers, const DataFingerprint& data, ThreadPool& pool,
                     Communicator& comm) {
   const Span span = Span::seldom("load or draw the weights");
-  const Parts parts{config, table, buffers, config_digest(config, data_fingerprint), pool};
+  const Parts parts{config,
+                    table,
+                    buffers,
+                    config_digest(config, data.content),
+                    old_config_digest(config, data.old),
+                    pool};
   Start start;
   std::byte loaded{};
   if (comm.rank() == 0) loaded = std::byte{load(options, parts, start)};
@@ -114,6 +121,13 @@ Start prepare_start(const Config& config, const RunOptions& options, const Param
 }
 
 std::uint64_t config_digest(const Config& config, std::uint64_t data_fingerprint) {
+  std::string text =
+      fmt::format("{} {}", old_config_digest(config, data_fingerprint), config.data.valid_fraction);
+  for (const DataSource& source : config.data.train) text += fmt::format(" {}", source.weight);
+  return xxh3(text);
+}
+
+std::uint64_t old_config_digest(const Config& config, std::uint64_t data_fingerprint) {
   std::string text = fmt::format("{} {} {} {} {} {}", config.training.seed,
                                  config.training.seq_length, config.batch.train_batch_size,
                                  config.data.seed, config.data.shuffle, data_fingerprint);

@@ -15,16 +15,25 @@ struct Start {
   std::string notice;                ///< to the user, or ""; on rank 0
 };
 
+/// What the data holds, as Dataset::fingerprint and old_fingerprint say. Rank 0's counts.
+struct DataFingerprint {
+  std::uint64_t content = 0;
+  std::uint64_t old = 0;
+};
+
 /// Fills the buffers of every rank with the same bytes: rank 0 loads the checkpoint or the initial
 /// weights and broadcasts, or every rank draws them, which is faster than to send them. `--resume
 /// auto` takes the newest checkpoint that is whole. Error(kData) where the checkpoint named, or
 /// each one there is, is damaged, Error(kConfig) where it belongs to another job.
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
-                    const FlatBuffers& buffers, std::uint64_t data_fingerprint, ThreadPool& pool,
+                    const FlatBuffers& buffers, const DataFingerprint& data, ThreadPool& pool,
                     Communicator& comm);
 
 /// Hash of what makes the batches, which a resumed run shares with the saved one: seeds, sizes,
-/// data. (The model is compared key by key when a checkpoint is loaded.)
+/// data by content, shares and validation split. (The model is compared key by key when a
+/// checkpoint is loaded.)
 std::uint64_t config_digest(const Config& config, std::uint64_t data_fingerprint);
+/// The same as earlier versions made it, of Dataset::old_fingerprint.
+std::uint64_t old_config_digest(const Config& config, std::uint64_t data_fingerprint);
 
 }  // namespace hgt

@@ -3,19 +3,23 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+
+#include "support/temporary_folder.h"
 
 using namespace hgt;
 using Catch::Contains;
 
 namespace {
 
-EncodedUnit encode(const TextUnit& unit, const std::string& field = "text") {
-  return encode_unit(unit, *Tokenizer::byte(), 256, field);
+EncodedUnit encode(const TextUnit& unit, const std::string& field = "text", bool skip = false) {
+  return encode_unit(unit, *Tokenizer::byte(), {256, field, skip});
 }
 
-EncodedUnit encode_lines(const std::string& lines, const std::string& field = "text") {
+EncodedUnit encode_lines(const std::string& lines, const std::string& field = "text",
+                         bool skip = false) {
   const SourceFile file{"dir/x.jsonl", 0, true, false};
-  return encode({{&file, lines, 10, true}}, field);
+  return encode({{&file, lines, 10, true}}, field, skip);
 }
 
 std::string refusal(const std::string& lines) {
@@ -53,11 +57,35 @@ TEST_CASE("each line of JSON is a document, blank lines are none") {
 
 TEST_CASE("a line that is not as it should be is named by file and line") {
   CHECK_THAT(refusal("{\"text\": \"a\"}\n{\"text\": \n"),
-             Contains("dir/x.jsonl:11") && Contains("no JSON") && !Contains("exception"));
-  CHECK_THAT(refusal("\n\n[1]"), Contains("dir/x.jsonl:12") && Contains("no JSON object"));
-  CHECK_THAT(refusal("{\"text\": \"\\ud800\"}"), Contains("dir/x.jsonl:10"));
-  CHECK_THAT(refusal("{\"body\": \"a\", \"n\": 1}"),
-             Contains("no text in a field \"text\"") && Contains("there is text in: body"));
-  CHECK_THAT(refusal("{\"text\": 3}"), Contains("no text in a field"));
-  CHECK_THAT(refusal("{\"text\": 1e999}"), Contains("dir/x.jsonl:10") && Contains("too large"));
+             Contains("dir/x.jsonl:11") && Contains("no JSON") && Contains("--skip_bad_lines"));
+}
+
+TEST_CASE("bad lines are passed over and counted where that is asked for") {
+  const EncodedUnit unit =
+      encode_lines("{\"text\": \"a\"}\n[]\n{\"text\": \n{\"text\": \"b\"}", "text", true);
+  CHECK(unit.tokens == std::vector<std::int32_t>{'a', 256, 'b', 256});
+  CHECK(unit.bad_lines.count == 2);
+  CHECK(unit.bad_lines.first == "dir/x.jsonl:11: the line is no JSON object");
+}
+
+TEST_CASE("documents begin and end with the tokenizer's special tokens, each once") {
+  const TemporaryFolder folder;
+  const auto encoded = [&](const char* post_processor, bool starts, bool ends) {
+    write_file_atomically(folder / "tokenizer.json", R"({"model": {"type": "BPE", "vocab":
+      {"a": 0, "<s>": 1, "</s>": 2, "[SEP]": 3}, "merges": []}, "post_processor": )" +
+                                                         std::string(post_processor) + "}");
+    const SourceFile file{"x.txt", 0, false, false};
+    return encode_unit({{&file, "a", 1, ends, starts}},
+                       *Tokenizer::from_json(folder / "tokenizer.json"), {.end_of_text = 2})
+        .tokens;
+  };
+  using Ids = std::vector<std::int32_t>;
+  const char* roberta = R"({"type": "RobertaProcessing", "cls": ["<s>", 1], "sep": ["</s>", 2]})";
+  CHECK(encoded("null", true, true) == Ids{0, 2});
+  CHECK(encoded(roberta, true, true) == Ids{1, 0, 2});
+  CHECK(encoded(roberta, true, false) == Ids{1, 0});
+  CHECK(encoded(roberta, false, false) == Ids{0});
+  CHECK(encoded(roberta, false, true) == Ids{0, 2});
+  CHECK(encoded(R"({"type": "BertProcessing", "cls": ["<s>", 1], "sep": ["[SEP]", 3]})", true,
+                true) == Ids{1, 0, 3, 2});
 }

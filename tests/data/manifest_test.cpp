@@ -4,6 +4,8 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/data/prepare.h"
+#include "hgtrain/data/tokenizer.h"
 
 #include "support/temporary_folder.h"
 #include "token_files.h"
@@ -13,8 +15,10 @@ using Catch::Contains;
 
 namespace {
 
+/// Of version 1 unless a test says otherwise: it speaks of no tokenizer and no sample.
 Manifest some_manifest() {
   Manifest m;
+  m.format_version = 1;
   m.tokenizer = "byte";
   m.vocab_size = 257;
   m.end_of_text = 256;
@@ -41,6 +45,38 @@ TEST_CASE("a manifest is read back as it was written") {
     REQUIRE(manifest);
     CHECK(to_text(*manifest) == to_text(some_manifest()));
   }
+  Manifest now = some_manifest();
+  now.format_version = 2;
+  now.begin_of_text = 1;
+  now.bin_sample = 0x1122334455667788;
+  now.tokenizer_files["tokenizer.json"] = 3;
+  save_data(folder / "d", to_text(now));
+  CHECK(to_text(*read_manifest(folder / "d")) == to_text(now));
+  CHECK(read_manifest(folder / "d")->tokenizer_files.at("tokenizer.json") == 3);
+}
+
+TEST_CASE("of data that is not what was prepared, the file is named") {
+  const TemporaryFolder folder;
+  write_new_file(folder / "a.txt", "some text");
+  const Manifest manifest =
+      prepare({.inputs = {folder / "a.txt"}, .out = folder / "d"}, [](const PrepareProgress&) {
+        return true;
+      }).manifest;
+  check_prepared(manifest, folder / "d");
+  const auto with = [&](const char* name, const std::string& content) {
+    const std::string path = folder / name, before = read_file(path, 1 << 20);
+    write_file_atomically(path, content);
+    CHECK_THROWS_WITH(check_prepared(manifest, folder / "d"),
+                      Contains(name) && Contains("not what was prepared"));
+    write_file_atomically(path, before);
+  };
+  std::string tokens = read_file(folder / "d.bin", 100);
+  tokens[tokens.size() / 2] ^= 1;
+  with("d.bin", tokens);
+  with("d.tokenizer/tokenizer.json", "{\"cut");
+  check_prepared(manifest, folder / "d");
+  CHECK(is_manifest(folder / "d.json"));
+  CHECK_FALSE(is_manifest(folder / "a.txt"));
 }
 
 TEST_CASE("data of others has no manifest") {
@@ -59,7 +95,12 @@ TEST_CASE("a damaged manifest is refused by name") {
   std::string text = to_text(some_manifest());
   refuses(text.substr(0, text.size() / 2), "damaged");
   refuses(R"({"format": "hgtrain tokens", "format_version": 1})", "damaged");
-  refuses(R"({"format": "hgtrain tokens", "format_version": 2})", "format_version 2");
+  refuses(R"({"format": "hgtrain tokens", "format_version": 2})", "damaged");
+  refuses(R"({"format": "hgtrain tokens", "format_version": 3})", "format_version 3");
+  Manifest sealed = some_manifest();
+  sealed.format_version = 2;
+  std::string changed = to_text(sealed);
+  refuses(changed.replace(changed.find("257"), 3, "300"), "changed after it was written");
   refuses(text.replace(text.find("0123"), 1, "x"), "hash");
 }
 
@@ -77,6 +118,17 @@ TEST_CASE("the vocabulary of a config is what its manifests agree on") {
   CHECK(vocabulary_of(config).size == 257);
   CHECK(vocabulary_of(config).end_of_text == 256);
   CHECK(vocabulary_of(config).tokenizer_folder == folder / "a.tokenizer");
+
+  make_folders(folder / "a.tokenizer");
+  make_folders(folder / "b.tokenizer");
+  Tokenizer::byte()->save(folder / "a.tokenizer");
+  Tokenizer::byte()->save(folder / "b.tokenizer");
+  CHECK(vocabulary_of(config).size == 257);
+  std::string tokenizer = read_file(folder / "b.tokenizer/tokenizer.json", 1 << 20);
+  tokenizer.replace(tokenizer.find("\"A\": 65"), 7, "\"A\": 66");
+  write_file_atomically(folder / "b.tokenizer/tokenizer.json",
+                        tokenizer.replace(tokenizer.find("\"B\": 66"), 7, "\"B\": 65"));
+  CHECK_THROWS_WITH(vocabulary_of(config), Contains("different tokenizers of one size"));
 
   Manifest other = some_manifest();
   other.vocab_size = 1000;

@@ -142,7 +142,7 @@ TEST_CASE("options that make no sense are refused") {
   const std::string a = folder / "a.txt", d = folder / "d";
   CHECK_THROWS_WITH(prepare({.inputs = {folder / "none"}, .out = d}, always),
                     Contains("No such file"));
-  CHECK_THROWS_WITH(prepare({.inputs = {}, .out = d}, always), Contains("no file to read"));
+  CHECK_THROWS_WITH(prepare({.inputs = {}, .out = d}, always), Contains("no text to read"));
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(prepare({.inputs = {folder / "pipe"}, .out = d}, always),
                     Contains("neither a file nor a folder"));
@@ -155,4 +155,57 @@ TEST_CASE("options that make no sense are refused") {
                     Contains("<x>"));
   CHECK_THROWS_WITH(prepare({.inputs = {a}, .out = d, .tokenizer = "bite"}, always),
                     Contains("bite"));
+}
+
+TEST_CASE("what is no text is refused if it is named, and passed over in a folder") {
+  const TemporaryFolder folder;
+  const std::string d = folder / "d";
+  const auto refuses = [&](const char* name, const std::string& content, const char* what) {
+    save(folder / ("one/" + std::string(name)), content);
+    CHECK_THROWS_WITH(
+        prepare({.inputs = {folder / ("one/" + std::string(name))}, .out = d}, always),
+        Contains(name) && Contains(what));
+  };
+  refuses("a.csv", "text\nx\n", "is a table");
+  refuses("a.parquet", "PAR1", "is a table");
+  refuses("a.json", " [{\"text\": \"x\"}]", "begins with a JSON array");
+  refuses("a.jsonl", "[{\"text\": \"x\"}]", "begins with a JSON array");
+  refuses("u16.jsonl", std::string("{\0", 2), "NUL");
+
+  save(folder / "in/a.csv", "text\nx\n");
+  save(folder / "in/array.json", "[{\"text\": \"x\"}]");
+  save(folder / "in/package.json", "{\n  \"name\": \"x\"\n}\n");
+  save(folder / "in/lines.json", "{\"text\": \"b\"}\n{\"text\": \"c\"}\n");
+  save(folder / "in/other.tokenizer/tokenizer.json", "{}");
+  save(folder / "in/z.txt", "z");
+  const PrepareResult result = prepare({.inputs = {folder / "in"}, .out = d}, always);
+  CHECK(text_of(d) == "b" + kEnd + "c" + kEnd + "z" + kEnd);
+  CHECK(result.manifest.source_files == 2);
+  CHECK(result.other_files ==
+        std::vector<std::string>{folder / "in/a.csv", folder / "in/other.tokenizer",
+                                 folder / "in/array.json", folder / "in/package.json"});
+}
+
+TEST_CASE("a line without an end is refused by file and line, or passed over") {
+  const TemporaryFolder folder;
+  const std::string line = "{\"text\": \"a\"}\n", path = folder / "a.jsonl";
+  {
+    File file = File::open(path, O_WRONLY | O_CREAT);
+    file.write(line + "{\"text\": \"");
+    const std::string piece(1 << 20, 'x');
+    for (int i = 0; i < 65; ++i) file.write(piece);
+    file.write("\"}\n" + line + "{\"text\": \n");
+  }
+  CHECK_THROWS_WITH(prepare({.inputs = {path}, .out = folder / "d"}, always),
+                    Contains("longer than 64 MiB"));
+  const PrepareResult result =
+      prepare({.inputs = {path}, .out = folder / "d", .skip_bad_lines = true}, always);
+  CHECK(text_of(folder / "d") == "a" + kEnd + "a" + kEnd);
+  CHECK(result.bad_lines == 2);
+  CHECK_THAT(result.first_bad_line, Contains("a.jsonl:"));
+  save(folder / "worse.jsonl", "1\n2\n");
+  CHECK_THROWS_WITH(
+      prepare({.inputs = {folder / "worse.jsonl"}, .out = folder / "e", .skip_bad_lines = true},
+              always),
+      Contains("every line is bad") && Contains("worse.jsonl:1"));
 }

@@ -6,6 +6,7 @@
 
 #include "hgtrain/base/error.h"
 
+#include "../../src/data/content_hash.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -61,10 +62,37 @@ TEST_CASE("what a killed run left is written over, a running one is let alone") 
     CHECK_THROWS_WITH(PreparedFiles(folder / "d", TokenType::kUint16, false),
                       Contains("another process is preparing"));
   }
+  write_new_file(folder / "d.idx.partial", "");
+  write_new_file(folder / "d.json.tmp-01234567", "");
+  make_folders(folder / "d.tokenizer.partial");
+  write_new_file(folder / "d.tokenizer.partial/chat_template.jinja", "of another tokenizer");
   Manifest manifest;
   PreparedFiles files(folder / "d", TokenType::kUint16, false);
+  CHECK(list_folder(folder.path()) == std::vector<std::string>{"d.bin.partial"});
   files.append(std::vector<std::int32_t>{7});
   files.end_document();
   files.commit(manifest, *Tokenizer::byte());
   CHECK(read_all(folder / "d") == std::vector<std::int32_t>{7});
+}
+
+TEST_CASE("a file of the user's is never replaced, not even where data may be") {
+  const TemporaryFolder folder;
+  const auto refuses = [&](const char* what) {
+    CHECK_THROWS_WITH(PreparedFiles(folder / "d", TokenType::kUint16, true), Contains(what));
+  };
+  write_new_file(folder / "d.json", R"([{"text": "the user's"}])");
+  refuses("d.json is not what");
+  CHECK(read_file(folder / "d.json", 100) == R"([{"text": "the user's"}])");
+  remove_file(folder / "d.json");
+  make_folders(folder / "d.tokenizer/thesis");
+  refuses("d.tokenizer is not a folder");
+  remove_tree(folder / "d.tokenizer");
+
+  PreparedFiles files(folder / "d", TokenType::kUint16, true);
+  files.append(std::vector<std::int32_t>{7});
+  files.end_document();
+  write_new_file(folder / "d.json", "came meanwhile");
+  Manifest manifest;
+  CHECK_THROWS_WITH(files.commit(manifest, *Tokenizer::byte()), Contains("d.json is not what"));
+  CHECK(read_file(folder / "d.json", 100) == "came meanwhile");
 }

@@ -118,6 +118,7 @@ TEST_CASE("the fingerprint tells a replaced file") {
   BytesBuilder().put_all<std::uint16_t>(counting(100)).save(folder / "a.bin");
   const std::uint64_t before = TokenFile::open(folder / "a.bin").fingerprint();
   CHECK(TokenFile::open(folder / "a.bin").fingerprint() == before);
+  CHECK(TokenFile::open(folder / "a.bin").old_fingerprint() != before);
   BytesBuilder().put_all<std::uint16_t>(counting(100, 99)).save(folder / "a.bin");
   CHECK(TokenFile::open(folder / "a.bin").fingerprint() != before);
 }

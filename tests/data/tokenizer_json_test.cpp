@@ -122,7 +122,7 @@ TEST_CASE("what a tokenizer.json asks for beyond the supported is refused by nam
   CHECK_THAT(refusal("/normalizer", {{"type", "Lowercase"}}), Contains("Lowercase"));
   CHECK_THAT(refusal("/pre_tokenizer", {{"type", "Whitespace"}}), Contains("Whitespace"));
   CHECK_THAT(refusal("/decoder", {{"type", "WordPiece"}}), Contains("WordPiece"));
-  CHECK_THAT(refusal("/post_processor", {{"type", "BertProcessing"}}), Contains("BertProcessing"));
+  CHECK_THAT(refusal("/post_processor", {{"type", "PairProcessing"}}), Contains("PairProcessing"));
 }
 
 TEST_CASE("a damaged tokenizer.json is refused with what is wrong") {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`hgtrain data prepare` through the built program, beyond what the tests of the module can reach.
 usage: prepare_test.py HGTRAIN"""
+import gzip
 import json
 import os
 import pathlib
@@ -55,6 +56,21 @@ class PrepareTest(unittest.TestCase):
         self.assertEqual(process.returncode, 0, err)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         self.assertLess(peak, BYTES)
+
+    @unittest.skipIf(job.SANITIZED, 'a sanitizer takes memory of its own')
+    def test_a_line_without_an_end_takes_little_memory(self):
+        with gzip.open(self.folder / 'text.jsonl.gz', 'wb', compresslevel=1) as file:
+            file.write(b'{"text": "')
+            for _ in range(600):
+                file.write(bytes(1 << 20).replace(b'\0', b'x'))
+        process = subprocess.Popen([job.PROGRAM, 'data', 'prepare', '--input', 'text.jsonl.gz', '--out', 'x'],
+                                   cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 4, err)
+        self.assertIn('text.jsonl.gz:1', err)
+        self.assertIn('longer than 64 MiB', err)
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        self.assertLess(peak, 400 << 20)
 
 
 if __name__ == '__main__':

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   hgt::TextPart part{.file = &file};
   part.text.assign(reinterpret_cast<const char*>(data), size);
   try {
-    const hgt::EncodedUnit unit = hgt::encode_unit({part}, *tokenizer, 256, "text");
+    const hgt::EncodedUnit unit = hgt::encode_unit({part}, *tokenizer, {.end_of_text = 256});
     std::size_t last = 0;
     for (const std::size_t end : unit.ends) {
       if (end <= last || unit.tokens.at(end - 1) != 256) __builtin_trap();

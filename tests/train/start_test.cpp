@@ -24,10 +24,10 @@ constexpr std::uint64_t kData = 5;  ///< a fingerprint
 /// One rank's buffers, started by `options`.
 struct Started {
   Started(const Config& config, const RunOptions& options, Communicator& comm,
-          std::uint64_t data = kData)
+          std::uint64_t data = kData, std::uint64_t old_data = 0)
       : table(parameter_table(config.model, false)),
         buffers(table, config),
-        start(prepare_start(config, options, table, buffers, data, pool, comm)) {}
+        start(prepare_start(config, options, table, buffers, {data, old_data}, pool, comm)) {}
   std::vector<float> weights() const {
     const auto flat = buffers.parameters.as<float>();
     return {flat.begin(), flat.end()};
@@ -139,11 +139,36 @@ TEST_CASE("a checkpoint of other batches or of another model is refused") {
                     Catch::EndsWith("was trained on other batches"));
   CHECK_THROWS_AS(Started(tiny_config(), options, *comm, kData + 1), Error);
   changed = tiny_config();
+  changed.data.valid_fraction = 0.5;
+  CHECK_THROWS_AS(Started(changed, options, *comm), Error);
+  changed = tiny_config();
+  changed.data.train = {{"a", 0.5}};
+  CHECK_THROWS_AS(Started(changed, options, *comm), Error);
+  changed = tiny_config();
   changed.data.separate_documents = true;
   CHECK_THROWS_AS(Started(changed, options, *comm), Error);
   changed = tiny_config();
   changed.model.intermediate_size = 64;
   CHECK_THROWS_AS(Started(changed, options, *comm), Error);
+}
+
+TEST_CASE("a checkpoint of an earlier version, which knows the data by its ends, is gone on with") {
+  const TemporaryFolder folder;
+  const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
+  const auto comm = make_self_communicator();
+  const Config config = tiny_config();
+  Started run(config, {}, *comm);
+  run.start.state.step = 3;
+  run.start.state.config_digest = old_config_digest(config, 77);
+  CheckpointWriter::Options where;
+  where.run_dir = options.run_dir;
+  const auto writer = CheckpointWriter::create(config.model, run.table, where);
+  writer->save(run.start.state, run.buffers.state());
+  REQUIRE_FALSE(writer->wait());
+  CHECK_THROWS_AS(Started(config, options, *comm, kData, 78), Error);
+  const Started resumed(config, options, *comm, kData, 77);
+  CHECK(resumed.start.state.step == 3);
+  CHECK(resumed.start.state.config_digest == config_digest(config, kData));  // of what it saves
 }
 
 TEST_CASE("a moving average goes on from the checkpoint, or starts from its weights and says so") {

@@ -41,8 +41,10 @@ class Dataset {
   virtual std::int64_t num_samples() const = 0;  ///< of one epoch
   virtual std::int64_t num_tokens()
       const = 0;  ///< of the split, shared boundary tokens counted once
-  /// Changes when a file is replaced by another: a hash of sizes, headers, first and last bytes.
+  /// What the files hold (TokenFile::fingerprint), not where they lie.
   virtual std::uint64_t fingerprint() const = 0;
+  /// The same as earlier versions made it, for the checkpoints that hold it.
+  virtual std::uint64_t old_fingerprint() const { return fingerprint(); }
 
   /// The sample that stands at position `consumed` = step * train_batch_size + j of the run.
   virtual std::int64_t sample_at(std::int64_t consumed) const = 0;

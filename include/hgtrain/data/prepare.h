@@ -17,6 +17,7 @@ struct PrepareOptions {
   std::string json_field = "text";  ///< of a line of a .jsonl file
   std::int64_t threads = 0;         ///< 0: all cores
   bool overwrite = false;
+  bool skip_bad_lines = false;  ///< count them instead of stopping at the first
 };
 
 struct PrepareProgress {
@@ -27,24 +28,29 @@ struct PrepareProgress {
 
 struct PrepareResult {
   Manifest manifest = {};
-  std::int64_t hidden_files = 0;     ///< passed over: name starts with a dot
-  std::int64_t binary_files = 0;     ///< passed over: a NUL in the first 8 KiB
-  std::int64_t empty_documents = 0;  ///< passed over
-  bool stopped = false;              ///< `go_on` said so: nothing was written
+  std::int64_t hidden_files = 0;         ///< passed over: name starts with a dot
+  std::int64_t binary_files = 0;         ///< passed over: a NUL in the first 8 KiB
+  std::vector<std::string> other_files;  ///< passed over: tables, archives, JSON that is no lines
+  std::int64_t empty_documents = 0;      ///< passed over
+  std::int64_t bad_lines = 0;            ///< passed over, with skip_bad_lines
+  std::string first_bad_line;            ///< where it stands and what is wrong with it
+  bool stopped = false;                  ///< `go_on` said so: nothing was written
 };
 
 /// Turns text into OUT.bin, OUT.idx, OUT.tokenizer/ and OUT.json.
 ///
-/// A text file is one document, so is a line of a .jsonl or .ndjson file (an object whose
+/// A text file is one document, so is a line of a .jsonl, .ndjson or .json file (an object whose
 /// `json_field` is the text); each also as .gz or .zst. Folders are searched in byte order of the
-/// names, links to folders not followed; hidden and binary files in them are passed over. After
-/// each document stands end-of-text. The result depends on inputs and tokenizer alone, not on
-/// threads.
+/// names, links to folders not followed; files in them that are hidden, binary or of another kind
+/// (a table, a JSON array) are passed over, the same files are refused if they are named. A
+/// document is what the tokenizer makes of it with special tokens (a BOS), and then end-of-text.
+/// The result depends on inputs and tokenizer alone, not on threads.
 ///
-/// Files are read as streams: memory is a few MiB a thread plus 4 bytes a document, but a document
-/// that the tokenizer knows no safe cut in (Tokenizer::safe_cut) is held whole. Nothing appears
-/// under the final names until all is on the disk; OUT.json comes last. On an error, or where
-/// `go_on`, called after each piece, says false, what was written is removed.
+/// Files are read as streams: memory is a few MiB a thread plus 4 bytes a document, but a line of
+/// JSON (64 MiB at most) and a document that the tokenizer knows no safe cut in
+/// (Tokenizer::safe_cut, 256 MiB at most) are held whole. Nothing appears under the final names
+/// until all is on the disk; OUT.json comes last. On an error, or where `go_on`, called after each
+/// piece, says false, what was written is removed.
 ///
 /// Error(kConfig): nothing to read, OUT exists without `overwrite`, no end-of-text token.
 /// Error(kData): unreadable or damaged input (file:line of a bad JSON line, byte offset in a

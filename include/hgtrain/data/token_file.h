@@ -68,8 +68,11 @@ class TokenFile {
   /// with the byte offset, where an id is not in [0, limit) or the file has been cut short
   /// meanwhile.
   void read(std::int64_t first, std::span<std::int32_t> tokens, std::int64_t limit) const;
-  /// A hash that changes when the file is replaced: of size, first and last bytes.
+  /// What tells the tokens from those of another file, wherever either lies: of up to 64 MiB all
+  /// bytes, of more the size and evenly spread blocks.
   std::uint64_t fingerprint() const;
+  /// Of size, first and last bytes: what checkpoints of earlier versions hold.
+  std::uint64_t old_fingerprint() const;
 
  private:
   TokenFile(File file, Format format, TokenType type, std::int64_t start);

@@ -30,6 +30,9 @@ class Tokenizer {
   /// U+FFFD for each maximal part that starts no character.
   virtual std::vector<std::int32_t> encode(std::string_view text,
                                            bool add_special_tokens = false) const = 0;
+  /// Those special tokens: usually none or a BOS before, none after.
+  virtual std::span<const std::int32_t> ids_before() const { return {}; }
+  virtual std::span<const std::int32_t> ids_after() const { return {}; }
   /// The text of the ids, special tokens included. Any byte sequence may come out: a character may
   /// be cut where the ids are. Ids out of range are Error(kData).
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
@@ -46,5 +49,10 @@ class Tokenizer {
   /// each synced to the disk, replacing those there.
   virtual void save(const std::string& folder) const = 0;
 };
+
+/// Whether two tokenizers, each as Tokenizer::open takes it, give every text the same ids by their
+/// files: vocabulary, merges, added tokens, normalizer, splitting, special tokens around a text.
+/// Errors as Tokenizer::open.
+bool is_same_tokenizer(const std::string& a, const std::string& b);
 
 }  // namespace hgt

@@ -1,0 +1,49 @@
+#include "content_hash.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "hgtrain/base/xxh3.h"
+
+namespace hgt {
+
+namespace {
+
+constexpr std::int64_t kPieceBytes = 1 << 20;
+constexpr std::int64_t kWholeBytes = 64 << 20;
+constexpr std::int64_t kBlocks = 512;
+constexpr std::int64_t kBlockBytes = 16 << 10;
+
+}  // namespace
+
+std::uint64_t hash_file(const std::string& path) {
+  File file = File::open(path, O_RDONLY);
+  Xxh3 hash;
+  std::vector<std::byte> buffer(kPieceBytes);
+  for (std::size_t got = buffer.size(); got == buffer.size();) {
+    got = file.read(buffer);
+    hash.update(std::span(buffer).first(got));
+  }
+  return hash.digest();
+}
+
+std::uint64_t sampled_hash(const File& file) {
+  const std::int64_t bytes = file.size();
+  Xxh3 hash;
+  hash.update(std::as_bytes(std::span(&bytes, 1)));
+  std::vector<std::byte> buffer;
+  const auto add = [&](std::int64_t at, std::int64_t count) {
+    buffer.resize(static_cast<std::size_t>(count));
+    file.read_at(at, buffer);
+    hash.update(buffer);
+  };
+  if (bytes <= kWholeBytes)
+    for (std::int64_t at = 0; at < bytes; at += kPieceBytes)
+      add(at, std::min(kPieceBytes, bytes - at));
+  else
+    for (std::int64_t block = 0; block < kBlocks; ++block)
+      add(block + 1 < kBlocks ? bytes / kBlocks * block : bytes - kBlockBytes, kBlockBytes);
+  return hash.digest();
+}
+
+}  // namespace hgt

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hgtrain/base/file.h"
+
+namespace hgt {
+
+/// The XXH3 hash of a whole file, read piece by piece.
+std::uint64_t hash_file(const std::string& path);
+
+/// A hash that tells files apart without reading all of a large one: of the whole file up to
+/// 64 MiB, else of its size and of 512 blocks of 16 KiB, evenly spread from the first byte to the
+/// last. The same for a copy.
+std::uint64_t sampled_hash(const File& file);
+
+}  // namespace hgt

@@ -1,0 +1,97 @@
+#include "json_text.h"
+
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kSkipHint =
+    "each line is a JSON object of its own; --skip_bad_lines passes over lines that are not";
+
+/// Hears of each piece of the JSON and keeps the text.
+class TextField final : public nlohmann::json_sax<json> {
+ public:
+  explicit TextField(const std::string& name) : name_(name) {}
+
+  bool null() override { return other_value(); }
+  bool boolean(bool) override { return other_value(); }
+  bool number_integer(number_integer_t) override { return other_value(); }
+  bool number_unsigned(number_unsigned_t) override { return other_value(); }
+  bool number_float(number_float_t, const string_t&) override { return other_value(); }
+  bool binary(binary_t&) override { return other_value(); }
+  bool string(string_t& value) override {
+    if (depth_ != 1 || is_array_) return true;
+    if (key_ == name_)
+      text = std::move(value);
+    else if (names.size() < 200)
+      names += (names.empty() ? "" : ", ") + key_;
+    return true;
+  }
+  bool start_object(std::size_t) override {
+    other_value();
+    is_object = is_object || depth_ == 0;
+    ++depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    other_value();
+    is_array_ = is_array_ || depth_ == 0;
+    ++depth_;
+    return true;
+  }
+  bool end_object() override { return leave(); }
+  bool end_array() override { return leave(); }
+  bool key(string_t& name) override {
+    if (depth_ == 1) key_ = std::move(name);
+    return true;
+  }
+  bool parse_error(std::size_t at, const std::string&, const json::exception& error) override {
+    if (dynamic_cast<const json::out_of_range*>(&error) != nullptr)
+      throw Error(ErrorKind::kData, "this is no JSON that can be read: a number in it is too large",
+                  kSkipHint);
+    throw Error(ErrorKind::kData, fmt::format("this is no JSON, from its byte {} on", at),
+                kSkipHint);
+  }
+
+  std::optional<std::string> text;
+  std::string names;  ///< of the other fields with text
+  bool is_object = false;
+
+ private:
+  /// Of two fields of one name the last counts.
+  bool other_value() {
+    if (depth_ == 1 && !is_array_ && key_ == name_) text.reset();
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+  const std::string& name_;
+  std::string key_;
+  int depth_ = 0;
+  bool is_array_ = false;
+};
+
+}  // namespace
+
+std::string text_of_line(std::string_view line, const std::string& field) {
+  TextField found(field);
+  json::sax_parse(line, &found);
+  if (!found.is_object) throw Error(ErrorKind::kData, "the line is no JSON object", kSkipHint);
+  if (found.text) return std::move(*found.text);
+  throw Error(ErrorKind::kData, fmt::format("the line has no text in a field \"{}\"", field),
+              found.names.empty()
+                  ? kSkipHint
+                  : "name another with --json_field; there is text in: " + found.names);
+}
+
+}  // namespace hgt

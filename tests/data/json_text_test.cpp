@@ -1,0 +1,44 @@
+#include "../../src/data/json_text.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+using namespace hgt;
+using Catch::Contains;
+
+namespace {
+
+std::string refusal(const std::string& line) {
+  try {
+    text_of_line(line, "text");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kData);
+    return e.render();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("the text is found among all else") {
+  CHECK(text_of_line(R"({"a": [{"text": "no"}], "text": "a\u00e9", "b": {"text": "no"}})",
+                     "text") == "a\u00e9");
+  CHECK(text_of_line(R"({"n": 1, "x": null, "y": true, "z": -1.5, "text": ""})", "text").empty());
+  CHECK(text_of_line(R"({"text": "a", "text": "b"})", "text") == "b");  // as JSON parsers do
+  CHECK(text_of_line(R"({"body": "x"})", "body") == "x");
+}
+
+TEST_CASE("what is no object with a text is refused with the reason") {
+  CHECK_THAT(refusal(R"({"text": )"), Contains("no JSON") && !Contains("exception"));
+  CHECK_THAT(refusal("[\"text\", \"a\"]"), Contains("no JSON object"));
+  CHECK_THAT(refusal("\"text\""), Contains("no JSON object"));
+  CHECK_THAT(refusal(R"([{"text": "a"}])"), Contains("no JSON object"));
+  CHECK_THAT(refusal(R"({"text": "\ud800"})"), Contains("no JSON"));
+  CHECK_THAT(refusal(R"({"body": "a", "n": 1})"),
+             Contains("no text in a field \"text\"") && Contains("there is text in: body"));
+  CHECK_THAT(refusal(R"({"text": 3})"), Contains("no text in a field"));
+  CHECK_THAT(refusal(R"({"text": "a", "text": 3})"), Contains("no text in a field"));
+  CHECK_THAT(refusal(R"({"text": 1e999})"), Contains("too large"));
+  CHECK_THAT(refusal(std::string(100000, '[')), Contains("no JSON"));
+}
