@@ -137,7 +137,7 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   add_f32("qk_scale", {qk_heads, rows}, m.qk_norm);
   add("attention", {rows, q});
   add_f32("lse", {sizes.batch, m.num_attention_heads, sizes.seq_length});
-  add("middle", {rows, width});
+  add("after_attention", {rows, width});
   add("up", {rows, up});
   add("activated", {rows, inner});
   add("output", {rows, width});

@@ -65,7 +65,7 @@ Json bench_ops(const Config& job, std::int64_t steps) {
   if (!run.stream().device().is_cpu()) clock.emplace(run.stream().queue());
   for (std::int64_t i = 0; i < steps; ++i) {
     run.step();
-    if (clock) clock->settle();
+    if (clock) clock->resolve_durations();
   }
   record_spans(Recording::kOff);
 

@@ -20,7 +20,7 @@ void QueueClock::end(SpanRecord&) noexcept {
   open_.pop_back();
 }
 
-void QueueClock::settle() {
+void QueueClock::resolve_durations() {
   queue_.synchronize();
   for (; used_ > 0; --used_) {
     const Mark& mark = marks_[used_ - 1];

@@ -21,7 +21,7 @@ class QueueClock final : public OpMarker {
   void begin(SpanRecord& op) override;
   void end(SpanRecord& op) noexcept override;
   /// Waits for the queue. Finished spans then have the duration of their ops on the device.
-  void settle();
+  void resolve_durations();
 
  private:
   struct Mark {
@@ -30,7 +30,7 @@ class QueueClock final : public OpMarker {
     SpanRecord* op = nullptr;
   };
   const CudaQueue& queue_;
-  std::deque<Mark> marks_;   ///< the first `used_` are since the last settle()
+  std::deque<Mark> marks_;   ///< the first `used_` are since the last resolve_durations()
   std::vector<Mark*> open_;  ///< of unfinished spans
   std::size_t used_ = 0;
 };

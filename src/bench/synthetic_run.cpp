@@ -44,7 +44,7 @@ SyntheticRun::SyntheticRun(const Config& config)
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)),
       comm_(make_self_communicator()) {
   if (!stream_.device().is_cpu()) {
-    if (config.training.deterministic) fix_products(stream_.queue());
+    if (config.training.deterministic) disable_gemm_autotuning(stream_.queue());
     if (config.hardware.cudnn) use_cudnn(stream_.queue());
   }
   const HostBuffers host(buffers_, table_, config, stream_);

@@ -62,7 +62,7 @@ GlooTransport::GlooTransport(ControlChannel& channel, const GroupOptions& option
     context->connectFullMesh(store, device);
     context_ = std::move(context);
     // If a peer closes a connection while Gloo sets it up, the exception would end the process.
-    meet("connected", options_.timeout);
+    wait_for_all("connected", options_.timeout);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
@@ -164,7 +164,7 @@ void GlooTransport::all_gather(std::span<const std::byte> mine, std::span<std::b
 }
 
 /// Waits until every rank has reached this point, through the store.
-void GlooTransport::meet(const char* where, std::chrono::milliseconds timeout) {
+void GlooTransport::wait_for_all(const char* where, std::chrono::milliseconds timeout) {
   const auto name = [&](int rank) { return key(options_, fmt::format("{}/{}", where, rank)); };
   channel_.set(name(rank()), "");
   for (int peer = 0; peer < size(); ++peer) channel_.get(name(peer), timeout);
@@ -174,7 +174,7 @@ void GlooTransport::leave() noexcept {
   // Closing a connection drops data that are still on their way, so a rank needs a sign that there
   // are none, which must not come over these connections.
   try {
-    meet("left", std::min(options_.timeout, kLeaveTimeout));
+    wait_for_all("left", std::min(options_.timeout, kLeaveTimeout));
   } catch (const std::exception&) {
     // A peer that failed will not come; its own error says why.
   }

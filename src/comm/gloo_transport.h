@@ -46,7 +46,7 @@ class GlooTransport {
   using Buffer = gloo::transport::UnboundBuffer;
   class Transfer;
 
-  void meet(const char* where, std::chrono::milliseconds timeout);
+  void wait_for_all(const char* where, std::chrono::milliseconds timeout);
   /// Registers what abort() must wake; throws if abort() has been called.
   void set_waited_for(Buffer* buffer);
 

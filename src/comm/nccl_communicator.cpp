@@ -28,8 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLeaveTimeout{5000}, kWatchInterval{20};
 constexpr std::chrono::microseconds kPollInterval{20};
-constexpr int kEagerPolls = 200;                            ///< NCCL is usually ready at once
-constexpr std::size_t kMostStaged = std::size_t{32} << 20;  ///< bytes
+constexpr int kEagerPolls = 200;                                ///< NCCL is usually ready at once
+constexpr std::size_t kMaxStagedBytes = std::size_t{32} << 20;  ///< bytes
 
 CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
                        const GroupOptions& options) {
@@ -62,7 +62,7 @@ class NcclCommunicator final : public Communicator {
     const CudaCommId id = exchange_id(channel, nccl_, options);
     hgt::check(nccl_.start_connect(&id, options.rank, options.size, queue_.device().index, &comm_));
     try {
-      settle(Clock::now() + options.timeout);
+      wait_until_ready(Clock::now() + options.timeout);
     } catch (Error& error) {
       abort_nccl();
       error.in("connecting over NCCL");
@@ -92,22 +92,23 @@ class NcclCommunicator final : public Communicator {
   std::uint64_t start_all_reduce_sum(std::span<float> values) override { return sum(values); }
 
   void broadcast(std::span<std::byte> bytes, int root) override {
-    wait(in_collective({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
-                       [&](const Announcement& what) {
-                         on_device(what, bytes, [&](std::byte* data, std::size_t count) {
-                           return nccl_.broadcast(comm_, data, count, root, queue_.state());
-                         });
-                       }));
+    wait(run_collective({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
+                        [&](const Announcement& what) {
+                          on_device(what, bytes, [&](std::byte* data, std::size_t count) {
+                            return nccl_.broadcast(comm_, data, count, root, queue_.state());
+                          });
+                        }));
   }
   void barrier() override {
-    in_collective({.kind = Announcement::kBarrier}, [&](const Announcement& what) { agree(what); });
+    run_collective({.kind = Announcement::kBarrier},
+                   [&](const Announcement& what) { require_same_collective(what); });
   }
 
   void wait(std::uint64_t ticket) override {
     check();
     const std::lock_guard lock(mutex_);
-    for (const UnderWay& one : under_way_)
-      if (one.what.sequence == ticket) one.finished.hold(compute_);
+    for (const PendingCollective& one : pending_)
+      if (one.what.sequence == ticket) one.finished.make_wait(compute_);
   }
   void check() override {
     const std::lock_guard lock(mutex_);
@@ -124,7 +125,7 @@ class NcclCommunicator final : public Communicator {
 
  private:
   /// A collective of device memory that has been queued on the device.
-  struct UnderWay {
+  struct PendingCollective {
     Announcement what;
     CudaEvent entered, finished;
     std::optional<Clock::time_point> since = {};  ///< when it was first seen to be entered
@@ -132,7 +133,7 @@ class NcclCommunicator final : public Communicator {
 
   /// Runs the collective, and records its failure.
   template <class Body>
-  std::uint64_t in_collective(Announcement what, const Body& body) {
+  std::uint64_t run_collective(Announcement what, const Body& body) {
     check();
     what.sequence = ++sequence_;
     channel_.progress().collective = what.sequence;
@@ -151,7 +152,7 @@ class NcclCommunicator final : public Communicator {
   std::uint64_t sum(std::span<T> values) {
     constexpr bool kSingle = std::is_same_v<T, float>;
     reduced_bytes_ += values.size_bytes();
-    return in_collective(
+    return run_collective(
         {.count = values.size(), .kind = kSingle ? Announcement::kSumF32 : Announcement::kSumF64},
         [&](const Announcement& what) {
           on_device(what, values, [&](T* data, std::size_t count) {
@@ -171,8 +172,8 @@ class NcclCommunicator final : public Communicator {
     bool there = false;
     if (!values.empty()) hgt::check(queue_.module().device().on_device(values.data(), &there));
     if (there) return queue(what, [&] { return call(values.data(), values.size()); });
-    agree(what);
-    constexpr std::size_t kPiece = kMostStaged / sizeof(T);
+    require_same_collective(what);
+    constexpr std::size_t kPiece = kMaxStagedBytes / sizeof(T);
     for (std::size_t at = 0; at < values.size(); at += kPiece) {
       const std::span<T> piece = values.subspan(at, std::min(kPiece, values.size() - at));
       T* const staged = reinterpret_cast<T*>(stage(piece.size_bytes()));
@@ -184,27 +185,27 @@ class NcclCommunicator final : public Communicator {
   }
 
   void queue(const Announcement& what, const std::function<CudaResult()>& call) {
-    UnderWay one{what, CudaEvent(compute_), CudaEvent(queue_)};
+    PendingCollective one{what, CudaEvent(compute_), CudaEvent(queue_)};
     one.entered.record(compute_);
-    one.entered.hold(queue_);
+    one.entered.make_wait(queue_);
     with_comm(call);
-    settle(Clock::now() + options_.timeout);
+    wait_until_ready(Clock::now() + options_.timeout);
     one.finished.record(queue_);
     const std::lock_guard lock(mutex_);
-    under_way_.push_back(std::move(one));
+    pending_.push_back(std::move(one));
   }
 
   /// Queues a collective and waits until it is done on the device.
   void run(const std::function<CudaResult()>& call) {
     const Clock::time_point deadline = Clock::now() + options_.timeout;
     with_comm(call);
-    settle(deadline);
+    wait_until_ready(deadline);
     CudaEvent finished(queue_);
     finished.record(queue_);
-    await([&] { return finished.done() || (ready(), false); }, deadline);
+    wait_until([&] { return finished.done() || (ready(), false); }, deadline);
   }
 
-  void agree(const Announcement& mine) {
+  void require_same_collective(const Announcement& mine) {
     const Span span("wait for peers");
     const auto ranks = static_cast<std::size_t>(size());
     std::vector<Announcement> all(ranks);
@@ -229,22 +230,22 @@ class NcclCommunicator final : public Communicator {
     with_comm([&] { return nccl_.poll(comm_, &ready); });
     return ready;
   }
-  /// Polls until `so` is true; throws at the deadline.
-  void await(const std::function<bool()>& so, Clock::time_point deadline) {
-    for (int polls = 0; !so(); ++polls) {
+  /// Polls until `condition` is true; throws at the deadline.
+  void wait_until(const std::function<bool()>& condition, Clock::time_point deadline) {
+    for (int polls = 0; !condition(); ++polls) {
       if (options_.aborted != nullptr && *options_.aborted)
         throw Error(ErrorKind::kPeer, "aborted");
-      if (Clock::now() >= deadline) throw too_late();
+      if (Clock::now() >= deadline) throw timeout_error();
       if (polls < kEagerPolls)
         std::this_thread::yield();
       else
         std::this_thread::sleep_for(kPollInterval);
     }
   }
-  void settle(Clock::time_point deadline) {
-    await([&] { return ready(); }, deadline);
+  void wait_until_ready(Clock::time_point deadline) {
+    wait_until([&] { return ready(); }, deadline);
   }
-  Error too_late() const {
+  Error timeout_error() const {
     return Error(ErrorKind::kPeer,
                  fmt::format("the other ranks did not come within {:g} s",
                              static_cast<double>(options_.timeout.count()) * 1e-3));
@@ -256,7 +257,7 @@ class NcclCommunicator final : public Communicator {
     std::unique_lock lock(mutex_);
     while (!closed_.wait_for(lock, kWatchInterval, [&] { return closing_; })) {
       if (failure_) continue;
-      if (const auto error = look()) {
+      if (const auto error = poll_oldest()) {
         failure_ = error;
         lock.unlock();
         abort_nccl();
@@ -265,25 +266,25 @@ class NcclCommunicator final : public Communicator {
     }
   }
   /// Removes finished collectives; returns what is wrong with the oldest of the others.
-  std::optional<Error> look() {
+  std::optional<Error> poll_oldest() {
     try {
-      while (!under_way_.empty() && under_way_.front().finished.done()) under_way_.pop_front();
-      if (under_way_.empty()) return std::nullopt;
-      UnderWay& oldest = under_way_.front();
+      while (!pending_.empty() && pending_.front().finished.done()) pending_.pop_front();
+      if (pending_.empty()) return std::nullopt;
+      PendingCollective& oldest = pending_.front();
       bool ready = false;
       if (comm_ != nullptr) hgt::check(nccl_.poll(comm_, &ready));
       if (!oldest.since && oldest.entered.done()) oldest.since = Clock::now();
-      if (oldest.since && Clock::now() - *oldest.since >= options_.timeout) throw too_late();
+      if (oldest.since && Clock::now() - *oldest.since >= options_.timeout) throw timeout_error();
       return std::nullopt;
     } catch (Error& error) {
-      return error.in(under_way_.front().what.text());
+      return error.in(pending_.front().what.text());
     }
   }
 
   bool all_done() const noexcept {
     try {
-      return std::all_of(under_way_.begin(), under_way_.end(),
-                         [](const UnderWay& one) { return one.finished.done(); });
+      return std::all_of(pending_.begin(), pending_.end(),
+                         [](const PendingCollective& one) { return one.finished.done(); });
     } catch (const Error&) {
       return false;
     }
@@ -307,7 +308,7 @@ class NcclCommunicator final : public Communicator {
   void leave() noexcept {
     try {
       with_comm([&] { return nccl_.start_leave(comm_); });
-      settle(Clock::now() + kLeaveTimeout);
+      wait_until_ready(Clock::now() + kLeaveTimeout);
       (void)nccl_.destroy(std::exchange(comm_, nullptr));
     } catch (const std::exception&) {
       abort_nccl();
@@ -340,7 +341,7 @@ class NcclCommunicator final : public Communicator {
   std::atomic<std::uint64_t> reduced_bytes_{0}, sequence_{0};
   std::mutex mutex_;  ///< guards what follows
   CudaCommState* comm_ = nullptr;
-  std::deque<UnderWay> under_way_;  ///< in the order of their numbers
+  std::deque<PendingCollective> pending_;  ///< in the order of their numbers
   std::optional<Error> failure_;
   bool closing_ = false;
   std::condition_variable closed_;

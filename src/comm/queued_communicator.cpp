@@ -119,7 +119,7 @@ class QueuedCommunicator final : public Communicator {
       std::optional<Error> failure;
       try {
         const Span span = Span::phase(task.announcement.name(), task.announcement.sequence);
-        agree(task.announcement);
+        require_same_collective(task.announcement);
         const Span transfer("transfer", Work{.bytes = task.announcement.bytes()});
         task.run();
       } catch (const std::exception& e) {
@@ -134,7 +134,7 @@ class QueuedCommunicator final : public Communicator {
     }
   }
 
-  void agree(const Announcement& mine) {
+  void require_same_collective(const Announcement& mine) {
     const Span span("wait for peers");
     std::vector<Announcement> all(static_cast<std::size_t>(size()));
     collectives_->all_gather(std::as_bytes(std::span(&mine, 1)),

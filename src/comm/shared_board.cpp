@@ -18,14 +18,14 @@ namespace {
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kSets = 3;
 constexpr int kSpins = 200;  // another rank may need this core to compute
-constexpr std::int64_t kLookAgainNs = 50'000'000;
+constexpr std::int64_t kRecheckNs = 50'000'000;
 
 using Word = std::atomic<std::uint32_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == sizeof(std::uint32_t));
 
 // std::atomic's own wait works only between threads of one process.
 void futex_wait(const Word& word, std::uint32_t seen) {
-  const timespec at_most{0, kLookAgainNs};
+  const timespec at_most{0, kRecheckNs};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &at_most, nullptr, 0);
 }
 
@@ -62,10 +62,10 @@ void SharedBoard::next_turn() {
   ++turn_;
   ended(rank_).store(static_cast<std::uint32_t>(turn_), std::memory_order_release);
   futex_wake(ended(rank_));
-  for (int peer = 0; peer < size_; ++peer) await(peer);
+  for (int peer = 0; peer < size_; ++peer) wait_for(peer);
 }
 
-void SharedBoard::await(int peer) {
+void SharedBoard::wait_for(int peer) {
   const Word& word = ended(peer);
   const auto turn = static_cast<std::uint32_t>(turn_);
   const std::int64_t start_ns = now_ns();

@@ -36,7 +36,7 @@ class SharedBoard {
  private:
   /// The number of turns a rank has ended, modulo 2^32: a futex, in a cache line of its own.
   std::atomic<std::uint32_t>& ended(int rank) const;
-  void await(int peer);
+  void wait_for(int peer);
 
   const SharedSegment segment_;
   const int rank_, size_;

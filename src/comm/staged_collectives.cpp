@@ -35,7 +35,7 @@ class StagedCollectives final : public Collectives {
   }
 
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    next_entered().hold(queue_);
+    next_entered().make_wait(queue_);
     host_->all_gather(mine, all);
   }
   void sum(std::span<float> values) override {

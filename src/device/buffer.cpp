@@ -36,18 +36,18 @@ class Held {
   }
   /// The largest ones as text.
   std::string text() {
-    constexpr std::size_t kNamed = 6;
+    constexpr std::size_t kMaxNamed = 6;
     const std::lock_guard lock(mutex_);
     std::vector<std::pair<std::size_t, std::string>> sizes;
     for (const auto& [memory, buffer] : buffers_) sizes.push_back(buffer);
     std::sort(sizes.rbegin(), sizes.rend());
     std::vector<std::string> words;
     for (const auto& [bytes, name] : sizes)
-      if (words.size() < kNamed)
+      if (words.size() < kMaxNamed)
         words.push_back(fmt::format("{} {:.1f} MiB", name, static_cast<double>(bytes) / 1048576));
     if (words.empty()) return "nothing is held yet";
     return fmt::format("held by then: {}{}", fmt::join(words, ", "),
-                       sizes.size() > kNamed ? ", ..." : "");
+                       sizes.size() > kMaxNamed ? ", ..." : "");
   }
 
  private:
@@ -95,7 +95,7 @@ void Buffer::Free::operator()(void* memory) const noexcept {
 Buffer::Buffer(std::string name, std::int64_t bytes, Device device)
     : Buffer(std::move(name), bytes, device.is_cpu() ? Place::kHost : Place::kDevice, device) {}
 
-Buffer Buffer::reached_by(Device device, std::string name, std::int64_t bytes) {
+Buffer Buffer::pinned_for(Device device, std::string name, std::int64_t bytes) {
   return Buffer(std::move(name), bytes, device.is_cpu() ? Place::kHost : Place::kPinned,
                 Device::cpu());
 }

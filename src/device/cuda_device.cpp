@@ -37,7 +37,7 @@ void* allocate_device(int device, std::size_t bytes) {
 
 }  // namespace
 
-void* CudaStreamState::at_least(std::size_t bytes) {
+void* CudaStreamState::ensure_scratch(std::size_t bytes) {
   if (bytes > scratch_bytes || scratch_memory.empty()) {
     scratch_memory.emplace_back(allocate_device(device, bytes));
     scratch_bytes = bytes;
@@ -46,7 +46,7 @@ void* CudaStreamState::at_least(std::size_t bytes) {
 }
 
 void CudaStreamState::reserve(std::size_t bytes) {
-  (void)at_least(bytes);
+  (void)ensure_scratch(bytes);
 }
 
 struct CudaEventState {

@@ -69,7 +69,7 @@ void CudaEvent::record(const CudaQueue& queue) {
   check(module_->device().record_event(state_.get(), queue.state()));
 }
 
-void CudaEvent::hold(const CudaQueue& queue) const {
+void CudaEvent::make_wait(const CudaQueue& queue) const {
   check(module_->device().wait_event(queue.state(), state_.get()));
 }
 

@@ -100,8 +100,8 @@ void Layer::attend(const Tensor& q, const Tensor& keys, const Tensor& values, co
 void Layer::finish(const LayerWeights& w, const Tensor& x, const Pass& pass,
                    const LayerState& state, const LayerScratch& scratch, Stream stream) const {
   add_attention(w, x, pass, state, scratch, stream);
-  enter_mlp(w, state, stream);
-  leave_mlp(w, pass, state, scratch, stream);
+  mlp_up(w, state, stream);
+  mlp_down(w, pass, state, scratch, stream);
 }
 
 void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pass,
@@ -110,13 +110,14 @@ void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pa
   linear_fwd(state.attention, w.out.weight, w.out.bias, scratch.branch, stream);
   const Dropout drop = dropout(pass, m_.resid_pdrop, kAttentionBranch);
   if (drop.probability == 0)
-    return add_norm_fwd(w.norm2, eps_, x, scratch.branch, state.middle, state.norm2, stream);
-  dropout_add(samples(x, pass), samples(scratch.branch, pass), drop, samples(state.middle, pass),
-              stream);
-  norm_fwd(w.norm2, eps_, state.middle, state.norm2, stream);
+    return add_norm_fwd(w.norm2, eps_, x, scratch.branch, state.after_attention, state.norm2,
+                        stream);
+  dropout_add(samples(x, pass), samples(scratch.branch, pass), drop,
+              samples(state.after_attention, pass), stream);
+  norm_fwd(w.norm2, eps_, state.after_attention, state.norm2, stream);
 }
 
-void Layer::enter_mlp(const LayerWeights& w, const LayerState& state, Stream stream) const {
+void Layer::mlp_up(const LayerWeights& w, const LayerState& state, Stream stream) const {
   // What is computed again starts from the stored `up`, so the first time must do so, too.
   if (family_.gated_mlp || recompute_ == Recompute::kSelective) {
     linear_fwd(state.norm2.out, w.up.weight, w.up.bias, state.up, stream);
@@ -134,10 +135,10 @@ void Layer::activate(const LayerState& state, Stream stream) const {
     activation_fwd(activation_, state.up, state.activated, stream);
 }
 
-void Layer::leave_mlp(const LayerWeights& w, const Pass& pass, const LayerState& state,
-                      const LayerScratch& scratch, Stream stream) const {
+void Layer::mlp_down(const LayerWeights& w, const Pass& pass, const LayerState& state,
+                     const LayerScratch& scratch, Stream stream) const {
   linear_fwd(state.activated, w.down.weight, w.down.bias, scratch.branch, stream);
-  dropout_add(samples(state.middle, pass), samples(scratch.branch, pass),
+  dropout_add(samples(state.after_attention, pass), samples(scratch.branch, pass),
               dropout(pass, m_.resid_pdrop, kMlpBranch), samples(state.output, pass), stream);
 }
 
@@ -148,10 +149,10 @@ void Layer::recompute(const LayerWeights& w, const Tensor& x, const Pass& pass,
     const Heads h = project(w, x, pass, state, stream);
     attend(h.q, h.k.split(0, pass.batch), h.v.split(0, pass.batch), pass, state, stream);
     add_attention(w, x, pass, state, scratch, stream);
-    enter_mlp(w, state, stream);
+    mlp_up(w, state, stream);
   } else {
     norm_fwd(w.norm1, eps_, x, state.norm1, stream);
-    norm_fwd(w.norm2, eps_, state.middle, state.norm2, stream);
+    norm_fwd(w.norm2, eps_, state.after_attention, state.norm2, stream);
     activate(state, stream);
   }
 }
@@ -160,7 +161,7 @@ void Layer::backward(const LayerWeights& w, const LayerWeights& g, const Tensor&
                      const Pass& pass, const LayerState& state, const LayerScratch& scratch,
                      const Tensor& d, Stream stream) const {
   mlp_backward(w, g, state, scratch, branch_gradient(d, pass, kMlpBranch, scratch, stream), stream);
-  norm_bwd(w.norm2, g.norm2, state.middle, state.norm2, scratch.d_norm, true, d, stream);
+  norm_bwd(w.norm2, g.norm2, state.after_attention, state.norm2, scratch.d_norm, true, d, stream);
   attention_backward(w, g, pass, state, scratch,
                      branch_gradient(d, pass, kAttentionBranch, scratch, stream), stream);
   norm_bwd(w.norm1, g.norm1, x, state.norm1, scratch.d_norm, true, d, stream);

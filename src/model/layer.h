@@ -30,7 +30,7 @@ struct LayerState {
   Tensor qkv;                   ///< q and k are rotated in place, unless they are normed first
   Tensor qk, q_scale, k_scale;  ///< with q/k norm: q and k normed and rotated
   Tensor attention, lse;
-  Tensor middle;  ///< the residual stream between attention and MLP
+  Tensor after_attention;  ///< the residual stream between attention and MLP
   NormState norm2;
   Tensor up, activated, output;
 };
@@ -48,8 +48,8 @@ struct Heads {
 
 /// One Transformer layer of any family:
 ///
-///   middle = x + out(attention(qkv(norm1(x))))
-///   output = middle + down(act(up(norm2(middle))))
+///   after_attention = x + out(attention(qkv(norm1(x))))
+///   output = after_attention + down(act(up(norm2(after_attention))))
 class Layer {
  public:
   /// `index` counts from 0; `recompute` says which of its state is not kept. Keeps a reference to
@@ -82,9 +82,9 @@ class Layer {
   // MLP's inner activations, to the output.
   void add_attention(const LayerWeights& w, const Tensor& x, const Pass& pass,
                      const LayerState& state, const LayerScratch& scratch, Stream stream) const;
-  void enter_mlp(const LayerWeights& w, const LayerState& state, Stream stream) const;
-  void leave_mlp(const LayerWeights& w, const Pass& pass, const LayerState& state,
-                 const LayerScratch& scratch, Stream stream) const;
+  void mlp_up(const LayerWeights& w, const LayerState& state, Stream stream) const;
+  void mlp_down(const LayerWeights& w, const Pass& pass, const LayerState& state,
+                const LayerScratch& scratch, Stream stream) const;
   void activate(const LayerState& state, Stream stream) const;
   Heads heads(const Tensor& q_and_k, const Tensor& qkv) const;
   AttentionOptions attention_options(const Pass& pass) const;

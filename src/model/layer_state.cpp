@@ -31,7 +31,7 @@ LayerState::LayerState(const Activations& memory, std::int64_t slot, std::int64_
   }
   attention = get("attention", {rows, heads * m.head_dim});
   lse = get("lse", {pass.batch, heads, pass.length});
-  middle = get("middle", {rows, m.hidden_size});
+  after_attention = get("after_attention", {rows, m.hidden_size});
   norm2 = norm("norm2");
   up = get("up", {rows, (family_of(m).gated_mlp ? 2 : 1) * m.intermediate_size});
   activated = get("activated", {rows, m.intermediate_size});

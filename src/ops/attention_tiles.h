@@ -46,7 +46,7 @@ template <class T>
 struct Head {
   Head(const Tensor& x, std::int64_t b, std::int64_t h)
       : data(x.data<T>() + b * x.stride(0) + h * x.stride(2)),
-        to_next(x.stride(1)),
+        row_stride(x.stride(1)),
         rows(x.size(1)),
         width(x.size(3)) {}
 
@@ -55,21 +55,21 @@ struct Head {
     for (std::int64_t r = 0; r < kTile; ++r) {
       float* const to = out + r * ld;
       const std::int64_t seen = first + r < rows ? width : 0;
-      const T* const from = data + (first + r) * to_next;
+      const T* const from = data + (first + r) * row_stride;
       for (std::int64_t i = 0; i < seen; i += kLineBytes / sizeof(T))
-        __builtin_prefetch(from + kRowsAhead * to_next + i);
+        __builtin_prefetch(from + kRowsAhead * row_stride + i);
 #pragma omp simd
       for (std::int64_t i = 0; i < seen; ++i) to[i] = from[i];
       std::fill(to + seen, to + ld, 0.0f);
     }
   }
   void write(std::int64_t t, float factor, const float* from) const {
-    T* const to = data + t * to_next;
+    T* const to = data + t * row_stride;
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) to[i] = factor * from[i];
   }
   float dot(std::int64_t t, const float* other) const {
-    const T* const row = data + t * to_next;
+    const T* const row = data + t * row_stride;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (std::int64_t i = 0; i < width; ++i) sum += row[i] * other[i];
@@ -77,13 +77,13 @@ struct Head {
   }
 
   void add_to(float* sum, float factor, std::int64_t t) const {
-    const T* const row = data + t * to_next;
+    const T* const row = data + t * row_stride;
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) sum[i] += factor * row[i];
   }
 
   T* data;
-  std::int64_t to_next, rows, width;
+  std::int64_t row_stride, rows, width;
 };
 
 /// Query rows [first, first + rows) and the keys [begin, end) that any of them sees.

@@ -10,7 +10,7 @@
 namespace hgt {
 namespace {
 
-constexpr int kMostCandidates = 16;
+constexpr int kMaxCandidates = 16;
 
 std::uint32_t alignment_of(const void* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
@@ -70,7 +70,8 @@ Preference preference_of(const CublasShape& shape) {
   cublasLtMatmulPreference_t raw = nullptr;
   HGT_CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&raw));
   Preference owned(raw);
-  set(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{CublasProduct::kMostWorkspace});
+  set(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+      std::uint64_t{CublasProduct::kMaxWorkspaceBytes});
   // Sums are rounded once: if k is split, the parts are added in fp32 and in order.
   set(raw, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
@@ -148,11 +149,11 @@ void CublasProduct::set_epilogue(const GemmArgs& args) const {
 std::vector<CublasAlgorithm> CublasProduct::candidates() const {
   if (!is_precise(shape_)) return {};
   const Preference preference = preference_of(shape_);
-  cublasLtMatmulHeuristicResult_t found[kMostCandidates] = {};
+  cublasLtMatmulHeuristicResult_t found[kMaxCandidates] = {};
   int count = 0;
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle_, product_.get(), left_.get(), right_.get(), c_.get(),
-                                     c_.get(), preference.get(), kMostCandidates, found, &count);
+                                     c_.get(), preference.get(), kMaxCandidates, found, &count);
   std::vector<CublasAlgorithm> out;
   // A failure that an epilogue's operands cause (their alignment, say) does not occur with the
   // plain product.
@@ -169,7 +170,7 @@ bool CublasProduct::accepts(CublasAlgorithm& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   if (cublasLtMatmulAlgoCheck(handle_, product_.get(), left_.get(), right_.get(), c_.get(),
                               c_.get(), &algorithm.bytes, &result) != CUBLAS_STATUS_SUCCESS ||
-      result.workspaceSize > kMostWorkspace)
+      result.workspaceSize > kMaxWorkspaceBytes)
     return false;
   algorithm.workspace_bytes = result.workspaceSize;
   return true;

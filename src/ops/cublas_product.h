@@ -47,11 +47,11 @@ struct CublasAlgorithm {
   std::size_t workspace_bytes;
 };
 
-/// The descriptors of a shape, including its epilogue. An algorithm needs at most kMostWorkspace,
-/// and sums in fp32, in an order that does not change from run to run.
+/// The descriptors of a shape, including its epilogue. An algorithm needs at most
+/// kMaxWorkspaceBytes, and sums in fp32, in an order that does not change from run to run.
 class CublasProduct {
  public:
-  static constexpr std::size_t kMostWorkspace = 32 << 20;  // what cuBLAS asks for on sm_90
+  static constexpr std::size_t kMaxWorkspaceBytes = 32 << 20;  // what cuBLAS asks for on sm_90
 
   CublasProduct(cublasLtHandle_t handle, const CublasShape& shape, const GemmArgs& args);
 

@@ -14,8 +14,8 @@ CudaResult entry(const Args* args, CudaStreamState* stream) {
   return guarded([&] { launcher(*args, *stream); });
 }
 
-CudaResult fix_products(CudaStreamState* stream) {
-  return guarded([&] { stream->fixed_products = true; });
+CudaResult disable_gemm_autotuning(CudaStreamState* stream) {
+  return guarded([&] { stream->gemm_autotuning_disabled = true; });
 }
 
 CudaResult use_cudnn(void* library, CudaStreamState* stream, std::size_t* version) {
@@ -51,7 +51,7 @@ const CudaOpsTable* cuda_ops_table() {
       .update_lamb = entry<UpdateLambArgs, cuda::update_lamb>,
       .update_average = entry<UpdateAverageArgs, cuda::update_average>,
       .sample = entry<SampleArgs, cuda::sample>,
-      .fix_products = fix_products,
+      .disable_gemm_autotuning = disable_gemm_autotuning,
       .use_cudnn = use_cudnn,
   };
   return &kTable;

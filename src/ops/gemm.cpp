@@ -49,8 +49,8 @@ void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tenso
   cpu::gemm(alpha, a, b, beta, c, stream.pool());
 }
 
-void fix_products(const CudaQueue& queue) {
-  check(queue.module().ops().fix_products(queue.state()));
+void disable_gemm_autotuning(const CudaQueue& queue) {
+  check(queue.module().ops().disable_gemm_autotuning(queue.state()));
 }
 
 }  // namespace hgt

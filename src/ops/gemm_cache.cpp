@@ -13,7 +13,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kMostBytes = 1 << 20;
+constexpr std::int64_t kMaxFileBytes = 1 << 20;
 constexpr std::string_view kFormat = "hgtrain matrix products 1";
 
 /// Removes the first line; false if there is no whole one.
@@ -78,7 +78,7 @@ GemmCache::GemmCache(std::string folder, std::string basis)
 GemmChoices GemmCache::stored() const {
   if (folder_.empty()) return {};
   try {
-    return choices_of(read_file(path_, kMostBytes), basis_);
+    return choices_of(read_file(path_, kMaxFileBytes), basis_);
   } catch (const Error&) {  // it is missing or not ours
     return {};
   }

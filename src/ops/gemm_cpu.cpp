@@ -54,10 +54,10 @@ Grid grid_of(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
 /// another kernel, which is slower and also holds the cell's sums in fp32: so cells are whole rows,
 /// unless there are too few.
 Grid narrow_grid(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
-  constexpr std::int64_t kFewest = 64, kFixed = 128;
-  if (pool.is_deterministic()) return {(m + kFixed - 1) / kFixed, 1, kFixed, n};
+  constexpr std::int64_t kMinRows = 64, kFixedRows = 128;
+  if (pool.is_deterministic()) return {(m + kFixedRows - 1) / kFixedRows, 1, kFixedRows, n};
   const std::int64_t cell_m = round_up((m + pool.threads() - 1) / pool.threads());
-  if (cell_m < kFewest) return grid_of(m, n, pool);
+  if (cell_m < kMinRows) return grid_of(m, n, pool);
   return {pool.threads(), 1, cell_m, n};
 }
 

@@ -33,24 +33,25 @@ GemmArgs without_epilogue(const GemmArgs& args) {
 
 }  // namespace
 
-cublasStatus_t run_whole(const CublasProduct& product, const CublasAlgorithm& algorithm,
+cublasStatus_t run_fused(const CublasProduct& product, const CublasAlgorithm& algorithm,
                          const GemmArgs& args, CudaStreamState& stream) {
   if (!is_sums(args.epilogue))
-    return product.run(args, algorithm, stream.at_least(algorithm.workspace_bytes), stream.use());
+    return product.run(args, algorithm, stream.ensure_scratch(algorithm.workspace_bytes),
+                       stream.use());
   // cuBLAS overwrites the sums: here they are written after its workspace, and added from there.
   const std::int64_t count = args.epilogue == GemmEpilogue::kColumnSums ? args.n : args.m;
   const auto workspace_floats =
       static_cast<std::int64_t>((algorithm.workspace_bytes + 255) / 256 * 64);
   float* const scratch = stream.scratch<float>(workspace_floats + count);
-  GemmArgs beside = args;
-  beside.bias = scratch + workspace_floats;
-  const cublasStatus_t status = product.run(beside, algorithm, scratch, stream.use());
+  GemmArgs to_scratch = args;
+  to_scratch.bias = scratch + workspace_floats;
+  const cublasStatus_t status = product.run(to_scratch, algorithm, scratch, stream.use());
   if (status == CUBLAS_STATUS_SUCCESS)
-    cuda::add_bias({args.bias, beside.bias, DType::kF32, 1, count, count}, stream);
+    cuda::add_bias({args.bias, to_scratch.bias, DType::kF32, 1, count, count}, stream);
   return status;
 }
 
-void run_apart(const GemmArgs& args, CudaStreamState& stream) {
+void run_unfused(const GemmArgs& args, CudaStreamState& stream) {
   GemmArgs plain = without_epilogue(args);
   if (args.epilogue == GemmEpilogue::kGelu) {
     plain.c = args.pre;
@@ -87,8 +88,8 @@ void gemm(const GemmArgs& args, CudaStreamState& stream) {
   if (args.m == 0 || args.n == 0) return;
   if (args.transposed_c) return gemm(transposed(args), stream);
   const GemmPlan& plan = plan_of(args, stream);
-  if (!plan.algorithm) return run_apart(args, stream);
-  HGT_CUBLAS_CHECK(run_whole(plan.product, *plan.algorithm, args, stream));
+  if (!plan.algorithm) return run_unfused(args, stream);
+  HGT_CUBLAS_CHECK(run_fused(plan.product, *plan.algorithm, args, stream));
 }
 
 }  // namespace cuda

@@ -15,15 +15,15 @@ namespace hgt {
 namespace {
 
 constexpr int kTimes = 3;
-constexpr float kNever = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // ---- choices as text -----------------------------------------------------------------------
 
-constexpr std::string_view kApart = "apart";
-constexpr std::size_t kWordDigits = 16;  // an algorithm is cuBLAS's own few 64-bit words
+constexpr std::string_view kUnfused = "apart";  // the word in existing files
+constexpr std::size_t kWordDigits = 16;         // an algorithm is cuBLAS's own few 64-bit words
 
 std::string text_of(const std::optional<CublasAlgorithm>& algorithm) {
-  if (!algorithm) return std::string(kApart);
+  if (!algorithm) return std::string(kUnfused);
   std::string text;
   for (const std::uint64_t word : algorithm->bytes.data) text += fmt::format("{:016x}", word);
   return text;
@@ -40,11 +40,11 @@ bool read(std::string_view text, cublasLtMatmulAlgo_t& out) {
 }
 
 /// Whether the plan can use the choice that the text names; if so, it does from now on.
-bool adopt(std::string_view choice, GemmEpilogue epilogue, GemmPlan& plan) {
+bool apply_choice(std::string_view choice, GemmEpilogue epilogue, GemmPlan& plan) {
   CublasAlgorithm algorithm{};
-  const bool apart = choice == kApart && epilogue != GemmEpilogue::kNone;
-  if (!apart && !(read(choice, algorithm.bytes) && plan.product.accepts(algorithm))) return false;
-  plan.algorithm = apart ? std::nullopt : std::optional(algorithm);
+  const bool unfused = choice == kUnfused && epilogue != GemmEpilogue::kNone;
+  if (!unfused && !(read(choice, algorithm.bytes) && plan.product.accepts(algorithm))) return false;
+  plan.algorithm = unfused ? std::nullopt : std::optional(algorithm);
   return true;
 }
 
@@ -62,9 +62,9 @@ Event make_event() {
 /// a first one; infinity if it says that it queues nothing.
 template <class Queue>
 float time_of(const CudaStreamState& stream, const Queue& queue) {
-  if (!queue()) return kNever;
+  if (!queue()) return kInfinity;
   const Event begin = make_event(), end = make_event();
-  float best = kNever;
+  float best = kInfinity;
   for (int i = 0; i < kTimes; ++i) {
     HGT_CUDA_CHECK(cudaEventRecord(begin.get(), stream.use()));
     (void)queue();
@@ -78,11 +78,11 @@ float time_of(const CudaStreamState& stream, const Queue& queue) {
 }
 
 /// A product that may be run again and again, because it adds to memory of its own.
-struct Rehearsal {
+struct TuningBuffers {
   GemmArgs args;
   bool possible = true;
 
-  Rehearsal(const GemmArgs& real, const CudaStreamState& stream) : args(real) {
+  TuningBuffers(const GemmArgs& real, const CudaStreamState& stream) : args(real) {
     if (stream.is_captured()) {
       possible = false;
       return;
@@ -110,16 +110,16 @@ struct Rehearsal {
   }
 };
 
-std::optional<CublasAlgorithm> quickest(const CublasProduct& product,
-                                        const std::vector<CublasAlgorithm>& candidates,
-                                        const GemmArgs& args, CudaStreamState& stream) {
-  float best = kNever;
+std::optional<CublasAlgorithm> fastest(const CublasProduct& product,
+                                       const std::vector<CublasAlgorithm>& candidates,
+                                       const GemmArgs& args, CudaStreamState& stream) {
+  float best = kInfinity;
   std::optional<CublasAlgorithm> out;
   if (args.epilogue != GemmEpilogue::kNone)
-    best = time_of(stream, [&] { return run_apart(args, stream), true; });
+    best = time_of(stream, [&] { return run_unfused(args, stream), true; });
   for (const CublasAlgorithm& candidate : candidates) {
     const float ms = time_of(stream, [&] {
-      return run_whole(product, candidate, args, stream) == CUBLAS_STATUS_SUCCESS;
+      return run_fused(product, candidate, args, stream) == CUBLAS_STATUS_SUCCESS;
     });
     if (ms < best) {
       best = ms;
@@ -130,12 +130,12 @@ std::optional<CublasAlgorithm> quickest(const CublasProduct& product,
 }
 
 GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamState& stream) {
-  GemmPlans& kept = *stream.gemm_plans;
-  GemmPlan plan{CublasProduct(kept.handle.get(), shape, args), {}};
+  GemmPlans& plans = *stream.gemm_plans;
+  GemmPlan plan{CublasProduct(plans.handle.get(), shape, args), {}};
   const std::string key = shape.text();
   const std::optional<std::string> stored =
-      stream.fixed_products ? std::nullopt : kept.cache->find(key);
-  if (stored && adopt(*stored, args.epilogue, plan)) return plan;
+      stream.gemm_autotuning_disabled ? std::nullopt : plans.cache->find(key);
+  if (stored && apply_choice(*stored, args.epilogue, plan)) return plan;
 
   const bool plain = args.epilogue == GemmEpilogue::kNone;
   const std::vector<CublasAlgorithm> candidates = plan.product.candidates();
@@ -143,13 +143,14 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
     throw Error(ErrorKind::kDevice, "cuBLAS has no way to compute a product").in(key);
   if (candidates.empty()) return plan;
   if (plain) plan.algorithm = candidates.front();
-  if (stream.fixed_products) return plan;
-  const Rehearsal rehearsal(args, stream);
-  if (!rehearsal.possible) return plan;
-  const auto found = quickest(plan.product, candidates, rehearsal.args, stream);
+  if (stream.gemm_autotuning_disabled) return plan;
+  const TuningBuffers tuning(args, stream);
+  if (!tuning.possible) return plan;
+  const auto found = fastest(plan.product, candidates, tuning.args, stream);
   if (plain && !found) return plan;  // running it fails with cuBLAS's message
   plan.algorithm = found;
-  (void)adopt(kept.cache->keep(key, text_of(found), stored.value_or("")), args.epilogue, plan);
+  (void)apply_choice(plans.cache->keep(key, text_of(found), stored.value_or("")), args.epilogue,
+                     plan);
   return plan;
 }
 
@@ -181,7 +182,7 @@ const GemmPlan& plan_of(const GemmArgs& args, CudaStreamState& stream) {
   (void)stream.use();
   if (!stream.gemm_plans) {
     stream.gemm_plans = std::make_shared<GemmPlans>(cache_of(stream.device));
-    stream.reserve(CublasProduct::kMostWorkspace);
+    stream.reserve(CublasProduct::kMaxWorkspaceBytes);
   }
   auto& plans = stream.gemm_plans->plans;
   const CublasShape shape(args);

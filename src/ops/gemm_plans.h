@@ -39,9 +39,9 @@ const GemmPlan& plan_of(const GemmArgs& args, CudaStreamState& stream);
 
 /// Queues the product with its epilogue; returns CUBLAS_STATUS_NOT_SUPPORTED or the like if cuBLAS
 /// does not support it.
-cublasStatus_t run_whole(const CublasProduct& product, const CublasAlgorithm& algorithm,
+cublasStatus_t run_fused(const CublasProduct& product, const CublasAlgorithm& algorithm,
                          const GemmArgs& args, CudaStreamState& stream);
 /// Queues the plain product, and kernels for the epilogue.
-void run_apart(const GemmArgs& args, CudaStreamState& stream);
+void run_unfused(const GemmArgs& args, CudaStreamState& stream);
 
 }  // namespace hgt

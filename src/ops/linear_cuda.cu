@@ -16,10 +16,10 @@ struct Cut {
 };
 
 Cut cut_of(std::int64_t rows, std::int64_t columns, int vector) {
-  constexpr std::int64_t kMostChunks = 65535;  // limit of a grid's second dimension
+  constexpr std::int64_t kMaxChunks = 65535;  // limit of a grid's second dimension
   const std::int64_t vectors = std::max<std::int64_t>((columns + vector - 1) / vector, 1);
   return {blocks_for(vectors, kThreads),
-          static_cast<unsigned>(std::min(chunks_for(rows, vectors), kMostChunks))};
+          static_cast<unsigned>(std::min(chunks_for(rows, vectors), kMaxChunks))};
 }
 
 template <class T>

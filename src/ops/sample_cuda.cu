@@ -1,7 +1,7 @@
 #include "cuda_element.h"
 #include "cuda_launchers.h"
 #include "cuda_reduce.h"
-#include "sample_places.h"
+#include "sample_keys.h"
 
 // One block, so that passes need not wait for other blocks. Bytes moved: the logits, once from
 // memory; then 8 to 19 passes from the L2 cache, none at a temperature of 0.
@@ -13,7 +13,7 @@ constexpr unsigned kThreads = 1024;
 constexpr int kDigitBits = 8;
 constexpr unsigned kBins = 1 << kDigitBits;
 
-/// Calls fn(place, logit) for the thread's tokens.
+/// Calls fn(key, logit) for the thread's tokens.
 template <class T, class Fn>
 __device__ void for_tokens(const SampleArgs& args, const Fn& fn) {
   const T* const logits = static_cast<const T*>(args.logits);
@@ -21,7 +21,7 @@ __device__ void for_tokens(const SampleArgs& args, const Fn& fn) {
     const Vector<T> part = read(logits + i, args.vocabulary - i);
 #pragma unroll
     for (int j = 0; j < kVector<T>; ++j)
-      if (i + j < args.vocabulary) fn(place_of(part[j], i + j), part[j]);
+      if (i + j < args.vocabulary) fn(sort_key(part[j], i + j), part[j]);
   }
 }
 
@@ -50,39 +50,40 @@ struct Bins {
   }
 };
 
-/// The tokens in the order of their places on a line; each is as long as its mass.
+/// The masses of the tokens, in the order of their keys.
 template <class T>
-struct Line {
+struct Distribution {
   const SampleArgs& args;
   float best;
 
   __device__ std::uint64_t mass(float logit) const {
     return mass_of((best - logit) / args.temperature);
   }
-  __device__ std::uint64_t mass_at(std::uint64_t place) const {
-    return mass(to_float(static_cast<const T*>(args.logits)[token_of(place)]));
+  __device__ std::uint64_t mass_at(std::uint64_t key) const {
+    return mass(to_float(static_cast<const T*>(args.logits)[token_of(key)]));
   }
   /// The mass of the tokens before `end`.
   __device__ std::uint64_t mass_before(std::uint64_t end) const {
     std::uint64_t sum = 0;
-    for_tokens<T>(args, [&](std::uint64_t place, float logit) {
-      if (place < end) sum += mass(logit);
+    for_tokens<T>(args, [&](std::uint64_t key, float logit) {
+      if (key < end) sum += mass(logit);
     });
     return block_sum(sum);
   }
-  /// The place that `left` falls on, digit by digit, without the lowest bits if it says so; `left`
-  /// becomes the offset within it. If `alike`, all tokens have mass 1.
-  __device__ std::uint64_t find(std::uint64_t& left, bool alike = false, int lowest_bit = 0) const {
+  /// The key that `left` falls on, digit by digit, without the lowest bits if it says so; `left`
+  /// becomes the offset within it. If `unit_mass`, all tokens have mass 1.
+  __device__ std::uint64_t find(std::uint64_t& left, bool unit_mass = false,
+                                int lowest_bit = 0) const {
     __shared__ Bins bins;
     __shared__ std::uint64_t sums[kBins], passed;
     __shared__ unsigned digit;
     std::uint64_t found = 0;
-    for (int bit = kPlaceBits - kDigitBits; bit >= lowest_bit; bit -= kDigitBits) {
+    for (int bit = kKeyBits - kDigitBits; bit >= lowest_bit; bit -= kDigitBits) {
       bins.clear();
       __syncthreads();
-      for_tokens<T>(args, [&](std::uint64_t place, float logit) {
-        if (place >> bit >> kDigitBits == found)
-          bins.add((place >> bit) % kBins, alike ? 1 : mass(logit));
+      for_tokens<T>(args, [&](std::uint64_t key, float logit) {
+        if (key >> bit >> kDigitBits == found)
+          bins.add((key >> bit) % kBins, unit_mass ? 1 : mass(logit));
       });
       __syncthreads();
       if (threadIdx.x < kBins) sums[threadIdx.x] = bins.sum(threadIdx.x);
@@ -105,27 +106,28 @@ struct Line {
 
 template <class T>
 __device__ std::int32_t drawn_token(const SampleArgs& args) {
-  std::uint64_t falling = 0;  // of the first place, because block_max finds the largest
-  for_tokens<T>(args, [&](std::uint64_t place, float) { falling = greater(falling, ~place); });
-  const std::uint64_t first = ~block_max(falling);
-  if (!can_come(first)) return -1;
+  std::uint64_t inverted = 0;  // of the first key, because block_max finds the largest
+  for_tokens<T>(args, [&](std::uint64_t key, float) { inverted = greater(inverted, ~key); });
+  const std::uint64_t first = ~block_max(inverted);
+  if (!is_finite_distribution(first)) return -1;
   if (args.temperature == 0) return token_of(first);
 
-  const Line<T> line{args, to_float(static_cast<const T*>(args.logits)[token_of(first)])};
+  const Distribution<T> distribution{args,
+                                     to_float(static_cast<const T*>(args.logits)[token_of(first)])};
   std::uint64_t end = ~std::uint64_t{0};
   if (args.top_k > 0 && args.top_k < args.vocabulary) {
     std::uint64_t left = static_cast<std::uint64_t>(args.top_k) - 1;
-    end = end_of_ties(line.find(left, true, kIdBits) << kIdBits);
+    end = end_of_ties(distribution.find(left, true, kIdBits) << kIdBits);
   }
-  std::uint64_t total = line.mass_before(end);
+  std::uint64_t total = distribution.mass_before(end);
   if (args.top_p < 1) {
     const std::uint64_t last = least_mass(args.top_p, total) - 1;
     std::uint64_t left = last;
-    const std::uint64_t place = line.find(left);
-    total = last - left + line.mass_at(place);
+    const std::uint64_t key = distribution.find(left);
+    total = last - left + distribution.mass_at(key);
   }
   std::uint64_t left = drawn_mass(args.uniform, total);
-  return token_of(line.find(left));
+  return token_of(distribution.find(left));
 }
 
 template <class T>

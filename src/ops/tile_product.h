@@ -79,10 +79,10 @@ struct BFloat16Pair {
 };
 #endif
 
-/// The left factor: unit k of row r is data[r * to_row + k * to_next].
+/// The left factor: unit k of row r is data[r * row_stride + k * unit_stride].
 struct LeftFactor {
   const float* data;
-  std::int64_t to_row, to_next;
+  std::int64_t row_stride, unit_stride;
 };
 /// The right factor (row k has the units k of all columns) or the result: row-major.
 template <class T>
@@ -102,7 +102,7 @@ void multiply_panel(std::int64_t depth, LeftFactor a, RowMajor<const float> b, b
     for (int v = 0; v < vectors; ++v) right[v] = vector_at(b.data + k * b.ld + v * kVectorFloats);
 #pragma GCC unroll 8
     for (int r = 0; r < kPanelRows; ++r) {
-      const Vector left = all_of(a.data[r * a.to_row + k * a.to_next]);
+      const Vector left = all_of(a.data[r * a.row_stride + k * a.unit_stride]);
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) sums[r][v] = Unit::multiply_add(left, right[v], sums[r][v]);
     }
@@ -135,15 +135,15 @@ inline void transpose_square(RowMajor<const float> x, RowMajor<float> out) {
     low[i] = static_cast<std::int32_t>(i / 2 + i % 2 * kVectorFloats);
     high[i] = static_cast<std::int32_t>(low[i] + kVectorFloats / 2);
   }
-  Vector rows[kVectorFloats], dealt[kVectorFloats];
+  Vector rows[kVectorFloats], mixed[kVectorFloats];
   for (int r = 0; r < kVectorFloats; ++r) rows[r] = vector_at(x.data + r * x.ld);
   // A round moves the next bit of the row's index to the column's: one round per bit.
   for (int round = 1; round < kVectorFloats; round *= 2) {
     for (int i = 0; i < kVectorFloats / 2; ++i) {
-      dealt[2 * i] = __builtin_shuffle(rows[i], rows[i + kVectorFloats / 2], low);
-      dealt[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + kVectorFloats / 2], high);
+      mixed[2 * i] = __builtin_shuffle(rows[i], rows[i + kVectorFloats / 2], low);
+      mixed[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + kVectorFloats / 2], high);
     }
-    std::copy(dealt, dealt + kVectorFloats, rows);
+    std::copy(mixed, mixed + kVectorFloats, rows);
   }
   for (int r = 0; r < kVectorFloats; ++r) vector_at(out.data + r * out.ld) = rows[r];
 }

@@ -15,8 +15,8 @@ void prepare_update(const Tensor& losses, const Tensor& squares, Update& u) {
   const double factor = u.clip > 0 ? std::min(1.0, u.clip / (u.norm + 1e-6)) : 1.0;
   u.gradient_factor = static_cast<float>(factor / u.loss_scale);
   const bool finite = u.norm < kInfinity && std::abs(u.loss) < kInfinity;
-  if (!finite) u.stopped = u.stops;
-  u.skip = finite && u.stopped == 0 ? 0 : 1;
+  if (!finite) u.halted = u.halt_on_nonfinite;
+  u.skip = finite && u.halted == 0 ? 0 : 1;
 }
 
 }  // namespace hgt::cpu

@@ -21,8 +21,8 @@ __global__ void find_factor(PrepareUpdateArgs args) {
   u.norm = norm;
   u.gradient_factor = static_cast<float>(factor / u.loss_scale);
   const bool finite = norm < INFINITY && fabs(u.loss) < INFINITY;
-  if (!finite) u.stopped = u.stops;
-  u.skip = finite && u.stopped == 0 ? 0 : 1;
+  if (!finite) u.halted = u.halt_on_nonfinite;
+  u.skip = finite && u.halted == 0 ? 0 : 1;
 }
 
 /// An element during its update; `weight_decay` is that of its group.
@@ -36,8 +36,8 @@ struct Adam {
   static constexpr int kStates = 2;
   __device__ static void apply(const Update& u, Element& e) {
     if (!decoupled) e.g += e.weight_decay * e.p;
-    e.s1 = u.beta1 * e.s1 + u.taken1 * e.g;
-    e.s2 = u.beta2 * e.s2 + u.taken2 * e.g * e.g;
+    e.s1 = u.beta1 * e.s1 + u.one_minus_beta1 * e.g;
+    e.s2 = u.beta2 * e.s2 + u.one_minus_beta2 * e.g * e.g;
     float change = e.s1 * u.inverse_bc1 / (sqrtf(e.s2) * u.inverse_sqrt_bc2 + u.eps);
     if (decoupled) change += e.weight_decay * e.p;
     e.p -= u.lr * change;
@@ -47,10 +47,10 @@ struct Adam {
 struct Lion {
   static constexpr int kStates = 1;
   __device__ static void apply(const Update& u, Element& e) {
-    const float direction = u.beta1 * e.s1 + u.taken1 * e.g;
+    const float direction = u.beta1 * e.s1 + u.one_minus_beta1 * e.g;
     const float sign = (direction > 0 ? 1.0f : 0.0f) - (direction < 0 ? 1.0f : 0.0f);
     e.p = e.p * (1 - u.lr * e.weight_decay) - u.lr * sign;
-    e.s1 = u.beta2 * e.s1 + u.taken2 * e.g;
+    e.s1 = u.beta2 * e.s1 + u.one_minus_beta2 * e.g;
   }
 };
 
@@ -75,15 +75,15 @@ struct Momentum {
   static constexpr int kStates = 1;
   __device__ static void apply(const Update& u, Element& e) {
     const float gradient = e.g + e.weight_decay * e.p;
-    e.s1 = u.momentum * e.s1 + u.gradient_share * gradient;
+    e.s1 = u.momentum * e.s1 + u.one_minus_dampening * gradient;
     e.p -= u.lr * (nesterov ? gradient + u.momentum * e.s1 : e.s1);
   }
 };
 
 /// Writes elements back to their places, bf16 stochastically rounded.
 template <class T, int N>
-__device__ void put_back(Floats<N>& elements, void* flat, std::int64_t first, std::int64_t count,
-                         std::uint64_t key, Rounded what) {
+__device__ void write_back(Floats<N>& elements, void* flat, std::int64_t first, std::int64_t count,
+                           std::uint64_t key, Rounded what) {
   if constexpr (!std::is_same_v<T, float>) {
     static_assert(N == kRoundedByCounter);
     const auto words = rounding_words(key, what, first / N);
@@ -117,9 +117,9 @@ __global__ void change_elements(UpdateElementsArgs args) {
     s1.x[i] = e.s1;
     s2.x[i] = e.s2;
   }
-  put_back<P>(p, args.parameters, at, left, u.rounding_key, Rounded::kParameter);
-  if constexpr (kOne) put_back<S>(s1, args.state1, at, left, u.rounding_key, Rounded::kState1);
-  if constexpr (kTwo) put_back<S>(s2, args.state2, at, left, u.rounding_key, Rounded::kState2);
+  write_back<P>(p, args.parameters, at, left, u.rounding_key, Rounded::kParameter);
+  if constexpr (kOne) write_back<S>(s1, args.state1, at, left, u.rounding_key, Rounded::kState1);
+  if constexpr (kTwo) write_back<S>(s2, args.state2, at, left, u.rounding_key, Rounded::kState2);
   if constexpr (!std::is_same_v<W, float>) p.template write<W>(args.weights, at, left);
 }
 
@@ -184,8 +184,8 @@ __global__ void lamb_moments(LambArgs args) {
     for (int i = 0; i < kElements; ++i) {
       if (i >= left) break;  // would be 0 / 0 if eps is 0
       const float gradient = g.x[i] * u.gradient_factor;
-      m.x[i] = u.beta1 * m.x[i] + u.taken1 * gradient;
-      v.x[i] = u.beta2 * v.x[i] + u.taken2 * gradient * gradient;
+      m.x[i] = u.beta1 * m.x[i] + u.one_minus_beta1 * gradient;
+      v.x[i] = u.beta2 * v.x[i] + u.one_minus_beta2 * gradient * gradient;
       const double weight = p.x[i], change = change_of(args, piece, p.x[i], m.x[i], v.x[i]);
       squares[0] += weight * weight;
       squares[1] += change * change;
@@ -244,7 +244,7 @@ __global__ void average_elements(UpdateAverageArgs args) {
   values.template read<T>(args.values, at, left);
 #pragma unroll
   for (int i = 0; i < kVector<T>; ++i)
-    average.x[i] = args.kept * average.x[i] + args.taken * values.x[i];
+    average.x[i] = args.decay_factor * average.x[i] + args.one_minus_decay * values.x[i];
   average.template write<float>(args.average, at, left);
 }
 

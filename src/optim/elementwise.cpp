@@ -11,8 +11,8 @@ void adam(const Update& u, float* __restrict p, const float* __restrict g, float
   for (std::int64_t i = 0; i < count; ++i) {
     float gradient = g[i] * u.gradient_factor;
     if constexpr (!decoupled) gradient += u.weight_decay * p[i];
-    m[i] = u.beta1 * m[i] + u.taken1 * gradient;
-    v[i] = u.beta2 * v[i] + u.taken2 * gradient * gradient;
+    m[i] = u.beta1 * m[i] + u.one_minus_beta1 * gradient;
+    v[i] = u.beta2 * v[i] + u.one_minus_beta2 * gradient * gradient;
     float change = m[i] * u.inverse_bc1 / (std::sqrt(v[i]) * u.inverse_sqrt_bc2 + u.eps);
     if constexpr (decoupled) change += u.weight_decay * p[i];
     p[i] -= u.lr * change;
@@ -24,10 +24,10 @@ void lion(const Update& u, float* __restrict p, const float* __restrict g, float
   const float kept = 1 - u.lr * u.weight_decay;
   for (std::int64_t i = 0; i < count; ++i) {
     const float gradient = g[i] * u.gradient_factor;
-    const float direction = u.beta1 * m[i] + u.taken1 * gradient;
+    const float direction = u.beta1 * m[i] + u.one_minus_beta1 * gradient;
     const float sign = (direction > 0 ? 1.0f : 0.0f) - (direction < 0 ? 1.0f : 0.0f);
     p[i] = p[i] * kept - u.lr * sign;
-    m[i] = u.beta2 * m[i] + u.taken2 * gradient;
+    m[i] = u.beta2 * m[i] + u.one_minus_beta2 * gradient;
   }
 }
 
@@ -51,7 +51,7 @@ void momentum_sgd(const Update& u, float* __restrict p, const float* __restrict 
                   float* __restrict b, float*, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     const float gradient = g[i] * u.gradient_factor + u.weight_decay * p[i];
-    b[i] = u.momentum * b[i] + u.gradient_share * gradient;
+    b[i] = u.momentum * b[i] + u.one_minus_dampening * gradient;
     p[i] -= u.lr * (nesterov ? gradient + u.momentum * b[i] : b[i]);
   }
 }

@@ -19,8 +19,8 @@ void update_moments(const Update& u, const float* __restrict g, float* __restric
                     float* __restrict v, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     const float gradient = g[i] * u.gradient_factor;
-    m[i] = u.beta1 * m[i] + u.taken1 * gradient;
-    v[i] = u.beta2 * v[i] + u.taken2 * gradient * gradient;
+    m[i] = u.beta1 * m[i] + u.one_minus_beta1 * gradient;
+    v[i] = u.beta2 * v[i] + u.one_minus_beta2 * gradient * gradient;
   }
 }
 

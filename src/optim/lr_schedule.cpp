@@ -101,10 +101,10 @@ LrSchedule::Native LrSchedule::native(const TrainingConfig& training, double lr)
                 fmt::format("training.lr_schedule.type '{}' is not known", s.type),
                 "one of: constant, cosine, wsd");
   const double length = length_or(std::floor(total / 10));
-  const auto share = s.decay_style == "cosine"       ? cosine_decay
+  const auto curve = s.decay_style == "cosine"       ? cosine_decay
                      : s.decay_style == "minus_sqrt" ? minus_sqrt_decay
                                                      : linear_decay;
-  return {lr, s.min_lr, warmup, std::max(warmup, total - length), length, share};
+  return {lr, s.min_lr, warmup, std::max(warmup, total - length), length, curve};
 }
 
 LrSchedule::Shape LrSchedule::make_shape(const SchedulerConfig& scheduler, const Config& config) {
@@ -153,7 +153,7 @@ LrSchedule::Shape LrSchedule::make_shape(const SchedulerConfig& scheduler, const
 Rate LrSchedule::Native::at(double k) const {
   if (k < warmup) return {lr * (k + 1) / warmup, {}, {}};
   const double x = std::clamp((k - decay_begin) / decay, 0.0, 1.0);
-  return {min_lr + (lr - min_lr) * share(x), {}, {}};
+  return {min_lr + (lr - min_lr) * curve(x), {}, {}};
 }
 
 Rate LrSchedule::Warmup::at(double k) const {

@@ -9,9 +9,9 @@
 #include "chunks.h"
 #include "device_optimizer.h"
 #include "elementwise.h"
+#include "fp32_window.h"
 #include "lamb.h"
 #include "round_chunk.h"
-#include "stretch.h"
 
 namespace hgt {
 
@@ -43,12 +43,12 @@ Update Optimizer::constants(const Rate& rate, std::int64_t t) const {
   out.beta1 = static_cast<float>(beta1);
   out.beta2 = static_cast<float>(beta2);
   out.eps = static_cast<float>(config_.eps);
-  out.taken1 = static_cast<float>(1 - beta1);
-  out.taken2 = static_cast<float>(1 - beta2);
+  out.one_minus_beta1 = static_cast<float>(1 - beta1);
+  out.one_minus_beta2 = static_cast<float>(1 - beta2);
   out.inverse_bc1 = static_cast<float>(1 / bc1);
   out.inverse_sqrt_bc2 = static_cast<float>(1 / std::sqrt(bc2));
   out.momentum = static_cast<float>(config_.momentum);
-  out.gradient_share = static_cast<float>(t == 1 ? 1 : 1 - config_.dampening);
+  out.one_minus_dampening = static_cast<float>(t == 1 ? 1 : 1 - config_.dampening);
   return out;
 }
 
@@ -73,12 +73,12 @@ void Optimizer::step_on_cpu(Update update) {
   const auto state = [&](std::size_t i) { return i < states.size() ? states[i] : Tensor(); };
   const auto run = [&](Range chunk) {
     for (Range range{chunk.begin, 0}; range.begin < chunk.end; range.begin = range.end) {
-      range.end = std::min(range.begin + Stretch::kMost, chunk.end);
-      const Stretch p(parameters, range), s1(state(0), range), s2(state(1), range);
+      range.end = std::min(range.begin + Fp32Window::kMaxElements, chunk.end);
+      const Fp32Window p(parameters, range), s1(state(0), range), s2(state(1), range);
       kernel(update, p.data(), g + range.begin, s1.data(), s2.data(), range.size());
-      p.put_back(update.rounding_key, Rounded::kParameter);
-      s1.put_back(update.rounding_key, Rounded::kState1);
-      s2.put_back(update.rounding_key, Rounded::kState2);
+      p.write_back(update.rounding_key, Rounded::kParameter);
+      s1.write_back(update.rounding_key, Rounded::kState1);
+      s2.write_back(update.rounding_key, Rounded::kState2);
     }
     round_chunk(parameters, chunk, weights);
   };

@@ -8,7 +8,7 @@ DeviceBatch::Ids::Ids(const char* name, std::int64_t rows, const SampleForm& for
                       bool pinned) {
   const std::int64_t ids = rows * form.seq_length, kinds = form.document_start ? 3 : 2;
   const std::int64_t bytes = rows * static_cast<std::int64_t>(sizeof(SampleKey)) + kinds * ids * 4;
-  memory = pinned ? Buffer::reached_by(device, name, bytes) : Buffer(name, bytes, device);
+  memory = pinned ? Buffer::pinned_for(device, name, bytes) : Buffer(name, bytes, device);
   keys = static_cast<SampleKey*>(memory.data());
   tokens = reinterpret_cast<std::int32_t*>(keys + rows);
   targets = tokens + ids;
@@ -44,7 +44,7 @@ void DeviceBatch::load(const Batch& batch, SampleKey samples) {
   copies_->copy(slot.device->memory.data(), slot.host.memory.data(),
                 static_cast<std::size_t>(slot.host.memory.bytes()));
   slot.arrived->record(*copies_);
-  slot.arrived->hold(stream_.queue());
+  slot.arrived->make_wait(stream_.queue());
 }
 
 MicroBatch DeviceBatch::place(std::int64_t begin, std::int64_t rows) {

@@ -22,7 +22,7 @@ StepExchange::StepExchange(std::int64_t micros, Stream stream)
 
 StepExchange::Slot StepExchange::make_slot() const {
   Slot slot;
-  slot.memory = Buffer::reached_by(stream_.device(), "results of a step", sizeof(Message));
+  slot.memory = Buffer::pinned_for(stream_.device(), "results of a step", sizeof(Message));
   if (!stream_.device().is_cpu())
     for (auto* const event : {&slot.wait_begun, &slot.wait_ended, &slot.fetched})
       event->emplace(stream_.queue());

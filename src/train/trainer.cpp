@@ -130,7 +130,7 @@ void Trainer::queue_step() {
   if (std::exchange(captured_loss_scale_, state_.loss_scale.scale) != state_.loss_scale.scale)
     graphs_->forget();
 
-  clear(parts_.buffers.gradient_values(), parts_.stream, &exchange_->update()->stopped);
+  clear(parts_.buffers.gradient_values(), parts_.stream, &exchange_->update()->halted);
   exchange_->clear_losses();
   reduced_before_ = parts_.comm.reduced_bytes();
   for (const Action& action : schedule_) execute(action);
@@ -244,7 +244,7 @@ Update Trainer::constants() {
   out.tokens = static_cast<double>(tokens_per_step());
   out.rounding_key =
       rounding_key(static_cast<std::uint64_t>(parts_.config.training.seed), state_.optimizer_steps);
-  out.stops = parts_.config.precision.fp16 ? 0 : 1;
+  out.halt_on_nonfinite = parts_.config.precision.fp16 ? 0 : 1;
   return out;
 }
 

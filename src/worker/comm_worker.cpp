@@ -25,11 +25,11 @@ void measure(ControlChannel& channel, const std::vector<std::string>& args) {
   config.hardware.cudnn = false;
   config.distributed.backend = args[0];
   const std::unique_ptr<CudaQueue> queue = open_device(config, environment);
-  const auto [comm, over] = connect_ranks(channel, config, environment, queue.get());
+  const auto [comm, backend_name] = connect_ranks(channel, config, environment, queue.get());
 
   nlohmann::ordered_json result = bench_comm(
       *comm, {args[1], std::stoll(args[2]), std::stoll(args[3]), std::stoll(args[4])}, queue.get());
-  result["backend"] = over;
+  result["backend"] = backend_name;
   if (comm->rank() == 0)
     channel.send("result",
                  {{"text", args[5] == "json" ? result.dump(2) + "\n" : bench_text(result)}});

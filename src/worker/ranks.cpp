@@ -23,13 +23,13 @@ std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& 
                     environment.local_rank, count == 1 ? "is 1" : fmt::format("are {}", count)),
         "start fewer, or let them share: --hardware.oversubscribe true");
   auto queue = std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
-  if (config.training.deterministic) fix_products(*queue);
+  if (config.training.deterministic) disable_gemm_autotuning(*queue);
   if (config.hardware.cudnn) fmt::print(stderr, "{}\n", use_cudnn(*queue));
   return queue;
 }
 
-Joined connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
-                     const CudaQueue* queue, const std::atomic<bool>* aborted) {
+Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
+                         const CudaQueue* queue, const std::atomic<bool>* aborted) {
   if (environment.world_size == 1) return {make_self_communicator(), ""};
   const DistributedConfig& config = job.distributed;
   const GroupOptions group{.rank = environment.rank,

@@ -17,13 +17,13 @@ namespace hgt {
 /// where the device is the CPU. Error(kDevice) where there is no GPU for it.
 std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment);
 
-struct Joined {
+struct Connection {
   std::unique_ptr<Communicator> communicator;
-  std::string over;  ///< "NCCL", ...; "" for a worker on its own
+  std::string backend_name;  ///< "NCCL", ...; "" for a worker on its own
 };
 /// Connects the ranks of a job as its config has it. `queue` is open_device's, and outlives the
 /// communicator; once `aborted` is true, connecting ends.
-Joined connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
-                     const CudaQueue* queue, const std::atomic<bool>* aborted = nullptr);
+Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
+                         const CudaQueue* queue, const std::atomic<bool>* aborted = nullptr);
 
 }  // namespace hgt

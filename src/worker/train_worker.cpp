@@ -33,9 +33,9 @@ class Group {
   Communicator& connect(ControlChannel& channel, const Config& config,
                         const Environment& environment, std::unique_ptr<CudaQueue> queue) {
     queue_ = std::move(queue);
-    auto [communicator, over] =
+    auto [communicator, backend_name] =
         connect_ranks(channel, config, environment, queue_.get(), &aborted_);
-    if (!over.empty()) fmt::print(stderr, "sums over {}\n", over);
+    if (!backend_name.empty()) fmt::print(stderr, "sums over {}\n", backend_name);
     const std::lock_guard lock(mutex_);
     communicator_ = std::move(communicator);
     if (aborted_) communicator_->abort();

@@ -49,7 +49,7 @@ TEST_CASE("ops of a queue last as long as the device takes, not as long as the h
       QueueClock clock(queue);
       for (int round = 0; round < 2; ++round) {  // the second with the events of the first
         two_ops(queue);
-        clock.settle();
+        clock.resolve_durations();
       }
     }
     { const Span after("after"); }

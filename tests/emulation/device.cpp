@@ -90,7 +90,7 @@ namespace hgt {
 
 /// Each op's temporaries are of exactly the size it asked for, and new: what an op reads of them it
 /// has written.
-void* CudaStreamState::at_least(std::size_t bytes) {
+void* CudaStreamState::ensure_scratch(std::size_t bytes) {
   void* const memory = emulation::allocate(bytes);
   if (stream && stream.get()->captured) {
     stream.get()->captured->scratch.emplace_back(memory, cudaFree);

@@ -25,7 +25,7 @@ CudaResult noted(const Args* args, CudaStreamState* stream) {
 
 template <auto... op>
 CudaOpsTable noted_table() {
-  constexpr std::size_t kEntries = sizeof...(op) + 2;  // and fix_products, use_cudnn
+  constexpr std::size_t kEntries = sizeof...(op) + 2;  // and disable_gemm_autotuning, use_cudnn
   static_assert(kEntries * sizeof(void*) == sizeof(CudaOpsTable), "an op is missing");
   CudaOpsTable table = *cuda_ops_table();
   ((table.*op = noted<op>), ...);

@@ -18,7 +18,7 @@
 using namespace hgt;
 
 /// Stands for streams, which are not used here.
-void* CudaStreamState::at_least(std::size_t) {
+void* CudaStreamState::ensure_scratch(std::size_t) {
   throw std::logic_error("nothing runs here");
 }
 

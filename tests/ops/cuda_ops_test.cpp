@@ -519,18 +519,18 @@ Update some_update() {
           .beta1 = 0.8f,
           .beta2 = 0.9f,
           .eps = 0.01f,
-          .taken1 = 0.2f,
-          .taken2 = 0.1f,
+          .one_minus_beta1 = 0.2f,
+          .one_minus_beta2 = 0.1f,
           .inverse_bc1 = 1.5f,
           .inverse_sqrt_bc2 = 1.25f,
           .momentum = 0.7f,
-          .gradient_share = 0.6f,
-          .stops = 0,
+          .one_minus_dampening = 0.6f,
+          .halt_on_nonfinite = 0,
           .loss = 0,
           .norm = 0,
           .gradient_factor = 0,
           .skip = 0,
-          .stopped = 0};
+          .halted = 0};
 }
 
 /// One element by the formulas of hgtrain/optim/optimizer.h.
@@ -543,16 +543,16 @@ struct Reference {
       case UpdateRule::kAdamW:
       case UpdateRule::kAdam: {
         const double gradient = rule == UpdateRule::kAdam ? decayed : g;
-        s1 = u.beta1 * s1 + u.taken1 * gradient;
-        s2 = u.beta2 * s2 + u.taken2 * gradient * gradient;
+        s1 = u.beta1 * s1 + u.one_minus_beta1 * gradient;
+        s2 = u.beta2 * s2 + u.one_minus_beta2 * gradient * gradient;
         const double own = rule == UpdateRule::kAdam ? 0 : decay * p;
         p -= lr * (s1 * u.inverse_bc1 / (std::sqrt(s2) * u.inverse_sqrt_bc2 + u.eps) + own);
         return;
       }
       case UpdateRule::kLion: {
-        const double direction = u.beta1 * s1 + u.taken1 * g;
+        const double direction = u.beta1 * s1 + u.one_minus_beta1 * g;
         p = p * (1 - lr * decay) - lr * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
-        s1 = u.beta2 * s1 + u.taken2 * g;
+        s1 = u.beta2 * s1 + u.one_minus_beta2 * g;
         return;
       }
       case UpdateRule::kAdagrad:
@@ -564,7 +564,7 @@ struct Reference {
         return;
       case UpdateRule::kMomentum:
       case UpdateRule::kNesterov:
-        s1 = u.momentum * s1 + u.gradient_share * decayed;
+        s1 = u.momentum * s1 + u.one_minus_dampening * decayed;
         p -= lr * (rule == UpdateRule::kNesterov ? decayed + u.momentum * s1 : s1);
     }
   }
@@ -591,17 +591,17 @@ TEST_CASE("CUDA: an update's factor clips the norm, and what is not finite is sk
     const double before = at == sums ? 9 : 1;
     for (const double bad : {std::nan(""), HUGE_VAL}) {
       buffers.queue.copy(at, &bad, sizeof bad);
-      loose.stops = 0;
+      loose.halt_on_nonfinite = 0;
       CHECK(buffers.prepare(loose).skip == 1);
-      CHECK(buffers.prepare(loose).stopped == 0);
-      loose.stops = 1;
-      CHECK(buffers.prepare(loose).stopped == 1);
+      CHECK(buffers.prepare(loose).halted == 0);
+      loose.halt_on_nonfinite = 1;
+      CHECK(buffers.prepare(loose).halted == 1);
     }
     buffers.queue.copy(at, &before, sizeof before);
   }
 
   CHECK(buffers.prepare(loose).skip == 0);
-  loose.stopped = 1;
+  loose.halted = 1;
   CHECK(buffers.prepare(loose).skip == 1);
 
   const Operand p = buffers.p.read(), average = buffers.s1.read();
@@ -759,8 +759,8 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
       for (auto i = static_cast<std::size_t>(piece.begin); static_cast<std::int64_t>(i) < piece.end;
            ++i) {
         const double gradient = static_cast<double>(g[i]) * u.gradient_factor;
-        const double m = u.beta1 * s1[i] + u.taken1 * gradient,
-                     v = u.beta2 * s2[i] + u.taken2 * gradient * gradient;
+        const double m = u.beta1 * s1[i] + u.one_minus_beta1 * gradient,
+                     v = u.beta2 * s2[i] + u.one_minus_beta2 * gradient * gradient;
         changes[i] = m / (inside ? std::sqrt(v + u.eps) : std::sqrt(v) + u.eps) +
                      (piece.decay != 0 ? u.weight_decay * p[i] : 0.0);
         weight[piece.tensor] += expected[i] * expected[i];

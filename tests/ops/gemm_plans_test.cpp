@@ -162,7 +162,7 @@ TEST_CASE("fixed products are cuBLAS's first, whatever a file says or the clock 
   REQUIRE(timing.choice(bias) == 1);
   for (const std::string& place : {folder.path(), std::string()}) {
     Process process(place);
-    process.stream.fixed_products = true;
+    process.stream.gemm_autotuning_disabled = true;
     const double before = emulation::device_state.clock_us;
     CHECK(process.choice(x) == 0);
     CHECK(process.choice(bias) == -1);

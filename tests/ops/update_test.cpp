@@ -46,9 +46,9 @@ TEST_CASE("what is not finite is skipped, and where it stops so is all that foll
                    kInfinity = std::numeric_limits<double>::infinity();
   CHECK(prepared({}, kNan).skip == 1);
   CHECK(prepared({}, 1, kInfinity).skip == 1);
-  for (const int stops : {0, 1}) {
+  for (const int halt : {0, 1}) {
     Update update{};
-    update.stops = stops;
-    CHECK(prepared(prepared(update, kInfinity), 1).skip == stops);
+    update.halt_on_nonfinite = halt;
+    CHECK(prepared(prepared(update, kInfinity), 1).skip == halt);
   }
 }

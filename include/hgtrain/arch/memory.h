@@ -47,8 +47,8 @@ struct PlannedTensor {
 ///
 ///   layer   norm1 [N, C], norm1_mean [N] (layer norm), norm1_scale [N], qkv [N, Q],
 ///           qk [N, (H + K) D] and qk_scale [H + K, N] (q/k norm), attention [N, H D],
-///           lse [B, H, T], middle [N, C] (the residual between attention and MLP), norm2 ... as
-///           norm1, up [N, M], activated [N, F], output [N, C]
+///           lse [B, H, T], after_attention [N, C] (the residual between attention and MLP), norm2
+///           ... as norm1, up [N, M], activated [N, F], output [N, C]
 ///   slot    embedded [N, C], d_hidden [N, C], losses [N], final_mean [N], final_scale [N],
 ///           d_final_norm [N, C]
 ///   shared  branch [N, C], d_norm [N, C], d_qkv, d_qk, d_attention, d_up, d_activated (gated),

@@ -21,7 +21,7 @@ class Buffer {
   Buffer(std::string name, std::int64_t bytes, Device device = Device::cpu());
   /// Host memory for copies from and to `device`. It is page-locked, so that such copies do not
   /// block, unless the device is the CPU.
-  static Buffer reached_by(Device device, std::string name, std::int64_t bytes);
+  static Buffer pinned_for(Device device, std::string name, std::int64_t bytes);
 
   /// The bytes that all buffers hold on GPUs now.
   static std::int64_t held_on_gpus();

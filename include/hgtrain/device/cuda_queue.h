@@ -52,7 +52,7 @@ class CudaEvent {
   /// Sets the point: after all work that `queue` has so far. A second call sets it anew.
   void record(const CudaQueue& queue);
   /// Work that is queued on `queue` from now on waits for the point.
-  void hold(const CudaQueue& queue) const;
+  void make_wait(const CudaQueue& queue) const;
   /// Whether the point has been passed. Never blocks.
   bool done() const;
   /// The time on the device between two points that have been passed.

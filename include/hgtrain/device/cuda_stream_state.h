@@ -21,7 +21,7 @@ struct CudaStreamState {
   std::size_t scratch_bytes = 0;
   std::shared_ptr<GemmPlans> gemm_plans;    ///< state of products; the first one makes it
   std::shared_ptr<CudnnPlans> cudnn_plans;  ///< state of attention; null: cuDNN is not used
-  bool fixed_products = false;              ///< algorithms of products are not timed
+  bool gemm_autotuning_disabled = false;    ///< algorithms of products are not timed
 
   /// Makes the device current for this thread (a thread starts on device 0) and returns the stream.
   cudaStream_t use() const {
@@ -42,11 +42,11 @@ struct CudaStreamState {
   /// kept, because queued or captured work may still use it.
   template <class T>
   T* scratch(std::int64_t count) {
-    return static_cast<T*>(at_least(static_cast<std::size_t>(count) * sizeof(T)));
+    return static_cast<T*>(ensure_scratch(static_cast<std::size_t>(count) * sizeof(T)));
   }
 
-  void* at_least(std::size_t bytes);  ///< memory of scratch()
-  void reserve(std::size_t bytes);    ///< later requests up to this size allocate nothing
+  void* ensure_scratch(std::size_t bytes);  ///< memory of scratch()
+  void reserve(std::size_t bytes);          ///< later requests up to this size allocate nothing
 };
 
 }  // namespace hgt

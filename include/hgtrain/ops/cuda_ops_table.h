@@ -311,14 +311,14 @@ struct UpdateLambArgs {
   const Update* update;
 };
 
-/// average[i] = kept average[i] + taken values[i]; nothing if `update` is not null and says `skip`.
-/// Moves 12 bytes per element, 10 for bf16 values.
+/// average[i] = decay_factor average[i] + one_minus_decay values[i]; nothing if `update` is not
+/// null and says `skip`. Moves 12 bytes per element, 10 for bf16 values.
 struct UpdateAverageArgs {
   float* average;
   const void* values;
   DType type;  ///< of the values: fp32 or bf16
   std::int64_t count;
-  float kept, taken;
+  float decay_factor, one_minus_decay;
   const Update* update;
 };
 
@@ -365,7 +365,7 @@ struct CudaOpsTable {
   Op<SampleArgs> sample;
 
   /// See hgtrain/ops/gemm.h.
-  CudaResult (*fix_products)(CudaStreamState* stream);
+  CudaResult (*disable_gemm_autotuning)(CudaStreamState* stream);
 
   /// From now on, cuDNN computes the stream's attention if it supports it. `library` is dlopen's
   /// handle of libcudnn; `version` becomes cuDNN's: 91900 is 9.19.0. Fails if cuDNN cannot be used.

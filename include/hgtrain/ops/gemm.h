@@ -24,7 +24,7 @@ void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tenso
 /// and cuBLAS's version alone: cuBLAS's first-ranked algorithm computes the product, and our own
 /// kernels its epilogue (linear.h). On other queues, products are timed, and the fastest algorithm
 /// is kept in a file: another run has the same bits only if it finds that file.
-void fix_products(const CudaQueue& queue);
+void disable_gemm_autotuning(const CudaQueue& queue);
 
 /// Whether this CPU has instructions for products of this type. If not, operands are widened to
 /// fp32 first, which costs more than fp32 training itself.

@@ -16,16 +16,18 @@ struct Update {
   std::uint64_t rounding_key = 0;  ///< for bf16 parameters (base/stochastic_rounding.h)
   float lr, weight_decay;          ///< Lamb's lr includes the bias correction
   float beta1, beta2, eps;
-  float taken1, taken2;                 ///< 1 - beta, rounded once
-  float inverse_bc1, inverse_sqrt_bc2;  ///< bias correction; 1 without it
-  float momentum, gradient_share;       ///< SGD's; the latter is 1 - dampening, at first 1
-  std::int32_t stops;  ///< 1: after a step that is not finite, later ones change nothing either
+  float one_minus_beta1, one_minus_beta2;  ///< 1 - beta, rounded once
+  float inverse_bc1, inverse_sqrt_bc2;     ///< bias correction; 1 without it
+  float momentum, one_minus_dampening;     ///< SGD's; the latter is 1 in the first update
+  /// 1: after a step that is not finite, later ones change nothing either
+  std::int32_t halt_on_nonfinite;
 
   double loss;            ///< mean over the tokens
   double norm;            ///< of the gradients, without the loss scale
   float gradient_factor;  ///< min(1, clip / (norm + 1e-6)) / loss_scale, as in PyTorch, DeepSpeed
   std::int32_t skip;      ///< 1: loss or norm is not finite, and the update changes nothing
-  std::int32_t stopped;   ///< 1 from the first skip on if `stops`; 0 before the first update
+  /// 1 from the first skip on if `halt_on_nonfinite`; 0 before the first update
+  std::int32_t halted;
 };
 
 /// The size of the first part in bytes.

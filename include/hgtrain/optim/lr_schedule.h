@@ -48,7 +48,7 @@ class LrSchedule {
  private:
   struct Native {
     double lr, min_lr, warmup, decay_begin, decay;
-    double (*share)(double x);
+    double (*curve)(double x);
     Rate at(double k) const;
   };
   struct Warmup {  ///< WarmupLR, and WarmupDecayLR if `total` is given

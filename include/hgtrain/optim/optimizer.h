@@ -59,7 +59,7 @@ class Optimizer {
   ~Optimizer();
 
   /// What the config and the rate say of update number `t`, counted from 1: all of Update's first
-  /// part except loss_scale, clip, tokens, rounding_key and stops.
+  /// part except loss_scale, clip, tokens, rounding_key and halt_on_nonfinite.
   Update constants(const Rate& rate, std::int64_t t) const;
   /// Applies an update, in memory of the stream's device, that prepare_update has finished; does
   /// nothing if it says `skip`. Queued on the stream.

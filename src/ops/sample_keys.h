@@ -9,11 +9,11 @@
 namespace hgt {
 
 inline constexpr int kIdBits = 24;
-inline constexpr int kPlaceBits = 32 + kIdBits;
+inline constexpr int kKeyBits = 32 + kIdBits;
 
-/// A token's place in the order: likeliest first, of equals the lowest id. It has 32 bits that
+/// A token's key in the order: the likeliest first, of equals the lowest id. It has 32 bits that
 /// follow from the logit, then the id. Logits that are NaN or infinity come before all others.
-constexpr std::uint64_t place_of(float logit, std::int64_t id) {
+constexpr std::uint64_t sort_key(float logit, std::int64_t id) {
   std::uint32_t above = 0;
   if (logit < INFINITY) {
     const auto bits = std::bit_cast<std::uint32_t>(logit + 0.0f);  // -0 becomes 0
@@ -22,19 +22,19 @@ constexpr std::uint64_t place_of(float logit, std::int64_t id) {
   return std::uint64_t{above} << kIdBits | static_cast<std::uint64_t>(id);
 }
 
-constexpr std::int32_t token_of(std::uint64_t place) {
-  return static_cast<std::int32_t>(place & ((1 << kIdBits) - 1));
+constexpr std::int32_t token_of(std::uint64_t key) {
+  return static_cast<std::int32_t>(key & ((1 << kIdBits) - 1));
 }
 
-/// Whether the logit at the first place is finite: then none is NaN or infinity, and not all are
+/// Whether the logit of the first key is finite: then none is NaN or infinity, and not all are
 /// minus infinity.
-constexpr bool can_come(std::uint64_t first) {
-  return first >= place_of(3.40282347e38f, 0) && first < place_of(-INFINITY, 0);
+constexpr bool is_finite_distribution(std::uint64_t first) {
+  return first >= sort_key(3.40282347e38f, 0) && first < sort_key(-INFINITY, 0);
 }
 
-/// The place after the last one with an equal logit.
-constexpr std::uint64_t end_of_ties(std::uint64_t place) {
-  return ((place >> kIdBits) + 1) << kIdBits;
+/// The key after the last one with an equal logit.
+constexpr std::uint64_t end_of_ties(std::uint64_t key) {
+  return ((key >> kIdBits) + 1) << kIdBits;
 }
 
 /// 2^40 exp(-distance), for a distance of 0 or more. In integers, so that a device that fuses

@@ -1,4 +1,4 @@
-#include "stretch.h"
+#include "fp32_window.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace hgt {
 
-Stretch::Stretch(const Tensor& flat, Range range) : range_(range) {
+Fp32Window::Fp32Window(const Tensor& flat, Range range) : range_(range) {
   if (!flat) return;
   if (flat.dtype() == DType::kF32) {
     data_ = flat.data<float>() + range.begin;
@@ -19,7 +19,7 @@ Stretch::Stretch(const Tensor& flat, Range range) : range_(range) {
   for (std::int64_t i = 0; i < range.size(); ++i) copy_[i] = from[i];
 }
 
-void Stretch::put_back(std::uint64_t key, Rounded what) const {
+void Fp32Window::write_back(std::uint64_t key, Rounded what) const {
   if (!narrow_) return;
   constexpr std::int64_t kBlock = kPhiloxLanes * kRoundedByCounter;
   auto* const to = narrow_.data<BFloat16>() + range_.begin;

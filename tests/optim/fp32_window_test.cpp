@@ -1,4 +1,4 @@
-#include "stretch.h"
+#include "fp32_window.h"
 
 #include <cmath>
 #include <vector>
@@ -9,25 +9,27 @@
 
 using namespace hgt;
 
-TEST_CASE("a stretch of fp32 is the buffer itself") {
+TEST_CASE("a window of fp32 is the buffer itself") {
   std::vector<float> flat(100, 1.0f);
-  const Stretch part(Tensor(flat.data(), {100}), {64, 100});
+  const Fp32Window part(Tensor(flat.data(), {100}), {64, 100});
   part.data()[1] = 3.14159f;
-  part.put_back(1, Rounded::kParameter);
+  part.write_back(1, Rounded::kParameter);
   CHECK(flat[65] == 3.14159f);
 }
 
-TEST_CASE("one of bf16 is put back rounded by the numbers of its elements, and nothing beside it") {
+TEST_CASE(
+    "a window of bf16 is written back rounded by the numbers of its elements, and nothing else "
+    "is") {
   constexpr std::int64_t kBegin = 64, kEnd = 64 + 1001;
   constexpr std::uint64_t kKey = 77;
   std::vector<BFloat16> flat(kEnd + 50, BFloat16(2.0f));
-  const Stretch part(Tensor(flat.data(), {std::ssize(flat)}, DType::kBF16), {kBegin, kEnd});
+  const Fp32Window part(Tensor(flat.data(), {std::ssize(flat)}, DType::kBF16), {kBegin, kEnd});
   for (std::int64_t i = 0; i < kEnd - kBegin; ++i) {
     REQUIRE(part.data()[i] == 2.0f);
     part.data()[i] = std::sin(static_cast<float>(i));
   }
   CHECK(flat[kBegin] == 2.0f);
-  part.put_back(kKey, Rounded::kState2);
+  part.write_back(kKey, Rounded::kState2);
   for (std::int64_t e = kBegin; e < kEnd; ++e) {
     const auto words = rounding_words(kKey, Rounded::kState2, e / 8);
     const std::uint32_t number = words[static_cast<std::size_t>(e % 8 / 2)] >> (e % 2 * 16);
@@ -38,8 +40,8 @@ TEST_CASE("one of bf16 is put back rounded by the numbers of its elements, and n
     if (e < kBegin || e >= kEnd) REQUIRE(flat[e] == 2.0f);
 }
 
-TEST_CASE("a stretch of no tensor is null") {
-  const Stretch part({}, {0, 8});
+TEST_CASE("a window of no tensor is null") {
+  const Fp32Window part({}, {0, 8});
   CHECK(part.data() == nullptr);
-  part.put_back(1, Rounded::kState1);
+  part.write_back(1, Rounded::kState1);
 }
