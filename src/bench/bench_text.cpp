@@ -48,7 +48,7 @@ std::string train_text(const Json& r) {
       "limit       {} tok/s: the weight products of a step alone take {:.1f} ms\n"
       "share       {} of the limit; mfu {} of the {} that large products reach\n"
       "start       the first step was done after {:.0f} ms, {:.0f} ms more than a step takes\n"
-      "memory      {} at most, {} before anything was made; planned {}\n",
+      "memory      {} at most, {} before the first allocation; planned {}\n",
       spread(r["tokens_per_sec"]), spread(r["step_ms"]), r["dtype"].get<std::string>(),
       human_count(r["gemm_limit_tokens_per_sec"]), r["gemm_limit_ms"].get<double>(),
       percent(r["share_of_gemm_limit"]), percent(r["mfu"]), rate(r["peak_flops_per_sec"], "FLOP/s"),

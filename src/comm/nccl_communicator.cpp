@@ -247,7 +247,7 @@ class NcclCommunicator final : public Communicator {
   }
   Error timeout_error() const {
     return Error(ErrorKind::kPeer,
-                 fmt::format("the other ranks did not come within {:g} s",
+                 fmt::format("the other ranks did not arrive within {:g} s",
                              static_cast<double>(options_.timeout.count()) * 1e-3));
   }
 

@@ -75,7 +75,7 @@ void SharedBoard::wait_for(int peer) {
     if (has_reached(seen, turn)) return;
     if (spins < kSpins) continue;
     if (!segment_.is_held(peer) && !has_reached(word.load(std::memory_order_acquire), turn))
-      throw Error(ErrorKind::kPeer, fmt::format("lost rank {}: it is gone", peer));
+      throw Error(ErrorKind::kPeer, fmt::format("lost rank {}: it has left", peer));
     const auto timeout_ms = static_cast<double>(timeout_.count());
     if (ms_since(start_ns) >= timeout_ms)
       throw Error(ErrorKind::kPeer,

@@ -45,8 +45,8 @@ class Held {
     for (const auto& [bytes, name] : sizes)
       if (words.size() < kMaxNamed)
         words.push_back(fmt::format("{} {:.1f} MiB", name, static_cast<double>(bytes) / 1048576));
-    if (words.empty()) return "nothing is held yet";
-    return fmt::format("held by then: {}{}", fmt::join(words, ", "),
+    if (words.empty()) return "no buffers so far";
+    return fmt::format("buffers so far: {}{}", fmt::join(words, ", "),
                        sizes.size() > kMaxNamed ? ", ..." : "");
   }
 
@@ -110,7 +110,7 @@ Buffer::Buffer(std::string name, std::int64_t bytes, Place place, Device device)
     throw Error(
         ErrorKind::kDevice,
         fmt::format("no memory for {} ({:.1f} GiB)", name_, static_cast<double>(bytes) / (1 << 30)),
-        "free some, or ask for less: of training a smaller micro-batch, sequence length or model");
+        "free some memory, or use a smaller micro-batch, sequence length or model");
   std::align(kAlignment, static_cast<std::size_t>(bytes), data_, space);
 }
 

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kModuleFile = "hgtrain_cuda.so";
-constexpr const char* kCpuHint = "--device cpu does without a GPU";
+constexpr const char* kCpuHint = "--device cpu needs no GPU";
 
 std::string cuda_version(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -25,14 +25,14 @@ const CudaTables* tables_of(void* library, const std::string& file) {
   const auto function = reinterpret_cast<CudaTablesFunction>(dlsym(library, kCudaTablesSymbol));
   if (function == nullptr)
     throw Error(ErrorKind::kDevice, file + " is not hgtrain's CUDA module",
-                "put the hgtrain_cuda.so of this build beside the program");
+                "put the hgtrain_cuda.so of this build next to the program");
   const CudaTables* tables = function();
   if (tables->version != kCudaTableVersion)
     throw Error(
         ErrorKind::kDevice,
         fmt::format("{} is of another build: its interface is version {}, this program's {}", file,
                     tables->version, kCudaTableVersion),
-        "put the hgtrain_cuda.so of this build beside the program");
+        "put the hgtrain_cuda.so of this build next to the program");
   return tables;
 }
 

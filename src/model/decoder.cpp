@@ -167,7 +167,8 @@ std::unique_ptr<Decoder> Decoder::create(const ModelConfig& config, const Parame
     throw Error(ErrorKind::kInternal, fmt::format("decoder: {} parameters for a table of {}",
                                                   parameters.numel(), table.total));
   if (max_length < 1)
-    throw Error(ErrorKind::kConfig, fmt::format("a sequence of {} tokens is none", max_length));
+    throw Error(ErrorKind::kConfig,
+                fmt::format("a sequence needs 1 token at least, not {}", max_length));
   check_positions(config, max_length);
   return std::make_unique<CachedDecoder>(config, table, parameters, max_length, stream);
 }

@@ -78,7 +78,7 @@ void check_positions(const ModelConfig& model, std::int64_t length) {
               fmt::format("a sequence of {} tokens is longer than the model's "
                           "max_position_embeddings = {}",
                           length, model.max_position_embeddings),
-              "learned positions end there: use shorter sequences or another model");
+              "use shorter sequences, or a model with more learned positions");
 }
 
 }  // namespace hgt

@@ -20,7 +20,7 @@ void check_same(const Checks& check, const char* name, const Tensor& x, const Te
   check.that(x.contiguous() && y.contiguous(), name, "has gaps");
   check.compute_dtype("x", x);
   check.that(y.dtype() == x.dtype(), name, "is not of x's type");
-  check.that(x.numel() == y.numel(), name, "has another size than x");
+  check.that(x.numel() == y.numel(), name, "does not have the size of x");
 }
 
 void check_gated(const Checks& check, const Tensor& gate_up, const Tensor& y) {

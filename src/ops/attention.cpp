@@ -65,7 +65,7 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
   const Checks check("attention_bwd", stream);
   check_operands(check, q, k, v, options, out, lse);
   check_operands(check, dq, dk, dv, options, dout, lse);
-  check.that(k.size(1) == q.size(1), "k", "has not the positions of q");
+  check.that(k.size(1) == q.size(1), "k", "does not have as many positions as q");
   check.shape("dq", dq, {q.size(0), q.size(1), q.size(2), q.size(3)}, q.dtype());
   check.shape("dk", dk, {k.size(0), k.size(1), k.size(2), k.size(3)}, q.dtype());
   const Span span("attention_bwd", attention_work(q, k, options.window, 5));

@@ -299,7 +299,7 @@ void visit_chunks(std::int64_t width, const Fn& fn) {
   if (width <= kTile) return fn(std::integral_constant<int, 1>());
   if (width <= 2 * kTile) return fn(std::integral_constant<int, 2>());
   if (width <= 4 * kTile) return fn(std::integral_constant<int, 4>());
-  throw Error(ErrorKind::kConfig, "attention on CUDA is built for heads of up to 256 dimensions",
+  throw Error(ErrorKind::kConfig, "attention on CUDA supports heads of up to 256 dimensions",
               "use more heads, or --device cpu");
 }
 

@@ -302,7 +302,7 @@ std::size_t use(void* library, CudaStreamState& stream) {
   stream.use();
   int major = 0;
   HGT_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, stream.device));
-  if (major < 8) throw Error(ErrorKind::kDevice, "the GPU is older than cuDNN's attention takes");
+  if (major < 8) throw Error(ErrorKind::kDevice, "the GPU is too old for cuDNN's attention");
   cudnnHandle_t handle = nullptr;
   require(cudnnCreate(&handle));
   auto plans = std::make_shared<CudnnPlans>();

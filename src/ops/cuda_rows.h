@@ -28,9 +28,8 @@ inline RowShape row_shape(std::int64_t width, int vector) {
     if (threads <= kMaxRowThreads)
       return {static_cast<unsigned>(threads == 0 ? kWarp : threads), held};
   }
-  throw Error(
-      ErrorKind::kConfig, "the model's rows are too wide for the norms on CUDA",
-      "hidden sizes of up to 4096 in fp32 and 8192 in bf16 and fp16 are built; or --device cpu");
+  throw Error(ErrorKind::kConfig, "the model's rows are too wide for the norms on CUDA",
+              "use a hidden size of up to 4096 in fp32, 8192 in bf16 and fp16, or --device cpu");
 }
 
 /// Calls fn with the number of vectors per thread as a type, so that a kernel is compiled for each.

@@ -85,7 +85,7 @@ void fill(const FillArgs& args, CudaStreamState& stream) {
 
 void cast(const CastArgs& args, CudaStreamState& stream) {
   if (args.from_type != DType::kF32 && args.to_type != DType::kF32)
-    throw Error(ErrorKind::kInternal, "a cast has fp32 on one side");
+    throw Error(ErrorKind::kInternal, "a cast needs fp32 on one side");
   visit_element(args.from_type, [&]<class From>(From) {
     visit_element(args.to_type, [&]<class To>(To) {
       if constexpr (std::is_same_v<From, float> || std::is_same_v<To, float>)

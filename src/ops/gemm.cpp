@@ -27,14 +27,15 @@ GemmArgs gemm_args(float alpha, const Tensor& a, const Tensor& b, float beta, co
   check.that(c.dtype() == a.dtype() || c.dtype() == DType::kF32, "c", "is not of a's type or fp32");
   if (a.dtype() != DType::kF32)
     check.that(alpha == 1 && (beta == 0 || (beta == 1 && c.dtype() == DType::kF32)), "a product",
-               "of 16-bit matrices is stored, or added to an fp32 matrix, as it is");
+               "of 16-bit matrices needs alpha = 1, and beta = 0, or 1 if c is fp32");
   for (const Tensor* x : {&a, &b, &c}) {
     check.rank("an operand", *x, 2);
     check.device("an operand", *x);
     check.that(x->stride(0) == 1 || x->stride(1) == 1, "an operand", "has gaps in both dimensions");
   }
-  check.that(a.size(1) == b.size(0), "a", "has not as many columns as b has rows");
-  check.that(c.size(0) == a.size(0) && c.size(1) == b.size(1), "c", "has not the product's shape");
+  check.that(a.size(1) == b.size(0), "a", "does not have as many columns as b has rows");
+  check.that(c.size(0) == a.size(0) && c.size(1) == b.size(1), "c",
+             "does not have the product's shape");
   return {a.raw(),          b.raw(),          c.raw(),         a.dtype(),
           c.dtype(),        c.size(0),        c.size(1),       a.size(1),
           row_distance(a),  row_distance(b),  row_distance(c), is_transposed(a),

@@ -140,7 +140,7 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
   const bool plain = args.epilogue == GemmEpilogue::kNone;
   const std::vector<CublasAlgorithm> candidates = plan.product.candidates();
   if (plain && candidates.empty())
-    throw Error(ErrorKind::kDevice, "cuBLAS has no way to compute a product").in(key);
+    throw Error(ErrorKind::kDevice, "cuBLAS has no algorithm for a product").in(key);
   if (candidates.empty()) return plan;
   if (plain) plan.algorithm = candidates.front();
   if (stream.gemm_autotuning_disabled) return plan;

@@ -12,9 +12,9 @@ std::string use_cudnn(const CudaQueue& queue) {
   try {
     check(module.ops().use_cudnn(module.library("libcudnn.so.9"), queue.state(), &version));
   } catch (const Error& error) {
-    return "attention without cuDNN: " + error.message();
+    return "attention backend: own kernels (no cuDNN: " + error.message() + ")";
   }
-  return fmt::format("attention over cuDNN {}.{}.{}", version / 10000, version / 100 % 100,
+  return fmt::format("attention backend: cuDNN {}.{}.{}", version / 10000, version / 100 % 100,
                      version % 100);
 }
 

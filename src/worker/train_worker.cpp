@@ -35,7 +35,7 @@ class Group {
     queue_ = std::move(queue);
     auto [communicator, backend_name] =
         connect_ranks(channel, config, environment, queue_.get(), &aborted_);
-    if (!backend_name.empty()) fmt::print(stderr, "sums over {}\n", backend_name);
+    if (!backend_name.empty()) fmt::print(stderr, "communication backend: {}\n", backend_name);
     const std::lock_guard lock(mutex_);
     communicator_ = std::move(communicator);
     if (aborted_) communicator_->abort();

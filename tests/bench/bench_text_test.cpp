@@ -32,7 +32,7 @@ TEST_CASE("every bench has a text that says what it measured, and of what") {
             {head, "layer_norm_bwd, ", "linear_fwd gemm, 3.07kFLOP", "GB/s", "wait for data"});
 }
 
-TEST_CASE("ops of one name are told apart by their sizes, and no column touches the next") {
+TEST_CASE("ops of one name differ in their sizes, and no column touches the next") {
   const auto op = [](double bytes, double ms) {
     return nlohmann::ordered_json{{"op", "linear_bwd_weight add_column_sums"},
                                   {"calls_per_step", 12},

@@ -8,7 +8,7 @@
 
 using namespace hgt;
 
-TEST_CASE("training is held against its own products, and its memory against the plan") {
+TEST_CASE("training is compared with its own products, and its memory with the plan") {
   Config config = tiny_config();
   config.training.seq_length = 8;
   config.batch = {.train_batch_size = 2, .micro_batch_size = 1, .gradient_accumulation_steps = 2};

@@ -32,7 +32,7 @@ double flops_of(const std::vector<Product>& products) {
 
 }  // namespace
 
-TEST_CASE("the weight products of a step are its arithmetic but for attention") {
+TEST_CASE("the weight products of a step are its arithmetic except for attention") {
   for (const char* family : {"gpt2", "llama"}) {
     const Config config = config_of(family);
     const ModelConfig& m = config.model;

@@ -13,7 +13,8 @@ TEST_CASE("over Gloo: fp64 sums, broadcasts and barriers") {
 }
 
 TEST_CASE(
-    "over Gloo: started sums run in order while the caller goes on, and their bytes are counted") {
+    "over Gloo: started sums run in order while the caller continues, and their bytes are "
+    "counted") {
   check_started_sums(over_gloo);
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("NCCL: sums, broadcasts and barriers of host memory are staged through
   CHECK(errors == std::vector<std::string>(3));
 }
 
-TEST_CASE("NCCL: a sum in device memory comes after what the compute queue was given before it") {
+TEST_CASE("NCCL: a sum in device memory runs after the work that the compute queue had before") {
   const auto errors = run_nccl_ranks(2, 2, [](Communicator& comm, CudaQueue& compute) {
     const fake_cuda::DeviceFloats device(4);
     const std::vector<float> ones(4, 1);
@@ -100,10 +100,10 @@ TEST_CASE("NCCL: a rank that does not come to a collective is an error after the
       2, 1, [](Communicator& comm, CudaQueue&) { comm.barrier(); }, std::chrono::milliseconds(50));
   fake_cuda::g_absent = 0;
   CHECK_THAT(errors[0],
-             Contains("did not come within 0.05 s") && Contains("collective 1 (barrier)"));
+             Contains("did not arrive within 0.05 s") && Contains("collective 1 (barrier)"));
 }
 
-TEST_CASE("NCCL: a rank that does not come to a sum in device memory is found out by the watcher") {
+TEST_CASE("NCCL: the watcher finds a rank that does not come to a sum in device memory") {
   fake_cuda::g_absent = 1;
   const auto errors = run_nccl_ranks(
       2, 1,
@@ -118,16 +118,17 @@ TEST_CASE("NCCL: a rank that does not come to a sum in device memory is found ou
       std::chrono::milliseconds(50));
   fake_cuda::g_absent = 0;
   CHECK_THAT(errors[0],
-             Contains("did not come within 0.05 s") && Contains("collective 1 (sum of 4 fp32)"));
+             Contains("did not arrive within 0.05 s") && Contains("collective 1 (sum of 4 fp32)"));
 }
 
 TEST_CASE("NCCL: a rank that never connects is an error after the timeout") {
   const auto errors = run_nccl_ranks(
       2, 1, [](Communicator&, CudaQueue&) {}, std::chrono::milliseconds(50));
-  CHECK_THAT(errors[0], Contains("did not come within 0.05 s") && Contains("connecting over NCCL"));
+  CHECK_THAT(errors[0],
+             Contains("did not arrive within 0.05 s") && Contains("connecting over NCCL"));
 }
 
-TEST_CASE("NCCL: abort wakes a rank that waits, and its peers hear of it from NCCL") {
+TEST_CASE("NCCL: abort wakes a rank that waits, and its peers get an error from NCCL") {
   const auto errors = run_nccl_ranks(2, 2, [](Communicator& comm, CudaQueue&) {
     if (comm.rank() == 1) return comm.abort();
     comm.barrier();

@@ -118,7 +118,7 @@ struct Connecting {
 
 }  // namespace
 
-TEST_CASE_METHOD(Connecting, "NCCL module: connecting blocks nobody; poll says when it is over") {
+TEST_CASE_METHOD(Connecting, "NCCL module: connecting does not block; poll says when it is over") {
   CHECK(g_asked.blocking == 0);
   CHECK(g_asked.device == 2);
   CHECK((g_asked.rank == 1 && g_asked.size == 3 && g_asked.id.internal[127] == 7));
@@ -149,7 +149,8 @@ TEST_CASE_METHOD(Connecting,
   CHECK_FALSE(table.abort(comm));
 }
 
-TEST_CASE_METHOD(Connecting, "NCCL module: a peer's end is told from a fault of this device") {
+TEST_CASE_METHOD(Connecting,
+                 "NCCL module: a lost peer is distinguished from a fault of this device") {
   bool ready = false;
   g_asked.background = ncclRemoteError;
   CudaResult failure = table.poll(comm, &ready);

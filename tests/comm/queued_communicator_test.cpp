@@ -46,7 +46,7 @@ class Recorder final : public Collectives {
 
 }  // namespace
 
-TEST_CASE("the thread that adds up flushes denormals") {
+TEST_CASE("the thread that computes sums flushes denormals") {
   std::vector<std::string> calls;
   std::vector<float> tiny{std::numeric_limits<float>::denorm_min()};
   const auto channel = ControlChannel::open({});

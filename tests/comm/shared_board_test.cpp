@@ -28,7 +28,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("each turn's pieces are there for all, and stay for the turn after") {
+TEST_CASE("each turn's pieces are there for all ranks, and stay for the next turn") {
   Pair pair(std::chrono::seconds(30));
   const auto play = [](SharedBoard& board, bool& right) {
     for (int turn = 1; turn < 3000; ++turn) {

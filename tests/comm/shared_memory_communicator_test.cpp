@@ -14,7 +14,7 @@ TEST_CASE("over shared memory: fp64 sums, broadcasts and barriers") {
 }
 
 TEST_CASE(
-    "over shared memory: started sums run in order while the caller goes on, and their bytes are "
+    "over shared memory: started sums run in order while the caller continues, and their bytes are "
     "counted") {
   check_started_sums(over_shared_memory);
 }
@@ -50,7 +50,7 @@ TEST_CASE("over shared memory: sums of several pieces, in rank order") {
   CHECK(errors == kNoErrors3);
 }
 
-TEST_CASE("ranks that cannot share memory are all told so") {
+TEST_CASE("if one rank cannot share memory, no rank does") {
   MemoryChannel channel;
   channel.set("comm/world/shared/0", "/proc/1/fd/1/hgtrain-a-name-of-another-machine");
   channel.set("comm/world/shared/1", "");

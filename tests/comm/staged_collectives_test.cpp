@@ -46,7 +46,7 @@ bool all_are(std::span<const float> values, float value) {
 
 }  // namespace
 
-TEST_CASE("Gloo sums a GPU's memory behind what its queue had been given, in pieces") {
+TEST_CASE("Gloo sums a GPU's memory in pieces, after the work that its queue had") {
   constexpr std::size_t kCount = 5'000'000;  // more than two pieces
   std::vector<char> right(3);
   run_ranks([&](Communicator& comm, CudaQueue& compute) {
@@ -59,7 +59,7 @@ TEST_CASE("Gloo sums a GPU's memory behind what its queue had been given, in pie
   CHECK(right == std::vector<char>(3, 1));
 }
 
-TEST_CASE("Gloo broadcasts a GPU's memory, and sums the host's beside it") {
+TEST_CASE("Gloo broadcasts a GPU's memory, and sums host memory as well") {
   std::vector<char> right(3);
   run_ranks([&](Communicator& comm, CudaQueue& compute) {
     const std::vector<float> filled(100, static_cast<float>(comm.rank()));

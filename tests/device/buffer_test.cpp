@@ -20,7 +20,7 @@ TEST_CASE("a buffer is aligned, zeroed and named") {
   }
 }
 
-TEST_CASE("a buffer that cannot be had is refused by name") {
+TEST_CASE("an allocation that fails names its buffer") {
   const auto told = [](std::int64_t bytes, Device device) -> std::string {
     try {
       Buffer("activations", bytes, device);

@@ -34,7 +34,7 @@ TEST_CASE("the built module opens and says what it was built with") {
     CHECK_THROWS_WITH(require_device(probe), Contains("no NVIDIA driver"));
 }
 
-TEST_CASE("without a device each function fails with CUDA's words and the call") {
+TEST_CASE("without a device each function fails with CUDA's message and the call") {
   const CudaModule module = built_module();
   if (have_device(module)) return;
   const CudaDeviceTable& device = module.device();

@@ -48,7 +48,7 @@ TEST_CASE("a module of this build opens") {
             .starts_with("fake"));
 }
 
-TEST_CASE("a missing module is named, with where it was looked for") {
+TEST_CASE("a missing module is named, with the folders searched") {
   TemporaryFolder folder;
   const Error error = refusal(CudaModule::Search{{folder.path()}, {}});
   CHECK_THAT(error.message(), Contains("hgtrain_cuda.so was not found"));
@@ -56,7 +56,7 @@ TEST_CASE("a missing module is named, with where it was looked for") {
   CHECK_THAT(error.hint(), Contains("--device cpu"));
 }
 
-TEST_CASE("the module is looked for beside the program, then in LD_LIBRARY_PATH") {
+TEST_CASE("the module is searched for next to the program, then in LD_LIBRARY_PATH") {
   setenv("LD_LIBRARY_PATH", "/first::/second", 1);
   const std::vector<fs::path> folders = CudaModule::default_search().module_folders;
   unsetenv("LD_LIBRARY_PATH");
@@ -92,7 +92,7 @@ TEST_CASE("a missing CUDA library is named, and found in the folders given") {
   CHECK(std::string(CudaModule(search).tables().build) == "needing");
 }
 
-TEST_CASE("the states of driver and devices are told apart") {
+TEST_CASE("each state of driver and devices has its own message") {
   CudaProbe probe{};
   probe.runtime_version = 13000;
   probe.status = 35;  // the runtime says so without a driver, too
@@ -122,7 +122,7 @@ TEST_CASE("the states of driver and devices are told apart") {
   CHECK_NOTHROW(require_device(probe));
 }
 
-TEST_CASE("a failure of the module becomes the Error it was") {
+TEST_CASE("a failure of the module becomes the same Error again") {
   CHECK_NOTHROW(check(nullptr));
   const CudaFailure failure{static_cast<int>(ErrorKind::kPeer), "message", "hint",
                             "inner\nouter\n"};

@@ -50,7 +50,7 @@ using Calls = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a graph is what was queued while it was captured, and can be launched again") {
+TEST_CASE("a graph contains the captured work, and can be launched again") {
   const CudaModule module(fake_tables());
   const CudaQueue queue(Device::cuda(0), module);
   g_calls.clear();
@@ -71,7 +71,7 @@ TEST_CASE("work that fails ends its capture") {
   CHECK(g_calls == Calls{"begin", "end", "end of graph"});
 }
 
-TEST_CASE("a device and its memory are what the module says") {
+TEST_CASE("a device's properties and memory are what the module says") {
   const CudaModule module(fake_tables());
   const CudaQueue queue(Device::cuda(7), module);
   CHECK(queue.properties().major == 7);

@@ -39,7 +39,7 @@ TEST_CASE("thousands of short jobs follow each other") {
   CHECK(sum == 15000);
 }
 
-TEST_CASE("the first exception reaches the caller, and the pool goes on") {
+TEST_CASE("the first exception reaches the caller, and the pool continues") {
   ThreadPool pool(3);
   const auto fail = [](std::int64_t begin, std::int64_t, int) {
     if (begin > 0) throw std::runtime_error(std::to_string(begin));

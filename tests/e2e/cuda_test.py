@@ -100,7 +100,7 @@ class CudaTest(unittest.TestCase):
         self.assertIn(', cuda by graphs, ', (self.job.folder / 'auto/logs/rank_0.log').read_text())
 
     def test_attention_is_cudnns_where_there_is_one_unless_it_is_switched_off(self):
-        said = r'(?m)^attention (over cuDNN \d|without cuDNN: .)'
+        said = r'(?m)^attention backend: (cuDNN \d|own kernels \(no cuDNN: .)'
         for run, flags in ('asked', []), ('not_asked', ['--hardware.cudnn', 'false']):
             self.train(run, 'cuda', '--steps', 1, '--bf16.enabled', 'true', *flags)
             (self.assertNotRegex if flags else self.assertRegex)((self.job.folder / run / 'logs/rank_0.log').read_text(), said)
@@ -127,7 +127,7 @@ class CudaTest(unittest.TestCase):
         self.assert_close(two, self.train('alone', 'cpu'))
         logs = [(self.job.folder / f'shared/logs/rank_{rank}.log').read_text() for rank in range(2)]
         for log in logs:
-            self.assertIn('sums over NCCL', log)
+            self.assertIn('communication backend: NCCL', log)
 
     @unittest.skipUnless(EMULATED, 'fills the device')
     def test_a_full_device_says_what_is_held(self):
@@ -137,7 +137,7 @@ class CudaTest(unittest.TestCase):
                              '--train_micro_batch_size_per_gpu', 2, '--model.n_embd', 1024, '--model.n_layer', 2,
                              '--model.n_head', 8, exit_code=3)
         self.assertIn('out of memory', said)
-        self.assertRegex(said, r'held by then: .*parameters [\d.]+ MiB')
+        self.assertRegex(said, r'buffers so far: .*parameters [\d.]+ MiB')
         self.assertNotIn('would fit', said)  # of one sample no more than of two
 
     def test_bench_comm_measures_sums_over_nccl_and_gloo(self):
@@ -161,7 +161,7 @@ class CudaTest(unittest.TestCase):
         two = self.train('through_host', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true',
                          '--distributed.backend', 'gloo')
         self.assert_close(two, self.train('one', 'cpu'))
-        self.assertIn('sums over Gloo, through the host', (self.job.folder / 'through_host/logs/rank_1.log').read_text())
+        self.assertIn('communication backend: Gloo, through the host', (self.job.folder / 'through_host/logs/rank_1.log').read_text())
 
     @unittest.skipUnless(EMULATED, 'leaves out what a run on a device needs')
     def test_every_wait_for_an_event_is_needed(self):

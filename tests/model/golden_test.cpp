@@ -183,7 +183,7 @@ TEST_CASE("bf16 is no further from fp32 than PyTorch's bf16") {
   }
 }
 
-TEST_CASE("gradients in fp16 are those of fp32 but for rounding") {
+TEST_CASE("gradients in fp16 are those of fp32 within rounding") {
   for (const std::string& name : Golden::names()) {
     const Golden golden(name);
     Run run(golden);

@@ -57,7 +57,7 @@ void copy_rows(const Tensor& from, std::vector<float>& to) {
 
 }  // namespace
 
-TEST_CASE("a layer's parts, with keys and values kept, give what the whole gives") {
+TEST_CASE("a layer's parts, with keys and values kept, equal the whole layer") {
   constexpr std::int64_t kLength = 12, kFirst = 8;
   for (const std::string name : {"llama", "qwen3", "mistral"}) {
     Setup s(name, kLength);
@@ -90,7 +90,7 @@ TEST_CASE("a layer's parts, with keys and values kept, give what the whole gives
   }
 }
 
-TEST_CASE("CUDA: what a layer computes again is what it had, in 16 bits too") {
+TEST_CASE("CUDA: a layer recomputes the values it had, also in 16 bits") {
   const CudaModule* const module = module_with_device();
   if (module == nullptr) return;
   const CudaQueue queue(Device::cuda(0), *module);

@@ -132,7 +132,7 @@ TEST_CASE("a batch split into micro-batches has the same loss and gradients, dro
   }
 }
 
-TEST_CASE("documents packed into a sample have the loss and gradients of each by itself") {
+TEST_CASE("documents packed into a sample have the loss and gradients of separate samples") {
   for (const std::string& name : Golden::names()) {
     const Golden golden(name);
     if (golden.model.rope_scaling.type == "dynamic") continue;  // turns by the sample's length
@@ -187,7 +187,7 @@ TEST_CASE("evaluation gives the training loss and leaves gradients alone") {
   }
 }
 
-TEST_CASE("what is computed again is what was not kept, dropout too") {
+TEST_CASE("recomputed values equal the ones not kept, including dropout") {
   for (const std::string& name : Golden::names()) {
     const Golden golden = with_dropout(name);
     Run kept(golden, {.slots = 2});
@@ -235,7 +235,7 @@ TEST_CASE("shorter and smaller batches than planned work") {
   CHECK(std::isfinite(loss_sum(*run.model)));
 }
 
-TEST_CASE("what a model cannot do is refused") {
+TEST_CASE("unsupported models and batches are refused") {
   const auto refusal = [](auto change) -> std::string {
     Golden golden("gpt2");
     change(golden);

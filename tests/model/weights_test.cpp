@@ -27,7 +27,7 @@ struct Bound {
 
 }  // namespace
 
-TEST_CASE("a weight is [in, out] whichever way the family stores it") {
+TEST_CASE("a weight is [in, out], however the family stores it") {
   const Bound gpt2("gpt2"), llama("llama");
   const Tensor conv1d = gpt2.weights.layers[1].up.weight;
   CHECK(conv1d.data<float>() == gpt2.place("transformer.h.1.mlp.c_fc.weight"));
@@ -56,7 +56,7 @@ TEST_CASE("a tied output is the token embedding") {
   CHECK(untied.weights.output.data<float>() == untied.place("lm_head.weight"));
 }
 
-TEST_CASE("only learned positions end") {
+TEST_CASE("only learned positions limit the sequence") {
   CHECK_NOTHROW(check_positions(Golden("gpt2").model, 32));
   CHECK_THROWS_AS(check_positions(Golden("gpt2").model, 33), Error);
   CHECK_NOTHROW(check_positions(Golden("llama").model, 33));

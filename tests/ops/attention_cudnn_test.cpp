@@ -84,7 +84,7 @@ AttentionBwdArgs backward(const Case& c, DType type) {
 
 }  // namespace
 
-TEST_CASE("cuDNN takes the models' attention on sm_80, sm_89 and sm_90") {
+TEST_CASE("cuDNN supports the models' attention on sm_80, sm_89 and sm_90") {
   if (!with_cudnn()) return;
   for (const int sm : {80, 89, 90})
     for (const DType type : {DType::kBF16, DType::kF16})
@@ -97,7 +97,7 @@ TEST_CASE("cuDNN takes the models' attention on sm_80, sm_89 and sm_90") {
       }
 }
 
-TEST_CASE("what cuDNN does not take is told in its words") {
+TEST_CASE("an op that cuDNN does not support is refused with its message") {
   if (!with_cudnn()) return;
   CHECK_THROWS_WITH(cudnn::require_support(forward({2, 64, 2, 2, 64, 0}, DType::kBF16), device(75)),
                     Catch::Contains("SM80"));

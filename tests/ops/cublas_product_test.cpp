@@ -46,12 +46,12 @@ TEST_CASE("every candidate gives the product, or says that it does not") {
   CHECK(ran == 3);
 }
 
-TEST_CASE("what is aligned to less, in its start or its columns, has fewer algorithms") {
+TEST_CASE("operands with less alignment, of start or columns, have fewer algorithms") {
   CHECK(Fixture(8, 4, 12, 1).candidates() == 3);
   CHECK(Fixture(8, 5, 12).candidates() == 3);
 }
 
-TEST_CASE("algorithms of others are refused, and so are those of other shapes") {
+TEST_CASE("algorithms of other libraries or shapes are refused") {
   Fixture x;
   CublasAlgorithm foreign{};
   CHECK(!x.product().accepts(foreign));
@@ -60,7 +60,7 @@ TEST_CASE("algorithms of others are refused, and so are those of other shapes") 
   CHECK(!Fixture(8, 5, 12).product().accepts(aligned));
 }
 
-TEST_CASE("a product that lacks workspace or names memory of others is not run") {
+TEST_CASE("a product without enough workspace or with foreign memory is not run") {
   Fixture x;
   CublasAlgorithm halves = x.product().candidates().back();
   REQUIRE(halves.workspace_bytes == 256);
@@ -75,7 +75,7 @@ TEST_CASE("a product that lacks workspace or names memory of others is not run")
         CUBLAS_STATUS_INVALID_VALUE);
 }
 
-TEST_CASE("epilogues have candidates where cuBLAS has them, and in fp32 none that approximate") {
+TEST_CASE("epilogues have candidates if cuBLAS has them, and in fp32 none that approximate") {
   Fixture x(8, 16, 16);
   x.args.bias = x.bias.get();
   x.args.epilogue = GemmEpilogue::kBias;

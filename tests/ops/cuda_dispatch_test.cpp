@@ -90,7 +90,7 @@ TEST_CASE_METHOD(Fixture, "a linear layer's bias and GELU reach the module with 
   CHECK((g_gemm.b == address(0x4000) && g_gemm.beta == 1));
 }
 
-TEST_CASE_METHOD(Fixture, "what goes into a GELU beside a product has no gaps") {
+TEST_CASE_METHOD(Fixture, "the operands of a GELU with a product have no gaps") {
   const Tensor x = at(0x1000, {4, 3}), w = at(0x2000, {3, 6}), wide = at(0x4000, {4, 7}),
                y = at(0x3000, {4, 6});
   CHECK_THROWS_WITH(
@@ -120,7 +120,7 @@ TEST_CASE_METHOD(Fixture, "strides of a head in a fused projection reach the mod
   CHECK(g_attention.dropout.site == 10);
 }
 
-TEST_CASE_METHOD(Fixture, "cross-entropy asks for a gradient only where one is wanted") {
+TEST_CASE_METHOD(Fixture, "cross-entropy computes a gradient only if one is wanted") {
   const Tensor logits = at(0x1000, {3, 11}), targets = at(0x2000, {3}, DType::kI32),
                losses = at(0x3000, {3});
   cross_entropy_fwd_bwd(logits, targets, 0.5f, losses, stream);
@@ -140,7 +140,7 @@ TEST_CASE_METHOD(Fixture, "operands on another device than the stream's are refu
       Catch::Contains("lies on cuda:1, the op runs on cpu"));
 }
 
-TEST_CASE_METHOD(Fixture, "what fails in the module is thrown as an Error") {
+TEST_CASE_METHOD(Fixture, "a failure in the module is thrown as an Error") {
   const LayerNormArgs args{};
   try {
     run_cuda(stream, &CudaOpsTable::layer_norm_fwd, args);

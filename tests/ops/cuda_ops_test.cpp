@@ -213,7 +213,7 @@ void add_and_norm(bool layer_norm, const std::vector<Tensor>& x, Stream stream) 
 
 }  // namespace
 
-TEST_CASE("CUDA: adding before a norm in one pass is adding first", "[layer_norm][rms_norm]") {
+TEST_CASE("CUDA: a norm that adds in one pass equals adding first", "[layer_norm][rms_norm]") {
   for (const DType type : kTypes)
     for (const std::int64_t width : {7, 64, 1025, 2060})
       for (const bool layer_norm : {true, false}) {
@@ -335,7 +335,7 @@ TEST_CASE("CUDA: cross-entropy", "[cross_entropy]") {
           tolerance_of(type, 2e-5));
 }
 
-TEST_CASE("CUDA: a loss of logits that are not numbers is none", "[cross_entropy]") {
+TEST_CASE("CUDA: the loss of logits that are NaN is NaN", "[cross_entropy]") {
   if (module_with_device() == nullptr) return;
   const CudaQueue queue(Device::cuda(0), *module_with_device());
   Floats logits(2 * 700, 1.0f);
@@ -382,7 +382,7 @@ TEST_CASE("CUDA: attention", "[attention]") {
     }
 }
 
-TEST_CASE("CUDA: attention over cuDNN, of heads side by side in rows", "[attention]") {
+TEST_CASE("CUDA: attention over cuDNN, with heads next to each other in rows", "[attention]") {
   if (module_with_device() == nullptr) return;
   const CudaQueue queue(Device::cuda(0), *module_with_device());
   WARN(use_cudnn(queue));
@@ -832,7 +832,7 @@ TEST_CASE("CUDA: embeddings of few and of many rows", "[embedding]") {
             });
 }
 
-TEST_CASE("CUDA: embeddings of one token again and again", "[embedding]") {
+TEST_CASE("CUDA: embeddings of one repeated token", "[embedding]") {
   std::vector<std::int32_t> ids(192, 1);  // three whole chunks of 64 and an end
   ids.resize(200, 4);
   compare({stored<std::int32_t>(ids, {1, 200}, DType::kI32), normal({5, 9}, 1),

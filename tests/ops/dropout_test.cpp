@@ -73,7 +73,7 @@ TEST_CASE("the numbers are those of Philox, keyed as the header says") {
   }
 }
 
-TEST_CASE("dropout_add adds what is kept of the branch") {
+TEST_CASE("dropout_add adds the kept part of the branch") {
   Floats x = random_floats(kBatch * kElements, 1), branch = random_floats(kBatch * kElements, 2);
   const Floats kept = dropped({0.25f, 3, 1, 0, 9}, kBatch, 1);
   const SampleKey samples{1, 0};

@@ -18,7 +18,7 @@ Tensor ids(std::vector<std::int32_t>& tokens) {
 
 }  // namespace
 
-TEST_CASE("an embedding looks up words and places, and sums gradients of repeated words") {
+TEST_CASE("an embedding looks up tokens and positions, and sums gradients of repeated tokens") {
   std::vector<std::int32_t> tokens{3, 0, 3, 6, 3, 1};
   Floats table = random_floats(kVocabulary * kWidth, 1),
          places = random_floats(kLength * kWidth, 2);
@@ -44,7 +44,7 @@ TEST_CASE("an embedding looks up words and places, and sums gradients of repeate
   CHECK(error_of(dplaces, expected_dplaces) < 1e-6);
 }
 
-TEST_CASE("a token has the place it is given") {
+TEST_CASE("a token has the position that it is given") {
   std::vector<std::int32_t> tokens{3, 0, 3, 6, 3, 1}, positions{0, 0, 1, 0, 1, 0};
   Floats table(kVocabulary * kWidth), places = random_floats(kLength * kWidth, 2);
   Floats out(kBatch * kLength * kWidth), dout(out.size(), 1.0f);
@@ -63,7 +63,7 @@ TEST_CASE("a token has the place it is given") {
   CHECK(dplaces[2 * kWidth] == 0.0f);
 }
 
-TEST_CASE("an embedding without places is the table's rows") {
+TEST_CASE("an embedding without positions is the table's rows") {
   std::vector<std::int32_t> tokens{0, 1, 2, 3, 4, 5};
   Floats table = random_floats(kVocabulary * kWidth, 1), out(kBatch * kLength * kWidth);
   ThreadPool pool(1);

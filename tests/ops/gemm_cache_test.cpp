@@ -42,7 +42,7 @@ TEST_CASE("a text of another basis, of another version or with a wrong byte hold
   }
 }
 
-TEST_CASE("what one process chose holds for those after it and beside it") {
+TEST_CASE("a choice of one process is valid for later and simultaneous ones") {
   const TemporaryFolder folder;
   GemmCache first(folder.path(), kBasis), beside(folder.path(), kBasis);
   CHECK(!first.find("2 x 3"));
@@ -55,7 +55,7 @@ TEST_CASE("what one process chose holds for those after it and beside it") {
   CHECK(!GemmCache(folder.path(), "another device").find("2 x 3"));
 }
 
-TEST_CASE("a choice that nobody can use is replaced") {
+TEST_CASE("an unusable choice is replaced") {
   const TemporaryFolder folder;
   GemmCache first(folder.path(), kBasis);
   first.keep("2 x 3", "broken");
@@ -88,7 +88,7 @@ TEST_CASE("without a folder to write to, choices last as long as the process") {
   }
 }
 
-TEST_CASE("of choices made at once by many, all hear of one and none is lost") {
+TEST_CASE("if many processes choose at once, all get the same choice and none is lost") {
   const TemporaryFolder folder;
   std::vector<std::string> kept(8);
   std::vector<std::thread> threads;

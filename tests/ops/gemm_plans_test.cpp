@@ -52,7 +52,7 @@ GemmOperands with_bias(std::int64_t k) {
 
 }  // namespace
 
-TEST_CASE("the quickest of the candidates that run is taken, and timed once") {
+TEST_CASE("the fastest candidate that runs is chosen, and timed once") {
   Process process;
   CHECK(process.choice(GemmOperands(8, 4, 12)) == 1);
   CHECK(process.choice(GemmOperands(8, 4, 64)) == 4);
@@ -64,7 +64,7 @@ TEST_CASE("the quickest of the candidates that run is taken, and timed once") {
   CHECK(x.result() == std::vector<float>(64, 72));
 }
 
-TEST_CASE("another process takes what the first one chose, without timing") {
+TEST_CASE("another process uses the first one's choice, without timing") {
   const TemporaryFolder folder;
   const GemmOperands x, bias = with_bias(12), apart = with_bias(13);
   Process first(folder.path());
@@ -77,7 +77,7 @@ TEST_CASE("another process takes what the first one chose, without timing") {
   CHECK(second.us(apart) == 5);
 }
 
-TEST_CASE("what cuBLAS refuses of a cache is timed anew and replaced") {
+TEST_CASE("a cached choice that cuBLAS refuses is timed anew and replaced") {
   const TemporaryFolder folder;
   const GemmOperands x;
   const std::string key = CublasShape(x.args).text();
@@ -91,7 +91,7 @@ TEST_CASE("what cuBLAS refuses of a cache is timed anew and replaced") {
   }
 }
 
-TEST_CASE("the choice of another process that was first is taken over") {
+TEST_CASE("if another process chose first, its choice is used") {
   const TemporaryFolder folder;
   const GemmOperands x;
   Process first(folder.path()), second(folder.path());
@@ -103,7 +103,7 @@ TEST_CASE("the choice of another process that was first is taken over") {
   CHECK(second.choice(x) == 0);
 }
 
-TEST_CASE("timing adds nothing to what a product and its sums are added to") {
+TEST_CASE("timing changes nothing that a product or its sums add to") {
   for (const std::int64_t k : {12, 13}) {
     Process process;
     GemmOperands x(8, 4, k);
@@ -119,7 +119,7 @@ TEST_CASE("timing adds nothing to what a product and its sums are added to") {
   }
 }
 
-TEST_CASE("an epilogue that is slower than a kernel of its own is left to that") {
+TEST_CASE("an epilogue that is slower than a kernel of its own runs in that kernel") {
   Process process;
   for (const std::int64_t k : {12, 13}) {
     const GemmOperands x = with_bias(k);
@@ -129,7 +129,7 @@ TEST_CASE("an epilogue that is slower than a kernel of its own is left to that")
   }
 }
 
-TEST_CASE("GELU in fp32 is a kernel's, behind the product with its bias") {
+TEST_CASE("GELU in fp32 runs in a kernel, after the product with its bias") {
   Process process;
   GemmOperands x = with_bias(12);
   const EmulatedMemory pre = zeros(4 * 32);
@@ -142,7 +142,7 @@ TEST_CASE("GELU in fp32 is a kernel's, behind the product with its bias") {
   CHECK(x.result()[5] == 79);
 }
 
-TEST_CASE("a stream that is captured times nothing and leaves no file") {
+TEST_CASE("a captured stream times nothing and writes no file") {
   const TemporaryFolder folder;
   Process process(folder.path());
   emulation::device_state.capturing = true;
@@ -154,7 +154,8 @@ TEST_CASE("a stream that is captured times nothing and leaves no file") {
   CHECK(process.choice(GemmOperands(16, 4, 12)) == 1);
 }
 
-TEST_CASE("fixed products are cuBLAS's first, whatever a file says or the clock would") {
+TEST_CASE(
+    "without autotuning, cuBLAS's first candidate is used, whatever a file or the clock says") {
   const TemporaryFolder folder;
   const GemmOperands x(8, 4, 12), bias = with_bias(12);
   Process timing(folder.path());
@@ -173,7 +174,7 @@ TEST_CASE("fixed products are cuBLAS's first, whatever a file says or the clock 
   CHECK(Process(folder.path()).choice(x) == 1);
 }
 
-TEST_CASE("without memory to add to, cuBLAS's first is taken") {
+TEST_CASE("without memory to add to, cuBLAS's first candidate is used") {
   const TemporaryFolder folder;
   Process process(folder.path());
   GemmOperands x;
@@ -192,7 +193,7 @@ TEST_CASE("a product that cuBLAS cannot compute is an error with its shape") {
     cuda::gemm(x.args, process.stream);
     FAIL("no error");
   } catch (const Error& error) {
-    CHECK(error.message() == "cuBLAS has no way to compute a product");
+    CHECK(error.message() == "cuBLAS has no algorithm for a product");
     CHECK(error.context().front() == "4 x 12 x 8, fp32: 4 256, 12 256; bf16: 4 256; plain 0 0");
   }
 }

@@ -61,7 +61,7 @@ TEST_CASE("linear refuses a bias of another width") {
   CHECK_THROWS_AS(linear_fwd(square, square, tensor(bias, {3}), square, Stream(pool)), Error);
 }
 
-TEST_CASE("a linear layer with an activation is both, one behind the other") {
+TEST_CASE("a linear layer with an activation equals the two in sequence") {
   Floats x = random_floats(kRows * kIn, 1), w = random_floats(kIn * kOut, 2),
          bias = random_floats(kOut, 3), dy = random_floats(kRows * kIn, 4), dpre(kRows * kOut),
          pre(kRows * kOut), y(kRows * kOut), expected_pre(kRows * kOut), expected(kRows * kOut);

@@ -115,7 +115,7 @@ TEST_CASE("products of 16-bit matrices are rounded once") {
   });
 }
 
-TEST_CASE("what a product of 16-bit matrices cannot do is refused") {
+TEST_CASE("unsupported products of 16-bit matrices are refused") {
   ThreadPool pool(1);
   Operands o(DType::kBF16, DType::kBF16);
   const Tensor a = o.compute({4, 4}), c = o.compute({4, 4}), wide = o.f32({4, 4});
@@ -216,7 +216,7 @@ TEST_CASE("cross-entropy in 16 bits: its losses are those of fp32") {
   CHECK(error_in(DType::kBF16, losses) < 1e-6);
 }
 
-TEST_CASE("attention in 16 bits, within fp32 but for what is stored or multiplied") {
+TEST_CASE("attention in 16 bits differs from fp32 only by what is stored or multiplied") {
   check(
       [](Operands& o, Stream s) {
         const Tensor q = o.compute({2, 71, 4, 13}), k = o.compute({2, 71, 2, 13});

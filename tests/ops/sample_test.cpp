@@ -106,7 +106,7 @@ TEST_CASE("tokens are drawn as by sorting in double") {
   });
 }
 
-TEST_CASE("the likeliest comes first, of equals the lowest id") {
+TEST_CASE("the likeliest token comes first, of equals the lowest id") {
   CHECK(drawn({.temperature = 0}, {1, 5, 5, -3}) == 1);
   CHECK(drawn({.temperature = 0}, {-1, -0.0f, 0.0f}) == 1);
   CHECK(drawn({.temperature = 0}, {-kInf, -3e38f}) == 1);
@@ -117,7 +117,7 @@ TEST_CASE("the likeliest comes first, of equals the lowest id") {
   CHECK(drawn({.temperature = 3e38f, .uniform = 0.4}, {-3e38f, 3e38f, -kInf}) == 1);
 }
 
-TEST_CASE("of equal tokens top_k keeps all, and top_p as many as it takes") {
+TEST_CASE("top_k keeps all tokens that tie, top_p only as many as it needs") {
   const Floats equal{2, 2, 2, 2, 1};
   for (const auto& [uniform, all, half] :
        {std::tuple{0.2499, 0, 0}, {0.25, 1, 0}, {0.4999, 1, 0}, {0.5, 2, 1}, {0.9999, 3, 1}}) {
@@ -133,7 +133,7 @@ TEST_CASE("the sums of a large vocabulary are exact") {
   CHECK(drawn({.top_p = 0.25, .uniform = 0x1.fffffffffffffp-1}, equal) == 74999);
 }
 
-TEST_CASE("logits of which no token can be drawn are told by -1") {
+TEST_CASE("if no token can be drawn, the result is -1") {
   for (const float temperature : {0.0f, 1.0f})
     for (const float bad : {kInf, std::nanf(""), -std::nanf("")})
       for (const std::size_t at : {0, 2}) {
@@ -145,7 +145,7 @@ TEST_CASE("logits of which no token can be drawn are told by -1") {
   CHECK(drawn({}, {-kInf, 7, -kInf}) == 1);
 }
 
-TEST_CASE("what sample cannot take is refused") {
+TEST_CASE("arguments that sample does not support are refused") {
   for (const Draw& bad :
        {Draw{.temperature = -1}, Draw{.temperature = std::nanf("")}, Draw{.top_k = -1},
         Draw{.top_p = 0}, Draw{.top_p = 1.5}, Draw{.uniform = 1}, Draw{.uniform = -0.1}})

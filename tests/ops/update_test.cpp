@@ -41,7 +41,7 @@ TEST_CASE("gradients are scaled down to the clip and never up") {
   CHECK(prepared(update, 100).gradient_factor == 1);
 }
 
-TEST_CASE("what is not finite is skipped, and where it stops so is all that follows") {
+TEST_CASE("a step that is not finite is skipped, and after a halt all that follow are, too") {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                    kInfinity = std::numeric_limits<double>::infinity();
   CHECK(prepared({}, kNan).skip == 1);

@@ -41,13 +41,14 @@ CudaModule module(bool refuses, const std::filesystem::path& folder = kLibraries
 TEST_CASE("a queue is given cuDNN's library, and its name comes back", "[cudnn]") {
   const CudaModule with_cudnn = module(false);
   const CudaQueue queue(Device::cuda(0), with_cudnn);
-  CHECK(use_cudnn(queue) == "attention over cuDNN 9.19.2");
+  CHECK(use_cudnn(queue) == "attention backend: cuDNN 9.19.2");
   CHECK(g_library == with_cudnn.library("libcudnn.so.9"));
   CHECK(g_stream == queue.state());
 }
 
 TEST_CASE("a machine without cuDNN, and a module without, say so", "[cudnn]") {
   const CudaModule refusing = module(true);
-  CHECK(use_cudnn(CudaQueue(Device::cuda(0), refusing)) == "attention without cuDNN: too old");
+  CHECK(use_cudnn(CudaQueue(Device::cuda(0), refusing)) ==
+        "attention backend: own kernels (no cuDNN: too old)");
   CHECK_THROWS_WITH(refusing.library("libnever.so.1"), "libnever.so.1 was not found");
 }

@@ -84,7 +84,7 @@ std::vector<OptimizerConfig> every_optimizer() {
 
 }  // namespace
 
-TEST_CASE("CUDA: every optimizer updates a device's memory as the CPU's") {
+TEST_CASE("CUDA: every optimizer updates device memory as it does the CPU's") {
   const CudaModule* const module = module_with_device();
   if (module == nullptr) return;
   const ParameterTable table = table_of({20'000, 5, 300}, 2);

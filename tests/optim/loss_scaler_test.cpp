@@ -46,21 +46,21 @@ TEST_CASE("a dynamic loss scale grows and shrinks as DeepSpeed's") {
         Scales{65536, 65536, 32768, 32768, 16384, 16384, 8192});
 }
 
-TEST_CASE("with consecutive_hysteresis a clean step forgives") {
+TEST_CASE("with consecutive_hysteresis a clean step resets the hysteresis") {
   PrecisionConfig config = dynamic(16, 1000, 2);
   config.consecutive_hysteresis = true;
   CHECK(scales(config, "ocococoo") ==
         Scales{65536, 65536, 65536, 65536, 65536, 65536, 65536, 32768});
 }
 
-TEST_CASE("an overflow at the least scale ends the run") {
+TEST_CASE("an overflow at the lowest scale ends the run") {
   CHECK(scales(dynamic(2, 2, 2), "ooo") == Scales{4, 2, 1});
   try {
     scales(dynamic(2, 2, 2), "oooo");
     FAIL("went on");
   } catch (const Error& e) {
     CHECK(e.kind() == ErrorKind::kGuard);
-    CHECK(e.message() == "gradients overflow fp16 at the least loss scale, 1");
+    CHECK(e.message() == "gradients overflow fp16 at the lowest loss scale, 1");
   }
 }
 

@@ -119,7 +119,7 @@ TEST_CASE("OneCycle without momentum leaves the betas, without decay stays at it
   CHECK_FALSE(rate.beta1);
 }
 
-TEST_CASE("OneCycle climbs in stairs where asked, also without a second half") {
+TEST_CASE("OneCycle climbs in stairs if asked to, also without a second half") {
   auto numbers = kCycle;
   numbers["cycle_first_stair_count"] = 2;
   const auto stairs = schedule("OneCycle", numbers);

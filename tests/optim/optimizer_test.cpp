@@ -68,7 +68,7 @@ void check_padding(const OptimizerRun& run) {
 
 }  // namespace
 
-TEST_CASE("20 updates as torch's classes and DeepSpeed's formulas have them") {
+TEST_CASE("20 updates agree with torch's classes and DeepSpeed's formulas") {
   const json golden =
       json::parse(read_file(source_root() + "/tests/fixtures/optimizers.json", 1 << 20));
   CHECK(golden.at("updates").size() == 14);
@@ -193,7 +193,7 @@ TEST_CASE("without bias correction the first update is the raw moments' ratio") 
   CHECK(run.parameters[0] == Approx(-0.1 * (0.1 * 2) / (std::sqrt(0.001 * 4) + 1e-8)));
 }
 
-TEST_CASE("a schedule's betas win") {
+TEST_CASE("a schedule's betas override the config's") {
   OptimizerRun run(OptimizerConfig{}, table_of({1}, 1));
   run.gradients[0] = 1;
   run.step({0.1, 0.5, 0.25}, 1, 1);
@@ -201,7 +201,7 @@ TEST_CASE("a schedule's betas win") {
   CHECK(run.state[1][0] == 0.75f);
 }
 
-TEST_CASE("Lion leaves alone what never had a gradient") {
+TEST_CASE("Lion does not change parameters that never had a gradient") {
   OptimizerConfig config = optimizer_config("Lion");
   config.weight_decay = 0;
   OptimizerRun run(config, table_of({2}, 1));

@@ -70,7 +70,7 @@ TEST_CASE("buckets cover the flat buffer once, and none is ready before its lowe
   }
 }
 
-TEST_CASE("buckets are at most as large as asked and become ready while backward goes on") {
+TEST_CASE("buckets are at most as large as asked and become ready during backward") {
   const auto buckets = make_buckets(two_groups(), 25);
   REQUIRE(buckets.size() == 4);
   CHECK(buckets[0].elements == Range{30, 50});

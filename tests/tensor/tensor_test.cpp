@@ -54,7 +54,7 @@ TEST_CASE("slices, transposes and splits are views") {
   CHECK(at(n.view({24}).reshaped({2, 12}), {1, 1}) == 13);
 }
 
-TEST_CASE("what does not fit is a bug that says so") {
+TEST_CASE("a shape that does not fit is an internal error") {
   Numbers n;
   const Tensor x = n.view({4, 6});
   CHECK_THROWS_AS(x.slice(0, 2, 5), Error);
