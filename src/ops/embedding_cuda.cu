@@ -138,7 +138,8 @@ __device__ void add_to(float* flat, std::int64_t first, Floats<kCount>& sums, st
   sums.template write<float>(flat, first, left);
 }
 
-// One block per chunk of the sorted rows. An id that lies within the chunk goes into the table.
+// One block per chunk of the sorted rows. If an id lies within the chunk, its sum goes into the
+// table.
 template <class T>
 __global__ void add_chunks_of_rows(ScatterArgs args) {
   const std::int64_t chunk = blockIdx.x, first = chunk * kChunk, all = args.begins[args.table_rows];
