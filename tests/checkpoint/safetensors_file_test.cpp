@@ -30,7 +30,7 @@ TEST_CASE("a fifo in a file's place is refused, not waited for") {
   TemporaryFolder folder;
   REQUIRE(mkfifo((folder / "m.safetensors").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(SafetensorsFile::open(folder / "m.safetensors"),
-                    "it is too short for a safetensors file");
+                    Catch::Contains("m.safetensors is a pipe, not a file"));
 }
 
 TEST_CASE("tensors written are read back bit for bit, and the hashes agree") {
