@@ -142,7 +142,8 @@ void arrange_descriptors(const Prepared& prepared) {
   prepared.title.set(prepared.name);
   if (prepared.group_fd >= 0) (void)!write(prepared.group_fd, "0", 1);
   arrange_descriptors(prepared);
-  signal(SIGCHLD, SIG_DFL);  // ignored, it would not arrive
+  prctl(PR_SET_PDEATHSIG, SIGCONT);  // stopped, it would not see the end of its lifeline
+  signal(SIGCHLD, SIG_DFL);          // ignored, it would not arrive
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);

@@ -40,8 +40,8 @@ struct GuardedWorker {
 /// ignores every signal it can, and is the subreaper of all that the worker starts. When the worker
 /// ends, or `lifeline` does, or it is sent SIGKILL over it, the guard kills whatever descends from
 /// it until nothing is left, and ends. A signal sent over `lifeline` goes to the worker's process
-/// group. The worker itself dies with its guard (PR_SET_PDEATHSIG). The calling thread must outlive
-/// both: it is their parent.
+/// group. The worker itself dies with its guard (PR_SET_PDEATHSIG), and a guard that was stopped is
+/// continued when its parent dies. The calling thread must outlive both: it is their parent.
 ///
 /// Error(kConfig) where the program cannot be executed, Error(kDevice) where the system has no
 /// process or descriptor left.

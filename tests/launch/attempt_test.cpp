@@ -45,11 +45,14 @@ TEST_CASE("a worker that ignores SIGTERM is killed after the grace period, a sto
   CHECK(all_end(front.numbers("pid")));
 }
 
-TEST_CASE("nothing outlives a front that is killed") {
+TEST_CASE("nothing outlives a front that is killed, though somebody has stopped its guards") {
+  const bool stopped = GENERATE(false, true);
   Front front({"--workers", "2", "--", "/bin/sh", "-c",
-               "trap '' TERM HUP INT; " + kStray + "echo pid=$$; wait; sleep 1000"});
+               "trap '' TERM HUP INT; " + kStray + "echo pid=$$ guard=$PPID; wait; sleep 1000"});
   REQUIRE(front.prints("stray=", 2));
-  REQUIRE(front.prints("pid=", 2));
+  REQUIRE(front.prints("guard=", 2));
+  for (const pid_t guard : front.numbers("guard"))
+    if (stopped) kill(guard, SIGSTOP);
   front.kill(SIGKILL);
   front.wait();
   CHECK(all_end(front.numbers("pid")));
