@@ -4,6 +4,7 @@ let it pass, answer it with an error, make a part of it, or kill.
 It rests on seccomp's user notification: every call is seen, whoever makes it (libc's stdio, libstdc++, a library of its own),
 in every process and thread below, at some 20 microseconds each. No ptrace, which containers may forbid, and no root."""
 import array
+import contextlib
 import ctypes
 import dataclasses
 import errno
@@ -249,16 +250,16 @@ class Supervisor:
         return status.split('State:')[1].split()[0] not in 'ZX' and status.split('Seccomp:')[1].split()[0] == '2'
 
     def remove_groups(self):
-        """Removes control groups that are left, which they are if all that could was killed; those with processes in them."""
-        busy = []
-        for path in sorted(self.groups):
-            try:
-                os.rmdir(path)
-            except FileNotFoundError:
-                pass
-            except OSError:
-                busy.append(path)
-        return busy
+        """Removes control groups that are left, which they are if all that could was killed; those that stay in use."""
+        deadline = time.monotonic() + 10  # what was killed leaves its group a little after its filter
+        groups = sorted(self.groups)
+        while groups and time.monotonic() < deadline:
+            for path in groups:
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)
+            groups = [path for path in groups if os.path.exists(path)]
+            time.sleep(0.01 if groups else 0)
+        return groups
 
     def stop(self):
         if self.is_living(self.main_pid):
