@@ -88,6 +88,7 @@ void PreparedFiles::remove_partial() noexcept {
   std::error_code ignored;
   for (const char* extension : {".bin", ".idx", ".tokenizer"})
     fs::remove_all(partial(extension), ignored);
+  for (const std::string& path : named_) fs::remove_all(path, ignored);
 }
 
 /// Removes what a killed run left beside the .bin.partial that this one writes over.
@@ -136,8 +137,11 @@ void PreparedFiles::commit(Manifest& manifest, const Tokenizer& tokenizer) {
   refuse_to_replace_others(prefix_);  // which may have come meanwhile
   if (path_exists(prefix_ + ".json")) remove_file(prefix_ + ".json");
   if (path_exists(prefix_ + ".tokenizer")) remove_tree(prefix_ + ".tokenizer");
-  for (const char* extension : {".bin", ".idx", ".tokenizer"})
+  for (const char* extension : {".bin", ".idx", ".tokenizer"}) {
     rename_path(partial(extension), prefix_ + extension);
+    named_.push_back(prefix_ + extension);
+  }
+  named_.push_back(prefix_ + ".json");
   sync_folder(parent_folder(prefix_));
   manifest.bin_sample = TokenFile::open(prefix_).fingerprint();
   write_file_atomically(prefix_ + ".json", to_text(manifest));

@@ -46,6 +46,7 @@ class PreparedFiles {
   std::int64_t num_tokens_ = 0;
   std::int64_t num_documents_ = 0;
   std::int32_t max_token_ = 0;
+  std::vector<std::string> named_;  ///< final names that commit() has given so far
 };
 
 }  // namespace hgt

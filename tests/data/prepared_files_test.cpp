@@ -7,6 +7,7 @@
 #include "hgtrain/base/error.h"
 
 #include "../../src/data/content_hash.h"
+#include "support/failing_file_ops.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -51,6 +52,30 @@ TEST_CASE("without commit nothing stays") {
   const TemporaryFolder folder;
   { PreparedFiles files(folder / "d", TokenType::kUint16, false); }
   CHECK(list_folder(folder.path()).empty());
+}
+
+TEST_CASE("whichever call of commit fails, nothing stays") {
+  for (int call = 0;; ++call) {
+    CAPTURE(call);
+    const TemporaryFolder folder;
+    bool committed = false;
+    {
+      PreparedFiles files(folder / "d", TokenType::kUint16, false);
+      files.append(std::vector<std::int32_t>{7});
+      files.end_document();
+      Manifest manifest;
+      FailingFileOps failing(call, EIO);
+      const FileOpsOverride use(failing);
+      try {
+        files.commit(manifest, *Tokenizer::byte());
+        committed = failing.calls() <= call;
+      } catch (const Error& e) {
+        CHECK_THAT(e.message(), Contains("Input/output error"));
+      }
+    }
+    if (committed) break;
+    CHECK((list_folder(folder.path()).empty() || path_exists(folder / "d.json")));
+  }
 }
 
 TEST_CASE("what a killed run left is written over, a running one is let alone") {
