@@ -1,6 +1,7 @@
 #include "prepared_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -22,11 +23,13 @@ namespace {
 /// again and a second writer is refused.
 File open_locked(const std::string& path, const std::string& prefix) {
   File file = File::open(path, O_WRONLY | O_CREAT);
+  const bool locked = flock(file.fd(), LOCK_EX | LOCK_NB) == 0;
+  if (!locked && errno != EWOULDBLOCK) throw_file_error("lock", path, errno);
   struct stat here {
   }, there{};
   // Between opening and locking the other writer may have finished and renamed it.
-  if (flock(file.fd(), LOCK_EX | LOCK_NB) != 0 || fstat(file.fd(), &here) != 0 ||
-      stat(path.c_str(), &there) != 0 || here.st_ino != there.st_ino)
+  if (!locked || fstat(file.fd(), &here) != 0 || stat(path.c_str(), &there) != 0 ||
+      here.st_ino != there.st_ino)
     throw Error(ErrorKind::kConfig, fmt::format("another process is preparing {}", prefix),
                 "wait for it, or choose another --out");
   return file;

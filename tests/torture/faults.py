@@ -37,6 +37,8 @@ def _can_befall(kind, error, call):
         return False
     if error == errno.EINTR and call.name in ('sendto', 'recvfrom') and call.arguments[3] & socket.MSG_DONTWAIT:
         return False  # only a call that waits is interrupted
+    if error == errno.EINTR and call.name == 'flock' and call.arguments[1] & fcntl.LOCK_NB:
+        return False
     if kind == 'half' and call.path.startswith(('/proc/', '/sys/')):  # it would be of the supervisor, which makes it
         return False
     # A pipe or a socket fails in other ways; an injected error leaves what it should close open, and the peer waiting.

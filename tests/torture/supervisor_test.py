@@ -38,6 +38,11 @@ class SupervisorTest(unittest.TestCase):
         self.assertEqual(outcome.status, 4, outcome.err)
         self.assertIn('No space left on device', outcome.err)
 
+    def test_a_file_system_without_locks_is_not_called_another_process(self):
+        outcome = self.run_with(faults.Fault('error', 'launcher', 'flock', 1, errno.ENOLCK))
+        self.assertEqual(outcome.status, 4, outcome.err)
+        self.assertIn('cannot lock data/text.bin.partial: No locks available', outcome.err)
+
     def test_half_a_write_is_made_and_the_rest_follows(self):
         supervisor.supervise(PREPARE, self.folder)
         whole = (self.folder / 'data/text.bin').read_bytes()
