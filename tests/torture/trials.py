@@ -254,7 +254,7 @@ class Preparing(Work):
                 return
             require(outcome.status != 0, f'it succeeded with other data: {differing(left, self.files)}')
             new = left.keys() - before.keys()
-            require(not new or fault.kind == 'kill' or fault.name in ('unlink', 'unlinkat', 'flock'), f'it failed and left {", ".join(sorted(new))}')
+            require(not new or fault.kind == 'kill' or fault.name in ('unlink', 'unlinkat', 'flock', 'newfstatat'), f'it failed and left {", ".join(sorted(new))}')
         outcome = self.run(folder, self.arguments())
         if 'replace it with --overwrite' in outcome.err:  # killed between the files getting their names
             outcome = self.run(folder, [*self.arguments(), '--overwrite'])
