@@ -103,6 +103,7 @@ ROWS = {
     'scheduler.params.warmup_min_lr': (WARMUP, 0.005, 'learning_rates'),
     'scheduler.params.warmup_max_lr': (DECAY, 0.02, 'learning_rates'),
     'scheduler.params.warmup_num_steps': (WARMUP, 2, 'learning_rates'),
+    'scheduler.params.last_batch_iteration': (WARMUP, 1, 'learning_rates'),
     'scheduler.params.warmup_type': (WARMUP, 'linear', 'learning_rates'),
     'scheduler.params.total_num_steps': (DECAY, 20, 'learning_rates'),
     'scheduler.params.warmup_min_ratio': (COSINE, 0.5, 'learning_rates'),
@@ -194,7 +195,7 @@ ROWS = {
     'data.end_of_text': (but(JOB, data__separate_documents=True), 32, 'first_loss'),
     'data.token_dtype': (RAW, 'uint32', 'first_loss'),
     'tokenizer.type': (JOB, 'bpe', 'refusal'),
-    'tokenizer.path': (JOB, 'tokenizer', 'checkpoint_tokenizer'),
+    'tokenizer.path': (JOB, 'tokenizer', 'refusal'),  # another one than the data's
     'parallelism.data_parallel_size': (JOB, 2, 'refusal'),
     'distributed.backend': (JOB, 'gloo', 'meeting'),
     'distributed.timeout_minutes': (JOB, 0.02, 'ends_a_frozen_run'),
@@ -281,7 +282,6 @@ class Effects:
     def samples(self): return re.findall(r'samples \[[\d,]*\]', (self.trained().run / 'logs/rank_0.log').read_text())
     def checkpoints(self): return sorted(p.name for p in (self.trained().run / 'checkpoints').glob('step_*'))
     def checkpoint_config(self): return self.newest('config.json')
-    def checkpoint_tokenizer(self): return self.newest('tokenizer.json')
     def batch_arithmetic(self): return self.plan('batch', 'steps')
     def layout(self): return self.plan('layout', 'batch')
     def parameters(self): return self.plan('parameters', 'memory')
