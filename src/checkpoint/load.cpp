@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 
@@ -9,6 +8,7 @@
 
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/config/hf_config.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 #include "folders.h"
 #include "tensor_folder.h"
@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kStepPrefix = "step_";
 constexpr std::int64_t kMaxStateBytes = 1 << 20;
 
 /// The checkpoint must be of this very model; that a tensor fits does not say how it is used. Its
@@ -110,18 +109,6 @@ LoadedCheckpoint load(const std::string& folder, const ModelConfig& model,
 
 }  // namespace
 
-std::string step_name(std::int64_t step) {
-  return fmt::format("{}{:08}", kStepPrefix, step);
-}
-
-std::int64_t step_of(std::string_view name) {
-  if (!name.starts_with(kStepPrefix)) return -1;
-  std::int64_t step = -1;
-  const auto end =
-      std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);
-  return end.ec == std::errc() && step >= 0 && step_name(step) == name ? step : -1;
-}
-
 void throw_offering_before(const Error& error, const std::string& folder) {
   if (!error.hint().empty()) throw error;  // it knows better
   std::string hint = "there is no checkpoint before it in this run";
@@ -134,23 +121,6 @@ void throw_offering_before(const Error& error, const std::string& folder) {
   Error offering(error.kind(), error.message(), hint);
   for (const std::string& where : error.context()) offering.in(where);
   throw offering;
-}
-
-std::vector<std::string> list_checkpoints(const std::string& run_dir) {
-  const std::string root = run_dir + "/checkpoints";
-  std::error_code ignored;
-  if (!fs::is_directory(root, ignored)) return {};
-  std::vector<std::pair<std::int64_t, std::string>> found;
-  for (const std::string& name : list_folder(root)) {
-    const std::string folder = root + "/" + name;
-    if (step_of(name) >= 0 && fs::exists(folder + "/" + kManifestName, ignored))
-      found.emplace_back(step_of(name), folder);
-  }
-  std::sort(found.rbegin(), found.rend());
-  std::vector<std::string> folders;
-  folders.reserve(found.size());
-  for (auto& [step, folder] : found) folders.push_back(std::move(folder));
-  return folders;
 }
 
 LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,

@@ -6,10 +6,9 @@
 #include <string_view>
 
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
-
-inline constexpr const char* kManifestName = "manifest.json";
 
 /// One file of a checkpoint as it was written.
 struct ManifestFile {

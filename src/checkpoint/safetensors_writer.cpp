@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -33,22 +34,44 @@ std::string header_of(const std::vector<NamedTensor>& tensors) {
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
 }
 
+template <class Element>
+void require_finite(const std::string& name, std::span<const Element> values, std::size_t offset) {
+  const auto is_bad = [](Element x) { return !std::isfinite(static_cast<float>(x)); };
+  // Without a branch for each element, which the compiler turns into vector instructions.
+  bool bad = false;
+  for (const Element x : values) bad |= is_bad(x);
+  if (!bad) return;
+  const auto first = std::find_if(values.begin(), values.end(), is_bad);
+  const auto value = static_cast<float>(*first);
+  throw Error(ErrorKind::kGuard,
+              fmt::format("element {} of {} is {}",
+                          offset + static_cast<std::size_t>(first - values.begin()), name,
+                          std::isnan(value) ? "nan"
+                          : value > 0       ? "inf"
+                                            : "-inf"),
+              "a lower learning rate or weight decay, or a longer warmup");
+}
+
 /// Writes values as elements of type To, chunk by chunk; returns the hash of their bytes.
 template <class To, class From>
-std::uint64_t write_as(File& file, std::span<const From> values) {
-  if constexpr (std::is_same_v<From, To>) {
-    file.write(std::as_bytes(values));
-    return xxh3(std::as_bytes(values));
-  }
+std::uint64_t write_as(File& file, const std::string& name, std::span<const From> values) {
   constexpr std::size_t kChunk = std::size_t{1} << 19;
   Xxh3 hash;
-  std::vector<To> chunk;
-  for (std::size_t done = 0; done < values.size(); done += chunk.size()) {
-    chunk.resize(std::min(kChunk, values.size() - done));
-    for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = static_cast<float>(values[done + i]);
-    const auto bytes = std::as_bytes(std::span(chunk));
-    file.write(bytes);
-    hash.update(bytes);
+  std::vector<To> converted;
+  for (std::size_t done = 0; done < values.size();) {
+    const auto from = values.subspan(done, std::min(kChunk, values.size() - done));
+    std::span<const To> chunk;
+    if constexpr (std::is_same_v<From, To>) {
+      chunk = from;
+    } else {
+      converted.resize(from.size());
+      for (std::size_t i = 0; i < from.size(); ++i) converted[i] = static_cast<float>(from[i]);
+      chunk = converted;
+    }
+    require_finite(name, chunk, done);
+    file.write(std::as_bytes(chunk));
+    hash.update(std::as_bytes(chunk));
+    done += from.size();
   }
   return hash.digest();
 }
@@ -58,7 +81,8 @@ std::uint64_t write_values(File& file, const NamedTensor& tensor) {
   visit_element(tensor.values.dtype(), [&]<class From>(From) {
     const std::span<const From> values(tensor.values.data<From>(),
                                        static_cast<std::size_t>(tensor.values.numel()));
-    visit_element(tensor.dtype, [&]<class To>(To) { hash = write_as<To, From>(file, values); });
+    visit_element(tensor.dtype,
+                  [&]<class To>(To) { hash = write_as<To, From>(file, tensor.name, values); });
   });
   return hash;
 }

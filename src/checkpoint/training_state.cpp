@@ -17,6 +17,7 @@ std::string training_state_text(const TrainingState& state) {
       {"consumed_tokens", state.consumed_tokens},
       {"optimizer_steps", state.optimizer_steps},
       {"best_eval_loss", state.best_eval_loss},  // infinity becomes null
+      {"best_eval_step", state.best_eval_step},
       {"evaluations_without_improvement", state.evaluations_without_improvement},
       {"config_digest", state.config_digest},
       {"loss_scale",
@@ -39,6 +40,9 @@ TrainingState parse_training_state(std::string_view text) {
     state.optimizer_steps = json_integer(json.at("optimizer_steps"));
     state.best_eval_loss =
         best.is_null() ? std::numeric_limits<double>::infinity() : best.get<double>();
+    // Older checkpoints do not have it.
+    if (json.contains("best_eval_step"))
+      state.best_eval_step = json_integer(json["best_eval_step"]);
     state.evaluations_without_improvement =
         json_integer(json.at("evaluations_without_improvement"));
     state.config_digest =

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -10,16 +11,15 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/device/buffer.h"
 
 #include "checkpoint_files.h"
-#include "folders.h"
 
 namespace hgt {
 
 namespace {
 
-constexpr const char* kTemporary = ".tmp-";
 constexpr const char* kSuperseded = ".superseded";
 
 /// Into the rank's log; nothing is lost by it.
@@ -37,15 +37,17 @@ class Writer : public CheckpointWriter {
         tokenizer_(tokenizer_files(options.tokenizer_folder)) {
     make_folders(root_);
     sync_folder(options_.run_dir);
-    for (const std::string& name : list_folder(root_))
-      if (name.find(kTemporary) != std::string::npos) remove_tree(path(name));
+    remove_unfinished(options_.run_dir);
+    const BranchOrigin origin = begin_branch(options_.run_dir, options_.origin);
+    leave_other_branches(step_of(origin.checkpoint));
   }
   ~Writer() override { join(); }
 
-  void save(const TrainingState& state, const FlatState& flat,
-            std::shared_ptr<const void> owner) override {
+  void save(const TrainingState& state, const FlatState& flat, std::shared_ptr<const void> owner,
+            Reason reason) override {
     join();
     if (state.step == saved_step_) return;
+    if (reason == Reason::kBest) only_best_.insert(state.step);
     if (!options_.async_save) return write(state, flat);
     thread_ = std::thread([this, state, kept = owner ? flat : copy_of(flat), owner] {
       name_thread("checkpoint");
@@ -96,6 +98,7 @@ class Writer : public CheckpointWriter {
     try {
       commit(state, flat);
       saved_step_ = state.step;
+      if (options_.on_saved) options_.on_saved(path(step_name(state.step)), state.step);
       prune();
     } catch (const Error& e) {
       error.emplace(
@@ -113,12 +116,11 @@ class Writer : public CheckpointWriter {
   /// The order is what makes a checkpoint exist or not; tests/checkpoint/crash_test.cpp proves it.
   void commit(const TrainingState& state, const FlatState& flat) {
     const std::string name = step_name(state.step);
-    const std::string temporary = path(name + kTemporary + random_suffix());
+    const std::string temporary = path(name + kUnfinished + random_suffix());
     try {
       make_folders(temporary);
       write_checkpoint_files(temporary, model_, table_, options_, tokenizer_, state, flat);
       sync_folder(temporary);
-      supersede(state.step);
       rename_path(temporary, path(name));
     } catch (...) {
       remove_quietly(temporary);
@@ -126,35 +128,72 @@ class Writer : public CheckpointWriter {
     }
     sync_folder(root_);
     write_file_atomically(path("latest"), name + "\n");
+    if (options_.keep_best && state.best_eval_step == state.step) name_best(state.step);
+    forget_origin(options_.run_dir);
   }
 
-  /// Sets aside what lies there of this or a later step: the run left it when it went back.
-  void supersede(std::int64_t step) {
-    for (const std::string& name : list_folder(root_)) {
-      if (step_of(name) < step) continue;
-      std::error_code ignored;
-      if (std::filesystem::exists(path(name + kSuperseded), ignored)) discard(name + kSuperseded);
-      rename_path(path(name), path(name + kSuperseded));
-    }
+  /// Leaves nothing in place but the branch's checkpoints, those up to step `last`, and has the
+  /// names beside them say so. The branch is on the disk already: a crash in between does no harm.
+  void leave_other_branches(std::int64_t last) {
+    for (const char* name : {"latest", "best"})
+      if (is_folder(path(name))) set_aside(name);
+    if (last >= 0)
+      write_file_atomically(path("latest"), step_name(last) + "\n");
+    else
+      remove_name("latest");
+    const std::int64_t best = options_.best_eval_step;
+    if (options_.keep_best && best > 0 && best <= last && path_exists(path(step_name(best))))
+      name_best(best);
+    else
+      remove_name("best");
+    for (const std::string& name : list_folder(root_))
+      if (step_of(name) > last) set_aside(name);
+  }
+
+  void set_aside(const std::string& name) {
+    std::string free = name + kSuperseded;
+    for (int number = 2; path_exists(path(free)); ++number)
+      free = fmt::format("{}{}-{}", name, kSuperseded, number);
+    rename_path(path(name), path(free));
+  }
+
+  void remove_name(const std::string& name) {
+    if (path_exists(path(name))) remove_file(path(name));
+  }
+
+  void name_best(std::int64_t step) {
+    write_file_atomically(path("best"), step_name(step) + "\n");
+    best_step_ = step;
   }
 
   /// What cannot be removed stays until the next save; that fails no checkpoint.
   void prune() {
-    if (options_.keep_last_n == 0) return;
     try {
-      const auto folders = list_checkpoints(options_.run_dir);
-      for (std::size_t i = static_cast<std::size_t>(options_.keep_last_n); i < folders.size(); ++i)
-        discard(std::filesystem::path(folders[i]).filename().string());
+      std::int64_t kept = 0;
+      for (const std::string& folder : list_checkpoints(options_.run_dir)) {
+        const std::string name = std::filesystem::path(folder).filename().string();
+        if (step_of(name) == best_step_ ||
+            (!only_best_.contains(step_of(name)) &&
+             (options_.keep_last_n == 0 || kept < options_.keep_last_n)))
+          ++kept;
+        else
+          discard(name);
+      }
       for (const std::string& name : list_folder(root_))
-        if (name.ends_with(kSuperseded)) discard(name);
+        if (options_.keep_last_n > 0 && is_superseded(name)) discard(name);
     } catch (const Error& e) {
       warn("an old checkpoint stays", e.message());
     }
   }
 
+  static bool is_superseded(const std::string& name) {
+    const std::size_t at = name.find(kSuperseded);
+    return at != std::string::npos && step_of(name.substr(0, at)) >= 0;
+  }
+
   /// Removes a folder so that at no moment a part of it looks like a checkpoint.
   void discard(const std::string& name) {
-    const std::string doomed = path(name + kTemporary + random_suffix());
+    const std::string doomed = path(name + kUnfinished + random_suffix());
     rename_path(path(name), doomed);
     sync_folder(root_);
     remove_tree(doomed);
@@ -173,8 +212,10 @@ class Writer : public CheckpointWriter {
   const Options options_;
   const std::string root_;
   const std::vector<CopiedFile> tokenizer_;
-  std::vector<Buffer> memory_;    // of the copy that the thread writes from
-  std::int64_t saved_step_ = -1;  // the thread's while it runs
+  std::vector<Buffer> memory_;        // of the copy that the thread writes from
+  std::int64_t saved_step_ = -1;      // this and the next two are the thread's while it runs
+  std::int64_t best_step_ = -1;       // of the checkpoint that `best` names
+  std::set<std::int64_t> only_best_;  // saved for no other reason
   std::thread thread_;
   std::mutex mutex_;  // guards error_
   std::optional<Error> error_;

@@ -13,14 +13,13 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/terminal.h"
-#include "hgtrain/config/newest_checkpoint.h"
+#include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/report/step_record.h"
 
 #include "run_folder.h"
 #include "shell_words.h"
 
 namespace hgt {
-
 namespace {
 
 /// RUN/logs/console.log, to append to.
@@ -29,18 +28,32 @@ std::ofstream open_log(const std::string& run_dir) {
   return std::ofstream(run_dir + "/logs/console.log", std::ios::app);
 }
 
+/// What the disk says of a run's branch; what is damaged there is the workers' to tell.
+struct Branch {
+  std::optional<SavedStep> newest;  ///< in the run folder
+  std::string origin;               ///< folder it began from and has saved nothing since, or ""
+
+  explicit Branch(const std::string& run_dir) {
+    try {
+      newest = newest_checkpoint(run_dir);
+      if (const auto begun = read_origin(run_dir)) origin = origin_folder(run_dir, *begun);
+    } catch (const Error&) {
+      newest.reset();
+    }
+  }
+  std::string newest_path() const { return newest ? newest->path : ""; }
+};
+
 }  // namespace
 
-JobView::JobView(std::string run_dir, std::string resume, bool holds_run, RunFile run,
-                 Console::Options options)
+JobView::JobView(std::string run_dir, bool holds_run, RunFile run, Console::Options options)
     : run_dir_(std::move(run_dir)),
-      resume_(std::move(resume)),
       holds_run_(holds_run),
       run_(std::move(run)),
       log_(open_log(run_dir_)),
       console_(std::cerr, ConsoleStyle::of(STDERR_FILENO), (options.log = &log_, options)) {
   log(fmt::format("{} {}\n", run_.started_at, shell_line(run_.command)));
-  if (const auto saved = newest_checkpoint(run_dir_)) {
+  if (const auto saved = Branch(run_dir_).newest) {
     run_.last_checkpoint = saved->path;
     run_.start_step = run_.finished_steps = saved->step;
   }
@@ -59,7 +72,6 @@ void JobView::event(int rank, std::string_view kind, const nlohmann::json& body)
     console_.step(record);
     run_.finished_steps = record.step;
   } else if (kind == "checkpoint") {
-    saved_ = true;
     run_.last_checkpoint = body.at("path");
     console_.checkpoint(body.at("step"), run_.last_checkpoint);
     write();
@@ -79,11 +91,16 @@ void JobView::on_started(const nlohmann::json& body) {
   std::optional<double> best;
   if (body.contains("best_eval_loss")) best = body["best_eval_loss"].get<double>();
   console_.started(step, body.at("from"), best);
+  const bool begins = body.at("begins");
+  // The run is further than where this job would have started: it stays as it is.
+  if (!begins && body.at("from") != run_.last_checkpoint) return;
+  has_begun_ = has_begun_ || begins;
   if (!std::exchange(started_, true)) {
     run_.start_step = step;
     run_.resumed_from = body.at("from");
   }
   run_.finished_steps = step;
+  run_.last_checkpoint = Branch(run_dir_).newest_path();
   write();
 }
 
@@ -104,6 +121,8 @@ void JobView::finish(Verdict verdict) {
   run_.restarts = verdict.restarts;
   run_.ended_at = utc_now();
   const bool failed = verdict.outcome == Outcome::kFailed;
+  // Killed at any moment: what it last saved may be newer than what it last told of.
+  if (has_begun_) run_.last_checkpoint = Branch(run_dir_).newest_path();
   if (failed) {
     // Heartbeats are a second apart; what is in the metrics has been finished by all ranks.
     verdict.step = std::max(verdict.step, run_.finished_steps);
@@ -128,21 +147,22 @@ void JobView::finish(Verdict verdict) {
 }
 
 std::string JobView::how_to_go_on(const Verdict& verdict) const {
-  const auto saved = newest_checkpoint(run_dir_);
-  const bool elsewhere = !saved && resume_ != "auto" && resume_ != "none";
-  if (!saved && !elsewhere && !holds_run_ && run_.finished_steps == 0)  // the folder is free still
-    return verdict.outcome == Verdict::Outcome::kFailed
+  const Branch branch(run_dir_);
+  const bool nothing_done =
+      !branch.newest && branch.origin.empty() && run_.finished_steps == 0;  // the folder is free
+  if (!has_begun_ || nothing_done)
+    return verdict.outcome == Verdict::Outcome::kFailed && !holds_run_
                ? ""
                : fmt::format("  no step was made; start again with: {}\n",
                              shell_line(run_.command));
   const bool diverged =
       verdict.exit_code == static_cast<int>(ErrorKind::kGuard) && !verdict.hint.empty();
-  return fmt::format("  {}\n  go on{} with: {}\n",
-                     saved       ? fmt::format("the last checkpoint is of step {}", saved->step)
-                     : elsewhere ? "nothing is saved since " + resume_
-                                 : "no checkpoint yet: it starts from step 0 again",
-                     diverged ? ", changed as the hint says," : "",
-                     shell_line(elsewhere ? run_.command : resuming(run_.command)));
+  return fmt::format(
+      "  {}\n  go on{} with: {}\n",
+      branch.newest ? fmt::format("the last checkpoint is of step {}", branch.newest->step)
+      : branch.origin.empty() ? "no checkpoint yet: it starts from step 0 again"
+                              : "nothing is saved since " + branch.origin,
+      diverged ? ", changed as the hint says," : "", shell_line(resuming(run_.command)));
 }
 
 void JobView::write() {

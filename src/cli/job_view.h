@@ -15,11 +15,10 @@ namespace hgt {
 /// A training job as its user sees it: the workers' events on the console (stderr), and run.json.
 class JobView {
  public:
-  /// `run` says what is known before the start, `resume` is as typed; run.json is written at once
-  /// (Error(kData) where it cannot be; later that is a line on the console), or where the folder
-  /// `holds_run`, that run's stays as it is until the workers have started.
-  JobView(std::string run_dir, std::string resume, bool holds_run, RunFile run,
-          Console::Options options);
+  /// `run` says what is known before the start; run.json is written at once (Error(kData) where it
+  /// cannot be; later that is a line on the console), or where the folder `holds_run`, that run's
+  /// stays as it is until the workers have started.
+  JobView(std::string run_dir, bool holds_run, RunFile run, Console::Options options);
 
   /// Lines for the user, on the console and in its log; and those that the user has seen before.
   void print(const std::string& text);
@@ -27,8 +26,8 @@ class JobView {
   void event(int rank, std::string_view kind, const nlohmann::json& body);
   /// Writes run.json for good, and prints how the job went and how to go on.
   void finish(Verdict verdict);
-  /// Whether the job has written a checkpoint.
-  bool saved() const { return saved_; }
+  /// Whether the run folder is on the branch that this job began.
+  bool has_begun() const { return has_begun_; }
 
  private:
   void on_started(const nlohmann::json& body);
@@ -36,13 +35,12 @@ class JobView {
   void write();
 
   const std::string run_dir_;
-  const std::string resume_;
   const bool holds_run_;
   RunFile run_;
   std::ofstream log_;  ///< RUN/logs/console.log
   Console console_;
   bool started_ = false;
-  bool saved_ = false;
+  bool has_begun_ = false;
 };
 
 }  // namespace hgt

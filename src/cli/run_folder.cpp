@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/config/newest_checkpoint.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
 namespace {
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLockName = ".lock";
 constexpr std::int64_t kMaxConfigBytes = 16 << 20;
-constexpr std::array kConfigNames{"resolved", "config"};
+constexpr const char* kNext = ".next.json";
 
 /// What decides which model is trained on which batches.
 constexpr std::array kFrozen{std::string_view("/model"), std::string_view("/training/seed"),
@@ -79,7 +79,57 @@ std::string config_of_run(const std::string& path) {
 bool has_begun(const std::string& path) {
   std::error_code ignored;
   const auto size = fs::file_size(path + "/metrics.jsonl", ignored);
-  return (!ignored && size > 0) || newest_checkpoint(path);
+  if (!ignored && size > 0) return true;
+  try {
+    const std::optional<BranchOrigin> origin = read_origin(path);
+    return newest_checkpoint(path) || (origin && !origin->checkpoint.empty());
+  } catch (const Error&) {
+    return true;  // it cannot be read, but may be again
+  }
+}
+
+/// The temporary name of a file that the launcher replaces as a whole (write_file_atomically).
+bool is_temporary(const std::string& name) {
+  const std::size_t at = name.rfind(kUnfinished);
+  if (at == std::string::npos) return false;
+  constexpr std::array kFiles{"config.json", "config.next.json", "resolved.json",
+                              "resolved.next.json", "run.json"};
+  const std::string file = name.substr(0, at), suffix = name.substr(at + 5);
+  return std::find(kFiles.begin(), kFiles.end(), file) != kFiles.end() && suffix.size() == 8 &&
+         suffix.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+/// Completes the beginning of a branch that a process was killed in, and removes the config of a
+/// job that began none.
+void settle_configs(const std::string& path) {
+  try {
+    put_config_in_place(path);
+  } catch (const Error&) {
+    // The branch is not known, so only --resume PATH goes on; that brings its own config.
+  }
+  std::error_code ignored;
+  for (const char* name : {"/resolved", "/config"}) fs::remove(path + name + kNext, ignored);
+}
+
+/// Removes what a killed process left half written.
+void clean(const std::string& path) {
+  settle_configs(path);
+  for (const std::string& name : list_folder(path))
+    if (is_temporary(name)) remove_file(path + "/" + name);
+  try {
+    remove_unfinished(path);
+  } catch (const Error&) {
+    // It stays until the next save.
+  }
+}
+
+/// Makes the folder and those above it; their names are durable on return.
+void make_durable_folder(const std::string& path) {
+  std::vector<std::string> made;
+  for (std::string folder = path; !path_exists(folder); folder = parent_folder(folder))
+    made.push_back(folder);
+  make_folders(path);
+  for (const std::string& folder : made) sync_folder(parent_folder(folder));
 }
 
 }  // namespace
@@ -98,16 +148,17 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
       throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
                   "give another --run_dir");
     for (const std::string& name : list_folder(path))
-      if (name != kLockName)
+      if (name != kLockName && !is_temporary(name))
         throw Error(ErrorKind::kConfig, fmt::format("{} is neither empty nor a run folder", path),
                     fmt::format("take another one: --run_dir {}", free_name(path)));
   }
   try {
-    make_folders(path);
+    make_durable_folder(path);
   } catch (const Error& e) {
     throw Error(ErrorKind::kConfig, e.message(), "take another folder: --run_dir DIR");
   }
   RunFolder folder{path, take_lock(path), std::nullopt};
+  clean(path);
   if (has_run) folder.previous_config = read_file(config_of_run(path), kMaxConfigBytes);
   return folder;
 }
@@ -122,26 +173,19 @@ std::optional<std::int64_t> batch_size_of_run(const std::string& path) {
 }
 
 JobConfig::JobConfig(const RunFolder& folder, const std::string& given, const std::string& resolved)
-    : folder_(folder.path), in_place_(!folder.previous_config) {
-  write_file_atomically(path_of("resolved"), resolved);
-  write_file_atomically(path_of("config"), given);
+    : folder_(folder.path) {
+  const std::string end = folder.previous_config ? kNext : ".json";
+  write_file_atomically(folder_ + "/resolved" + end, resolved);
+  write_file_atomically(folder_ + "/config" + end, given);
 }
 
 JobConfig::~JobConfig() {
-  std::error_code ignored;
-  if (in_place_) return;
-  for (const char* name : kConfigNames) fs::remove(path_of(name), ignored);
+  settle_configs(folder_);
 }
 
-void JobConfig::put_in_place() {
-  if (in_place_) return;
-  for (const char* name : kConfigNames)
-    rename_path(path_of(name), fmt::format("{}/{}.json", folder_, name));
-  in_place_ = true;
-}
-
-std::string JobConfig::path_of(const std::string& name) const {
-  return fmt::format("{}/{}{}", folder_, name, in_place_ ? ".json" : ".next.json");
+std::string JobConfig::path() const {
+  const std::string next = folder_ + "/resolved" + kNext;
+  return path_exists(next) ? next : folder_ + "/resolved.json";
 }
 
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now) {

@@ -20,7 +20,8 @@ struct RunFolder {
 
 /// Makes the folder, or with `resume` takes over one that a run left. A run that made neither a
 /// step nor a checkpoint counts as none. Error(kConfig) where it holds a run and `resume` is false,
-/// holds something else, or where another process works in it.
+/// holds something else, or where another process works in it. Removes the temporary files that a
+/// killed process left.
 RunFolder claim_run_folder(const std::string& path, bool resume);
 
 /// train_batch_size of the run in the folder at `path`; none if there is no run that says so.
@@ -28,8 +29,8 @@ std::optional<std::int64_t> batch_size_of_run(const std::string& path);
 
 /// The files with a job's config: config.json as it was given, for other runs and other numbers of
 /// workers, and resolved.json for the workers of this job. If the folder holds the run that is
-/// resumed, they are config.next.json and resolved.next.json until the job has made a step. They
-/// go if it has made none.
+/// resumed, they are config.next.json and resolved.next.json until the workers begin to make steps,
+/// and go if they never do.
 class JobConfig {
  public:
   /// Error(kData) if they cannot be written. `folder` must outlive this.
@@ -38,15 +39,10 @@ class JobConfig {
   JobConfig& operator=(const JobConfig&) = delete;
   ~JobConfig();
   /// That of resolved.json.
-  std::string path() const { return path_of("resolved"); }
-  /// The job made a step: from now on the files have their final names.
-  void put_in_place();
+  std::string path() const;
 
  private:
-  std::string path_of(const std::string& name) const;
-
   const std::string folder_;
-  bool in_place_;
 };
 
 /// What a resumed run changes, "training.train_iters: 200, was 100" each. Error(kConfig) names

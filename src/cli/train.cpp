@@ -11,6 +11,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/terminal.h"
+#include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/report/human.h"
 
@@ -74,9 +75,9 @@ class Train final : public Command {
     app.add_option("--steps", flags_.steps, "steps in all, in place of the config's");
     app.add_option("--run_dir", flags_.run_dir,
                    "where the run is kept (default: runs/NAME of the config)");
-    app.add_option(
-        "--resume", flags_.resume,
-        "auto (the run folder's newest checkpoint), a checkpoint folder, or none (default)");
+    app.add_option("--resume", flags_.resume,
+                   "auto (the run folder's newest checkpoint), a checkpoint or run folder, or "
+                   "none (default)");
     app.add_option("--max_restarts", flags_.max_restarts,
                    "start again from the last checkpoint after a failure, this often (default: 0)");
     app.add_option("--trace", flags_.trace,
@@ -100,7 +101,8 @@ class Train final : public Command {
     if (flags_.dry_run) say("{}", describe(plan, flags_.run_dir, fit));
     if (fit) fit->require();
     if (flags_.dry_run) return 0;
-    if (flags_.resume != "auto" && flags_.resume != "none" && !is_folder(flags_.resume))
+    if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);
+    if (names_checkpoint(flags_.resume) && !is_folder(flags_.resume))
       throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
                   "--resume auto takes the run folder's newest checkpoint");
     const TraceOutput trace(flags_);
@@ -116,6 +118,10 @@ class Train final : public Command {
   }
 
  private:
+  static bool names_checkpoint(const std::string& resume) {
+    return resume != "auto" && resume != "none";
+  }
+
   std::string job_name() const {
     return flags_.config == "-" ? "stdin" : fs::path(flags_.config).stem().string();
   }
@@ -125,8 +131,8 @@ class Train final : public Command {
     JobSpec spec;
     spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume, record_steps,
                  &config, &view](int attempt) {
-      // The newest checkpoint is this job's own only once it has saved one.
-      const std::string from = attempt > 0 && (view.saved() || resume == "none") ? "auto" : resume;
+      // The run folder is on this job's branch only once it has begun.
+      const std::string from = attempt > 0 && view.has_begun() ? "auto" : resume;
       return std::vector<std::string>{worker,           "train",
                                       "--run_dir",      dir,
                                       "--config",       config.path(),
@@ -139,8 +145,7 @@ class Train final : public Command {
     spec.own_workers = true;
     spec.max_restarts = static_cast<int>(flags_.max_restarts);
     spec.hang_limit = std::chrono::milliseconds(plan.config.distributed.timeout_ms());
-    spec.on_event = [&](int rank, std::string_view kind, const nlohmann::json& body) {
-      if (kind == "metrics") config.put_in_place();
+    spec.on_event = [&view](int rank, std::string_view kind, const nlohmann::json& body) {
       view.event(rank, kind, body);
     };
     return spec;
@@ -156,7 +161,7 @@ class Train final : public Command {
       run.workers.push_back({rank, host_name(),
                              plan.config.hardware.device + ", " +
                                  human_plural(plan.config.hardware.threads, "thread")});
-    JobView view(folder.path, flags_.resume, folder.previous_config.has_value(), run,
+    JobView view(folder.path, folder.previous_config.has_value(), run,
                  {.plan = {.total_steps = plan.config.training.train_iters,
                            .eval_interval = plan.config.training.eval_interval,
                            .eval_iters = plan.config.training.eval_iters,

@@ -1,13 +1,12 @@
 // Section model and HF's config.json: what a model's keys mean together.
 #include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/config/hf_config.h"
-#include "hgtrain/config/newest_checkpoint.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 #include "loading.h"
 #include "model_family.h"
@@ -20,16 +19,6 @@ namespace {
 
 constexpr std::int64_t kLargestFile = 1 << 20;
 constexpr const char* kFamilies = "one of: gpt2, llama, mistral, qwen2, qwen3";
-
-/// A run folder stands for its newest checkpoint.
-std::string model_folder(const std::string& path) {
-  if (const auto saved = newest_checkpoint(path)) return saved->path;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path + "/checkpoints", ignored))
-    throw Error(ErrorKind::kConfig, fmt::format("the run in {} has no checkpoint yet", path),
-                "name a checkpoint, a run folder with one, or an HF model folder");
-  return path;
-}
 
 class ModelReader {
  public:
@@ -58,13 +47,15 @@ class ModelReader {
   void add_file(const std::string& path, const std::string& named_by) {
     Loading file;
     try {
-      const std::string folder = model_folder(path);
+      const std::string folder = checkpoint_folder(path);
       if (const auto given = loading_.givens.find(named_by); given != loading_.givens.end())
         given->second.value = folder;
       const std::string at = path.ends_with(".json") ? path : folder + "/config.json";
-      collect(read_document(read_file(at, kLargestFile, ErrorKind::kConfig), at),
-              *find_field("model"), "model.", Unknown::kIgnored, file);
+      const std::string text = read_file(at, kLargestFile, ErrorKind::kConfig);
+      check_model_config(folder, text);
+      collect(read_document(text, at), *find_field("model"), "model.", Unknown::kIgnored, file);
     } catch (const Error& e) {
+      if (e.kind() == ErrorKind::kData) throw;  // a damaged checkpoint is no mistake of the config
       loading_.problem_at(
           Severity::kError, named_by, e.message(),
           e.hint().empty() ? "name an HF config.json, or the folder with it" : e.hint());

@@ -6,9 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/checked.h"
+#include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/json_integer.h"
-#include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
 
@@ -36,19 +37,16 @@ std::vector<std::int32_t> end_ids_of(const std::string& path) {
 }  // namespace
 
 std::string find_model_folder(const std::string& path) {
+  const std::string folder = checkpoint_folder(path);
   std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored))
+  if (!std::filesystem::is_directory(folder, ignored))
     throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
                 "name a checkpoint, a run folder, or an HF model folder");
-  const auto checkpoints = list_checkpoints(path);
-  if (!checkpoints.empty()) return checkpoints.front();
-  if (std::filesystem::exists(path + "/checkpoints", ignored))
-    throw Error(ErrorKind::kConfig, fmt::format("the run in {} has no checkpoint yet", path));
-  if (!std::filesystem::exists(path + "/config.json", ignored))
+  if (!std::filesystem::exists(folder + "/config.json", ignored))
     throw Error(ErrorKind::kConfig,
                 fmt::format("{} is not a model folder: it has no config.json", path),
                 "name a checkpoint, a run folder, or an HF model folder");
-  return path;
+  return folder;
 }
 
 std::vector<std::int32_t> end_ids(const std::string& folder) {

@@ -6,7 +6,10 @@ namespace hgt {
 
 void count_evaluation(double eval_loss, TrainingState& state) {
   const bool improved = eval_loss < state.best_eval_loss;
-  if (improved) state.best_eval_loss = eval_loss;
+  if (improved) {
+    state.best_eval_loss = eval_loss;
+    state.best_eval_step = state.step;
+  }
   state.evaluations_without_improvement = improved ? 0 : state.evaluations_without_improvement + 1;
 }
 

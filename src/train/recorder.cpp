@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
@@ -22,65 +21,68 @@ std::string folder_of(const std::string& path) {
 
 Recorder::Recorder(const Config& config, const RunOptions& options, const ParameterTable& table,
                    int rank, ControlChannel& channel)
-    : options_(options), channel_(channel) {
-  if (rank != 0) return;
-  checkpoints_ = CheckpointWriter::create(config.model, table,
-                                          {.run_dir = options.run_dir,
-                                           .keep_last_n = config.checkpoint.keep_last_n,
-                                           .async_save = config.checkpoint.async_save,
-                                           .tokenizer_folder = folder_of(config.tokenizer.path),
-                                           .layout = config.parallelism});
-}
+    : config_(config), options_(options), table_(table), records_(rank == 0), channel_(channel) {}
 
-void Recorder::started(const TrainingState& state, const std::string& checkpoint) {
-  if (!checkpoints_) return;
+void Recorder::begin(const TrainingState& state, const std::string& checkpoint) {
+  if (!records_) return;
+  CheckpointWriter::Options options;
+  options.run_dir = options_.run_dir;
+  options.origin = checkpoint;
+  options.best_eval_step = state.best_eval_step;
+  options.keep_last_n = config_.checkpoint.keep_last_n;
+  options.async_save = config_.checkpoint.async_save;
+  options.tokenizer_folder = folder_of(config_.tokenizer.path);
+  options.layout = config_.parallelism;
+  options.on_saved = [this](const std::string& path, std::int64_t step) {
+    channel_.send("checkpoint", {{"path", path}, {"step", step}});
+  };
+  checkpoints_ = CheckpointWriter::create(config_.model, table_, options);
   metrics_.emplace(options_.run_dir, state.step);
   if (metrics_->damage()) notice(*metrics_->damage());
   started_ns_ = now_ns();
-  nlohmann::json body{{"step", state.step}, {"from", checkpoint}};
+}
+
+void Recorder::started(const TrainingState& state, const std::string& checkpoint, bool begins) {
+  if (!records_) return;
+  nlohmann::json body{{"step", state.step}, {"from", checkpoint}, {"begins", begins}};
   if (std::isfinite(state.best_eval_loss)) body["best_eval_loss"] = state.best_eval_loss;
   channel_.send("started", body);
 }
 
 void Recorder::step(StepRecord record) {
-  if (!checkpoints_) return;
+  if (!records_) return;
   record.elapsed_s = metrics_->elapsed_s() + ms_since(started_ns_) * 1e-3;
   if (const auto problem = metrics_->write(record)) notice(*problem);
   channel_.send("metrics", record);
-  report_saves(checkpoints_->poll_error());
+  report(checkpoints_->poll_error());
 }
 
 bool Recorder::prepare_save() {
-  if (checkpoints_) report_saves(checkpoints_->wait());
-  return checkpoints_ != nullptr;
+  if (records_) report(checkpoints_->wait());
+  return records_;
 }
 
 void Recorder::save(const TrainingState& state, const FlatState& flat,
-                    std::shared_ptr<const void> owner) {
+                    std::shared_ptr<const void> owner, CheckpointWriter::Reason reason) {
   if (!prepare_save()) return;
   // A run that resumes from the checkpoint after a power cut has the metrics up to there.
   if (const auto problem = metrics_->sync()) notice(*problem);
-  checkpoints_->save(state, flat, std::move(owner));
-  saving_step_ = state.step;
+  checkpoints_->save(state, flat, std::move(owner), reason);
 }
 
 void Recorder::finish() {
   if (!checkpoints_) return;
   if (const auto error = checkpoints_->wait()) throw Error(*error);
-  report_saves(std::nullopt);
 }
 
 void Recorder::notice(const std::string& text) {
-  if (checkpoints_) channel_.send("notice", {{"text", text}});
+  if (records_) channel_.send("notice", {{"text", text}});
 }
 
-void Recorder::report_saves(const std::optional<Error>& error) {
-  if (error) notice(error->message() + "; training goes on");
-  const std::string path = fmt::format("{}/checkpoints/step_{:08}", options_.run_dir, saving_step_);
-  if (saving_step_ < 0 || !path_exists(path))
-    return;  // a save is done when its folder has its name
-  channel_.send("checkpoint", {{"path", path}, {"step", saving_step_}});
-  saving_step_ = -1;
+void Recorder::report(const std::optional<Error>& error) {
+  if (!error) return;
+  if (error->kind() == ErrorKind::kGuard) throw Error(*error);
+  notice(error->message() + "; training goes on");
 }
 
 }  // namespace hgt

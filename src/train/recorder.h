@@ -16,31 +16,38 @@ class Recorder {
   Recorder(const Config& config, const RunOptions& options, const ParameterTable& table, int rank,
            ControlChannel& channel);
 
-  /// The run goes on after `step` finished steps; metrics files are cut back to there.
-  void started(const TrainingState& state, const std::string& checkpoint);
+  /// The run starts from `checkpoint` ("": none) and will make steps: from now on the run folder
+  /// holds its branch, and the metrics files end at the step it starts from.
+  void begin(const TrainingState& state, const std::string& checkpoint);
+  /// Tells what the run starts from; `begins`: whether it will make steps.
+  void started(const TrainingState& state, const std::string& checkpoint, bool begins);
   /// A finished step; its elapsed_s is set here.
   void step(StepRecord record);
   /// Waits for the save before, which may hold a copy of the state. False where save() does
   /// nothing.
   bool prepare_save();
   /// Syncs the metrics and saves the state in the background; a step that is saved already is not
-  /// saved again.
+  /// saved again. Error(kGuard) here or later if it has a number that is not finite.
   void save(const TrainingState& state, const FlatState& flat,
-            std::shared_ptr<const void> owner = nullptr);
+            std::shared_ptr<const void> owner = nullptr,
+            CheckpointWriter::Reason reason = CheckpointWriter::Reason::kDue);
   /// A line for the user, from rank 0.
   void notice(const std::string& text);
-  /// Waits for the last save. Error(kData) where it failed.
+  /// Waits for the last save. The Error in which it failed, if it did.
   void finish();
 
  private:
-  void report_saves(const std::optional<Error>& error);
+  /// Training goes on without a checkpoint that could not be written; a bad state ends it.
+  void report(const std::optional<Error>& error);
 
+  const Config& config_;
   const RunOptions options_;
+  const ParameterTable& table_;
+  const bool records_;  ///< rank 0
   ControlChannel& channel_;
-  std::optional<MetricsWriter> metrics_;           ///< rank 0, once started
+  std::optional<MetricsWriter> metrics_;           ///< rank 0, once begun
   std::int64_t started_ns_ = 0;                    ///< when it was
-  std::unique_ptr<CheckpointWriter> checkpoints_;  ///< rank 0
-  std::int64_t saving_step_ = -1;  ///< saved or about to be, not announced yet; -1: none
+  std::unique_ptr<CheckpointWriter> checkpoints_;  ///< rank 0, once begun
 };
 
 }  // namespace hgt

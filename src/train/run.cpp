@@ -46,6 +46,7 @@ class Run {
   StepRecord record_of(const StepResult& result, double step_ms);
   void evaluate(StepRecord& record);
   void save();
+  void require_an_update(const RunOutcome& outcome) const;
   bool is_due(std::int64_t interval) const;
 
   const Config& config_;
@@ -124,7 +125,11 @@ void Run::start(const RunOptions& options, Communicator& comm, ControlChannel& c
   if (options.resume == "auto" && start.checkpoint.empty())
     recorder_.notice("no checkpoint in " + options.run_dir + " yet: starting from step 0");
   fmt::print(stderr, "goes on after step {}\n", start.state.step);
-  recorder_.started(start.state, start.checkpoint);
+  early_ = early_stop(config_.training, start.state, std::nullopt);
+  const bool begins = start.state.step < config_.training.train_iters && !early_;
+  comm.barrier();  // no rank can refuse any more
+  if (begins) recorder_.begin(start.state, start.checkpoint);
+  recorder_.started(start.state, start.checkpoint, begins);
 }
 
 PeakRate Run::measure_rates(const RunOptions& options, Communicator& comm) {
@@ -212,7 +217,6 @@ RunOutcome Run::train() {
   const std::int64_t first_step = state.step, last_step = config_.training.train_iters;
   trace_.plan(first_step, last_step);
   RunOutcome outcome{.reason = human_plural(last_step, "step") + " done"};
-  early_ = early_stop(config_.training, state, std::nullopt);
   for (bool running = state.step < last_step && !early_; running;) {
     trace_.before_step(state.step + 1);
     trainer_->queue_step();
@@ -240,7 +244,18 @@ RunOutcome Run::train() {
     outcome.reason += fmt::format(", of which {} changed nothing: gradients overflowed", skipped_);
   recorder_.finish();
   trace_.finish();
+  require_an_update(outcome);
   return outcome;
+}
+
+/// A run that skipped every step has trained nothing, however short it is.
+void Run::require_an_update(const RunOutcome& outcome) const {
+  const TrainingState& state = trainer_->state();
+  if (skipped_ == 0 || state.optimizer_steps > 0 || outcome.stopped_early) return;
+  throw Error(ErrorKind::kGuard,
+              fmt::format("no weight was changed in {}: every step's gradients overflowed fp16",
+                          human_plural(state.step, "step")),
+              "a lower fp16.loss_scale or fp16.initial_scale_power, or bf16");
 }
 
 /// The communicator's own error, where that is why the device failed.

@@ -8,8 +8,10 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/base/xxh3.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
 namespace {
@@ -43,6 +45,17 @@ void resume(const std::string& folder, const Parts& parts, Start& start) {
   start.checkpoint = folder;
 }
 
+/// Goes on from where the run's branch began, which has saved nothing since.
+void resume_origin(const std::string& folder, const std::string& run_dir, const Parts& parts,
+                   Start& start) {
+  if (!path_exists(folder))
+    throw Error(ErrorKind::kData,
+                fmt::format("{} has no checkpoint since it started from {}, and that is gone",
+                            run_dir, folder),
+                "name the checkpoint to go on from: --resume PATH");
+  resume(folder, parts, start);
+}
+
 /// The error in one line, with the file it is about.
 std::string with_context(const Error& error) {
   return error.context().empty()
@@ -50,8 +63,8 @@ std::string with_context(const Error& error) {
              : fmt::format("{} ({})", error.message(), fmt::join(error.context(), ", "));
 }
 
-/// Goes on from the newest checkpoint that is whole; false where the run has none at all. With
-/// nothing but damaged ones it is the newest one's error.
+/// Goes on from the newest whole checkpoint of the run's branch, or from where the branch began;
+/// false if it began at step 0. With nothing but damaged ones it is the newest one's error.
 bool resume_newest(const std::string& run_dir, const Parts& parts, Start& start) {
   std::optional<Error> newest_error;
   for (const std::string& folder : list_checkpoints(run_dir)) {
@@ -68,7 +81,10 @@ bool resume_newest(const std::string& run_dir, const Parts& parts, Start& start)
     }
   }
   if (newest_error) throw Error(*newest_error);
-  return false;
+  const std::optional<BranchOrigin> origin = read_origin(run_dir);
+  if (!origin || origin->checkpoint.empty()) return false;
+  resume_origin(origin_folder(run_dir, *origin), run_dir, parts, start);
+  return true;
 }
 
 /// Loads the checkpoint or the weights that the run begins with; false where they are to be drawn.

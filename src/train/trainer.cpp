@@ -307,8 +307,7 @@ void Trainer::stop_at_bad_tensor(const StepResult& result) const {
       ErrorKind::kGuard,
       fmt::format("step {}: loss is {}, gradient norm is {}; {}", result.step,
                   human_number(result.loss, 4), human_number(result.grad_norm, 4), where),
-      "no weight was changed by this step, and checkpoints of steps before it are good; go on "
-      "with a lower learning rate, or a longer warmup");
+      "no weight was changed by this step; go on with a lower learning rate, or a longer warmup");
 }
 
 double Trainer::evaluate() {

@@ -1,8 +1,9 @@
 // The order of writes and fsyncs: a series of saves is recorded, every prefix of the record is a
 // moment at which the power may fail, and of what was not synced by then anything may be lost, torn
-// or ahead of the rest (disk_model.h). In every such state each checkpoint is whole and the last
-// acknowledged one is there.
+// or ahead of the rest (disk_model.h). In every such state the run is on one branch with its
+// config, each checkpoint of that is whole, and the last acknowledged one is there.
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -18,24 +19,34 @@ using namespace hgt;
 
 namespace {
 
-/// Saves of a run that keeps two checkpoints, is stopped, goes back to step 20 and saves 30 again.
-/// Marks say which step is acknowledged from then on.
-std::vector<FileOp> record_saves(const std::string& run_dir) {
+/// Marks are written as branch * 1000 + step: the step of that branch is acknowledged from then on.
+long mark_of(long branch, long step) {
+  return branch * 1000 + step;
+}
+
+/// Branch 1 saves 10, 20, 30; branch 2 goes back to 20 and saves 40; branch 3 starts from a
+/// checkpoint elsewhere and saves 5.
+std::vector<FileOp> record_saves(const std::string& run_dir, const std::string& elsewhere) {
   RecordingFileOps recording;
   const FileOpsOverride override_ops(recording);
   TinyRun run;
-  const auto save_all = [&](std::initializer_list<std::int64_t> steps, std::int64_t keep) {
-    const auto writer = run.writer(run_dir, keep, true);
+  const auto save_all = [&](long branch, const std::string& origin,
+                            std::initializer_list<std::int64_t> steps, std::int64_t keep) {
+    const std::string end = branch == 1 ? ".json" : ".next.json";
+    write_file_atomically(run_dir + "/resolved" + end, std::to_string(branch));
+    write_file_atomically(run_dir + "/config" + end, std::to_string(branch));
+    const auto writer = run.writer_from(origin, run_dir, keep, true);
+    recording.mark(mark_of(branch, branch == 2 ? 20 : 0));
     for (const std::int64_t step : steps) {
       run.at(step);
       writer->save(run.state, run.flat());
       REQUIRE_FALSE(writer->wait());
-      recording.mark(step);
+      recording.mark(mark_of(branch, step));
     }
   };
-  save_all({10, 20, 30}, 2);
-  recording.mark(20);  // the user resumes from 20: 30 is given up
-  save_all({30}, 1);
+  save_all(1, "", {10, 20, 30}, 2);
+  save_all(2, run_dir + "/checkpoints/step_00000020", {40}, 1);
+  save_all(3, elsewhere, {5}, 1);
   return recording.log();
 }
 
@@ -50,42 +61,67 @@ void materialise(const DiskModel::Tree& tree, const std::string& folder) {
   }
 }
 
-/// "" or what is wrong with the state: a checkpoint that is listed but not whole, or none as new as
-/// `acknowledged`, or a `latest` that names none.
-std::string fault_of(const DiskModel::Tree& tree, long acknowledged) {
+/// "" or what is wrong with the state: the run is on neither the acknowledged branch nor the next
+/// one, a checkpoint that is listed is of another branch or not whole, none is as new as the
+/// acknowledged one, or `latest` names none.
+std::string find_fault(const DiskModel::Tree& tree, long acknowledged,
+                       const std::string& elsewhere) {
+  const long branch = acknowledged / 1000, step = acknowledged % 1000;
   TemporaryFolder folder(TemporaryFolder::kMemory);
   materialise(tree, folder.path());
+  put_config_in_place(folder.path());
+  const auto branch_of = [&](const char* name) {
+    const std::string path = folder / name;
+    return std::filesystem::exists(path) ? std::stol(read_file(path, 10)) : 1;
+  };
+  const long found = branch_of("resolved.json");
+  if (found != branch_of("config.json")) return "it has the configs of two branches";
+  if (found != branch && found != branch + 1) return "it is on branch " + std::to_string(found);
+  const std::vector<long> of_branch[] = {{}, {10, 20, 30}, {10, 20, 40}, {5}};
   TinyRun run;
+  std::vector<std::string> names;
   long newest = 0;
   for (const std::string& path : list_checkpoints(folder.path())) {
-    const long step = std::stol(path.substr(path.rfind('_') + 1));
-    newest = std::max(newest, step);
-    try {
-      if (!run.holds(path, step)) return "loads with other contents: " + path;
-    } catch (const Error& e) {
-      return e.render();
-    }
+    names.push_back(path.substr(path.rfind('/') + 1));
+    const long saved = std::stol(names.back().substr(names.back().find('_') + 1));
+    newest = std::max(newest, saved);
+    const auto& steps = of_branch[found];
+    if (std::find(steps.begin(), steps.end(), saved) == steps.end())
+      return "branch " + std::to_string(found) + " lists " + path;
+    if (!run.holds(path, saved)) return "loads with other contents: " + path;
   }
-  if (newest < acknowledged) return "the acknowledged checkpoint is gone";
+  const auto origin = read_origin(folder.path());
+  if (found == 3 && newest == 0 && (!origin || origin->checkpoint != elsewhere))
+    return "it is not known where branch 3 began";
+  if (found > branch) return found == 2 && newest != 20 ? "branch 2 begins elsewhere" : "";
+  if (newest < step) return "the acknowledged checkpoint is gone";
+  if (origin || names.empty()) return "";
   const auto latest = tree.find("checkpoints/latest");
-  if (latest == tree.end()) return acknowledged > 0 ? "latest is gone" : "";
+  if (latest == tree.end()) return step > 0 ? "latest is gone" : "";
   const std::string named = latest->second.substr(0, latest->second.size() - 1);
-  const bool there = tree.contains("checkpoints/" + named + "/") ||
-                     tree.contains("checkpoints/" + named + ".superseded/");
-  return there ? "" : "latest names " + latest->second;
+  const bool there = std::find(names.begin(), names.end(), named) != names.end();
+  return there && step_of(named) >= step ? "" : "latest names " + latest->second;
+}
+
+std::string fault_of(const DiskModel::Tree& tree, long acknowledged, const std::string& elsewhere) {
+  try {
+    return find_fault(tree, acknowledged, elsewhere);
+  } catch (const Error& e) {
+    return e.render();
+  }
 }
 
 /// Crashes after every prefix of the log, without the fsyncs that `skips` selects, in several ways
 /// each. Returns the first fault found and counts the different states.
-std::string replay(const std::vector<FileOp>& log, const std::string& root, const FileOp* without,
-                   std::size_t& states) {
+std::string replay(const std::vector<FileOp>& log, const std::string& root,
+                   const std::string& elsewhere, const FileOp* without, std::size_t& states) {
   using Fate = DiskModel::Fate;
-  constexpr std::uint64_t kRandomFates = 40;
+  constexpr std::uint64_t kRandomFates = 25;
   DiskModel disk(root);
   std::set<std::pair<long, DiskModel::Tree>> seen;
-  long acknowledged = 0;
+  long acknowledged = mark_of(1, 0);
   for (std::size_t i = 0; i < log.size(); ++i) {
-    if (log[i].kind == FileOp::kMark) acknowledged = log[i].mark;
+    if (log[i].kind == FileOp::kMark) acknowledged = std::max(acknowledged, log[i].mark);
     if (&log[i] != without) disk.apply(log[i]);
     std::vector<DiskModel::Tree> trees;
     trees.push_back(disk.crash([](bool) { return Fate::kLost; }));
@@ -102,7 +138,7 @@ std::string replay(const std::vector<FileOp>& log, const std::string& root, cons
       const auto [place, fresh] = seen.emplace(acknowledged, std::move(tree));
       if (!fresh) continue;
       ++states;
-      const std::string fault = fault_of(place->second, acknowledged);
+      const std::string fault = fault_of(place->second, acknowledged, elsewhere);
       if (!fault.empty()) return "after call " + std::to_string(i) + ": " + fault;
     }
   }
@@ -111,25 +147,46 @@ std::string replay(const std::vector<FileOp>& log, const std::string& root, cons
 
 }  // namespace
 
-TEST_CASE("a power cut at any moment leaves whole checkpoints, the acknowledged one among them") {
-  TemporaryFolder folder;
-  const auto log = record_saves(folder.path());
+TEST_CASE(
+    "a power cut at any moment leaves the run on one branch, with whole checkpoints, the "
+    "acknowledged one among them") {
+  const TemporaryFolder folder, elsewhere;
+  const auto log = record_saves(folder.path(), elsewhere.path());
   std::size_t states = 0;
-  CHECK(replay(log, folder.path(), nullptr, states) == "");
+  CHECK(replay(log, folder.path(), elsewhere.path(), nullptr, states) == "");
   CHECK(states > 1000);
 }
 
-TEST_CASE(
-    "each fsync of a save is needed: without it the replay finds a power cut that does harm") {
-  TemporaryFolder folder;
-  const auto log = record_saves(folder.path());
-  std::size_t syncs = 0;
-  for (std::size_t i = 0; log[i].kind != FileOp::kMark; ++i) {
-    if (log[i].kind != FileOp::kSync) continue;
-    ++syncs;
+TEST_CASE("each fsync is needed: without it the replay finds a power cut that does harm") {
+  const TemporaryFolder folder, elsewhere;
+  const auto log = record_saves(folder.path(), elsewhere.path());
+  const auto at = [&](long branch, long step) {
+    return std::find_if(log.begin(), log.end(),
+                        [&](const FileOp& op) {
+                          return op.kind == FileOp::kMark && op.mark == mark_of(branch, step);
+                        }) -
+           log.begin();
+  };
+  const auto syncs_between = [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+    std::vector<const FileOp*> syncs;
+    for (std::ptrdiff_t i = begin; i < end; ++i)
+      if (log[static_cast<std::size_t>(i)].kind == FileOp::kSync)
+        syncs.push_back(&log[static_cast<std::size_t>(i)]);
+    return syncs;
+  };
+  // 5 files, manifest, their folder; checkpoints, latest, checkpoints
+  std::vector<const FileOp*> syncs = syncs_between(at(1, 10), at(1, 20));
+  CHECK(syncs.size() == 10);
+  // Of the first save the removal of the origin, too.
+  syncs.push_back(syncs_between(at(1, 0), at(1, 10)).back());
+  // Of the beginning of branch 2 the origin, its name, and the names of its configs. What comes
+  // before and after may be lost: the origin says where the branch begins.
+  const auto begin = syncs_between(at(1, 30), at(2, 20));
+  CHECK(begin.size() == 11);
+  syncs.insert(syncs.end(), begin.begin() + 5, begin.begin() + 9);
+  for (const FileOp* sync : syncs) {
     std::size_t states = 0;
-    CAPTURE(log[i].path);
-    CHECK(replay(log, folder.path(), &log[i], states) != "");
+    CAPTURE(sync->path);
+    CHECK(replay(log, folder.path(), elsewhere.path(), sync, states) != "");
   }
-  CHECK(syncs == 11);  // run, 5 files, manifest, their folder; checkpoints, latest, checkpoints
 }

@@ -93,9 +93,35 @@ TEST_CASE("after a failed save the same writer saves the next step") {
     REQUIRE(error);
     CHECK_THAT(error->hint(), Catch::Contains("free some space"));
   }
-  CHECK(list_folder(folder / "checkpoints").empty());
+  CHECK(list_folder(folder / "checkpoints") == std::vector<std::string>{"origin"});
   run.at(2);
   writer->save(run.state, run.flat());
   CHECK_FALSE(writer->wait());
   CHECK(run.holds(folder / "checkpoints/step_00000002", 2));
+}
+
+TEST_CASE("a branch that cannot begin leaves the run on the branch before, or begins later") {
+  TinyRun run;
+  bool failed = true;
+  for (int k = 0; failed; ++k) {
+    CAPTURE(k);
+    const TemporaryFolder folder(TemporaryFolder::kMemory);
+    const auto writer = run.writer(folder.path());
+    for (const std::int64_t step : {10, 20}) {
+      run.at(step);
+      writer->save(run.state, run.flat());
+    }
+    const std::string ten = folder / "checkpoints/step_00000010";
+    {
+      FailingFileOps failing(k, EROFS, true);
+      const FileOpsOverride override_ops(failing);
+      const Error error = error_of([&] { run.writer_from(ten, folder.path()); });
+      failed = error.kind() != ErrorKind::kInternal;
+      if (failed) CHECK_THAT(error.message(), Catch::Contains("Read-only file system"));
+    }
+    const auto left = list_checkpoints(folder.path());
+    CHECK((left.size() == 2 || left == std::vector<std::string>{ten}));
+    run.writer_from(ten, folder.path());
+    CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{ten});
+  }
 }

@@ -149,7 +149,7 @@ TEST_CASE("a moving average is saved under the weights' names, and read where th
   FlatState flat = run.flat();
   flat.ema = flat_tensor(ema);
   for (const bool async : {false, true}) {
-    const auto writer = run.writer(folder.path(), 0, async);
+    const auto writer = run.writer_from("", folder.path(), 0, async);
     writer->save(run.state, flat);
     REQUIRE_FALSE(writer->wait());
   }

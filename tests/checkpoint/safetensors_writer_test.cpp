@@ -1,7 +1,11 @@
 #include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/base/half.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
@@ -34,4 +38,29 @@ TEST_CASE("tensors are rounded to the type they are written in, and hashed as th
     CHECK(file.read(tensor, Tensor(read.data(), {6})) == written.tensor_hashes.at(tensor.name));
     CHECK(read == expected);
   }
+}
+
+TEST_CASE("what is not finite in the type it is written in is refused by name and element") {
+  const TemporaryFolder folder;
+  std::vector<float> values(600'000, 1.0f);
+  const auto error_of = [&](std::size_t at, float value, DType dtype) -> std::string {
+    values[at] = value;
+    const NamedTensor tensor{"w", {600'000}, Tensor(values.data(), {600'000}), dtype};
+    std::string message;
+    try {
+      write_safetensors(folder / (std::to_string(at) + std::string(name_of(dtype))), {tensor});
+    } catch (const Error& error) {
+      CHECK(error.exit_code() == 5);
+      message = error.message();
+    }
+    values[at] = 1.0f;
+    return message;
+  };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  CHECK(error_of(0, -std::numeric_limits<float>::quiet_NaN(), DType::kF32) ==
+        "element 0 of w is nan");
+  CHECK(error_of(599'999, kInfinity, DType::kF32) == "element 599999 of w is inf");
+  CHECK(error_of(524'288, -kInfinity, DType::kBF16) == "element 524288 of w is -inf");
+  CHECK(error_of(7, 1e5f, DType::kF16) == "element 7 of w is inf");
+  CHECK(error_of(8, 1e5f, DType::kBF16) == "");
 }

@@ -7,6 +7,7 @@
 
 #include "hgtrain/base/philox.h"
 #include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
 
@@ -69,10 +70,18 @@ struct TinyRun {
            loaded.exp_avg_sq == expected.exp_avg_sq && loaded.state == expected.state;
   }
 
+  /// Goes on from the newest checkpoint.
   std::unique_ptr<CheckpointWriter> writer(const std::string& run_dir, std::int64_t keep = 0,
                                            bool async = false) {
+    const auto newest = newest_checkpoint(run_dir);
+    return writer_from(newest ? newest->path : "", run_dir, keep, async);
+  }
+  std::unique_ptr<CheckpointWriter> writer_from(const std::string& origin,
+                                                const std::string& run_dir, std::int64_t keep = 0,
+                                                bool async = false) {
     CheckpointWriter::Options options;
     options.run_dir = run_dir;
+    options.origin = origin;
     options.keep_last_n = keep;
     options.async_save = async;
     options.layout = {2, 1, 1};

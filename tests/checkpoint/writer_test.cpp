@@ -1,3 +1,6 @@
+#include <filesystem>
+#include <limits>
+
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/file.h"
@@ -84,24 +87,148 @@ TEST_CASE("only the last n checkpoints are kept") {
         std::vector<std::string>{"latest", "step_00000020", "step_00000030"});
 }
 
-TEST_CASE("a run that went back sets the checkpoints of the time it left aside") {
+TEST_CASE("a run that goes back sets the checkpoints of the time it leaves aside at once") {
   TemporaryFolder folder;
   TinyRun run;
-  const auto save = [&](std::int64_t step, std::int64_t keep) {
-    const auto writer = run.writer(folder.path(), keep);
-    run.at(step);
-    writer->save(run.state, run.flat());
+  const auto save_from = [&](const std::string& origin, std::initializer_list<std::int64_t> steps,
+                             std::int64_t keep) {
+    const auto writer = run.writer_from(origin, folder.path(), keep);
+    for (const std::int64_t step : steps) {
+      run.at(step);
+      writer->save(run.state, run.flat());
+    }
     REQUIRE_FALSE(writer->wait());
   };
-  for (const std::int64_t step : {10, 20, 30}) save(step, 0);
-  save(20, 0);
+  const std::string ten = folder / "checkpoints/step_00000010";
+  save_from("", {10, 20, 30}, 0);
+  save_from(ten, {}, 0);
   CHECK(names_in(folder / "checkpoints") ==
-        std::vector<std::string>{"latest", "step_00000010", "step_00000020",
-                                 "step_00000020.superseded", "step_00000030.superseded"});
+        std::vector<std::string>{"latest", "origin", "step_00000010", "step_00000020.superseded",
+                                 "step_00000030.superseded"});
+  CHECK(read_file(folder / "checkpoints/latest", 100) == "step_00000010\n");
+  CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{ten});
+  save_from(ten + "/", {20}, 0);
   CHECK(list_checkpoints(folder.path()).front() == folder / "checkpoints/step_00000020");
-  save(20, 0);
-  save(30, 1);
+  save_from(ten, {}, 0);
+  CHECK(std::filesystem::exists(folder / "checkpoints/step_00000020.superseded-2"));
+  save_from(ten, {30}, 1);
   CHECK(names_in(folder / "checkpoints") == std::vector<std::string>{"latest", "step_00000030"});
+}
+
+TEST_CASE("a run that starts from another run's checkpoint, or anew, has none of its own before") {
+  TemporaryFolder folder, other;
+  TinyRun run;
+  run.at(7);
+  run.writer(folder.path())->save(run.state, run.flat());
+  run.writer(other.path())->save(run.state, run.flat());
+  const std::string elsewhere = other / "checkpoints/step_00000007";
+  for (const std::string& origin : {elsewhere, std::string()}) {
+    run.writer_from(origin, folder.path());
+    CHECK(list_checkpoints(folder.path()).empty());
+    CHECK(origin_folder(folder.path(), read_origin(folder.path()).value()) == origin);
+    CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/latest"));
+  }
+  CHECK(run.holds(folder / "checkpoints/step_00000007.superseded", 7));
+  // One that was set aside is where it starts from: it stays until a checkpoint is saved.
+  const std::string aside = folder / "checkpoints/step_00000007.superseded";
+  run.writer_from(aside, folder.path(), 1);
+  CHECK(run.holds(aside, 7));
+  const auto writer = run.writer_from(aside, folder.path(), 1);
+  run.at(8);
+  writer->save(run.state, run.flat());
+  CHECK(names_in(folder / "checkpoints") == std::vector<std::string>{"latest", "step_00000008"});
+}
+
+TEST_CASE("a checkpoint is told of when it is durable, by the thread that wrote it") {
+  TemporaryFolder folder;
+  TinyRun run;
+  CheckpointWriter::Options options;
+  options.run_dir = folder.path();
+  std::vector<std::pair<std::string, std::int64_t>> told;
+  options.on_saved = [&](const std::string& path, std::int64_t step) {
+    CHECK(read_file(folder / "checkpoints/latest", 100) == step_name(step) + "\n");
+    told.emplace_back(path, step);
+  };
+  const auto writer = CheckpointWriter::create(run.model, run.table, options);
+  for (const std::int64_t step : {1, 2, 2}) {
+    run.at(step);
+    writer->save(run.state, run.flat());
+  }
+  REQUIRE_FALSE(writer->wait());
+  CHECK(told == decltype(told){{folder / "checkpoints/step_00000001", 1},
+                               {folder / "checkpoints/step_00000002", 2}});
+}
+
+TEST_CASE("the best checkpoint stays, and those that were saved for being the best go") {
+  TemporaryFolder folder;
+  TinyRun run;
+  CheckpointWriter::Options options;
+  options.run_dir = folder.path();
+  options.keep_best = true;
+  const auto begin = [&](const std::string& origin, std::int64_t keep, std::int64_t best) {
+    options.origin = origin;
+    options.keep_last_n = keep;
+    options.best_eval_step = best;
+    return CheckpointWriter::create(run.model, run.table, options);
+  };
+  const auto save = [&](CheckpointWriter& writer, std::int64_t step, std::int64_t best,
+                        CheckpointWriter::Reason reason) {
+    run.at(step);
+    run.state.best_eval_step = best;
+    writer.save(run.state, run.flat(), nullptr, reason);
+    REQUIRE_FALSE(writer.wait());
+  };
+  using Reason = CheckpointWriter::Reason;
+  using Names = std::vector<std::string>;
+  auto writer = begin("", 0, 0);
+  save(*writer, 1, 1, Reason::kBest);
+  save(*writer, 2, 2, Reason::kDue);
+  save(*writer, 3, 3, Reason::kBest);
+  save(*writer, 4, 3, Reason::kDue);
+  CHECK(names_in(folder / "checkpoints") ==
+        Names{"best", "latest", "step_00000002", "step_00000003", "step_00000004"});
+  CHECK(checkpoint_folder(folder.path() + "@best") == folder / "checkpoints/step_00000003");
+  writer = begin(folder / "checkpoints/step_00000004", 1, 3);
+  save(*writer, 5, 3, Reason::kDue);
+  CHECK(names_in(folder / "checkpoints") ==
+        Names{"best", "latest", "step_00000003", "step_00000005"});
+  writer = begin(folder / "checkpoints/step_00000003", 1, 3);
+  CHECK(checkpoint_folder(folder.path() + "@best") == folder / "checkpoints/step_00000003");
+  writer = begin(folder / "checkpoints/step_00000003", 1, 2);  // whose checkpoint is gone
+  CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/best"));
+}
+
+TEST_CASE("a state that is not finite is not saved") {
+  TemporaryFolder folder;
+  TinyRun run;
+  const auto writer = run.writer(folder.path());
+  run.at(1);
+  writer->save(run.state, run.flat());
+  REQUIRE_FALSE(writer->wait());
+  for (std::vector<float>* const buffer : {&run.parameters, &run.exp_avg_sq}) {
+    run.at(2);
+    (*buffer)[3] = -std::numeric_limits<float>::infinity();
+    writer->save(run.state, run.flat());
+    const auto error = writer->wait();
+    REQUIRE(error);
+    CHECK(error->exit_code() == 5);
+    CHECK_THAT(error->message(), Catch::Contains("element 3 of ") &&
+                                     Catch::EndsWith("transformer.wte.weight is -inf"));
+  }
+  CHECK(names_in(folder / "checkpoints") == std::vector<std::string>{"latest", "step_00000001"});
+}
+
+TEST_CASE("a folder in the place of latest is set aside") {
+  TemporaryFolder folder;
+  make_folders(folder / "checkpoints/latest");
+  write_new_file(folder / "checkpoints/latest/notes", "mine");
+  TinyRun run;
+  const auto writer = run.writer(folder.path(), 1);
+  run.at(1);
+  writer->save(run.state, run.flat());
+  REQUIRE_FALSE(writer->wait());
+  CHECK(read_file(folder / "checkpoints/latest", 100) == "step_00000001\n");
+  CHECK(read_file(folder / "checkpoints/latest.superseded/notes", 100) == "mine");
 }
 
 TEST_CASE("weights larger than a shard are split as HF does, and read back") {
@@ -129,7 +256,7 @@ TEST_CASE("whatever a killed run left unfinished is removed at the start") {
   write_new_file(folder / "checkpoints/step_00000100.tmp-0123abcd/config.json", "{");
   CHECK(list_checkpoints(folder.path()).empty());
   run.writer(folder.path());
-  CHECK(names_in(folder / "checkpoints").empty());
+  CHECK(names_in(folder / "checkpoints") == std::vector<std::string>{"origin"});
 }
 
 TEST_CASE("only folders named after a step that have a manifest are checkpoints") {

@@ -157,7 +157,7 @@ TEST_CASE("a run folder stands for its newest checkpoint") {
   make_folders(run / "checkpoints/step_00000003");
   const std::string model = R"({"model": {"init": ")" + run.path() + "\"}}";
   CHECK(contains(errors(model), "has no checkpoint yet"));
-  write_new_file(run / "checkpoints/latest", "step_00000003\n");
+  write_new_file(run / "checkpoints/step_00000003/manifest.json", "{}");
   write_new_file(run / "checkpoints/step_00000003/config.json",
                  R"({"model_type": "gpt2", "n_embd": 24, "n_head": 2})");
   const LoadResult result = loaded(model);

@@ -5,6 +5,7 @@ import pathlib
 import re
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import unittest
@@ -112,6 +113,99 @@ class FaultTest(job.JobTest):
         steps = [step for step, _, _ in self.job.losses('went_back')]
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
 
+    def kill_at_its_first_steps(self, run, *args):
+        """Starts a run that saves nothing, and kills all of it once a step of its own is in the metrics."""
+        endless = ('--steps', 1_000_000, '--checkpoint.save_interval', 0)
+        process = self.job.start_training(run, *endless, *args)
+        self.job.wait_for_step(run, STEPS + 1, process)  # more than what it held before
+        workers = job.workers_of(process)
+        process.kill()
+        process.communicate()
+        job.wait_until_gone(workers)
+
+    def test_auto_stays_on_the_branch_that_the_run_went_back_to(self):
+        self.job.train('branched', '--checkpoint.keep_last_n', 0)
+        config = self.job.read_json('branched', 'config.json')
+        self.kill_at_its_first_steps('branched', '--resume', 'branched/checkpoints/step_00000010',
+                                     '--optimizer.params.lr', '1e-5')
+        self.assertEqual(self.job.checkpoints('branched'), ['step_00000005', 'step_00000010'])
+        self.assertEqual((self.job.folder / 'branched/checkpoints/latest').read_text(), 'step_00000010\n')
+        self.assertEqual(self.job.read_json('branched', 'config.json')['optimizer']['params']['lr'], 1e-5)
+        self.assertNotEqual(config['optimizer']['params']['lr'], 1e-5)
+        for aside in 'step_00000015.superseded', 'step_00000020.superseded':
+            self.assertTrue((self.job.folder / 'branched/checkpoints' / aside / 'manifest.json').exists())
+        said = self.job.train('branched', '--resume', 'auto')
+        self.assertIn('after step 10 from branched/checkpoints/step_00000010', said)
+        self.assertEqual(self.job.losses('branched'), self.whole)
+        self.assertEqual(self.job.checkpoints('branched'), [f'step_{s:08}' for s in (5, 10, 15, 20)])
+
+    def test_auto_goes_on_from_the_checkpoint_of_another_run_before_the_first_save(self):
+        shutil.copytree(self.job.folder / 'whole', self.job.folder / 'source')
+        for run in 'borrowed', 'taken_over':  # a new folder, and one with a run
+            if run == 'taken_over':
+                self.job.train(run, '--steps', 5)
+            self.kill_at_its_first_steps(run, '--resume', 'source/checkpoints/step_00000010')
+            self.assertEqual(self.job.checkpoints(run), [])
+            self.job.train(run, '--resume', 'auto')
+            self.assertEqual(self.job.losses(run)[-10:], self.whole[10:])
+        self.kill_at_its_first_steps('orphan', '--resume', 'source/checkpoints/step_00000010')
+        shutil.rmtree(self.job.folder / 'source')
+        said = self.job.train('orphan', '--resume', 'auto', exit_code=4)
+        self.assertIn('source/checkpoints/step_00000010, and that is gone', said)
+        self.assertIn('holds a run already', self.job.train('borrowed', exit_code=2))
+
+    def test_a_resume_at_an_earlier_step_that_is_refused_or_has_nothing_to_do_changes_nothing(self):
+        self.job.train('left_alone')
+        everything = lambda: {str(p): p.read_bytes() for p in sorted((self.job.folder / 'left_alone').rglob('*'))
+                              if p.is_file() and p.suffix != '.log'}
+        before = everything()
+        back = ('--resume', 'left_alone/checkpoints/step_00000010')
+        self.assertIn('nothing to do: 10 of 10', self.job.train('left_alone', *back, '--steps', 10))
+        self.job.train('left_alone', *back, '--optimizer.type', 'Lion', exit_code=2)
+        self.job.train('left_alone', *back, '--data.train_data_path', 'nowhere', exit_code=4)
+        self.assertEqual(everything(), before)
+
+    def test_files_that_a_killed_launcher_left_half_written_are_removed(self):
+        for run in 'leftovers', 'leftovers_of_a_run':
+            folder = self.job.folder / run
+            if run == 'leftovers_of_a_run':
+                self.job.train(run, '--steps', 5)
+            folder.mkdir(exist_ok=True)
+            left = [folder / name for name in ('config.json.tmp-0123abcd', 'run.json.tmp-0123abcd',
+                                               'resolved.next.json.tmp-01234567')]
+            for path in left:
+                path.write_text('{')
+            self.job.train(run, *(['--resume', 'auto'] if 'of_a_run' in run else []))
+            self.assertEqual([path for path in left if path.exists()], [])
+        (self.job.folder / 'notes').mkdir()
+        (self.job.folder / 'notes/notes.tmp-0123abcd').write_text('mine')
+        self.assertIn('neither empty nor a run folder', self.job.train('notes', exit_code=2))
+
+    def test_weights_that_are_not_finite_are_not_saved(self):
+        said = self.job.train('infinite', '--steps', 1, '--scheduler', 'null', '--optimizer.params.lr', '1e30',
+                              '--optimizer.params.weight_decay', '1e30', exit_code=5)
+        self.assertRegex(said, r'checkpoint step_00000001 could not be written: element \d+ of \S+ is -?(inf|nan)')
+        self.assertNotIn('-nan', said)
+        self.assertNotIn('\nsave ', said)
+        self.assertEqual(self.job.checkpoints('infinite'), [])
+        self.assertIsNone(self.job.verdict('infinite')['last_checkpoint'])
+
+    def test_a_run_that_skips_every_step_fails(self):
+        said = self.job.train('skipped', '--fp16.enabled', 'true', '--fp16.loss_scale', '1e30', '--steps', 3, exit_code=5)
+        self.assertIn("no weight was changed in 3 steps: every step's gradients overflowed fp16", said)
+
+    def test_a_damaged_config_of_a_checkpoint_is_damage(self):
+        self.job.train('bent', '--steps', 5)
+        checkpoint = 'bent/checkpoints/step_00000005'
+        config = self.job.folder / checkpoint / 'config.json'
+        good = config.read_text()
+        for bad in good[:40], good.replace('gpt2', 'gpu2'), good.replace('"n_head": 2', '"n_head": 4'), '':
+            config.write_text(bad)
+            for said in (self.job.call('generate', '--model', checkpoint, '--prompt', 'a', exit_code=4),
+                         self.job.train('bent_init', '--model.init', checkpoint, exit_code=4),
+                         self.job.train('bent', '--resume', checkpoint, '--steps', 9, exit_code=4)):
+                self.assertIn('config.json is damaged', said)
+
     def test_a_killed_worker_without_restarts_is_the_verdict(self):
         process = self.start_endless('murdered', until_step=3)
         os.kill(job.workers_of(process)[-1], signal.SIGKILL)
@@ -124,16 +218,28 @@ class FaultTest(job.JobTest):
         self.assertEqual(verdict['verdict'], 'failed')
         self.assertEqual(verdict['finished_steps'], self.job.metrics('murdered')[-1]['step'])
 
-    def test_a_second_ctrl_c_says_that_nothing_is_saved(self):
-        process = self.start_endless('impatient', '--checkpoint.save_interval', 0, until_step=2)
-        os.kill(job.workers_of(process)[1], signal.SIGSTOP)  # the first Ctrl-C cannot finish its step
+    def stop_at_once(self, process):
+        """Two Ctrl-C, the first of which cannot finish its step; what the run says."""
+        os.kill(job.workers_of(process)[1], signal.SIGSTOP)
         process.send_signal(signal.SIGINT)
         job.read_until(process.stderr, 'Ctrl-C again stops at once')
         process.send_signal(signal.SIGINT)
         with process:
             err = process.stderr.read()
         self.assertEqual(process.returncode, 130, err)
-        self.assertIn('no checkpoint yet: it starts from step 0 again', err)
+        return err
+
+    def test_a_second_ctrl_c_says_that_nothing_is_saved(self):
+        process = self.start_endless('impatient', '--checkpoint.save_interval', 0, until_step=2)
+        self.assertIn('no checkpoint yet: it starts from step 0 again', self.stop_at_once(process))
+        self.assertIsNone(self.job.verdict('impatient')['last_checkpoint'])
+
+    def test_a_second_ctrl_c_says_what_is_saved(self):
+        process = self.start_endless('impatient_saver', '--checkpoint.save_interval', 1, until_step=3)
+        err = self.stop_at_once(process)
+        last = self.job.checkpoints('impatient_saver')[-1]
+        self.assertIn(f'the last checkpoint is of step {int(last.removeprefix("step_"))}\n', err)
+        self.assertEqual(self.job.verdict('impatient_saver')['last_checkpoint'], 'impatient_saver/checkpoints/' + last)
 
     def test_a_worker_that_hangs_is_found_and_named(self):
         process = self.start_endless('frozen', '--distributed.timeout_minutes', 0.05, until_step=3)

@@ -16,6 +16,9 @@ TEST_CASE("a run folder means its newest checkpoint, any other folder itself") {
     write_new_file(folder / ("run/checkpoints/" + std::string(step) + "/config.json"), "");
   }
   write_new_file(folder / "run/config.json", "");
+  write_new_file(folder / "run/checkpoints/best", "step_00000001\n");
+  CHECK(find_model_folder(folder / "run@best") == folder / "run/checkpoints/step_00000001");
+  CHECK(find_model_folder(folder / "run@latest") == folder / "run/checkpoints/step_00000002");
   CHECK(find_model_folder(folder / "run") == folder / "run/checkpoints/step_00000002");
   CHECK(find_model_folder(folder / "run/checkpoints/step_00000001") ==
         folder / "run/checkpoints/step_00000001");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,11 @@ struct Fixture {
         buffers(table, config),
         recorder(config, {.run_dir = folder.path()}, table, rank, channel) {}
 
+  void start() {
+    recorder.begin({}, "");
+    recorder.started({}, "", true);
+  }
+
   std::string metrics() const {
     std::ifstream in(folder / "metrics.jsonl");
     return {std::istreambuf_iterator<char>(in), {}};
@@ -81,7 +87,7 @@ struct Fixture {
 
 TEST_CASE("rank 0 writes metrics and checkpoints and tells the launcher") {
   Fixture f;
-  f.recorder.started({}, "");
+  f.start();
   f.recorder.step(record_of(1, 2.5));
   f.recorder.save({.step = 1}, f.buffers.state());
   f.recorder.finish();
@@ -93,7 +99,7 @@ TEST_CASE("rank 0 writes metrics and checkpoints and tells the launcher") {
 
 TEST_CASE("the metrics are on the disk before the checkpoint that they lead to") {
   Fixture f;
-  f.recorder.started({}, "");
+  f.start();
   f.recorder.step(record_of(1, 2.5));
   Order order;
   {
@@ -107,7 +113,7 @@ TEST_CASE("the metrics are on the disk before the checkpoint that they lead to")
 
 TEST_CASE("metrics that do not reach the disk are a notice, and the checkpoint is saved") {
   Fixture f;
-  f.recorder.started({}, "");
+  f.start();
   FailingFileOps broken(0, EIO);
   {
     const FileOpsOverride use(broken);
@@ -121,7 +127,7 @@ TEST_CASE("metrics that do not reach the disk are a notice, and the checkpoint i
 
 TEST_CASE("other ranks write nothing and say nothing") {
   Fixture f(1);
-  f.recorder.started({}, "");
+  f.start();
   f.recorder.step(record_of(1, 2.5));
   f.recorder.save({.step = 1}, f.buffers.state());
   f.recorder.finish();
@@ -129,10 +135,49 @@ TEST_CASE("other ranks write nothing and say nothing") {
   CHECK(std::filesystem::is_empty(f.folder.path()));
 }
 
+TEST_CASE("a checkpoint whose name did not reach the disk is not announced") {
+  Fixture f;
+  f.start();
+  struct Broken final : FileOps {
+    int rename(const char* from, const char* to) override {
+      const int done = FileOps::rename(from, to);
+      broken = broken || std::string(to).ends_with("step_00000001");
+      return done;
+    }
+    int fsync(int fd) override {
+      if (!broken) return FileOps::fsync(fd);
+      errno = EIO;
+      return -1;
+    }
+    bool broken = false;
+  } broken;
+  {
+    const FileOpsOverride use(broken);
+    f.recorder.save({.step = 1}, f.buffers.state());
+    CHECK_THROWS_WITH(f.recorder.finish(), Catch::Contains("Input/output error"));
+  }
+  CHECK(std::filesystem::exists(f.folder / "checkpoints/step_00000001"));
+  CHECK(f.channel.kinds == std::vector<std::string>{"started"});
+}
+
+TEST_CASE("a state that is not finite ends training") {
+  Fixture f;
+  f.start();
+  f.buffers.parameters.as<float>()[2] = std::numeric_limits<float>::quiet_NaN();
+  f.recorder.save({.step = 1}, f.buffers.state());
+  try {
+    f.recorder.step(record_of(2, 2.5));
+    FAIL("it went on");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 5);
+    CHECK_THAT(error.message(), Catch::EndsWith(" is nan"));
+  }
+}
+
 TEST_CASE(
     "a checkpoint that cannot be written is a notice while training, and an error at the end") {
   Fixture f;
-  f.recorder.started({}, "");
+  f.start();
   f.recorder.save({.step = 1}, f.buffers.state());
   FailingFileOps full(5);
   {

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 #include "support/ranks.h"
 #include "support/temporary_folder.h"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@ struct TrainingState {
   std::int64_t consumed_tokens = 0;
   std::int64_t optimizer_steps = 0;  ///< applied updates
   double best_eval_loss = 0;         ///< infinity where there was none
+  std::int64_t best_eval_step = 0;   ///< after which it was measured; 0: not known
   std::int64_t evaluations_without_improvement = 0;
   LossScale loss_scale = {};
   /// Of what must not change between save and resume (model, seed, data order).
@@ -57,21 +59,34 @@ struct LoadedCheckpoint {
 /// save() copies the state and returns; a thread writes, in the order that makes a checkpoint exist
 /// or not (temporary folder, fsync of files, manifest with hashes last, fsync folder, rename, fsync
 /// parent, `latest` by rename), then prunes to keep_last_n. One save is under way at most: the next
-/// waits for it. A step already saved by this writer is not saved again. Checkpoints of the same or
-/// a later step that lie there from before (the run went back to an earlier one) become
-/// step_N.superseded.
+/// waits for it. A step already saved by this writer is not saved again.
 class CheckpointWriter {
  public:
+  /// Why a state is saved.
+  enum class Reason {
+    kDue,
+    kBest,  ///< only because its evaluation is the best: removed once a better one is saved
+  };
   struct Options {
     std::string run_dir;
+    /// The folder of the checkpoint that the run starts from, here or elsewhere; "": step 0.
+    std::string origin;
+    /// Of the state it starts from: TrainingState::best_eval_step.
+    std::int64_t best_eval_step = 0;
     std::int64_t keep_last_n = 0;  ///< 0 = all
+    bool keep_best = false;        ///< `best` names the checkpoint that evaluated best, which stays
     bool async_save = true;        ///< false: save() returns when it is written, and copies nothing
     std::string tokenizer_folder;  ///< whose tokenizer files, as they are now, go in; may be ""
     ParallelismConfig layout;      ///< for the manifest
     /// Larger weights are split into files, as HF does.
     std::int64_t max_shard_bytes = 5'000'000'000;
+    /// Told of each checkpoint, on the thread that wrote it, once it is durable.
+    std::function<void(const std::string& path, std::int64_t step)> on_saved;
   };
-  /// Makes the folder and removes what a killed run left unfinished in it.
+  /// Moves the run folder to the branch that begins at `origin` (config/run_checkpoints.h), durable
+  /// on return: a crash before that leaves the branch it was on. Later checkpoints, and all of them
+  /// if the branch begins elsewhere, become step_N.superseded. Removes what a killed run left
+  /// unfinished.
   static std::unique_ptr<CheckpointWriter> create(const ModelConfig& model,
                                                   const ParameterTable& table,
                                                   const Options& options);
@@ -80,16 +95,14 @@ class CheckpointWriter {
   /// Where `owner` is given, it keeps `flat` as it is for as long as it is held, and nothing is
   /// copied.
   virtual void save(const TrainingState& state, const FlatState& flat,
-                    std::shared_ptr<const void> owner = nullptr) = 0;
+                    std::shared_ptr<const void> owner = nullptr, Reason reason = Reason::kDue) = 0;
   /// Waits for the save under way. What became of the saves since the last call: nullopt, or the
-  /// error of the last one that failed (kData; the checkpoint before it is intact).
+  /// error of the last one that failed: kData if it could not be written, kGuard if the state has a
+  /// number that is not finite. The checkpoint before it is intact.
   virtual std::optional<Error> wait() = 0;
   /// The same without waiting.
   virtual std::optional<Error> poll_error() = 0;
 };
-
-/// The folders of a run's checkpoints that have a manifest, newest first.
-std::vector<std::string> list_checkpoints(const std::string& run_dir);
 
 /// Reads a checkpoint folder into `flat`, checking every hash. Error(kData) names file and tensor
 /// where it is damaged, and the checkpoint before it in the hint; Error(kConfig) says where it is

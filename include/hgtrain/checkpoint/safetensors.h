@@ -79,7 +79,8 @@ struct WrittenTensors {
   std::map<std::string, std::uint64_t> tensor_hashes;
 };
 
-/// Creates the file, writes the tensors in their order, and fsyncs it.
+/// Creates the file, writes the tensors in their order, and fsyncs it. Error(kGuard) names the
+/// first element that is not finite in the type it is written in.
 WrittenTensors write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors);
 
 }  // namespace hgt

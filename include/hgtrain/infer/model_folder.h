@@ -6,8 +6,8 @@
 
 namespace hgt {
 
-/// The model folder meant by `path`: the newest checkpoint of a run folder, else the folder itself.
-/// Error(kConfig) where there is no such folder, or neither a checkpoint nor a config.json in it.
+/// The model folder meant by `path`, see checkpoint_folder(). Error(kConfig) if there is no such
+/// folder, or it has neither a checkpoint nor a config.json.
 std::string find_model_folder(const std::string& path);
 
 /// The tokens that end a text of the model in `folder`: eos_token_id (a number or a list) of its

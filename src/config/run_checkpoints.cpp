@@ -1,0 +1,198 @@
+#include "hgtrain/config/run_checkpoints.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/xxh3.h"
+
+namespace hgt {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kStepPrefix = "step_";
+constexpr std::int64_t kMaxNameBytes = 1 << 16, kMaxConfigBytes = 16 << 20,
+                       kMaxManifestBytes = 64 << 20;
+
+std::string checkpoints_of(const std::string& run_dir) {
+  return run_dir + "/checkpoints";
+}
+
+std::string next_config(const std::string& run_dir) {
+  return run_dir + "/resolved.next.json";
+}
+
+std::uint64_t hash_of_next_config(const std::string& run_dir) {
+  const std::string path = next_config(run_dir);
+  return path_exists(path) ? xxh3(read_file(path, kMaxConfigBytes)) : 0;
+}
+
+/// How the origin names the folder of a checkpoint.
+std::string name_from(const std::string& run_dir, const std::string& checkpoint) {
+  if (checkpoint.empty()) return "";
+  std::error_code error;
+  const fs::path path = fs::canonical(checkpoint, error);
+  if (error) throw_file_error("find", checkpoint, error.value());
+  const std::string name = path.filename().string();
+  const bool own = path.parent_path() == fs::weakly_canonical(checkpoints_of(run_dir), error) &&
+                   step_of(name) >= 0;
+  return own ? name : path.string();
+}
+
+/// The checkpoint that the file `best` names.
+std::optional<std::string> best_checkpoint(const std::string& run_dir) {
+  const std::string file = checkpoints_of(run_dir) + "/best";
+  if (!path_exists(file) || is_folder(file)) return std::nullopt;
+  const std::string text = read_file(file, kMaxNameBytes);
+  const std::string name = text.substr(0, text.find('\n'));
+  const std::string folder = checkpoints_of(run_dir) + "/" + name;
+  if (step_of(name) < 0 || !path_exists(folder + "/" + kManifestName)) return std::nullopt;
+  return folder;
+}
+
+}  // namespace
+
+std::string step_name(std::int64_t step) {
+  return fmt::format("{}{:08}", kStepPrefix, step);
+}
+
+std::int64_t step_of(std::string_view name) {
+  if (!name.starts_with(kStepPrefix)) return -1;
+  std::int64_t step = -1;
+  const auto end =
+      std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);
+  return end.ec == std::errc() && step >= 0 && step_name(step) == name ? step : -1;
+}
+
+BranchOrigin parse_origin(std::string_view text) {
+  constexpr std::size_t kHashDigits = 16;
+  BranchOrigin origin;
+  const char* const digits_end = text.data() + std::min(text.size(), kHashDigits);
+  bool whole = text.size() >= kHashDigits + 2 && text[kHashDigits] == '\n' &&
+               text.ends_with('\n') &&
+               std::from_chars(text.data(), digits_end, origin.config_hash, 16).ptr == digits_end;
+  if (whole) {
+    origin.checkpoint = text.substr(kHashDigits + 1, text.size() - kHashDigits - 2);
+    whole = origin.checkpoint.empty() || origin.checkpoint.front() == '/' ||
+            step_of(origin.checkpoint) >= 0;
+  }
+  if (!whole)
+    throw Error(ErrorKind::kData, "where the run's branch begins is not known: the file is damaged",
+                "name the checkpoint to resume from: --resume RUN_DIR/checkpoints/step_N");
+  return origin;
+}
+
+std::optional<BranchOrigin> read_origin(const std::string& run_dir) {
+  const std::string path = checkpoints_of(run_dir) + "/origin";
+  if (!path_exists(path)) return std::nullopt;
+  try {
+    return parse_origin(read_file(path, kMaxNameBytes));
+  } catch (Error& e) {
+    e.in(path);
+    throw;
+  }
+}
+
+std::string origin_folder(const std::string& run_dir, const BranchOrigin& origin) {
+  return step_of(origin.checkpoint) < 0 ? origin.checkpoint
+                                        : checkpoints_of(run_dir) + "/" + origin.checkpoint;
+}
+
+BranchOrigin begin_branch(const std::string& run_dir, const std::string& checkpoint) {
+  const BranchOrigin origin{name_from(run_dir, checkpoint), hash_of_next_config(run_dir)};
+  write_file_atomically(checkpoints_of(run_dir) + "/origin",
+                        fmt::format("{:016x}\n{}\n", origin.config_hash, origin.checkpoint));
+  put_config_in_place(run_dir);
+  return origin;
+}
+
+void forget_origin(const std::string& run_dir) {
+  const std::string root = checkpoints_of(run_dir);
+  if (!path_exists(root + "/origin")) return;
+  remove_file(root + "/origin");
+  sync_folder(root);
+}
+
+void remove_unfinished(const std::string& run_dir) {
+  const std::string root = checkpoints_of(run_dir);
+  if (!is_folder(root)) return;
+  for (const std::string& name : list_folder(root))
+    if (name.find(kUnfinished) != std::string::npos) remove_tree(root + "/" + name);
+}
+
+void put_config_in_place(const std::string& run_dir) {
+  const std::string next = next_config(run_dir);
+  const std::optional<BranchOrigin> origin = read_origin(run_dir);
+  if (!origin || !path_exists(next) || hash_of_next_config(run_dir) != origin->config_hash) return;
+  // The file that the hash is of goes last: until then all of this can be done again.
+  if (const std::string given = run_dir + "/config.next.json"; path_exists(given)) {
+    rename_path(given, run_dir + "/config.json");
+    sync_folder(run_dir);
+  }
+  rename_path(next, run_dir + "/resolved.json");
+  sync_folder(run_dir);
+}
+
+std::vector<std::string> list_checkpoints(const std::string& run_dir) {
+  const std::string root = checkpoints_of(run_dir);
+  if (!is_folder(root)) return {};
+  const std::optional<BranchOrigin> origin = read_origin(run_dir);
+  const std::int64_t last =
+      origin ? step_of(origin->checkpoint) : std::numeric_limits<std::int64_t>::max();
+  std::vector<std::pair<std::int64_t, std::string>> found;
+  for (const std::string& name : list_folder(root)) {
+    const std::int64_t step = step_of(name);
+    const std::string folder = root + "/" + name;
+    if (step >= 0 && step <= last && path_exists(folder + "/" + kManifestName))
+      found.emplace_back(step, folder);
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> folders;
+  folders.reserve(found.size());
+  for (auto& [step, folder] : found) folders.push_back(std::move(folder));
+  return folders;
+}
+
+std::optional<SavedStep> newest_checkpoint(const std::string& run_dir) {
+  const std::vector<std::string> folders = list_checkpoints(run_dir);
+  if (folders.empty()) return std::nullopt;
+  return SavedStep{folders.front(), step_of(fs::path(folders.front()).filename().string())};
+}
+
+std::string checkpoint_folder(const std::string& path) {
+  const std::string run = path.substr(0, path.rfind('@'));
+  const bool marked = !path_exists(path) && is_folder(run);
+  if (marked && path == run + "@best") {
+    if (const auto best = best_checkpoint(run)) return *best;
+    throw Error(ErrorKind::kConfig, fmt::format("the run in {} has no best checkpoint", run),
+                "it keeps one with checkpoint.keep_best; without @best the newest one is taken");
+  }
+  const std::string folder = marked && path == run + "@latest" ? run : path;
+  if (const auto newest = newest_checkpoint(folder)) return newest->path;
+  if (is_folder(checkpoints_of(folder)))
+    throw Error(ErrorKind::kConfig, fmt::format("the run in {} has no checkpoint yet", folder),
+                "name a checkpoint, a run folder with one, or an HF model folder");
+  return folder;
+}
+
+void check_model_config(const std::string& folder, std::string_view text) {
+  const std::string manifest = folder + "/" + kManifestName;
+  if (!path_exists(manifest)) return;
+  const auto json = nlohmann::json::parse(read_file(manifest, kMaxManifestBytes), nullptr, false);
+  const nlohmann::json::json_pointer saved_hash("/files/config.json/xxh3");
+  if (json.is_object() && json.contains(saved_hash) &&
+      json[saved_hash] != fmt::format("{:016x}", xxh3(text)))
+    throw Error(ErrorKind::kData,
+                fmt::format("{}/config.json is damaged: its bytes do not have the manifest's hash",
+                            folder));
+}
+
+}  // namespace hgt
