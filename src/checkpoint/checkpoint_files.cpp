@@ -1,10 +1,15 @@
 #include "checkpoint_files.h"
 
+#include <algorithm>
 #include <optional>
+#include <set>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/file.h"
 #include "hgtrain/config/hf_config.h"
+#include "hgtrain/config/hf_folder.h"
 
 #include "tensor_folder.h"
 #include "training_state.h"
@@ -13,7 +18,9 @@ namespace hgt {
 
 namespace {
 
-constexpr std::int64_t kMaxTokenizerBytes = 256 << 20;
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kMaxCopiedBytes = 256 << 20;
 
 /// Of the parameters in a flat buffer; to be written in its own type, where none is given.
 std::vector<NamedTensor> tensors_of(const ParameterTable& table, const Tensor& flat,
@@ -25,35 +32,98 @@ std::vector<NamedTensor> tensors_of(const ParameterTable& table, const Tensor& f
   return out;
 }
 
-bool is_tokenizer_file(const std::string& name) {
-  return name.starts_with("tokenizer") || name == "special_tokens_map.json" ||
-         name == "added_tokens.json" || name == "vocab.json" || name == "merges.txt";
+/// "" if there is no such file.
+std::string text_of(const std::string& folder, const std::string& name) {
+  const std::string path = folder + "/" + name;
+  return !folder.empty() && path_exists(path) ? read_file(path, kMaxCopiedBytes) : "";
+}
+
+void add_missing(std::vector<CopiedFile>& files, const std::string& folder,
+                 const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (std::ranges::find(files, name, &CopiedFile::name) == files.end())
+      files.push_back({name, read_file(folder + "/" + name, kMaxCopiedBytes)});
+}
+
+/// The model's own, for a model that came without one.
+Json generation_config(const Json& config) {
+  return {{"_from_model_config", true},
+          {"bos_token_id", config.at("bos_token_id")},
+          {"eos_token_id", config.at("eos_token_id")}};
+}
+
+/// That of the source, with the keys of `changed` as `config` has them. It stays as it is, to the
+/// byte, if there are none.
+std::string generation_config(const std::string& text, const std::vector<std::string>& changed,
+                              const Json& config) {
+  Json generation = Json::parse(text);
+  for (const std::string& key : changed) generation[key] = config.at(key);
+  return changed.empty() ? text : generation.dump(2) + "\n";
+}
+
+void check_generation_config(const std::string& folder) {
+  const std::string name = "generation_config.json", text = text_of(folder, name);
+  if (!text.empty() && !Json::parse(text, nullptr, false).is_object())
+    throw Error(ErrorKind::kData, fmt::format("{}/{} is no JSON object", folder, name),
+                "mend it, or remove it: it says how texts of the model are drawn");
+}
+
+/// config.json and all that is copied.
+void write_texts(Manifest& manifest, const std::string& folder, const ModelConfig& model,
+                 DType weights, const SourceFiles& source) {
+  Json config = hf_config_json(model, weights);
+  std::vector<std::string> changed;  // tokens that the run has otherwise than its source
+  if (!source.config.empty()) {
+    const Json before = hf_config_json(parse_hf_config(source.config, "config.json"));
+    for (const char* key : {"bos_token_id", "eos_token_id"})
+      if (before[key] != config[key]) changed.emplace_back(key);
+    config = hf_config_json(model, weights, source.config);
+  }
+  write_listed_file(manifest, folder, "config.json", config.dump(2) + "\n");
+  std::vector<CopiedFile> files = source.files;
+  const auto generation = std::ranges::find(files, "generation_config.json", &CopiedFile::name);
+  if (generation == files.end())
+    files.push_back({"generation_config.json", generation_config(config).dump(2) + "\n"});
+  else
+    generation->text = generation_config(generation->text, changed, config);
+  std::set<std::string> folders;
+  for (const CopiedFile& file : files) {
+    if (const std::size_t slash = file.name.find('/'); slash != std::string::npos)
+      make_folders(*folders.insert(folder + "/" + file.name.substr(0, slash)).first);
+    write_listed_file(manifest, folder, file.name, file.text);
+  }
+  for (const std::string& made : folders) sync_folder(made);
 }
 
 }  // namespace
 
-std::vector<CopiedFile> tokenizer_files(const std::string& folder) {
-  std::vector<CopiedFile> files;
-  if (folder.empty()) return files;
-  for (const std::string& name : list_folder(folder))
-    if (is_tokenizer_file(name))
-      files.push_back({name, read_file(folder + "/" + name, kMaxTokenizerBytes)});
-  return files;
+SourceFiles source_files(const std::string& checkpoint, const std::string& tokenizer,
+                         const std::string& model) {
+  SourceFiles out;
+  const auto tokenizer_of = [](const std::string& folder) {
+    return text_of(folder, "tokenizer.json");
+  };
+  std::string wanted;
+  for (const std::string& folder : {tokenizer, checkpoint, model})
+    if (wanted.empty()) wanted = tokenizer_of(folder);
+  for (const std::string& folder : {checkpoint, tokenizer, model})
+    if (tokenizer_of(folder) == wanted)
+      add_missing(out.files, folder, tokenizer_file_names(folder));
+  for (const std::string& folder : {checkpoint, model, tokenizer}) {
+    check_generation_config(folder);
+    add_missing(out.files, folder, model_file_names(folder));
+  }
+  for (const std::string& folder : {checkpoint, model})
+    if (out.config.empty()) out.config = text_of(folder, "config.json");
+  return out;
 }
 
 void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
                             const ParameterTable& table, const CheckpointWriter::Options& options,
-                            const std::vector<CopiedFile>& tokenizer, const TrainingState& state,
+                            const SourceFiles& source, const TrainingState& state,
                             const FlatState& flat) {
   Manifest manifest{state.step, options.layout, {}};
-  const nlohmann::ordered_json config = hf_config_json(model, flat.weights_dtype);
-  const nlohmann::ordered_json generation{{"_from_model_config", true},
-                                          {"bos_token_id", config.at("bos_token_id")},
-                                          {"eos_token_id", config.at("eos_token_id")}};
-  write_listed_file(manifest, folder, "config.json", config.dump(2) + "\n");
-  write_listed_file(manifest, folder, "generation_config.json", generation.dump(2) + "\n");
-  for (const CopiedFile& file : tokenizer)
-    write_listed_file(manifest, folder, file.name, file.text);
+  write_texts(manifest, folder, model, flat.weights_dtype, source);
   write_tensors(folder, "model", tensors_of(table, flat.parameters, "", flat.weights_dtype),
                 options.max_shard_bytes, manifest);
   std::vector<NamedTensor> moments;

@@ -25,7 +25,8 @@ constexpr std::int64_t kMaxStateBytes = 1 << 20;
 /// The checkpoint must be of this very model; that a tensor fits does not say how it is used. Its
 /// weights may be of another type, which is the result, and its texts may end with another token.
 DType check_model(const std::string& path, const ModelConfig& model) {
-  const auto saved = nlohmann::ordered_json::parse(read_file(path, kMaxStateBytes), nullptr, false);
+  const std::string text = read_file(path, kMaxStateBytes);
+  const auto saved = hf_config_json(parse_hf_config(text, path));
   auto wanted_config = hf_config_json(model);
   for (const char* free : {"torch_dtype", "bos_token_id", "eos_token_id"})
     wanted_config.erase(free);
@@ -41,7 +42,7 @@ DType check_model(const std::string& path, const ModelConfig& model) {
         fmt::format("{} is of another model:\n    {}", path, fmt::join(differences, "\n    ")),
         "resume with the config the run was started with, or start anew from these weights with "
         "model.init and another --run_dir");
-  const std::string weights = saved.value("torch_dtype", "float32");
+  const std::string weights = nlohmann::json::parse(text).value("torch_dtype", "float32");
   return weights == "bfloat16" ? DType::kBF16 : weights == "float16" ? DType::kF16 : DType::kF32;
 }
 

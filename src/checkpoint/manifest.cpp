@@ -30,6 +30,16 @@ std::uint64_t parse_hash(const json& value) {
   return hash;
 }
 
+/// "a" and "a/b", but neither "../a" nor "/a".
+bool is_below(const std::string& name) {
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    if (end == begin || name[begin] == '.') return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
 ManifestFile parse_file(const json& entry) {
   ManifestFile file;
   file.bytes = json_integer(entry.at("bytes"));
@@ -53,7 +63,7 @@ Manifest from_json(const json& json) {
   manifest.layout.tensor_parallel_size = json_integer(layout.at("tensor_parallel_size"));
   manifest.layout.pipeline_parallel_size = json_integer(layout.at("pipeline_parallel_size"));
   for (const auto& [name, entry] : json.at("files").items()) {
-    if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
+    if (!is_below(name))
       throw Error(ErrorKind::kData, "the manifest lists a file outside its folder");
     manifest.files[name] = parse_file(entry);
   }

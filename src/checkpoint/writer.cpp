@@ -34,7 +34,7 @@ class Writer : public CheckpointWriter {
         table_(table),
         options_(options),
         root_(options.run_dir + "/checkpoints"),
-        tokenizer_(tokenizer_files(options.tokenizer_folder)) {
+        source_(source_files(options.origin, options.tokenizer_folder, options.model_folder)) {
     make_folders(root_);
     sync_folder(options_.run_dir);
     remove_unfinished(options_.run_dir);
@@ -119,7 +119,7 @@ class Writer : public CheckpointWriter {
     const std::string temporary = path(name + kUnfinished + random_suffix());
     try {
       make_folders(temporary);
-      write_checkpoint_files(temporary, model_, table_, options_, tokenizer_, state, flat);
+      write_checkpoint_files(temporary, model_, table_, options_, source_, state, flat);
       sync_folder(temporary);
       rename_path(temporary, path(name));
     } catch (...) {
@@ -211,7 +211,7 @@ class Writer : public CheckpointWriter {
   const ParameterTable table_;
   const Options options_;
   const std::string root_;
-  const std::vector<CopiedFile> tokenizer_;
+  const SourceFiles source_;
   std::vector<Buffer> memory_;        // of the copy that the thread writes from
   std::int64_t saved_step_ = -1;      // this and the next two are the thread's while it runs
   std::int64_t best_step_ = -1;       // of the checkpoint that `best` names

@@ -8,6 +8,7 @@ Commands all_commands() {
   commands.push_back(launch_command());
   commands.push_back(data_prepare_command());
   commands.push_back(data_inspect_command());
+  commands.push_back(eval_command());
   commands.push_back(generate_command());
   commands.push_back(bench_train_command());
   commands.push_back(bench_gemm_command());

@@ -10,6 +10,7 @@ namespace hgt {
 std::unique_ptr<Command> launch_command();
 std::unique_ptr<Command> data_prepare_command();
 std::unique_ptr<Command> data_inspect_command();
+std::unique_ptr<Command> eval_command();
 std::unique_ptr<Command> generate_command();
 std::unique_ptr<Command> train_command();
 std::unique_ptr<Command> bench_train_command();

@@ -1,4 +1,3 @@
-#include <filesystem>
 #include <optional>
 
 #include <CLI/App.hpp>
@@ -26,17 +25,6 @@
 
 namespace hgt {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::string text_of(const std::vector<Problem>& notices) {
-  std::string text;
-  for (const Problem& notice : notices)
-    text += fmt::format("hgtrain: note: {}{}{}\n", notice.message,
-                        notice.where().empty() ? "" : " (" + notice.where() + ")",
-                        notice.hint.empty() ? "" : "\n  hint: " + notice.hint);
-  return text;
-}
 
 /// What a resumed run changes.
 std::string changes_of(const RunFolder& folder, const nlohmann::json& resolved) {
@@ -93,15 +81,15 @@ class Train final : public Command {
   }
 
   int run(const std::vector<std::string>& overrides) override {
-    if (flags_.run_dir.empty()) flags_.run_dir = "runs/" + job_name();
+    if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
+    if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);
     const TrainPlan plan = make_train_plan(flags_, overrides);
-    const std::string notices = text_of(plan.notices);
+    const std::string notices = notice_lines(plan.notices);
     tell("{}", notices);
     const std::optional<PlanFit> fit = fit_of(plan, flags_.gpu);
     if (flags_.dry_run) say("{}", describe(plan, flags_.run_dir, fit));
     if (fit) fit->require();
     if (flags_.dry_run) return 0;
-    if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);
     if (names_checkpoint(flags_.resume) && !is_folder(flags_.resume))
       throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
                   "--resume auto takes the run folder's newest checkpoint");
@@ -120,10 +108,6 @@ class Train final : public Command {
  private:
   static bool names_checkpoint(const std::string& resume) {
     return resume != "auto" && resume != "none";
-  }
-
-  std::string job_name() const {
-    return flags_.config == "-" ? "stdin" : fs::path(flags_.config).stem().string();
   }
 
   JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,

@@ -1,6 +1,8 @@
 #include "train_plan.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <limits>
 #include <span>
 
@@ -10,6 +12,7 @@
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/data/manifest.h"
 #include "hgtrain/data/tokenizer.h"
@@ -25,6 +28,8 @@ namespace hgt {
 namespace {
 
 constexpr std::int64_t kMostWorkers = 1024;
+
+}  // namespace
 
 void check_flags(const TrainFlags& flags) {
   const auto refuse = [](const std::string& message, const std::string& hint) {
@@ -61,13 +66,7 @@ void check_flags(const TrainFlags& flags) {
     refuse("--steps is not positive", "leave it out for the config's training.train_iters");
 }
 
-/// What is trained on.
-struct Devices {
-  std::string kind;  ///< "cpu" or "cuda"
-  std::int64_t workers = 1;
-  int compute_capability = 0;  ///< the least of the GPUs'; 0: not known
-  std::string notice = {};     ///< why there are no GPUs, where some could be
-};
+namespace {
 
 /// Where the command line sets hardware.device, and counts workers of the other kind.
 void check_device_key(const TrainFlags& flags, const LoadResult& loaded) {
@@ -78,8 +77,18 @@ void check_device_key(const TrainFlags& flags, const LoadResult& loaded) {
   check_flags(same);
 }
 
-/// Looks for devices, unless it is a dry run.
-Devices choose_devices(const TrainFlags& flags, const HardwareConfig& hardware) {
+void check_backend(const std::string& backend, const Devices& devices) {
+  if (backend == "nccl" && devices.kind == "cpu")
+    throw Error(ErrorKind::kConfig,
+                "distributed.backend = \"nccl\" adds up on GPUs, and the workers are on the CPU",
+                "leave it out");
+}
+
+}  // namespace
+
+Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded) {
+  check_device_key(flags, loaded);
+  const HardwareConfig& hardware = loaded.config.hardware;
   const bool on_gpus = flags.num_gpus || !flags.gpu.empty();
   const std::string device = on_gpus ? "cuda" : flags.num_workers ? "cpu" : hardware.device;
   if (device == "cpu") return {"cpu", flags.num_workers.value_or(1)};
@@ -100,12 +109,26 @@ Devices choose_devices(const TrainFlags& flags, const HardwareConfig& hardware) 
   return {"cuda", workers, oldest == used.end() ? 0 : oldest->compute_capability};
 }
 
-void check_backend(const std::string& backend, const Devices& devices) {
-  if (backend == "nccl" && devices.kind == "cpu")
-    throw Error(ErrorKind::kConfig,
-                "distributed.backend = \"nccl\" adds up on GPUs, and the workers are on the CPU",
-                "leave it out");
+void settle_devices(const LoadResult& loaded, const Devices& devices, Config& config) {
+  config.hardware.device = devices.kind;
+  check_backend(config.distributed.backend, devices);
+  if (devices.kind == "cuda") {
+    settle_precision(loaded, devices.compute_capability, config.precision);
+    require_gpu_widths(config.model, config.precision.compute_dtype());
+  }
+  if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(devices.workers);
 }
+
+std::vector<Problem> notices_of(const LoadResult& loaded, const Devices& devices) {
+  std::vector<Problem> notices;
+  for (const Problem& problem : loaded.problems)
+    if (problem.severity == Severity::kNotice) notices.push_back(problem);
+  if (!devices.notice.empty())
+    notices.push_back({Severity::kNotice, devices.notice, "", "", 0, ""});
+  return notices;
+}
+
+namespace {
 
 /// tokenizer.type says what the tokenizer must be. It is opened before workers start, unless it is
 /// the data's and was checked with it.
@@ -142,13 +165,16 @@ void check_tokenizer(const TokenizerConfig& wanted, const Vocabulary& vocabulary
          "", "", 0, ""});
 }
 
+bool has_tokenizer(const std::string& folder) {
+  return !folder.empty() && path_exists(folder + "/tokenizer.json");
+}
+
 /// The data's tokenizer is the one that is named, else the one of the model that training starts
 /// from.
 void check_same_tokenizer(const Config& config, const std::string& of_data) {
   const std::string& named = config.tokenizer.path;
   const std::string& init = config.model.init;
-  const bool has_own = !init.empty() && path_exists(init + "/tokenizer.json");
-  const std::string other = !named.empty() ? named : has_own ? init : "";
+  const std::string other = !named.empty() ? named : has_tokenizer(init) ? init : "";
   if (of_data.empty() || other.empty() || is_same_tokenizer(of_data, other)) return;
   throw Error(
       ErrorKind::kConfig,
@@ -176,8 +202,45 @@ void complete_token(TrainPlan& plan, std::optional<std::int64_t>& of_model,
          "", "", 0, ""});
 }
 
+/// The checkpoint that the flags resume from; "" if there is none.
+std::string resumed_checkpoint(const TrainFlags& flags) {
+  if (flags.resume == "none") return "";
+  if (flags.resume != "auto") return flags.resume;
+  if (const auto newest = newest_checkpoint(flags.run_dir)) return newest->path;
+  const auto origin = read_origin(flags.run_dir);
+  return origin ? origin_folder(flags.run_dir, *origin) : "";
+}
+
+/// The checkpoint `saved`, if there is one, stands in for a model.init that cannot be read any
+/// more.
+void use_saved_model(const TrainFlags& flags, const std::string& saved,
+                     std::vector<std::string>& overrides, std::vector<Problem>& notices) {
+  if (saved.empty()) return;
+  const LoadResult loaded = load_config(flags.config, {overrides, std::nullopt});
+  const auto gone = std::ranges::find_if(loaded.problems, [](const Problem& problem) {
+    return problem.severity == Severity::kError && problem.pointer == "/model/init";
+  });
+  if (gone == loaded.problems.end()) return;
+  notices.push_back({Severity::kNotice,
+                     fmt::format("{}; the model is that of {}", gone->message, saved), "",
+                     gone->file, gone->line, gone->pointer});
+  overrides.insert(overrides.end(), {"model.init", saved});
+}
+
+/// The tokenizer of the checkpoint `saved`, if it has one, stands in for one that has gone since
+/// the run started.
+void use_saved_tokenizer(const std::string& saved, TrainPlan& plan) {
+  std::string& path = plan.config.tokenizer.path;
+  if (path.empty() || path_exists(path) || !has_tokenizer(saved)) return;
+  plan.notices.push_back(
+      {Severity::kNotice,
+       fmt::format("tokenizer.path = {} is gone: the tokenizer is that of {}", path, saved), "", "",
+       0, ""});
+  path = saved;
+}
+
 /// Opens the data as the workers will, and takes from it what the config leaves open.
-void complete_from_data(TrainPlan& plan) {
+void complete_from_data(TrainPlan& plan, const std::string& saved) {
   Config& config = plan.config;
   constexpr std::int64_t kAnyVocabulary = std::numeric_limits<std::int32_t>::max();
   const auto open = [&](Dataset::Split split) {
@@ -187,9 +250,13 @@ void complete_from_data(TrainPlan& plan) {
   set_epoch_samples(config, plan.epoch_samples);
   if (config.training.eval_interval > 0) open(Dataset::Split::kValid);
   const Vocabulary vocabulary = vocabulary_of(config.data);
+  use_saved_tokenizer(saved, plan);
   check_tokenizer(config.tokenizer, vocabulary, plan);
   check_same_tokenizer(config, vocabulary.tokenizer_folder);
-  if (config.tokenizer.path.empty()) config.tokenizer.path = vocabulary.tokenizer_folder;
+  // The model's folder may hold more of the same tokenizer: the template of its chats.
+  if (config.tokenizer.path.empty())
+    config.tokenizer.path =
+        has_tokenizer(config.model.init) ? config.model.init : vocabulary.tokenizer_folder;
   if (!config.data.end_of_text && vocabulary.end_of_text >= 0)
     config.data.end_of_text = vocabulary.end_of_text;
   if (config.data.separate_documents && !config.data.end_of_text)
@@ -220,6 +287,19 @@ void complete_from_data(TrainPlan& plan) {
 
 }  // namespace
 
+std::string notice_lines(const std::vector<Problem>& notices) {
+  std::string text;
+  for (const Problem& notice : notices)
+    text += fmt::format("hgtrain: note: {}{}{}\n", notice.message,
+                        notice.where().empty() ? "" : " (" + notice.where() + ")",
+                        notice.hint.empty() ? "" : "\n  hint: " + notice.hint);
+  return text;
+}
+
+std::string default_run_dir(const std::string& config) {
+  return "runs/" + (config == "-" ? "stdin" : std::filesystem::path(config).stem().string());
+}
+
 std::int64_t threads_per_worker(std::int64_t workers) {
   return std::max<std::int64_t>(1, usable_cores() / workers);
 }
@@ -236,32 +316,23 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
     loaded.throw_unless_trainable();
     return loaded;
   };
+  const std::string saved = resumed_checkpoint(flags);
+  std::vector<Problem> notices;
+  use_saved_model(flags, saved, overrides, notices);
   // Which batch sizes fit workers that are not counted is asked last: first they must be there.
   const auto counted = flags.num_workers ? flags.num_workers : flags.num_gpus;
   const LoadResult first = load(counted);
-  check_device_key(flags, first);
-  const Devices devices = choose_devices(flags, first.config.hardware);
+  const Devices devices = choose_devices(flags, first);
   const std::int64_t workers = devices.workers;
   const LoadResult loaded = load(workers);
+  std::ranges::move(notices_of(loaded, devices), std::back_inserter(notices));
 
   TrainPlan plan{loaded.config,
-                 checked_cast<int>(workers, "the number of workers", ErrorKind::kConfig),
-                 0,
-                 {},
-                 loaded};
-  for (const Problem& problem : loaded.problems)
-    if (problem.severity == Severity::kNotice) plan.notices.push_back(problem);
-  if (!devices.notice.empty())
-    plan.notices.push_back({Severity::kNotice, devices.notice, "", "", 0, ""});
-  plan.config.hardware.device = devices.kind;
-  check_backend(plan.config.distributed.backend, devices);
-  if (devices.kind == "cuda") {
-    settle_precision(loaded, devices.compute_capability, plan.config.precision);
-    require_gpu_widths(plan.config.model, plan.config.precision.compute_dtype());
-  }
-  if (plan.config.hardware.threads == 0) plan.config.hardware.threads = threads_per_worker(workers);
+                 checked_cast<int>(workers, "the number of workers", ErrorKind::kConfig), 0,
+                 std::move(notices), loaded};
+  settle_devices(loaded, devices, plan.config);
   make_layout(plan.config.parallelism, plan.workers);
-  if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan);
+  if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan, saved);
   return plan;
 }
 

@@ -16,7 +16,7 @@ struct TrainFlags {
   std::optional<std::int64_t> num_workers;
   std::string device;  ///< "" = the config's
   std::optional<std::int64_t> steps;
-  std::string run_dir;  ///< "" = runs/NAME of the config file
+  std::string run_dir;
   std::string resume = "none";
   std::int64_t max_restarts = 0;
   bool dry_run = false;
@@ -34,6 +34,33 @@ struct TrainPlan {
   std::vector<Problem> notices;
   LoadResult given;  ///< what the config said, before devices and data completed it
 };
+
+/// Error(kConfig) unless the flags go together.
+void check_flags(const TrainFlags& flags);
+
+/// What a job runs on.
+struct Devices {
+  std::string kind;  ///< "cpu" or "cuda"
+  std::int64_t workers = 1;
+  int compute_capability = 0;  ///< the least of the GPUs'; 0: not known
+  std::string notice = {};     ///< why there are no GPUs, where some could be
+};
+
+/// Looks for the devices that flags and config ask for, unless it is a dry run. Error(kDevice) if
+/// they are not there.
+Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded);
+
+/// What the config leaves to the devices.
+void settle_devices(const LoadResult& loaded, const Devices& devices, Config& config);
+
+/// What is worth a line of a config and of the search for devices.
+std::vector<Problem> notices_of(const LoadResult& loaded, const Devices& devices);
+
+/// For the console, a line each, with its hint on another.
+std::string notice_lines(const std::vector<Problem>& notices);
+
+/// "runs/NAME" for NAME.json.
+std::string default_run_dir(const std::string& config);
 
 /// This process's share of the machine's cores for each worker.
 std::int64_t threads_per_worker(std::int64_t workers);

@@ -4,6 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "document.h"
+#include "field.h"
+#include "value.h"
+
 namespace hgt {
 
 namespace {
@@ -81,6 +85,16 @@ void add_llama(Json& out, const ModelConfig& m) {
   if (m.model_type != "llama") add_windows(out, m);
 }
 
+/// The value of a key that is another spelling of one of the model's ("n_ctx"); null if it is none.
+Json value_of(const std::string& key, const ModelConfig& model) {
+  Config config;
+  config.model = model;
+  for (const Field& field : find_field("model")->fields)
+    if (field.slot && (field.name == key || std::ranges::count(field.aliases, key) > 0))
+      return load(field, config);
+  return nullptr;
+}
+
 }  // namespace
 
 Json hf_config_json(const ModelConfig& m, DType weights) {
@@ -96,6 +110,21 @@ Json hf_config_json(const ModelConfig& m, DType weights) {
                        : weights == DType::kF16 ? "float16"
                                                 : "float32";
   out["use_cache"] = true;
+  return out;
+}
+
+Json hf_config_json(const ModelConfig& m, DType weights, const std::string& source) {
+  Json out = read_document(source, "config.json").root;
+  const Json now = hf_config_json(m, weights),
+             before = hf_config_json(parse_hf_config(source, "config.json"), weights);
+  out.erase("rope_parameters");  // versions 4 and 5 both read rope_theta and rope_scaling
+  for (auto& [key, value] : out.items())
+    if (const Json changed = now.contains(key) ? Json() : value_of(key, m); !changed.is_null())
+      value = changed;
+  for (const auto& [key, value] : now.items())
+    if (!out.contains(key) || !before.contains(key) || value != before[key]) out[key] = value;
+  out["torch_dtype"] = now["torch_dtype"];
+  if (out.contains("dtype")) out["dtype"] = now["torch_dtype"];
   return out;
 }
 

@@ -1,5 +1,6 @@
 // Section model and HF's config.json: what a model's keys mean together.
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,10 @@ namespace {
 constexpr std::int64_t kLargestFile = 1 << 20;
 constexpr const char* kFamilies = "one of: gpt2, llama, mistral, qwen2, qwen3";
 
+std::ptrdiff_t count_errors(const Loading& loading) {
+  return std::ranges::count(loading.result.problems, Severity::kError, &Problem::severity);
+}
+
 class ModelReader {
  public:
   explicit ModelReader(Loading& loading) : loading_(loading), model_(loading.config().model) {}
@@ -29,10 +34,10 @@ class ModelReader {
     first_of_list("bos_token_id");
     first_of_list("eos_token_id");
     store_defaults();
-    const auto errors = count_errors();
+    const auto errors = count_errors(loading_);
     for (const auto& [path, given] : loading_.givens)
       if (path.starts_with("model.")) apply(given, loading_);
-    if (count_errors() > errors) return;
+    if (count_errors(loading_) > errors) return;
     derive_sizes();
     derive_flags();
     check_activation();
@@ -53,7 +58,7 @@ class ModelReader {
       const std::string at = path.ends_with(".json") ? path : folder + "/config.json";
       const std::string text = read_file(at, kLargestFile, ErrorKind::kConfig);
       check_model_config(folder, text);
-      collect(read_document(text, at), *find_field("model"), "model.", Unknown::kIgnored, file);
+      file = parse(text, at);
     } catch (const Error& e) {
       if (e.kind() == ErrorKind::kData) throw;  // a damaged checkpoint is no mistake of the config
       loading_.problem_at(
@@ -62,6 +67,19 @@ class ModelReader {
       is_unread_ = true;
       return;
     }
+    add(std::move(file));
+  }
+
+  void add_text(const std::string& text, const std::string& name) { add(parse(text, name)); }
+
+ private:
+  static Loading parse(const std::string& text, const std::string& name) {
+    Loading file;
+    collect(read_document(text, name), *find_field("model"), "model.", Unknown::kIgnored, file);
+    return file;
+  }
+
+  void add(Loading file) {
     for (Problem& problem : file.result.problems)
       loading_.result.problems.push_back(std::move(problem));
     const auto parameters = file.givens.find("model.rope_parameters");
@@ -72,7 +90,6 @@ class ModelReader {
     from_file_ = true;
   }
 
- private:
   /// A given value; nullptr where there is none.
   const Json* value(const std::string& name) const {
     const auto found = loading_.givens.find("model." + name);
@@ -81,12 +98,6 @@ class ModelReader {
 
   void error(const std::string& name, std::string message, std::string hint = "") {
     loading_.problem_at(Severity::kError, "model." + name, std::move(message), std::move(hint));
-  }
-
-  std::size_t count_errors() const {
-    const auto& problems = loading_.result.problems;
-    return std::count_if(problems.begin(), problems.end(),
-                         [](const Problem& p) { return p.severity == Severity::kError; });
   }
 
   bool find_family() {
@@ -212,6 +223,53 @@ class ModelReader {
   bool is_unread_ = false;  ///< a file that was named, which may say all that is missing
 };
 
+/// A model that nothing but a file describes, which `add` gives the reader.
+template <class Add>
+ModelConfig read_alone(const Add& add) {
+  Loading loading;
+  ModelReader reader(loading);
+  add(reader);
+  reader.read();
+  loading.result.throw_errors();
+  return loading.config().model;
+}
+
+/// What a model may have otherwise than the folder that its weights come from.
+constexpr std::array kFreeOfWeights{
+    "embd_pdrop",        "resid_pdrop",  "attn_pdrop",   "attention_dropout",
+    "initializer_range", "bos_token_id", "eos_token_id", "max_position_embeddings"};
+
+/// Whether the job gives this key of a model, under any of its spellings.
+const Given* given_of(const std::map<std::string, Given>& job, const std::string& key) {
+  for (const auto& [path, given] : job)
+    if (path == "model." + key || std::ranges::count(given.field->aliases, key) > 0) return &given;
+  return nullptr;
+}
+
+/// Weights fit many a model of the same shapes, and are of one. `job` are the keys beside
+/// model.init.
+void check_weights_model(const std::map<std::string, Given>& job, const std::string& folder,
+                         Loading& loading) {
+  const Json wanted = hf_config_json(loading.config().model),
+             there = hf_config_json(read_hf_config(folder));
+  std::vector<std::pair<const Given*, std::string>> differences;
+  for (const auto& [key, value] : wanted.items())
+    if (std::ranges::find(kFreeOfWeights, key) == kFreeOfWeights.end() &&
+        (!there.contains(key) || there[key] != value))
+      differences.emplace_back(
+          given_of(job, key),
+          fmt::format("model.{} = {}, but the weights of {} are of a model with {}", key,
+                      value.dump(), folder,
+                      there.contains(key) ? fmt::format("{} = {}", key, there[key].dump())
+                                          : fmt::format("no {}", key)));
+  const bool any_given =
+      std::ranges::any_of(differences, [](const auto& d) { return d.first != nullptr; });
+  for (const auto& [given, message] : differences)
+    if (given || !any_given)
+      loading.problem(Severity::kError, given ? given->place : Place{}, message,
+                      "leave it out: model.init takes the architecture from its folder");
+}
+
 bool has_model(const Loading& loading) {
   const auto at = loading.givens.lower_bound("model.");
   return at != loading.givens.end() && at->first.starts_with("model.");
@@ -231,20 +289,23 @@ void resolve_model(Loading& loading, bool reads_files) {
     loading.problem_at(Severity::kError, "model.config",
                        "model.config and model.init are both given",
                        "model.init takes the architecture from its folder: remove model.config");
+  const std::map<std::string, Given> job = loading.givens;
+  const auto errors = count_errors(loading);
   for (const char* name : {"model.config", "model.init"})
     if (const auto given = loading.givens.find(name);
         reads_files && given != loading.givens.end() && given->second.value.is_string())
       reader.add_file(given->second.value, name);
   reader.read();
+  if (init && !config && reads_files && count_errors(loading) == errors)
+    check_weights_model(job, loading.config().model.init, loading);
 }
 
 ModelConfig read_hf_config(const std::string& path) {
-  Loading loading;
-  ModelReader reader(loading);
-  reader.add_file(path, "model.config");
-  reader.read();
-  loading.result.throw_errors();
-  return loading.config().model;
+  return read_alone([&](ModelReader& reader) { reader.add_file(path, "model.config"); });
+}
+
+ModelConfig parse_hf_config(const std::string& text, const std::string& name) {
+  return read_alone([&](ModelReader& reader) { reader.add_text(text, name); });
 }
 
 void check_model(Loading& loading) {

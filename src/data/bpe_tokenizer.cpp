@@ -98,7 +98,10 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   void save(const std::string& folder) const override {
-    for (const auto& [name, content] : files_) write_file_atomically(folder + "/" + name, content);
+    for (const auto& [name, content] : files_) {
+      make_folders(parent_folder(folder + "/" + name));
+      write_file_atomically(folder + "/" + name, content);
+    }
   }
 
  private:

@@ -1,12 +1,11 @@
 #include "hgtrain/data/tokenizer.h"
 
-#include <array>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/config/hf_folder.h"
 
 #include "bpe_tokenizer.h"
 #include "byte_tokenizer.h"
@@ -16,10 +15,6 @@ namespace hgt {
 namespace {
 
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 28;
-
-// Files that lie beside tokenizer.json in a model folder.
-constexpr std::array kCompanions = {"tokenizer_config.json", "special_tokens_map.json",
-                                    "added_tokens.json", "chat_template.jinja"};
 
 /// The name of the token that ends a text: "eos_token" of tokenizer_config.json or
 /// special_tokens_map.json; "" where neither says so.
@@ -49,13 +44,14 @@ std::unique_ptr<Tokenizer> Tokenizer::from_json(const std::string& path) {
     TokenizerParts parts = parse_tokenizer_json(text);
     std::vector<std::pair<std::string, std::string>> files = {{"tokenizer.json", std::move(text)}};
     std::string end_of_text;
-    for (const char* name : kCompanions) {
+    for (const std::string& name : tokenizer_file_names(parent_folder(path))) {
       const std::string companion = parent_folder(path) + "/" + name;
-      if (!path_exists(companion)) continue;
-      files.emplace_back(name, read_file(companion, kMaxBytes));
-      if (end_of_text.empty() && companion.ends_with(".json"))
-        end_of_text = end_of_text_in(companion, files.back().second);
+      if (name != "tokenizer.json") files.emplace_back(name, read_file(companion, kMaxBytes));
     }
+    for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
+      for (const auto& [companion, content] : files)
+        if (companion == name && end_of_text.empty())
+          end_of_text = end_of_text_in(parent_folder(path) + "/" + name, content);
     if (end_of_text.empty()) end_of_text = usual_end_of_text(parts);
     return make_bpe_tokenizer(std::move(parts), end_of_text, std::move(files));
   } catch (Error& e) {

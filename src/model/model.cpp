@@ -25,7 +25,7 @@ class TransformerModel final : public Model {
         options_(options),
         stream_(stream),
         weights_(bind_weights(config_, table, parameters)),
-        gradients_(bind_weights(config_, table, gradients)),
+        gradients_(gradients ? bind_weights(config_, table, gradients) : Weights{}),
         memory_(config_,
                 {options.max_batch, options.max_seq_length, options.slots, parameters.dtype(),
                  options.recompute, options.recomputed_layers},
@@ -184,7 +184,7 @@ class TransformerModel final : public Model {
 std::unique_ptr<Model> Model::create(const ModelConfig& config, const ParameterTable& table,
                                      const Tensor& parameters, const Tensor& gradients,
                                      const Options& options, Stream stream) {
-  if (parameters.numel() != table.total || gradients.numel() != table.total)
+  if (parameters.numel() != table.total || (gradients && gradients.numel() != table.total))
     throw Error(ErrorKind::kInternal,
                 fmt::format("{} parameters and {} gradients for a table of {}", parameters.numel(),
                             gradients.numel(), table.total));

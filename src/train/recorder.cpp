@@ -32,6 +32,7 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.keep_last_n = config_.checkpoint.keep_last_n;
   options.async_save = config_.checkpoint.async_save;
   options.tokenizer_folder = folder_of(config_.tokenizer.path);
+  options.model_folder = config_.model.init;
   options.layout = config_.parallelism;
   options.on_saved = [this](const std::string& path, std::int64_t step) {
     channel_.send("checkpoint", {{"path", path}, {"step", step}});

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,6 +17,7 @@
 
 #include "batch_loader.h"
 #include "device_batch.h"
+#include "mean_loss.h"
 #include "step_exchange.h"
 #include "step_graphs.h"
 
@@ -26,10 +26,6 @@ namespace {
 
 /// More than a scale of 2^31 takes to come down to 1: by then it will not do.
 constexpr std::int64_t kMostSkipped = 100;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// The table's blocks as pieces of the flat buffer, padding included.
 std::vector<BlockRange> block_ranges(const ParameterTable& table) {
@@ -314,25 +310,11 @@ double Trainer::evaluate() {
   const Span span = Span::seldom("evaluate", state_.step);
   parts_.progress.phase = "evaluating";
   const Config& config = parts_.config;
-  const std::int64_t rows = config.batch.micro_batch_size;
   const std::int64_t samples = std::min(parts_.valid->num_samples(),
                                         config.training.eval_iters * config.batch.train_batch_size);
-  std::vector<double> losses(ceil_div(samples, rows));
-  const Range mine =
-      even_range(static_cast<std::int64_t>(losses.size()), parts_.comm.size(), parts_.comm.rank());
-  Batch batch;
-  for (std::int64_t micro = mine.begin; micro < mine.end; ++micro) {
-    ++parts_.progress.work;
-    const Range range{micro * rows, std::min((micro + 1) * rows, samples)};
-    read_batch(*parts_.valid, 0, range, sample_form(config), batch);
-    batch_->load(batch, {});
-    parts_.model.evaluate(batch_->place(0, range.size()), *loss_sum_.as<double>().data());
-    parts_.stream.copy(&losses[micro], loss_sum_.data(), sizeof(double));
-    parts_.stream.synchronize();
-  }
-  parts_.comm.all_reduce_sum(std::span(losses));
-  return std::accumulate(losses.begin(), losses.end(), 0.0) /
-         static_cast<double>(samples * config.training.seq_length);
+  return mean_loss({config, parts_.model, parts_.comm, parts_.stream, *parts_.valid, *batch_,
+                    loss_sum_, parts_.progress},
+                   samples);
 }
 
 }  // namespace hgt

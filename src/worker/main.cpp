@@ -7,6 +7,7 @@
 
 #include "bench_worker.h"
 #include "comm_worker.h"
+#include "eval_worker.h"
 #include "generate_worker.h"
 #include "probe_worker.h"
 #include "train_worker.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr const char* kUsage =
     "hgtrain-worker is started by hgtrain, one per device:\n"
     "  hgtrain-worker train --run_dir DIR --config FILE --resume auto|none|PATH --record_steps N\n"
+    "  hgtrain-worker eval model|ema SAMPLES CONFIG\n"
     "  hgtrain-worker generate --model FOLDER --prompt TEXT ...\n"
     "  hgtrain-worker bench train|gemm|ops REPEATS text|json CONFIG\n"
     "  hgtrain-worker bench_copy cpu|cuda BYTES THREADS REPEATS text|json\n"
@@ -36,6 +38,7 @@ int main(int argc, char** argv) {
     if (args.size() == 9 && args[0] == "train" && args[1] == "--run_dir" && args[3] == "--config" &&
         args[5] == "--resume" && args[7] == "--record_steps")
       return hgt::train_worker(args[4], {args[2], args[6], std::stoll(args[8])});
+    if (!args.empty() && args[0] == "eval") return hgt::eval_worker({args.begin() + 1, args.end()});
     if (!args.empty() && args[0] == "generate")
       return hgt::generate_worker({args.begin() + 1, args.end()});
     if (!args.empty() && args[0] == "bench")

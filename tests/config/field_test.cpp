@@ -118,8 +118,9 @@ void each_used(const Field& table, const std::string& prefix, const Visit& visit
 
 TEST_CASE("every used key changes what it says") {
   const TemporaryFolder folder;
-  write_new_file(folder / "config.json",
-                 R"({"model_type": "gpt2", "n_embd": 32, "n_layer": 1, "n_head": 2})");
+  write_new_file(
+      folder / "config.json",
+      R"({"model_type": "gpt2", "n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 64})");
   const std::vector<Json> configs = baselines();
   int keys = 0;
   each_used(root_section(), "", [&](const Field& field, const std::string& path) {

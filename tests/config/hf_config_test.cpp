@@ -40,3 +40,45 @@ TEST_CASE("what is written for transformers is read back the same") {
     CHECK(second.rope_scaling.attention_factor == first.rope_scaling.attention_factor);
   }
 }
+
+TEST_CASE("a model that came from a folder keeps the keys and spellings of its config.json") {
+  const std::string source =
+      R"({"_name_or_path": "x/y", "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+          "num_attention_heads": 4, "hidden_act": "swish", "rope_theta": 500000.0,
+          "rope_scaling": {"type": "linear", "factor": 2.0}, "eos_token_id": [1, 2, 3], "bos_token_id": 0,
+          "pad_token_id": 9, "use_cache": false, "attention_dropout": 0.25, "made_up": {"a": [1]},
+          "dtype": "bfloat16", "torch_dtype": "bfloat16", "transformers_version": "4.40.0"})";
+  ModelConfig model = parse_hf_config(source, "config.json");
+  Json expected = Json::parse(source);
+  expected["dtype"] = expected["torch_dtype"] = "float16";
+  Json kept = hf_config_json(model, DType::kF16, source);
+  for (const auto& [key, value] : expected.items()) CHECK(kept[key] == value);
+  CHECK(kept["num_hidden_layers"] == 32);
+
+  model.attn_pdrop = 0;
+  model.eos_token_id = 5;
+  kept = hf_config_json(model, DType::kF32, source);
+  CHECK(kept["attention_dropout"] == 0);
+  CHECK(kept["eos_token_id"] == 5);
+  CHECK(kept["rope_scaling"] == expected["rope_scaling"]);
+}
+
+TEST_CASE("what a folder spells in another way is written so that versions 4 and 5 read it") {
+  const std::string gpt2 =
+      R"({"model_type": "gpt2", "n_ctx": 32, "n_positions": 32, "n_inner": null})";
+  ModelConfig model = parse_hf_config(gpt2, "config.json");
+  Json kept = hf_config_json(model, DType::kF32, gpt2);
+  CHECK(kept["n_inner"].is_null());
+  CHECK(kept["n_ctx"] == 32);
+  model.max_position_embeddings = 64;
+  kept = hf_config_json(model, DType::kF32, gpt2);
+  CHECK(kept["n_ctx"] == 64);
+  CHECK(kept["n_positions"] == 64);
+  const std::string llama =
+      R"({"model_type": "llama", "rope_parameters": {"rope_type": "linear", "rope_theta": 7.0, "factor": 2.0}})";
+  kept = hf_config_json(parse_hf_config(llama, "config.json"), DType::kF32, llama);
+  CHECK_FALSE(kept.contains("rope_parameters"));
+  CHECK(kept["rope_theta"] == 7.0);
+  CHECK(kept["rope_scaling"]["factor"] == 2.0);
+  CHECK_THROWS_AS(hf_config_json(model, DType::kF32, "[]"), Error);
+}

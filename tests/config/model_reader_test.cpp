@@ -151,6 +151,41 @@ TEST_CASE("sizes must fit each other") {
             .head_dim == 6);
 }
 
+TEST_CASE("the keys beside model.init agree with the model of its weights") {
+  const TemporaryFolder gpt2, llama;
+  write_new_file(gpt2 / "config.json", R"({"model_type": "gpt2", "n_embd": 24, "n_head": 2,
+      "n_layer": 2, "n_positions": 32, "vocab_size": 99})");
+  write_new_file(llama / "config.json", R"({"model_type": "llama", "hidden_size": 64,
+      "num_attention_heads": 4, "intermediate_size": 96, "num_hidden_layers": 2,
+      "rope_parameters": {"rope_type": "default", "rope_theta": 7.0}})");
+  const auto refusal = [](const TemporaryFolder& folder, const std::string& keys) {
+    return errors(R"({"model": {"init": ")" + folder.path() + "\", " + keys + "}}");
+  };
+  CHECK(refusal(gpt2, R"("n_head": 2, "n_embd": 24, "attn_pdrop": 0.3, "embd_pdrop": 0,
+      "initializer_range": 0.5, "eos_token_id": 5, "bos_token_id": 6)") == "");
+  CHECK(refusal(gpt2, R"("n_head": 4)") ==
+        "model.n_head = 4, but the weights of " + gpt2.path() +
+            " are of a model with n_head = 2 | leave it out: model.init takes the architecture "
+            "from its folder\n");
+  for (const char* key :
+       {R"("num_heads_unknown": 1)", R"("num_attention_heads": 3)", R"("n_embd": 48)",
+        R"("activation_function": "relu")", R"("layer_norm_epsilon": 1e-6)", R"("n_inner": 50)",
+        R"("scale_attn_by_inverse_layer_idx": true)", R"("tie_word_embeddings": false)",
+        R"("n_positions": 64)", R"("vocab_size": 100)", R"("model_type": "llama")"})
+    CHECK(refusal(gpt2, key) != "");
+  CHECK(refusal(llama, R"("num_key_value_heads": 4, "rope_theta": 7, "max_position_embeddings": 9,
+      "attention_dropout": 0.5)") == "");
+  for (const char* key :
+       {R"("num_key_value_heads": 2)", R"("rope_theta": 8)", R"("rms_norm_eps": 1e-5)",
+        R"("rope_scaling": {"rope_type": "linear", "factor": 2.0})", R"("attention_bias": true)",
+        R"("mlp_bias": true)", R"("head_dim": 32)",
+        R"("rope_parameters": {"rope_type": "default", "rope_theta": 9.0})"})
+    CHECK(contains(refusal(llama, key), "but the weights of " + llama.path()));
+  const TemporaryFolder mistral;
+  write_new_file(mistral / "config.json", R"({"model_type": "mistral", "sliding_window": 8})");
+  CHECK(contains(refusal(mistral, R"("sliding_window": 9)"), "sliding_window = 9, but"));
+}
+
 TEST_CASE("a run folder stands for its newest checkpoint") {
   const TemporaryFolder run;
   write_new_file(run / "config.json", "{}");
@@ -166,14 +201,13 @@ TEST_CASE("a run folder stands for its newest checkpoint") {
   CHECK(result.config.model.init == run / "checkpoints/step_00000003");
 }
 
-TEST_CASE("a model by path: file, folder, or weights' folder; inline keys come first") {
+TEST_CASE("a model by path: file or folder; inline keys come first") {
   const TemporaryFolder folder;
   write_new_file(folder / "config.json",
                  R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
       "rope_parameters": {"rope_type": "default", "rope_theta": 7.0}, "made_up": 1})");
-  for (const std::string& model :
-       {"\"" + folder / "config.json\"", "\"" + folder.path() + "\"",
-        R"({"config": ")" + folder.path() + "\"}", R"({"init": ")" + folder.path() + "\"}"}) {
+  for (const std::string& model : {"\"" + folder / "config.json\"", "\"" + folder.path() + "\"",
+                                   R"({"config": ")" + folder.path() + "\"}"}) {
     const LoadResult result = loaded("{\"model\": " + model + "}", 1,
                                      {"model.num_hidden_layers", "3", "model.rope_theta", "9"});
     CHECK(told(result, Severity::kError) == "");

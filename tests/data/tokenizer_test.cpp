@@ -23,12 +23,16 @@ TEST_CASE("a saved BPE tokenizer is the same again, with the files beside it") {
   fs::copy(kFixtures + "qwen3.json", from / "tokenizer.json");
   write_new_file(from / "tokenizer_config.json", R"({"eos_token": {"content": "<|long|>"}})");
   write_new_file(from / "chat_template.jinja", "{{ messages }}");
+  make_folders(from / "additional_chat_templates");
+  write_new_file(from / "additional_chat_templates/rag.jinja", "{{ x }}");
   const auto tokenizer = Tokenizer::from_folder(from.path());
   CHECK(tokenizer->kind() == "bpe");
   CHECK(tokenizer->end_of_text() == tokenizer->id_of("<|long|>"));
   tokenizer->save(to.path());
   for (const std::string& name : list_folder(from.path()))
-    CHECK(read_file(from / name, 1 << 20) == read_file(to / name, 1 << 20));
+    if (name != "additional_chat_templates")
+      CHECK(read_file(from / name, 1 << 20) == read_file(to / name, 1 << 20));
+  CHECK(read_file(to / "additional_chat_templates/rag.jinja", 100) == "{{ x }}");
   CHECK(list_folder(to.path()) == list_folder(from.path()));
 }
 

@@ -76,8 +76,9 @@ class CheckpointWriter {
     std::int64_t keep_last_n = 0;  ///< 0 = all
     bool keep_best = false;        ///< `best` names the checkpoint that evaluated best, which stays
     bool async_save = true;        ///< false: save() returns when it is written, and copies nothing
-    std::string tokenizer_folder;  ///< whose tokenizer files, as they are now, go in; may be ""
-    ParallelismConfig layout;      ///< for the manifest
+    /// What transformers reads from these beside the weights goes in, as it is now; may be "".
+    std::string tokenizer_folder, model_folder;
+    ParallelismConfig layout;  ///< for the manifest
     /// Larger weights are split into files, as HF does.
     std::int64_t max_shard_bytes = 5'000'000'000;
     /// Told of each checkpoint, on the thread that wrote it, once it is durable.

@@ -33,7 +33,8 @@ struct MicroBatch {
 ///
 /// `parameters` (fp32, bf16 or fp16: the type of weights, activations and products) and `gradients`
 /// (fp32) are flat buffers laid out by the table, on the stream's device; the caller owns them and
-/// keeps them as long as the model. Gradients are added to, never cleared. All activations are
+/// keeps them as long as the model. Gradients are added to, never cleared; a model that only
+/// evaluates needs none. All activations are
 /// allocated in `create`, as arch/memory.h plans them. Not thread-safe. Calls run on the stream: on
 /// the CPU they have finished when they return, on a CUDA device they are queued, and what they
 /// read must not change until they are done. Bit-identical from run to run. A token or target

@@ -1,0 +1,128 @@
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/terminal.h"
+#include "hgtrain/config/run_checkpoints.h"
+#include "hgtrain/launch/job.h"
+#include "hgtrain/report/human.h"
+
+#include "check_range.h"
+#include "commands.h"
+#include "eval_plan.h"
+#include "worker_program.h"
+
+namespace hgt {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Eval final : public Command {
+ public:
+  std::string_view name() const override { return "eval"; }
+  std::string_view summary() const override { return "measure a model's loss on a token file"; }
+  Rest rest() const override { return Rest::kOverrides; }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("--config", flags_.config,
+                   "the job whose model and data these are (default: that of the --model's run)");
+    app.add_option("--data", data_, "token file (default: the config's validation data)");
+    app.add_option("--model", model_,
+                   "checkpoint, RUN, RUN@best, or HF model folder (default: the config's run)");
+    app.add_option("--run_dir", flags_.run_dir,
+                   "where that run is kept (default: runs/NAME of the config)");
+    app.add_option("--max_batches", max_batches_,
+                   "only the first so many batches of train_batch_size samples; 0: all")
+        ->capture_default_str();
+    app.add_option("--num_gpus", flags_.num_gpus, "GPUs to use (default: all visible ones)");
+    app.add_option("--num_workers", flags_.num_workers, "workers on the CPU");
+    app.add_option("--device", flags_.device,
+                   "auto, cuda or cpu (default: the config's, else auto)")
+        ->check(CLI::IsMember({"auto", "cuda", "cpu"}));
+    app.add_flag("--ema", ema_, "with the moving average of the weights (training.ema_decay)");
+    app.add_flag("--json", json_, "print one JSON object instead");
+  }
+
+  int run(const std::vector<std::string>& overrides) override {
+    check_range("--max_batches", max_batches_, 0, std::int64_t{1} << 40, "0 takes all");
+    choose_model();
+    const EvalPlan plan = make_eval_plan(flags_, overrides, model_, data_, max_batches_);
+    tell("{}", notice_lines(plan.notices));
+    tell("evaluating {} on {} of {} tokens, {} on {}\n", plan.config.model.init,
+         human_plural(plan.samples, "sample"), plan.config.training.seq_length,
+         human_plural(plan.workers, "worker"), plan.config.hardware.device);
+    return start(plan);
+  }
+
+ private:
+  /// Config and model name each other: the config's run, or the run that the model is of.
+  void choose_model() {
+    if (model_.empty()) model_ = flags_.run_dir;
+    if (model_.empty() && !flags_.config.empty()) model_ = default_run_dir(flags_.config);
+    if (model_.empty()) return;  // there is no config either, which is told
+    model_ = checkpoint_folder(model_);
+    if (!path_exists(model_, ErrorKind::kConfig))
+      throw Error(ErrorKind::kConfig, fmt::format("there is no model {}", model_),
+                  "name a checkpoint, a run folder or an HF model folder: --model FOLDER");
+    if (!flags_.config.empty()) return;
+    for (const fs::path& run : {fs::path(model_), fs::path(model_) / "../.."})
+      if (flags_.config.empty() && path_exists(run / "config.json") &&
+          path_exists(run / "checkpoints"))
+        flags_.config = (run / "config.json").lexically_normal().string();
+  }
+
+  int start(const EvalPlan& plan) const {
+    std::optional<double> loss;
+    JobSpec spec;
+    spec.argv = [argv = std::vector<std::string>{
+                     worker_program(), "eval", ema_ ? "ema" : "model", fmt::to_string(plan.samples),
+                     to_json(plan.config).dump()}](int) { return argv; };
+    spec.num_workers = plan.workers;
+    spec.own_workers = true;
+    spec.hang_limit = std::chrono::milliseconds(plan.config.distributed.timeout_ms());
+    spec.on_event = [&](int, std::string_view kind, const nlohmann::json& body) {
+      if (kind == "result") loss = body.at("loss").get<double>();
+    };
+    const Verdict verdict = run_job(spec);
+    tell("{}", verdict.render());
+    if (verdict.exit_code == 0) print(plan, loss.value());
+    return verdict.exit_code;
+  }
+
+  void print(const EvalPlan& plan, double loss) const {
+    const std::int64_t tokens = plan.samples * plan.config.training.seq_length;
+    if (!json_) {
+      say("loss        {}\nperplexity  {}\ntokens      {}\n", loss, std::exp(loss), tokens);
+      return;
+    }
+    const nlohmann::ordered_json out{{"model", plan.config.model.init},
+                                     {"weights", ema_ ? "ema" : "model"},
+                                     {"loss", loss},
+                                     {"perplexity", std::exp(loss)},
+                                     {"tokens", tokens},
+                                     {"samples", plan.samples},
+                                     {"seq_length", plan.config.training.seq_length}};
+    say("{}\n", out.dump(2));
+  }
+
+  TrainFlags flags_;
+  std::string model_, data_;
+  std::int64_t max_batches_ = 0;
+  bool ema_ = false, json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> eval_command() {
+  return std::make_unique<Eval>();
+}
+
+}  // namespace hgt

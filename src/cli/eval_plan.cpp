@@ -1,0 +1,100 @@
+#include "eval_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/checked.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/data/dataset.h"
+#include "hgtrain/data/manifest.h"
+#include "hgtrain/data/tokenizer.h"
+
+namespace hgt {
+namespace {
+
+/// The batch of an evaluation: as many samples as in training, the micro-batch that the config
+/// gives, or what it leaves to each worker. Any number of workers shares them out.
+BatchConfig eval_batch(const LoadResult& loaded, std::int64_t workers) {
+  constexpr std::int64_t kHfMicroBatch = 8;  // per_device_eval_batch_size of HF's Trainer
+  BatchConfig batch = loaded.config.batch;
+  const auto micro =
+      std::ranges::find(loaded.keys, "train_micro_batch_size_per_gpu", &KeyReport::path);
+  if (batch.train_batch_size == 0)
+    batch.micro_batch_size = batch.train_batch_size = kHfMicroBatch;
+  else if (micro == loaded.keys.end() || micro->origin.kind == OriginKind::kDerived)
+    batch.micro_batch_size =
+        std::max<std::int64_t>(1, batch.train_batch_size / workers /
+                                      std::max<std::int64_t>(1, batch.gradient_accumulation_steps));
+  return batch;
+}
+
+/// The data must be of the model's tokenizer.
+void check_vocabulary(const Vocabulary& vocabulary, const ModelConfig& model) {
+  const std::string hint = fmt::format(
+      "prepare the text with the model's: hgtrain data prepare --tokenizer {}", model.init);
+  const std::string& folder = vocabulary.tokenizer_folder;
+  if (!folder.empty() && path_exists(model.init + "/tokenizer.json") &&
+      !is_same_tokenizer(folder, model.init))
+    throw Error(ErrorKind::kConfig,
+                fmt::format("the data was prepared with another tokenizer ({}) than that of {}",
+                            folder, model.init),
+                hint);
+  if (vocabulary.size > model.vocab_size)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("the data has a vocabulary of {}, the model in {} one of {}",
+                            vocabulary.size, model.init, model.vocab_size),
+                hint);
+}
+
+/// Opens the data that is evaluated as the workers will. How many samples of it there are.
+std::int64_t open_data(Config& config, const std::string& file) {
+  DataConfig& data = config.data;
+  if (!file.empty()) {
+    data.train = data.valid = {{file}};
+    data.valid_fraction = 0;
+  }
+  if (!has_validation(data))
+    throw Error(ErrorKind::kConfig, "the config names no validation data",
+                "name a token file: --data PREFIX");
+  const auto split = Dataset::open(data, config.training.seq_length, Dataset::Split::kValid,
+                                   std::numeric_limits<std::int32_t>::max());
+  const Vocabulary vocabulary = vocabulary_of(data);
+  check_vocabulary(vocabulary, config.model);
+  if (!data.end_of_text && vocabulary.end_of_text >= 0) data.end_of_text = vocabulary.end_of_text;
+  return split->num_samples();
+}
+
+}  // namespace
+
+EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overrides,
+                        const std::string& model, const std::string& data,
+                        std::int64_t max_batches) {
+  check_flags(flags);
+  overrides.insert(overrides.end(), {"model", nlohmann::json{{"init", model}}.dump()});
+  if (!flags.device.empty()) overrides.insert(overrides.end(), {"hardware.device", flags.device});
+  // The number of workers is left open: a batch that training splits evenly need not be here.
+  const LoadResult loaded = load_config(flags.config, {overrides, std::nullopt});
+  loaded.throw_errors();
+  const Devices devices = choose_devices(flags, loaded);
+  EvalPlan plan{loaded.config,
+                checked_cast<int>(devices.workers, "the number of workers", ErrorKind::kConfig), 0,
+                notices_of(loaded, devices)};
+  Config& config = plan.config;
+  settle_devices(loaded, devices, config);
+  config.parallelism = {};
+  config.batch = eval_batch(loaded, devices.workers);
+  plan.samples = open_data(config, data);
+  if (max_batches > 0)
+    plan.samples = std::min(plan.samples, checked_mul(max_batches, config.batch.train_batch_size,
+                                                      "--max_batches", ErrorKind::kConfig));
+  // The workers know micro-batches alone.
+  config.batch.train_batch_size = config.batch.micro_batch_size;
+  config.batch.gradient_accumulation_steps = 1;
+  return plan;
+}
+
+}  // namespace hgt

@@ -1,0 +1,65 @@
+#include "hgtrain/train/evaluate.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/data/dataset.h"
+#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/model/model.h"
+#include "hgtrain/report/human.h"
+#include "hgtrain/train/trainer.h"
+
+#include "mean_loss.h"
+
+namespace hgt {
+namespace {
+
+/// Of the compute dtype, on the stream's device. Rank 0 reads them.
+Buffer load_weights(const Config& config, const ParameterTable& table, const std::string& stem,
+                    Communicator& comm, Stream stream) {
+  const DType dtype = config.precision.compute_dtype();
+  Buffer weights("weights", table.total * static_cast<std::int64_t>(size_of(dtype)));
+  if (comm.rank() == 0)
+    load_hf_weights(config.model.init, config.model, table,
+                    Tensor(weights.data(), {table.total}, dtype), stem);
+  comm.broadcast(weights.as<std::byte>(), 0);
+  if (stream.device().is_cpu()) return weights;
+  Buffer there(weights.name(), weights.bytes(), stream.device());
+  stream.copy(there.data(), weights.data(), static_cast<std::size_t>(weights.bytes()));
+  stream.synchronize();
+  return there;
+}
+
+}  // namespace
+
+double evaluate_model(const Config& config, const std::string& weights, std::int64_t samples,
+                      Communicator& comm, Progress& progress, const CudaQueue* queue) {
+  ThreadPool pool(static_cast<int>(config.hardware.threads), config.training.deterministic);
+  const Stream stream = queue ? Stream(*queue) : Stream(pool);
+  const auto data = Dataset::open(config.data, config.training.seq_length, Dataset::Split::kValid,
+                                  config.model.vocab_size);
+  const ParameterTable table =
+      parameter_table(config.model, config.training.no_decay_norms_and_biases);
+  progress.phase = "loading";
+  const Buffer loaded = load_weights(config, table, weights, comm, stream);
+  const auto model = Model::create(
+      config.model, table,
+      Tensor(loaded.data(), {table.total}, config.precision.compute_dtype(), loaded.device()), {},
+      model_options(config), stream);
+  DeviceBatch batch(config.batch.micro_batch_size, config.batch.micro_batch_size,
+                    sample_form(config), stream);
+  const Buffer loss_sum("loss of a micro-batch", sizeof(double), stream.device());
+  progress.phase = "evaluating";
+  const double loss =
+      mean_loss({config, *model, comm, stream, *data, batch, loss_sum, progress}, samples);
+  if (!std::isfinite(loss))
+    throw Error(ErrorKind::kGuard, fmt::format("the loss is {}", human_number(loss, 4)),
+                "the model's weights are not finite, or too large for the type computed in");
+  return loss;
+}
+
+}  // namespace hgt

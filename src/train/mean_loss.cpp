@@ -1,0 +1,34 @@
+#include "mean_loss.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "hgtrain/parallel/range.h"
+
+#include "batch_loader.h"
+
+namespace hgt {
+
+double mean_loss(const Evaluation& evaluation, std::int64_t samples) {
+  const auto& [config, model, comm, stream, data, device_batch, loss_sum, progress] = evaluation;
+  const std::int64_t rows = config.batch.micro_batch_size;
+  std::vector<double> losses(static_cast<std::size_t>((samples + rows - 1) / rows));
+  const Range mine = even_range(static_cast<std::int64_t>(losses.size()), comm.size(), comm.rank());
+  Batch batch;
+  for (std::int64_t micro = mine.begin; micro < mine.end; ++micro) {
+    ++progress.work;
+    const Range range{micro * rows, std::min((micro + 1) * rows, samples)};
+    read_batch(data, 0, range, sample_form(config), batch);
+    device_batch.load(batch, {});
+    model.evaluate(device_batch.place(0, range.size()), *loss_sum.as<double>().data());
+    stream.copy(&losses[static_cast<std::size_t>(micro)], loss_sum.data(), sizeof(double));
+    stream.synchronize();
+  }
+  comm.all_reduce_sum(std::span(losses));
+  return std::accumulate(losses.begin(), losses.end(), 0.0) /
+         static_cast<double>(samples * config.training.seq_length);
+}
+
+}  // namespace hgt

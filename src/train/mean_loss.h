@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "hgtrain/comm/communicator.h"
+#include "hgtrain/config/config.h"
+#include "hgtrain/data/dataset.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/stream.h"
+#include "hgtrain/model/model.h"
+#include "hgtrain/wire/control.h"
+
+#include "device_batch.h"
+
+namespace hgt {
+
+/// What a rank evaluates with. `loss_sum` has room for an fp64 on the stream's device.
+struct Evaluation {
+  const Config& config;
+  Model& model;
+  Communicator& comm;
+  Stream stream;
+  const Dataset& data;
+  DeviceBatch& batch;
+  const Buffer& loss_sum;
+  Progress& progress;
+};
+
+/// Mean loss over the first `samples` samples of the data, shared out over the ranks in
+/// micro-batches, whose losses are added in their order: so it does not depend on the number of
+/// ranks. All ranks call it together.
+double mean_loss(const Evaluation& evaluation, std::int64_t samples);
+
+}  // namespace hgt
