@@ -184,7 +184,12 @@ void check_lengths(Loading& loading) {
 /// Defaults that are not those of the programs that read the same file.
 void tell_defaults(Loading& loading) {
   const auto optimizer = loading.givens.lower_bound("optimizer.");
-  if (optimizer == loading.givens.end() || !optimizer->first.starts_with("optimizer."))
+  const auto& problems = loading.result.problems;
+  const bool refused = std::any_of(problems.begin(), problems.end(), [](const Problem& problem) {
+    return problem.pointer.starts_with("/optimizer");
+  });
+  if (!refused &&
+      (optimizer == loading.givens.end() || !optimizer->first.starts_with("optimizer.")))
     loading.problem(Severity::kNotice, {},
                     fmt::format("there is no optimizer section: AdamW with lr {:g} is used, HF's "
                                 "Trainer would take 5e-05",

@@ -233,6 +233,9 @@ class Walk {
       return fmt::format("did you mean {}?", below.front());
     const std::string meant = meant_by(key, names_of(table, type, true));
     if (!meant.empty()) return fmt::format("did you mean {}?", meant);
+    const Habit* const habit = find_habit(key);
+    const std::string elsewhere = habit ? std::string(habit->key) : path_from_top(key);
+    if (!elsewhere.empty()) return fmt::format("did you mean {}?", elsewhere);
     if (find_row(root_section(), key)) return fmt::format("{} stands outside any section", key);
     return overview(key, names_of(table, type, false));
   }

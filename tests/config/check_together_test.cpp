@@ -145,6 +145,8 @@ TEST_CASE("defaults that other programs do not share are told, unless they are g
                  "there is no optimizer section: AdamW with lr 0.001 is used, HF's Trainer "
                  "would take 5e-05 | set optimizer.params.lr"));
   CHECK(contains(bare, "gradient_clipping is not given: 1.0 is used, as in DeepSpeed since 0.19"));
+  CHECK(told(loaded(R"({"optimizer": ["AdamW"], "gradient_clipping": 0})"), Severity::kNotice) ==
+        "");
   CHECK(told(loaded(R"({"optimizer": {"type": "AdamW"}, "gradient_clipping": 0})"),
              Severity::kNotice) == "");
 }

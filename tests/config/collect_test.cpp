@@ -193,6 +193,10 @@ TEST_CASE(
                  "optimizer has no key eps | did you mean optimizer.params.eps?"));
   CHECK(contains(errors(R"({"scheduler": {"type": "WarmupLR", "warmup_num_steps": 10}})"),
                  "did you mean scheduler.params.warmup_num_steps?"));
+  CHECK(contains(errors(R"({"optimizer": {"params": {"learning_rate": 1e-4}}})"),
+                 "did you mean optimizer.params.lr?"));
+  CHECK(contains(errors(R"({"training": {"weight_decay": 0.1}})"),
+                 "did you mean optimizer.params.weight_decay?"));
   CHECK(contains(errors(R"({"zero_optimization": {"train_batch_size": 8}})"),
                  "train_batch_size stands outside any section"));
 }
