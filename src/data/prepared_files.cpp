@@ -75,7 +75,12 @@ PreparedFiles::PreparedFiles(std::string prefix, TokenType type, bool overwrite)
   refuse_to_replace_others(prefix_);
   make_folders(parent_folder(prefix_));
   bin_ = open_locked(partial(".bin"), prefix_);
-  sweep();
+  try {
+    sweep();
+  } catch (...) {  // no destructor runs
+    remove_partial();
+    throw;
+  }
   writer_.emplace(*bin_);
 }
 
