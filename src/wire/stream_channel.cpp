@@ -13,7 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 #include "hgtrain/wire/messages.h"
 
 #include "store_error.h"
@@ -144,7 +144,7 @@ class StreamChannel final : public ControlChannel {
         while (std::optional<Frame> frame = frames.next()) dispatch(*frame);
       }
     } catch (const std::exception& e) {
-      end_waits(e.what());
+      end_waits(error_from(e).message());
     }
     end_waits("the launcher is gone");
     {
