@@ -64,7 +64,9 @@ Json object_schema(const Field& table);
 bool may_be_null(const Field& field) {
   if (field.takes_null || !field.slot) return field.takes_null;
   Config config;
-  return load(field, config).is_null() && !field.default_varies;
+  const Slot slot = field.slot(config);
+  return std::holds_alternative<std::optional<std::int64_t>*>(slot) ||
+         std::holds_alternative<std::optional<double>*>(slot);
 }
 
 Json value_schema(const Field& field) {

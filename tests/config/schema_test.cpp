@@ -67,6 +67,9 @@ TEST_CASE("the schema has types, ranges, choices, defaults and other spellings")
   CHECK(schema["additionalProperties"] == false);
   const auto& params = schema["properties"]["optimizer"]["properties"]["params"];
   CHECK(params["additionalProperties"] == false);
+  const auto& model = schema["properties"]["model"]["anyOf"][0]["properties"];
+  CHECK(model["bos_token_id"]["type"][1] == "null");  // as a run's config.json has it
+  CHECK(model["hidden_size"]["type"] == "integer");
   CHECK(params["properties"].contains("momentum"));
   CHECK(schema["properties"]["gradient_clipping"]["anyOf"][1]["const"] == "auto");
   CHECK(schema["properties"]["hardware"]["properties"]["device"]["enum"].size() == 3);
