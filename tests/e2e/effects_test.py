@@ -69,7 +69,7 @@ NO_LENGTH = but(JOB, training__train_iters=None)
 CONSTANT = but(JOB, optimizer__params__lr=0, training__eval_interval=1)
 RAW = but(JOB, data__train_data_path='raw.bin', model__vocab_size=70000)
 FP16 = but(JOB, fp16={'enabled': True, 'initial_scale_power': 8})
-OVERFLOWING = but(JOB, fp16={'enabled': True, 'initial_scale_power': 31})
+OVERFLOWING = but(JOB, fp16={'enabled': True, 'initial_scale_power': 31}, training__train_iters=40)
 # Overflows, a clean step whose update enlarges the gradients, an overflow.
 JUMPING = but(JOB, fp16={'enabled': True, 'initial_scale_power': 21}, optimizer__params__lr=1.0)
 SAVING = but(JOB, checkpoint={'save_interval': 2})
