@@ -1,8 +1,5 @@
 #include "comm_worker.h"
 
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include <fmt/format.h>
@@ -10,7 +7,6 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/bench/bench.h"
-#include "hgtrain/wire/messages.h"
 
 #include "ranks.h"
 
@@ -44,29 +40,12 @@ void measure(ControlChannel& channel, const std::vector<std::string>& args) {
 }  // namespace
 
 int comm_worker(const std::vector<std::string>& args) {
-  std::atomic<bool> failed = false;  // then it ends by itself, with its own status
-  const auto leave = [&] {
-    if (!failed) std::_Exit(static_cast<int>(ErrorKind::kPeer));
-  };
-  const auto channel = ControlChannel::open({
-      .stop = [] { std::_Exit(kExitStoppedEarly); },
-      .checkpoint = [] {},
-      .abort = [&](const std::string&) { leave(); },
-      .lost = [&] { leave(); },
-  });
-  try {
+  return run_rank([&](ControlChannel& channel) {
     if (args.size() != 7)
       throw Error(ErrorKind::kConfig, "hgtrain-worker bench_comm lacks a word",
                   "use hgtrain bench comm");
-    measure(*channel, args);
-    return 0;
-  } catch (const Error& e) {
-    std::fputs(e.render("hgtrain-worker").c_str(), stderr);
-    failed = true;
-    channel->send("failed", failed_body(e));
-    channel->flush();
-    return e.exit_code();
-  }
+    measure(channel, args);
+  });
 }
 
 }  // namespace hgt

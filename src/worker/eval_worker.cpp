@@ -1,16 +1,12 @@
 #include "eval_worker.h"
 
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/exception.h"
+#include "hgtrain/base/error.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/train/evaluate.h"
-#include "hgtrain/wire/messages.h"
 
 #include "ranks.h"
 
@@ -32,29 +28,11 @@ void evaluate(ControlChannel& channel, const std::vector<std::string>& args) {
 }  // namespace
 
 int eval_worker(const std::vector<std::string>& args) {
-  std::atomic<bool> failed = false;  // then it ends by itself, with its own status
-  const auto leave = [&] {
-    if (!failed) std::_Exit(static_cast<int>(ErrorKind::kPeer));
-  };
-  const auto channel = ControlChannel::open({
-      .stop = [] { std::_Exit(kExitStoppedEarly); },
-      .checkpoint = [] {},
-      .abort = [&](const std::string&) { leave(); },
-      .lost = [&] { leave(); },
-  });
-  try {
+  return run_rank([&](ControlChannel& channel) {
     if (args.size() != 3)
       throw Error(ErrorKind::kConfig, "hgtrain-worker eval lacks a word", "use hgtrain eval");
-    evaluate(*channel, args);
-    return 0;
-  } catch (const std::exception& e) {
-    const Error error = error_from(e);
-    std::fputs(error.render("hgtrain-worker").c_str(), stderr);
-    failed = true;
-    channel->send("failed", failed_body(error));
-    channel->flush();
-    return error.exit_code();
-  }
+    evaluate(channel, args);
+  });
 }
 
 }  // namespace hgt

@@ -1,15 +1,18 @@
 #include "ranks.h"
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/ops/use_cudnn.h"
+#include "hgtrain/wire/messages.h"
 
 namespace hgt {
 
@@ -54,6 +57,30 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
     if (auto shared = connect_shared_memory(channel, group))
       return {std::move(shared), "shared memory"};
   return {connect_gloo(channel, group, environment.master_host), "Gloo"};
+}
+
+int run_rank(const std::function<void(ControlChannel&)>& body) {
+  std::atomic<bool> failed = false;  // the exit status is then that of the error
+  const auto leave = [&] {
+    if (!failed) std::_Exit(static_cast<int>(ErrorKind::kPeer));
+  };
+  const auto channel = ControlChannel::open({
+      .stop = [] { std::_Exit(kExitStoppedEarly); },
+      .checkpoint = [] {},
+      .abort = [&](const std::string&) { leave(); },
+      .lost = [&] { leave(); },
+  });
+  try {
+    body(*channel);
+    return 0;
+  } catch (const std::exception& e) {
+    const Error error = error_from(e);
+    std::fputs(error.render("hgtrain-worker").c_str(), stderr);
+    failed = true;
+    channel->send("failed", failed_body(error));
+    channel->flush();
+    return error.exit_code();
+  }
 }
 
 }  // namespace hgt

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,5 +26,10 @@ struct Connection {
 /// communicator; once `aborted` is true, connecting ends.
 Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
                          const CudaQueue* queue, const std::atomic<bool>* aborted = nullptr);
+
+/// The main of a rank that leaves nothing to save: runs `body` with the control channel, and
+/// reports the exception that ends it. If the launcher or a peer ends the job, the process exits at
+/// once. Returns the exit status.
+int run_rank(const std::function<void(ControlChannel&)>& body);
 
 }  // namespace hgt
