@@ -22,10 +22,12 @@
 namespace hgt {
 namespace {
 
-/// RUN/logs/console.log, to append to.
+/// RUN/logs/console.log, to append to. Error(kData) if it cannot be written.
 std::ofstream open_log(const std::string& run_dir) {
+  const std::string path = run_dir + "/logs/console.log";
   make_folders(run_dir + "/logs");
-  return std::ofstream(run_dir + "/logs/console.log", std::ios::app);
+  File::open(path, O_WRONLY | O_CREAT);  // refuses a pipe, which a stream would wait for
+  return std::ofstream(path, std::ios::app);
 }
 
 /// What the disk says of a run's branch; what is damaged there is the workers' to tell.

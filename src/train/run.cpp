@@ -46,7 +46,7 @@ class Run {
   StepRecord record_of(const StepResult& result, double step_ms);
   void evaluate(StepRecord& record);
   void save();
-  void require_an_update(const RunOutcome& outcome) const;
+  void require_an_update(std::int64_t steps, const RunOutcome& outcome) const;
   bool is_due(std::int64_t interval) const;
 
   const Config& config_;
@@ -244,17 +244,19 @@ RunOutcome Run::train() {
     outcome.reason += fmt::format(", of which {} changed nothing: gradients overflowed", skipped_);
   recorder_.finish();
   trace_.finish();
-  require_an_update(outcome);
+  require_an_update(trainer_->state().step - first_step, outcome);
   return outcome;
 }
 
-/// A run that skipped every step has trained nothing, however short it is.
-void Run::require_an_update(const RunOutcome& outcome) const {
-  const TrainingState& state = trainer_->state();
-  if (skipped_ == 0 || state.optimizer_steps > 0 || outcome.stopped_early) return;
+/// Steps that were all skipped have trained nothing, however few they are. A dynamic loss scale may
+/// still have to be found by the steps of a short resumed job.
+void Run::require_an_update(std::int64_t steps, const RunOutcome& outcome) const {
+  const bool may_find_scale =
+      config_.precision.loss_scale == 0 && trainer_->state().optimizer_steps > 0;
+  if (skipped_ == 0 || skipped_ < steps || may_find_scale || outcome.stopped_early) return;
   throw Error(ErrorKind::kGuard,
               fmt::format("no weight was changed in {}: every step's gradients overflowed fp16",
-                          human_plural(state.step, "step")),
+                          human_plural(steps, "step")),
               "a lower fp16.loss_scale or fp16.initial_scale_power, or bf16");
 }
 

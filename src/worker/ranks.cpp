@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"

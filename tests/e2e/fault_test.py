@@ -193,6 +193,17 @@ class FaultTest(job.JobTest):
     def test_a_run_that_skips_every_step_fails(self):
         said = self.job.train('skipped', '--fp16.enabled', 'true', '--fp16.loss_scale', '1e30', '--steps', 3, exit_code=5)
         self.assertIn("no weight was changed in 3 steps: every step's gradients overflowed fp16", said)
+        self.job.train('skipping', '--steps', 2)
+        said = self.job.train('skipping', '--fp16.enabled', 'true', '--fp16.loss_scale', '1e30', '--steps', 4, '--resume',
+                              'auto', exit_code=5)
+        self.assertIn("no weight was changed in 2 steps: every step's gradients overflowed fp16", said)
+
+    def test_a_pipe_in_place_of_the_console_log_is_refused(self):
+        self.job.train('piped', '--steps', 2)
+        log = self.job.folder / 'piped/logs/console.log'
+        log.unlink()
+        os.mkfifo(log)
+        self.assertIn('console.log is a pipe', self.job.train('piped', '--steps', 3, '--resume', 'auto', exit_code=4))
 
     def test_a_damaged_config_of_a_checkpoint_is_damage(self):
         self.job.train('bent', '--steps', 5)
