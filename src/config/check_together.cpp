@@ -226,6 +226,14 @@ void check_complete(Loading& loading) {
     missing("training.seq_length is missing: how many tokens a sample has", "training");
 }
 
+void check_best(Loading& loading) {
+  const Config& c = loading.config();
+  if (c.checkpoint.keep_best && c.training.eval_interval == 0)
+    loading.problem_at(Severity::kError, "checkpoint.keep_best",
+                       "checkpoint.keep_best needs evaluations, and training.eval_interval is 0",
+                       "set training.eval_interval, or leave checkpoint.keep_best out");
+}
+
 void tell_ignored(Loading& loading) {
   const auto notice = [&](const std::vector<std::string>& keys, const char* what,
                           const char* hint = "") {
@@ -253,6 +261,7 @@ void check_together(Loading& loading) {
   check_lr_schedule(loading);
   check_scheduler_length(loading);
   check_lengths(loading);
+  check_best(loading);
   check_complete(loading);
   tell_defaults(loading);
   tell_ignored(loading);

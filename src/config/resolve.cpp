@@ -88,6 +88,15 @@ void resolve_seq_length(Loading& loading) {
   }
 }
 
+/// A run that stops early goes some evaluations past its best state.
+void resolve_keep_best(Loading& loading) {
+  const char* const path = "checkpoint.keep_best";
+  const TrainingConfig& training = loading.config().training;
+  if (loading.has_origin(path) || training.patience == 0 || training.eval_interval == 0) return;
+  loading.config().checkpoint.keep_best = true;
+  loading.set_origin(path, OriginKind::kDerived, "training.patience");
+}
+
 /// Data-parallel size and where it comes from: "8 workers / (2 tensor * 1 pipeline)".
 std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   ParallelismConfig& parallelism = loading.config().parallelism;
@@ -215,6 +224,7 @@ void resolve(Loading& loading, const LoadOptions& options) {
   resolve_batch(loading, options);
   resolve_length(loading);
   resolve_seq_length(loading);
+  resolve_keep_best(loading);
   fill_params(loading, "optimizer.params", loading.config().optimizer.type);
   resolve_scheduler(loading);
 }

@@ -280,6 +280,12 @@ Field checkpoint_section() {
     return not_built(std::move(name), Kind::kAny, "null", std::move(help))
         .instead(std::move(instead));
   };
+  Field keep_best =
+      used("keep_best", in(&C::keep_best),
+           "save after each evaluation that is the best so far, and keep the best of these beside "
+           "the newest; default: true with training.patience")
+          .auto_derived();
+  keep_best.default_varies = true;
   return section(
       "checkpoint", "when checkpoints are written, and how many stay",
       {
@@ -290,6 +296,7 @@ Field checkpoint_section() {
           used("keep_last_n", in(&C::keep_last_n), "checkpoints that stay; 0: all")
               .at_least(0)
               .aka({"save_total_limit", "keep_latest_k", "keep_last_n_checkpoints"}),
+          std::move(keep_best),
           used("async_save", in(&C::async_save), "write while training goes on"),
           by_flag("save", "folder of the checkpoints",
                   "they lie in RUN_DIR/checkpoints: choose RUN_DIR with --run_dir"),

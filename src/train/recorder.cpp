@@ -30,6 +30,7 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.origin = checkpoint;
   options.best_eval_step = state.best_eval_step;
   options.keep_last_n = config_.checkpoint.keep_last_n;
+  options.keep_best = config_.checkpoint.keep_best;
   options.async_save = config_.checkpoint.async_save;
   options.tokenizer_folder = folder_of(config_.tokenizer.path);
   options.model_folder = config_.model.init;

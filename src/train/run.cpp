@@ -45,7 +45,7 @@ class Run {
   StepRecord finish_step();
   StepRecord record_of(const StepResult& result, double step_ms);
   void evaluate(StepRecord& record);
-  void save();
+  void save(CheckpointWriter::Reason reason);
   void require_an_update(std::int64_t steps, const RunOutcome& outcome) const;
   bool is_due(std::int64_t interval) const;
 
@@ -204,12 +204,13 @@ void Run::evaluate(StepRecord& record) {
   count_evaluation(*record.eval_loss, trainer_->state());
 }
 
-void Run::save() {
+void Run::save(CheckpointWriter::Reason reason) {
   if (!recorder_.prepare_save()) return;
   const auto host = std::make_shared<HostBuffers>(buffers_, table_, config_, stream_);
   host->fetch();
   recorder_.save(trainer_->state(), host->get().state(),
-                 stream_.device().is_cpu() ? nullptr : host);  // a copy already
+                 stream_.device().is_cpu() ? nullptr : host,  // a copy already
+                 reason);
 }
 
 RunOutcome Run::train() {
@@ -224,12 +225,14 @@ RunOutcome Run::train() {
     const bool evaluates = valid_data_ && (last || is_due(config_.training.eval_interval));
     const bool saves = last || is_due(config_.checkpoint.save_interval);
     finish_steps(evaluates || saves ? 0 : trainer_->steps_ahead(), evaluates);
+    const bool is_best = config_.checkpoint.keep_best && state.best_eval_step == state.step;
     running = !last && !early_ && !stop_requested_;
     outcome.stopped_early = stop_requested_ && !last && !early_;
-    if (!running || saves || checkpoint_requested_) {
+    const bool due = !running || saves || checkpoint_requested_;
+    if (due || is_best) {
       finish_steps(0, false);
       checkpoint_requested_ = false;
-      save();
+      save(due ? CheckpointWriter::Reason::kDue : CheckpointWriter::Reason::kBest);
     }
   }
   if (early_) outcome.reason = *early_;

@@ -178,3 +178,8 @@ TEST_CASE("what is missing is told once, and not where it was given and refused"
       contains(missing(R"({"training": {"train_iters": -5, "seq_length": 8}})"), "training."));
   CHECK_FALSE(contains(missing(R"({"data": {"train_data_path": [3]}})"), "data."));
 }
+
+TEST_CASE("the best checkpoint needs evaluations") {
+  CHECK(contains(errors(R"({"checkpoint": {"keep_best": true}})"), "keep_best needs evaluations"));
+  CHECK(errors(R"({"checkpoint": {"keep_best": true}, "training": {"eval_interval": 5}})") == "");
+}

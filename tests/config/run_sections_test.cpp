@@ -87,3 +87,17 @@ TEST_CASE("activation_checkpointing.enabled leads to the mode") {
       told(loaded(R"({"activation_checkpointing": {"enabled": true}})"), Severity::kNotBuilt),
       "activation_checkpointing.mode: full"));
 }
+
+TEST_CASE("with early stopping the best checkpoint is kept, unless the config says otherwise") {
+  const auto keeps = [](const std::string& checkpoint, const std::string& training) {
+    return loaded(R"({"checkpoint": {)" + checkpoint + R"(}, "training": {)" + training + "}}")
+        .config.checkpoint.keep_best;
+  };
+  const std::string stops_early = R"("patience": 3, "eval_interval": 10)";
+  CHECK(keeps("", stops_early));
+  CHECK(keeps(R"("keep_best": "auto")", stops_early));
+  CHECK_FALSE(keeps(R"("keep_best": false)", stops_early));
+  CHECK_FALSE(keeps("", R"("eval_interval": 10)"));
+  CHECK_FALSE(keeps("", R"("patience": 3)"));
+  CHECK(keeps(R"("keep_best": true)", R"("eval_interval": 10)"));
+}

@@ -115,6 +115,21 @@ class TrainTest(job.JobTest):
         self.assertLess(len(self.job.metrics('target')), STEPS)
         self.assertIn('target_loss', self.job.verdict('target')['reason'])
 
+    def test_the_best_checkpoint_is_kept_where_a_run_stops_early(self):
+        rising = ('--training.eval_interval', 1, '--checkpoint.save_interval', 0, '--optimizer.params.lr', 0.3,
+                  '--scheduler', 'null', '--gradient_clipping', 0)
+        self.job.train('patient', *rising, '--training.patience', 2)
+        losses = {m['step']: m['eval_loss'] for m in self.job.metrics('patient')}
+        best, last = min(losses, key=losses.get), max(losses)
+        self.assertEqual(last, best + 2)
+        self.assertEqual(self.job.checkpoints('patient'), [f'step_{best:08}', f'step_{last:08}'])
+        model = lambda name: json.loads(self.job.call('generate', '--model', name, '--prompt', 'a', '--max_tokens', 1, '--json'))['model']
+        self.assertEqual(model('patient@best'), f'patient/checkpoints/step_{best:08}')
+        self.assertEqual(model('patient@latest'), f'patient/checkpoints/step_{last:08}')
+        self.job.train('from_best', '--resume', 'patient@best', *rising, '--steps', best + 1)
+        self.assertEqual(self.job.metrics('from_best')[0]['step'], best + 1)
+        self.assertEqual(self.job.read_json('from_best', 'config.json')['checkpoint']['keep_best'], False)
+
     def test_an_existing_run_is_refused_and_one_in_use_too(self):
         self.assertIn('--resume auto', self.job.train('whole', exit_code=2))
         process = self.job.start_training('busy', '--steps', 1_000_000)

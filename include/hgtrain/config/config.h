@@ -131,6 +131,7 @@ struct HardwareConfig {
 struct CheckpointConfig {
   std::int64_t save_interval = 0;  ///< steps; 0 = only at the end and on a signal
   std::int64_t keep_last_n = 0;    ///< 0 = keep all
+  bool keep_best = false;          ///< save and keep the state with the best evaluation
   bool async_save = true;
 };
 
