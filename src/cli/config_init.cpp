@@ -47,7 +47,8 @@ class ConfigInit final : public Command {
       throw Error(ErrorKind::kConfig, fmt::format("{} is there already", path),
                   fmt::format("name another: hgtrain config init {} PATH", preset_));
     write_new_file(path, text);
-    tell("wrote {}: set data.train_data_path, then hgtrain --config {}\n", path, path);
+    tell("wrote {}: check data.train_data_path in it, then train: hgtrain --config {}\n", path,
+         path);
     return 0;
   }
 

@@ -36,8 +36,7 @@ void check_flags(const TrainFlags& flags) {
     throw Error(ErrorKind::kConfig, message, hint);
   };
   if (flags.config.empty())
-    refuse("there is no config to train from",
-           "name one: hgtrain --config configs/quickstart.json");
+    refuse("no config is named", "name one, as in --config configs/quickstart.json");
   if (flags.num_gpus && flags.num_workers)
     refuse("--num_gpus and --num_workers exclude each other",
            "--num_gpus N for N GPUs, --num_workers N for N workers on the CPU");

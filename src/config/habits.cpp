@@ -43,6 +43,7 @@ constexpr Habit kHabits[] = {
     {"batch_size", "", "of a step: train_batch_size; of a worker: train_micro_batch_size_per_gpu"},
     {"global_batch_size", "train_batch_size", ""},
     {"gradient_checkpointing", "activation_checkpointing.mode", ""},
+    {"gradient_checkpointing_enable", "activation_checkpointing.mode", ""},
     {"use_gradient_checkpointing", "activation_checkpointing.mode", ""},
     {"max_length", "training.seq_length", ""},
     {"max_seq_length", "training.seq_length", ""},
@@ -83,6 +84,7 @@ constexpr Habit kHabits[] = {
     {"freeze", "", kFullOnly},
     {"load_in_4bit", "", kFullOnly},
     {"load_in_8bit", "", kFullOnly},
+    {"quantization", "", kFullOnly},
     {"quantization_config", "", kFullOnly},
 };
 

@@ -1,13 +1,18 @@
 #include "recorder.h"
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
 namespace {
@@ -15,6 +20,15 @@ namespace {
 /// tokenizer.path is a folder, or the tokenizer.json in one.
 std::string folder_of(const std::string& path) {
   return path.ends_with(".json") ? parent_folder(path) : path;
+}
+
+/// The branch's checkpoints; none if what says which branch it is is damaged.
+std::vector<std::string> checkpoints_of(const std::string& run_dir) {
+  try {
+    return list_checkpoints(run_dir);
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 }  // namespace
@@ -38,10 +52,25 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.on_saved = [this](const std::string& path, std::int64_t step) {
     channel_.send("checkpoint", {{"path", path}, {"step", step}});
   };
+  const std::vector<std::string> before = checkpoints_of(options_.run_dir);
   checkpoints_ = CheckpointWriter::create(config_.model, table_, options);
+  report_left(before);
   metrics_.emplace(options_.run_dir, state.step);
   if (metrics_->damage()) notice(*metrics_->damage());
   started_ns_ = now_ns();
+}
+
+void Recorder::report_left(const std::vector<std::string>& before) {
+  const std::vector<std::string> kept = checkpoints_of(options_.run_dir);
+  std::vector<std::string> left;
+  for (const std::string& folder : before)
+    if (std::ranges::find(kept, folder) == kept.end())
+      left.push_back(std::filesystem::path(folder).filename().string() + ".superseded");
+  if (left.empty()) return;
+  notice(fmt::format(
+      "the run leaves its later checkpoints, which become {}{}", fmt::join(left, ", "),
+      config_.checkpoint.keep_last_n > 0 ? "; the next save removes them (checkpoint.keep_last_n)"
+                                         : ""));
 }
 
 void Recorder::started(const TrainingState& state, const std::string& checkpoint, bool begins) {
@@ -54,7 +83,8 @@ void Recorder::started(const TrainingState& state, const std::string& checkpoint
 void Recorder::step(StepRecord record) {
   if (!records_) return;
   record.elapsed_s = metrics_->elapsed_s() + ms_since(started_ns_) * 1e-3;
-  if (const auto problem = metrics_->write(record)) notice(*problem);
+  const std::string problem = metrics_->write(record).value_or("");
+  if (problem != std::exchange(metrics_problem_, problem) && !problem.empty()) notice(problem);
   channel_.send("metrics", record);
   report(checkpoints_->poll_error());
 }

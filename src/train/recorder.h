@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hgtrain/report/metrics_writer.h"
 #include "hgtrain/train/run.h"
@@ -37,6 +38,8 @@ class Recorder {
   void finish();
 
  private:
+  /// Names the checkpoints of `before` that are not of the run's branch any more.
+  void report_left(const std::vector<std::string>& before);
   /// Training goes on without a checkpoint that could not be written; a bad state ends it.
   void report(const std::optional<Error>& error);
 
@@ -45,6 +48,7 @@ class Recorder {
   const ParameterTable& table_;
   const bool records_;  ///< rank 0
   ControlChannel& channel_;
+  std::string metrics_problem_;  ///< why the last step's metrics were not written, "" if they were
   std::optional<MetricsWriter> metrics_;           ///< rank 0, once begun
   std::int64_t started_ns_ = 0;                    ///< when it was
   std::unique_ptr<CheckpointWriter> checkpoints_;  ///< rank 0, once begun

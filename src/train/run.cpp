@@ -232,6 +232,7 @@ RunOutcome Run::train() {
     if (due || is_best) {
       finish_steps(0, false);
       checkpoint_requested_ = false;
+      if (!running) require_an_update(state.step - first_step, outcome);
       save(due ? CheckpointWriter::Reason::kDue : CheckpointWriter::Reason::kBest);
     }
   }
@@ -247,7 +248,6 @@ RunOutcome Run::train() {
     outcome.reason += fmt::format(", of which {} changed nothing: gradients overflowed", skipped_);
   recorder_.finish();
   trace_.finish();
-  require_an_update(trainer_->state().step - first_step, outcome);
   return outcome;
 }
 

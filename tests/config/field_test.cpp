@@ -35,7 +35,7 @@ std::vector<Json> baselines() {
                 {"optimizer", optimizer},
                 {"scheduler", scheduler},
                 {"data", "a"},
-                {"training", {{"train_iters", 10}}}};
+                {"training", {{"train_iters", 10}, {"eval_interval", 5}}}};
   };
   const Json cycle = {{"type", "OneCycle"},
                       {"params", {{"cycle_min_lr", 0.1}, {"cycle_max_lr", 0.2}}}};

@@ -79,7 +79,7 @@ class EvalTest(job.JobTest):
         self.assertEqual(average['weights'], 'ema')
 
     def test_wrong_wishes_exit_with_2(self):
-        self.assertIn('there is no config', self.run_eval(exit_code=2))
+        self.assertIn('no config is named', self.run_eval(exit_code=2))
         self.assertIn('there is no model nowhere', self.run_eval('--model', 'nowhere', exit_code=2))
         self.assertIn('there is no model runs/config', self.run_eval('--config', 'config.json', exit_code=2))
         self.assertIn('--max_batches', self.run_eval('--model', 'whole', '--max_batches', -1, exit_code=2))

@@ -134,6 +134,8 @@ class FaultTest(job.JobTest):
         self.assertNotEqual(config['optimizer']['params']['lr'], 1e-5)
         for aside in 'step_00000015.superseded', 'step_00000020.superseded':
             self.assertTrue((self.job.folder / 'branched/checkpoints' / aside / 'manifest.json').exists())
+        log = (self.job.folder / 'branched/logs/console.log').read_text()
+        self.assertIn('later checkpoints, which become step_00000020.superseded, step_00000015.superseded\n', log)
         said = self.job.train('branched', '--resume', 'auto')
         self.assertIn('after step 10 from branched/checkpoints/step_00000010', said)
         self.assertEqual(self.job.losses('branched'), self.whole)
@@ -193,6 +195,7 @@ class FaultTest(job.JobTest):
     def test_a_run_that_skips_every_step_fails(self):
         said = self.job.train('skipped', '--fp16.enabled', 'true', '--fp16.loss_scale', '1e30', '--steps', 3, exit_code=5)
         self.assertIn("no weight was changed in 3 steps: every step's gradients overflowed fp16", said)
+        self.assertEqual(self.job.checkpoints('skipped'), [])
         self.job.train('skipping', '--steps', 2)
         said = self.job.train('skipping', '--fp16.enabled', 'true', '--fp16.loss_scale', '1e30', '--steps', 4, '--resume',
                               'auto', exit_code=5)
