@@ -73,10 +73,9 @@ class Eval final : public Command {
       throw Error(ErrorKind::kConfig, fmt::format("there is no model {}", model_),
                   "name a checkpoint, a run folder or an HF model folder: --model FOLDER");
     if (!flags_.config.empty()) return;
-    for (const fs::path& run : {fs::path(model_), fs::path(model_) / "../.."})
-      if (flags_.config.empty() && path_exists(run / "config.json") &&
-          path_exists(run / "checkpoints"))
-        flags_.config = (run / "config.json").lexically_normal().string();
+    const fs::path run = fs::path(model_) / "../..";
+    if (path_exists(run / "config.json") && path_exists(run / "checkpoints"))
+      flags_.config = (run / "config.json").lexically_normal().string();
   }
 
   int start(const EvalPlan& plan) const {

@@ -82,7 +82,7 @@ EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overri
   const Devices devices = choose_devices(flags, loaded);
   EvalPlan plan{loaded.config,
                 checked_cast<int>(devices.workers, "the number of workers", ErrorKind::kConfig), 0,
-                notices_of(loaded, devices)};
+                notices_of(LoadResult(), devices)};  // those of the config are about training
   Config& config = plan.config;
   settle_devices(loaded, devices, config);
   config.parallelism = {};

@@ -48,8 +48,8 @@ def page(name, summary, synopsis, body):
 
 def command_page(command, summary):
     text, _, flags = said('help', *command.split()).partition('\nOptions:\n')
-    synopsis, _, rest = text.partition('\n')
-    return page('hgtrain-' + command.replace(' ', '-'), summary, synopsis,
+    synopsis, _, rest = text.partition('\n\n')
+    return page('hgtrain-' + command.replace(' ', '-'), summary, ' '.join(synopsis.split()),
                 ['.SH DESCRIPTION', *paragraphs(rest), *(['.SH OPTIONS', *options(flags)] if flags else []),
                  '.SH SEE ALSO', r'\fBhgtrain\fR(1)'])
 

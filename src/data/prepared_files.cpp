@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 #include <sys/file.h>
 #include <sys/stat.h>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/hf_folder.h"
 
 #include "content_hash.h"
 #include "megatron_index.h"
@@ -42,9 +44,13 @@ void write_file(const std::string& path, auto&& write) {
   file.close();
 }
 
-bool is_of_tokenizer(const std::string& name) {
-  return name.starts_with("tokenizer") || name.starts_with("special_tokens_map") ||
-         name.starts_with("added_tokens") || name.starts_with("chat_template");
+/// Whether the folder holds a tokenizer and nothing else.
+bool is_tokenizer_folder(const std::string& folder) {
+  std::set<std::string> known;
+  for (const std::string& name : tokenizer_file_names(folder))
+    known.insert(name.substr(0, name.find('/')));
+  return std::ranges::all_of(list_folder(folder),
+                             [&](const std::string& name) { return known.contains(name); });
 }
 
 /// What --overwrite replaces is of hgtrain's own making, be it what a killed run left.
@@ -55,8 +61,7 @@ void refuse_to_replace_others(const std::string& prefix) {
     throw Error(ErrorKind::kConfig, manifest + " is not what `hgtrain data prepare` wrote",
                 "choose another --out, or move that file away");
   }
-  if (path_exists(tokenizer) &&
-      (!is_folder(tokenizer) || !std::ranges::all_of(list_folder(tokenizer), is_of_tokenizer)))
+  if (path_exists(tokenizer) && (!is_folder(tokenizer) || !is_tokenizer_folder(tokenizer)))
     throw Error(ErrorKind::kConfig, tokenizer + " is not a folder that `hgtrain data prepare` made",
                 "choose another --out, or move it away");
 }
@@ -139,7 +144,7 @@ void PreparedFiles::commit(Manifest& manifest, const Tokenizer& tokenizer) {
              [&](File& file) { manifest.idx_hash = write_megatron_index(file, type_, lengths_); });
   make_folders(partial(".tokenizer"));
   tokenizer.save(partial(".tokenizer"));
-  for (const std::string& name : list_folder(partial(".tokenizer")))
+  for (const std::string& name : tokenizer_file_names(partial(".tokenizer")))
     manifest.tokenizer_files[name] = hash_file(partial(".tokenizer") + "/" + name);
 
   refuse_to_replace_others(prefix_);  // which may have come meanwhile

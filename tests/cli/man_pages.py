@@ -24,7 +24,7 @@ class ManPages(unittest.TestCase):
     @unittest.skipUnless(shutil.which('groff'), 'groff is not installed')
     def test_groff_takes_each_without_a_warning(self):
         for page in PAGES:
-            done = subprocess.run(['groff', '-man', '-ww', '-Tutf8', '-P-c', page], capture_output=True, text=True)
+            done = subprocess.run(['groff', '-man', '-ww', '-Tutf8', '-P-cbu', page], capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (0, ''), page)
             for section in 'NAME', 'SYNOPSIS', 'DESCRIPTION':
                 self.assertIn(section, done.stdout, page)

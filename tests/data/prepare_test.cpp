@@ -12,6 +12,7 @@
 #include "hgtrain/data/tokenizer.h"
 
 #include "support/failing_file_ops.h"
+#include "support/roots.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -96,6 +97,30 @@ TEST_CASE("what is there already is kept unless --overwrite") {
   CHECK(text_of(folder / "d") == "first" + kEnd);
   prepare({.inputs = {folder / "b.txt"}, .out = folder / "d", .overwrite = true}, always);
   CHECK(text_of(folder / "d") == "second" + kEnd);
+}
+
+TEST_CASE(
+    "all that transformers reads of a tokenizer goes with the data, and is replaced with it") {
+  const TemporaryFolder folder;
+  save(folder / "a.txt", "text");
+  fs::create_directories(folder / "model");
+  fs::copy(source_root() + "/tests/fixtures/tokenizers/gpt2.json", folder / "model/tokenizer.json");
+  for (const char* name :
+       {"merges.txt", "chat_template.jinja", "additional_chat_templates/rag.jinja"})
+    save(folder / ("model/" + std::string(name)), name);
+  PrepareOptions options{
+      .inputs = {folder / "a.txt"}, .out = folder / "d", .tokenizer = folder / "model"};
+  for (options.overwrite = false;; options.overwrite = true) {
+    const Manifest manifest = prepare(options, always).manifest;
+    CHECK(manifest.tokenizer_files.size() == 4);
+    CHECK(manifest.tokenizer_files.contains("additional_chat_templates/rag.jinja"));
+    CHECK(text_of(folder / "d") == "text" + kEnd);
+    if (options.overwrite) break;
+  }
+  save(folder / "d.tokenizer/additional_chat_templates/rag.jinja", "changed");
+  DataConfig data;
+  data.train = {{folder / "d"}};
+  CHECK_THROWS_WITH(vocabulary_of(data), Contains("rag.jinja"));
 }
 
 TEST_CASE("stopping leaves nothing behind") {
