@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 
 #include <fmt/format.h>
 
@@ -262,8 +263,10 @@ class Walk {
   /// What HF's Trainer or another program would do with the key changes the training.
   void unknown_on_top(const std::string& key, const Json& value, const Field& table,
                       const std::string& pointer) {
-    const Habit* const habit = find_habit(key);
-    const std::string path = habit ? std::string(habit->key) : path_from_top(key);
+    std::string lower = key;  // "LoRA" asks for the same as "lora"
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    const Habit* const habit = find_habit(lower);
+    const std::string path = habit ? std::string(habit->key) : path_from_top(lower);
     if (asks_for_nothing(value) || (!habit && path.empty()))
       return unknown_but_passed(key, table, "", pointer);
     loading_.problem(

@@ -149,6 +149,7 @@ TEST_CASE(
     "options of other programs that would change the training are refused with the key to use") {
   const std::pair<const char*, const char*> keys[] = {
       {"learning_rate", "there is no key learning_rate | did you mean optimizer.params.lr?"},
+      {"Learning_Rate", "there is no key Learning_Rate | did you mean optimizer.params.lr?"},
       {"lr", "did you mean optimizer.params.lr?"},
       {"weight-decay", "did you mean optimizer.params.weight_decay?"},
       {"max_grad_norm", "did you mean gradient_clipping?"},
