@@ -204,7 +204,7 @@ ROWS = {
     'hardware.oversubscribe': (JOB, True, 'gpus_wanted_for_two'),
     'checkpoint.save_interval': (JOB, 2, 'checkpoints'),
     'checkpoint.keep_last_n': (SAVING, 1, 'checkpoints'),
-    'checkpoint.keep_best': (but(JOB, training__eval_interval=1), True, 'checkpoints'),
+    'checkpoint.keep_best': (CONSTANT, True, 'checkpoints'),
     'checkpoint.async_save': (JOB, False, 'memory_table'),
 }
 ON_A_GPU = ['hardware.cuda_graphs', 'hardware.cudnn']  # cuda_test.py
