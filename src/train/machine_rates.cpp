@@ -11,6 +11,7 @@
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/machine/resources.h"
 #include "hgtrain/ops/gemm.h"
+#include "hgtrain/train/process_memory.h"
 
 namespace hgt {
 namespace {
@@ -95,6 +96,7 @@ double PeakRate::share(double flops) {
   if (flops > world_flops_ && measures_again_) {
     const double again = std::max(rank_flops_, measure_matrix_rate(stream_, dtype_));
     world_flops_ *= again / std::exchange(rank_flops_, again);
+    restart_peak_memory();  // what it took is no part of training
   }
   world_flops_ = std::max(world_flops_, flops);
   return flops / world_flops_;
