@@ -1,5 +1,7 @@
 #include "hgtrain/train/process_memory.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -22,6 +24,9 @@ ProcessMemory process_memory() {
 }
 
 void restart_peak_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);  // glibc keeps tens of freed megabytes, which would count for the process's own
+#endif
   std::ofstream("/proc/self/clear_refs") << 5;  // VmHWM alone, proc(5)
 }
 
