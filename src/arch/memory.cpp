@@ -48,12 +48,12 @@ std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, D
 /// What attention over cuDNN writes in its backward, where it is taken: a matrix of 16 bits for
 /// each head, as many at once as 256 MiB hold, but all of a key head.
 std::int64_t attention_scratch(const Config& config, const ActivationSizes& sizes) {
-  constexpr std::int64_t kMost = std::int64_t{256} << 20;
+  constexpr std::int64_t kMaxBytes = std::int64_t{256} << 20;
   const ModelConfig& model = config.model;
   if (sizes.dtype == DType::kF32 || !config.hardware.cudnn || model.attn_pdrop > 0) return 0;
   const std::int64_t rows = round_up(sizes.seq_length, 128);
   const std::int64_t head = times(times(rows, rows), 2);
-  return std::max(std::min(times(times(head, model.num_attention_heads), sizes.batch), kMost),
+  return std::max(std::min(times(times(head, model.num_attention_heads), sizes.batch), kMaxBytes),
                   times(head, model.num_attention_heads / model.num_key_value_heads));
 }
 

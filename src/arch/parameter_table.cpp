@@ -130,22 +130,22 @@ class Builder {
 };
 
 void check_sizes(const ModelConfig& m) {
-  constexpr std::int64_t kMostLayers = 1 << 16, kMost = std::int64_t{1} << 31;
+  constexpr std::int64_t kMaxLayers = 1 << 16, kMaxSize = std::int64_t{1} << 31;
   const struct {
     const char* name;
-    std::int64_t size, most;
-  } sizes[] = {{"vocab_size", m.vocab_size, kMost},
-               {"hidden_size", m.hidden_size, kMost},
-               {"intermediate_size", m.intermediate_size, kMost},
-               {"num_hidden_layers", m.num_hidden_layers, kMostLayers},
-               {"num_attention_heads", m.num_attention_heads, kMost},
-               {"num_key_value_heads", m.num_key_value_heads, kMost},
-               {"head_dim", m.head_dim, kMost},
-               {"max_position_embeddings", m.max_position_embeddings, kMost}};
-  for (const auto& [name, size, most] : sizes)
-    if (size < 1 || size > most)
+    std::int64_t size, max;
+  } sizes[] = {{"vocab_size", m.vocab_size, kMaxSize},
+               {"hidden_size", m.hidden_size, kMaxSize},
+               {"intermediate_size", m.intermediate_size, kMaxSize},
+               {"num_hidden_layers", m.num_hidden_layers, kMaxLayers},
+               {"num_attention_heads", m.num_attention_heads, kMaxSize},
+               {"num_key_value_heads", m.num_key_value_heads, kMaxSize},
+               {"head_dim", m.head_dim, kMaxSize},
+               {"max_position_embeddings", m.max_position_embeddings, kMaxSize}};
+  for (const auto& [name, size, max] : sizes)
+    if (size < 1 || size > max)
       throw Error(ErrorKind::kConfig,
-                  fmt::format("model.{} = {} is not within 1 to {}", name, size, most));
+                  fmt::format("model.{} = {} is not within 1 to {}", name, size, max));
   if (m.num_attention_heads % m.num_key_value_heads != 0)
     throw Error(
         ErrorKind::kConfig,

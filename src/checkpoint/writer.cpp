@@ -73,7 +73,7 @@ class Writer : public CheckpointWriter {
   }
 
   FlatState copy_of(const FlatState& flat) {
-    const Span span = Span::seldom("copy for the checkpoint");
+    const Span span = Span::rare("copy for the checkpoint");
     memory_.resize(flat.moments.size() + 2);
     FlatState copy{
         copied(flat.parameters, memory_[0]), {}, flat.weights_dtype, copied(flat.ema, memory_[1])};
@@ -93,7 +93,7 @@ class Writer : public CheckpointWriter {
 
   /// Runs on the thread; nothing leaves it but error_.
   void write(const TrainingState& state, const FlatState& flat) noexcept {
-    const Span span = Span::seldom("write checkpoint", state.step);
+    const Span span = Span::rare("write checkpoint", state.step);
     std::optional<Error> error;
     try {
       commit(state, flat);

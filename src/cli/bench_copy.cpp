@@ -14,7 +14,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kMostMib = 1 << 20;
+constexpr std::int64_t kMaxMib = 1 << 20;
 
 class BenchCopy final : public Command {
  public:
@@ -33,7 +33,7 @@ class BenchCopy final : public Command {
   }
 
   int run(const std::vector<std::string>&) override {
-    check_range("--mib", mib_, 1, kMostMib);
+    check_range("--mib", mib_, 1, kMaxMib);
     check_range("--threads", threads_, 0, 4096, "0 takes all cores");
     check_range("--repeats", repeats_, 1, 1'000'000);
     const std::int64_t bytes = mib_ << 20;

@@ -13,7 +13,7 @@
 #include "hgtrain/config/schema.h"
 
 #include "command.h"
-#include "habits.h"
+#include "foreign_flags.h"
 #include "shell_words.h"
 
 namespace hgt {

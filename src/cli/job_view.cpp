@@ -145,10 +145,10 @@ void JobView::finish(Verdict verdict) {
   // A command line that is wrong, and what could not be read at the start, is mended first.
   const bool mend_first = verdict.exit_code == static_cast<int>(ErrorKind::kConfig) ||
                           (verdict.exit_code == static_cast<int>(ErrorKind::kData) && !started_);
-  if (verdict.outcome != Outcome::kDone && !mend_first) print(how_to_go_on(verdict));
+  if (verdict.outcome != Outcome::kDone && !mend_first) print(how_to_resume(verdict));
 }
 
-std::string JobView::how_to_go_on(const Verdict& verdict) const {
+std::string JobView::how_to_resume(const Verdict& verdict) const {
   const Branch branch(run_dir_);
   const bool nothing_done =
       !branch.newest && branch.origin.empty() && run_.finished_steps == 0;  // the folder is free
@@ -160,11 +160,11 @@ std::string JobView::how_to_go_on(const Verdict& verdict) const {
   const bool diverged =
       verdict.exit_code == static_cast<int>(ErrorKind::kGuard) && !verdict.hint.empty();
   return fmt::format(
-      "  {}\n  go on{} with: {}\n",
+      "  {}\n  {}resume with: {}\n",
       branch.newest ? fmt::format("the last checkpoint is of step {}", branch.newest->step)
       : branch.origin.empty() ? "no checkpoint yet: it starts from step 0 again"
                               : "nothing is saved since " + branch.origin,
-      diverged ? ", changed as the hint says," : "", shell_line(resuming(run_.command)));
+      diverged ? "follow the hint above, then " : "", shell_line(resuming(run_.command)));
 }
 
 void JobView::write() {

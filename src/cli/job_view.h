@@ -24,14 +24,14 @@ class JobView {
   void print(const std::string& text);
   void log(const std::string& text);
   void event(int rank, std::string_view kind, const nlohmann::json& body);
-  /// Writes run.json for good, and prints how the job went and how to go on.
+  /// Writes run.json for good, and prints how the job went and how to resume it.
   void finish(Verdict verdict);
   /// Whether the run folder is on the branch that this job began.
   bool has_begun() const { return has_begun_; }
 
  private:
   void on_started(const nlohmann::json& body);
-  std::string how_to_go_on(const Verdict& verdict) const;
+  std::string how_to_resume(const Verdict& verdict) const;
   void write();
 
   const std::string run_dir_;

@@ -213,11 +213,11 @@ bool is_kind(const Kind& kind, std::string_view name) {
   if (!name.starts_with(plain_name)) return false;
   name.remove_prefix(plain_name.size());
   if (name.empty()) return true;
-  constexpr double kLeastUsable = 0.9;
+  constexpr double kMinUsable = 0.9;
   int gigabytes = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), gigabytes);
   return error == std::errc() && std::string_view(end, name.data() + name.size()) == "gb" &&
-         kind.gib <= gigabytes && kind.gib >= kLeastUsable * gigabytes;
+         kind.gib <= gigabytes && kind.gib >= kMinUsable * gigabytes;
 }
 
 }  // namespace

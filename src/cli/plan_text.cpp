@@ -76,7 +76,7 @@ std::string banner(const TrainPlan& plan, const std::string& run_dir) {
 namespace {
 
 /// Parameters that differ in the number of their layer alone.
-struct Alike {
+struct RepeatedParameter {
   std::string before, after;  ///< of the number, "" where there is none
   std::vector<std::string> numbers;
   const Parameter* first;
@@ -94,7 +94,7 @@ std::array<std::string, 3> around_number(const std::string& name) {
 }
 
 std::string parameter_lines(const ParameterTable& table) {
-  std::vector<Alike> groups;
+  std::vector<RepeatedParameter> groups;
   std::map<std::pair<std::string, std::string>, std::size_t> known;
   for (const Parameter& p : table.parameters) {
     const auto [before, number, after] = around_number(p.name);
@@ -103,7 +103,7 @@ std::string parameter_lines(const ParameterTable& table) {
     groups[it->second].numbers.push_back(number);
   }
   std::string text;
-  for (const Alike& g : groups) {
+  for (const RepeatedParameter& g : groups) {
     const bool many = g.numbers.size() > 1;
     const std::string number =
         many ? g.numbers.front() + "..." + g.numbers.back() : g.numbers.front();

@@ -140,7 +140,7 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
   if (has_run && !resume) {
     if (path_exists(path + "/" + kLockName, ErrorKind::kConfig)) take_lock(path);
     throw Error(ErrorKind::kConfig, fmt::format("{} holds a run already", path),
-                fmt::format("go on with it: --resume auto; or start another: --run_dir {}",
+                fmt::format("to resume it: --resume auto; to start another run: --run_dir {}",
                             free_name(path)));
   }
   if (!is_run && path_exists(path, ErrorKind::kConfig)) {

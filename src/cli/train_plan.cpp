@@ -27,7 +27,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kMostWorkers = 1024;
+constexpr std::int64_t kMaxWorkers = 1024;
 
 }  // namespace
 
@@ -49,9 +49,9 @@ void check_flags(const TrainFlags& flags) {
            "leave it out to use all; for N workers on the CPU: --num_workers N");
   if (flags.num_workers.value_or(1) < 1)
     refuse("--num_workers is not positive", "leave it out for one");
-  if (flags.num_workers.value_or(1) > kMostWorkers)
+  if (flags.num_workers.value_or(1) > kMaxWorkers)
     refuse(
-        fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMostWorkers),
+        fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMaxWorkers),
         "one for each core is plenty");
   if (!flags.gpu.empty() && !flags.dry_run)
     refuse("--gpu without --dry_run", "GPUs to train on are counted: --num_gpus N");

@@ -22,7 +22,7 @@ bool takes_auto_itself(const Field& field) {
 bool settle_auto(Given& given, Loading& loading) {
   const Field& field = *given.field;
   if (given.value != "auto") return false;
-  loading.givens[given.path].is_auto =
+  loading.given_keys[given.path].is_auto =
       takes_auto_itself(field) || !field.auto_value.empty() || field.auto_is_derived;
   if (takes_auto_itself(field)) return false;
   if (field.refuses_auto) {
@@ -104,7 +104,7 @@ void apply(const Given& as_given, Loading& loading) {
   if (!value.notice.empty())
     loading.problem(Severity::kNotice, given.place,
                     fmt::format("{}: {}", given.path, value.notice));
-  loading.givens[given.path].value = value.json;
+  loading.given_keys[given.path].value = value.json;
   if (refuse_by_class(given, value, loading) && !field.slot) return;
   if (!loading.has_origin(given.path)) loading.origins[given.path] = origin_of(given.place);
   if (field.slot) store(field.slot(loading.config()), value.json);
@@ -112,8 +112,8 @@ void apply(const Given& as_given, Loading& loading) {
     loading.noticed.push_back(given.path);
 }
 
-void apply_givens(Loading& loading) {
-  for (const auto& [path, given] : loading.givens)
+void apply_given_keys(Loading& loading) {
+  for (const auto& [path, given] : loading.given_keys)
     if (!path.starts_with("model."))
       apply(given, loading);
     else if (given.field->key_class == KeyClass::kNoticed && given.value != false)

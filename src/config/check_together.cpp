@@ -10,8 +10,8 @@ namespace {
 
 /// A given value of an unbuilt or ignored key, as to_value left it; null where there is none.
 Json value_of(const Loading& loading, const std::string& path) {
-  const auto found = loading.givens.find(path);
-  return found == loading.givens.end() ? Json() : found->second.value;
+  const auto found = loading.given_keys.find(path);
+  return found == loading.given_keys.end() ? Json() : found->second.value;
 }
 
 /// "auto" may be what it stands for here, or on the GPUs of a run.
@@ -119,8 +119,8 @@ void check_lr_schedule(Loading& loading) {
   const Config& c = loading.config();
   const LrScheduleConfig& s = c.training.lr_schedule;
   const std::string section = "training.lr_schedule";
-  const auto given = loading.givens.lower_bound(section + ".");
-  if (given == loading.givens.end() || !given->first.starts_with(section + ".")) return;
+  const auto given = loading.given_keys.lower_bound(section + ".");
+  if (given == loading.given_keys.end() || !given->first.starts_with(section + ".")) return;
   if (!c.scheduler.type.empty())
     loading.problem_at(Severity::kError, given->first,
                        "scheduler and training.lr_schedule are both given", "keep one of them");
@@ -183,13 +183,13 @@ void check_lengths(Loading& loading) {
 
 /// Defaults that are not those of the programs that read the same file.
 void tell_defaults(Loading& loading) {
-  const auto optimizer = loading.givens.lower_bound("optimizer.");
+  const auto optimizer = loading.given_keys.lower_bound("optimizer.");
   const auto& problems = loading.result.problems;
   const bool refused = std::any_of(problems.begin(), problems.end(), [](const Problem& problem) {
     return problem.pointer.starts_with("/optimizer");
   });
   if (!refused &&
-      (optimizer == loading.givens.end() || !optimizer->first.starts_with("optimizer.")))
+      (optimizer == loading.given_keys.end() || !optimizer->first.starts_with("optimizer.")))
     loading.problem(Severity::kNotice, {},
                     fmt::format("there is no optimizer section: AdamW with lr {:g} is used, HF's "
                                 "Trainer would take 5e-05",

@@ -5,7 +5,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/suggest.h"
-#include "hgtrain/config/habits.h"
+#include "hgtrain/config/foreign_keys.h"
 
 #include "loading.h"
 
@@ -62,20 +62,20 @@ std::string meant_by(const std::string& key, const std::vector<std::string>& nam
   return nearest(key, names);
 }
 
-constexpr std::size_t kLongest = 100;  ///< letters of a key that are shown
-constexpr int kMostHints = 100;        ///< unknown keys that are compared with the known ones
+constexpr std::size_t kMaxLetters = 100;  ///< letters of a key that are shown
+constexpr int kMaxHints = 100;            ///< unknown keys that are compared with the known ones
 
 std::string shortened(const std::string& key) {
-  if (key.size() <= kLongest) return key;
-  std::size_t end = kLongest;
+  if (key.size() <= kMaxLetters) return key;
+  std::size_t end = kMaxLetters;
   while ((static_cast<unsigned char>(key[end]) & 0xC0) == 0x80) --end;  // whole characters
   return key.substr(0, end) + "...";
 }
 
 /// All names of a short section, the few nearest to `key` of a long one.
 std::string overview(const std::string& key, std::vector<std::string> names) {
-  constexpr std::size_t kMostNames = 24, kFew = 3, kAnyDistance = 100;
-  if (names.size() <= kMostNames) return fmt::format("its keys are: {}", fmt::join(names, ", "));
+  constexpr std::size_t kMaxNames = 24, kFew = 3, kAnyDistance = 100;
+  if (names.size() <= kMaxNames) return fmt::format("its keys are: {}", fmt::join(names, ", "));
   std::vector<std::string> few;
   while (few.size() < kFew) {
     few.push_back(nearest(key, names, kAnyDistance));
@@ -176,7 +176,7 @@ class Walk {
   /// The command line beats the file; twice from one of them is a contradiction.
   void give(const Field* field, const std::string& path, const Json& value, Place where) {
     Given given{field, path, value, std::move(where)};
-    const auto [found, is_new] = loading_.givens.try_emplace(path, given);
+    const auto [found, is_new] = loading_.given_keys.try_emplace(path, given);
     if (is_new) return;
     const Place& before = found->second.place;
     if (before.file.empty() != given.place.file.empty()) {
@@ -207,7 +207,7 @@ class Walk {
     report.given = true;
     report.value = value.dump();
     report.origin = origin_of(place(pointer));
-    loading_.rowless.push_back(std::move(report));
+    loading_.unmatched_keys.push_back(std::move(report));
   }
 
   void unknown_in_section(const std::string& key, const Field& table, const std::string& section,
@@ -229,13 +229,13 @@ class Walk {
 
   std::string hint_in_section(const std::string& key, const Field& table,
                               const std::string& section, const std::string& type) {
-    if (++hints_ > kMostHints) return "`hgtrain config schema --text` lists the keys";
+    if (++hints_ > kMaxHints) return "`hgtrain config schema --text` lists the keys";
     if (const auto below = paths_of(key, table, section + "."); !below.empty())
       return fmt::format("did you mean {}?", below.front());
     const std::string meant = meant_by(key, names_of(table, type, true));
     if (!meant.empty()) return fmt::format("did you mean {}?", meant);
-    const Habit* const habit = find_habit(key);
-    const std::string elsewhere = habit ? std::string(habit->key) : path_from_top(key);
+    const ForeignKey* const foreign = find_foreign_key(key);
+    const std::string elsewhere = foreign ? std::string(foreign->key) : path_from_top(key);
     if (!elsewhere.empty()) return fmt::format("did you mean {}?", elsewhere);
     if (find_row(root_section(), key)) return fmt::format("{} stands outside any section", key);
     return overview(key, names_of(table, type, false));
@@ -265,13 +265,13 @@ class Walk {
                       const std::string& pointer) {
     std::string lower = key;  // "LoRA" asks for the same as "lora"
     std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    const Habit* const habit = find_habit(lower);
-    const std::string path = habit ? std::string(habit->key) : path_from_top(lower);
-    if (asks_for_nothing(value) || (!habit && path.empty()))
+    const ForeignKey* const foreign = find_foreign_key(lower);
+    const std::string path = foreign ? std::string(foreign->key) : path_from_top(lower);
+    if (asks_for_nothing(value) || (!foreign && path.empty()))
       return unknown_but_passed(key, table, "", pointer);
     loading_.problem(
         Severity::kError, place(pointer), fmt::format("there is no key {}", key),
-        path.empty() ? std::string(habit->hint) : fmt::format("did you mean {}?", path));
+        path.empty() ? std::string(foreign->hint) : fmt::format("did you mean {}?", path));
   }
 
   /// DeepSpeed lets anything pass here, so only what was surely meant otherwise is an error.
@@ -280,7 +280,7 @@ class Walk {
     std::string meant =
         nearest(key, names_of(table, "", true), std::min<std::size_t>(2, key.size() / 3));
     if (const std::size_t dot = key.find('.');
-        path.empty() && dot != std::string::npos && key.size() <= kLongest)
+        path.empty() && dot != std::string::npos && key.size() <= kMaxLetters)
       meant = fmt::format("{{\"{}\": {{\"{}\": ...}}}}", key.substr(0, dot), key.substr(dot + 1));
     if (!meant.empty() || place(pointer).file.empty())
       loading_.problem(Severity::kError, place(pointer),

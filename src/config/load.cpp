@@ -13,13 +13,13 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kLargestFile = 1 << 20;
+constexpr std::int64_t kMaxFileBytes = 1 << 20;
 
 LoadResult load(Document document, const LoadOptions& options, bool reads_files) {
   Loading loading;
   add_overrides(document, options.overrides);
-  collect(document, root_section(), "", Unknown::kTold, loading);
-  apply_givens(loading);
+  collect(document, root_section(), "", Unknown::kReport, loading);
+  apply_given_keys(loading);
   resolve_model(loading, reads_files);
   resolve(loading, options);
   check_together(loading);
@@ -36,7 +36,7 @@ std::string read_text(const std::string& path) {
     free(here);
     throw error;
   }
-  return read_input(path, kLargestFile, ErrorKind::kConfig);
+  return read_input(path, kMaxFileBytes, ErrorKind::kConfig);
 }
 
 /// One Error that tells all problems of the given kinds.
@@ -57,8 +57,8 @@ void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>
 }  // namespace
 
 std::string Problem::where() const {
-  constexpr std::size_t kLongest = 300;
-  if (!file.empty() && pointer.size() > kLongest) return fmt::format("{}:{}", file, line);
+  constexpr std::size_t kMaxPointer = 300;
+  if (!file.empty() && pointer.size() > kMaxPointer) return fmt::format("{}:{}", file, line);
   if (!file.empty())
     return fmt::format("{}:{}{}", file, line, pointer.empty() ? "" : " at " + pointer);
   if (pointer.empty()) return "";

@@ -14,14 +14,14 @@ void Loading::problem(Severity severity, const Place& place, std::string message
 
 void Loading::problem_at(Severity severity, const std::string& path, std::string message,
                          std::string hint) {
-  const auto found = givens.find(path);
-  problem(severity, found == givens.end() ? Place() : found->second.place, std::move(message),
+  const auto found = given_keys.find(path);
+  problem(severity, found == given_keys.end() ? Place() : found->second.place, std::move(message),
           std::move(hint));
 }
 
 bool Loading::refused(const std::string& path) const {
-  const auto given = givens.find(path);
-  return given != givens.end() &&
+  const auto given = given_keys.find(path);
+  return given != given_keys.end() &&
          std::any_of(result.problems.begin(), result.problems.end(), [&](const Problem& problem) {
            return problem.severity == Severity::kError &&
                   problem.pointer == given->second.place.pointer;
@@ -29,8 +29,8 @@ bool Loading::refused(const std::string& path) const {
 }
 
 double Loading::number(const std::string& path, double otherwise) const {
-  const auto found = givens.find(path);
-  if (found == givens.end()) return otherwise;
+  const auto found = given_keys.find(path);
+  if (found == given_keys.end()) return otherwise;
   const Value value = to_value(*found->second.field, found->second.value);
   return value.problem.empty() && value.json.is_number() ? value.json.get<double>() : otherwise;
 }

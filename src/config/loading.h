@@ -32,12 +32,12 @@ struct Given {
 /// What the stages of loading hand on: collect -> apply -> model -> resolve -> report.
 struct Loading {
   LoadResult result;
-  std::map<std::string, Given> givens;    ///< by canonical path
-  std::map<std::string, Origin> origins;  ///< of every key that has not its default
-  std::set<std::string> derive;           ///< keys that said "auto" and follow from others
-  std::vector<std::string> noticed;       ///< keys without a meaning here
+  std::map<std::string, Given> given_keys;  ///< by canonical path
+  std::map<std::string, Origin> origins;    ///< of every key that has not its default
+  std::set<std::string> derive;             ///< keys that said "auto" and follow from others
+  std::vector<std::string> noticed;         ///< keys without a meaning here
   std::vector<std::string> unknown;  ///< keys that nobody knows, where DeepSpeed lets them pass
-  std::vector<KeyReport> rowless;    ///< keys that no row of the table knows
+  std::vector<KeyReport> unmatched_keys;   ///< keys that no row of the table knows
   std::vector<std::string> autos_dropped;  ///< keys whose "auto" has no rule
   std::int64_t data_workers = 1;           ///< data-parallel size
 
@@ -46,7 +46,7 @@ struct Loading {
   /// A problem at a canonical path: where it was given, else nowhere.
   void problem_at(Severity severity, const std::string& path, std::string message,
                   std::string hint = "");
-  bool given(const std::string& path) const { return givens.count(path) > 0; }
+  bool given(const std::string& path) const { return given_keys.count(path) > 0; }
   /// Given with a value that was refused.
   bool refused(const std::string& path) const;
   /// What was given for a key that takes numbers, `otherwise` where nothing or no number was.
@@ -60,15 +60,15 @@ struct Loading {
 void add_overrides(Document& document, const std::vector<std::string>& overrides);
 
 /// Which unknown keys are told.
-enum class Unknown { kTold, kIgnored };
+enum class Unknown { kReport, kIgnored };
 
-/// Walks `document` along the rows of `table` and fills `loading.givens`; `prefix` is the canonical
-/// path of the table ("" or "model."). Wrong names and shapes are problems.
+/// Walks `document` along the rows of `table` and fills `loading.given_keys`; `prefix` is the
+/// canonical path of the table ("" or "model."). Wrong names and shapes are problems.
 void collect(const Document& document, const Field& table, const std::string& prefix,
              Unknown unknown, Loading& loading);
 
 /// Turns each given value into what its row wants and stores it.
-void apply_givens(Loading& loading);
+void apply_given_keys(Loading& loading);
 void apply(const Given& given, Loading& loading);
 
 /// The model: HF file (where it may be read), defaults of the family, what follows from the keys.

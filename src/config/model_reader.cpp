@@ -18,7 +18,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kLargestFile = 1 << 20;
+constexpr std::int64_t kMaxFileBytes = 1 << 20;
 constexpr const char* kFamilies = "one of: gpt2, llama, mistral, qwen2, qwen3";
 
 std::ptrdiff_t count_errors(const Loading& loading) {
@@ -35,7 +35,7 @@ class ModelReader {
     first_of_list("eos_token_id");
     store_defaults();
     const auto errors = count_errors(loading_);
-    for (const auto& [path, given] : loading_.givens)
+    for (const auto& [path, given] : loading_.given_keys)
       if (path.starts_with("model.")) apply(given, loading_);
     if (count_errors(loading_) > errors) return;
     derive_sizes();
@@ -53,10 +53,10 @@ class ModelReader {
     Loading file;
     try {
       const std::string folder = checkpoint_folder(path);
-      if (const auto given = loading_.givens.find(named_by); given != loading_.givens.end())
+      if (const auto given = loading_.given_keys.find(named_by); given != loading_.given_keys.end())
         given->second.value = folder;
       const std::string at = path.ends_with(".json") ? path : folder + "/config.json";
-      const std::string text = read_file(at, kLargestFile, ErrorKind::kConfig);
+      const std::string text = read_file(at, kMaxFileBytes, ErrorKind::kConfig);
       check_model_config(folder, text);
       file = parse(text, at);
     } catch (const Error& e) {
@@ -82,18 +82,18 @@ class ModelReader {
   void add(Loading file) {
     for (Problem& problem : file.result.problems)
       loading_.result.problems.push_back(std::move(problem));
-    const auto parameters = file.givens.find("model.rope_parameters");
-    if (loading_.given("model.rope_theta") && parameters != file.givens.end() &&
+    const auto parameters = file.given_keys.find("model.rope_parameters");
+    if (loading_.given("model.rope_theta") && parameters != file.given_keys.end() &&
         parameters->second.value.is_object())
       parameters->second.value.erase("rope_theta");
-    loading_.givens.merge(file.givens);
+    loading_.given_keys.merge(file.given_keys);
     from_file_ = true;
   }
 
   /// A given value; nullptr where there is none.
   const Json* value(const std::string& name) const {
-    const auto found = loading_.givens.find("model." + name);
-    return found == loading_.givens.end() ? nullptr : &found->second.value;
+    const auto found = loading_.given_keys.find("model." + name);
+    return found == loading_.given_keys.end() ? nullptr : &found->second.value;
   }
 
   void error(const std::string& name, std::string message, std::string hint = "") {
@@ -120,8 +120,8 @@ class ModelReader {
 
   /// Llama 3 has several tokens that end a text; the first is the document's.
   void first_of_list(const std::string& name) {
-    const auto found = loading_.givens.find("model." + name);
-    if (found == loading_.givens.end()) return;
+    const auto found = loading_.given_keys.find("model." + name);
+    if (found == loading_.given_keys.end()) return;
     Json& list = found->second.value;
     if (list.is_array() && !list.empty()) list = Json(list.front());
   }
@@ -271,8 +271,8 @@ void check_weights_model(const std::map<std::string, Given>& job, const std::str
 }
 
 bool has_model(const Loading& loading) {
-  const auto at = loading.givens.lower_bound("model.");
-  return at != loading.givens.end() && at->first.starts_with("model.");
+  const auto at = loading.given_keys.lower_bound("model.");
+  return at != loading.given_keys.end() && at->first.starts_with("model.");
 }
 
 }  // namespace
@@ -289,11 +289,11 @@ void resolve_model(Loading& loading, bool reads_files) {
     loading.problem_at(Severity::kError, "model.config",
                        "model.config and model.init are both given",
                        "model.init takes the architecture from its folder: remove model.config");
-  const std::map<std::string, Given> job = loading.givens;
+  const std::map<std::string, Given> job = loading.given_keys;
   const auto errors = count_errors(loading);
   for (const char* name : {"model.config", "model.init"})
-    if (const auto given = loading.givens.find(name);
-        reads_files && given != loading.givens.end() && given->second.value.is_string())
+    if (const auto given = loading.given_keys.find(name);
+        reads_files && given != loading.given_keys.end() && given->second.value.is_string())
       reader.add_file(given->second.value, name);
   reader.read();
   if (init && !config && reads_files && count_errors(loading) == errors)

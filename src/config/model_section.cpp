@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // So that no product of the sizes of a model overflows.
-constexpr double kMostTokens = 1e8, kWidest = 1e6, kDeepest = 1e4;
+constexpr double kMaxTokens = 1e8, kMaxWidth = 1e6, kMaxLayers = 1e4;
 
 std::vector<Field> sizes() {
   const In in{&Config::model};
@@ -25,24 +25,24 @@ std::vector<Field> sizes() {
   return {
       used("vocab_size", in(&M::vocab_size), "default: the tokenizer's")
           .at_least(0)
-          .at_most(kMostTokens)
+          .at_most(kMaxTokens)
           .auto_is("0")
           .aka({"padded_vocab_size"}),
-      size("hidden_size", &M::hidden_size, kWidest, "width", {"n_embd"}),
-      size("intermediate_size", &M::intermediate_size, kWidest,
+      size("hidden_size", &M::hidden_size, kMaxWidth, "width", {"n_embd"}),
+      size("intermediate_size", &M::intermediate_size, kMaxWidth,
            "width within the MLP; default for gpt2: 4 * hidden_size",
            {"n_inner", "ffn_hidden_size"}),
-      size("num_hidden_layers", &M::num_hidden_layers, kDeepest, "layers",
+      size("num_hidden_layers", &M::num_hidden_layers, kMaxLayers, "layers",
            {"n_layer", "num_layers"}),
-      size("num_attention_heads", &M::num_attention_heads, kWidest, "heads of the queries",
+      size("num_attention_heads", &M::num_attention_heads, kMaxWidth, "heads of the queries",
            {"n_head"}),
-      size("num_key_value_heads", &M::num_key_value_heads, kWidest,
+      size("num_key_value_heads", &M::num_key_value_heads, kMaxWidth,
            "heads of keys and values; default, if none is named: num_attention_heads",
            {"num_query_groups"}),
-      size("head_dim", &M::head_dim, kWidest,
+      size("head_dim", &M::head_dim, kMaxWidth,
            "width of a head; default, if none is named: hidden_size / num_attention_heads",
            {"kv_channels"}),
-      size("max_position_embeddings", &M::max_position_embeddings, kMostTokens, "longest sequence",
+      size("max_position_embeddings", &M::max_position_embeddings, kMaxTokens, "longest sequence",
            {"n_positions", "n_ctx"}),
   };
 }
@@ -87,7 +87,7 @@ std::vector<Field> positions() {
   };
   Field window = whole("sliding_window", Kind::kInteger, "tokens that a query sees")
                      .at_least(1)
-                     .at_most(kMostTokens);
+                     .at_most(kMaxTokens);
   window.takes_null = true;
   return {
       window,

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kMostUpdates = 1e15;
+constexpr double kMaxUpdates = 1e15;
 
 std::vector<Field> optimizer_params() {
   const In in{&Config::optimizer};
@@ -19,7 +19,7 @@ std::vector<Field> optimizer_params() {
   const Types kept = {"AdamW", "Adam", "Lamb", "Lion", "SGD"};
   const Types all = {"AdamW", "Adam", "Lamb", "Lion", "SGD", "Adagrad"};
   // Without gradient an element's update is 0 / eps, which must not be 0 / 0.
-  constexpr double kLeastEps = 1e-30;
+  constexpr double kMinEps = 1e-30;
   const auto betas = [](Config& c) -> Slot {
     return NumberPair{&c.optimizer.beta1, &c.optimizer.beta2};
   };
@@ -39,11 +39,11 @@ std::vector<Field> optimizer_params() {
           .auto_is("[0.9, 0.999]")
           .only(moments),
       used("eps", in(&O::eps), "added to the root of the second moment; Adagrad's default is 1e-10")
-          .at_least(kLeastEps)
+          .at_least(kMinEps)
           .auto_is("1e-8")
           .only(roots),
       used("eps", in(&O::eps), "added to the root of the sum")
-          .at_least(kLeastEps)
+          .at_least(kMinEps)
           .auto_is("1e-8")
           .defaults_to("1e-10")
           .only(adagrad),
@@ -211,7 +211,7 @@ Field scheduler_section() {
       std::move(start)
           .as_integer()
           .at_least(-1)
-          .at_most(kMostUpdates)
+          .at_most(kMaxUpdates)
           .only({"WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest"}));
   for (auto make : {cycle_fields, range_test_fields})
     for (Field& field : make()) params.push_back(std::move(field));

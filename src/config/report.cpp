@@ -22,8 +22,8 @@ class Report {
 
  private:
   void key(const Field& field, const std::string& path) {
-    const auto given = loading_.givens.find(path);
-    const bool is_given = given != loading_.givens.end();
+    const auto given = loading_.given_keys.find(path);
+    const bool is_given = given != loading_.given_keys.end();
     const bool used = field.key_class == KeyClass::kUsed && !field.moves;
     if (!is_given && !(used && field.slot)) return;
     KeyReport out;
@@ -54,7 +54,7 @@ class Report {
 
 void report_keys(Loading& loading) {
   Report(loading).section(root_section(), "", "");
-  for (KeyReport& key : loading.rowless) loading.result.keys.push_back(std::move(key));
+  for (KeyReport& key : loading.unmatched_keys) loading.result.keys.push_back(std::move(key));
 }
 
 }  // namespace hgt

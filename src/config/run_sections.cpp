@@ -11,8 +11,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // So that no product of the lengths of a run, or of the parallel sizes, overflows.
-constexpr double kMostSteps = 1e12, kMostSamples = 1e15, kMostEpochs = 1e6, kMostTokens = 1e8,
-                 kMostRanks = 1e4;
+constexpr double kMaxSteps = 1e12, kMaxSamples = 1e15, kMaxEpochs = 1e6, kMaxTokens = 1e8,
+                 kMaxRanks = 1e4;
 
 /// "969,30,1" (Megatron's train, valid, test shares) as the fraction for validation.
 std::vector<Moved> split_to_fraction(const Json& value) {
@@ -37,13 +37,13 @@ Field lr_schedule_section() {
               .one_of({{"constant"}, {"cosine"}, {"wsd"}}),
           used("warmup_iters", slot(&S::warmup_iters), "updates up to the optimizer's rate")
               .at_least(0)
-              .at_most(kMostSteps)
+              .at_most(kMaxSteps)
               .only({"constant", "cosine", "wsd"})
               .aka({"warmup_steps", "lr_warmup_iters"}),
           used("decay_iters", slot(&S::decay_iters),
                "updates of the decay; 0: cosine all after the warmup, wsd a tenth of the run")
               .at_least(0)
-              .at_most(kMostSteps)
+              .at_most(kMaxSteps)
               .only(decaying),
           used("min_lr", slot(&S::min_lr), "rate at the end of the decay")
               .at_least(0)
@@ -62,21 +62,21 @@ Field training_section() {
       {
           used("train_iters", in(&T::train_iters), "optimizer steps of the run")
               .at_least(0)
-              .at_most(kMostSteps)
+              .at_most(kMaxSteps)
               .aka({"steps", "max_steps", "train_steps", "iters"}),
           used("train_samples", in(&T::train_samples),
                "length of the run in samples, instead of train_iters")
               .at_least(0)
-              .at_most(kMostSamples),
+              .at_most(kMaxSamples),
           used("num_epochs", in(&T::num_epochs),
                "length of the run in passes over the data, instead of train_iters")
               .at_least(0)
-              .at_most(kMostEpochs)
+              .at_most(kMaxEpochs)
               .aka({"num_train_epochs", "epochs"}),
           used("seq_length", in(&T::seq_length),
                "tokens of a sample; default: model.max_position_embeddings")
               .at_least(0)
-              .at_most(kMostTokens)
+              .at_most(kMaxTokens)
               .aka({"seq_len", "sequence_length", "sequence_len"}),
           used("seed", in(&T::seed), "seed of the initial weights and of dropout"),
           used("eval_interval", in(&T::eval_interval), "steps between evaluations; 0: none")
@@ -84,7 +84,7 @@ Field training_section() {
               .aka({"eval_steps", "val_check_interval"}),
           used("eval_iters", in(&T::eval_iters), "batches of train_batch_size of one evaluation")
               .at_least(1)
-              .at_most(kMostSteps),
+              .at_most(kMaxSteps),
           used("no_decay_norms_and_biases", in(&T::no_decay_norms_and_biases),
                "no weight decay on vectors; DeepSpeed decays every parameter"),
           used("target_loss", in(&T::target_loss),
@@ -187,7 +187,7 @@ Field parallelism_section() {
   const auto one = [](Field field) {
     field.key_class = KeyClass::kNotBuilt;
     field.fallback = "1";
-    return std::move(field).at_least(1).at_most(kMostRanks);
+    return std::move(field).at_least(1).at_most(kMaxRanks);
   };
   return section(
       "parallelism", "how the workers share the model",

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kLargestBatch = 1e9;
+constexpr double kMaxBatch = 1e9;
 
 std::vector<Field> communication_fields() {
   const std::vector<Choice> types = {
@@ -69,18 +69,18 @@ std::vector<Field> batch_fields() {
       used("train_batch_size", in(&B::train_batch_size),
            "samples of an optimizer step, over all workers")
           .at_least(1)
-          .at_most(kLargestBatch)
+          .at_most(kMaxBatch)
           .auto_derived(),
       used("train_micro_batch_size_per_gpu", in(&B::micro_batch_size),
            "samples that a worker takes at once")
           .at_least(1)
-          .at_most(kLargestBatch)
+          .at_most(kMaxBatch)
           .auto_derived()
           .aka({"micro_batch_size"}),
       used("gradient_accumulation_steps", in(&B::gradient_accumulation_steps),
            "micro-batches of a worker in an optimizer step")
           .at_least(1)
-          .at_most(kLargestBatch)
+          .at_most(kMaxBatch)
           .auto_derived(),
       not_built("managed_gradient_accumulation", Kind::kBool, "true",
                 "the caller ends the accumulation"),

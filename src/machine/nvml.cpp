@@ -24,7 +24,7 @@ struct PciInfo {
   unsigned domain, bus, device, device_id, subsystem_id;
   char bus_id[32];
 };
-constexpr unsigned kMostNvlinks = 18;
+constexpr unsigned kMaxNvlinks = 18;
 constexpr int kCapabilityNvlink = 2;  // of nvmlGpuP2PCapsIndex_t
 
 std::string text_of_topology(int level) {
@@ -97,7 +97,7 @@ class Nvml {
     gpu.pci_bus_id = pci_bus_id(device);
     gpu.numa_node = numa_node_of(gpu.pci_bus_id);
     using GetState = Result(Device, unsigned, int*);
-    for (unsigned link = 0; link < kMostNvlinks; ++link)
+    for (unsigned link = 0; link < kMaxNvlinks; ++link)
       if (int up = 0; call<GetState>("nvmlDeviceGetNvLinkState", device, link, &up) == 0)
         gpu.nvlinks += up;
     return gpu;

@@ -37,7 +37,7 @@ void copy_all(const Buffer& from, const Buffer& to, Stream stream) {
 }
 
 double measure_matrix_rate(Stream stream, DType dtype, double budget_ms) {
-  const Span span = Span::seldom("measure the matrix rate");
+  const Span span = Span::rare("measure the matrix rate");
   const bool on_cpu = stream.device().is_cpu();
   if (on_cpu && !cpu_multiplies(dtype)) dtype = DType::kF32;
   // Small products fit between two interruptions of a busy CPU, large ones keep many threads busy.
@@ -103,7 +103,7 @@ double PeakRate::share(double flops) {
 }
 
 double measure_copy_rate(Stream stream) {
-  const Span span = Span::seldom("measure the copy rate");
+  const Span span = Span::rare("measure the copy rate");
   const std::int64_t bytes = stream.device().is_cpu() ? 64 << 20 : 512 << 20;
   constexpr int kRepeats = 12;  // the first touches the pages
   const Buffer from("copy from", bytes, stream.device()), to("copy to", bytes, stream.device());

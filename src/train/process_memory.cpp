@@ -1,9 +1,8 @@
 #include "hgtrain/train/process_memory.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <fstream>
+#include <malloc.h>
 #include <string>
 
 namespace hgt {

@@ -124,7 +124,8 @@ void Run::start(const RunOptions& options, Communicator& comm, ControlChannel& c
         name_of(dtype)));
   if (options.resume == "auto" && start.checkpoint.empty())
     recorder_.notice("no checkpoint in " + options.run_dir + " yet: starting from step 0");
-  fmt::print(stderr, "goes on after step {}\n", start.state.step);
+  fmt::print(stderr, "{} step {}\n", start.state.step > 0 ? "resuming from" : "starting from",
+             start.state.step);
   early_ = early_stop(config_.training, start.state, std::nullopt);
   const bool begins = start.state.step < config_.training.train_iters && !early_;
   comm.barrier();  // no rank can refuse any more
@@ -141,7 +142,7 @@ PeakRate Run::measure_rates(const RunOptions& options, Communicator& comm) {
 }
 
 std::unique_ptr<Dataset> Run::open_data(const Config& config, Dataset::Split split) {
-  const Span span = Span::seldom("open data");
+  const Span span = Span::rare("open data");
   return Dataset::open(config.data, config.training.seq_length, split, config.model.vocab_size);
 }
 

@@ -117,7 +117,7 @@ void send_round(const Start& start, const FlatBuffers& flat, Communicator& comm)
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
                     const FlatBuffers& buffers, const DataFingerprint& data, ThreadPool& pool,
                     Communicator& comm) {
-  const Span span = Span::seldom("load or draw the weights");
+  const Span span = Span::rare("load or draw the weights");
   const Parts parts{config,
                     table,
                     buffers,

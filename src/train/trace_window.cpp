@@ -22,7 +22,7 @@ TraceWindow::TraceWindow(const RunOptions& options, int rank) : options_(options
   if (options_.record_steps == 0) return;
   name_thread("training");
   forget_spans();
-  record_spans(Recording::kSeldom);
+  record_spans(Recording::kRare);
 }
 
 TraceWindow::~TraceWindow() {
@@ -42,7 +42,7 @@ void TraceWindow::plan(std::int64_t first_step, std::int64_t last_step) {
 
 void TraceWindow::before_step(std::int64_t step) {
   if (options_.record_steps == 0) return;
-  record_spans(step >= begin_ && step < end_ ? Recording::kAll : Recording::kSeldom);
+  record_spans(step >= begin_ && step < end_ ? Recording::kAll : Recording::kRare);
   if (step == end_) write();
 }
 

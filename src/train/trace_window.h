@@ -10,7 +10,7 @@
 
 namespace hgt {
 
-/// Records the spans of some steps of a run, those that are seldom from its start to its end, and
+/// Records the spans of some steps of a run, the rare ones from its start to its end, and
 /// leaves them in the run folder, rank 0 with their profile.
 class TraceWindow {
  public:

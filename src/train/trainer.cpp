@@ -25,7 +25,7 @@ namespace hgt {
 namespace {
 
 /// More than a scale of 2^31 takes to come down to 1: by then it will not do.
-constexpr std::int64_t kMostSkipped = 100;
+constexpr std::int64_t kMaxSkipped = 100;
 
 /// The table's blocks as pieces of the flat buffer, padding included.
 std::vector<BlockRange> block_ranges(const ParameterTable& table) {
@@ -274,10 +274,10 @@ void Trainer::skip_update(const StepResult& result) {
   if (!parts_.config.precision.fp16) stop_at_bad_tensor(result);
   --state_.optimizer_steps;
   loss_scaler_.update(true, state_.loss_scale);
-  if (++skipped_in_a_row_ == kMostSkipped)
+  if (++skipped_in_a_row_ == kMaxSkipped)
     throw Error(ErrorKind::kGuard,
                 fmt::format("the gradients of {} steps in a row overflowed fp16 at loss scale {}",
-                            kMostSkipped, state_.loss_scale.scale),
+                            kMaxSkipped, state_.loss_scale.scale),
                 parts_.config.precision.loss_scale > 0
                     ? "a lower fp16.loss_scale, 0 for one that adapts itself, or bf16"
                     : "a lower fp16.initial_scale_power, or bf16");
@@ -299,15 +299,14 @@ void Trainer::stop_at_bad_tensor(const StepResult& result) const {
   std::string where = first_bad(parts_.buffers.parameter_values(), "weight");
   if (where.empty()) where = first_bad(parts_.buffers.gradient_values(), "gradient");
   if (where.empty()) where = "every weight and gradient is finite";
-  throw Error(
-      ErrorKind::kGuard,
-      fmt::format("step {}: loss is {}, gradient norm is {}; {}", result.step,
-                  human_number(result.loss, 4), human_number(result.grad_norm, 4), where),
-      "no weight was changed by this step; go on with a lower learning rate, or a longer warmup");
+  throw Error(ErrorKind::kGuard,
+              fmt::format("step {}: loss is {}, gradient norm is {}; {}", result.step,
+                          human_number(result.loss, 4), human_number(result.grad_norm, 4), where),
+              "lower the learning rate, or lengthen the warmup; this step changed no weight");
 }
 
 double Trainer::evaluate() {
-  const Span span = Span::seldom("evaluate", state_.step);
+  const Span span = Span::rare("evaluate", state_.step);
   parts_.progress.phase = "evaluating";
   const Config& config = parts_.config;
   const std::int64_t samples = std::min(parts_.valid->num_samples(),

@@ -51,8 +51,8 @@ class FaultTest(job.JobTest):
         self.assertEqual(self.job.verdict('stopped')['verdict'], 'stopped')
         last = self.job.metrics('stopped')[-1]['step']
         self.assertIn('finishing this step, then saving', err)
-        self.assertIn(f'the last checkpoint is of step {last}\n  go on with: ', err)
-        self.assertRegex(err, 'go on with: .*hgtrain --config config.json --run_dir stopped .* --resume auto\n')
+        self.assertIn(f'the last checkpoint is of step {last}\n  resume with: ', err)
+        self.assertRegex(err, 'resume with: .*hgtrain --config config.json --run_dir stopped .* --resume auto\n')
         self.assertEqual(self.job.checkpoints('stopped')[-1], f'step_{last:08}')
         losses, undisturbed = self.finish('stopped', workers=1)
         for (step, loss, _), (_, expected, _) in zip(losses[:last + 20], undisturbed):
@@ -287,11 +287,11 @@ class FaultTest(job.JobTest):
     def test_a_loss_that_is_not_finite_stops_with_5(self):
         err = self.job.train('diverged', '--optimizer.params.lr', '1e30', exit_code=5)
         self.assertIn('the first bad tensor is', err)
-        self.assertEqual(err.count('lower learning rate'), 1, err)
+        self.assertEqual(err.count('lower the learning rate'), 1, err)
         self.assertRegex(err, r'step \d+: loss is (nan|-?inf|-?\d)')
         self.assertNotIn('-nan', err)
-        self.assertNotIn('go on with:', err)  # the same again would diverge again
-        self.assertIn('go on, changed as the hint says, with: ', err)
+        self.assertNotIn('  resume with:', err)  # the same again would diverge again
+        self.assertIn('follow the hint above, then resume with: ', err)
 
     def test_a_damaged_checkpoint_is_passed_over_by_auto_and_refused_by_name(self):
         self.job.train('damaged', '--steps', 10)

@@ -206,7 +206,7 @@ class TrainTest(job.JobTest):
         shutil.copytree(self.job.folder / 'whole/checkpoints/step_00000010', self.job.folder / 'broken')
         (self.job.folder / 'broken/model.safetensors').write_bytes(b'')
         for _ in range(2):
-            self.assertNotIn('go on with', self.job.train('anew', '--resume', 'broken', exit_code=4, workers=1))
+            self.assertNotIn('resume with', self.job.train('anew', '--resume', 'broken', exit_code=4, workers=1))
         self.job.train('anew')
         self.assertEqual(self.job.losses('anew'), self.whole)
 

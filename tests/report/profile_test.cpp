@@ -20,7 +20,7 @@ constexpr std::int64_t kMs = 1'000'000;
 /// them is what belongs to no step.
 std::vector<ThreadSpans> two_steps() {
   ThreadSpans training{"training", {}};
-  training.spans.push_back({"evaluate", 2, 1, 5 * kMs, 0, 0, Kind::kSeldom, 0});
+  training.spans.push_back({"evaluate", 2, 1, 5 * kMs, 0, 0, Kind::kRare, 0});
   training.spans.push_back({"gemm", -1, 2, 4 * kMs, 9e9, 0, Kind::kOp, 1});
   for (std::int64_t step = 3; step < 5; ++step) {
     const std::int64_t t = step * 20 * kMs;

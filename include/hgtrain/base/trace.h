@@ -15,9 +15,9 @@ struct Work {
 /// A piece of a thread's time, by the clock of now_ns(), which all processes of a host share.
 struct SpanRecord {
   enum class Kind : std::uint8_t {
-    kOp,      ///< work of its own: what a profile counts
-    kPhase,   ///< what ops and other phases are part of: a step, the backward of a block
-    kSeldom,  ///< likewise, but rare and long: an evaluation, a checkpoint
+    kOp,     ///< work of its own: what a profile counts
+    kPhase,  ///< what ops and other phases are part of: a step, the backward of a block
+    kRare,   ///< likewise, but rare and long: an evaluation, a checkpoint
   };
   const char* name;     ///< a literal
   std::int64_t number;  ///< of the step, the block: -1 for none
@@ -35,8 +35,8 @@ struct ThreadSpans {
 };
 
 /// What is recorded at present, by all threads of the process: nothing, as at the start; what is
-/// seldom; everything.
-enum class Recording { kOff, kSeldom, kAll };
+/// rare; everything.
+enum class Recording { kOff, kRare, kAll };
 void record_spans(Recording what);
 
 /// Calls `begin` and `end` around every span from now on, recorded or not, for a profiler that
@@ -74,8 +74,8 @@ class Span {
   static Span phase(const char* name, std::int64_t number = -1) {
     return {Recording::kAll, name, SpanRecord::Kind::kPhase, number, {}};
   }
-  static Span seldom(const char* name, std::int64_t number = -1) {
-    return {Recording::kSeldom, name, SpanRecord::Kind::kSeldom, number, {}};
+  static Span rare(const char* name, std::int64_t number = -1) {
+    return {Recording::kRare, name, SpanRecord::Kind::kRare, number, {}};
   }
   ~Span() {
     if (record_ || observed_) close();

@@ -1,4 +1,4 @@
-#include "habits.h"
+#include "foreign_flags.h"
 
 #include <catch2/catch.hpp>
 

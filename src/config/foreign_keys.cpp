@@ -1,6 +1,6 @@
 // Options of other training programs, for those who bring them along: in a config file, where
 // DeepSpeed would ignore them, and on the command line.
-#include "hgtrain/config/habits.h"
+#include "hgtrain/config/foreign_keys.h"
 
 #include "field.h"
 
@@ -12,7 +12,7 @@ constexpr std::string_view kFullOnly =
 constexpr std::string_view kNone = "hgtrain has no such option: remove it";
 constexpr std::string_view kPrecision = "bf16.enabled or fp16.enabled";
 
-constexpr Habit kHabits[] = {
+constexpr ForeignKey kForeignKeys[] = {
     {"learning_rate", "optimizer.params.lr", ""},
     {"adam_beta1", "optimizer.params.betas", ""},
     {"adam_beta2", "optimizer.params.betas", ""},
@@ -90,9 +90,9 @@ constexpr Habit kHabits[] = {
 
 }  // namespace
 
-const Habit* find_habit(std::string_view name) {
-  for (const Habit& habit : kHabits)
-    if (same_key(habit.name, name)) return &habit;
+const ForeignKey* find_foreign_key(std::string_view name) {
+  for (const ForeignKey& foreign : kForeignKeys)
+    if (same_key(foreign.name, name)) return &foreign;
   return nullptr;
 }
 

@@ -1,11 +1,11 @@
-#include "habits.h"
+#include "foreign_flags.h"
 
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "hgtrain/config/habits.h"
+#include "hgtrain/config/foreign_keys.h"
 #include "hgtrain/config/schema.h"
 
 #include "shell_words.h"
@@ -13,13 +13,13 @@
 namespace hgt {
 namespace {
 
-struct FlagHabit {
+struct ForeignFlag {
   std::string_view flag;
   std::string_view hint;
 };
 
 /// Of torchrun, the deepspeed launcher, mpirun and HF's Trainer, for `train` and `launch`.
-constexpr FlagHabit kLaunching[] = {
+constexpr ForeignFlag kLaunching[] = {
     {"--nproc_per_node", "workers on this machine: --num_workers N, or --num_gpus N"},
     {"--nproc", "workers on this machine: --num_workers N, or --num_gpus N"},
     {"--world_size", "workers on this machine: --num_workers N, or --num_gpus N"},
@@ -30,7 +30,7 @@ constexpr FlagHabit kLaunching[] = {
     {"--master_addr", "leave it out: one machine only so far"},
     {"--standalone", "leave it out: workers of one machine always find each other"},
 };
-constexpr FlagHabit kTraining[] = {
+constexpr ForeignFlag kTraining[] = {
     {"--deepspeed", "name the file: --config FILE"},
     {"--deepspeed_config", "--config FILE"},
     {"--output_dir", "--run_dir DIR"},
@@ -47,19 +47,19 @@ constexpr FlagHabit kTraining[] = {
 };
 
 template <std::size_t N>
-std::string hint_in(const FlagHabit (&habits)[N], std::string_view flag) {
-  for (const FlagHabit& habit : habits)
-    if (habit.flag == flag) return std::string(habit.hint);
+std::string hint_in(const ForeignFlag (&flags)[N], std::string_view flag) {
+  for (const ForeignFlag& known : flags)
+    if (known.flag == flag) return std::string(known.hint);
   return "";
 }
 
 /// The config keys that a flag without its section can mean: "--optimizer.params.lr" for "--lr".
 std::string hint_from_keys(std::string_view name) {
-  constexpr std::size_t kMost = 3;
-  if (const Habit* const habit = find_habit(name))
-    return habit->key.empty() ? std::string(habit->hint) : fmt::format("--{} VALUE", habit->key);
+  constexpr std::size_t kMaxPaths = 3;
+  if (const ForeignKey* const key = find_foreign_key(name))
+    return key->key.empty() ? std::string(key->hint) : fmt::format("--{} VALUE", key->key);
   const std::vector<std::string> paths = config_paths_of(name);
-  if (paths.empty() || paths.size() > kMost) return "";
+  if (paths.empty() || paths.size() > kMaxPaths) return "";
   return fmt::format("did you mean --{}?", fmt::join(paths, " or --"));
 }
 

@@ -6,7 +6,7 @@
 namespace hgt {
 
 /// What stands for an option of HF's Trainer, PEFT or another training program.
-struct Habit {
+struct ForeignKey {
   std::string_view name;
   std::string_view key;   ///< hgtrain's key for it ("optimizer.params.lr"), "" where there is none
   std::string_view hint;  ///< what to do, if the key alone does not say it
@@ -14,6 +14,6 @@ struct Habit {
 
 /// The entry of an option that would change the training ("learning_rate"), nullptr where there is
 /// none. Hyphens count as underscores.
-const Habit* find_habit(std::string_view name);
+const ForeignKey* find_foreign_key(std::string_view name);
 
 }  // namespace hgt
