@@ -129,13 +129,10 @@ class DataPrepare final : public Command {
         human_plural(m.documents, "document"), human_bytes(m.source_bytes),
         human_plural(m.source_files, "file"));
     say("tokenizer {}, vocab_size {}, end of text {}\n", m.tokenizer, m.vocab_size, m.end_of_text);
-    if (!result.other_files.empty()) {
-      const std::size_t shown = std::min<std::size_t>(result.other_files.size(), 3);
-      say("passed over: {} of other kinds ({}{})\n",
-          human_plural(std::ssize(result.other_files), "file"),
-          fmt::join(std::span(result.other_files).first(shown), ", "),
-          shown < result.other_files.size() ? ", ..." : "");
-    }
+    print_passed_over(result.other_files, "of other kinds");
+    print_passed_over(result.json_files, "of JSON that is not an object on each line");
+    if (!result.json_files.empty())
+      say("  of a JSON array, make a line of each element: jq -c '.[]' FILE > FILE.jsonl\n");
     if (result.bad_lines > 0)
       say("passed over: {}, the first is {}\n", human_plural(result.bad_lines, "bad line"),
           result.first_bad_line);
@@ -143,6 +140,13 @@ class DataPrepare final : public Command {
       say("passed over: {}, {}, {}\n", human_plural(result.hidden_files, "hidden file"),
           human_plural(result.binary_files, "binary file"),
           human_plural(result.empty_documents, "empty document"));
+  }
+
+  void print_passed_over(const std::vector<std::string>& files, const char* kind) const {
+    if (files.empty()) return;
+    const std::size_t shown = std::min<std::size_t>(files.size(), 3);
+    say("passed over: {} {} ({}{})\n", human_plural(std::ssize(files), "file"), kind,
+        fmt::join(std::span(files).first(shown), ", "), shown < files.size() ? ", ..." : "");
   }
 
   PrepareOptions options_;

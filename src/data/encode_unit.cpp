@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/error.h"
-
 #include "json_text.h"
 #include "unicode.h"
 
@@ -47,9 +45,12 @@ class Encoder {
       const std::size_t end = std::min(valid.find('\n', at), valid.size());
       const std::string_view line = valid.substr(at, end - at);
       at = end + 1;
-      if (!is_blank(line)) add_line(line, fmt::format("{}:{}", part.file->path, number));
+      if (!is_blank(line)) add_line(line, part, number);
+      if (stopped()) return;
     }
   }
+
+  bool stopped() const { return options_.stop != nullptr && *options_.stop; }
 
   EncodedUnit out;
 
@@ -58,16 +59,13 @@ class Encoder {
     out.tokens.insert(out.tokens.end(), ids.begin(), ids.end());
   }
 
-  void add_line(std::string_view line, const std::string& place) {
-    std::string text;
-    try {
-      text = text_of_line(line, options_.json_field);
-    } catch (Error& e) {
-      if (options_.skip_bad_lines) return out.bad_lines.add({1, place + ": " + e.message()});
-      e.in(place);
-      throw;
-    }
-    add(text, true, true);
+  void add_line(std::string_view line, const TextPart& part, std::int64_t number) {
+    auto found = text_of_line(line, options_.json_field);
+    if (const auto* text = std::get_if<std::string>(&found)) return add(*text, true, true);
+    Error& error = std::get<Error>(found);
+    const auto place = [&] { return fmt::format("{}:{}", part.file->path, number); };
+    if (!options_.skip_bad_lines) throw error.in(place());
+    if (out.bad_lines.count++ == 0) out.bad_lines.first = place() + ": " + error.message();
   }
 
   const Tokenizer& tokenizer_;
@@ -80,6 +78,7 @@ EncodedUnit encode_unit(const TextUnit& unit, const Tokenizer& tokenizer,
                         const EncodeOptions& options) {
   Encoder encoder(tokenizer, options);
   for (const TextPart& part : unit) {
+    if (encoder.stopped()) break;
     if (part.file->json_lines)
       encoder.add_lines(part);
     else

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct EncodeOptions {
   std::int32_t end_of_text = -1;
   std::string json_field = "text";
   bool skip_bad_lines = false;
+  const std::atomic<bool>* stop = nullptr;  ///< once it is true nobody wants the tokens any more
 };
 
 /// The tokens of a unit's documents.

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/error.h"
-
 namespace hgt {
 
 namespace {
@@ -54,14 +52,14 @@ class TextField final : public nlohmann::json_sax<json> {
     return true;
   }
   bool parse_error(std::size_t at, const std::string&, const json::exception& error) override {
-    if (dynamic_cast<const json::out_of_range*>(&error) != nullptr)
-      throw Error(ErrorKind::kData, "this is no JSON that can be read: a number in it is too large",
-                  kSkipHint);
-    throw Error(ErrorKind::kData, fmt::format("this is no JSON, from its byte {} on", at),
-                kSkipHint);
+    const bool too_large = dynamic_cast<const json::out_of_range*>(&error) != nullptr;
+    syntax_error = too_large ? "this is no JSON that can be read: a number in it is too large"
+                             : fmt::format("this is no JSON, from its byte {} on", at);
+    return false;
   }
 
   std::optional<std::string> text;
+  std::string syntax_error;
   std::string names;  ///< of the other fields with text
   bool is_object = false;
 
@@ -83,15 +81,15 @@ class TextField final : public nlohmann::json_sax<json> {
 
 }  // namespace
 
-std::string text_of_line(std::string_view line, const std::string& field) {
+std::variant<std::string, Error> text_of_line(std::string_view line, const std::string& field) {
   TextField found(field);
-  json::sax_parse(line, &found);
-  if (!found.is_object) throw Error(ErrorKind::kData, "the line is no JSON object", kSkipHint);
+  if (!json::sax_parse(line, &found)) return Error(ErrorKind::kData, found.syntax_error, kSkipHint);
+  if (!found.is_object) return Error(ErrorKind::kData, "the line is no JSON object", kSkipHint);
   if (found.text) return std::move(*found.text);
-  throw Error(ErrorKind::kData, fmt::format("the line has no text in a field \"{}\"", field),
-              found.names.empty()
-                  ? kSkipHint
-                  : "name another with --json_field; there is text in: " + found.names);
+  return Error(ErrorKind::kData, fmt::format("the line has no text in a field \"{}\"", field),
+               found.names.empty()
+                   ? kSkipHint
+                   : "name another with --json_field; there is text in: " + found.names);
 }
 
 }  // namespace hgt

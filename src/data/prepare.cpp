@@ -1,6 +1,8 @@
 #include "hgtrain/data/prepare.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <deque>
 #include <optional>
 #include <thread>
@@ -47,13 +49,19 @@ class EncodedUnits {
         tokenizer_(tokenizer),
         options_(options),
         window_(2 * threads + 2),
-        pool_(threads) {}
+        pool_(threads) {
+    options_.stop = &stop_;
+  }
+  ~EncodedUnits() { stop_ = true; }
 
-  /// nullopt at the end.
-  std::optional<EncodedUnit> next() {
+  /// nullopt at the end, and once `go_on`, called while it waits, says false.
+  std::optional<EncodedUnit> next(const std::function<bool()>& go_on) {
     while (under_way_.size() < window_ && bytes_under_way_ < window_ * kUnitBytes && begin_one())
       continue;
     if (under_way_.empty()) return std::nullopt;
+    const auto& result = under_way_.front().result;
+    while (result.wait_for(kLook) == std::future_status::timeout)
+      if (!go_on()) return std::nullopt;
     EncodedUnit unit = under_way_.front().result.get();
     bytes_under_way_ -= under_way_.front().bytes;
     under_way_.pop_front();
@@ -61,6 +69,8 @@ class EncodedUnits {
   }
 
  private:
+  static constexpr std::chrono::milliseconds kLook{100};
+
   struct UnderWay {
     std::future<EncodedUnit> result;
     std::size_t bytes;  ///< of text that is held in memory for it
@@ -81,7 +91,8 @@ class EncodedUnits {
 
   TextUnits& units_;
   const Tokenizer& tokenizer_;
-  const EncodeOptions options_;
+  std::atomic<bool> stop_ = false;
+  EncodeOptions options_;
   const std::size_t window_;
   std::size_t bytes_under_way_ = 0;
   std::deque<UnderWay> under_way_;
@@ -95,6 +106,18 @@ std::size_t thread_count(std::int64_t asked) {
                    : std::max(1u, std::thread::hardware_concurrency());
 }
 
+[[noreturn]] void throw_no_text(const PrepareResult& result) {
+  if (!result.json_files.empty())
+    throw Error(ErrorKind::kConfig,
+                fmt::format("the input holds no text: {} is JSON, but not an object on each line",
+                            result.json_files.front()),
+                "of an array, make a line of each element: jq -c '.[]' FILE > FILE.jsonl");
+  throw Error(ErrorKind::kConfig,
+              result.bad_lines > 0 ? "the input holds no text: every line is bad; the first is " +
+                                         result.first_bad_line
+                                   : "the input holds no text: every file is empty or binary");
+}
+
 }  // namespace
 
 PrepareResult prepare(const PrepareOptions& options,
@@ -104,7 +127,7 @@ PrepareResult prepare(const PrepareOptions& options,
   const std::int32_t end_of_text = end_of_text_of(*tokenizer, options.end_of_text);
   const SourceFiles sources = find_sources(options.inputs, options.out + ".");
   const bool fits = tokenizer->vocab_size() <= 1 << 16;
-  PreparedFiles files(options.out, fits ? TokenType::kUint16 : TokenType::kInt32,
+  PreparedFiles files(options.out, fits ? TokenType::kUint16 : TokenType::kInt32, *tokenizer,
                       options.overwrite);
 
   PrepareProgress progress;
@@ -114,21 +137,24 @@ PrepareResult prepare(const PrepareOptions& options,
   EncodedUnits encoded(units, *tokenizer, {end_of_text, options.json_field, options.skip_bad_lines},
                        threads);
   BadLines bad_lines;
-  while (const auto unit = encoded.next()) {
-    write(*unit, files);
-    result.empty_documents += unit->empty_documents;
-    bad_lines.add(unit->bad_lines);
+  const auto goes_on = [&] {
     progress.bytes_read = units.bytes_taken();
     progress.tokens = files.num_tokens();
     result.stopped = !go_on(progress);
-    if (result.stopped) return result;
+    return !result.stopped;
+  };
+  while (const auto unit = encoded.next(goes_on)) {
+    write(*unit, files);
+    result.empty_documents += unit->empty_documents;
+    bad_lines.add(unit->bad_lines);
+    if (!goes_on()) break;
   }
+  if (result.stopped) return result;
 
   result.hidden_files = sources.hidden;
   result.binary_files = units.binary_files();
   result.other_files = sources.other;
-  result.other_files.insert(result.other_files.end(), units.json_files().begin(),
-                            units.json_files().end());
+  result.json_files = units.json_files();
   bad_lines.add(units.bad_lines());
   result.bad_lines = bad_lines.count;
   result.first_bad_line = bad_lines.first;
@@ -140,12 +166,8 @@ PrepareResult prepare(const PrepareOptions& options,
   m.source_bytes = units.text_bytes();
   m.source_files =
       std::ssize(sources.files) - units.binary_files() - std::ssize(units.json_files());
-  if (files.num_tokens() == 0)
-    throw Error(ErrorKind::kConfig,
-                bad_lines.count > 0
-                    ? "the input holds no text: every line is bad; the first is " + bad_lines.first
-                    : "the input holds no text: every file is empty or binary");
-  files.commit(m, *tokenizer);
+  if (files.num_tokens() == 0) throw_no_text(result);
+  files.commit(m);
   return result;
 }
 

@@ -44,31 +44,36 @@ void write_file(const std::string& path, auto&& write) {
   file.close();
 }
 
-/// Whether the folder holds a tokenizer and nothing else.
-bool is_tokenizer_folder(const std::string& folder) {
-  std::set<std::string> known;
-  for (const std::string& name : tokenizer_file_names(folder))
-    known.insert(name.substr(0, name.find('/')));
-  return std::ranges::all_of(list_folder(folder),
-                             [&](const std::string& name) { return known.contains(name); });
+[[noreturn]] void throw_not_ours(const std::string& path) {
+  throw Error(ErrorKind::kConfig, path + " is not what `hgtrain data prepare` wrote",
+              "choose another --out, or move it away");
 }
 
-/// What --overwrite replaces is of hgtrain's own making, be it what a killed run left.
-void refuse_to_replace_others(const std::string& prefix) {
-  const std::string manifest = prefix + ".json", tokenizer = prefix + ".tokenizer";
-  if (path_exists(manifest, ErrorKind::kConfig)) {
-    if (is_manifest(manifest)) return;
-    throw Error(ErrorKind::kConfig, manifest + " is not what `hgtrain data prepare` wrote",
-                "choose another --out, or move that file away");
+/// The files that a manifest lists; none if it is damaged.
+std::map<std::string, std::uint64_t> listed_tokenizer_files(const std::string& prefix) {
+  try {
+    return read_manifest(prefix).value_or(Manifest{}).tokenizer_files;
+  } catch (const Error&) {
+    return {};
   }
-  if (path_exists(tokenizer) && (!is_folder(tokenizer) || !is_tokenizer_folder(tokenizer)))
-    throw Error(ErrorKind::kConfig, tokenizer + " is not a folder that `hgtrain data prepare` made",
-                "choose another --out, or move it away");
+}
+
+/// All there is in a tokenizer's folder, and in the one folder that it may have.
+std::vector<std::string> names_below(const std::string& folder) {
+  const std::string templates = "additional_chat_templates";
+  std::vector<std::string> names = list_folder(folder);
+  if (is_folder(folder + "/" + templates)) {
+    std::erase(names, templates);
+    for (const std::string& name : list_folder(folder + "/" + templates))
+      names.push_back(templates + "/" + name);
+  }
+  return names;
 }
 
 }  // namespace
 
-PreparedFiles::PreparedFiles(std::string prefix, TokenType type, bool overwrite)
+PreparedFiles::PreparedFiles(std::string prefix, TokenType type, const Tokenizer& tokenizer,
+                             bool overwrite)
     : prefix_(std::move(prefix)), type_(type) {
   if (prefix_.empty() || prefix_.ends_with('/'))
     throw Error(ErrorKind::kConfig, fmt::format("--out \"{}\" names no file", prefix_),
@@ -77,11 +82,15 @@ PreparedFiles::PreparedFiles(std::string prefix, TokenType type, bool overwrite)
     if (!overwrite && path_exists(prefix_ + extension, ErrorKind::kConfig))
       throw Error(ErrorKind::kConfig, fmt::format("{}{} is there already", prefix_, extension),
                   "choose another --out, or replace it with --overwrite");
-  refuse_to_replace_others(prefix_);
   make_folders(parent_folder(prefix_));
   bin_ = open_locked(partial(".bin"), prefix_);
   try {
     sweep();
+    make_folders(partial(".tokenizer"));
+    tokenizer.save(partial(".tokenizer"));
+    for (const std::string& name : tokenizer_file_names(partial(".tokenizer")))
+      tokenizer_files_[name] = hash_file(partial(".tokenizer") + "/" + name);
+    refuse_to_replace_others();
   } catch (...) {  // no destructor runs
     remove_partial();
     throw;
@@ -132,7 +141,25 @@ void PreparedFiles::end_document() {
   ++num_documents_;
 }
 
-void PreparedFiles::commit(Manifest& manifest, const Tokenizer& tokenizer) {
+/// What --overwrite replaces is of hgtrain's own making. A run that was killed before it wrote the
+/// manifest left the tokenizer of this one.
+void PreparedFiles::refuse_to_replace_others() const {
+  const std::string manifest = prefix_ + ".json", tokenizer = prefix_ + ".tokenizer";
+  if (path_exists(manifest, ErrorKind::kConfig) && !is_manifest(manifest)) throw_not_ours(manifest);
+  if (!path_exists(tokenizer)) return;
+  if (!is_folder(tokenizer)) throw_not_ours(tokenizer);
+  std::set<std::pair<std::string, std::uint64_t>> known(tokenizer_files_.begin(),
+                                                        tokenizer_files_.end());
+  const auto listed = listed_tokenizer_files(prefix_);
+  known.insert(listed.begin(), listed.end());
+  for (const std::string& name : names_below(tokenizer)) {
+    const std::string path = tokenizer + "/" + name;
+    if (!fs::is_regular_file(path) || !known.contains({name, hash_file(path)}))
+      throw_not_ours(path);
+  }
+}
+
+void PreparedFiles::commit(Manifest& manifest) {
   manifest.tokens = num_tokens_;
   manifest.documents = num_documents_;
   manifest.dtype = name_of(type_);
@@ -142,12 +169,9 @@ void PreparedFiles::commit(Manifest& manifest, const Tokenizer& tokenizer) {
   bin_->sync();
   write_file(partial(".idx"),
              [&](File& file) { manifest.idx_hash = write_megatron_index(file, type_, lengths_); });
-  make_folders(partial(".tokenizer"));
-  tokenizer.save(partial(".tokenizer"));
-  for (const std::string& name : tokenizer_file_names(partial(".tokenizer")))
-    manifest.tokenizer_files[name] = hash_file(partial(".tokenizer") + "/" + name);
+  manifest.tokenizer_files = tokenizer_files_;
 
-  refuse_to_replace_others(prefix_);  // which may have come meanwhile
+  refuse_to_replace_others();  // which may have come meanwhile
   if (path_exists(prefix_ + ".json")) remove_file(prefix_ + ".json");
   if (path_exists(prefix_ + ".tokenizer")) remove_tree(prefix_ + ".tokenizer");
   for (const char* extension : {".bin", ".idx", ".tokenizer"}) {

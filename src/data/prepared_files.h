@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,9 +19,10 @@ namespace hgt {
 /// a second writer. What commit() has not made final the destructor removes.
 class PreparedFiles {
  public:
-  /// Error(kConfig) if the data exists and `overwrite` is false, someone else writes it, or a file
-  /// that is no prepared data bears one of its names.
-  PreparedFiles(std::string prefix, TokenType type, bool overwrite);
+  /// Error(kConfig) if the data exists and `overwrite` is false, someone else writes it, a file
+  /// that is no prepared data bears one of its names, or PREFIX.tokenizer holds what hgtrain did
+  /// not write.
+  PreparedFiles(std::string prefix, TokenType type, const Tokenizer& tokenizer, bool overwrite);
   ~PreparedFiles();
   PreparedFiles(const PreparedFiles&) = delete;
   PreparedFiles& operator=(const PreparedFiles&) = delete;
@@ -29,13 +31,14 @@ class PreparedFiles {
   void end_document();
   /// Puts everything on the disk under its final name, the manifest last. Fills in tokens,
   /// documents, dtype, hashes and largest id.
-  void commit(Manifest& manifest, const Tokenizer& tokenizer);
+  void commit(Manifest& manifest);
   std::int64_t num_tokens() const { return num_tokens_; }
 
  private:
   std::string partial(std::string_view extension) const;
   void remove_partial() noexcept;
   void sweep() const;
+  void refuse_to_replace_others() const;
 
   std::string prefix_;
   TokenType type_;
@@ -46,6 +49,7 @@ class PreparedFiles {
   std::int64_t num_tokens_ = 0;
   std::int64_t num_documents_ = 0;
   std::int32_t max_token_ = 0;
+  std::map<std::string, std::uint64_t> tokenizer_files_;  ///< XXH3 by name
   std::vector<std::string> named_;  ///< final names that commit() has given so far
 };
 

@@ -79,9 +79,9 @@ bool TextUnits::passes_over(const SourceFile& file) {
   }
   if (!file.json_lines) return false;
   const bool is_array = start.starts_with('[');
+  if (is_array && !file.from_folder) throw_json_array(file.path);
   const bool may_differ = file.from_folder && without_compression(file.path).ends_with(".json");
-  if (is_array && !may_differ) throw_json_array(file.path);
-  if (!may_differ || (!is_array && begins_with_line(start))) return false;
+  if (!is_array && (!may_differ || begins_with_line(start))) return false;
   json_files_.push_back(file.path);
   return true;
 }

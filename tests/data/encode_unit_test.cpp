@@ -68,6 +68,19 @@ TEST_CASE("bad lines are passed over and counted where that is asked for") {
   CHECK(unit.bad_lines.first == "dir/x.jsonl:11: the line is no JSON object");
 }
 
+TEST_CASE("nothing more is encoded once nobody wants it") {
+  const SourceFile lines{"x.jsonl", 0, true, false}, file{"x.txt", 0, false, false};
+  std::atomic<bool> stop = true;
+  const auto tokenizer = Tokenizer::byte();
+  const auto encoded = [&](const TextUnit& unit) {
+    return encode_unit(unit, *tokenizer, {.end_of_text = 256, .stop = &stop}).tokens.size();
+  };
+  const TextUnit texts = {{&file, "a", 1, true}, {&lines, "{\"text\": \"b\"}", 1, true}};
+  CHECK(encoded(texts) == 0);
+  stop = false;
+  CHECK(encoded(texts) == 4);
+}
+
 TEST_CASE("documents begin and end with the tokenizer's special tokens, each once") {
   const TemporaryFolder folder;
   const auto encoded = [&](const char* post_processor, bool starts, bool ends) {

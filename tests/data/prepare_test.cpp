@@ -199,6 +199,7 @@ TEST_CASE("what is no text is refused if it is named, and passed over in a folde
 
   save(folder / "in/a.csv", "text\nx\n");
   save(folder / "in/array.json", "[{\"text\": \"x\"}]");
+  save(folder / "in/array.jsonl", "\n[{\"text\": \"x\"}]");
   save(folder / "in/package.json", "{\n  \"name\": \"x\"\n}\n");
   save(folder / "in/lines.json", "{\"text\": \"b\"}\n{\"text\": \"c\"}\n");
   save(folder / "in/other.tokenizer/tokenizer.json", "{}");
@@ -207,8 +208,14 @@ TEST_CASE("what is no text is refused if it is named, and passed over in a folde
   CHECK(text_of(d) == "b" + kEnd + "c" + kEnd + "z" + kEnd);
   CHECK(result.manifest.source_files == 2);
   CHECK(result.other_files ==
-        std::vector<std::string>{folder / "in/a.csv", folder / "in/other.tokenizer",
-                                 folder / "in/array.json", folder / "in/package.json"});
+        std::vector<std::string>{folder / "in/a.csv", folder / "in/other.tokenizer"});
+  CHECK(result.json_files == std::vector<std::string>{folder / "in/array.json",
+                                                      folder / "in/array.jsonl",
+                                                      folder / "in/package.json"});
+  save(folder / "arrays/array.jsonl", "[{\"text\": \"x\"}]");
+  CHECK_THROWS_WITH(
+      prepare({.inputs = {folder / "arrays"}, .out = folder / "e"}, always),
+      Contains("holds no text: ") && Contains("array.jsonl is JSON, but not an object"));
 }
 
 TEST_CASE("a line without an end is refused by file and line, or passed over") {

@@ -30,7 +30,8 @@ struct PrepareResult {
   Manifest manifest = {};
   std::int64_t hidden_files = 0;         ///< passed over: name starts with a dot
   std::int64_t binary_files = 0;         ///< passed over: a NUL in the first 8 KiB
-  std::vector<std::string> other_files;  ///< passed over: tables, archives, JSON that is no lines
+  std::vector<std::string> other_files;  ///< passed over: tables, archives, ...
+  std::vector<std::string> json_files;   ///< passed over: JSON, but not line by line
   std::int64_t empty_documents = 0;      ///< passed over
   std::int64_t bad_lines = 0;            ///< passed over, with skip_bad_lines
   std::string first_bad_line;            ///< where it stands and what is wrong with it
@@ -49,8 +50,8 @@ struct PrepareResult {
 /// Files are read as streams: memory is a few MiB a thread plus 4 bytes a document, but a line of
 /// JSON (64 MiB at most) and a document that the tokenizer knows no safe cut in
 /// (Tokenizer::safe_cut, 256 MiB at most) are held whole. Nothing appears under the final names
-/// until all is on the disk; OUT.json comes last. On an error, or where `go_on`, called after each
-/// piece, says false, what was written is removed.
+/// until all is on the disk; OUT.json comes last. On an error, or if `go_on`, called after each
+/// piece and while one takes long, says false, what was written is removed.
 ///
 /// Error(kConfig): nothing to read, OUT exists without `overwrite`, no end-of-text token.
 /// Error(kData): unreadable or damaged input (file:line of a bad JSON line, byte offset in a
