@@ -69,14 +69,19 @@ void check_generation_config(const std::string& folder) {
 }
 
 /// config.json and all that is copied.
-void write_texts(Manifest& manifest, const std::string& folder, const ModelConfig& model,
-                 DType weights, const SourceFiles& source) {
-  Json config = hf_config_json(model, weights);
+void write_texts(Manifest& manifest, const std::string& folder, ModelConfig model, DType weights,
+                 const SourceFiles& source) {
   std::vector<std::string> changed;  // tokens that the run has otherwise than its source
-  if (!source.config.empty()) {
-    const Json before = hf_config_json(parse_hf_config(source.config, "config.json"));
-    for (const char* key : {"bos_token_id", "eos_token_id"})
-      if (before[key] != config[key]) changed.emplace_back(key);
+  Json config;
+  if (source.config.empty()) {
+    config = hf_config_json(model, weights);
+  } else {
+    const ModelConfig before = parse_hf_config(source.config, "config.json");
+    // A run that resumes without the model.init which told it a token keeps the token.
+    if (!model.bos_token_id) model.bos_token_id = before.bos_token_id;
+    if (!model.eos_token_id) model.eos_token_id = before.eos_token_id;
+    if (model.bos_token_id != before.bos_token_id) changed.emplace_back("bos_token_id");
+    if (model.eos_token_id != before.eos_token_id) changed.emplace_back("eos_token_id");
     config = hf_config_json(model, weights, source.config);
   }
   write_listed_file(manifest, folder, "config.json", config.dump(2) + "\n");
@@ -121,8 +126,8 @@ SourceFiles source_files(const std::string& checkpoint, const std::string& token
 void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
                             const ParameterTable& table, const CheckpointWriter::Options& options,
                             const SourceFiles& source, const TrainingState& state,
-                            const FlatState& flat) {
-  Manifest manifest{state.step, options.layout, {}};
+                            const FlatState& flat, CheckpointWriter::Reason reason) {
+  Manifest manifest{state.step, options.layout, {}, reason == CheckpointWriter::Reason::kBest};
   write_texts(manifest, folder, model, flat.weights_dtype, source);
   write_tensors(folder, "model", tensors_of(table, flat.parameters, "", flat.weights_dtype),
                 options.max_shard_bytes, manifest);

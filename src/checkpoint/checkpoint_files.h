@@ -31,6 +31,6 @@ SourceFiles source_files(const std::string& checkpoint, const std::string& token
 void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
                             const ParameterTable& table, const CheckpointWriter::Options& options,
                             const SourceFiles& source, const TrainingState& state,
-                            const FlatState& flat);
+                            const FlatState& flat, CheckpointWriter::Reason reason);
 
 }  // namespace hgt

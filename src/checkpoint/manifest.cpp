@@ -58,6 +58,7 @@ Manifest from_json(const json& json) {
                 "use the version of hgtrain that wrote it");
   Manifest manifest;
   manifest.step = json_integer(json.at("step"));
+  manifest.only_best = json.value("only_best", false);
   const auto& layout = json.at("layout");
   manifest.layout.data_parallel_size = json_integer(layout.at("data_parallel_size"));
   manifest.layout.tensor_parallel_size = json_integer(layout.at("tensor_parallel_size"));
@@ -82,6 +83,7 @@ std::string manifest_seal(std::string_view body) {
 
 std::string manifest_text(const Manifest& manifest) {
   nlohmann::ordered_json out{{"format", kFormat}, {"version", kVersion}, {"step", manifest.step}};
+  if (manifest.only_best) out["only_best"] = true;
   out["layout"] = {{"data_parallel_size", manifest.layout.data_parallel_size},
                    {"tensor_parallel_size", manifest.layout.tensor_parallel_size},
                    {"pipeline_parallel_size", manifest.layout.pipeline_parallel_size}};
@@ -107,15 +109,18 @@ Manifest parse_manifest(std::string_view text) {
   }
 }
 
-Manifest read_manifest(const std::string& folder) {
+Manifest read_manifest_file(const std::string& folder) {
   const std::string path = folder + "/" + kManifestName;
-  Manifest manifest;
   try {
-    manifest = parse_manifest(read_file(path, kMaxManifestBytes));
+    return parse_manifest(read_file(path, kMaxManifestBytes));
   } catch (Error& e) {
     e.in(path);
     throw;
   }
+}
+
+Manifest read_manifest(const std::string& folder) {
+  Manifest manifest = read_manifest_file(folder);
   for (const auto& [name, expected] : manifest.files) {
     const std::string file_path = folder + "/" + name;
     const std::int64_t bytes = File::open(file_path, O_RDONLY).size();

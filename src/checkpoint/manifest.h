@@ -24,6 +24,7 @@ struct Manifest {
   std::int64_t step = 0;
   ParallelismConfig layout;  ///< that wrote it; any layout may read it
   std::map<std::string, ManifestFile> files;
+  bool only_best = false;  ///< CheckpointWriter::Reason::kBest
 };
 
 std::string manifest_text(const Manifest& manifest);
@@ -37,6 +38,8 @@ Manifest parse_manifest(std::string_view text);
 /// Reads the manifest of a folder and checks that every file is there in its size and that the
 /// files without tensors have their hash. Error(kData) names the file.
 Manifest read_manifest(const std::string& folder);
+/// The same without a look at the files.
+Manifest read_manifest_file(const std::string& folder);
 
 /// The hash as a manifest spells it: 16 hex digits.
 std::string hash_text(std::uint64_t hash);

@@ -15,6 +15,7 @@
 #include "hgtrain/device/buffer.h"
 
 #include "checkpoint_files.h"
+#include "manifest.h"
 
 namespace hgt {
 
@@ -40,6 +41,7 @@ class Writer : public CheckpointWriter {
     remove_unfinished(options_.run_dir);
     const BranchOrigin origin = begin_branch(options_.run_dir, options_.origin);
     leave_other_branches(step_of(origin.checkpoint));
+    if (options_.keep_best) find_only_best();
   }
   ~Writer() override { join(); }
 
@@ -47,12 +49,19 @@ class Writer : public CheckpointWriter {
             Reason reason) override {
     join();
     if (state.step == saved_step_) return;
-    if (reason == Reason::kBest) only_best_.insert(state.step);
-    if (!options_.async_save) return write(state, flat);
-    thread_ = std::thread([this, state, kept = owner ? flat : copy_of(flat), owner] {
+    if (!options_.async_save) return write(state, flat, reason);
+    thread_ = std::thread([this, state, kept = owner ? flat : copy_of(flat), owner, reason] {
       name_thread("checkpoint");
-      write(state, kept);
+      write(state, kept, reason);
     });
+  }
+
+  const std::vector<std::string>& left() const override { return left_; }
+
+  std::vector<std::string> superseded() const override {
+    std::vector<std::string> names = list_folder(root_);
+    std::erase_if(names, [](const std::string& name) { return !is_superseded(name); });
+    return names;
   }
 
   std::optional<Error> wait() override {
@@ -92,12 +101,13 @@ class Writer : public CheckpointWriter {
   }
 
   /// Runs on the thread; nothing leaves it but error_.
-  void write(const TrainingState& state, const FlatState& flat) noexcept {
+  void write(const TrainingState& state, const FlatState& flat, Reason reason) noexcept {
     const Span span = Span::rare("write checkpoint", state.step);
     std::optional<Error> error;
     try {
-      commit(state, flat);
+      commit(state, flat, reason);
       saved_step_ = state.step;
+      if (reason == Reason::kBest) only_best_.insert(state.step);
       if (options_.on_saved) options_.on_saved(path(step_name(state.step)), state.step);
       prune();
     } catch (const Error& e) {
@@ -114,12 +124,12 @@ class Writer : public CheckpointWriter {
   }
 
   /// The order is what makes a checkpoint exist or not; tests/checkpoint/crash_test.cpp proves it.
-  void commit(const TrainingState& state, const FlatState& flat) {
+  void commit(const TrainingState& state, const FlatState& flat, Reason reason) {
     const std::string name = step_name(state.step);
     const std::string temporary = path(name + kUnfinished + random_suffix());
     try {
       make_folders(temporary);
-      write_checkpoint_files(temporary, model_, table_, options_, source_, state, flat);
+      write_checkpoint_files(temporary, model_, table_, options_, source_, state, flat, reason);
       sync_folder(temporary);
       rename_path(temporary, path(name));
     } catch (...) {
@@ -147,14 +157,25 @@ class Writer : public CheckpointWriter {
     else
       remove_name("best");
     for (const std::string& name : list_folder(root_))
-      if (step_of(name) > last) set_aside(name);
+      if (step_of(name) > last) left_.push_back(set_aside(name));
   }
 
-  void set_aside(const std::string& name) {
+  std::string set_aside(const std::string& name) {
     std::string free = name + kSuperseded;
     for (int number = 2; path_exists(path(free)); ++number)
       free = fmt::format("{}{}-{}", name, kSuperseded, number);
     rename_path(path(name), path(free));
+    return free;
+  }
+
+  /// Which of the checkpoints that are there were saved for no other reason than to be the best.
+  void find_only_best() {
+    for (const std::string& folder : list_checkpoints(options_.run_dir)) try {
+        if (const Manifest manifest = read_manifest_file(folder); manifest.only_best)
+          only_best_.insert(manifest.step);
+      } catch (const Error& e) {
+        warn("a damaged checkpoint stays", e.message());
+      }
   }
 
   void remove_name(const std::string& name) {
@@ -179,8 +200,8 @@ class Writer : public CheckpointWriter {
         else
           discard(name);
       }
-      for (const std::string& name : list_folder(root_))
-        if (options_.keep_last_n > 0 && is_superseded(name)) discard(name);
+      if (options_.keep_last_n > 0)
+        for (const std::string& name : superseded()) discard(name);
     } catch (const Error& e) {
       warn("an old checkpoint stays", e.message());
     }
@@ -212,6 +233,7 @@ class Writer : public CheckpointWriter {
   const Options options_;
   const std::string root_;
   const SourceFiles source_;
+  std::vector<std::string> left_;
   std::vector<Buffer> memory_;        // of the copy that the thread writes from
   std::int64_t saved_step_ = -1;      // this and the next two are the thread's while it runs
   std::int64_t best_step_ = -1;       // of the checkpoint that `best` names

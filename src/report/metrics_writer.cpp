@@ -1,5 +1,6 @@
 #include "hgtrain/report/metrics_writer.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file_ops.h"
+#include "hgtrain/report/human.h"
 
 #include "step_fields.h"
 
@@ -106,58 +108,76 @@ std::optional<std::string> read_records(const std::string& path, std::int64_t la
                      damaged > 1 ? fmt::format(", nor are {} more", damaged - 1) : "");
 }
 
-/// RUN/metrics.damaged.jsonl, or the first of metrics.damaged-2.jsonl, ... that is free.
-std::string aside_name(const std::string& run_dir) {
-  std::string name = run_dir + "/metrics.damaged.jsonl";
-  for (int number = 2; path_exists(name); ++number)
-    name = fmt::format("{}/metrics.damaged-{}.jsonl", run_dir, number);
-  return name;
+/// What went wrong with either file.
+std::optional<std::string> both(const std::optional<std::string>& jsonl,
+                                const std::optional<std::string>& csv) {
+  if (jsonl && csv) return *jsonl + "; " + *csv;
+  return jsonl ? jsonl : csv;
 }
 
 }  // namespace
 
-MetricsWriter::MetricsWriter(const std::string& run_dir, std::int64_t resumed_step)
+MetricsWriter::MetricsWriter(const std::string& run_dir, std::int64_t resumed_step,
+                             bool from_elsewhere)
     : jsonl_{open_for_append(run_dir + "/metrics.jsonl", 0)},
       csv_{open_for_append(run_dir + "/metrics.csv", O_TRUNC)} {
+  if (from_elsewhere) leave_others(resumed_step);
   restore(resumed_step);
 }
 
+/// Records after `resumed_step` may be this run's, of an earlier start that saved nothing; those up
+/// to it are of a branch that the run has left.
+void MetricsWriter::leave_others(std::int64_t resumed_step) {
+  bool has_others = false;
+  (void)read_records(jsonl_.file.path(), resumed_step,
+                     [&](const std::string&, const StepRecord&) { has_others = true; });
+  if (has_others)
+    kept_aside_ = fmt::format("{} has the steps of a branch that the run leaves; it is kept as {}",
+                              jsonl_.file.path(), set_aside("superseded"));
+}
+
 void MetricsWriter::restore(std::int64_t resumed_step) {
-  constexpr std::size_t kChunkBytes = 1 << 20;
-  csv_.pending = csv_header({});
+  constexpr std::size_t kChunkBytes = kMaxPendingBytes / 2;
+  csv_.add(csv_header({}));
   std::int64_t kept_bytes = 0;
   const auto problem = read_records(jsonl_.file.path(), resumed_step,
                                     [&](const std::string& line, const StepRecord& record) {
                                       if (std::isfinite(record.elapsed_s))
                                         elapsed_s_ = record.elapsed_s;
                                       kept_bytes += static_cast<std::int64_t>(line.size()) + 1;
-                                      csv_.pending += csv_line(record);
+                                      csv_.add(csv_line(record));
                                       if (csv_.pending.size() > kChunkBytes) (void)csv_.flush();
                                     });
-  if (problem)
-    set_aside(resumed_step, *problem);
-  else
-    jsonl_.file.truncate(kept_bytes);
   (void)csv_.flush();
-}
-
-void MetricsWriter::set_aside(std::int64_t resumed_step, const std::string& why) {
-  const std::string path = jsonl_.file.path(), aside = aside_name(parent_folder(path));
-  rename_path(path, aside);
-  jsonl_.file = open_for_append(path, O_EXCL);
+  if (!problem) return jsonl_.file.truncate(kept_bytes);
+  const std::string path = jsonl_.file.path(), aside = set_aside("damaged");
   (void)read_records(aside, resumed_step, [&](const std::string& line, const StepRecord&) {
     jsonl_.file.write(line + '\n');
   });
-  damage_ = fmt::format("{}; the file is kept as {}, and {} has the steps that could be read", why,
-                        aside, path);
+  kept_aside_ = fmt::format("{}; the file is kept as {}, and {} has the steps that could be read",
+                            *problem, aside, path);
+}
+
+/// Begins a new metrics.jsonl. The old one becomes metrics.AS.jsonl, or the first of
+/// metrics.AS-2.jsonl, ... that is free: its name is returned.
+std::string MetricsWriter::set_aside(const char* as) {
+  const std::string path = jsonl_.file.path(), stem = parent_folder(path) + "/metrics." + as;
+  std::string aside = stem + ".jsonl";
+  for (int number = 2; path_exists(aside); ++number)
+    aside = fmt::format("{}-{}.jsonl", stem, number);
+  rename_path(path, aside);
+  jsonl_.file = open_for_append(path, O_EXCL);
+  return aside;
 }
 
 std::optional<std::string> MetricsWriter::write(const StepRecord& record) {
-  jsonl_.pending += json_line(record);
-  csv_.pending += csv_line(record);
-  const std::optional<std::string> jsonl_problem = jsonl_.flush();
-  const std::optional<std::string> csv_problem = csv_.flush();
-  return jsonl_problem ? jsonl_problem : csv_problem;
+  const auto jsonl_problem = jsonl_.write(json_line(record));
+  return both(jsonl_problem, csv_.write(csv_line(record)));
+}
+
+std::optional<std::string> MetricsWriter::finish() {
+  const auto jsonl_problem = jsonl_.finish();
+  return both(jsonl_problem, csv_.finish());
 }
 
 std::optional<std::string> MetricsWriter::sync() {
@@ -170,6 +190,13 @@ std::optional<std::string> MetricsWriter::sync() {
   return std::nullopt;
 }
 
+void MetricsWriter::Output::add(const std::string& line) {
+  if (pending.size() + line.size() <= kMaxPendingBytes)
+    pending += line;
+  else
+    ++lost;
+}
+
 std::optional<std::string> MetricsWriter::Output::flush() {
   while (!pending.empty()) {
     const ssize_t written = file_ops().write(file.fd(), pending.data(), pending.size());
@@ -178,6 +205,23 @@ std::optional<std::string> MetricsWriter::Output::flush() {
     pending.erase(0, static_cast<std::size_t>(written));
   }
   return std::nullopt;
+}
+
+std::optional<std::string> MetricsWriter::Output::write(const std::string& line) {
+  add(line);
+  const std::optional<std::string> problem = flush();
+  if (lost == 0) return problem;
+  if (problem) return *problem + "; the lines of the steps from here on are lost";
+  return fmt::format("{} lacks {}, lost while it could not be written", file.path(),
+                     human_plural(std::exchange(lost, 0), "line"));
+}
+
+std::optional<std::string> MetricsWriter::Output::finish() {
+  const std::optional<std::string> problem = flush();
+  lost += std::ranges::count(pending, '\n');
+  if (lost == 0) return std::nullopt;
+  return fmt::format("{} lacks {}{}", file.path(), human_plural(lost, "line"),
+                     problem ? ": " + *problem : ", lost while it could not be written");
 }
 
 }  // namespace hgt

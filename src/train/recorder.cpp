@@ -1,8 +1,6 @@
 #include "recorder.h"
 
-#include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,15 +18,6 @@ namespace {
 /// tokenizer.path is a folder, or the tokenizer.json in one.
 std::string folder_of(const std::string& path) {
   return path.ends_with(".json") ? parent_folder(path) : path;
-}
-
-/// The branch's checkpoints; none if what says which branch it is is damaged.
-std::vector<std::string> checkpoints_of(const std::string& run_dir) {
-  try {
-    return list_checkpoints(run_dir);
-  } catch (const Error&) {
-    return {};
-  }
 }
 
 }  // namespace
@@ -52,25 +41,22 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.on_saved = [this](const std::string& path, std::int64_t step) {
     channel_.send("checkpoint", {{"path", path}, {"step", step}});
   };
-  const std::vector<std::string> before = checkpoints_of(options_.run_dir);
   checkpoints_ = CheckpointWriter::create(config_.model, table_, options);
-  report_left(before);
-  metrics_.emplace(options_.run_dir, state.step);
-  if (metrics_->damage()) notice(*metrics_->damage());
+  report_superseded();
+  const std::string origin = read_origin(options_.run_dir).value_or(BranchOrigin{}).checkpoint;
+  metrics_.emplace(options_.run_dir, state.step,
+                   /*from_elsewhere=*/!origin.empty() && step_of(origin) < 0);
+  if (metrics_->kept_aside()) notice(*metrics_->kept_aside());
   started_ns_ = now_ns();
 }
 
-void Recorder::report_left(const std::vector<std::string>& before) {
-  const std::vector<std::string> kept = checkpoints_of(options_.run_dir);
-  std::vector<std::string> left;
-  for (const std::string& folder : before)
-    if (std::ranges::find(kept, folder) == kept.end())
-      left.push_back(std::filesystem::path(folder).filename().string() + ".superseded");
-  if (left.empty()) return;
-  notice(fmt::format(
-      "the run leaves its later checkpoints, which become {}{}", fmt::join(left, ", "),
-      config_.checkpoint.keep_last_n > 0 ? "; the next save removes them (checkpoint.keep_last_n)"
-                                         : ""));
+void Recorder::report_superseded() {
+  if (!checkpoints_->left().empty())
+    notice(fmt::format("the run leaves checkpoints of its branch before, which become {}",
+                       fmt::join(checkpoints_->left(), ", ")));
+  const std::vector<std::string> all = checkpoints_->superseded();
+  if (config_.checkpoint.keep_last_n > 0 && !all.empty())
+    notice(fmt::format("the next save removes {} (checkpoint.keep_last_n)", fmt::join(all, ", ")));
 }
 
 void Recorder::started(const TrainingState& state, const std::string& checkpoint, bool begins) {
@@ -104,6 +90,7 @@ void Recorder::save(const TrainingState& state, const FlatState& flat,
 
 void Recorder::finish() {
   if (!checkpoints_) return;
+  if (const auto problem = metrics_->finish()) notice(*problem);
   if (const auto error = checkpoints_->wait()) throw Error(*error);
 }
 

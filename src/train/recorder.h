@@ -34,12 +34,13 @@ class Recorder {
             CheckpointWriter::Reason reason = CheckpointWriter::Reason::kDue);
   /// A line for the user, from rank 0.
   void notice(const std::string& text);
-  /// Waits for the last save. The Error in which it failed, if it did.
+  /// Waits for the last save, and says what the metrics lack. The Error in which the save failed,
+  /// if it did.
   void finish();
 
  private:
-  /// Names the checkpoints of `before` that are not of the run's branch any more.
-  void report_left(const std::vector<std::string>& before);
+  /// Names the checkpoints that are not of the run's branch.
+  void report_superseded();
   /// Training goes on without a checkpoint that could not be written; a bad state ends it.
   void report(const std::optional<Error>& error);
 

@@ -109,8 +109,14 @@ TEST_CASE("a checkpoint has its source's files and keys, and its own numbers") {
   CHECK(text(first + "/additional_chat_templates/rag.jinja") == "{{ x }}");
   CHECK(text(first + "/model.safetensors") != "no weights are copied");
 
+  // A run that resumes without model.init does not know the tokens.
+  tiny.model.eos_token_id = tiny.model.bos_token_id = std::nullopt;
+  const std::string resumed = save(2);
+  CHECK(text(resumed + "/generation_config.json") == generation);
+  CHECK(Json::parse(text(resumed + "/config.json")) == saved);
+
   tiny.model.eos_token_id = 3;
-  const Json changed = Json::parse(text(save(2) + "/generation_config.json"));
+  const Json changed = Json::parse(text(save(3) + "/generation_config.json"));
   CHECK(changed["eos_token_id"] == 3);
   CHECK(changed["top_k"] == 5);
 }

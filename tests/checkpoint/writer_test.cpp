@@ -198,6 +198,50 @@ TEST_CASE("the best checkpoint stays, and those that were saved for being the be
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/best"));
 }
 
+TEST_CASE("what was saved only for being the best goes also after a restart") {
+  TemporaryFolder folder;
+  TinyRun run;
+  CheckpointWriter::Options options;
+  options.run_dir = folder.path();
+  options.keep_best = true;
+  const auto save = [&](std::int64_t step, CheckpointWriter::Reason reason) {
+    const auto writer = CheckpointWriter::create(run.model, run.table, options);
+    run.at(step);
+    run.state.best_eval_step = options.best_eval_step = step;
+    writer->save(run.state, run.flat(), nullptr, reason);
+    REQUIRE_FALSE(writer->wait());
+    options.origin = folder / "checkpoints/" + step_name(step);
+  };
+  using Reason = CheckpointWriter::Reason;
+  save(1, Reason::kDue);
+  save(2, Reason::kBest);
+  save(3, Reason::kBest);
+  CHECK(names_in(folder / "checkpoints") ==
+        std::vector<std::string>{"best", "latest", "step_00000001", "step_00000003"});
+  options.keep_best = false;
+  save(4, Reason::kDue);
+  CHECK(std::filesystem::exists(folder / "checkpoints/step_00000003"));
+}
+
+TEST_CASE("the writer says which checkpoints are superseded") {
+  TemporaryFolder folder;
+  TinyRun run;
+  for (const std::int64_t step : {10, 20, 30}) {
+    run.at(step);
+    run.writer(folder.path())->save(run.state, run.flat());
+  }
+  using Names = std::vector<std::string>;
+  CHECK(run.writer(folder.path())->left().empty());
+  CHECK(run.writer(folder.path())->superseded().empty());
+  const auto writer = run.writer_from(folder / "checkpoints/step_00000020", folder.path());
+  CHECK(writer->left() == Names{"step_00000030.superseded"});
+  run.at(30);
+  writer->save(run.state, run.flat());
+  const auto later = run.writer_from(folder / "checkpoints/step_00000020", folder.path());
+  CHECK(later->left() == Names{"step_00000030.superseded-2"});
+  CHECK(later->superseded() == Names{"step_00000030.superseded", "step_00000030.superseded-2"});
+}
+
 TEST_CASE("a state that is not finite is not saved") {
   TemporaryFolder folder;
   TinyRun run;

@@ -135,7 +135,8 @@ class FaultTest(job.JobTest):
         for aside in 'step_00000015.superseded', 'step_00000020.superseded':
             self.assertTrue((self.job.folder / 'branched/checkpoints' / aside / 'manifest.json').exists())
         log = (self.job.folder / 'branched/logs/console.log').read_text()
-        self.assertIn('later checkpoints, which become step_00000020.superseded, step_00000015.superseded\n', log)
+        self.assertIn('checkpoints of its branch before, which become step_00000015.superseded, step_00000020.superseded\n',
+                      log)
         said = self.job.train('branched', '--resume', 'auto')
         self.assertIn('after step 10 from branched/checkpoints/step_00000010', said)
         self.assertEqual(self.job.losses('branched'), self.whole)
@@ -149,7 +150,10 @@ class FaultTest(job.JobTest):
             self.kill_at_its_first_steps(run, '--resume', 'source/checkpoints/step_00000010')
             self.assertEqual(self.job.checkpoints(run), [])
             self.job.train(run, '--resume', 'auto')
-            self.assertEqual(self.job.losses(run)[-10:], self.whole[10:])
+            self.assertEqual(self.job.losses(run), self.whole[10:])
+        aside = sorted(path.name for path in (self.job.folder / 'taken_over').glob('metrics.*.jsonl'))
+        self.assertEqual(aside, ['metrics.superseded.jsonl'])
+        self.assertEqual(len((self.job.folder / 'taken_over' / aside[0]).read_text().splitlines()), 5)
         self.kill_at_its_first_steps('orphan', '--resume', 'source/checkpoints/step_00000010')
         shutil.rmtree(self.job.folder / 'source')
         said = self.job.train('orphan', '--resume', 'auto', exit_code=4)

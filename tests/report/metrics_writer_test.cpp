@@ -8,10 +8,12 @@
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file_ops.h"
 
+#include "support/failing_file_ops.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -127,6 +129,28 @@ TEST_CASE("a fresh start leaves nothing of an older run") {
   CHECK(dir.lines("metrics.csv").size() == 1);
 }
 
+TEST_CASE("the steps of a branch that the run leaves are kept aside") {
+  RunDir dir;
+  write_steps(dir, 0, 10);
+  const auto old = dir.read("metrics.jsonl");
+  {
+    MetricsWriter writer(dir.path(), 6, /*from_elsewhere=*/true);
+    CHECK(writer.kept_aside() ==
+          dir / "metrics.jsonl" + " has the steps of a branch that the run leaves; it is kept as " +
+              (dir / "metrics.superseded.jsonl"));
+    CHECK(writer.elapsed_s() == 0);
+    CHECK(!writer.write(record_of(7)));
+  }
+  CHECK(dir.read("metrics.superseded.jsonl") == old);
+  CHECK(dir.lines("metrics.jsonl").size() == 1);
+  CHECK(dir.lines("metrics.csv").size() == 2);
+  // It starts there again, having saved nothing: the step it made is its own.
+  CHECK(!MetricsWriter(dir.path(), 6, true).kept_aside());
+  CHECK(dir.lines("metrics.jsonl").empty());
+  write_steps(dir, 6, 8);
+  CHECK(MetricsWriter(dir.path(), 7, true).kept_aside()->ends_with("superseded-2.jsonl"));
+}
+
 TEST_CASE("a line torn by a crash goes, the whole lines before it stay") {
   const std::string whole =
       R"({"step":4,"tokens":1,"consumed_samples":1,"mem_bytes":1,"mem_peak_bytes":1})";
@@ -155,10 +179,10 @@ TEST_CASE("a damaged line costs its step alone, and the old file is kept aside")
     std::ofstream(dir / "metrics.jsonl", std::ios::trunc) << text;
     {
       MetricsWriter writer(dir.path(), 3);
-      CHECK(writer.damage().value() == dir / "metrics.jsonl" +
-                                           ": line 2 is no record of a step; the file is kept as " +
-                                           (dir / aside) + ", and " + (dir / "metrics.jsonl") +
-                                           " has the steps that could be read");
+      CHECK(writer.kept_aside().value() ==
+            dir / "metrics.jsonl" + ": line 2 is no record of a step; the file is kept as " +
+                (dir / aside) + ", and " + (dir / "metrics.jsonl") +
+                " has the steps that could be read");
       CHECK(writer.elapsed_s() == 0.75);
       CHECK(!writer.write(record_of(4)));
     }
@@ -175,11 +199,11 @@ TEST_CASE(
     "a step that stands twice, and a line without an end, are damage; a superseded step is not") {
   RunDir dir;
   write_steps(dir, 0, 3);
-  CHECK(!MetricsWriter(dir.path(), 2).damage());
+  CHECK(!MetricsWriter(dir.path(), 2).kept_aside());
   dir.append("metrics.jsonl",
              dir.lines("metrics.jsonl")[0] + "\n" + std::string(3 << 20, 'x') + "\n");
   CHECK(MetricsWriter(dir.path(), 2)
-            .damage()
+            .kept_aside()
             ->find("line 3 is no record of a step, nor are 1 more") != std::string::npos);
   CHECK(dir.lines("metrics.jsonl").size() == 2);
 }
@@ -204,7 +228,7 @@ TEST_CASE("a disk that cannot read the history to its end costs what it cannot r
   std::optional<std::string> damage;
   {
     const FileOpsOverride replaced(disk);
-    damage = MetricsWriter(dir.path(), 100).damage();
+    damage = MetricsWriter(dir.path(), 100).kept_aside();
   }
   CHECK(damage.value().find("Input/output error") != std::string::npos);
   CHECK(dir.read("metrics.damaged.jsonl") == text);
@@ -217,7 +241,7 @@ TEST_CASE("records of a version that had no elapsed_s are read") {
              R"({"step":1,"tokens":1,"consumed_samples":1,"mem_bytes":1,"mem_peak_bytes":1})"
              "\n");
   const MetricsWriter writer(dir.path(), 1);
-  CHECK(!writer.damage());
+  CHECK(!writer.kept_aside());
   CHECK(writer.elapsed_s() == 0);
   CHECK(dir.lines("metrics.csv")[1] == "1,,,,,,1,,1,,1,1,,,,,");
 }
@@ -242,6 +266,43 @@ TEST_CASE("a full disk loses no step: it is reported, and written once there is 
   REQUIRE(lines.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) CHECK(nlohmann::json::parse(lines[i])["step"] == i + 1);
   CHECK(dir.lines("metrics.csv").size() == 4);
+}
+
+TEST_CASE("lines that cannot be written take a bounded memory, and the lost ones are counted") {
+  RunDir dir;
+  MetricsWriter writer(dir.path(), 0);
+  std::int64_t step = 0, first_lost = 0;
+  FailingFileOps full(0, ENOSPC, /*for_good=*/true);
+  {
+    const FileOpsOverride use(full);
+    while (first_lost == 0 || step < first_lost + 10) {
+      const std::string problem = writer.write(record_of(++step)).value();
+      CHECK(problem.starts_with("cannot write " + dir / "metrics.jsonl: No space left on device"));
+      if (first_lost == 0 && problem.find("from here on are lost") != std::string::npos)
+        first_lost = step;
+      REQUIRE(step < 10000);
+    }
+    CHECK(first_lost > 1000);
+  }
+  ++step;
+  CHECK(writer.write(record_of(step)) ==
+        fmt::format("{} lacks {} lines, lost while it could not be written", dir / "metrics.jsonl",
+                    step - first_lost + 1));
+  CHECK(!writer.write(record_of(++step)));
+  CHECK(!writer.finish());
+  CHECK(dir.lines("metrics.jsonl").size() == static_cast<std::size_t>(first_lost));
+}
+
+TEST_CASE("lines that are still not written at the end are counted") {
+  RunDir dir;
+  MetricsWriter writer(dir.path(), 0);
+  FailingFileOps full(0, ENOSPC, /*for_good=*/true);
+  const FileOpsOverride use(full);
+  (void)writer.write(record_of(1));
+  (void)writer.write(record_of(2));
+  CHECK_THAT(writer.finish().value(),
+             Catch::Contains(dir / "metrics.jsonl lacks 2 lines: cannot write") &&
+                 Catch::Contains(dir / "metrics.csv lacks 2 lines: cannot write"));
 }
 
 TEST_CASE("a run folder that cannot be written is refused by name") {

@@ -125,6 +125,50 @@ TEST_CASE("metrics that do not reach the disk are a notice, and the checkpoint i
              Catch::Contains("metrics.jsonl: Input/output error"));
 }
 
+TEST_CASE("a run that starts from another run's checkpoint keeps none of the metrics before") {
+  Fixture f, other;
+  for (Fixture* fixture : {&f, &other}) {
+    fixture->start();
+    fixture->recorder.step(record_of(1, 2.5));
+    fixture->recorder.save({.step = 1}, fixture->buffers.state());
+    fixture->recorder.finish();
+  }
+  const auto begin = [&](const std::string& checkpoint) {
+    Recorder recorder(f.config, {.run_dir = f.folder.path()}, f.table, 0, f.channel);
+    recorder.begin({.step = 1}, checkpoint);
+  };
+  begin(f.folder / "checkpoints/step_00000001");
+  CHECK(f.metrics().find("\"loss\":2.5") != std::string::npos);
+  f.channel.bodies.clear();
+  begin(other.folder / "checkpoints/step_00000001");
+  CHECK(f.metrics().empty());
+  REQUIRE(f.channel.bodies.size() == 2);
+  CHECK_THAT(f.channel.bodies[0]["text"].get<std::string>(),
+             Catch::EndsWith("which become step_00000001.superseded"));
+  CHECK_THAT(f.channel.bodies[1]["text"].get<std::string>(),
+             Catch::EndsWith("metrics.superseded.jsonl"));
+}
+
+TEST_CASE("what the next save removes is announced, and what metrics lack at the end") {
+  Fixture f;
+  f.start();
+  f.recorder.save({.step = 1}, f.buffers.state());
+  f.recorder.finish();
+  f.recorder.begin({}, "");
+  f.config.checkpoint.keep_last_n = 2;
+  f.channel.bodies.clear();
+  f.recorder.begin({}, "");
+  REQUIRE(f.channel.bodies.size() == 1);
+  CHECK(f.channel.bodies[0]["text"] ==
+        "the next save removes step_00000001.superseded (checkpoint.keep_last_n)");
+  FailingFileOps full(0, ENOSPC, /*for_good=*/true);
+  const FileOpsOverride use(full);
+  f.recorder.step(record_of(1, 2.5));
+  f.recorder.finish();
+  CHECK_THAT(f.channel.bodies.back()["text"].get<std::string>(),
+             Catch::Contains("metrics.jsonl lacks 1 line: cannot write"));
+}
+
 TEST_CASE("other ranks write nothing and say nothing") {
   Fixture f(1);
   f.start();

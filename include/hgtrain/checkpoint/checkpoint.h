@@ -65,7 +65,8 @@ class CheckpointWriter {
   /// Why a state is saved.
   enum class Reason {
     kDue,
-    kBest,  ///< only because its evaluation is the best: removed once a better one is saved
+    kBest,  ///< only because its evaluation is the best: removed once a better one is saved, also
+            ///< by a later writer with keep_best
   };
   struct Options {
     std::string run_dir;
@@ -93,6 +94,10 @@ class CheckpointWriter {
                                                   const Options& options);
   /// Waits for the save under way.
   virtual ~CheckpointWriter() = default;
+  /// The names that create() gave the checkpoints which it set aside.
+  virtual const std::vector<std::string>& left() const = 0;
+  /// Those and the ones that were aside before: with keep_last_n the next save removes them.
+  virtual std::vector<std::string> superseded() const = 0;
   /// Where `owner` is given, it keeps `flat` as it is for as long as it is held, and nothing is
   /// copied.
   virtual void save(const TrainingState& state, const FlatState& flat,
