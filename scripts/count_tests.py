@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Totals of a Meson test log as "N passed, N failed": Catch2 programs count by test case, others as one.
-Exit status 1 where one failed or none passed."""
+The exit status is 1 if a test failed or none passed."""
 import json
 import re
 import sys

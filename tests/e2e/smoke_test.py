@@ -41,9 +41,9 @@ class SmokeTest(unittest.TestCase):
         program.chmod(0o755)
         tampering = {
             'the loss falls': r"""sed -i -E 's/"loss":[0-9.]+/"loss":5/' metrics.jsonl""",
-            "it is one worker's": r"""sed -i -E '3s/"loss":([0-9])/"loss":1\1/' metrics.jsonl""",
-            "each step's 8 samples": 'cp logs/rank_0.log logs/rank_1.log',
-            'each worker gave': r"""sed -i -E 's/^(step 7 .*reduced_bytes )[0-9]+/\10/' logs/rank_1.log""",
+            "it equals that of one worker": r"""sed -i -E '3s/"loss":([0-9])/"loss":1\1/' metrics.jsonl""",
+            "each step has the same 8 samples": 'cp logs/rank_0.log logs/rank_1.log',
+            'each worker all-reduced': r"""sed -i -E 's/^(step 7 .*reduced_bytes )[0-9]+/\10/' logs/rank_1.log""",
         }
         for what, command in tampering.items():
             said = self.smoke('--device', 'cpu', program=program, exit_code=1, TAMPER=command)
@@ -52,12 +52,12 @@ class SmokeTest(unittest.TestCase):
 
     def test_what_hgtrain_says_is_passed_on(self):
         said = self.smoke('--num_gpus', '2', exit_code=3, CUDA_VISIBLE_DEVICES='')
-        self.assertIn('ended with 3\nhgtrain: error: 2 GPUs asked for, 0 can be used', said)
+        self.assertIn('exited with 3\nhgtrain: error: 2 GPUs asked for, 0 can be used', said)
         said = self.smoke('--device', 'cpu', '--time_limit', '0', exit_code=1)
-        self.assertIn('was not done within 0 s', said)
+        self.assertIn('was not finished 0 s after the start', said)
 
     def test_wrong_usage(self):
-        self.assertIn('two at least', self.smoke('--num_gpus', '1', exit_code=2))
+        self.assertIn('it takes at least two workers', self.smoke('--num_gpus', '1', exit_code=2))
         self.assertIn('scripts/build makes it', self.smoke(program='/nonexistent', exit_code=2))
 
 

@@ -15,7 +15,7 @@ done = subprocess.run([ROOT / 'scripts/quickstart', *sys.argv[1:]], capture_outp
 print(done.stdout, done.stderr, sep='\n')
 assert done.returncode == 0, f'exit status {done.returncode}'
 
-folder = ROOT / re.search(r'Everything lies in (\S+):', done.stdout)[1]
+folder = ROOT / re.search(r'All files are in (\S+):', done.stdout)[1]
 config = json.loads((folder / 'run/config.json').read_text())
 run = json.loads((folder / 'run/run.json').read_text())
 steps = [json.loads(line) for line in (folder / 'run/metrics.jsonl').read_text().splitlines()]

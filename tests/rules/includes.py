@@ -17,8 +17,8 @@ def read_table():
     table = {}
     for module, allowed in re.findall(r'^\| ([a-z]+) \| [^|]* \| ([^|]*) \|$', text, re.M):
         above = set(table)
-        if allowed.startswith('the above but '):
-            table[module] = above - set(allowed.split()[3:])
+        if allowed.startswith('all of the above except '):
+            table[module] = above - set(allowed.split()[5:])
         elif allowed.endswith("the worker's modules"):
             table[module] = above - LAUNCHER_ONLY
         elif allowed == "the launcher's modules":
