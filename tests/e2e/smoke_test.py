@@ -58,7 +58,7 @@ class SmokeTest(unittest.TestCase):
 
     def test_wrong_usage(self):
         self.assertIn('it takes at least two workers', self.smoke('--num_gpus', '1', exit_code=2))
-        self.assertIn('scripts/build makes it', self.smoke(program='/nonexistent', exit_code=2))
+        self.assertIn('run scripts/build first', self.smoke(program='/nonexistent', exit_code=2))
 
 
 if __name__ == '__main__':
