@@ -42,6 +42,7 @@ TextUnit TextUnits::next() {
     unit.push_back(next_part());
     bytes += unit.back().text.size() + sizeof(TextPart);
     text_bytes_ += static_cast<std::int64_t>(unit.back().text.size());
+    if (in_dropped_line_) break;
   }
   return unit;
 }
@@ -128,25 +129,24 @@ void TextUnits::throw_too_long(std::size_t limit) const {
       .in(fmt::format("{}:{}", file.path, line_));
 }
 
-/// Passes over the line that is pending and has no end yet.
-void TextUnits::drop_line() {
-  bad_lines_.add({1, fmt::format("{}:{}: longer than {} MiB", files_[next_file_ - 1].path, line_,
-                                 kMaxLineBytes >> 20)});
-  std::size_t end = std::string::npos;
-  while (end == std::string::npos && !at_end_) {
-    pending_.clear();
-    fill(kUnitBytes);
-    end = pending_.find('\n');
-  }
+/// Passes over what is pending of a line that is too long.
+void TextUnits::drop_piece() {
+  if (!in_dropped_line_)
+    bad_lines_.add({1, fmt::format("{}:{}: longer than {} MiB", files_[next_file_ - 1].path, line_,
+                                   kMaxLineBytes >> 20)});
+  const std::size_t end = pending_.find('\n');
+  in_dropped_line_ = end == std::string::npos && !at_end_;
   pending_.erase(0, end == std::string::npos ? end : end + 1);
-  ++line_;
+  if (!in_dropped_line_) ++line_;
 }
 
 TextPart TextUnits::next_part() {
   const SourceFile& file = files_[next_file_ - 1];
   std::size_t bytes = fill(kUnitBytes);
-  while (!at_end_ && (bytes = cut()) == 0)
-    if (!grow()) drop_line();
+  if (in_dropped_line_) drop_piece();
+  while (!in_dropped_line_ && !at_end_ && (bytes = cut()) == 0)
+    if (!grow()) drop_piece();
+  if (in_dropped_line_) bytes = 0;
   if (at_end_) bytes = pending_.size();
 
   TextPart part{&file, pending_.substr(0, bytes), line_, at_end_, !in_document_};

@@ -44,8 +44,9 @@ class TextUnits {
             bool skip_bad_lines = false)
       : files_(files), tokenizer_(tokenizer), skip_bad_lines_(skip_bad_lines) {}
 
-  /// The next unit; empty at the end. Error(kData) names the file (and line) that holds what no
-  /// text is made of: binary data, a JSON array, a line or piece that is too long.
+  /// The next unit; empty at the end. Of a line that is passed over it may be a unit without text,
+  /// so that the caller can stop in between. Error(kData) names the file (and line) that holds what
+  /// no text is made of: binary data, a JSON array, a line or piece that is too long.
   TextUnit next();
   std::int64_t bytes_taken() const;  ///< from the disk
   std::int64_t text_bytes() const { return text_bytes_; }
@@ -59,7 +60,7 @@ class TextUnits {
   TextPart next_part();
   bool grow();
   [[noreturn]] void throw_too_long(std::size_t limit) const;
-  void drop_line();
+  void drop_piece();
   std::size_t fill(std::size_t bytes);
   std::size_t cut() const;
 
@@ -71,6 +72,7 @@ class TextUnits {
   std::string pending_;                 ///< read and not yet given out
   bool at_end_ = false;                 ///< source_ has no more than pending_
   bool in_document_ = false;            ///< a part of it was given out
+  bool in_dropped_line_ = false;        ///< whose end was not read yet
   std::int64_t line_ = 1;
   std::int64_t bytes_before_ = 0;  ///< of finished files
   std::int64_t text_bytes_ = 0;
