@@ -1,8 +1,12 @@
 #include "hgtrain/base/exception.h"
 
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <new>
+#include <string>
 #include <system_error>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -27,6 +31,26 @@ Error refused(const std::system_error& error) {
   return Error(ErrorKind::kDevice, fmt::format("the system refused a call: {}", error.what()));
 }
 
+/// Rendered while there is memory for it.
+const std::string& out_of_memory_text() {
+  static const std::string text = out_of_memory().render();
+  return text;
+}
+
+[[noreturn]] void on_terminate() {
+  try {
+    if (const std::exception_ptr current = std::current_exception())
+      std::rethrow_exception(current);
+  } catch (const std::bad_alloc&) {
+    const std::string& text = out_of_memory_text();
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    std::_Exit(static_cast<int>(ErrorKind::kDevice));
+  } catch (...) {
+    // A bug: the core file shows where.
+  }
+  std::abort();
+}
+
 }  // namespace
 
 Error error_from(const std::exception& exception) {
@@ -38,6 +62,11 @@ Error error_from(const std::exception& exception) {
   if (const auto* system = dynamic_cast<const std::system_error*>(&exception))
     return refused(*system);
   return Error(ErrorKind::kInternal, exception.what());
+}
+
+void report_uncaught_bad_alloc() {
+  out_of_memory_text();
+  std::set_terminate(on_terminate);
 }
 
 }  // namespace hgt

@@ -47,6 +47,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   fill_standard_streams();
+  hgt::report_uncaught_bad_alloc();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   std::cerr.rdbuf(new hgt::StderrBuffer(STDERR_FILENO));  // for good: it is flushed after main
   return run(argc, argv);

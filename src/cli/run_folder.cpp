@@ -148,7 +148,7 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
       throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
                   "give another --run_dir");
     for (const std::string& name : list_folder(path))
-      if (name != kLockName && !is_temporary(name))
+      if (name != kLockName && name != "resolved.json" && !is_temporary(name))
         throw Error(ErrorKind::kConfig, fmt::format("{} is neither empty nor a run folder", path),
                     fmt::format("take another one: --run_dir {}", free_name(path)));
   }

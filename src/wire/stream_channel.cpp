@@ -112,7 +112,10 @@ class StreamChannel final : public ControlChannel {
       const bool sent = write_all(frame);
       lock.lock();
       writing_ = false;
-      if (!sent) lost_ = true;
+      if (!sent) {  // then nothing can be received either: the reader ends, and all that wait
+        lost_ = true;
+        shutdown(fd_, SHUT_RDWR);
+      }
       changed_.notify_all();
     }
   }

@@ -33,6 +33,7 @@ int usage() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  hgt::report_uncaught_bad_alloc();
   const std::vector<std::string> args(argv + 1, argv + argc);
   try {
     if (args.size() == 9 && args[0] == "train" && args[1] == "--run_dir" && args[3] == "--config" &&

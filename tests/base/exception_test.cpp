@@ -3,7 +3,10 @@
 #include <filesystem>
 #include <new>
 #include <stdexcept>
+#include <sys/wait.h>
 #include <system_error>
+#include <thread>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -42,4 +45,17 @@ TEST_CASE("an error stays as it is, and anything else is a bug") {
   CHECK(error.hint() == "again");
   CHECK(error.context() == std::vector<std::string>{"file"});
   CHECK(error_from(std::runtime_error("x")).kind() == ErrorKind::kInternal);
+}
+
+TEST_CASE("a lack of memory that nothing catches ends the process with 3, not with SIGABRT") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    report_uncaught_bad_alloc();
+    std::thread([] { throw std::bad_alloc(); }).join();
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == static_cast<int>(ErrorKind::kDevice));
 }

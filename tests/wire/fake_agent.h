@@ -29,6 +29,7 @@ class FakeAgent {
   void hang_up() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
+  void stop_reading() { REQUIRE(shutdown(fd_, SHUT_RD) == 0); }
   void write(const std::string& bytes) {
     REQUIRE(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));

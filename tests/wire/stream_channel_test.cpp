@@ -57,7 +57,8 @@ TEST_CASE("commands arrive, and abort ends the store's waits") {
   CHECK_THROWS_WITH(value.get(), Catch::Contains("rank 2 failed"));
 }
 
-TEST_CASE("a launcher that is gone, or talks nonsense, ends the waits and calls lost") {
+TEST_CASE(
+    "a launcher that is gone, reads nothing, or talks nonsense, ends the waits and calls lost") {
   FakeAgent agent;
   std::promise<void> lost;
   const auto channel = ControlChannel::open({{}, {}, {}, [&] { lost.set_value(); }});
@@ -65,6 +66,9 @@ TEST_CASE("a launcher that is gone, or talks nonsense, ends the waits and calls 
   agent.expect(MessageKind::kStoreGet);
   SECTION("gone") {
     agent.hang_up();
+  }
+  SECTION("deaf") {
+    agent.stop_reading();
   }
   SECTION("nonsense") {
     agent.write("\xff\xff\xff\xff\xff");

@@ -11,4 +11,8 @@ namespace hgt {
 /// refused (kDevice), with the limit to look at; anything else is a bug (kInternal).
 Error error_from(const std::exception& exception);
 
+/// From here on a std::bad_alloc that nothing catches, be it because the memory for its message is
+/// missing, ends the process with one line on stderr and kDevice's exit code instead of SIGABRT.
+void report_uncaught_bad_alloc();
+
 }  // namespace hgt
