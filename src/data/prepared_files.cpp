@@ -107,10 +107,13 @@ std::string PreparedFiles::partial(std::string_view extension) const {
 }
 
 void PreparedFiles::remove_partial() noexcept {
-  std::error_code ignored;
-  for (const char* extension : {".bin", ".idx", ".tokenizer"})
-    fs::remove_all(partial(extension), ignored);
-  for (const std::string& path : named_) fs::remove_all(path, ignored);
+  const auto remove = [](const std::string& path) {
+    std::error_code failed;
+    fs::remove(path, failed);  // unlike remove_all it opens nothing: descriptors may be out
+    if (failed) fs::remove_all(path, failed);
+  };
+  for (const char* extension : {".bin", ".idx", ".tokenizer"}) remove(partial(extension));
+  for (const std::string& path : named_) remove(path);
 }
 
 /// Removes what a killed run left beside the .bin.partial that this one writes over.

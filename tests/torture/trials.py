@@ -254,6 +254,8 @@ class Preparing(Work):
                 return
             require(outcome.status != 0, f'it succeeded with other data: {differing(left, self.files)}')
             new = left.keys() - before.keys()
+            if fault.lasts and fault.name in ('openat', 'getdents64'):  # no folder can be emptied then
+                new = {name for name in new if '.tokenizer' not in name}
             require(not new or fault.kind == 'kill' or fault.name in ('unlink', 'unlinkat', 'flock', 'newfstatat'), f'it failed and left {", ".join(sorted(new))}')
         outcome = self.run(folder, self.arguments())
         if 'replace it with --overwrite' in outcome.err:  # killed between the files getting their names
