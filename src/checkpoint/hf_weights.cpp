@@ -1,5 +1,4 @@
 #include <cstring>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -62,8 +61,7 @@ void load(const std::string& folder, const std::string& stem, const Manifest* ma
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
                      const ParameterTable& table, const Tensor& parameters,
                      const std::string& stem) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder + "/" + kManifestName, ignored))
+  if (!path_exists(folder + "/" + kManifestName))
     return load(folder, stem, nullptr, model, table, parameters);
   try {
     const Manifest manifest = read_manifest(folder);

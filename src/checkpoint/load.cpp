@@ -126,11 +126,10 @@ void throw_offering_before(const Error& error, const std::string& folder) {
 
 LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
                                  const ParameterTable& table, const FlatState& flat) {
-  std::error_code ignored;
   const char* hint = "name a folder RUN_DIR/checkpoints/step_N";
-  if (!fs::is_directory(folder, ignored))
+  if (!is_folder(folder))
     throw Error(ErrorKind::kConfig, fmt::format("there is no checkpoint {}", folder), hint);
-  if (!fs::exists(folder + "/" + kManifestName, ignored))
+  if (!path_exists(folder + "/" + kManifestName))
     throw Error(
         ErrorKind::kData,
         fmt::format("{} is no checkpoint, or not a whole one: it has no {}", folder, kManifestName),

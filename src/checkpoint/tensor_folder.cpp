@@ -39,9 +39,8 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   if (stem == "ema")
     throw Error(ErrorKind::kConfig, fmt::format("{} has no moving average of the weights", folder),
                 "checkpoints of a run with training.ema_decay have one");
-  std::error_code ignored;
-  const bool pickled = std::filesystem::exists(folder + "/pytorch_model.bin", ignored) ||
-                       std::filesystem::exists(folder + "/pytorch_model.bin.index.json", ignored);
+  const bool pickled = path_exists(folder + "/pytorch_model.bin") ||
+                       path_exists(folder + "/pytorch_model.bin.index.json");
   throw Error(ErrorKind::kData, fmt::format("{} has no {}.safetensors", folder, stem),
               pickled
                   ? "its weights are pickles, which are never read: save them again from Python "
@@ -103,12 +102,11 @@ TensorFolder TensorFolder::open(const std::string& folder, const std::string& st
   opened.folder_ = folder;
   const std::string single = folder + "/" + stem + ".safetensors";
   const std::string index = folder + "/" + index_name(stem);
-  std::error_code ignored;
-  if (std::filesystem::exists(single, ignored)) {
+  if (path_exists(single)) {
     opened.files_.push_back(SafetensorsFile::open(single));
     return opened;
   }
-  if (!std::filesystem::exists(index, ignored)) throw_no_tensors(folder, stem);
+  if (!path_exists(index)) throw_no_tensors(folder, stem);
 
   const auto map = read_index(index);
   std::set<std::string> names;

@@ -1,7 +1,5 @@
 #include "hgtrain/infer/model_folder.h"
 
-#include <filesystem>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -19,8 +17,7 @@ constexpr std::int64_t kMaxConfigBytes = 16 << 20;
 
 /// eos_token_id of a JSON file; nothing where there is none.
 std::vector<std::int32_t> end_ids_of(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return {};
+  if (!path_exists(path)) return {};
   try {
     const auto json = nlohmann::json::parse(read_file(path, kMaxConfigBytes));
     const auto ids = json.value("eos_token_id", nlohmann::json());
@@ -38,15 +35,16 @@ std::vector<std::int32_t> end_ids_of(const std::string& path) {
 
 std::string find_model_folder(const std::string& path) {
   const std::string folder = checkpoint_folder(path);
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored))
+  if (!is_folder(folder))
     throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
                 "name a checkpoint, a run folder, or an HF model folder");
-  if (!std::filesystem::exists(folder + "/config.json", ignored))
-    throw Error(ErrorKind::kConfig,
-                fmt::format("{} is not a model folder: it has no config.json", path),
-                "name a checkpoint, a run folder, or an HF model folder");
-  return folder;
+  if (path_exists(folder + "/config.json")) return folder;
+  if (path_exists(folder + "/" + kManifestName))
+    throw Error(ErrorKind::kData, fmt::format("{} is damaged: it has no config.json", folder),
+                "name another checkpoint of the run");
+  throw Error(ErrorKind::kConfig,
+              fmt::format("{} is not a model folder: it has no config.json", path),
+              "name a checkpoint, a run folder, or an HF model folder");
 }
 
 std::vector<std::int32_t> end_ids(const std::string& folder) {

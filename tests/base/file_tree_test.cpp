@@ -7,6 +7,7 @@
 #include "hgtrain/base/file_ops.h"
 
 #include "support/failing_file_ops.h"
+#include "support/failing_stat.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -113,12 +114,7 @@ TEST_CASE("what cannot be told about a path is an error of the kind asked for") 
   };
   CHECK(error_of(folder / "loop").ends_with(": Too many levels of symbolic links"));
   CHECK(error_of(folder / std::string(300, 'x')).ends_with(": File name too long"));
-  class BadDisk : public FileOps {
-    int stat(const char*, struct stat*) override {
-      errno = EIO;
-      return -1;
-    }
-  } bad_disk;
+  FailingStat bad_disk("/f");
   const FileOpsOverride override_ops(bad_disk);
   CHECK(error_of(folder / "f").ends_with(": Input/output error"));
 }

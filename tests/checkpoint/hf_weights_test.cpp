@@ -3,6 +3,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
+#include "support/failing_stat.h"
 #include "support/temporary_folder.h"
 #include "tiny_weights.h"
 
@@ -67,4 +68,9 @@ TEST_CASE("weights of a checkpoint of ours are checked against its manifest") {
   write_new_file(path + "/model.safetensors", bytes);
   CHECK_THAT(error_of([&] { w.load(path); }).message(),
              Catch::Contains("tensor transformer.ln_f.weight does not have the manifest's hash"));
+  // A manifest that cannot be looked at is not one that is missing: the weights are not taken as
+  // they are.
+  FailingStat bad_disk("/manifest.json");
+  const FileOpsOverride override_ops(bad_disk);
+  CHECK_THAT(error_of([&] { w.load(path); }).message(), Catch::Contains("Input/output error"));
 }

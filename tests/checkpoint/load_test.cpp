@@ -8,6 +8,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
+#include "support/failing_stat.h"
 #include "support/temporary_folder.h"
 #include "tiny_run.h"
 
@@ -129,6 +130,13 @@ TEST_CASE("a folder that is none, or has no manifest, is told apart from a damag
   remove_tree(saved.newest);
   CHECK(saved.refusal().message() == "there is no checkpoint " + saved.newest);
   CHECK(saved.refusal().exit_code() == 2);
+}
+
+TEST_CASE("a disk that fails is not taken for a missing manifest") {
+  SavedRun saved;
+  FailingStat bad_disk("/manifest.json");
+  const FileOpsOverride override_ops(bad_disk);
+  CHECK_THAT(saved.refusal().message(), Catch::Contains("manifest.json: Input/output error"));
 }
 
 TEST_CASE("a whole checkpoint of another model is a config error that says what differs") {

@@ -3,6 +3,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
+#include "support/failing_stat.h"
 #include "support/temporary_folder.h"
 #include "tiny_weights.h"
 
@@ -41,4 +42,11 @@ TEST_CASE("a folder without safetensors says so, and what to do about pickles") 
              Catch::Contains("has no model.safetensors"));
   write_new_file(folder / "pytorch_model.bin", "");
   CHECK_THAT(error_of([&] { w.load(folder.path()); }).hint(), Catch::Contains("save_pretrained"));
+  for (const char* name :
+       {"/pytorch_model.bin", "/model.safetensors", "/model.safetensors.index.json"}) {
+    FailingStat bad_disk(name);
+    const FileOpsOverride override_ops(bad_disk);
+    CHECK_THAT(error_of([&] { w.load(folder.path()); }).message(),
+               Catch::Contains(std::string(name) + ": Input/output error"));
+  }
 }

@@ -4,6 +4,7 @@
 
 #include "hgtrain/base/file.h"
 
+#include "support/failing_stat.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -31,6 +32,25 @@ TEST_CASE("what is no model folder is refused with what it lacks") {
   CHECK_THROWS_WITH(find_model_folder(folder / "none"), Contains("is not a folder"));
   CHECK_THROWS_WITH(find_model_folder(folder / "run"), Contains("has no checkpoint yet"));
   CHECK_THROWS_WITH(find_model_folder(folder.path()), Contains("has no config.json"));
+}
+
+TEST_CASE("a checkpoint without config.json is damaged, and a disk that fails is no missing file") {
+  TemporaryFolder folder;
+  write_new_file(folder / "manifest.json", "");
+  const auto error_of = [&] {
+    try {
+      find_model_folder(folder.path());
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::kData);
+      return e.message();
+    }
+    return std::string();
+  };
+  CHECK(error_of() == folder.path() + " is damaged: it has no config.json");
+  FailingStat bad_disk("/config.json");
+  const FileOpsOverride override_ops(bad_disk);
+  CHECK_THAT(error_of(), Catch::Contains("/config.json: Input/output error"));
+  CHECK_THROWS_WITH(end_ids(folder.path()), Catch::Contains("Input/output error"));
 }
 
 TEST_CASE("the tokens that end a text are those of generation_config.json, else of config.json") {
