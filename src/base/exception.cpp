@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <unistd.h>
 
@@ -18,8 +19,15 @@ Error out_of_memory() {
                "fewer --threads take less; free some, or raise the limit (`ulimit -v`)");
 }
 
+/// Asio has a category of its own for errno, whose codes equal no std::errc.
+std::error_code errno_of(const std::error_code& code) {
+  return code.category().name() == std::string_view("asio.system")
+             ? std::error_code(code.value(), std::generic_category())
+             : code;
+}
+
 Error refused(const std::system_error& error) {
-  const std::error_code code = error.code();
+  const std::error_code code = errno_of(error.code());
   if (code == std::errc::not_enough_memory) return out_of_memory();
   if (code == std::errc::resource_unavailable_try_again)
     return Error(ErrorKind::kDevice,
@@ -27,7 +35,9 @@ Error refused(const std::system_error& error) {
                  "raise the limits on processes, threads and memory (`ulimit -u`, `ulimit -v`, the "
                  "control group's pids.max), or use fewer workers or threads");
   if (code == std::errc::too_many_files_open || code == std::errc::too_many_files_open_in_system)
-    return Error(ErrorKind::kDevice, error.what(), "raise the limit with `ulimit -n`");
+    return Error(ErrorKind::kDevice,
+                 fmt::format("the system refused another descriptor: {}", error.what()),
+                 "raise the limit with `ulimit -n`");
   return Error(ErrorKind::kDevice, fmt::format("the system refused a call: {}", error.what()));
 }
 

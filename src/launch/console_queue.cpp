@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -26,6 +27,12 @@ const char* name_of(int fd) {
   return fd == STDOUT_FILENO ? "stdout" : "stderr";
 }
 
+int duplicate(int fd) {
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0) throw std::system_error(errno, std::generic_category(), name_of(fd));
+  return copy;
+}
+
 }  // namespace
 
 ConsoleQueue::Output::Output(asio::io_context& io, int descriptor) : fd(descriptor), events(io) {
@@ -33,7 +40,7 @@ ConsoleQueue::Output::Output(asio::io_context& io, int descriptor) : fd(descript
   if (fstat(fd, &status) != 0)
     gone = true;  // closed from the start: nobody wants to read it
   else if (!S_ISREG(status.st_mode))
-    events.assign(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    events.assign(duplicate(fd));
 }
 
 ConsoleQueue::ConsoleQueue(asio::io_context& io, Events events)

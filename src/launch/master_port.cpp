@@ -4,6 +4,7 @@
 #include <cstring>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -26,6 +27,7 @@ namespace {
 }  // namespace
 
 MasterPort::MasterPort(int wanted) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  if (fd_.get() < 0) throw std::system_error(errno, std::generic_category(), "MASTER_PORT");
   const int on = 1;
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -1,5 +1,6 @@
 #include "hgtrain/base/exception.h"
 
+#include <cerrno>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
@@ -30,6 +31,18 @@ TEST_CASE("what the system refuses is no bug, and the hint names the limit") {
   CHECK(error_of(std::errc::io_error).kind() == ErrorKind::kDevice);
   CHECK(error_of(std::errc::io_error).message() ==
         "the system refused a call: pipe: Input/output error");
+}
+
+TEST_CASE("errno in Asio's own category is the same refusal") {
+  class AsioSystem : public std::error_category {
+    const char* name() const noexcept override { return "asio.system"; }
+    std::string message(int) const override { return "Too many open files"; }
+  } const category;
+  const Error error = error_from(std::system_error(EMFILE, category, "signal_set_service pipe"));
+  CHECK(error.kind() == ErrorKind::kDevice);
+  CHECK(error.message() ==
+        "the system refused another descriptor: signal_set_service pipe: Too many open files");
+  CHECK_THAT(error.hint(), Catch::Contains("ulimit -n"));
 }
 
 TEST_CASE("a file that the system does not show is named") {

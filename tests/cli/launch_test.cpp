@@ -74,6 +74,15 @@ TEST_CASE("a restart leaves no descriptor open") {
   CHECK(run.says("60 restarts were made before"));
 }
 
+TEST_CASE("too few descriptors are told with the limit to raise") {
+  for (int limit = 6; limit <= 20; ++limit) {
+    const Launch run({"--", "true"}, "ulimit -n " + std::to_string(limit));
+    INFO(limit << ": " << run.err);
+    CHECK(run.status == 3);
+    CHECK(run.says("`ulimit -n`"));
+  }
+}
+
 TEST_CASE("a full disk under the output ends no job") {
   const TemporaryFolder folder;
   const std::string done = folder / "done";
