@@ -1,14 +1,19 @@
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/shorten.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/schema.h"
+#include "hgtrain/report/human.h"
 
 #include "commands.h"
 #include "config_command.h"
@@ -59,25 +64,46 @@ Json to_json(const LoadResult& result) {
           {"keys", std::move(keys)}};
 }
 
+/// "trainable", or "not trainable: 2 errors, 1 not built yet".
+std::string verdict(const LoadResult& result) {
+  const auto count = [&](Severity severity) {
+    return std::ranges::count(result.problems, severity, &Problem::severity);
+  };
+  std::vector<std::string> why;
+  if (const auto errors = count(Severity::kError)) why.push_back(human_plural(errors, "error"));
+  if (const auto keys = count(Severity::kNotBuilt))
+    why.push_back(fmt::format("{} not built yet", keys));
+  if (const auto keys = count(Severity::kMissing)) why.push_back(fmt::format("{} missing", keys));
+  return why.empty() ? "trainable" : fmt::format("not trainable: {}", fmt::join(why, ", "));
+}
+
+constexpr std::size_t kMaxLines = 200;  ///< of a list; the rest is counted
+
+void print_rest(std::size_t lines) {
+  if (lines > kMaxLines) say("  and {} more; --json lists all\n", lines - kMaxLines);
+}
+
 void print_keys(const LoadResult& result, KeyClass key_class, const char* title) {
-  bool first = true;
+  std::size_t lines = 0;
   for (const KeyReport& key : result.keys) {
     if (!key.given || key.key_class != key_class || key.switched_on) continue;
-    if (first) say("{}\n", title);
-    first = false;
-    say("  {:46} {:24} {}\n", key.path, key.value, text_of(key.origin));
+    if (++lines > kMaxLines) continue;
+    if (lines == 1) say("{}\n", title);
+    say("  {:46} {:24} {}\n", key.path, shortened(key.value), text_of(key.origin));
   }
+  print_rest(lines);
 }
 
 void print_problems(const LoadResult& result, Severity severity, const char* title) {
-  bool first = true;
+  std::size_t lines = 0;
   for (const Problem& p : result.problems) {
     if (p.severity != severity) continue;
-    if (first) say("{}\n", title);
-    first = false;
+    if (++lines > kMaxLines) continue;
+    if (lines == 1) say("{}\n", title);
     say("  {}{}\n", p.message, p.where().empty() ? "" : " (" + p.where() + ")");
     if (!p.hint.empty()) say("    {}\n", p.hint);
   }
+  print_rest(lines);
 }
 
 class ConfigCheck final : public Command {
@@ -106,13 +132,13 @@ class ConfigCheck final : public Command {
     print_problems(result, Severity::kMissing, "missing: training needs");
     print_problems(result, Severity::kNotice, "notices");
     std::fflush(stdout);
-    result.throw_errors();
-    if (!is_trainable(result))
-      throw Error(
-          ErrorKind::kConfig,
-          fmt::format("{} is read without an error, but training would not start", source_.file),
-          "what is missing or not built yet is listed above");
-    return 0;
+    try {
+      result.throw_errors();
+    } catch (const Error& e) {
+      tell("{}", e.render());
+    }
+    say("{}: {}\n", source_.file, verdict(result));
+    return is_trainable(result) ? 0 : static_cast<int>(ErrorKind::kConfig);
   }
 
  private:

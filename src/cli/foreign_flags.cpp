@@ -46,6 +46,14 @@ constexpr ForeignFlag kTraining[] = {
     {"--resume_from_checkpoint", "--resume auto, or --resume FOLDER"},
 };
 
+/// Of `train`, for the commands that read a config alone.
+constexpr FlagHabit kReading[] = {
+    {"--num_workers", "workers of the run, for the batch sizes: --world N"},
+    {"--num_gpus", "workers of the run, for the batch sizes: --world N"},
+    {"--world_size", "workers of the run, for the batch sizes: --world N"},
+    {"--steps", "--training.train_iters N"},
+};
+
 template <std::size_t N>
 std::string hint_in(const ForeignFlag (&flags)[N], std::string_view flag) {
   for (const ForeignFlag& known : flags)
@@ -66,6 +74,10 @@ std::string hint_from_keys(std::string_view name) {
 }  // namespace
 
 std::string hint_for_flag(std::string_view command, std::string_view flag) {
+  if (command == "config check" || command == "config show") {
+    const std::string reading = hint_in(kReading, flag);
+    return reading.empty() && flag.size() > 2 ? hint_from_keys(flag.substr(2)) : reading;
+  }
   if (command != "train" && command != "launch") return "";
   std::string hint = hint_in(kLaunching, flag);
   if (!hint.empty() || command == "launch") return hint;

@@ -33,6 +33,27 @@ std::string nearest_triples(const BatchConfig& asked, std::int64_t workers) {
   return text;
 }
 
+/// Of a batch whose micro-batch or accumulation is left open.
+std::string cannot_share(const BatchConfig& asked, std::int64_t workers) {
+  std::int64_t unit = workers;
+  std::string how;
+  if (asked.micro_batch_size > 0) {
+    unit = checked_mul(unit, asked.micro_batch_size, "the batch size", ErrorKind::kConfig);
+    how = fmt::format(" in micro-batches of {}", asked.micro_batch_size);
+  } else if (asked.gradient_accumulation_steps > 1) {
+    unit =
+        checked_mul(unit, asked.gradient_accumulation_steps, "the batch size", ErrorKind::kConfig);
+    how = fmt::format(" in {} micro-batches each", asked.gradient_accumulation_steps);
+  }
+  const std::int64_t below = std::max<std::int64_t>(1, asked.train_batch_size / unit);
+  const auto fitting = [&](std::int64_t more) {
+    return checked_mul(below + more, unit, "the batch size", ErrorKind::kConfig);
+  };
+  return fmt::format("a batch of {} cannot be shared by {} worker{}{}; {}, {} or {} can",
+                     asked.train_batch_size, workers, workers == 1 ? "" : "s", how, fitting(0),
+                     fitting(1), fitting(2));
+}
+
 }  // namespace
 
 BatchConfig complete_batch(BatchConfig b, std::int64_t workers) {
@@ -56,19 +77,29 @@ BatchConfig complete_batch(BatchConfig b, std::int64_t workers) {
   return b;
 }
 
-std::optional<BatchProblem> check_batch(const BatchConfig& b, std::int64_t workers,
+std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t workers,
                                         const std::string& derivation) {
+  const BatchConfig b = complete_batch(asked, workers);
   const std::int64_t product =
       checked_mul(checked_mul(b.micro_batch_size, b.gradient_accumulation_steps, "the batch size",
                               ErrorKind::kConfig),
                   workers, "the batch size", ErrorKind::kConfig);
   if (product > 0 && product == b.train_batch_size) return std::nullopt;
+  const std::string hint = fmt::format("these fit: {}", nearest_triples(b, workers));
+  if (b.train_batch_size > 0 && b.micro_batch_size > b.train_batch_size)
+    return BatchProblem{fmt::format("a micro-batch of {} exceeds the batch of {}",
+                                    b.micro_batch_size, b.train_batch_size),
+                        hint};
+  const std::string workers_of = derivation.empty() ? "" : fmt::format(" ({})", derivation);
+  if (asked.train_batch_size > 0 &&
+      (asked.micro_batch_size == 0 || asked.gradient_accumulation_steps == 0))
+    return BatchProblem{cannot_share(asked, workers) + workers_of, hint};
   return BatchProblem{
       fmt::format("train_batch_size = {} is not train_micro_batch_size_per_gpu * "
-                  "gradient_accumulation_steps * data-parallel workers = {} * {} * {} = {} ({})",
+                  "gradient_accumulation_steps * data-parallel workers = {} * {} * {} = {}{}",
                   b.train_batch_size, b.micro_batch_size, b.gradient_accumulation_steps, workers,
-                  product, derivation),
-      fmt::format("these fit: {}", nearest_triples(b, workers))};
+                  product, workers_of),
+      hint};
 }
 
 }  // namespace hgt

@@ -17,8 +17,9 @@ struct BatchProblem {
   std::string hint;
 };
 
-/// What is wrong with a complete triple. `derivation` says where the number of workers comes from.
-std::optional<BatchProblem> check_batch(const BatchConfig& batch, std::int64_t workers,
+/// What is wrong with the triple that `asked` is completed to. `derivation` says where the number
+/// of workers comes from, "" if that is plain.
+std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t workers,
                                         const std::string& derivation);
 
 }  // namespace hgt

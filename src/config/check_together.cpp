@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/shorten.h"
+
 #include "loading.h"
 
 namespace hgt {
@@ -238,8 +240,7 @@ void tell_ignored(Loading& loading) {
   const auto notice = [&](const std::vector<std::string>& keys, const char* what,
                           const char* hint = "") {
     if (!keys.empty())
-      loading.problem(Severity::kNotice, {}, fmt::format("{}: {}", what, fmt::join(keys, ", ")),
-                      hint);
+      loading.problem(Severity::kNotice, {}, fmt::format("{}: {}", what, listed(keys)), hint);
   };
   const bool recompute = std::count(loading.noticed.begin(), loading.noticed.end(),
                                     "model.gradient_checkpointing") > 0;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/shorten.h"
 #include "hgtrain/base/suggest.h"
 #include "hgtrain/config/foreign_keys.h"
 
@@ -62,15 +63,8 @@ std::string meant_by(const std::string& key, const std::vector<std::string>& nam
   return nearest(key, names);
 }
 
-constexpr std::size_t kMaxLetters = 100;  ///< letters of a key that are shown
+constexpr std::size_t kMaxLetters = 100;  ///< letters of a key that may be two
 constexpr int kMaxHints = 100;            ///< unknown keys that are compared with the known ones
-
-std::string shortened(const std::string& key) {
-  if (key.size() <= kMaxLetters) return key;
-  std::size_t end = kMaxLetters;
-  while ((static_cast<unsigned char>(key[end]) & 0xC0) == 0x80) --end;  // whole characters
-  return key.substr(0, end) + "...";
-}
 
 /// All names of a short section, the few nearest to `key` of a long one.
 std::string overview(const std::string& key, std::vector<std::string> names) {
@@ -122,7 +116,8 @@ class Walk {
       else if (!value.is_null() || field->takes_null)
         one(*field, value, path + field->name, at, object);
       if (field && key != spelled)
-        notice(at, fmt::format("the key \"{}\" is taken as \"{}\"", spelled, key));
+        notice(at, fmt::format("the key \"{}\" is taken as \"{}\"", shortened(spelled),
+                               shortened(key)));
     }
   }
 
@@ -163,7 +158,7 @@ class Walk {
     if (!value.is_object()) {
       loading_.problem(
           Severity::kError, place(pointer),
-          fmt::format("{} must be an object, not {}", path, value.dump()),
+          fmt::format("{} must be an object, not {}", path, shortened(value.dump())),
           fmt::format("write \"{}\": {{\"{}\": ...}}", field.name, field.fields.front().name));
       return;
     }
@@ -336,7 +331,8 @@ void add_overrides(Document& document, const std::vector<std::string>& overrides
   for (std::size_t i = 0; i + 1 < overrides.size(); i += 2) {
     const std::string& path = overrides[i];
     if (!is_utf8(path) || !is_utf8(overrides[i + 1]))
-      throw Error(ErrorKind::kConfig, fmt::format("--{} {} is not UTF-8", path, overrides[i + 1]));
+      throw Error(ErrorKind::kConfig, fmt::format("--{} {} is not UTF-8", shortened(path),
+                                                  shortened(overrides[i + 1])));
     Json* at = &document.root;
     std::string pointer;
     for (std::size_t start = 0; start <= path.size();) {

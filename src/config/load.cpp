@@ -39,11 +39,14 @@ std::string read_text(const std::string& path) {
   return read_input(path, kMaxFileBytes, ErrorKind::kConfig);
 }
 
-/// One Error that tells all problems of the given kinds.
+/// One Error that tells the problems of the given kinds, and how many more there are.
 void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>& kinds) {
+  constexpr std::ptrdiff_t kMaxTold = 50;
+  std::ptrdiff_t count = 0;
   std::optional<Error> all;
   for (const Problem& problem : problems) {
     if (std::find(kinds.begin(), kinds.end(), problem.severity) == kinds.end()) continue;
+    if (++count > kMaxTold) continue;
     Error error(ErrorKind::kConfig, problem.message, problem.hint);
     if (const std::string where = problem.where(); !where.empty()) error.in(where);
     if (all)
@@ -51,6 +54,9 @@ void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>
     else
       all = std::move(error);
   }
+  if (count > kMaxTold)
+    all->also(Error(ErrorKind::kConfig, fmt::format("and {} more of these", count - kMaxTold),
+                    "`hgtrain config check FILE --json` lists all"));
   if (all) throw *all;
 }
 
@@ -58,7 +64,8 @@ void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>
 
 std::string Problem::where() const {
   constexpr std::size_t kMaxPointer = 300;
-  if (!file.empty() && pointer.size() > kMaxPointer) return fmt::format("{}:{}", file, line);
+  if (pointer.size() > kMaxPointer)
+    return file.empty() ? "the command line" : fmt::format("{}:{}", file, line);
   if (!file.empty())
     return fmt::format("{}:{}{}", file, line, pointer.empty() ? "" : " at " + pointer);
   if (pointer.empty()) return "";

@@ -2,21 +2,23 @@
 
 #include <algorithm>
 
+#include "hgtrain/base/shorten.h"
+
 #include "value.h"
 
 namespace hgt {
 
-void Loading::problem(Severity severity, const Place& place, std::string message,
-                      std::string hint) {
-  result.problems.push_back(
-      {severity, std::move(message), std::move(hint), place.file, place.line, place.pointer});
+void Loading::problem(Severity severity, const Place& place, const std::string& message,
+                      const std::string& hint) {
+  constexpr std::size_t kMaxBytes = 2000;  // texts from the file may be of any length
+  result.problems.push_back({severity, shortened(message, kMaxBytes), shortened(hint, kMaxBytes),
+                             place.file, place.line, place.pointer});
 }
 
-void Loading::problem_at(Severity severity, const std::string& path, std::string message,
-                         std::string hint) {
+void Loading::problem_at(Severity severity, const std::string& path, const std::string& message,
+                         const std::string& hint) {
   const auto found = given_keys.find(path);
-  problem(severity, found == given_keys.end() ? Place() : found->second.place, std::move(message),
-          std::move(hint));
+  problem(severity, found == given_keys.end() ? Place() : found->second.place, message, hint);
 }
 
 bool Loading::refused(const std::string& path) const {

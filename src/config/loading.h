@@ -42,10 +42,12 @@ struct Loading {
   std::int64_t data_workers = 1;           ///< data-parallel size
 
   Config& config() { return result.config; }
-  void problem(Severity severity, const Place& place, std::string message, std::string hint = "");
+  /// A text that is too long to read is shortened.
+  void problem(Severity severity, const Place& place, const std::string& message,
+               const std::string& hint = "");
   /// A problem at a canonical path: where it was given, else nowhere.
-  void problem_at(Severity severity, const std::string& path, std::string message,
-                  std::string hint = "");
+  void problem_at(Severity severity, const std::string& path, const std::string& message,
+                  const std::string& hint = "");
   bool given(const std::string& path) const { return given_keys.count(path) > 0; }
   /// Given with a value that was refused.
   bool refused(const std::string& path) const;

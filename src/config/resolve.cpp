@@ -97,7 +97,8 @@ void resolve_keep_best(Loading& loading) {
   loading.set_origin(path, OriginKind::kDerived, "training.patience");
 }
 
-/// Data-parallel size and where it comes from: "8 workers / (2 tensor * 1 pipeline)".
+/// Data-parallel size; where it comes from, if it is not simply the number of workers: "8 workers /
+/// (2 tensor * 1 pipeline)".
 std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   ParallelismConfig& parallelism = loading.config().parallelism;
   // Workers that share a sequence take part in the same samples. That is not built yet, but the
@@ -135,7 +136,7 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
         fmt::format("parallelism.data_parallel_size = {} is not {} = {}",
                     parallelism.data_parallel_size, factors, loading.data_workers),
         fmt::format("leave it out, or start {} workers", parallelism.data_parallel_size * model));
-  return factors;
+  return model == 1 ? "" : factors;
 }
 
 /// "auto" is what the others make it; where they do not, HF's default.
@@ -188,8 +189,9 @@ void resolve_batch(Loading& loading, const LoadOptions& options) {
     return;
   }
   try {
+    const auto problem = check_batch(b, loading.data_workers, derivation);
     b = complete_batch(b, loading.data_workers);
-    if (const auto problem = check_batch(b, loading.data_workers, derivation))
+    if (problem)
       loading.problem_at(
           Severity::kError,
           loading.given("train_batch_size") ? "train_batch_size" : "train_micro_batch_size_per_gpu",

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/shorten.h"
 #include "hgtrain/base/suggest.h"
 
 namespace hgt {
@@ -34,9 +35,9 @@ Value problem(std::string what, std::string hint = "") {
   return out;
 }
 
-/// As it was given. JSON has no word for what is not finite.
+/// As it was given, on a line. JSON has no word for what is not finite.
 std::string shown(const Json& given) {
-  if (!given.is_number_float()) return given.dump();
+  if (!given.is_number_float()) return shortened(given.dump());
   if (std::isfinite(given.get<double>())) return json_text(given);
   return std::isnan(given.get<double>()) ? "NaN"
          : given.get<double>() > 0       ? "Infinity"
@@ -69,7 +70,7 @@ Value to_bool(const Field& field, const Json& given) {
   if (text != "true" && text != "false" && text != "1" && text != "0")
     return must_be(field.auto_value.empty() ? "true or false" : "true, false or \"auto\"", given);
   out.json = text == "true" || text == "1";
-  out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
+  out.notice = fmt::format("{} is taken as {}", shown(given), out.json.dump());
   return out;
 }
 
@@ -105,7 +106,7 @@ Value to_number(const Field& field, const Json& given) {
   if (!std::isfinite(number)) return must_be("a finite number", given);
   out.json = given.is_string() ? Json(number) : given;
   if (given.is_string())
-    out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
+    out.notice = fmt::format("{} is taken as {}", shown(given), out.json.dump());
   return in_range(field, given, std::move(out));
 }
 
@@ -128,7 +129,7 @@ Value to_integer(const Field& field, const Json& given) {
     return problem(fmt::format("must be a whole number, not {}", shown(given)));
   out.json = count_of(field, std::floor(number));
   if (given.is_string() || !whole)
-    out.notice = fmt::format("{} is taken as {}", given.dump(), out.json.dump());
+    out.notice = fmt::format("{} is taken as {}", shown(given), out.json.dump());
   return in_range(field, given, std::move(out));
 }
 
@@ -165,9 +166,9 @@ Value to_text(const Field& field, const Json& given) {
     }
   }
   if (field.other_choice.empty())
-    return problem(fmt::format("= {} is not known", given.dump()), hint_for_choice(field, given));
+    return problem(fmt::format("= {} is not known", shown(given)), hint_for_choice(field, given));
   out.json = field.other_choice;
-  out.notice = fmt::format("{} is not known: \"{}\" is taken", given.dump(), field.other_choice);
+  out.notice = fmt::format("{} is not known: \"{}\" is taken", shown(given), field.other_choice);
   return out;
 }
 

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
@@ -53,7 +54,7 @@ TEST_CASE(
 TEST_CASE("config check says what becomes of each key") {
   const Outcome outcome = run_program("config check " + kWild + "transformers_zero2.json");
   CHECK(outcome.status == 2);
-  CHECK(says(outcome, "is read without an error, but training would not start"));
+  CHECK(says(outcome, "transformers_zero2.json: not trainable: 1 not built yet, 3 missing\n"));
   CHECK(says(outcome, "used\n"));
   CHECK(says(outcome, "zero_optimization.stage = 2 is not built yet"));
   CHECK(says(outcome, "\"model\": {"));
@@ -79,10 +80,36 @@ TEST_CASE("config check reports problems and ends with 2") {
   CHECK(says(text,
              "in " + path + ":2 at /gradient_cliping\n  hint: did you mean gradient_clipping?"));
   CHECK(says(text, "train_batch_size = 0 must be at least 1"));
+  CHECK(text.output.ends_with(path + ": not trainable: 2 errors, 3 missing\n"));
+  CHECK(run_program("config check " + kConfigs + "quickstart.json")
+            .output.ends_with("quickstart.json: trainable\n"));
   const Outcome json = run_program("config check " + path + " --json");
   CHECK(json.status == 2);
   CHECK(Json::parse(json.output)["problems"][0]["line"] == 2);
   CHECK(run_program("config check " + folder.path() + "/none.json").status == 2);
+}
+
+TEST_CASE("a huge config is answered in a few lines") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/c.json", long_text(100'000, 'x');
+  std::string text = "{\"optimizer\": {\"type\": \"" + long_text +
+                     "\"}, \"zero_optimization\": \"" + long_text +
+                     "\", \"bf16\": {\"enabled\": \"" + long_text + "\"}, \"" + long_text +
+                     "\": 1, \"zzz\": \"" + long_text + "\"";
+  for (int i = 0; i < 5000; ++i) text += fmt::format(", \"zzzzzzzz{}\": 1", i);
+  text += ", \"training\": {\"a\": 1";
+  for (int i = 0; i < 5000; ++i) text += fmt::format(", \"zzzzzzzz{}\": 1", i);
+  write_new_file(path, text + "}}");
+  const Outcome train = run_program("--config " + path + " --dry_run");
+  CHECK(train.status == 2);
+  CHECK(train.output.size() < 20'000);
+  CHECK(says(train, "more of these"));
+  const Outcome check = run_program("config check " + path);
+  CHECK(check.status == 2);
+  CHECK(check.output.size() < 60'000);
+  CHECK(says(check, " more; --json lists all"));
+  CHECK(says(check, "these keys are not known and are ignored: xxx"));
+  CHECK(says(check, " and 4982 more"));
 }
 
 TEST_CASE("config show tells where each value comes from") {

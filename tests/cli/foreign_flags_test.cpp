@@ -14,6 +14,10 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   CHECK(hint_for_flag("train", "--gradient_checkpointing").find("activation_checkpointing.mode") !=
         std::string::npos);
   CHECK(hint_for_flag("generate", "--nnodes").empty());
+  for (const char* command : {"config show", "config check"}) {
+    CHECK(hint_for_flag(command, "--num_workers").find("--world N") != std::string::npos);
+    CHECK(hint_for_flag(command, "--lr") == "did you mean --optimizer.params.lr?");
+  }
 }
 
 TEST_CASE("the last part of a config key leads to the key") {

@@ -28,7 +28,7 @@ TEST_CASE("the batch triple follows DeepSpeed's rule") {
     const BatchConfig b = complete_batch(row.given, row.workers);
     INFO(row.given.train_batch_size << " " << row.given.micro_batch_size << " "
                                     << row.given.gradient_accumulation_steps);
-    const bool fits = !check_batch(b, row.workers, "");
+    const bool fits = !check_batch(row.given, row.workers, "");
     CHECK(fits == (row.expected.train_batch_size > 0));
     if (!fits) continue;
     CHECK(b.train_batch_size == row.expected.train_batch_size);
@@ -47,6 +47,20 @@ TEST_CASE("the error shows the sum and the nearest triples that fit") {
   CHECK(problem->hint == "these fit: 252 = 2 * 18 * 7, or 266 = 2 * 19 * 7");
   CHECK(check_batch({32, 18, 1}, 2, "")->hint == "these fit: 36 = 18 * 1 * 2, or 32 = 16 * 1 * 2");
   CHECK(check_batch({1, 0, 1}, 2, "")->hint == "these fit: 2 = 1 * 1 * 2");
+}
+
+TEST_CASE("a batch that workers cannot share says which ones they can") {
+  const auto message = [](const BatchConfig& asked, std::int64_t workers) {
+    return check_batch(asked, workers, "")->message;
+  };
+  CHECK(message({8, 0, 0}, 3) == "a batch of 8 cannot be shared by 3 workers; 6, 9 or 12 can");
+  CHECK(message({2, 0, 1}, 4) == "a batch of 2 cannot be shared by 4 workers; 4, 8 or 12 can");
+  CHECK(message({33, 16, 0}, 2) ==
+        "a batch of 33 cannot be shared by 2 workers in micro-batches of 16; 32, 64 or 96 can");
+  CHECK(message({10, 0, 3}, 1) ==
+        "a batch of 10 cannot be shared by 1 worker in 3 micro-batches each; 9, 12 or 15 can");
+  CHECK(message({512, 1024, 0}, 1) == "a micro-batch of 1024 exceeds the batch of 512");
+  CHECK(message({512, 1024, 1}, 1) == "a micro-batch of 1024 exceeds the batch of 512");
 }
 
 TEST_CASE("a batch that does not fit into 64 bits is refused") {

@@ -30,7 +30,7 @@ TEST_CASE("the world is split over the axes; what is left over is refused") {
   CHECK(contains(errors(R"({"train_batch_size": 4, "data_parallel_size": 2})"),
                  "parallelism.data_parallel_size = 2 is not 1 workers"));
   CHECK(contains(errors(R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2})"),
-                 "(1 workers / (1 tensor * 1 pipeline))"));
+                 "a batch of 9 cannot be shared by 1 worker in micro-batches of 2"));
   const std::string sequence =
       R"({"train_batch_size": 4, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2,
           "sequence_parallel_size": 4})";
