@@ -67,15 +67,21 @@ class Eval final : public Command {
   void choose_model() {
     if (model_.empty()) model_ = flags_.run_dir;
     if (model_.empty() && !flags_.config.empty()) model_ = default_run_dir(flags_.config);
-    if (model_.empty()) return;  // there is no config either, which is told
+    if (model_.empty())
+      throw Error(ErrorKind::kConfig, "neither a config nor a model is named",
+                  "name the model of a run, --model RUN, or a config: --config FILE");
     model_ = checkpoint_folder(model_);
     if (!path_exists(model_, ErrorKind::kConfig))
       throw Error(ErrorKind::kConfig, fmt::format("there is no model {}", model_),
                   "name a checkpoint, a run folder or an HF model folder: --model FOLDER");
     if (!flags_.config.empty()) return;
     const fs::path run = fs::path(model_) / "../..";
-    if (path_exists(run / "config.json") && path_exists(run / "checkpoints"))
-      flags_.config = (run / "config.json").lexically_normal().string();
+    if (!path_exists(run / "config.json") || !path_exists(run / "checkpoints"))
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} is in no run folder that would have a config", model_),
+                  "name the config that says how long samples are and how large a batch is: "
+                  "--config FILE");
+    flags_.config = (run / "config.json").lexically_normal().string();
   }
 
   int start(const EvalPlan& plan) const {

@@ -1,6 +1,7 @@
 #include "eval_plan.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
@@ -50,6 +51,21 @@ void check_vocabulary(const Vocabulary& vocabulary, const ModelConfig& model) {
                 hint);
 }
 
+bool is_missing(const std::string& token_file) {
+  return !path_exists(token_file) && !path_exists(token_file + ".idx") &&
+         !path_exists(token_file + ".bin");
+}
+
+/// Paths in a config are relative to the folder that a command is started in.
+void require_reachable(const DataConfig& data) {
+  for (const DataSource& source : data.valid.empty() ? data.train : data.valid)
+    if (std::filesystem::path(source.path).is_relative() && is_missing(source.path))
+      throw Error(ErrorKind::kData,
+                  fmt::format("there is no token file {} in this folder", source.path),
+                  "start eval in the folder that the run was started in, or name the data: --data "
+                  "PREFIX");
+}
+
 /// Opens the data that is evaluated as the workers will. How many samples of it there are.
 std::int64_t open_data(Config& config, const std::string& file) {
   DataConfig& data = config.data;
@@ -60,6 +76,7 @@ std::int64_t open_data(Config& config, const std::string& file) {
   if (!has_validation(data))
     throw Error(ErrorKind::kConfig, "the config names no validation data",
                 "name a token file: --data PREFIX");
+  if (file.empty()) require_reachable(data);
   const auto split = Dataset::open(data, config.training.seq_length, Dataset::Split::kValid,
                                    std::numeric_limits<std::int32_t>::max());
   const Vocabulary vocabulary = vocabulary_of(data);

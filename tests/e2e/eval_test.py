@@ -79,7 +79,9 @@ class EvalTest(job.JobTest):
         self.assertEqual(average['weights'], 'ema')
 
     def test_wrong_wishes_exit_with_2(self):
-        self.assertIn('no config is named', self.run_eval(exit_code=2))
+        self.assertIn('neither a config nor a model is named', self.run_eval(exit_code=2))
+        shutil.copytree(self.job.folder / 'whole/checkpoints/step_00000020', self.job.folder / 'lone')
+        self.assertIn('lone is in no run folder', self.run_eval('--model', 'lone', exit_code=2))
         self.assertIn('there is no model nowhere', self.run_eval('--model', 'nowhere', exit_code=2))
         self.assertIn('there is no model runs/config', self.run_eval('--config', 'config.json', exit_code=2))
         self.assertIn('--max_batches', self.run_eval('--model', 'whole', '--max_batches', -1, exit_code=2))
@@ -91,6 +93,15 @@ class EvalTest(job.JobTest):
         (self.job.folder / 'small/manifest.json').unlink()  # the config is not the one that was saved
         said = self.run_eval('--config', 'config.json', '--model', 'small', exit_code=2)
         self.assertIn('the data has a vocabulary of 257, the model in small one of 99', said)
+
+    def test_relative_data_is_looked_for_in_the_folder_of_the_command(self):
+        elsewhere = self.job.folder / 'elsewhere'
+        elsewhere.mkdir()
+        done = subprocess.run([job.PROGRAM, 'eval', '--model', '../whole'], cwd=elsewhere, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn('there is no token file data in this folder', done.stderr)
+        self.assertIn('start eval in the folder that the run was started in', done.stderr)
+        subprocess.run([job.PROGRAM, 'eval', '--model', '../whole', '--data', '../data'], cwd=elsewhere, check=True)
 
     def test_damaged_files_exit_with_4_and_losses_that_are_not_finite_with_5(self):
         self.assertIn('nowhere', self.run_eval('--model', 'whole', '--data', 'nowhere', exit_code=4))
