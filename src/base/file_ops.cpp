@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 namespace hgt {
@@ -51,6 +52,9 @@ int FileOps::unlink(const char* path) {
 }
 int FileOps::rmdir(const char* path) {
   return ::rmdir(path);
+}
+int FileOps::flock(int fd, int operation) {
+  return ::flock(fd, operation);
 }
 
 namespace {

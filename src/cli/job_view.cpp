@@ -97,6 +97,7 @@ void JobView::on_started(const nlohmann::json& body) {
   // The run is further than where this job would have started: it stays as it is.
   if (!begins && body.at("from") != run_.last_checkpoint) return;
   has_begun_ = has_begun_ || begins;
+  if (begins) print(std::exchange(at_begin_, ""));
   if (!std::exchange(started_, true)) {
     run_.start_step = step;
     run_.resumed_from = body.at("from");
@@ -141,7 +142,7 @@ void JobView::finish(Verdict verdict) {
   write();
   if (!failed || console_.summary().steps() > 0)
     console_.finished(failed ? "the run failed" : run_.reason, run_dir_);
-  print(verdict.render());
+  if (failed || verdict.reason != run_.reason) print(verdict.render());
   // A command line that is wrong, and what could not be read at the start, is mended first.
   const bool mend_first = verdict.exit_code == static_cast<int>(ErrorKind::kConfig) ||
                           (verdict.exit_code == static_cast<int>(ErrorKind::kData) && !started_);

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -23,6 +24,8 @@ class JobView {
   /// Lines for the user, on the console and in its log; and those that the user has seen before.
   void print(const std::string& text);
   void log(const std::string& text);
+  /// Lines that are true once the job makes steps; if it makes none they are not printed.
+  void print_at_begin(std::string text) { at_begin_ = std::move(text); }
   void event(int rank, std::string_view kind, const nlohmann::json& body);
   /// Writes run.json for good, and prints how the job went and how to resume it.
   void finish(Verdict verdict);
@@ -39,6 +42,7 @@ class JobView {
   RunFile run_;
   std::ofstream log_;  ///< RUN/logs/console.log
   Console console_;
+  std::string at_begin_;
   bool started_ = false;
   bool has_begun_ = false;
 };

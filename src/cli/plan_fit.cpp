@@ -29,17 +29,26 @@ std::vector<std::string> fewer_workers(const TrainPlan& plan, std::int64_t room)
   return {};
 }
 
+void require_kernels(const KnownGpu& gpu, const std::string& name) {
+  constexpr int kOldest = 70;
+  if (gpu.compute_capability == 0 || gpu.compute_capability >= kOldest) return;
+  throw Error(ErrorKind::kDevice,
+              fmt::format("{} has compute capability {}.{}, and hgtrain's kernels need 7.0", name,
+                          gpu.compute_capability / 10, gpu.compute_capability % 10),
+              "a GPU of the generations Volta (V100), Turing (T4, RTX 20, GTX 16) or newer");
+}
+
 PlanFit fit_gpu(const Config& config, const std::string& name) {
   constexpr int kHasBf16 = 80;
   // What the driver's context takes: 300 to 616 MiB were seen (pytorch/pytorch#20532,
   // LMCache/LMCache#4019).
   constexpr std::int64_t kContextBytes = std::int64_t{640} << 20;
   const KnownGpu gpu = known_gpu(name);
+  require_kernels(gpu, name);
   const std::int64_t room = gpu.bytes - kContextBytes;
   const bool has_bf16 = gpu.compute_capability == 0 || gpu.compute_capability >= kHasBf16;
   const Fits fits = [&](const Config& other) { return worker_bytes(other) <= room; };
   PlanFit fit{.gpu = name,
-              .compute_capability = gpu.compute_capability,
               .asked = worker_bytes(config),
               .room = room,
               .largest_micro_batch = largest_micro_batch(config, fits)};
@@ -67,12 +76,6 @@ std::string PlanFit::text() const {
 }
 
 void PlanFit::require() const {
-  constexpr int kOldest = 70;
-  if (compute_capability > 0 && compute_capability < kOldest)
-    throw Error(ErrorKind::kDevice,
-                fmt::format("{} has compute capability {}.{}, and hgtrain's kernels need 7.0", gpu,
-                            compute_capability / 10, compute_capability % 10),
-                "a GPU of the generations Volta (V100), Turing (T4, RTX 20, GTX 16) or newer");
   if (!fits())
     throw Error(
         ErrorKind::kDevice,

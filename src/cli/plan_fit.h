@@ -11,20 +11,20 @@ namespace hgt {
 /// Whether a job fits: on the CPU all its workers into what is free of this machine's memory; on a
 /// GPU that is named, one worker into that.
 struct PlanFit {
-  std::string gpu = {};        ///< "": the CPU
-  int compute_capability = 0;  ///< of the GPU; 0: not known
+  std::string gpu = {};  ///< "": the CPU
   std::int64_t asked = 0, room = 0;
   std::int64_t largest_micro_batch = 0;  ///< of this batch, 0: none fits
   std::string hint = {};                 ///< what would fit, "" if the job does
   bool fits() const { return asked <= room; }
   /// One line for the plan.
   std::string text() const;
-  /// Error(kDevice) unless it fits, and for a GPU that there are no kernels for.
+  /// Error(kDevice) unless it fits.
   void require() const;
 };
 
 /// Nullopt if that is not known: of GPUs that are not named (the workers look), and of a machine
-/// that does not say how much memory is free.
+/// that does not say how much memory is free. Error(kDevice) for a GPU that is not known or that
+/// there are no kernels for.
 std::optional<PlanFit> fit_of(const TrainPlan& plan, const std::string& gpu);
 
 }  // namespace hgt

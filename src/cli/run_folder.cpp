@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <sys/file.h>
@@ -12,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file_ops.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
@@ -62,17 +65,20 @@ std::string free_name(const std::string& path) {
 File take_lock(const std::string& path) {
   File lock =
       File::open(path + "/" + kLockName, O_RDWR | O_CREAT | O_CLOEXEC, 0666, ErrorKind::kConfig);
-  if (::flock(lock.fd(), LOCK_EX | LOCK_NB) != 0)
-    throw Error(
-        ErrorKind::kConfig, fmt::format("the run folder {} is in use by another hgtrain", path),
-        fmt::format("wait for it or stop it, or take another one: --run_dir {}", free_name(path)));
-  return lock;
+  if (file_ops().flock(lock.fd(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("cannot lock {}: {}", lock.path(), std::strerror(errno)),
+                "take a run folder on a file system that has locks: --run_dir DIR");
+  throw Error(
+      ErrorKind::kConfig, fmt::format("the run folder {} is in use by another hgtrain", path),
+      fmt::format("wait for it or stop it, or take another one: --run_dir {}", free_name(path)));
 }
 
 /// The resolved config of the run in a folder. Older runs have it as config.json.
 std::string config_of_run(const std::string& path) {
   const std::string resolved = path + "/resolved.json";
-  return fs::exists(resolved) ? resolved : path + "/config.json";
+  return path_exists(resolved) ? resolved : path + "/config.json";
 }
 
 /// Whether there is anything of a run to go on from or to lose.
@@ -165,7 +171,7 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
 
 std::optional<std::int64_t> batch_size_of_run(const std::string& path) {
   const std::string config = config_of_run(path);
-  if (!fs::exists(config) || !has_begun(path)) return std::nullopt;
+  if (!path_exists(config) || !has_begun(path)) return std::nullopt;
   const auto json = nlohmann::json::parse(read_file(config, kMaxConfigBytes), nullptr, false);
   const auto size = json.is_object() ? json.find("train_batch_size") : json.end();
   if (size == json.end() || !size->is_number_integer() || *size < 1) return std::nullopt;
@@ -180,7 +186,11 @@ JobConfig::JobConfig(const RunFolder& folder, const std::string& given, const st
 }
 
 JobConfig::~JobConfig() {
-  settle_configs(folder_);
+  try {
+    clean(folder_);
+  } catch (const Error&) {
+    // The next start removes it.
+  }
 }
 
 std::string JobConfig::path() const {

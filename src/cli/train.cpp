@@ -42,7 +42,9 @@ nlohmann::ordered_json as_given(const TrainPlan& plan) {
   nlohmann::ordered_json json = to_json(plan.config);
   leave_out_derived_batch(plan.given, json);
   keep_auto(plan.given, "", json);
-  json["hardware"] = to_json(plan.given.config)["hardware"];
+  const nlohmann::ordered_json given = to_json(plan.given.config);
+  json["hardware"] = given["hardware"];
+  json["parallelism"] = given["parallelism"];
   return json;
 }
 
@@ -97,10 +99,9 @@ class Train final : public Command {
     const RunFolder folder = claim_run_folder(flags_.run_dir, flags_.resume != "none");
     const nlohmann::ordered_json resolved = to_json(plan.config);
     const std::string changes = changes_of(folder, resolved);
-    tell("{}", changes);
     JobConfig config(folder, as_given(plan).dump(2) + "\n", resolved.dump(2) + "\n");
     trace.clear(folder.path);
-    const int status = start(plan, folder, config, trace.record_steps(), notices + changes);
+    const int status = start(plan, folder, config, trace.record_steps(), notices, changes);
     trace.finish(folder.path, plan.workers);
     return status;
   }
@@ -136,7 +137,8 @@ class Train final : public Command {
   }
 
   int start(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
-            std::int64_t record_steps, const std::string& notes) const {
+            std::int64_t record_steps, const std::string& notices,
+            const std::string& changes) const {
     RunFile run;
     run.started_at = utc_now();
     run.versions = {{"hgtrain", HGT_VERSION}};
@@ -151,7 +153,8 @@ class Train final : public Command {
                            .eval_iters = plan.config.training.eval_iters,
                            .save_interval = plan.config.checkpoint.save_interval},
                   .steps_per_print = plan.config.steps_per_print});
-    view.log(notes);
+    view.log(notices);
+    view.print_at_begin(changes);
     view.print(banner(plan, folder.path));
     const Verdict verdict = run_job(job_of(plan, folder, config, record_steps, view));
     view.finish(verdict);

@@ -19,6 +19,7 @@
 #include "hgtrain/machine/resources.h"
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/parallel/layout.h"
+#include "hgtrain/report/human.h"
 
 #include "gpu_precision.h"
 #include "known_gpu.h"
@@ -238,6 +239,30 @@ void use_saved_tokenizer(const std::string& saved, TrainPlan& plan) {
   path = saved;
 }
 
+/// A run cannot go back to fewer steps than it has made.
+void require_steps_left(std::int64_t train_iters, std::int64_t step) {
+  if (step <= train_iters) return;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("the run is to end after {}, but it is at step {} already",
+                          human_plural(train_iters, "step"), step),
+              fmt::format("--steps (training.train_iters) counts all steps of the run: give more "
+                          "than {}; or --resume an earlier checkpoint",
+                          step));
+}
+
+/// --resume auto takes an older checkpoint in place of a newer one that is not whole.
+void tell_incomplete(const TrainFlags& flags, const std::string& saved,
+                     std::vector<Problem>& notices) {
+  if (flags.resume != "auto") return;
+  for (const std::string& folder : list_incomplete(flags.run_dir)) {
+    if (folder < saved) break;
+    notices.push_back({Severity::kNotice,
+                       fmt::format("{} is passed over: it has no {}, so it is no whole checkpoint",
+                                   folder, kManifestName),
+                       "", "", 0, ""});
+  }
+}
+
 /// Opens the data as the workers will, and takes from it what the config leaves open.
 void complete_from_data(TrainPlan& plan, const std::string& saved) {
   Config& config = plan.config;
@@ -317,6 +342,7 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   };
   const std::string saved = resumed_checkpoint(flags);
   std::vector<Problem> notices;
+  tell_incomplete(flags, saved, notices);
   use_saved_model(flags, saved, overrides, notices);
   // Which batch sizes fit workers that are not counted is asked last: first they must be there.
   const auto counted = flags.num_workers ? flags.num_workers : flags.num_gpus;
@@ -330,8 +356,13 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
                  checked_cast<int>(workers, "the number of workers", ErrorKind::kConfig), 0,
                  std::move(notices), loaded};
   settle_devices(loaded, devices, plan.config);
-  make_layout(plan.config.parallelism, plan.workers);
+  plan.config.parallelism.data_parallel_size =
+      make_layout(plan.config.parallelism, plan.workers).data_size;
   if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan, saved);
+  // The epochs of a dry run are not counted in steps.
+  if (const auto step = saved.empty() ? std::nullopt : saved_step(saved);
+      step && plan.config.training.num_epochs == 0)
+    require_steps_left(plan.config.training.train_iters, *step);
   return plan;
 }
 

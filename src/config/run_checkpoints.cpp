@@ -47,6 +47,10 @@ std::string name_from(const std::string& run_dir, const std::string& checkpoint)
   return own ? name : path.string();
 }
 
+bool has_manifest(const std::string& folder) {
+  return path_exists(folder + "/" + kManifestName);
+}
+
 /// The checkpoint that the file `best` names.
 std::optional<std::string> best_checkpoint(const std::string& run_dir) {
   const std::string file = checkpoints_of(run_dir) + "/best";
@@ -54,8 +58,31 @@ std::optional<std::string> best_checkpoint(const std::string& run_dir) {
   const std::string text = read_file(file, kMaxNameBytes);
   const std::string name = text.substr(0, text.find('\n'));
   const std::string folder = checkpoints_of(run_dir) + "/" + name;
-  if (step_of(name) < 0 || !path_exists(folder + "/" + kManifestName)) return std::nullopt;
+  if (step_of(name) < 0 || !has_manifest(folder)) return std::nullopt;
   return folder;
+}
+
+/// What is named as a checkpoint of the branch, newest first.
+std::vector<std::string> list_step_folders(const std::string& run_dir) {
+  const std::string root = checkpoints_of(run_dir);
+  if (!is_folder(root)) return {};
+  const std::optional<BranchOrigin> origin = read_origin(run_dir);
+  const std::int64_t last =
+      origin ? step_of(origin->checkpoint) : std::numeric_limits<std::int64_t>::max();
+  std::vector<std::pair<std::int64_t, std::string>> found;
+  for (const std::string& name : list_folder(root))
+    if (const std::int64_t step = step_of(name); step >= 0 && step <= last)
+      found.emplace_back(step, root + "/" + name);
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> folders;
+  folders.reserve(found.size());
+  for (auto& [step, folder] : found) folders.push_back(std::move(folder));
+  return folders;
+}
+
+nlohmann::json manifest_of(const std::string& folder) {
+  return nlohmann::json::parse(read_file(folder + "/" + kManifestName, kMaxManifestBytes), nullptr,
+                               false);
 }
 
 }  // namespace
@@ -142,23 +169,23 @@ void put_config_in_place(const std::string& run_dir) {
 }
 
 std::vector<std::string> list_checkpoints(const std::string& run_dir) {
-  const std::string root = checkpoints_of(run_dir);
-  if (!is_folder(root)) return {};
-  const std::optional<BranchOrigin> origin = read_origin(run_dir);
-  const std::int64_t last =
-      origin ? step_of(origin->checkpoint) : std::numeric_limits<std::int64_t>::max();
-  std::vector<std::pair<std::int64_t, std::string>> found;
-  for (const std::string& name : list_folder(root)) {
-    const std::int64_t step = step_of(name);
-    const std::string folder = root + "/" + name;
-    if (step >= 0 && step <= last && path_exists(folder + "/" + kManifestName))
-      found.emplace_back(step, folder);
-  }
-  std::sort(found.rbegin(), found.rend());
-  std::vector<std::string> folders;
-  folders.reserve(found.size());
-  for (auto& [step, folder] : found) folders.push_back(std::move(folder));
+  std::vector<std::string> folders = list_step_folders(run_dir);
+  std::erase_if(folders, [](const std::string& folder) { return !has_manifest(folder); });
   return folders;
+}
+
+std::vector<std::string> list_incomplete(const std::string& run_dir) {
+  std::vector<std::string> folders = list_step_folders(run_dir);
+  std::erase_if(folders, has_manifest);
+  return folders;
+}
+
+std::optional<std::int64_t> saved_step(const std::string& folder) {
+  if (!has_manifest(folder)) return std::nullopt;
+  const auto json = manifest_of(folder);
+  const auto step = json.is_object() ? json.find("step") : json.end();
+  if (step == json.end() || !step->is_number_integer()) return std::nullopt;
+  return step->get<std::int64_t>();
 }
 
 std::optional<SavedStep> newest_checkpoint(const std::string& run_dir) {
@@ -184,9 +211,8 @@ std::string checkpoint_folder(const std::string& path) {
 }
 
 void check_model_config(const std::string& folder, std::string_view text) {
-  const std::string manifest = folder + "/" + kManifestName;
-  if (!path_exists(manifest)) return;
-  const auto json = nlohmann::json::parse(read_file(manifest, kMaxManifestBytes), nullptr, false);
+  if (!has_manifest(folder)) return;
+  const auto json = manifest_of(folder);
   const nlohmann::json::json_pointer saved_hash("/files/config.json/xxh3");
   if (json.is_object() && json.contains(saved_hash) &&
       json[saved_hash] != fmt::format("{:016x}", xxh3(text)))

@@ -72,17 +72,6 @@ class Run {
   std::optional<std::string> early_;  ///< why the run ends before its last step
 };
 
-/// A run cannot go back to fewer steps than it has made.
-void require_steps_left(std::int64_t train_iters, std::int64_t step) {
-  if (step <= train_iters) return;
-  throw Error(ErrorKind::kConfig,
-              fmt::format("the run is to end after {}, but it is at step {} already",
-                          human_plural(train_iters, "step"), step),
-              fmt::format("--steps (training.train_iters) counts all steps of the run: give more "
-                          "than {}; or --resume an earlier checkpoint",
-                          step));
-}
-
 Run::Run(const Config& config, const RunOptions& options, Communicator& comm,
          ControlChannel& channel, const CudaQueue* queue)
     : config_(config),
@@ -113,7 +102,6 @@ void Run::start(const RunOptions& options, Communicator& comm, ControlChannel& c
                                   valid_data_.get(), channel.progress(), requests},
                    start.state);
   channel.progress().step = start.state.step;
-  require_steps_left(config_.training.train_iters, start.state.step);
   for (const std::string& damage : start.refused)
     recorder_.notice(damage + "; an older checkpoint is used");
   if (!start.notice.empty()) recorder_.notice(start.notice);

@@ -42,6 +42,28 @@ TEST_CASE("the newest checkpoint is that of the highest step, whatever latest is
   CHECK_FALSE(newest_checkpoint(run.folder / "checkpoints"));
 }
 
+TEST_CASE("folders of the branch without a manifest are listed apart") {
+  const SavedRun run{10, 20};
+  make_folders(run.path(15));
+  make_folders(run.path(30));
+  make_folders(run.folder / "checkpoints/step_00000040.superseded");
+  const std::string& dir = run.folder.path();
+  CHECK(list_incomplete(dir) == std::vector{run.path(30), run.path(15)});
+  begin_branch(dir, run.path(20));
+  CHECK(list_incomplete(dir) == std::vector{run.path(15)});
+}
+
+TEST_CASE("the step of a checkpoint is its manifest's, if that can be read") {
+  const SavedRun run{10};
+  write_file_atomically(run.path(10) + "/manifest.json", R"({"step": 7})");
+  CHECK(saved_step(run.path(10)) == 7);
+  for (const char* damaged : {"{", "[]", "{}", R"({"step": "7"})"}) {
+    write_file_atomically(run.path(10) + "/manifest.json", damaged);
+    CHECK_FALSE(saved_step(run.path(10)));
+  }
+  CHECK_FALSE(saved_step(run.path(11)));
+}
+
 TEST_CASE("a branch that has saved nothing has the checkpoints up to where it began") {
   const SavedRun run{10, 20, 30}, other{5};
   const std::string& dir = run.folder.path();

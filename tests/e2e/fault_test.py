@@ -248,6 +248,7 @@ class FaultTest(job.JobTest):
         with process:
             err = process.stderr.read()
         self.assertEqual(process.returncode, 130, err)
+        self.assertEqual(err.count('stopped at once by a second Ctrl-C'), 1)
         return err
 
     def test_a_second_ctrl_c_says_that_nothing_is_saved(self):
@@ -259,6 +260,7 @@ class FaultTest(job.JobTest):
         process = self.start_endless('impatient_saver', '--checkpoint.save_interval', 1, until_step=3)
         err = self.stop_at_once(process)
         last = self.job.checkpoints('impatient_saver')[-1]
+        self.assertEqual(list((self.job.folder / 'impatient_saver/checkpoints').glob('*.tmp-*')), [])
         self.assertIn(f'the last checkpoint is of step {int(last.removeprefix("step_"))}\n', err)
         self.assertEqual(self.job.verdict('impatient_saver')['last_checkpoint'], 'impatient_saver/checkpoints/' + last)
 

@@ -256,7 +256,7 @@ class TrainTest(job.JobTest):
         for shown in first, second:
             self.assertIn(shown, log)
         self.assertEqual(len(re.findall(r'^20\S+Z \S*hgtrain --config config.json ', log, re.M)), 2)
-        failed = self.job.train('logged', '--steps', 1, '--resume', 'auto', exit_code=2)
+        failed = self.job.train('logged', '--optimizer.type', 'Adagrad', '--resume', 'auto', exit_code=2)
         self.assertTrue((self.job.folder / 'logged/logs/console.log').read_text().endswith(failed[failed.index('model '):]))
 
     def test_a_run_cannot_end_before_the_step_it_is_at(self):
@@ -266,8 +266,34 @@ class TrainTest(job.JobTest):
             out = self.job.train('ahead', '--resume', 'auto', *flags, exit_code=2)
             self.assertIn(f'the run is to end after {STEPS - 1} steps, but it is at step {STEPS} already', out)
             self.assertIn(f'give more than {STEPS}', out)
+            self.assertNotIn('rank', out)  # the launcher's own word, before a worker starts
+        checkpoint = f'ahead/checkpoints/step_{STEPS:08}'
+        self.assertIn('the run is to end', self.job.train('elsewhere', '--resume', checkpoint, '--steps', 1, exit_code=2))
+        self.assertFalse((self.job.folder / 'elsewhere').exists())
         self.assertEqual(self.job.verdict('ahead')['finished_steps'], before['finished_steps'])
         self.assertIn('nothing to do', self.job.train('ahead', '--resume', 'auto'))
+
+    def test_a_checkpoint_without_manifest_is_passed_over_and_told(self):
+        shutil.copytree(self.job.folder / 'whole', self.job.folder / 'partial')
+        (self.job.folder / f'partial/checkpoints/step_{STEPS:08}/manifest.json').unlink()
+        out = self.job.train('partial', '--resume', 'auto')
+        self.assertIn(f'partial/checkpoints/step_{STEPS:08} is passed over: it has no manifest.json', out)
+        self.assertIn(f'resumed from step {STEPS - 5}', out)
+        self.assertNotIn('is passed over', self.job.train('partial', '--resume', 'auto'))
+        self.assertEqual(self.job.losses('partial'), self.whole)
+
+    def test_changes_are_told_by_a_job_that_makes_steps(self):
+        shutil.copytree(self.job.folder / 'whole', self.job.folder / 'changed')
+        resumed = 'changed', '--resume', 'auto', '--optimizer.params.lr', 1e-4
+        told = 'changed for the rest of the run: optimizer.params.lr: 0.0001, was 0.003'
+        self.assertNotIn(told, self.job.train(*resumed))
+        self.assertIn(told, self.job.train(*resumed, '--steps', STEPS + 1))
+
+    def test_files_of_a_run_say_how_many_workers_shared_the_data(self):
+        checkpoint = self.job.read_json('whole/checkpoints/latest', 'manifest.json')
+        self.assertEqual(checkpoint['layout']['data_parallel_size'], 2)
+        self.assertEqual(self.job.read_json('whole', 'resolved.json')['parallelism']['data_parallel_size'], 2)
+        self.assertEqual(self.job.read_json('whole', 'config.json')['parallelism']['data_parallel_size'], 0)
 
     def test_a_damaged_history_is_kept_aside(self):
         shutil.copytree(self.job.folder / 'whole', self.job.folder / 'history')

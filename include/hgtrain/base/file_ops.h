@@ -27,6 +27,7 @@ class FileOps {
   virtual int mkdir(const char* path, mode_t mode);
   virtual int unlink(const char* path);
   virtual int rmdir(const char* path);
+  virtual int flock(int fd, int operation);
 };
 
 /// The table in use: the real one, or the innermost override's.

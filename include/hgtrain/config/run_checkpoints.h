@@ -59,6 +59,13 @@ struct SavedStep {
 /// The first of list_checkpoints.
 std::optional<SavedStep> newest_checkpoint(const std::string& run_dir);
 
+/// The folders of the branch that are named as checkpoints and have no manifest, newest first: what
+/// somebody removed or copied in part.
+std::vector<std::string> list_incomplete(const std::string& run_dir);
+
+/// The step that the manifest in `folder` names; nullopt if it has none that can be read.
+std::optional<std::int64_t> saved_step(const std::string& folder);
+
 /// The folder that the user means by `path`: RUN and RUN@latest are a run folder's newest
 /// checkpoint, RUN@best is the one that evaluated best; any other path is itself. Error(kConfig) if
 /// the run has no such checkpoint.
