@@ -47,7 +47,7 @@ constexpr ForeignFlag kTraining[] = {
 };
 
 /// Of `train`, for the commands that read a config alone.
-constexpr FlagHabit kReading[] = {
+constexpr ForeignFlag kReading[] = {
     {"--num_workers", "workers of the run, for the batch sizes: --world N"},
     {"--num_gpus", "workers of the run, for the batch sizes: --world N"},
     {"--world_size", "workers of the run, for the batch sizes: --world N"},
