@@ -278,7 +278,7 @@ class TrainTest(job.JobTest):
         (self.job.folder / f'partial/checkpoints/step_{STEPS:08}/manifest.json').unlink()
         out = self.job.train('partial', '--resume', 'auto')
         self.assertIn(f'partial/checkpoints/step_{STEPS:08} is passed over: it has no manifest.json', out)
-        self.assertIn(f'resumed from step {STEPS - 5}', out)
+        self.assertIn(f'resumed after step {STEPS - 5}', out)
         self.assertNotIn('is passed over', self.job.train('partial', '--resume', 'auto'))
         self.assertEqual(self.job.losses('partial'), self.whole)
 
@@ -290,7 +290,7 @@ class TrainTest(job.JobTest):
         self.assertIn(told, self.job.train(*resumed, '--steps', STEPS + 1))
 
     def test_files_of_a_run_say_how_many_workers_shared_the_data(self):
-        checkpoint = self.job.read_json('whole/checkpoints/latest', 'manifest.json')
+        checkpoint = self.job.read_json(f'whole/checkpoints/step_{STEPS:08}', 'manifest.json')
         self.assertEqual(checkpoint['layout']['data_parallel_size'], 2)
         self.assertEqual(self.job.read_json('whole', 'resolved.json')['parallelism']['data_parallel_size'], 2)
         self.assertEqual(self.job.read_json('whole', 'config.json')['parallelism']['data_parallel_size'], 0)
