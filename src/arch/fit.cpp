@@ -13,14 +13,14 @@
 namespace hgt {
 namespace {
 
-/// A setting that takes less memory.
+/// A setting that saves memory.
 struct Saving {
   std::string setting;
   std::function<void(Config&)> apply;
-  bool contained = false;  ///< in another one
+  bool contained = false;  ///< part of another option
 };
 
-/// Those that are not on.
+/// The settings that are not on yet.
 std::vector<Saving> savings_of(const Config& config, DType narrow) {
   std::vector<Saving> out;
   const PrecisionConfig& precision = config.precision;
@@ -96,9 +96,9 @@ std::string how_to_fit(const Config& config, const Fits& fits, DType narrow,
   if (!enough.empty())
     return fmt::format("{} fit{}", fmt::join(enough, ", or "), enough.size() > 1 ? "" : "s");
   const std::int64_t largest = largest_micro_batch(every, fits);
-  if (largest == 0) return "no setting makes it fit: take a smaller model, or more memory";
+  if (largest == 0) return "no setting makes it fit: use a smaller model, or more memory";
   if (largest < now) all.push_back(micro_batch(largest));
-  return fmt::format("only together they fit: {}", fmt::join(all, "; "));
+  return fmt::format("it fits with all of these: {}", fmt::join(all, "; "));
 }
 
 }  // namespace hgt

@@ -17,22 +17,22 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 }
 
 constexpr std::int64_t kFloatBytes = 4;
-constexpr std::int64_t kWorkspaceBytes = 32 << 20;  ///< what cuBLAS asks for on sm_90
-/// The kernels of cuBLAS and cuDNN, which are loaded when first used, and graphs: an allowance.
+constexpr std::int64_t kWorkspaceBytes = 32 << 20;  ///< size that cuBLAS recommends on sm_90
+/// An allowance for the kernels of cuBLAS and cuDNN, which are loaded when first used, and graphs.
 constexpr std::int64_t kLibraryBytes = 384 << 20;
-/// Of one communicator: 544 to 688 MiB were seen on A100s that NVLink joins (NVIDIA/nccl#964), 1.06
-/// GB on eight H100s (#1685).
+/// One communicator of NCCL took 544 to 688 MiB on A100s with NVLink (NVIDIA/nccl#964), and 1.06 GB
+/// on eight H100s (#1685).
 constexpr std::int64_t kNcclBytes = 1 << 30;
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) {
   return times((n + unit - 1) / unit, unit);
 }
 
-/// Scratch of the CPU threads: attention's backward needs five matrices of a head's keys and five
-/// of a block of 64 queries, of whole vectors of 16, and three tiles of 64 x 64 scores and two rows
-/// of them; in 16 bits a product that the CPU has no instructions for needs blocks of 128 rows and
-/// columns, 1024 deep, as fp32; the first thread needs the partial sums of a norm's gradients, 64
-/// chunks of gain and bias.
+/// Scratch memory of the CPU threads. Attention's backward needs five matrices of a head's keys and
+/// five of a block of 64 queries, padded to vectors of 16, and three tiles and two rows of 64 x 64
+/// scores. A 16-bit product for which the CPU has no instructions needs fp32 blocks of 128 rows and
+/// columns, 1024 deep. The first thread needs the partial sums of a norm's gradients: 64 chunks of
+/// gain and bias.
 std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, DType dtype,
                             int threads) {
   constexpr std::int64_t kTile = 64;
@@ -45,8 +45,8 @@ std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, D
   return std::max(any, norm) + times(any, threads - 1);
 }
 
-/// What attention over cuDNN writes in its backward, where it is taken: a matrix of 16 bits for
-/// each head, as many at once as 256 MiB hold, but all of a key head.
+/// The workspace of cuDNN's attention in backward, if it is used: a 16-bit matrix for each head. As
+/// many heads as fit into 256 MiB are computed at once, but at least all that share a key head.
 std::int64_t attention_scratch(const Config& config, const ActivationSizes& sizes) {
   constexpr std::int64_t kMaxBytes = std::int64_t{256} << 20;
   const ModelConfig& model = config.model;
@@ -69,7 +69,7 @@ bool is_recomputed(const std::string& name, const ActivationSizes& sizes) {
          (name == "norm1" || name == "norm2" || name == "activated");
 }
 
-/// Mean number of keys a query of a causal sequence sees.
+/// The mean number of keys that a query of a causal sequence sees.
 double mean_keys(std::int64_t seq_length, std::int64_t window) {
   const double length = static_cast<double>(seq_length), w = static_cast<double>(window);
   return window == 0 || window >= seq_length ? length / 2 : w - w * w / (2 * length);
@@ -175,7 +175,7 @@ Allocation flat(std::string name, std::int64_t elements, DType type) {
   return {std::move(name), times(elements, static_cast<std::int64_t>(size_of(type)))};
 }
 
-/// What a checkpoint holds.
+/// The allocations that a checkpoint holds.
 std::vector<Allocation> state_of(const Config& config, std::int64_t elements) {
   std::vector<Allocation> out = {flat("parameters", elements, config.precision.parameter_dtype())};
   for (const std::string& name : optimizer_state(config.optimizer))
@@ -190,14 +190,13 @@ void require_gpu_widths(const ModelConfig& model, DType dtype) {
   constexpr std::int64_t kRowBytes = 16384, kHead = 256;
   const std::int64_t widest = kRowBytes / static_cast<std::int64_t>(size_of(dtype));
   if (model.hidden_size > widest)
-    throw Error(
-        ErrorKind::kConfig,
-        fmt::format("a hidden size of {} is more than the GPUs' kernels are built for: {} in {}",
-                    model.hidden_size, widest, name_of(dtype)),
-        "16 bits take twice as much as fp32: bf16.enabled; or train on the CPU");
+    throw Error(ErrorKind::kConfig,
+                fmt::format("a hidden size of {} is more than the GPU kernels support: {} in {}",
+                            model.hidden_size, widest, name_of(dtype)),
+                "set bf16.enabled, which allows twice the size of fp32; or train on the CPU");
   if (model.head_dim > kHead)
     throw Error(ErrorKind::kConfig,
-                fmt::format("heads of {} are wider than the GPUs' attention is built for: {}",
+                fmt::format("heads of {} are wider than the GPU attention kernels support: {}",
                             model.head_dim, kHead),
                 "use more heads, or train on the CPU");
 }

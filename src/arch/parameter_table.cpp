@@ -51,7 +51,7 @@ class Builder {
 
   void gpt2() {
     const std::int64_t width = m_.hidden_size, heads = m_.num_attention_heads * m_.head_dim;
-    // The layers that write to the residual stream start smaller, by the number of such layers.
+    // Layers that write to the residual stream get smaller initial weights, by their number.
     const Init residual{
         Init::kNormal,
         m_.initializer_range / std::sqrt(2.0 * static_cast<double>(m_.num_hidden_layers))};

@@ -123,7 +123,7 @@ bool is_flag(const std::string& arg) {
 
 Error needs_value(const std::string& flag) {
   return usage(fmt::format("{} needs a value", flag),
-               fmt::format("type {0} VALUE, or {0}=VALUE where it begins with dashes", flag));
+               fmt::format("type {0} VALUE, or {0}=VALUE if it begins with dashes", flag));
 }
 
 /// CLI11 takes for an option's value whatever follows it.

@@ -15,7 +15,8 @@ void ConfigSource::add_options(CLI::App& app) {
 
 LoadResult ConfigSource::load(const std::vector<std::string>& overrides) const {
   if (world.value_or(1) < 1)
-    throw Error(ErrorKind::kConfig, "--world is not positive", "leave it out where it is unknown");
+    throw Error(ErrorKind::kConfig, "--world is not positive",
+                "leave it out if the number is unknown");
   return load_config(file, {overrides, world});
 }
 

@@ -177,9 +177,9 @@ std::string doctor_text(const Machine& machine, const Diagnosis& diagnosis) {
   return row("hgtrain", HGT_VERSION " on " + host_name()) + resources_text(machine.resources) +
          network_text(machine.network) + gpus_text(machine, diagnosis) +
          findings_text("problem", diagnosis.problems) + findings_text("advice", diagnosis.advice) +
-         (!diagnosis.problems.empty() ? "not in order\n"
-          : gpus                      ? "in order: the GPUs can be used\n"
-                                      : "in order: the CPU can be used\n");
+         (!diagnosis.problems.empty() ? "not ready: see the problems\n"
+          : gpus                      ? "ready: training can use the GPUs\n"
+                                      : "ready: training can use the CPU\n");
 }
 
 Json doctor_json(const Machine& m, const Diagnosis& d) {

@@ -18,7 +18,7 @@ struct ForeignFlag {
   std::string_view hint;
 };
 
-/// Of torchrun, the deepspeed launcher, mpirun and HF's Trainer, for `train` and `launch`.
+/// Flags of torchrun, the deepspeed launcher, mpirun and HF's Trainer, for `train` and `launch`.
 constexpr ForeignFlag kLaunching[] = {
     {"--nproc_per_node", "workers on this machine: --num_workers N, or --num_gpus N"},
     {"--nproc", "workers on this machine: --num_workers N, or --num_gpus N"},
@@ -91,7 +91,7 @@ std::string hint_for_word(std::string_view command, const std::string& word) {
   if (command == "data prepare") return fmt::format("--input {}", typed);
   if (command == "generate") return fmt::format("--model FOLDER --prompt {}", typed);
   if (command == "launch")
-    return fmt::format("two dashes stand before the program: hgtrain launch ... -- {} ...", typed);
+    return fmt::format("put -- before the program: hgtrain launch ... -- {} ...", typed);
   return "";
 }
 

@@ -5,12 +5,12 @@
 
 namespace hgt {
 
-/// What to type in place of a flag that `command` does not have but other launchers and trainers
-/// do ("--nproc_per_node", "--lr"), as a hint; "" where nothing is known of it. `flag` has
+/// A hint that says what to type instead of a flag that other launchers and trainers have, but
+/// `command` does not ("--nproc_per_node", "--lr"); "" if the flag is unknown. `flag` has
 /// underscores.
 std::string hint_for_flag(std::string_view command, std::string_view flag);
 
-/// The same for a word that stands where a flag is needed: `hgtrain data prepare books/`.
+/// The same for a word without its flag: `hgtrain data prepare books/`.
 std::string hint_for_word(std::string_view command, const std::string& word);
 
 }  // namespace hgt

@@ -18,7 +18,7 @@ bool takes_auto_itself(const Field& field) {
   return false;
 }
 
-/// True where "auto" was all there was to say.
+/// True if the value was "auto" and nothing is left to apply.
 bool settle_auto(Given& given, Loading& loading) {
   const Field& field = *given.field;
   if (given.value != "auto") return false;
@@ -53,7 +53,7 @@ void refuse(const Given& given, KeyClass key_class, const std::string& shown,
                     fmt::format("{} = {} is not supported{}", given.path, shown, why), hint);
 }
 
-/// Keys that DeepSpeed does not read unless another one is set: they ask for nothing.
+/// Keys that DeepSpeed does not read unless another one is set: they have no effect.
 bool is_idle(const std::string& path, const Loading& loading) {
   if (path == "zero_optimization.offload_param.device")
     return loading.number("zero_optimization.stage", 0) < 3;
@@ -61,11 +61,11 @@ bool is_idle(const std::string& path, const Loading& loading) {
          loading.number("parallelism.tensor_parallel_size", 1) <= 1;
 }
 
-/// Where the value asks for what is not there. A value of the row's `fallback` asks for nothing.
+/// Refuses a value that needs what is not built. The row's `fallback` is the value that does not.
 bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
   const Field& field = *given.field;
   if (is_idle(given.path, loading)) {
-    loading.noticed.push_back(given.path);
+    if (value.json != false) loading.noticed.push_back(given.path);
     return true;
   }
   if (value.choice && value.choice->key_class > KeyClass::kNoticed) {
@@ -78,6 +78,11 @@ bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
     return false;
   refuse(given, field.key_class, json_text(value.json), ": " + field.help, field.hint, loading);
   return true;
+}
+
+/// Whether the user should know that a key has no effect. `false` switches something off.
+bool is_noticed(const Field& field, const Json& value) {
+  return field.key_class == KeyClass::kNoticed && value != false;
 }
 
 }  // namespace
@@ -108,7 +113,7 @@ void apply(const Given& as_given, Loading& loading) {
   if (refuse_by_class(given, value, loading) && !field.slot) return;
   if (!loading.has_origin(given.path)) loading.origins[given.path] = origin_of(given.place);
   if (field.slot) store(field.slot(loading.config()), value.json);
-  if (field.key_class == KeyClass::kNoticed && !given.path.starts_with("model."))
+  if (is_noticed(field, value.json) && !given.path.starts_with("model."))
     loading.noticed.push_back(given.path);
 }
 
@@ -116,8 +121,8 @@ void apply_given_keys(Loading& loading) {
   for (const auto& [path, given] : loading.given_keys)
     if (!path.starts_with("model."))
       apply(given, loading);
-    else if (given.field->key_class == KeyClass::kNoticed && given.value != false)
-      loading.noticed.push_back(path);  // those of an HF file are not told: nobody asked for them
+    else if (is_noticed(*given.field, given.value))
+      loading.noticed.push_back(path);  // not for keys of an HF file, which the user did not write
 }
 
 }  // namespace hgt

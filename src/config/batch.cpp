@@ -10,7 +10,7 @@
 namespace hgt {
 namespace {
 
-/// The triples with all three rules kept that lie nearest to what was asked for.
+/// The valid triples that are nearest to the given one.
 std::string nearest_triples(const BatchConfig& asked, std::int64_t workers) {
   const std::int64_t micro = std::max<std::int64_t>(1, asked.micro_batch_size);
   const std::int64_t steps = std::max<std::int64_t>(1, asked.gradient_accumulation_steps);

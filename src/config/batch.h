@@ -7,9 +7,9 @@
 
 namespace hgt {
 
-/// DeepSpeed's rule: what is 0 of the triple follows from the rest, divisions rounding down.
-/// All three stay as they are where they are given; without total and micro-batch nothing follows.
-/// Error(kConfig) where the product does not fit.
+/// DeepSpeed's rule: a size that is 0 follows from the others; divisions round down. If all three
+/// are given, nothing changes; without total and micro-batch nothing follows. Error(kConfig) if the
+/// product overflows.
 BatchConfig complete_batch(BatchConfig batch, std::int64_t workers);
 
 struct BatchProblem {

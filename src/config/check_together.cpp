@@ -10,13 +10,13 @@
 namespace hgt {
 namespace {
 
-/// A given value of an unbuilt or ignored key, as to_value left it; null where there is none.
+/// The value given for a key that is not built or ignored, after to_value; null if there is none.
 Json value_of(const Loading& loading, const std::string& path) {
   const auto found = loading.given_keys.find(path);
   return found == loading.given_keys.end() ? Json() : found->second.value;
 }
 
-/// "auto" may be what it stands for here, or on the GPUs of a run.
+/// Whether the key is on or may be: "auto" may depend on the GPUs of the run.
 bool may_be_on(const Loading& loading, const std::string& path) {
   const auto origin = loading.origins.find(path);
   return value_of(loading, path) == true ||
@@ -36,19 +36,20 @@ void check_precision(Loading& loading) {
           "set that too, or leave both out");
   if (p.bf16_parameters && !may_be_on(loading, "bf16.enabled"))
     loading.problem_at(Severity::kNotice, "bf16.bf16_master_weights_and_grads",
-                       "bf16.bf16_master_weights_and_grads has an effect in bf16 training only");
+                       "bf16.bf16_master_weights_and_grads has an effect only in bf16 training");
   if (p.bf16_parameters && loading.config().optimizer.type == "Lamb")
     loading.problem_at(Severity::kNotBuilt, "bf16.bf16_master_weights_and_grads",
-                       "Lamb without fp32 masters is not built", "another optimizer, or masters");
+                       "Lamb without fp32 masters is not built",
+                       "use another optimizer, or keep the masters");
   const bool fp16 = may_be_on(loading, "fp16.enabled");
   const double scale = loading.number("fp16.loss_scale", 0);
   if (fp16 && scale > std::numeric_limits<float>::max())
-    error("fp16.loss_scale", fmt::format("fp16.loss_scale = {:g} is no fp32 number", scale),
-          "0: a scale that adapts itself");
+    error("fp16.loss_scale", fmt::format("fp16.loss_scale = {:g} is too large for fp32", scale),
+          "0 is a dynamic loss scale");
   if (!fp16 || scale != 0) return;
   for (const char* name : {"loss_scale_window", "hysteresis"})
     if (const std::string path = std::string("fp16.") + name; loading.number(path, 1) < 1)
-      error(path, fmt::format("{} must be at least 1 where the loss scale is dynamic", path));
+      error(path, fmt::format("{} must be at least 1 if the loss scale is dynamic", path));
 }
 
 void check_zero(Loading& loading) {
@@ -57,22 +58,23 @@ void check_zero(Loading& loading) {
     loading.problem_at(Severity::kError, path, message);
   };
   if (stage == 3 && value_of(loading, "gradient_allreduce_op") == "sum")
-    error("gradient_allreduce_op", "gradient_allreduce_op = \"sum\" does not go with ZeRO stage 3");
+    error("gradient_allreduce_op",
+          "gradient_allreduce_op = \"sum\" cannot be combined with ZeRO stage 3");
   if (stage >= 2 && loading.config().parallelism.pipeline_parallel_size > 1)
     error("zero_optimization.stage",
-          "ZeRO stages 2 and 3 do not go with pipeline parallelism: use stage 0 or 1");
+          "ZeRO stages 2 and 3 cannot be combined with pipeline parallelism: use stage 0 or 1");
   if (stage < 3 && loading.number("zero_optimization.offload_optimizer.ratio", 1) < 1)
     error("zero_optimization.offload_optimizer.ratio",
           "offload_optimizer.ratio below 1 needs ZeRO stage 3");
   const bool scatters = value_of(loading, "zero_optimization.reduce_scatter") != false;
   if (stage >= 2 && scatters && value_of(loading, "prescale_gradients") == true)
-    error("prescale_gradients", "prescale_gradients does not go with ZeRO's reduce_scatter");
+    error("prescale_gradients", "prescale_gradients cannot be combined with ZeRO's reduce_scatter");
   if (stage >= 2 && scatters && loading.number("gradient_predivide_factor", 1) != 1)
     error("gradient_predivide_factor",
-          "gradient_predivide_factor does not go with ZeRO's reduce_scatter");
+          "gradient_predivide_factor cannot be combined with ZeRO's reduce_scatter");
 }
 
-/// DeepSpeed wants one place for the clipping norm; files in the wild have two.
+/// DeepSpeed accepts the clipping norm in one place only, but some files have it in two.
 void check_clipping(Loading& loading) {
   const Json value = value_of(loading, "optimizer.params.max_grad_norm");
   if (value.is_number() && value.get<double>() != loading.config().gradient_clipping)
@@ -90,14 +92,14 @@ void check_rates(Loading& loading) {
       loading.has_origin("optimizer.params.lr"))
     loading.problem_at(
         Severity::kNotice, "scheduler.params.warmup_max_lr",
-        fmt::format("the rate goes up to scheduler.params.warmup_max_lr = {:g}, not to "
+        fmt::format("the rate rises to scheduler.params.warmup_max_lr = {:g}, not to "
                     "optimizer.params.lr = {:g}",
                     top->second, c.optimizer.lr));
   const auto momentum = c.scheduler.numbers.find("cycle_momentum");
   const bool betas = c.optimizer.type != "SGD" && c.optimizer.type != "Adagrad";
   if (momentum != c.scheduler.numbers.end() && momentum->second != 0 && !betas)
     loading.problem_at(Severity::kNotice, "scheduler.params.cycle_momentum",
-                       fmt::format("OneCycle changes the rate only: its momentum is beta1, which "
+                       fmt::format("OneCycle changes only the rate: its momentum is beta1, which "
                                    "{} does not have",
                                    c.optimizer.type));
 }
@@ -149,9 +151,9 @@ void check_scheduler_length(Loading& loading) {
   if (steps > 0 && planned != steps)
     loading.problem_at(
         Severity::kNotice, total,
-        fmt::format("{} = {:g}, and the run is of {:g} steps: {}", total, planned, steps,
-                    planned > steps ? "the learning rate is not yet down at its end"
-                                    : "the learning rate stays where it is then"));
+        fmt::format("{} = {:g}, but the run has {:g} steps: {}", total, planned, steps,
+                    planned > steps ? "the learning rate has not fully decayed at its end"
+                                    : "after that, the learning rate stays constant"));
 }
 
 void check_lengths(Loading& loading) {
@@ -162,18 +164,18 @@ void check_lengths(Loading& loading) {
         Severity::kError, "training.seq_length",
         fmt::format("training.seq_length = {} is longer than model.max_position_embeddings = {}",
                     c.training.seq_length, c.model.max_position_embeddings),
-        "GPT-2 has no positions beyond");
+        "raise model.n_positions, or shorten training.seq_length");
   const auto& [recompute, layers] = c.recompute;
   if (layers > 0 && recompute == "none")
     loading.problem_at(Severity::kNotice, "activation_checkpointing.num_layers",
                        "activation_checkpointing.num_layers has no effect with mode none",
-                       "activation_checkpointing.mode: full or selective");
+                       "set activation_checkpointing.mode to full or selective");
   if (layers > c.model.num_hidden_layers && c.model.num_hidden_layers > 0)
     loading.problem_at(Severity::kError, "activation_checkpointing.num_layers",
                        fmt::format("activation_checkpointing.num_layers = {} is more than the "
                                    "model's {} layers",
                                    layers, c.model.num_hidden_layers),
-                       "0 is all of them");
+                       "0 means all layers");
   if (c.training.ema_decay >= 1)
     loading.problem_at(Severity::kError, "training.ema_decay",
                        "training.ema_decay must be less than 1");
@@ -183,7 +185,7 @@ void check_lengths(Loading& loading) {
                        "keep one of them");
 }
 
-/// Defaults that are not those of the programs that read the same file.
+/// Notices of defaults that differ from those of other programs that read the same file.
 void tell_defaults(Loading& loading) {
   const auto optimizer = loading.given_keys.lower_bound("optimizer.");
   const auto& problems = loading.result.problems;
@@ -193,18 +195,18 @@ void tell_defaults(Loading& loading) {
   if (!refused &&
       (optimizer == loading.given_keys.end() || !optimizer->first.starts_with("optimizer.")))
     loading.problem(Severity::kNotice, {},
-                    fmt::format("there is no optimizer section: AdamW with lr {:g} is used, HF's "
-                                "Trainer would take 5e-05",
+                    fmt::format("there is no optimizer section: AdamW with lr {:g} is used, but "
+                                "HF's Trainer would use 5e-05",
                                 loading.config().optimizer.lr),
                     "set optimizer.params.lr");
   if (!loading.given("gradient_clipping"))
     loading.problem(Severity::kNotice, {},
                     "gradient_clipping is not given: 1.0 is used, as in DeepSpeed since 0.19; "
-                    "before, gradients were not clipped",
+                    "older versions did not clip gradients",
                     "set gradient_clipping: 1.0, or 0 for none");
 }
 
-/// What training needs and no file for DeepSpeed alone has.
+/// Keys that training needs but a file made for DeepSpeed alone lacks.
 void check_complete(Loading& loading) {
   const auto missing = [&](const char* what, const char* section) {
     loading.problem(Severity::kMissing, {}, what, "for example " + find_field(section)->example);
@@ -232,7 +234,7 @@ void check_best(Loading& loading) {
   const Config& c = loading.config();
   if (c.checkpoint.keep_best && c.training.eval_interval == 0)
     loading.problem_at(Severity::kError, "checkpoint.keep_best",
-                       "checkpoint.keep_best needs evaluations, and training.eval_interval is 0",
+                       "checkpoint.keep_best needs evaluations, but training.eval_interval is 0",
                        "set training.eval_interval, or leave checkpoint.keep_best out");
 }
 
@@ -245,10 +247,11 @@ void tell_ignored(Loading& loading) {
   const bool recompute = std::count(loading.noticed.begin(), loading.noticed.end(),
                                     "model.gradient_checkpointing") > 0;
   notice(loading.noticed, "these keys do not apply to a native trainer and are ignored",
-         recompute ? "to recompute activations: activation_checkpointing.mode full, or selective"
-                   : "");
+         recompute
+             ? "to recompute activations, set activation_checkpointing.mode to full or selective"
+             : "");
   notice(loading.unknown, "these keys are not known and are ignored");
-  notice(loading.autos_dropped, "\"auto\" is taken as absent for");
+  notice(loading.autos_dropped, "\"auto\" counts as absent for");
 }
 
 }  // namespace

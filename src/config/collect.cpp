@@ -18,7 +18,7 @@ std::string trimmed(const std::string& key) {
   return first == std::string::npos ? "" : key.substr(first, last - first + 1);
 }
 
-/// False where `table` has rows for some types, and none for this one.
+/// False if `table` has rows for some types, but none for this one.
 bool knows_type(const Field& table, const std::string& type) {
   bool typed = false;
   for (const Field& field : table.fields) {
@@ -44,7 +44,7 @@ std::vector<std::string> names_of(const Field& table, const std::string& type, b
   return names;
 }
 
-/// "warmup_num_steps" has the words of "warmup_steps". One word alone says too little.
+/// "warmup_num_steps" has the words of "warmup_steps". A single word is not enough.
 bool has_words_of(const std::string& name, const std::string& key) {
   if (key.find('_') == std::string::npos || key.size() > name.size()) return false;
   for (std::size_t start = 0; start <= key.size();) {
@@ -63,10 +63,10 @@ std::string meant_by(const std::string& key, const std::vector<std::string>& nam
   return nearest(key, names);
 }
 
-constexpr std::size_t kMaxLetters = 100;  ///< letters of a key that may be two
-constexpr int kMaxHints = 100;            ///< unknown keys that are compared with the known ones
+constexpr std::size_t kMaxLetters = 100;  ///< longest part of a key that is shown
+constexpr int kMaxHints = 100;            ///< how many unknown keys get a hint
 
-/// All names of a short section, the few nearest to `key` of a long one.
+/// All names of a short section, or the few names of a long one that are nearest to `key`.
 std::string overview(const std::string& key, std::vector<std::string> names) {
   constexpr std::size_t kMaxNames = 24, kFew = 3, kAnyDistance = 100;
   if (names.size() <= kMaxNames) return fmt::format("its keys are: {}", fmt::join(names, ", "));
@@ -87,8 +87,8 @@ bool asks_for_nothing(const Json& value) {
   return value == false || value.is_null();
 }
 
-/// Where a key belongs that stands outside any section and would change the training if it stood
-/// in its own.
+/// The path of a key that was given outside any section but would change the training in its own
+/// section.
 std::string path_from_top(const std::string& key) {
   if (key == "type") return "";
   for (const char* section : {"training", "optimizer.params", "scheduler.params"})
@@ -102,7 +102,7 @@ class Walk {
   Walk(const Document& document, Unknown unknown, Loading& loading)
       : document_(document), unknown_(unknown), loading_(loading) {}
 
-  /// `type` is that in the object or beside it, for tables that depend on it.
+  /// `type` is the type in the object or next to it, for tables that depend on it.
   void object(const Json& object, const Field& table, const std::string& path,
               const std::string& pointer, const std::string& type) {
     for (const auto& [spelled, value] : object.items()) {
@@ -112,11 +112,11 @@ class Walk {
       if (!field)
         unknown(key, value, table, path, at, type, object);
       else if (field->alias_yields && key != field->name && object.contains(field->name))
-        notice(at, fmt::format("{} is left out: {} is there too", key, field->name));
+        notice(at, fmt::format("{} is ignored, because {} is also given", key, field->name));
       else if (!value.is_null() || field->takes_null)
         one(*field, value, path + field->name, at, object);
       if (field && key != spelled)
-        notice(at, fmt::format("the key \"{}\" is taken as \"{}\"", shortened(spelled),
+        notice(at, fmt::format("the key \"{}\" is read as \"{}\"", shortened(spelled),
                                shortened(key)));
     }
   }
@@ -168,7 +168,7 @@ class Walk {
            typed ? owner["type"].get<std::string>() : std::string());
   }
 
-  /// The command line beats the file; twice from one of them is a contradiction.
+  /// The command line overrides the file; two different values in one of them are an error.
   void give(const Field* field, const std::string& path, const Json& value, Place where) {
     Given given{field, path, value, std::move(where)};
     const auto [found, is_new] = loading_.given_keys.try_emplace(path, given);
@@ -183,7 +183,7 @@ class Walk {
     }
   }
 
-  /// Open sections, and parameters of a type that is not built, are not looked at.
+  /// Reports an unknown key, unless it is a parameter of a type that is not built.
   void unknown(const std::string& key, const Json& value, const Field& table,
                const std::string& path, const std::string& pointer, const std::string& type,
                const Json& siblings) {
@@ -211,7 +211,7 @@ class Walk {
     if (const Field* const other = find_row(table, key)) {
       std::string hint = fmt::format("it belongs to {}", fmt::join(other->only_for, ", "));
       if (!place(pointer).file.empty() && type_is_typed(pointer))
-        hint += fmt::format("; in place of the file's: --{} '{}'", section,
+        hint += fmt::format("; to replace the file's: --{} '{}'", section,
                             those_of(table, type, siblings).dump());
       loading_.problem(Severity::kError, place(pointer),
                        fmt::format("{} of type {} has no {}", section, type, key), hint);
@@ -232,12 +232,12 @@ class Walk {
     const ForeignKey* const foreign = find_foreign_key(key);
     const std::string elsewhere = foreign ? std::string(foreign->key) : path_from_top(key);
     if (!elsewhere.empty()) return fmt::format("did you mean {}?", elsewhere);
-    if (find_row(root_section(), key)) return fmt::format("{} stands outside any section", key);
+    if (find_row(root_section(), key)) return fmt::format("{} belongs outside any section", key);
     return overview(key, names_of(table, type, false));
   }
 
-  /// Whether the type that rows depend on is of the command line: the one beside the key at
-  /// `pointer`, or beside its section.
+  /// Whether the type on which rows depend was given on the command line: the type next to the key
+  /// at `pointer`, or next to its section.
   bool type_is_typed(std::string pointer) const {
     for (int up = 0; up < 2; ++up) {
       pointer.resize(pointer.rfind('/'));
@@ -255,10 +255,10 @@ class Walk {
     return out;
   }
 
-  /// What HF's Trainer or another program would do with the key changes the training.
+  /// In HF's Trainer or another program, the key may change the training: then it is an error.
   void unknown_on_top(const std::string& key, const Json& value, const Field& table,
                       const std::string& pointer) {
-    std::string lower = key;  // "LoRA" asks for the same as "lora"
+    std::string lower = key;  // "LoRA" means the same as "lora"
     std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
     const ForeignKey* const foreign = find_foreign_key(lower);
     const std::string path = foreign ? std::string(foreign->key) : path_from_top(lower);
@@ -269,7 +269,7 @@ class Walk {
         path.empty() ? std::string(foreign->hint) : fmt::format("did you mean {}?", path));
   }
 
-  /// DeepSpeed lets anything pass here, so only what was surely meant otherwise is an error.
+  /// DeepSpeed accepts any key here, so only a key that is clearly a mistake is an error.
   void unknown_but_passed(const std::string& key, const Field& table, const std::string& path,
                           const std::string& pointer) {
     std::string meant =
@@ -292,7 +292,7 @@ class Walk {
   int hints_ = 0;
 };
 
-/// What a value that is not an object stands for, where the section has such a rule.
+/// Replaces a value that is not an object by the object it stands for, if the section allows it.
 void expand_shorthands(Document& document, const Field& table) {
   for (const Field& field : table.fields) {
     if (!field.shorthand || !document.root.contains(field.name)) continue;
@@ -353,7 +353,7 @@ void collect(const Document& document, const Field& table, const std::string& pr
              Unknown unknown, Loading& loading) {
   for (const DuplicateKey& duplicate : document.duplicates)
     loading.problem(Severity::kError, {document.file, duplicate.line, duplicate.pointer},
-                    fmt::format("the key stands twice, on lines {} and {}", duplicate.first_line,
+                    fmt::format("the key is given twice, on lines {} and {}", duplicate.first_line,
                                 duplicate.line),
                     "remove one of them");
   if (!document.root.is_object()) {

@@ -1,5 +1,5 @@
-// The sections of DeepSpeed's that a native Transformer trainer has little use for: switched off
-// they load, switched on they are told.
+// DeepSpeed's sections for which a native Transformer trainer has little use. If they are switched
+// off, they have no effect; if they are switched on, they are reported.
 #include <nlohmann/json.hpp>
 
 #include "sections.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Adds the keys that DeepSpeed reads in an unbuilt section. Others are noticed as unknown.
+/// Adds the keys that DeepSpeed reads in a section that is not built. Others count as unknown.
 Field with_keys(Field out, const std::vector<std::string>& names) {
   for (const std::string& name : names)
     out.fields.push_back(noticed(name, Kind::kAny, "of this section"));
@@ -17,7 +17,7 @@ Field with_keys(Field out, const std::vector<std::string>& names) {
   return out;
 }
 
-/// A section whose `enabled` asks for something that is not built.
+/// A section whose `enabled` switches on a feature that is not built.
 Field switched(std::string name, const std::string& help, const std::vector<std::string>& keys,
                std::string hint = "") {
   return with_keys(
@@ -38,7 +38,7 @@ Field aio() {
   return out;
 }
 
-/// 0 and 1 both mean: not split.
+/// 0 and 1 both mean that layers are not split.
 Field tensor_parallel_degree(std::string name) {
   Field out = moved(std::move(name), Kind::kInteger, "parallelism.tensor_parallel_size");
   out.moves = [](const Json& value) {
@@ -76,10 +76,10 @@ Field pipeline() {
   Field out = section("pipeline", "DeepSpeed's pipeline engine",
                       {
                           stages,
-                          noticed("partition", Kind::kAny, "how layers are dealt to stages"),
+                          noticed("partition", Kind::kAny, "how layers are assigned to stages"),
                           noticed("seed_layers", Kind::kBool, "every layer has a seed of its own"),
                           not_built("activation_checkpoint_interval", Kind::kInteger, "0",
-                                    "recompute every so many layers"),
+                                    "layers per recomputed segment"),
                           noticed("pipe_partitioned", Kind::kBool, "of stages"),
                           noticed("grad_partitioned", Kind::kBool, "of stages"),
                           noticed("use_reentrant", Kind::kBool, "of PyTorch"),
@@ -93,7 +93,7 @@ Field elasticity() {
       "elasticity", "batch sizes that suit many world sizes",
       {
           not_built("enabled", Kind::kBool, "false", "elastic batch sizes")
-              .instead("give the batch sizes themselves"),
+              .instead("set the batch sizes"),
           noticed("max_train_batch_size", Kind::kInteger, "of elasticity"),
           noticed("micro_batch_sizes", Kind::kList, "of elasticity"),
           noticed("min_gpus", Kind::kInteger, "of elasticity"),

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxDepth = 100;
 
-/// Length of the UTF-8 sequence at the start of `text`, 0 where it is not one (RFC 3629).
+/// Length of the UTF-8 sequence at the start of `text`, 0 if it is invalid (RFC 3629).
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -148,7 +148,7 @@ class Reader {
     if (at_ == text_.size()) fail("the text ends inside an object", "a '}' is missing");
     if (peek() == ',') fail("a comma too many");
     fail("expected a key in double quotes",
-         "keys and strings stand in double quotes: \"lr\": 1e-3");
+         "write keys and strings in double quotes: \"lr\": 1e-3");
   }
 
   Json array(const std::string& pointer, int depth) {
@@ -168,7 +168,7 @@ class Reader {
   bool comma_or(char close) {
     skip_space();
     if (peek() == close) return false;
-    if (at_ == text_.size()) fail(fmt::format("the text ends where '{}' is missing", close));
+    if (at_ == text_.size()) fail(fmt::format("the text ends, but a '{}' is missing", close));
     if (peek() != ',') fail(fmt::format("expected ',' or '{}'", close));
     advance(1);
     return true;
@@ -222,7 +222,7 @@ class Reader {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), c, 16);
     if (!starts_with("\\u") || digits.size() < 4 || error != std::errc() ||
         end != digits.data() + 4)
-      fail("no such escape in a string", "a backslash is written \\\\");
+      fail("unknown escape in a string", "write a backslash as \\\\");
     at_ += 6;
     return c;
   }
@@ -236,7 +236,7 @@ class Reader {
     const std::string_view word = text_.substr(at_, end - at_);
     Json out;
     if (word.empty()) {
-      fail(at_ == text_.size() ? "the text ends where a value is missing" : "expected a value");
+      fail(at_ == text_.size() ? "the text ends, but a value is missing" : "expected a value");
     } else if (word == "true" || word == "false") {
       out = word == "true";
     } else if (word != "null" && !number(word, out)) {
@@ -246,7 +246,7 @@ class Reader {
     return out;
   }
 
-  /// What a word of Python, or a number as other languages write it, is in JSON.
+  /// The JSON form of a word of Python, or of a number in the form of another language.
   static std::string hint_for(std::string_view word) {
     static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kWords{
         {{"True", "true"},
@@ -263,10 +263,10 @@ class Reader {
       if (word == foreign) return fmt::format("write {}", ours);
     if (const std::string repaired = repaired_number(word); !repaired.empty())
       return fmt::format("write {}", repaired);
-    return "a string stands in double quotes";
+    return "write a string in double quotes";
   }
 
-  /// ".001" is 0.001, "1." is 1.0, "+1" is 1, "1_000" is 1000, "007" is 7; "" for what is no
+  /// ".001" is 0.001, "1." is 1.0, "+1" is 1, "1_000" is 1000, "007" is 7; "" if it is not a
   /// number.
   static std::string repaired_number(std::string_view word) {
     std::string digits(word.substr(word.starts_with('-') || word.starts_with('+') ? 1 : 0));

@@ -11,7 +11,7 @@ namespace hgt {
 
 using Json = nlohmann::ordered_json;
 
-/// A key that stands twice in one object.
+/// A key that is twice in one object.
 struct DuplicateKey {
   std::string pointer;
   int first_line = 0;
@@ -23,12 +23,12 @@ struct Document {
   std::string file;  ///< as the user named it
   Json root;
   std::map<std::string, int>
-      lines;  ///< by JSON pointer ("" is the whole); keys count at their name
+      lines;  ///< by JSON pointer ("" is the root); a member's line is its key's
   std::vector<DuplicateKey> duplicates;  ///< the first of each pair is the one in `root`
 };
 
 /// Reads JSON with comments (`#`, `//`, `/* */`), trailing commas and a byte order mark. Infinity
-/// and NaN are read as numbers (who takes them says so); integers that int64 cannot hold become
+/// and NaN are read as numbers (a key may refuse them); integers that int64 cannot hold become
 /// doubles, and doubles that are too large infinite. Error(kConfig) with FILE:LINE:COLUMN at the
 /// first thing that is not JSON, that nests deeper than 100, or that is not UTF-8.
 Document read_document(std::string_view text, std::string file);

@@ -16,12 +16,12 @@ namespace hgt {
 
 enum class Kind { kBool, kInteger, kNumber, kText, kList, kObject, kAny };
 
-/// A number that the struct keeps by name, where it is known; flags are 0 or 1.
+/// A number that the struct keeps by name, if it is known; flags are 0 or 1.
 struct NamedNumber {
   std::map<std::string, double>* numbers;
   std::string name;
 };
-/// A list of two numbers that the struct keeps apart.
+/// A list of two numbers that the struct has as two members.
 struct NumberPair {
   double* first;
   double* second;
@@ -43,8 +43,8 @@ struct Choice {
 /// A value moved to another key: its path and its JSON text. An empty path drops it.
 using Moved = std::pair<std::string, std::string>;
 
-/// One row of the table: all that the program knows of one key. Reading, writing, `--a.b.c`,
-/// did-you-mean, classes, help and JSON Schema are made from it.
+/// One row of the table: all that the program knows about one key. Reading, writing, `--a.b.c`,
+/// did-you-mean, classes, help and JSON Schema all use it.
 struct Field {
   std::string name;
   Kind kind = Kind::kAny;
@@ -54,7 +54,7 @@ struct Field {
   std::string fallback;  ///< JSON text; kNotBuilt: the value that does not switch it on, "" = any
   std::vector<std::string> aliases;
   std::vector<Choice> choices;
-  std::string other_choice;  ///< taken for a text that is none of the choices, "" = refused
+  std::string other_choice;  ///< used for a text that is none of the choices, "" = refused
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;  ///< `min` itself is refused
@@ -62,22 +62,22 @@ struct Field {
   bool floors = false;  ///< a count of elements: a fraction is cut off
   bool refuses_auto = false;
   bool default_varies = false;   ///< the slot's content in an empty Config is not the default
-  bool takes_null = false;       ///< null is a value of its own, elsewhere it means: absent
+  bool takes_null = false;       ///< null is a value of its own; otherwise it means absent
   std::string auto_value;        ///< JSON text that "auto" stands for, "" = as if absent
   std::string auto_reason;       ///< why it stands for that
   bool auto_is_derived = false;  ///< "auto" is computed from other keys
-  std::string hint;              ///< what to do instead, where the key is refused
-  /// A spelling of other keys: what the value means there.
+  std::string hint;              ///< what to do instead, if the key is refused
+  /// For another spelling of keys: the values that it gives them.
   std::function<std::vector<Moved>(const nlohmann::ordered_json&)> moves;
 
   // Sections.
   std::vector<Field> fields;
   bool open = false;          ///< unknown keys are noticed, unless they are close to a known one
-  bool alias_yields = false;  ///< where alias and name both stand, the alias is dropped
-  /// What a value that is not an object stands for (JSON text), "" = refused.
+  bool alias_yields = false;  ///< if alias and name are both given, the alias is dropped
+  /// The object (JSON text) that a value of another type stands for, "" = refused.
   std::function<std::string(const nlohmann::ordered_json&)> shorthand;
-  std::string example;  ///< of the section, for those who lack it
-  /// Only for a `type` of one of these names, in the same section or beside it.
+  std::string example;  ///< of the section, shown if it is missing
+  /// Only for a `type` of one of these names, in the same section or next to it.
   std::vector<std::string> only_for;
 
   Field aka(std::vector<std::string> names) &&;
@@ -88,19 +88,19 @@ struct Field {
   Field above(double value) &&;
   Field as_integer() &&;
   Field elements() &&;  ///< a count of elements: not negative, saturates, fractions are cut off
-  Field auto_is(std::string json, std::string reason = "as HF's Trainer has it") &&;
+  Field auto_is(std::string json, std::string reason = "the default of HF's Trainer") &&;
   Field auto_derived() &&;
   Field instead(std::string text) &&;
   Field defaults_to(std::string json) &&;
   Field only(std::vector<std::string> types) &&;
 };
 
-/// A key that fills `slot`, of the kind that the slot has.
+/// A key that fills `slot` and has the slot's kind.
 Field used(std::string name, SlotOf slot, std::string help);
 Field noticed(std::string name, Kind kind, std::string help);
-/// `off`: the value (JSON text) that asks for nothing.
+/// `off`: the value (JSON text) that does not switch it on.
 Field not_built(std::string name, Kind kind, std::string off, std::string help);
-/// Refused whatever its value, with the reason.
+/// Refused with any value; `help` is the reason.
 Field refused(std::string name, std::string help, std::string hint);
 Field section(std::string name, std::string help, std::vector<Field> fields);
 /// Another spelling of the key at `path`.
@@ -122,26 +122,26 @@ In(Section Config::*) -> In<Section>;  // clang before 17 does not find it for a
 /// The whole file as one section without a name, built on first use.
 const Field& root_section();
 
-/// The row of a canonical path ("optimizer.params.lr"), nullptr where there is none. Among rows of
-/// one name, the one for `type`.
+/// The row of a canonical path ("optimizer.params.lr"), nullptr if there is none. If several rows
+/// have the name, the one for `type`.
 const Field* find_field(const std::string& path, const std::string& type = "");
 
-/// Whether two names are one; hyphens count as underscores.
+/// Whether two names are the same key; hyphens count as underscores.
 bool same_key(std::string_view a, std::string_view b);
 
-/// The row of a key of `table` by any of its names, nullptr where there is none.
+/// The row of a key of `table` by any of its names, nullptr if there is none.
 const Field* find_row(const Field& table, std::string_view name, const std::string& type = "");
 
-/// Canonical paths of the used keys below `table` that have the name, or are also called so:
+/// Canonical paths of the used keys below `table` that have this name or this other spelling:
 /// "training.seed" and "data.seed" for "seed".
 std::vector<std::string> paths_of(std::string_view name, const Field& table,
                                   const std::string& prefix = "");
 
-/// Does a row go with the `type`? Case does not count.
+/// Whether a row applies to the `type`. Case does not matter.
 bool goes_with(const Field& field, const std::string& type);
 
-/// The `type` that rows below a section go with: that of the optimizer or of a schedule, else what
-/// the section itself goes with.
+/// The `type` to which rows below a section apply: that of the optimizer or of a schedule,
+/// otherwise the type to which the section itself applies.
 std::string type_below(const Field& section, const Config& config, const std::string& inherited);
 
 }  // namespace hgt

@@ -34,7 +34,7 @@ constexpr std::array kTokenizerFiles{"special_tokens_map.json",
                                      "video_preprocessor_config.json",
                                      "audio_tokenizer_config.json"};
 
-/// tokenizer.json, tokenizer_config.json, tokenizer.model, tokenizer.4.0.json, ..., but no weights.
+/// tokenizer.json, tokenizer_config.json, tokenizer.model, tokenizer.4.0.json, ...; no weights.
 bool is_tokenizer_file(const std::string& name) {
   return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end() ||
          (name.starts_with("tokenizer") && !name.ends_with(".safetensors")) ||

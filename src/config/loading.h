@@ -11,7 +11,7 @@
 
 namespace hgt {
 
-/// Where a key stands: in a file, or (`file` empty) on the command line.
+/// Where a key is given: in a file or, if `file` is empty, on the command line.
 struct Place {
   std::string file;
   int line = 0;
@@ -26,34 +26,34 @@ struct Given {
   std::string path;
   Json value;
   Place place;
-  bool is_auto = false;  ///< as given, before a rule gave it a value
+  bool is_auto = false;  ///< given as "auto"; a rule may have set the value
 };
 
-/// What the stages of loading hand on: collect -> apply -> model -> resolve -> report.
+/// The state that the stages of loading pass on: collect -> apply -> model -> resolve -> report.
 struct Loading {
   LoadResult result;
   std::map<std::string, Given> given_keys;  ///< by canonical path
-  std::map<std::string, Origin> origins;    ///< of every key that has not its default
-  std::set<std::string> derive;             ///< keys that said "auto" and follow from others
-  std::vector<std::string> noticed;         ///< keys without a meaning here
-  std::vector<std::string> unknown;  ///< keys that nobody knows, where DeepSpeed lets them pass
-  std::vector<KeyReport> unmatched_keys;   ///< keys that no row of the table knows
-  std::vector<std::string> autos_dropped;  ///< keys whose "auto" has no rule
-  std::int64_t data_workers = 1;           ///< data-parallel size
+  std::map<std::string, Origin> origins;    ///< of every key whose value is not its default
+  std::set<std::string> derive;             ///< keys that are "auto" and follow from others
+  std::vector<std::string> noticed;         ///< keys without effect in hgtrain
+  std::vector<std::string> unknown;         ///< unknown keys in places where DeepSpeed ignores them
+  std::vector<KeyReport> unmatched_keys;    ///< keys that match no row of the table
+  std::vector<std::string> autos_dropped;   ///< keys whose "auto" has no rule
+  std::int64_t data_workers = 1;            ///< data-parallel size
 
   Config& config() { return result.config; }
   /// A text that is too long to read is shortened.
   void problem(Severity severity, const Place& place, const std::string& message,
                const std::string& hint = "");
-  /// A problem at a canonical path: where it was given, else nowhere.
+  /// A problem of the key at a canonical path; its place is known if the key was given.
   void problem_at(Severity severity, const std::string& path, const std::string& message,
                   const std::string& hint = "");
   bool given(const std::string& path) const { return given_keys.count(path) > 0; }
   /// Given with a value that was refused.
   bool refused(const std::string& path) const;
-  /// What was given for a key that takes numbers, `otherwise` where nothing or no number was.
+  /// The number that was given for a key, `otherwise` if nothing or no number was given.
   double number(const std::string& path, double otherwise) const;
-  /// Given with a value of its own, or a rule gave it one.
+  /// Whether the key has a value that was given, or that a rule set.
   bool has_origin(const std::string& path) const { return origins.count(path) > 0; }
   void set_origin(const std::string& path, OriginKind kind, std::string detail);
 };
@@ -61,28 +61,28 @@ struct Loading {
 /// Adds `--a.b.c VALUE` pairs to the document; their keys have line 0.
 void add_overrides(Document& document, const std::vector<std::string>& overrides);
 
-/// Which unknown keys are told.
+/// Whether unknown keys are reported.
 enum class Unknown { kReport, kIgnored };
 
-/// Walks `document` along the rows of `table` and fills `loading.given_keys`; `prefix` is the
+/// Matches `document` with the rows of `table` and fills `loading.given_keys`; `prefix` is the
 /// canonical path of the table ("" or "model."). Wrong names and shapes are problems.
 void collect(const Document& document, const Field& table, const std::string& prefix,
              Unknown unknown, Loading& loading);
 
-/// Turns each given value into what its row wants and stores it.
+/// Converts each given value to the kind of its row and stores it.
 void apply_given_keys(Loading& loading);
 void apply(const Given& given, Loading& loading);
 
-/// The model: HF file (where it may be read), defaults of the family, what follows from the keys.
+/// Resolves the model: HF's file (if it may be read), the family's defaults, then derived values.
 void resolve_model(Loading& loading, bool reads_files);
 /// Checks of a complete model.
 void check_model(Loading& loading);
 
-/// Everything that follows from other keys: schedule, length of the run, data-parallel size, batch.
+/// Resolves all values that follow from others: schedule, length, data-parallel size, batch.
 void resolve(Loading& loading, const LoadOptions& options);
 void resolve_batch(Loading& loading, const LoadOptions& options);
 
-/// What no single key can tell.
+/// Checks that concern several keys.
 void check_together(Loading& loading);
 
 /// Fills result.keys.

@@ -7,13 +7,13 @@
 
 namespace hgt {
 
-/// transformers' defaults of a family's config class, under the names of our table.
+/// The defaults of a family's config class in transformers, with the names of our table.
 nlohmann::ordered_json family_defaults(const std::string& family);
 
-/// "llama" of "LlamaForCausalLM", "" of what is not supported.
+/// "llama" for "LlamaForCausalLM", "" if it is not supported.
 std::string family_of_architecture(const std::string& architecture);
 
-/// One name for each function that transformers knows by several.
+/// One name for each activation function that has several names in transformers.
 std::string activation_name(const std::string& name);
 /// The activations that are built for a family.
 std::vector<std::string> activations_of(const std::string& family);

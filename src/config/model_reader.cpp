@@ -1,4 +1,4 @@
-// Section model and HF's config.json: what a model's keys mean together.
+// Section model and HF's config.json: the meaning of a model's keys in combination.
 #include <algorithm>
 #include <array>
 
@@ -48,7 +48,7 @@ class ModelReader {
     check_model(loading_);
   }
 
-  /// The keys of a model's own file join those of the config, which come first.
+  /// Adds the keys of a model's own file to those of the config, which have priority.
   void add_file(const std::string& path, const std::string& named_by) {
     Loading file;
     try {
@@ -60,10 +60,10 @@ class ModelReader {
       check_model_config(folder, text);
       file = parse(text, at);
     } catch (const Error& e) {
-      if (e.kind() == ErrorKind::kData) throw;  // a damaged checkpoint is no mistake of the config
-      loading_.problem_at(
-          Severity::kError, named_by, e.message(),
-          e.hint().empty() ? "name an HF config.json, or the folder with it" : e.hint());
+      if (e.kind() == ErrorKind::kData)
+        throw;  // a damaged checkpoint is not an error in the config
+      loading_.problem_at(Severity::kError, named_by, e.message(),
+                          e.hint().empty() ? "name an HF config.json, or its folder" : e.hint());
       is_unread_ = true;
       return;
     }
@@ -90,7 +90,7 @@ class ModelReader {
     from_file_ = true;
   }
 
-  /// A given value; nullptr where there is none.
+  /// A given value; nullptr if there is none.
   const Json* value(const std::string& name) const {
     const auto found = loading_.given_keys.find("model." + name);
     return found == loading_.given_keys.end() ? nullptr : &found->second.value;
@@ -118,7 +118,7 @@ class ModelReader {
     return family.problem.empty();
   }
 
-  /// Llama 3 has several tokens that end a text; the first is the document's.
+  /// Llama 3 has several tokens that end a text; the first one ends a document.
   void first_of_list(const std::string& name) {
     const auto found = loading_.given_keys.find("model." + name);
     if (found == loading_.given_keys.end()) return;
@@ -150,7 +150,7 @@ class ModelReader {
            "hidden_size / num_attention_heads");
   }
 
-  /// What the family fixes, whatever a file says (transformers' modeling_*.py).
+  /// Sets what the family determines, in spite of the file (transformers' modeling_*.py).
   void derive_flags() {
     const std::string& family = model_.model_type;
     const bool gpt2 = family == "gpt2";
@@ -211,7 +211,8 @@ class ModelReader {
                      fmt::format("model.layer_types: {} is not supported", types[layer].dump()),
                      "full_attention or sliding_attention");
       if (slides && window == 0)
-        return error("layer_types", "model.layer_types has sliding layers, but there is no window",
+        return error("layer_types",
+                     "model.layer_types has layers with sliding attention, but no window is set",
                      "set model.use_sliding_window to true, and model.sliding_window");
       model_.layer_windows[layer] = slides ? window : 0;
     }
@@ -220,10 +221,10 @@ class ModelReader {
   Loading& loading_;
   ModelConfig& model_;
   bool from_file_ = false;
-  bool is_unread_ = false;  ///< a file that was named, which may say all that is missing
+  bool is_unread_ = false;  ///< a file is named but not read; it may have the missing keys
 };
 
-/// A model that nothing but a file describes, which `add` gives the reader.
+/// A model that only a file describes; `add` passes the file to the reader.
 template <class Add>
 ModelConfig read_alone(const Add& add) {
   Loading loading;
@@ -234,20 +235,20 @@ ModelConfig read_alone(const Add& add) {
   return loading.config().model;
 }
 
-/// What a model may have otherwise than the folder that its weights come from.
+/// Keys in which a model may differ from the folder of its weights.
 constexpr std::array kFreeOfWeights{
     "embd_pdrop",        "resid_pdrop",  "attn_pdrop",   "attention_dropout",
     "initializer_range", "bos_token_id", "eos_token_id", "max_position_embeddings"};
 
-/// Whether the job gives this key of a model, under any of its spellings.
+/// Whether the job has this key of a model, in any of its spellings.
 const Given* given_of(const std::map<std::string, Given>& job, const std::string& key) {
   for (const auto& [path, given] : job)
     if (path == "model." + key || std::ranges::count(given.field->aliases, key) > 0) return &given;
   return nullptr;
 }
 
-/// Weights fit many a model of the same shapes, and are of one. `job` are the keys beside
-/// model.init.
+/// Refuses settings of another model with the same shapes: the weights belong to one. `job` has the
+/// keys next to model.init.
 void check_weights_model(const std::map<std::string, Given>& job, const std::string& folder,
                          Loading& loading) {
   const Json wanted = hf_config_json(loading.config().model),
@@ -258,7 +259,7 @@ void check_weights_model(const std::map<std::string, Given>& job, const std::str
         (!there.contains(key) || there[key] != value))
       differences.emplace_back(
           given_of(job, key),
-          fmt::format("model.{} = {}, but the weights of {} are of a model with {}", key,
+          fmt::format("model.{} = {}, but the weights in {} are those of a model with {}", key,
                       value.dump(), folder,
                       there.contains(key) ? fmt::format("{} = {}", key, there[key].dump())
                                           : fmt::format("no {}", key)));
@@ -331,8 +332,8 @@ void check_model(Loading& loading) {
     error("head_dim", fmt::format("model.head_dim = {}: GPT-2's heads cover hidden_size = {}",
                                   m.head_dim, m.hidden_size));
   else if (!gpt2 && m.head_dim % 2 != 0)
-    error("head_dim",
-          fmt::format("model.head_dim = {} is odd: a rotary embedding turns pairs", m.head_dim));
+    error("head_dim", fmt::format("model.head_dim = {} is odd, but a rotary embedding needs pairs",
+                                  m.head_dim));
   if (gpt2 && m.num_key_value_heads != m.num_attention_heads)
     error("num_key_value_heads", "GPT-2 has as many key and value heads as query heads");
 }

@@ -1,4 +1,4 @@
-// Section model: HF config.json names, those of GPT-2 and of the other families alike.
+// Section model: the names of HF's config.json, both GPT-2's and those of the other families.
 #include <nlohmann/json.hpp>
 
 #include "model_family.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// So that no product of the sizes of a model overflows.
+// With these limits no product of the sizes of a model overflows.
 constexpr double kMaxTokens = 1e8, kMaxWidth = 1e6, kMaxLayers = 1e4;
 
 std::vector<Field> sizes() {
@@ -78,7 +78,7 @@ std::vector<Field> numbers() {
   };
 }
 
-/// Read by hf_model.cpp as a whole.
+/// model_reader.cpp reads these keys together.
 std::vector<Field> positions() {
   const auto whole = [](std::string name, Kind kind, std::string help) {
     Field out = noticed(std::move(name), kind, std::move(help));
@@ -103,7 +103,7 @@ std::vector<Field> positions() {
   };
 }
 
-/// Keys that would change the maths: only the value that does not is accepted.
+/// Keys that would change the computation: only the value that does not change it is accepted.
 std::vector<Field> neutral_only() {
   const auto only = [](std::string name, Kind kind, std::string neutral, std::string help) {
     Field out = refused(std::move(name), std::move(help), "only " + neutral + " is supported");
@@ -126,7 +126,7 @@ std::vector<Field> neutral_only() {
   return out;
 }
 
-/// What HF files carry besides.
+/// Other keys of HF's files.
 std::vector<Field> ignored() {
   std::vector<Field> out;
   for (const char* name : {"architectures",
@@ -161,7 +161,7 @@ std::vector<Field> ignored() {
   return out;
 }
 
-/// The schema has these by family.
+/// Keys whose defaults depend on the family.
 void leave_default_to_family(Field& field) {
   const bool is_size = field.kind == Kind::kInteger && field.min == 1;
   field.default_varies |= is_size || family_defaults("gpt2").contains(field.name);
@@ -177,7 +177,7 @@ Field model_section() {
       used("init", in(&ModelConfig::init), "HF model folder: architecture and initial weights"),
       noticed("config", Kind::kText, "HF config.json, or a folder with one"),
   };
-  fields[0].default_varies = true;  // it must be given, here or by what `init` names
+  fields[0].default_varies = true;  // it must be given, here or by the folder of `init`
   fields[2].key_class = KeyClass::kUsed;
   for (auto make : {sizes, numbers, positions, neutral_only, ignored})
     for (Field& field : make()) fields.push_back(std::move(field));

@@ -1,5 +1,4 @@
-// Monitors and profilers. What they would show lies in metrics.jsonl and metrics.csv of the run
-// folder.
+// Monitors and profilers. The run folder's metrics.jsonl and metrics.csv have what they would show.
 #include "sections.h"
 
 namespace hgt {
@@ -34,11 +33,11 @@ Field file_monitor(std::string name, const std::string& what) {
       });
 }
 
-/// A service on the network: enabled or not, training goes on.
+/// A service on the network. Training works whether it is enabled or not.
 Field service_monitor(std::string name, const std::vector<std::string>& names) {
   std::vector<Field> fields = texts(names, "of a service that hgtrain does not talk to");
-  fields.push_back(
-      noticed("enabled", Kind::kBool, "hgtrain does not talk to it; metrics are in metrics.jsonl"));
+  fields.push_back(noticed("enabled", Kind::kBool,
+                           "hgtrain does not use this service; metrics are in metrics.jsonl"));
   return noticed_section(std::move(name), std::move(fields));
 }
 

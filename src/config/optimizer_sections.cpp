@@ -18,7 +18,7 @@ std::vector<Field> optimizer_params() {
   const Types roots = {"AdamW", "Adam", "Lamb"}, moments = {"AdamW", "Adam", "Lamb", "Lion"};
   const Types kept = {"AdamW", "Adam", "Lamb", "Lion", "SGD"};
   const Types all = {"AdamW", "Adam", "Lamb", "Lion", "SGD", "Adagrad"};
-  // Without gradient an element's update is 0 / eps, which must not be 0 / 0.
+  // If an element has no gradient, its update is 0 / eps, which must not be 0 / 0.
   constexpr double kMinEps = 1e-30;
   const auto betas = [](Config& c) -> Slot {
     return NumberPair{&c.optimizer.beta1, &c.optimizer.beta2};
@@ -47,22 +47,23 @@ std::vector<Field> optimizer_params() {
           .auto_is("1e-8")
           .defaults_to("1e-10")
           .only(adagrad),
-      used("weight_decay", in(&O::weight_decay), "of every parameter")
+      used("weight_decay", in(&O::weight_decay), "weight decay of every parameter")
           .at_least(0)
           .auto_is("0")
           .only(all),
-      used("bias_correction", in(&O::bias_correction), "of the moments").only(roots),
+      used("bias_correction", in(&O::bias_correction), "bias correction of the moments")
+          .only(roots),
       used("adam_w_mode", in(&O::adam_w_mode),
            "false with type Adam: weight decay as part of the gradient")
           .only({"Adam"}),
-      noticed("adam_w_mode", Kind::kBool, "AdamW is AdamW").only({"AdamW"}),
+      noticed("adam_w_mode", Kind::kBool, "type AdamW is always AdamW").only({"AdamW"}),
       used("momentum", in(&O::momentum), "share of the last update in the next; 0: no state")
           .at_least(0)
           .only(sgd),
       used("dampening", in(&O::dampening), "share of a gradient kept out of the momentum")
           .at_least(0)
           .only(sgd),
-      used("nesterov", in(&O::nesterov), "look ahead along the momentum").only(sgd),
+      used("nesterov", in(&O::nesterov), "Nesterov momentum").only(sgd),
       used("min_coeff", in(&O::min_coeff), "least ratio of a tensor's norm to its update's")
           .at_least(0)
           .only(lamb),
@@ -74,7 +75,7 @@ std::vector<Field> optimizer_params() {
       not_built("amsgrad", Kind::kBool, "false", "DeepSpeed refuses it as well").only(all),
       noticed("torch_adam", Kind::kAny, "PyTorch's Adam instead of DeepSpeed's").only(adams),
       noticed("set_grad_none", Kind::kBool, "gradients lie in one buffer").only(all),
-      noticed("fp32_optimizer_states", Kind::kBool, "bf16.bf16_optimizer_states says it").only(all),
+      noticed("fp32_optimizer_states", Kind::kBool, "see bf16.bf16_optimizer_states").only(all),
       noticed("max_grad_norm", Kind::kNumber, "the same as gradient_clipping"),
   };
 }
@@ -173,13 +174,15 @@ std::vector<Field> cycle_fields() {
           .as_integer()
           .above(0)
           .defaults_to("2000"),
-      rate("cycle_second_step_size", "updates down from it; default: as many").as_integer(),
+      rate("cycle_second_step_size", "updates down from the peak; default: as many as up")
+          .as_integer(),
       rate("cycle_first_stair_count", "steps of the stair up; 0: a slope")
           .as_integer()
           .defaults_to("0"),
-      rate("cycle_second_stair_count", "steps of the stair down; default: as many").as_integer(),
+      rate("cycle_second_stair_count", "steps of the stair down; default: as many as up")
+          .as_integer(),
       rate("decay_step_size", "updates of one decay").as_integer().defaults_to("0"),
-      flag("cycle_momentum", "beta1 runs opposite to the rate").defaults_to("true"),
+      flag("cycle_momentum", "beta1 falls while the rate rises").defaults_to("true"),
       rate("cycle_min_mom", "least beta1").at_most(1).defaults_to("0.8"),
       rate("cycle_max_mom", "largest beta1").at_most(1).defaults_to("0.9"),
       rate("decay_mom_rate", "growth of beta1 after the cycle").defaults_to("0"),
@@ -196,7 +199,7 @@ std::vector<Field> range_test_fields() {
           .above(0)
           .defaults_to("2000"),
       rate("lr_range_test_step_rate", "growth per interval").defaults_to("1.0"),
-      flag("lr_range_test_staircase", "grow at the ends of intervals only").defaults_to("false"),
+      flag("lr_range_test_staircase", "grow only at the end of an interval").defaults_to("false"),
   };
   for (Field& field : out) field.only_for = {"LRRangeTest"};
   return out;

@@ -1,10 +1,10 @@
-// fp16, bf16 and their relatives. What is off is checked all the same.
+// fp16, bf16 and related sections. Sections that are off are checked too.
 #include "sections.h"
 
 namespace hgt {
 namespace {
 
-constexpr const char* kByGpus = "by what the GPUs of the run have";
+constexpr const char* kByGpus = "depends on the GPUs of the run";
 
 std::vector<Choice> types() {
   const char* const hint = "masters and gradients are fp32; see fp16 and bf16 for the rest";
@@ -22,8 +22,7 @@ Field fp16_section() {
       "fp16", "half precision with loss scaling",
       {
           used("enabled", in(&P::fp16),
-               "train in fp16, with fp32 masters; \"auto\": on GPUs where \"auto\" does not mean "
-               "bf16")
+               "train in fp16, with fp32 masters; \"auto\": on GPUs that do not support bf16")
               .auto_is("false", kByGpus),
           noticed("auto_cast", Kind::kBool, "inputs are token ids"),
           used("loss_scale", in(&P::loss_scale), "0: dynamic").at_least(0),
@@ -31,10 +30,10 @@ Field fp16_section() {
               .at_least(0)
               .at_most(127),
           used("loss_scale_window", in(&P::loss_scale_window),
-               "clean steps before the scale grows"),
-          used("hysteresis", in(&P::hysteresis), "overflows before it shrinks"),
+               "steps without overflow before the scale grows"),
+          used("hysteresis", in(&P::hysteresis), "overflows before the scale shrinks"),
           used("consecutive_hysteresis", in(&P::consecutive_hysteresis),
-               "a clean step forgives the overflows before it"),
+               "a step without overflow resets the count of overflows"),
           used("min_loss_scale", in(&P::min_loss_scale), "least scale; 0: none").at_least(0),
           not_built("fp16_master_weights_and_grads", Kind::kBool, "false", "fp16 masters"),
           noticed("opt_level", Kind::kText, "of apex, in old files"),
@@ -53,9 +52,10 @@ Field bf16_section() {
               .auto_is("false", kByGpus),
           used("bf16_master_weights_and_grads", in(&P::bf16_parameters),
                "no fp32 masters: updates are rounded stochastically to the bf16 weights; gradients "
-               "are summed in fp32 all the same; not built for Lamb"),
+               "are still summed in fp32; not built for Lamb"),
           used("bf16_optimizer_states", in(&P::bf16_state),
-               "the optimizer's state in bf16 too, rounded likewise; needs the key before"),
+               "the optimizer's state in bf16 too, rounded in the same way; needs "
+               "bf16_master_weights_and_grads"),
           noticed("immediate_grad_update", Kind::kBool, "gradients are accumulated at once"),
           noticed("check_grad_overflow", Kind::kBool,
                   "a loss or norm that is not finite ends the run"),
@@ -104,7 +104,7 @@ std::vector<Field> precision_sections() {
               {
                   noticed("grad_accum_dtype", Kind::kText, "gradients are accumulated in fp32")
                       .one_of(types()),
-                  noticed("param_dtype", Kind::kText, "fp16 and bf16 say it").one_of(types()),
+                  noticed("param_dtype", Kind::kText, "see fp16 and bf16").one_of(types()),
                   noticed("keep_in_fp32_modules", Kind::kAny, "parameters are fp32"),
                   noticed("buffer_dtype", Kind::kText, "of PyTorch's buffers"),
               });

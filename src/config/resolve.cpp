@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kParams = "scheduler.params.";
 constexpr std::int64_t kHfMicroBatch = 8;
 
-/// Gives the parameters of a section's type their defaults, which differ from type to type.
+/// Sets the parameters of a section's type to their defaults, which depend on the type.
 void fill_params(Loading& loading, const std::string& section, const std::string& type) {
   for (const Field& field : find_field(section)->fields) {
     const std::string path = section + "." + field.name;
@@ -24,7 +24,7 @@ void fill_params(Loading& loading, const std::string& section, const std::string
   }
 }
 
-/// Fills what the scheduler's type wants and was not given.
+/// Fills the parameters that the scheduler's type needs and that were not given.
 void resolve_scheduler(Loading& loading) {
   SchedulerConfig& scheduler = loading.config().scheduler;
   std::map<std::string, double>& numbers = scheduler.numbers;
@@ -58,7 +58,7 @@ void resolve_scheduler(Loading& loading) {
   }
 }
 
-/// One of the three lengths of a run; samples become steps.
+/// Resolves the length of the run, which is given in one of three ways; samples become steps.
 void resolve_length(Loading& loading) {
   TrainingConfig& training = loading.config().training;
   const auto typed = loading.origins.find("training.train_iters");
@@ -88,7 +88,7 @@ void resolve_seq_length(Loading& loading) {
   }
 }
 
-/// A run that stops early goes some evaluations past its best state.
+/// A run with early stopping ends some evaluations after its best state.
 void resolve_keep_best(Loading& loading) {
   const char* const path = "checkpoint.keep_best";
   const TrainingConfig& training = loading.config().training;
@@ -97,12 +97,12 @@ void resolve_keep_best(Loading& loading) {
   loading.set_origin(path, OriginKind::kDerived, "training.patience");
 }
 
-/// Data-parallel size; where it comes from, if it is not simply the number of workers: "8 workers /
-/// (2 tensor * 1 pipeline)".
+/// Sets the data-parallel size; returns its derivation, "8 workers / (2 tensor * 1 pipeline)", or ""
+/// if it is the number of workers.
 std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   ParallelismConfig& parallelism = loading.config().parallelism;
-  // Workers that share a sequence take part in the same samples. That is not built yet, but the
-  // batch sizes are checked as they will be.
+  // Workers that share a sequence compute the same samples. This is not built yet, but the batch
+  // sizes are already checked for it.
   const auto sequence =
       static_cast<std::int64_t>(loading.number("parallelism.sequence_parallel_size", 1) *
                                 loading.number("parallelism.context_parallel_size", 1));
@@ -127,7 +127,7 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   loading.data_workers = std::max<std::int64_t>(1, world / model);
   if (world % model != 0)
     loading.problem_at(Severity::kError, "parallelism.tensor_parallel_size",
-                       fmt::format("{} leaves a remainder", factors),
+                       fmt::format("{} is not a whole number", factors),
                        fmt::format("start a multiple of {} workers", model));
   else if (parallelism.data_parallel_size > 0 &&
            parallelism.data_parallel_size != loading.data_workers)
@@ -139,7 +139,7 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   return model == 1 ? "" : factors;
 }
 
-/// "auto" is what the others make it; where they do not, HF's default.
+/// "auto" follows from the other batch sizes or, if it does not, is HF's default.
 void settle_auto_batch(Loading& loading) {
   BatchConfig& b = loading.config().batch;
   const auto is_auto = [&](const char* path) { return loading.derive.contains(path); };
@@ -149,12 +149,12 @@ void settle_auto_batch(Loading& loading) {
   if (micro || total) {
     b.micro_batch_size = kHfMicroBatch;
     loading.set_origin("train_micro_batch_size_per_gpu", OriginKind::kAuto,
-                       "\"auto\": as HF's Trainer has it");
+                       "\"auto\": the default of HF's Trainer");
   }
 }
 
-/// A resumed run keeps its batch on any number of workers, unless the config has a number of its
-/// own. A micro-batch that is open is the largest up to the Trainer's that fits.
+/// A resumed run keeps its batch on any number of workers, unless the config sets one. If the
+/// micro-batch is not given, it is the largest that divides the batch, up to the Trainer's.
 void keep_resumed_batch(Loading& loading, std::int64_t resumed_batch_size) {
   BatchConfig& b = loading.config().batch;
   if (b.train_batch_size > 0 || loading.refused("train_batch_size")) return;

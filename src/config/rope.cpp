@@ -28,7 +28,7 @@ class Rope {
   void read(ModelConfig& model) const {
     model.rope_theta = positive("rope_theta", model.rope_theta);
     if (positive("partial_rotary_factor", 1.0) != 1.0)
-      fail("partial_rotary_factor must be 1", "partly rotated heads are not supported");
+      fail("partial_rotary_factor must be 1", "heads that are rotated in part are not supported");
     RopeScaling scaling;
     scaling.type = type();
     if (scaling.type == "default") {

@@ -35,7 +35,7 @@ std::uint64_t hash_of_next_config(const std::string& run_dir) {
   return path_exists(path) ? xxh3(read_file(path, kMaxConfigBytes)) : 0;
 }
 
-/// How the origin names the folder of a checkpoint.
+/// The name of a checkpoint's folder in the file `origin`.
 std::string name_from(const std::string& run_dir, const std::string& checkpoint) {
   if (checkpoint.empty()) return "";
   std::error_code error;
@@ -112,7 +112,8 @@ BranchOrigin parse_origin(std::string_view text) {
             step_of(origin.checkpoint) >= 0;
   }
   if (!whole)
-    throw Error(ErrorKind::kData, "where the run's branch begins is not known: the file is damaged",
+    throw Error(ErrorKind::kData,
+                "the file is damaged, so the beginning of the run's branch is not known",
                 "name the checkpoint to resume from: --resume RUN_DIR/checkpoints/step_N");
   return origin;
 }
@@ -159,7 +160,7 @@ void put_config_in_place(const std::string& run_dir) {
   const std::string next = next_config(run_dir);
   const std::optional<BranchOrigin> origin = read_origin(run_dir);
   if (!origin || !path_exists(next) || hash_of_next_config(run_dir) != origin->config_hash) return;
-  // The file that the hash is of goes last: until then all of this can be done again.
+  // resolved.json is moved last, because the hash is its: until then all of this can be repeated.
   if (const std::string given = run_dir + "/config.next.json"; path_exists(given)) {
     rename_path(given, run_dir + "/config.json");
     sync_folder(run_dir);
@@ -200,7 +201,7 @@ std::string checkpoint_folder(const std::string& path) {
   if (marked && path == run + "@best") {
     if (const auto best = best_checkpoint(run)) return *best;
     throw Error(ErrorKind::kConfig, fmt::format("the run in {} has no best checkpoint", run),
-                "it keeps one with checkpoint.keep_best; without @best the newest one is taken");
+                "set checkpoint.keep_best to keep one; without @best the newest one is used");
   }
   const std::string folder = marked && path == run + "@latest" ? run : path;
   if (const auto newest = newest_checkpoint(folder)) return newest->path;
@@ -216,9 +217,9 @@ void check_model_config(const std::string& folder, std::string_view text) {
   const nlohmann::json::json_pointer saved_hash("/files/config.json/xxh3");
   if (json.is_object() && json.contains(saved_hash) &&
       json[saved_hash] != fmt::format("{:016x}", xxh3(text)))
-    throw Error(ErrorKind::kData,
-                fmt::format("{}/config.json is damaged: its bytes do not have the manifest's hash",
-                            folder));
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("{}/config.json is damaged: it does not match the manifest's hash", folder));
 }
 
 }  // namespace hgt

@@ -1,5 +1,5 @@
-// The sections of our own, which DeepSpeed ignores: training, data, tokenizer, parallelism,
-// distributed, hardware; and the two of DeepSpeed's that take keys of ours, checkpoint and
+// hgtrain's own sections, which DeepSpeed ignores: training, data, tokenizer, parallelism,
+// distributed and hardware; and DeepSpeed's sections with keys of hgtrain's: checkpoint and
 // activation_checkpointing.
 #include <nlohmann/json.hpp>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// So that no product of the lengths of a run, or of the parallel sizes, overflows.
+// With these limits no product of the lengths of a run, or of the parallel sizes, overflows.
 constexpr double kMaxSteps = 1e12, kMaxSamples = 1e15, kMaxEpochs = 1e6, kMaxTokens = 1e8,
                  kMaxRanks = 1e4;
 
@@ -31,7 +31,8 @@ Field lr_schedule_section() {
   using S = LrScheduleConfig;
   const std::vector<std::string> decaying = {"cosine", "wsd"};
   return section(
-      "lr_schedule", "of hgtrain's own, instead of a scheduler section; default: a constant rate",
+      "lr_schedule",
+      "hgtrain's own schedules, instead of the section scheduler; default: a constant rate",
       {
           used("type", slot(&S::type), "after the warmup; wsd: constant, decay at the end")
               .one_of({{"constant"}, {"cosine"}, {"wsd"}}),
@@ -90,7 +91,7 @@ Field training_section() {
           used("target_loss", in(&T::target_loss),
                "stop once the evaluation loss (without evaluation: the training loss) is this low"),
           used("patience", in(&T::patience),
-               "stop after so many evaluations without improvement; 0: never")
+               "stop after this many evaluations without improvement; 0: never")
               .at_least(0)
               .aka({"early_stopping_patience"}),
           used("ema_decay", in(&T::ema_decay),
@@ -99,13 +100,14 @@ Field training_section() {
               .at_least(0)
               .at_most(1),
           used("deterministic", in(&T::deterministic),
-               "the same bits for any number of threads, and of a GPU whatever its cache of timed "
-               "products holds; some percent slower then"),
+               "the same bits for any number of threads, and on a GPU for any cache of timed "
+               "products; "
+               "some percent slower"),
           lr_schedule_section(),
           not_built("exit_duration_in_mins", Kind::kNumber, "0",
-                    "stop with a checkpoint after so many minutes")
+                    "stop with a checkpoint after this many minutes")
               .instead("let the scheduler send SIGUSR1 before the time is up: the run then saves "
-                       "and exits 75"),
+                       "and exits with 75"),
           moved("log_interval", Kind::kNumber, "steps_per_print").aka({"logging_steps"}),
       });
   out.fields[0].default_varies = true;  // the run's length must be given
@@ -116,9 +118,9 @@ Field training_section() {
 Field data_section() {
   const In in{&Config::data};
   using D = DataConfig;
-  Field split =
-      noticed("split", Kind::kText,
-              "Megatron's shares of train, valid and test (\"969,30,1\"), as valid_fraction");
+  Field split = noticed(
+      "split", Kind::kText,
+      "Megatron's shares of train, valid and test (\"969,30,1\"), which set valid_fraction");
   split.key_class = KeyClass::kUsed;
   split.moves = split_to_fraction;
   Field out =
@@ -128,25 +130,25 @@ Field data_section() {
                        "token file, list of them, or list of {\"path\", \"weight\"}")
                       .aka({"data_path", "train_data_paths", "train", "path"}),
                   used("valid_data_path", in(&D::valid),
-                       "token files of the evaluation, as train_data_path")
+                       "token files of the evaluation, in the forms of train_data_path")
                       .aka({"valid_data_paths", "val_data_path", "validation_data_path", "valid"}),
                   used("valid_fraction", in(&D::valid_fraction),
-                       "share of the training files held back for evaluation")
+                       "share of the training files that is kept for evaluation")
                       .at_least(0)
                       .at_most(0.5)
                       .aka({"val_set_size", "validation_fraction", "val_fraction"}),
                   split,
                   used("seed", in(&D::seed), "seed of the order of the samples"),
-                  used("shuffle", in(&D::shuffle), "false: walk the files in order"),
+                  used("shuffle", in(&D::shuffle), "false: read the files in order"),
                   used("separate_documents", in(&D::separate_documents),
-                       "attention and positions begin anew at each end-of-text token in a sample"),
+                       "attention and positions start again at each end-of-text token in a sample"),
                   used("end_of_text", in(&D::end_of_text),
                        "id of that token; default: what the data was prepared with")
                       .at_least(0),
                   used("token_dtype", in(&D::token_dtype),
-                       "of files without a header (nanoGPT): auto is uint16")
+                       "type of files without a header (nanoGPT): auto is uint16")
                       .one_of({{"auto"}, {"uint16"}, {"uint32"}}),
-                  noticed("test_data_path", Kind::kAny, "a test set is not part of training"),
+                  noticed("test_data_path", Kind::kAny, "training uses no test set"),
                   noticed("data_impl", Kind::kText, "the kind of a file is recognised"),
                   noticed("data_cache_path", Kind::kText, "nothing is cached"),
                   noticed("num_workers", Kind::kInteger,
@@ -165,7 +167,7 @@ Field tokenizer_section() {
   Field out =
       section("tokenizer", "default: the one that the data was prepared with",
               {
-                  used("type", in(&TokenizerConfig::type), "auto is what the data's manifest says")
+                  used("type", in(&TokenizerConfig::type), "auto: the type in the data's manifest")
                       .one_of({{"auto"}, {"byte"}, {"bpe"}})
                       .aka({"tokenizer_type"}),
                   used("path", in(&TokenizerConfig::path), "tokenizer.json, or a folder with one")
@@ -228,13 +230,13 @@ Field distributed_section() {
   return section("distributed", "communication between the workers",
                  {
                      used("backend", in(&DistributedConfig::backend),
-                          "auto: on GPUs nccl; else memory that workers of one machine share, else "
-                          "gloo. gloo is "
-                          "for GPUs that NCCL cannot join, too: through the host's memory, slowly")
+                          "auto: nccl on GPUs; on CPUs shared memory if all workers are on one "
+                          "machine, otherwise gloo. gloo also connects GPUs that NCCL cannot, "
+                          "slowly, through the host's memory")
                          .one_of({{"auto"}, {"gloo"}, {"nccl"}})
                          .aka({"distributed_backend"}),
                      used("timeout_minutes", in(&DistributedConfig::timeout_minutes),
-                          "how long a collective waits for the others")
+                          "how long a collective waits for the other workers")
                          .above(0)
                          .at_most(1e6)
                          .aka({"distributed_timeout_minutes"}),
@@ -249,7 +251,7 @@ Field hardware_section() {
   Field out = section(
       "hardware", "the devices of the run",
       {
-          used("device", in(&HardwareConfig::device), "auto: GPUs where there are any")
+          used("device", in(&HardwareConfig::device), "auto: GPUs if there are any")
               .one_of({{"auto"}, {"cpu"}, {"cuda"}, {"gpu", KeyClass::kError, "use cuda"}}),
           used("threads", in(&HardwareConfig::threads),
                "CPU threads of a worker; 0: an equal share of the cores")
@@ -257,12 +259,11 @@ Field hardware_section() {
               .at_most(4096)
               .auto_is("0"),
           used("oversubscribe", in(&HardwareConfig::oversubscribe),
-               "several workers on a GPU where there are more workers than GPUs: for tests, "
-               "it gains no speed"),
-          used(
-              "cudnn", in(&HardwareConfig::cudnn),
-              "attention in bf16 and fp16 over cuDNN where it is there and takes the shape; false: "
-              "hgtrain's own kernels"),
+               "workers share GPUs if there are more workers than GPUs: for tests, it is not "
+               "faster"),
+          used("cudnn", in(&HardwareConfig::cudnn),
+               "in bf16 and fp16, use cuDNN's attention if it is installed and supports the shape; "
+               "false: hgtrain's own kernels"),
           used("cuda_graphs", in(&HardwareConfig::cuda_graphs),
                "launch the kernels of a step as CUDA graphs; the results are the same"),
           later("device_groups", "machines of different kinds").aka({"groups"}),
@@ -282,37 +283,37 @@ Field checkpoint_section() {
   };
   Field keep_best =
       used("keep_best", in(&C::keep_best),
-           "save after each evaluation that is the best so far, and keep the best of these beside "
-           "the newest; default: true with training.patience")
+           "save after each evaluation that is the best so far, and keep the best checkpoint in "
+           "addition to the newest; default: true with training.patience")
           .auto_derived();
   keep_best.default_varies = true;
   return section(
-      "checkpoint", "when checkpoints are written, and how many stay",
+      "checkpoint", "when checkpoints are written, and how many are kept",
       {
           used("save_interval", in(&C::save_interval),
                "steps between checkpoints; 0: only at the end and on a signal")
               .at_least(0)
               .aka({"save_steps", "interval", "checkpoint_interval", "checkpoint_factor"}),
-          used("keep_last_n", in(&C::keep_last_n), "checkpoints that stay; 0: all")
+          used("keep_last_n", in(&C::keep_last_n), "number of checkpoints that are kept; 0: all")
               .at_least(0)
               .aka({"save_total_limit", "keep_latest_k", "keep_last_n_checkpoints"}),
           std::move(keep_best),
-          used("async_save", in(&C::async_save), "write while training goes on"),
+          used("async_save", in(&C::async_save), "write checkpoints while training continues"),
           by_flag("save", "folder of the checkpoints",
-                  "they lie in RUN_DIR/checkpoints: choose RUN_DIR with --run_dir"),
+                  "they are in RUN_DIR/checkpoints: choose RUN_DIR with --run_dir"),
           by_flag("load", "checkpoint to resume from", "type --resume PATH"),
           by_flag("load_tag", "checkpoint to resume from",
                   "type --resume RUN_DIR/checkpoints/step_N"),
           not_built("save_optim", Kind::kBool, "true", "optimizer state in the checkpoints"),
           not_built("load_optim", Kind::kBool, "true", "optimizer state from the checkpoint")
-              .instead("name the checkpoint as model.init: weights without optimizer state"),
+              .instead("set model.init to the checkpoint, which loads the weights only"),
           noticed("export_hf", Kind::kBool, "every checkpoint is an HF model folder"),
-          noticed("tag_validation", Kind::kText, "names follow from the step")
+          noticed("tag_validation", Kind::kText, "a checkpoint is named by its step")
               .one_of({{"Ignore"}, {"Warn"}, {"Fail"}}),
           noticed("load_universal", Kind::kBool, "every checkpoint loads on any number of workers"),
           not_built("use_node_local_storage", Kind::kBool, "false",
                     "every machine saves to its own disk"),
-          noticed("checkpoint_serialization", Kind::kBool, "no pickle is written"),
+          noticed("checkpoint_serialization", Kind::kBool, "checkpoints have no pickle files"),
           section("parallel_write", "",
                   {noticed("pipeline_stage", Kind::kBool, "every worker writes its part")}),
           section("writer", "",
@@ -337,19 +338,19 @@ Field activation_checkpointing_section() {
       {
           on("enabled", "recompute")
               .instead("set activation_checkpointing.mode: full, or selective"),
-          on("partition_activations", "share the kept activations between tensor-parallel workers"),
-          on("cpu_checkpointing", "keep them in the machine's memory"),
-          on("contiguous_memory_optimization", "one buffer for all"),
+          on("partition_activations", "split the kept activations between tensor-parallel workers"),
+          on("cpu_checkpointing", "keep activations in the host's memory"),
+          on("contiguous_memory_optimization", "keep activations in one buffer"),
           on("synchronize_checkpoint_boundary", "wait at each layer"),
           on("profile", "time each layer"),
-          not_built("number_checkpoints", Kind::kInteger, "null", "recompute in so many pieces"),
+          not_built("number_checkpoints", Kind::kInteger, "null", "number of pieces to recompute"),
           used(
               "mode", [](Config& c) -> Slot { return &c.recompute.mode; },
               "selective: norms and activation functions; full: all but a layer's output")
               .one_of({{"none"}, {"selective"}, {"full"}}),
           used(
               "num_layers", [](Config& c) -> Slot { return &c.recompute.num_layers; },
-              "the first so many layers; 0: all")
+              "recompute only this many first layers; 0: all")
               .at_least(0)
               .aka({"checkpoint_num_layers"}),
       });

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The default, null where there is none.
+/// The default, null if there is none.
 Json default_of(const Field& field) {
   if (!field.fallback.empty()) return Json::parse(field.fallback);
   if (!field.slot || field.default_varies) return nullptr;
@@ -51,7 +51,7 @@ const char* type_name(Kind kind) {
   return nullptr;
 }
 
-/// 1 rather than 1.0
+/// Writes 1, not 1.0.
 Json number(double value) {
   return value == std::floor(value) && std::abs(value) < 1e15
              ? Json(static_cast<std::int64_t>(value))
@@ -60,7 +60,7 @@ Json number(double value) {
 
 Json object_schema(const Field& table);
 
-/// Whether what the program writes of a config has null for the key.
+/// Whether a config that the program writes may have null for the key.
 bool may_be_null(const Field& field) {
   if (field.takes_null || !field.slot) return field.takes_null;
   Config config;
@@ -88,7 +88,7 @@ Json value_schema(const Field& field) {
   return out;
 }
 
-/// The types that may stand for the section.
+/// The types of values that may replace the section.
 Json shorthand_schema(const Field& field) {
   Json types = Json::array();
   for (const Json& sample : {Json("text"), Json(true), Json::array({"text"})})
@@ -109,8 +109,8 @@ Json schema_of(const Field& field) {
   return out;
 }
 
-/// Rows of one name (for several optimizers) count once; aliases point at the name. Keys that
-/// nobody knows are refused here even if DeepSpeed lets them pass, so that an editor marks them.
+/// Rows of one name (for several optimizers) count once; aliases point at the name. Unknown
+/// keys are refused here even if DeepSpeed ignores them, so that an editor marks them.
 Json object_schema(const Field& table) {
   Json properties = Json::object();
   for (const Field& field : table.fields) {
@@ -129,8 +129,8 @@ Json object_schema(const Field& table) {
           {"additionalProperties", false}};
 }
 
-/// What the models of a family have without a key. Without a file, vocabulary and special tokens
-/// are the data's; a size that is not here follows from others.
+/// The default of a model's key by family. Without a file, vocabulary and special tokens are those
+/// of the data; sizes without a default follow from others.
 void add_family_defaults(Json& keys) {
   constexpr std::array kFamilies{"gpt2", "llama", "mistral", "qwen2", "qwen3"};
   for (const char* family : kFamilies) {

@@ -1,4 +1,4 @@
-// The keys of a DeepSpeed file that stand outside any section.
+// The keys of a DeepSpeed file that are outside any section.
 #include <nlohmann/json.hpp>
 
 #include "sections.h"
@@ -42,7 +42,7 @@ std::vector<Field> ignored_fields() {
       noticed("dump_state", Kind::kBool, "`hgtrain config show` prints the resolved config"),
       noticed("zero_allow_untested_optimizer", Kind::kBool, "every optimizer is tested"),
       noticed("zero_force_ds_cpu_optimizer", Kind::kBool,
-              "the optimizer runs where the parameters are"),
+              "the optimizer runs on the device of the parameters"),
       noticed("vocabulary_size", Kind::kInteger, "see model.vocab_size"),
       noticed("graph_harvesting", Kind::kBool, "CUDA graphs of PyTorch"),
       noticed("log_level", Kind::kText, "of DeepSpeed's logger")
@@ -72,7 +72,7 @@ std::vector<Field> batch_fields() {
           .at_most(kMaxBatch)
           .auto_derived(),
       used("train_micro_batch_size_per_gpu", in(&B::micro_batch_size),
-           "samples that a worker takes at once")
+           "samples that a worker computes at once")
           .at_least(1)
           .at_most(kMaxBatch)
           .auto_derived()
@@ -95,7 +95,7 @@ std::vector<Field> batch_fields() {
 std::vector<Field> toplevel_fields() {
   Field steps_per_print = used(
       "steps_per_print", [](Config& c) -> Slot { return &c.steps_per_print; },
-      "a console line every so many steps; Infinity: none");
+      "steps between console lines; Infinity: none");
   steps_per_print.infinity_allowed = true;
   std::vector<Field> out = {
       used(

@@ -35,7 +35,7 @@ Value problem(std::string what, std::string hint = "") {
   return out;
 }
 
-/// As it was given, on a line. JSON has no word for what is not finite.
+/// The value in the form in which it was given. JSON cannot write infinity or NaN.
 std::string shown(const Json& given) {
   if (!given.is_number_float()) return shortened(given.dump());
   if (std::isfinite(given.get<double>())) return json_text(given);
@@ -44,7 +44,7 @@ std::string shown(const Json& given) {
                                          : "-Infinity";
 }
 
-/// The nearest int64; what is too large saturates.
+/// The nearest int64; larger values saturate.
 std::int64_t saturated(double number) {
   constexpr double kLimit = 9223372036854775808.0;
   if (number >= kLimit) return INT64_MAX;
@@ -52,7 +52,7 @@ std::int64_t saturated(double number) {
   return static_cast<std::int64_t>(number);
 }
 
-/// A count beyond int64 that fills nothing stays what it was.
+/// A count beyond int64 that fills no slot is kept unchanged.
 Json count_of(const Field& field, double number) {
   const std::int64_t count = saturated(number);
   return field.slot || count != INT64_MAX || !std::isfinite(number) ? Json(count) : Json(number);
@@ -133,7 +133,7 @@ Value to_integer(const Field& field, const Json& given) {
   return in_range(field, given, std::move(out));
 }
 
-/// Leads to a choice that works: the nearest, what to use instead of it, or one with `word` in it
+/// A hint with a choice that works: the nearest, its replacement, or one that contains `word`
 /// ("cosine": WarmupCosineLR).
 std::string hint_for_choice(const Field& field, const std::string& word) {
   std::vector<std::string> all, usable;
@@ -168,7 +168,7 @@ Value to_text(const Field& field, const Json& given) {
   if (field.other_choice.empty())
     return problem(fmt::format("= {} is not known", shown(given)), hint_for_choice(field, given));
   out.json = field.other_choice;
-  out.notice = fmt::format("{} is not known: \"{}\" is taken", shown(given), field.other_choice);
+  out.notice = fmt::format("{} is not known: \"{}\" is used", shown(given), field.other_choice);
   return out;
 }
 

@@ -8,12 +8,12 @@
 
 namespace hgt {
 
-/// A value brought to the kind of its row.
+/// A value that was converted to the kind of its row.
 struct Value {
   nlohmann::ordered_json json;
-  std::string problem;  ///< why it cannot be used, "" = it can
+  std::string problem;  ///< why it cannot be used; "" if it can
   std::string hint;
-  std::string notice;  ///< what was made of it
+  std::string notice;  ///< how it was interpreted, if that needs a notice
   const Choice* choice = nullptr;
 };
 
@@ -21,12 +21,12 @@ struct Value {
 /// and choices are checked too.
 Value to_value(const Field& field, const nlohmann::ordered_json& given);
 
-/// JSON text of a value, numbers as people write them.
+/// JSON text of a value, with numbers as people write them.
 std::string json_text(const nlohmann::ordered_json& value);
 
-/// Stores what to_value made.
+/// Stores the result of to_value.
 void store(const Slot& slot, const nlohmann::ordered_json& value);
-/// What the row's slot holds, null for an empty optional.
+/// The value in the row's slot, null for an empty optional.
 nlohmann::ordered_json load(const Field& field, Config& config);
 
 }  // namespace hgt

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The filled keys of a section; those that stand for "absent" are left out.
+/// The filled keys of a section, without those that are absent.
 Json written(const Field& table, Config& config, const std::string& type) {
   Json out = Json::object();
   for (const Field& field : table.fields) {
@@ -45,7 +45,7 @@ void keep_not_built(const LoadResult& given, Json& json) {
                    [&](const KeyReport& key) { return key.given && is_model(key); }))
     json.erase("model");
   for (const KeyReport& key : given.keys) {
-    // Parameters of a type that is not built have no row.
+    // There are no rows for the parameters of a type that is not built.
     const bool parameter =
         key.key_class == KeyClass::kNoticed && key.given &&
         (key.path.starts_with("optimizer.params.") || key.path.starts_with("scheduler.params.")) &&
@@ -68,7 +68,7 @@ void leave_out_derived_batch(const LoadResult& given, Json& json) {
 }
 
 Json to_json(const Config& config) {
-  Config copy = config;  // slots are made for writing
+  Config copy = config;  // slots need a Config that is not const
   Json out = written(root_section(), copy, "");
   for (const char* size :
        {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"})

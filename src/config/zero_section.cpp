@@ -1,5 +1,5 @@
-// DeepSpeed's zero_optimization. Only stage 0 (plain data parallelism) is built; the rest is
-// checked.
+// DeepSpeed's zero_optimization. Only stage 0 (plain data parallelism) is built; the other keys
+// are only checked.
 #include <nlohmann/json.hpp>
 
 #include "sections.h"
@@ -15,7 +15,7 @@ Field elements(std::string name, std::string help, std::vector<std::string> alia
       .aka(std::move(aliases));
 }
 
-/// `cpu_offload: true` of old files.
+/// `cpu_offload: true` in old files.
 Field old_offload(std::string name, const std::string& target) {
   Field out =
       noticed(std::move(name), Kind::kBool, "old spelling of " + target + ".device = \"cpu\"");
@@ -27,7 +27,7 @@ Field old_offload(std::string name, const std::string& target) {
 }
 
 Field device() {
-  return not_built("device", Kind::kText, "\"none\"", "where the state lies")
+  return not_built("device", Kind::kText, "\"none\"", "device that keeps the state")
       .one_of({{"none"}, {"cpu", KeyClass::kNotBuilt}, {"nvme", KeyClass::kNotBuilt}});
 }
 
@@ -110,8 +110,8 @@ Field zero_section() {
       noticed("reduce_scatter", Kind::kBool, "of stages 1 to 3"),
       elements("reduce_bucket_size", "of stages 1 to 3").auto_derived(),
       elements("allgather_bucket_size", "of stages 1 to 3"),
-      noticed("compute_grad_norm", Kind::kBool, "every step has its norm"),
-      noticed("overlap_comm", Kind::kBool, "gradients are reduced while backward goes on"),
+      noticed("compute_grad_norm", Kind::kBool, "the norm is computed at every step"),
+      noticed("overlap_comm", Kind::kBool, "gradients are always reduced during backward"),
       elements("sub_group_size", "of stage 3"),
       elements("stage3_prefetch_bucket_size", "of stage 3", {"prefetch_bucket_size"})
           .auto_derived(),
@@ -124,7 +124,7 @@ Field zero_section() {
               "checkpoints hold whole tensors")
           .aka({"gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"}),
       refused("legacy_stage1", "DeepSpeed refuses it as well", "remove it").defaults_to("false"),
-      refused("aio", "it stands outside zero_optimization", "move aio to the top level"),
+      refused("aio", "it belongs outside zero_optimization", "move aio to the top level"),
       old_offload("cpu_offload", "offload_optimizer"),
       old_offload("cpu_offload_param", "offload_param"),
       offload_param(),

@@ -93,8 +93,8 @@ TokenFile TokenFile::open(const std::string& path, const std::string& bare_type)
     return open_megatron(prefix);
   if (is_file(path)) return open_single(path, type);
   if (is_file(path + ".bin"))
-    throw Error(ErrorKind::kData, fmt::format("{0}.bin has no {0}.idx beside it", path),
-                fmt::format("say {}.bin where it is an llm.c or nanoGPT file", path));
+    throw Error(ErrorKind::kData, fmt::format("{0}.bin is there, but {0}.idx is missing", path),
+                fmt::format("if it is a file of llm.c or nanoGPT, use {}.bin", path));
   throw Error(ErrorKind::kData,
               fmt::format("there is no token file {0}: neither {0}.idx nor {0}", path),
               "make one from text: hgtrain data prepare --input PATH --out " + path);

@@ -25,10 +25,12 @@ StopReason generate(const NextLogits& next_logits, std::span<const std::int32_t>
                     const std::function<void(std::int32_t)>& on_token) {
   auto length = static_cast<std::int64_t>(prompt.size());
   if (length >= limits.context_length)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("the prompt has {} tokens, and the model takes {} with what follows",
-                            length, limits.context_length),
-                "give a shorter prompt");
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format(
+            "the prompt has {} tokens, but the model's context is {} tokens, prompt included",
+            length, limits.context_length),
+        "give a shorter prompt");
   std::int32_t token = 0;
   std::span<const std::int32_t> fresh = prompt;
   for (std::int64_t made = 0; made < limits.max_tokens; ++made, ++length) {

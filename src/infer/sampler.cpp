@@ -14,8 +14,7 @@ namespace {
 
 /// Uniform in [0, 1), 53 bits.
 double uniform(std::uint64_t seed, std::int64_t position) {
-  constexpr std::uint64_t kStream =
-      0x67656e6572617465;  // "generate": apart from training's numbers
+  constexpr std::uint64_t kStream = 0x67656e6572617465;  // "generate": not the numbers of training
   const auto words = philox(seed, kStream, static_cast<std::uint64_t>(position));
   const std::uint64_t bits = std::uint64_t{words[0]} << 32 | words[1];
   return static_cast<double>(bits >> 11) * 0x1p-53;
@@ -25,15 +24,16 @@ double uniform(std::uint64_t seed, std::int64_t position) {
 
 void check(const SamplingOptions& options) {
   if (!(options.temperature >= 0) || std::isinf(options.temperature))
-    throw Error(ErrorKind::kConfig,
-                fmt::format("temperature = {} is not a number from 0 on", options.temperature),
-                "0 takes the likeliest token each time, 1 draws as the model says");
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("temperature = {} is not a finite number of at least 0", options.temperature),
+        "0 always takes the likeliest token, 1 draws with the model's probabilities");
   if (options.top_k < 0)
     throw Error(ErrorKind::kConfig, fmt::format("top_k = {} is negative", options.top_k),
                 "0 keeps all tokens");
   if (!(options.top_p > 0 && options.top_p <= 1))
     throw Error(ErrorKind::kConfig,
-                fmt::format("top_p = {} is not above 0 and at most 1", options.top_p),
+                fmt::format("top_p = {} is not more than 0 and at most 1", options.top_p),
                 "1 keeps all tokens");
 }
 

@@ -9,7 +9,7 @@ namespace hgt {
 
 namespace {
 
-/// Bytes at the end of `text` that may be the start of a character.
+/// The number of bytes at the end of `text` that may be the start of a character.
 std::size_t unfinished_bytes(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);

@@ -9,7 +9,7 @@
 namespace hgt {
 namespace {
 
-/// The call's CUresult; -1 where the library lacks the function.
+/// The call's CUresult; -1 if the library lacks the function.
 template <class... Args>
 int call(void* library, const char* name, Args... args) {
   const auto function = reinterpret_cast<int (*)(Args...)>(dlsym(library, name));

@@ -10,7 +10,7 @@
 namespace hgt {
 namespace {
 
-// The version functions come in two shapes: int f(int*) and size_t f().
+// The version functions have one of two types: int f(int*) or size_t f().
 int by_argument(void* function) {
   int version = 0;
   return reinterpret_cast<int (*)(int*)>(function)(&version) == 0 ? version : 0;
@@ -19,11 +19,11 @@ int by_return(void* function) {
   return static_cast<int>(reinterpret_cast<std::size_t (*)()>(function)());
 }
 
-/// 130200 is 13.2.0, as cuBLAS, NCCL since 2.9 and cuDNN since 9 count.
+/// 130200 is 13.2.0, in cuBLAS, in NCCL since 2.9 and in cuDNN since 9.
 std::string three_parts(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
-/// cuDNN 8 counted 8907 for 8.9.7.
+/// In cuDNN 8, 8907 is 8.9.7.
 std::string cudnn_version(int version) {
   if (version >= 90000) return three_parts(version);
   return fmt::format("{}.{}.{}", version / 1000, version % 1000 / 100, version % 100);

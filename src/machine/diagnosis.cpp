@@ -38,12 +38,12 @@ GpuFinding without_library(const Machine& m) {
             {"libcuda.so.1 cannot be opened: " + m.driver.why, "install the driver again"}};
   if (m.devices.machine.nvml_result >= 0 || !m.files.kernel_driver.empty())
     return {"no_driver_library",
-            {driver_name(m) + " is there, but its library libcuda.so.1 is not found",
-             "in a container, ask for it: NVIDIA_DRIVER_CAPABILITIES=compute,utility; else install "
+            {driver_name(m) + " is installed, but its library libcuda.so.1 is not found",
+             "in a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility; otherwise install "
              "the driver's CUDA library (Debian: libcuda1), or name its folder in "
              "LD_LIBRARY_PATH"}};
   return {"no_driver",
-          {fmt::format("{} in this machine, but no NVIDIA driver",
+          {fmt::format("this machine has {}, but no NVIDIA driver",
                        m.files.pci_gpus.size() > 1 ? fmt::format("{} GPUs", m.files.pci_gpus.size())
                                                    : "a GPU"),
            "install the driver (nvidia-smi must work); in a container, pass the GPUs in: docker "
@@ -58,7 +58,7 @@ Found permission(const Machine& m) {
       {fmt::format("this user may not use the GPUs: {}",
                    refused.empty() ? "NVML says Insufficient Permissions" : refused),
        "join the group of the files (ls -l /dev/nvidia*), or chmod a+rw /dev/nvidia*; in a "
-       "container or job, ask for the GPUs (docker run --gpus all, sbatch --gpus N)"}};
+       "container or job, request the GPUs (docker run --gpus all, sbatch --gpus N)"}};
 }
 
 /// The driver shows no device to this process.
@@ -82,12 +82,13 @@ Found no_device(const Machine& m) {
 Found not_started(const Machine& m) {
   const int result = m.driver.result;
   if (result == kStandIn)
-    return GpuFinding{"no_driver_library",
-                      {"the libcuda.so.1 that is found is the toolkit's, for linking only",
-                       "take the toolkit's folder of such libraries out of LD_LIBRARY_PATH"}};
+    return GpuFinding{
+        "no_driver_library",
+        {"the libcuda.so.1 that was found is the toolkit's, which is only for linking",
+         "remove the toolkit's folder of such libraries from LD_LIBRARY_PATH"}};
   if (result == kMismatch || m.devices.machine.nvml_result == kNvmlMismatch)
     return GpuFinding{"driver_mismatch",
-                      {"the driver's library and its kernel module are of different versions",
+                      {"the driver's library and its kernel module have different versions",
                        "restart the machine, or the container; after an update the old kernel "
                        "module is still loaded"}};
   if (const Found refused = permission(m)) return refused;
@@ -107,7 +108,7 @@ Found not_started(const Machine& m) {
                            "-c=0"}};
 }
 
-/// The toolkit's major version must be one the driver serves.
+/// The driver must support the toolkit's major version.
 Found too_old_driver(const Machine& m) {
   int needed = m.module.runtime_version;
   for (const CudaLibrary& library : m.libraries)
@@ -115,14 +116,14 @@ Found too_old_driver(const Machine& m) {
   if (m.driver.version == 0 || m.driver.version / 1000 >= needed / 1000) return std::nullopt;
   return GpuFinding{
       "driver_too_old",
-      {fmt::format("{} is too old: it serves CUDA {}, the toolkit is of {}", driver_name(m),
+      {fmt::format("{} is too old: it supports CUDA {}, but the toolkit is CUDA {}", driver_name(m),
                    cuda_version_text(m.driver.version), cuda_version_text(needed)),
        fmt::format("update the driver (CUDA 12 needs 525.60 or newer, CUDA 13 580.65), or build "
                    "with a CUDA {} toolkit",
                    m.driver.version / 1000)}};
 }
 
-/// The oldest architecture in "0.1.0, CUDA 13.0, sm_75 sm_80"; 0 where it names none.
+/// The oldest architecture in "0.1.0, CUDA 13.0, sm_75 sm_80"; 0 if it names none.
 int oldest_architecture(const std::string& build) {
   int oldest = 0;
   std::istringstream words(build);
@@ -144,10 +145,10 @@ Found module_problem(const Machine& m) {
   for (const VisibleGpu& gpu : m.devices.gpus)
     if (gpu.compute_capability > 0 && gpu.compute_capability < oldest)
       return GpuFinding{"gpu_too_old",
-                        {fmt::format("{} is sm_{}; this build is for sm_{} and newer", gpu.name,
-                                     gpu.compute_capability, oldest),
-                         "leave it out with CUDA_VISIBLE_DEVICES, or build with a toolkit that "
-                         "knows it: scripts/build -Dgpu_arch=..."}};
+                        {fmt::format("{} is sm_{}, but this build supports sm_{} and newer",
+                                     gpu.name, gpu.compute_capability, oldest),
+                         "exclude it with CUDA_VISIBLE_DEVICES, or build with a toolkit that "
+                         "supports it: scripts/build -Dgpu_arch=..."}};
   return std::nullopt;
 }
 
@@ -167,20 +168,20 @@ void advise_on_limits(const Resources& r, bool infiniband, std::vector<Finding>&
   constexpr std::int64_t kFewFiles = 1024;
   if (r.shm_free_bytes < kLittleShm)
     advice.push_back(
-        {fmt::format("/dev/shm has {} MiB free; NCCL needs more on machines of several GPUs",
+        {fmt::format("/dev/shm has {} MiB free; NCCL needs more on a machine with several GPUs",
                      r.shm_free_bytes >> 20),
          "docker run --shm-size 1g (or --ipc host)"});
   if (r.cpu_quota > 0 && r.cpu_quota < r.usable_cores)
-    advice.push_back({fmt::format("the control group allows {:.3g} cores' time on {} cores",
+    advice.push_back({fmt::format("the control group allows the CPU time of {:.3g} of {} cores",
                                   r.cpu_quota, r.usable_cores),
-                      fmt::format("hardware.threads times workers should be {} at most",
+                      fmt::format("hardware.threads times workers should be at most {}",
                                   std::max(1, static_cast<int>(r.cpu_quota)))});
   for (const UserLimit& limit : r.limits) {
     if (limit.name == "nofile" && limit.soft != kUnlimited && limit.soft < kFewFiles)
       advice.push_back({fmt::format("only {} files may be open at once", limit.soft),
                         fmt::format("ulimit -n {}", kFewFiles)});
     if (limit.name == "memlock" && limit.soft != kUnlimited && infiniband)
-      advice.push_back({"locked memory is limited, which InfiniBand cannot work with",
+      advice.push_back({"locked memory is limited, but InfiniBand needs it unlimited",
                         "ulimit -l unlimited; docker run --ulimit memlock=-1"});
   }
 }
@@ -188,9 +189,9 @@ void advise_on_limits(const Resources& r, bool infiniband, std::vector<Finding>&
 void advise_on_gpus(const std::vector<VisibleGpu>& gpus, std::vector<Finding>& advice) {
   for (const VisibleGpu& gpu : gpus)
     if (gpu.pcie_width > 0 && gpu.pcie_width < gpu.pcie_max_width)
-      advice.push_back({fmt::format("{} at {} runs on {} PCIe lanes of {}", gpu.name,
-                                    gpu.pci_bus_id, gpu.pcie_width, gpu.pcie_max_width),
-                        "another slot, or its seat in this one"});
+      advice.push_back({fmt::format("{} at {} uses {} of {} PCIe lanes", gpu.name, gpu.pci_bus_id,
+                                    gpu.pcie_width, gpu.pcie_max_width),
+                        "use another slot, or seat the card again"});
 }
 
 }  // namespace
@@ -209,9 +210,8 @@ Machine look_at_machine(const std::vector<std::filesystem::path>& library_folder
 Diagnosis diagnose(const Machine& m) {
   Diagnosis out;
   if (!m.module.worker_problem.empty())
-    out.problems.push_back(
-        {"hgtrain-worker, which trains, does not start: " + m.module.worker_problem,
-         "scripts/setup installs the libraries it needs"});
+    out.problems.push_back({"hgtrain-worker does not start: " + m.module.worker_problem,
+                            "scripts/setup installs the libraries it needs"});
   GpuFinding gpus = gpu_state(m);
   out.gpus = gpus.state;
   if (!gpus.finding.message.empty()) out.problems.push_back(std::move(gpus.finding));

@@ -5,7 +5,7 @@
 
 namespace hgt {
 
-/// What lies in a folder, sorted; nothing where it cannot be read.
+/// The entries of a folder, sorted; none if it cannot be read.
 std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder);
 
 }  // namespace hgt

@@ -34,7 +34,7 @@ bool is_number(const std::string& text) {
          text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// The one GPU whose UUID begins so, or nullptr.
+/// The only GPU whose UUID begins with this, or nullptr.
 const VisibleGpu* with_uuid(const std::vector<VisibleGpu>& gpus, const std::string& start) {
   const VisibleGpu* found = nullptr;
   for (const VisibleGpu& gpu : gpus) {
@@ -68,7 +68,7 @@ GpuList gpus_from_files(const std::string& root) {
         name.starts_with("nvidia") && is_number(name.substr(6)))
       list.gpus.emplace_back();
   if (list.gpus.empty())
-    list.problem = "no NVIDIA driver is there (no libnvidia-ml.so.1, no /dev/nvidia0)";
+    list.problem = "there is no NVIDIA driver (no libnvidia-ml.so.1, no /dev/nvidia0)";
   return list;
 }
 

@@ -8,15 +8,15 @@
 
 namespace hgt {
 
-/// Asks NVML, opened as `library`. Nothing where there is no such library.
+/// Asks NVML, opened as `library`. Nullopt if there is no such library.
 std::optional<GpuList> gpus_from_nvml(const std::string& library,
                                       const std::vector<std::string>& wanted_migs);
 /// From /proc/driver/nvidia/gpus and /dev below `root`.
 GpuList gpus_from_files(const std::string& root);
 
-/// What CUDA_VISIBLE_DEVICES = `selection` leaves of the list (nullptr: all of it).
+/// The part of the list that CUDA_VISIBLE_DEVICES = `selection` leaves (nullptr: all of it).
 std::vector<VisibleGpu> select_gpus(const GpuList& list, const char* selection);
-/// The entries of a list with commas, without blanks around them.
+/// The entries of a comma-separated list, without blanks around them.
 std::vector<std::string> selection_entries(const char* selection);
 
 }  // namespace hgt

@@ -10,8 +10,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// glibc says "NAME: cannot open shared object file: ..." of the library that was not found; empty
-/// where it failed for another reason.
+/// The NAME in glibc's "NAME: cannot open shared object file: ..."; empty if dlopen failed for
+/// another reason.
 std::string missing_library(const std::string& why) {
   const std::size_t end = why.find(": cannot open shared object file");
   return end == std::string::npos ? "" : why.substr(0, end);

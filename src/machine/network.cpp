@@ -22,7 +22,7 @@ std::string line_of(const fs::path& file) {
   return line;
 }
 
-/// 0 where the file is none, cannot be read, or says -1.
+/// 0 if the file does not exist, cannot be read, or contains -1.
 int number_of(const fs::path& file) {
   int number = 0;
   std::ifstream(file) >> number;

@@ -40,7 +40,7 @@ std::string kernel_driver_version(const fs::path& file) {
   return "";
 }
 
-/// nvidia0, nvidia1, ..., nvidiactl and nvidia-uvm; the others are not for computing.
+/// nvidia0, nvidia1, ..., nvidiactl and nvidia-uvm; computing needs no others.
 bool computes(const std::string& name) {
   if (name == "nvidiactl" || name == "nvidia-uvm") return true;
   return name.size() > 6 && name.starts_with("nvidia") &&

@@ -34,7 +34,7 @@ std::string text_of_topology(int level) {
   return name == names.end() ? "" : name->second;
 }
 
-/// -1 where the system does not say.
+/// -1 if the system does not say.
 int numa_node_of(const std::string& pci_bus_id) {
   int node = -1;
   std::ifstream("/sys/bus/pci/devices/" + pci_bus_id + "/numa_node") >> node;
@@ -103,7 +103,7 @@ class Nvml {
     return gpu;
   }
 
-  /// How two GPUs reach each other; "" where NVML does not say.
+  /// How two GPUs reach each other; "" if NVML does not say.
   std::string link(Device from, Device to) const {
     int status = -1, level = -1;
     if (call<Result(Device, Device, int, int*)>("nvmlDeviceGetP2PStatus", from, to,
@@ -121,7 +121,7 @@ class Nvml {
   Function* symbol(const char* name) const {
     return reinterpret_cast<Function*>(dlsym(library_, name));
   }
-  /// -1 where the library lacks the function.
+  /// -1 if the library lacks the function.
   template <class Function, class... Args>
   Result call(const char* name, Args... args) const {
     Function* function = symbol<Function>(name);
@@ -137,7 +137,7 @@ class Nvml {
     const bool known = call<Result(Device, unsigned*)>(name, device, &value) == 0;
     return known ? static_cast<int>(value) : 0;
   }
-  /// NVML's domain has eight digits, sysfs' four; sysfs writes small letters.
+  /// NVML's domain has eight digits, that of sysfs four; sysfs uses lower case.
   std::string pci_bus_id(Device device) const {
     PciInfo pci{};
     if (call<Result(Device, PciInfo*)>("nvmlDeviceGetPciInfo_v3", device, &pci) != 0) return "";

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Bytes of a line "MemTotal:  8065444 kB".
+/// The bytes in a line "MemTotal:  8065444 kB".
 std::int64_t meminfo(const std::string& root, const std::string& name) {
   std::ifstream file(root + "/proc/meminfo");
   std::string word;
@@ -38,7 +38,7 @@ std::vector<fs::path> control_groups(const std::string& root) {
   return out;
 }
 
-/// Cores of a line "150000 100000" (microseconds of a period); none of "max 100000".
+/// The cores in a line "150000 100000" (microseconds of a period); 0 for "max 100000".
 std::optional<double> quota_in(const fs::path& group) {
   double time = 0, period = 0;
   std::ifstream file(group / "cpu.max");
@@ -96,7 +96,7 @@ Resources resources_of(const std::string& root) {
   out.numa_nodes = count_numa_nodes(root);
   out.memory_bytes = meminfo(root, "MemTotal");
   out.available_bytes = meminfo(root, "MemAvailable");
-  for (const fs::path& group : control_groups(root)) {  // the tightest counts
+  for (const fs::path& group : control_groups(root)) {  // the lowest limit counts
     if (const auto quota = quota_in(group))
       out.cpu_quota = out.cpu_quota > 0 ? std::min(out.cpu_quota, *quota) : *quota;
     if (const auto bytes = memory_limit_in(group))

@@ -59,13 +59,13 @@ void require_gpus(int wanted, const VisibleDevices& devices) {
   const int there = static_cast<int>(devices.gpus.size());
   if (wanted <= there) return;
   refuse(wanted, devices,
-         there ? fmt::format("--num_gpus {} uses what is there", there)
+         there ? fmt::format("--num_gpus {} uses all that can be used", there)
                : "--num_workers N starts workers without GPUs");
 }
 
 void require_gpu(const VisibleDevices& devices) {
   if (devices.gpus.empty())
-    refuse(1, devices, "--device cpu, or `hgtrain doctor`, which says what is missing");
+    refuse(1, devices, "use --device cpu, or run `hgtrain doctor`, which says what is missing");
 }
 
 }  // namespace hgt

@@ -58,7 +58,7 @@ TEST_CASE("workers of one machine share the copy for a checkpoint") {
   CHECK(machine_bytes(config, 3) == 3 * machine_bytes(config, 1));
 }
 
-TEST_CASE("each setting that is enough is named, and none that is on") {
+TEST_CASE("each setting that suffices is named, unless it is already on") {
   Config config = job();
   const std::int64_t bytes = bytes_of(config) - 1;
   const std::string all = hint(config, bytes);
@@ -78,10 +78,11 @@ TEST_CASE("each setting that is enough is named, and none that is on") {
   config.precision.bf16_parameters = config.precision.bf16_state = true;
   config.batch = {.train_batch_size = 16, .micro_batch_size = 1, .gradient_accumulation_steps = 16};
   CHECK(hint(config, bytes_of(config) - 1) ==
-        "no setting makes it fit: take a smaller model, or more memory");
+        "no setting makes it fit: use a smaller model, or more memory");
 }
 
-TEST_CASE("a device without bf16 is offered fp16, and only some layers recomputed are not all") {
+TEST_CASE(
+    "fp16 is suggested for a device without bf16, and recomputing all layers if only some are") {
   Config config = job();
   config.recompute = {"full", 2};
   const std::string text = hint(config, bytes_of(config) - 1, DType::kF16);
@@ -90,19 +91,19 @@ TEST_CASE("a device without bf16 is offered fp16, and only some layers recompute
   CHECK(has(text, "with num_layers = 0"));
 }
 
-TEST_CASE("settings that are enough only together are all named") {
+TEST_CASE("if settings suffice only together, all are named") {
   Config least = job();
   least.recompute.mode = "full";
   least.checkpoint.async_save = false;
   least.precision.bf16 = least.precision.bf16_parameters = least.precision.bf16_state = true;
   least.batch = {.train_batch_size = 16, .micro_batch_size = 1, .gradient_accumulation_steps = 16};
   CHECK(hint(job(), bytes_of(least)) ==
-        "only together they fit: activation_checkpointing.mode = \"full\"; bf16.enabled, "
+        "it fits with all of these: activation_checkpointing.mode = \"full\"; bf16.enabled, "
         "bf16.bf16_master_weights_and_grads and bf16.bf16_optimizer_states = true; "
         "checkpoint.async_save = false; train_micro_batch_size_per_gpu = 1");
 }
 
-TEST_CASE("other ways that are known to be enough come first") {
+TEST_CASE("other settings that are known to suffice come first") {
   const Config config = job();
   CHECK(how_to_fit(config, fits_in(1000), DType::kBF16, {"--num_workers 1"}) ==
         "--num_workers 1 fits");

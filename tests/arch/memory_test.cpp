@@ -10,7 +10,7 @@
 
 using namespace hgt;
 
-TEST_CASE("a training step's floating-point operations") {
+TEST_CASE("a training step's floating-point operations are counted") {
   // Products: 12 L C^2 + V C; attention: 12 L C T / 2 a token, causal half.
   const double per_token = 6 * (12 * 12 * 768.0 * 768 + 50257 * 768.0) + 12 * 12 * 768 * 512.0;
   CHECK(train_flops(gpt2_124m(), 1024, 10) == Approx(10 * per_token));
@@ -24,7 +24,7 @@ TEST_CASE("a training step's floating-point operations") {
         Approx(12.0 * 32 * 4096 * (4096 - (1024 - 1024.0 * 1024 / (2 * 8192)))));
 }
 
-TEST_CASE("the memory table counts what a step holds") {
+TEST_CASE("the memory table counts all allocations of a step") {
   Config config;
   config.model = gpt2_124m();
   config.batch.micro_batch_size = 4;
@@ -91,7 +91,7 @@ TEST_CASE("the memory table has each optimizer's state, and the moving average")
   CHECK(flat_names() == "optimizer: momentum_buffer;ema;3;");
 }
 
-TEST_CASE("the memory table knows what is in 16 bits and what is computed again") {
+TEST_CASE("the memory table follows 16-bit types and recomputation") {
   Config config;
   config.model = gpt2_124m();
   config.batch.micro_batch_size = 4;
@@ -117,7 +117,7 @@ TEST_CASE("the memory table knows what is in 16 bits and what is computed again"
   CHECK(selective["layers: up"] == 2 * 4 * row * 12);
 }
 
-TEST_CASE("the memory table knows of training without fp32 masters") {
+TEST_CASE("the memory table follows training without fp32 masters") {
   Config config;
   config.model = gpt2_124m();
   config.batch.micro_batch_size = 1;
@@ -140,7 +140,7 @@ TEST_CASE("the memory table knows of training without fp32 masters") {
   CHECK(memory_table(config, 1).front().bytes == 4 * total);
 }
 
-TEST_CASE("logits come in chunks of bounded size") {
+TEST_CASE("logits are computed in chunks of bounded size") {
   ModelConfig model = gpt2_124m();
   CHECK(logit_rows(model, 100) == 100);
   CHECK(logit_rows(model, 100000) * model.vocab_size * 4 <= 64 << 20);

@@ -14,7 +14,7 @@ TEST_CASE("published models have their published number of parameters") {
   CHECK(parameter_table(llama3_8b(), false).num_parameters == 8030261248);
 }
 
-TEST_CASE("parameters lie by decay group and block, aligned, without overlap") {
+TEST_CASE("parameters are ordered by decay group and block, aligned, without overlap") {
   for (const bool no_decay : {false, true})
     for (const ModelConfig& model : {gpt2_124m(), llama3_8b()}) {
       const ParameterTable table = parameter_table(model, no_decay);
@@ -59,7 +59,7 @@ TEST_CASE("q, k, v and gate, up are one matrix each") {
   }
 }
 
-TEST_CASE("parameters start as transformers starts them") {
+TEST_CASE("initial values are those of transformers") {
   const ParameterTable table = parameter_table(gpt2_124m(), false);
   const auto init = [&](const std::string& name) { return table.find(name).init; };
   CHECK(init("transformer.wte.weight").std == 0.02);

@@ -37,7 +37,7 @@ TEST_CASE("the batch triple follows DeepSpeed's rule") {
   }
 }
 
-TEST_CASE("the error shows the sum and the nearest triples that fit") {
+TEST_CASE("the error shows the product and the nearest valid triples") {
   const auto problem = check_batch({256, 2, 18}, 7, "14 workers / (2 tensor * 1 pipeline)");
   REQUIRE(problem);
   CHECK(

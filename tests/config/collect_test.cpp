@@ -7,10 +7,10 @@ TEST_CASE("aliases, hyphens and blanks around a key are understood") {
       loaded(R"({"training": {"max-steps": 5, "seq_len ": 9}, "data-parallel-size": 1})");
   CHECK(result.config.training.train_iters == 5);
   CHECK(result.config.training.seq_length == 9);
-  CHECK(contains(told(result, Severity::kNotice), "the key \"seq_len \" is taken as \"seq_len\""));
+  CHECK(contains(told(result, Severity::kNotice), "the key \"seq_len \" is read as \"seq_len\""));
 }
 
-TEST_CASE("comments by name are skipped, at any depth") {
+TEST_CASE("keys that are comments are skipped at any depth") {
   CHECK(errors(R"({"_comment": 1, "$schema": "x", "//": 2, "training": {"_why": 3}})") == "");
   CHECK(errors(R"({"comment": 1, "comments": [2], "#lr": 3, "fp16": {"comment": 4, "# x": 5}})") ==
         "");
@@ -32,7 +32,7 @@ TEST_CASE("a key given twice by two names is refused, unless both say the same")
                  "parallelism.tensor_parallel_size is given twice"));
 }
 
-TEST_CASE("unknown keys: a near miss is an error, what DeepSpeed lets pass is one notice") {
+TEST_CASE("an unknown key is an error if it is similar to a known one, else part of one notice") {
   CHECK(contains(errors(R"({"gradient_accumulation_step": 1})"),
                  "did you mean gradient_accumulation_steps?"));
   CHECK(contains(errors(R"({"zero_optimization.stage": 2})"),
@@ -43,12 +43,12 @@ TEST_CASE("unknown keys: a near miss is an error, what DeepSpeed lets pass is on
   CHECK(contains(errors(R"({"training": {"colour": 1}})"), "its keys are: train_iters"));
 }
 
-TEST_CASE("a parameter of another type says whose it is") {
+TEST_CASE("the error for a parameter of another type names that type") {
   CHECK(contains(errors(R"({"scheduler": {"type": "WarmupLR", "params": {"cycle_min_lr": 1}}})"),
                  "scheduler.params of type WarmupLR has no cycle_min_lr | it belongs to OneCycle"));
 }
 
-TEST_CASE("sections must be objects, with the shorthands of old files") {
+TEST_CASE("sections must be objects or shorthands of old files") {
   CHECK(contains(errors(R"({"bf16": true})"),
                  R"(bf16 must be an object, not true | write "bf16": {"enabled": ...})"));
   CHECK(contains(errors(R"([1])"), "the file must hold an object"));
@@ -60,10 +60,10 @@ TEST_CASE("sections must be objects, with the shorthands of old files") {
 
 TEST_CASE("duplicate keys are refused with both lines") {
   CHECK(contains(errors("{\"train_batch_size\": 24,\n\"train_batch_size\": 24,}"),
-                 "the key stands twice, on lines 1 and 2"));
+                 "the key is given twice, on lines 1 and 2"));
 }
 
-TEST_CASE("an override replaces what the file says, whatever stands there") {
+TEST_CASE("an override replaces any value of the file") {
   const LoadResult result =
       loaded(R"({"data": "a", "zero_optimization": true, "training": {"steps": 5}})", 1,
              {"data.valid_fraction", "0.1", "zero_optimization.stage", "0", "training.train_iters",
@@ -76,7 +76,7 @@ TEST_CASE("an override replaces what the file says, whatever stands there") {
                  "there is no key unheard"));
 }
 
-TEST_CASE("a short key is not taken for another one") {
+TEST_CASE("a short unknown key gets no suggestion") {
   CHECK(errors(R"({"moe": {"enabled": true}, "a": 1})") == "");
   CHECK(contains(errors(R"({"dat": {}})"), "did you mean data?"));
 }
@@ -94,7 +94,7 @@ TEST_CASE("every key of the file is reported, known or not") {
   CHECK(report("training.colour").first == KeyClass::kError);
 }
 
-TEST_CASE("the command line has no comments and no keys that nobody knows") {
+TEST_CASE("the command line accepts no comments and no unknown keys") {
   for (const char* path : {"whatever.x", "a.b.c", "training.", ".x", "training._why", "my_notes"}) {
     const LoadResult result = loaded("{}", 1, {path, "1"});
     INFO(path);
@@ -105,7 +105,7 @@ TEST_CASE("the command line has no comments and no keys that nobody knows") {
                     "--data.train_data_path \xff is not UTF-8");
 }
 
-TEST_CASE("null on the command line takes keys and sections of the file away") {
+TEST_CASE("null on the command line removes keys and sections of the file") {
   const std::string text = R"({"optimizer": {"type": "AdamW", "params": {"betas": [0.5, 0.6]}},
       "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.5}}})";
   const auto with = [&](std::vector<std::string> flags) {
@@ -122,12 +122,12 @@ TEST_CASE("null on the command line takes keys and sections of the file away") {
   }
 }
 
-TEST_CASE("another type on the command line: what to type for the file's parameters") {
+TEST_CASE("a hint says how to replace the file's parameters if the command line changes the type") {
   const std::string text =
       R"({"optimizer": {"type": "AdamW", "params": {"lr": 0.1, "betas": [0.5, 0.6]}}})";
   const LoadResult result = loaded(text, 1, {"optimizer.type", "SGD"});
   CHECK(contains(told(result, Severity::kError),
-                 R"(in place of the file's: --optimizer.params '{"lr":0.1}')"));
+                 R"(to replace the file's: --optimizer.params '{"lr":0.1}')"));
   const LoadResult replaced =
       loaded(text, 1, {"optimizer.type", "SGD", "optimizer.params", R"({"lr": 0.1})"});
   CHECK(told(replaced, Severity::kError) == "");
@@ -136,7 +136,7 @@ TEST_CASE("another type on the command line: what to type for the file's paramet
     if (key.path == "optimizer.params.lr") CHECK(key.origin.kind == OriginKind::kFlag);
 }
 
-TEST_CASE("a key that is not known leads to the one with its words, or to the few nearest") {
+TEST_CASE("the hint for an unknown key names the key with its words, or the nearest ones") {
   CHECK(contains(errors(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_steps": 1}}})"),
                  "did you mean warmup_num_steps?"));
   const std::string hint = errors(R"({"model": {"model_type": "gpt2", "foo_bar": 1}})");
@@ -171,7 +171,7 @@ TEST_CASE(
       "");
 }
 
-TEST_CASE("what DeepSpeed does not look at in a section is noticed, but for a near miss") {
+TEST_CASE("unknown keys of an open section are noticed, or refused if similar to a known one") {
   for (const char* section :
        {"flops_profiler", "pipeline", "aio", "elasticity", "data_types", "torch_autocast",
         "compile", "amp", "curriculum_learning", "hybrid_engine", "expert_parallel", "autotuning",
@@ -199,10 +199,10 @@ TEST_CASE(
   CHECK(contains(errors(R"({"training": {"weight_decay": 0.1}})"),
                  "did you mean optimizer.params.weight_decay?"));
   CHECK(contains(errors(R"({"zero_optimization": {"train_batch_size": 8}})"),
-                 "train_batch_size stands outside any section"));
+                 "train_batch_size belongs outside any section"));
 }
 
-TEST_CASE("a key that nobody could mean is shortened, and only so many are compared") {
+TEST_CASE("a long unknown key is shortened, and only the first hundred get a hint") {
   const std::string long_key(5000, 'k');
   const std::string notice = told(loaded("{\"" + long_key + "\": 1}"), Severity::kNotice);
   CHECK(contains(notice, std::string(100, 'k') + "..."));

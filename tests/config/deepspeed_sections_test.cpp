@@ -2,7 +2,7 @@
 
 using namespace hgt;
 
-TEST_CASE("sections that are off load") {
+TEST_CASE("sections that are switched off are accepted") {
   const LoadResult result = loaded(R"({
     "hybrid_engine": {"enabled": false, "max_out_tokens": 512}, "elasticity": {"enabled": false, "micro_batch_sizes": [2]},
     "compile": {"deepcompile": false, "passes": []}, "data_efficiency": {"enabled": false, "data_sampling": {"enabled": false}},
@@ -19,7 +19,7 @@ TEST_CASE("a section that DeepSpeed has removed, and that would change the model
   CHECK(errors(R"({"sparse_attention": null})") == "");
 }
 
-TEST_CASE("keys of DeepSpeed 0.19.8") {
+TEST_CASE("keys of DeepSpeed 0.19.8 are known") {
   const LoadResult result = loaded(
       R"({"tensor_parallel": {"vocab_parallel_ce_backend": "liger", "vocab_parallel_lm_head": true},
           "data_types": {"keep_in_fp32_modules": ["router"]}, "disable_python_gc": true,
@@ -28,7 +28,7 @@ TEST_CASE("keys of DeepSpeed 0.19.8") {
   CHECK_FALSE(contains(told(result, Severity::kNotice), "not known"));
 }
 
-TEST_CASE("sections that are on are told") {
+TEST_CASE("sections that are switched on are reported as not built") {
   for (const char* section :
        {"hybrid_engine", "elasticity", "data_efficiency", "eigenvalue", "curriculum_learning",
         "progressive_layer_drop", "nebula", "expert_parallel", "quantize_training"})
@@ -42,7 +42,7 @@ TEST_CASE("sections that are on are told") {
   CHECK(told(loaded(R"({"datastates_ckpt": true})"), Severity::kNotBuilt) != "");
 }
 
-TEST_CASE("degrees of parallelism by DeepSpeed's names") {
+TEST_CASE("DeepSpeed's names of the parallel sizes are understood") {
   CHECK(loaded(R"({"tensor_parallel": {"autotp_size": 2}})", 2)
             .config.parallelism.tensor_parallel_size == 2);
   CHECK(loaded(R"({"tensor_parallel": {"autotp_size": 0}})")

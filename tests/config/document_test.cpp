@@ -26,7 +26,7 @@ std::string refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("JSON with comments, trailing commas and a byte order mark") {
+TEST_CASE("JSON may have comments, trailing commas and a byte order mark") {
   const Document d = read(
       "\xEF\xBB\xBF# one\n{ // two\n \"a\": [1, 2.5, /* three\n */ true,],\n \"b\": {\"c\": "
       "null,},\n}\n");
@@ -38,7 +38,7 @@ TEST_CASE("JSON with comments, trailing commas and a byte order mark") {
   CHECK(read("[\"# no // comment\"]").root[0] == "# no // comment");
 }
 
-TEST_CASE("the line of a key is where its name stands") {
+TEST_CASE("the line of a key is that of its name") {
   CHECK(read("{\n\"a\":\n\n1}").lines.at("/a") == 2);
   CHECK(read(R"({"a/b": 1, "~": 2})").lines.count("/a~1b") == 1);
 }
@@ -56,7 +56,7 @@ TEST_CASE("numbers keep their kind; what int64 cannot hold becomes a double") {
   CHECK(read("1e-999").root == 0.0);
 }
 
-TEST_CASE("strings: escapes, surrogate pairs, UTF-8") {
+TEST_CASE("strings may have escapes, surrogate pairs and UTF-8") {
   CHECK(read(R"("\"\\\/\b\f\n\r\t")").root == "\"\\/\b\f\n\r\t");
   CHECK(read(R"("\u00e9\u20ac\ud83d\ude00")").root == "é€😀");
   CHECK(read("\"é😀\"").root == "é😀");
@@ -81,35 +81,34 @@ TEST_CASE("what is not JSON is refused with line and column") {
   CHECK(refusal("{\"a\": 1,, }") == "f.json:1:9: a comma too many");
   CHECK(refusal("{\"a\": 1") == "f.json:1:8: the text ends where '}' is missing");
   CHECK(refusal("{") == "f.json:1:2: the text ends inside an object");
-  CHECK(refusal("") == "f.json:1:1: the text ends where a value is missing");
+  CHECK(refusal("") == "f.json:1:1: the text ends, but a value is missing");
   CHECK(refusal("{} {}") == "f.json:1:4: there is text after the end of the value");
   CHECK(refusal("/* ") == "f.json:1:1: a comment is not closed");
   CHECK(refusal("\"abc\n\"") == "f.json:1:5: a string is not closed on its line");
   CHECK(refusal("\"a\tb\"") == "f.json:1:3: a control character in a string");
-  CHECK(refusal("\"\\x\"") == "f.json:1:2: no such escape in a string");
-  CHECK(refusal("\"\\u12\"") == "f.json:1:2: no such escape in a string");
-  CHECK(refusal("\"\\ud800\"") == "f.json:1:8: no such escape in a string");
+  CHECK(refusal("\"\\x\"") == "f.json:1:2: unknown escape in a string");
+  CHECK(refusal("\"\\u12\"") == "f.json:1:2: unknown escape in a string");
+  CHECK(refusal("\"\\ud800\"") == "f.json:1:8: unknown escape in a string");
   CHECK(refusal("\"\\ud800\\u0041\"") == "f.json:1:14: half a surrogate pair");
   CHECK(refusal("\"\\udc00\"") == "f.json:1:8: half a surrogate pair");
   for (const char* number : {"01", "+1", "1.", ".5", "0x10", "1e", "--1", "1_000", "-"})
     CHECK(refusal(number).find("is not a value") != std::string::npos);
 }
 
-TEST_CASE("words of Python and numbers of other languages lead to JSON's") {
-  const std::pair<const char*, const char*> words[] = {
-      {"True", "write true"},
-      {"None", "write null"},
-      {".001", "write 0.001"},
-      {"1.", "write 1.0"},
-      {"+1e-4", "write 1e-4"},
-      {"-.5", "write -0.5"},
-      {"1_000", "write 1000"},
-      {"007", "write 7"},
-      {"1.e5", "write 1.0e5"},
-      {"inf", "write Infinity"},
-      {"nan", "write NaN"},
-      {"cpu", "a string stands in double quotes"},
-      {"0x10", "a string stands in double quotes"}};
+TEST_CASE("the hint for a word of Python or a number of another language is its JSON form") {
+  const std::pair<const char*, const char*> words[] = {{"True", "write true"},
+                                                       {"None", "write null"},
+                                                       {".001", "write 0.001"},
+                                                       {"1.", "write 1.0"},
+                                                       {"+1e-4", "write 1e-4"},
+                                                       {"-.5", "write -0.5"},
+                                                       {"1_000", "write 1000"},
+                                                       {"007", "write 7"},
+                                                       {"1.e5", "write 1.0e5"},
+                                                       {"inf", "write Infinity"},
+                                                       {"nan", "write NaN"},
+                                                       {"cpu", "write a string in double quotes"},
+                                                       {"0x10", "write a string in double quotes"}};
   for (const auto& [word, hint] : words) {
     INFO(word);
     try {
@@ -127,7 +126,7 @@ TEST_CASE("bytes that are not UTF-8 are refused") {
     CHECK(refusal(text) == "f.json:1:2: not UTF-8");
 }
 
-TEST_CASE("UTF-16 is told by its byte order mark") {
+TEST_CASE("UTF-16 is recognised by its byte order mark and refused") {
   for (const char* text : {"\xff\xfe{", "\xfe\xff"})
     CHECK(refusal(text) == "f.json:1:1: the text is UTF-16");
 }
@@ -137,7 +136,7 @@ TEST_CASE("a number too large for a double is infinite") {
   CHECK(read_document("1e-400", "f.json").root == 0.0);
 }
 
-TEST_CASE("a key that stands three times on a line counts twice, and what lies below it does not") {
+TEST_CASE("a key given three times on a line is two duplicates, and keys below it are none") {
   CHECK(read_document(R"({"a": {"x": 1}, "a": {"x": 1}, "a": {"x": 1}})", "f").duplicates.size() ==
         2);
 }

@@ -116,7 +116,7 @@ void each_used(const Field& table, const std::string& prefix, const Visit& visit
 
 }  // namespace
 
-TEST_CASE("every used key changes what it says") {
+TEST_CASE("every used key changes its slot") {
   const TemporaryFolder folder;
   write_new_file(
       folder / "config.json",
@@ -142,7 +142,7 @@ TEST_CASE("every used key changes what it says") {
   CHECK(keys > 80);
 }
 
-TEST_CASE("rows are found by path, and by type where there are several") {
+TEST_CASE("rows are found by path, and by type if there are several") {
   CHECK(find_field("optimizer.params.lr")->name == "lr");
   CHECK(find_field("scheduler.params.warmup_max_lr", "WarmupDecayLR")->fallback == "0.001");
   CHECK(find_field("scheduler.params.warmup_max_lr", "warmuplr")->fallback == "");

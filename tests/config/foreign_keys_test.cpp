@@ -8,7 +8,7 @@
 
 using namespace hgt;
 
-TEST_CASE("options of other programs lead to keys that are there") {
+TEST_CASE("options of other programs lead to keys that exist") {
   CHECK(find_foreign_key("learning-rate")->key == "optimizer.params.lr");
   CHECK(find_foreign_key("lora")->key.empty());
   CHECK(find_foreign_key("train_batch_size") == nullptr);

@@ -8,7 +8,7 @@
 using namespace hgt;
 using Json = nlohmann::ordered_json;
 
-TEST_CASE("what is written for transformers is read back the same") {
+TEST_CASE("a config.json that was written is read back the same") {
   const TemporaryFolder folder;
   const char* const models[] = {
       R"({"model_type": "gpt2", "n_embd": 48, "n_head": 4, "n_inner": 100, "activation_function": "relu",
@@ -63,7 +63,8 @@ TEST_CASE("a model that came from a folder keeps the keys and spellings of its c
   CHECK(kept["rope_scaling"] == expected["rope_scaling"]);
 }
 
-TEST_CASE("what a folder spells in another way is written so that versions 4 and 5 read it") {
+TEST_CASE(
+    "other spellings in a folder are written so that versions 4 and 5 of transformers read them") {
   const std::string gpt2 =
       R"({"model_type": "gpt2", "n_ctx": 32, "n_positions": 32, "n_inner": null})";
   ModelConfig model = parse_hf_config(gpt2, "config.json");

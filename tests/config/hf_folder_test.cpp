@@ -9,7 +9,7 @@
 using namespace hgt;
 using Names = std::vector<std::string>;
 
-TEST_CASE("what transformers reads is found, and neither weights nor anything else") {
+TEST_CASE("all files that transformers reads are found, without weights and other files") {
   const TemporaryFolder folder;
   make_folders(folder / "additional_chat_templates");
   make_folders(folder / "custom_generate");
@@ -45,7 +45,7 @@ TEST_CASE("what transformers reads is found, and neither weights nor anything el
         Names{"custom_generate/generate.py", "generation_config.json"});
 }
 
-TEST_CASE("code is the model's if a config maps to it") {
+TEST_CASE("code belongs to the model if a config's auto_map names it") {
   const TemporaryFolder folder;
   write_new_file(folder / "modeling_x.py", "");
   CHECK(model_file_names(folder.path()).empty());
@@ -53,7 +53,7 @@ TEST_CASE("code is the model's if a config maps to it") {
   CHECK(model_file_names(folder.path()) == Names{"modeling_x.py"});
 }
 
-TEST_CASE("a folder that is not there has no files") {
+TEST_CASE("a folder that does not exist has no files") {
   for (const char* folder : {"", "no/such/folder"}) {
     CHECK(tokenizer_file_names(folder).empty());
     CHECK(model_file_names(folder).empty());

@@ -58,7 +58,7 @@ TEST_CASE("the resolved config gives the same Config back") {
   CHECK_THROWS_AS(config_from_resolved({{"trainin", {{"seed", 1}}}}), Error);
 }
 
-TEST_CASE("overrides beat the file, whatever spelling each of them has") {
+TEST_CASE("overrides replace keys of the file in any spelling") {
   const Config c = load(kComplete, {"optimizer.params.lr", "1e-3", "training.max_steps", "7",
                                     "model.n_layer", "3", "data.train_data_path", "123"})
                        .config;
@@ -71,7 +71,7 @@ TEST_CASE("overrides beat the file, whatever spelling each of them has") {
   CHECK(wrong.problems[0].hint == "did you mean train_iters?");
 }
 
-TEST_CASE("all problems are told at once, each with its place") {
+TEST_CASE("all problems are reported at once, each with its place") {
   const LoadResult result = load(R"({
     "train_batch_size": 31, "train_micro_batch_size_per_gpu": 8,
     "gradient_clipp1ng": 1.0,
@@ -101,7 +101,7 @@ TEST_CASE("all problems are told at once, each with its place") {
   }
 }
 
-TEST_CASE("a file with DeepSpeed's keys only is told what it lacks, with examples") {
+TEST_CASE("for a file with DeepSpeed's keys only, the errors show examples of what is missing") {
   const LoadResult result = load(R"({"train_batch_size": 64, "zero_optimization": {"stage": 2}})");
   result.throw_errors();
   CHECK(problems(result, Severity::kMissing).size() == 3);

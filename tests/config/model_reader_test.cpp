@@ -63,7 +63,7 @@ TEST_CASE("a family's defaults are those of transformers") {
   CHECK(qwen3.head_dim == 128);
 }
 
-TEST_CASE("inline, vocabulary and special tokens are the data's unless given") {
+TEST_CASE("without a model file, vocabulary and special tokens are the data's unless given") {
   const ModelConfig m = inline_model(R"("model_type": "gpt2", "n_embd": 64, "n_head": 4)");
   CHECK(m.vocab_size == 0);
   CHECK_FALSE(m.eos_token_id);
@@ -71,7 +71,7 @@ TEST_CASE("inline, vocabulary and special tokens are the data's unless given") {
   CHECK(inline_model(R"("model_type": "gpt2", "vocab_size": 99)").vocab_size == 99);
 }
 
-TEST_CASE("old and new spellings of an HF file") {
+TEST_CASE("old and new spellings of an HF file mean the same") {
   const ModelConfig old_one =
       file_model(R"({"model_type": "llama", "rope_theta": 500000.0, "torch_dtype": "bfloat16",
       "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -86,7 +86,7 @@ TEST_CASE("old and new spellings of an HF file") {
   CHECK(old_one.eos_token_id == 128001);
 }
 
-TEST_CASE("sliding windows by layer") {
+TEST_CASE("sliding windows are resolved for each layer") {
   const std::string qwen =
       R"("model_type": "qwen2", "num_hidden_layers": 4, "use_sliding_window": true, "sliding_window": 7)";
   using Windows = std::vector<std::int64_t>;
@@ -102,7 +102,7 @@ TEST_CASE("sliding windows by layer") {
   CHECK(contains(
       model_errors(
           R"("model_type": "qwen3", "num_hidden_layers": 1, "layer_types": ["sliding_attention"])"),
-      "there is no window"));
+      "no window is set"));
   CHECK(contains(
       model_errors(
           R"("model_type": "qwen3", "num_hidden_layers": 1, "layer_types": ["linear_attention"])"),
@@ -110,7 +110,7 @@ TEST_CASE("sliding windows by layer") {
   CHECK(file_model(R"({"model_type": "llama", "sliding_window": 5})").layer_windows[0] == 0);
 }
 
-TEST_CASE("in a model's own file only what changes the maths is refused") {
+TEST_CASE("in a model's own file only keys that change the computation are refused") {
   CHECK(
       file_model(
           R"({"model_type": "llama", "_name_or_path": "x", "some_new_key": 3, "num_experts": null})")
@@ -151,7 +151,7 @@ TEST_CASE("sizes must fit each other") {
             .head_dim == 6);
 }
 
-TEST_CASE("the keys beside model.init agree with the model of its weights") {
+TEST_CASE("keys next to model.init must agree with the model of its weights") {
   const TemporaryFolder gpt2, llama;
   write_new_file(gpt2 / "config.json", R"({"model_type": "gpt2", "n_embd": 24, "n_head": 2,
       "n_layer": 2, "n_positions": 32, "vocab_size": 99})");
@@ -164,7 +164,7 @@ TEST_CASE("the keys beside model.init agree with the model of its weights") {
   CHECK(refusal(gpt2, R"("n_head": 2, "n_embd": 24, "attn_pdrop": 0.3, "embd_pdrop": 0,
       "initializer_range": 0.5, "eos_token_id": 5, "bos_token_id": 6)") == "");
   CHECK(refusal(gpt2, R"("n_head": 4)") ==
-        "model.n_head = 4, but the weights of " + gpt2.path() +
+        "model.n_head = 4, but the weights in " + gpt2.path() +
             " are of a model with n_head = 2 | leave it out: model.init takes the architecture "
             "from its folder\n");
   for (const char* key :
@@ -180,13 +180,13 @@ TEST_CASE("the keys beside model.init agree with the model of its weights") {
         R"("rope_scaling": {"rope_type": "linear", "factor": 2.0})", R"("attention_bias": true)",
         R"("mlp_bias": true)", R"("head_dim": 32)",
         R"("rope_parameters": {"rope_type": "default", "rope_theta": 9.0})"})
-    CHECK(contains(refusal(llama, key), "but the weights of " + llama.path()));
+    CHECK(contains(refusal(llama, key), "but the weights in " + llama.path()));
   const TemporaryFolder mistral;
   write_new_file(mistral / "config.json", R"({"model_type": "mistral", "sliding_window": 8})");
   CHECK(contains(refusal(mistral, R"("sliding_window": 9)"), "sliding_window = 9, but"));
 }
 
-TEST_CASE("a run folder stands for its newest checkpoint") {
+TEST_CASE("model.init of a run folder is its newest checkpoint") {
   const TemporaryFolder run;
   write_new_file(run / "config.json", "{}");
   make_folders(run / "checkpoints/step_00000003");
@@ -201,7 +201,7 @@ TEST_CASE("a run folder stands for its newest checkpoint") {
   CHECK(result.config.model.init == run / "checkpoints/step_00000003");
 }
 
-TEST_CASE("a model by path: file or folder; inline keys come first") {
+TEST_CASE("a model may be a file or folder, and inline keys override it") {
   const TemporaryFolder folder;
   write_new_file(folder / "config.json",
                  R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,

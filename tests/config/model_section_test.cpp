@@ -16,7 +16,7 @@ TEST_CASE("the names of GPT-2, of the Llamas and of peers mean the same") {
                 "max_position_embeddings": 32, "ffn_hidden_size": 99, "hidden_act": "gelu_new", "norm_eps": 1e-6)"));
 }
 
-TEST_CASE("a whole config.json may be pasted in; what nobody knows is refused") {
+TEST_CASE("a whole config.json may be pasted in; unknown keys are refused") {
   CHECK(
       errors(
           R"({"model": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16",

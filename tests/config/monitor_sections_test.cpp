@@ -2,7 +2,7 @@
 
 using namespace hgt;
 
-TEST_CASE("monitors: services are left out with a notice, files are not built") {
+TEST_CASE("a monitor that is a service is noticed, one that writes files is not built") {
   const LoadResult services = loaded(
       R"({"wandb": {"enabled": true, "project": "x"}, "comet": {"enabled": true, "api_key": "k"},
       "comms_logger": {"enabled": true, "prof_ops": []}, "flops_profiler": {"enabled": true, "output_file": null},
@@ -17,7 +17,7 @@ TEST_CASE("monitors: services are left out with a notice, files are not built") 
   CHECK_FALSE(contains(told(files, Severity::kNotBuilt), "tensorboard"));
 }
 
-TEST_CASE("unknown keys of a monitor are refused, those of the tuner left alone") {
+TEST_CASE("unknown keys of a monitor are refused, those of the autotuner are ignored") {
   CHECK(contains(errors(R"({"tensorboard": {"jobname": "x"}})"), "did you mean job_name?"));
   CHECK(errors(R"({"autotuning": {"enabled": false, "anything": 1}})") == "");
   CHECK(told(loaded(R"({"autotuning": {"enabled": true}})"), Severity::kNotBuilt) != "");

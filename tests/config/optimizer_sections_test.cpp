@@ -14,7 +14,7 @@ std::string scheduler_errors(const std::string& type, const std::string& params)
 
 }  // namespace
 
-TEST_CASE("Adam and AdamW, whatever their case") {
+TEST_CASE("Adam and AdamW are recognised in any case") {
   const Config c =
       optimizer("adam", R"("lr": 1e-4, "adam_w_mode": false, "betas": [0.8, 0.9])").config;
   CHECK(c.optimizer.type == "Adam");
@@ -57,7 +57,7 @@ TEST_CASE("each optimizer has its own parameters and defaults") {
   CHECK(written.config.optimizer.lr == 0.01);
 }
 
-TEST_CASE("other optimizers are not built; their parameters are not looked at") {
+TEST_CASE("other optimizers are not built, and their parameters are not checked") {
   const LoadResult muon = optimizer("Muon", R"("lr": 0.1, "muon_lr": 0.1)");
   CHECK(told(muon, Severity::kError) == "");
   CHECK(contains(told(muon, Severity::kNotBuilt), "optimizer.type"));
@@ -85,7 +85,7 @@ TEST_CASE("parameters of the schedules have their ranges") {
   CHECK(contains(scheduler_errors("WarmupDecay", ""), "did you mean \"WarmupDecayLR\"?"));
 }
 
-TEST_CASE("a warmup of an unknown shape is logarithmic, and that is told") {
+TEST_CASE("a warmup of an unknown shape is logarithmic, with a notice") {
   const LoadResult result =
       loaded(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_type": "cosine"}}})");
   CHECK(told(result, Severity::kError) == "");

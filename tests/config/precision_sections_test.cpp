@@ -24,7 +24,7 @@ TEST_CASE("a dynamic loss scale needs a positive window") {
   CHECK(contains(fp16(R"("enabled": true, "hysteresis": 0)"), "must be at least 1"));
 }
 
-TEST_CASE("the loss scale itself") {
+TEST_CASE("the loss scale must be a number that fp32 can hold") {
   for (const char* wrong : {"-1", "Infinity", "NaN", "true", "[]", "{}"})
     CHECK(fp16(std::string("\"loss_scale\": ") + wrong) != "");
   for (const char* right : {"0", "1", "2.0", "\"3\""})
@@ -34,25 +34,25 @@ TEST_CASE("the loss scale itself") {
   CHECK(contains(fp16(R"("initial_scale_power": 128)"), "must be at most 127"));
 }
 
-TEST_CASE("the least loss scale may be any, or none") {
+TEST_CASE("min_loss_scale may be any positive number, or 0 for none") {
   for (const char* right : {"0", "1", "0.25", "1e-10"})
     CHECK(fp16(std::string(R"("enabled": true, "min_loss_scale": )") + right) == "");
   for (const char* wrong : {"-1", "true", "Infinity", "\"abc\""})
     CHECK(fp16(std::string("\"min_loss_scale\": ") + wrong) != "");
 }
 
-TEST_CASE("bf16 by its old name, with the keys that old files carry") {
+TEST_CASE("bf16's old name and the keys of old files are understood") {
   const std::string on =
       R"({"bfloat16": {"enabled": true, "loss_scale": 0, "hysteresis": 2, "min_loss_scale": 1}})";
   CHECK(errors(on) == "");
   CHECK(loaded(on).config.precision.compute_dtype() == DType::kBF16);
   const LoadResult both = loaded(R"({"bf16": {"enabled": false}, "bfloat16": {"enabled": true}})");
   CHECK(both.config.precision.compute_dtype() == DType::kF32);
-  CHECK(contains(told(both, Severity::kNotice), "bfloat16 is left out"));
+  CHECK(contains(told(both, Severity::kNotice), "bfloat16 is ignored"));
   CHECK(contains(errors(R"({"bf16": {"enable": true}})"), "did you mean enabled?"));
 }
 
-TEST_CASE("types of gradients, apex and autocast") {
+TEST_CASE("types of gradients, apex and autocast are checked") {
   CHECK(told(loaded(R"({"data_types": {"grad_accum_dtype": "fp32"}})"), Severity::kNotBuilt) == "");
   CHECK(
       contains(told(loaded(R"({"data_types": {"grad_accum_dtype": "bf16"}})"), Severity::kNotBuilt),

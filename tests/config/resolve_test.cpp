@@ -2,7 +2,7 @@
 
 using namespace hgt;
 
-TEST_CASE("auto batch sizes are what the others make them, else the Trainer's 8 and 1") {
+TEST_CASE("batch sizes that are auto follow from the others, or are the Trainer's 8 and 1") {
   const auto batch = [](const std::string& keys, std::int64_t world) {
     const BatchConfig b = loaded("{" + keys + "}", world).config.batch;
     return std::vector<std::int64_t>{b.train_batch_size, b.micro_batch_size,
@@ -21,12 +21,13 @@ TEST_CASE("auto batch sizes are what the others make them, else the Trainer's 8 
         Triple{48, 8, 3});
 }
 
-TEST_CASE("the world is split over the axes; what is left over is refused") {
+TEST_CASE("the workers must be a multiple of the parallel sizes") {
   const std::string text =
       R"({"train_micro_batch_size_per_gpu": 1, "parallelism": {"tp": 2, "pp": 2}})";
   CHECK(loaded(text, 8).config.batch.train_batch_size == 2);
-  CHECK(contains(told(loaded(text, 6), Severity::kError),
-                 "6 workers / (2 tensor * 2 pipeline) leaves a remainder | start a multiple of 4"));
+  CHECK(contains(
+      told(loaded(text, 6), Severity::kError),
+      "6 workers / (2 tensor * 2 pipeline) is not a whole number | start a multiple of 4"));
   CHECK(contains(errors(R"({"train_batch_size": 4, "data_parallel_size": 2})"),
                  "parallelism.data_parallel_size = 2 is not 1 workers"));
   CHECK(contains(errors(R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2})"),
@@ -36,11 +37,11 @@ TEST_CASE("the world is split over the axes; what is left over is refused") {
           "sequence_parallel_size": 4})";
   CHECK(told(loaded(sequence, 8), Severity::kError) == "");
   CHECK(contains(told(loaded(sequence, 6), Severity::kError),
-                 "6 workers / (1 tensor * 1 pipeline * 4 sequence) leaves a remainder"));
+                 "6 workers / (1 tensor * 1 pipeline * 4 sequence) is not a whole number"));
   CHECK(contains(errors(R"({"parallelism": {"tp": 1e18}})"), "must be at most 10000"));
 }
 
-TEST_CASE("an unknown world is what the batch sizes imply") {
+TEST_CASE("an unknown number of workers is the one that the batch sizes imply") {
   const std::string triple =
       R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2})";
   CHECK(told(loaded(triple, std::nullopt), Severity::kError) == "");
@@ -49,12 +50,12 @@ TEST_CASE("an unknown world is what the batch sizes imply") {
             .config.batch.train_batch_size == 16);
 }
 
-TEST_CASE("no batch size at all is something that training misses") {
+TEST_CASE("a config without any batch size lacks one") {
   for (const char* text : {"{}", R"({"gradient_accumulation_steps": 2})"})
     CHECK(contains(told(loaded(text), Severity::kMissing), "the batch size is missing"));
 }
 
-TEST_CASE("the length of a run: steps, samples or epochs, one of them") {
+TEST_CASE("the length of a run is given in steps, samples or epochs, and only once") {
   const std::string batch = R"("train_batch_size": 8)";
   CHECK(
       loaded("{" + batch + R"(, "training": {"train_samples": 81}})").config.training.train_iters ==
@@ -79,7 +80,7 @@ TEST_CASE("epochs become steps once the data is known, and the schedule follows"
   CHECK(c.training.train_iters == 18);
 }
 
-TEST_CASE("what a schedule does not say has DeepSpeed's defaults") {
+TEST_CASE("parameters of a schedule have DeepSpeed's defaults") {
   const auto numbers = [](const std::string& type, const std::string& params) {
     return loaded(
                R"({"optimizer": {"type": "AdamW", "params": {"lr": 0.5}}, "scheduler": {"type": ")" +
@@ -103,7 +104,7 @@ TEST_CASE("what a schedule does not say has DeepSpeed's defaults") {
                  "OneCycle needs scheduler.params.cycle_min_lr"));
 }
 
-TEST_CASE("the sequence is as long as the model allows unless it is given") {
+TEST_CASE("the default sequence length is the model's longest") {
   CHECK(loaded(R"({"model": {"model_type": "gpt2", "n_positions": 77}})")
             .config.training.seq_length == 77);
 }

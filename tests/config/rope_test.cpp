@@ -27,7 +27,7 @@ std::string refusal(const char* text) {
 
 }  // namespace
 
-TEST_CASE("both spellings of the rotary embedding's scaling") {
+TEST_CASE("both spellings of the rotary embedding's scaling are understood") {
   CHECK(read("null").rope_scaling.type == "");
   CHECK(read(R"({"rope_type": "default", "rope_theta": 1e6})").rope_theta == 1e6);
   CHECK(read(R"({"type": "linear", "factor": 4})").rope_scaling.factor == 4);
@@ -55,7 +55,7 @@ TEST_CASE("yarn's defaults follow from the lengths") {
   CHECK_FALSE(given.truncate);
 }
 
-TEST_CASE("what is not supported, or cannot be, is refused") {
+TEST_CASE("invalid and unsupported scalings are refused") {
   CHECK(refusal(R"({"rope_type": "longrope"})").find("is not supported") != std::string::npos);
   CHECK(refusal(R"({"rope_type": 3})").find("is not supported") != std::string::npos);
   CHECK(refusal(R"({"type": "linear"})") == "factor is missing");

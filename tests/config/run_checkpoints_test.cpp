@@ -30,7 +30,7 @@ struct SavedRun {
 
 }  // namespace
 
-TEST_CASE("the newest checkpoint is that of the highest step, whatever latest is") {
+TEST_CASE("the newest checkpoint is the one of the highest step, even if `latest` names another") {
   const SavedRun run{9, 12};
   make_folders(run.folder / "checkpoints/step_00000013");  // no manifest
   make_folders(run.folder / "checkpoints/step_00000014.superseded");
@@ -64,7 +64,7 @@ TEST_CASE("the step of a checkpoint is its manifest's, if that can be read") {
   CHECK_FALSE(saved_step(run.path(11)));
 }
 
-TEST_CASE("a branch that has saved nothing has the checkpoints up to where it began") {
+TEST_CASE("a branch that has saved nothing has the checkpoints up to its beginning") {
   const SavedRun run{10, 20, 30}, other{5};
   const std::string& dir = run.folder.path();
   CHECK_FALSE(read_origin(dir));
@@ -83,7 +83,7 @@ TEST_CASE("a branch that has saved nothing has the checkpoints up to where it be
   CHECK_THROWS_WITH(begin_branch(dir, run.path(11)), Catch::Contains("No such file"));
 }
 
-TEST_CASE("a branch's config is put in place, also by who comes after a crash") {
+TEST_CASE("a branch's config is put in place, if necessary by the next start after a crash") {
   const SavedRun run{10};
   const std::string& dir = run.folder.path();
   const auto write = [&](const std::string& end, const std::string& text) {
@@ -111,7 +111,7 @@ TEST_CASE("a branch's config is put in place, also by who comes after a crash") 
   }
 }
 
-TEST_CASE("a damaged origin is an error: the branch is not known") {
+TEST_CASE("a damaged origin is an error, because the branch is then unknown") {
   const std::string hash = "0123456789abcdef";
   CHECK(parse_origin(hash + "\n/a b/\n/step_1\n").checkpoint == "/a b/\n/step_1");
   CHECK(parse_origin(hash + "\n\n").config_hash == 0x0123456789abcdef);
@@ -148,7 +148,7 @@ TEST_CASE(
   std::filesystem::remove(dir + "@best");
 }
 
-TEST_CASE("a checkpoint's config.json must be what was saved") {
+TEST_CASE("a checkpoint's config.json must be the one that was saved") {
   const TemporaryFolder folder;
   check_model_config(folder.path(), "{}");  // no checkpoint
   write_new_file(folder / "manifest.json",

@@ -2,7 +2,7 @@
 
 using namespace hgt;
 
-TEST_CASE("names of peers are understood") {
+TEST_CASE("names from other programs are understood") {
   const Config c = loaded(R"({
     "training": {"max_steps": 5, "sequence_len": 7, "eval_steps": 3, "early_stopping_patience": 2, "logging_steps": 4},
     "data": {"data_path": ["a"], "val_set_size": 0.25},
@@ -25,7 +25,7 @@ TEST_CASE("names of peers are understood") {
   CHECK(c.hardware.threads == 2);
 }
 
-TEST_CASE("Megatron's split is a fraction for validation") {
+TEST_CASE("Megatron's split sets the fraction for validation") {
   CHECK(loaded(R"({"data": {"split": "969,30,1"}})").config.data.valid_fraction == 0.03);
   CHECK(loaded(R"({"data": {"split": "9,1"}})").config.data.valid_fraction == 0.1);
   for (const char* wrong : {"\"all\"", "\"1\"", "5", "\"-1,2\""})
@@ -51,7 +51,7 @@ TEST_CASE(
                    "activation_checkpointing."));
 }
 
-TEST_CASE("checkpoint keys: ours, DeepSpeed's, and what a flag does instead") {
+TEST_CASE("checkpoint keys that a flag replaces name the flag") {
   const LoadResult result =
       loaded(R"({"checkpoint": {"tag_validation": "ignore", "load_universal": true,
       "writer": {"type": "fast"}, "parallel_write": {"pipeline_stage": false}, "async_save": false}})");
@@ -63,7 +63,7 @@ TEST_CASE("checkpoint keys: ours, DeepSpeed's, and what a flag does instead") {
                  "type --resume PATH"));
 }
 
-TEST_CASE("ranges and choices") {
+TEST_CASE("ranges and choices are checked") {
   CHECK(errors(R"({"data": {"valid_fraction": 0.9}})") != "");
   CHECK(errors(R"({"distributed": {"timeout_minutes": 0}})") != "");
   CHECK(contains(errors(R"({"hardware": {"device": "gpu"}})"), "| use cuda"));
@@ -71,7 +71,7 @@ TEST_CASE("ranges and choices") {
   CHECK(contains(errors(R"({"distributed": {"backend": "mpi"}})"), "\"mpi\" is not known"));
 }
 
-TEST_CASE("activations are shared between tensor-parallel workers only") {
+TEST_CASE("partition_activations has no effect without tensor parallelism") {
   const auto unbuilt = [](const std::string& tp) {
     return told(loaded(R"({"activation_checkpointing": {"partition_activations": true},
                            "parallelism": {"tensor_parallel_size": )" +

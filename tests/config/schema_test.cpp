@@ -83,7 +83,7 @@ TEST_CASE("the schema has types, ranges, choices, defaults and other spellings")
             .starts_with("(not built yet)"));
 }
 
-TEST_CASE("the table as text") {
+TEST_CASE("the schema can be printed as text") {
   CHECK(contains(config_keys_text(false), "training.seed"));
   CHECK_FALSE(contains(config_keys_text(false), "zero_optimization"));
   CHECK(contains(config_keys_text(true), "zero_optimization.overlap_comm"));
@@ -103,7 +103,7 @@ TEST_CASE("sections are known by name") {
   CHECK_FALSE(is_section("none"));
 }
 
-TEST_CASE("a default of the schema is what a job has without the key") {
+TEST_CASE("the schema's defaults are the values of a job without the key") {
   for (const std::string family : {"gpt2", "llama", "mistral", "qwen2", "qwen3"}) {
     const std::vector<Json> jobs = jobs_of(family);
     each_key(config_schema(), "", [&](const std::string& path, const Json& key) {
@@ -124,7 +124,7 @@ TEST_CASE("a default of the schema is what a job has without the key") {
   }
 }
 
-TEST_CASE("what differs between the model families has a default for each of them") {
+TEST_CASE("keys that differ between model families have a default for each") {
   const auto model = config_schema()["properties"]["model"]["anyOf"][0]["properties"];
   CHECK(model["attn_pdrop"]["x-defaults"]["gpt2"] == 0.1);
   CHECK(model["attn_pdrop"]["x-defaults"]["llama"] == 0.0);

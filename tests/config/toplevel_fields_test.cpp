@@ -2,7 +2,7 @@
 
 using namespace hgt;
 
-TEST_CASE("steps_per_print: floats, Infinity, null") {
+TEST_CASE("steps_per_print may be a float, Infinity or null") {
   CHECK(loaded(R"({"steps_per_print": 1e5})").config.steps_per_print == 100000);
   CHECK(loaded(R"({"steps_per_print": Infinity})").config.steps_per_print == 0);
   CHECK(loaded(R"({"steps_per_print": null})").config.steps_per_print == 1);
@@ -10,7 +10,7 @@ TEST_CASE("steps_per_print: floats, Infinity, null") {
   CHECK(errors(R"({"gradient_clipping": Infinity})") != "");
 }
 
-TEST_CASE("the operation of the sum of gradients") {
+TEST_CASE("gradient_allreduce_op must be mean") {
   for (const char* mean : {"mean", "MEAN"})
     CHECK(told(loaded(std::string(R"({"gradient_allreduce_op": ")") + mean + "\"}"),
                Severity::kNotBuilt) == "");

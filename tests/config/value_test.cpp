@@ -25,7 +25,7 @@ bool refused(Kind kind, const Json& given) {
 
 }  // namespace
 
-TEST_CASE("flags") {
+TEST_CASE("flags may be words or 0 and 1") {
   for (const Json& yes : {Json(true), Json("true"), Json("True"), Json(1)})
     CHECK(taken(Kind::kBool, yes) == true);
   for (const Json& no : {Json(false), Json("false"), Json(0)})
@@ -50,14 +50,14 @@ TEST_CASE("whole numbers may be written as floats or text, never as flags") {
   CHECK_FALSE(count.notice.empty());
 }
 
-TEST_CASE("numbers") {
+TEST_CASE("numbers may be text") {
   CHECK(taken(Kind::kNumber, 1) == 1);
   CHECK(taken(Kind::kNumber, "1e-3") == 1e-3);
   for (const Json& wrong : {Json(true), Json("inf"), Json("nan"), Json(INFINITY), Json(NAN)})
     CHECK(refused(Kind::kNumber, wrong));
 }
 
-TEST_CASE("ranges") {
+TEST_CASE("values must be in their range") {
   const auto problem = [](Field field, const Json& given) {
     return to_value(field, given).problem;
   };
@@ -68,7 +68,7 @@ TEST_CASE("ranges") {
   CHECK(problem(noticed("k", Kind::kNumber, "").at_most(1), 1) == "");
 }
 
-TEST_CASE("what is not finite is refused by its name; a count of elements saturates") {
+TEST_CASE("infinity and NaN are refused by name; a count of elements saturates") {
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(to_value(noticed("k", Kind::kNumber, ""), infinity).problem ==
         "must be a finite number, not Infinity");
@@ -77,7 +77,7 @@ TEST_CASE("what is not finite is refused by its name; a count of elements satura
   CHECK(to_value(noticed("k", Kind::kInteger, "").elements(), infinity).json == INT64_MAX);
 }
 
-TEST_CASE("choices ignore case and suggest") {
+TEST_CASE("choices ignore case, and a wrong one gets a suggestion") {
   const Field field =
       noticed("k", Kind::kText, "").one_of({{"WarmupLR"}, {"OneCycle"}, {"Old", KeyClass::kError}});
   CHECK(to_value(field, "warmuplr").json == "WarmupLR");
@@ -86,7 +86,7 @@ TEST_CASE("choices ignore case and suggest") {
   CHECK(to_value(field, 3).problem == "must be text in double quotes, not 3");
 }
 
-TEST_CASE("token files: a path, paths, weights before paths, or objects") {
+TEST_CASE("token files are a path, paths, weights before paths, or objects") {
   const Field field = used(
       "k", [](Config& c) -> Slot { return &c.data.train; }, "");
   const auto sources = [&](const Json& given) {
@@ -110,7 +110,7 @@ TEST_CASE("token files: a path, paths, weights before paths, or objects") {
     CHECK(sources(Json::parse(wrong)) == "refused");
 }
 
-TEST_CASE("a text that is no choice leads to one that works") {
+TEST_CASE("the hint for a wrong choice names a valid one") {
   const Field field = noticed("k", Kind::kText, "")
                           .one_of({{"WarmupLR"},
                                    {"WarmupCosineLR"},

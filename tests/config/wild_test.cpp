@@ -39,7 +39,8 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("every file loads without an error, but one with what DeepSpeed has removed") {
+TEST_CASE(
+    "every file loads without an error, except one with a section that DeepSpeed has removed") {
   int count = 0;
   for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
     if (file.path().extension() != ".json") continue;
@@ -52,7 +53,7 @@ TEST_CASE("every file loads without an error, but one with what DeepSpeed has re
   CHECK(count == 18);
 }
 
-TEST_CASE("transformers' templates: auto is what the Trainer's defaults are") {
+TEST_CASE("auto in transformers' templates means the Trainer's defaults") {
   const LoadResult result = load("transformers_zero2", 4, {"training.train_iters", "500"});
   const Config& c = result.config;
   CHECK(c.batch.micro_batch_size == 8);
@@ -71,7 +72,7 @@ TEST_CASE("transformers' templates: auto is what the Trainer's defaults are") {
   CHECK(key(zero3, "zero_optimization.stage3_gather_16bit_weights_on_model_save").value == "true");
 }
 
-TEST_CASE("other spellings, unknown sections and floats for counts") {
+TEST_CASE("other spellings, unknown sections and floats for counts are accepted") {
   CHECK(has(texts(load("llama_factory_z3"), Severity::kNotice), "monitor_config"));
   CHECK(key(load("axolotl_zero3"), "zero_optimization.stage3_max_live_parameters").value == "0");
   CHECK(load("llava_zero3_offload").config.steps_per_print == 100000);
@@ -87,13 +88,13 @@ TEST_CASE("other spellings, unknown sections and floats for counts") {
   CHECK(load("autotuning_blanks").config.batch.gradient_accumulation_steps == 2);
 }
 
-TEST_CASE("the world of the batch rule is the data-parallel one") {
+TEST_CASE("the batch rule counts data-parallel workers") {
   const LoadResult bloom = load("bloom_176b", 384, {"parallelism.tp", "4", "parallelism.pp", "12"});
   CHECK(bloom.config.batch.gradient_accumulation_steps == 128);
   CHECK(load("llama_factory_autotp", 4).config.batch.train_batch_size == 16);
 }
 
-TEST_CASE("sections that are off load; what is on is told") {
+TEST_CASE("sections that are off are accepted; those that are on are reported") {
   CHECK_FALSE(load("deepspeed_chat", 2).has(Severity::kError));
   CHECK(has(texts(load("deepspeed_chat", 2), Severity::kNotBuilt), "zero_optimization.stage = 2"));
   CHECK(load("bing_bert_lamb", 64).config.optimizer.type == "Lamb");

@@ -15,7 +15,7 @@ Json shown(const LoadResult& result) {
 
 }  // namespace
 
-TEST_CASE("what is not built stays in a config that is written, and so does what is missing") {
+TEST_CASE("a written config keeps keys that are not built, and still lacks what was missing") {
   for (
       const char* text :
       {R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})",
@@ -37,7 +37,7 @@ TEST_CASE("what is not built stays in a config that is written, and so does what
   CHECK_FALSE(muon.contains("model"));
 }
 
-TEST_CASE("what was \"auto\" can be so again, and batch sizes that followed go") {
+TEST_CASE("keys that were auto can be auto again, and derived batch sizes can be left out") {
   const LoadResult result = loaded(
       R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": "auto"},
           "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}, "steps_per_print": "auto"})",

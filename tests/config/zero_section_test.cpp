@@ -19,7 +19,7 @@ std::string zero_value(const std::string& keys, const std::string& key) {
 
 }  // namespace
 
-TEST_CASE("counts of elements take any spelling of a number") {
+TEST_CASE("counts of elements accept any spelling of a number") {
   for (const char* number : {"5e8", "500000000", "\"500000000\""})
     CHECK(zero_value(std::string("\"reduce_bucket_size\": ") + number, "reduce_bucket_size") ==
           "500000000");
@@ -32,7 +32,7 @@ TEST_CASE("counts of elements take any spelling of a number") {
   CHECK(zero_errors(R"("reduce_bucket_size": "auto")") == "");
 }
 
-TEST_CASE("stages 0 to 3") {
+TEST_CASE("stages are 0 to 3") {
   CHECK(zero_value(R"("stage": "2")", "stage") == "2");
   CHECK(zero_value(R"("stage": 2.0)", "stage") == "2");
   CHECK(contains(zero_errors(R"("stage": 4)"), "must be at most 3"));
@@ -65,7 +65,7 @@ TEST_CASE("misspelt and misplaced keys are refused") {
   CHECK(contains(zero_errors(R"("zenflow": 123)"), "must be an object"));
 }
 
-TEST_CASE("sections that are off, null or empty ask for nothing") {
+TEST_CASE("sections that are off, null or empty have no effect") {
   const LoadResult result =
       zero(R"("offload_param": {"device": "none"}, "offload_optimizer": {}, "zenflow": null,
       "legacy_stage1": false, "grad_hooks": true, "zero_quantized_weights": false, "mics_shard_size": -1)");
@@ -73,7 +73,7 @@ TEST_CASE("sections that are off, null or empty ask for nothing") {
   CHECK(told(result, Severity::kNotBuilt) == "");
 }
 
-TEST_CASE("what is switched on and not built is told one by one") {
+TEST_CASE("each key that is switched on and not built is reported") {
   const std::string text =
       told(zero(R"("stage": 3, "offload_param": {"device": "nvme"}, "zero_hpz_partition_size": 8,
       "zero_quantized_gradients": true, "mics_shard_size": 4)"),
@@ -84,12 +84,12 @@ TEST_CASE("what is switched on and not built is told one by one") {
     CHECK(contains(text, key));
 }
 
-TEST_CASE("a stage that is not built leads to the one that is") {
+TEST_CASE("the hint for a stage that is not built names stage 0") {
   CHECK(contains(told(loaded(R"({"zero_optimization": {"stage": 2}})"), Severity::kNotBuilt),
                  "use 0"));
 }
 
-TEST_CASE("parameters are offloaded at stage 3 only: below, the section asks for nothing") {
+TEST_CASE("parameters are offloaded only at stage 3: below, the section has no effect") {
   const auto told_of = [](const char* stage, Severity severity) {
     return told(
         zero(std::string("\"stage\": ") + stage + R"(, "offload_param": {"device": "cpu"})"),
@@ -102,7 +102,7 @@ TEST_CASE("parameters are offloaded at stage 3 only: below, the section asks for
   CHECK(contains(told_of("3", Severity::kNotBuilt), "offload_param.device = \"cpu\""));
 }
 
-TEST_CASE("keys that DeepSpeed 0.19.8 brought") {
+TEST_CASE("keys that are new in DeepSpeed 0.19.8 are known") {
   CHECK(zero_errors(R"("stage": 1, "compute_grad_norm": true, "parameter_alignment": false)") ==
         "");
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hgtrain bench: its fields, and what it refuses. The numbers themselves are the machine's.
+"""hgtrain bench: its fields, and what it refuses. The numbers depend on the machine and are not checked.
 usage: bench_test.py HGTRAIN"""
 import json
 import os
@@ -51,7 +51,7 @@ class BenchTest(unittest.TestCase):
         self.assertLessEqual(spread['p10'], spread['median'])
         self.assertLessEqual(spread['median'], spread['p90'])
 
-    def test_train(self):
+    def test_bench_train_reports_rates_limit_and_memory(self):
         result = self.bench('train', '--steps', 3)
         self.assertEqual((result['dtype'], result['steps'], result['tokens_per_step']), ('fp32', 3, 64))
         self.assert_spread(result['step_ms'])
@@ -69,7 +69,7 @@ class BenchTest(unittest.TestCase):
         flops = sum(2 * p['m'] * p['n'] * p['k'] * p['calls_per_step'] for p in result['products'])
         self.assertEqual(flops, 6 * 64 * (2 * (32 * 64 + 32 * 32 + 32 * 128 + 64 * 32) + 32 * 64))
 
-    def test_gemm(self):
+    def test_bench_gemm_times_each_product(self):
         result = self.bench('gemm', '--repeats', 2)
         self.assertEqual([d['dtype'] for d in result['dtypes']], ['fp32', 'bf16'])
         for dtype in result['dtypes']:
@@ -79,7 +79,7 @@ class BenchTest(unittest.TestCase):
                 self.assertAlmostEqual(product['of_ceiling'],
                                        product['flops_per_sec']['median'] / dtype['ceiling_flops_per_sec'])
 
-    def test_ops(self):
+    def test_bench_ops_times_each_op(self):
         result = self.bench('ops', '--steps', 2, '--dtype', 'bf16')
         self.assertEqual(result['dtype'], 'bf16')
         ops = {op['op']: op for op in result['ops']}
@@ -91,7 +91,7 @@ class BenchTest(unittest.TestCase):
         self.assertIn('flops_per_sec', ops['attention_bwd'])
         self.assertIn('bytes_per_sec', ops['rms_norm_fwd'])
 
-    def test_copy(self):
+    def test_bench_copy_measures_by_threads(self):
         args = ('copy', '--mib', 1, '--repeats', 2, '--threads', 2)
         self.assertIn('memory to memory, 2 threads', self.call(*args))
         result = json.loads(self.call(*args, '--json'))
@@ -99,7 +99,7 @@ class BenchTest(unittest.TestCase):
         for copy in result['copies']:
             self.assert_spread(copy['bytes_per_sec'])
 
-    def test_comm(self):
+    def test_bench_comm_measures_each_size(self):
         args = ('comm', '--min_bytes', 64, '--max_bytes', 1 << 16, '--repeats', 2)
         for more, op, backend, factor in (((), 'all_reduce', 'shared memory', 1),
                                           (('--backend', 'gloo', '--num_workers', 4), 'all_reduce', 'Gloo', 1.5),
@@ -113,7 +113,7 @@ class BenchTest(unittest.TestCase):
                 self.assertAlmostEqual(size['busbw_bytes_per_sec'] / size['algbw_bytes_per_sec'], factor)
         self.assertRegex(self.call(*args), r'all_reduce of fp32, 2 workers over shared memory\n +bytes +count +time us')
 
-    def test_a_gpu_that_is_not_there_is_said_before_a_worker_starts(self):
+    def test_a_missing_gpu_is_refused_before_a_worker_starts(self):
         for args, count, hint in ((('copy', '--device', 'cuda'), '1 GPU', '--device cpu'),
                                   (('train', '--device', 'cuda'), '1 GPU', '--device cpu'),
                                   (('comm', '--num_gpus', 2), '2 GPUs', '--num_workers N'),
@@ -135,13 +135,13 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr, r'rank \d of 2 .* exited with code 3\n|--max_bytes asks for')
 
-    def test_help_pages_have_their_options_apart(self):
+    def test_each_help_page_has_only_its_own_options(self):
         for what in ('train', 'gemm', 'ops', 'copy', 'comm'):
             page = self.call(what, '--help')
             self.assertIn('\n\nOptions:\n', page)
             self.assertNotIn('Excludes', page)
 
-    def test_what_makes_no_sense_is_refused(self):
+    def test_invalid_options_are_refused(self):
         for args, words in ((('train', '--shape', 'huge'), 'there is no shape and no file huge'),
                             (('train', '--steps', 0), '--steps 0 is not between 1'),
                             (('gemm', '--repeats', -1), '--repeats -1 is not between 1'),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training on a CUDA device through the built program: its curves are the CPU's. In the suite the device is an emulation
+"""Training on a CUDA device with the built program: its loss curves equal the CPU's. In the suite the device is an emulation
 (tests/emulation), of which a driver (tests/launch) says that there are FAKE_GPUS; scripts/gpu-check has a real one.
 usage: [HGTRAIN_STEPS=N] cuda_test.py HGTRAIN"""
 import itertools
@@ -60,7 +60,7 @@ class CudaTest(unittest.TestCase):
             for a, b in zip(one, other):
                 self.assertTrue(a == b or abs(a - b) <= 1e-4 * abs(b), (ours, cpus))
 
-    def test_curves_are_the_cpus_and_come_again_bit_for_bit(self):
+    def test_curves_equal_the_cpus_and_repeat_bit_for_bit(self):
         for name in MODELS:
             first = self.train(f'{name}.cuda', 'cuda', config=name)
             self.assert_close(first, self.train(f'{name}.cpu', 'cpu', config=name))
@@ -72,14 +72,14 @@ class CudaTest(unittest.TestCase):
         for run, device in ('plain', 'cuda'), ('graphs', 'cuda by graphs'):
             self.assertIn(f', {device}, ', (self.job.folder / run / 'logs/rank_0.log').read_text())
 
-    def test_curves_in_16_bits_are_near_the_cpus(self):
+    def test_curves_in_16_bits_are_close_to_the_cpus(self):
         for name, kind in itertools.product(MODELS, ('bf16', 'fp16')):
             curves = [self.train(f'{name}.{kind}.{device}', device, f'--{kind}.enabled', 'true', config=name)
                       for device in ('cuda', 'cpu')]
             for (_, loss, *_), (step, cpus, *_) in zip(*curves):
                 self.assertAlmostEqual(loss, cpus, delta=0.01 * cpus, msg=f'{name}, {kind}, step {step}')
 
-    def test_without_fp32_masters_too_and_resumed_from_gpu_to_cpu(self):
+    def test_a_run_without_fp32_masters_resumes_from_gpu_to_cpu(self):
         narrow = '--bf16.enabled', 'true', '--bf16.bf16_master_weights_and_grads', 'true', '--bf16.bf16_optimizer_states', 'true'
         cuda, cpu = (self.train(f'narrow.{device}', device, *narrow) for device in ('cuda', 'cpu'))
         self.train('narrow.moved', 'cuda', '--steps', 1, *narrow)
@@ -88,25 +88,25 @@ class CudaTest(unittest.TestCase):
             for (_, loss, *_), (step, cpus, *_) in zip(curve, cpu):
                 self.assertAlmostEqual(loss, cpus, delta=0.01 * cpus, msg=f'step {step}')
 
-    def test_runs_go_on_from_the_cpu_to_a_gpu_and_back(self):
+    def test_runs_resume_from_the_cpu_on_a_gpu_and_back(self):
         whole = self.train('whole', 'cpu')
         self.train('moved', 'cpu', '--steps', 1)
         self.train('moved', 'cuda', '--steps', 3, '--resume', 'auto')
         moved = self.train('moved', 'cpu', '--resume', 'auto')
         self.assert_close([m[:3] for m in moved], [m[:3] for m in whole])
 
-    def test_auto_takes_the_gpu_where_there_is_one(self):
+    def test_auto_uses_the_gpu_if_there_is_one(self):
         self.train('auto', 'auto', '--steps', 1)
         self.assertIn(', cuda by graphs, ', (self.job.folder / 'auto/logs/rank_0.log').read_text())
 
-    def test_attention_is_cudnns_where_there_is_one_unless_it_is_switched_off(self):
+    def test_attention_is_cudnns_if_it_is_installed_and_not_switched_off(self):
         said = r'(?m)^attention backend: (cuDNN \d|own kernels \(no cuDNN: .)'
         for run, flags in ('asked', []), ('not_asked', ['--hardware.cudnn', 'false']):
             self.train(run, 'cuda', '--steps', 1, '--bf16.enabled', 'true', *flags)
             (self.assertNotRegex if flags else self.assertRegex)((self.job.folder / run / 'logs/rank_0.log').read_text(), said)
 
     @unittest.skipUnless(EMULATED, 'hides the GPU')
-    def test_auto_takes_the_cpu_where_there_is_none(self):
+    def test_auto_uses_the_cpu_if_there_is_no_gpu(self):
         os.environ['FAKE_GPUS'] = '0'
         self.addCleanup(os.environ.__setitem__, 'FAKE_GPUS', '1')
         self.train('none', 'auto', '--steps', 1)
@@ -122,7 +122,7 @@ class CudaTest(unittest.TestCase):
         said = self.job.call('--config', 'gpt2.json', '--run_dir', 'two', '--num_gpus', 2, exit_code=3)
         self.assertIn('worker 1 of this machine has no GPU of its own', said)
 
-    def test_two_ranks_on_one_gpu_are_one_rank(self):
+    def test_two_ranks_on_one_gpu_equal_one_rank(self):
         two = self.train('shared', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true')
         self.assert_close(two, self.train('alone', 'cpu'))
         logs = [(self.job.folder / f'shared/logs/rank_{rank}.log').read_text() for rank in range(2)]
@@ -140,7 +140,7 @@ class CudaTest(unittest.TestCase):
         self.assertRegex(said, r'buffers so far: .*parameters [\d.]+ MiB')
         self.assertNotIn('would fit', said)  # of one sample no more than of two
 
-    def test_bench_comm_measures_sums_over_nccl_and_gloo(self):
+    def test_bench_comm_measures_all_reduce_with_nccl_and_gloo(self):
         for op, backend, flags in (('all_reduce', 'NCCL', []), ('broadcast', 'NCCL', []),
                                    ('all_reduce', "Gloo, through the host's memory", ['--backend', 'gloo'])):
             result = json.loads(self.job.call('bench', 'comm', '--num_gpus', 2, '--oversubscribe', '--op', op, *flags,
@@ -157,7 +157,7 @@ class CudaTest(unittest.TestCase):
         for name in 'step', 'forward', 'backward', 'update', 'linear_fwd':
             self.assertIn(f'range {name}\n', log)
 
-    def test_two_ranks_on_one_gpu_over_gloo_are_one_rank(self):
+    def test_two_ranks_on_one_gpu_over_gloo_equal_one_rank(self):
         two = self.train('through_host', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true',
                          '--distributed.backend', 'gloo')
         self.assert_close(two, self.train('one', 'cpu'))
@@ -177,7 +177,7 @@ class CudaTest(unittest.TestCase):
             self.assertIn('and waits for nothing', said)
         self.assertGreater(number, 9)
 
-    def test_generates_the_cpus_text(self):
+    def test_generate_writes_the_same_text_as_the_cpu(self):
         for name in MODELS:
             self.train(f'{name}.made', 'cpu', config=name)
             for how in ['--temperature', 0], ['--seed', 5], ['--seed', 5, '--top_k', 20, '--top_p', 0.9]:
@@ -199,7 +199,7 @@ class CudaTest(unittest.TestCase):
         self.assertGreater(self.bench('train', '--steps', 1)['tokens_per_sec']['median'], 0)
         self.assertIn(self.bench('train', '--steps', 1, '--bf16.enabled', 'auto', '--fp16.enabled', 'auto')['dtype'], ('bf16', 'fp16'))
 
-    def test_bench_gemm_times_what_the_gpu_multiplies_by_itself(self):
+    def test_bench_gemm_times_the_types_that_the_gpu_supports(self):
         dtypes = self.bench('gemm', '--repeats', 1)['dtypes']
         if EMULATED:  # of compute capability 7.5
             self.assertEqual([d['dtype'] for d in dtypes], ['fp32', 'fp16'])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a run knows of its data and tokenizer, through the built program. usage: data_test.py HGTRAIN"""
+"""What a run checks of its data and tokenizer, with the built program. usage: data_test.py HGTRAIN"""
 import json
 import os
 import pathlib
@@ -24,7 +24,7 @@ class DataTest(unittest.TestCase):
         path = self.folder / name
         path.write_bytes(edit(path.read_bytes()))
 
-    def test_a_run_goes_on_with_a_copy_of_its_data_wherever_it_lies_and_with_no_other(self):
+    def test_a_run_resumes_with_a_copy_of_its_data_and_with_no_other_data(self):
         self.job.train('run', '--steps', 5, workers=1)
         (self.folder / 'elsewhere').mkdir()
         for name in 'data.bin', 'data.idx', 'data.json':
@@ -40,7 +40,7 @@ class DataTest(unittest.TestCase):
         err = self.train('twin', '--resume', 'auto', *there, *model, exit_code=2)
         self.assertIn('was trained on other batches', err)
 
-    def test_what_was_prepared_and_is_changed_trains_no_model(self):
+    def test_prepared_data_that_was_changed_is_refused(self):
         for name, edit in (
                 ('data.json', lambda b: b.replace(b'"vocab_size": 257', b'"vocab_size": 300')),
                 ('data.bin', lambda b: b[:len(b) // 2] + b'\1\0' + b[len(b) // 2 + 2:]),
@@ -54,7 +54,7 @@ class DataTest(unittest.TestCase):
             (self.folder / name).write_bytes(before)
         self.assertIn('verified', self.job.call('data', 'inspect', 'data', '--verify'))
 
-    def test_data_of_earlier_versions_trains_unless_its_tokenizer_is_another(self):
+    def test_data_of_earlier_versions_is_accepted_unless_its_tokenizer_differs(self):
         manifest = json.loads((self.folder / 'data.json').read_text())
         for key in 'begin_of_text', 'bin_sample_xxh3', 'tokenizer_files', 'manifest_xxh3':
             del manifest[key]
@@ -64,7 +64,7 @@ class DataTest(unittest.TestCase):
             said = self.train('old', exit_code=exit_code)
         self.assertIn('vocab_size = 300, but its tokenizer', said)
 
-    def test_data_of_another_tokenizer_than_the_models_is_refused(self):
+    def test_data_whose_tokenizer_is_not_the_models_is_refused(self):
         self.train('first')
         checkpoint = self.folder / 'first/checkpoints/step_00000010'
         tokenizer = json.loads((checkpoint / 'tokenizer.json').read_text())
@@ -79,7 +79,7 @@ class DataTest(unittest.TestCase):
         self.assertIn('different tokenizers', self.train('both', '--data.valid_fraction', 0, '--data.valid_data_path',
                                                          'others', exit_code=2))
 
-    def test_documents_and_prompts_begin_alike(self):
+    def test_documents_and_prompts_begin_with_the_same_tokens(self):
         tokenizer = json.loads((self.folder / 'data.tokenizer/tokenizer.json').read_text())
         tokenizer['post_processor'] = {
             'type': 'TemplateProcessing', 'single': [{'SpecialToken': {'id': '!', 'type_id': 0}}, {'Sequence': {'id': 'A', 'type_id': 0}}],
@@ -96,7 +96,7 @@ class DataTest(unittest.TestCase):
         config = self.job.read_json('begun/checkpoints/step_00000010', 'config.json')
         self.assertEqual((config['bos_token_id'], config['eos_token_id']), (33, 256))
 
-    def test_a_pipe_in_the_place_of_any_file_is_refused_and_not_waited_for(self):
+    def test_a_pipe_in_place_of_any_file_is_refused_without_waiting(self):
         self.train('whole')
         checkpoint = 'whole/checkpoints/step_00000010'
         names = ['data.bin', 'data.idx', 'data.json', 'data.tokenizer/tokenizer.json', 'text.txt']

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hgtrain doctor on machines that it is made to see: fake libraries of the driver and of CUDA, named by LD_LIBRARY_PATH.
+"""hgtrain doctor on simulated machines: LD_LIBRARY_PATH leads to fake libraries of the driver and of CUDA.
 usage: doctor_test.py HGTRAIN MODULE FAKE_LIBRARY..."""
 import json
 import os
@@ -32,7 +32,7 @@ class DoctorTest(unittest.TestCase):
                 shutil.copy(library, self.folder)
 
     def install_all(self):
-        """A machine on which all is in order."""
+        """A machine without problems."""
         self.install(*DRIVER, *TOOLKIT)
         shutil.copy(MODULE, self.folder / 'hgtrain_cuda.so')
 
@@ -49,22 +49,22 @@ class DoctorTest(unittest.TestCase):
         text = self.doctor(exit_code=exit_code, **environment)
         if exit_code == 0:
             self.assertEqual(said['problems'], [])
-            self.assertIn('\nin order: ', text)
+            self.assertIn('\nready: ', text)
         else:
             problem, = said['problems']
             self.assertIn(words, problem['message'])
             self.assertIn(f'\nproblem: {problem["message"]}\n  hint: {problem["hint"]}\n', text)
-            self.assertTrue(text.endswith('not in order\n'))
+            self.assertTrue(text.endswith('not ready: see the problems\n'))
         return said
 
-    def test_a_machine_without_gpus_is_in_order(self):
+    def test_a_machine_without_gpus_is_ready(self):
         said = self.state('none', exit_code=0)
         self.assertEqual(said['gpus'], [])
         self.assertGreater(said['resources']['usable_cores'], 0)
         self.assertEqual(set(said['resources']['limits']), {'nofile', 'memlock', 'nproc'})
         self.assertIsInstance(said['network']['interfaces'], list)
 
-    def test_what_is_there_is_listed(self):
+    def test_driver_libraries_and_gpus_are_listed(self):
         self.install_all()
         said = self.state('usable', exit_code=0, FAKE_GPUS=3, CUDA_VISIBLE_DEVICES='1,0')
         self.assertEqual((said['driver']['version'], said['driver']['cuda']), ('580.65.06', '13.1'))
@@ -78,52 +78,52 @@ class DoctorTest(unittest.TestCase):
         text = self.doctor(FAKE_GPUS=3, CUDA_VISIBLE_DEVICES='1,0')
         for words in ('3 GPUs (2 x Newer, 1 x Older), of which CUDA_VISIBLE_DEVICES=1,0 leaves 2',
                       '0 Newer, GPU-22-of-the-test, 2.00 GiB, sm_80, PCIe 5 x16, 2 NVLinks', '0-1 NV', 'cuDNN         9.19.0',
-                      'runs on 8 PCIe lanes of 16', 'in order: the GPUs can be used'):
+                      'uses 8 of 16 PCIe lanes', 'ready: training can use the GPUs'):
             self.assertIn(words, text)
 
-    def test_the_module_must_open_start_and_be_for_the_gpu(self):
+    def test_the_module_must_open_start_and_support_the_gpu(self):
         self.install_all()
-        self.state('gpu_too_old', 'Older is sm_61; this build is for sm_75', FAKE_GPUS=1, FAKE_CAPABILITY=61)
+        self.state('gpu_too_old', 'Older is sm_61, but this build supports sm_75', FAKE_GPUS=1, FAKE_CAPABILITY=61)
         self.state('not_started', 'as the test wants it (error 46)', FAKE_GPUS=1, FAKE_STATUS=46)
         (self.folder / 'hgtrain_cuda.so').unlink()
         self.state('no_module', 'hgtrain_cuda.so was not found', FAKE_GPUS=1)
 
-    def test_a_driver_that_is_too_old_for_the_toolkit(self):
+    def test_a_driver_that_is_too_old_for_the_toolkit_is_a_problem(self):
         self.install_all()
-        self.state('driver_too_old', 'it serves CUDA 12.4, the toolkit is of 13', FAKE_GPUS=1, FAKE_DRIVER_CUDA=12040)
+        self.state('driver_too_old', 'it supports CUDA 12.4, but the toolkit is CUDA 13', FAKE_GPUS=1, FAKE_DRIVER_CUDA=12040)
 
-    def test_a_driver_without_its_cuda_library(self):
+    def test_a_driver_without_its_cuda_library_is_a_problem(self):
         self.install('libnvidia-ml.so.1')
         self.state('no_driver_library', 'the NVIDIA driver 580.65.06 is there, but its library libcuda.so.1', FAKE_GPUS=1)
         (self.folder / 'libcuda.so.1').write_text('')
         self.state('not_started', 'libcuda.so.1 cannot be opened', FAKE_GPUS=1)
 
-    def test_a_driver_that_shows_no_device(self):
+    def test_a_driver_that_shows_no_device_is_a_problem(self):
         self.install(*DRIVER)
         self.state('none', exit_code=0, FAKE_CUINIT=100)
         self.state('no_device', 'shows no device', FAKE_GPUS=2, FAKE_CUINIT=100)
 
-    def test_a_user_without_permission(self):
+    def test_missing_permission_is_a_problem(self):
         self.install(*DRIVER)
         self.state('no_permission', 'Insufficient Permissions', FAKE_GPUS=-1, FAKE_NVML_RESULT=4, FAKE_CUINIT=304)
 
-    def test_a_driver_that_does_not_start(self):
+    def test_a_driver_that_does_not_start_is_a_problem(self):
         self.install(*DRIVER)
         self.state('driver_mismatch', 'different versions', FAKE_GPUS=-1, FAKE_CUINIT=803)
         self.state('not_ready', 'NVSwitch', FAKE_GPUS=8, FAKE_CUINIT=802)
-        self.state('no_driver_library', 'for linking only', FAKE_GPUS=1, FAKE_CUINIT=34)
+        self.state('no_driver_library', 'only for linking', FAKE_GPUS=1, FAKE_CUINIT=34)
         self.state('not_started', 'error 999', FAKE_GPUS=1, FAKE_CUINIT=999)
 
-    def test_gpus_that_cuda_visible_devices_hides(self):
+    def test_cuda_visible_devices_hides_gpus_on_purpose_or_by_mistake(self):
         self.install(*DRIVER)
         self.state('hidden', exit_code=0, FAKE_GPUS=2, FAKE_CUINIT=100, CUDA_VISIBLE_DEVICES='')
         self.state('wrong_selection', 'CUDA_VISIBLE_DEVICES=5 names none of the 2', FAKE_GPUS=2, FAKE_CUINIT=100,
                    CUDA_VISIBLE_DEVICES='5')
 
-    def test_a_worker_that_does_not_start(self):
+    def test_a_worker_that_does_not_start_is_a_problem(self):
         worker = self.folder / 'hgtrain-worker'
         worker.unlink()
-        self.state('none', 'hgtrain-worker, which trains, does not start: there is no ')
+        self.state('none', 'hgtrain-worker does not start: there is no ')
         worker.write_text('#!/bin/sh\necho libgloo.so.0: cannot open >&2\nexit 127\n')
         worker.chmod(0o755)
         self.state('none', 'does not start: libgloo.so.0: cannot open')

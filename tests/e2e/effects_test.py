@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every key that `hgtrain config schema` calls used has a row here: a job, another value, and where its effect shows.
+"""Each key that `hgtrain config schema` calls used has a row here: a job, another value, and where its effect is visible.
 usage: effects_test.py HGTRAIN"""
 import array
 import copy
@@ -211,7 +211,7 @@ ON_A_GPU = ['hardware.cuda_graphs', 'hardware.cudnn']  # cuda_test.py
 
 
 class Effects:
-    """What one job shows from outside; each part is looked at when it is asked for."""
+    """The visible results of one job; each is computed when it is needed."""
 
     def __init__(self, folder, name, config):
         self.folder, self.run, self.file, self.config = folder, folder / name, name + '.json', config
@@ -259,7 +259,7 @@ class Effects:
         return front.returncode in (5, 6)
 
     def meeting(self):
-        """How two workers add up."""
+        """The communication backend of two workers."""
         status, _, err = self.call('--run_dir', str(self.run) + '_of_two', '--num_workers', '2', '--steps', '1')
         if status != 0:
             raise AssertionError(err)
@@ -325,7 +325,7 @@ class EffectsTest(unittest.TestCase):
 
     @classmethod
     def effects(cls, config):
-        """One run for all who ask for the same job."""
+        """Rows with the same job share one run."""
         key = json.dumps(config, sort_keys=True)
         if key not in cls.seen:
             cls.seen[key] = Effects(cls.folder, f'run{len(cls.seen)}', config)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Evaluation through the built program, of what a run left.
+"""Evaluation of a run's checkpoints with the built program.
 usage: eval_test.py HGTRAIN"""
 import json
 import math
@@ -19,7 +19,7 @@ class EvalTest(job.JobTest):
         cls.job.call('data', 'prepare', '--input', 'other.txt', '--out', 'other')
 
     def run_eval(self, *args, exit_code=0):
-        """stdout if all went well, else stderr."""
+        """Returns stdout if the exit code is 0, else stderr."""
         done = subprocess.run([job.PROGRAM, 'eval', *map(str, args)], cwd=self.job.folder, capture_output=True, text=True,
                               timeout=120)
         self.assertEqual(done.returncode, exit_code, done.stderr)
@@ -29,7 +29,7 @@ class EvalTest(job.JobTest):
     def json(self, *args):
         return json.loads(self.run_eval('--device', 'cpu', '--json', *args))
 
-    def test_the_loss_is_the_one_that_training_logged_whatever_the_workers(self):
+    def test_the_loss_is_the_one_that_training_logged_for_any_number_of_workers(self):
         for step, loss in self.logged.items():
             model = f'whole/checkpoints/step_{step:08}'
             found = self.json('--config', 'config.json', '--model', model, '--max_batches', 2)
@@ -50,14 +50,14 @@ class EvalTest(job.JobTest):
         self.assertEqual(first['samples'], 8)
         self.assertEqual(self.json('--model', 'whole', '--data', 'other', '--max_batches', 99999999), other)
 
-    def test_text_is_three_lines_on_stdout(self):
+    def test_the_result_is_three_lines_on_stdout(self):
         out = self.run_eval('--config', 'config.json', '--run_dir', 'whole', '--max_batches', 2, '--device', 'cpu')
         loss = self.logged[20]
         self.assertEqual([line.split()[0] for line in out.splitlines()], ['loss', 'perplexity', 'tokens'])
         self.assertEqual([float(line.split()[1]) for line in out.splitlines()], [loss, math.exp(loss), 512])
 
     def test_a_model_folder_brings_its_own_architecture(self):
-        """The config's is of another one, and says nothing of how long to train."""
+        """The config describes another model, and has no length of a run."""
         folder = self.job.folder / 'hub'
         folder.mkdir()
         for name in 'config.json', 'model.safetensors':
@@ -78,7 +78,7 @@ class EvalTest(job.JobTest):
         self.assertNotEqual(average['loss'], logged)
         self.assertEqual(average['weights'], 'ema')
 
-    def test_wrong_wishes_exit_with_2(self):
+    def test_wrong_options_exit_with_2(self):
         self.assertIn('neither a config nor a model is named', self.run_eval(exit_code=2))
         shutil.copytree(self.job.folder / 'whole/checkpoints/step_00000020', self.job.folder / 'lone')
         self.assertIn('lone is in no run folder', self.run_eval('--model', 'lone', exit_code=2))

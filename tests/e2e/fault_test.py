@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is left of a training run when something goes wrong. usage: fault_test.py HGTRAIN"""
+"""Training runs in which something goes wrong: what they say, and what remains. usage: fault_test.py HGTRAIN"""
 import os
 import pathlib
 import re
@@ -22,19 +22,19 @@ def no_large_files():
 
 class FaultTest(job.JobTest):
     def start_endless(self, run, *args, until_step):
-        """A run that goes on until it is stopped, once it has done some steps."""
+        """Starts a run that trains until it is stopped; returns after some steps."""
         process = self.job.start_training(run, '--steps', 1_000_000, *args)
         self.job.wait_for_step(run, until_step, process)
         return process
 
     def finish(self, run, **options):
-        """Resumes the run for some more steps; its losses, and those of as many steps undisturbed."""
+        """Resumes the run for some more steps. Returns its losses, and those of an undisturbed run of that length."""
         steps = self.job.metrics(run)[-1]['step'] + 10
         self.job.train(run, '--resume', 'auto', '--steps', steps, **options)
         self.job.train(run + '_undisturbed', '--steps', steps)
         return self.job.losses(run), self.job.losses(run + '_undisturbed')
 
-    def test_killed_with_the_launcher_and_resumed_it_goes_on_bit_for_bit(self):
+    def test_a_run_killed_with_its_launcher_resumes_bit_for_bit(self):
         process = self.start_endless('killed', until_step=12)
         workers = job.workers_of(process)
         process.kill()
@@ -43,7 +43,7 @@ class FaultTest(job.JobTest):
         losses, undisturbed = self.finish('killed')
         self.assertEqual(losses, undisturbed)
 
-    def test_terminated_it_saves_leaves_with_75_and_resumes_on_another_worker_count(self):
+    def test_a_terminated_run_saves_exits_with_75_and_resumes_on_another_worker_count(self):
         process = self.start_endless('stopped', until_step=6)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=600)
@@ -58,7 +58,7 @@ class FaultTest(job.JobTest):
         for (step, loss, _), (_, expected, _) in zip(losses[:last + 20], undisturbed):
             self.assertAlmostEqual(loss, expected, delta=1e-6 * expected, msg=f'step {step}')
 
-    def test_every_stop_signal_saves_whoever_gets_it(self):
+    def test_every_stop_signal_saves_if_the_launcher_or_a_worker_gets_it(self):
         for name, sent, to_worker in (('usr1', signal.SIGUSR1, False), ('int', signal.SIGINT, False),
                                       ('worker', signal.SIGTERM, True)):
             process = self.start_endless(name, until_step=2)
@@ -68,7 +68,7 @@ class FaultTest(job.JobTest):
             last = self.job.metrics(name)[-1]['step']
             self.assertEqual(self.job.checkpoints(name)[-1], f'step_{last:08}')
 
-    def test_what_stops_a_worker_has_no_handler(self):
+    def test_a_worker_has_no_handler_for_signals_that_stop_it(self):
         # It would run on a thread within oneDNN's sgemm, whose stack lies on the heap, and damage that.
         process = self.start_endless('unhandled', until_step=2)
         status = pathlib.Path(f'/proc/{job.workers_of(process)[0]}/status').read_text()
@@ -78,7 +78,7 @@ class FaultTest(job.JobTest):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             self.assertFalse(handled & 1 << (number - 1), signal.Signals(number).name)
 
-    def test_usr2_saves_and_goes_on(self):
+    def test_usr2_saves_and_the_run_continues(self):
         process = self.start_endless('usr2', '--checkpoint.save_interval', 0, until_step=2)
         for pid in (*job.workers_of(process), process.pid):  # as `pkill -USR2 hgtrain` does
             os.kill(pid, signal.SIGUSR2)
@@ -100,7 +100,7 @@ class FaultTest(job.JobTest):
         losses, undisturbed = self.finish('restarted')
         self.assertEqual(losses, undisturbed)
 
-    def test_restarted_before_its_first_save_it_starts_where_it_was_told_to(self):
+    def test_a_restart_before_the_first_save_begins_at_the_checkpoint_of_resume(self):
         self.job.train('went_back')
         process = self.start_endless('went_back', '--max_restarts', 1, '--checkpoint.save_interval', 0, '--resume',
                                      'went_back/checkpoints/step_00000005', until_step=STEPS + 1)
@@ -114,7 +114,7 @@ class FaultTest(job.JobTest):
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
 
     def kill_at_its_first_steps(self, run, *args):
-        """Starts a run that saves nothing, and kills all of it once a step of its own is in the metrics."""
+        """Starts a run that saves nothing, and kills all its processes once it has logged a step."""
         endless = ('--steps', 1_000_000, '--checkpoint.save_interval', 0)
         process = self.job.start_training(run, *endless, *args)
         self.job.wait_for_step(run, STEPS + 1, process)  # more than what it held before
@@ -142,7 +142,7 @@ class FaultTest(job.JobTest):
         self.assertEqual(self.job.losses('branched'), self.whole)
         self.assertEqual(self.job.checkpoints('branched'), [f'step_{s:08}' for s in (5, 10, 15, 20)])
 
-    def test_auto_goes_on_from_the_checkpoint_of_another_run_before_the_first_save(self):
+    def test_auto_resumes_from_the_checkpoint_of_another_run_before_the_first_save(self):
         shutil.copytree(self.job.folder / 'whole', self.job.folder / 'source')
         for run in 'borrowed', 'taken_over':  # a new folder, and one with a run
             if run == 'taken_over':
@@ -215,7 +215,7 @@ class FaultTest(job.JobTest):
         os.mkfifo(log)
         self.assertIn('console.log is a pipe', self.job.train('piped', '--steps', 3, '--resume', 'auto', exit_code=4))
 
-    def test_a_damaged_config_of_a_checkpoint_is_damage(self):
+    def test_a_damaged_config_of_a_checkpoint_exits_with_4(self):
         self.job.train('bent', '--steps', 5)
         checkpoint = 'bent/checkpoints/step_00000005'
         config = self.job.folder / checkpoint / 'config.json'
@@ -240,7 +240,7 @@ class FaultTest(job.JobTest):
         self.assertEqual(verdict['finished_steps'], self.job.metrics('murdered')[-1]['step'])
 
     def stop_at_once(self, process):
-        """Two Ctrl-C, the first of which cannot finish its step; what the run says."""
+        """Sends two Ctrl-C; the run cannot finish its step after the first. Returns its output."""
         os.kill(job.workers_of(process)[1], signal.SIGSTOP)
         process.send_signal(signal.SIGINT)
         job.read_until(process.stderr, 'Ctrl-C again stops at once')
@@ -285,7 +285,7 @@ class FaultTest(job.JobTest):
         self.assertFalse([name for name in left if name.startswith('hgtrain-')])
 
     @unittest.skipIf(job.SANITIZED, 'a sanitizer needs its address space')
-    def test_memory_or_threads_that_the_system_refuses_are_no_bug(self):
+    def test_memory_or_threads_that_the_system_refuses_are_not_internal_errors(self):
         command = shlex.join(map(str, (job.PROGRAM, *self.job.arguments('small', 1), '--hardware.threads', 64)))
         for kilobytes in (250_000, 300_000, 350_000):  # less than 64 stacks of 8 MB
             done = subprocess.run(f'ulimit -s 8192; ulimit -v {kilobytes}; exec {command}', shell=True,
@@ -302,7 +302,7 @@ class FaultTest(job.JobTest):
         self.assertNotIn('  resume with:', err)  # the same again would diverge again
         self.assertIn('follow the hint above, then resume with: ', err)
 
-    def test_a_damaged_checkpoint_is_passed_over_by_auto_and_refused_by_name(self):
+    def test_auto_skips_a_damaged_checkpoint_and_resume_by_name_refuses_it(self):
         self.job.train('damaged', '--steps', 10)
         damaged = 'damaged/checkpoints/step_00000010'
         weights = self.job.folder / damaged / 'model.safetensors'

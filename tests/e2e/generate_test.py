@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generation through the built program, from what a run left.
+"""Generation from a run's checkpoints with the built program.
 usage: generate_test.py HGTRAIN"""
 import json
 import shutil
@@ -13,7 +13,7 @@ class GenerateTest(job.JobTest):
     newest = 'whole/checkpoints/step_00000020'
 
     def generate(self, *args, model='whole', prompt='the quick ', text='', exit_code=0):
-        """stdout where all went well, else stderr."""
+        """Returns stdout if the exit code is 0, else stderr."""
         done = subprocess.run([job.PROGRAM, 'generate', '--model', model, '--prompt', prompt, '--threads', '1', *args],
                               cwd=self.job.folder, input=text.encode(), capture_output=True, timeout=600)
         self.assertEqual(done.returncode, exit_code, done.stderr)
@@ -32,13 +32,13 @@ class GenerateTest(job.JobTest):
         self.assertEqual(piped, whole)
         self.assertEqual(self.generate('--max_tokens', '0'), 'the quick \n')
 
-    def test_a_full_context_is_noted_unless_the_wish_fits(self):
+    def test_a_full_context_is_noted_unless_max_tokens_fits(self):
         self.generate('--max_tokens', '23')
         self.assertTrue(self.noted)
         self.generate('--max_tokens', '22')
         self.assertFalse(self.noted)
 
-    def test_in_16_bits_it_writes_as_well(self):
+    def test_generate_works_in_16_bits(self):
         for dtype in 'bf16', 'fp16':
             self.assertEqual(json.loads(self.generate('--dtype', dtype, '--json', '--max_tokens', '5'))['tokens'], 5)
         self.assertIn('fp8', self.generate('--dtype', 'fp8', exit_code=2))
@@ -46,21 +46,21 @@ class GenerateTest(job.JobTest):
     def test_a_run_folder_means_its_newest_checkpoint(self):
         self.assertEqual(self.generate(), self.generate(model=self.newest))
 
-    def test_the_seed_decides(self):
+    def test_the_seed_determines_the_text(self):
         self.assertEqual(self.generate('--seed', '1'), self.generate('--seed', '1'))
         self.assertNotEqual(self.generate('--seed', '1'), self.generate('--seed', '2'))
 
-    def test_json_says_what_came_of_it(self):
+    def test_json_has_the_text_and_why_it_ended(self):
         out = json.loads(self.generate('--json', '--max_tokens', '5', '--temperature', '0'))
         self.assertEqual((out['prompt'], out['prompt_tokens'], out['tokens'], out['stop']), ('the quick ', 10, 5, 'max_tokens'))
         full = json.loads(self.generate('--json', '--max_tokens', '500', '--temperature', '0'))
         self.assertEqual((full['tokens'], full['stop']), (22, 'context_full'))  # of 32 positions
         self.assertTrue(full['text'].startswith(out['text']))
 
-    def test_bytes_that_are_no_characters_never_reach_the_output(self):
+    def test_invalid_utf8_never_reaches_the_output(self):
         self.generate('--temperature', '100', '--top_k', '0', '--max_tokens', '20')  # decodes as UTF-8
 
-    def test_wrong_wishes_exit_with_2(self):
+    def test_wrong_options_exit_with_2(self):
         self.assertIn('nowhere is not a folder', self.generate(model='nowhere', exit_code=2))
         self.assertIn('top_p', self.generate('--top_p', '0', exit_code=2))
         self.assertIn('--max_tokens', self.generate('--max_tokens', '-1', exit_code=2))

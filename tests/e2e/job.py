@@ -1,4 +1,4 @@
-"""A small training job, driven through the built hgtrain: the first argument of the program."""
+"""A small training job for the tests of the built hgtrain, which is the first argument of a test."""
 import json
 import pathlib
 import re
@@ -46,7 +46,7 @@ class Job:
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
     def call(self, *args, exit_code=0):
-        """Runs hgtrain to its end; what it printed. An exit code of None may be any."""
+        """Runs hgtrain and returns its output. With exit_code=None any exit code is accepted."""
         process = self.start(*args)
         out, err = process.communicate(timeout=600)
         if exit_code not in (None, process.returncode):
@@ -63,7 +63,7 @@ class Job:
         return ('--config', 'config.json', '--run_dir', run, '--device', 'cpu', '--num_workers', workers)
 
     def metrics(self, run):
-        """The whole lines of metrics.jsonl so far."""
+        """The complete lines of metrics.jsonl so far."""
         path = self.folder / run / 'metrics.jsonl'
         if not path.exists():
             return []
@@ -93,7 +93,7 @@ class Job:
 
 
 def wait_for(condition, process):
-    """Returns once the condition holds, which the process brings about."""
+    """Waits until the condition holds, while the process runs."""
     deadline = time.monotonic() + 600
     while not condition():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -102,7 +102,7 @@ def wait_for(condition, process):
 
 
 def read_until(stream, text):
-    """Reads lines up to the one that holds `text`."""
+    """Reads lines up to the one that contains `text`."""
     for line in stream:
         if text in line:
             return
@@ -110,7 +110,7 @@ def read_until(stream, text):
 
 
 def workers_of(process):
-    """Process ids of the hgtrain-workers below a front, in the order of their ranks."""
+    """Process ids of the hgtrain-workers of a launcher, in the order of their ranks."""
     children = {}
     for entry in pathlib.Path('/proc').glob('[0-9]*'):
         try:
@@ -138,7 +138,7 @@ def wait_until_gone(pids):
 
 
 class JobTest(unittest.TestCase):
-    """Tests around one job; `whole` are the losses of its undisturbed run on two workers."""
+    """Tests that share one job; `whole` has the losses of its undisturbed run with two workers."""
 
     @classmethod
     def setUpClass(cls):

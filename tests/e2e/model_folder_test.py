@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What lies in a model folder beside the weights, through training and resume.
+"""The files of a model folder other than weights, in training and after a resume.
 usage: model_folder_test.py HGTRAIN"""
 import json
 import shutil
@@ -38,7 +38,7 @@ class ModelFolderTest(job.JobTest):
             self.assertEqual((folder / file).read_text(), text, file)
         self.assertEqual(json.loads((folder / 'config.json').read_text()), config)
 
-    def test_a_checkpoint_has_what_its_source_had(self):
+    def test_a_checkpoint_has_the_files_of_its_source(self):
         config = self.source('source')
         self.job.train('tuned', '--model.init', 'source', '--steps', 2)
         self.assert_kept('tuned', 2, config)
@@ -50,7 +50,7 @@ class ModelFolderTest(job.JobTest):
         for file in 'config.json', 'generation_config.json':
             self.assertEqual(self.job.read_json('ends/checkpoints/step_00000001', file)['eos_token_id'], 10)
 
-    def test_a_resumed_run_keeps_it_if_the_source_is_gone(self):
+    def test_a_resumed_run_keeps_the_files_if_the_source_is_gone(self):
         config = self.source('passing')
         self.job.train('kept', '--model.init', 'passing', '--tokenizer.path', 'passing', '--steps', 2)
         shutil.rmtree(self.job.folder / 'passing')

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`hgtrain data prepare` through the built program, beyond what the tests of the module can reach.
+"""`hgtrain data prepare` with the built program, where the module's own tests do not suffice.
 usage: prepare_test.py HGTRAIN"""
 import gzip
 import json

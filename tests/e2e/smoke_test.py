@@ -50,13 +50,13 @@ class SmokeTest(unittest.TestCase):
             self.assertIn(f'\n  FAIL  {what}', said)
             self.assertIn('smoke: a check failed', said)
 
-    def test_what_hgtrain_says_is_passed_on(self):
+    def test_errors_of_hgtrain_are_passed_on(self):
         said = self.smoke('--num_gpus', '2', exit_code=3, CUDA_VISIBLE_DEVICES='')
         self.assertIn('exited with 3\nhgtrain: error: 2 GPUs asked for, 0 can be used', said)
         said = self.smoke('--device', 'cpu', '--time_limit', '0', exit_code=1)
         self.assertIn('was not finished 0 s after the start', said)
 
-    def test_wrong_usage(self):
+    def test_wrong_usage_exits_with_2(self):
         self.assertIn('it takes at least two workers', self.smoke('--num_gpus', '1', exit_code=2))
         self.assertIn('run scripts/build first', self.smoke(program='/nonexistent', exit_code=2))
 

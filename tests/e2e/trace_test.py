@@ -47,7 +47,7 @@ class TraceTest(job.JobTest):
         self.assertFalse((self.job.folder / 'traced/trace').exists())
 
     def assert_nested(self, spans):
-        """Of two spans of a thread one holds the other, or they do not overlap."""
+        """Two spans of a thread are nested or do not overlap."""
         open_ends = []
         for begin, end, name, _ in sorted(spans, key=lambda span: (span[0], -span[1])):
             while open_ends and open_ends[-1] <= begin:
@@ -56,11 +56,11 @@ class TraceTest(job.JobTest):
                 self.assertLessEqual(end, open_ends[-1] + 0.002, name)  # times are cut to a nanosecond
             open_ends.append(end)
 
-    def test_the_numbers_do_not_change(self):
+    def test_a_trace_does_not_change_the_losses(self):
         self.trace('watched')
         self.assertEqual(self.job.losses('watched'), self.whole)
 
-    def test_a_run_that_is_stopped_leaves_its_trace(self):
+    def test_a_stopped_run_leaves_its_trace(self):
         process = self.job.start_training('stopped', '--trace', 'stopped.json', '--steps', 100000)
         self.job.wait_for_step('stopped', 4, process)
         process.send_signal(signal.SIGTERM)
@@ -69,7 +69,7 @@ class TraceTest(job.JobTest):
         events = json.loads((self.job.folder / 'stopped.json').read_text())['traceEvents']
         self.assertIn('step 3', [name for _, _, name, _ in spans(events, 1, 'training')])
 
-    def test_a_profile_is_printed_and_left_and_adds_up(self):
+    def test_a_profile_is_printed_and_kept_and_its_parts_sum_to_the_total(self):
         os.environ.pop('MALLOC_PERTURB_', None)  # Meson's: it touches the room for spans, all of it
         out = self.job.train('profiled', '--steps', 6, '--profile')
         for words in ('4 steps from step 3 on', 'linear_bwd_weight gemm', 'FLOP/s', 'in no op'):
@@ -100,7 +100,7 @@ class TraceTest(job.JobTest):
         self.job.train('refused', '--trace_steps', 3, exit_code=2)
         self.job.train('refused', '--trace', 't.json', '--trace_steps', 0, exit_code=2)
 
-    def test_a_disk_that_is_full_at_the_end_is_said(self):
+    def test_a_disk_that_is_full_at_the_end_is_reported(self):
         err = self.job.train('full', '--steps', 3, '--trace', '/dev/full', exit_code=4)
         self.assertIn('No space left', err)
         self.assertEqual(self.job.verdict('full')['verdict'], 'done')

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training through the built program: what a run leaves, and what is refused.
+"""Training with the built program: what a run leaves, and what is refused.
 usage: train_test.py HGTRAIN"""
 import json
 import os
@@ -16,7 +16,7 @@ FIELDS = {'step', 'loss', 'grad_norm', 'lr', 'step_ms', 'elapsed_s', 'tokens', '
 
 
 class TrainTest(job.JobTest):
-    def test_a_run_leaves_what_it_should(self):
+    def test_a_run_leaves_metrics_logs_and_checkpoints(self):
         metrics = self.job.metrics('whole')
         self.assertEqual([m['step'] for m in metrics], list(range(1, STEPS + 1)))
         for m in metrics:
@@ -29,7 +29,7 @@ class TrainTest(job.JobTest):
         self.assertEqual((verdict['verdict'], verdict['exit_code']), ('done', 0))
         self.assertEqual(self.job.checkpoints('whole'), [f'step_{s:08}' for s in (5, 10, 15, 20)])
 
-    def test_texts_of_the_model_end_with_the_documents_token(self):
+    def test_the_model_ends_texts_with_the_token_that_ends_documents(self):
         end_of_text = 256  # of bytes
         for name in 'config.json', 'generation_config.json':
             self.assertEqual(self.job.read_json('whole/checkpoints/step_00000020', name)['eos_token_id'], end_of_text)
@@ -39,7 +39,7 @@ class TrainTest(job.JobTest):
         self.job.train('ends', '--steps', 2, '--resume', 'auto')  # of the model's weights it is no part
         self.assertEqual(self.job.read_json('ends/checkpoints/step_00000002', 'config.json')['eos_token_id'], end_of_text)
 
-    def test_a_run_says_at_once_what_it_is_and_each_log_whose_it_is(self):
+    def test_a_run_describes_itself_first_and_each_log_names_its_rank(self):
         err = self.job.train('short', '--steps', 1)
         for words in ('gpt2', '2 x 1 thread on cpu', '8 samples of 32 tokens = micro-batch 1 x accumulation 4 x 2 workers',
                       'training    fp32, AdamW, WarmupLR\n', 'run folder  short'):
@@ -47,7 +47,7 @@ class TrainTest(job.JobTest):
         log = (self.job.folder / 'short/logs/rank_1.log').read_text()
         self.assertRegex(log, r'^rank 1 of 2 on \S+, pid \d+, cpu, 1 thread, hgtrain')
 
-    def test_workers_share_the_samples_and_reduce_the_gradients_size(self):
+    def test_workers_divide_the_samples_and_all_reduce_the_gradients(self):
         first, second = (self.job.taken('whole', rank) for rank in range(2))
         for step in range(1, STEPS + 1):
             self.assertEqual(len(first[step][0]), 4)
@@ -61,7 +61,7 @@ class TrainTest(job.JobTest):
             self.job.train(f'workers{workers}', workers=workers)
             self.assert_close_to_whole(f'workers{workers}')
 
-    def test_16_bit_runs_learn_as_fp32_and_go_on_bit_for_bit(self):
+    def test_16_bit_runs_learn_like_fp32_and_resume_bit_for_bit(self):
         for dtype in ('bf16', 'fp16'):
             on = (f'--{dtype}.enabled', 'true')
             self.job.train(dtype, *on)
@@ -74,7 +74,7 @@ class TrainTest(job.JobTest):
                      for run in (dtype, 'whole')]
             self.assertLess(sizes[0], 0.6 * sizes[1])
 
-    def test_bf16_runs_without_fp32_masters_too_and_between_the_kinds(self):
+    def test_bf16_runs_resume_with_and_without_fp32_masters(self):
         on = '--bf16.enabled', 'true', '--bf16.bf16_master_weights_and_grads', 'true', '--bf16.bf16_optimizer_states', 'true'
         self.job.train('narrow', *on)
         for (step, loss, _), (_, wide, _) in zip(self.job.losses('narrow'), self.whole):
@@ -91,7 +91,7 @@ class TrainTest(job.JobTest):
                 self.assertAlmostEqual(loss, wide, delta=0.02 * wide, msg=f'from {name}, step {step}')
             shutil.rmtree(self.job.folder / ('from_' + name))
 
-    def test_16_bits_without_instructions_for_them_say_what_they_cost(self):
+    def test_16_bits_without_instructions_for_them_are_noticed_as_slow(self):
         os.environ['DNNL_MAX_CPU_ISA'] = os.environ['ONEDNN_MAX_CPU_ISA'] = 'AVX2'
         try:
             for dtype in 'bf16', 'fp16':
@@ -115,7 +115,7 @@ class TrainTest(job.JobTest):
         self.assertLess(len(self.job.metrics('target')), STEPS)
         self.assertIn('target_loss', self.job.verdict('target')['reason'])
 
-    def test_the_best_checkpoint_is_kept_where_a_run_stops_early(self):
+    def test_the_best_checkpoint_is_kept_if_a_run_stops_early(self):
         rising = ('--training.eval_interval', 1, '--checkpoint.save_interval', 0, '--optimizer.params.lr', 0.3,
                   '--scheduler', 'null', '--gradient_clipping', 0)
         self.job.train('patient', *rising, '--training.patience', 2)
@@ -130,7 +130,7 @@ class TrainTest(job.JobTest):
         self.assertEqual(self.job.metrics('from_best')[0]['step'], best + 1)
         self.assertEqual(self.job.read_json('from_best', 'config.json')['checkpoint']['keep_best'], False)
 
-    def test_an_existing_run_is_refused_and_one_in_use_too(self):
+    def test_an_existing_run_is_refused_and_so_is_one_in_use(self):
         self.assertIn('--resume auto', self.job.train('whole', exit_code=2))
         process = self.job.start_training('busy', '--steps', 1_000_000)
         self.job.wait_for_step('busy', 1, process)
@@ -148,14 +148,14 @@ class TrainTest(job.JobTest):
             self.assertEqual(again[key], first[key], key)
         self.assertEqual(self.job.losses('fresh'), self.whole)
 
-    def test_a_finished_run_can_be_prolonged_but_not_made_another(self):
+    def test_a_finished_run_can_be_prolonged_but_its_model_cannot_change(self):
         self.job.train('longer', '--steps', 10)
         self.job.train('longer', '--steps', STEPS, '--resume', 'auto')
         self.assertEqual(self.job.losses('longer'), self.whole)
         err = self.job.train('longer', '--resume', 'auto', '--training.seed', 8, exit_code=2)
         self.assertIn('training.seed', err)
 
-    def test_a_resume_that_makes_no_step_leaves_the_run_as_it_was(self):
+    def test_a_resume_without_steps_to_make_leaves_the_run_unchanged(self):
         self.job.train('kept', '--steps', 10)
         files = lambda: {name: (self.job.folder / 'kept' / name).read_text() for name in ('config.json', 'run.json')}
         before = files()
@@ -197,12 +197,12 @@ class TrainTest(job.JobTest):
                      {'training': {'train_iter': 1}}, {'zero_optimization': {'offload_param': {'devise': 'cpu'}}}):
             self.assertFalse(validator.is_valid(typo), typo)
 
-    def test_one_step_is_one(self):
+    def test_a_run_of_one_step_makes_one_step(self):
         self.assertIn('\n1 step done', self.job.train('one', '--steps', 1, workers=1))
         self.assertIn('nothing to do: 1 of 1 step done before',
                       self.job.train('one', '--steps', 1, '--resume', 'auto', workers=1))
 
-    def test_a_run_that_never_made_a_step_starts_anew(self):
+    def test_a_run_that_never_made_a_step_starts_again(self):
         shutil.copytree(self.job.folder / 'whole/checkpoints/step_00000010', self.job.folder / 'broken')
         (self.job.folder / 'broken/model.safetensors').write_bytes(b'')
         for _ in range(2):
@@ -236,12 +236,12 @@ class TrainTest(job.JobTest):
         self.assertIn('has no moving average', self.job.call('generate', '--model', 'whole', '--prompt', 'a', '--ema',
                                                              exit_code=2))
 
-    def test_another_optimizer_cannot_go_on(self):
+    def test_a_run_cannot_resume_with_another_optimizer(self):
         out = self.job.train('other', '--resume', 'whole/checkpoints/step_00000015', '--optimizer.type', 'Adagrad',
                              exit_code=2)
         self.assertIn("its state is exp_avg, exp_avg_sq, this run's is sum", out)
 
-    def test_elapsed_time_goes_on_over_a_resume(self):
+    def test_elapsed_time_continues_after_a_resume(self):
         self.job.train('elapsed', '--steps', 4)
         self.job.train('elapsed', '--steps', 6, '--resume', 'auto')
         elapsed = [m['elapsed_s'] for m in self.job.metrics('elapsed')]
@@ -295,7 +295,7 @@ class TrainTest(job.JobTest):
         self.assertEqual(self.job.read_json('whole', 'resolved.json')['parallelism']['data_parallel_size'], 2)
         self.assertEqual(self.job.read_json('whole', 'config.json')['parallelism']['data_parallel_size'], 0)
 
-    def test_a_damaged_history_is_kept_aside(self):
+    def test_damaged_metrics_are_kept_aside(self):
         shutil.copytree(self.job.folder / 'whole', self.job.folder / 'history')
         path = self.job.folder / 'history/metrics.jsonl'
         lines = path.read_text().splitlines(keepends=True)
@@ -307,7 +307,7 @@ class TrainTest(job.JobTest):
         self.assertEqual((self.job.folder / 'history/metrics.damaged.jsonl').read_text(), damaged)
         self.assertEqual([m['step'] for m in self.job.metrics('history')], [1, 2, *range(4, STEPS + 2)])
 
-    def test_what_does_not_fit_the_memory_is_refused_before_it_starts(self):
+    def test_a_run_that_does_not_fit_into_memory_is_refused_before_it_starts(self):
         huge = '--model.n_embd', 65536, '--model.n_layer', 96
         for flags in ((), ('--dry_run',)):
             out = self.job.train('huge', *huge, *flags, exit_code=3)
@@ -354,7 +354,7 @@ class TrainTest(job.JobTest):
         self.assertRegex(on_gpus, r'\nhost memory [0-9]+ KiB on rank 0, for a save\n')
         self.assertFalse((self.job.folder / 'dry').exists())
 
-    def test_wrong_wishes_are_refused_with_their_own_exit_codes(self):
+    def test_wrong_options_are_refused_with_their_own_exit_codes(self):
         call = self.job.call
         self.assertIn('adds up on GPUs', self.job.train('nccl', '--distributed.backend', 'nccl', exit_code=2))
         self.assertFalse((self.job.folder / 'nccl').exists())

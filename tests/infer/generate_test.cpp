@@ -44,7 +44,7 @@ Outcome run(Successor& model, const std::vector<std::int32_t>& prompt,
 
 }  // namespace
 
-TEST_CASE("the prompt is read once, then each new token by itself") {
+TEST_CASE("the prompt is read once, then one new token at a time") {
   Successor model;
   const Outcome out = run(model, {3, 4}, {.max_tokens = 3, .context_length = 100, .end_ids = {}});
   CHECK(out.tokens == std::vector<std::int32_t>{5, 6, 7});
@@ -59,7 +59,7 @@ TEST_CASE("an end token ends the text and is not part of it") {
   CHECK(name_of(out.reason) == "end_of_text");
 }
 
-TEST_CASE("the text ends where the context is full") {
+TEST_CASE("the text ends when the context is full") {
   Successor model;
   const Outcome out = run(model, {0, 1}, {.max_tokens = 50, .context_length = 5, .end_ids = {}});
   CHECK(out.tokens == std::vector<std::int32_t>{2, 3, 4});

@@ -25,7 +25,7 @@ TEST_CASE("a run folder means its newest checkpoint, any other folder itself") {
         folder / "run/checkpoints/step_00000001");
 }
 
-TEST_CASE("what is no model folder is refused with what it lacks") {
+TEST_CASE("a folder that is not a model folder is refused with what it lacks") {
   TemporaryFolder folder;
   make_folders(folder / "run/checkpoints");
   using Catch::Contains;

@@ -39,7 +39,7 @@ const std::vector<float> kLogits{std::log(0.1f), std::log(0.4f), std::log(0.2f),
 
 }  // namespace
 
-TEST_CASE("at temperature 0 the likeliest token is taken, the first of equals") {
+TEST_CASE("at temperature 0 the likeliest token is taken, and the first one of several") {
   CHECK(Sampling({.temperature = 0}).pick({1, 5, 5, -3}, 0) == 1);
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("top_k keeps the k likeliest, and what ties with the last of them") {
   CHECK(frequencies({.top_k = 100}, kLogits).size() == 4);
 }
 
-TEST_CASE("top_p keeps the fewest tokens that reach the probability, counted after top_k") {
+TEST_CASE("top_p keeps the smallest set that reaches the probability, after top_k") {
   CHECK(frequencies({.top_p = 0.65}, kLogits).size() == 2);
   CHECK(frequencies({.top_p = 0.75}, kLogits).size() == 3);
   CHECK(frequencies({.top_p = 1e-9}, kLogits).size() == 1);
@@ -83,7 +83,7 @@ TEST_CASE("a draw depends on seed and position alone") {
   CHECK(same < 60);
 }
 
-TEST_CASE("minus infinity is a token that cannot come; NaN and infinity are errors") {
+TEST_CASE("a token with logit minus infinity is never drawn; NaN and infinity are errors") {
   const float inf = std::numeric_limits<float>::infinity();
   CHECK(frequencies({}, {-inf, 0, -inf, 0}).size() == 2);
   for (const float bad : {inf, std::nanf("")})

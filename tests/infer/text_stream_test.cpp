@@ -16,7 +16,7 @@ TEST_CASE("a character is shown when its last byte has come") {
   CHECK(stream.finish().empty());
 }
 
-TEST_CASE("what starts no character becomes a replacement character, at once or at the end") {
+TEST_CASE("an invalid byte becomes a replacement character, at once or at the end") {
   TextStream stream;
   CHECK(stream.add("\xff") == "\uFFFD");
   CHECK(stream.add("\x80z") == "\uFFFDz");

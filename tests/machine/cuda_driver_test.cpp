@@ -6,7 +6,7 @@
 
 using namespace hgt;
 
-TEST_CASE("the driver's own library says what it serves and shows") {
+TEST_CASE("the driver's library reports its CUDA version and its devices") {
   setenv("FAKE_GPUS", "3", 1);
   const CudaDriver driver = ask_cuda_driver(FAKE_CUDA);
   CHECK(driver.opened);
@@ -16,7 +16,7 @@ TEST_CASE("the driver's own library says what it serves and shows") {
   CHECK(driver.devices == 3);
 }
 
-TEST_CASE("a driver that does not start still says which CUDA it serves") {
+TEST_CASE("a driver that does not start still reports its CUDA version") {
   setenv("FAKE_CUINIT", "100", 1);
   const CudaDriver driver = ask_cuda_driver(FAKE_CUDA);
   unsetenv("FAKE_CUINIT");
@@ -25,7 +25,7 @@ TEST_CASE("a driver that does not start still says which CUDA it serves") {
   CHECK(driver.devices == 0);
 }
 
-TEST_CASE("no library is told from one that cannot be opened") {
+TEST_CASE("a missing library is distinguished from one that cannot be opened") {
   const CudaDriver absent = ask_cuda_driver("libhgt_nowhere.so.1");
   CHECK_FALSE(absent.opened);
   CHECK(absent.absent);

@@ -47,7 +47,7 @@ Machine failing(int cuinit) {
 
 }  // namespace
 
-TEST_CASE("all in order is no problem, nor is a machine without a GPU") {
+TEST_CASE("a working GPU is no problem, nor is a machine without one") {
   no_problem(healthy(), "usable");
   CHECK(diagnose(healthy()).advice.empty());
   Machine none;
@@ -58,20 +58,20 @@ TEST_CASE("all in order is no problem, nor is a machine without a GPU") {
   no_problem(none, "none");
 }
 
-TEST_CASE("GPUs without a driver, and a driver without its library") {
+TEST_CASE("GPUs without a driver are a problem, and so is a driver without its library") {
   Machine m = healthy();
   m.driver = {.absent = true};
   CHECK(problem_of(m, "no_driver_library") ==
-        "the NVIDIA driver 580.65.06 is there, but its library libcuda.so.1 is not found");
+        "the NVIDIA driver 580.65.06 is installed, but its library libcuda.so.1 is not found");
   m.files.kernel_driver.clear();
   m.devices = {};
   CHECK(problem_of(m, "no_driver") == "2 GPUs in this machine, but no NVIDIA driver");
   m.driver = {.why = "file too short"};
   CHECK(problem_of(m, "not_started") == "libcuda.so.1 cannot be opened: file too short");
-  CHECK(problem_of(failing(34), "no_driver_library").find("for linking only") != std::string::npos);
+  CHECK(problem_of(failing(34), "no_driver_library").find("only for linking") != std::string::npos);
 }
 
-TEST_CASE("what this user may not open is a permission, whatever CUDA calls it") {
+TEST_CASE("a device file that this user may not open is reported as a permission") {
   for (const int result : {100, 304, 999}) {
     Machine m = failing(result);
     m.files.devices[1].open_error = EPERM;
@@ -84,7 +84,7 @@ TEST_CASE("what this user may not open is a permission, whatever CUDA calls it")
         "this user may not use the GPUs: NVML says Insufficient Permissions");
 }
 
-TEST_CASE("a driver that does not start says why") {
+TEST_CASE("the problem of a driver that does not start names the reason") {
   CHECK(problem_of(failing(100), "no_device") == "the NVIDIA driver 580.65.06 shows no device");
   CHECK(problem_of(failing(802), "not_ready").find("802") != std::string::npos);
   problem_of(failing(803), "driver_mismatch");
@@ -108,11 +108,12 @@ TEST_CASE("CUDA_VISIBLE_DEVICES hides GPUs on purpose or by mistake") {
   CHECK(problem_of(m, "wrong_selection") == "CUDA_VISIBLE_DEVICES=7 names none of the 2 here");
 }
 
-TEST_CASE("a driver must serve the toolkit's major version") {
+TEST_CASE("a driver must support the toolkit's major version") {
   Machine m = healthy();
   m.driver.version = 12040;
   CHECK(problem_of(m, "driver_too_old") ==
-        "the NVIDIA driver 580.65.06 is too old: it serves CUDA 12.4, the toolkit is of 13.0");
+        "the NVIDIA driver 580.65.06 is too old: it supports CUDA 12.4, but the toolkit is CUDA "
+        "13.0");
   m.module = {.problem = "there is none", .hint = "build it"};
   m.libraries = {{"CUDA runtime", "libcudart.so.13", "13.0", 13000}};
   problem_of(m, "driver_too_old");
@@ -120,7 +121,7 @@ TEST_CASE("a driver must serve the toolkit's major version") {
   CHECK(problem_of(m, "no_module") == "there is none");
 }
 
-TEST_CASE("the module must open, start, and be for the GPU") {
+TEST_CASE("the module must open, start, and support the GPU") {
   Machine m = healthy();
   m.module.status = 35;
   m.module.status_text = "insufficient driver";
@@ -128,7 +129,7 @@ TEST_CASE("the module must open, start, and be for the GPU") {
         "CUDA does not start in the worker: insufficient driver (error 35)");
   m = healthy();
   m.devices.gpus[1].compute_capability = 61;
-  CHECK(problem_of(m, "gpu_too_old") == "X is sm_61; this build is for sm_75 and newer");
+  CHECK(problem_of(m, "gpu_too_old") == "X is sm_61, but this build supports sm_75 and newer");
 }
 
 TEST_CASE("a worker that does not start is a problem everywhere") {
@@ -141,7 +142,7 @@ TEST_CASE("a worker that does not start is a problem everywhere") {
   problem_of(gpus, "no_module");
 }
 
-TEST_CASE("what may hurt later is advice") {
+TEST_CASE("limits that may cause trouble later are advice") {
   Machine m = healthy();
   m.resources.shm_free_bytes = 1 << 20;
   m.resources.cpu_quota = 1.5;

@@ -26,7 +26,7 @@ using Uuids = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("CUDA_VISIBLE_DEVICES selects as CUDA does it") {
+TEST_CASE("CUDA_VISIBLE_DEVICES selects GPUs as in CUDA") {
   CHECK(selected(nullptr).size() == 4);
   CHECK(selected("2,0") == Uuids{"GPU-b3", "GPU-aa1"});
   CHECK(selected(" 1 , 3 ") == Uuids{"GPU-ab2", "GPU-c4"});

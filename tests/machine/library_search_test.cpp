@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("CUDA libraries are looked for in the toolkit and in PyPI's wheels") {
+TEST_CASE("CUDA libraries are searched in the toolkit and in PyPI's wheels") {
   TemporaryFolder folder;
   const fs::path wheels = folder / ".venv/lib/python3.11/site-packages/nvidia";
   const fs::path toolkit = folder / "toolkit/lib64";
@@ -26,13 +26,13 @@ TEST_CASE("CUDA libraries are looked for in the toolkit and in PyPI's wheels") {
     CHECK(std::count(found.begin(), found.end(), path) == 1);
 }
 
-TEST_CASE("a library that opens by itself needs no folder") {
+TEST_CASE("a library that the system finds needs no folder") {
   const OpenedLibrary opened = open_library("libc.so.6", {});
   CHECK(opened.handle != nullptr);
   CHECK(opened.missing.empty());
 }
 
-TEST_CASE("a library nobody has is reported by its name") {
+TEST_CASE("a library that is found nowhere is reported by its name") {
   const OpenedLibrary opened = open_library("libhgt_nowhere.so.1", {"/nonexistent"});
   CHECK(opened.handle == nullptr);
   CHECK(opened.missing == "libhgt_nowhere.so.1");

@@ -7,7 +7,7 @@
 
 using namespace hgt;
 
-TEST_CASE("interfaces but the loopback, with what the kernel says of each") {
+TEST_CASE("all interfaces except the loopback are listed") {
   const TemporaryFolder root;
   put_file(root / "sys/class/net/lo/mtu", "65536");
   put_file(root / "sys/class/net/bonding_masters", "");
@@ -26,7 +26,7 @@ TEST_CASE("interfaces but the loopback, with what the kernel says of each") {
   CHECK(found[1].speed_mbit == 0);
 }
 
-TEST_CASE("each port of each RDMA device") {
+TEST_CASE("each port of each RDMA device is listed") {
   const TemporaryFolder root;
   const std::string port = root / "sys/class/infiniband/mlx5_0/ports/1";
   put_file(port + "/state", "4: ACTIVE");
@@ -41,7 +41,7 @@ TEST_CASE("each port of each RDMA device") {
   CHECK(found[0].link_layer == "InfiniBand");
 }
 
-TEST_CASE("a machine without a network is no error") {
+TEST_CASE("a machine without a network is not an error") {
   const Network none = look_at_network("/nonexistent");
   CHECK(none.interfaces.empty());
   CHECK(none.infiniband.empty());

@@ -41,7 +41,7 @@ TEST_CASE("GPUs are seen on the PCI bus without a driver") {
   CHECK(found.refused().empty());
 }
 
-TEST_CASE("the kernel module says its version") {
+TEST_CASE("the version of the kernel module is read") {
   const TemporaryFolder root;
   put_file(root / "proc/driver/nvidia/version",
            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build");

@@ -6,7 +6,7 @@
 
 using namespace hgt;
 
-TEST_CASE("the driver's library tells of its GPUs") {
+TEST_CASE("the driver's library lists its GPUs") {
   setenv("FAKE_GPUS", "3", 1);
   const auto list = gpus_from_nvml(FAKE_NVML, {"MIG-aaaa", "MIG-none"});
   REQUIRE(list);
@@ -29,7 +29,7 @@ TEST_CASE("the driver's library tells of its GPUs") {
   CHECK(list->migs[0].uuid == "MIG-aaaa");
 }
 
-TEST_CASE("a driver that does not start is a reason, not a crash") {
+TEST_CASE("a driver that does not start is reported as the reason") {
   setenv("FAKE_GPUS", "-1", 1);
   const auto list = gpus_from_nvml(FAKE_NVML, {});
   REQUIRE(list);
@@ -38,7 +38,7 @@ TEST_CASE("a driver that does not start is a reason, not a crash") {
   CHECK(list->nvml_result == 18);
 }
 
-TEST_CASE("no library is no answer, one without the functions no GPUs") {
+TEST_CASE("without the library there is no answer, and one without the functions has no GPUs") {
   CHECK_FALSE(gpus_from_nvml("/nowhere/libnvidia-ml.so.1", {}));
   const auto other = gpus_from_nvml("libz.so.1", {});
   if (other) CHECK(other->gpus.empty());

@@ -23,7 +23,7 @@ TEST_CASE("processor, memory and NUMA nodes are read from the kernel's files") {
   CHECK(found.shm_bytes == 0);
 }
 
-TEST_CASE("the tightest limit of the control groups above counts") {
+TEST_CASE("the lowest limit of the control groups counts") {
   const TemporaryFolder root;
   put_file(root / "proc/self/cgroup", "0::/job/step");
   put_file(root / "sys/fs/cgroup/job/step/cpu.max", "max 100000");
@@ -36,7 +36,7 @@ TEST_CASE("the tightest limit of the control groups above counts") {
   CHECK(found.memory_limit_bytes == 1000000);
 }
 
-TEST_CASE("of this machine something is known") {
+TEST_CASE("this machine's resources are not empty") {
   const Resources here = resources_of();
   CHECK(here.usable_cores > 0);
   CHECK(here.cores >= here.usable_cores);

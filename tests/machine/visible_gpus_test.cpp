@@ -6,11 +6,11 @@
 
 using namespace hgt;
 
-TEST_CASE("looking for GPUs where there may be none says what was found") {
+TEST_CASE("a search for GPUs says what was found, even if there are none") {
   CHECK_FALSE(visible_gpus().found.empty());
 }
 
-TEST_CASE("too few GPUs is exit 3, with what is there and what to type instead") {
+TEST_CASE("too few GPUs end with 3, and the error says what was found and what to type") {
   VisibleDevices two;
   two.gpus.resize(2);
   two.found = "2 GPUs (2 x X)";
@@ -21,7 +21,7 @@ TEST_CASE("too few GPUs is exit 3, with what is there and what to type instead")
   } catch (const Error& e) {
     CHECK(e.kind() == ErrorKind::kDevice);
     CHECK(e.message() == "8 GPUs asked for, 2 can be used: 2 GPUs (2 x X)");
-    CHECK(e.hint() == "--num_gpus 2 uses what is there");
+    CHECK(e.hint() == "--num_gpus 2 uses all that can be used");
   }
   CHECK_THROWS_AS(require_gpus(1, {}), Error);
   CHECK_NOTHROW(require_gpu(two));
