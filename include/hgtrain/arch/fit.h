@@ -9,21 +9,21 @@
 
 namespace hgt {
 
-/// Bytes of all workers of a job on one machine's CPU: memory_table() of each, the copy for a
-/// checkpoint once, and what a process takes that has nothing to train.
+/// The memory in bytes of all workers of a job on one machine's CPU: memory_table() of each, the
+/// copy for a checkpoint once, and what each process needs without anything to train.
 std::int64_t machine_bytes(const Config& config, int workers);
 
-/// Whether a job fits the memory there is.
+/// Whether a job fits into the available memory.
 using Fits = std::function<bool(const Config&)>;
 
-/// The largest micro-batch less than `below` into which a worker's samples of a step can be cut and
-/// with which the job fits; 0 if none does.
+/// The largest micro-batch less than `below` that divides a worker's samples of a step and with
+/// which the job fits; 0 if there is none.
 std::int64_t largest_micro_batch(const Config& config, const Fits& fits,
                                  std::int64_t below = INT64_MAX);
 
-/// Settings that make a job fit, each by itself, or if none does, all together, as a hint; none of
-/// them is on already. `narrow` is the 16-bit type that the device computes in, `others` are ways
-/// that are known to be enough.
+/// A hint with the settings that make a job fit: those that suffice alone or, if none does, all of
+/// them together. None of them is on already. `narrow` is the 16-bit type in which the device
+/// computes; `others` are further settings that are known to suffice.
 std::string how_to_fit(const Config& config, const Fits& fits, DType narrow,
                        std::vector<std::string> others = {});
 

@@ -9,19 +9,19 @@
 
 namespace hgt {
 
-/// What of a layer's activations is not kept for its backward but computed again: nothing; results
-/// of norms and activation functions, which cost no products; all but the layer's output.
+/// The activations of a layer that its backward pass computes again: none; those of norms and
+/// activation functions, which need no matrix products; all but the layer's output.
 /// Sources: Chen et al. 2016, arXiv:1604.06174; Korthikanti et al. 2022, arXiv:2205.05198.
 enum class Recompute { kNone, kSelective, kFull };
 
-/// What a model's activations are sized for.
+/// What the sizes of a model's activations depend on.
 struct ActivationSizes {
-  std::int64_t batch = 0;       ///< B, of a micro-batch
+  std::int64_t batch = 0;       ///< B, the samples of a micro-batch
   std::int64_t seq_length = 0;  ///< T
   std::int64_t slots = 1;       ///< micro-batches whose activations are held at once
-  DType dtype = DType::kF32;    ///< that they are computed in
+  DType dtype = DType::kF32;    ///< the type in which they are computed
   Recompute recompute = Recompute::kNone;
-  std::int64_t recomputed_layers = 0;  ///< the first so many
+  std::int64_t recomputed_layers = 0;  ///< how many first layers are recomputed
 };
 
 /// A tensor that the model computes into: `copies` of `shape`.
@@ -36,14 +36,14 @@ struct PlannedTensor {
   Scope scope = Scope::kShared;
   std::int64_t copies = 1;
   DType dtype = DType::kF32;
-  std::int64_t shared_layers = 0;  ///< the first so many layers share the last copy
+  std::int64_t shared_layers = 0;  ///< how many first layers share the last copy
 
   std::int64_t numel() const;  ///< of one copy
   std::int64_t bytes() const;  ///< of all copies
 };
 
-/// All of them, by name: what the model room allocates, no more and no less. Names and shapes, with
-/// N = B T rows, Q = (H + 2 K) D, M = F or, where the MLP is gated, 2 F:
+/// All activations that the module model allocates, by name. Names and shapes, with N = B T rows,
+/// Q = (H + 2 K) D, M = F or, if the MLP is gated, 2 F:
 ///
 ///   layer   norm1 [N, C], norm1_mean [N] (layer norm), norm1_scale [N], qkv [N, Q],
 ///           qk [N, (H + K) D] and qk_scale [H + K, N] (q/k norm), attention [N, H D],
@@ -54,13 +54,13 @@ struct PlannedTensor {
 ///   shared  branch [N, C], d_norm [N, C], d_qkv, d_qk, d_attention, d_up, d_activated (gated),
 ///           final_norm [N, C], logits [R, V]
 ///
-/// Means, scales, lse and losses are fp32, all else is `sizes.dtype`.
+/// Means, scales, lse and losses are fp32; all others have `sizes.dtype`.
 std::vector<PlannedTensor> activations_of(const ModelConfig& model, const ActivationSizes& sizes);
 
-/// Those of a job: its micro-batches, one at a time.
+/// The sizes of a job, which computes one micro-batch at a time.
 ActivationSizes activation_sizes(const Config& config);
 
-/// R: rows of logits computed at a time, so that they take some 64 MiB.
+/// R: the rows of logits that are computed at a time; they take some 64 MiB.
 std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows);
 
 /// A named allocation of a worker and its size in bytes: a line of `--dry_run`'s memory table.
@@ -69,23 +69,23 @@ struct Allocation {
   std::int64_t bytes = 0;
 };
 
-/// Everything a worker allocates for training, from config and layout alone: parameters (fp32
-/// masters and the weights where those are 16 bits, or the weights alone), gradients, the
-/// optimizer's state, the moving average of the parameters, the copy of all these but weights and
-/// gradients that an asynchronous save writes from, activations, and the scratch memory of its CPU
-/// threads. Where the device is cuda, what lies on the GPU: all but that copy, scratch memory of
-/// its own, and what CUDA's libraries take beside; but not the driver's context.
+/// Everything a worker allocates for training; it depends on config and layout alone. These are the
+/// parameters (16-bit weights with their fp32 masters, or the weights alone), gradients, optimizer
+/// state, the moving average of the parameters, activations, the scratch memory of the CPU threads,
+/// and the copy from which an asynchronous save writes (of all but 16-bit weights and gradients).
+/// If the device is cuda, the table has what lies on the GPU: the same without that copy, with the
+/// GPU's scratch memory and the memory of CUDA's libraries, but without the driver's context.
 std::vector<Allocation> memory_table(const Config& config, int threads);
 
-/// Error(kConfig) where a model is wider than the kernels for GPUs are built for: 16 KiB in a row
-/// of the norms, 256 in a head of the attention.
+/// Error(kConfig) if a model is too wide for the GPU kernels: a row of a norm may have 16 KiB, a
+/// head of the attention 256 elements.
 void require_gpu_widths(const ModelConfig& model, DType dtype);
 
-/// What a checkpoint holds: parameters, the optimizer's state, the moving average. A save on a GPU
-/// takes as much of the host's memory, on rank 0.
+/// The size of a checkpoint in bytes: parameters, optimizer state, moving average. On a GPU, rank 0
+/// needs the same amount of host memory for a save.
 std::int64_t state_bytes(const Config& config);
 
-/// Bytes of a table.
+/// The sum of a table, in bytes.
 std::int64_t total_bytes(const std::vector<Allocation>& table);
 
 /// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight

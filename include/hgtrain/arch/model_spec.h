@@ -18,14 +18,15 @@ struct Family {
 /// Error(kConfig) names a model_type that is none of gpt2, llama, mistral, qwen2, qwen3.
 Family family_of(const ModelConfig& model);
 
-/// How a parameter starts: all zeros, all ones, or normal(0, std).
+/// The initial values of a parameter: all zeros, all ones, or normal(0, std).
 struct Init {
   enum Kind { kZeros, kOnes, kNormal } kind = kZeros;
   double std = 0.0;
 };
 
-/// What a parameter is to the computation, whatever a family calls it. One role of one block may be
-/// several HF parameters (q, k, v; gate, up): they stand side by side and are one matrix.
+/// The role of a parameter in the computation, independent of a family's names. A role of a block
+/// may consist of several HF parameters (q, k, v; gate, up), which are adjacent and form one
+/// matrix.
 enum class Role {
   kTokens,     ///< [V, C] embedding
   kPositions,  ///< [P, C] learned positions
@@ -39,16 +40,16 @@ enum class Role {
   kAttentionOutBias,
   kNorm2Gain,
   kNorm2Bias,
-  kUpWeight,  ///< gate and up where the MLP is gated
+  kUpWeight,  ///< gate and up if the MLP is gated
   kUpBias,
   kDownWeight,
   kDownBias,
   kFinalNormGain,
   kFinalNormBias,
-  kOutput,  ///< [V, C]; absent where it is the token embedding itself
+  kOutput,  ///< [V, C]; absent if it is the token embedding itself
 };
 
-/// One parameter under its HF name and shape, and its place in the flat buffers.
+/// One parameter with its HF name and shape, and its place in the flat buffers.
 struct Parameter {
   std::string name;                 ///< "transformer.h.0.attn.c_attn.weight"
   std::vector<std::int64_t> shape;  ///< HF's, row-major
@@ -62,7 +63,7 @@ struct Parameter {
 
 /// The parameter table: parameters ordered by decay group, then block, each role's start padded to
 /// `kAlignment` elements. Parameters, gradients and optimizer state are flat buffers of `total`
-/// elements laid out so; padding stays zero.
+/// elements with this layout; padding stays zero.
 struct ParameterTable {
   static constexpr std::int64_t kAlignment = 64;
   std::vector<Parameter> parameters;
@@ -70,15 +71,14 @@ struct ParameterTable {
   std::int64_t decay_end = 0;       ///< [0, decay_end) decays, [decay_end, total) does not
   std::int64_t num_parameters = 0;  ///< without padding
 
-  const Parameter& find(const std::string& name) const;  ///< Error(kInternal) where there is none
+  const Parameter& find(const std::string& name) const;  ///< Error(kInternal) if there is none
   /// The first parameter of a role in a block, or null.
   const Parameter* find(int block, Role role) const;
 };
 
-/// HF's names, shapes and initial distributions of a family's parameters: those of transformers'
-/// modeling files, `_init_weights` included. All decay, or with `no_decay_norms_and_biases` norms
-/// and biases do not. Throws Error(kConfig) where sizes are missing, do not fit each other or
-/// overflow.
+/// Names, shapes and initial distributions of a family's parameters, as in transformers' modeling
+/// files (`_init_weights`). Weight decay applies to all of them; with `no_decay_norms_and_biases`
+/// not to norms and biases. Error(kConfig) if sizes are missing, do not fit each other or overflow.
 ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases);
 
 }  // namespace hgt

@@ -7,15 +7,15 @@
 
 namespace hgt {
 
-/// Names of the flat buffers that an optimizer keeps from update to update, in the order in
-/// which Optimizer takes them: those of torch and DeepSpeed, under which checkpoints hold them.
+/// Names of the flat buffers that an optimizer keeps from update to update, in the order in which
+/// Optimizer takes them. They are those of torch and DeepSpeed, and checkpoints use them too.
 ///
 ///   AdamW, Adam, Lamb       exp_avg, exp_avg_sq
 ///   Lion                    exp_avg
-///   SGD with a momentum     momentum_buffer
+///   SGD with momentum       momentum_buffer
 ///   Adagrad                 sum
 ///
-/// Error(kConfig) where the type is not built.
+/// Error(kConfig) if the type is not built.
 std::vector<std::string> optimizer_state(const OptimizerConfig& config);
 
 }  // namespace hgt

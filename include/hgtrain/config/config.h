@@ -10,7 +10,7 @@
 
 namespace hgt {
 
-/// One of HF's `rope_scaling` types; `type` is empty where there is none.
+/// One of HF's `rope_scaling` types; `type` is empty if there is none.
 struct RopeScaling {
   std::string type;  ///< "", "linear", "dynamic", "llama3", "yarn"
   double factor = 1.0;
@@ -34,8 +34,8 @@ struct ModelConfig {
   std::int64_t intermediate_size = 0;
   std::int64_t num_hidden_layers = 0;
   std::int64_t num_attention_heads = 0;
-  std::int64_t num_key_value_heads = 0;  ///< = num_attention_heads without GQA
-  std::int64_t head_dim = 0;             ///< = hidden_size / num_attention_heads unless given
+  std::int64_t num_key_value_heads = 0;  ///< without GQA: num_attention_heads
+  std::int64_t head_dim = 0;             ///< default: hidden_size / num_attention_heads
   std::int64_t max_position_embeddings = 0;
   std::string hidden_act;  ///< gelu_new | gelu_pytorch_tanh | gelu | relu (gpt2), silu (llama)
   double norm_eps = 1e-5;  ///< layer_norm_epsilon or rms_norm_eps
@@ -43,7 +43,7 @@ struct ModelConfig {
   RopeScaling rope_scaling;
   bool tie_word_embeddings = true;
   bool attention_bias = false;      ///< bias of q, k, v (gpt2, qwen2: true)
-  bool attention_out_bias = false;  ///< and of the output projection (gpt2, llama, qwen3)
+  bool attention_out_bias = false;  ///< bias of the output projection (gpt2, llama, qwen3)
   bool mlp_bias = false;
   bool qk_norm = false;                     ///< RMSNorm on each head of q and k (qwen3)
   std::vector<std::int64_t> layer_windows;  ///< per layer: sliding window in tokens, 0 = full
@@ -64,7 +64,7 @@ struct TokenizerConfig {
 
 struct DataSource {
   std::string path;     ///< prefix of .bin/.idx, or one .bin file
-  double weight = 0.0;  ///< share of the samples; all 0: by what each file holds
+  double weight = 0.0;  ///< share of the samples; all 0: in proportion to the files' sizes
 };
 
 struct DataConfig {
@@ -73,13 +73,13 @@ struct DataConfig {
   double valid_fraction = 0.0;
   bool shuffle = true;
   std::int64_t seed = 1234;
-  /// Documents of a sample do not see each other, and positions begin anew with each.
+  /// Attention does not cross the documents of a sample, and each starts at position 0.
   bool separate_documents = false;
   std::optional<std::int64_t> end_of_text;  ///< id that each document begins with
-  std::string token_dtype = "auto";  ///< of headerless nanoGPT files: auto (uint16), uint16, uint32
+  std::string token_dtype = "auto";  ///< for files without a header: auto (uint16), uint16, uint32
 };
 
-/// Section `training.lr_schedule`; the formulas stand in optim/lr_schedule.h.
+/// Section `training.lr_schedule`; the formulas are in optim/lr_schedule.h.
 struct LrScheduleConfig {
   std::string type = "constant";  ///< constant, cosine, wsd
   std::int64_t warmup_iters = 0;  ///< updates
@@ -88,9 +88,9 @@ struct LrScheduleConfig {
   std::string decay_style = "linear";  ///< of wsd: linear, cosine, minus_sqrt
 };
 
-/// Section `training`. The length is one of train_iters, train_samples, num_epochs; the first two
-/// are one after loading, and num_epochs becomes train_iters once the data is known
-/// (set_epoch_samples).
+/// Section `training`. The length is given as train_iters, train_samples or num_epochs. Loading
+/// turns samples into train_iters; set_epoch_samples does so with num_epochs, once the data is
+/// known.
 struct TrainingConfig {
   std::int64_t train_iters = 0;
   std::int64_t train_samples = 0;
@@ -100,12 +100,12 @@ struct TrainingConfig {
   std::int64_t eval_interval = 0;  ///< steps; 0 = never
   std::int64_t eval_iters = 10;    ///< batches of train_batch_size of one evaluation
   bool no_decay_norms_and_biases = false;
-  /// Stop early once the evaluation loss (without evaluation: the training loss) is at or below.
+  /// Stop once the evaluation loss (without evaluations, the training loss) is this low.
   std::optional<double> target_loss;
   std::int64_t patience = 0;  ///< evaluations without improvement before stopping; 0 = off
   LrScheduleConfig lr_schedule;
-  double ema_decay = 0;        ///< of the moving average of the parameters; 0 = off
-  bool deterministic = false;  ///< the same bits for any number of threads too
+  double ema_decay = 0;        ///< of the parameters' moving average; 0 = off
+  bool deterministic = false;  ///< the same bits also for any number of threads
 };
 
 struct ParallelismConfig {
@@ -124,7 +124,7 @@ struct HardwareConfig {
   std::string device = "auto";  ///< auto, cpu, cuda
   std::int64_t threads = 0;     ///< CPU threads per worker; 0 = the machine's cores shared evenly
   bool oversubscribe = false;   ///< workers may share a GPU
-  bool cudnn = true;            ///< attention over cuDNN where it is there and takes the shape
+  bool cudnn = true;            ///< use cuDNN's attention if it supports the shape
   bool cuda_graphs = true;      ///< a step's kernels are launched as CUDA graphs
 };
 
@@ -138,7 +138,7 @@ struct CheckpointConfig {
 /// Section `activation_checkpointing`.
 struct RecomputeConfig {
   std::string mode = "none";    ///< none, selective, full
-  std::int64_t num_layers = 0;  ///< the first so many layers; 0: all
+  std::int64_t num_layers = 0;  ///< recompute this many first layers; 0: all
 };
 
 struct OptimizerConfig {
@@ -150,11 +150,11 @@ struct OptimizerConfig {
   double weight_decay = 0.0;
   bool bias_correction = true;
   bool adam_w_mode = true;
-  // Of SGD.
+  // Parameters of SGD.
   double momentum = 0.0;
   double dampening = 0.0;
   bool nesterov = false;
-  // Of Lamb.
+  // Parameters of Lamb.
   double min_coeff = 0.01;
   double max_coeff = 10.0;
   bool eps_inside_sqrt = false;
@@ -163,28 +163,28 @@ struct OptimizerConfig {
 /// Sections `fp16` and `bf16`: at most one is enabled.
 struct PrecisionConfig {
   bool fp16 = false, bf16 = false;
-  // Of fp16.
+  // Keys of fp16.
   double loss_scale = 0;  ///< 0: dynamic
   std::int64_t initial_scale_power = 16;
   std::int64_t loss_scale_window = 1000;
   std::int64_t hysteresis = 2;
   bool consecutive_hysteresis = false;
   double min_loss_scale = 1;
-  // Of bf16.
+  // Keys of bf16.
   bool bf16_parameters = false;  ///< without fp32 masters
-  bool bf16_state = false;       ///< the optimizer's, too
+  bool bf16_state = false;       ///< the optimizer's state, too
 
-  /// What weights, activations and products are in.
+  /// The type of weights, activations and matrix products.
   DType compute_dtype() const { return fp16 ? DType::kF16 : bf16 ? DType::kBF16 : DType::kF32; }
-  /// What the optimizer updates.
+  /// The type of the parameters that the optimizer updates.
   DType parameter_dtype() const { return bf16 && bf16_parameters ? DType::kBF16 : DType::kF32; }
   DType state_dtype() const { return bf16 && bf16_state ? DType::kBF16 : DType::kF32; }
 };
 
-/// Section `scheduler`, parameters by DeepSpeed's names; type "" is a constant rate.
+/// Section `scheduler`, with DeepSpeed's names; type "" is a constant rate.
 struct SchedulerConfig {
   std::string type;
-  /// All of the type's, e.g. warmup_num_steps; flags as 0 or 1.
+  /// All parameters of the type, such as warmup_num_steps; flags are 0 or 1.
   std::map<std::string, double> numbers;
   std::string warmup_type = "log";
 };
@@ -196,14 +196,14 @@ struct BatchConfig {
   std::int64_t gradient_accumulation_steps = 0;
 };
 
-/// A whole job, resolved: what the worker trains from. Read from a file by config/load.h.
+/// A whole job, resolved: all that a worker needs to train. config/load.h reads it from a file.
 struct Config {
   BatchConfig batch;
   OptimizerConfig optimizer;
   SchedulerConfig scheduler;
   PrecisionConfig precision;
   double gradient_clipping = 1.0;
-  std::int64_t steps_per_print = 1;  ///< a console line every so many steps; 0: none
+  std::int64_t steps_per_print = 1;  ///< steps between console lines; 0: none
   ModelConfig model;
   TokenizerConfig tokenizer;
   DataConfig data;

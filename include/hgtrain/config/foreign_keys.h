@@ -5,14 +5,14 @@
 
 namespace hgt {
 
-/// What stands for an option of HF's Trainer, PEFT or another training program.
+/// hgtrain's counterpart of an option of HF's Trainer, PEFT or another training program.
 struct ForeignKey {
   std::string_view name;
-  std::string_view key;   ///< hgtrain's key for it ("optimizer.params.lr"), "" where there is none
+  std::string_view key;   ///< hgtrain's key for it ("optimizer.params.lr"), "" if there is none
   std::string_view hint;  ///< what to do, if the key alone does not say it
 };
 
-/// The entry of an option that would change the training ("learning_rate"), nullptr where there is
+/// The entry of an option that would change the training ("learning_rate"), nullptr if there is
 /// none. Hyphens count as underscores.
 const ForeignKey* find_foreign_key(std::string_view name);
 

@@ -8,20 +8,20 @@
 
 namespace hgt {
 
-/// The model, with weights of this type, as transformers' config.json, in the spelling that its
+/// transformers' config.json of the model with weights of this type, with the key names that
 /// versions 4 and 5 both read.
 nlohmann::ordered_json hf_config_json(const ModelConfig& model, DType weights = DType::kF32);
 
 /// The same for a model that came from a folder with the config.json `source`: keys that hgtrain
-/// does not use are kept, and a key that means what it did keeps its spelling. Error(kConfig) if
-/// the source is not a model's config.json.
+/// does not use are kept, and a key whose value did not change keeps its spelling. Error(kConfig)
+/// if the source is not a model's config.json.
 nlohmann::ordered_json hf_config_json(const ModelConfig& model, DType weights,
                                       const std::string& source);
 
-/// The model of an HF config.json, or of the folder with one. Error(kConfig) tells all that is
+/// The model of an HF config.json, or of the folder with one. Error(kConfig) names all that is
 /// wrong or not supported; keys that do not change the maths are ignored.
 ModelConfig read_hf_config(const std::string& path);
-/// The same from a text, `name` being its name in messages.
+/// The same from a text; messages call it `name`.
 ModelConfig parse_hf_config(const std::string& text, const std::string& name);
 
 }  // namespace hgt

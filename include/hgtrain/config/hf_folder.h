@@ -5,14 +5,14 @@
 
 namespace hgt {
 
-// What transformers reads from a model folder beside weights and config.json, by names within the
-// folder ("additional_chat_templates/rag.jinja"), sorted. Only regular files are listed, links
-// followed; nothing of a folder that is not there, or of "".
+// The files that transformers reads from a model folder, other than weights and config.json: sorted
+// names relative to the folder ("additional_chat_templates/rag.jinja"). Only regular files are
+// listed; links are followed. The list is empty if the folder does not exist or is "".
 
 /// The tokenizer: its vocabulary, settings, chat templates, and the processors that wrap it.
 std::vector<std::string> tokenizer_file_names(const std::string& folder);
 
-/// What belongs to the model: generation_config.json, custom_generate/, and the code that the
+/// The files of the model: generation_config.json, custom_generate/, and the code that the
 /// auto_map of a config names.
 std::vector<std::string> model_file_names(const std::string& folder);
 

@@ -14,8 +14,8 @@ namespace hgt {
 /// What the program does with a key.
 enum class KeyClass {
   kUsed,      ///< changes the run
-  kNoticed,   ///< known, but without a meaning for a native trainer: ignored, in one notice for all
-  kNotBuilt,  ///< not in this version: training refuses it where it is switched on
+  kNoticed,   ///< known, but without effect in a native trainer: one notice names all of them
+  kNotBuilt,  ///< not in this version: training refuses it if it is switched on
   kError,     ///< never accepted
 };
 
@@ -26,12 +26,12 @@ enum class Severity {
   kNotice,    ///< worth a line
 };
 
-/// Something to tell about a config: what, where, and how to fix it.
+/// A problem of a config: what is wrong, where, and how to fix it.
 struct Problem {
   Severity severity = Severity::kError;
   std::string message;
   std::string hint;
-  std::string file;     ///< "" for the command line and for what stands nowhere
+  std::string file;     ///< "" for the command line, and if the key is given nowhere
   int line = 0;         ///< 0: unknown
   std::string pointer;  ///< JSON pointer of the key as it is spelled, "" for none
 
@@ -52,8 +52,8 @@ struct KeyReport {
   std::string path;  ///< "optimizer.params.lr", in the canonical spelling
   KeyClass key_class = KeyClass::kUsed;
   bool given = false;        ///< in the file or on the command line
-  bool switched_on = false;  ///< kNotBuilt: the value asks for what is not built, training refuses
-  bool given_auto = false;   ///< as "auto", which a rule turned into the value
+  bool switched_on = false;  ///< kNotBuilt: the value needs what is not built; training refuses it
+  bool given_auto = false;   ///< given as "auto"; a rule determined the value
   std::string value;         ///< JSON text
   Origin origin;
 };
@@ -61,7 +61,7 @@ struct KeyReport {
 struct LoadOptions {
   /// `--a.b.c VALUE` pairs, alternating, without the dashes.
   std::vector<std::string> overrides;
-  /// Workers of the run; where unknown, what the batch sizes imply, else 1.
+  /// Workers of the run; if unknown, the number that the batch sizes imply, or 1.
   std::optional<std::int64_t> world_size;
   /// train_batch_size of the run that is resumed. A config that gives none keeps it.
   std::optional<std::int64_t> resumed_batch_size = std::nullopt;
@@ -70,14 +70,14 @@ struct LoadOptions {
 struct LoadResult {
   Config config;  ///< resolved as far as the problems allow
   std::vector<Problem> problems;
-  std::vector<KeyReport> keys;  ///< in the order of the tables, then what no row knows
+  std::vector<KeyReport> keys;  ///< in the order of the tables, then the unknown keys
 
   bool has(Severity severity) const;
-  /// Whether the value at `path` ("bf16.enabled") was "auto". That of bf16 and fp16 is settled by
-  /// the GPUs of the run: here it is false.
+  /// Whether the value at `path` ("bf16.enabled") was "auto". The GPUs of the run decide on bf16
+  /// and fp16; until then both are false.
   bool is_auto(std::string_view path) const;
-  /// Throws one Error(kConfig) that tells every error (and, for training, everything that is not
-  /// built or missing) at once.
+  /// Throws one Error(kConfig) that lists all errors and, for training, all keys that are missing
+  /// or not built.
   void throw_errors() const;
   void throw_unless_trainable() const;
 };
@@ -87,25 +87,25 @@ struct LoadResult {
 /// read or is not JSON.
 LoadResult load_config(const std::string& path, const LoadOptions& options);
 
-/// The same from a text, `file` being its name in messages.
+/// The same from a text; messages call it `file`.
 LoadResult load_config_text(std::string_view text, const std::string& file,
                             const LoadOptions& options);
 
-/// Turns training.num_epochs into train_iters, `epoch_samples` being the samples of one pass over
-/// the data, and what follows from it (the scheduler's total_num_steps).
+/// Turns training.num_epochs into train_iters, and sets what follows from it (the scheduler's
+/// total_num_steps). One pass over the data has `epoch_samples` samples.
 void set_epoch_samples(Config& config, std::int64_t epoch_samples);
 
 /// The resolved config as JSON: a valid config file itself, which gives the same Config back.
 nlohmann::ordered_json to_json(const Config& config);
 
-/// Puts the keys of `given` that ask for what is not built into `json`, which to_json made of it:
-/// read again, it is refused as the file was.
+/// Adds the keys of `given` that are not built to `json`, which to_json made of it, so that it is
+/// refused like the file when it is read again.
 void keep_not_built(const LoadResult& given, nlohmann::ordered_json& json);
 
-/// Turns keys that were given as "auto" and whose path starts with `prefix` back into that.
+/// Sets keys that were given as "auto", and whose path starts with `prefix`, to "auto" again.
 void keep_auto(const LoadResult& given, std::string_view prefix, nlohmann::ordered_json& json);
 
-/// Takes batch sizes away that follow from others and the number of workers.
+/// Removes the batch sizes that follow from other ones and the number of workers.
 void leave_out_derived_batch(const LoadResult& given, nlohmann::ordered_json& json);
 
 /// Reads what to_json wrote. Error(kConfig) on anything else.

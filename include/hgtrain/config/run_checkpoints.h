@@ -8,14 +8,14 @@
 
 namespace hgt {
 
-// RUN/checkpoints holds one line of history, the branch that the run is on:
+// RUN/checkpoints holds one line of history, the run's branch:
 //   step_00000100/              a checkpoint of the branch
 //   step_00000100.superseded/   a checkpoint of a branch that the run has left
 //   latest, best                names of the newest checkpoint and of the one that evaluated best
-//   origin                      where the branch begins; there until its first checkpoint is saved
+//   origin                      the branch's beginning; exists until its first checkpoint is saved
 
 inline constexpr const char* kManifestName = "manifest.json";
-/// In the name of whatever is being written or removed in RUN/checkpoints.
+/// Part of the name of a file or folder that is being written or removed in RUN/checkpoints.
 inline constexpr const char* kUnfinished = ".tmp-";
 
 /// "step_00000100"
@@ -24,7 +24,7 @@ std::string step_name(std::int64_t step);
 /// The step of a name that step_name makes; -1 for other names.
 std::int64_t step_of(std::string_view name);
 
-/// Where a branch begins that has saved no checkpoint yet.
+/// The beginning of a branch that has saved no checkpoint yet.
 struct BranchOrigin {
   /// The name of a checkpoint in the run folder, the absolute path of another one, or "": step 0.
   std::string checkpoint;
@@ -34,7 +34,7 @@ struct BranchOrigin {
 BranchOrigin parse_origin(std::string_view text);  ///< Error(kData) if the text is damaged
 /// Nullopt if the branch has saved a checkpoint. Error(kData) if the file is damaged.
 std::optional<BranchOrigin> read_origin(const std::string& run_dir);
-/// The folder of the checkpoint where the branch begins; "" for step 0.
+/// The folder of the checkpoint from which the branch begins; "" for step 0.
 std::string origin_folder(const std::string& run_dir, const BranchOrigin& origin);
 
 /// Begins a branch at the folder `checkpoint` ("": at step 0): one rename moves the run to it, and
@@ -43,13 +43,13 @@ std::string origin_folder(const std::string& run_dir, const BranchOrigin& origin
 BranchOrigin begin_branch(const std::string& run_dir, const std::string& checkpoint);
 /// The branch has saved a checkpoint, which is durable.
 void forget_origin(const std::string& run_dir);
-/// Removes what a killed process had half written or half removed.
+/// Removes what a killed process left half written or half removed.
 void remove_unfinished(const std::string& run_dir);
 /// Puts the branch's config in place if a crash came between the steps of begin_branch.
 void put_config_in_place(const std::string& run_dir);
 
 /// The checkpoints of the branch that the run is on, newest first: folders in RUN/checkpoints with
-/// a manifest. Error(kData) if the origin is damaged: the branch is not known then.
+/// a manifest. Error(kData) if the origin is damaged, because the branch is then unknown.
 std::vector<std::string> list_checkpoints(const std::string& run_dir);
 
 struct SavedStep {
@@ -71,7 +71,7 @@ std::optional<std::int64_t> saved_step(const std::string& folder);
 /// the run has no such checkpoint.
 std::string checkpoint_folder(const std::string& path);
 
-/// Error(kData) if `folder` is a checkpoint and `text` is not what its config.json was saved as.
+/// Error(kData) if `folder` is a checkpoint and `text` is not the config.json that it saved.
 void check_model_config(const std::string& folder, std::string_view text);
 
 }  // namespace hgt

@@ -11,12 +11,12 @@
 namespace hgt {
 
 /// Runs the model over further tokens of the text and returns the logits [vocabulary] after the
-/// last of them, where the sampler runs, valid until the next call.
+/// last one. They lie on the sampler's device and are valid until the next call.
 using NextLogits = std::function<Tensor(std::span<const std::int32_t>)>;
 
 struct GenerateLimits {
-  std::int64_t max_tokens = 0;        ///< new ones
-  std::int64_t context_length = 0;    ///< tokens the model takes, prompt included
+  std::int64_t max_tokens = 0;        ///< how many to generate
+  std::int64_t context_length = 0;    ///< longest text of the model, prompt included
   std::vector<std::int32_t> end_ids;  ///< any of them ends the text, and is not part of it
 };
 
@@ -25,8 +25,8 @@ enum class StopReason { kEndOfText, kMaxTokens, kContextFull };
 /// "end_of_text", "max_tokens", "context_full"
 std::string_view name_of(StopReason reason);
 
-/// Continues a prompt of at least one token, calling `on_token` for each new one. Error(kConfig)
-/// where the prompt leaves no room in the context.
+/// Continues a prompt of at least one token, and calls `on_token` for each new one. Error(kConfig)
+/// if the prompt fills the context.
 StopReason generate(const NextLogits& next_logits, std::span<const std::int32_t> prompt,
                     Sampler& sampler, const GenerateLimits& limits,
                     const std::function<void(std::int32_t)>& on_token);

@@ -6,12 +6,12 @@
 
 namespace hgt {
 
-/// The model folder meant by `path`, see checkpoint_folder(). Error(kConfig) if there is no such
-/// folder, or it has neither a checkpoint nor a config.json.
+/// The model folder that `path` means, see checkpoint_folder(). Error(kConfig) if there is no such
+/// folder, or if it has neither a checkpoint nor a config.json.
 std::string find_model_folder(const std::string& path);
 
 /// The tokens that end a text of the model in `folder`: eos_token_id (a number or a list) of its
-/// generation_config.json, else of its config.json; none where both say nothing. Error(kData) where
+/// generation_config.json, else of its config.json; none if neither has the key. Error(kData) if
 /// one of these files is damaged.
 std::vector<std::int32_t> end_ids(const std::string& folder);
 

@@ -5,13 +5,13 @@
 
 namespace hgt {
 
-/// Makes valid UTF-8 of bytes that come piece by piece: the start of a character is held back until
-/// the rest has come, what starts no character becomes U+FFFD.
+/// Turns bytes that come piece by piece into valid UTF-8. The start of a character is held back
+/// until its rest has come; invalid bytes become U+FFFD.
 class TextStream {
  public:
-  /// What can be shown now.
+  /// The text that is complete now.
   std::string add(std::string_view bytes);
-  /// What was held back; nothing more will come.
+  /// The end of the text: the bytes that were held back.
   std::string finish();
 
  private:

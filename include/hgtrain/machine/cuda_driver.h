@@ -7,16 +7,16 @@ namespace hgt {
 /// What the driver's own library (libcuda) says; no CUDA is linked, no device is touched.
 struct CudaDriver {
   bool opened = false;
-  std::string why{};    ///< the dynamic linker's words where it was not opened
+  std::string why{};    ///< the dynamic linker's message, if it was not opened
   bool absent = false;  ///< there is no such library
   int result = -1;      ///< CUresult of cuInit
-  int version = 0;      ///< highest CUDA it serves: 13000 is 13.0; 0: not known
-  int devices = 0;      ///< that CUDA_VISIBLE_DEVICES leaves
+  int version = 0;      ///< highest CUDA version it supports: 13000 is 13.0; 0: not known
+  int devices = 0;      ///< how many CUDA_VISIBLE_DEVICES leaves
 };
 
 CudaDriver ask_cuda_driver(const std::string& library = "libcuda.so.1");
 
-/// "13.0" of 13000.
+/// "13.0" for 13000.
 std::string cuda_version_text(int version);
 
 }  // namespace hgt

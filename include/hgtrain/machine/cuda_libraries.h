@@ -6,15 +6,15 @@
 
 namespace hgt {
 
-/// A library of CUDA's that training uses, as this process would open it.
+/// A CUDA library that training uses, as this process would open it.
 struct CudaLibrary {
   std::string name;     ///< "CUDA runtime", "cuBLAS", "cuDNN", "NCCL"
-  std::string file;     ///< "" where it was not found
-  std::string version;  ///< its own words: "13.0", "9.19.0"
-  int number = 0;       ///< as it gives it: 13000
+  std::string file;     ///< "" if it was not found
+  std::string version;  ///< as text: "13.0", "9.19.0"
+  int number = 0;       ///< the number that the library returns: 13000
 };
 
-/// Opens each: the newest the system finds by itself, else in `folders`.
+/// Opens each library: the newest that the system finds or, if there is none, in `folders`.
 std::vector<CudaLibrary> cuda_libraries(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace hgt

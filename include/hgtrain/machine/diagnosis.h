@@ -12,18 +12,18 @@
 
 namespace hgt {
 
-/// What the worker says of its CUDA module (hgtrain_cuda.so).
+/// What the worker reports about its CUDA module (hgtrain_cuda.so).
 struct CudaModuleState {
   bool opened = false;
   std::string build{};            ///< "0.1.0, CUDA 13.0, sm_75 sm_80"
-  int runtime_version = 0;        ///< of the toolkit it was built with: 13000 is 13.0
+  int runtime_version = 0;        ///< version of its toolkit: 13000 is 13.0
   int status = 0;                 ///< cudaError_t of its first call
   std::string status_text{};      ///< of a status that is not 0
   std::string problem{}, hint{};  ///< why it was not opened
   std::string worker_problem{};   ///< why the worker itself did not start; "" = it did
 };
 
-/// All that `hgtrain doctor` looks at.
+/// Everything that `hgtrain doctor` examines.
 struct Machine {
   NvidiaFiles files;
   CudaDriver driver;
@@ -35,7 +35,7 @@ struct Machine {
   const char* selection = nullptr;  ///< CUDA_VISIBLE_DEVICES
 };
 
-/// All but `module`, which is the worker's to say.
+/// Everything but `module`, which the worker reports.
 Machine look_at_machine(const std::vector<std::filesystem::path>& library_folders);
 
 struct Finding {
@@ -47,19 +47,19 @@ struct Finding {
 ///   "none"              no GPU in this machine: training runs on the CPU
 ///   "hidden"            CUDA_VISIBLE_DEVICES hides them all, on purpose ("" or -1)
 ///   "wrong_selection"   CUDA_VISIBLE_DEVICES names none of them
-///   "no_driver", "no_driver_library" (the kernel's part is there), "driver_mismatch" (its parts
-///   differ), "driver_too_old" (for the toolkit), "no_permission", "no_device" (the driver shows
-///   none), "not_ready" (NVSwitch), "not_started" (anything else that CUDA says)
-///   "no_module"         this build's CUDA module is missing or does not open
+///   "no_driver", "no_driver_library" (the kernel module is there), "driver_mismatch" (library and
+///   kernel module differ), "driver_too_old" (for the toolkit), "no_permission", "no_device" (the
+///   driver shows none), "not_ready" (NVSwitch), "not_started" (any other error of CUDA)
+///   "no_module"         this build's CUDA module is missing or cannot be opened
 ///   "gpu_too_old"       for the module
-/// All but the first three keep a GPU that is there from being used.
+/// In all states but the first three, there is a GPU that cannot be used.
 struct Diagnosis {
   std::string gpus;
   std::vector<Finding> problems;  ///< why training, or a GPU that is there, cannot run
   std::vector<Finding> advice;    ///< what may slow it down or stop it later
 };
 
-/// Plain data in and out: the machine is not touched.
+/// Plain data in and out: it does not access the machine.
 Diagnosis diagnose(const Machine& machine);
 
 }  // namespace hgt

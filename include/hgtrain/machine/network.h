@@ -8,7 +8,7 @@ namespace hgt {
 /// A network interface other than the loopback.
 struct NetworkInterface {
   std::string name, state;  ///< "eth0"; "up", "down", ...
-  int speed_mbit = 0;       ///< 0 = not known, as with virtual ones
+  int speed_mbit = 0;       ///< 0 = not known, for example if it is virtual
   int mtu = 0;
   std::vector<std::string> addresses;
 };
@@ -27,7 +27,7 @@ struct Network {
   std::vector<InfinibandPort> infiniband;
 };
 
-/// Reads /sys below `root` ("" is the machine); addresses are the process's.
+/// Reads /sys below `root` ("" is the machine); addresses are those that this process sees.
 Network look_at_network(const std::string& root = "");
 
 }  // namespace hgt

@@ -7,10 +7,10 @@ namespace hgt {
 
 struct DeviceFile {
   std::string path;  ///< "/dev/nvidia0"
-  int open_error;    ///< errno of opening it to read and write, 0 where this user may
+  int open_error;    ///< errno of opening it to read and write; 0 if this user may
 };
 
-/// What the kernel shows of NVIDIA's GPUs and driver, without any library of theirs.
+/// What the kernel shows about NVIDIA's GPUs and driver, without their libraries.
 struct NvidiaFiles {
   std::vector<std::string>
       pci_gpus;                     ///< bus ids of the GPUs in the machine, with or without driver

@@ -17,8 +17,8 @@ struct UserLimit {
 struct Resources {
   std::string cpu;       ///< the model's name
   int cores = 0;         ///< of the machine
-  int usable_cores = 0;  ///< this process may run on
-  double cpu_quota = 0;  ///< cores' worth of time its control group allows, 0 = no limit
+  int usable_cores = 0;  ///< on which this process may run
+  double cpu_quota = 0;  ///< cores that its control group allows, in CPU time; 0 = no limit
   int numa_nodes = 0;
   std::int64_t memory_bytes = 0, available_bytes = 0;
   std::int64_t memory_limit_bytes = kUnlimited;    ///< of its control group
@@ -30,7 +30,7 @@ struct Resources {
 /// process's.
 Resources resources_of(const std::string& root = "");
 
-/// "model name" of the first processor, "unknown" where the system gives none.
+/// "model name" of the first processor, "unknown" if the system gives none.
 std::string cpu_name(const std::string& root = "");
 /// Processors that this process may run on.
 int usable_cores();

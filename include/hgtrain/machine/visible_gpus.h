@@ -7,49 +7,49 @@
 
 namespace hgt {
 
-/// A GPU as the driver names it. What is not known is "", 0 or -1.
+/// A GPU as the driver names it. Unknown values are "", 0 or -1.
 struct VisibleGpu {
   std::string uuid;  ///< "GPU-..." or, of a part of one, "MIG-..."
   std::string name;
   std::int64_t memory_bytes = 0;
   int compute_capability = 0;  ///< 90 is 9.0, sm_90
   std::string pci_bus_id;      ///< as sysfs names it: "0000:65:00.0"
-  int pcie_generation = 0;     ///< the highest that GPU and slot do; idle links run at a lower one
+  int pcie_generation = 0;     ///< highest of GPU and slot; idle links run at a lower one
   int pcie_width = 0;          ///< lanes in use
   int pcie_max_width = 0;
-  int nvlinks = 0;  ///< that are up
+  int nvlinks = 0;  ///< how many are up
   int numa_node = -1;
-  /// The way to each other GPU, by its UUID, as `nvidia-smi topo -m` names it: "NV" (NVLink), "PIX"
-  /// (one PCIe switch), "PXB" (several), "PHB" (the CPU's host bridge), "NODE", "SYS" (between
-  /// NUMA nodes).
+  /// The connection to each other GPU, by its UUID, as `nvidia-smi topo -m` names it: "NV"
+  /// (NVLink), "PIX" (one PCIe switch), "PXB" (several), "PHB" (the CPU's host bridge), "NODE",
+  /// "SYS" (between NUMA nodes).
   std::map<std::string, std::string> links;
 };
 
 /// All GPUs of the machine, in the driver's order (by PCI bus), or why there are none.
 struct GpuList {
   std::vector<VisibleGpu> gpus;
-  std::vector<VisibleGpu> migs;  ///< those that CUDA_VISIBLE_DEVICES names
-  std::string problem;           ///< "" where the driver has answered
+  std::vector<VisibleGpu> migs;  ///< MIG devices that CUDA_VISIBLE_DEVICES names
+  std::string problem;           ///< "" if the driver has answered
   std::string driver_version;    ///< "580.65.06"
   int nvml_result = -1;          ///< of nvmlInit; -1: there is no NVML
 };
 
 struct VisibleDevices {
-  std::vector<VisibleGpu> gpus;  ///< those a program started from here can use, in its order
+  std::vector<VisibleGpu> gpus;  ///< usable by a program started from here, in its order
   std::string found;             ///< what was found, in words, for errors and reports
   GpuList machine;
 };
 
-/// The GPUs of this machine, as far as CUDA_VISIBLE_DEVICES lets a program see them: a list of
-/// indices, UUIDs (a unique beginning will do) or MIG ids, cut at the first that is none, as CUDA
-/// does it. Needs no CUDA: the driver's library (libnvidia-ml.so.1) is asked where it is there,
-/// else /proc/driver/nvidia/gpus, else the device files are counted. Never throws for want of a
-/// GPU.
+/// The GPUs of this machine that CUDA_VISIBLE_DEVICES lets a program see. The variable is a list of
+/// indices, UUIDs (a unique beginning suffices) or MIG ids; like CUDA, this ignores everything from
+/// the first invalid entry on. Needs no CUDA: it asks the driver's library (libnvidia-ml.so.1) or,
+/// if there is none, reads /proc/driver/nvidia/gpus or counts the device files. Does not throw if
+/// there is no GPU.
 VisibleDevices visible_gpus();
 
-/// Error(kDevice), saying what was found and what to type instead, unless there are `wanted` GPUs.
+/// Error(kDevice) if there are fewer than `wanted` GPUs; it says what was found and what to type.
 void require_gpus(int wanted, const VisibleDevices& devices);
-/// The same of one GPU, for a command with --device.
+/// The same for one GPU and a command with --device.
 void require_gpu(const VisibleDevices& devices);
 
 }  // namespace hgt
