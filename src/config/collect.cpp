@@ -63,7 +63,7 @@ std::string meant_by(const std::string& key, const std::vector<std::string>& nam
   return nearest(key, names);
 }
 
-constexpr std::size_t kMaxLetters = 100;  ///< longest part of a key that is shown
+constexpr std::size_t kMaxLetters = 100;  ///< longest key that may be a path
 constexpr int kMaxHints = 100;            ///< how many unknown keys get a hint
 
 /// All names of a short section, or the few names of a long one that are nearest to `key`.
@@ -116,8 +116,8 @@ class Walk {
       else if (!value.is_null() || field->takes_null)
         one(*field, value, path + field->name, at, object);
       if (field && key != spelled)
-        notice(at, fmt::format("the key \"{}\" is read as \"{}\"", shortened(spelled),
-                               shortened(key)));
+        notice(at,
+               fmt::format("the key \"{}\" is read as \"{}\"", shortened(spelled), shortened(key)));
     }
   }
 

@@ -97,8 +97,8 @@ void resolve_keep_best(Loading& loading) {
   loading.set_origin(path, OriginKind::kDerived, "training.patience");
 }
 
-/// Sets the data-parallel size; returns its derivation, "8 workers / (2 tensor * 1 pipeline)", or ""
-/// if it is the number of workers.
+/// Sets the data-parallel size; returns its derivation, "8 workers / (2 tensor * 1 pipeline)", or
+/// "" if it is the number of workers.
 std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   ParallelismConfig& parallelism = loading.config().parallelism;
   // Workers that share a sequence compute the same samples. This is not built yet, but the batch
