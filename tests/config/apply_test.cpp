@@ -64,7 +64,7 @@ TEST_CASE("a model's keys without effect are noticed if the user gave them") {
     return told(loaded("{\"model\": {\"model_type\": \"gpt2\", " + keys + "}}"), Severity::kNotice);
   };
   CHECK(contains(notices(R"("gradient_checkpointing": true)"),
-                 "are ignored: model.gradient_checkpointing | to recompute activations: "
-                 "activation_checkpointing.mode full"));
+                 "are ignored: model.gradient_checkpointing | to recompute activations, "
+                 "set activation_checkpointing.mode to full or selective"));
   CHECK_FALSE(contains(notices(R"("gradient_checkpointing": false)"), "gradient_checkpointing"));
 }

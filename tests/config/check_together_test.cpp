@@ -60,7 +60,7 @@ TEST_CASE("a learning rate that the schedule never reaches is noticed") {
   const LoadResult result = loaded(R"({"optimizer": {"type": "AdamW", "params": {"lr": 3e-4}},
       "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 20}}})");
   CHECK(contains(told(result, Severity::kNotice),
-                 "the rate goes up to scheduler.params.warmup_max_lr = 0.001, not to "
+                 "the rate rises to scheduler.params.warmup_max_lr = 0.001, not to "
                  "optimizer.params.lr = 0.0003"));
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("a schedule for a run of another length is noticed") {
                        std::to_string(steps) + "}}"),
                 Severity::kNotice);
   };
-  CHECK(contains(notices(10), "the run has 10 steps: the learning rate is not yet down"));
+  CHECK(contains(notices(10), "the run has 10 steps: the learning rate has not fully decayed"));
   CHECK(
       contains(notices(30), "the run has 30 steps: after that, the learning rate stays constant"));
   CHECK_FALSE(contains(notices(20), "the run has"));
@@ -144,7 +144,7 @@ TEST_CASE("training.lr_schedule excludes a scheduler, and its numbers must fit t
 TEST_CASE("defaults that differ from other programs' are noticed, unless the keys are given") {
   const std::string bare = told(loaded("{}"), Severity::kNotice);
   CHECK(contains(bare,
-                 "there is no optimizer section: AdamW with lr 0.001 is used, HF's Trainer "
+                 "there is no optimizer section: AdamW with lr 0.001 is used, but HF's Trainer "
                  "would use 5e-05 | set optimizer.params.lr"));
   CHECK(contains(bare, "gradient_clipping is not given: 1.0 is used, as in DeepSpeed since 0.19"));
   CHECK(told(loaded(R"({"optimizer": ["AdamW"], "gradient_clipping": 0})"), Severity::kNotice) ==

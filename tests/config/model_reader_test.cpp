@@ -163,10 +163,11 @@ TEST_CASE("keys next to model.init must agree with the model of its weights") {
   };
   CHECK(refusal(gpt2, R"("n_head": 2, "n_embd": 24, "attn_pdrop": 0.3, "embd_pdrop": 0,
       "initializer_range": 0.5, "eos_token_id": 5, "bos_token_id": 6)") == "");
-  CHECK(refusal(gpt2, R"("n_head": 4)") ==
-        "model.n_head = 4, but the weights in " + gpt2.path() +
-            " are of a model with n_head = 2 | leave it out: model.init takes the architecture "
-            "from its folder\n");
+  CHECK(
+      refusal(gpt2, R"("n_head": 4)") ==
+      "model.n_head = 4, but the weights in " + gpt2.path() +
+          " are those of a model with n_head = 2 | leave it out: model.init takes the architecture "
+          "from its folder\n");
   for (const char* key :
        {R"("num_heads_unknown": 1)", R"("num_attention_heads": 3)", R"("n_embd": 48)",
         R"("activation_function": "relu")", R"("layer_norm_epsilon": 1e-6)", R"("n_inner": 50)",

@@ -89,7 +89,7 @@ TEST_CASE("a warmup of an unknown shape is logarithmic, with a notice") {
   const LoadResult result =
       loaded(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_type": "cosine"}}})");
   CHECK(told(result, Severity::kError) == "");
-  CHECK(contains(told(result, Severity::kNotice), R"("cosine" is not known: "log" is taken)"));
+  CHECK(contains(told(result, Severity::kNotice), R"("cosine" is not known: "log" is used)"));
   CHECK(result.config.scheduler.warmup_type == "log");
 }
 

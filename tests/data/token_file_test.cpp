@@ -93,7 +93,7 @@ TEST_CASE("missing files say what was looked for") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH(TokenFile::open(folder / "x"), Contains("neither"));
   BytesBuilder().text("ab").save(folder / "x.bin");
-  CHECK_THROWS_WITH(TokenFile::open(folder / "x"), Contains("has no"));
+  CHECK_THROWS_WITH(TokenFile::open(folder / "x"), Contains("idx is missing"));
   BytesBuilder().text(megatron_idx({1}, 8, 2)).save(folder / "y.idx");
   CHECK_THROWS_WITH(TokenFile::open(folder / "y"), Contains("cannot open"));
 }

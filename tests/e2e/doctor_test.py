@@ -94,7 +94,7 @@ class DoctorTest(unittest.TestCase):
 
     def test_a_driver_without_its_cuda_library_is_a_problem(self):
         self.install('libnvidia-ml.so.1')
-        self.state('no_driver_library', 'the NVIDIA driver 580.65.06 is there, but its library libcuda.so.1', FAKE_GPUS=1)
+        self.state('no_driver_library', 'the NVIDIA driver 580.65.06 is installed, but its library libcuda.so.1 is not found', FAKE_GPUS=1)
         (self.folder / 'libcuda.so.1').write_text('')
         self.state('not_started', 'libcuda.so.1 cannot be opened', FAKE_GPUS=1)
 

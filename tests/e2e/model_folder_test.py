@@ -65,7 +65,7 @@ class ModelFolderTest(job.JobTest):
     def test_weights_of_another_model_are_refused_with_both_values(self):
         self.source('other')
         said = self.job.train('refused', '--model.init', 'other', '--model.n_head', 4, exit_code=2)
-        self.assertIn('n_head = 4, but the weights of other are of a model with n_head = 2', said)
+        self.assertIn('n_head = 4, but the weights in other are those of a model with n_head = 2', said)
         self.job.train('dropped', '--model.init', 'other', '--model.attn_pdrop', 0.2, '--steps', 1)
 
     def test_generation_ends_at_any_of_the_tokens(self):

@@ -65,7 +65,7 @@ TEST_CASE("GPUs without a driver are a problem, and so is a driver without its l
         "the NVIDIA driver 580.65.06 is installed, but its library libcuda.so.1 is not found");
   m.files.kernel_driver.clear();
   m.devices = {};
-  CHECK(problem_of(m, "no_driver") == "2 GPUs in this machine, but no NVIDIA driver");
+  CHECK(problem_of(m, "no_driver") == "this machine has 2 GPUs, but no NVIDIA driver");
   m.driver = {.why = "file too short"};
   CHECK(problem_of(m, "not_started") == "libcuda.so.1 cannot be opened: file too short");
   CHECK(problem_of(failing(34), "no_driver_library").find("only for linking") != std::string::npos);
