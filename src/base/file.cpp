@@ -213,7 +213,7 @@ void File::sync() {
 }
 
 void File::close() {
-  // Linux releases the descriptor whatever close says, so an interrupted close is not repeated.
+  // Linux releases the descriptor even if close fails, so an interrupted close is not repeated.
   if (file_ops().close(std::exchange(fd_, -1)) < 0 && errno != EINTR) fail("write");
 }
 

@@ -29,7 +29,7 @@ struct ThreadLog {
 
 struct ProcessLog {
   std::mutex mutex;
-  std::deque<ThreadLog> threads;  ///< guarded; a log stays where it is
+  std::deque<ThreadLog> threads;  ///< guarded; an element never moves
   std::atomic<std::int64_t> lost{0};
 };
 

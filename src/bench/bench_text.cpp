@@ -75,7 +75,7 @@ std::string gemm_text(const Json& r) {
   return text;
 }
 
-/// The name tells calls of several sizes apart by their arithmetic, else by their bytes.
+/// An op's name, with its arithmetic and bytes if known: they distinguish calls of several sizes.
 std::string name(const Json& op) {
   std::string name = op["op"];
   if (op.contains("flops")) name += fmt::format(", {}FLOP", human_count(op["flops"]));

@@ -20,9 +20,9 @@ class SyntheticRun {
 
   const Stream& stream() const { return stream_; }
   const ParameterTable& table() const { return table_; }
-  /// Runs a training step and returns its milliseconds. On a GPU the finished step is the one
-  /// before, as in a run, and the milliseconds are those since the last return: right from the
-  /// third call on, if nothing else is done in between.
+  /// Runs a training step and returns its milliseconds. On a GPU the finished step is the previous
+  /// one, like in a run, and the milliseconds are the time since the last return. They are right
+  /// from the third call on, if nothing else is done in between.
   double step();
 
  private:

@@ -22,7 +22,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxCopiedBytes = 256 << 20;
 
-/// Of the parameters in a flat buffer; to be written in its own type, where none is given.
+/// The parameters in a flat buffer, to be written in `dtype`, or in the buffer's own type if none
+/// is given.
 std::vector<NamedTensor> tensors_of(const ParameterTable& table, const Tensor& flat,
                                     const std::string& prefix, std::optional<DType> dtype = {}) {
   std::vector<NamedTensor> out;
@@ -52,8 +53,8 @@ Json generation_config(const Json& config) {
           {"eos_token_id", config.at("eos_token_id")}};
 }
 
-/// That of the source, with the keys of `changed` as `config` has them. It stays as it is, to the
-/// byte, if there are none.
+/// The generation config in `text` (the source's), with the keys of `changed` set as in `config`.
+/// If `changed` is empty, the text is returned unchanged, byte for byte.
 std::string generation_config(const std::string& text, const std::vector<std::string>& changed,
                               const Json& config) {
   Json generation = Json::parse(text);
@@ -77,7 +78,7 @@ void write_texts(Manifest& manifest, const std::string& folder, ModelConfig mode
     config = hf_config_json(model, weights);
   } else {
     const ModelConfig before = parse_hf_config(source.config, "config.json");
-    // A run that resumes without the model.init which told it a token keeps the token.
+    // A run that resumes without the model.init that gave it a token keeps the token.
     if (!model.bos_token_id) model.bos_token_id = before.bos_token_id;
     if (!model.eos_token_id) model.eos_token_id = before.eos_token_id;
     if (model.bos_token_id != before.bos_token_id) changed.emplace_back("bos_token_id");

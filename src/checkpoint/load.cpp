@@ -74,7 +74,7 @@ void check_optimizer(const std::string& folder, std::set<std::string> saved,
       "with model.init and another --run_dir");
 }
 
-/// Reads the moving average into `ema`; false where the checkpoint has none.
+/// Reads the moving average into `ema`; false if the checkpoint has none.
 bool load_ema(const std::string& folder, const Manifest& manifest, const ParameterTable& table,
               const Tensor& ema) {
   const bool has_ema = std::any_of(manifest.files.begin(), manifest.files.end(),

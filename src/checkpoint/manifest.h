@@ -10,10 +10,10 @@
 
 namespace hgt {
 
-/// One file of a checkpoint as it was written.
+/// One file of a checkpoint, described when it was written.
 struct ManifestFile {
   std::int64_t bytes = 0;
-  std::uint64_t hash = 0;  ///< XXH3 of the whole file; of the header where there are tensors
+  std::uint64_t hash = 0;  ///< XXH3 of the whole file, or of the header if it has tensors
   std::map<std::string, std::uint64_t>
       tensors;  ///< XXH3 of each tensor's bytes (safetensors files)
 };
@@ -32,7 +32,7 @@ std::string manifest_text(const Manifest& manifest);
 /// The end of a manifest: the hash of all the text before it.
 std::string manifest_seal(std::string_view body);
 
-/// Error(kData) where the text is not one that manifest_text made, whole, in a version we know.
+/// Error(kData) if the text is not a whole text from manifest_text, in a version we know.
 Manifest parse_manifest(std::string_view text);
 
 /// Reads the manifest of a folder and checks that every file is there in its size and that the

@@ -72,7 +72,7 @@ struct Match {
   Tensor values;
 };
 
-/// What the manifest says of a file, whose header is as it was written.
+/// The manifest's entry for a file. Error(kData) if the file's header is not the one it lists.
 const ManifestFile& listed(const SafetensorsFile& file, const Manifest& manifest) {
   const auto entry = manifest.files.find(std::filesystem::path(file.path()).filename().string());
   if (entry == manifest.files.end())

@@ -142,8 +142,9 @@ class Writer : public CheckpointWriter {
     forget_origin(options_.run_dir);
   }
 
-  /// Leaves nothing in place but the branch's checkpoints, those up to step `last`, and has the
-  /// names beside them say so. The branch is on the disk already: a crash in between does no harm.
+  /// Sets aside every checkpoint except the branch's own, those up to step `last`, and updates or
+  /// removes the names `latest` and `best` accordingly. The branch is on the disk already: a crash
+  /// in between does no harm.
   void leave_other_branches(std::int64_t last) {
     for (const char* name : {"latest", "best"})
       if (is_folder(path(name))) set_aside(name);
@@ -168,7 +169,7 @@ class Writer : public CheckpointWriter {
     return free;
   }
 
-  /// Which of the checkpoints that are there were saved for no other reason than to be the best.
+  /// Which of the existing checkpoints were saved only because they were the best.
   void find_only_best() {
     for (const std::string& folder : list_checkpoints(options_.run_dir)) try {
         if (const Manifest manifest = read_manifest_file(folder); manifest.only_best)

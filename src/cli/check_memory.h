@@ -6,12 +6,12 @@
 
 namespace hgt {
 
-/// Bytes of this machine's memory that are free, as far as this process's control group lets it
-/// have them; 0: not known.
+/// How many bytes of this machine's memory are free, at most the limit of this process's control
+/// group; 0 if that is not known.
 std::int64_t free_memory();
 
-/// Error(kDevice) where `flag` makes a command take more bytes than are free of this machine's
-/// memory, as far as that is known.
+/// Error(kDevice) if `flag` makes a command take more bytes than are free of this machine's memory,
+/// if that is known.
 void check_memory(const char* flag, std::int64_t bytes);
 /// The same of what a GPU has.
 void check_memory(const char* flag, std::int64_t bytes, const VisibleGpu& gpu);

@@ -11,11 +11,11 @@ class App;
 
 namespace hgt {
 
-/// One command of the program: `hgtrain NAME ...`, in a file of its own beside its help page.
+/// One command of the program: `hgtrain NAME ...`, in a file of its own next to its help page.
 class Command {
  public:
   virtual ~Command() = default;
-  /// As typed; two words for a command of a group ("data prepare").
+  /// The name as the user types it; two words for a command of a group ("data prepare").
   virtual std::string_view name() const = 0;
   /// One line for the overview.
   virtual std::string_view summary() const = 0;
@@ -36,8 +36,8 @@ Commands all_commands();
 /// The help page src/cli/NAME.md of a command, spaces in its name as '_' ("data_prepare").
 std::string_view help_page(std::string_view name);
 
-/// Parses and runs one command line (without the program's name), printing help where asked for.
-/// Wrong usage is an Error(kConfig) with the nearest right spelling.
+/// Parses and runs one command line (without the program's name), and prints help if it asks for
+/// that. Wrong usage is an Error(kConfig) with the nearest right spelling.
 int run_command_line(std::vector<std::string> args, const Commands& commands);
 
 }  // namespace hgt

@@ -116,7 +116,8 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   return names;
 }
 
-/// "--name", whatever follows it; neither a dash or two by themselves nor a text that begins so.
+/// Whether `arg` is "--name" or "--name=...". "-", "--" and a text that begins with "--" but
+/// contains a space are not flags.
 bool is_flag(const std::string& arg) {
   return arg.size() > 2 && arg.starts_with("--") && arg.find(' ') == std::string::npos;
 }
@@ -126,7 +127,7 @@ Error needs_value(const std::string& flag) {
                fmt::format("type {0} VALUE, or {0}=VALUE if it begins with dashes", flag));
 }
 
-/// CLI11 takes for an option's value whatever follows it.
+/// CLI11 takes the next word as an option's value, even if that word is a flag.
 void refuse_missing_values(const CLI::App& app, const std::vector<std::string>& args) {
   for (std::size_t i = 0; i + 1 < args.size(); ++i) {
     const CLI::Option* option = app.get_option_no_throw(args[i]);
@@ -186,7 +187,7 @@ std::vector<std::string> take_program(std::vector<std::string>& args) {
   return rest;
 }
 
-/// CLI11's message where it says what to do; else in our words.
+/// CLI11's message as it is if it says what to do, otherwise in our words.
 std::string reworded(const std::string& what) {
   const std::string convert = "Could not convert: ";
   if (what.starts_with(convert)) return "cannot understand " + what.substr(convert.size());
@@ -196,7 +197,7 @@ std::string reworded(const std::string& what) {
   return what;
 }
 
-/// What an option takes that was given what `what` says is none; "" where that says it itself.
+/// Which values an option takes, if `what` says that it cannot convert the one given; otherwise "".
 std::string wanted(const CLI::App& app, const std::string& what) {
   const std::string flag = what.substr(0, what.find(" = "));
   const std::size_t dashes = flag.find("--");
@@ -207,7 +208,7 @@ std::string wanted(const CLI::App& app, const std::string& what) {
                      option->get_type_name() == "FLOAT" ? "" : "whole ", option->get_description());
 }
 
-/// The one option that is required and not given; "" where there is none, or several.
+/// The one required option that is not given; "" if there is none, or if there are several.
 std::string missing_option(const CLI::App& app) {
   std::vector<std::string> missing;
   for (const CLI::Option* option : app.get_options())

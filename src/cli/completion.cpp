@@ -62,8 +62,8 @@ std::string cases(const Words& words) {
   return out;
 }
 
-/// The words before the cursor, each with a blank behind it, choose the case; files where no word
-/// fits.
+/// The words before the cursor, each followed by a blank, choose the case. If no word fits, files
+/// are completed.
 std::string bash(const Words& words) {
   return "_hgtrain() {\n"
          "  local words before=''\n"

@@ -16,8 +16,8 @@ struct EvalPlan {
   std::vector<Problem> notices;
 };
 
-/// Reads and checks everything before anything starts, as make_train_plan does; of `flags` those
-/// that say which config, which workers and which devices.
+/// Reads and checks everything before anything starts, like make_train_plan. Of `flags` it uses
+/// those that say which config, which workers and which devices.
 ///   model        HF folder, checkpoint or run that is evaluated instead of the config's model
 ///   data         token file that is evaluated instead of the config's validation data; "" = none
 ///   max_batches  of train_batch_size samples; 0 = all

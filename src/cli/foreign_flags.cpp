@@ -46,7 +46,7 @@ constexpr ForeignFlag kTraining[] = {
     {"--resume_from_checkpoint", "--resume auto, or --resume FOLDER"},
 };
 
-/// Of `train`, for the commands that read a config alone.
+/// Flags of `train`, and what to type instead with the commands that only read a config.
 constexpr ForeignFlag kReading[] = {
     {"--num_workers", "workers of the run, for the batch sizes: --world N"},
     {"--num_gpus", "workers of the run, for the batch sizes: --world N"},

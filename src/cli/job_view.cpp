@@ -30,7 +30,7 @@ std::ofstream open_log(const std::string& run_dir) {
   return std::ofstream(path, std::ios::app);
 }
 
-/// What the disk says of a run's branch; what is damaged there is the workers' to tell.
+/// What the disk says about a run's branch. The workers report what is damaged there.
 struct Branch {
   std::optional<SavedStep> newest;  ///< in the run folder
   std::string origin;               ///< folder it began from and has saved nothing since, or ""
@@ -94,7 +94,7 @@ void JobView::on_started(const nlohmann::json& body) {
   if (body.contains("best_eval_loss")) best = body["best_eval_loss"].get<double>();
   console_.started(step, body.at("from"), best);
   const bool begins = body.at("begins");
-  // The run is further than where this job would have started: it stays as it is.
+  // The run is further than the step at which this job would have started: run.json stays as it is.
   if (!begins && body.at("from") != run_.last_checkpoint) return;
   has_begun_ = has_begun_ || begins;
   if (begins) print(std::exchange(at_begin_, ""));
@@ -124,7 +124,8 @@ void JobView::finish(Verdict verdict) {
   run_.restarts = verdict.restarts;
   run_.ended_at = utc_now();
   const bool failed = verdict.outcome == Outcome::kFailed;
-  // Killed at any moment: what it last saved may be newer than what it last told of.
+  // A run can be killed at any moment, so its newest checkpoint may be newer than the last one that
+  // it reported.
   if (has_begun_) run_.last_checkpoint = Branch(run_dir_).newest_path();
   if (failed) {
     // Heartbeats are a second apart; what is in the metrics has been finished by all ranks.

@@ -16,12 +16,13 @@ namespace hgt {
 /// A training job as its user sees it: the workers' events on the console (stderr), and run.json.
 class JobView {
  public:
-  /// `run` says what is known before the start; run.json is written at once (Error(kData) where it
-  /// cannot be; later that is a line on the console), or where the folder `holds_run`, that run's
-  /// stays as it is until the workers have started.
+  /// `run` says what is known before the start. run.json is written at once: Error(kData) if it
+  /// cannot be (later failures are a line on the console). But if the folder `holds_run`, that
+  /// run's run.json stays unchanged until the workers have started.
   JobView(std::string run_dir, bool holds_run, RunFile run, Console::Options options);
 
-  /// Lines for the user, on the console and in its log; and those that the user has seen before.
+  /// print() shows lines to the user, on the console and in its log; log() only logs lines that the
+  /// user has seen before.
   void print(const std::string& text);
   void log(const std::string& text);
   /// Lines that are true once the job makes steps; if it makes none they are not printed.

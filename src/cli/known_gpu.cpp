@@ -16,8 +16,8 @@ namespace hgt {
 namespace {
 
 constexpr double kGiB = 1 << 30;
-/// A card that corrects errors keeps as much of its memory for that, and one must be assumed where
-/// only its memory is known.
+/// The share of its memory that a card with error correction (ECC) leaves usable. If only the size
+/// of its memory is known, a GPU is assumed to be such a card.
 constexpr double kUsableShare = 0.915;
 
 struct Kind {
@@ -178,7 +178,7 @@ std::string plain(const std::string& text) {
   return out;
 }
 
-/// Of what people and nvidia-smi call it: "4090", "NVIDIA A100-SXM4-80GB".
+/// The name of a kind, from what people and nvidia-smi call it: "4090", "NVIDIA A100-SXM4-80GB".
 std::string kind_name(const std::string& gpu) {
   std::string name = plain(gpu);
   for (const std::string_view word : {"nvidia",

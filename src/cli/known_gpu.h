@@ -11,8 +11,8 @@ struct KnownGpu {
   int compute_capability = 0;  ///< 90 is 9.0; 0: not known
 };
 
-/// That of a kind ("h100", "RTX 4090") or of so much memory ("80GB", "24GiB", "24576MiB").
-/// Error(kConfig) names the kinds it knows.
+/// The GPU of that kind ("h100", "RTX 4090"), or one with that much memory ("80GB", "24GiB",
+/// "24576MiB"). The message of Error(kConfig) lists the known kinds.
 KnownGpu known_gpu(const std::string& gpu);
 
 }  // namespace hgt

@@ -8,7 +8,7 @@ namespace hgt {
 
 // Files of the source tree that are part of the program (embed_pages.py).
 
-/// configs/NAME.json, "" where there is none.
+/// configs/NAME.json, "" if there is no such preset.
 std::string_view preset(std::string_view name);
 std::vector<std::string> preset_names();
 

@@ -75,9 +75,9 @@ std::string banner(const TrainPlan& plan, const std::string& run_dir) {
 
 namespace {
 
-/// Parameters that differ in the number of their layer alone.
+/// Parameters whose names differ only in the number of their layer.
 struct RepeatedParameter {
-  std::string before, after;  ///< of the number, "" where there is none
+  std::string before, after;  ///< of the number; the whole name and "" if it has none
   std::vector<std::string> numbers;
   const Parameter* first;
 };

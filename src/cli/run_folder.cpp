@@ -30,11 +30,11 @@ constexpr const char* kNext = ".next.json";
 constexpr std::array kFrozen{std::string_view("/model"), std::string_view("/training/seed"),
                              std::string_view("/training/seq_length"),
                              std::string_view("/train_batch_size"), std::string_view("/data")};
-/// But for where it started, and for what only those who generate with it read.
+/// Exceptions: where the model started, and keys that only matter for generating text with it.
 constexpr std::array kFree{std::string_view("/model/init"), std::string_view("/model/bos_token_id"),
                            std::string_view("/model/eos_token_id")};
 
-/// Where data lies. The checkpoint tells whether it is the same data.
+/// Whether the key is a path of data. The checkpoint shows whether it is the same data.
 bool is_data_path(std::string_view pointer) {
   return (pointer.starts_with("/data/train_data_path/") ||
           pointer.starts_with("/data/valid_data_path/")) &&
@@ -55,7 +55,7 @@ std::string dotted(const std::string& pointer) {
   return key;
 }
 
-/// A name beside `path` that is free: path-2, path-3, ...
+/// A free name next to `path`: path-2, path-3, ...
 std::string free_name(const std::string& path) {
   int number = 2;
   while (path_exists(fmt::format("{}-{}", path, number), ErrorKind::kConfig)) ++number;
@@ -81,7 +81,7 @@ std::string config_of_run(const std::string& path) {
   return path_exists(resolved) ? resolved : path + "/config.json";
 }
 
-/// Whether there is anything of a run to go on from or to lose.
+/// Whether the folder holds anything of a run that could be resumed or lost.
 bool has_begun(const std::string& path) {
   std::error_code ignored;
   const auto size = fs::file_size(path + "/metrics.jsonl", ignored);
@@ -105,13 +105,13 @@ bool is_temporary(const std::string& name) {
          suffix.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-/// Completes the beginning of a branch that a process was killed in, and removes the config of a
-/// job that began none.
+/// If a process was killed while it began a branch, completes that. Removes the config of a job
+/// that began no branch.
 void settle_configs(const std::string& path) {
   try {
     put_config_in_place(path);
   } catch (const Error&) {
-    // The branch is not known, so only --resume PATH goes on; that brings its own config.
+    // The branch is not known, so only --resume PATH can resume; that brings its own config.
   }
   std::error_code ignored;
   for (const char* name : {"/resolved", "/config"}) fs::remove(path + name + kNext, ignored);

@@ -19,18 +19,18 @@ struct RunFolder {
 };
 
 /// Makes the folder, or with `resume` takes over one that a run left. A run that made neither a
-/// step nor a checkpoint counts as none. Error(kConfig) where it holds a run and `resume` is false,
-/// holds something else, or where another process works in it. Removes the temporary files that a
-/// killed process left.
+/// step nor a checkpoint does not count as a run. Error(kConfig) if the folder holds a run and
+/// `resume` is false, if it holds something else, or if another process works in it. Removes the
+/// temporary files that a killed process left.
 RunFolder claim_run_folder(const std::string& path, bool resume);
 
-/// train_batch_size of the run in the folder at `path`; none if there is no run that says so.
+/// train_batch_size of the run in the folder at `path`; nullopt if no run there says it.
 std::optional<std::int64_t> batch_size_of_run(const std::string& path);
 
-/// The files with a job's config: config.json as it was given, for other runs and other numbers of
-/// workers, and resolved.json for the workers of this job. If the folder holds the run that is
-/// resumed, they are config.next.json and resolved.next.json until the workers begin to make steps,
-/// and go if they never do.
+/// The files with a job's config: config.json as the user gave it, for other runs and other numbers
+/// of workers, and resolved.json for the workers of this job. If the folder holds the run that is
+/// resumed, they are named config.next.json and resolved.next.json until the workers begin to make
+/// steps, and are removed if the workers never do.
 class JobConfig {
  public:
   /// Error(kData) if they cannot be written. `folder` must outlive this.
@@ -38,7 +38,7 @@ class JobConfig {
   JobConfig(const JobConfig&) = delete;
   JobConfig& operator=(const JobConfig&) = delete;
   ~JobConfig();
-  /// That of resolved.json.
+  /// The path of resolved.json, or of resolved.next.json while it has that name.
   std::string path() const;
 
  private:

@@ -5,9 +5,9 @@
 
 namespace hgt {
 
-/// A stream buffer over a descriptor that is written at once, and that neither a full disk nor a
-/// reader that is gone breaks: what cannot be written is dropped, and how much it was is said there
-/// as soon as that is possible again. Text after that is written as before.
+/// A stream buffer that writes to a descriptor at once. If the disk is full or the reader is gone,
+/// it drops what it cannot write, and says how much that was as soon as it can write again. Text
+/// after that is written as before.
 class StderrBuffer final : public std::streambuf {
  public:
   explicit StderrBuffer(int fd) : fd_(fd) {}

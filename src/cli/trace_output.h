@@ -7,25 +7,25 @@
 
 namespace hgt {
 
-/// The front's side of --trace and --profile: what workers record, and where it goes.
+/// The launcher's side of --trace and --profile: what workers record, and where it goes.
 class TraceOutput {
  public:
-  /// Looks whether the file can be written that is asked for, before any work is done:
-  /// Error(kConfig) where not.
+  /// Checks before any work is done that the requested trace file can be written: Error(kConfig) if
+  /// not.
   explicit TraceOutput(const TrainFlags& flags);
 
-  /// Steps for each worker to record: 0 where nothing is asked for.
+  /// How many steps each worker records: 0 if nothing is asked for.
   std::int64_t record_steps() const { return record_steps_; }
-  /// Takes away what an earlier run left in the folder.
+  /// Removes what an earlier run left in the folder.
   void clear(const std::string& run_dir) const;
-  /// The run is over: writes the trace, prints the profile. Error(kData) where the trace cannot be
-  /// written.
+  /// Call this once the run is over: it writes the trace and prints the profile. Error(kData) if
+  /// the trace cannot be written.
   void finish(const std::string& run_dir, int workers) const;
 
  private:
   std::int64_t record_steps_ = 0;
   bool profile_ = false;
-  std::string trace_;  ///< the file, "" where no trace is asked for
+  std::string trace_;  ///< the file, "" if no trace is asked for
 };
 
 }  // namespace hgt

@@ -36,8 +36,8 @@ std::string changes_of(const RunFolder& folder, const nlohmann::json& resolved) 
   return text;
 }
 
-/// The config for other runs: "auto" and what follows from the workers and devices of this one are
-/// as they were given.
+/// The config for other runs: "auto", and keys that follow from this run's workers and devices,
+/// have the values that the user gave.
 nlohmann::ordered_json as_given(const TrainPlan& plan) {
   nlohmann::ordered_json json = to_json(plan.config);
   leave_out_derived_batch(plan.given, json);

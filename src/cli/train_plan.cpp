@@ -328,11 +328,23 @@ std::int64_t threads_per_worker(std::int64_t workers) {
   return std::max<std::int64_t>(1, usable_cores() / workers);
 }
 
+/// Adds the value of a flag that is short for a key.
+void add_short_flag(std::vector<std::string>& overrides, const std::string& flag,
+                    const std::string& key, const std::string& value) {
+  for (std::size_t i = 0; i + 1 < overrides.size(); i += 2)
+    if (overrides[i] == key && overrides[i + 1] != value)
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} {} and --{} {} contradict each other", flag, value, key,
+                              overrides[i + 1]),
+                  "keep one of them");
+  overrides.insert(overrides.end(), {key, value});
+}
+
 TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides) {
   check_flags(flags);
   if (flags.steps)
-    overrides.insert(overrides.end(), {"training.train_iters", std::to_string(*flags.steps)});
-  if (!flags.device.empty()) overrides.insert(overrides.end(), {"hardware.device", flags.device});
+    add_short_flag(overrides, "--steps", "training.train_iters", std::to_string(*flags.steps));
+  if (!flags.device.empty()) add_short_flag(overrides, "--device", "hardware.device", flags.device);
   const std::optional<std::int64_t> resumed_batch =
       flags.resume == "none" ? std::nullopt : batch_size_of_run(flags.run_dir);
   const auto load = [&](std::optional<std::int64_t> world) {

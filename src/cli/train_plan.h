@@ -43,7 +43,7 @@ struct Devices {
   std::string kind;  ///< "cpu" or "cuda"
   std::int64_t workers = 1;
   int compute_capability = 0;  ///< the least of the GPUs'; 0: not known
-  std::string notice = {};     ///< why there are no GPUs, where some could be
+  std::string notice = {};     ///< why no GPUs are used, if there could be some
 };
 
 /// Looks for the devices that flags and config ask for, unless it is a dry run. Error(kDevice) if
@@ -56,7 +56,7 @@ void settle_devices(const LoadResult& loaded, const Devices& devices, Config& co
 /// What is worth a line of a config and of the search for devices.
 std::vector<Problem> notices_of(const LoadResult& loaded, const Devices& devices);
 
-/// For the console, a line each, with its hint on another.
+/// The notices as console text: a line each, with its hint on another.
 std::string notice_lines(const std::vector<Problem>& notices);
 
 /// "runs/NAME" for NAME.json.
@@ -66,9 +66,9 @@ std::string default_run_dir(const std::string& config);
 std::int64_t threads_per_worker(std::int64_t workers);
 
 /// Reads and checks everything before anything starts, in this order: command line and config
-/// (kConfig), devices (kDevice), data (kData). A dry run asks for no device, and opens data only
-/// where the config leaves the vocabulary to it.
-/// A run that is resumed keeps its train_batch_size unless another one is given.
+/// (kConfig), devices (kDevice), data (kData). A dry run asks for no device, and opens data only if
+/// the config takes the vocabulary size from it. A resumed run keeps its train_batch_size unless
+/// another one is given.
 TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides);
 
 }  // namespace hgt

@@ -5,11 +5,11 @@
 
 namespace hgt {
 
-/// The path of hgtrain-worker, which lies beside this program; Error(kConfig) where it does not.
+/// The path of hgtrain-worker, which lies in this program's folder; Error(kConfig) if it does not.
 std::string worker_program();
 
-/// Goes on as the program argv[0]: standard input and output, signals and exit status are its.
-/// Error(kConfig) where it cannot be started.
+/// Replaces this process with the program argv[0] (execv): standard input and output, signals and
+/// exit status are then that program's. Error(kConfig) if it cannot be started.
 [[noreturn]] void become_worker(std::vector<std::string> argv);
 
 }  // namespace hgt

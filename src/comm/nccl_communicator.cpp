@@ -294,8 +294,8 @@ class NcclCommunicator final : public Communicator {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = error;
   }
-  /// Ends NCCL's work on this rank's device. It may wait for peers on other machines, and callers
-  /// must meanwhile get the failure, so it runs without the mutex.
+  /// Ends NCCL's work on this rank's device. Runs without the mutex: it may wait for peers on other
+  /// machines, and callers must get the failure during that time.
   void abort_nccl() noexcept {
     CudaCommState* comm = nullptr;
     {

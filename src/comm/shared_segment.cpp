@@ -48,8 +48,8 @@ struct flock lock_of(int rank) {
 
 }  // namespace
 
-// A name is /proc/PID/fd/FD/TOKEN: where the maker has it open, and what its descriptor is known by
-// there. The token is random: on another machine nothing of that name can be found by accident.
+// A name is /proc/PID/fd/FD/TOKEN: the maker's open descriptor, and the name of the memory file
+// behind it. The token is random, so another machine cannot have a match by accident.
 
 SharedSegment SharedSegment::create(std::size_t bytes) {
   require_room(bytes);

@@ -33,7 +33,8 @@ std::string nearest_triples(const BatchConfig& asked, std::int64_t workers) {
   return text;
 }
 
-/// Of a batch whose micro-batch or accumulation is left open.
+/// The message for a batch size that the workers cannot share, if the micro-batch or accumulation
+/// is left open.
 std::string cannot_share(const BatchConfig& asked, std::int64_t workers) {
   std::int64_t unit = workers;
   std::string how;

@@ -227,11 +227,13 @@ class Walk {
     if (++hints_ > kMaxHints) return "`hgtrain config schema --text` lists the keys";
     if (const auto below = paths_of(key, table, section + "."); !below.empty())
       return fmt::format("did you mean {}?", below.front());
-    const std::string meant = meant_by(key, names_of(table, type, true));
-    if (!meant.empty()) return fmt::format("did you mean {}?", meant);
+    // A key that is known elsewhere means more than one that is spelled alike.
     const ForeignKey* const foreign = find_foreign_key(key);
+    if (foreign && foreign->key.empty()) return std::string(foreign->hint);
     const std::string elsewhere = foreign ? std::string(foreign->key) : path_from_top(key);
     if (!elsewhere.empty()) return fmt::format("did you mean {}?", elsewhere);
+    const std::string meant = meant_by(key, names_of(table, type, true));
+    if (!meant.empty()) return fmt::format("did you mean {}?", meant);
     if (find_row(root_section(), key)) return fmt::format("{} belongs outside any section", key);
     return overview(key, names_of(table, type, false));
   }

@@ -1,5 +1,5 @@
-// Options of other training programs, for those who bring them along: in a config file, where
-// DeepSpeed would ignore them, and on the command line.
+// Options of other training programs, which users may bring along: on the command line, and in
+// places of a config file that DeepSpeed ignores.
 #include "hgtrain/config/foreign_keys.h"
 
 #include "field.h"

@@ -39,7 +39,7 @@ std::string read_text(const std::string& path) {
   return read_input(path, kMaxFileBytes, ErrorKind::kConfig);
 }
 
-/// One Error that tells the problems of the given kinds, and how many more there are.
+/// One Error that lists the problems of the given kinds, and how many more there are.
 void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>& kinds) {
   constexpr std::ptrdiff_t kMaxTold = 50;
   std::ptrdiff_t count = 0;

@@ -13,7 +13,7 @@ namespace hgt {
 struct AddedToken {
   std::string content;
   std::int32_t id = 0;
-  bool single_word = false;  ///< only where no word character touches it
+  bool single_word = false;  ///< only if no word character touches it
   bool lstrip = false;       ///< takes white space before it
   bool rstrip = false;       ///< takes white space behind it
 };

@@ -32,8 +32,8 @@ std::int64_t Blend::rank(std::size_t file, std::int64_t draw) const {
   std::int64_t before = draw;
   for (std::size_t j = 0; j < counts_.size(); ++j) {
     if (j == file) continue;
-    // Draws l of j with (2l + 1) / counts[j] < (2 draw + 1) / counts[file], or equal where j <
-    // file.
+    // The draws l of file j that come earlier: (2l + 1) / counts[j] < (2 draw + 1) / counts[file],
+    // or equal if j < file.
     const __int128 bound = static_cast<__int128>(2 * draw + 1) * counts_[j] - (j < file ? 0 : 1);
     const auto odd_numbers_up_to = static_cast<std::int64_t>(bound / counts_[file]);
     before += std::min(counts_[j], (odd_numbers_up_to + 1) / 2);

@@ -8,7 +8,7 @@ namespace hgt {
 
 /// Positions of an epoch dealt out to files in fixed proportions, evenly interleaved.
 ///
-/// Of an epoch of n positions file i gets counts()[i] draws. Draw k of file i is due at time
+/// In an epoch of n positions, file i gets counts()[i] draws. Draw k of file i is due at time
 /// (2k + 1) / (2 counts[i]) of the epoch; positions take the draws in order of time, ties by file.
 /// A pure function of the position; its time is O(files^2 log n).
 class Blend {

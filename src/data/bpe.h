@@ -28,7 +28,7 @@ class Bpe {
     bool fuse_unk = false;       ///< neighbouring unknowns become one
     bool byte_fallback = false;  ///< unknown characters become their bytes, "<0x0A>"
     bool ignore_merges =
-        false;  ///< a word in the vocabulary is that token, whatever the merges say
+        false;  ///< a word in the vocabulary is that token, even if the merges differ
   };
   /// Merges in order of rank. Error(kData) names one whose parts or result are not in the
   /// vocabulary.
@@ -37,7 +37,7 @@ class Bpe {
 
   /// Appends the ids of a word, valid UTF-8 in the vocabulary's spelling. O(n log n).
   void encode(std::string_view word, std::vector<std::int32_t>& ids) const;
-  std::int32_t id_of(std::string_view token) const;  ///< -1 where there is none
+  std::int32_t id_of(std::string_view token) const;  ///< -1 if there is none
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
  private:

@@ -15,7 +15,8 @@ namespace hgt {
 
 namespace {
 
-// Of a text that is cut somewhere; what is no whole character comes out as something else.
+// The last and the first character of a text that may be cut within one. If the bytes are no whole
+// character, the result is not valid UTF-8.
 std::string_view last_character(std::string_view text) {
   std::size_t begin = text.size();
   while (begin > 0 && text.size() - begin < 4 && (text[--begin] & 0xC0) == 0x80) continue;

@@ -36,8 +36,8 @@ TokenizerParts parse_tokenizer_json(const std::string& text);
 /// A hash of what decides the ids; two files that differ in layout alone have the same.
 std::uint64_t tokenizer_identity(const std::string& text);
 
-/// `end_of_text` is the name of that token, "" where it is not known; `files` (name, content) are
-/// what save() writes.
+/// `end_of_text` is the name of that token, "" if it is not known; `files` (name, content) are what
+/// save() writes.
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(
     TokenizerParts parts, const std::string& end_of_text,
     std::vector<std::pair<std::string, std::string>> files);

@@ -13,7 +13,7 @@ namespace hgt {
 /// The spelling of one byte, in UTF-8.
 const std::string& letter_of(unsigned char byte);
 
-/// The bytes that `spelling` stands for, nullopt where a character of it is not in the alphabet.
+/// The bytes that `spelling` stands for, nullopt if a character of it is not in the alphabet.
 std::optional<std::string> bytes_of(std::string_view spelling);
 
 }  // namespace hgt

@@ -82,7 +82,7 @@ class SplitDataset final : public Dataset {
   std::optional<Blend> blend_;
 };
 
-/// Each source's weight; empty where none is given.
+/// Each source's weight; empty if none is given.
 std::vector<double> weights_of(const std::vector<DataSource>& sources) {
   std::vector<double> weights;
   for (const DataSource& source : sources) {

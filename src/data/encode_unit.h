@@ -22,7 +22,7 @@ struct EncodeOptions {
 /// The tokens of a unit's documents.
 struct EncodedUnit {
   std::vector<std::int32_t> tokens;  ///< end-of-text after each document included
-  std::vector<std::size_t> ends;     ///< where in `tokens` documents end; the rest goes on
+  std::vector<std::size_t> ends;     ///< where in `tokens` documents end; the rest is unfinished
   std::int64_t empty_documents = 0;  ///< left out
   BadLines bad_lines;                ///< left out, if options.skip_bad_lines
 };

@@ -64,7 +64,7 @@ class TextField final : public nlohmann::json_sax<json> {
   bool is_object = false;
 
  private:
-  /// Of two fields of one name the last counts.
+  /// If two fields have the same name, the last one counts.
   bool other_value() {
     if (depth_ == 1 && !is_array_ && key_ == name_) text.reset();
     return true;

@@ -69,7 +69,7 @@ Manifest parse(const nlohmann::ordered_json& json) {
   return m;
 }
 
-/// "PREFIX.bin is not what was prepared", and how to go on.
+/// Throws "PREFIX.bin is not what was prepared", with a hint about what to do.
 [[noreturn]] void throw_changed(const std::string& path, const std::string& how) {
   throw Error(ErrorKind::kData, fmt::format("{} is not what was prepared: {}", path, how),
               "prepare the data again, or copy the file again");

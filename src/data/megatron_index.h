@@ -21,7 +21,7 @@ struct MegatronIndex {
 MegatronIndex read_megatron_index(const std::string& path);
 
 /// The longest sequence an .idx can hold. A document is written as sequences of this length and a
-/// last one that is shorter (0 where need be), which is what ends it.
+/// last one that is shorter (0 if need be), which ends it.
 inline constexpr std::int64_t kMaxSequenceTokens = 0x7fffffff;
 
 /// Writes an .idx for sequences of these lengths, in which each shorter than kMaxSequenceTokens

@@ -31,8 +31,8 @@ std::string unicode_form(std::string_view text, int options) {
   return {reinterpret_cast<const char*>(out), static_cast<std::size_t>(bytes)};
 }
 
-/// A character that HF's normalizers do not know is none that others could join or pass by, so what
-/// lies before and behind it is normalized apart.
+/// No other character can combine with, or move past, a character that HF's normalizers do not
+/// know, so the text before it and the text after it are normalized separately.
 std::string unicode_form_around_inert(std::string_view text, int options) {
   std::string out;
   std::size_t done = 0;

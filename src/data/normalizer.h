@@ -12,7 +12,7 @@ namespace hgt {
 using Normalizer = std::function<std::string(std::string_view)>;
 
 /// NFC, NFD, NFKC, NFKD, Prepend, Replace, Sequence. Error(kData) names any other. Throws
-/// nlohmann's exceptions where something is missing.
+/// nlohmann's exceptions if something is missing.
 Normalizer parse_normalizer(const nlohmann::json& json);
 
 /// Whether text can be cut before a line end without changing what comes out: nothing but NFC in

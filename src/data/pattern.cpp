@@ -14,7 +14,7 @@ std::vector<Match> find_all(const Regex& regex, std::string_view text) {
   while (const auto match = regex.find(text, from)) {
     const bool empty = match->begin == match->end;
     from = match->end;
-    // An empty match where the one before ended is not one of its own.
+    // An empty match at the end of the match before it does not count.
     if (!empty || matches.empty() || matches.back().end != match->end) matches.push_back(*match);
     if (!empty) continue;
     if (from == text.size()) break;

@@ -16,7 +16,7 @@ using Pattern = std::function<std::vector<Match>(std::string_view)>;
 /// {"String": "..."} or {"Regex": "..."} of a tokenizer.json.
 Pattern parse_pattern(const nlohmann::json& json);
 
-/// All matches of a regex. Behind an empty one the search goes on one character further.
+/// All matches of a regex. After an empty match, the search continues one character further.
 std::vector<Match> find_all(const Regex& regex, std::string_view text);
 
 }  // namespace hgt

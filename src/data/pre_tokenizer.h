@@ -24,7 +24,7 @@ struct Pieces {
 class PreTokenizer {
  public:
   /// ByteLevel, Split, Digits, Sequence. Error(kData) names any other. Throws nlohmann's exceptions
-  /// where something is missing.
+  /// if something is missing.
   explicit PreTokenizer(const nlohmann::json& json);
 
   /// The words of `text`, none of them empty.
@@ -32,12 +32,13 @@ class PreTokenizer {
   /// Whether words are spelled in the alphabet of bytes (ByteLevel is among the steps).
   bool byte_level() const { return byte_level_; }
 
-  /// Whether text can be cut without changing a word between a letter and a ' ', '\r' or '\n' that
-  /// follows it, and between a letter and a '\n' before it that follows no white space. True where
-  /// the first step is one of the patterns of GPT-2, Llama 3, Qwen 2 or GPT-4o: none of their
-  /// matches holds both sides of such a place, none looks back, all text is matched, and the one
-  /// that looks ahead (white space that none but white space follows) leaves a lone '\n' whole; so
-  /// in the whole text a match ends there and the next begins, as they do in the halves.
+  /// Whether text can be cut at these places without changing a word: between a letter and a ' ',
+  /// '\r' or '\n' that follows it, and between a letter and a '\n' before it, unless white space
+  /// precedes that '\n'. True if the first step is one of the patterns of GPT-2, Llama 3, Qwen 2 or
+  /// GPT-4o. None of their matches contains both sides of such a place, none looks back, and all
+  /// text is matched. The one that looks ahead (white space before white space or the end) leaves a
+  /// lone '\n' whole. So in the whole text a match ends there and the next begins, just like in the
+  /// two halves.
   bool cuts_at_white_space() const { return cuts_at_white_space_; }
 
  private:

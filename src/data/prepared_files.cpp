@@ -116,7 +116,7 @@ void PreparedFiles::remove_partial() noexcept {
   for (const std::string& path : named_) remove(path);
 }
 
-/// Removes what a killed run left beside the .bin.partial that this one writes over.
+/// Removes what a killed run left next to the .bin.partial that this run overwrites.
 void PreparedFiles::sweep() const {
   std::error_code ignored;
   for (const char* extension : {".idx", ".tokenizer"}) fs::remove_all(partial(extension), ignored);

@@ -64,7 +64,7 @@ Regex::Regex(const std::string& oniguruma_pattern) {
   code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &at, context.get()));
   if (!code_) throw fail(fmt::format("is not understood: {}", message_of(error)));
-  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where it cannot, matching is slower
+  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // if it fails, matching is slower
 }
 
 void Regex::Free::operator()(pcre2_real_code_8* code) const {

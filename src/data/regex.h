@@ -24,8 +24,8 @@ class Regex {
   /// Error(kData) with the pattern and what is wrong with it.
   explicit Regex(const std::string& oniguruma_pattern);
 
-  /// The first match at or behind `from`. `text` is valid UTF-8. Error(kData) where matching takes
-  /// too much backtracking.
+  /// The first match that begins at `from` or later. `text` is valid UTF-8. Error(kData) if
+  /// matching takes too much backtracking.
   std::optional<Match> find(std::string_view text, std::size_t from) const;
 
  private:

@@ -214,7 +214,7 @@ class Translator {
     refuse("(" + std::string(in_.substr(at_, 3)));
   }
 
-  /// {n}, {n,} or {n,m}; else a brace that stands for itself.
+  /// {n}, {n,} or {n,m}; otherwise a literal brace.
   void interval() {
     const std::size_t begin = at_;
     const std::string low = digits();

@@ -11,7 +11,7 @@ struct SourceFile {
   std::string path;
   std::int64_t bytes = 0;    ///< on the disk
   bool json_lines = false;   ///< by its name (kind_of_name)
-  bool from_folder = false;  ///< found by searching, not named: passed over where it is binary
+  bool from_folder = false;  ///< found by searching, not named: skipped if it is binary
 };
 
 struct SourceFiles {

@@ -14,7 +14,7 @@ enum class SplitBehavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWith
 /// Error(kData) names an unknown one.
 SplitBehavior parse_split_behavior(const std::string& name);
 
-/// Appends the pieces of `text`, split at `matches` (where `invert`, at what lies between them).
+/// Appends the pieces of `text`, split at `matches` (if `invert`, at what lies between them).
 void split_at(std::string_view text, const std::vector<Match>& matches, SplitBehavior behavior,
               bool invert, std::vector<std::string_view>& pieces);
 

@@ -17,15 +17,15 @@ struct TextPart {
   const SourceFile* file = nullptr;
   std::string text;
   std::int64_t first_line = 1;  ///< of JSON lines
-  bool ends_document = true;    ///< false: the next part goes on with it
-  bool starts_document = true;  ///< false: it goes on with the part before
+  bool ends_document = true;    ///< false: the next part continues it
+  bool starts_document = true;  ///< false: it continues the part before
 };
 
-/// What one task encodes: about kUnitBytes of text, more where a document or a line is longer.
+/// What one task encodes: about kUnitBytes of text, more if a document or a line is longer.
 using TextUnit = std::vector<TextPart>;
 inline constexpr std::size_t kUnitBytes = std::size_t{1} << 20;
-/// The longest line of JSON, and the most text without a place to cut it: what memory is needed
-/// for.
+/// The longest line of JSON, and the longest text without a place to cut it. They bound the memory
+/// that is needed.
 inline constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxUncutBytes = std::size_t{256} << 20;
 
@@ -36,8 +36,8 @@ struct BadLines {
   void add(const BadLines& later);
 };
 
-/// Reads files one after the other and cuts them into units, in order. A document is cut only where
-/// the tokenizer says that no token changes by it.
+/// Reads files one after the other and cuts them into units, in order. A document is cut only at
+/// places where the tokenizer says that this changes no token.
 class TextUnits {
  public:
   TextUnits(const std::vector<SourceFile>& files, const Tokenizer& tokenizer,

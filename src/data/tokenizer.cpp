@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 28;
 
 /// The name of the token that ends a text: "eos_token" of tokenizer_config.json or
-/// special_tokens_map.json; "" where neither says so.
+/// special_tokens_map.json; "" if neither has it.
 std::string end_of_text_in(const std::string& path, const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object())

@@ -17,9 +17,9 @@ namespace hgt {
 /// Ids of words seen before: most words of a text are among a few thousand. Not thread-safe.
 class WordCache {
  public:
-  /// nullopt where the word is new.
+  /// nullopt if the word is new.
   std::optional<std::span<const std::int32_t>> find(std::string_view word) const;
-  /// Keeps short words; starts anew when it has grown large.
+  /// Keeps short words; once the cache has grown large, empties it first.
   void insert(std::string_view word, std::span<const std::int32_t> ids);
 
  private:
@@ -30,7 +30,7 @@ class WordCache {
   std::vector<std::int32_t> ids_;
 };
 
-/// Caches for whoever encodes at the moment, so that threads do not wait for each other.
+/// Each thread that encodes borrows a cache of its own, so threads do not wait for each other.
 class WordCachePool {
  public:
   /// Lends a cache until the lease is destroyed.

@@ -164,7 +164,7 @@ void Attempt::stop(int signal) {
 }
 
 void Attempt::relay(int signal, MessageKind command) {
-  bool commanded = false;  // one rank tells the others; told by us, they might do it twice
+  bool commanded = false;  // one rank passes it on; sent to all, it might be obeyed twice
   for (const auto& worker : workers_) {
     if (worker->has_ended()) continue;
     if (!obeys_commands(*worker))
@@ -285,8 +285,8 @@ std::optional<Hang> Attempt::hang_after(milliseconds silent, milliseconds still)
   return find_hang(pulses, now_ns(), silent, still);
 }
 
-/// A rank that waits for another may lose its patience before the launcher does: where one has
-/// stood still behind `waiting` for long, that one is at fault.
+/// A rank that waits for another may time out before the launcher does. If another rank has stood
+/// still behind `waiting` for long, that rank is at fault.
 void Attempt::blame_straggler(const Worker& waiting) {
   const milliseconds limit = std::min(kSilentLimit, spec_.hang_limit / 2);
   if (limit.count() == 0) return;
@@ -341,7 +341,7 @@ void Attempt::describe(Verdict& out, const Failure& failure) const {
       }));
 }
 
-/// Nothing of the job is left to listen on MASTER_PORT: whoever does has taken it.
+/// Nothing of the job is left to listen on MASTER_PORT, so a process that does has taken the port.
 std::string Attempt::hint_of_port() const {
   const std::string user = port_user(port_.number());
   return user.empty() ? ""
@@ -352,7 +352,7 @@ std::string Attempt::hint_of_port() const {
 }
 
 void Attempt::describe_stop(Verdict& out) const {
-  const Worker* first = nullptr;  // of those that did not leave by themselves
+  const Worker* first = nullptr;  // the first to end of those that did not end cleanly
   for (const auto& worker : workers_) {
     if (!worker->has_ended()) continue;
     if (exit_code_of(worker->end()) == kExitStoppedEarly) out.exit_code = kExitStoppedEarly;

@@ -38,7 +38,7 @@ class Attempt {
 
   Attempt(Context context, int number);
 
-  /// Starts all workers; Error where one could not be, with none left then.
+  /// Starts all workers. Error if one cannot be started; then none is left running.
   void start();
 
   /// The user's signal: our workers finish their step and checkpoint, others get it passed on.

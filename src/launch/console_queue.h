@@ -30,14 +30,14 @@ class ConsoleQueue {
   void write(Stream stream, std::string_view text);
   bool is_full() const;
   bool is_empty() const;
-  /// How much was dropped because it could not be written,  if nothing was.
+  /// How much was dropped because it could not be written, "" if nothing was.
   std::string what_was_dropped() const;
 
  private:
   struct Output {
     Output(asio::io_context& io, int descriptor);
     int fd;
-    asio::posix::stream_descriptor events;  // of a copy of fd; closed where fd is a file
+    asio::posix::stream_descriptor events;  // of a copy of fd; closed if fd is a file
     std::string queue;
     bool waiting = false;
     bool gone = false;

@@ -90,7 +90,7 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt)
     else
       out.at_start.push_back(name);
   }
-  // One thread per core between all workers, where nobody has decided otherwise.
+  // All workers together use one thread per core, unless the user has set the variable.
   if (!is_set(spec, "OMP_NUM_THREADS"))
     out.set["OMP_NUM_THREADS"] = std::to_string(std::max(1, usable_cores() / spec.num_workers));
   // A failed NCCL collective ends its process, and Python's output comes when it is printed.

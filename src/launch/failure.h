@@ -13,8 +13,8 @@
 
 namespace hgt {
 
-/// One rank's failure, as far as it is known: from its own last words, from how its process ended,
-/// or both.
+/// What is known of one rank's failure: from its own last words, from how its process ended, or
+/// both.
 struct Failure {
   int rank = 0;
   std::int64_t at_ns = 0;
@@ -32,17 +32,17 @@ Failure failure_from_event(int rank, const nlohmann::json& body);
 
 Failure failure_from_hang(const Hang& hang);
 
-/// The exit code by the shell's convention: 128 + N where signal N ended it.
+/// The exit code by the shell's convention: 128 + N if signal N ended it.
 int exit_code_of(const WorkerEnd& end);
 /// "exited with code 3", "was killed by SIGSEGV (Segmentation fault)".
 std::string reason_of(const WorkerEnd& end, bool out_of_memory);
 
-/// The message in a file of torchelastic's form ({"message": "..."} or {"message": {"message":
-/// "..."}}), as PyTorch's @record leaves it; "" where there is none.
+/// The message in a file in torchelastic's form ({"message": "..."} or {"message": {"message":
+/// "..."}}), which PyTorch's @record writes; "" if there is none.
 std::string message_in_error_file(const std::string& path);
 
-/// The one that the verdict is about: the first, but one that only lost a peer only where there is
-/// no other.
+/// The failure that the verdict is about: the first one. A rank that only lost a peer is chosen
+/// only if there is no other failure.
 const Failure* first_failure(const std::map<int, Failure>& failures);
 
 }  // namespace hgt

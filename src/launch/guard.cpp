@@ -89,8 +89,8 @@ class Guard {
     }
   }
 
-  /// Kills until nothing is left. Whatever a killed process leaves behind becomes a child of the
-  /// guard before the killed one can be reaped, so killing children until there are none kills all.
+  /// Kills until nothing is left. The children of a killed process become children of the guard
+  /// before the killed one can be reaped, so killing children until there are none kills all.
   [[noreturn]] void end_all() {
     if (!ended_) kill(-worker_, SIGKILL);  // all at once, before one sees another die
     do for_each_child([](pid_t pid) { kill(pid, SIGKILL); });
@@ -107,8 +107,8 @@ class Guard {
     if (kill(-worker_, signal) != 0) kill(worker_, signal);
   }
 
-  /// Reaps one child that has ended, and tells of the worker. False where there is none (with
-  /// WNOHANG: none that has ended).
+  /// Reaps one child that has ended and, if it is the worker, reports its end. False if there is no
+  /// child (with WNOHANG: none that has ended).
   bool reap(int flags) {
     int status = 0;
     rusage usage{};

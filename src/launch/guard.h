@@ -12,7 +12,7 @@ namespace hgt {
 /// The descriptor a worker finds its control channel at.
 inline constexpr int kControlFd = 3;
 
-/// What a guard tells of its worker, once.
+/// What a guard reports about its worker, once.
 struct WorkerEnd {
   int wait_status = 0;  ///< as wait(2) gives it
   std::int64_t max_rss_kib = 0;
@@ -35,16 +35,16 @@ struct GuardedWorker {
 /// Guard and worker join the control group of `group_fd` (JobGroup), if there is one.
 ///
 /// The guard is a fork of this process that calls only async-signal-safe functions, so it needs no
-/// program file and does not mind other threads. Its command line is its own name, so that
-/// `pkill -f` by that of this process leaves it to do its work. It is a session of its own too,
-/// ignores every signal it can, and is the subreaper of all that the worker starts. When the worker
-/// ends, or `lifeline` does, or it is sent SIGKILL over it, the guard kills whatever descends from
-/// it until nothing is left, and ends. A signal sent over `lifeline` goes to the worker's process
-/// group. The worker itself dies with its guard (PR_SET_PDEATHSIG), and a guard that was stopped is
+/// program file and is safe with other threads. Its command line is only its own name, so that
+/// `pkill -f` with the command line of this process does not end it. It has a session of its own
+/// too, ignores every signal it can, and is the subreaper of all that the worker starts. If the
+/// worker ends, if `lifeline` is closed, or if SIGKILL is sent over it, the guard kills all its
+/// descendants until none is left, and ends. A signal sent over `lifeline` goes to the worker's
+/// process group. The worker itself dies with its guard (PR_SET_PDEATHSIG), and a stopped guard is
 /// continued when its parent dies. The calling thread must outlive both: it is their parent.
 ///
-/// Error(kConfig) where the program cannot be executed, Error(kDevice) where the system has no
-/// process or descriptor left.
+/// Error(kConfig) if the program cannot be executed, Error(kDevice) if the system has no process or
+/// descriptor left.
 GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector<std::string>& argv,
                             const std::vector<std::string>& env, int group_fd = -1);
 

@@ -15,7 +15,7 @@ struct Pulse {
   int rank = 0;
   Heartbeat last;
   std::int64_t heard_ns = 0;    ///< when the last heartbeat came
-  std::int64_t changed_ns = 0;  ///< when it last told something new
+  std::int64_t changed_ns = 0;  ///< when a heartbeat last differed from the one before
   bool greeted = true;          ///< it has said hello; until then it may be slow to load
 };
 
@@ -24,10 +24,10 @@ struct Hang {
   std::string reason;
 };
 
-/// A rank that has hung, if any: one not heard of for `silent` (before its hello:
-/// `still`); else, where all have stood still
-/// for `still` (a rank that hangs makes the others wait), the one they wait for: behind in steps,
-/// then in collectives entered, then the first that stopped.
+/// The rank that has hung, if any: one from which nothing came for `silent` (`still` before its
+/// hello). Otherwise, if all have stood still for `still` (a rank that hangs makes the others
+/// wait), it is the rank that the others wait for: the one behind in steps, then in collectives
+/// entered, then the first that stopped.
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
                               std::chrono::milliseconds silent, std::chrono::milliseconds still);
 

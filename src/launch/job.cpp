@@ -89,7 +89,7 @@ class Job {
     attempt_->start();
   }
 
-  /// The loop may still know the last one: it goes behind what is queued there.
+  /// The loop may still refer to the last attempt, so that is destroyed after what is queued there.
   void restart() {
     ++restarts_;
     attempt_->close();

@@ -17,7 +17,7 @@
 namespace hgt {
 namespace {
 
-/// This process's group of version 2; it lies in `unified` where version 1 is mounted beside it.
+/// This process's group of version 2, which lies in `unified` if version 1 is mounted too.
 std::string own_group(const std::string& root) {
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {

@@ -14,9 +14,9 @@ class JobStore {
 
   explicit JobStore(std::size_t max_bytes = std::size_t{256} << 20) : max_bytes_(max_bytes) {}
 
-  /// Error(kPeer) where all that was ever set would take more than `max_bytes`.
+  /// Error(kPeer) if all that was ever set would take more than `max_bytes`.
   void set(const std::string& key, const std::string& value);
-  /// Calls `reply` now where the key is there, else when it is set.
+  /// Calls `reply` now if the key is there, otherwise when it is set.
   void get(const std::string& key, Reply reply);
 
  private:

@@ -17,7 +17,7 @@ struct Listener {
   std::string user, inode;
 };
 
-/// Of a table as /proc/net/tcp has it; an inode of "" is none.
+/// The listener on `port` in a table like /proc/net/tcp; its inode is "" if there is none.
 Listener listener_in(const char* table, int port) {
   std::ifstream file(table);
   const std::string ending = fmt::format(":{:04X}", port);

@@ -28,7 +28,7 @@ class RankOutput {
     std::function<void(const std::string& text)> log_failed;
   };
 
-  /// Error(kData) where the log cannot be opened.
+  /// Error(kData) if the log cannot be opened.
   explicit RankOutput(Options options);
 
   void feed(ConsoleQueue::Stream stream, std::string_view bytes);

@@ -100,7 +100,7 @@ void Worker::on_lifeline() {
 
 void Worker::check_gone() {
   if (gone_ || streams_[0].is_open() || streams_[1].is_open()) return;
-  // The worker has most likely ended: a guard that somebody has stopped could not say so.
+  // The worker has most likely ended, but a guard that somebody has stopped could not report that.
   if (lifeline_.is_open()) return wake_guard();
   gone_ = true;
   drain_limit_.cancel();

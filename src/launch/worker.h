@@ -25,7 +25,7 @@ namespace hgt {
 /// until `gone`, or until the loop runs no more.
 class Worker {
  public:
-  /// What it tells its owner, on the loop, never from within a call of a member.
+  /// What it reports to its owner, on the loop, never from within a call of a member.
   struct Events {
     std::function<void(Worker&)> ended;  ///< the program has ended: see end()
     std::function<void(Worker&)> gone;   ///< and nothing of it is left, all output read
@@ -46,15 +46,15 @@ class Worker {
   bool is_greeted() const { return pulse_.greeted; }
   bool has_ended() const { return end_.has_value(); }
   bool is_gone() const { return gone_; }
-  /// How it ended; at_ns 0 where its guard was killed and took it along.
+  /// How it ended; at_ns is 0 if its guard was killed and took it along.
   const WorkerEnd& end() const { return *end_; }
   const Pulse& pulse() const { return pulse_; }
   /// The time up to now does not count as silence: this process itself was not running.
   void forgive_silence(std::int64_t now_ns);
   std::vector<std::string> last_lines() const { return output_.last_lines(); }
 
-  /// To its process group; SIGKILL to all that descends from it. A guard that somebody has stopped
-  /// is continued, to pass it on.
+  /// Sends the signal to its process group, SIGKILL to all its descendants. A guard that somebody
+  /// has stopped is continued so that it passes the signal on.
   void signal(int number);
   /// Kills the guard itself, if it is still there.
   void kill_guard();

@@ -15,7 +15,7 @@ struct AttentionPart {
   }
 };
 
-/// The limit of a launch's temporary memory, as far as smaller parts can keep it.
+/// The limit of a launch's temporary memory, if smaller parts can keep to it.
 constexpr std::int64_t kAttentionPartBytes = 256 << 20;
 
 /// The largest divisor of `count` that is at most `most`; at least 1.

@@ -10,7 +10,7 @@
 
 namespace hgt {
 
-/// e^x; 0 where x < -87.33 (denormals), the largest float above 88.72.
+/// e^x; 0 if x < -87.33 (denormals), the largest float if x > 88.72.
 inline float exp_f32(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693145752f, kLn2Low = 1.42860677e-6f;
   constexpr float kRound =

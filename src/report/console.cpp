@@ -34,7 +34,7 @@ std::string perplexity(double loss) {
   return std::isfinite(value) ? human_count(value) : human_number(value, 0);
 }
 
-/// A piece of a line, and how soon it goes where the line is too long.
+/// A piece of a line. If the line is too long, the pieces with the lowest worth are dropped first.
 struct Part {
   std::string text;
   int worth;
@@ -58,7 +58,7 @@ std::string joined(const std::vector<Part>& parts) {
   return text;
 }
 
-/// As many of the parts as fit into `columns`, the first of all in any case.
+/// The parts with the highest worth that fit into `columns`; one always stays.
 std::string fitting(std::vector<Part> parts, std::size_t columns) {
   while (parts.size() > 1 && joined(parts).size() > columns)
     parts.erase(std::min_element(parts.begin(), parts.end(),
@@ -119,8 +119,8 @@ void Console::started(std::int64_t step, const std::string& checkpoint,
 
 void Console::step(const StepRecord& record) {
   before_first_step_ = false;
-  const std::optional<double> before =
-      summary_.best_eval_loss() ? summary_.best_eval_loss() : best_before_;
+  std::optional<double> before = summary_.best_eval_loss();
+  if (best_before_) before = std::min(before.value_or(INFINITY), *best_before_);
   summary_.add(record);
   eta_.add(record);
   const std::string where = step_of(record.step, options_.plan.total_steps);

@@ -31,7 +31,7 @@ std::pair<std::string, std::string> scaled(double value) {
 }  // namespace
 
 std::string human_number(double value, int decimals) {
-  if (std::isnan(value)) return "nan";  // whatever its sign
+  if (std::isnan(value)) return "nan";  // with either sign
   if (std::isinf(value)) return fmt::format("{}", value);
   return std::abs(value) < 1e5 ? fmt::format("{:.{}f}", value, decimals) : human_count(value);
 }

@@ -32,8 +32,8 @@ void for_each_field(Record& record, Visit visit) {
   visit("loss_scale", record.loss_scale);
 }
 
-/// Puts a member into a JSON object: null where it is not finite or unknown; `eval_loss` and
-/// `loss_scale` only where there is one.
+/// Puts a member into a JSON object: null if it is not finite or unknown. `eval_loss` and
+/// `loss_scale` are left out if there is none.
 template <class Json, class T>
 void put_field(Json& json, const char* name, const T& value) {
   if constexpr (std::is_same_v<T, std::int64_t>) {

@@ -8,7 +8,7 @@ namespace hgt {
 
 namespace {
 
-/// A sample's first token goes on with a document, or begins one.
+/// A sample's first token continues a document or begins one.
 void append_positions(std::span<const std::int32_t> tokens, std::int64_t document_start,
                       std::vector<std::int32_t>& out) {
   std::int32_t position = 0;

@@ -15,8 +15,8 @@
 
 namespace hgt {
 
-/// Rows of a step for one rank: [rows, T] token ids, their successors, where each stands in its
-/// document (none where a sample is one document), and which samples they are.
+/// Rows of a step for one rank: [rows, T] token ids, their successors, the position of each in its
+/// document (none if a sample is one document), and which samples they are.
 struct Batch {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> targets;
@@ -58,7 +58,7 @@ class BatchLoader {
   const std::int64_t batch_size_;
   const SampleForm form_;
   std::int64_t consumed_;         ///< of the thread's
-  std::array<Batch, 2> batches_;  ///< the caller's and the thread's, in turns
+  std::array<Batch, 2> batches_;  ///< one is the caller's, the other the thread's; they alternate
   std::mutex mutex_;              ///< of everything below
   std::condition_variable changed_;
   std::int64_t wanted_ = 1, read_ = 0;  ///< batches so far

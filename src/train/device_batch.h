@@ -17,31 +17,32 @@ namespace hgt {
 /// change from micro-batch to micro-batch.
 class DeviceBatch {
  public:
-  /// Of at most `rows` samples of the form, `micro_rows` a micro-batch.
+  /// For at most `rows` samples of the form, with `micro_rows` in a micro-batch.
   DeviceBatch(std::int64_t rows, std::int64_t micro_rows, const SampleForm& form, Stream stream);
 
-  /// Starts to bring the batch, which is no longer needed when this returns; its row 0 is sample
-  /// `samples.first_sample` of the step. What the stream is given from now on comes behind it. The
-  /// host has waited for whatever used the batch before the one before it.
+  /// Starts to copy the batch to the device; the caller may reuse `batch` once this returns. Its
+  /// row 0 is sample `samples.first_sample` of the step. Work enqueued on the stream after this
+  /// call runs after the copy. This overwrites the batch loaded two calls ago: the host must have
+  /// waited for all work that uses that one.
   void load(const Batch& batch, SampleKey samples);
   /// Queues on the stream: rows [begin, begin + rows) of the batch loaded last, in their place. The
   /// loss scale is the caller's to fill.
   MicroBatch place(std::int64_t begin, std::int64_t rows);
 
  private:
-  /// Parts of one allocation: a key for each row, as its micro-batch may begin there, then ids of
-  /// so many rows each.
+  /// Parts of one allocation: a key for each row, because its micro-batch may begin there, then for
+  /// each kind of id as many rows.
   struct Ids {
     Ids(const char* name, std::int64_t rows, const SampleForm& form, Device device, bool pinned);
     Buffer memory;
-    std::int32_t *tokens, *targets, *positions;  ///< the last null where samples have none
+    std::int32_t *tokens, *targets, *positions;  ///< the last is null if samples have none
     SampleKey* keys;
   };
   /// A batch on its way.
   struct Slot {
     Slot(std::int64_t rows, const SampleForm& form, Stream stream);
     Ids host;
-    std::optional<Ids> device;  ///< none on the CPU, as what follows
+    std::optional<Ids> device;  ///< none on the CPU, like the event
     std::optional<CudaEvent> arrived;
   };
   const Ids& arrived(const Slot& slot) const { return slot.device ? *slot.device : slot.host; }

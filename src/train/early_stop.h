@@ -11,9 +11,9 @@ namespace hgt {
 /// Keeps the evaluation counters of `state`.
 void count_evaluation(double eval_loss, TrainingState& state);
 
-/// Why the run should end here, if it should: the validation loss has reached target_loss (without
-/// evaluations `training_loss`, where there is one), or `patience` evaluations in a row brought no
-/// new best.
+/// Why the run should end here, if it should: the validation loss (without evaluations:
+/// `training_loss`, if given) has reached target_loss, or `patience` evaluations in a row brought
+/// no new best.
 std::optional<std::string> early_stop(const TrainingConfig& config, const TrainingState& state,
                                       std::optional<double> training_loss);
 

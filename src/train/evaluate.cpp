@@ -18,7 +18,8 @@
 namespace hgt {
 namespace {
 
-/// Of the compute dtype, on the stream's device. Rank 0 reads them.
+/// Loads the weights in the compute dtype onto the stream's device. Rank 0 reads and broadcasts
+/// them.
 Buffer load_weights(const Config& config, const ParameterTable& table, const std::string& stem,
                     Communicator& comm, Stream stream) {
   const DType dtype = config.precision.compute_dtype();

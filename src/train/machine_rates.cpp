@@ -85,7 +85,7 @@ PeakRate::PeakRate(Stream stream, DType dtype, Communicator& comm)
     share = share_cores(comm.size(), stream.pool().threads(),
                         quota > 0 ? std::min(quota, cores) : cores);
   }
-  comm.barrier();  // those that measure do so at once, as they will compute
+  comm.barrier();  // those that measure do so at once, because they also compute at once
   if (comm.rank() < share.measuring) rank_flops_ = measure_matrix_rate(stream, dtype);
   double sum = rank_flops_;
   comm.all_reduce_sum(std::span(&sum, 1));

@@ -10,8 +10,8 @@
 
 namespace hgt {
 
-/// What a run leaves behind: metrics and checkpoints in the run folder, events up the channel. Rank
-/// 0 has one that does so; those of the other ranks keep quiet.
+/// What a run leaves behind: metrics and checkpoints in the run folder, events on the control
+/// channel. Every rank has a recorder, but only rank 0's does any of this.
 class Recorder {
  public:
   Recorder(const Config& config, const RunOptions& options, const ParameterTable& table, int rank,
@@ -20,11 +20,11 @@ class Recorder {
   /// The run starts from `checkpoint` ("": none) and will make steps: from now on the run folder
   /// holds its branch, and the metrics files end at the step it starts from.
   void begin(const TrainingState& state, const std::string& checkpoint);
-  /// Tells what the run starts from; `begins`: whether it will make steps.
+  /// Reports what the run starts from; `begins`: whether it will make steps.
   void started(const TrainingState& state, const std::string& checkpoint, bool begins);
   /// A finished step; its elapsed_s is set here.
   void step(StepRecord record);
-  /// Waits for the save before, which may hold a copy of the state. False where save() does
+  /// Waits for the previous save, which may hold a copy of the state. False if save() would do
   /// nothing.
   bool prepare_save();
   /// Syncs the metrics and saves the state in the background; a step that is saved already is not
@@ -41,7 +41,7 @@ class Recorder {
  private:
   /// Names the checkpoints that are not of the run's branch.
   void report_superseded();
-  /// Training goes on without a checkpoint that could not be written; a bad state ends it.
+  /// Training continues without a checkpoint that could not be written; a bad state ends it.
   void report(const std::optional<Error>& error);
 
   const Config& config_;

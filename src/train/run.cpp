@@ -33,7 +33,7 @@ class Run {
  public:
   Run(const Config& config, const RunOptions& options, Communicator& comm, ControlChannel& channel,
       const CudaQueue* queue);
-  /// From a checkpoint or its first step, together with the other ranks.
+  /// Starts from a checkpoint or from the first step, together with the other ranks.
   void start(const RunOptions& options, Communicator& comm, ControlChannel& channel,
              Requests& requests);
   RunOutcome train();
@@ -53,11 +53,11 @@ class Run {
   TraceWindow trace_;
   ThreadPool pool_;
   const Stream stream_;
-  /// Measured before there is anything beside what that takes, so that memory which is full later
-  /// is not too full for it.
+  /// Measured before anything else is allocated, so that the measurement still finds room in memory
+  /// that is full later.
   PeakRate peak_rate_;
   const std::unique_ptr<Dataset> train_data_;
-  const std::unique_ptr<Dataset> valid_data_;  ///< null where evaluations are off
+  const std::unique_ptr<Dataset> valid_data_;  ///< null if evaluations are off
   const ParameterTable table_;
   const FlatBuffers buffers_;
   const std::unique_ptr<Model> model_;
@@ -65,7 +65,7 @@ class Run {
   std::optional<Trainer> trainer_;
   std::int64_t peak_bytes_ = 0;
 
-  // Of the steps that are finished.
+  // These describe the finished steps.
   std::int64_t finished_ns_ = 0;  ///< when the last one was
   std::int64_t skipped_ = 0;
   bool stop_requested_ = false, checkpoint_requested_ = false;
@@ -252,7 +252,7 @@ void Run::require_an_update(std::int64_t steps, const RunOutcome& outcome) const
               "a lower fp16.loss_scale or fp16.initial_scale_power, or bf16");
 }
 
-/// The communicator's own error, where that is why the device failed.
+/// The communicator's own error if that is why the device failed, otherwise `error`.
 Error cause_of(const Error& error, Communicator& comm) {
   if (error.kind() != ErrorKind::kDevice) return error;
   try {

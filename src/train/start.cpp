@@ -45,7 +45,8 @@ void resume(const std::string& folder, const Parts& parts, Start& start) {
   start.checkpoint = folder;
 }
 
-/// Goes on from where the run's branch began, which has saved nothing since.
+/// Resumes from the checkpoint that the run's branch began at, because the branch has saved none
+/// since.
 void resume_origin(const std::string& folder, const std::string& run_dir, const Parts& parts,
                    Start& start) {
   if (!path_exists(folder))
@@ -63,8 +64,9 @@ std::string with_context(const Error& error) {
              : fmt::format("{} ({})", error.message(), fmt::join(error.context(), ", "));
 }
 
-/// Goes on from the newest whole checkpoint of the run's branch, or from where the branch began;
-/// false if it began at step 0. With nothing but damaged ones it is the newest one's error.
+/// Resumes from the newest whole checkpoint of the run's branch, or from the one that the branch
+/// began at; false if it began at step 0. If there are checkpoints but all are damaged, throws the
+/// newest one's error.
 bool resume_newest(const std::string& run_dir, const Parts& parts, Start& start) {
   std::optional<Error> newest_error;
   for (const std::string& folder : list_checkpoints(run_dir)) {
@@ -87,7 +89,7 @@ bool resume_newest(const std::string& run_dir, const Parts& parts, Start& start)
   return true;
 }
 
-/// Loads the checkpoint or the weights that the run begins with; false where they are to be drawn.
+/// Loads the checkpoint or the weights that the run begins with; false if they are to be drawn.
 bool load(const RunOptions& options, const Parts& parts, Start& start) {
   if (options.resume == "auto") {
     if (resume_newest(options.run_dir, parts, start)) return true;

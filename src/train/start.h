@@ -10,7 +10,7 @@ namespace hgt {
 /// Where a run begins.
 struct Start {
   TrainingState state;
-  std::string checkpoint;  ///< it goes on from, "" where it starts fresh; known on rank 0 only
+  std::string checkpoint;  ///< to resume from, "" if the run starts fresh; known on rank 0 only
   std::vector<std::string> refused;  ///< how newer checkpoints than that one are damaged; on rank 0
   std::string notice;                ///< to the user, or ""; on rank 0
 };
@@ -22,9 +22,9 @@ struct DataFingerprint {
 };
 
 /// Fills the buffers of every rank with the same bytes: rank 0 loads the checkpoint or the initial
-/// weights and broadcasts, or every rank draws them, which is faster than to send them. `--resume
-/// auto` takes the newest checkpoint that is whole. Error(kData) where the checkpoint named, or
-/// each one there is, is damaged, Error(kConfig) where it belongs to another job.
+/// weights and broadcasts them, or every rank draws them, which is faster than sending them.
+/// `--resume auto` takes the newest checkpoint that is whole. Error(kData) if the named checkpoint
+/// is damaged, or with `auto` if every one is; Error(kConfig) if it belongs to another job.
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
                     const FlatBuffers& buffers, const DataFingerprint& data, ThreadPool& pool,
                     Communicator& comm);

@@ -13,17 +13,18 @@
 
 namespace hgt {
 
-/// What host and device tell each other about a step, without waiting: the host sends the update's
-/// constants and its wishes, the device losses and norm, which the host may take a step later.
+/// What host and device send each other about a step, without waiting. The host sends the update's
+/// constants and its requests (stop, checkpoint); the device sends losses and norm, which the host
+/// may take a step later.
 class StepExchange {
  public:
-  /// Of so many micro-batches of all ranks.
+  /// `micros` is the number of micro-batches of all ranks together.
   StepExchange(std::int64_t micros, Stream stream);
 
   /// What comes back.
   struct Results {
     Update update;
-    double stop = 0, checkpoint = 0;  ///< ranks that wish it
+    double stop = 0, checkpoint = 0;  ///< how many ranks request it
     double comm_ms = 0;               ///< this rank's compute waited for communication
   };
 
@@ -32,23 +33,23 @@ class StepExchange {
   /// Where the losses of a micro-batch go, on the device.
   double* loss(std::int64_t micro) const { return sums_.as<double>().data() + micro; }
   Tensor losses() const;                                         ///< of all micro-batches, there
-  std::span<double> sums() const { return sums_.as<double>(); }  ///< the same and the wishes
+  std::span<double> sums() const { return sums_.as<double>(); }  ///< the same and the requests
   Update* update() const { return static_cast<Update*>(update_.data()); }  ///< there
 
-  /// Queues: the first part of the update and the wishes, to the device.
+  /// Queues: the first part of the update and the requests, to the device.
   void send(const Update& update, bool stop, bool checkpoint);
-  /// What is queued between the two waits for communication: its time comes back as `comm_ms`, on a
-  /// GPU by its own clock.
+  /// Enclose the work on the stream that waits for communication. Its time comes back as `comm_ms`,
+  /// on a GPU by its own clock.
   void begin_wait();
   void end_wait();
   /// Queues: the results, on their way back.
   void fetch();
-  /// Waits for the results that were fetched first of those not taken yet. Throws what went wrong
-  /// in the communicator meanwhile.
+  /// Waits for the earliest fetched results that are not taken yet. Throws the communicator's error
+  /// if it failed in that time.
   Results take(Communicator& comm);
 
  private:
-  /// In memory of the host, of one step.
+  /// The data of one step in host memory.
   struct Message {
     Update update;
     double wishes[2];

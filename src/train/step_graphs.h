@@ -17,9 +17,9 @@ class StepGraphs {
   StepGraphs(Stream stream, bool enabled)
       : stream_(stream), enabled_(enabled && !stream.device().is_cpu()) {}
 
-  /// Queues what `piece` queues. Its first time as it is, for what is made then and stays (plans of
-  /// products, scratch); captured the second time; from then on as the graph. `key` tells pieces
-  /// apart.
+  /// Queues what `piece` queues. The first call runs it directly, because it makes what is kept
+  /// (plans of products, scratch). The second call captures it, and later calls launch the graph.
+  /// `key` identifies the piece.
   template <class Piece>
   void run(int key, const Piece& piece) {
     if (enabled_)

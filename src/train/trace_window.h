@@ -14,12 +14,13 @@ namespace hgt {
 /// leaves them in the run folder, rank 0 with their profile.
 class TraceWindow {
  public:
-  /// `options.record_steps` steps are recorded, the two first ones, which warm up, left out where
-  /// there are more; 0: nothing is, and nothing happens here.
+  /// Records `options.record_steps` steps. The first two steps, which warm up, are not recorded if
+  /// there are more. 0: nothing is recorded, and nothing happens here.
   TraceWindow(const RunOptions& options, int rank);
   ~TraceWindow();
 
-  /// What the profile compares with; all ranks measure at once, as they will compute.
+  /// Measures what the profile compares with. All ranks measure at once because they compute at
+  /// once.
   void measure_ceilings(Stream stream, DType compute_dtype);
   /// The run takes the steps from first_step + 1 to last_step.
   void plan(std::int64_t first_step, std::int64_t last_step);
@@ -29,7 +30,7 @@ class TraceWindow {
   void finish();
 
  private:
-  void write() const;  ///< where that fails the rank's log says so
+  void write() const;  ///< if that fails, the rank's log says so
 
   const RunOptions options_;
   const int rank_;

@@ -24,7 +24,8 @@
 namespace hgt {
 namespace {
 
-/// More than a scale of 2^31 takes to come down to 1: by then it will not do.
+/// More skipped steps in a row than a loss scale of 2^31 needs to fall to 1: after these, the run
+/// will not recover.
 constexpr std::int64_t kMaxSkipped = 100;
 
 /// The table's blocks as pieces of the flat buffer, padding included.
@@ -136,7 +137,7 @@ void Trainer::queue_step() {
   state_.consumed_tokens += tokens_per_step();
 }
 
-/// That of the step before the one before it is over; its memory is used again.
+/// The next step's result. It reuses the memory of the step two before it, which is finished.
 StepResult& Trainer::start_result() {
   ++queued_;
   StepResult& result = result_of(state_.step + 1);
@@ -244,7 +245,7 @@ Update Trainer::constants() {
   return out;
 }
 
-/// Behind the gradients' sums, which are done with it.
+/// Runs after the all-reduces of the gradients: once this one is done, so are they.
 void Trainer::sum_losses() {
   const Span span("wait for sums");
   parts_.comm.all_reduce_sum(exchange_->sums());

@@ -139,7 +139,7 @@ class Generator {
     return Tensor(weights.data(), {table_.total}, dtype_, weights.device());
   }
 
-  /// The weights, in the type to compute in, where that is done.
+  /// The weights in the type and on the device that compute.
   Buffer load(const std::string& folder, const std::string& which) {
     Buffer weights("weights", table_.total * static_cast<std::int64_t>(size_of(dtype_)));
     load_hf_weights(folder, config_, table_, tensor(weights), which);

@@ -44,7 +44,7 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
     if (config.backend == "gloo")
       return {connect_gloo(channel, group, environment.master_host, queue),
               "Gloo, through the host's memory"};
-    // NCCL takes two ranks on a GPU only where they seem to be of two machines.
+    // NCCL accepts two ranks on a GPU only if they seem to be on two machines.
     if (job.hardware.oversubscribe)
       ::setenv("NCCL_HOSTID", fmt::to_string(environment.rank).c_str(), 0);
     // Sums in the switch (NVLS) are not the same from run to run: NVIDIA/nccl#1497.

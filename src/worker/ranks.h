@@ -14,8 +14,8 @@
 
 namespace hgt {
 
-/// The queue of the worker's own GPU, which does products and attention as the config has it; null
-/// where the device is the CPU. Error(kDevice) where there is no GPU for it.
+/// The queue of the worker's own GPU, which does products and attention as the config asks; null if
+/// the device is the CPU. Error(kDevice) if there is no GPU for it.
 std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment);
 
 struct Connection {

@@ -8,7 +8,7 @@ StopSignals::StopSignals(std::atomic<bool>& stop) {
   sigemptyset(&signals_);
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals_, signal);
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-  // Those that are sent to all of a job, of which the front tells the workers what to do.
+  // These are sent to all processes of a job; the launcher tells the workers what to do about them.
   sigset_t fronts;
   sigemptyset(&fronts);
   for (const int signal : {SIGUSR2, SIGHUP}) sigaddset(&fronts, signal);

@@ -29,7 +29,7 @@ namespace {
 /// The communicator of the job, once there is one; what the control channel aborts.
 class Group {
  public:
-  /// The queue, where there is one, is the group's from now on.
+  /// The group owns the queue, if there is one, from now on.
   Communicator& connect(ControlChannel& channel, const Config& config,
                         const Environment& environment, std::unique_ptr<CudaQueue> queue) {
     queue_ = std::move(queue);
@@ -109,7 +109,7 @@ int train_worker(const std::string& config, const RunOptions& options) {
   });
   int status = 0;
   const auto fail = [&](const Error& error) {
-    if (status != 0) return;  // it was told when it was thrown
+    if (status != 0) return;  // it was reported when it was thrown
     status = report(*channel, error);
     group.abort();
   };

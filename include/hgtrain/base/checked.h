@@ -9,7 +9,7 @@
 
 namespace hgt {
 
-/// a * b, or Error(kind) naming `what` where it does not fit.
+/// Returns a * b. Throws Error(kind), which names `what`, if it does not fit.
 inline std::int64_t checked_mul(std::int64_t a, std::int64_t b, const char* what,
                                 ErrorKind kind = ErrorKind::kData) {
   std::int64_t out = 0;
@@ -18,7 +18,7 @@ inline std::int64_t checked_mul(std::int64_t a, std::int64_t b, const char* what
   return out;
 }
 
-/// a + b, or Error(kind) naming `what` where it does not fit.
+/// Returns a + b. Throws Error(kind), which names `what`, if it does not fit.
 inline std::int64_t checked_add(std::int64_t a, std::int64_t b, const char* what,
                                 ErrorKind kind = ErrorKind::kData) {
   std::int64_t out = 0;
@@ -27,7 +27,7 @@ inline std::int64_t checked_add(std::int64_t a, std::int64_t b, const char* what
   return out;
 }
 
-/// `value` as To, or Error(kind) naming `what` where it does not fit.
+/// Returns `value` as To. Throws Error(kind), which names `what`, if it does not fit.
 template <class To, class From>
 To checked_cast(From value, const char* what, ErrorKind kind = ErrorKind::kData) {
   const To out = static_cast<To>(value);

@@ -8,7 +8,7 @@ namespace hgt {
 /// Element types of tensors and files.
 enum class DType { kF32, kF64, kBF16, kF16, kU8, kI8, kU16, kI16, kI32, kI64 };
 
-/// Bytes of one element.
+/// The size of one element in bytes.
 constexpr std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::kF64:

@@ -21,8 +21,9 @@ inline constexpr int kExitStoppedEarly = 75;
 
 /// The one exception of hgtrain: what is wrong, where, and how to fix it.
 ///
-/// Thrown for whatever ends the command. What a caller expects to happen (no checkpoint yet, end of
-/// data) is a return value instead. `main` catches once and prints `render()`.
+/// It is thrown for every failure that ends the command. What a caller expects to happen (no
+/// checkpoint yet, end of data) is a return value instead. `main` catches once and prints
+/// `render()`.
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message, std::string hint = {});

@@ -6,13 +6,14 @@
 
 namespace hgt {
 
-/// What the user is told of an exception that nobody expected: an Error as it is; a file that
-/// cannot be looked at (kData); memory, a thread, a descriptor or another call that the system
-/// refused (kDevice), with the limit to look at; anything else is a bug (kInternal).
+/// The Error to report for an unexpected exception. An Error stays as it is. If a file cannot be
+/// examined, the kind is kData. If the system refused memory, a thread, a descriptor or another
+/// call, it is kDevice, and the hint names the limit to check. Anything else is a bug (kInternal).
 Error error_from(const std::exception& exception);
 
-/// From here on a std::bad_alloc that nothing catches, be it because the memory for its message is
-/// missing, ends the process with one line on stderr and kDevice's exit code instead of SIGABRT.
+/// From this call on, a std::bad_alloc that nothing catches ends the process with one line on
+/// stderr and kDevice's exit code instead of SIGABRT, even if it is uncaught only because there was
+/// no memory for its message.
 void report_uncaught_bad_alloc();
 
 }  // namespace hgt

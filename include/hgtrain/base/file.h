@@ -13,26 +13,26 @@
 
 namespace hgt {
 
-// Everything here goes through the table of base/file_ops.h, repeats interrupted calls and short
-// reads and writes, and throws Error(kData) with the path and errno's text where a call fails:
+// Everything here goes through the table of base/file_ops.h and repeats interrupted calls and short
+// reads and writes. If a call fails, it throws Error(kData) with the path and errno's text:
 //   cannot write run/checkpoints/step_00000100.tmp-6b1f/model.safetensors: No space left on device
 
 /// Throws the Error for a failed call: "cannot ACTION PATH: " and the text of `error_number`.
 [[noreturn]] void throw_file_error(std::string_view action, const std::string& path,
                                    int error_number, ErrorKind kind = ErrorKind::kData);
 
-/// An open file or folder, closed on destruction (close-on-exec; errors of that close are lost: a
-/// writer who cares calls close()). Movable; one thread at a time, but read_at and write_at from
-/// any number. Errors have the kind given to open().
+/// An open file or folder. The descriptor is close-on-exec. The destructor closes it and ignores
+/// errors; call close() to see them. Movable. Only one thread may use it at a time, but any number
+/// may call read_at and write_at. Errors have the kind given to open().
 class File {
  public:
-  /// `flags` and `mode` as open(2): O_RDONLY; O_WRONLY | O_CREAT | O_EXCL; ... Never waits: a pipe
-  /// is refused, and so is whatever is not a regular file if it is to be read (a folder:
-  /// O_DIRECTORY).
+  /// `flags` and `mode` are those of open(2): O_RDONLY; O_WRONLY | O_CREAT | O_EXCL; ... Never
+  /// waits: a pipe is refused. For reading, only regular files are accepted, and folders with
+  /// O_DIRECTORY.
   static File open(const std::string& path, int flags, mode_t mode = 0666,
                    ErrorKind kind = ErrorKind::kData);
-  /// For reading what the user names as input: any kind of file, and "-" for standard input. A
-  /// named pipe or terminal that sends nothing for `wait_ms` is an Error.
+  /// Opens an input that the user names, for reading: any kind of file, or "-" for standard input.
+  /// If a named pipe or terminal sends nothing for `wait_ms`, that is an Error.
   static File open_input(const std::string& path, ErrorKind kind, int wait_ms = 60'000);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -44,17 +44,17 @@ class File {
 
   /// Reads up to `buffer.size()` bytes at the file's position; fewer only at the end of the file.
   std::size_t read(std::span<std::byte> buffer);
-  /// Fills `buffer` from `offset`; a file that ends before is an Error.
+  /// Fills `buffer` from `offset`; throws an Error if the file ends before `buffer` is full.
   void read_at(std::int64_t offset, std::span<std::byte> buffer) const;
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void write_at(std::int64_t offset, std::span<const std::byte> bytes);
   void truncate(std::int64_t bytes);
-  /// Takes the disk space of the first `bytes` now, so that a full disk shows before the work
-  /// starts. Nothing happens on file systems that cannot.
+  /// Allocates the disk space of the first `bytes` now, so that a full disk is noticed before the
+  /// work starts. Does nothing on file systems that cannot do this.
   void reserve(std::int64_t bytes);
-  /// What was written is on the disk on return. Never call it again after it threw: the kernel may
-  /// have dropped the data, and a second fsync would report success.
+  /// On return, everything written is on the disk. Never call it again after it threw: the kernel
+  /// may have dropped the data, and a second fsync would report success.
   void sync();
   void close();
 
@@ -67,13 +67,13 @@ class File {
   int fd_ = -1;
   ErrorKind kind_;
   int wait_ms_ = kNeverWaits;
-  static constexpr int kNeverWaits = -1;  ///< reads of files and of standard input
+  static constexpr int kNeverWaits = -1;  ///< for files and standard input
 };
 
 /// The whole file; Error(kind) if it cannot be read or is larger than `max_bytes`.
 std::string read_file(const std::string& path, std::int64_t max_bytes,
                       ErrorKind kind = ErrorKind::kData);
-/// The same of File::open_input.
+/// The same for a file opened with File::open_input.
 std::string read_input(const std::string& path, std::int64_t max_bytes, ErrorKind kind);
 
 /// Creates the file and puts `text` on the disk (fsync). The name is durable only after
@@ -81,17 +81,17 @@ std::string read_input(const std::string& path, std::int64_t max_bytes, ErrorKin
 void write_new_file(const std::string& path, std::string_view text);
 
 /// Replaces the file as a whole: after a crash it holds the old text or the new, never a part.
-/// Durable on return (temporary file beside it, fsync, rename, fsync of the folder).
+/// Durable on return (temporary file in the same folder, fsync, rename, fsync of the folder).
 void write_file_atomically(const std::string& path, std::string_view text);
 
-/// Whether a file or folder is there, links followed. Error(kind) if that cannot be told: no
-/// permission, a name that is too long, a link that leads to itself, a disk that fails.
+/// Whether a file or folder exists; links are followed. Throws Error(kind) if that cannot be
+/// determined: no permission, a name that is too long, a link to itself, a failing disk.
 bool path_exists(const std::string& path, ErrorKind kind = ErrorKind::kData);
-/// The same, and it is a folder.
+/// Whether a folder exists; links and errors as for path_exists().
 bool is_folder(const std::string& path, ErrorKind kind = ErrorKind::kData);
 /// Makes the names in a folder durable.
 void sync_folder(const std::string& path);
-/// Makes a folder and those above it, without complaint where it is there already.
+/// Creates a folder and those above it. It is no error if the folder exists already.
 void make_folders(const std::string& path);
 /// rename(2). The change is durable only after sync_folder of the parent.
 void rename_path(const std::string& from, const std::string& to);

@@ -5,10 +5,10 @@
 
 namespace hgt {
 
-/// The two 16-bit floating-point formats as elements of arrays: they read as floats and are
-/// assigned floats, rounded to the nearest, ties to even. Branch-free integer and float operations
-/// alone, so that loops over them become vector code; right also where denormal floats are flushed
-/// to zero.
+/// The two 16-bit floating-point formats as elements of arrays: they read as floats, and floats
+/// assigned to them are rounded to the nearest, ties to even. They use only branch-free integer and
+/// float operations, so that compilers vectorize loops over them. Results are right even if the CPU
+/// flushes denormal floats to zero.
 
 /// bfloat16: a float's upper half.
 struct BFloat16 {

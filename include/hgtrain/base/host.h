@@ -4,7 +4,7 @@
 
 namespace hgt {
 
-/// This machine's name, "localhost" where the system gives none.
+/// This machine's name; "localhost" if the system gives none.
 std::string host_name();
 
 }  // namespace hgt

@@ -6,10 +6,10 @@
 
 namespace hgt {
 
-/// The candidate nearest to `word` in edit distance (transpositions count one), or "" where none is
-/// near enough (2, or a third of the word's length) to be what was meant. Case does not count.
+/// The candidate nearest to `word` in edit distance (a transposition counts as one edit), or "" if
+/// none is near enough (2, or a third of the word's length) to be what was meant. Ignores case.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
-/// The same with a limit of one's own.
+/// The same with the limit `max_distance`.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates,
                     std::size_t max_distance);
 

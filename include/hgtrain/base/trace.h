@@ -6,23 +6,23 @@
 
 namespace hgt {
 
-/// What a piece of work costs at least, whatever computes it.
+/// The least that a piece of work costs, on any device and with any algorithm.
 struct Work {
   double flops = 0;  ///< floating-point operations: of matrix products and attention
-  double bytes = 0;  ///< read and written, each operand passed over once: of everything else
+  double bytes = 0;  ///< read and written, each operand once: of everything else
 };
 
 /// A piece of a thread's time, by the clock of now_ns(), which all processes of a host share.
 struct SpanRecord {
   enum class Kind : std::uint8_t {
-    kOp,     ///< work of its own: what a profile counts
-    kPhase,  ///< what ops and other phases are part of: a step, the backward of a block
-    kRare,   ///< likewise, but rare and long: an evaluation, a checkpoint
+    kOp,     ///< an operation, which a profile counts
+    kPhase,  ///< contains ops and other phases: a step, the backward of a block
+    kRare,   ///< like a phase, but rare and long: an evaluation, a checkpoint
   };
   const char* name;     ///< a literal
-  std::int64_t number;  ///< of the step, the block: -1 for none
+  std::int64_t number;  ///< of the step or the block; -1 for none
   std::int64_t begin_ns;
-  std::int64_t end_ns;  ///< 0: it is not over
+  std::int64_t end_ns;  ///< 0: the span is still open
   double flops, bytes;  ///< its Work
   Kind kind;
   int depth;  ///< spans of the same thread that were open when it began
@@ -34,39 +34,41 @@ struct ThreadSpans {
   std::vector<SpanRecord> spans;
 };
 
-/// What is recorded at present, by all threads of the process: nothing, as at the start; what is
-/// rare; everything.
+/// What all threads of the process record: nothing (as at the start), rare spans, or all spans.
 enum class Recording { kOff, kRare, kAll };
 void record_spans(Recording what);
 
-/// Calls `begin` and `end` around every span from now on, recorded or not, for a profiler that
-/// shows them; null: no longer. No span may be open, and no other thread may begin one.
+/// From now on calls `begin` and `end` around every span, recorded or not, for a profiler that
+/// shows them; null ends this. No span may be open, and no other thread may begin one during the
+/// call.
 void observe_spans(void (*begin)(const char* name), void (*end)());
 
-/// What happens at both ends of a thread's op spans, beside the clock's reading: where a device
-/// does the ops later, it can mark their places in the device's queue.
+/// Called at both ends of a thread's op spans, in addition to reading the clock. If a device runs
+/// the ops later, it can mark their positions in the device's queue.
 class OpMarker {
  public:
   virtual ~OpMarker() = default;
   virtual void begin(SpanRecord& op) = 0;
   virtual void end(SpanRecord& op) noexcept = 0;
 };
-/// Of the op spans that the calling thread records from now on; null for none. No op may be open.
+/// Sets the marker for the op spans that the calling thread records from now on; null for none. No
+/// op may be open.
 void mark_ops(OpMarker* marker);
 
-/// Names the calling thread; before its first span. One that ends leaves its place to the next of
-/// the same name.
+/// Names the calling thread; call it before the thread's first span. When a thread ends, the next
+/// one of the same name continues its list of spans.
 void name_thread(const char* name);
 
-/// All that was recorded so far, the spans that are still open too; from any thread.
+/// All spans recorded so far, also those that are still open. May be called from any thread.
 std::vector<ThreadSpans> recorded_spans();
-/// A thread has memory for a million spans, taken with its first: how many more there were.
+/// The number of spans that were not recorded because their thread's memory was full. A thread has
+/// memory for a million spans, which is allocated with its first one.
 std::int64_t lost_spans();
-/// Forgets what was recorded. No span may be open on any thread.
+/// Discards what was recorded. No span may be open on any thread.
 void forget_spans();
 
-/// Records the scope that it lives in. Where nothing is recorded it costs a relaxed load; else two
-/// readings of the clock. Allocates nothing after a thread's first.
+/// Records the scope in which it lives. It costs a relaxed load if nothing is recorded, else two
+/// readings of the clock. Allocates only for a thread's first span.
 class Span {
  public:
   explicit Span(const char* name, Work work = {})

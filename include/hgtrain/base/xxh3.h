@@ -10,13 +10,13 @@ struct XXH3_state_s;
 
 namespace hgt {
 
-/// XXH3, 64 bits, of bytes that come piece by piece: what manifests and checkpoints keep
-/// of each file and tensor.
+/// Computes XXH3, 64 bits, of bytes that come piece by piece. Manifests and checkpoints hold this
+/// hash of each file and tensor.
 class Xxh3 {
  public:
   Xxh3();
   void update(std::span<const std::byte> bytes);
-  std::uint64_t digest() const;  ///< of all that came so far
+  std::uint64_t digest() const;  ///< of all bytes so far
 
  private:
   struct Free {
@@ -25,7 +25,7 @@ class Xxh3 {
   std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-/// Of what is all there.
+/// The same hash of bytes that are all in memory.
 std::uint64_t xxh3(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 std::uint64_t xxh3(std::string_view text);
 

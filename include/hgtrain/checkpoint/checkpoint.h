@@ -20,21 +20,23 @@ struct TrainingState {
   std::int64_t consumed_samples = 0;
   std::int64_t consumed_tokens = 0;
   std::int64_t optimizer_steps = 0;  ///< applied updates
-  double best_eval_loss = 0;         ///< infinity where there was none
-  std::int64_t best_eval_step = 0;   ///< after which it was measured; 0: not known
+  double best_eval_loss = 0;         ///< infinity if there was no evaluation
+  std::int64_t best_eval_step = 0;   ///< the step after which it was measured; 0: not known
   std::int64_t evaluations_without_improvement = 0;
   LossScale loss_scale = {};
-  /// Of what must not change between save and resume (model, seed, data order).
+  /// Digest of what must not change between save and resume (seeds, seq_length, train_batch_size,
+  /// data).
   std::uint64_t config_digest = 0;
 
   bool operator==(const TrainingState&) const = default;
 };
 
-/// Flat buffers in host memory, laid out by the parameter table, each of which is saved in its own
-/// type; `moments` are the optimizer's state, by the names of optimizer_state(). Where the weights
-/// are of a narrower type than the parameters, model.safetensors holds the parameters rounded, and
-/// the parameters themselves lie with the moments as "master". `ema`, the moving average of the
-/// parameters, may be none; it is ema.safetensors, under the names of model.safetensors.
+/// Flat buffers in host memory, laid out by the parameter table. Each is saved in its own type.
+/// `moments` are the optimizer's state, with the names of optimizer_state(). If the weights have a
+/// narrower type than the parameters, model.safetensors holds the rounded parameters, and the
+/// parameters themselves are saved with the moments as "master". `ema` is the moving average of the
+/// parameters and may be empty; it is saved as ema.safetensors, with the names of
+/// model.safetensors.
 struct FlatState {
   struct Moment {
     std::string name;
@@ -46,88 +48,95 @@ struct FlatState {
   Tensor ema = {};
 };
 
-/// What a checkpoint was, but for the tensors.
+/// What load_checkpoint() read besides the tensors.
 struct LoadedCheckpoint {
   TrainingState state;
   DType weights_dtype = DType::kF32;
   bool has_ema = false;
 };
 
-/// Writes checkpoints of a run folder: <run>/checkpoints/step_00000100/, `latest` beside them. One
-/// rank has one; nobody else may write there meanwhile.
+/// Writes the checkpoints of a run folder, <run>/checkpoints/step_00000100/, and the file `latest`
+/// next to them. Only one rank has a writer, and nothing else may write there meanwhile.
 ///
-/// save() copies the state and returns; a thread writes, in the order that makes a checkpoint exist
-/// or not (temporary folder, fsync of files, manifest with hashes last, fsync folder, rename, fsync
-/// parent, `latest` by rename), then prunes to keep_last_n. One save is under way at most: the next
-/// waits for it. A step already saved by this writer is not saved again.
+/// save() copies the state and returns; a thread writes the copy and then prunes to keep_last_n. It
+/// writes in an order in which a checkpoint is either whole or not there: temporary folder, fsync
+/// of the files, the manifest with the hashes last, fsync of the folder, rename, fsync of the
+/// parent folder, `latest` by rename. At most one save is under way: the next waits for it. A step
+/// that this writer has saved already is not saved again.
 class CheckpointWriter {
  public:
   /// Why a state is saved.
   enum class Reason {
     kDue,
-    kBest,  ///< only because its evaluation is the best: removed once a better one is saved, also
-            ///< by a later writer with keep_best
+    kBest,  ///< only because its evaluation is the best: the checkpoint is removed once a better
+            ///< one is saved, also if a later writer with keep_best saves that one
   };
   struct Options {
     std::string run_dir;
-    /// The folder of the checkpoint that the run starts from, here or elsewhere; "": step 0.
+    /// The folder of the checkpoint from which the run starts, of this run or another; "": it
+    /// starts at step 0.
     std::string origin;
-    /// Of the state it starts from: TrainingState::best_eval_step.
+    /// TrainingState::best_eval_step of the state from which the run starts.
     std::int64_t best_eval_step = 0;
     std::int64_t keep_last_n = 0;  ///< 0 = all
-    bool keep_best = false;        ///< `best` names the checkpoint that evaluated best, which stays
-    bool async_save = true;        ///< false: save() returns when it is written, and copies nothing
-    /// What transformers reads from these beside the weights goes in, as it is now; may be "".
+    bool keep_best = false;        ///< keeps the checkpoint that evaluated best; `best` names it
+    bool async_save = true;        ///< false: save() copies nothing, writes, and then returns
+    /// The files besides the weights that transformers reads in these folders are copied into each
+    /// checkpoint, with the content they have now. Either may be "".
     std::string tokenizer_folder, model_folder;
     ParallelismConfig layout;  ///< for the manifest
-    /// Larger weights are split into files, as HF does.
+    /// Weights larger than this are split into several files, as HF does.
     std::int64_t max_shard_bytes = 5'000'000'000;
-    /// Told of each checkpoint, on the thread that wrote it, once it is durable.
+    /// Called with each checkpoint once it is durable, on the thread that wrote it.
     std::function<void(const std::string& path, std::int64_t step)> on_saved;
   };
-  /// Moves the run folder to the branch that begins at `origin` (config/run_checkpoints.h), durable
-  /// on return: a crash before that leaves the branch it was on. Later checkpoints, and all of them
-  /// if the branch begins elsewhere, become step_N.superseded. Removes what a killed run left
-  /// unfinished.
+  /// Moves the run folder to the branch that begins at `origin` (config/run_checkpoints.h). The
+  /// move is durable on return; after a crash before that, the folder is on its old branch or on
+  /// the new one.
+  /// The checkpoints after `origin`, or all of them if it is of another run, are renamed to
+  /// step_N.superseded. Removes what a killed run left unfinished.
   static std::unique_ptr<CheckpointWriter> create(const ModelConfig& model,
                                                   const ParameterTable& table,
                                                   const Options& options);
   /// Waits for the save under way.
   virtual ~CheckpointWriter() = default;
-  /// The names that create() gave the checkpoints which it set aside.
+  /// The new names of the checkpoints that create() renamed.
   virtual const std::vector<std::string>& left() const = 0;
-  /// Those and the ones that were aside before: with keep_last_n the next save removes them.
+  /// All checkpoints with such a name, also older ones. If keep_last_n is set, the next save
+  /// removes them.
   virtual std::vector<std::string> superseded() const = 0;
-  /// Where `owner` is given, it keeps `flat` as it is for as long as it is held, and nothing is
-  /// copied.
+  /// If `owner` is given, nothing is copied: `flat` must not change for as long as the writer holds
+  /// `owner`.
   virtual void save(const TrainingState& state, const FlatState& flat,
                     std::shared_ptr<const void> owner = nullptr, Reason reason = Reason::kDue) = 0;
-  /// Waits for the save under way. What became of the saves since the last call: nullopt, or the
-  /// error of the last one that failed: kData if it could not be written, kGuard if the state has a
+  /// Waits for the save under way. Returns nullopt if no save failed since the last call, else the
+  /// error of the last one that did: kData if it could not be written, kGuard if the state has a
   /// number that is not finite. The checkpoint before it is intact.
   virtual std::optional<Error> wait() = 0;
-  /// The same without waiting.
+  /// Like wait(), but returns at once.
   virtual std::optional<Error> poll_error() = 0;
 };
 
-/// Reads a checkpoint folder into `flat`, checking every hash. Error(kData) names file and tensor
-/// where it is damaged, and the checkpoint before it in the hint; Error(kConfig) says where it is
-/// whole but does not fit the table, or is of an optimizer with other state. `flat` is then in no
-/// defined state. Parameters come from the masters where it has any, and all is rounded to the
-/// types here, whatever those there; `flat.ema` is filled where it has an average.
+/// Reads a checkpoint folder into `flat` and checks every hash. If the checkpoint is damaged,
+/// throws Error(kData), which names the file and the tensor, and in its hint the checkpoint before
+/// it. If it is whole but does not fit the table, or its optimizer has another state, throws
+/// Error(kConfig). After an error the content of `flat` is undefined. The parameters are read from
+/// the masters if the checkpoint has any. All values are rounded to the types of `flat`. `flat.ema`
+/// is filled if the checkpoint has an average.
 LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
                                  const ParameterTable& table, const FlatState& flat);
 
 /// Reads the weights of an HF model folder (one safetensors file or an index of several; fp32,
-/// bf16, fp16) into the flat buffer, rounded to its type. Error(kData) names every missing,
-/// unexpected or misshaped tensor. Where the folder is one of our checkpoints, its hashes are
-/// checked too.
+/// bf16, fp16) into the flat buffer, rounded to its type. Error(kData) names every tensor that is
+/// missing, unexpected or of the wrong shape. If the folder is a checkpoint of hgtrain, its hashes
+/// are checked too.
 ///
-/// As in transformers, names may lack the base model's prefix ("h.0.ln_1.weight"), buffers of old
-/// files (attn.bias, attn.masked_bias, rotary_emb.inv_freq) are passed over, and so is the output
-/// matrix of a tied model where it equals the embedding; where it does not, that is an Error.
+/// Names may lack the base model's prefix ("h.0.ln_1.weight"), and buffers of old files (attn.bias,
+/// attn.masked_bias, rotary_emb.inv_freq) are ignored, as in transformers. The output matrix of a
+/// tied model is ignored if it equals the embedding; if it differs, that is an Error.
 ///
-/// The weights are those of STEM.safetensors: "model", or "ema" for a checkpoint's moving average.
+/// The weights are read from STEM.safetensors; `stem` is "model", or "ema" for the moving average
+/// of a checkpoint.
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
                      const ParameterTable& table, const Tensor& parameters,
                      const std::string& stem = "model");

@@ -14,7 +14,7 @@ struct InspectOptions {
   std::string path;                  ///< as TokenFile::open
   std::string token_dtype = "auto";  ///< of a bare file
   std::string tokenizer = "";        ///< as Tokenizer::open, to decode; "": the data's own
-  std::int64_t show = 32;            ///< tokens from the start
+  std::int64_t show = 32;            ///< how many tokens from the start to show
   bool verify = false;               ///< read everything, compare with the manifest
 };
 
@@ -29,12 +29,13 @@ struct TokenReport {
   std::optional<Manifest> manifest;
   std::vector<std::int32_t> first;
   std::optional<std::string>
-      first_text;  ///< `first` decoded, where a tokenizer is known; any bytes
+      first_text;  ///< `first` decoded, if a tokenizer is known; may be any bytes
 };
 
-/// Opens and checks the file as training would. Without a manifest, or to verify, all tokens are
-/// read for the largest id. Error(kData) names what is damaged, in particular the file whose hash
-/// is not the manifest's; Error(kConfig) where there is no manifest to verify against.
+/// Opens and checks the file as training would. If there is no manifest, or with `verify`, all
+/// tokens are read to find the largest id. Throws Error(kData) that names what is damaged, for
+/// example a file whose hash is not the manifest's; Error(kConfig) if `verify` is set and there is
+/// no manifest.
 TokenReport inspect(const InspectOptions& options);
 
 }  // namespace hgt

@@ -9,18 +9,18 @@
 
 namespace hgt {
 
-/// PREFIX.json beside the PREFIX.bin and PREFIX.idx that `hgtrain data prepare` made, written last:
-/// where it exists, the rest is whole. PREFIX.tokenizer/ holds the tokenizer.
+/// PREFIX.json, which `hgtrain data prepare` writes last, after PREFIX.bin, PREFIX.idx and the
+/// folder of the tokenizer, PREFIX.tokenizer/. If it exists, those are complete.
 ///
-/// Its last key is the hash of the rest, so that a change is noticed. Version 1 had neither that
-/// nor begin_of_text, bin_sample and tokenizer_files.
+/// Its last key is the hash of the other keys, so that a change is noticed. Version 1 had no hash,
+/// begin_of_text, bin_sample or tokenizer_files.
 struct Manifest {
   static constexpr std::int64_t kFormatVersion = 2;
   std::int64_t format_version = kFormatVersion;
   std::string tokenizer;  ///< Tokenizer::kind(): "byte", "bpe"
   std::int64_t vocab_size = 0;
   std::int64_t end_of_text = 0;     ///< id between documents
-  std::int64_t begin_of_text = -1;  ///< id that documents begin with; -1: none
+  std::int64_t begin_of_text = -1;  ///< id at the beginning of each document; -1: none
   std::int64_t max_token = 0;       ///< largest id in the file
   std::int64_t tokens = 0;
   std::int64_t documents = 0;
@@ -35,16 +35,16 @@ struct Manifest {
 
 std::string to_text(const Manifest& manifest);
 
-/// The manifest of the data that `path` names (prefix, .bin or .idx), nullopt where it has none.
-/// Error(kData) where it is damaged or of a later version.
+/// The manifest of the data that `path` names (prefix, .bin or .idx); nullopt if it has none.
+/// Throws Error(kData) if the manifest is damaged or of a later version.
 std::optional<Manifest> read_manifest(const std::string& path);
 
 /// Whether the file is a manifest, damaged or not, rather than somebody's JSON of another kind.
 bool is_manifest(const std::string& file);
 
-/// Whether the manifest's data at `prefix` is what was prepared, without reading all of it:
-/// Error(kData) names the file that another was put in place of, or that was cut or changed in a
-/// part that TokenFile::fingerprint reads. Manifests of version 1 cannot tell.
+/// Checks that the data at `prefix` is the data that the manifest was written for, without reading
+/// all of it. Error(kData) names a file that was replaced or truncated, or that was changed in a
+/// part that TokenFile::fingerprint reads. With a manifest of version 1 nothing can be checked.
 void check_prepared(const Manifest& manifest, const std::string& prefix);
 
 /// What the data's manifests say about its tokens.
@@ -52,12 +52,12 @@ struct Vocabulary {
   std::int64_t size = 0;  ///< 0: no source has a manifest
   std::int64_t end_of_text = -1;
   std::int64_t begin_of_text = -1;
-  bool is_sealed = false;  ///< every manifest is of version 2, and what it speaks of was checked
+  bool is_sealed = false;        ///< every manifest has version 2, and its data was checked
   std::string tokenizer_folder;  ///< for Tokenizer::from_folder; "" without manifest
 };
 
-/// Of all sources of a config, each checked (check_prepared). Error(kConfig) if two were made with
-/// different tokenizers.
+/// The vocabulary of all sources of a config, each of which is checked (check_prepared). Throws
+/// Error(kConfig) if two sources were made with different tokenizers.
 Vocabulary vocabulary_of(const DataConfig& config);
 
 }  // namespace hgt

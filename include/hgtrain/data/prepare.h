@@ -10,8 +10,8 @@
 namespace hgt {
 
 struct PrepareOptions {
-  std::vector<std::string> inputs;  ///< files, and folders to be searched
-  std::string out;                  ///< prefix of the files to be written
+  std::vector<std::string> inputs;  ///< files, and folders to search
+  std::string out;                  ///< prefix of the files to write
   std::string tokenizer = "byte";   ///< as Tokenizer::open
   std::string end_of_text = "";     ///< token between documents; "": the tokenizer's own
   std::string json_field = "text";  ///< of a line of a .jsonl file
@@ -21,7 +21,7 @@ struct PrepareOptions {
 };
 
 struct PrepareProgress {
-  std::int64_t bytes_read = 0;  ///< of the files as they lie on the disk
+  std::int64_t bytes_read = 0;  ///< of the files on the disk, compressed or not
   std::int64_t bytes_total = 0;
   std::int64_t tokens = 0;
 };
@@ -34,24 +34,24 @@ struct PrepareResult {
   std::vector<std::string> json_files;   ///< passed over: JSON, but not line by line
   std::int64_t empty_documents = 0;      ///< passed over
   std::int64_t bad_lines = 0;            ///< passed over, with skip_bad_lines
-  std::string first_bad_line;            ///< where it stands and what is wrong with it
-  bool stopped = false;                  ///< `go_on` said so: nothing was written
+  std::string first_bad_line;            ///< its position, and what is wrong with it
+  bool stopped = false;                  ///< `go_on` returned false: nothing is left
 };
 
 /// Turns text into OUT.bin, OUT.idx, OUT.tokenizer/ and OUT.json.
 ///
-/// A text file is one document, so is a line of a .jsonl, .ndjson or .json file (an object whose
-/// `json_field` is the text); each also as .gz or .zst. Folders are searched in byte order of the
-/// names, links to folders not followed; files in them that are hidden, binary or of another kind
-/// (a table, a JSON array) are passed over, the same files are refused if they are named. A
-/// document is what the tokenizer makes of it with special tokens (a BOS), and then end-of-text.
-/// The result depends on inputs and tokenizer alone, not on threads.
+/// A text file is one document. A line of a .jsonl, .ndjson or .json file is one document too (an
+/// object whose `json_field` is the text). All may be compressed as .gz or .zst. Folders are
+/// searched in byte order of the names; links to folders are not followed. Files in them that are
+/// hidden, binary or of another kind (a table, a JSON array) are skipped; if `inputs` names such a
+/// file, it is refused. A document becomes its ids, special tokens (a BOS) included, and then
+/// end-of-text. The result depends on inputs and tokenizer alone, not on threads.
 ///
-/// Files are read as streams: memory is a few MiB a thread plus 4 bytes a document, but a line of
-/// JSON (64 MiB at most) and a document that the tokenizer knows no safe cut in
-/// (Tokenizer::safe_cut, 256 MiB at most) are held whole. Nothing appears under the final names
-/// until all is on the disk; OUT.json comes last. On an error, or if `go_on`, called after each
-/// piece and while one takes long, says false, what was written is removed.
+/// Files are read as streams: memory is a few MiB per thread plus 4 bytes per document. Only a line
+/// of JSON (64 MiB at most) and a document without a safe cut (Tokenizer::safe_cut; 256 MiB at
+/// most) are held whole. Nothing appears under the final names until everything is on the disk;
+/// OUT.json comes last. `go_on` is called after each piece, and repeatedly while a piece takes
+/// long. If it returns false, or on an error, what was written is removed.
 ///
 /// Error(kConfig): nothing to read, OUT exists without `overwrite`, no end-of-text token.
 /// Error(kData): unreadable or damaged input (file:line of a bad JSON line, byte offset in a

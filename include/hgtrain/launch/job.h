@@ -13,69 +13,75 @@
 
 namespace hgt {
 
-/// A job on this machine: what to start, how often, and what to do with what comes back.
+/// A job on this machine: the command to start, the number of restarts, and the handling of output
+/// and events.
 struct JobSpec {
   /// The command line of attempt 0, 1, ...; the first word is looked up in PATH. Never goes through
   /// a shell.
   std::function<std::vector<std::string>(int attempt)> argv;
   int num_workers = 1;
-  /// Added to the environment the workers inherit, before the contract (RANK, ...) is.
+  /// Variables added to the environment that the workers inherit. The variables that hgtrain sets
+  /// for each rank (RANK, ...) are added after them.
   std::map<std::string, std::string> env;
-  std::string run_id;   ///< "" = made up
+  std::string run_id;   ///< "" = a generated one
   std::string run_dir;  ///< HGTRAIN_RUN_DIR, "" = none
-  std::string log_dir;  ///< rank_N.log of every rank lies here, appended to; "" = no files
-  int master_port = 0;  ///< 0 = one that is free
+  std::string log_dir;  ///< folder of the rank_N.log files, which are appended to; "" = no files
+  int master_port = 0;  ///< 0 = any free port
 
-  /// The workers are hgtrain's: they must say hello on the control channel, are stopped by its
-  /// `stop` command, and their exit codes mean what docs/exit-codes.md says. Otherwise any program:
-  /// signals are passed on, exit codes are its own. A program that says hello unasked is treated as
-  /// ours from then on, but for its exit codes.
+  /// True: the workers are hgtrain's. They must send a hello on the control channel, are stopped by
+  /// its `stop` command, and their exit codes have the meaning of docs/exit-codes.md. False: any
+  /// program. Signals are passed on to it, and its exit codes are its own. If such a program sends
+  /// a hello, it is treated as hgtrain's worker from then on, except for its exit codes.
   bool own_workers = false;
-  /// Prints what the ranks print: their stdout to stdout, stderr to stderr, line by line, with
-  /// "[rN] " in front where there is more than one.
+  /// Prints what the ranks print, line by line: their stdout to stdout, their stderr to stderr. If
+  /// there is more than one rank, each line is prefixed with "[rN] ".
   bool show_output = false;
 
   int max_restarts = 0;
   std::chrono::milliseconds grace{30'000};         ///< from SIGTERM to SIGKILL
   std::chrono::milliseconds stop_limit{1800'000};  ///< from the `stop` command to SIGTERM
-  /// A rank whose step, phase, collective and work stand still for so long has hung; 0 = never. One
-  /// that sends no heartbeat has after at most 30 s. Only where a rank has said hello.
+  /// A rank hangs if its step, phase, collective and work do not change for this long, or if it
+  /// sends no heartbeat for this long or 30 s, whichever is shorter. Only ranks that have sent a
+  /// hello are watched; 0 = none.
   std::chrono::milliseconds hang_limit{600'000};
 
-  /// What workers send ("started", "metrics", ...; see ControlChannel), and from the launcher
-  /// itself "spawned" {pid} and "heartbeat" {phase} for each rank, and with rank -1 "notice" {text}
-  /// and "stopping" {signal}, once, when a signal first asks for the end. On the thread of run_job.
+  /// Called on the thread of run_job with each event that a worker sends ("started", "metrics",
+  /// ...; see ControlChannel), and with the launcher's own events: "spawned" {pid} and "heartbeat"
+  /// {phase} for each rank; with rank -1, "notice" {text} and "stopping" {signal}. The last comes
+  /// once, for the first signal that asks the job to stop.
   std::function<void(int rank, std::string_view kind, const nlohmann::json& body)> on_event;
 };
 
-/// The environment of one rank as it differs from the one inherited.
+/// The differences between the environment of one rank and the inherited one.
 struct EnvironmentChange {
   std::map<std::string, std::string> set;
   std::vector<std::string> unset;
   std::vector<std::string>
-      at_start;  ///< set to what is only known then: the port, the job key, ...
+      at_start;  ///< set to values that are known only at the start: the port, the job key, ...
 };
 EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt);
 
-/// The file execve gets for `program`: as it stands where it has a slash, else from `path` (a
-/// PATH). Error(kConfig) where there is none that can be run.
+/// The file to pass to execve for `program`: `program` itself if it has a slash, else the first
+/// match in the folders of `path` (in the form of PATH). Throws Error(kConfig) if there is none
+/// that can be executed.
 std::string find_program(const std::string& program, const std::string& path);
 
-/// Runs the job to its end, restarts included, and says how it went. Blocks; call it from a thread
-/// that lives as long (the main thread, best). Error where it could not start at all: the program
-/// (kConfig), the port or the system's limits (kDevice), the log folder (kData).
+/// Runs the job to its end, restarts included, and returns how it ended. Blocks; call it from a
+/// thread that lives at least as long, preferably the main thread. Throws an Error if the job
+/// cannot start at all: because of the program (kConfig), the port or the system's limits
+/// (kDevice), or the log folder (kData).
 ///
-/// Signals, while it runs: SIGTERM, SIGINT, SIGHUP, SIGUSR1 stop the job; SIGUSR2 asks for a
-/// checkpoint; to programs that are not ours each is passed on instead, SIGQUIT too. A second
-/// SIGINT kills. The handlers before are back on return.
+/// Signals while it runs: SIGTERM, SIGINT, SIGHUP and SIGUSR1 stop the job, and SIGUSR2 requests a
+/// checkpoint. If the program is not hgtrain's, each of these and SIGQUIT is passed on to it
+/// instead. A second SIGINT kills the job. On return the previous signal handlers are restored.
 ///
-/// No process of the job outlives it, nor this process, however it dies: each worker runs under a
-/// guard that has its descendants as children (PR_SET_CHILD_SUBREAPER) and kills them all when the
-/// worker ends or the stream to this process does. This process becomes a subreaper too while it
-/// runs, against the death of a guard: what becomes its child meanwhile, and is none of the
-/// guards, is killed.
+/// No process of the job outlives run_job or this process, even if this process is killed. Each
+/// worker runs under a guard, which is a child subreaper (PR_SET_CHILD_SUBREAPER): orphaned
+/// descendants of the worker become its children. The guard kills them all when the worker ends or
+/// when its stream to this process closes. In case a guard dies, this process is a subreaper too
+/// while it runs: it kills every process that becomes its child and is not a guard.
 ///
-/// Workers have no terminal and no input: each is a session of its own with /dev/null as stdin.
+/// Workers have no terminal and no input: each has its own session, and /dev/null as stdin.
 Verdict run_job(const JobSpec& spec);
 
 }  // namespace hgt

@@ -18,14 +18,14 @@ struct ConsoleStyle {
   bool color = false;  ///< dim and bold may be used
   int width = 80;      ///< columns; the progress line leaves out what does not fit
 
-  /// Of a file descriptor and the environment: live on a terminal unless TERM is "dumb"; colour on
-  /// a live one unless NO_COLOR is set and not empty.
+  /// The style for a file descriptor in this environment. It is live if the descriptor is a
+  /// terminal and TERM is not "dumb". It has colour if it is live and NO_COLOR is unset or empty.
   static ConsoleStyle of(int fd);
 };
 
-/// A training run as its user watches it: a line a step (every `steps_per_print` steps, and the
-/// last), evaluations, checkpoints and notices, on a terminal a live progress line below them, and
-/// averages and peaks at the end. Only whole lines go to an output that is not live.
+/// Shows a training run to its user: a line for every `steps_per_print`-th step and for the last
+/// one, evaluations, checkpoints, notices, and averages and peaks at the end. A terminal also has a
+/// live progress line below them. Only whole lines go to an output that is not live.
 class Console {
  public:
   struct Options {
@@ -37,23 +37,24 @@ class Console {
   };
   /// `out` must outlive the console.
   Console(std::ostream& out, ConsoleStyle style, const Options& options);
-  ~Console();  ///< takes the progress line away
+  ~Console();  ///< erases the progress line
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// The workers are being started. Until their first step the progress line has what they do.
+  /// The workers are being started. Until their first step the progress line shows their phase.
   void starting();
-  /// What they do, as heartbeats name it; nothing is drawn between steps.
+  /// The phase of the workers, from their heartbeats; it is not drawn between steps.
   void phase(const std::string& phase);
-  /// Training goes on after `step` finished steps, from `checkpoint` ("" where it starts fresh),
-  /// whose lowest evaluation loss was `best_eval_loss`. Call it again after a restart.
+  /// Training begins, after `step` finished steps. If it resumes, `checkpoint` is the folder of the
+  /// checkpoint, whose lowest evaluation loss was `best_eval_loss`; "" if it starts fresh. Call it
+  /// again after a restart.
   void started(std::int64_t step, const std::string& checkpoint,
                std::optional<double> best_eval_loss = {});
   void step(const StepRecord& record);
   void checkpoint(std::int64_t step, const std::string& path);
-  /// Lines of text for the user, newline at the end or not.
+  /// Lines of text for the user, with or without a newline at the end.
   void notice(const std::string& text);
-  /// The end of the run: what became of it (a sentence), averages and peaks, where things lie.
+  /// The end of the run: its outcome (a sentence), averages and peaks, and the paths of its files.
   void finished(const std::string& outcome, const std::string& run_dir);
 
   const RunSummary& summary() const { return summary_; }

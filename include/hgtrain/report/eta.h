@@ -7,7 +7,7 @@
 
 namespace hgt {
 
-/// The mean of the first values, and from then on one that forgets the old ones.
+/// The mean of the first values; from then on a moving average.
 class RunningMean {
  public:
   void add(double value);
@@ -18,9 +18,10 @@ class RunningMean {
   std::int64_t count_ = 0;
 };
 
-/// How long a run takes until its last step. Steps, evaluations and saves are timed apart; the
-/// first steps, which set things up, do not count once there are later ones. Before the first
-/// evaluation, a batch of it is taken to cost a third of a step, as its forward pass does.
+/// Estimates how long a run takes until its last step. Steps, evaluations and saves are timed
+/// separately. The first steps are slow because they set things up; they do not count once there
+/// are later ones. Before the first evaluation, each of its batches is assumed to take a third of a
+/// step, because it is only a forward pass.
 class Eta {
  public:
   struct Plan {
@@ -31,9 +32,9 @@ class Eta {
   };
   explicit Eta(const Plan& plan) : plan_(plan) {}
 
-  /// Training starts, or goes on in new processes, whose first steps are slow again.
+  /// Training starts, or resumes in new processes, whose first steps are slow again.
   void restart();
-  /// Every step in order.
+  /// Call it with every step, in order.
   void add(const StepRecord& record);
   /// Seconds from the last step added to the end of the run; nullopt before the first step, after
   /// the last, and of a run without a length.

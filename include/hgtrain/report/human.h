@@ -5,7 +5,7 @@
 
 namespace hgt {
 
-/// Numbers as people read them. All are locale-free and short enough for a column.
+/// Formats of numbers for people. None depends on the locale, and all fit a column.
 
 /// "2.4137" with four decimals; "325M" if that would be many digits; "nan".
 std::string human_number(double value, int decimals);
@@ -23,7 +23,7 @@ std::string human_rate(double value, const std::string& unit);
 /// "512 B", "1.5 KiB", "512 MiB", "11.3 GiB": powers of 1024.
 std::string human_bytes(std::int64_t bytes);
 
-/// "0:07", "1:32", "2:03:04", "3d 02:03:04"; "-" where it is negative or not finite.
+/// "0:07", "1:32", "2:03:04", "3d 02:03:04"; "-" if it is negative or not finite.
 std::string human_duration(double seconds);
 
 }  // namespace hgt

@@ -9,39 +9,39 @@
 
 namespace hgt {
 
-/// The metrics of a run: RUN_DIR/metrics.jsonl, one StepRecord a line, and metrics.csv, the same as
-/// a table (an empty cell where a number is unknown or not finite).
+/// Writes the metrics of a run: RUN_DIR/metrics.jsonl, one StepRecord per line, and metrics.csv,
+/// the same as a table, in which a cell is empty if its number is unknown or not finite.
 ///
-/// A line is handed to the operating system by one write() before write() returns, so the death of
-/// the process loses none; a power cut may take those since the last sync(). One writer a run
-/// folder, on one thread.
+/// A line is passed to the operating system in one write(2) before write() returns, so no line is
+/// lost if the process dies; a power cut may lose the lines since the last sync(). A run folder has
+/// one writer, on one thread.
 class MetricsWriter {
  public:
   /// Lines that cannot be written are kept up to this size, and lost from then on.
   static constexpr std::size_t kMaxPendingBytes = 1 << 20;
 
-  /// Opens both files to go on after `resumed_step` (0: from the start). metrics.jsonl keeps its
-  /// records of ascending steps up to `resumed_step`, so that each step stands once also after a
-  /// crash in the middle of a line; metrics.csv is written anew from it. `from_elsewhere`: the run
-  /// starts from a checkpoint of another run or branch, so that those records are not its own, and
-  /// none is kept. If metrics.jsonl has such records, or lines that are not records, or cannot be
-  /// read to its end, it is kept aside under another name, and a new one gets what is to be kept
-  /// and could be read. Throws Error(kData) if a file cannot be opened, renamed or written.
+  /// Opens both files to continue after `resumed_step` (0: from the start). metrics.jsonl keeps its
+  /// records of ascending steps up to `resumed_step`, so that each step occurs once, also after a
+  /// crash in the middle of a line; metrics.csv is rewritten from it. `from_elsewhere`: the run
+  /// starts from a checkpoint of another run or branch, so those records are not its own, and none
+  /// is kept. If metrics.jsonl has such records, or lines that are not records, or cannot be read
+  /// to its end, it is renamed, and the records to keep that could be read are copied to a new
+  /// file. Throws Error(kData) if a file cannot be opened, renamed or written.
   MetricsWriter(const std::string& run_dir, std::int64_t resumed_step, bool from_elsewhere = false);
 
-  /// Why metrics.jsonl was kept aside, and where.
+  /// Why metrics.jsonl was renamed, and its new name; nullopt if it was not.
   const std::optional<std::string>& kept_aside() const { return kept_aside_; }
   /// Seconds of training up to the last record kept; 0 if there is none.
   double elapsed_s() const { return elapsed_s_; }
 
-  /// Appends a record to both files. Nullopt, or why the record is not in them yet (the disk is
-  /// full): it is kept, and written with a later one. Of records that were lost meanwhile the first
-  /// write() that succeeds says how many.
+  /// Appends a record to both files. Returns nullopt, or why the record is not in them yet (the
+  /// disk is full): it is kept, and written with a later one. If records were lost meanwhile, the
+  /// first write() that succeeds returns how many.
   std::optional<std::string> write(const StepRecord& record);
-  /// Writes what is left. Nullopt, or how many lines the files lack.
+  /// Writes what is left. Returns nullopt, or how many lines the files lack.
   std::optional<std::string> finish();
-  /// Puts metrics.jsonl and its name on the disk: what was written survives a power cut. Nullopt,
-  /// or why it is not there. metrics.csv is made anew from it at the next start.
+  /// Syncs metrics.jsonl and its name to the disk: what was written survives a power cut. Returns
+  /// nullopt, or why that failed. metrics.csv is rewritten from it at the next start.
   std::optional<std::string> sync();
 
  private:
@@ -49,7 +49,7 @@ class MetricsWriter {
   struct Output {
     File file;
     std::string pending{};  ///< may begin in the middle of a line
-    std::int64_t lost = 0;  ///< lines that it would have grown too large by
+    std::int64_t lost = 0;  ///< lines dropped because `pending` would be too large
     void add(const std::string& line);
     std::optional<std::string> flush();
     std::optional<std::string> write(const std::string& line);

@@ -16,9 +16,9 @@ struct RunFile {
     std::string host;
     std::string device;  ///< "cpu, 1 thread", "cuda:0 NVIDIA H100"
   };
-  /// Of the first rank that failed.
+  /// What is known of the first rank that failed.
   struct Failure {
-    std::int64_t rank = -1;  ///< -1: the front itself
+    std::int64_t rank = -1;  ///< -1: the launcher itself
     std::string message;
     std::string hint;
     std::vector<std::string> context;
@@ -29,21 +29,21 @@ struct RunFile {
   std::optional<int> exit_code;     ///< of the command, once it ended
   std::string reason;               ///< a sentence
   std::optional<Failure> failure;
-  std::vector<std::string> command;                           ///< argv; no secrets stand there
+  std::vector<std::string> command;                           ///< argv; it holds no secrets
   std::vector<std::pair<std::string, std::string>> versions;  ///< "hgtrain" -> "0.1.0"
   std::vector<Worker> workers;
   std::string started_at;       ///< utc_now()
   std::string ended_at;         ///< "" while running
-  std::int64_t start_step = 0;  ///< finished steps it went on from
+  std::int64_t start_step = 0;  ///< finished steps at the start
   std::string resumed_from;     ///< checkpoint folder, or ""
   std::int64_t finished_steps = 0;
   std::int64_t restarts = 0;
   std::string last_checkpoint;  ///< folder, or ""
 };
 
-/// Replaces RUN_DIR/run.json as a whole: temporary file, fsync, rename, so that a reader sees the
-/// old or the new one. Averages and peaks come from `summary`, or, while it has no step, stay those
-/// of the file that lies there. Throws Error(kData) where it cannot be written.
+/// Replaces RUN_DIR/run.json as a whole (temporary file, fsync, rename), so that a reader sees the
+/// old or the new one. Averages and peaks come from `summary`; while that has no step, those of the
+/// old file are kept. Throws Error(kData) if the file cannot be written.
 void write_run_file(const std::string& run_dir, const RunFile& run, const RunSummary& summary);
 
 /// The wall clock as "2026-11-21T10:41:03Z".

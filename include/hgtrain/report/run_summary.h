@@ -7,8 +7,8 @@
 
 namespace hgt {
 
-/// Averages and peaks of the steps of one run, for its end: feed it every record once.
-/// Averages are over the time or the steps that have the number (mean mfu over steps with an mfu).
+/// Averages and peaks of the steps of one run, shown at its end: add every record once. Averages
+/// are over the steps that have the number (the mean mfu is over steps with an mfu), or over time.
 class RunSummary {
  public:
   void add(const StepRecord& record);
@@ -24,7 +24,7 @@ class RunSummary {
   double peak_tokens_per_sec() const { return peak_tokens_per_sec_; }
   std::int64_t peak_mem_bytes() const { return peak_mem_bytes_; }
 
-  /// The latest and the lowest evaluation loss, where there was one.
+  /// The latest and the lowest evaluation loss; nullopt if there was no evaluation.
   std::optional<double> eval_loss() const { return eval_loss_; }
   std::optional<double> best_eval_loss() const { return best_eval_loss_; }
   std::int64_t best_eval_step() const { return best_eval_step_; }

@@ -21,15 +21,15 @@ struct StepRecord {
   double samples_per_sec = 0;
   std::int64_t mem_bytes = 0;
   std::int64_t mem_peak_bytes = 0;
-  double comm_ms = 0;  ///< exposed: compute waited for it
+  double comm_ms = 0;  ///< exposed communication: compute waited for it
   double data_wait_ms = 0;
   std::optional<double> mfu;
   std::optional<double> eval_loss;
   std::optional<double> loss_scale;  ///< of fp16
 };
 
-/// Of an object read back, a number that is null or missing is NaN or nothing; a whole number that
-/// is missing or not an integer, or a value that is no number, is an Error(kData).
+/// from_json reads a number that is null or missing as NaN, or as nullopt if it is optional. It
+/// throws Error(kData) if an integer is missing or not an integer, or if a value is not a number.
 void to_json(nlohmann::json& json, const StepRecord& record);
 void from_json(const nlohmann::json& json, StepRecord& record);
 

@@ -13,22 +13,23 @@
 
 namespace hgt {
 
-/// The flat buffers of a worker on its device, laid out by the parameter table; fp32, and in 16-bit
-/// training a rounded copy of the parameters, which are then called masters; or, as the config
-/// says, parameters and the optimizer's state of bf16.
+/// The flat buffers of a worker on its device, laid out by the parameter table. They are fp32; for
+/// 16-bit training there is also a rounded copy of the parameters, which are then called masters.
+/// Or, if the config says so, parameters and the optimizer's state are bf16.
 struct FlatBuffers {
   FlatBuffers(const ParameterTable& table, const Config& config, Device device = Device::cpu());
-  FlatState state() const;             ///< what a checkpoint holds; of buffers in host memory
-  Optimizer::Buffers updated() const;  ///< what the optimizer takes
+  FlatState state() const;             ///< what a checkpoint holds; only if in host memory
+  Optimizer::Buffers updated() const;  ///< what the optimizer reads and updates
   Tensor parameter_values() const;
   Tensor gradient_values() const;  ///< fp32
-  Tensor ema_values() const;       ///< fp32; none where there is no average
-  /// What the model computes with, of the compute dtype: the parameters themselves, or their copy.
+  Tensor ema_values() const;       ///< fp32; empty if there is no average
+  /// What the model computes with, in the compute dtype: the parameters themselves or their copy.
   Tensor weights() const;
-  /// The parameters of a fresh model (model/init.h), and with them the average; in host memory.
+  /// Draws the parameters of a fresh model (model/init.h), from which the average starts too. The
+  /// buffers must be in host memory.
   void draw(const ParameterTable& table, std::uint64_t seed, ThreadPool& pool) const;
-  void begin_ema(ThreadPool& pool) const;  ///< at the parameters; in host memory
-  /// Parameters to weights, on the buffers' device.
+  void begin_ema(ThreadPool& pool) const;  ///< from the parameters; only if in host memory
+  /// Rounds the parameters to the weights, on the buffers' device.
   void round_weights(Stream stream) const;
 
   Buffer parameters, gradients, rounded;
@@ -37,15 +38,16 @@ struct FlatBuffers {
   DType compute_dtype, parameter_dtype, state_dtype;
 };
 
-/// Flat buffers in host memory, which checkpoints are written from and read into: those of the CPU
-/// themselves, or a copy of a device's for as long as this lives. The stream is the device's.
+/// Flat buffers in host memory, from which checkpoints are written and into which they are read. On
+/// the CPU they are the worker's own; for another device they are a copy, which lives as long as
+/// this object. The stream is the device's.
 class HostBuffers {
  public:
   HostBuffers(const FlatBuffers& buffers, const ParameterTable& table, const Config& config,
               Stream stream);
   const FlatBuffers& get() const { return copy_ ? *copy_ : buffers_; }
-  void fetch() const;  ///< from the device; done when it returns
-  void store() const;  ///< to the device; done when it returns
+  void fetch() const;  ///< copies from the device; blocks until done
+  void store() const;  ///< copies to the device; blocks until done
 
  private:
   template <class Fn>

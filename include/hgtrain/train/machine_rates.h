@@ -7,29 +7,30 @@
 
 namespace hgt {
 
-// What a device can do at most, as far as some milliseconds of trying tell: one that is busy does
-// less. The stream is waited for.
+// A device's highest rates, from measurements of some milliseconds. On a busy device they are too
+// low. Each measurement waits for the stream.
 
-/// Floating-point operations a second of matrix products, of `dtype` if the device multiplies that
-/// by itself, else of fp32: the best of square products of several sizes, tried for `budget_ms`.
+/// Floating-point operations a second of matrix products, of `dtype` if the device has instructions
+/// for that type, else of fp32: the best of square products of several sizes, tried for
+/// `budget_ms`.
 double measure_matrix_rate(Stream stream, DType dtype, double budget_ms = 60);
 
 /// Ranks on one machine may have more threads than it has cores. So that each core is counted once,
-/// the first `measuring` ranks, whose threads have a core each, measure at once; the sum of what
-/// they find, times `scale`, is the rate of all ranks.
+/// only the first `measuring` ranks, whose threads have a core each, measure, all at the same time.
+/// The sum of their rates, times `scale`, is the rate of all ranks.
 struct CoreShare {
   int measuring = 1;
   double scale = 1;
 };
 CoreShare share_cores(int ranks, int threads, double cores);
 
-/// The matrix rate of all ranks together, which mfu is a share of.
+/// The matrix rate of all ranks together: the peak of which mfu is a share.
 class PeakRate {
  public:
-  /// Measures it; all ranks make theirs at the same place.
+  /// Measures the rate. All ranks construct theirs together.
   PeakRate(Stream stream, DType dtype, Communicator& comm);
-  /// The share of it that `flops` a second are. A CPU that does more was busy when the peak was
-  /// measured: rank 0 then measures its own part again.
+  /// `flops` a second as a share of the peak. If a CPU exceeds the peak, it was busy when the peak
+  /// was measured: rank 0 then measures its own part again.
   double share(double flops);
 
  private:
@@ -40,11 +41,12 @@ class PeakRate {
   double world_flops_ = 0;  ///< of all
 };
 
-/// Copies all of `to`'s size, on the CPU by all threads. Queued on another device.
+/// Copies as many bytes as `to` has. On the CPU all threads copy; on another device the copy is
+/// queued.
 void copy_all(const Buffer& from, const Buffer& to, Stream stream);
 
-/// Bytes a second, read and written, of copies that do not fit a cache: the best of a few. Takes
-/// 128 MiB of a CPU, 1 GiB of another device, for as long as it runs.
+/// Bytes a second, read and written, of copies that are larger than the caches: the best of a few.
+/// While it runs it uses 128 MiB on a CPU, 1 GiB on another device.
 double measure_copy_rate(Stream stream);
 
 }  // namespace hgt

@@ -14,11 +14,12 @@ struct ProcessMemory {
 
 /// Resident host memory of this process, from /proc/self/status.
 ProcessMemory process_memory();
-/// From here on the peak is that of what follows; stays as it is where the kernel lacks clear_refs.
+/// Resets the peak, which from now on covers only what follows. Does nothing if the kernel lacks
+/// clear_refs.
 void restart_peak_memory();
 
-/// That of the stream's device: of this process on the CPU; on a CUDA device what all processes
-/// have there now, at its highest too.
+/// The memory in use on the stream's device. On the CPU it is that of this process. On a CUDA
+/// device it is what all processes use there now, for `peak_bytes` too.
 ProcessMemory memory_in_use(const Stream& stream);
 
 }  // namespace hgt

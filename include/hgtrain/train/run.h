@@ -16,8 +16,8 @@ namespace hgt {
 struct RunOptions {
   std::string run_dir;
   std::string resume =
-      "none";  ///< none, auto (the newest checkpoint; fresh where there is none), or a folder
-  std::int64_t record_steps = 0;  ///< so many, once warm, leave their spans in the run folder
+      "none";  ///< none, auto (the newest checkpoint; a fresh start if there is none), or a folder
+  std::int64_t record_steps = 0;  ///< steps after the warm-up whose spans go to the run folder
 };
 
 struct RunOutcome {
@@ -25,18 +25,18 @@ struct RunOutcome {
   std::string reason;          ///< a sentence
 };
 
-/// Trains to the end: steps, evaluations, checkpoints, metrics; every rank of `comm` calls it, with
+/// Trains to the end: steps, evaluations, checkpoints, metrics. Every rank of `comm` calls it, with
 /// a resolved config (hardware.threads is this worker's). The device is that of `queue`, or the CPU
-/// where there is none.
+/// if `queue` is null.
 ///
 /// Rank 0 writes metrics and checkpoints into the run folder and sends "started", "metrics",
 /// "checkpoint" and "notice" up the channel. Every rank writes the samples it took to its log
-/// (stderr). On return the last step is saved. A checkpoint that could not be written is a notice,
-/// and training goes on, unless it is the last: then Error(kData).
+/// (stderr). On return the last step is saved. If a checkpoint cannot be written, a notice says so
+/// and training continues; if it is the last one, Error(kData) is thrown.
 ///
-/// What it throws `failed` hears before anything of the run is given back: giving back memory of a
-/// GPU waits for what it was given to do, and that may wait for peers who wait for us. Where a
-/// device fails because communication with a peer ended under way, the error is the communicator's.
+/// `failed` is called with the error that will be thrown, before anything of the run is freed:
+/// freeing GPU memory waits for the queued work, which may wait for peers that wait for this rank.
+/// If a device fails because communication with a peer broke, the error is the communicator's.
 RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
                         ControlChannel& channel, Requests& requests,
                         const CudaQueue* queue = nullptr,

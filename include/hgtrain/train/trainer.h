@@ -31,34 +31,35 @@ class StepExchange;
 class StepGraphs;
 struct Batch;
 
-/// How a job's model is made.
+/// The options with which a job's model is constructed.
 Model::Options model_options(const Config& config);
 
-/// How many gradients are summed at a time while backward goes on: on GPUs as in
-/// Megatron-LM, as small sums do not reach the rate of large ones; on the CPU 16 MiB.
+/// The number of gradients in one all-reduce, which overlaps with the backward pass. On GPUs it is
+/// that of Megatron-LM, because small all-reduces do not reach the rate of large ones; on the CPU
+/// it is 16 MiB of gradients.
 std::int64_t default_bucket_elements(Device device, int ranks);
 
-/// What a step did. Losses and the gradient norm are those of the whole batch, the same on every
-/// rank.
+/// The result of a step. The loss and the gradient norm are those of the global batch, the same on
+/// every rank.
 struct StepResult {
   std::int64_t step = 0;              ///< its number, from 1
-  std::int64_t consumed_samples = 0;  ///< by the run, after it
-  std::int64_t queued_ns = 0;         ///< when it began to be queued
+  std::int64_t consumed_samples = 0;  ///< by the run, this step included
+  std::int64_t queued_ns = 0;         ///< the time at which queue_step() began
   double loss = 0;                    ///< mean over the valid tokens of the global batch
   double grad_norm = 0;               ///< before clipping
   double lr = 0;
-  double loss_scale = 1;    ///< that this step used
-  bool skipped = false;     ///< its gradients were not finite, which fp16 gets over: no update
-  double comm_ms = 0;       ///< this rank's compute waited for communication
-  double data_wait_ms = 0;  ///< ... for its batch
-  std::uint64_t reduced_bytes = 0;    ///< of gradients, given by this rank to sums
-  bool stop_requested = false;        ///< by any rank, before the step's sums
+  double loss_scale = 1;              ///< the scale that this step used
+  bool skipped = false;               ///< fp16 only: no update, because gradients were not finite
+  double comm_ms = 0;                 ///< how long this rank's compute waited for communication
+  double data_wait_ms = 0;            ///< how long it waited for its batch
+  std::uint64_t reduced_bytes = 0;    ///< of gradients that this rank passed to all-reduces
+  bool stop_requested = false;        ///< by any rank, before the all-reduces of the step
   bool checkpoint_requested = false;  ///< likewise
-  std::vector<std::int64_t> samples;  ///< of the dataset that this rank took, in order
+  std::vector<std::int64_t> samples;  ///< the dataset's samples that this rank took, in order
 };
 
-/// Wishes of the outside, set from any thread. A step takes them to all ranks with its own sums,
-/// and clears `checkpoint`.
+/// Requests to the training loop, set from any thread. A step shares them with all ranks in its own
+/// all-reduces, and clears `checkpoint`.
 struct Requests {
   std::atomic<bool> stop{false};
   std::atomic<bool> checkpoint{false};
@@ -66,61 +67,62 @@ struct Requests {
 
 /// The training step of one data-parallel rank, and the evaluation.
 ///
-/// A step's train_batch_size samples are cut into micro-batches of fixed size, each rank takes a
-/// contiguous range of them, and gradients are sums over all tokens divided by their global number:
-/// so any number of ranks computes the same step but for the order of fp32 additions. The losses of
-/// micro-batches are exchanged one by one and added in order, so a reported loss does not depend on
-/// the split at all.
+/// A step's train_batch_size samples are cut into micro-batches of fixed size, and each rank takes
+/// a contiguous range of them. Gradients are summed over all tokens and divided by the global
+/// number of tokens. So any number of ranks computes the same step, except that fp32 additions may
+/// happen in another order. The losses of the micro-batches are exchanged one by one and added in
+/// order, so the reported loss does not depend on the number of ranks at all.
 class Trainer {
  public:
-  /// All references outlive it; every rank passes the same but `comm`. `valid` may be null. The
-  /// state is that after `state.step` finished steps.
+  /// All references outlive the trainer; all ranks pass equal parts except `comm`. `valid` may be
+  /// null. The state is the one after `state.step` finished steps.
   struct Parts {
     const Config& config;
     const ParameterTable& table;
     const FlatBuffers& buffers;
     Model& model;
     Communicator& comm;
-    Stream stream;  ///< of the model and the buffers
+    Stream stream;  ///< the stream of the model and the buffers
     const Dataset& train;
     const Dataset* valid = nullptr;
     Progress& progress;
     Requests& requests;
-    std::int64_t bucket_elements = 0;  ///< of a sum of gradients; 0: what suits the device
+    std::int64_t bucket_elements = 0;  ///< gradients in an all-reduce; 0: default_bucket_elements
   };
   Trainer(const Parts& parts, const TrainingState& state);
   ~Trainer();
 
-  /// Trains on the next batch: on the CPU it is done when this returns, on a GPU it is queued. All
-  /// ranks call it together, with the same number of steps queued.
+  /// Trains on the next batch. On the CPU the step is done when this returns; on a GPU it is
+  /// queued. All ranks call it together, with the same number of steps queued.
   void queue_step();
-  /// Waits for the step that was queued first. Where its loss or a gradient was not finite, fp16
-  /// has skipped the update and changes its loss scale; else, and where that cannot shrink or has
-  /// not helped for a hundred steps, it throws Error(kGuard), naming the step and the first bad
-  /// tensor: the parameters are then still those of the step before. What it gives stays until the
-  /// step after the next is queued.
+  /// Waits for the step that was queued first. If its loss or a gradient was not finite, the update
+  /// was skipped, and the parameters are still those of the step before. fp16 training then lowers
+  /// its loss scale and continues; it throws Error(kGuard) if the scale cannot shrink, or after a
+  /// hundred skipped steps in a row. Other types throw Error(kGuard), which names the step and the
+  /// first bad tensor. The result stays valid until the step after the next is queued.
   const StepResult& finish_step();
   const StepResult& step() {
     queue_step();
     return finish_step();
   }
   std::int64_t queued_steps() const { return queued_; }
-  /// How many steps may be queued when the next one is: 1 on a GPU, where results are then read a
-  /// step late and the device never waits for the host; 0 where the next step depends on them.
+  /// How many steps may still be queued when the next one is queued. It is 1 on a GPU: results are
+  /// then read a step late, and the device never waits for the host. It is 0 if the next step
+  /// depends on the result.
   std::int64_t steps_ahead() const;
 
-  /// Mean loss over the first eval_iters * train_batch_size validation samples (all, where there
-  /// are fewer), shared out over the ranks. All ranks call it together, with no step queued.
+  /// Mean loss over the first eval_iters * train_batch_size validation samples (all, if there are
+  /// fewer), which are divided among the ranks. All ranks call it together, with no step queued.
   double evaluate();
 
   const TrainingState& state() const { return state_; }
   TrainingState& state() { return state_; }
-  /// Tokens of one step, all ranks: the divisor of its loss.
+  /// Tokens of one step over all ranks: the divisor of its loss.
   std::int64_t tokens_per_step() const;
 
  private:
   const Batch& next_batch();
-  /// Of a step, by its number.
+  /// The result of a step with this number.
   StepResult& result_of(std::int64_t step) { return results_[static_cast<std::size_t>(step % 2)]; }
   StepResult& start_result();
   void execute(const Action& action);
@@ -140,7 +142,7 @@ class Trainer {
   Optimizer optimizer_;
   LossScaler loss_scaler_;
   std::int64_t skipped_in_a_row_ = 0;
-  Range micros_;  ///< this rank's of the step's micro-batches
+  Range micros_;  ///< those of the step's micro-batches that this rank computes
   std::vector<Bucket> buckets_;
   std::vector<Action> schedule_;
   std::unique_ptr<BatchLoader> loader_;
@@ -148,11 +150,11 @@ class Trainer {
   std::unique_ptr<DeviceBatch> batch_;
   std::unique_ptr<StepExchange> exchange_;
   std::unique_ptr<StepGraphs> graphs_;
-  Buffer loss_sum_, squares_;  ///< of the micro-batch under way, of the gradients; on the device
+  Buffer loss_sum_, squares_;  ///< of the current micro-batch; of the gradients; on the device
 
   std::array<StepResult, 2> results_;  ///< of the last two steps
-  std::int64_t queued_ = 0;            ///< of them not finished
-  MicroBatch micro_;                   ///< under way
+  std::int64_t queued_ = 0;            ///< steps that are queued and not finished
+  MicroBatch micro_;                   ///< the current one
   std::uint64_t reduced_before_ = 0;
   double captured_loss_scale_ = 0;
 };

@@ -17,36 +17,37 @@ struct Progress {
   std::atomic<std::int64_t> step{0};           ///< finished steps
   std::atomic<const char*> phase{"starting"};  ///< a string literal
   std::atomic<std::uint64_t> collective{0};    ///< collectives entered
-  std::atomic<std::uint64_t> work{0};          ///< moves while it computes, within a long phase too
+  std::atomic<std::uint64_t> work{0};          ///< grows while it computes, also in a long phase
 };
 
 /// A worker's end of the control channel: one connected stream to its agent, inherited as the
 /// descriptor HGTRAIN_CONTROL_FD. It carries the rendezvous store, heartbeats, events and commands.
 ///
-/// A reader thread answers the stream and a writer thread sends what is queued and, each second, a
-/// heartbeat; every member may be called from any thread, also from the commands, which run on the
+/// A reader thread handles what arrives. A writer thread sends what is queued and, each second, a
+/// heartbeat. Every member may be called from any thread, also from the commands, which run on the
 /// reader thread.
 class ControlChannel : public Store {
  public:
   struct Commands {
     std::function<void()> stop;        ///< finish the step, checkpoint, leave
-    std::function<void()> checkpoint;  ///< checkpoint after this step and go on
+    std::function<void()> checkpoint;  ///< checkpoint after this step and continue
     /// A peer failed: abort communicators. Store waits have ended with Error(kPeer) already.
     std::function<void(const std::string& reason)> abort;
     std::function<void()> lost;  ///< the launcher is gone; store waits have ended likewise
   };
 
-  /// From the environment (RANK, HGTRAIN_CONTROL_FD, HGTRAIN_JOB_KEY), which loses the latter two,
-  /// so that programs started from here do not have them: call it before starting threads.
-  /// A worker started by hand without them gets a channel whose store is in memory and whose events
-  /// go nowhere. Error(kConfig) where they are there but cannot be right.
+  /// Opens the channel that the environment names (RANK, HGTRAIN_CONTROL_FD, HGTRAIN_JOB_KEY). It
+  /// unsets the latter two, so that programs started by this process do not inherit them: call it
+  /// before starting threads. A worker that was started by hand, without these variables, gets a
+  /// channel whose store is in memory and whose events are discarded. Throws Error(kConfig) if the
+  /// variables are set but invalid.
   static std::unique_ptr<ControlChannel> open(Commands commands);
   /// Sends what is queued, and ends the stream.
   ~ControlChannel() override = default;
 
   virtual Progress& progress() = 0;
 
-  /// Tells the agent something: "started", "metrics", "checkpoint", "notice", "failed", "done".
+  /// Sends an event to the agent: "started", "metrics", "checkpoint", "notice", "failed", "done".
   /// `body` is an object; queued, never blocks on the network.
   virtual void send(const std::string& kind, const nlohmann::json& body) = 0;
   /// Blocks until everything sent so far has left this process, or the launcher is gone.

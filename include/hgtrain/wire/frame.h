@@ -31,19 +31,20 @@ struct Frame {
 
 inline constexpr std::size_t kMaxFrameBytes = 16u << 20;
 
-/// The bytes of a frame. Error(kInternal) where the payload is longer than a frame may be.
+/// The bytes of a frame. Throws Error(kInternal) if the payload is too long for a frame.
 std::string encode_frame(MessageKind kind, std::string_view payload);
 
-/// Cuts a stream of bytes, fed in pieces of any size, into frames. Holds at most one frame of
-/// `max_bytes` and the last piece fed, whatever the peer claims.
+/// Cuts a stream of bytes, fed in pieces of any size, into frames. Even if the peer claims a larger
+/// frame, it holds at most one frame of `max_bytes` and the last piece fed.
 class FrameReader {
  public:
   explicit FrameReader(std::size_t max_bytes = kMaxFrameBytes) : max_bytes_(max_bytes) {}
 
   void set_max_bytes(std::size_t max_bytes) { max_bytes_ = max_bytes; }
   void feed(std::string_view bytes);
-  /// The next whole frame, or nothing until more is fed. Error(kPeer) where the stream cannot be
-  /// one of frames (length 0 or above the limit, unknown kind); it is of no further use then.
+  /// The next whole frame, or nullopt if more must be fed first. Throws Error(kPeer) if the stream
+  /// is not one of frames (length 0 or above the limit, unknown kind); the reader cannot be used
+  /// after that.
   std::optional<Frame> next();
 
  private:

@@ -7,20 +7,20 @@
 
 namespace hgt {
 
-/// 32 random bytes that every worker of one job knows and nobody else: a stream that cannot show
-/// them is not of the job. Travels in the environment (HGTRAIN_JOB_KEY, hex), never in arguments
-/// or logs.
+/// 32 random bytes that only the processes of one job know: a stream that cannot present them does
+/// not belong to the job. The key is passed in the environment (HGTRAIN_JOB_KEY, hex), never in
+/// arguments or logs.
 class JobKey {
  public:
   /// All zero; matches nothing, not even itself.
   JobKey() = default;
   /// From the kernel's random numbers.
   static JobKey random();
-  /// From 64 hex digits; all zero where `text` is anything else.
+  /// Reads 64 hex digits; all zero if `hex` is anything else.
   static JobKey parse(std::string_view hex);
   std::string hex() const;
 
-  /// In constant time, so that a guesser learns nothing from how long a refusal takes.
+  /// Compares in constant time, so that the duration reveals nothing to an attacker.
   bool matches(const JobKey& other) const noexcept;
 
  private:

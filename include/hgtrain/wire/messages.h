@@ -61,7 +61,7 @@ std::string encode(const Heartbeat& message);
 std::string encode_event(std::string_view kind, const nlohmann::json& body);
 /// The body of a `failed` event: {"kind": 1-6 (its exit status), "message", "hint", "context"}.
 nlohmann::json failed_body(const Error& error);
-/// And back; Error(kPeer) is thrown where `body` is not of that form.
+/// The reverse of failed_body(). Throws Error(kPeer) if `body` does not have that form.
 Error error_in(const nlohmann::json& body);
 /// The payload is the reason as text.
 std::string encode_abort(std::string_view reason);

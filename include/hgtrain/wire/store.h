@@ -6,13 +6,14 @@
 
 namespace hgt {
 
-/// Where the ranks of a job find each other: keys of this job and this restart only, so a stale
-/// key cannot exist. Every member may be called from any thread.
+/// The key-value store through which the ranks of a job find each other. It has only keys of this
+/// job and this restart, so there are no stale keys. Every member may be called from any thread.
 class Store {
  public:
   virtual ~Store() = default;
   virtual void set(const std::string& key, const std::string& value) = 0;
-  /// Waits for the key. Throws Error(kPeer), naming the key, on timeout or where the job is ending.
+  /// Waits for the key. On a timeout, or if the job is ending, throws Error(kPeer), which names the
+  /// key.
   virtual std::string get(const std::string& key, std::chrono::milliseconds timeout) = 0;
 };
 
