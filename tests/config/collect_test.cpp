@@ -138,7 +138,11 @@ TEST_CASE("a hint says how to replace the file's parameters if the command line 
 
 TEST_CASE("the hint for an unknown key names the key with its words, or the nearest ones") {
   CHECK(contains(errors(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_steps": 1}}})"),
-                 "did you mean warmup_num_steps?"));
+                 "did you mean scheduler.params.warmup_num_steps?"));
+  CHECK(contains(errors(R"({"model": {"model_type": "gpt2", "model_name_or_path": "gpt2"}})"),
+                 "did you mean model.init?"));
+  CHECK(contains(errors(R"({"model": {"model_type": "gpt2", "lora_alpha": 8}})"),
+                 "hgtrain trains every parameter in full"));
   const std::string hint = errors(R"({"model": {"model_type": "gpt2", "foo_bar": 1}})");
   CHECK(contains(hint, "model has no key foo_bar | the nearest are "));
   CHECK(contains(hint, "`hgtrain config schema --text` lists all"));
