@@ -42,22 +42,6 @@ struct GemmArgs {
   void* pre = nullptr;   ///< [m, n] of c's type; neither it nor c has gaps
 };
 
-/// y[rows, columns] += bias[columns]; the rows lie `stride` apart.
-struct AddBiasArgs {
-  void* y;
-  const void* bias;
-  DType type;
-  std::int64_t rows, columns, stride;
-};
-
-/// sums[columns] += the sum over the rows of x[rows, columns].
-struct AddColumnSumsArgs {
-  const void* x;
-  DType type;
-  float* sums;
-  std::int64_t rows, columns, stride;
-};
-
 struct EmbeddingArgs {
   const std::int32_t *tokens, *position_ids;  ///< [rows]; the latter may be null
   const void *table, *positions;
@@ -333,36 +317,43 @@ struct SampleArgs {
   std::int32_t* token;
 };
 
+/// Every op of the CUDA module with its arguments. A macro, because the table, the launchers, the
+/// entries and the emulation (tests/emulation) each need a line per op.
+#define HGT_CUDA_OPS(OP)                           \
+  OP(gemm, GemmArgs)                               \
+  OP(embedding_fwd, EmbeddingArgs)                 \
+  OP(embedding_bwd, EmbeddingBwdArgs)              \
+  OP(layer_norm_fwd, LayerNormArgs)                \
+  OP(layer_norm_bwd, LayerNormBwdArgs)             \
+  OP(rms_norm_fwd, RmsNormArgs)                    \
+  OP(rms_norm_bwd, RmsNormBwdArgs)                 \
+  OP(rope, RopeArgs)                               \
+  OP(dropout_add, DropoutAddArgs)                  \
+  OP(activation_fwd, ActivationArgs)               \
+  OP(activation_bwd, ActivationBwdArgs)            \
+  OP(gated_activation_fwd, GatedActivationArgs)    \
+  OP(gated_activation_bwd, GatedActivationBwdArgs) \
+  OP(cross_entropy, CrossEntropyArgs)              \
+  OP(attention_fwd, AttentionArgs)                 \
+  OP(attention_bwd, AttentionBwdArgs)              \
+  OP(fill, FillArgs)                               \
+  OP(cast, CastArgs)                               \
+  OP(sum_of_squares, SumOfSquaresArgs)             \
+  OP(sum, SumArgs)                                 \
+  OP(prepare_update, PrepareUpdateArgs)            \
+  OP(update_elements, UpdateElementsArgs)          \
+  OP(update_lamb, UpdateLambArgs)                  \
+  OP(update_average, UpdateAverageArgs)            \
+  OP(sample, SampleArgs)
+
 /// Each function queues its op on the stream and returns. The op's header says what it computes.
 struct CudaOpsTable {
   template <class Args>
   using Op = CudaResult (*)(const Args* args, CudaStreamState* stream);
 
-  Op<GemmArgs> gemm;
-  Op<EmbeddingArgs> embedding_fwd;
-  Op<EmbeddingBwdArgs> embedding_bwd;
-  Op<LayerNormArgs> layer_norm_fwd;
-  Op<LayerNormBwdArgs> layer_norm_bwd;
-  Op<RmsNormArgs> rms_norm_fwd;
-  Op<RmsNormBwdArgs> rms_norm_bwd;
-  Op<RopeArgs> rope;
-  Op<DropoutAddArgs> dropout_add;
-  Op<ActivationArgs> activation_fwd;
-  Op<ActivationBwdArgs> activation_bwd;
-  Op<GatedActivationArgs> gated_activation_fwd;
-  Op<GatedActivationBwdArgs> gated_activation_bwd;
-  Op<CrossEntropyArgs> cross_entropy;
-  Op<AttentionArgs> attention_fwd;
-  Op<AttentionBwdArgs> attention_bwd;
-  Op<FillArgs> fill;
-  Op<CastArgs> cast;
-  Op<SumOfSquaresArgs> sum_of_squares;
-  Op<SumArgs> sum;
-  Op<PrepareUpdateArgs> prepare_update;
-  Op<UpdateElementsArgs> update_elements;
-  Op<UpdateLambArgs> update_lamb;
-  Op<UpdateAverageArgs> update_average;
-  Op<SampleArgs> sample;
+#define HGT_MEMBER(op, Args) Op<Args> op;
+  HGT_CUDA_OPS(HGT_MEMBER)
+#undef HGT_MEMBER
 
   /// See hgtrain/ops/gemm.h.
   CudaResult (*disable_gemm_autotuning)(CudaStreamState* stream);
