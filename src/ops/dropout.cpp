@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "checks.h"
-#include "cpu_kernels.h"
+#include "cpu/kernels.h"
 #include "cuda_dispatch.h"
 #include "work.h"
 

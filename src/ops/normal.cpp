@@ -1,7 +1,7 @@
 #include "hgtrain/ops/normal.h"
 
 #include "checks.h"
-#include "cpu_kernels.h"
+#include "cpu/kernels.h"
 #include "work.h"
 
 namespace hgt {

@@ -1,7 +1,7 @@
 #include "hgtrain/ops/sample.h"
 
 #include "checks.h"
-#include "cpu_kernels.h"
+#include "cpu/kernels.h"
 #include "cuda_dispatch.h"
 #include "work.h"
 

@@ -21,6 +21,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPS = ROOT / 'src/ops'
+KERNELS = OPS / 'cuda'
 MODULE = 'tests/emulation/hgtrain_cuda.so'
 LEAST_SHARE = 0.95
 TIME_LIMIT_S = 120
@@ -188,20 +189,21 @@ class Builder:
         """The kernel files that the changed file is part of."""
         if path.suffix == '.cu':
             return [path]
-        return [cu for cu in sorted(OPS.glob('*.cu')) if path in headers_of(cu, set())]
+        return [cu for cu in sorted(KERNELS.glob('*.cu')) if path in headers_of(cu, set())]
 
     def run(self, mutant):
         """What became of it: caught, survived or not built."""
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            for ours in [*OPS.glob('*.h'), *OPS.glob('*.cu')]:
-                (folder / ours.name).symlink_to(ours)
-            (folder / mutant.path.name).unlink()
-            (folder / mutant.path.name).write_text(mutant.text())
+            (folder / 'cuda').mkdir()
+            for ours in [*OPS.glob('*.h'), *KERNELS.glob('*.h'), *KERNELS.glob('*.cu')]:
+                (folder / ours.relative_to(OPS)).symlink_to(ours)
+            (folder / 'cuda' / mutant.path.name).unlink()
+            (folder / 'cuda' / mutant.path.name).write_text(mutant.text())
             for source in self.sources_of(mutant.path):
                 if not self.build_with(folder, source):
                     return 'not built'
-                if not self.tests_pass(folder, f'CUDA: *[{source.stem.removesuffix("_cuda")}]'):
+                if not self.tests_pass(folder, f'CUDA: *[{source.stem}]'):
                     return 'caught'
             return 'survived'
 
@@ -213,8 +215,8 @@ class Builder:
         made = changed[changed.index('-o') + 1]
         out = str(folder / f'{source.stem}.o')
         changed[changed.index('-o') + 1] = out
-        changed[changed.index('-c') + 1] = str(folder / source.name)
-        changed[changed.index('-c'):changed.index('-c')] = [*OPTIONS, f'-I{OPS}']
+        changed[changed.index('-c') + 1] = str(folder / 'cuda' / source.name)
+        changed[changed.index('-c'):changed.index('-c')] = OPTIONS
         if subprocess.run(changed, cwd=self.build, capture_output=True).returncode != 0:
             return False
         link = [part for part in self.link if part != made]
@@ -234,9 +236,9 @@ class Builder:
 
 
 def headers_of(path, seen):
-    """The headers in src/ops that it includes, and that they include."""
+    """The headers of src/ops/cuda that it includes, and that they include."""
     for name in re.findall(r'#include "([^"]+)"', path.read_text()):
-        header = OPS / name
+        header = KERNELS / name
         if header.is_file() and header not in seen:
             seen.add(header)
             headers_of(header, seen)
@@ -259,7 +261,7 @@ def main():
     options = parser.parse_args()
 
     same = equivalent()
-    files = [path for path in sorted([*OPS.glob('*.cu'), *OPS.glob('cuda_*.h')]) if options.only in path.name]
+    files = [path for path in sorted([*KERNELS.glob('*.cu'), *KERNELS.glob('*.h')]) if options.only in path.name]
     mutants = [m for path in files for m in mutants_of(path)]
     if gone := not options.only and same - {m.key() for m in mutants}:
         sys.exit('equivalent_mutants.txt lists what there is not:\n' + '\n'.join(' => '.join(key) for key in gone))

@@ -1,4 +1,4 @@
-#include "attention_cudnn.h"
+#include "cuda/attention_cudnn.h"
 
 #include <cstdint>
 #include <dlfcn.h>
@@ -9,8 +9,8 @@
 #include "hgtrain/device/cuda_stream_state.h"
 #include "hgtrain/machine/library_search.h"
 
-#include "attention_parts.h"
-#include "cudnn_library.h"
+#include "cuda/attention_parts.h"
+#include "cuda/cudnn_library.h"
 
 // cuDNN can say without a GPU whether it supports a graph on a described device. It needs a
 // driver's library, and the one that the toolkit has for the linker is enough.

@@ -1,4 +1,4 @@
-#include "cublas_product.h"
+#include "cuda/cublas_product.h"
 
 #include <catch2/catch.hpp>
 

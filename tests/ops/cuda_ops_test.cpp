@@ -23,7 +23,7 @@
 
 // Compares each op on a CUDA device, a real or an emulated one (tests/emulation), with the same op
 // on the CPU, in odd sizes. Without a device nothing is compared. A test's tag is the kernels'
-// file: src/ops/<tag>_cuda.cu.
+// file: src/ops/cuda/<tag>.cu.
 
 using namespace hgt;
 using namespace on_device;

@@ -1,4 +1,4 @@
-#include "gemm_cache.h"
+#include "cuda/gemm_cache.h"
 
 #include <cstdlib>
 #include <thread>

@@ -1,10 +1,10 @@
-#include "gemm_plans.h"
+#include "cuda/gemm_plans.h"
 
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
 
-#include "cuda_launchers.h"
+#include "cuda/launchers.h"
 #include "device_state.h"
 #include "gemm_operands.h"
 #include "support/temporary_folder.h"

@@ -1,0 +1,288 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "hgtrain/base/element.h"
+
+#include "attention_tiles.h"
+#include "dropout_factors.h"
+#include "kernels.h"
+#include "vector_math.h"
+
+namespace hgt::cpu {
+namespace {
+
+constexpr std::int64_t kFewQueries = 8;
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+/// The forward pass in one thread.
+template <class T>
+class Forward {
+ public:
+  Forward(const Shape& shape, const AttentionOptions& options, float* scratch)
+      : s_(shape),
+        options_(options),
+        products_{shape.width, shape.ld},
+        exact_products_{shape.width, shape.ld} {
+    Scratch from{scratch};
+    k_ = from.take(s_.head_floats);
+    v_ = from.take(s_.head_floats);
+    q_ = from.take(kTile * s_.ld);
+    out_ = from.take(kTile * s_.ld);
+    scores_ = from.take(kTile * kTile);
+    factors_ = from.take(kTile);
+    highest_ = from.take(kTile);
+    sums_ = from.take(kTile);
+  }
+  static std::int64_t floats(const Shape& s) {
+    return 2 * (s.head_floats + kTile * s.ld) + kTile * (kTile + 3);
+  }
+
+  void run(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b, std::int64_t h,
+           const Head<T>& out, float* lse) {
+    if (s_.queries <= kFewQueries && s_.queries < s_.keys && options_.dropout.probability == 0)
+      return run_rows(q, k, v, b, out, lse);
+    read_keys<Unit>(k, s_.ld, out_, nullptr, k_);
+    read_keys<FloatUnit>(v, s_.ld, out_, v_, nullptr);
+    for (std::int64_t first = 0; first < s_.queries; first += kTile) {
+      const Block block(first, s_.queries, s_.keys, options_, b);
+      q.read(first, s_.ld, q_);
+      Unit::across(q_, kTile, s_.ld, q_);
+      std::fill(out_, out_ + kTile * s_.ld, 0.0f);
+      std::fill(highest_, highest_ + kTile, kLowest);
+      std::fill(sums_, sums_ + kTile, 0.0f);
+      for_each_tile(block, [&](const Tile& tile) {
+        products_.scores(tile, q_, k_, scores_);
+        for (std::int64_t r = 0; r < block.rows; ++r) exponentiate(tile, b, h, r);
+        tile.clear_beyond(scores_);
+        exact_products_.add_to_rows(tile, scores_, v_, out_);
+      });
+      for (std::int64_t r = 0; r < block.rows; ++r) {
+        out.write(first + r, 1.0f / sums_[r], out_ + r * s_.ld);
+        lse[first + r] = highest_[r] + std::log(sums_[r]);
+      }
+    }
+  }
+
+ private:
+  using Unit = UnitOf<T>;
+
+  /// Few queries after many keys, as in generation: packing all keys would not pay.
+  void run_rows(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b,
+                const Head<T>& out, float* lse) {
+    const Block block(0, s_.queries, s_.keys, options_, b);
+    q.read(0, s_.ld, q_);
+    for (std::int64_t t = 0; t < s_.queries; ++t) {
+      const std::int64_t from = block.seen_from(t), to = block.seen_to(t);
+      float* const scores = k_;
+      float highest = kLowest, sum = 0;
+      for (std::int64_t j = from; j < to; ++j) {
+        scores[j] = k.dot(j, q_ + t * s_.ld) * options_.scale;
+        highest = std::max(highest, scores[j]);
+      }
+      std::fill(out_, out_ + s_.ld, 0.0f);
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t j = from; j < to; ++j) {
+        scores[j] = exp_f32(scores[j] - highest);
+        sum += scores[j];
+      }
+      for (std::int64_t j = from; j < to; ++j) v.add_to(out_, scores[j], j);
+      out.write(t, 1.0f / sum, out_);
+      lse[t] = highest + std::log(sum);
+    }
+  }
+
+  /// Row r of the scores becomes exp(score - the highest so far) if seen, else 0; sums that were
+  /// made with a lower highest are scaled down.
+  void exponentiate(const Tile& tile, std::int64_t b, std::int64_t h, std::int64_t r) {
+    const Tile::Seen seen = tile.seen(r);
+    float* const row = scores_ + r * kTile;
+    if (seen.from >= seen.to) return std::fill(row, row + kTile, 0.0f);
+    fill_unseen(seen, kLowest, row);
+    const float scale = options_.scale;
+    float highest = highest_[r];
+#pragma omp simd reduction(max : highest)
+    for (std::int64_t j = 0; j < kTile; ++j) highest = std::max(highest, row[j] * scale);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t j = 0; j < kTile; ++j) {
+      row[j] = exp_f32(row[j] * scale - highest);
+      sum += row[j];
+    }
+    fill_unseen(seen, 0, row);
+    if (highest > highest_[r]) {
+      const float factor = exp_f32(highest_[r] - highest);
+      sums_[r] *= factor;
+      float* const out = out_ + r * s_.ld;
+#pragma omp simd
+      for (std::int64_t i = 0; i < s_.ld; ++i) out[i] *= factor;
+      highest_[r] = highest;
+    }
+    sums_[r] += sum;
+    if (options_.dropout.probability == 0) return;
+    dropout_factors(options_.dropout, b, dropout_element(tile, h, r, s_.queries), kTile, factors_);
+#pragma omp simd
+    for (std::int64_t j = 0; j < kTile; ++j) row[j] *= factors_[j];
+  }
+
+  const Shape& s_;
+  const AttentionOptions& options_;
+  Products<Unit> products_;
+  Products<FloatUnit> exact_products_;  ///< for probabilities: rounding would make them inexact
+  float *k_, *v_;                       ///< for all keys: transposed; as stored
+  float *q_, *out_;                     ///< for a block
+  float* scores_;                       ///< for a tile
+  float* factors_;                      ///< for a row
+  float *highest_, *sums_;  ///< by row of a block: of the scores so far, and of their exponentials
+};
+
+}  // namespace
+
+void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
+                   const AttentionOptions& options, const Tensor& out, const Tensor& lse,
+                   ThreadPool& pool) {
+  const Shape shape(q, k);
+  visit_element(q.dtype(), [&]<class T>(T) {
+    pool.parallel_for(
+        q.size(0) * shape.heads, [&](std::int64_t begin, std::int64_t end, int thread) {
+          Forward<T> forward(shape, options, pool.scratch(thread, Forward<T>::floats(shape)));
+          for (std::int64_t item = begin; item < end; ++item) {
+            const std::int64_t b = item / shape.heads, h = item % shape.heads;
+            const std::int64_t kh = h / shape.group;
+            forward.run(Head<T>(q, b, h), Head<T>(k, b, kh), Head<T>(v, b, kh), b, h,
+                        Head<T>(out, b, h), lse.data<float>() + item * shape.queries);
+          }
+        });
+  });
+}
+
+namespace {
+
+/// The backward pass in one thread, by key head, whose query heads add to the same dk and dv.
+template <class T>
+class Backward {
+ public:
+  Backward(const Shape& shape, const AttentionOptions& options, float* scratch)
+      : s_(shape), options_(options), products_{shape.width, shape.ld} {
+    Scratch from{scratch};
+    for (float** const of_keys : {&k_transposed_, &k_, &v_, &dk_, &dv_})
+      *of_keys = from.take(s_.head_floats);
+    for (float** const of_block : {&q_, &dout_, &dq_, &pairs_[0], &pairs_[1]})
+      *of_block = from.take(kTile * s_.ld);
+    for (float** const of_tile : {&p_, &ds_, &ds_along_}) *of_tile = from.take(kTile * kTile);
+    dots_ = from.take(kTile);
+    factors_ = from.take(kTile);
+  }
+  static std::int64_t floats(const Shape& s) {
+    return 5 * (s.head_floats + kTile * s.ld) + kTile * (3 * kTile + 2);
+  }
+
+  void begin(const Head<T>& k, const Head<T>& v) {
+    read_keys<Unit>(k, s_.ld, dq_, k_, k_transposed_);
+    read_keys<Unit>(v, s_.ld, dq_, nullptr, v_);
+    for (float* const sums : {dk_, dv_}) std::fill(sums, sums + s_.head_floats, 0.0f);
+  }
+  /// Writes dq, adds to dk and dv.
+  void run(const Head<T>& q, const Head<T>& out, const Head<T>& dout, const float* lse,
+           std::int64_t b, std::int64_t h, const Head<T>& dq) {
+    for (std::int64_t first = 0; first < s_.queries; first += kTile) {
+      const Block block(first, s_.queries, s_.keys, options_, b);
+      read_block(block, q, out, dout);
+      for_each_tile(block, [&](const Tile& tile) {
+        products_.scores(tile, q_, k_transposed_, p_);
+        products_.scores(tile, dout_, v_, ds_);
+        for (std::int64_t r = 0; r < block.rows; ++r) row_backward(tile, b, h, r, lse[first + r]);
+        for (float* const scores : {p_, ds_}) tile.clear_beyond(scores);
+        add_gradients(tile);
+      });
+      for (std::int64_t r = 0; r < block.rows; ++r) dq.write(first + r, 1, dq_ + r * s_.ld);
+    }
+  }
+  void finish(const Head<T>& dk, const Head<T>& dv) const {
+    for (std::int64_t t = 0; t < s_.keys; ++t) {
+      dk.write(t, 1, dk_ + t * s_.ld);
+      dv.write(t, 1, dv_ + t * s_.ld);
+    }
+  }
+
+ private:
+  using Unit = UnitOf<T>;
+
+  void read_block(const Block& block, const Head<T>& q, const Head<T>& out, const Head<T>& dout) {
+    q.read(block.first, s_.ld, q_);
+    dout.read(block.first, s_.ld, dout_);
+    for (std::int64_t r = 0; r < block.rows; ++r)
+      dots_[r] = out.dot(block.first + r, dout_ + r * s_.ld);
+    q_along_ = Unit::along(q_, kTile, s_.ld, pairs_[0]);
+    dout_along_ = Unit::along(dout_, kTile, s_.ld, pairs_[1]);
+    for (float* const rows : {q_, dout_}) Unit::across(rows, kTile, s_.ld, rows);
+    std::fill(dq_, dq_ + kTile * s_.ld, 0.0f);
+  }
+
+  /// With P the probabilities and dP = dout v^T: dscore = P (dP - sum(P dP)), and sum(P dP) =
+  /// sum(dout out). Leaves P after dropout in `p_` (for dv), and the gradient of q k^T in `ds_`.
+  void row_backward(const Tile& tile, std::int64_t b, std::int64_t h, std::int64_t r,
+                    float log_sum) {
+    float* const p = p_ + r * kTile;
+    float* const ds = ds_ + r * kTile;
+    const float scale = options_.scale, dot = dots_[r];
+    if (options_.dropout.probability > 0) {
+      dropout_factors(options_.dropout, b, dropout_element(tile, h, r, s_.queries), kTile,
+                      factors_);
+#pragma omp simd
+      for (std::int64_t j = 0; j < kTile; ++j) {
+        const float probability = exp_f32(p[j] * scale - log_sum);
+        p[j] = probability * factors_[j];
+        ds[j] = probability * (ds[j] * factors_[j] - dot) * scale;
+      }
+    } else {
+#pragma omp simd
+      for (std::int64_t j = 0; j < kTile; ++j) {
+        p[j] = exp_f32(p[j] * scale - log_sum);
+        ds[j] = p[j] * (ds[j] - dot) * scale;
+      }
+    }
+    for (float* const row : {p, ds}) fill_unseen(tile.seen(r), 0, row);
+  }
+
+  void add_gradients(const Tile& tile) {
+    const std::int64_t rows = tile.panel_rows();
+    products_.add_to_keys(tile, Unit::along(p_, rows, kTile, p_), dout_along_, dv_);
+    products_.add_to_keys(tile, Unit::along(ds_, rows, kTile, ds_along_), q_along_, dk_);
+    products_.add_to_rows(tile, Unit::across(ds_, rows, kTile, ds_), k_, dq_);
+  }
+
+  const Shape& s_;
+  const AttentionOptions& options_;
+  Products<Unit> products_;
+  float *k_transposed_, *k_, *v_, *dk_, *dv_;  ///< for all keys
+  float *q_, *dout_, *dq_, *pairs_[2];         ///< for a block
+  const float *q_along_, *dout_along_;
+  float *p_, *ds_, *ds_along_;  ///< for a tile
+  float *dots_, *factors_;      ///< by row of a block; of a row
+};
+
+}  // namespace
+
+void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const Tensor& out, const Tensor& lse, const AttentionOptions& options,
+                   const Tensor& dq, const Tensor& dk, const Tensor& dv, ThreadPool& pool) {
+  const Shape shape(q, k);
+  const std::int64_t key_heads = k.size(2);
+  visit_element(q.dtype(), [&]<class T>(T) {
+    pool.parallel_for(q.size(0) * key_heads, [&](std::int64_t begin, std::int64_t end, int thread) {
+      Backward<T> backward(shape, options, pool.scratch(thread, Backward<T>::floats(shape)));
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::int64_t b = item / key_heads, kh = item % key_heads;
+        backward.begin(Head<T>(k, b, kh), Head<T>(v, b, kh));
+        for (std::int64_t h = kh * shape.group; h < (kh + 1) * shape.group; ++h)
+          backward.run(Head<T>(q, b, h), Head<T>(out, b, h), Head<T>(dout, b, h),
+                       lse.data<float>() + (b * shape.heads + h) * shape.queries, b, h,
+                       Head<T>(dq, b, h));
+        backward.finish(Head<T>(dk, b, kh), Head<T>(dv, b, kh));
+      }
+    });
+  });
+}
+
+}  // namespace hgt::cpu

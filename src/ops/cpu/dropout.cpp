@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include "hgtrain/base/element.h"
+
+#include "add.h"
+#include "dropout_factors.h"
+#include "kernels.h"
+
+namespace hgt::cpu {
+namespace {
+
+/// Elements [first, first + count) of the flat tensors, which lie in sample `row` and start there
+/// at `element`. x may be null.
+template <class T>
+void add_dropped(const T* x, const T* branch, const Dropout& options, std::int64_t row,
+                 std::int64_t element, std::int64_t count, T* y) {
+  constexpr std::int64_t kSpan = 1024;
+  float factors[kSpan];
+  for (std::int64_t at = 0; at < count; at += kSpan) {
+    const std::int64_t n = std::min(kSpan, count - at);
+    dropout_factors(options, row, element + at, n, factors);
+    if (x) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[at + i] = branch[at + i] * factors[i] + x[at + i];
+    } else {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[at + i] = branch[at + i] * factors[i];
+    }
+  }
+}
+
+}  // namespace
+
+void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
+                 ThreadPool& pool) {
+  const std::int64_t per_sample = branch.numel() / std::max<std::int64_t>(branch.size(0), 1);
+  visit_element(branch.dtype(), [&]<class T>(T) {
+    const T* const xs = x ? x.data<T>() : nullptr;
+    const T* const branches = branch.data<T>();
+    T* const ys = y.data<T>();
+    pool.parallel_for(branch.numel(), [&](std::int64_t begin, std::int64_t end, int) {
+      if (options.probability == 0 && xs)
+        return add(xs + begin, branches + begin, end - begin, ys + begin);
+      if (options.probability == 0)
+        return void(std::copy(branches + begin, branches + end, ys + begin));
+      for (std::int64_t i = begin; i < end;) {
+        const std::int64_t row = i / per_sample, element = i % per_sample;
+        const std::int64_t count = std::min(per_sample - element, end - i);
+        add_dropped(xs ? xs + i : nullptr, branches + i, options, row, element, count, ys + i);
+        i += count;
+      }
+    });
+  });
+}
+
+}  // namespace hgt::cpu

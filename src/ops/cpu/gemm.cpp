@@ -1,0 +1,158 @@
+#include <algorithm>
+
+#include "kernels.h"
+#include "narrow_product.h"
+#include "sgemm.h"
+
+namespace hgt::cpu {
+namespace {
+
+constexpr std::int64_t kUnit = 16;  // cells start at multiples of a vector
+
+std::int64_t round_up(std::int64_t n) {
+  return (n + kUnit - 1) / kUnit * kUnit;
+}
+
+/// How c is cut into rows x columns cells.
+struct Grid {
+  std::int64_t rows, columns;   ///< cells in each direction
+  std::int64_t cell_m, cell_n;  ///< size of a cell
+};
+
+/// One cell per thread, in the grid whose largest cell costs least: its area is the arithmetic, its
+/// edges are what a thread must pack of a and b.
+Grid choose_grid(std::int64_t m, std::int64_t n, int threads) {
+  Grid best{1, 1, m, n};
+  double best_cost = -1;
+  for (std::int64_t rows = 1; rows <= threads; ++rows) {
+    if (threads % rows != 0) continue;
+    const std::int64_t columns = threads / rows;
+    const std::int64_t cell_m = round_up((m + rows - 1) / rows);
+    const std::int64_t cell_n = round_up((n + columns - 1) / columns);
+    const double cost = static_cast<double>(cell_m) * static_cast<double>(cell_n) +
+                        8.0 * static_cast<double>(cell_m + cell_n);
+    if (best_cost < 0 || cost < best_cost) {
+      best_cost = cost;
+      best = {rows, columns, cell_m, cell_n};
+    }
+  }
+  return best;
+}
+
+/// Cells whose size follows from c's alone, because the library splits the sums of a product by the
+/// size of the whole.
+Grid fixed_grid(std::int64_t m, std::int64_t n) {
+  constexpr std::int64_t kCell = 256;
+  return {(m + kCell - 1) / kCell, (n + kCell - 1) / kCell, kCell, kCell};
+}
+
+Grid grid_of(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
+  return pool.is_deterministic() ? fixed_grid(m, n) : choose_grid(m, n, pool.threads());
+}
+
+/// The grid of a product whose c is narrow. For a cell with gaps between its rows, oneDNN uses
+/// another kernel, which is slower and also holds the cell's sums in fp32: so cells are whole rows,
+/// unless there are too few.
+Grid narrow_grid(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
+  constexpr std::int64_t kMinRows = 64, kFixedRows = 128;
+  if (pool.is_deterministic()) return {(m + kFixedRows - 1) / kFixedRows, 1, kFixedRows, n};
+  const std::int64_t cell_m = round_up((m + pool.threads() - 1) / pool.threads());
+  if (cell_m < kMinRows) return grid_of(m, n, pool);
+  return {pool.threads(), 1, cell_m, n};
+}
+
+bool is_stored_transposed(const Tensor& x) {
+  return x.stride(1) != 1 && x.size(1) != 1;
+}
+
+/// A matrix as the library wants it: stored row-major, or stored as its transpose.
+template <class T>
+struct Operand {
+  explicit Operand(const Tensor& x)
+      : transposed(is_stored_transposed(x)),
+        ld(transposed ? x.stride(1) : x.stride(0)),
+        data(x.data<T>()) {
+    ld = std::max(ld, transposed ? x.size(0) : x.size(1));  // a single row may have any stride
+  }
+  T* at(std::int64_t row, std::int64_t column) const {
+    return data + (transposed ? column * ld + row : row * ld + column);
+  }
+  bool transposed;
+  std::int64_t ld;
+  T* data;
+};
+
+/// A rectangle of c.
+struct Cell {
+  std::int64_t row, column, m, n;
+};
+
+/// Runs fn(cell, thread) for the cells of c, distributed over the threads.
+template <class Fn>
+void for_each_cell(const Grid& grid, std::int64_t m, std::int64_t n, ThreadPool& pool,
+                   const Fn& fn) {
+  pool.parallel_for(
+      grid.rows * grid.columns, [&](std::int64_t begin, std::int64_t end, int thread) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t row = i / grid.columns * grid.cell_m;
+          const std::int64_t column = i % grid.columns * grid.cell_n;
+          if (row < m && column < n)
+            fn(Cell{row, column, std::min(grid.cell_m, m - row), std::min(grid.cell_n, n - column)},
+               thread);
+        }
+      });
+}
+
+void multiply_f32(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
+                  ThreadPool& pool) {
+  const Operand<float> oa(a), ob(b), oc(c);
+  const std::int64_t m = c.size(0), n = c.size(1);
+  for_each_cell(grid_of(m, n, pool), m, n, pool, [&](const Cell& cell, int) {
+    sgemm({oa.transposed, ob.transposed, cell.m, cell.n, a.size(1), alpha, oa.at(cell.row, 0),
+           oa.ld, ob.at(0, cell.column), ob.ld, beta, oc.at(cell.row, cell.column), oc.ld});
+  });
+}
+
+template <class T, class C>
+void multiply_narrow(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
+                     ThreadPool& pool) {
+  const Operand<T> oa(a), ob(b);
+  const Operand<C> oc(c);
+  const std::int64_t k = a.size(1), scratch = narrow_product_scratch(a.dtype());
+  const std::int64_t m = c.size(0), n = c.size(1);
+  const Grid grid = std::is_same_v<C, float> ? grid_of(m, n, pool) : narrow_grid(m, n, pool);
+  for_each_cell(grid, m, n, pool, [&](const Cell& cell, int thread) {
+    narrow_product(NarrowProduct<T>{oa.transposed, ob.transposed, cell.m, cell.n, k,
+                                    oa.at(cell.row, 0), oa.ld, ob.at(0, cell.column), ob.ld, add,
+                                    oc.at(cell.row, cell.column), oc.ld, std::is_same_v<C, float>},
+                   pool.scratch(thread, scratch));
+  });
+}
+
+template <class T>
+void multiply_narrow(const Tensor& a, const Tensor& b, bool add, const Tensor& c,
+                     ThreadPool& pool) {
+  if (c.dtype() == DType::kF32)
+    multiply_narrow<T, float>(a, b, add, c, pool);
+  else
+    multiply_narrow<T, T>(a, b, add, c, pool);
+}
+
+}  // namespace
+
+void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& pool) {
+  if (is_stored_transposed(c)) {  // c^T = b^T a^T
+    std::swap(a, b);
+    a = a.transposed();
+    b = b.transposed();
+    c = c.transposed();
+  }
+  if (a.dtype() == DType::kBF16)
+    multiply_narrow<BFloat16>(a, b, beta != 0, c, pool);
+  else if (a.dtype() == DType::kF16)
+    multiply_narrow<Half>(a, b, beta != 0, c, pool);
+  else
+    multiply_f32(alpha, a, b, beta, c, pool);
+}
+
+}  // namespace hgt::cpu

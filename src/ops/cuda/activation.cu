@@ -1,0 +1,133 @@
+#include "element.h"
+#include "launchers.h"
+
+// Bytes moved: every operand once.
+
+namespace hgt::cuda {
+namespace {
+
+struct Value {
+  float y, slope;
+};
+
+__device__ Value activation(CudaActivation f, float x) {
+  switch (f) {
+    case CudaActivation::kGeluTanh: {
+      // x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)
+      constexpr float k = 1.59576912f;
+      const float s = 1.0f / (1.0f + expf(-k * x * (1.0f + 0.044715f * x * x)));
+      return {x * s, s + x * s * (1.0f - s) * k * (1.0f + 3 * 0.044715f * x * x)};
+    }
+    case CudaActivation::kGelu: {
+      const float cdf = normcdff(x), density = 0.398942280f * expf(-0.5f * x * x);
+      return {x * cdf, cdf + x * density};
+    }
+    case CudaActivation::kRelu:
+      return {x < 0 ? 0.0f : x, x > 0 ? 1.0f : 0.0f};
+    case CudaActivation::kSilu: {
+      const float s = 1.0f / (1.0f + expf(-x));
+      return {x * s, s + x * s * (1.0f - s)};
+    }
+  }
+  return {NAN, NAN};
+}
+
+template <class T>
+__global__ void activate(ActivationArgs args) {
+  const std::int64_t at = first_of_thread<T>();
+  if (at >= args.count) return;
+  const Vector<T> x = read(static_cast<const T*>(args.x) + at, args.count - at);
+  Vector<T> y;
+  for (int i = 0; i < kVector<T>; ++i) y.set(i, activation(args.f, x[i]).y);
+  write(static_cast<T*>(args.y) + at, y, args.count - at);
+}
+
+template <class T>
+__global__ void activate_bwd(ActivationBwdArgs args) {
+  const std::int64_t at = first_of_thread<T>();
+  if (at >= args.count) return;
+  const Vector<T> x = read(static_cast<const T*>(args.x) + at, args.count - at);
+  const Vector<T> dy = read(static_cast<const T*>(args.dy) + at, args.count - at);
+  Vector<T> dx;
+  for (int i = 0; i < kVector<T>; ++i) dx.set(i, dy[i] * activation(args.f, x[i]).slope);
+  write(static_cast<T*>(args.dx) + at, dx, args.count - at);
+}
+
+/// A thread's vector in a row of gate and up; vectors do not cross rows.
+template <class T>
+struct GatedPlace {
+  std::int64_t row, column, left;  ///< elements left in the row
+
+  __device__ explicit GatedPlace(std::int64_t width) {
+    const std::int64_t vectors = (width + kVector<T> - 1) / kVector<T>;
+    const std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    row = at / vectors;
+    column = at % vectors * kVector<T>;
+    left = width - column;
+  }
+};
+
+template <class T>
+__global__ void activate_gated(GatedActivationArgs args) {
+  const GatedPlace<T> place(args.width);
+  if (place.row >= args.rows) return;
+  const T* const gates =
+      static_cast<const T*>(args.gate_up) + place.row * 2 * args.width + place.column;
+  const Vector<T> gate = read(gates, place.left), up = read(gates + args.width, place.left);
+  Vector<T> y;
+  for (int i = 0; i < kVector<T>; ++i) y.set(i, activation(args.f, gate[i]).y * up[i]);
+  write(static_cast<T*>(args.y) + place.row * args.width + place.column, y, place.left);
+}
+
+template <class T>
+__global__ void activate_gated_bwd(GatedActivationBwdArgs args) {
+  const GatedPlace<T> place(args.width);
+  if (place.row >= args.rows) return;
+  const std::int64_t at = place.row * 2 * args.width + place.column;
+  const T* const gates = static_cast<const T*>(args.gate_up) + at;
+  const Vector<T> gate = read(gates, place.left), up = read(gates + args.width, place.left);
+  const Vector<T> dy =
+      read(static_cast<const T*>(args.dy) + place.row * args.width + place.column, place.left);
+  Vector<T> d_gate, d_up;
+  for (int i = 0; i < kVector<T>; ++i) {
+    const Value value = activation(args.f, gate[i]);
+    d_gate.set(i, dy[i] * up[i] * value.slope);
+    d_up.set(i, dy[i] * value.y);
+  }
+  T* const out = static_cast<T*>(args.d_gate_up) + at;
+  write(out, d_gate, place.left);
+  write(out + args.width, d_up, place.left);
+}
+
+template <class T>
+LaunchShape gated_shape(std::int64_t rows, std::int64_t width) {
+  return vectors_shape<T>(rows * ((width + kVector<T> - 1) / kVector<T>)*kVector<T>);
+}
+
+}  // namespace
+
+void activation_fwd(const ActivationArgs& args, CudaStreamState& stream) {
+  visit_element(args.type, [&]<class T>(T) {
+    launch(activate<T>, vectors_shape<T>(args.count), stream, args);
+  });
+}
+
+void activation_bwd(const ActivationBwdArgs& args, CudaStreamState& stream) {
+  visit_element(args.type, [&]<class T>(T) {
+    launch(activate_bwd<T>, vectors_shape<T>(args.count), stream, args);
+  });
+}
+
+void gated_activation_fwd(const GatedActivationArgs& args, CudaStreamState& stream) {
+  visit_element(args.type, [&]<class T>(T) {
+    launch(activate_gated<T>, gated_shape<T>(args.rows, args.width), stream, args);
+  });
+}
+
+void gated_activation_bwd(const GatedActivationBwdArgs& args, CudaStreamState& stream) {
+  visit_element(args.type, [&]<class T>(T) {
+    launch(activate_gated_bwd<T>, gated_shape<T>(args.rows, args.width), stream, args);
+  });
+}
+
+}  // namespace hgt::cuda

@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "element.h"
+#include "launchers.h"
+#include "reduce.h"
+
+// Bytes moved: x twice.
+
+namespace hgt::cuda {
+namespace {
+
+/// `width` floats of a table's row from column c on: one per element of a vector of T.
+template <class T>
+struct Angles {
+  float values[kVector<T>];
+
+  __device__ Angles(const float* row, std::int64_t c, std::int64_t width) {
+    constexpr int kFloats = kVector<float>;
+#pragma unroll
+    for (int first = 0; first < kVector<T>; first += kFloats) {
+      const Vector<float> part = read(row + c + first, width - c - first);
+#pragma unroll
+      for (int i = 0; i < kFloats; ++i) values[first + i] = part[i];
+    }
+  }
+};
+
+// One block per position: it rotates its heads' pairs (i, i + width / 2), one vector per thread.
+template <class T>
+__global__ void rotate_pairs(RopeArgs args) {
+  const std::int64_t n = blockIdx.x, b = n / args.length, t = n % args.length;
+  const std::int64_t half = args.width / 2, place = args.position_ids ? args.position_ids[n] : t;
+  const unsigned vectors = static_cast<unsigned>((half + kVector<T> - 1) / kVector<T>);
+  T* const row =
+      static_cast<T*>(args.x.data) + b * args.x.batch_stride + t * args.x.position_stride;
+  for (unsigned at = threadIdx.x; at < args.heads * vectors; at += blockDim.x) {
+    const std::int64_t c = std::int64_t{at % vectors} * kVector<T>, left = half - c;
+    T* const first = row + at / vectors * args.x.head_stride + c;
+    T* const second = first + half;
+    const Angles<T> cos(args.cos + place * half, c, half), sin(args.sin + place * half, c, half);
+    Vector<T> x = read(first, left), y = read(second, left);
+#pragma unroll
+    for (int i = 0; i < kVector<T>; ++i) {
+      const float turn = args.direction * sin.values[i], a = x[i], d = y[i];
+      x.set(i, a * cos.values[i] - d * turn);
+      y.set(i, d * cos.values[i] + a * turn);
+    }
+    write(first, x, left);
+    write(second, y, left);
+  }
+}
+
+}  // namespace
+
+void rope(const RopeArgs& args, CudaStreamState& stream) {
+  visit_element(args.type, [&]<class T>(T) {
+    const std::int64_t vectors = (args.width / 2 + kVector<T> - 1) / kVector<T> * args.heads;
+    const auto threads = static_cast<unsigned>(
+        std::clamp<std::int64_t>((vectors + kWarp - 1) / kWarp * kWarp, kWarp, 256));
+    launch(rotate_pairs<T>, {{blocks_for(args.batch * args.length, 1)}, {threads}}, stream, args);
+  });
+}
+
+}  // namespace hgt::cuda
