@@ -131,12 +131,7 @@ class ConfigCheck final : public Command {
     print_problems(result, Severity::kNotBuilt, "not built yet: training refuses");
     print_problems(result, Severity::kMissing, "missing: training needs");
     print_problems(result, Severity::kNotice, "notices");
-    std::fflush(stdout);
-    try {
-      result.throw_errors();
-    } catch (const Error& e) {
-      tell("{}", e.render());
-    }
+    print_problems(result, Severity::kError, "errors");
     say("{}: {}\n", source_.file, verdict(result));
     return is_trainable(result) ? 0 : static_cast<int>(ErrorKind::kConfig);
   }

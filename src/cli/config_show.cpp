@@ -31,11 +31,12 @@ class ConfigShow final : public Command {
       keep_not_built(result, shown);
       for (const char* format : {"bf16.", "fp16."})  // for the GPUs of a run to settle
         keep_auto(result, format, shown);
-      if (!source_.world) {
-        for (const char* size : {"train_", "gradient_accumulation_steps"})
+      if (!source_.world)
+        for (const char* size : {"train_", "gradient_accumulation_steps"}) {
           keep_auto(result, size, shown);
-        leave_out_derived_batch(result, shown);
-      }
+          leave_out_derived(result, size, shown);
+        }
+      leave_out_unread(shown);
       say("{}\n", shown.dump(2));
       return 0;
     }

@@ -36,11 +36,13 @@ std::string changes_of(const RunFolder& folder, const nlohmann::json& resolved) 
   return text;
 }
 
-/// The config for other runs: "auto", and keys that follow from this run's workers and devices,
-/// have the values that the user gave.
+/// The config for other runs: "auto", and keys that follow from this run's length, workers and
+/// devices, have the values that the user gave.
 nlohmann::ordered_json as_given(const TrainPlan& plan) {
   nlohmann::ordered_json json = to_json(plan.config);
-  leave_out_derived_batch(plan.given, json);
+  for (const char* keys : {"train_", "gradient_accumulation_steps", "scheduler.params."})
+    leave_out_derived(plan.given, keys, json);
+  leave_out_unread(json);
   keep_auto(plan.given, "", json);
   const nlohmann::ordered_json given = to_json(plan.given.config);
   json["hardware"] = given["hardware"];

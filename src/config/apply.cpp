@@ -110,8 +110,8 @@ void apply(const Given& as_given, Loading& loading) {
     loading.problem(Severity::kNotice, given.place,
                     fmt::format("{}: {}", given.path, value.notice));
   loading.given_keys[given.path].value = value.json;
-  if (refuse_by_class(given, value, loading) && !field.slot) return;
   if (!loading.has_origin(given.path)) loading.origins[given.path] = origin_of(given.place);
+  if (refuse_by_class(given, value, loading) && !field.slot) return;
   if (field.slot) store(field.slot(loading.config()), value.json);
   if (is_noticed(field, value.json) && !given.path.starts_with("model."))
     loading.noticed.push_back(given.path);

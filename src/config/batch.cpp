@@ -10,6 +10,20 @@
 namespace hgt {
 namespace {
 
+/// The valid triples that are nearest to the given one, if the micro-batch is left open.
+std::string nearest_micro_batches(const BatchConfig& asked, std::int64_t workers) {
+  const std::int64_t steps = std::max<std::int64_t>(1, asked.gradient_accumulation_steps);
+  const std::int64_t unit = checked_mul(steps, workers, "the batch size", ErrorKind::kConfig);
+  const std::int64_t below = asked.train_batch_size / unit;
+  std::string text;
+  for (const std::int64_t micro : {below, below + 1})
+    if (micro > 0)
+      text += fmt::format("{}{} = {} * {} * {}", text.empty() ? "" : ", or ",
+                          checked_mul(micro, unit, "the batch size", ErrorKind::kConfig), micro,
+                          steps, workers);
+  return text;
+}
+
 /// The valid triples that are nearest to the given one.
 std::string nearest_triples(const BatchConfig& asked, std::int64_t workers) {
   const std::int64_t micro = std::max<std::int64_t>(1, asked.micro_batch_size);
@@ -36,23 +50,13 @@ std::string nearest_triples(const BatchConfig& asked, std::int64_t workers) {
 /// The message for a batch size that the workers cannot share, if the micro-batch or accumulation
 /// is left open.
 std::string cannot_share(const BatchConfig& asked, std::int64_t workers) {
-  std::int64_t unit = workers;
   std::string how;
-  if (asked.micro_batch_size > 0) {
-    unit = checked_mul(unit, asked.micro_batch_size, "the batch size", ErrorKind::kConfig);
+  if (asked.micro_batch_size > 0)
     how = fmt::format(" in micro-batches of {}", asked.micro_batch_size);
-  } else if (asked.gradient_accumulation_steps > 1) {
-    unit =
-        checked_mul(unit, asked.gradient_accumulation_steps, "the batch size", ErrorKind::kConfig);
+  else if (asked.gradient_accumulation_steps > 1)
     how = fmt::format(" in {} micro-batches each", asked.gradient_accumulation_steps);
-  }
-  const std::int64_t below = std::max<std::int64_t>(1, asked.train_batch_size / unit);
-  const auto fitting = [&](std::int64_t more) {
-    return checked_mul(below + more, unit, "the batch size", ErrorKind::kConfig);
-  };
-  return fmt::format("a batch of {} cannot be shared by {} worker{}{}; {}, {} or {} can",
-                     asked.train_batch_size, workers, workers == 1 ? "" : "s", how, fitting(0),
-                     fitting(1), fitting(2));
+  return fmt::format("a batch of {} cannot be shared by {} worker{}{}", asked.train_batch_size,
+                     workers, workers == 1 ? "" : "s", how);
 }
 
 }  // namespace
@@ -86,7 +90,10 @@ std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t w
                               ErrorKind::kConfig),
                   workers, "the batch size", ErrorKind::kConfig);
   if (product > 0 && product == b.train_batch_size) return std::nullopt;
-  const std::string hint = fmt::format("these fit: {}", nearest_triples(b, workers));
+  const std::string hint =
+      fmt::format("these batches fit, as micro-batch * accumulation * workers: {}",
+                  asked.micro_batch_size > 0 ? nearest_triples(b, workers)
+                                             : nearest_micro_batches(asked, workers));
   if (b.train_batch_size > 0 && b.micro_batch_size > b.train_batch_size)
     return BatchProblem{fmt::format("a micro-batch of {} exceeds the batch of {}",
                                     b.micro_batch_size, b.train_batch_size),

@@ -238,6 +238,18 @@ void check_best(Loading& loading) {
                        "set training.eval_interval, or leave checkpoint.keep_best out");
 }
 
+/// The user waits for metrics that do not come there.
+void tell_monitors(Loading& loading) {
+  for (const char* monitor : {"tensorboard", "csv_monitor", "wandb", "comet"})
+    if (const std::string path = std::string(monitor) + ".enabled";
+        value_of(loading, path) == true) {
+      std::erase(loading.noticed, path);
+      loading.problem_at(Severity::kNotice, path,
+                         fmt::format("{} is enabled, but hgtrain does not write to it", monitor),
+                         "every metric is in metrics.jsonl and metrics.csv of the run folder");
+    }
+}
+
 void tell_ignored(Loading& loading) {
   const auto notice = [&](const std::vector<std::string>& keys, const char* what,
                           const char* hint = "") {
@@ -268,6 +280,7 @@ void check_together(Loading& loading) {
   check_best(loading);
   check_complete(loading);
   tell_defaults(loading);
+  tell_monitors(loading);
   tell_ignored(loading);
 }
 

@@ -18,6 +18,11 @@ std::string trimmed(const std::string& key) {
   return first == std::string::npos ? "" : key.substr(first, last - first + 1);
 }
 
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
 /// False if `table` has rows for some types, but none for this one.
 bool knows_type(const Field& table, const std::string& type) {
   bool typed = false;
@@ -37,7 +42,7 @@ bool is_comment(const std::string& key) {
 std::vector<std::string> names_of(const Field& table, const std::string& type, bool with_aliases) {
   std::vector<std::string> names;
   for (const Field& field : table.fields) {
-    if (!goes_with(field, type)) continue;
+    if (!goes_with(field, type) || std::ranges::count(names, field.name) > 0) continue;
     names.push_back(field.name);
     if (with_aliases) names.insert(names.end(), field.aliases.begin(), field.aliases.end());
   }
@@ -85,6 +90,13 @@ bool asks_for_nothing(const Json& value) {
   if (value.is_object())
     return value.empty() || (value.contains("enabled") && value["enabled"] == false);
   return value == false || value.is_null();
+}
+
+/// The path of a key that is given outside its section, or in another one; "" if it is not the key
+/// of one section alone.
+std::string path_elsewhere(const std::string& key) {
+  const std::vector<std::string> paths = paths_of(key, root_section());
+  return paths.size() == 1 ? paths.front() : "";
 }
 
 /// The path of a key that was given outside any section but would change the training in its own
@@ -162,10 +174,22 @@ class Walk {
           fmt::format("write \"{}\": {{\"{}\": ...}}", field.name, field.fields.front().name));
       return;
     }
-    const Json& owner = value.contains("type") ? value : siblings;
+    const bool has_own = value.contains("type");
+    const Json& owner = has_own ? value : siblings;
+    const std::string owner_path = has_own ? path : path.substr(0, path.rfind('.'));
     const bool typed = owner.contains("type") && owner["type"].is_string();
     object(value, field, path + ".", pointer,
-           typed ? owner["type"].get<std::string>() : std::string());
+           typed ? known_type(owner["type"], owner_path + ".type") : "");
+  }
+
+  /// The type, "" if there is none of that name: that is an error of its own, and what belongs to
+  /// any type is allowed next to it.
+  static std::string known_type(const std::string& type, const std::string& path) {
+    const Field* const row = find_field(path);
+    const bool is_known = row && std::ranges::any_of(row->choices, [&](const Choice& choice) {
+                            return same_key(lower(choice.name), lower(type));
+                          });
+    return is_known ? type : "";
   }
 
   /// The command line overrides the file; two different values in one of them are an error.
@@ -230,7 +254,8 @@ class Walk {
     // A key that is known elsewhere means more than one that is spelled alike.
     const ForeignKey* const foreign = find_foreign_key(key);
     if (foreign && foreign->key.empty()) return std::string(foreign->hint);
-    const std::string elsewhere = foreign ? std::string(foreign->key) : path_from_top(key);
+    std::string elsewhere = foreign ? std::string(foreign->key) : path_from_top(key);
+    if (elsewhere.empty() && !find_row(root_section(), key)) elsewhere = path_elsewhere(key);
     if (!elsewhere.empty()) return fmt::format("did you mean {}?", elsewhere);
     const std::string meant = meant_by(key, names_of(table, type, true));
     if (!meant.empty()) return fmt::format("did you mean {}?", meant);
@@ -260,10 +285,9 @@ class Walk {
   /// In HF's Trainer or another program, the key may change the training: then it is an error.
   void unknown_on_top(const std::string& key, const Json& value, const Field& table,
                       const std::string& pointer) {
-    std::string lower = key;  // "LoRA" means the same as "lora"
-    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    const ForeignKey* const foreign = find_foreign_key(lower);
-    const std::string path = foreign ? std::string(foreign->key) : path_from_top(lower);
+    const std::string name = lower(key);  // "LoRA" means the same as "lora"
+    const ForeignKey* const foreign = find_foreign_key(name);
+    const std::string path = foreign ? std::string(foreign->key) : path_from_top(name);
     if (asks_for_nothing(value) || (!foreign && path.empty()))
       return unknown_but_passed(key, table, "", pointer);
     loading_.problem(

@@ -9,6 +9,9 @@ namespace {
 
 constexpr std::string_view kFullOnly =
     "hgtrain trains every parameter in full: remove it, or train with another program";
+constexpr std::string_view kPacked =
+    "hgtrain always packs documents into samples of the same length: remove it";
+constexpr std::string_view kSharding = "sharding of parameters is not built yet: remove it";
 constexpr std::string_view kNone = "hgtrain has no such option: remove it";
 constexpr std::string_view kPrecision = "bf16.enabled or fp16.enabled";
 
@@ -52,6 +55,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"block_size", "training.seq_length", ""},
     {"cutoff_len", "training.seq_length", ""},
     {"model_name_or_path", "model.init", ""},
+    {"tokenizer_name", "tokenizer.path", ""},
+    {"tokenizer_name_or_path", "tokenizer.path", ""},
     {"model_name", "model.init", ""},
     {"dataset", "data.train_data_path", ""},
     {"train_file", "data.train_data_path", ""},
@@ -61,6 +66,13 @@ constexpr ForeignKey kForeignKeys[] = {
     {"precision", "", kPrecision},
     {"torch_dtype", "", kPrecision},
     {"dtype", "", kPrecision},
+    {"ema", "training.ema_decay", ""},
+    {"use_ema", "training.ema_decay", ""},
+    {"trainer", "", "its keys belong to the section training"},
+    {"packing", "", kPacked},
+    {"sample_packing", "", kPacked},
+    {"fsdp", "", kSharding},
+    {"fsdp_config", "", kSharding},
     {"label_smoothing", "", kNone},
     {"label_smoothing_factor", "", kNone},
     {"neftune_noise_alpha", "", kNone},

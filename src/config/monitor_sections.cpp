@@ -22,32 +22,20 @@ std::vector<Field> texts(const std::vector<std::string>& names, const std::strin
   return out;
 }
 
-Field file_monitor(std::string name, const std::string& what) {
-  return section(
-      std::move(name), what,
-      {
-          not_built("enabled", Kind::kBool, "false", what)
-              .instead("metrics.jsonl and metrics.csv of the run folder hold every metric"),
-          noticed("output_path", Kind::kText, "folder"),
-          noticed("job_name", Kind::kText, "folder in it"),
-      });
-}
-
-/// A service on the network. Training works whether it is enabled or not.
-Field service_monitor(std::string name, const std::vector<std::string>& names) {
-  std::vector<Field> fields = texts(names, "of a service that hgtrain does not talk to");
+/// A monitor that hgtrain does not have. Training works whether it is enabled or not.
+Field monitor(std::string name, const std::vector<std::string>& names) {
+  std::vector<Field> fields = texts(names, "of a monitor that hgtrain does not have");
   fields.push_back(noticed("enabled", Kind::kBool,
-                           "hgtrain does not use this service; metrics are in metrics.jsonl"));
+                           "hgtrain does not have this monitor; metrics are in metrics.jsonl"));
   return noticed_section(std::move(name), std::move(fields));
 }
 
 Field comet() {
-  Field out = service_monitor(
+  Field out = monitor(
       "comet", {"project", "workspace", "api_key", "experiment_name", "experiment_key", "mode"});
-  out.fields.push_back(noticed("samples_log_interval", Kind::kInteger,
-                               "of a service that hgtrain does not talk to"));
   out.fields.push_back(
-      noticed("online", Kind::kBool, "of a service that hgtrain does not talk to"));
+      noticed("samples_log_interval", Kind::kInteger, "of a monitor that hgtrain does not have"));
+  out.fields.push_back(noticed("online", Kind::kBool, "of a monitor that hgtrain does not have"));
   return out;
 }
 
@@ -91,9 +79,9 @@ Field autotuning() {
 }  // namespace
 
 std::vector<Field> monitor_sections() {
-  return {file_monitor("tensorboard", "TensorBoard files"),
-          file_monitor("csv_monitor", "one CSV file a metric"),
-          service_monitor("wandb", {"group", "team", "project"}),
+  return {monitor("tensorboard", {"output_path", "job_name"}),
+          monitor("csv_monitor", {"output_path", "job_name"}),
+          monitor("wandb", {"group", "team", "project"}),
           comet(),
           comms_logger(),
           flops_profiler(),

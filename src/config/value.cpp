@@ -133,8 +133,8 @@ Value to_integer(const Field& field, const Json& given) {
   return in_range(field, given, std::move(out));
 }
 
-/// A hint with a choice that works: the nearest, its replacement, or one that contains `word`
-/// ("cosine": WarmupCosineLR).
+/// A hint with a choice that works: the nearest, its replacement, one that contains `word`
+/// ("cosine": WarmupCosineLR), or the longest that it contains ("FusedAdamW": AdamW).
 std::string hint_for_choice(const Field& field, const std::string& word) {
   std::vector<std::string> all, usable;
   for (const Choice& choice : field.choices) {
@@ -148,6 +148,11 @@ std::string hint_for_choice(const Field& field, const std::string& word) {
   for (const std::string& name : usable)
     if (meant.empty() && word.size() >= kTelling && lower(name).find(lower(word)) != name.npos)
       meant = name;
+  if (meant.empty())
+    for (const std::string& name : usable)
+      if (name.size() >= std::max(kTelling, meant.size()) &&
+          lower(word).find(lower(name)) != word.npos)
+        meant = name;
   return std::count(usable.begin(), usable.end(), meant) == 0
              ? fmt::format("one of: {}", fmt::join(usable, ", "))
              : fmt::format("did you mean \"{}\"?", meant);

@@ -60,11 +60,18 @@ void keep_auto(const LoadResult& given, std::string_view prefix, Json& json) {
       json[pointer_of(key.path)] = "auto";
 }
 
-void leave_out_derived_batch(const LoadResult& given, Json& json) {
-  for (const KeyReport& key : given.keys)
-    if (key.origin.kind == OriginKind::kDerived && !key.given &&
-        key.path.find('.') == key.path.npos)
-      json.erase(key.path);
+void leave_out_derived(const LoadResult& given, std::string_view prefix, Json& json) {
+  for (const KeyReport& key : given.keys) {
+    if (key.origin.kind != OriginKind::kDerived || key.given || !key.path.starts_with(prefix))
+      continue;
+    const Json::json_pointer pointer = pointer_of(key.path);
+    if (json.contains(pointer)) json[pointer.parent_pointer()].erase(pointer.back());
+  }
+}
+
+void leave_out_unread(Json& json) {
+  for (const Field& field : find_field("model")->fields)
+    if (field.key_class == KeyClass::kNoticed) json["model"].erase(field.name);
 }
 
 Json to_json(const Config& config) {

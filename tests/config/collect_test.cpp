@@ -166,7 +166,12 @@ TEST_CASE(
       {"batch_size", "of a step: train_batch_size; of a worker: train_micro_batch_size_per_gpu"},
       {"lora", "hgtrain trains every parameter in full"},
       {"adapter", "hgtrain trains every parameter in full"},
-      {"peft", "hgtrain trains every parameter in full"}};
+      {"peft", "hgtrain trains every parameter in full"},
+      {"ema", "did you mean training.ema_decay?"},
+      {"tokenizer_name", "did you mean tokenizer.path?"},
+      {"trainer", "its keys belong to the section training"},
+      {"packing", "hgtrain always packs documents into samples"},
+      {"fsdp", "sharding of parameters is not built yet"}};
   for (const auto& [key, says] : keys)
     CHECK(contains(errors("{\"" + std::string(key) + "\": 1}"), says));
   CHECK(
@@ -200,10 +205,22 @@ TEST_CASE(
                  "did you mean scheduler.params.warmup_num_steps?"));
   CHECK(contains(errors(R"({"optimizer": {"params": {"learning_rate": 1e-4}}})"),
                  "did you mean optimizer.params.lr?"));
+  CHECK(contains(errors(R"({"training": {"save_steps": 10}})"),
+                 "training has no key save_steps | did you mean checkpoint.save_interval?"));
   CHECK(contains(errors(R"({"training": {"weight_decay": 0.1}})"),
                  "did you mean optimizer.params.weight_decay?"));
   CHECK(contains(errors(R"({"zero_optimization": {"train_batch_size": 8}})"),
                  "train_batch_size belongs outside any section"));
+}
+
+TEST_CASE("a type that is not known hides no errors of its section") {
+  const std::string text = errors(
+      R"({"optimizer": {"type": "FusedAdam", "params": {"lr": 1, "momentum": 0, "foo": 1}}})");
+  CHECK(contains(text, "optimizer.type = \"FusedAdam\" is not known | did you mean \"Adam\"?"));
+  CHECK(contains(text, "optimizer.params has no key foo | its keys are: lr, betas, eps, weight"));
+  CHECK_FALSE(contains(text, "momentum\n"));
+  CHECK(
+      contains(errors(R"({"optimizer": {"type": "PagedAdamW8bit"}})"), "did you mean \"AdamW\"?"));
 }
 
 TEST_CASE("a long unknown key is shortened, and only the first hundred get a hint") {

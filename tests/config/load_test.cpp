@@ -81,7 +81,7 @@ TEST_CASE("all problems are reported at once, each with its place") {
   })",
                                  {}, 2);
   const auto errors = problems(result, Severity::kError);
-  CHECK(errors.size() == 6);
+  CHECK(errors.size() == 7);
   for (const Problem& e : errors) {
     INFO(e.message);
     CHECK(e.file == "f.json");

@@ -71,6 +71,15 @@ TEST_CASE("ranges and choices are checked") {
   CHECK(contains(errors(R"({"distributed": {"backend": "mpi"}})"), "\"mpi\" is not known"));
 }
 
+TEST_CASE("a key without effect here still comes from where it was given") {
+  const LoadResult result =
+      loaded(R"({"activation_checkpointing": {"partition_activations": true}})");
+  const auto key = std::ranges::find(result.keys, "activation_checkpointing.partition_activations",
+                                     &KeyReport::path);
+  REQUIRE(key != result.keys.end());
+  CHECK(key->origin.kind == OriginKind::kFile);
+}
+
 TEST_CASE("partition_activations has no effect without tensor parallelism") {
   const auto unbuilt = [](const std::string& tp) {
     return told(loaded(R"({"activation_checkpointing": {"partition_activations": true},

@@ -45,7 +45,8 @@ TEST_CASE("keys that were auto can be auto again, and derived batch sizes can be
   Json json = to_json(result.config);
   CHECK(json["train_batch_size"] == 8);
   CHECK(json["gradient_accumulation_steps"] == 1);
-  leave_out_derived_batch(result, json);
+  for (const char* prefix : {"train_", "gradient_accumulation_steps"})
+    leave_out_derived(result, prefix, json);
   keep_auto(result, "bf16.", json);
   CHECK(json["optimizer"]["params"]["lr"] == 5e-5);
   keep_auto(result, "", json);
@@ -56,4 +57,21 @@ TEST_CASE("keys that were auto can be auto again, and derived batch sizes can be
   CHECK(json["optimizer"]["params"]["lr"] == "auto");
   CHECK(json["steps_per_print"] == 1);
   CHECK(loaded(json.dump(), 2).config.batch.train_batch_size == 4);
+}
+
+TEST_CASE("a written config can leave the length of its schedule open, and has no unread keys") {
+  const char* const text =
+      R"({"train_batch_size": 4, "model": {"model_type": "gpt2"}, "optimizer": {"params": {"lr": 1e-3}},
+          "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 2}}, "gradient_clipping": 1,
+          "training": {"train_iters": 6, "seq_length": 8}, "data": {"train_data_path": "d"}})";
+  const LoadResult result = loaded(text);
+  Json json = to_json(result.config);
+  CHECK(json["scheduler"]["params"]["total_num_steps"] == 6);
+  leave_out_derived(result, "scheduler.params.", json);
+  leave_out_unread(json);
+  CHECK_FALSE(json["scheduler"]["params"].contains("total_num_steps"));
+  CHECK(told(loaded(json.dump()), Severity::kNotice) == "");
+  CHECK(to_json(loaded(json.dump()).config) == to_json(result.config));
+  const LoadResult longer = loaded(json.dump(), 1, {"training.train_iters", "8"});
+  CHECK(longer.config.scheduler.numbers.at("total_num_steps") == 8);
 }

@@ -105,8 +105,13 @@ void keep_not_built(const LoadResult& given, nlohmann::ordered_json& json);
 /// Sets keys that were given as "auto", and whose path starts with `prefix`, to "auto" again.
 void keep_auto(const LoadResult& given, std::string_view prefix, nlohmann::ordered_json& json);
 
-/// Removes the batch sizes that follow from other ones and the number of workers.
-void leave_out_derived_batch(const LoadResult& given, nlohmann::ordered_json& json);
+/// Removes keys that were not given but follow from other ones or the number of workers, and whose
+/// path starts with `prefix`.
+void leave_out_derived(const LoadResult& given, std::string_view prefix,
+                       nlohmann::ordered_json& json);
+
+/// Removes what an HF config.json has but this program does not read.
+void leave_out_unread(nlohmann::ordered_json& json);
 
 /// Reads what to_json wrote. Error(kConfig) on anything else.
 Config config_from_resolved(const nlohmann::ordered_json& json);
