@@ -23,7 +23,9 @@ namespace {
 class BenchComm final : public Command {
  public:
   std::string_view name() const override { return "bench comm"; }
-  std::string_view summary() const override { return "how fast workers add up or send, by size"; }
+  std::string_view summary() const override {
+    return "measure how fast workers communicate, by size";
+  }
 
   void add_options(CLI::App& app) override {
     app.add_option("--num_workers", num_workers_, "workers on this machine's CPU (default: 2)");

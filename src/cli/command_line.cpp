@@ -20,6 +20,7 @@ namespace hgt {
 namespace {
 
 constexpr std::string_view kDefaultCommand = "train";
+constexpr std::string_view kMayBeEmpty = "--prompt";
 
 Error usage(std::string message, std::string hint) {
   return Error(ErrorKind::kConfig, std::move(message), std::move(hint));
@@ -241,7 +242,7 @@ void parse(CLI::App& app, const Command& command, std::vector<std::string> args)
     return std::string(value.empty() ? "missing" : "");
   };
   for (CLI::Option* option : app.get_options())  // CLI11 takes an empty text for a number
-    if (option->get_type_name() != "TEXT" && option->get_items_expected_min() > 0)
+    if (option->get_name() != kMayBeEmpty && option->get_items_expected_min() > 0)
       option->check(not_empty, "", "");
   refuse_missing_values(app, args);
   try {

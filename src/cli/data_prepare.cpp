@@ -10,6 +10,7 @@
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/terminal.h"
@@ -97,7 +98,8 @@ class DataPrepare final : public Command {
     app.add_flag("--overwrite", options_.overwrite, "replace data that was prepared before");
     app.add_flag("--skip_bad_lines", options_.skip_bad_lines,
                  "count lines of JSON without a text instead of stopping at the first");
-    app.add_flag("--json", json_, "print the manifest instead of a summary");
+    app.add_flag("--json", json_,
+                 "print the manifest and what was passed over instead of a summary");
   }
 
   int run(const std::vector<std::string>&) override {
@@ -107,7 +109,7 @@ class DataPrepare final : public Command {
       return 128 + stop_signal;
     }
     if (json_)
-      say("{}", to_text(result.manifest));
+      print_json(result);
     else
       print_summary(result);
     return 0;
@@ -140,6 +142,19 @@ class DataPrepare final : public Command {
       say("passed over: {}, {}, {}\n", human_plural(result.hidden_files, "hidden file"),
           human_plural(result.binary_files, "binary file"),
           human_plural(result.empty_documents, "empty document"));
+  }
+
+  /// The manifest, and what was passed over.
+  static void print_json(const PrepareResult& result) {
+    auto json = nlohmann::ordered_json::parse(to_text(result.manifest));
+    json["passed_over"] = {{"other_files", result.other_files},
+                           {"json_files", result.json_files},
+                           {"bad_lines", result.bad_lines},
+                           {"first_bad_line", result.first_bad_line},
+                           {"hidden_files", result.hidden_files},
+                           {"binary_files", result.binary_files},
+                           {"empty_documents", result.empty_documents}};
+    say("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   }
 
   void print_passed_over(const std::vector<std::string>& files, const char* kind) const {

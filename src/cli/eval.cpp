@@ -38,7 +38,7 @@ class Eval final : public Command {
     app.add_option("--model", model_,
                    "checkpoint, RUN, RUN@best, or HF model folder (default: the config's run)");
     app.add_option("--run_dir", flags_.run_dir,
-                   "where that run is kept (default: runs/NAME of the config)");
+                   "the run folder of --config's run (default: runs/NAME of the config)");
     app.add_option("--max_batches", max_batches_,
                    "only the first so many batches of train_batch_size samples; 0: all")
         ->capture_default_str();

@@ -38,8 +38,7 @@ void check_vocabulary(const Vocabulary& vocabulary, const ModelConfig& model) {
   const std::string hint = fmt::format(
       "prepare the text with the model's: hgtrain data prepare --tokenizer {}", model.init);
   const std::string& folder = vocabulary.tokenizer_folder;
-  if (!folder.empty() && path_exists(model.init + "/tokenizer.json") &&
-      !is_same_tokenizer(folder, model.init))
+  if (!folder.empty() && has_tokenizer(model.init) && !is_same_tokenizer(folder, model.init))
     throw Error(ErrorKind::kConfig,
                 fmt::format("the data was prepared with another tokenizer ({}) than that of {}",
                             folder, model.init),
@@ -60,7 +59,7 @@ bool is_missing(const std::string& token_file) {
 void require_reachable(const DataConfig& data) {
   for (const DataSource& source : data.valid.empty() ? data.train : data.valid)
     if (std::filesystem::path(source.path).is_relative() && is_missing(source.path))
-      throw Error(ErrorKind::kData,
+      throw Error(ErrorKind::kConfig,
                   fmt::format("there is no token file {} in this folder", source.path),
                   "start eval in the folder that the run was started in, or name the data: --data "
                   "PREFIX");
@@ -91,8 +90,13 @@ EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overri
                         const std::string& model, const std::string& data,
                         std::int64_t max_batches) {
   check_flags(flags);
+  for (std::size_t i = 0; i < overrides.size(); i += 2)
+    if (overrides[i].starts_with("model"))
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("--{} cannot change the model that is evaluated", overrides[i]),
+                  "leave it out: the model is that of the folder " + model);
   overrides.insert(overrides.end(), {"model", nlohmann::json{{"init", model}}.dump()});
-  if (!flags.device.empty()) overrides.insert(overrides.end(), {"hardware.device", flags.device});
+  if (!flags.device.empty()) add_short_flag(overrides, "--device", "hardware.device", flags.device);
   // The number of workers is left open: a batch that training splits evenly need not be here.
   const LoadResult loaded = load_config(flags.config, {overrides, std::nullopt});
   loaded.throw_errors();

@@ -48,10 +48,12 @@ struct Branch {
 
 }  // namespace
 
-JobView::JobView(std::string run_dir, bool holds_run, RunFile run, Console::Options options)
+JobView::JobView(std::string run_dir, bool holds_run, RunFile run, Console::Options options,
+                 std::pair<std::string, std::string> lower_rate)
     : run_dir_(std::move(run_dir)),
       holds_run_(holds_run),
       run_(std::move(run)),
+      lower_rate_(std::move(lower_rate)),
       log_(open_log(run_dir_)),
       console_(std::cerr, ConsoleStyle::of(STDERR_FILENO), (options.log = &log_, options)) {
   log(fmt::format("{} {}\n", run_.started_at, shell_line(run_.command)));
@@ -161,12 +163,18 @@ std::string JobView::how_to_resume(const Verdict& verdict) const {
                              shell_line(run_.command));
   const bool diverged =
       verdict.exit_code == static_cast<int>(ErrorKind::kGuard) && !verdict.hint.empty();
-  return fmt::format(
-      "  {}\n  {}resume with: {}\n",
-      branch.newest ? fmt::format("the last checkpoint is of step {}", branch.newest->step)
-      : branch.origin.empty() ? "no checkpoint yet: it starts from step 0 again"
-                              : "nothing is saved since " + branch.origin,
-      diverged ? "follow the hint above, then " : "", shell_line(resuming(run_.command)));
+  const bool by_rate = diverged && verdict.hint.find("learning rate") != std::string::npos;
+  std::vector<std::string> command = resuming(run_.command);
+  if (by_rate) command = with_key(command, lower_rate_.first, lower_rate_.second);
+  return fmt::format("  {}\n  {}: {}\n",
+                     branch.newest
+                         ? fmt::format("the last checkpoint is of step {}", branch.newest->step)
+                     : branch.origin.empty() ? "no checkpoint yet: it starts from step 0 again"
+                                             : "nothing is saved since " + branch.origin,
+                     by_rate    ? "resume with a tenth of the learning rate"
+                     : diverged ? "follow the hint above, then resume with"
+                                : "resume with",
+                     shell_line(command));
 }
 
 void JobView::write() {

@@ -220,6 +220,23 @@ bool is_kind(const Kind& kind, std::string_view name) {
          kind.gib <= gigabytes && kind.gib >= kMinUsable * gigabytes;
 }
 
+std::vector<std::string> names() {
+  std::vector<std::string> out;
+  for (const Kind& kind : kKinds) out.emplace_back(kind.name);
+  return out;
+}
+
+/// The kind that `name` begins with ("rtx4090ti": rtx4090), or the one that is spelled most like
+/// it.
+std::string similar_kind(const std::string& name) {
+  std::string longest;
+  for (const Kind& kind : kKinds)
+    if (const std::string known = plain(kind.name);
+        name.starts_with(known) && known.size() > plain(longest).size())
+      longest = kind.name;
+  return longest.empty() ? nearest(name, names()) : longest;
+}
+
 }  // namespace
 
 KnownGpu known_gpu(const std::string& gpu) {
@@ -233,13 +250,11 @@ KnownGpu known_gpu(const std::string& gpu) {
   const bool in_gib = unit == "g" || unit == "gb" || unit == "gib", in_mib = unit == "mib";
   if (error == std::errc() && count > 0 && count <= 1 << 20 && (in_gib || in_mib))
     return {bytes(count * kUsableShare / (in_gib ? 1 : 1024))};
-  std::vector<std::string> names;
-  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
-  const std::string near = nearest(plain(gpu), names);
+  const std::string near = similar_kind(plain(gpu));
   throw Error(ErrorKind::kConfig, fmt::format("--gpu {}: no such GPU is known", gpu),
-              fmt::format("{}give its memory, as 24GB, or one of {}",
-                          near.empty() ? "" : fmt::format("did you mean {}? Or ", near),
-                          fmt::join(names, ", ")));
+              near.empty()
+                  ? fmt::format("give its memory, as 24GB, or one of {}", fmt::join(names(), ", "))
+                  : fmt::format("did you mean {}? Or give its memory, as 24GB", near));
 }
 
 }  // namespace hgt

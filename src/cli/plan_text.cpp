@@ -150,12 +150,12 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
   text += memory_total(memory);
   if (config.hardware.device == "cuda")
     text += fmt::format("host memory {} on rank 0, for a save\n", human_bytes(state_bytes(config)));
-  if (fit) text += fit->text();
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += "\nmemory of a worker\n";
   for (const Allocation& allocation : memory)
     text += fmt::format("  {:<56} {:>14}\n", allocation.name, human_bytes(allocation.bytes));
-  return text + "\nconfig\n" + to_json(config).dump(2) + "\n";
+  text += "\nconfig\n" + to_json(config).dump(2) + "\n";
+  return fit ? text + "\n" + fit->text() : text;
 }
 
 }  // namespace hgt

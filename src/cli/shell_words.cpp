@@ -17,6 +17,18 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
+/// The words without `flag` and its value.
+std::vector<std::string> without(const std::vector<std::string>& words, const std::string& flag) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == flag)
+      ++i;  // and its value
+    else if (!words[i].starts_with(flag + "="))
+      out.push_back(words[i]);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string shell_line(const std::vector<std::string>& words) {
@@ -26,14 +38,13 @@ std::string shell_line(const std::vector<std::string>& words) {
 }
 
 std::vector<std::string> resuming(const std::vector<std::string>& words) {
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--resume")
-      ++i;  // and its value
-    else if (!words[i].starts_with("--resume="))
-      out.push_back(words[i]);
-  }
-  out.insert(out.end(), {"--resume", "auto"});
+  return with_key(words, "resume", "auto");
+}
+
+std::vector<std::string> with_key(const std::vector<std::string>& words, const std::string& key,
+                                  const std::string& value) {
+  std::vector<std::string> out = without(words, "--" + key);
+  out.insert(out.end(), {"--" + key, value});
   return out;
 }
 

@@ -12,4 +12,8 @@ std::string shell_line(const std::vector<std::string>& words);
 /// without their --resume, and --resume auto.
 std::vector<std::string> resuming(const std::vector<std::string>& words);
 
+/// The command line with this value of a key, whether it had one or not.
+std::vector<std::string> with_key(const std::vector<std::string>& words, const std::string& key,
+                                  const std::string& value);
+
 }  // namespace hgt

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include <CLI/App.hpp>
@@ -50,6 +51,16 @@ nlohmann::ordered_json as_given(const TrainPlan& plan) {
   return json;
 }
 
+/// The key of the rate that training reaches, and a tenth of it.
+std::pair<std::string, std::string> lower_rate(const Config& config) {
+  for (const char* name : {"warmup_max_lr", "cycle_max_lr", "lr_range_test_min_lr"})
+    if (const auto rate = config.scheduler.numbers.find(name);
+        rate != config.scheduler.numbers.end())
+      return {std::string("scheduler.params.") + name, fmt::format("{:g}", rate->second / 10)};
+  return {"optimizer.params.lr", fmt::format("{:g}", std::max(config.optimizer.lr / 10,
+                                                              config.training.lr_schedule.min_lr))};
+}
+
 class Train final : public Command {
  public:
   std::string_view name() const override { return "train"; }
@@ -95,7 +106,8 @@ class Train final : public Command {
     if (fit) fit->require();
     if (flags_.dry_run) return 0;
     if (names_checkpoint(flags_.resume) && !is_folder(flags_.resume))
-      throw Error(ErrorKind::kData, fmt::format("there is no checkpoint folder {}", flags_.resume),
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("there is no checkpoint folder {}", flags_.resume),
                   "--resume auto takes the run folder's newest checkpoint");
     const TraceOutput trace(flags_);
     const RunFolder folder = claim_run_folder(flags_.run_dir, flags_.resume != "none");
@@ -154,7 +166,8 @@ class Train final : public Command {
                            .eval_interval = plan.config.training.eval_interval,
                            .eval_iters = plan.config.training.eval_iters,
                            .save_interval = plan.config.checkpoint.save_interval},
-                  .steps_per_print = plan.config.steps_per_print});
+                  .steps_per_print = plan.config.steps_per_print},
+                 lower_rate(plan.config));
     view.log(notices);
     view.print_at_begin(changes);
     view.print(banner(plan, folder.path));

@@ -29,6 +29,7 @@ namespace hgt {
 namespace {
 
 constexpr std::int64_t kMaxWorkers = 1024;
+constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
 
 }  // namespace
 
@@ -62,6 +63,9 @@ void check_flags(const TrainFlags& flags) {
     refuse("--trace_steps without --trace or --profile", "say what is to come of them");
   if (flags.trace_steps.value_or(1) < 1)
     refuse("--trace_steps is not positive", "leave it out for ten");
+  if (flags.steps.value_or(1) > kMaxSteps)
+    refuse(fmt::format("--steps is larger than {}", kMaxSteps),
+           "leave it out for the config's training.train_iters");
   if (flags.steps.value_or(1) < 1)
     refuse("--steps is not positive", "leave it out for the config's training.train_iters");
 }
@@ -80,7 +84,7 @@ void check_device_key(const TrainFlags& flags, const LoadResult& loaded) {
 void check_backend(const std::string& backend, const Devices& devices) {
   if (backend == "nccl" && devices.kind == "cpu")
     throw Error(ErrorKind::kConfig,
-                "distributed.backend = \"nccl\" adds up on GPUs, and the workers are on the CPU",
+                "distributed.backend = \"nccl\" needs workers on GPUs, and these are on the CPU",
                 "leave it out");
 }
 
@@ -163,10 +167,6 @@ void check_tokenizer(const TokenizerConfig& wanted, const Vocabulary& vocabulary
                      "with token {} as texts of its tokenizer do: prepare it again",
                      tokenizer->ids_before().front()),
          "", "", 0, ""});
-}
-
-bool has_tokenizer(const std::string& folder) {
-  return !folder.empty() && path_exists(folder + "/tokenizer.json");
 }
 
 /// The data's tokenizer is the one that is named, else the one of the model that training starts
@@ -292,7 +292,8 @@ void complete_from_data(TrainPlan& plan, const std::string& saved) {
   if (config.model.vocab_size == 0)
     throw Error(ErrorKind::kConfig,
                 "model.vocab_size is not set, and the data has no manifest to take it from",
-                "set model.vocab_size to the size of the tokenizer the data was made with");
+                "set model.vocab_size to the size of the tokenizer the data was made with, or "
+                "prepare the text again: hgtrain data prepare");
   if (config.model.vocab_size < vocabulary.size)
     throw Error(ErrorKind::kConfig,
                 fmt::format("model.vocab_size = {} is smaller than the data's vocabulary of {}",
@@ -304,12 +305,24 @@ void complete_from_data(TrainPlan& plan, const std::string& saved) {
                             *config.data.end_of_text, config.model.vocab_size),
                 "it is the id of the token that documents begin with");
   ModelConfig& model = config.model;
+  if (vocabulary.size > 0 && model.vocab_size / 2 >= vocabulary.size)
+    plan.notices.push_back(
+        {Severity::kNotice,
+         fmt::format(
+             "model.vocab_size = {}, but the data's tokenizer has only {} tokens: the model "
+             "learns nothing about the others",
+             model.vocab_size, vocabulary.size),
+         "leave it out to take the data's", "", 0, ""});
   complete_token(plan, model.eos_token_id, config.data.end_of_text, "eos_token_id", "end");
   if (vocabulary.begin_of_text >= 0)
     complete_token(plan, model.bos_token_id, vocabulary.begin_of_text, "bos_token_id", "begin");
 }
 
 }  // namespace
+
+bool has_tokenizer(const std::string& folder) {
+  return !folder.empty() && path_exists(folder + "/tokenizer.json");
+}
 
 std::string notice_lines(const std::vector<Problem>& notices) {
   std::string text;
@@ -328,7 +341,6 @@ std::int64_t threads_per_worker(std::int64_t workers) {
   return std::max<std::int64_t>(1, usable_cores() / workers);
 }
 
-/// Adds the value of a flag that is short for a key.
 void add_short_flag(std::vector<std::string>& overrides, const std::string& flag,
                     const std::string& key, const std::string& value) {
   for (std::size_t i = 0; i + 1 < overrides.size(); i += 2)

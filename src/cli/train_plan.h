@@ -38,6 +38,12 @@ struct TrainPlan {
 /// Error(kConfig) unless the flags go together.
 void check_flags(const TrainFlags& flags);
 
+/// Adds the value of a flag that is short for a key. Error(kConfig) if the key has another one.
+void add_short_flag(std::vector<std::string>& overrides, const std::string& flag,
+                    const std::string& key, const std::string& value);
+
+bool has_tokenizer(const std::string& folder);
+
 /// What a job runs on.
 struct Devices {
   std::string kind;  ///< "cpu" or "cuda"

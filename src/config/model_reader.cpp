@@ -55,6 +55,7 @@ class ModelReader {
       const std::string folder = checkpoint_folder(path);
       if (const auto given = loading_.given_keys.find(named_by); given != loading_.given_keys.end())
         given->second.value = folder;
+      require_model_config(folder);
       const std::string at = path.ends_with(".json") ? path : folder + "/config.json";
       const std::string text = read_file(at, kMaxFileBytes, ErrorKind::kConfig);
       check_model_config(folder, text);

@@ -51,13 +51,12 @@ bool has_manifest(const std::string& folder) {
   return path_exists(folder + "/" + kManifestName);
 }
 
-/// The checkpoint that the file `best` names.
-std::optional<std::string> best_checkpoint(const std::string& run_dir) {
-  const std::string file = checkpoints_of(run_dir) + "/best";
+/// The checkpoint that a file `latest` or `best` names.
+std::optional<std::string> named_checkpoint(const std::string& file) {
   if (!path_exists(file) || is_folder(file)) return std::nullopt;
   const std::string text = read_file(file, kMaxNameBytes);
   const std::string name = text.substr(0, text.find('\n'));
-  const std::string folder = checkpoints_of(run_dir) + "/" + name;
+  const std::string folder = parent_folder(file) + "/" + name;
   if (step_of(name) < 0 || !has_manifest(folder)) return std::nullopt;
   return folder;
 }
@@ -196,10 +195,13 @@ std::optional<SavedStep> newest_checkpoint(const std::string& run_dir) {
 }
 
 std::string checkpoint_folder(const std::string& path) {
+  if (const std::string name = fs::path(path).filename().string();
+      name == "latest" || name == "best")
+    if (const auto named = named_checkpoint(path)) return *named;
   const std::string run = path.substr(0, path.rfind('@'));
   const bool marked = !path_exists(path) && is_folder(run);
   if (marked && path == run + "@best") {
-    if (const auto best = best_checkpoint(run)) return *best;
+    if (const auto best = named_checkpoint(checkpoints_of(run) + "/best")) return *best;
     throw Error(ErrorKind::kConfig, fmt::format("the run in {} has no best checkpoint", run),
                 "set checkpoint.keep_best to keep one; without @best the newest one is used");
   }
@@ -209,6 +211,12 @@ std::string checkpoint_folder(const std::string& path) {
     throw Error(ErrorKind::kConfig, fmt::format("the run in {} has no checkpoint yet", folder),
                 "name a checkpoint, a run folder with one, or an HF model folder");
   return folder;
+}
+
+void require_model_config(const std::string& folder) {
+  if (has_manifest(folder) && !path_exists(folder + "/config.json"))
+    throw Error(ErrorKind::kData, fmt::format("{} is damaged: it has no config.json", folder),
+                "name another checkpoint of the run");
 }
 
 void check_model_config(const std::string& folder, std::string_view text) {

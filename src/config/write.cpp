@@ -70,6 +70,7 @@ void leave_out_derived(const LoadResult& given, std::string_view prefix, Json& j
 }
 
 void leave_out_unread(Json& json) {
+  if (!json.contains("model")) return;
   for (const Field& field : find_field("model")->fields)
     if (field.key_class == KeyClass::kNoticed) json["model"].erase(field.name);
 }

@@ -112,10 +112,11 @@ std::size_t thread_count(std::int64_t asked) {
                 fmt::format("the input holds no text: {} is JSON, but not an object on each line",
                             result.json_files.front()),
                 "of an array, make a line of each element: jq -c '.[]' FILE > FILE.jsonl");
-  throw Error(ErrorKind::kConfig,
-              result.bad_lines > 0 ? "the input holds no text: every line is bad; the first is " +
-                                         result.first_bad_line
-                                   : "the input holds no text: every file is empty or binary");
+  if (result.bad_lines > 0)
+    throw Error(ErrorKind::kConfig,
+                "the input holds no text: every line is bad; the first is " + result.first_bad_line,
+                "name the field of the text: --json_field NAME");
+  throw Error(ErrorKind::kConfig, "the input holds no text: every file is empty or binary");
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ SourceFiles find_sources(const std::vector<std::string>& inputs, const std::stri
   for (const std::string& input : inputs) {
     std::error_code error;
     const fs::file_status status = fs::status(input, error);
-    if (!fs::exists(status)) throw_file_error("open", input, error ? error.value() : ENOENT);
+    if (!fs::exists(status))
+      throw_file_error("open", input, error ? error.value() : ENOENT, ErrorKind::kConfig);
     if (fs::is_directory(status))
       search.add_folder(input);
     else if (fs::is_regular_file(status))

@@ -19,6 +19,19 @@ bool begins_with_line(std::string_view start) {
   return line.size() == start.size() || nlohmann::json::accept(line);
 }
 
+/// Whether JSON begins with an object over several lines.
+bool begins_with_long_object(std::string_view start) {
+  const std::size_t end = std::min(start.find('\n'), start.size());
+  return start.starts_with('{') && start.find_last_not_of(" \t\r", end - 1) == 0 &&
+         end < start.size();
+}
+
+[[noreturn]] void throw_long_object(const std::string& path) {
+  throw Error(ErrorKind::kData,
+              fmt::format("{} holds an object over several lines, not one on each line", path),
+              fmt::format("make a line of each object: jq -c . {} > OUT.jsonl", path));
+}
+
 [[noreturn]] void throw_json_array(const std::string& path) {
   throw Error(ErrorKind::kData,
               fmt::format("{} begins with a JSON array, not with an object on a line", path),
@@ -81,6 +94,7 @@ bool TextUnits::passes_over(const SourceFile& file) {
   if (!file.json_lines) return false;
   const bool is_array = start.starts_with('[');
   if (is_array && !file.from_folder) throw_json_array(file.path);
+  if (!file.from_folder && begins_with_long_object(start)) throw_long_object(file.path);
   const bool may_differ = file.from_folder && without_compression(file.path).ends_with(".json");
   if (!is_array && (!may_differ || begins_with_line(start))) return false;
   json_files_.push_back(file.path);

@@ -87,6 +87,14 @@ std::string megatron_prefix(const std::string& path) {
   return is_file(path + ".idx") ? path : "";
 }
 
+namespace {
+/// The folder that relative paths begin at.
+std::string folder_here() {
+  std::error_code gone;
+  return fs::current_path(gone).string();
+}
+}  // namespace
+
 TokenFile TokenFile::open(const std::string& path, const std::string& bare_type) {
   const TokenType type = bare_token_type(bare_type);
   if (const std::string prefix = megatron_prefix(path); !prefix.empty())
@@ -95,8 +103,10 @@ TokenFile TokenFile::open(const std::string& path, const std::string& bare_type)
   if (is_file(path + ".bin"))
     throw Error(ErrorKind::kData, fmt::format("{0}.bin is there, but {0}.idx is missing", path),
                 fmt::format("if it is a file of llm.c or nanoGPT, use {}.bin", path));
-  throw Error(ErrorKind::kData,
-              fmt::format("there is no token file {0}: neither {0}.idx nor {0}", path),
+  const bool is_relative = fs::path(path).is_relative();
+  throw Error(ErrorKind::kConfig,
+              fmt::format("there is no token file {0}: neither {0}.idx nor {0}{1}", path,
+                          is_relative ? fmt::format(" (in {})", folder_here()) : ""),
               "make one from text: hgtrain data prepare --input PATH --out " + path);
 }
 

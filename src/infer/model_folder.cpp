@@ -39,9 +39,7 @@ std::string find_model_folder(const std::string& path) {
     throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
                 "name a checkpoint, a run folder, or an HF model folder");
   if (path_exists(folder + "/config.json")) return folder;
-  if (path_exists(folder + "/" + kManifestName))
-    throw Error(ErrorKind::kData, fmt::format("{} is damaged: it has no config.json", folder),
-                "name another checkpoint of the run");
+  require_model_config(folder);
   throw Error(ErrorKind::kConfig,
               fmt::format("{} is not a model folder: it has no config.json", path),
               "name a checkpoint, a run folder, or an HF model folder");

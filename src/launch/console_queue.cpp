@@ -80,7 +80,7 @@ void ConsoleQueue::drop(Output& output, int error_number) {
   if (output.gone) return events_.gone();
   if (is_first)
     events_.failed(
-        fmt::format("{} cannot be written: {}; the job goes on, and what it prints is dropped",
+        fmt::format("{} cannot be written: {}; the job continues, but what it prints is dropped",
                     name_of(output.fd), std::strerror(error_number)));
 }
 

@@ -33,7 +33,8 @@ std::pair<std::string, std::string> scaled(double value) {
 std::string human_number(double value, int decimals) {
   if (std::isnan(value)) return "nan";  // with either sign
   if (std::isinf(value)) return fmt::format("{}", value);
-  return std::abs(value) < 1e5 ? fmt::format("{:.{}f}", value, decimals) : human_count(value);
+  return std::abs(value) < 1e5 ? fmt::format("{:.{}f}", value, decimals)
+                               : fmt::format("{:.2e}", value);
 }
 
 std::string human_plural(std::int64_t count, const std::string& noun) {

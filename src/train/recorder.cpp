@@ -101,7 +101,7 @@ void Recorder::notice(const std::string& text) {
 void Recorder::report(const std::optional<Error>& error) {
   if (!error) return;
   if (error->kind() == ErrorKind::kGuard) throw Error(*error);
-  notice(error->message() + "; training goes on");
+  notice(error->message() + "; training continues");
 }
 
 }  // namespace hgt

@@ -53,7 +53,7 @@ void resume_origin(const std::string& folder, const std::string& run_dir, const 
     throw Error(ErrorKind::kData,
                 fmt::format("{} has no checkpoint since it started from {}, and that is gone",
                             run_dir, folder),
-                "name the checkpoint to go on from: --resume PATH");
+                "name the checkpoint to resume from: --resume PATH");
   resume(folder, parts, start);
 }
 

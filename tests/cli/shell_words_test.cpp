@@ -15,3 +15,10 @@ TEST_CASE("to resume, the command line's own --resume is replaced") {
   CHECK(resuming({"hgtrain", "--resume", "x", "--config", "c.json"}) == expected);
   CHECK(resuming({"hgtrain", "--config", "c.json", "--resume=none"}) == expected);
 }
+
+TEST_CASE("a key gets another value at the end of a command line") {
+  const std::vector<std::string> expected{"hgtrain", "--a.b", "2"};
+  CHECK(with_key({"hgtrain"}, "a.b", "2") == expected);
+  CHECK(with_key({"hgtrain", "--a.b", "1"}, "a.b", "2") == expected);
+  CHECK(with_key({"hgtrain", "--a.b=1"}, "a.b", "2") == expected);
+}

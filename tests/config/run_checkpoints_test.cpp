@@ -130,6 +130,8 @@ TEST_CASE(
   const std::string& dir = run.folder.path();
   CHECK(checkpoint_folder(dir) == run.path(20));
   CHECK(checkpoint_folder(dir + "@latest") == run.path(20));
+  write_file_atomically(dir + "/checkpoints/latest", "step_00000010\n");  // a file with a name
+  CHECK(checkpoint_folder(dir + "/checkpoints/latest") == run.path(10));
   CHECK_THROWS_WITH(checkpoint_folder(dir + "@best"), Catch::Contains("has no best checkpoint"));
   for (const char* wrong : {"", "step_00000011\n", "../checkpoints\n"}) {
     write_file_atomically(dir + "/checkpoints/best", wrong);

@@ -240,4 +240,22 @@ TEST_CASE("a line without an end is refused by file and line, or passed over") {
       prepare({.inputs = {folder / "worse.jsonl"}, .out = folder / "e", .skip_bad_lines = true},
               always),
       Contains("every line is bad") && Contains("worse.jsonl:1"));
+  try {
+    prepare({.inputs = {folder / "worse.jsonl"}, .out = folder / "e", .skip_bad_lines = true},
+            always);
+  } catch (const Error& e) {
+    CHECK(e.hint() == "name the field of the text: --json_field NAME");
+  }
+}
+
+TEST_CASE("an object over several lines is refused with the way to make a line of it") {
+  const TemporaryFolder folder;
+  save(folder / "one.json", "{\n  \"text\": \"a\"\n}\n");
+  try {
+    prepare({.inputs = {folder / "one.json"}, .out = folder / "d"}, always);
+    FAIL("taken");
+  } catch (const Error& e) {
+    CHECK_THAT(e.message(), Contains("one.json holds an object over several lines"));
+    CHECK_THAT(e.hint(), Contains("jq -c . "));
+  }
 }

@@ -50,6 +50,12 @@ class EvalTest(job.JobTest):
         self.assertEqual(first['samples'], 8)
         self.assertEqual(self.json('--model', 'whole', '--data', 'other', '--max_batches', 99999999), other)
 
+    def test_the_names_in_a_checkpoints_folder_are_models_and_keys_of_a_model_are_refused(self):
+        latest = self.json('--model', 'whole/checkpoints/latest', '--max_batches', 2)
+        self.assertEqual((latest['loss'], latest['model']), (self.logged[20], 'whole/checkpoints/step_00000020'))
+        said = self.run_eval('--model', 'whole', '--model.n_embd', '64', exit_code=2)
+        self.assertIn('--model.n_embd cannot change the model that is evaluated', said)
+
     def test_the_result_is_three_lines_on_stdout(self):
         out = self.run_eval('--config', 'config.json', '--run_dir', 'whole', '--max_batches', 2, '--device', 'cpu')
         loss = self.logged[20]
@@ -98,13 +104,18 @@ class EvalTest(job.JobTest):
         elsewhere = self.job.folder / 'elsewhere'
         elsewhere.mkdir()
         done = subprocess.run([job.PROGRAM, 'eval', '--model', '../whole'], cwd=elsewhere, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn('there is no token file data in this folder', done.stderr)
         self.assertIn('start eval in the folder that the run was started in', done.stderr)
         subprocess.run([job.PROGRAM, 'eval', '--model', '../whole', '--data', '../data'], cwd=elsewhere, check=True)
 
     def test_damaged_files_exit_with_4_and_losses_that_are_not_finite_with_5(self):
-        self.assertIn('nowhere', self.run_eval('--model', 'whole', '--data', 'nowhere', exit_code=4))
+        self.assertRegex(self.run_eval('--model', 'whole', '--data', 'nowhere', exit_code=2),
+                         f'no token file nowhere: .* \\(in {self.job.folder}\\)')
+        shutil.copytree(self.job.folder / 'whole/checkpoints/step_00000020', self.job.folder / 'no_config')
+        (self.job.folder / 'no_config/config.json').unlink()
+        self.assertIn('no_config is damaged: it has no config.json',
+                      self.run_eval('--config', 'config.json', '--model', 'no_config', exit_code=4))
         shutil.copytree(self.job.folder / 'whole', self.job.folder / 'damaged')
         weights = self.job.folder / 'damaged/checkpoints/step_00000020/model.safetensors'
         data = bytearray(weights.read_bytes())

@@ -180,6 +180,7 @@ class TrainTest(job.JobTest):
         said = self.job.call('--config', 'auto/config.json', '--run_dir', 'auto', '--resume', 'auto', '--steps', 6, '--num_workers', 1)
         self.assertIn('gradient_accumulation_steps: 2, was 1', said)
         self.assertEqual([m['consumed_samples'] for m in self.job.metrics('auto')], [16 * (step + 1) for step in range(6)])
+        self.assertNotIn('note:', said.split('resumed')[0])
         self.job.call('--config', 'auto/config.json', '--run_dir', 'auto1', '--steps', 1, '--num_workers', 1)
         self.assertEqual(self.job.read_json('auto1', 'resolved.json')['train_batch_size'], 8)
         said = self.job.train('auto', '--resume', 'auto', '--train_batch_size', 8, exit_code=2)
@@ -320,7 +321,9 @@ class TrainTest(job.JobTest):
         self.assertIn('activation_checkpointing.mode = "full"', self.job.call(*config, *card, exit_code=3))
         on = '--activation_checkpointing.mode', 'full'
         self.assertNotIn('activation_checkpointing.mode = "full"', self.job.call(*config, *card, *on, exit_code=3))
-        self.assertIn('fits rtx4090 yes', self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'rtx4090'))
+        fits = self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'rtx4090')
+        self.assertIn('\nfits rtx4090 yes', fits)
+        self.assertTrue(fits.splitlines()[-1].startswith('fits '))
         self.assertIn('compute capability 6.1', self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'gtx1080', exit_code=3))
 
     def test_a_dry_run_prints_the_plan_and_makes_nothing(self):
@@ -356,7 +359,7 @@ class TrainTest(job.JobTest):
 
     def test_wrong_options_are_refused_with_their_own_exit_codes(self):
         call = self.job.call
-        self.assertIn('adds up on GPUs', self.job.train('nccl', '--distributed.backend', 'nccl', exit_code=2))
+        self.assertIn('needs workers on GPUs', self.job.train('nccl', '--distributed.backend', 'nccl', exit_code=2))
         self.assertFalse((self.job.folder / 'nccl').exists())
         self.assertIn('--num_workers', call('--config', 'config.json', '--device', 'cpu', '--num_gpus', 2, exit_code=2))
         call('--config', 'config.json', '--num_workers', 0, '--device', 'cpu', exit_code=2)
@@ -369,7 +372,15 @@ class TrainTest(job.JobTest):
         self.assertIn('1024', call('--config', 'config.json', '--num_workers', 100_000, exit_code=2))
         (self.job.folder / 'file').write_text('')
         self.assertIn('--run_dir', self.job.train('file/run', exit_code=2))
-        self.assertIn('nowhere', self.job.train('nodata', '--data.train_data_path', 'nowhere', exit_code=4))
+        self.assertIn('nowhere', self.job.train('nodata', '--data.train_data_path', 'nowhere', exit_code=2))
+        self.assertIn('no checkpoint folder nowhere', self.job.train('nodata', '--resume', 'nowhere', exit_code=2))
+        self.assertIn('contradict each other',
+                      self.job.train('nodata', '--steps', 3, '--training.train_iters', 4, exit_code=2))
+        self.assertIn('--steps is larger than', self.job.train('nodata', '--steps', '9' * 20, exit_code=2))
+        for flag in '--run_dir', '--gpu':
+            self.assertIn(f'{flag} needs a value', self.job.call('--config', 'config.json', flag, '', '--dry_run', exit_code=2))
+        said = self.job.train('wide', '--model.vocab_size', 50257, '--steps', 1)
+        self.assertIn("model.vocab_size = 50257, but the data's tokenizer has only 257 tokens", said)
         self.assertFalse((self.job.folder / 'nodata').exists())
 
 

@@ -231,7 +231,7 @@ TEST_CASE(
   f.recorder.step(record_of(3, 2.5));
   CHECK(f.channel.kinds == std::vector<std::string>{"started", "checkpoint", "metrics", "notice"});
   CHECK_THAT(f.channel.bodies.back()["text"].get<std::string>(),
-             Catch::Contains("No space left on device") && Catch::EndsWith("training goes on"));
+             Catch::Contains("No space left on device") && Catch::EndsWith("training continues"));
   CHECK(std::filesystem::exists(f.folder / "checkpoints/step_00000001"));
 
   FailingFileOps full_again(5);

@@ -71,6 +71,9 @@ std::optional<std::int64_t> saved_step(const std::string& folder);
 /// the run has no such checkpoint.
 std::string checkpoint_folder(const std::string& path);
 
+/// Error(kData) if the folder is a checkpoint that has lost its config.json.
+void require_model_config(const std::string& folder);
+
 /// Error(kData) if `folder` is a checkpoint and `text` is not the config.json that it saved.
 void check_model_config(const std::string& folder, std::string_view text);
 
