@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/utf8.h"
 #include "hgtrain/base/xxh3.h"
-#include "hgtrain/data/utf8.h"
 
 #include "content_hash.h"
 #include "megatron_index.h"

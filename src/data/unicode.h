@@ -4,12 +4,10 @@
 #include <string>
 #include <string_view>
 
-#include "hgtrain/data/utf8.h"
+#include "hgtrain/base/utf8.h"
 
 namespace hgt {
 
-/// The code point at `at` of valid UTF-8; moves `at` behind it.
-char32_t next_code_point(std::string_view text, std::size_t& at);
 /// The code point that ends at `at` > 0; moves `at` to its start.
 char32_t previous_code_point(std::string_view text, std::size_t& at);
 void append_utf8(std::string& text, char32_t code_point);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "hgtrain/data/utf8.h"
+#include "hgtrain/base/utf8.h"
 
 namespace hgt {
 
