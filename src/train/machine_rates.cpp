@@ -75,10 +75,8 @@ CoreShare share_cores(int ranks, int threads, double cores) {
                          (measuring * std::min<double>(threads, cores))};
 }
 
-PeakRate::PeakRate(Stream stream, DType dtype, Communicator& comm)
-    : stream_(stream),
-      dtype_(dtype),
-      measures_again_(comm.rank() == 0 && stream.device().is_cpu()) {
+PeakRate PeakRate::measure(Stream stream, DType dtype, Communicator& comm) {
+  PeakRate peak(stream, dtype, comm.rank() == 0 && stream.device().is_cpu());
   CoreShare share{comm.size()};
   if (stream.device().is_cpu()) {
     const double cores = usable_cores(), quota = resources_of().cpu_quota;
@@ -86,10 +84,11 @@ PeakRate::PeakRate(Stream stream, DType dtype, Communicator& comm)
                         quota > 0 ? std::min(quota, cores) : cores);
   }
   comm.barrier();  // those that measure do so at once, because they also compute at once
-  if (comm.rank() < share.measuring) rank_flops_ = measure_matrix_rate(stream, dtype);
-  double sum = rank_flops_;
+  if (comm.rank() < share.measuring) peak.rank_flops_ = measure_matrix_rate(stream, dtype);
+  double sum = peak.rank_flops_;
   comm.all_reduce_sum(std::span(&sum, 1));
-  world_flops_ = sum * share.scale;
+  peak.world_flops_ = sum * share.scale;
+  return peak;
 }
 
 double PeakRate::share(double flops) {

@@ -31,7 +31,7 @@ TEST_CASE("a core that several ranks share is counted once") {
 TEST_CASE("a step that beats the measured peak raises it, and no share is more than one") {
   ThreadPool pool(1);
   const auto self = make_self_communicator();
-  PeakRate peak(pool, DType::kF32, *self);
+  PeakRate peak = PeakRate::measure(pool, DType::kF32, *self);
   const double slow = peak.share(1e6);
   CHECK(slow > 0);
   CHECK(slow < 1);

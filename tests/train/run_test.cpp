@@ -42,8 +42,9 @@ struct Job {
   }
 
   RunOutcome run(Communicator& comm, const std::string& resume = "none") {
-    return run_training(config, {.run_dir = folder.path(), .resume = resume}, comm, channel,
-                        requests);
+    return TrainingRun(config, {.run_dir = folder.path(), .resume = resume}, comm, channel,
+                       requests)
+        .train();
   }
   RunOutcome run(const std::string& resume = "none") {
     return run(*make_self_communicator(), resume);
@@ -93,18 +94,19 @@ class Failing : public Communicator {
   std::uint64_t sequence_ = 0;
 };
 
-/// What a job on that communicator says, to `failed` and then by throwing.
-std::vector<std::string> failure(const std::optional<Error>& why) {
+/// The error of a job on that communicator.
+std::string failure(Communicator& comm) {
   Job job;
-  Failing comm(why);
-  std::vector<std::string> said;
   try {
-    run_training(job.config, {.run_dir = job.folder.path()}, comm, job.channel, job.requests,
-                 nullptr, [&](const Error& error) { said.push_back(error.message()); });
+    job.run(comm);
   } catch (const Error& error) {
-    said.push_back(error.message());
+    return error.message();
   }
-  return said;
+  return "";
+}
+std::string failure(std::optional<Error> why) {
+  Failing comm(std::move(why));
+  return failure(comm);
 }
 
 std::ptrdiff_t threads() {
@@ -113,39 +115,33 @@ std::ptrdiff_t threads() {
 
 }  // namespace
 
-TEST_CASE("where a peer is why the device fails, that is the error") {
-  using Said = std::vector<std::string>;
-  CHECK(failure(std::nullopt) == Said(2, "CUDA: unspecified launch failure"));
-  CHECK(failure(Error(ErrorKind::kPeer, "NCCL: rank 1 is gone")) ==
-        Said(2, "NCCL: rank 1 is gone"));
+TEST_CASE("if the device fails because of a peer, the error is the communicator's") {
+  CHECK(failure(std::nullopt) == "CUDA: unspecified launch failure");
+  CHECK(failure(Error(ErrorKind::kPeer, "NCCL: rank 1 is gone")) == "NCCL: rank 1 is gone");
   CHECK(failure(Error(ErrorKind::kDevice, "NCCL: CUDA failed")) ==
-        Said(2, "CUDA: unspecified launch failure"));
+        "CUDA: unspecified launch failure");
 }
 
-TEST_CASE("an error is told before the run gives back what it holds") {
+TEST_CASE("a run that failed keeps what it holds until it is destroyed") {
   Job job;
   job.config.hardware.threads = 4;
   Failing comm(std::nullopt);
-  std::ptrdiff_t told = 0;
-  CHECK_THROWS_AS(run_training(job.config, {.run_dir = job.folder.path()}, comm, job.channel,
-                               job.requests, nullptr, [&](const Error&) { told = threads(); }),
-                  Error);
-  CHECK(told >= threads() + 3);
+  const std::ptrdiff_t before = threads();
+  {
+    TrainingRun run(job.config, {.run_dir = job.folder.path()}, comm, job.channel, job.requests);
+    CHECK_THROWS_AS(run.train(), Error);
+    CHECK(threads() >= before + 3);
+  }
+  CHECK(threads() == before);
 }
 
-TEST_CASE("an exception that is no Error is reported as well") {
+TEST_CASE("an exception that is no Error becomes one") {
   struct Odd final : public Failing {
     using Failing::Failing;
     void all_reduce_sum(std::span<double>) override { throw std::bad_alloc(); }
   };
-  Job job;
   Odd comm(std::nullopt);
-  std::string told;
-  CHECK_THROWS_AS(
-      run_training(job.config, {.run_dir = job.folder.path()}, comm, job.channel, job.requests,
-                   nullptr, [&](const Error& error) { told = error.message(); }),
-      Error);
-  CHECK(told == "the memory is not enough");
+  CHECK(failure(comm) == "the memory is not enough");
 }
 
 TEST_CASE("a checkpoint that is asked for in a step that saves anyway is not saved again later") {
@@ -161,7 +157,7 @@ TEST_CASE("a checkpoint that is asked for in a step that saves anyway is not sav
   job.config.training.train_iters = 5;
   Asking channel(job.requests);
   const auto comm = make_self_communicator();
-  run_training(job.config, {.run_dir = job.folder.path()}, *comm, channel, job.requests);
+  TrainingRun(job.config, {.run_dir = job.folder.path()}, *comm, channel, job.requests).train();
   CHECK(list_checkpoints(job.folder.path()).size() == 3);  // of steps 2, 4 and 5
 }
 
@@ -202,8 +198,9 @@ TEST_CASE("two ranks leave one set of metrics, with the losses of one") {
   one.run();
   std::vector<Requests> requests(2);
   const auto errors = run_ranks(over_shared_memory, 2, [&](Communicator& comm) {
-    run_training(two.config, {.run_dir = two.folder.path()}, comm, two.channel,
-                 requests[comm.rank()]);
+    TrainingRun(two.config, {.run_dir = two.folder.path()}, comm, two.channel,
+                requests[comm.rank()])
+        .train();
   });
   CHECK(errors == std::vector<std::string>(2));
   const auto expected = one.metrics("loss"), actual = two.metrics("loss");

@@ -27,16 +27,19 @@ CoreShare share_cores(int ranks, int threads, double cores);
 /// The matrix rate of all ranks together: the peak of which mfu is a share.
 class PeakRate {
  public:
-  /// Measures the rate. All ranks construct theirs together.
-  PeakRate(Stream stream, DType dtype, Communicator& comm);
+  /// All ranks measure together.
+  static PeakRate measure(Stream stream, DType dtype, Communicator& comm);
   /// `flops` a second as a share of the peak. If a CPU exceeds the peak, it was busy when the peak
   /// was measured: rank 0 then measures its own part again.
   double share(double flops);
 
  private:
-  const Stream stream_;
-  const DType dtype_;
-  const bool measures_again_;
+  PeakRate(Stream stream, DType dtype, bool measures_again)
+      : stream_(stream), dtype_(dtype), measures_again_(measures_again) {}
+
+  Stream stream_;
+  DType dtype_;
+  bool measures_again_;
   double rank_flops_ = 0;   ///< of this rank
   double world_flops_ = 0;  ///< of all
 };

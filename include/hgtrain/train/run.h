@@ -1,10 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <string>
 
-#include "hgtrain/base/error.h"
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/cuda_queue.h"
@@ -25,21 +24,30 @@ struct RunOutcome {
   std::string reason;          ///< a sentence
 };
 
-/// Trains to the end: steps, evaluations, checkpoints, metrics. Every rank of `comm` calls it, with
-/// a resolved config (hardware.threads is this worker's). The device is that of `queue`, or the CPU
-/// if `queue` is null.
-///
-/// Rank 0 writes metrics and checkpoints into the run folder and sends "started", "metrics",
-/// "checkpoint" and "notice" up the channel. Every rank writes the samples it took to its log
-/// (stderr). On return the last step is saved. If a checkpoint cannot be written, a notice says so
-/// and training continues; if it is the last one, Error(kData) is thrown.
-///
-/// `failed` is called with the error that will be thrown, before anything of the run is freed:
-/// freeing GPU memory waits for the queued work, which may wait for peers that wait for this rank.
-/// If a device fails because communication with a peer broke, the error is the communicator's.
-RunOutcome run_training(const Config& config, const RunOptions& options, Communicator& comm,
-                        ControlChannel& channel, Requests& requests,
-                        const CudaQueue* queue = nullptr,
-                        const std::function<void(const Error&)>& failed = {});
+class Run;
+
+/// One rank's training run: steps, evaluations, checkpoints, metrics. Every rank of `comm` makes
+/// one, with a resolved config (hardware.threads is this worker's). The device is that of `queue`,
+/// or the CPU if `queue` is null.
+class TrainingRun {
+ public:
+  /// All references, and `queue`, outlive the run.
+  TrainingRun(const Config& config, const RunOptions& options, Communicator& comm,
+              ControlChannel& channel, Requests& requests, const CudaQueue* queue = nullptr);
+  /// Freeing GPU memory waits for the queued work, which may wait for peers that wait for this
+  /// rank: report an error that train() threw before the run is destroyed.
+  ~TrainingRun();
+
+  /// Trains to the end; all ranks call it together, once. Rank 0 writes metrics and checkpoints
+  /// into the run folder and sends "started", "metrics", "checkpoint" and "notice" up the channel.
+  /// Every rank writes the samples it took to its log. On return the last step is saved. If a
+  /// checkpoint cannot be written, a notice says so and training continues; if it is the last one,
+  /// Error(kData) is thrown. Every exception is an Error. If a device fails because communication
+  /// with a peer broke, the error is the communicator's.
+  RunOutcome train();
+
+ private:
+  std::unique_ptr<Run> run_;
+};
 
 }  // namespace hgt
