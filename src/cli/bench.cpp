@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/machine/visible_gpus.h"
+#include "hgtrain/wire/requests.h"
 
 #include "bench_shapes.h"
 #include "check_range.h"
@@ -55,8 +56,10 @@ class Bench final : public Command {
       settle_precision(job, visible.gpus.front().compute_capability, config.precision);
     }
     const std::string which = std::string(what_.name).substr(std::string_view("bench ").size());
-    become_worker({worker_program(), "bench", which, fmt::to_string(repeats_),
-                   json_ ? "json" : "text", to_json(config).dump()});
+    become_worker(worker_argv(
+        worker_program(),
+        BenchRequest{
+            .what = which, .repeats = repeats_, .json = json_, .config = to_json(config).dump()}));
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/machine/visible_gpus.h"
+#include "hgtrain/wire/requests.h"
 
 #include "check_memory.h"
 #include "check_range.h"
@@ -49,10 +50,15 @@ class BenchComm final : public Command {
   int run(const std::vector<std::string>&) override {
     check_flags();
     JobSpec spec;
-    spec.argv = [argv = std::vector<std::string>{
-                     worker_program(), "bench_comm", backend_, op_, fmt::to_string(min_bytes_),
-                     fmt::to_string(max_bytes_), fmt::to_string(repeats_), json_ ? "json" : "text",
-                     device()}](int) { return argv; };
+    const BenchCommRequest request{.device = num_gpus_ ? "cuda" : "cpu",
+                                   .oversubscribe = oversubscribe_,
+                                   .backend = backend_,
+                                   .op = op_,
+                                   .min_bytes = min_bytes_,
+                                   .max_bytes = max_bytes_,
+                                   .repeats = repeats_,
+                                   .json = json_};
+    spec.argv = [argv = worker_argv(worker_program(), request)](int) { return argv; };
     spec.num_workers = workers();
     spec.own_workers = true;
     spec.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
@@ -64,7 +70,6 @@ class BenchComm final : public Command {
   }
 
  private:
-  std::string device() const { return !num_gpus_ ? "cpu" : oversubscribe_ ? "shared" : "cuda"; }
   int workers() const { return num_gpus_.value_or(num_workers_.value_or(2)); }
   void check_flags() const {
     if (num_gpus_ && num_workers_)

@@ -1,9 +1,9 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <fmt/format.h>
 
 #include "hgtrain/machine/visible_gpus.h"
+#include "hgtrain/wire/requests.h"
 
 #include "check_memory.h"
 #include "check_range.h"
@@ -44,8 +44,11 @@ class BenchCopy final : public Command {
     }
     check_memory("--mib", 2 * bytes);
     const std::int64_t threads = threads_ > 0 ? threads_ : threads_per_worker(1);
-    become_worker({worker_program(), "bench_copy", device_, fmt::to_string(bytes),
-                   fmt::to_string(threads), fmt::to_string(repeats_), json_ ? "json" : "text"});
+    become_worker(worker_argv(worker_program(), BenchCopyRequest{.device = device_,
+                                                                 .bytes = bytes,
+                                                                 .threads = threads,
+                                                                 .repeats = repeats_,
+                                                                 .json = json_}));
   }
 
  private:

@@ -14,6 +14,7 @@
 #include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/report/human.h"
+#include "hgtrain/wire/requests.h"
 
 #include "check_range.h"
 #include "commands.h"
@@ -87,9 +88,9 @@ class Eval final : public Command {
   int start(const EvalPlan& plan) const {
     std::optional<double> loss;
     JobSpec spec;
-    spec.argv = [argv = std::vector<std::string>{
-                     worker_program(), "eval", ema_ ? "ema" : "model", fmt::to_string(plan.samples),
-                     to_json(plan.config).dump()}](int) { return argv; };
+    const EvalRequest request{
+        .weights = weights(), .samples = plan.samples, .config = to_json(plan.config).dump()};
+    spec.argv = [argv = worker_argv(worker_program(), request)](int) { return argv; };
     spec.num_workers = plan.workers;
     spec.own_workers = true;
     spec.hang_limit = std::chrono::milliseconds(plan.config.distributed.timeout_ms());
@@ -109,7 +110,7 @@ class Eval final : public Command {
       return;
     }
     const nlohmann::ordered_json out{{"model", plan.config.model.init},
-                                     {"weights", ema_ ? "ema" : "model"},
+                                     {"weights", weights()},
                                      {"loss", loss},
                                      {"perplexity", std::exp(loss)},
                                      {"tokens", tokens},
@@ -117,6 +118,8 @@ class Eval final : public Command {
                                      {"seq_length", plan.config.training.seq_length}};
     say("{}\n", out.dump(2));
   }
+
+  const char* weights() const { return ema_ ? "ema" : "model"; }
 
   TrainFlags flags_;
   std::string model_, data_;

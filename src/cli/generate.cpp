@@ -1,10 +1,16 @@
+#include <charconv>
+#include <cmath>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/machine/visible_gpus.h"
+#include "hgtrain/wire/requests.h"
 
+#include "check_range.h"
 #include "commands.h"
 #include "worker_program.h"
 
@@ -45,24 +51,43 @@ class Generate final : public Command {
   }
 
   int run(const std::vector<std::string>&) override {
-    const std::vector<std::string> argv{
-        worker_program(), "generate",
-        "--model",        model_,
-        "--prompt",       prompt_,
-        "--max_tokens",   fmt::to_string(max_tokens_),
-        "--temperature",  fmt::to_string(temperature_),
-        "--top_k",        fmt::to_string(top_k_),
-        "--top_p",        fmt::to_string(top_p_),
-        "--seed",         seed_,
-        "--device",       choose_device(),
-        "--dtype",        dtype_,
-        "--threads",      fmt::to_string(threads_),
-        "--weights",      ema_ ? "ema" : "model",
-        "--output",       json_ ? "json" : no_prompt_ ? "continuation" : "text"};
-    become_worker(argv);
+    check_range("--max_tokens", max_tokens_, 0, kMaxCount);
+    check_range("--threads", threads_, 0, 4096, "0 takes all cores");
+    check_finite("--temperature", temperature_);
+    check_finite("--top_p", top_p_);
+    become_worker(
+        worker_argv(worker_program(), GenerateRequest{.model = model_,
+                                                      .prompt = prompt_,
+                                                      .output = json_        ? "json"
+                                                                : no_prompt_ ? "continuation"
+                                                                             : "text",
+                                                      .weights = ema_ ? "ema" : "model",
+                                                      .device = choose_device(),
+                                                      .dtype = dtype_,
+                                                      .max_tokens = max_tokens_,
+                                                      .threads = threads_,
+                                                      .temperature = temperature_,
+                                                      .top_k = top_k_,
+                                                      .top_p = top_p_,
+                                                      .seed = seed()}));
   }
 
  private:
+  static constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
+
+  static void check_finite(const char* flag, double value) {
+    if (!std::isfinite(value))
+      throw Error(ErrorKind::kConfig, fmt::format("{} {} is not a finite number", flag, value));
+  }
+  std::uint64_t seed() const {
+    std::uint64_t value = 0;
+    const char* const end = seed_.data() + seed_.size();
+    const auto [parsed, error] = std::from_chars(seed_.data(), end, value);
+    if (error != std::errc() || parsed != end)
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("--seed {} is not a whole number from 0 on", seed_));
+    return value;
+  }
   std::string choose_device() const {
     if (device_ == "cpu") return device_;
     const VisibleDevices visible = visible_gpus();
@@ -72,7 +97,7 @@ class Generate final : public Command {
   }
 
   std::string model_, prompt_, device_ = "auto", dtype_ = "fp32";
-  std::string seed_ = "0";  // the worker reads it, with its range
+  std::string seed_ = "0";  // CLI11 would wrap a negative number around
   std::int64_t max_tokens_ = 200, top_k_ = 50, threads_ = 0;
   double temperature_ = 0.8, top_p_ = 1.0;
   bool ema_ = false, no_prompt_ = false, json_ = false;

@@ -14,6 +14,7 @@
 #include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/report/human.h"
+#include "hgtrain/wire/requests.h"
 
 #include "commands.h"
 #include "job_view.h"
@@ -132,11 +133,10 @@ class Train final : public Command {
                  &config, &view](int attempt) {
       // The run folder is on this job's branch only once it has begun.
       const std::string from = attempt > 0 && view.has_begun() ? "auto" : resume;
-      return std::vector<std::string>{worker,           "train",
-                                      "--run_dir",      dir,
-                                      "--config",       config.path(),
-                                      "--resume",       from,
-                                      "--record_steps", std::to_string(record_steps)};
+      return worker_argv(worker, TrainRequest{.run_dir = dir,
+                                              .config = config.path(),
+                                              .resume = from,
+                                              .record_steps = record_steps});
     };
     spec.num_workers = plan.workers;
     spec.run_dir = folder.path;

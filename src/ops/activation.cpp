@@ -1,6 +1,9 @@
 #include "hgtrain/ops/activation.h"
 
-#include "dispatch.h"
+#include "checks.h"
+#include "cpu/kernels.h"
+#include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 namespace {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
-#include "dispatch.h"
+#include "checks.h"
+#include "cpu/kernels.h"
+#include "cuda_dispatch.h"
+#include "work.h"
 
 namespace hgt {
 namespace {

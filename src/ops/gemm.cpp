@@ -1,6 +1,10 @@
 #include "hgtrain/ops/gemm.h"
 
-#include "dispatch.h"
+#include "checks.h"
+#include "cpu/kernels.h"
+#include "cuda_dispatch.h"
+#include "gemm_args.h"
+#include "work.h"
 
 namespace hgt {
 namespace {

@@ -1,6 +1,8 @@
 #include "hgtrain/ops/normal.h"
 
-#include "dispatch.h"
+#include "checks.h"
+#include "cpu/kernels.h"
+#include "work.h"
 
 namespace hgt {
 

@@ -1,6 +1,8 @@
 #include "hgtrain/ops/update.h"
 
-#include "dispatch.h"
+#include "checks.h"
+#include "cpu/kernels.h"
+#include "cuda_dispatch.h"
 
 namespace hgt {
 

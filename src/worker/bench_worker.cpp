@@ -1,5 +1,3 @@
-#include "bench_worker.h"
-
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -12,23 +10,24 @@
 #include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_module.h"
 
+#include "commands.h"
+
 namespace hgt {
 namespace {
 
-nlohmann::ordered_json measure(const std::string& which, const Config& config, std::int64_t repeats,
-                               std::int64_t start_ns) {
-  if (which == "train") return bench_train(config, repeats, start_ns);
-  if (which == "gemm") return bench_gemm(config, repeats);
-  if (which == "ops") return bench_ops(config, repeats);
-  throw Error(ErrorKind::kConfig, "there is no bench " + which, "use hgtrain bench");
+nlohmann::ordered_json measure(const BenchRequest& request, std::int64_t start_ns) {
+  const Config config = config_from_resolved(nlohmann::ordered_json::parse(request.config));
+  if (request.what == "train") return bench_train(config, request.repeats, start_ns);
+  if (request.what == "gemm") return bench_gemm(config, request.repeats);
+  return bench_ops(config, request.repeats);
 }
 
 /// Prints what `result()` gives. The exit status.
 template <class Result>
-int print(const std::string& format, const Result& result) {
+int print(bool json, const Result& result) {
   try {
     const nlohmann::ordered_json found = result();
-    const std::string text = format == "json" ? found.dump(2) + "\n" : bench_text(found);
+    const std::string text = json ? found.dump(2) + "\n" : bench_text(found);
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
       throw_file_error("write", "standard output", errno);
     return 0;
@@ -40,21 +39,15 @@ int print(const std::string& format, const Result& result) {
 
 }  // namespace
 
-int bench_worker(const std::vector<std::string>& args) {
+int bench_worker(const BenchRequest& request) {
   const std::int64_t start_ns = now_ns();
-  return print(args.size() == 4 ? args[2] : "text", [&] {
-    if (args.size() != 4)
-      throw Error(ErrorKind::kConfig, "hgtrain-worker bench lacks a word", "use hgtrain bench");
-    const Config config = config_from_resolved(nlohmann::ordered_json::parse(args[3]));
-    return measure(args[0], config, std::stoll(args[1]), start_ns);
-  });
+  return print(request.json, [&] { return measure(request, start_ns); });
 }
 
-int bench_copy_worker(const std::vector<std::string>& args) {
-  return print(args.at(4), [&] {
-    const CudaModule* const module = args.at(0) == "cuda" ? &CudaModule::get() : nullptr;
-    return bench_copy({std::stoll(args.at(1)), std::stoi(args.at(2)), std::stoll(args.at(3))},
-                      module);
+int bench_copy_worker(const BenchCopyRequest& request) {
+  return print(request.json, [&] {
+    const CudaModule* const module = request.device == "cuda" ? &CudaModule::get() : nullptr;
+    return bench_copy({request.bytes, static_cast<int>(request.threads), request.repeats}, module);
   });
 }
 

@@ -1,11 +1,11 @@
-#include "probe_worker.h"
-
 #include <cstdio>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/device/cuda_module.h"
+
+#include "commands.h"
 
 namespace hgt {
 namespace {

@@ -1,11 +1,9 @@
-#include "train_worker.h"
-
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -19,6 +17,7 @@
 #include "hgtrain/train/run.h"
 #include "hgtrain/wire/messages.h"
 
+#include "commands.h"
 #include "environment.h"
 #include "ranks.h"
 #include "stop_signals.h"
@@ -68,24 +67,6 @@ void log_header(const Environment& environment, const Config& config) {
              config.training.deterministic ? ", deterministic" : "", HGT_VERSION);
 }
 
-int train(ControlChannel& channel, Group& group, const std::string& config_path,
-          const RunOptions& options, Requests& requests,
-          const std::function<void(const Error&)>& failed) {
-  const Environment environment = read_environment();
-  const Config config = load_resolved_config(config_path);
-  log_header(environment, config);
-  channel.progress().phase = "connecting";
-  std::unique_ptr<CudaQueue> queue = open_device(config, environment);
-  const CudaQueue* const compute = queue.get();
-  Communicator& comm = group.connect(channel, config, environment, std::move(queue));
-  const RunOutcome outcome =
-      run_training(config, options, comm, channel, requests, compute, failed);
-  if (comm.rank() == 0)
-    channel.send("done", {{"reason", outcome.reason}, {"stopped_early", outcome.stopped_early}});
-  channel.progress().phase = "leaving";
-  return outcome.stopped_early ? kExitStoppedEarly : 0;
-}
-
 /// The launcher hears why before any peer sees this rank's connections go.
 int report(ControlChannel& channel, const Error& error) {
   std::fputs(error.render("hgtrain-worker").c_str(), stderr);
@@ -94,32 +75,63 @@ int report(ControlChannel& channel, const Error& error) {
   return error.exit_code();
 }
 
+/// One rank of a training job.
+class TrainWorker {
+ public:
+  TrainWorker()
+      : signals_(requests_.stop),
+        channel_(ControlChannel::open({
+            .stop = [this] { requests_.stop = true; },
+            .checkpoint = [this] { requests_.checkpoint = true; },
+            .abort = [this](const std::string&) { group_.abort(); },
+            .lost = [this] { group_.abort(); },
+        })) {}
+
+  int run(const TrainRequest& request) {
+    int status = 0;
+    try {
+      status = train(request);
+    } catch (const std::exception& e) {
+      status = report(*channel_, error_from(e));
+      group_.abort();
+    }
+    run_.reset();
+    group_.leave();
+    return status;
+  }
+
+ private:
+  int train(const TrainRequest& request) {
+    const Environment environment = read_environment();
+    config_ = load_resolved_config(request.config);
+    log_header(environment, config_);
+    channel_->progress().phase = "connecting";
+    std::unique_ptr<CudaQueue> queue = open_device(config_, environment);
+    const CudaQueue* const compute = queue.get();
+    Communicator& comm = group_.connect(*channel_, config_, environment, std::move(queue));
+    const RunOptions options{request.run_dir, request.resume, request.record_steps};
+    run_.emplace(config_, options, comm, *channel_, requests_, compute);
+    const RunOutcome outcome = run_->train();
+    if (comm.rank() == 0)
+      channel_->send("done",
+                     {{"reason", outcome.reason}, {"stopped_early", outcome.stopped_early}});
+    channel_->progress().phase = "leaving";
+    return outcome.stopped_early ? kExitStoppedEarly : 0;
+  }
+
+  Requests requests_;
+  const StopSignals signals_;
+  Group group_;
+  const std::unique_ptr<ControlChannel> channel_;
+  Config config_;
+  std::optional<TrainingRun> run_;  ///< is destroyed after its error was reported
+};
+
 }  // namespace
 
-int train_worker(const std::string& config, const RunOptions& options) {
-  Requests requests;
-  const StopSignals signals(requests.stop);
+int train_worker(const TrainRequest& request) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
-  Group group;
-  const auto channel = ControlChannel::open({
-      .stop = [&] { requests.stop = true; },
-      .checkpoint = [&] { requests.checkpoint = true; },
-      .abort = [&](const std::string&) { group.abort(); },
-      .lost = [&] { group.abort(); },
-  });
-  int status = 0;
-  const auto fail = [&](const Error& error) {
-    if (status != 0) return;  // it was reported when it was thrown
-    status = report(*channel, error);
-    group.abort();
-  };
-  try {
-    status = train(*channel, group, config, options, requests, fail);
-  } catch (const std::exception& e) {
-    fail(error_from(e));
-  }
-  group.leave();
-  return status;
+  return TrainWorker().run(request);
 }
 
 }  // namespace hgt

@@ -1,3 +1,5 @@
+#include "hgtrain/ops/cuda_ops.h"
+
 #include <algorithm>
 #include <cmath>
 

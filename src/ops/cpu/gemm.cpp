@@ -1,7 +1,8 @@
 #include <algorithm>
 
 #include "kernels.h"
-#include "products.h"
+#include "narrow_product.h"
+#include "sgemm.h"
 
 namespace hgt::cpu {
 namespace {

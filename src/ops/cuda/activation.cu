@@ -1,4 +1,5 @@
-#include "kernel.h"
+#include "element.h"
+#include "launchers.h"
 
 // Bytes moved: every operand once.
 

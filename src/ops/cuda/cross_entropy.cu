@@ -1,4 +1,6 @@
-#include "kernel.h"
+#include "element.h"
+#include "launchers.h"
+#include "reduce.h"
 
 // Bytes moved: the forward reads the logits once; with a gradient it reads them twice, the second
 // time mostly from the L2 cache, and writes them once.

@@ -1,5 +1,6 @@
 #include "dropout.h"
-#include "kernel.h"
+#include "element.h"
+#include "launchers.h"
 
 // Bytes moved: each operand once.
 

@@ -1,7 +1,9 @@
 // Fills, casts and sums over flat buffers. Bytes moved: fills and sums move 4 per element, casts an
 // element of each type.
 
-#include "kernel.h"
+#include "element.h"
+#include "launchers.h"
+#include "reduce.h"
 
 namespace hgt::cuda {
 namespace {

@@ -1,4 +1,6 @@
-#include "rows.h"
+#include "column_sums.h"
+#include "element.h"
+#include "launchers.h"
 
 // Bytes moved: y twice, x once, and partial sums of at most 4 MiB.
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 
-#include "kernel.h"
+#include "element.h"
+#include "launchers.h"
+#include "reduce.h"
 
 // Bytes moved: x twice.
 

@@ -2,7 +2,9 @@
 
 #include "hgtrain/base/stochastic_rounding.h"
 
-#include "kernel.h"
+#include "element.h"
+#include "launchers.h"
+#include "reduce.h"
 
 namespace hgt::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "dispatch.h"
+#include "cuda_dispatch.h"
 
 #include <catch2/catch.hpp>
 
