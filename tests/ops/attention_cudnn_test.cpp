@@ -111,7 +111,7 @@ TEST_CASE("parts of a backward divide its samples, or a sample's heads, and stay
     std::int64_t batch, length, heads, key_heads;
   };
   const auto part = [](const Shape& s) {
-    const AttentionPart out = attention_part(s);
+    const cudnn::AttentionPart out = cudnn::attention_part(s);
     return std::vector{out.samples, out.key_heads, out.heads(s)};
   };
   CHECK(part({false, 64, 1024, 12, 12}) == std::vector<std::int64_t>{64, 12, 12});

@@ -110,7 +110,7 @@ bool is_of_keys(Operand name) {
 /// that is not present.
 class GraphOf {
  public:
-  GraphOf(const Shape& shape, const AttentionPart& part,
+  GraphOf(const Shape& shape, const cudnn::AttentionPart& part,
           const cudnn::AbsentDevice* device = nullptr)
       : shape_(shape), part_(part) {
     if (device != nullptr) set_device(*device);
@@ -178,12 +178,12 @@ class GraphOf {
   }
 
   const Shape& shape_;
-  const AttentionPart part_;
+  const cudnn::AttentionPart part_;
   graph::Graph graph_;
 };
 
 struct Plan {
-  AttentionPart part;
+  cudnn::AttentionPart part;
   graph::Graph graph;
   std::int64_t workspace_bytes;
 };
@@ -199,7 +199,7 @@ void require_support(graph::Graph& graph, cudnnHandle_t handle) {
 }
 
 Plan make_plan(const Shape& shape, cudnnHandle_t handle) {
-  const AttentionPart part = attention_part(shape);
+  const cudnn::AttentionPart part = cudnn::attention_part(shape);
   Plan plan{part, GraphOf(shape, part).take(), 0};
   require_support(plan.graph, handle);
   require(plan.graph.build_plans());
@@ -282,7 +282,7 @@ bool offered(const Args& args, const CudaStreamState& stream) {
 }
 
 void require_support(const Shape& shape, const cudnn::AbsentDevice& device) {
-  graph::Graph graph = GraphOf(shape, attention_part(shape), &device).take();
+  graph::Graph graph = GraphOf(shape, cudnn::attention_part(shape), &device).take();
   require_support(graph, nullptr);
 }
 
