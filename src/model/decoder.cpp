@@ -105,7 +105,7 @@ class CachedDecoder final : public Decoder {
     const LayerState state(memory_, 0, 0, config_, pass);
     const LayerScratch scratch(memory_, config_, pass);
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const Heads h = layers_[i].project(weights_.layers[i], x, pass, state, stream_);
+      const QkvHeads h = layers_[i].project(weights_.layers[i], x, pass, state, stream_);
       store(h.k, keys_[i]);
       store(h.v, values_[i]);
       layers_[i].attend(h.q, cached(keys_[i], end), cached(values_[i], end), pass, state, stream_);

@@ -59,7 +59,7 @@ AttentionOptions Layer::attention_options(const Pass& pass) const {
   return out;
 }
 
-Heads Layer::heads(const Tensor& q_and_k, const Tensor& qkv) const {
+QkvHeads Layer::heads(const Tensor& q_and_k, const Tensor& qkv) const {
   const std::int64_t queries = m_.num_attention_heads, keys = m_.num_key_value_heads;
   const auto view = [this](const Tensor& x, std::int64_t first, std::int64_t count) {
     return x.slice(1, first * m_.head_dim, (first + count) * m_.head_dim).split(1, count);
@@ -69,18 +69,18 @@ Heads Layer::heads(const Tensor& q_and_k, const Tensor& qkv) const {
 
 void Layer::forward(const LayerWeights& w, const Tensor& x, const Pass& pass,
                     const LayerState& state, const LayerScratch& scratch, Stream stream) const {
-  const Heads h = project(w, x, pass, state, stream);
+  const QkvHeads h = project(w, x, pass, state, stream);
   attend(h.q, h.k.split(0, pass.batch), h.v.split(0, pass.batch), pass, state, stream);
   finish(w, x, pass, state, scratch, stream);
 }
 
-Heads Layer::project(const LayerWeights& w, const Tensor& x, const Pass& pass,
-                     const LayerState& state, Stream stream) const {
+QkvHeads Layer::project(const LayerWeights& w, const Tensor& x, const Pass& pass,
+                        const LayerState& state, Stream stream) const {
   norm_fwd(w.norm1, eps_, x, state.norm1, stream);
   linear_fwd(state.norm1.out, w.qkv.weight, w.qkv.bias, state.qkv, stream);
-  const Heads raw = heads(state.qkv, state.qkv);
+  const QkvHeads raw = heads(state.qkv, state.qkv);
   if (!family_.rope) return raw;
-  const Heads out = m_.qk_norm ? heads(state.qk, state.qkv) : raw;
+  const QkvHeads out = m_.qk_norm ? heads(state.qk, state.qkv) : raw;
   if (m_.qk_norm) {
     rms_norm_fwd(raw.q, w.query_norm, eps_, out.q, state.q_scale, stream);
     rms_norm_fwd(raw.k, w.key_norm, eps_, out.k, state.k_scale, stream);
@@ -146,7 +146,7 @@ void Layer::recompute(const LayerWeights& w, const Tensor& x, const Pass& pass,
                       const LayerState& state, const LayerScratch& scratch, Stream stream) const {
   if (recompute_ == Recompute::kNone) return;
   if (recompute_ == Recompute::kFull) {
-    const Heads h = project(w, x, pass, state, stream);
+    const QkvHeads h = project(w, x, pass, state, stream);
     attend(h.q, h.k.split(0, pass.batch), h.v.split(0, pass.batch), pass, state, stream);
     add_attention(w, x, pass, state, scratch, stream);
     mlp_up(w, state, stream);
@@ -199,8 +199,8 @@ void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, con
   const auto attended = [&](const Tensor& x) {
     return sequences(x.split(1, m_.num_attention_heads));
   };
-  const Heads h = heads(m_.qk_norm ? state.qk : state.qkv, state.qkv);
-  const Heads d = heads(m_.qk_norm ? scratch.d_qk : scratch.d_qkv, scratch.d_qkv);
+  const QkvHeads h = heads(m_.qk_norm ? state.qk : state.qkv, state.qkv);
+  const QkvHeads d = heads(m_.qk_norm ? scratch.d_qk : scratch.d_qkv, scratch.d_qkv);
   attention_bwd(attended(scratch.d_attention), sequences(h.q), sequences(h.k), sequences(h.v),
                 attended(state.attention), state.lse, attention_options(pass), sequences(d.q),
                 sequences(d.k), sequences(d.v), stream);
@@ -209,7 +209,7 @@ void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, con
     rope_bwd(sequences(d.k), pass.cos, pass.sin, stream, pass.position_ids);
   }
   if (m_.qk_norm) {
-    const Heads raw = heads(state.qkv, state.qkv), d_raw = heads(scratch.d_qkv, scratch.d_qkv);
+    const QkvHeads raw = heads(state.qkv, state.qkv), d_raw = heads(scratch.d_qkv, scratch.d_qkv);
     rms_norm_bwd(d.q, raw.q, w.query_norm, state.q_scale, false, d_raw.q, g.query_norm, stream);
     rms_norm_bwd(d.k, raw.k, w.key_norm, state.k_scale, false, d_raw.k, g.key_norm, stream);
   }

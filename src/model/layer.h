@@ -42,7 +42,7 @@ struct LayerScratch {
 };
 
 /// Views of the heads of q [N, H, D] and k, v [N, K, D].
-struct Heads {
+struct QkvHeads {
   Tensor q, k, v;
 };
 
@@ -60,8 +60,8 @@ class Layer {
                const LayerScratch& scratch, Stream stream) const;
 
   // Its three parts, for a caller that keeps the keys and values of earlier tokens:
-  Heads project(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
-                Stream stream) const;
+  QkvHeads project(const LayerWeights& w, const Tensor& x, const Pass& pass,
+                   const LayerState& state, Stream stream) const;
   /// keys, values [B, S, K, D]
   void attend(const Tensor& q, const Tensor& keys, const Tensor& values, const Pass& pass,
               const LayerState& state, Stream stream) const;
@@ -86,7 +86,7 @@ class Layer {
   void mlp_down(const LayerWeights& w, const Pass& pass, const LayerState& state,
                 const LayerScratch& scratch, Stream stream) const;
   void activate(const LayerState& state, Stream stream) const;
-  Heads heads(const Tensor& q_and_k, const Tensor& qkv) const;
+  QkvHeads heads(const Tensor& q_and_k, const Tensor& qkv) const;
   AttentionOptions attention_options(const Pass& pass) const;
   Dropout dropout(const Pass& pass, double probability, std::uint64_t place) const;
   /// The gradient of a branch, from that of the residual stream it was added to: `d` itself if

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#include "checks.h"
-#include "cpu/kernels.h"
-#include "cuda_dispatch.h"
-#include "work.h"
+#include "dispatch.h"
 
 namespace hgt {
 namespace {

@@ -1,9 +1,6 @@
 #include "hgtrain/ops/embedding.h"
 
-#include "checks.h"
-#include "cpu/kernels.h"
-#include "cuda_dispatch.h"
-#include "work.h"
+#include "dispatch.h"
 
 namespace hgt {
 namespace {
@@ -30,10 +27,10 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
   const Span span("embedding_fwd", traffic(out, out));
   const std::int64_t vocabulary = table.size(0);
   if (!stream.device().is_cpu())
-    return run_cuda(
-        stream, &CudaOpsTable::embedding_fwd,
-        {tokens.data<std::int32_t>(), ids_or_null(position_ids), table.raw(), positions.raw(),
-         out.raw(), out.dtype(), tokens.numel(), tokens.size(1), table.size(1), vocabulary});
+    return run_cuda(stream, &CudaOpsTable::embedding_fwd,
+                    {tokens.data<std::int32_t>(), data_or_null<std::int32_t>(position_ids),
+                     table.raw(), positions.raw(), out.raw(), out.dtype(), tokens.numel(),
+                     tokens.size(1), table.size(1), vocabulary});
   const std::int32_t* const ids = tokens.data<std::int32_t>();
   for (std::int64_t n = 0; n < tokens.numel(); ++n)
     if (ids[n] < 0 || ids[n] >= vocabulary)
@@ -50,10 +47,11 @@ void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtabl
   check.position_ids(position_ids, tokens.size(0), tokens.size(1));
   const Span span("embedding_bwd", traffic(dout, dout, dout));
   if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::embedding_bwd,
-                    {tokens.data<std::int32_t>(), ids_or_null(position_ids), dout.raw(),
-                     dout.dtype(), dtable.data<float>(), floats_or_null(dpositions), tokens.numel(),
-                     tokens.size(1), dtable.size(1), dtable.size(0)});
+    return run_cuda(
+        stream, &CudaOpsTable::embedding_bwd,
+        {tokens.data<std::int32_t>(), data_or_null<std::int32_t>(position_ids), dout.raw(),
+         dout.dtype(), dtable.data<float>(), data_or_null<float>(dpositions), tokens.numel(),
+         tokens.size(1), dtable.size(1), dtable.size(0)});
   cpu::embedding_bwd(tokens, dout, dtable, dpositions, position_ids, stream.pool());
 }
 

@@ -1,9 +1,6 @@
 #include "hgtrain/ops/flat.h"
 
-#include "checks.h"
-#include "cpu/kernels.h"
-#include "cuda_dispatch.h"
-#include "work.h"
+#include "dispatch.h"
 
 namespace hgt {
 

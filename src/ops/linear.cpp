@@ -2,11 +2,7 @@
 
 #include "hgtrain/ops/gemm.h"
 
-#include "checks.h"
-#include "cpu/kernels.h"
-#include "cuda_dispatch.h"
-#include "gemm_args.h"
-#include "work.h"
+#include "dispatch.h"
 
 namespace hgt {
 namespace {

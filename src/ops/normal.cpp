@@ -1,8 +1,6 @@
 #include "hgtrain/ops/normal.h"
 
-#include "checks.h"
-#include "cpu/kernels.h"
-#include "work.h"
+#include "dispatch.h"
 
 namespace hgt {
 

@@ -1,9 +1,6 @@
 #include "hgtrain/ops/rope.h"
 
-#include "checks.h"
-#include "cpu/kernels.h"
-#include "cuda_dispatch.h"
-#include "work.h"
+#include "dispatch.h"
 
 namespace hgt {
 namespace {
@@ -20,10 +17,10 @@ void rotate(const char* op, const Tensor& x, const Tensor& cos, const Tensor& si
   check.position_ids(position_ids, x.size(0), x.size(1));
   const Span span(op, traffic(x, x));
   if (!stream.device().is_cpu())
-    return run_cuda(
-        stream, &CudaOpsTable::rope,
-        {heads<void>(x), x.dtype(), cos.data<float>(), sin.data<float>(), ids_or_null(position_ids),
-         x.size(0), x.size(1), x.size(2), x.size(3), direction});
+    return run_cuda(stream, &CudaOpsTable::rope,
+                    {heads<void>(x), x.dtype(), cos.data<float>(), sin.data<float>(),
+                     data_or_null<std::int32_t>(position_ids), x.size(0), x.size(1), x.size(2),
+                     x.size(3), direction});
   cpu::rope(x, cos, sin, position_ids, direction, stream.pool());
 }
 

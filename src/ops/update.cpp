@@ -1,8 +1,6 @@
 #include "hgtrain/ops/update.h"
 
-#include "checks.h"
-#include "cpu/kernels.h"
-#include "cuda_dispatch.h"
+#include "dispatch.h"
 
 namespace hgt {
 

@@ -3,7 +3,7 @@
 #include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_device.h"
 #include "hgtrain/device/cuda_table.h"
-#include "hgtrain/ops/cuda_ops.h"
+#include "hgtrain/ops/cuda_ops_table.h"
 
 namespace hgt {
 

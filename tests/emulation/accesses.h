@@ -38,13 +38,13 @@ inline std::int64_t matrix(std::int64_t rows, std::int64_t columns, std::int64_t
   return transposed ? extent(columns, rows, ld) : extent(rows, columns, ld);
 }
 template <class T>
-std::int64_t head_rows(const HeadRows<T>& x, std::int64_t positions, std::int64_t heads,
-                       std::int64_t width) {
+std::int64_t extent(const HeadRows<T>& x, std::int64_t positions, std::int64_t heads,
+                    std::int64_t width) {
   return extent(positions, extent(heads, width, x.head_stride), x.position_stride);
 }
 template <class T>
-std::int64_t heads(const Heads<T>& x, std::int64_t batch, std::int64_t length, std::int64_t count,
-                   std::int64_t width) {
+std::int64_t extent(const Heads<T>& x, std::int64_t batch, std::int64_t length, std::int64_t count,
+                    std::int64_t width) {
   return extent(batch, extent(length, extent(count, width, x.head_stride), x.position_stride),
                 x.batch_stride);
 }
@@ -82,23 +82,23 @@ inline Accesses accesses(const LayerNormBwdArgs& a) {
           floats_written(a.dgain, a.width),      floats_written(a.dbias, a.width)};
 }
 inline Accesses accesses(const RmsNormArgs& a) {
-  return {reads(a.x.data, a.type, head_rows(a.x, a.positions, a.heads, a.width)),
+  return {reads(a.x.data, a.type, extent(a.x, a.positions, a.heads, a.width)),
           reads(a.gain, a.type, a.width),
-          writes(a.y.data, a.type, head_rows(a.y, a.positions, a.heads, a.width)),
+          writes(a.y.data, a.type, extent(a.y, a.positions, a.heads, a.width)),
           floats_written(a.rrms, a.positions * a.heads)};
 }
 inline Accesses accesses(const RmsNormBwdArgs& a) {
-  return {reads(a.dy.data, a.type, head_rows(a.dy, a.positions, a.heads, a.width)),
-          reads(a.x.data, a.type, head_rows(a.x, a.positions, a.heads, a.width)),
+  return {reads(a.dy.data, a.type, extent(a.dy, a.positions, a.heads, a.width)),
+          reads(a.x.data, a.type, extent(a.x, a.positions, a.heads, a.width)),
           reads(a.gain, a.type, a.width),
           floats_read(a.rrms, a.positions * a.heads),
-          writes(a.dx.data, a.type, head_rows(a.dx, a.positions, a.heads, a.width)),
+          writes(a.dx.data, a.type, extent(a.dx, a.positions, a.heads, a.width)),
           floats_written(a.dgain, a.width)};
 }
 inline Accesses accesses(const RopeArgs& a) {
   return {floats_read(a.cos, a.length * a.width / 2), floats_read(a.sin, a.length * a.width / 2),
           reads_ids(a.position_ids, a.batch * a.length),
-          writes(a.x.data, a.type, heads(a.x, a.batch, a.length, a.heads, a.width))};
+          writes(a.x.data, a.type, extent(a.x, a.batch, a.length, a.heads, a.width))};
 }
 inline Accesses accesses(const DropoutAddArgs& a) {
   return {reads(a.x, a.type, a.count), reads(a.branch, a.type, a.count), key_of(a.dropout),
@@ -123,7 +123,7 @@ inline Accesses accesses(const CrossEntropyArgs& a) {
 }
 inline Accesses accesses(const AttentionArgs& a) {
   const auto size = [&](const auto& x, std::int64_t length, std::int64_t count) {
-    return heads(x, a.batch, length, count, a.width);
+    return extent(x, a.batch, length, count, a.width);
   };
   return {reads(a.q.data, a.type, size(a.q, a.queries, a.heads)),
           reads(a.k.data, a.type, size(a.k, a.keys, a.key_heads)),
@@ -135,10 +135,10 @@ inline Accesses accesses(const AttentionArgs& a) {
 }
 inline Accesses accesses(const AttentionBwdArgs& a) {
   const auto read = [&](const Heads<const void>& x, std::int64_t count) {
-    return reads(x.data, a.type, heads(x, a.batch, a.length, count, a.width));
+    return reads(x.data, a.type, extent(x, a.batch, a.length, count, a.width));
   };
   const auto written = [&](const Heads<void>& x, std::int64_t count) {
-    return writes(x.data, a.type, heads(x, a.batch, a.length, count, a.width));
+    return writes(x.data, a.type, extent(x, a.batch, a.length, count, a.width));
   };
   return {read(a.dout, a.heads),     read(a.q, a.heads),
           read(a.k, a.key_heads),    read(a.v, a.key_heads),

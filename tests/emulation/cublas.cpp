@@ -9,7 +9,7 @@
 #include <map>
 #include <optional>
 
-#include "cuda/element.h"
+#include "cuda/kernel.h"
 #include "device_memory.h"
 #include "device_state.h"
 #include "order.h"

@@ -6,7 +6,7 @@
 #include "hgtrain/device/cuda_device.h"
 #include "hgtrain/device/cuda_stream_state.h"
 #include "hgtrain/device/cuda_table.h"
-#include "hgtrain/ops/cuda_ops.h"
+#include "hgtrain/ops/cuda_ops_table.h"
 
 #include "accesses.h"
 

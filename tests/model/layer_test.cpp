@@ -74,7 +74,7 @@ TEST_CASE("a layer's parts, with keys and values kept, equal the whole layer") {
     for (const auto& [begin, end] : {std::pair{std::int64_t{0}, kFirst}, {kFirst, kLength}}) {
       const Pass pass = s.pass(begin, end);
       const LayerState part(s.memory, 0, 0, m, pass);
-      const Heads h = s.layer.project(w, s.rows(begin, end), pass, part, stream);
+      const QkvHeads h = s.layer.project(w, s.rows(begin, end), pass, part, stream);
       copy_rows(h.k, keys);
       copy_rows(h.v, values);
       const auto cached = [&](std::vector<float>& v) {

@@ -9,9 +9,6 @@
 #include "hgtrain/device/cuda_stream_state.h"
 #include "hgtrain/machine/library_search.h"
 
-#include "cuda/attention_parts.h"
-#include "cuda/cudnn_library.h"
-
 // cuDNN can say without a GPU whether it supports a graph on a described device. It needs a
 // driver's library, and the one that the toolkit has for the linker is enough.
 

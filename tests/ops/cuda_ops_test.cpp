@@ -1,5 +1,3 @@
-#include "hgtrain/ops/cuda_ops.h"
-
 #include <algorithm>
 #include <cmath>
 

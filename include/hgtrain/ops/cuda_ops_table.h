@@ -363,4 +363,8 @@ struct CudaOpsTable {
   CudaResult (*use_cudnn)(void* library, CudaStreamState* stream, std::size_t* version);
 };
 
+/// The CUDA module's ops. Worker code calls an op of hgtrain/ops with a Stream of a CUDA device
+/// instead.
+const CudaOpsTable* cuda_ops_table();
+
 }  // namespace hgt

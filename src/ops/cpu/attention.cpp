@@ -5,7 +5,6 @@
 #include "hgtrain/base/element.h"
 
 #include "attention_tiles.h"
-#include "dropout_factors.h"
 #include "kernels.h"
 #include "vector_math.h"
 

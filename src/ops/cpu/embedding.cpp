@@ -8,7 +8,7 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
                    const Tensor& position_ids, const Tensor& out, ThreadPool& pool) {
   const std::int64_t length = tokens.size(1), width = table.size(1);
   const std::int32_t* const ids = tokens.data<std::int32_t>();
-  const std::int32_t* const places = ids_or_null(position_ids);
+  const std::int32_t* const places = data_or_null<std::int32_t>(position_ids);
   visit_element(table.dtype(), [&]<class T>(T) {
     const T* const table_VC = table.data<T>();
     const T* const positions_TC = positions ? positions.data<T>() : nullptr;
@@ -32,7 +32,7 @@ void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtabl
                    const Tensor& dpositions, const Tensor& position_ids, ThreadPool& pool) {
   const std::int64_t rows = tokens.numel(), length = tokens.size(1), width = dtable.size(1);
   const std::int32_t* const ids = tokens.data<std::int32_t>();
-  const std::int32_t* const places = ids_or_null(position_ids);
+  const std::int32_t* const places = data_or_null<std::int32_t>(position_ids);
   float* const dtable_VC = dtable.data<float>();
   float* const dpositions_TC = dpositions ? dpositions.data<float>() : nullptr;
   visit_element(dout.dtype(), [&]<class T>(T) {

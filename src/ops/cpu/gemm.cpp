@@ -1,8 +1,7 @@
 #include <algorithm>
 
 #include "kernels.h"
-#include "narrow_product.h"
-#include "sgemm.h"
+#include "products.h"
 
 namespace hgt::cpu {
 namespace {

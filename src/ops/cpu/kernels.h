@@ -7,13 +7,18 @@
 #include "hgtrain/ops/update.h"
 #include "hgtrain/tensor/tensor.h"
 
+namespace hgt {
+
+/// The elements of an operand that may be absent: null then.
+template <class T>
+T* data_or_null(const Tensor& x) {
+  return x ? x.data<T>() : nullptr;
+}
+
+}  // namespace hgt
+
 /// The CPU side of the ops of the same names: see their headers. Operands have been checked.
 namespace hgt::cpu {
-
-/// The positions of the tokens; null if none are given.
-inline const std::int32_t* ids_or_null(const Tensor& position_ids) {
-  return position_ids ? position_ids.data<std::int32_t>() : nullptr;
-}
 
 void clear(const Tensor& x, ThreadPool& pool);
 void sum(const Tensor& x, const Tensor& out);
@@ -45,6 +50,10 @@ void normal_fill(std::uint64_t seed, std::uint64_t stream, float std, const Tens
 /// `direction` 1 rotates, -1 rotates back.
 void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& position_ids,
           float direction, ThreadPool& pool);
+/// factors[i] = 1 / (1 - probability) if element first + i of sample first_sample + row is kept,
+/// else 0.
+void dropout_factors(const Dropout& options, std::int64_t row, std::int64_t first,
+                     std::int64_t count, float* factors);
 /// y = x + dropout(branch), or y = dropout(branch) if x is no tensor.
 void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
                  ThreadPool& pool);

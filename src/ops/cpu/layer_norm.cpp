@@ -2,9 +2,8 @@
 
 #include "hgtrain/base/element.h"
 
-#include "add.h"
-#include "column_partials.h"
 #include "kernels.h"
+#include "rows.h"
 
 namespace hgt::cpu {
 namespace {

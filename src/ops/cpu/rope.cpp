@@ -20,7 +20,7 @@ void rotate(T* first, T* second, const float* cos, const float* sin, float direc
 
 void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& position_ids,
           float direction, ThreadPool& pool) {
-  const std::int32_t* const places = ids_or_null(position_ids);
+  const std::int32_t* const places = data_or_null<std::int32_t>(position_ids);
   const std::int64_t length = x.size(1), heads = x.size(2), half = x.size(3) / 2;
   const float* const cos_TR = cos.data<float>();
   const float* const sin_TR = sin.data<float>();

@@ -1,5 +1,4 @@
-#include "element.h"
-#include "launchers.h"
+#include "kernel.h"
 
 // Bytes moved: every operand once.
 

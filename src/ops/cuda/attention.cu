@@ -1,7 +1,5 @@
 #include "attention_cudnn.h"
 #include "dropout.h"
-#include "launchers.h"
-#include "reduce.h"
 #include "tiles.h"
 
 // One block per tile of 64 queries (or keys) visits the tiles of keys (or queries) that it sees: no

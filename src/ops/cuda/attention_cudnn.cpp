@@ -27,9 +27,6 @@
 #include "hgtrain/device/cuda_stream_state.h"
 #include "hgtrain/device/unique_handle.h"
 
-#include "attention_parts.h"
-#include "cudnn_library.h"
-
 // A graph of one node, scaled dot product attention, which cuDNN compiles into a plan of kernels.
 // Plans are kept by shape, because cuDNN takes up to seconds to build one.
 //

@@ -1,6 +1,4 @@
-#include "element.h"
-#include "launchers.h"
-#include "reduce.h"
+#include "kernel.h"
 
 // Bytes moved: the forward reads the logits once; with a gradient it reads them twice, the second
 // time mostly from the L2 cache, and writes them once.

@@ -1,11 +1,12 @@
-#include "cudnn_library.h"
-
 #include <atomic>
+#include <cudnn.h>
 #include <dlfcn.h>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+
+#include "attention_cudnn.h"
 
 namespace {
 

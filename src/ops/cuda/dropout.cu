@@ -1,6 +1,5 @@
 #include "dropout.h"
-#include "element.h"
-#include "launchers.h"
+#include "kernel.h"
 
 // Bytes moved: each operand once.
 

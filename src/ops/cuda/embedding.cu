@@ -1,6 +1,4 @@
-#include "element.h"
-#include "launchers.h"
-#include "reduce.h"
+#include "kernel.h"
 
 // Bytes moved: the forward moves rows of both tables and out once; the backward moves dout once,
 // the rows it is added to twice, and, for the order, 4 bytes per row and table entry a few times.

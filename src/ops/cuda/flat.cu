@@ -1,9 +1,7 @@
 // Fills, casts and sums over flat buffers. Bytes moved: fills and sums move 4 per element, casts an
 // element of each type.
 
-#include "element.h"
-#include "launchers.h"
-#include "reduce.h"
+#include "kernel.h"
 
 namespace hgt::cuda {
 namespace {

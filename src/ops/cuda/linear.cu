@@ -1,6 +1,4 @@
-#include "column_sums.h"
-#include "element.h"
-#include "launchers.h"
+#include "rows.h"
 
 // Bytes moved: y twice, x once, and partial sums of at most 4 MiB.
 

@@ -1,5 +1,3 @@
-#include "column_sums.h"
-#include "launchers.h"
 #include "rows.h"
 
 // Bytes moved: forward x and y once, and branch and sum if it adds; backward dy, x and dx once (dx

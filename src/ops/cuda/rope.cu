@@ -1,8 +1,6 @@
 #include <algorithm>
 
-#include "element.h"
-#include "launchers.h"
-#include "reduce.h"
+#include "kernel.h"
 
 // Bytes moved: x twice.
 

@@ -1,7 +1,5 @@
 #include "../sample_keys.h"
-#include "element.h"
-#include "launchers.h"
-#include "reduce.h"
+#include "kernel.h"
 
 // One block, so that passes need not wait for other blocks. Bytes moved: the logits, once from
 // memory; then 8 to 19 passes from the L2 cache, none at a temperature of 0.

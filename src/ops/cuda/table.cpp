@@ -1,5 +1,5 @@
 #include "hgtrain/device/cuda_check.h"
-#include "hgtrain/ops/cuda_ops.h"
+#include "hgtrain/ops/cuda_ops_table.h"
 
 #include "attention_cudnn.h"
 #include "launchers.h"

@@ -3,7 +3,7 @@
 // Products of tiles in fp32, for attention: a block of 256 threads, 16 x 16, computes 64 x 64
 // elements, 4 x 4 per thread, from strips of the operands in shared memory.
 
-#include "element.h"
+#include "kernel.h"
 
 namespace hgt::cuda {
 

@@ -2,9 +2,7 @@
 
 #include "hgtrain/base/stochastic_rounding.h"
 
-#include "element.h"
-#include "launchers.h"
-#include "reduce.h"
+#include "kernel.h"
 
 namespace hgt::cuda {
 namespace {

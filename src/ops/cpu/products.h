@@ -1,11 +1,30 @@
 #pragma once
 
+// Products on the calling thread alone.
+
 #include <cstdint>
 
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/base/half.h"
 
 namespace hgt::cpu {
+
+/// C = alpha op(A) op(B) + beta C on the calling thread alone; C is [m, n], row-major. No signal
+/// handler may run on that thread meanwhile, because oneDNN's kernels keep their stack in a buffer
+/// on the heap, and the signal's frame would overwrite what lies below.
+struct Sgemm {
+  bool transpose_a, transpose_b;  ///< the operand is stored as its transpose
+  std::int64_t m, n, k;
+  float alpha;
+  const float* a;
+  std::int64_t lda;  ///< elements from one stored row to the next
+  const float* b;
+  std::int64_t ldb;
+  float beta;
+  float* c;
+  std::int64_t ldc;
+};
+void sgemm(const Sgemm& args);
 
 /// A product of 16-bit matrices on the calling thread alone: c = op(a) op(b), or with `add`
 /// c += op(a) op(b), sums in fp32; c is [m, n], row-major, of a's type or fp32 (`add` only there).

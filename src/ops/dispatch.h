@@ -1,13 +1,22 @@
 #pragma once
 
+// What each op's x.cpp needs: checks of the operands, the span for traces, and the CPU's or the
+// CUDA module's side, with the latter's arguments.
+
 #include <initializer_list>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/trace.h"
 #include "hgtrain/device/stream.h"
+#include "hgtrain/ops/cuda_ops_table.h"
+#include "hgtrain/ops/dropout.h"
+#include "hgtrain/ops/run_cuda.h"
 #include "hgtrain/tensor/tensor.h"
+
+#include "cpu/kernels.h"
 
 namespace hgt {
 
@@ -80,5 +89,42 @@ class Checks {
   const char* op_;
   Device device_;
 };
+
+// ---- spans, which begin once the operands are checked ----
+
+/// The span of an op that passes over these operands once; one read and written is given twice.
+template <class... Tensors>
+Work traffic(const Tensors&... operands) {
+  const auto bytes = [](const Tensor& x) {
+    return x ? static_cast<double>(x.numel()) * static_cast<double>(size_of(x.dtype())) : 0.0;
+  };
+  return {.bytes = (bytes(operands) + ...)};
+}
+
+/// The span of the product of a [M, K] and b [K, N].
+inline Work product_work(const Tensor& a, const Tensor& b) {
+  return {.flops = 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(1))};
+}
+
+// ---- arguments of the CUDA module's ops ----
+
+template <class T = const void>
+HeadRows<T> head_rows(const Tensor& x) {
+  return {x.raw(), x.stride(0), x.stride(1)};
+}
+
+template <class T = const void>
+Heads<T> heads(const Tensor& x) {
+  return {x.raw(), x.stride(0), x.stride(1), x.stride(2)};
+}
+
+inline DropoutArgs dropout_args(const Dropout& dropout) {
+  return {dropout.probability, dropout.seed, dropout.samples, dropout.site};
+}
+
+/// The CUDA module's arguments for c = alpha a b + beta c, without an epilogue. Throws
+/// Error(kInternal) if the operands are not what hgtrain/ops/gemm.h requires, on the CPU too.
+GemmArgs gemm_args(float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c,
+                   Stream stream);
 
 }  // namespace hgt

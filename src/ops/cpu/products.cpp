@@ -1,16 +1,28 @@
-#include "narrow_product.h"
+#include "products.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
+#include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/ops/gemm.h"
 
-#include "sgemm.h"
-
 namespace hgt::cpu {
+
+// oneDNN 2 and 3 have the same function.
+void sgemm(const Sgemm& g) {
+  const dnnl_status_t status =
+      dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, g.alpha, g.a,
+                 g.lda, g.b, g.ldb, g.beta, g.c, g.ldc);
+  if (status != dnnl_success)
+    throw Error(ErrorKind::kInternal,
+                fmt::format("oneDNN refused sgemm {}x{}x{} (lda {}, ldb {}, ldc {}): status {}",
+                            g.m, g.n, g.k, g.lda, g.ldb, g.ldc, static_cast<int>(status)));
+}
+
 namespace {
 
 // ---- with the CPU's 16-bit instructions ----

@@ -7,6 +7,13 @@
 
 namespace hgt::cpu {
 
+/// y = a + b, rounded to T; y may be a or b.
+template <class T>
+void add(const T* a, const T* b, std::int64_t count, T* y) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) y[i] = a[i] + b[i];
+}
+
 /// Sums over rows, computed along with other work on the rows. The rows are cut into chunks whose
 /// number follows from the number of rows alone, each chunk has sums of its own, and the chunks'
 /// sums are added in order. So the result has the same bits for any number of threads.

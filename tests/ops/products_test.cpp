@@ -1,6 +1,6 @@
 // Compares every op in bf16 and fp16 with itself in fp32 on the same numbers: the only difference
 // is the rounding of what is stored.
-#include "cpu/narrow_product.h"
+#include "cpu/products.h"
 
 #include <list>
 

@@ -1,4 +1,4 @@
-#include "cuda_dispatch.h"
+#include "dispatch.h"
 
 #include <catch2/catch.hpp>
 
