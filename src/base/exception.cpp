@@ -26,15 +26,23 @@ std::error_code errno_of(const std::error_code& code) {
              : code;
 }
 
+bool is_lack_of_descriptors(const std::error_code& code) {
+  return code == std::errc::too_many_files_open || code == std::errc::too_many_files_open_in_system;
+}
+
+bool is_lack_of_resources(const std::error_code& code) {
+  return is_lack_of_descriptors(code) || code == std::errc::not_enough_memory;
+}
+
 Error refused(const std::system_error& error) {
   const std::error_code code = errno_of(error.code());
   if (code == std::errc::not_enough_memory) return out_of_memory();
   if (code == std::errc::resource_unavailable_try_again)
     return Error(ErrorKind::kDevice,
-                 fmt::format("the system refused to start a thread: {}", error.what()),
+                 fmt::format("the system refused a thread, a process or memory: {}", error.what()),
                  "raise the limits on processes, threads and memory (`ulimit -u`, `ulimit -v`, the "
                  "control group's pids.max), or use fewer workers or threads");
-  if (code == std::errc::too_many_files_open || code == std::errc::too_many_files_open_in_system)
+  if (is_lack_of_descriptors(code))
     return Error(ErrorKind::kDevice,
                  fmt::format("the system refused another descriptor: {}", error.what()),
                  "raise the limit with `ulimit -n`");
@@ -47,6 +55,8 @@ const std::string& out_of_memory_text() {
   return text;
 }
 
+std::terminate_handler default_terminate = nullptr;
+
 [[noreturn]] void on_terminate() {
   try {
     if (const std::exception_ptr current = std::current_exception())
@@ -56,8 +66,9 @@ const std::string& out_of_memory_text() {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
     std::_Exit(static_cast<int>(ErrorKind::kDevice));
   } catch (...) {
-    // A bug: the core file shows where.
+    // A bug: the default handler says which exception it was, and the core file shows where.
   }
+  default_terminate();
   std::abort();
 }
 
@@ -66,7 +77,8 @@ const std::string& out_of_memory_text() {
 Error error_from(const std::exception& exception) {
   if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
   if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) return out_of_memory();
-  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&exception))
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&exception);
+      file != nullptr && !is_lack_of_resources(file->code()))
     return Error(ErrorKind::kData, fmt::format("cannot look at {}: {}", file->path1().string(),
                                                file->code().message()));
   if (const auto* system = dynamic_cast<const std::system_error*>(&exception))
@@ -76,7 +88,7 @@ Error error_from(const std::exception& exception) {
 
 void report_uncaught_bad_alloc() {
   out_of_memory_text();
-  std::set_terminate(on_terminate);
+  default_terminate = std::set_terminate(on_terminate);
 }
 
 }  // namespace hgt

@@ -96,6 +96,13 @@ std::vector<std::string> list_folder(const std::string& path) {
   return names;
 }
 
+std::string free_path(const std::string& stem, const std::string& extension) {
+  std::string path = stem + extension;
+  for (int number = 2; path_exists(path); ++number)
+    path = fmt::format("{}-{}{}", stem, number, extension);
+  return path;
+}
+
 std::string parent_folder(const std::string& path) {
   const std::string parent = fs::path(path).parent_path().string();
   return parent.empty() ? "." : parent;

@@ -162,11 +162,9 @@ class Writer : public CheckpointWriter {
   }
 
   std::string set_aside(const std::string& name) {
-    std::string free = name + kSuperseded;
-    for (int number = 2; path_exists(path(free)); ++number)
-      free = fmt::format("{}{}-{}", name, kSuperseded, number);
-    rename_path(path(name), path(free));
-    return free;
+    const std::string aside = free_path(path(name + kSuperseded));
+    rename_path(path(name), aside);
+    return std::filesystem::path(aside).filename().string();
   }
 
   /// Which of the existing checkpoints were saved only because they were the best.

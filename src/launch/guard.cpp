@@ -164,14 +164,20 @@ void arrange_descriptors(const Prepared& prepared) {
 // ---- in this process ----
 
 [[noreturn]] void throw_no_resources(int rank, const char* what) {
-  throw Error(ErrorKind::kDevice,
-              fmt::format("cannot start rank {}: {}: {}", rank, what, std::strerror(errno)),
-              "see `ulimit -n` (descriptors) and `ulimit -u` (processes), or use fewer workers");
+  const bool lacks_descriptors = errno == EMFILE || errno == ENFILE;
+  throw Error(
+      ErrorKind::kDevice,
+      fmt::format("cannot start rank {}: {}: {}", rank, what, std::strerror(errno)),
+      lacks_descriptors
+          ? "too many files are open; raise the limit with `ulimit -n`, or use fewer workers"
+          : "raise the limits on processes and memory (`ulimit -u`, `ulimit -v`), or use "
+            "fewer workers");
 }
 
 /// A descriptor high enough not to be in the way of those the children use.
 OwnedFd lifted(int rank, int fd) {
   const int high = fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeFd);
+  if (high < 0 && errno == EINVAL) errno = EMFILE;  // the limit is below kFirstFreeFd
   if (high < 0) throw_no_resources(rank, "no descriptor");
   return OwnedFd(high);
 }
@@ -237,6 +243,7 @@ GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector
   Pair status = make_pair(rank, true);
   fcntl(status.ours.get(), F_SETFL, 0);
   const OwnedFd raw_null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (raw_null.get() < 0) throw_no_resources(rank, "cannot open /dev/null");
   const OwnedFd null = lifted(rank, raw_null.get());
 
   Prepared prepared{path.c_str(),

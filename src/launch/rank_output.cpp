@@ -22,7 +22,8 @@ void RankOutput::finish() {
   deliver(ConsoleQueue::kOut, {}, /*at_end=*/true);
   deliver(ConsoleQueue::kErr, {}, /*at_end=*/true);
   if (dropped_bytes_ > 0 && options_.log_failed)
-    options_.log_failed(fmt::format("{} lacks {} bytes", options_.log_path, dropped_bytes_));
+    options_.log_failed(fmt::format("{} bytes of output could not be written to {}", dropped_bytes_,
+                                    options_.log_path));
 }
 
 void RankOutput::deliver(ConsoleQueue::Stream stream, std::string_view bytes, bool at_end) {

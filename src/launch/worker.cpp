@@ -25,6 +25,12 @@ constexpr std::chrono::milliseconds kConsoleRetry{20};
 // output open.
 constexpr std::chrono::seconds kDrainLimit{2};
 
+/// "type must be string" of "[json.exception.type_error.302] type must be string".
+std::string_view reason_in(std::string_view json_error) {
+  const std::size_t end = json_error.find("] ");
+  return json_error.substr(end == std::string_view::npos ? 0 : end + 2);
+}
+
 }  // namespace
 
 Worker::Worker(asio::io_context& io, int rank, GuardedWorker process, const JobKey& key,
@@ -189,7 +195,7 @@ void Worker::break_control(const std::string& why) {
 
 void Worker::greet(const Frame& frame) {
   if (frame.kind != MessageKind::kHello)
-    throw Error(ErrorKind::kPeer, "the first message is not a hello");
+    throw Error(ErrorKind::kPeer, "its first message is not a hello");
   const Hello hello = decode_hello(frame.payload);
   if (!hello.key.matches(key_)) throw Error(ErrorKind::kPeer, "the job key is wrong");
   if (hello.version != kProtocolVersion)
@@ -223,11 +229,15 @@ void Worker::dispatch(const Frame& frame) {
       try {
         return events_.event(*this, kind, body);
       } catch (const nlohmann::json::exception& e) {
-        throw Error(ErrorKind::kPeer, fmt::format("a malformed '{}' event: {}", kind, e.what()));
+        throw Error(ErrorKind::kPeer,
+                    fmt::format("a field of its event '{}' is missing or wrong: {}", kind,
+                                reason_in(e.what())));
       }
     }
+    case MessageKind::kHello:
+      throw Error(ErrorKind::kPeer, "it sent a second hello");
     default:
-      throw Error(ErrorKind::kPeer, "a message that only the launcher sends");
+      throw Error(ErrorKind::kPeer, "it sent a message that only the launcher may send");
   }
 }
 

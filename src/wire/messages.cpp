@@ -17,8 +17,7 @@ void append(std::string& out, Integer value) {
 }
 
 [[noreturn]] void refuse(const char* what) {
-  throw Error(ErrorKind::kPeer,
-              fmt::format("a malformed message on the control channel: {}", what));
+  throw Error(ErrorKind::kPeer, fmt::format("a part of a message is missing or wrong: {}", what));
 }
 
 /// Takes a little-endian integer off the front of `payload`.

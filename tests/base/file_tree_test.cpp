@@ -60,6 +60,16 @@ TEST_CASE("folders are made with those above them") {
   CHECK_THROWS_WITH(make_folders(folder / "f/g"), Catch::Contains("Not a directory"));
 }
 
+TEST_CASE("a free path is the first that does not exist") {
+  TemporaryFolder folder;
+  CHECK(free_path(folder / "a", ".txt") == folder / "a.txt");
+  write_new_file(folder / "a.txt", "");
+  CHECK(free_path(folder / "a", ".txt") == folder / "a-2.txt");
+  make_folders(folder / "a-2.txt");
+  CHECK(free_path(folder / "a", ".txt") == folder / "a-3.txt");
+  CHECK(free_path(folder.path()) == folder.path() + "-2");
+}
+
 TEST_CASE("removing a tree removes links, not what they point to") {
   TemporaryFolder folder;
   make_folders(folder / "keep");

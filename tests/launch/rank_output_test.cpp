@@ -50,5 +50,5 @@ TEST_CASE("a full disk under the log is told once, and the output goes on; so do
   CHECK(contents(folder / "log") == "c\n");
   CHECK(output.last_lines() == std::vector<std::string>{"a", "b", "c"});
   output.finish();
-  CHECK(told.back() == (folder / "log") + " lacks 4 bytes");
+  CHECK(told.back() == "4 bytes of output could not be written to " + folder / "log");
 }

@@ -28,13 +28,17 @@ struct Run {
                          if (kind == "notice") body.at("text").get<std::string>();
                          if (kind != "heartbeat") told.push_back(kind);  // one a second
                        },
-                       [this](Worker&, const std::string&) { told.push_back("broken"); }});
+                       [this](Worker&, const std::string& reason) {
+                         told.push_back("broken");
+                         why = reason;
+                       }});
   }
 
   asio::io_context io;
   JobKey key = JobKey::random();
   JobStore store;
   std::vector<std::string> told;
+  std::string why;  ///< the channel is broken
   std::optional<Worker> worker;
 };
 
@@ -53,6 +57,8 @@ TEST_CASE("an event that its reader cannot make sense of closes the channel, and
   Run run({LAUNCH_PROBE, "malformed"});
   run.io.run();
   CHECK(run.told == std::vector<std::string>{"broken", "ended", "gone"});
+  CHECK(run.why ==
+        "a field of its event 'notice' is missing or wrong: type must be string, but is number");
 }
 
 TEST_CASE("all output is read before a worker is gone, though it ended long before") {

@@ -100,6 +100,8 @@ void remove_file(const std::string& path);
 void remove_tree(const std::string& path);
 /// The names in a folder, sorted, without "." and "..".
 std::vector<std::string> list_folder(const std::string& path);
+/// The first of STEM + EXTENSION, STEM-2 + EXTENSION, STEM-3 + EXTENSION, ... that does not exist.
+std::string free_path(const std::string& stem, const std::string& extension = "");
 /// "a/b" of "a/b/c", "." of "c".
 std::string parent_folder(const std::string& path);
 /// Eight random hex digits, for temporary names.
