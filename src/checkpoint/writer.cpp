@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/log.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/config/run_checkpoints.h"
@@ -22,11 +23,6 @@ namespace hgt {
 namespace {
 
 constexpr const char* kSuperseded = ".superseded";
-
-/// Into the rank's log; nothing is lost by it.
-void warn(std::string_view what, std::string_view why) {
-  fmt::print(stderr, "warning: {}: {}\n", what, why);
-}
 
 class Writer : public CheckpointWriter {
  public:
@@ -173,7 +169,7 @@ class Writer : public CheckpointWriter {
         if (const Manifest manifest = read_manifest_file(folder); manifest.only_best)
           only_best_.insert(manifest.step);
       } catch (const Error& e) {
-        warn("a damaged checkpoint stays", e.message());
+        log_warning("a damaged checkpoint stays: {}", e.message());
       }
   }
 
@@ -202,7 +198,7 @@ class Writer : public CheckpointWriter {
       if (options_.keep_last_n > 0)
         for (const std::string& name : superseded()) discard(name);
     } catch (const Error& e) {
-      warn("an old checkpoint stays", e.message());
+      log_warning("an old checkpoint stays: {}", e.message());
     }
   }
 
@@ -223,7 +219,7 @@ class Writer : public CheckpointWriter {
     try {
       if (path_exists(folder)) remove_tree(folder);
     } catch (const std::exception& e) {
-      warn("an unfinished checkpoint stays", e.what());
+      log_warning("an unfinished checkpoint stays: {}", e.what());
     }
   }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 
 #include <CLI/App.hpp>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/log.h"
 #include "hgtrain/base/suggest.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/schema.h"
@@ -290,12 +292,21 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
   app.set_help_flag();
   app.allow_extras();
   command.add_options(app);
+  std::string log_level;
+  app.add_option("--log_level", log_level,
+                 "what launcher and workers log: debug, info, warning, error or off (default: "
+                 "HGTRAIN_LOG, else warning, and info in the workers' own logs)")
+      ->check(CLI::IsMember(
+          std::vector<std::string>(std::begin(kLogLevelNames), std::end(kLogLevelNames))));
   if (command.rest() == Command::Rest::kOverrides) rest = take_overrides(args, flag_names(app));
   if (asks_for_help(args)) {
     print_help(command, app);
     return 0;
   }
   parse(app, command, std::move(args));
+  if (!log_level.empty()) ::setenv(kLogVariable, log_level.c_str(), 1);
+  const LogSession log("launcher", log_level_from_environment(LogLevel::kWarning),
+                       /*asynchronous=*/false);
   return command.run(rest);
 }
 

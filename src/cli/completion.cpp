@@ -23,7 +23,7 @@ std::set<std::string> flags_of(Command& command) {
   CLI::App app;
   app.set_help_flag();
   command.add_options(app);
-  std::set<std::string> flags = {"--help"};
+  std::set<std::string> flags = {"--help", "--log_level"};
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) flags.insert("--" + name);
   if (command.rest() == Command::Rest::kOverrides)

@@ -12,6 +12,7 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/log.h"
 #include "hgtrain/wire/messages.h"
 
 #include "children.h"
@@ -29,6 +30,15 @@ constexpr milliseconds kGuardLimit{5'000};       // from SIGKILL to killing the 
 constexpr milliseconds kUnkillableLimit{5'000};  // from then to giving up
 constexpr milliseconds kSilentLimit{30'000};
 constexpr std::chrono::seconds kHangCheck{1};
+
+/// For the log, by Stage.
+constexpr const char* kStageTexts[] = {"running",
+                                       "stopping: every rank saves and ends",
+                                       "aborting: every rank ends",
+                                       "sending SIGTERM to every rank",
+                                       "sending SIGKILL to every rank",
+                                       "killing the guards",
+                                       "no rank is left"};
 
 }  // namespace
 
@@ -69,7 +79,10 @@ void Attempt::start_worker(int rank, const std::vector<std::string>& argv) {
   workers_.push_back(std::make_unique<Worker>(
       context_.io, rank, spawn_guarded(rank, context_.program, argv, env, context_.group_fd), key_,
       store_, std::move(output), context_.console, worker_events()));
-  if (spec_.on_event) spec_.on_event(rank, "spawned", {{"pid", workers_.back()->pid()}});
+  const Worker& worker = *workers_.back();
+  log_info("rank {}: pid {}, guard {}, log {}", rank, worker.pid(), worker.guard(),
+           options.log_path.empty() ? "none" : options.log_path);
+  if (spec_.on_event) spec_.on_event(rank, "spawned", {{"pid", worker.pid()}});
 }
 
 Worker::Events Attempt::worker_events() {
@@ -111,6 +124,7 @@ void Attempt::then(Stage next, milliseconds after) {
 void Attempt::advance(Stage next) {
   if (next <= stage_) return;
   stage_ = next;
+  log_info("{}", kStageTexts[static_cast<std::size_t>(next)]);
   const bool commands = std::any_of(workers_.begin(), workers_.end(), [this](const auto& worker) {
     return !worker->has_ended() && obeys_commands(*worker);
   });
@@ -187,6 +201,8 @@ void Attempt::kill() {
 // ---- what happens ----
 
 void Attempt::on_event(Worker& worker, const std::string& kind, const nlohmann::json& body) {
+  log_debug("rank {} sent {} {}", worker.rank(), kind,
+            body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   // What it says after we have sent it a signal is our doing.
   if (kind == "failed" && !signalled_ns_.count(worker.rank()))
     fail(failure_from_event(worker.rank(), body));
@@ -212,6 +228,7 @@ bool Attempt::is_clean(const Worker& worker) const {
 
 void Attempt::on_ended(Worker& worker) {
   const WorkerEnd& end = worker.end();
+  log_info("rank {}: {}", worker.rank(), reason_of(end, false));
   const bool lost_guard = end.at_ns == 0;
   const std::int64_t at_ns = lost_guard ? now_ns() : end.at_ns;
   const auto signalled = signalled_ns_.find(worker.rank());
@@ -240,6 +257,8 @@ void Attempt::on_orphaned(const Worker& worker) {
 }
 
 void Attempt::fail(const Failure& failure) {
+  log_info("rank {} failed: {}", failure.rank,
+           failure.message.empty() ? failure.reason : failure.message);
   const auto [known, is_new] = failures_.emplace(failure.rank, failure);
   if (!is_new) {  // its last words came before; now it has ended
     if (known->second.reason.empty()) known->second.reason = failure.reason;

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/log.h"
 
 #include "attempt.h"
 #include "children.h"
@@ -86,6 +87,7 @@ class Job {
                              [this](const std::string& text) { notice(text); },
                              [this] { asio::post(io_, [this] { on_finished(); }); }};
     attempt_ = std::make_unique<Attempt>(std::move(context), restarts_);
+    log_info("attempt {}: starting {} of {}", restarts_, spec_.num_workers, program_);
     attempt_->start();
   }
 
@@ -99,6 +101,7 @@ class Job {
 
   void on_finished() {
     verdict_ = attempt_->verdict();
+    log_info("attempt {} ended with exit code {}", restarts_, verdict_.exit_code);
     verdict_.restarts = restarts_;
     if (interrupts_ >= 2) {
       verdict_.outcome = Verdict::Outcome::kStopped;
@@ -139,6 +142,7 @@ class Job {
   }
 
   void on_signal(int signal) {
+    log_info("SIG{} received", sigabbrev_np(signal));
     if (signal == SIGINT && ++interrupts_ >= 2) return attempt_->kill();
     if (done_) return;
     if (signal == SIGUSR2) return attempt_->relay(signal, MessageKind::kCheckpoint);

@@ -10,6 +10,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/log.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
@@ -83,6 +84,7 @@ bool Recorder::prepare_save() {
 void Recorder::save(const TrainingState& state, const FlatState& flat,
                     std::shared_ptr<const void> owner, CheckpointWriter::Reason reason) {
   if (!prepare_save()) return;
+  log_debug("saving step {}", state.step);
   // A run that resumes from the checkpoint after a power cut has the metrics up to there.
   if (const auto problem = metrics_->sync()) notice(*problem);
   checkpoints_->save(state, flat, std::move(owner), reason);

@@ -1,7 +1,6 @@
 #include "hgtrain/train/run.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"
+#include "hgtrain/base/log.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/report/human.h"
@@ -177,8 +177,7 @@ void Run::report_start(const Start& start) {
         name_of(dtype)));
   if (options_.resume == "auto" && start.checkpoint.empty())
     recorder_.notice("no checkpoint in " + options_.run_dir + " yet: starting from step 0");
-  fmt::print(stderr, "{} step {}\n", first_step_ > 0 ? "resuming from" : "starting from",
-             first_step_);
+  log_info("{} step {}", first_step_ > 0 ? "resuming from" : "starting from", first_step_);
 }
 
 void Run::take_steps() {
@@ -236,8 +235,8 @@ StepRecord Run::finish_step() {
   const StepResult& result = trainer_->finish_step();
   const double step_ms =
       ms_since(std::max(std::exchange(finished_ns_, now_ns()), result.queued_ns));
-  fmt::print(stderr, "step {} samples [{}] reduced_bytes {}\n", result.step,
-             fmt::join(result.samples, ","), result.reduced_bytes);
+  log_info("step {} samples [{}] reduced_bytes {}", result.step, fmt::join(result.samples, ","),
+           result.reduced_bytes);
   stop_requested_ |= result.stop_requested;
   checkpoint_requested_ |= result.checkpoint_requested;
   if (result.skipped) {

@@ -1,11 +1,9 @@
 #include "trace_window.h"
 
 #include <algorithm>
-#include <cstdio>
-
-#include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/log.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/report/trace_file.h"
 #include "hgtrain/train/machine_rates.h"
@@ -54,13 +52,13 @@ void TraceWindow::finish() {
 
 void TraceWindow::write() const {
   if (const std::int64_t lost = lost_spans(); lost > 0)
-    fmt::print(stderr, "trace: {} spans of the recorded steps had no room\n", lost);
+    log_warning("trace: {} spans of the recorded steps had no room", lost);
   try {
     const std::vector<ThreadSpans> threads = recorded_spans();
     write_rank_trace(options_.run_dir, rank_, threads);
     if (rank_ == 0) write_profile(options_.run_dir, make_profile(threads, ceilings_));
   } catch (const Error& e) {  // no reason to end a training
-    fmt::print(stderr, "trace: {}\n", e.message());
+    log_warning("trace: {}", e.message());
   }
 }
 

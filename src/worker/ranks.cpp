@@ -10,6 +10,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"
+#include "hgtrain/base/log.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/ops/use_cudnn.h"
@@ -28,7 +29,7 @@ std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& 
         "start fewer, or let them share: --hardware.oversubscribe true");
   auto queue = std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
   if (config.training.deterministic) disable_gemm_autotuning(*queue);
-  if (config.hardware.cudnn) fmt::print(stderr, "{}\n", use_cudnn(*queue));
+  if (config.hardware.cudnn) log_info("{}", use_cudnn(*queue));
   return queue;
 }
 

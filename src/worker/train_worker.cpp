@@ -11,6 +11,7 @@
 
 #include "hgtrain/base/exception.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/log.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/report/human.h"
@@ -34,7 +35,7 @@ class Group {
     queue_ = std::move(queue);
     auto [communicator, backend_name] =
         connect_ranks(channel, config, environment, queue_.get(), &aborted_);
-    if (!backend_name.empty()) fmt::print(stderr, "communication backend: {}\n", backend_name);
+    if (!backend_name.empty()) log_info("communication backend: {}", backend_name);
     const std::lock_guard lock(mutex_);
     communicator_ = std::move(communicator);
     if (aborted_) communicator_->abort();
@@ -60,11 +61,11 @@ class Group {
 
 /// The first line of a rank's log.
 void log_header(const Environment& environment, const Config& config) {
-  fmt::print(stderr, "rank {} of {} on {}, pid {}, {}{}, {}{}, hgtrain {}\n", environment.rank,
-             environment.world_size, host_name(), ::getpid(), config.hardware.device,
-             config.hardware.device == "cuda" && config.hardware.cuda_graphs ? " by graphs" : "",
-             human_plural(config.hardware.threads, "thread"),
-             config.training.deterministic ? ", deterministic" : "", HGT_VERSION);
+  log_info("rank {} of {} on {}, pid {}, {}{}, {}{}, hgtrain {}", environment.rank,
+           environment.world_size, host_name(), ::getpid(), config.hardware.device,
+           config.hardware.device == "cuda" && config.hardware.cuda_graphs ? " by graphs" : "",
+           human_plural(config.hardware.threads, "thread"),
+           config.training.deterministic ? ", deterministic" : "", HGT_VERSION);
 }
 
 /// The launcher hears why before any peer sees this rank's connections go.
@@ -92,6 +93,7 @@ class TrainWorker {
     try {
       status = train(request);
     } catch (const std::exception& e) {
+      log_.reset();  // its lines come before the error
       status = report(*channel_, error_from(e));
       group_.abort();
     }
@@ -103,8 +105,11 @@ class TrainWorker {
  private:
   int train(const TrainRequest& request) {
     const Environment environment = read_environment();
+    log_.emplace(fmt::format("rank {}", environment.rank),
+                 log_level_from_environment(LogLevel::kInfo), /*asynchronous=*/true);
     config_ = load_resolved_config(request.config);
     log_header(environment, config_);
+    log_debug("config {}, resume {}", request.config, request.resume);
     channel_->progress().phase = "connecting";
     std::unique_ptr<CudaQueue> queue = open_device(config_, environment);
     const CudaQueue* const compute = queue.get();
@@ -121,6 +126,7 @@ class TrainWorker {
 
   Requests requests_;
   const StopSignals signals_;
+  std::optional<LogSession> log_;  ///< its thread comes after the signals
   Group group_;
   const std::unique_ptr<ControlChannel> channel_;
   Config config_;

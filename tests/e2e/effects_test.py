@@ -264,10 +264,10 @@ class Effects:
         if status != 0:
             raise AssertionError(err)
         log = pathlib.Path(str(self.run) + '_of_two') / 'logs/rank_1.log'
-        return re.search(r'^communication backend: (.*)$', log.read_text(), re.M).group(1)
+        return re.search(r' communication backend: (.*)$', log.read_text(), re.M).group(1)
 
     def log_header(self):
-        return re.sub('pid [0-9]+', '', (self.trained().run / 'logs/rank_0.log').read_text().splitlines()[0])
+        return re.sub('^\\S+|pid [0-9]+', '', (self.trained().run / 'logs/rank_0.log').read_text().splitlines()[0])
     def gpus_wanted_for_two(self):
         return self.call('--run_dir', str(self.run), '--num_gpus', '2')[2]
 

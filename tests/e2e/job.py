@@ -86,7 +86,7 @@ class Job:
         """step -> (samples, reduced bytes) from a rank's log."""
         log = (self.folder / run / 'logs' / f'rank_{rank}.log').read_text()
         return {int(s): ([int(x) for x in samples.split(',') if x], int(reduced)) for s, samples, reduced in
-                re.findall(r'^step (\d+) samples \[([\d,]*)\] reduced_bytes (\d+)$', log, re.M)}
+                re.findall(r' info: step (\d+) samples \[([\d,]*)\] reduced_bytes (\d+)$', log, re.M)}
 
     def checkpoints(self, run):
         return sorted(p.name for p in (self.folder / run / 'checkpoints').glob('step_????????'))

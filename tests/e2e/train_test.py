@@ -45,7 +45,7 @@ class TrainTest(job.JobTest):
                       'training    fp32, AdamW, WarmupLR\n', 'run folder  short'):
             self.assertIn(words, err)
         log = (self.job.folder / 'short/logs/rank_1.log').read_text()
-        self.assertRegex(log, r'^rank 1 of 2 on \S+, pid \d+, cpu, 1 thread, hgtrain')
+        self.assertRegex(log, r'^\d{4}-\d\d-\d\dT[\d:.]+Z rank 1 info: rank 1 of 2 on \S+, pid \d+, cpu, 1 thread, hgtrain')
 
     def test_workers_divide_the_samples_and_all_reduce_the_gradients(self):
         first, second = (self.job.taken('whole', rank) for rank in range(2))

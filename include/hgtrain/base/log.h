@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace hgt {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
+
+/// The names that HGTRAIN_LOG and --log_level take: "debug", "info", "warning", "error", "off".
+inline constexpr const char* kLogLevelNames[] = {"debug", "info", "warning", "error", "off"};
+/// The variable that sets the level of this process and of those that it starts.
+inline constexpr const char* kLogVariable = "HGTRAIN_LOG";
+
+/// The level that HGTRAIN_LOG names, or `otherwise` if it is not set. Error(kConfig) if it names
+/// none.
+LogLevel log_level_from_environment(LogLevel otherwise);
+
+/// While it lives, the lines of this process are written to stderr if they have its level, each
+/// with the time (UTC), `name` and its own level. One process makes at most one.
+class LogSession {
+ public:
+  /// If it is `asynchronous`, a thread writes the lines, so that a caller never waits for stderr:
+  /// if that cannot keep up with 8,192 lines, the oldest are dropped, and the last line counts
+  /// them.
+  LogSession(const std::string& name, LogLevel level, bool asynchronous);
+  /// Writes what is queued. No other thread may log any more.
+  ~LogSession();
+  LogSession(const LogSession&) = delete;
+  LogSession& operator=(const LogSession&) = delete;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// Whether a line of this level would be written. Without a session, those from kInfo on are, as
+/// they are.
+bool is_logged(LogLevel level);
+/// Any thread. Control characters are written out.
+void log_line(LogLevel level, std::string_view text);
+
+template <class... Args>
+void log_debug(fmt::format_string<Args...> format, Args&&... args) {
+  if (is_logged(LogLevel::kDebug))
+    log_line(LogLevel::kDebug, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+  if (is_logged(LogLevel::kInfo))
+    log_line(LogLevel::kInfo, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_warning(fmt::format_string<Args...> format, Args&&... args) {
+  if (is_logged(LogLevel::kWarning))
+    log_line(LogLevel::kWarning, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace hgt
