@@ -5,10 +5,12 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/ops/linear.h"
 
-#include "reference.h"
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -118,4 +120,40 @@ TEST_CASE("activations refuse shapes that do not fit") {
   CHECK_THROWS_AS(
       gated_activation_fwd(Activation::kSilu, tensor(x, {2, 6}), tensor(x, {2, 4}), Stream(pool)),
       Error);
+}
+
+TEST_CASE("CUDA: a linear layer with an activation", "[activation]") {
+  for (const DType type : kTypes)
+    for (const auto f : {Activation::kGeluTanh, Activation::kGelu})
+      for (const std::int64_t inputs : {34, 35})
+        for (const std::int64_t outputs : {55, 64})
+          for (const bool bias : {false, true})
+            compare(
+                {normal({22, inputs}, 1, 1, type), normal({inputs, outputs}, 2, 0.2f, type),
+                 normal({outputs}, 3, 1, type), normal({22, outputs}, 4, 1, type),
+                 normal({22, outputs}, 5, 1, type), normal({22, inputs}, 6, 1, type),
+                 normal({outputs, inputs}, 7, 0.2f, type), normal({22, outputs}, 8, 1, type)},
+                [=](const std::vector<Tensor>& x, Stream stream) {
+                  linear_activation_fwd(f, x[0], x[1], bias ? x[2] : Tensor(), x[3], x[4], stream);
+                  linear_activation_bwd_input(f, x[5], x[6], x[3], x[7], stream);
+                },
+                tolerance_of(type, 2e-5));
+}
+
+TEST_CASE("CUDA: activations", "[activation]") {
+  for (const DType type : kTypes)
+    for (const Activation f :
+         {Activation::kGeluTanh, Activation::kGelu, Activation::kRelu, Activation::kSilu})
+      for (const std::int64_t width : {101, 64})
+        compare(
+            {normal({7, 2 * width}, 1, 3, type), normal({7, 2 * width}, 2, 1, type),
+             normal({7, width}, 3, 1, type), normal({7, 2 * width}, 4, 1, type),
+             normal({7, 2 * width}, 5, 1, type), normal({7, width}, 6, 1, type)},
+            [=](const std::vector<Tensor>& x, Stream stream) {
+              activation_fwd(f, x[0], x[1], stream);
+              activation_bwd(f, x[0], x[3], x[4], stream);
+              gated_activation_fwd(f, x[0], x[2], stream);
+              gated_activation_bwd(f, x[0], x[5], x[0], stream);
+            },
+            tolerance_of(type, 2e-5));
 }

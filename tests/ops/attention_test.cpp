@@ -3,10 +3,12 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/ops/use_cudnn.h"
 
-#include "reference.h"
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -236,4 +238,72 @@ TEST_CASE("attention refuses head counts that do not divide, too few keys, dropo
   Case c(Sizes{1, 3, 3, 2, 2, 4, 0});
   c.scale = 0;
   CHECK_THROWS_AS(c.forward(1), Error);
+}
+
+TEST_CASE("CUDA: attention", "[attention]") {
+  struct Case {
+    std::int64_t queries, keys, heads, key_heads, width, window;
+    float dropout;
+    std::int64_t document = 0;
+  };
+  for (const DType type : kTypes)
+    for (const Case& c :
+         {Case{1, 1, 1, 1, 1, 0, 0}, Case{37, 37, 4, 2, 20, 0, 0}, Case{37, 37, 4, 2, 20, 5, 0},
+          Case{130, 130, 2, 1, 64, 0, 0.2f}, Case{3, 150, 4, 4, 130, 7, 0},
+          Case{70, 70, 2, 2, 256, 32, 0.1f}, Case{200, 200, 1, 1, 16, 0, 0, 90},
+          Case{200, 200, 1, 1, 16, 40, 0, 90}}) {
+      const Shape q = {2, c.queries, c.heads, c.width}, k = {2, c.keys, c.key_heads, c.width};
+      const Shape lse = {2, c.heads, c.queries};
+      const std::int64_t document = c.document > 0 ? c.document : c.queries;
+      compare(
+          {normal(q, 1, 1, type), normal(k, 2, 1, type), normal(k, 3, 1, type),
+           normal(q, 4, 1, type), normal(lse, 5), normal(q, 6, 1, type), normal(q, 7, 1, type),
+           normal(k, 8, 1, type), normal(k, 9, 1, type), document_positions(2, c.queries, document),
+           sample_key(4, 5)},
+          [=](const std::vector<Tensor>& x, Stream stream) {
+            const AttentionOptions options{
+                0.2f, c.window, {c.dropout, 3, key_in(x[10]), 6}, c.document > 0 ? x[9] : Tensor()};
+            attention_fwd(x[0], x[1], x[2], options, x[3], x[4], stream);
+            if (c.queries == c.keys)
+              attention_bwd(x[5], x[0], x[1], x[2], x[3], x[4], options, x[6], x[7], x[8], stream);
+          },
+          tolerance_of(type, 2e-5));
+    }
+}
+
+TEST_CASE("CUDA: attention over cuDNN, with heads next to each other in rows", "[attention]") {
+  if (module_with_device() == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module_with_device());
+  WARN(use_cudnn(queue));
+  struct Case {
+    std::int64_t length, heads, key_heads, width, window;
+    float dropout = 0;  ///< cuDNN does not get this or documents
+    std::int64_t document = 0;
+  };
+  for (const DType type : {DType::kBF16, DType::kF16})
+    for (const Case& c : {Case{64, 4, 4, 64, 0}, Case{200, 4, 2, 64, 0}, Case{130, 2, 1, 128, 0},
+                          Case{128, 4, 2, 128, 32}, Case{37, 2, 2, 24, 5}, Case{1, 2, 2, 64, 0},
+                          Case{64, 2, 2, 64, 0, 0.2f}, Case{100, 2, 1, 64, 0, 0, 30}}) {
+      const Shape rows = {2, c.length, c.heads + 2 * c.key_heads, c.width};
+      const Shape out = {2, c.length, c.heads, c.width}, lse = {2, c.heads, c.length};
+      compare(
+          queue,
+          {normal(rows, 1, 1, type), normal(out, 2, 1, type), normal(lse, 3),
+           normal(out, 4, 1, type), normal(rows, 5, 1, type),
+           document_positions(2, c.length, c.document > 0 ? c.document : c.length),
+           sample_key(4, 5)},
+          [=](const std::vector<Tensor>& x, Stream stream) {
+            const std::int64_t k = c.heads, v = k + c.key_heads, end = v + c.key_heads;
+            const auto part = [&](int of, std::int64_t from, std::int64_t to) {
+              return x[static_cast<std::size_t>(of)].slice(2, from, to);
+            };
+            const AttentionOptions options{
+                0.2f, c.window, {c.dropout, 3, key_in(x[6]), 6}, c.document > 0 ? x[5] : Tensor()};
+            attention_fwd(part(0, 0, k), part(0, k, v), part(0, v, end), options, x[1], x[2],
+                          stream);
+            attention_bwd(x[3], part(0, 0, k), part(0, k, v), part(0, v, end), x[1], x[2], options,
+                          part(4, 0, k), part(4, k, v), part(4, v, end), stream);
+          },
+          2 * tolerance_of(type, 0));  // cuDNN rounds the probabilities
+    }
 }

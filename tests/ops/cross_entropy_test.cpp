@@ -4,9 +4,10 @@
 
 #include "hgtrain/base/error.h"
 
-#include "reference.h"
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -69,6 +70,65 @@ TEST_CASE("a target outside the vocabulary is named") {
     } catch (const Error& e) {
       CHECK(e.kind() == ErrorKind::kData);
       CHECK(e.message() == "target " + std::to_string(bad) + " is outside the vocabulary of 19");
+    }
+  }
+}
+
+TEST_CASE("CUDA: cross-entropy", "[cross_entropy]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t vocabulary : {5, 513, 2000})
+      compare(
+          {normal({9, vocabulary}, 1, 4, type), normal({9, vocabulary}, 2, 4, type),
+           integers({9}, static_cast<std::int32_t>(vocabulary), kIgnoredTarget), normal({9}, 3),
+           normal({9}, 4)},
+          [](const std::vector<Tensor>& x, Stream stream) {
+            cross_entropy_fwd_bwd(x[0], x[2], 0.3f, x[3], stream);
+            cross_entropy_fwd_bwd(x[1], x[2], 1, x[4], stream);
+          },
+          tolerance_of(type, 2e-5));
+}
+
+TEST_CASE("CUDA: the loss of logits that are NaN is NaN", "[cross_entropy]") {
+  if (module_with_device() == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module_with_device());
+  Floats logits(2 * 700, 1.0f);
+  logits[650] = NAN;
+  logits[700 + 650] = -INFINITY;
+  const auto results =
+      run_on_device(queue, {floats(logits, {2, 700}), integers({2}, 700, 0), normal({2}, 1)},
+                    [](const std::vector<Tensor>& x, Stream stream) {
+                      cross_entropy_fwd_bwd(x[0], x[1], 1, x[2], stream);
+                    });
+  CHECK(std::isnan(results[2].floats()[0]));
+  CHECK(std::isfinite(results[2].floats()[1]));
+  CHECK(results[0].floats()[700 + 650] == 0);
+}
+
+TEST_CASE("CUDA: cross-entropy of logits far from zero and from each other", "[cross_entropy]") {
+  Floats low = random_floats(9 * 703, 1);
+  for (float& x : low) x -= 300;
+  for (const Floats& logits : {low, random_floats(9 * 703, 2, 200)})
+    compare(
+        {floats(logits, {9, 703}), integers({9}, 703, kIgnoredTarget), normal({9}, 3)},
+        [](const std::vector<Tensor>& x, Stream stream) {
+          cross_entropy_fwd_bwd(x[0], x[1], 0.3f, x[2], stream);
+        },
+        2e-5);
+}
+
+TEST_CASE("CUDA: the loss and gradients of a target that is not there are NaN", "[cross_entropy]") {
+  if (module_with_device() == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module_with_device());
+  for (const std::int32_t bad : {-1, -(1 << 30), 700, 1 << 30}) {
+    const auto results =
+        run_on_device(queue, {normal({9, 700}, 1), integers({9}, 700, bad), normal({9}, 2)},
+                      [](const std::vector<Tensor>& x, Stream stream) {
+                        cross_entropy_fwd_bwd(x[0], x[1], 1, x[2], stream);
+                      });
+    for (std::size_t row = 0; row < 9; ++row) {
+      INFO("row " << row);
+      CHECK(std::isnan(results[2].floats()[row]) == (row == 3));  // the bad target
+      CHECK(std::isnan(results[0].floats()[row * 700 + 699]) == (row == 3));
     }
   }
 }

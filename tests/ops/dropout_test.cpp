@@ -5,9 +5,10 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/philox.h"
 
-#include "reference.h"
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -92,4 +93,19 @@ TEST_CASE("dropout refuses a probability of one") {
   Floats x(4);
   ThreadPool pool(1);
   CHECK_THROWS_AS(dropout(tensor(x, {4}), {1.0f}, tensor(x, {4}), Stream(pool)), Error);
+}
+
+TEST_CASE("CUDA: dropout draws the CPU's numbers", "[dropout]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {333, 512})
+      for (const float probability : {0.0f, 0.3f})
+        compare(
+            {normal({3, width}, 1, 1, type), normal({3, width}, 2, 1, type),
+             normal({3, width}, 3, 1, type), normal({3, width}, 4, 1, type), sample_key(5, 17)},
+            [=](const std::vector<Tensor>& x, Stream stream) {
+              const Dropout options{probability, 99, key_in(x[4]), 3};
+              dropout_add(x[0], x[1], options, x[2], stream);
+              dropout(x[1], options, x[3], stream);
+            },
+            tolerance_of(type, 1e-6));
 }

@@ -4,9 +4,10 @@
 
 #include "hgtrain/base/error.h"
 
-#include "reference.h"
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -85,5 +86,62 @@ TEST_CASE("a token outside the vocabulary is named") {
       CHECK(e.kind() == ErrorKind::kData);
       CHECK(e.message() == "token " + std::to_string(bad) + " is outside the vocabulary of 7");
     }
+  }
+}
+
+TEST_CASE("CUDA: embedding", "[embedding]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {37, 64})
+      compare(
+          {integers({3, 300}, 50, 7), normal({50, width}, 1, 1, type),
+           normal({300, width}, 2, 1, type), normal({3, 300, width}, 3, 1, type),
+           normal({50, width}, 4), normal({300, width}, 5), document_positions(3, 300, 70),
+           normal({3, 300, width}, 6, 1, type)},
+          [](const std::vector<Tensor>& x, Stream stream) {
+            embedding_fwd(x[0], x[1], x[2], x[3], stream);
+            embedding_fwd(x[0], x[1], x[2], x[7], stream, x[6]);
+            embedding_bwd(x[0], x[3], x[4], x[5], stream);
+            embedding_bwd(x[0], x[3], x[4], {}, stream);
+            embedding_bwd(x[0], x[3], x[4], x[5], stream, x[6]);
+          },
+          type == DType::kF32 ? 2e-5 : 1e-4);  // one addition is rounded as on the CPU
+}
+
+TEST_CASE("CUDA: embeddings of few and of many rows", "[embedding]") {
+  for (const std::int64_t vocabulary : {3, 2500})
+    compare({integers({2, 5}, static_cast<std::int32_t>(vocabulary), 1), normal({vocabulary, 1}, 1),
+             normal({2, 5, 1}, 2), normal({vocabulary, 1}, 3)},
+            [](const std::vector<Tensor>& x, Stream stream) {
+              embedding_fwd(x[0], x[1], {}, x[2], stream);
+              embedding_bwd(x[0], x[2], x[3], {}, stream);
+            });
+}
+
+TEST_CASE("CUDA: embeddings of one repeated token", "[embedding]") {
+  std::vector<std::int32_t> ids(192, 1);  // three whole chunks of 64 and an end
+  ids.resize(200, 4);
+  compare({stored<std::int32_t>(ids, {1, 200}, DType::kI32), normal({5, 9}, 1),
+           normal({1, 200, 9}, 2), normal({5, 9}, 3)},
+          [](const std::vector<Tensor>& x, Stream stream) {
+            embedding_bwd(x[0], x[2], x[3], {}, stream);
+          });
+}
+
+TEST_CASE("CUDA: a token that is not there gives NaN, and no gradient", "[embedding]") {
+  if (module_with_device() == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module_with_device());
+  for (const std::int32_t bad : {-1, -(1 << 30), 700, 1 << 30}) {
+    const auto results = run_on_device(queue,
+                                       {integers({1, 9}, 700, bad), normal({700, 21}, 1),
+                                        normal({1, 9, 21}, 2), normal({700, 21}, 3)},
+                                       [](const std::vector<Tensor>& x, Stream stream) {
+                                         embedding_fwd(x[0], x[1], {}, x[2], stream);
+                                         embedding_bwd(x[0], x[2], x[3], {}, stream);
+                                       });
+    for (std::size_t row = 0; row < 9; ++row) {
+      INFO("row " << row);
+      CHECK(std::isnan(results[2].floats()[row * 21 + 20]) == (row == 3));  // the bad token
+    }
+    for (const float x : results[3].floats()) CHECK(std::isfinite(x));
   }
 }

@@ -4,9 +4,10 @@
 
 #include "hgtrain/base/error.h"
 
-#include "reference.h"
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -86,4 +87,27 @@ TEST_CASE("gemm refuses operands that do not fit") {
   CHECK_THROWS_AS(gemm(1, a, a, 0, a, Stream(pool)), Error);
   CHECK_THROWS_AS(gemm(1, a, a.transposed(), 0, a, Stream(pool)), Error);
   CHECK_THROWS_AS(gemm(1, tensor(x, {12}), a, 0, a, Stream(pool)), Error);
+}
+
+TEST_CASE("CUDA: matrix products in every orientation", "[gemm]") {
+  for (int flips = 0; flips < 8; ++flips) {
+    const bool a = flips & 1, b = flips & 2, c = flips & 4;
+    const auto flipped = [](const Shape& shape, bool flip) {
+      return flip ? Shape{shape[1], shape[0]} : shape;
+    };
+    const Shape mk = flipped({33, 70}, a), kn = flipped({70, 19}, b), mn = flipped({33, 19}, c);
+    const auto product = [=](float alpha, float beta) {
+      return [=](const std::vector<Tensor>& x, Stream stream) {
+        gemm(alpha, a ? x[0].transposed() : x[0], b ? x[1].transposed() : x[1], beta,
+             c ? x[2].transposed() : x[2], stream);
+      };
+    };
+    compare({normal(mk, 1), normal(kn, 2), normal(mn, 3)}, product(0.5f, 2));
+    for (const DType type : {DType::kBF16, DType::kF16}) {
+      const Operand x = normal(mk, 1, 1, type), y = normal(kn, 2, 1, type);
+      compare({x, y, normal(mn, 3, 1, type)}, product(1, 0), tolerance_of(type, 0));
+      compare({x, y, normal(mn, 3)}, product(1, 0));  // products of 16-bit numbers are exact
+      compare({x, y, normal(mn, 3)}, product(1, 1));
+    }
+  }
 }

@@ -5,9 +5,10 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/ops/dropout.h"
 
-#include "reference.h"
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -109,4 +110,43 @@ TEST_CASE("layer norm refuses a gain of another width") {
       layer_norm_fwd(tensor(x, {2, 3}), tensor(gain, {2}), tensor(gain, {2}), 1e-5f,
                      tensor(x, {2, 3}), tensor(rows, {2}), tensor(rows, {2}), Stream(pool)),
       Error);
+}
+
+TEST_CASE("CUDA: layer norm", "[layer_norm]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {7, 33, 256, 1025, 4100})
+      for (const bool accumulate : {false, true}) {
+        if (type == DType::kF32 && width > 4096) continue;  // wider than the kernels support
+        const std::int64_t count = width > 33 ? 3 : 70;
+        const Shape rows = {count, width}, row = {width}, column = {count};
+        compare(
+            {normal(rows, 1, 3, type), normal(row, 2, 1, type), normal(row, 3, 1, type),
+             normal(rows, 4, 1, type), normal(column, 5), normal(column, 6),
+             normal(rows, 7, 1, type), normal(row, 8), normal(row, 9), normal(rows, 10, 1, type)},
+            [=](const std::vector<Tensor>& x, Stream stream) {
+              layer_norm_fwd(x[0], x[1], x[2], 1e-5f, x[3], x[4], x[5], stream);
+              const Tensor& dx = accumulate ? x[6] : x[9];  // in place if it is not added to
+              layer_norm_bwd(x[9], x[0], x[1], x[4], x[5], accumulate, dx, x[7], x[8], stream);
+            },
+            tolerance_of(type, 2e-4));
+      }
+}
+
+TEST_CASE("CUDA: a layer norm that adds in one pass equals adding first", "[layer_norm]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {7, 64, 1025, 2060}) {
+      const Shape rows = {9, width}, row = {width}, column = {9};
+      std::vector<Operand> operands{normal(rows, 1, 3, type), normal(rows, 2, 1, type),
+                                    normal(row, 3, 1, type), normal(row, 4, 1, type)};
+      for (int i = 0; i < 4; ++i) operands.push_back(normal(rows, 5, 1, type));
+      for (int i = 0; i < 4; ++i) operands.push_back(normal(column, 6));
+      compare_pairs(
+          operands, 4,
+          [](const std::vector<Tensor>& x, Stream stream) {
+            add_layer_norm_fwd(x[0], x[1], x[2], x[3], 1e-5f, x[4], x[6], x[8], x[10], stream);
+            dropout_add(x[0], x[1], {}, x[5], stream);
+            layer_norm_fwd(x[5], x[2], x[3], 1e-5f, x[7], x[9], x[11], stream);
+          },
+          tolerance_of(type, 2e-5));
+    }
 }

@@ -4,9 +4,10 @@
 
 #include "hgtrain/base/error.h"
 
-#include "reference.h"
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -82,4 +83,50 @@ TEST_CASE("a linear layer with an activation equals the two in sequence") {
   linear_bwd_input(dy_NI, w_OI, expected_NO, stream);
   activation_bwd(Activation::kGeluTanh, pre_NO, expected_NO, expected_NO, stream);
   CHECK(dpre == expected);
+}
+
+// Whether the emulated device computes an epilogue with the product or apart follows from whether
+// the number of the sums' terms is odd (tests/emulation/cublas.cpp).
+TEST_CASE("CUDA: a linear layer", "[linear]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t rows : {21, 22})
+      for (const std::int64_t inputs : {34, 35})
+        for (const std::int64_t outputs : {55, 64})
+          compare(
+              {normal({rows, inputs}, 1, 1, type), normal({inputs, outputs}, 2, 1, type),
+               normal({outputs}, 3, 1, type), normal({rows, outputs}, 4, 1, type),
+               normal({rows, outputs}, 5, 1, type), normal({rows, inputs}, 6, 1, type),
+               normal({inputs, outputs}, 7), normal({outputs}, 8)},
+              [](const std::vector<Tensor>& x, Stream stream) {
+                linear_fwd(x[0], x[1], x[2], x[3], stream);
+                linear_bwd_input(x[4], x[1], x[5], stream);
+                linear_bwd_weight(x[0], x[4], x[6], x[7], stream);
+              },
+              tolerance_of(type, 2e-5));
+}
+
+TEST_CASE("CUDA: a linear layer with a transposed weight", "[linear]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t rows : {20, 21})
+      compare(
+          {normal({rows, 34}, 1, 1, type), normal({56, 34}, 2, 1, type), normal({56}, 3, 1, type),
+           normal({rows, 56}, 4, 1, type), normal({56, 34}, 5), normal({56}, 6)},
+          [](const std::vector<Tensor>& x, Stream stream) {
+            linear_fwd(x[0], x[1].transposed(), x[2], x[3], stream);
+            linear_bwd_weight(x[0], x[3], x[4].transposed(), x[5], stream);
+          },
+          tolerance_of(type, 2e-5));
+}
+
+TEST_CASE("CUDA: the gradient of a bias over many rows", "[linear]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t rows : {1500, 1501})
+      for (const std::int64_t outputs : {3, 40})
+        compare(
+            {normal({rows, 2}, 1, 1, type), normal({rows, outputs}, 2, 1, type),
+             normal({2, outputs}, 3), normal({outputs}, 4)},
+            [](const std::vector<Tensor>& x, Stream stream) {
+              linear_bwd_weight(x[0], x[1], x[2], x[3], stream);
+            },
+            1e-4);
 }

@@ -6,20 +6,27 @@
 #include <memory>
 #include <numeric>
 
+#include <catch2/catch.hpp>
+
 #include "hgtrain/base/half.h"
 #include "hgtrain/device/cuda_queue.h"
+#include "hgtrain/ops/dropout.h"
 
 #include "reference.h"
 #include "support/roots.h"
 #include "support/temporary_folder.h"
 
-// Runs ops on a CUDA device, a real or an emulated one (tests/emulation).
+// Tests named "CUDA: ..." compare each op on a CUDA device, a real or an emulated one
+// (tests/emulation), with the same op on the CPU, in odd sizes. Without a device nothing is
+// compared. A test's tag is the kernels' file: src/ops/cuda/<tag>.cu.
 
 namespace on_device {
 
 using namespace hgt;
 
 using Shape = std::vector<std::int64_t>;
+
+inline constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 
 /// The built module if it finds a device, else null.
 inline const CudaModule* module_with_device() {
@@ -121,6 +128,70 @@ inline std::vector<Operand> run_on_device(const CudaQueue& queue,
   std::vector<Operand> results;
   for (const auto& copy : copies) results.push_back(copy->read());
   return results;
+}
+
+/// Numbers in [0, below), some of them `sometimes`.
+inline Operand integers(const Shape& shape, std::int32_t below, std::int32_t sometimes) {
+  std::vector<std::int32_t> values(static_cast<std::size_t>(count_of(shape)));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = i % 7 == 3 ? sometimes : static_cast<std::int32_t>(i * i + 5) % below;
+  return stored<std::int32_t>(values, shape, DType::kI32);
+}
+
+/// Positions of tokens in documents of `document` tokens; the last one of a row is cut off.
+inline Operand document_positions(std::int64_t batch, std::int64_t length, std::int64_t document) {
+  std::vector<std::int32_t> values;
+  for (std::int64_t n = 0; n < batch * length; ++n)
+    values.push_back(static_cast<std::int32_t>(n % length % document));
+  return stored<std::int32_t>(values, {batch, length}, DType::kI32);
+}
+
+/// A SampleKey, for `key_in`.
+inline Operand sample_key(int step, int first_sample) {
+  return stored<std::int32_t>(std::vector{step, 0, first_sample, 0}, {4}, DType::kI32);
+}
+inline const SampleKey* key_in(const Tensor& x) {
+  return reinterpret_cast<const SampleKey*>(x.data<std::int32_t>());
+}
+
+/// Half a unit in the last place, and the most by which sums of values rounded this way may differ.
+inline double tolerance_of(DType dtype, double of_fp32) {
+  return dtype == DType::kBF16 ? 1.6e-2 : dtype == DType::kF16 ? 2e-3 : of_fp32;
+}
+
+/// Runs the op on both devices with the same operands; all results must agree, and a second run on
+/// the device must give the same bits.
+inline void compare(const CudaQueue& queue, const std::vector<Operand>& operands, const Op& op,
+                    double tolerance) {
+  const std::vector<Operand> results = run_on_device(queue, operands, op);
+  const std::vector<Operand> again = run_on_device(queue, operands, op);
+  ThreadPool pool(1);
+  std::vector<Operand> expected = operands;
+  std::vector<Tensor> tensors;
+  for (Operand& operand : expected) tensors.push_back(operand.on_cpu());
+  op(tensors, Stream(pool));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    INFO("operand " << i << " in " << name_of(expected[i].dtype));
+    CHECK(results[i].bytes == again[i].bytes);
+    if (expected[i].dtype == DType::kI32) continue;
+    CHECK(error_of(results[i].floats(), doubles(expected[i].floats())) < tolerance);
+  }
+}
+inline void compare(const std::vector<Operand>& operands, const Op& op, double tolerance = 2e-5) {
+  if (module_with_device() == nullptr) return;
+  compare(CudaQueue(Device::cuda(0), *module_with_device()), operands, op, tolerance);
+}
+
+/// Likewise; of the operands from `first` on, each second result must have the bits of the one
+/// before it.
+inline void compare_pairs(const std::vector<Operand>& operands, std::size_t first, const Op& op,
+                          double tolerance) {
+  compare(operands, op, tolerance);
+  if (module_with_device() == nullptr) return;
+  const auto results =
+      run_on_device(CudaQueue(Device::cuda(0), *module_with_device()), operands, op);
+  for (std::size_t i = first; i < operands.size(); i += 2)
+    CHECK(results[i].bytes == results[i + 1].bytes);
 }
 
 }  // namespace on_device

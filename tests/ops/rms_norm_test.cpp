@@ -3,10 +3,12 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/ops/dropout.h"
 
-#include "reference.h"
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -100,4 +102,45 @@ TEST_CASE("adding before an RMS norm in one pass has the bits of adding first") 
       add_rms_norm_fwd(heads(two.x), tensor(two.gain, {1, 1, kWidth}), tensor(two.gain, {kWidth}),
                        1e-5f, heads(two.x), heads(two.y), scales, pool),
       Error);
+}
+
+TEST_CASE("CUDA: RMS norm of the heads of a fused projection", "[rms_norm]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {40, 64, 700, 2060})
+      for (const bool accumulate : {false, true}) {
+        const std::int64_t rows = 9, heads = 3;
+        const Shape wide = {rows, heads * width + 8};
+        compare(
+            {normal(wide, 1, 1, type), normal({width}, 2, 1, type), normal(wide, 3, 1, type),
+             normal({rows, heads}, 4), normal(wide, 5, 1, type), normal({width}, 6),
+             normal(wide, 7, 1, type)},
+            [=](const std::vector<Tensor>& x, Stream stream) {
+              const auto view = [&](const Tensor& t) {
+                return t.slice(1, 0, heads * width).split(1, heads);
+              };
+              rms_norm_fwd(view(x[0]), x[1], 1e-6f, view(x[2]), x[3], stream);
+              rms_norm_bwd(view(x[6]), view(x[0]), x[1], x[3], accumulate,
+                           view(accumulate ? x[4] : x[6]), x[5], stream);
+            },
+            tolerance_of(type, 2e-4));
+      }
+}
+
+TEST_CASE("CUDA: an RMS norm that adds in one pass equals adding first", "[rms_norm]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {7, 64, 1025, 2060}) {
+      const Shape rows = {9, 1, width};
+      std::vector<Operand> operands{normal(rows, 1, 3, type), normal(rows, 2, 1, type),
+                                    normal({width}, 3, 1, type)};
+      for (int i = 0; i < 4; ++i) operands.push_back(normal(rows, 5, 1, type));
+      for (int i = 0; i < 2; ++i) operands.push_back(normal({9, 1}, 6));
+      compare_pairs(
+          operands, 3,
+          [](const std::vector<Tensor>& x, Stream stream) {
+            add_rms_norm_fwd(x[0], x[1], x[2], 1e-5f, x[3], x[5], x[7], stream);
+            dropout_add(x[0], x[1], {}, x[4], stream);
+            rms_norm_fwd(x[4], x[2], 1e-5f, x[6], x[8], stream);
+          },
+          tolerance_of(type, 2e-5));
+    }
 }

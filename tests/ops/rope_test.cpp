@@ -4,9 +4,10 @@
 
 #include "hgtrain/base/error.h"
 
-#include "reference.h"
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -72,4 +73,18 @@ TEST_CASE("rope refuses an odd head and tables of another length") {
   CHECK_THROWS_AS(
       rope_fwd(tensor(x, {1, 2, 3, 4}), tensor(table, {3, 2}), tensor(table, {3, 2}), Stream(pool)),
       Error);
+}
+
+TEST_CASE("CUDA: rotary positions", "[rope]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {8, 32, 34})
+      compare(
+          {normal({2, 5, 3, width}, 1, 1, type), normal({5, width / 2}, 2),
+           normal({5, width / 2}, 3), normal({2, 5, 3, width}, 4, 1, type),
+           document_positions(2, 5, 3)},
+          [](const std::vector<Tensor>& x, Stream stream) {
+            rope_fwd(x[0], x[1], x[2], stream);
+            rope_bwd(x[3], x[1], x[2], stream, x[4]);
+          },
+          tolerance_of(type, 2e-5));
 }

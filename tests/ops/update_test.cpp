@@ -4,9 +4,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/stochastic_rounding.h"
 #include "hgtrain/device/thread_pool.h"
+#include "hgtrain/ops/cuda_ops_table.h"
+
+#include "on_device.h"
 
 using namespace hgt;
+using namespace on_device;
 
 namespace {
 
@@ -50,5 +55,325 @@ TEST_CASE("a step that is not finite is skipped, and after a halt all that follo
     Update update{};
     update.halt_on_nonfinite = halt;
     CHECK(prepared(prepared(update, kInfinity), 1).skip == halt);
+  }
+}
+
+namespace {
+
+/// Buffers of a model of one tensor after another, and an update of them.
+struct Updated {
+  static constexpr std::int64_t kCount = 1003, kDecayEnd = 400;
+  explicit Updated(DType parameters = DType::kF32, DType states = DType::kF32)
+      : p(queue, normal({kCount}, 1, 1, parameters)),
+        s1(queue, floats(squares(3), {kCount}, states)),
+        s2(queue, floats(squares(4), {kCount}, states)) {}
+  CudaQueue queue{Device::cuda(0), *module_with_device()};
+  const CudaOpsTable& ops = queue.module().ops();
+  DeviceCopy p, g{queue, normal({kCount}, 2)}, s1, s2,
+      weights{queue, normal({kCount}, 5, 1, DType::kBF16)},
+      update{queue, normal({sizeof(Update) / 4}, 6)},
+      sums{queue, stored<double>(Doubles{9.0, 1.0, 3.0}, {3}, DType::kF64)};
+
+  static Floats squares(std::uint64_t seed) {
+    Floats out = random_floats(kCount, seed);
+    for (float& x : out) x *= x;
+    return out;
+  }
+  Update* on_device() const { return reinterpret_cast<Update*>(update.tensor.data<float>()); }
+  /// The update as prepare_update leaves it: squares of 9 at a loss scale of 2 are a norm of 1.5.
+  Update prepare(Update values) {
+    queue.copy(on_device(), &values, sizeof values);
+    const PrepareUpdateArgs args{on_device(), sums.tensor.data<double>(),
+                                 sums.tensor.data<double>() + 1, 2};
+    check(ops.prepare_update(&args, queue.state()));
+    queue.copy(&values, on_device(), sizeof values);
+    queue.synchronize();
+    return values;
+  }
+  UpdateElementsArgs elements(UpdateRule rule) const {
+    return {rule,
+            p.tensor.raw(),
+            p.tensor.dtype(),
+            g.tensor.data<float>(),
+            s1.tensor.raw(),
+            s2.tensor.raw(),
+            s1.tensor.dtype(),
+            p.tensor.dtype() == DType::kF32 ? weights.tensor.raw() : nullptr,
+            DType::kBF16,
+            kCount,
+            kDecayEnd,
+            on_device()};
+  }
+};
+
+Update some_update() {
+  return {.loss_scale = 2,
+          .clip = 1,
+          .tokens = 16,
+          .lr = 0.1f,
+          .weight_decay = 0.3f,
+          .beta1 = 0.8f,
+          .beta2 = 0.9f,
+          .eps = 0.01f,
+          .one_minus_beta1 = 0.2f,
+          .one_minus_beta2 = 0.1f,
+          .inverse_bc1 = 1.5f,
+          .inverse_sqrt_bc2 = 1.25f,
+          .momentum = 0.7f,
+          .one_minus_dampening = 0.6f,
+          .halt_on_nonfinite = 0,
+          .loss = 0,
+          .norm = 0,
+          .gradient_factor = 0,
+          .skip = 0,
+          .halted = 0};
+}
+
+/// One element by the formulas of hgtrain/optim/optimizer.h.
+struct Reference {
+  double p, g, s1, s2;
+
+  void apply(UpdateRule rule, const Update& u, double decay) {
+    const double lr = u.lr, decayed = g + decay * p;
+    switch (rule) {
+      case UpdateRule::kAdamW:
+      case UpdateRule::kAdam: {
+        const double gradient = rule == UpdateRule::kAdam ? decayed : g;
+        s1 = u.beta1 * s1 + u.one_minus_beta1 * gradient;
+        s2 = u.beta2 * s2 + u.one_minus_beta2 * gradient * gradient;
+        const double own = rule == UpdateRule::kAdam ? 0 : decay * p;
+        p -= lr * (s1 * u.inverse_bc1 / (std::sqrt(s2) * u.inverse_sqrt_bc2 + u.eps) + own);
+        return;
+      }
+      case UpdateRule::kLion: {
+        const double direction = u.beta1 * s1 + u.one_minus_beta1 * g;
+        p = p * (1 - lr * decay) - lr * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
+        s1 = u.beta2 * s1 + u.one_minus_beta2 * g;
+        return;
+      }
+      case UpdateRule::kAdagrad:
+        s1 += decayed * decayed;
+        p -= lr * decayed / (std::sqrt(s1) + u.eps);
+        return;
+      case UpdateRule::kSgd:
+        p -= lr * decayed;
+        return;
+      case UpdateRule::kMomentum:
+      case UpdateRule::kNesterov:
+        s1 = u.momentum * s1 + u.one_minus_dampening * decayed;
+        p -= lr * (rule == UpdateRule::kNesterov ? decayed + u.momentum * s1 : s1);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("CUDA: an update's factor clips the norm, and what is not finite is skipped",
+          "[update]") {
+  if (module_with_device() == nullptr) return;
+  Updated buffers;
+  const Update clipped = buffers.prepare(some_update());
+  CHECK(clipped.norm == 1.5);
+  CHECK(clipped.gradient_factor == static_cast<float>(1 / (1.5 + 1e-6) / 2));
+  CHECK(clipped.loss == 0.25);
+  CHECK(clipped.skip == 0);
+  Update loose = some_update();
+  loose.clip = 2;
+  CHECK(buffers.prepare(loose).gradient_factor == 0.5f);
+  loose.clip = 0;
+  CHECK(buffers.prepare(loose).gradient_factor == 0.5f);
+  double* const sums = buffers.sums.tensor.data<double>();
+  for (double* const at : {sums, sums + 1}) {
+    const double before = at == sums ? 9 : 1;
+    for (const double bad : {std::nan(""), HUGE_VAL}) {
+      buffers.queue.copy(at, &bad, sizeof bad);
+      loose.halt_on_nonfinite = 0;
+      CHECK(buffers.prepare(loose).skip == 1);
+      CHECK(buffers.prepare(loose).halted == 0);
+      loose.halt_on_nonfinite = 1;
+      CHECK(buffers.prepare(loose).halted == 1);
+    }
+    buffers.queue.copy(at, &before, sizeof before);
+  }
+
+  CHECK(buffers.prepare(loose).skip == 0);
+  loose.halted = 1;
+  CHECK(buffers.prepare(loose).skip == 1);
+
+  const Operand p = buffers.p.read(), average = buffers.s1.read();
+  const double bad = HUGE_VAL;
+  buffers.queue.copy(sums, &bad, sizeof bad);
+  buffers.prepare(loose);
+  const UpdateElementsArgs args = buffers.elements(UpdateRule::kAdamW);
+  const UpdateAverageArgs mean{buffers.s1.tensor.data<float>(),
+                               args.parameters,
+                               args.parameter_type,
+                               args.count,
+                               0.75f,
+                               0.25f,
+                               args.update};
+  check(buffers.ops.update_elements(&args, buffers.queue.state()));
+  check(buffers.ops.update_average(&mean, buffers.queue.state()));
+  CHECK(buffers.p.read().bytes == p.bytes);
+  CHECK(buffers.s1.read().bytes == average.bytes);
+}
+
+TEST_CASE("CUDA: every optimizer follows its formula and rounds the weights", "[update]") {
+  if (module_with_device() == nullptr) return;
+  for (int rule = 0; rule <= static_cast<int>(UpdateRule::kNesterov); ++rule) {
+    INFO("rule " << rule);
+    Updated buffers;
+    const Update update = buffers.prepare(some_update());
+    const Floats p = buffers.p.read().floats(), g = buffers.g.read().floats(),
+                 s1 = buffers.s1.read().floats(), s2 = buffers.s2.read().floats();
+    UpdateElementsArgs args = buffers.elements(static_cast<UpdateRule>(rule));
+    check(buffers.ops.update_elements(&args, buffers.queue.state()));
+    Doubles expected_p, expected_s1, expected_s2;
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      Reference element{p[i], static_cast<double>(g[i]) * update.gradient_factor, s1[i], s2[i]};
+      element.apply(args.rule, update,
+                    static_cast<std::int64_t>(i) < Updated::kDecayEnd ? update.weight_decay : 0);
+      expected_p.push_back(element.p);
+      expected_s1.push_back(element.s1);
+      expected_s2.push_back(element.s2);
+    }
+    const Floats updated = buffers.p.read().floats();
+    CHECK(error_of(updated, expected_p) < 2e-6);
+    CHECK(error_of(buffers.s1.read().floats(), expected_s1) < 2e-6);
+    CHECK(error_of(buffers.s2.read().floats(), expected_s2) < 2e-6);
+    CHECK(buffers.weights.read().bytes == floats(updated, {Updated::kCount}, DType::kBF16).bytes);
+
+    const UpdateAverageArgs mean{buffers.s2.tensor.data<float>(),
+                                 args.parameters,
+                                 args.parameter_type,
+                                 args.count,
+                                 0.75f,
+                                 0.25f,
+                                 nullptr};
+    check(buffers.ops.update_average(&mean, buffers.queue.state()));
+    for (std::size_t i = 0; i < p.size(); ++i)
+      expected_s2[i] = 0.75 * expected_s2[i] + 0.25 * expected_p[i];
+    CHECK(error_of(buffers.s2.read().floats(), expected_s2) < 2e-6);
+
+    args.weights = nullptr;  // training in fp32
+    check(buffers.ops.update_elements(&args, buffers.queue.state()));
+    CHECK(buffers.weights.read().bytes == floats(updated, {Updated::kCount}, DType::kBF16).bytes);
+    CHECK(buffers.p.read().floats() != updated);
+  }
+}
+
+TEST_CASE("CUDA: parameters and state of bf16 are rounded by the numbers of their elements",
+          "[update]") {
+  if (module_with_device() == nullptr) return;
+  for (int rule = 0; rule <= static_cast<int>(UpdateRule::kNesterov); ++rule)
+    for (const DType states : {DType::kF32, DType::kBF16}) {
+      INFO("rule " << rule << ", states of " << name_of(states));
+      Updated buffers(DType::kBF16, states);
+      Update chosen = some_update();
+      chosen.rounding_key = 0x123456789abcdef0;
+      const Update update = buffers.prepare(chosen);
+      const Floats p = buffers.p.read().floats(), g = buffers.g.read().floats(),
+                   s1 = buffers.s1.read().floats(), s2 = buffers.s2.read().floats();
+      const UpdateElementsArgs args = buffers.elements(static_cast<UpdateRule>(rule));
+      check(buffers.ops.update_elements(&args, buffers.queue.state()));
+      const Floats new_p = buffers.p.read().floats(), new_s1 = buffers.s1.read().floats(),
+                   new_s2 = buffers.s2.read().floats();
+      int other = 0;  // a different last bit of fp32 may round differently
+      const auto expect = [&](double exact, float actual, DType type, Rounded what, std::size_t i) {
+        const float x = static_cast<float>(exact);
+        if (type == DType::kF32) {
+          REQUIRE(std::abs(actual - x) < 2e-6 * (1 + std::abs(x)));
+          return;
+        }
+        REQUIRE(
+            (actual == round_stochastically(x, 0) || actual == round_stochastically(x, 0xffff)));
+        const auto words =
+            rounding_words(update.rounding_key, what, static_cast<std::int64_t>(i / 8));
+        if (actual != round_stochastically(x, words[i % 8 / 2] >> (i % 2 * 16))) ++other;
+      };
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        Reference element{p[i], static_cast<double>(g[i]) * update.gradient_factor, s1[i], s2[i]};
+        element.apply(args.rule, update,
+                      static_cast<std::int64_t>(i) < Updated::kDecayEnd ? update.weight_decay : 0);
+        expect(element.p, new_p[i], DType::kBF16, Rounded::kParameter, i);
+        if (element.s1 != s1[i]) expect(element.s1, new_s1[i], states, Rounded::kState1, i);
+        if (element.s2 != s2[i]) expect(element.s2, new_s2[i], states, Rounded::kState2, i);
+      }
+      CHECK(other < 10);
+
+      const UpdateAverageArgs mean{buffers.g.tensor.data<float>(),
+                                   args.parameters,
+                                   DType::kBF16,
+                                   Updated::kCount,
+                                   0.75f,
+                                   0.25f,
+                                   nullptr};
+      check(buffers.ops.update_average(&mean, buffers.queue.state()));
+      const Floats average = buffers.g.read().floats();
+      for (std::size_t i = 0; i < p.size(); ++i)
+        REQUIRE(average[i] == Approx(0.75 * g[i] + 0.25 * new_p[i]).margin(1e-6));
+    }
+}
+
+TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]") {
+  if (module_with_device() == nullptr) return;
+  for (const bool inside : {false, true}) {
+    const double lowest = inside ? 0.01 : 0.5, highest = inside ? 100 : 1.1;
+    Updated buffers;
+    Update asked = some_update();
+    if (inside) asked.eps = 0;  // harmless if a piece ends within a thread's elements
+    const Update u = buffers.prepare(asked);
+    const LambPiece pieces[] = {
+        {0, 300, 0, 1}, {300, 400, 0, 1}, {400, 800, 1, 0}, {801, 1003, 2, 0}};
+    const std::int64_t first_pieces[] = {0, 2, 3, 4};
+    const Floats p = buffers.p.read().floats(), g = buffers.g.read().floats(),
+                 s1 = buffers.s1.read().floats(), s2 = buffers.s2.read().floats();
+    const DeviceCopy on_device(buffers.queue, normal({sizeof pieces / 4}, 1)),
+        firsts(buffers.queue, normal({sizeof first_pieces / 4}, 1));
+    buffers.queue.copy(on_device.tensor.data<float>(), pieces, sizeof pieces);
+    buffers.queue.copy(firsts.tensor.data<float>(), first_pieces, sizeof first_pieces);
+    const UpdateElementsArgs like = buffers.elements(UpdateRule::kAdamW);
+    const UpdateLambArgs args{buffers.p.tensor.data<float>(),
+                              like.gradients,
+                              buffers.s1.tensor.data<float>(),
+                              buffers.s2.tensor.data<float>(),
+                              like.weights,
+                              like.weight_type,
+                              reinterpret_cast<const LambPiece*>(on_device.tensor.data<float>()),
+                              reinterpret_cast<const std::int64_t*>(firsts.tensor.data<float>()),
+                              4,
+                              3,
+                              static_cast<float>(lowest),
+                              static_cast<float>(highest),
+                              inside,
+                              like.update};
+    check(buffers.ops.update_lamb(&args, buffers.queue.state()));
+
+    Doubles expected = doubles(p), changes(p.size());
+    double weight[3] = {}, change[3] = {};
+    for (const LambPiece& piece : pieces)
+      for (auto i = static_cast<std::size_t>(piece.begin); static_cast<std::int64_t>(i) < piece.end;
+           ++i) {
+        const double gradient = static_cast<double>(g[i]) * u.gradient_factor;
+        const double m = u.beta1 * s1[i] + u.one_minus_beta1 * gradient,
+                     v = u.beta2 * s2[i] + u.one_minus_beta2 * gradient * gradient;
+        changes[i] = m / (inside ? std::sqrt(v + u.eps) : std::sqrt(v) + u.eps) +
+                     (piece.decay != 0 ? u.weight_decay * p[i] : 0.0);
+        weight[piece.tensor] += expected[i] * expected[i];
+        change[piece.tensor] += changes[i] * changes[i];
+      }
+    for (const LambPiece& piece : pieces)
+      for (auto i = static_cast<std::size_t>(piece.begin); static_cast<std::int64_t>(i) < piece.end;
+           ++i)
+        expected[i] -=
+            u.lr * changes[i] *
+            std::clamp(std::sqrt(weight[piece.tensor] / change[piece.tensor]), lowest, highest);
+    const Floats updated = buffers.p.read().floats();
+    CHECK(error_of(updated, expected) < 4e-6);
+    CHECK(updated[800] == p[800]);  // belongs to no tensor
+    const Floats rounded = floats(updated, {Updated::kCount}, DType::kBF16).floats();
+    const Floats weights = buffers.weights.read().floats();
+    CHECK((weights[0] == rounded[0] && weights[799] == rounded[799] &&
+           weights[1002] == rounded[1002]));
   }
 }
