@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <regex>
 #include <set>
 #include <thread>
 
@@ -142,6 +143,9 @@ class Writer : public CheckpointWriter {
   /// removes the names `latest` and `best` accordingly. The branch is on the disk already: a crash
   /// in between does no harm.
   void leave_other_branches(std::int64_t last) {
+    std::vector<std::string> others = list_folder(root_);
+    std::erase_if(others, [&](const std::string& name) { return step_of(name) <= last; });
+    if (!others.empty() && options_.on_leaving) options_.on_leaving();
     for (const char* name : {"latest", "best"})
       if (is_folder(path(name))) set_aside(name);
     if (last >= 0)
@@ -153,8 +157,7 @@ class Writer : public CheckpointWriter {
       name_best(best);
     else
       remove_name("best");
-    for (const std::string& name : list_folder(root_))
-      if (step_of(name) > last) left_.push_back(set_aside(name));
+    for (const std::string& name : others) left_.push_back(set_aside(name));
   }
 
   std::string set_aside(const std::string& name) {
@@ -202,9 +205,11 @@ class Writer : public CheckpointWriter {
     }
   }
 
+  /// step_N.superseded, or step_N.superseded-2, ...
   static bool is_superseded(const std::string& name) {
-    const std::size_t at = name.find(kSuperseded);
-    return at != std::string::npos && step_of(name.substr(0, at)) >= 0;
+    static const std::regex suffix(R"((.*)\.superseded(-[1-9][0-9]*)?)");
+    std::smatch match;
+    return std::regex_match(name, match, suffix) && step_of(match[1].str()) >= 0;
   }
 
   /// Removes a folder so that at no moment a part of it looks like a checkpoint.

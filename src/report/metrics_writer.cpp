@@ -65,6 +65,18 @@ File open_for_append(const std::string& path, int flags) {
   return File::open(path, O_WRONLY | O_CREAT | O_APPEND | flags);
 }
 
+/// The new metrics.jsonl until the old one is renamed.
+std::string next_path(const std::string& run_dir) {
+  return run_dir + "/metrics.next.jsonl";
+}
+
+/// If a kill interrupted set_aside(), completes it or begins anew.
+File open_metrics(const std::string& run_dir) {
+  const std::string path = run_dir + "/metrics.jsonl", next = next_path(run_dir);
+  if (path_exists(next)) path_exists(path) ? remove_file(next) : rename_path(next, path);
+  return open_for_append(path, 0);
+}
+
 /// Calls line(text, number) for every line of a file that ends with a newline.
 template <class Fn>
 void for_each_line(const std::string& path, const Fn& line) {
@@ -84,20 +96,19 @@ void for_each_line(const std::string& path, const Fn& line) {
   }
 }
 
-/// Calls record(line, parsed) for the records of a metrics.jsonl up to `last_step` whose steps
-/// ascend. Nullopt, or why there may have been others.
+/// Calls record(line, parsed) for the records of a metrics.jsonl whose steps ascend. Nullopt, or
+/// why there may have been others.
 template <class Fn>
-std::optional<std::string> read_records(const std::string& path, std::int64_t last_step,
-                                        const Fn& record) {
+std::optional<std::string> read_records(const std::string& path, const Fn& record) {
   std::int64_t step = 0, first_damaged = 0, damaged = 0;
   try {
     for_each_line(path, [&](const std::string& line, std::int64_t number) {
       const std::optional<StepRecord> parsed = parse_line(line);
-      if (!parsed || parsed->step <= step) {
-        if (damaged++ == 0) first_damaged = number;
-      } else if (parsed->step <= last_step) {
+      if (parsed && parsed->step > step) {
         step = parsed->step;
         record(line, *parsed);
+      } else if (damaged++ == 0) {
+        first_damaged = number;
       }
     });
   } catch (const Error& error) {
@@ -118,55 +129,51 @@ std::optional<std::string> both(const std::optional<std::string>& jsonl,
 }  // namespace
 
 MetricsWriter::MetricsWriter(const std::string& run_dir, std::int64_t resumed_step,
-                             bool from_elsewhere)
-    : jsonl_{open_for_append(run_dir + "/metrics.jsonl", 0)},
-      csv_{open_for_append(run_dir + "/metrics.csv", O_TRUNC)} {
-  if (from_elsewhere) leave_others(resumed_step);
-  restore(resumed_step);
+                             OtherRecords others)
+    : jsonl_{open_metrics(run_dir)}, csv_{open_for_append(run_dir + "/metrics.csv", O_TRUNC)} {
+  restore(resumed_step, others);
 }
 
-/// Records after `resumed_step` may be this run's, of an earlier start that saved nothing; those up
-/// to it are of a branch that the run has left.
-void MetricsWriter::leave_others(std::int64_t resumed_step) {
+void MetricsWriter::restore(std::int64_t resumed_step, OtherRecords others) {
+  const std::string path = jsonl_.file.path();
+  const std::int64_t last_own_step = others.until_resumed_step ? 0 : resumed_step;
   bool has_others = false;
-  (void)read_records(jsonl_.file.path(), resumed_step,
-                     [&](const std::string&, const StepRecord&) { has_others = true; });
-  if (has_others)
-    kept_aside_ = fmt::format("{} has the steps of a branch that the run leaves; it is kept as {}",
-                              jsonl_.file.path(), set_aside("superseded"));
-}
-
-void MetricsWriter::restore(std::int64_t resumed_step) {
-  constexpr std::size_t kChunkBytes = kMaxPendingBytes / 2;
-  csv_.add(csv_header({}));
   std::int64_t kept_bytes = 0;
-  const auto problem = read_records(jsonl_.file.path(), resumed_step,
-                                    [&](const std::string& line, const StepRecord& record) {
-                                      if (std::isfinite(record.elapsed_s))
-                                        elapsed_s_ = record.elapsed_s;
-                                      kept_bytes += static_cast<std::int64_t>(line.size()) + 1;
-                                      csv_.add(csv_line(record));
-                                      if (csv_.pending.size() > kChunkBytes) (void)csv_.flush();
-                                    });
-  (void)csv_.flush();
-  if (!problem) return jsonl_.file.truncate(kept_bytes);
-  const std::string path = jsonl_.file.path(), aside = set_aside("damaged");
-  (void)read_records(aside, resumed_step, [&](const std::string& line, const StepRecord&) {
-    jsonl_.file.write(line + '\n');
+  csv_.add(csv_header({}));
+  const auto problem = read_records(path, [&](const std::string& line, const StepRecord& record) {
+    if (record.step > last_own_step) {
+      has_others = has_others || record.step <= resumed_step || others.after_resumed_step;
+      return;
+    }
+    if (std::isfinite(record.elapsed_s)) elapsed_s_ = record.elapsed_s;
+    kept_bytes += static_cast<std::int64_t>(line.size()) + 1;
+    csv_.copy(csv_line(record));
   });
-  kept_aside_ = fmt::format("{}; the file is kept as {}, and {} has the steps that could be read",
-                            *problem, aside, path);
+  (void)csv_.flush();
+  if (problem)
+    kept_aside_ = fmt::format("{}; the file is kept as {}, and {} has the steps that could be read",
+                              *problem, set_aside("damaged", last_own_step), path);
+  else if (has_others)
+    kept_aside_ = fmt::format("{} has the steps of a branch that the run leaves; it is kept as {}",
+                              path, set_aside("superseded", last_own_step));
+  else
+    jsonl_.file.truncate(kept_bytes);
 }
 
-/// Begins a new metrics.jsonl. The old one becomes metrics.AS.jsonl, or the first of
-/// metrics.AS-2.jsonl, ... that is free: its name is returned.
-std::string MetricsWriter::set_aside(const char* as) {
-  const std::string path = jsonl_.file.path(), stem = parent_folder(path) + "/metrics." + as;
-  std::string aside = stem + ".jsonl";
-  for (int number = 2; path_exists(aside); ++number)
-    aside = fmt::format("{}-{}.jsonl", stem, number);
+/// Begins a new metrics.jsonl with the records up to `last_own_step`. The old one becomes
+/// metrics.AS.jsonl, or the first of metrics.AS-2.jsonl, ... that is free: its name is returned.
+std::string MetricsWriter::set_aside(const char* as, std::int64_t last_own_step) {
+  const std::string path = jsonl_.file.path(), folder = parent_folder(path);
+  const std::string aside = free_path(folder + "/metrics." + as, ".jsonl");
+  jsonl_.file = open_for_append(next_path(folder), O_TRUNC);
+  (void)read_records(path, [&](const std::string& line, const StepRecord& record) {
+    if (record.step <= last_own_step) jsonl_.copy(line + '\n');
+  });
+  (void)jsonl_.flush();
+  (void)sync();
   rename_path(path, aside);
-  jsonl_.file = open_for_append(path, O_EXCL);
+  rename_path(next_path(folder), path);
+  jsonl_.file = open_for_append(path, 0);
   return aside;
 }
 
@@ -197,6 +204,11 @@ void MetricsWriter::Output::add(const std::string& line) {
     ++lost;
 }
 
+void MetricsWriter::Output::copy(const std::string& line) {
+  add(line);
+  if (pending.size() > kMaxPendingBytes / 2) (void)flush();
+}
+
 std::optional<std::string> MetricsWriter::Output::flush() {
   while (!pending.empty()) {
     const ssize_t written = file_ops().write(file.fd(), pending.data(), pending.size());
@@ -212,16 +224,17 @@ std::optional<std::string> MetricsWriter::Output::write(const std::string& line)
   const std::optional<std::string> problem = flush();
   if (lost == 0) return problem;
   if (problem) return *problem + "; the lines of the steps from here on are lost";
-  return fmt::format("{} lacks {}, lost while it could not be written", file.path(),
+  return fmt::format("{} is incomplete: {} could not be written", file.path(),
                      human_plural(std::exchange(lost, 0), "line"));
 }
 
 std::optional<std::string> MetricsWriter::Output::finish() {
   const std::optional<std::string> problem = flush();
-  lost += std::ranges::count(pending, '\n');
-  if (lost == 0) return std::nullopt;
-  return fmt::format("{} lacks {}{}", file.path(), human_plural(lost, "line"),
-                     problem ? ": " + *problem : ", lost while it could not be written");
+  // If a part of a line was written, its end is still pending.
+  const std::int64_t lost_lines = lost + std::ranges::count(pending, '\n');
+  if (lost_lines == 0) return std::nullopt;
+  return fmt::format("{} is incomplete: {} could not be written{}", file.path(),
+                     human_plural(lost_lines, "line"), problem ? " (" + *problem + ")" : "");
 }
 
 }  // namespace hgt

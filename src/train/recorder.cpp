@@ -42,11 +42,18 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.on_saved = [this](const std::string& path, std::int64_t step) {
     channel_.send("checkpoint", {{"path", path}, {"step", step}});
   };
+  const auto open_metrics = [&](bool leaves_branch) {
+    const std::string origin = read_origin(options_.run_dir).value_or(BranchOrigin{}).checkpoint;
+    metrics_.emplace(options_.run_dir, state.step,
+                     OtherRecords{.until_resumed_step = !origin.empty() && step_of(origin) < 0,
+                                  .after_resumed_step = leaves_branch});
+  };
+  // While checkpoints show after a crash that a branch is left, its metrics can still be kept.
+  options.on_leaving = [&] { open_metrics(true); };
+  metrics_.reset();
   checkpoints_ = CheckpointWriter::create(config_.model, table_, options);
+  if (!metrics_) open_metrics(false);
   report_superseded();
-  const std::string origin = read_origin(options_.run_dir).value_or(BranchOrigin{}).checkpoint;
-  metrics_.emplace(options_.run_dir, state.step,
-                   /*from_elsewhere=*/!origin.empty() && step_of(origin) < 0);
   if (metrics_->kept_aside()) notice(*metrics_->kept_aside());
   started_ns_ = now_ns();
 }

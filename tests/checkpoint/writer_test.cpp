@@ -239,6 +239,9 @@ TEST_CASE("the writer says which checkpoints are superseded") {
   writer->save(run.state, run.flat());
   const auto later = run.writer_from(folder / "checkpoints/step_00000020", folder.path());
   CHECK(later->left() == Names{"step_00000030.superseded-2"});
+  for (const char* name : {"step_00000030.superseded.mine", "step_00000030.superseded-x",
+                           "step_30.superseded", "step_00000030.supersededs"})
+    make_folders(folder / ("checkpoints/" + std::string(name)));
   CHECK(later->superseded() == Names{"step_00000030.superseded", "step_00000030.superseded-2"});
 }
 

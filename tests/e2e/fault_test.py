@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Training runs in which something goes wrong: what they say, and what remains. usage: fault_test.py HGTRAIN"""
+import json
 import os
 import pathlib
 import re
@@ -137,6 +138,8 @@ class FaultTest(job.JobTest):
         log = (self.job.folder / 'branched/logs/console.log').read_text()
         self.assertIn('checkpoints of its branch before, which become step_00000015.superseded, step_00000020.superseded\n',
                       log)
+        left = (self.job.folder / 'branched/metrics.superseded.jsonl').read_text().splitlines()
+        self.assertEqual([json.loads(line)['step'] for line in left], list(range(1, 21)))
         said = self.job.train('branched', '--resume', 'auto')
         self.assertIn('after step 10 from branched/checkpoints/step_00000010', said)
         self.assertEqual(self.job.losses('branched'), self.whole)

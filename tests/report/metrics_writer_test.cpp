@@ -134,7 +134,7 @@ TEST_CASE("the steps of a branch that the run leaves are kept aside") {
   write_steps(dir, 0, 10);
   const auto old = dir.read("metrics.jsonl");
   {
-    MetricsWriter writer(dir.path(), 6, /*from_elsewhere=*/true);
+    MetricsWriter writer(dir.path(), 6, {.until_resumed_step = true});
     CHECK(writer.kept_aside() ==
           dir / "metrics.jsonl" + " has the steps of a branch that the run leaves; it is kept as " +
               (dir / "metrics.superseded.jsonl"));
@@ -145,10 +145,84 @@ TEST_CASE("the steps of a branch that the run leaves are kept aside") {
   CHECK(dir.lines("metrics.jsonl").size() == 1);
   CHECK(dir.lines("metrics.csv").size() == 2);
   // It starts there again, having saved nothing: the step it made is its own.
-  CHECK(!MetricsWriter(dir.path(), 6, true).kept_aside());
+  CHECK(!MetricsWriter(dir.path(), 6, {.until_resumed_step = true}).kept_aside());
   CHECK(dir.lines("metrics.jsonl").empty());
   write_steps(dir, 6, 8);
-  CHECK(MetricsWriter(dir.path(), 7, true).kept_aside()->ends_with("superseded-2.jsonl"));
+  CHECK(MetricsWriter(dir.path(), 7, {.until_resumed_step = true})
+            .kept_aside()
+            ->ends_with("superseded-2.jsonl"));
+  // But steps after it are another branch's if the run leaves one.
+  write_steps(dir, 6, 8);
+  CHECK(MetricsWriter(dir.path(), 6, {.until_resumed_step = true, .after_resumed_step = true})
+            .kept_aside()
+            ->ends_with("superseded-3.jsonl"));
+}
+
+TEST_CASE(
+    "a run that goes back keeps the steps up to there, and those of its branch before aside") {
+  RunDir dir;
+  write_steps(dir, 0, 10);
+  const auto old = dir.read("metrics.jsonl");
+  {
+    MetricsWriter writer(dir.path(), 6, {.after_resumed_step = true});
+    CHECK_THAT(writer.kept_aside().value(), Catch::EndsWith(dir / "metrics.superseded.jsonl"));
+    CHECK(writer.elapsed_s() == 1.5);
+    CHECK(!writer.write(record_of(7)));
+  }
+  CHECK(dir.read("metrics.superseded.jsonl") == old);
+  CHECK(old.starts_with(dir.read("metrics.jsonl")));
+  CHECK(dir.lines("metrics.jsonl").size() == 7);
+  CHECK(dir.lines("metrics.csv").size() == 8);
+  CHECK(!MetricsWriter(dir.path(), 7, {.after_resumed_step = true}).kept_aside());
+}
+
+TEST_CASE("a kill at any call while metrics are kept aside loses no line") {
+  int calls = 0;
+  {
+    RunDir dir;
+    write_steps(dir, 0, 10);
+    FailingFileOps counting;
+    const FileOpsOverride use(counting);
+    MetricsWriter(dir.path(), 6, {.after_resumed_step = true});
+    calls = counting.calls();
+  }
+  for (int k = 0; k < calls; ++k) {
+    CAPTURE(k);
+    RunDir dir;
+    write_steps(dir, 0, 10);
+    const auto old = dir.read("metrics.jsonl");
+    FailingFileOps dead(k, EIO, /*for_good=*/true);
+    try {
+      const FileOpsOverride use(dead);
+      MetricsWriter(dir.path(), 6, {.after_resumed_step = true});
+    } catch (const Error&) {
+    }
+    MetricsWriter(dir.path(), 6, {.after_resumed_step = true});
+    CHECK(dir.read("metrics.superseded.jsonl") == old);
+    CHECK(dir.lines("metrics.jsonl").size() == 6);
+    CHECK(!std::filesystem::exists(dir / "metrics.next.jsonl"));
+  }
+}
+
+TEST_CASE("a full disk does not keep a run with damaged metrics from starting") {
+  RunDir dir;
+  write_steps(dir, 0, 4);
+  dir.append("metrics.jsonl", "damage\n");
+  struct FullDisk final : FileOps {
+    ssize_t write(int, const void*, std::size_t) override {
+      errno = ENOSPC;
+      return -1;
+    }
+  } full;
+  std::optional<MetricsWriter> writer;
+  {
+    const FileOpsOverride use(full);
+    writer.emplace(dir.path(), 4);
+    CHECK_THAT(writer->write(record_of(5)).value(), Catch::Contains("No space left on device"));
+  }
+  CHECK(!writer->write(record_of(6)));
+  CHECK(dir.lines("metrics.jsonl").size() == 6);
+  CHECK(dir.lines("metrics.damaged.jsonl").size() == 5);
 }
 
 TEST_CASE("a line torn by a crash goes, the whole lines before it stay") {
@@ -215,9 +289,9 @@ TEST_CASE("a disk that cannot read the history to its end costs what it cannot r
       errno = EIO;
       return -1;
     }
-    int rename(const char* from, const char* to) override {
+    int open(const char* path, int flags, mode_t mode) override {
       reads = 0;
-      return FileOps::rename(from, to);
+      return FileOps::open(path, flags, mode);
     }
     int reads = 0;
   };
@@ -286,7 +360,7 @@ TEST_CASE("lines that cannot be written take a bounded memory, and the lost ones
   }
   ++step;
   CHECK(writer.write(record_of(step)) ==
-        fmt::format("{} lacks {} lines, lost while it could not be written", dir / "metrics.jsonl",
+        fmt::format("{} is incomplete: {} lines could not be written", dir / "metrics.jsonl",
                     step - first_lost + 1));
   CHECK(!writer.write(record_of(++step)));
   CHECK(!writer.finish());
@@ -300,9 +374,12 @@ TEST_CASE("lines that are still not written at the end are counted") {
   const FileOpsOverride use(full);
   (void)writer.write(record_of(1));
   (void)writer.write(record_of(2));
-  CHECK_THAT(writer.finish().value(),
-             Catch::Contains(dir / "metrics.jsonl lacks 2 lines: cannot write") &&
-                 Catch::Contains(dir / "metrics.csv lacks 2 lines: cannot write"));
+  CHECK_THAT(
+      writer.finish().value(),
+      Catch::Contains(dir /
+                      "metrics.jsonl is incomplete: 2 lines could not be written (cannot write") &&
+          Catch::Contains(dir /
+                          "metrics.csv is incomplete: 2 lines could not be written (cannot write"));
 }
 
 TEST_CASE("a run folder that cannot be written is refused by name") {

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
 #include "hgtrain/base/file_ops.h"
 
 #include "support/failing_file_ops.h"
@@ -149,6 +150,39 @@ TEST_CASE("a run that starts from another run's checkpoint keeps none of the met
              Catch::EndsWith("metrics.superseded.jsonl"));
 }
 
+TEST_CASE("a run that goes back keeps the metrics of the branch that it leaves") {
+  Fixture f;
+  f.start();
+  for (const std::int64_t step : {1, 2, 3}) {
+    f.recorder.step(record_of(step, 2.5));
+    f.recorder.save({.step = step}, f.buffers.state());
+  }
+  f.recorder.finish();
+  const std::string all = f.metrics();
+  const auto begin = [&] {
+    Recorder recorder(f.config, {.run_dir = f.folder.path()}, f.table, 0, f.channel);
+    recorder.begin({.step = 1}, f.folder / "checkpoints/step_00000001");
+  };
+  struct Dies final : FileOps {  // when it sets the first checkpoint aside
+    int rename(const char* from, const char* to) override {
+      dead = dead || std::string(from).ends_with("step_00000002");
+      errno = EIO;
+      return dead ? -1 : FileOps::rename(from, to);
+    }
+    bool dead = false;
+  } dies;
+  {
+    const FileOpsOverride use(dies);
+    CHECK_THROWS_AS(begin(), Error);
+  }
+  begin();
+  CHECK(std::count(all.begin(), all.end(), '\n') == 3);
+  CHECK(read_file(f.folder / "metrics.superseded.jsonl", 1 << 20) == all);
+  CHECK(all.starts_with(f.metrics()));
+  CHECK_FALSE(f.metrics().empty());
+  CHECK_FALSE(std::filesystem::exists(f.folder / "metrics.superseded-2.jsonl"));
+}
+
 TEST_CASE("what the next save removes is announced, and what metrics lack at the end") {
   Fixture f;
   f.start();
@@ -165,8 +199,9 @@ TEST_CASE("what the next save removes is announced, and what metrics lack at the
   const FileOpsOverride use(full);
   f.recorder.step(record_of(1, 2.5));
   f.recorder.finish();
-  CHECK_THAT(f.channel.bodies.back()["text"].get<std::string>(),
-             Catch::Contains("metrics.jsonl lacks 1 line: cannot write"));
+  CHECK_THAT(
+      f.channel.bodies.back()["text"].get<std::string>(),
+      Catch::Contains("metrics.jsonl is incomplete: 1 line could not be written (cannot write"));
 }
 
 TEST_CASE("other ranks write nothing and say nothing") {

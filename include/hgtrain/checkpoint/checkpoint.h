@@ -87,6 +87,9 @@ class CheckpointWriter {
     ParallelismConfig layout;  ///< for the manifest
     /// Weights larger than this are split into several files, as HF does.
     std::int64_t max_shard_bytes = 5'000'000'000;
+    /// Called by create() if checkpoints of another branch are about to be renamed: the run is on
+    /// its branch already, and after a crash the next create() calls it again.
+    std::function<void()> on_leaving;
     /// Called with each checkpoint once it is durable, on the thread that wrote it.
     std::function<void(const std::string& path, std::int64_t step)> on_saved;
   };

@@ -9,6 +9,12 @@
 
 namespace hgt {
 
+/// Which records in a metrics.jsonl that is continued are of another run or branch.
+struct OtherRecords {
+  bool until_resumed_step = false;  ///< the run starts from a checkpoint of another run or branch
+  bool after_resumed_step = false;  ///< the run leaves a branch that has checkpoints after it
+};
+
 /// Writes the metrics of a run: RUN_DIR/metrics.jsonl, one StepRecord per line, and metrics.csv,
 /// the same as a table, in which a cell is empty if its number is unknown or not finite.
 ///
@@ -20,14 +26,15 @@ class MetricsWriter {
   /// Lines that cannot be written are kept up to this size, and lost from then on.
   static constexpr std::size_t kMaxPendingBytes = 1 << 20;
 
-  /// Opens both files to continue after `resumed_step` (0: from the start). metrics.jsonl keeps its
-  /// records of ascending steps up to `resumed_step`, so that each step occurs once, also after a
-  /// crash in the middle of a line; metrics.csv is rewritten from it. `from_elsewhere`: the run
-  /// starts from a checkpoint of another run or branch, so those records are not its own, and none
-  /// is kept. If metrics.jsonl has such records, or lines that are not records, or cannot be read
-  /// to its end, it is renamed, and the records to keep that could be read are copied to a new
-  /// file. Throws Error(kData) if a file cannot be opened, renamed or written.
-  MetricsWriter(const std::string& run_dir, std::int64_t resumed_step, bool from_elsewhere = false);
+  /// Opens both files to continue after `resumed_step` (0: from the start). metrics.jsonl keeps the
+  /// run's own records of ascending steps up to `resumed_step`, so that each step occurs once, also
+  /// after a crash in the middle of a line; metrics.csv is rewritten from it. If metrics.jsonl has
+  /// records of `others`, or lines that are not records, or cannot be read to its end, it is
+  /// renamed, and the records to keep that could be read are copied to a new file; a full disk
+  /// delays that like a write(). Records after `resumed_step` that are not of `others` are cut off:
+  /// the run will make these steps again. Throws Error(kData) if a file cannot be opened, renamed
+  /// or truncated.
+  MetricsWriter(const std::string& run_dir, std::int64_t resumed_step, OtherRecords others = {});
 
   /// Why metrics.jsonl was renamed, and its new name; nullopt if it was not.
   const std::optional<std::string>& kept_aside() const { return kept_aside_; }
@@ -51,13 +58,13 @@ class MetricsWriter {
     std::string pending{};  ///< may begin in the middle of a line
     std::int64_t lost = 0;  ///< lines dropped because `pending` would be too large
     void add(const std::string& line);
+    void copy(const std::string& line);  ///< add() for many lines: flushes if they become large
     std::optional<std::string> flush();
     std::optional<std::string> write(const std::string& line);
     std::optional<std::string> finish();
   };
-  void leave_others(std::int64_t resumed_step);
-  void restore(std::int64_t resumed_step);
-  std::string set_aside(const char* as);
+  void restore(std::int64_t resumed_step, OtherRecords others);
+  std::string set_aside(const char* as, std::int64_t last_own_step);
 
   Output jsonl_;
   Output csv_;
