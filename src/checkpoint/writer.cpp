@@ -135,7 +135,8 @@ class Writer : public CheckpointWriter {
     }
     sync_folder(root_);
     write_file_atomically(path("latest"), name + "\n");
-    if (options_.keep_best && state.best_eval_step == state.step) name_best(state.step);
+    if ((options_.keep_best || best_step_ >= 0) && state.best_eval_step == state.step)
+      name_best(state.step);
     forget_origin(options_.run_dir);
   }
 
@@ -153,7 +154,8 @@ class Writer : public CheckpointWriter {
     else
       remove_name("latest");
     const std::int64_t best = options_.best_eval_step;
-    if (options_.keep_best && best > 0 && best <= last && path_exists(path(step_name(best))))
+    const bool keeps_best = options_.keep_best || path_exists(path("best"));
+    if (keeps_best && best > 0 && best <= last && path_exists(path(step_name(best))))
       name_best(best);
     else
       remove_name("best");

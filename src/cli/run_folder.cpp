@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -24,15 +26,16 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLockName = ".lock";
 constexpr std::int64_t kMaxConfigBytes = 16 << 20;
-constexpr const char* kNext = ".next.json";
+constexpr const char* kNextConfigEnd = ".next.json";
 
 /// What decides which model is trained on which batches.
 constexpr std::array kFrozen{std::string_view("/model"), std::string_view("/training/seed"),
                              std::string_view("/training/seq_length"),
                              std::string_view("/train_batch_size"), std::string_view("/data")};
 /// Exceptions: where the model started, and keys that only matter for generating text with it.
-constexpr std::array kFree{std::string_view("/model/init"), std::string_view("/model/bos_token_id"),
-                           std::string_view("/model/eos_token_id")};
+constexpr std::array kNotFrozen{std::string_view("/model/init"),
+                                std::string_view("/model/bos_token_id"),
+                                std::string_view("/model/eos_token_id")};
 
 /// Whether the key is a path of data. The checkpoint shows whether it is the same data.
 bool is_data_path(std::string_view pointer) {
@@ -42,7 +45,7 @@ bool is_data_path(std::string_view pointer) {
 }
 
 bool is_frozen(std::string_view pointer) {
-  return !is_data_path(pointer) && std::find(kFree.begin(), kFree.end(), pointer) == kFree.end() &&
+  return !is_data_path(pointer) && std::ranges::find(kNotFrozen, pointer) == kNotFrozen.end() &&
          std::any_of(kFrozen.begin(), kFrozen.end(), [&](std::string_view key) {
            return pointer == key || (pointer.starts_with(key) && pointer[key.size()] == '/');
          });
@@ -55,24 +58,25 @@ std::string dotted(const std::string& pointer) {
   return key;
 }
 
-/// A free name next to `path`: path-2, path-3, ...
-std::string free_name(const std::string& path) {
-  int number = 2;
-  while (path_exists(fmt::format("{}-{}", path, number), ErrorKind::kConfig)) ++number;
-  return fmt::format("{}-{}", path, number);
-}
-
+/// Locks the folder. A launcher that was killed may hold it for another moment, until all of its
+/// forked children have closed what they inherited.
 File take_lock(const std::string& path) {
+  constexpr int kTries = 20;
   File lock =
       File::open(path + "/" + kLockName, O_RDWR | O_CREAT | O_CLOEXEC, 0666, ErrorKind::kConfig);
-  if (file_ops().flock(lock.fd(), LOCK_EX | LOCK_NB) == 0) return lock;
-  if (errno != EWOULDBLOCK)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("cannot lock {}: {}", lock.path(), std::strerror(errno)),
-                "take a run folder on a file system that has locks: --run_dir DIR");
-  throw Error(
-      ErrorKind::kConfig, fmt::format("the run folder {} is in use by another hgtrain", path),
-      fmt::format("wait for it or stop it, or take another one: --run_dir {}", free_name(path)));
+  for (int attempt = 1; file_ops().flock(lock.fd(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
+    if (errno != EWOULDBLOCK)
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("cannot lock {}: {}", lock.path(), std::strerror(errno)),
+                  "take a run folder on a file system that has locks: --run_dir DIR");
+    if (attempt == kTries)
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("the run folder {} is in use by another hgtrain", path),
+                  fmt::format("wait for it or stop it, or take another one: --run_dir {}",
+                              free_path(path)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return lock;
 }
 
 /// The resolved config of the run in a folder. Older runs have it as config.json.
@@ -100,7 +104,8 @@ bool is_temporary(const std::string& name) {
   if (at == std::string::npos) return false;
   constexpr std::array kFiles{"config.json", "config.next.json", "resolved.json",
                               "resolved.next.json", "run.json"};
-  const std::string file = name.substr(0, at), suffix = name.substr(at + 5);
+  const std::string file = name.substr(0, at);
+  const std::string suffix = name.substr(at + std::string_view(kUnfinished).size());
   return std::find(kFiles.begin(), kFiles.end(), file) != kFiles.end() && suffix.size() == 8 &&
          suffix.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
@@ -114,11 +119,12 @@ void settle_configs(const std::string& path) {
     // The branch is not known, so only --resume PATH can resume; that brings its own config.
   }
   std::error_code ignored;
-  for (const char* name : {"/resolved", "/config"}) fs::remove(path + name + kNext, ignored);
+  for (const char* name : {"/resolved", "/config"})
+    fs::remove(path + name + kNextConfigEnd, ignored);
 }
 
 /// Removes what a killed process left half written.
-void clean(const std::string& path) {
+void remove_leftovers(const std::string& path) {
   settle_configs(path);
   for (const std::string& name : list_folder(path))
     if (is_temporary(name)) remove_file(path + "/" + name);
@@ -127,6 +133,24 @@ void clean(const std::string& path) {
   } catch (const Error&) {
     // It stays until the next save.
   }
+}
+
+bool holds_run(const std::string& path) {
+  return path_exists(path + "/config.json", ErrorKind::kConfig) && has_begun(path);
+}
+
+/// Error(kConfig) if anything but a run lies at `path`.
+void refuse_what_is_no_run(const std::string& path) {
+  if (path_exists(path + "/config.json", ErrorKind::kConfig) ||
+      !path_exists(path, ErrorKind::kConfig))
+    return;
+  if (!is_folder(path, ErrorKind::kConfig))
+    throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
+                "give another --run_dir");
+  for (const std::string& name : list_folder(path))
+    if (name != kLockName && name != "resolved.json" && !is_temporary(name))
+      throw Error(ErrorKind::kConfig, fmt::format("{} is neither empty nor a run folder", path),
+                  fmt::format("take another one: --run_dir {}", free_path(path)));
 }
 
 /// Makes the folder and those above it; their names are durable on return.
@@ -138,33 +162,26 @@ void make_durable_folder(const std::string& path) {
   for (const std::string& folder : made) sync_folder(parent_folder(folder));
 }
 
-}  // namespace
-
-RunFolder claim_run_folder(const std::string& path, bool resume) {
-  const std::string config = path + "/config.json";
-  const bool is_run = path_exists(config, ErrorKind::kConfig), has_run = is_run && has_begun(path);
-  if (has_run && !resume) {
-    if (path_exists(path + "/" + kLockName, ErrorKind::kConfig)) take_lock(path);
-    throw Error(ErrorKind::kConfig, fmt::format("{} holds a run already", path),
-                fmt::format("to resume it: --resume auto; to start another run: --run_dir {}",
-                            free_name(path)));
-  }
-  if (!is_run && path_exists(path, ErrorKind::kConfig)) {
-    if (!is_folder(path, ErrorKind::kConfig))
-      throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
-                  "give another --run_dir");
-    for (const std::string& name : list_folder(path))
-      if (name != kLockName && name != "resolved.json" && !is_temporary(name))
-        throw Error(ErrorKind::kConfig, fmt::format("{} is neither empty nor a run folder", path),
-                    fmt::format("take another one: --run_dir {}", free_name(path)));
-  }
+File make_and_lock(const std::string& path) {
   try {
     make_durable_folder(path);
   } catch (const Error& e) {
     throw Error(ErrorKind::kConfig, e.message(), "take another folder: --run_dir DIR");
   }
-  RunFolder folder{path, take_lock(path), std::nullopt};
-  clean(path);
+  return take_lock(path);
+}
+
+}  // namespace
+
+RunFolder claim_run_folder(const std::string& path, bool resume) {
+  refuse_what_is_no_run(path);  // a folder of somebody else gets no lock file
+  RunFolder folder{path, make_and_lock(path), std::nullopt};
+  const bool has_run = holds_run(path);
+  if (has_run && !resume)
+    throw Error(ErrorKind::kConfig, fmt::format("{} holds a run already", path),
+                fmt::format("to resume it: --resume auto; to start another run: --run_dir {}",
+                            free_path(path)));
+  remove_leftovers(path);
   if (has_run) folder.previous_config = read_file(config_of_run(path), kMaxConfigBytes);
   return folder;
 }
@@ -180,21 +197,21 @@ std::optional<std::int64_t> batch_size_of_run(const std::string& path) {
 
 JobConfig::JobConfig(const RunFolder& folder, const std::string& given, const std::string& resolved)
     : folder_(folder.path) {
-  const std::string end = folder.previous_config ? kNext : ".json";
+  const std::string end = folder.previous_config ? kNextConfigEnd : ".json";
   write_file_atomically(folder_ + "/resolved" + end, resolved);
   write_file_atomically(folder_ + "/config" + end, given);
 }
 
 JobConfig::~JobConfig() {
   try {
-    clean(folder_);
+    remove_leftovers(folder_);
   } catch (const Error&) {
     // The next start removes it.
   }
 }
 
 std::string JobConfig::path() const {
-  const std::string next = folder_ + "/resolved" + kNext;
+  const std::string next = folder_ + "/resolved" + kNextConfigEnd;
   return path_exists(next) ? next : folder_ + "/resolved.json";
 }
 

@@ -182,7 +182,12 @@ std::vector<std::string> list_incomplete(const std::string& run_dir) {
 
 std::optional<std::int64_t> saved_step(const std::string& folder) {
   if (!has_manifest(folder)) return std::nullopt;
-  const auto json = manifest_of(folder);
+  nlohmann::json json;
+  try {
+    json = manifest_of(folder);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
   const auto step = json.is_object() ? json.find("step") : json.end();
   if (step == json.end() || !step->is_number_integer()) return std::nullopt;
   return step->get<std::int64_t>();

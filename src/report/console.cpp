@@ -112,15 +112,14 @@ void Console::phase(const std::string& phase) {
 void Console::started(std::int64_t step, const std::string& checkpoint,
                       std::optional<double> best_eval_loss) {
   eta_.restart();
-  best_before_ = best_eval_loss;
+  summary_.resume(best_eval_loss);
   if (!checkpoint.empty())
     line(fmt::format("resumed after step {} from {}", step, printable(checkpoint)));
 }
 
 void Console::step(const StepRecord& record) {
   before_first_step_ = false;
-  std::optional<double> before = summary_.best_eval_loss();
-  if (best_before_) before = std::min(before.value_or(INFINITY), *best_before_);
+  const std::optional<double> before = summary_.best_eval_loss();
   summary_.add(record);
   eta_.add(record);
   const std::string where = step_of(record.step, options_.plan.total_steps);
@@ -151,11 +150,10 @@ void Console::finished(const std::string& outcome, const std::string& run_dir) {
     std::string loss = human_number(s.first().loss, 4) + " to " + human_number(s.last().loss, 4);
     if (s.eval_loss()) {
       loss += ", evaluation " + human_number(*s.eval_loss(), 4);
-      if (best_before_ && *best_before_ < s.best_eval_loss().value_or(INFINITY)) {
-        loss += fmt::format(" (best {:.4f} before it was resumed)", *best_before_);
-      } else if (s.best_eval_loss() && s.best_eval_loss() != s.eval_loss()) {
-        loss += fmt::format(" (best {:.4f} at step {})", *s.best_eval_loss(), s.best_eval_step());
-      }
+      if (s.best_eval_loss() && s.best_eval_loss() != s.eval_loss())
+        loss += fmt::format(" (best {:.4f} {})", *s.best_eval_loss(),
+                            s.best_eval_step() > 0 ? fmt::format("at step {}", s.best_eval_step())
+                                                   : "before it was resumed");
     }
     line("  loss     " + loss);
     line(fmt::format(

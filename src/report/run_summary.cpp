@@ -26,6 +26,12 @@ void RunSummary::add(const StepRecord& record) {
   }
 }
 
+void RunSummary::resume(std::optional<double> best_eval_loss) {
+  if (!best_eval_loss || *best_eval_loss >= best_eval_loss_.value_or(INFINITY)) return;
+  best_eval_loss_ = best_eval_loss;
+  best_eval_step_ = 0;
+}
+
 double RunSummary::mean_tokens_per_sec() const {
   return step_ms_ > 0 ? tokens_ / step_ms_ * 1e3 : 0;
 }

@@ -223,6 +223,32 @@ TEST_CASE("what was saved only for being the best goes also after a restart") {
   CHECK(std::filesystem::exists(folder / "checkpoints/step_00000003"));
 }
 
+TEST_CASE("the best checkpoint of a run is not lost if it is resumed without keep_best") {
+  TemporaryFolder folder;
+  TinyRun run;
+  CheckpointWriter::Options options;
+  options.run_dir = folder.path();
+  options.keep_best = true;
+  options.keep_last_n = 1;
+  const auto save = [&](std::int64_t step, std::int64_t best) {
+    const auto writer = CheckpointWriter::create(run.model, run.table, options);
+    run.at(step);
+    run.state.best_eval_step = options.best_eval_step = best;
+    writer->save(run.state, run.flat());
+    REQUIRE_FALSE(writer->wait());
+    options.origin = folder / "checkpoints/" + step_name(step);
+  };
+  save(1, 1);
+  options.keep_best = false;
+  save(2, 1);
+  save(3, 1);
+  CHECK(checkpoint_folder(folder.path() + "@best") == folder / "checkpoints/step_00000001");
+  save(4, 4);
+  CHECK(names_in(folder / "checkpoints") ==
+        std::vector<std::string>{"best", "latest", "step_00000004"});
+  CHECK(checkpoint_folder(folder.path() + "@best") == folder / "checkpoints/step_00000004");
+}
+
 TEST_CASE("the writer says which checkpoints are superseded") {
   TemporaryFolder folder;
   TinyRun run;

@@ -18,6 +18,28 @@ TEST_CASE("a run folder is claimed by one launcher at a time") {
                     Catch::Contains("is in use by another hgtrain"));
 }
 
+TEST_CASE("a lock that a killed launcher holds for another moment is waited for") {
+  class HeldForAMoment : public FileOps {
+    int flock(int fd, int operation) override {
+      if (++calls > 2) return FileOps::flock(fd, operation);
+      errno = EWOULDBLOCK;
+      return -1;
+    }
+    int calls = 0;
+  } held;
+  const TemporaryFolder folder;
+  const FileOpsOverride override_ops(held);
+  claim_run_folder(folder.path(), false);
+}
+
+TEST_CASE("a folder of somebody else is refused, and gets no lock file") {
+  const TemporaryFolder folder;
+  write_new_file(folder / "notes.txt", "mine");
+  CHECK_THROWS_WITH(claim_run_folder(folder.path(), false),
+                    folder.path() + " is neither empty nor a run folder");
+  CHECK(list_folder(folder.path()) == std::vector<std::string>{"notes.txt"});
+}
+
 TEST_CASE("a lock that the file system refuses is not called in use") {
   class NoLocks : public FileOps {
     int flock(int, int) override {

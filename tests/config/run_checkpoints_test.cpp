@@ -1,6 +1,7 @@
 #include "hgtrain/config/run_checkpoints.h"
 
 #include <filesystem>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -62,6 +63,9 @@ TEST_CASE("the step of a checkpoint is its manifest's, if that can be read") {
     CHECK_FALSE(saved_step(run.path(10)));
   }
   CHECK_FALSE(saved_step(run.path(11)));
+  remove_file(run.path(10) + "/manifest.json");
+  REQUIRE(mkfifo((run.path(10) + "/manifest.json").c_str(), 0666) == 0);
+  CHECK_FALSE(saved_step(run.path(10)));
 }
 
 TEST_CASE("a branch that has saved nothing has the checkpoints up to its beginning") {

@@ -44,6 +44,13 @@ TEST_CASE("run.json says what a run was and what became of it") {
   CHECK(read()["summary"]["mean_tokens_per_sec"] == 200);
   write_run_file(dir.path(), run, RunSummary());  // resumed, and no step done yet
   CHECK(read()["summary"]["mean_tokens_per_sec"] == 200);
+  summary.resume(1.5);
+  record.step = 2;
+  record.eval_loss = 1.75;
+  summary.add(record);
+  write_run_file(dir.path(), run, summary);
+  CHECK(read()["summary"]["eval_loss"] == 1.75);
+  CHECK(read()["summary"]["best_eval_loss"] == 1.5);  // before the resume
   CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) ==
         1);  // no temporary file stays
 

@@ -79,8 +79,10 @@ class CheckpointWriter {
     /// TrainingState::best_eval_step of the state from which the run starts.
     std::int64_t best_eval_step = 0;
     std::int64_t keep_last_n = 0;  ///< 0 = all
-    bool keep_best = false;        ///< keeps the checkpoint that evaluated best; `best` names it
-    bool async_save = true;        ///< false: save() copies nothing, writes, and then returns
+    /// Keeps the checkpoint that evaluated best; `best` names it. If false, and the run folder has
+    /// a `best`, that one stays until a better one is saved.
+    bool keep_best = false;
+    bool async_save = true;  ///< false: save() copies nothing, writes, and then returns
     /// The files besides the weights that transformers reads in these folders are copied into each
     /// checkpoint, with the content they have now. Either may be "".
     std::string tokenizer_folder, model_folder;

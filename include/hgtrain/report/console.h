@@ -75,7 +75,6 @@ class Console {
   Eta eta_;
   std::int64_t start_ns_ = 0;
   std::int64_t drawn_ns_ = 0;
-  std::optional<double> best_before_;  // evaluation loss of the resumed part
   bool before_first_step_ = false;
   bool progress_shown_ = false;
 };

@@ -12,6 +12,8 @@ namespace hgt {
 class RunSummary {
  public:
   void add(const StepRecord& record);
+  /// The training resumes from a checkpoint, whose lowest evaluation loss was `best_eval_loss`.
+  void resume(std::optional<double> best_eval_loss);
 
   std::int64_t steps() const { return steps_; }
   const StepRecord& first() const { return first_; }  ///< of steps() > 0
@@ -24,9 +26,11 @@ class RunSummary {
   double peak_tokens_per_sec() const { return peak_tokens_per_sec_; }
   std::int64_t peak_mem_bytes() const { return peak_mem_bytes_; }
 
-  /// The latest and the lowest evaluation loss; nullopt if there was no evaluation.
+  /// The latest evaluation loss, and the lowest one with those before the run was resumed; nullopt
+  /// if there was no evaluation.
   std::optional<double> eval_loss() const { return eval_loss_; }
   std::optional<double> best_eval_loss() const { return best_eval_loss_; }
+  /// 0: before the run was resumed.
   std::int64_t best_eval_step() const { return best_eval_step_; }
 
  private:
