@@ -93,7 +93,7 @@ class DataPrepare final : public Command {
     app.add_option("--tokenizer", options_.tokenizer, "byte, a model folder, or a tokenizer.json");
     app.add_option("--json_field", options_.json_field, "the text's field in a .jsonl line");
     app.add_option("--end_of_text", options_.end_of_text,
-                   "token between documents, where not the tokenizer's own");
+                   "token between documents (default: the tokenizer's own)");
     app.add_option("--threads", options_.threads, "threads to use (default: all cores)");
     app.add_flag("--overwrite", options_.overwrite, "replace data that was prepared before");
     app.add_flag("--skip_bad_lines", options_.skip_bad_lines,

@@ -88,7 +88,7 @@ std::string gpus_text(const Machine& m, const Diagnosis& d) {
   std::string driver =
       known(all.driver_version.empty() ? m.files.kernel_driver : all.driver_version,
             m.driver.opened ? "" : "none");
-  if (m.driver.version > 0) driver += ", serves CUDA " + cuda_version_text(m.driver.version);
+  if (m.driver.version > 0) driver += ", supports CUDA " + cuda_version_text(m.driver.version);
   std::string text = row("driver", driver);
   for (const CudaLibrary& library : m.libraries)
     text += row(library.name,

@@ -159,12 +159,19 @@ TEST_CASE("a checkpoint is told of when it is durable, by the thread that wrote 
                                {folder / "checkpoints/step_00000002", 2}});
 }
 
+namespace {
+CheckpointWriter::Options keeping_best(const std::string& run_dir) {
+  CheckpointWriter::Options options;
+  options.run_dir = run_dir;
+  options.keep_best = true;
+  return options;
+}
+}  // namespace
+
 TEST_CASE("the best checkpoint stays, and those that were saved for being the best go") {
   TemporaryFolder folder;
   TinyRun run;
-  CheckpointWriter::Options options;
-  options.run_dir = folder.path();
-  options.keep_best = true;
+  CheckpointWriter::Options options = keeping_best(folder.path());
   const auto begin = [&](const std::string& origin, std::int64_t keep, std::int64_t best) {
     options.origin = origin;
     options.keep_last_n = keep;
@@ -201,9 +208,7 @@ TEST_CASE("the best checkpoint stays, and those that were saved for being the be
 TEST_CASE("what was saved only for being the best goes also after a restart") {
   TemporaryFolder folder;
   TinyRun run;
-  CheckpointWriter::Options options;
-  options.run_dir = folder.path();
-  options.keep_best = true;
+  CheckpointWriter::Options options = keeping_best(folder.path());
   const auto save = [&](std::int64_t step, CheckpointWriter::Reason reason) {
     const auto writer = CheckpointWriter::create(run.model, run.table, options);
     run.at(step);
