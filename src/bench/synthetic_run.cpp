@@ -48,7 +48,7 @@ SyntheticRun::SyntheticRun(const Config& config)
     if (config.hardware.cudnn) use_cudnn(stream_.queue());
   }
   const HostBuffers host(buffers_, table_, config, stream_);
-  host.get().draw(table_, static_cast<std::uint64_t>(config_.training.seed), device_.pool());
+  host.get().initialize(table_, static_cast<std::uint64_t>(config_.training.seed), device_.pool());
   host.store();
   buffers_.round_weights(stream_);
   TrainingState state;

@@ -47,7 +47,7 @@ void DeviceBatch::load(const Batch& batch, SampleKey samples) {
   slot.arrived->make_wait(stream_.queue());
 }
 
-MicroBatch DeviceBatch::place(std::int64_t begin, std::int64_t rows) {
+MicroBatch DeviceBatch::stage_micro_batch(std::int64_t begin, std::int64_t rows) {
   const Ids& from = arrived(slots_[current_]);
   const auto ids = static_cast<std::size_t>(rows * seq_length_);
   const auto part = [&](std::int32_t* to, const std::int32_t* all) {

@@ -27,7 +27,7 @@ class DeviceBatch {
   void load(const Batch& batch, SampleKey samples);
   /// Queues on the stream: rows [begin, begin + rows) of the batch loaded last, in their place. The
   /// loss scale is the caller's to fill.
-  MicroBatch place(std::int64_t begin, std::int64_t rows);
+  MicroBatch stage_micro_batch(std::int64_t begin, std::int64_t rows);
 
  private:
   /// Parts of one allocation: a key for each row, because its micro-batch may begin there, then for

@@ -37,7 +37,7 @@ FlatState FlatBuffers::state() const {
   return state;
 }
 
-Optimizer::Buffers FlatBuffers::updated() const {
+Optimizer::Buffers FlatBuffers::optimizer_buffers() const {
   Optimizer::Buffers out{
       parameter_values(), gradient_values(), {}, values_of(rounded, compute_dtype)};
   for (const Buffer& buffer : optimizer_state) out.state.push_back(values_of(buffer, state_dtype));
@@ -60,7 +60,8 @@ Tensor FlatBuffers::weights() const {
   return compute_dtype == parameter_dtype ? parameter_values() : values_of(rounded, compute_dtype);
 }
 
-void FlatBuffers::draw(const ParameterTable& table, std::uint64_t seed, ThreadPool& pool) const {
+void FlatBuffers::initialize(const ParameterTable& table, std::uint64_t seed,
+                             ThreadPool& pool) const {
   if (parameter_dtype == DType::kF32) {
     init_parameters(table, seed, parameters.as<float>(), pool);
   } else {

@@ -22,7 +22,7 @@ double mean_loss(const Evaluation& evaluation, std::int64_t samples) {
     const Range range{micro * rows, std::min((micro + 1) * rows, samples)};
     read_batch(data, 0, range, sample_form(config), batch);
     device_batch.load(batch, {});
-    model.evaluate(device_batch.place(0, range.size()), *loss_sum.as<double>().data());
+    model.evaluate(device_batch.stage_micro_batch(0, range.size()), *loss_sum.as<double>().data());
     stream.copy(&losses[static_cast<std::size_t>(micro)], loss_sum.data(), sizeof(double));
     stream.synchronize();
   }

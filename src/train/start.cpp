@@ -107,7 +107,7 @@ bool load(const RunOptions& options, const Parts& parts, Start& start) {
   return true;
 }
 
-void send_round(const Start& start, const FlatBuffers& flat, Communicator& comm) {
+void broadcast_state(const Start& start, const FlatBuffers& flat, Communicator& comm) {
   if (start.state.optimizer_steps > 0)  // else they are zero everywhere
     for (const Buffer& state : flat.optimizer_state) comm.broadcast(state.as<std::byte>(), 0);
   for (const Buffer* values : {&flat.parameters, &flat.ema})
@@ -132,9 +132,9 @@ Start prepare_start(const Config& config, const RunOptions& options, const Param
   comm.broadcast(std::span(&loaded, 1), 0);
   comm.broadcast(std::as_writable_bytes(std::span(&start.state, 1)), 0);
   if (loaded == std::byte{})
-    buffers.draw(table, static_cast<std::uint64_t>(config.training.seed), pool);
+    buffers.initialize(table, static_cast<std::uint64_t>(config.training.seed), pool);
   else
-    send_round(start, buffers, comm);
+    broadcast_state(start, buffers, comm);
   return start;
 }
 

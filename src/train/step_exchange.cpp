@@ -16,7 +16,7 @@ constexpr std::chrono::microseconds kPollInterval{20};
 StepExchange::StepExchange(std::int64_t micros, Stream stream)
     : micros_(micros),
       stream_(stream),
-      sums_("losses and wishes", (micros + 2) * 8, stream.device()),
+      sums_("losses and control flags", (micros + 2) * 8, stream.device()),
       update_("update", sizeof(Update), stream.device()),
       slots_{make_slot(), make_slot()} {}
 
@@ -40,10 +40,10 @@ void StepExchange::clear_losses() {
 void StepExchange::send(const Update& update, bool stop, bool checkpoint) {
   Message& message = slot_of(sent_++).message();
   message.update = update;
-  message.wishes[0] = stop ? 1 : 0;
-  message.wishes[1] = checkpoint ? 1 : 0;
+  message.control_flags[0] = stop ? 1 : 0;
+  message.control_flags[1] = checkpoint ? 1 : 0;
   stream_.copy(this->update(), &message.update, kUpdateFromHost);
-  stream_.copy(loss(micros_), message.wishes, sizeof message.wishes);
+  stream_.copy(loss(micros_), message.control_flags, sizeof message.control_flags);
 }
 
 void StepExchange::begin_wait() {

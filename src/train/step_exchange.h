@@ -52,7 +52,7 @@ class StepExchange {
   /// The data of one step in host memory.
   struct Message {
     Update update;
-    double wishes[2];
+    double control_flags[2];
     Results results;
   };
   struct Slot {

@@ -2,7 +2,7 @@
 
 namespace hgt {
 
-void StepGraphs::run_as_graph(int key, const std::function<void()>& piece) {
+void StepGraphs::run_as_graph(Key key, const std::function<void()>& piece) {
   const auto [found, first] = graphs_.try_emplace(key);
   if (first) return piece();
   std::optional<CudaGraph>& graph = found->second;

@@ -82,8 +82,10 @@ Model::Options model_options(const Config& config) {
 Trainer::Trainer(const Parts& parts, const TrainingState& state)
     : parts_(parts),
       state_(state),
+      finished_steps_(state.step),
       lr_schedule_(parts.config),
-      optimizer_(parts.config.optimizer, parts.table, parts.buffers.updated(), parts.stream),
+      optimizer_(parts.config.optimizer, parts.table, parts.buffers.optimizer_buffers(),
+                 parts.stream),
       loss_scaler_(parts.config.precision),
       micros_(micro_batches_of(parts.config.batch, parts.comm)),
       buckets_(make_buckets(block_ranges(parts.table), bucket_elements(parts))),
@@ -139,7 +141,6 @@ void Trainer::queue_step() {
 
 /// The next step's result. It reuses the memory of the step two before it, which is finished.
 StepResult& Trainer::start_result() {
-  ++queued_;
   StepResult& result = result_of(state_.step + 1);
   std::vector<std::int64_t> samples = std::move(result.samples);
   result = {};
@@ -151,7 +152,7 @@ StepResult& Trainer::start_result() {
 const StepResult& Trainer::finish_step() {
   parts_.progress.phase = "waiting for the step";
   const auto [update, stop, checkpoint, comm_ms] = exchange_->take(parts_.comm);
-  StepResult& result = result_of(state_.step - --queued_);
+  StepResult& result = result_of(++finished_steps_);
   result.loss = update.loss;
   result.grad_norm = update.norm;
   result.comm_ms = comm_ms;
@@ -184,7 +185,7 @@ void Trainer::execute(const Action& action) {
     case Action::Kind::kBackward: {
       const Span span = Span::phase("backward", action.block);
       parts_.progress.phase = "backward";
-      return graphs_->run(2 * action.block + 1,
+      return graphs_->run({action.kind, action.block},
                           [&] { parts_.model.backward(action.block, 0, micro_); });
     }
     case Action::Kind::kReduce: {
@@ -202,7 +203,7 @@ void Trainer::forward(const Action& action) {
   Model& model = parts_.model;
   const bool last = action.block + 1 == model.num_blocks();
   if (action.block == 0) micro_ = micro_batch(action.micro);
-  graphs_->run(2 * action.block, [&] {
+  graphs_->run({action.kind, action.block}, [&] {
     model.forward(action.block, 0, micro_);
     if (last) model.loss_sum(0, *loss_sum_.as<double>().data());
   });
@@ -213,7 +214,7 @@ void Trainer::forward(const Action& action) {
 
 MicroBatch Trainer::micro_batch(int micro) {
   const std::int64_t rows = parts_.config.batch.micro_batch_size;
-  MicroBatch batch = batch_->place(micro * rows, rows);
+  MicroBatch batch = batch_->stage_micro_batch(micro * rows, rows);
   batch.loss_scale = state_.loss_scale.scale / static_cast<double>(tokens_per_step());
   return batch;
 }
@@ -227,7 +228,7 @@ void Trainer::update() {
   exchange_->begin_wait();
   sum_losses();
   exchange_->end_wait();
-  graphs_->run(2 * parts_.model.num_blocks(), [&] { change_parameters(); });
+  graphs_->run({Action::Kind::kUpdate}, [&] { change_parameters(); });
   exchange_->fetch();
 }
 

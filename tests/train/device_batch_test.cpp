@@ -25,7 +25,7 @@ TEST_CASE("a micro-batch is so many rows of the batch loaded last, and knows whi
               .positions = {},
               .samples = {0, 1, 2}},
              {4, 30});
-  const MicroBatch micro = batch.place(1, 2);
+  const MicroBatch micro = batch.stage_micro_batch(1, 2);
   CHECK(list(micro.tokens_BT) == std::vector<std::int32_t>{2, 3, 4, 5});
   CHECK(list(micro.targets_BT) == std::vector<std::int32_t>{3, 4, 5, 6});
   CHECK(micro.positions_BT.empty());
@@ -43,5 +43,5 @@ TEST_CASE("positions come along where samples are made of documents") {
               .positions = {0, 1, 0, 0},
               .samples = {0, 1}},
              {});
-  CHECK(list(batch.place(1, 1).positions_BT) == std::vector<std::int32_t>{0, 0});
+  CHECK(list(batch.stage_micro_batch(1, 1).positions_BT) == std::vector<std::int32_t>{0, 0});
 }

@@ -43,7 +43,7 @@ class Gpt2Run {
         model_(Model::create(config_.model, table_, buffers_.weights(), buffers_.gradient_values(),
                              model_options(config_), pool_)),
         comm_(make_self_communicator()) {
-    buffers_.draw(table_, 7, pool_);
+    buffers_.initialize(table_, 7, pool_);
     buffers_.round_weights(pool_);
     TrainingState state;
     state.loss_scale = LossScaler(config_.precision).initial();

@@ -31,7 +31,7 @@ TEST_CASE("the results of two steps come back in the order of the steps") {
   CHECK((second.stop == 0 && second.checkpoint == 1));
 }
 
-TEST_CASE("what a step wishes is summed with its losses, which begin at zero") {
+TEST_CASE("the control flags of a step are summed with its losses, which begin at zero") {
   ThreadPool pool(1);
   StepExchange exchange(2, pool);
   exchange.send({}, true, false);

@@ -18,8 +18,8 @@ namespace hgt {
 /// Or, if the config says so, parameters and the optimizer's state are bf16.
 struct FlatBuffers {
   FlatBuffers(const ParameterTable& table, const Config& config, Device device = Device::cpu());
-  FlatState state() const;             ///< what a checkpoint holds; only if in host memory
-  Optimizer::Buffers updated() const;  ///< what the optimizer reads and updates
+  FlatState state() const;  ///< what a checkpoint holds; only if in host memory
+  Optimizer::Buffers optimizer_buffers() const;  ///< what the optimizer reads and updates
   Tensor parameter_values() const;
   Tensor gradient_values() const;  ///< fp32
   Tensor ema_values() const;       ///< fp32; empty if there is no average
@@ -27,7 +27,7 @@ struct FlatBuffers {
   Tensor weights() const;
   /// Draws the parameters of a fresh model (model/init.h), from which the average starts too. The
   /// buffers must be in host memory.
-  void draw(const ParameterTable& table, std::uint64_t seed, ThreadPool& pool) const;
+  void initialize(const ParameterTable& table, std::uint64_t seed, ThreadPool& pool) const;
   void begin_ema(ThreadPool& pool) const;  ///< from the parameters; only if in host memory
   /// Rounds the parameters to the weights, on the buffers' device.
   void round_weights(Stream stream) const;

@@ -105,7 +105,7 @@ class Trainer {
     queue_step();
     return finish_step();
   }
-  std::int64_t queued_steps() const { return queued_; }
+  std::int64_t queued_steps() const { return state_.step - finished_steps_; }
   /// How many steps may still be queued when the next one is queued. It is 1 on a GPU: results are
   /// then read a step late, and the device never waits for the host. It is 0 if the next step
   /// depends on the result.
@@ -137,7 +137,8 @@ class Trainer {
   [[noreturn]] void stop_at_bad_tensor(const StepResult& result) const;
 
   Parts parts_;
-  TrainingState state_;
+  TrainingState state_;          ///< counts the steps that were queued
+  std::int64_t finished_steps_;  ///< of those, counted likewise
   LrSchedule lr_schedule_;
   Optimizer optimizer_;
   LossScaler loss_scaler_;
@@ -153,7 +154,6 @@ class Trainer {
   Buffer loss_sum_, squares_;  ///< of the current micro-batch; of the gradients; on the device
 
   std::array<StepResult, 2> results_;  ///< of the last two steps
-  std::int64_t queued_ = 0;            ///< steps that are queued and not finished
   MicroBatch micro_;                   ///< the current one
   std::uint64_t reduced_before_ = 0;
   double captured_loss_scale_ = 0;
