@@ -40,6 +40,14 @@ class DataTest(unittest.TestCase):
         err = self.train('twin', '--resume', 'auto', *there, *model, exit_code=2)
         self.assertIn('was trained on other batches', err)
 
+    def test_json_of_prepare_lists_what_was_passed_over(self):
+        (self.folder / 'mix').mkdir()
+        for name, text in (('a.txt', 'some text'), ('b.csv', 'x,y'), ('c.json', '[1]')):
+            (self.folder / 'mix' / name).write_text(text)
+        said = json.loads(self.job.call('data', 'prepare', '--input', 'mix', '--out', 'mixed', '--json'))
+        self.assertEqual(said['documents'], 1)
+        self.assertEqual((said['passed_over']['other_files'], said['passed_over']['json_files']), (['mix/b.csv'], ['mix/c.json']))
+
     def test_prepared_data_that_was_changed_is_refused(self):
         for name, edit in (
                 ('data.json', lambda b: b.replace(b'"vocab_size": 257', b'"vocab_size": 300')),
