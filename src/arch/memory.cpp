@@ -108,7 +108,6 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   const std::int64_t rows = times(sizes.batch, sizes.seq_length), width = m.hidden_size;
   const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
   const std::int64_t inner = m.intermediate_size, up = family.gated_mlp ? 2 * inner : inner;
-  const std::int64_t qk_heads = m.num_attention_heads + m.num_key_value_heads;
 
   std::vector<PlannedTensor> out;
   PlannedTensor::Scope scope = PlannedTensor::Scope::kLayer;
@@ -134,7 +133,8 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   }
   add("qkv", {rows, q + 2 * k});
   add("qk", {rows, q + k}, m.qk_norm);
-  add_f32("qk_scale", {qk_heads, rows}, m.qk_norm);
+  add_f32("q_scale", {rows, m.num_attention_heads}, m.qk_norm);
+  add_f32("k_scale", {rows, m.num_key_value_heads}, m.qk_norm);
   add("attention", {rows, q});
   add_f32("lse", {sizes.batch, m.num_attention_heads, sizes.seq_length});
   add("after_attention", {rows, width});

@@ -1,6 +1,7 @@
 #include "activations.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,36 +10,52 @@
 namespace hgt {
 
 Activations::Activations(const ModelConfig& model, const ActivationSizes& sizes, Device device)
-    : layers_(model.num_hidden_layers) {
-  for (const PlannedTensor& a : activations_of(model, sizes))
-    entries_[a.name] = {Buffer(a.name, a.bytes(), device), a.copies, a.dtype, a.shared_layers};
+    : model_(model), sizes_(sizes) {
+  for (PlannedTensor& plan : activations_of(model, sizes)) {
+    Buffer buffer(plan.name, plan.bytes(), device);
+    const std::string name = plan.name;
+    entries_.emplace(name, Entry{std::move(plan), std::move(buffer)});
+  }
 }
 
-const Activations::Entry& Activations::entry(std::string_view name) const {
-  const auto found = entries_.find(name);
-  if (found == entries_.end())
+BatchActivations::BatchActivations(const Activations& memory, std::int64_t slot, std::int64_t batch,
+                                   std::int64_t seq_length)
+    : memory_(&memory), slot_(slot), batch_(batch), seq_length_(seq_length) {
+  ActivationSizes sizes = memory.sizes_;
+  sizes.batch = batch;
+  sizes.seq_length = seq_length;
+  for (PlannedTensor& plan : activations_of(memory.model_, sizes))
+    shapes_.emplace(std::move(plan.name), std::move(plan.shape));
+}
+
+Tensor BatchActivations::get(std::string_view name) const {
+  const Activations::Entry& of = entry(name);
+  return copy_of(of, of.plan.scope == PlannedTensor::Scope::kSlot ? slot_ : 0);
+}
+
+Tensor BatchActivations::of_layer(std::string_view name, std::int64_t layer) const {
+  const Activations::Entry& of = entry(name);
+  const std::int64_t shared = of.plan.shared_layers;
+  const std::int64_t own_layers = memory_->model_.num_hidden_layers - shared;
+  return copy_of(of, layer < shared ? of.plan.copies - 1 : slot_ * own_layers + layer - shared);
+}
+
+const Activations::Entry& BatchActivations::entry(std::string_view name) const {
+  const auto found = memory_->entries_.find(name);
+  if (found == memory_->entries_.end())
     throw Error(ErrorKind::kInternal, fmt::format("no activation is called {}", name));
   return found->second;
 }
 
-Tensor Activations::of_layer(std::string_view name, std::int64_t slot, std::int64_t layer,
-                             std::initializer_list<std::int64_t> shape) const {
-  const Entry& of = entry(name);
-  const std::int64_t own = slot * (layers_ - of.shared_layers) + layer - of.shared_layers;
-  return get(name, layer < of.shared_layers ? of.copies - 1 : own, shape);
-}
-
-Tensor Activations::get(std::string_view name, std::int64_t copy,
-                        std::initializer_list<std::int64_t> shape) const {
-  const auto& [buffer, copies, dtype, shared] = entry(name);
-  const auto size = static_cast<std::int64_t>(size_of(dtype));
-  const std::int64_t space = buffer.bytes() / size / std::max<std::int64_t>(copies, 1);
-  const Tensor out(buffer.as<std::byte>().data() + copy * space * size, shape, dtype,
-                   buffer.device());
-  if (copy < 0 || copy >= copies || out.numel() > space)
+Tensor BatchActivations::copy_of(const Activations::Entry& entry, std::int64_t copy) const {
+  const PlannedTensor& plan = entry.plan;
+  const std::int64_t bytes = plan.numel() * static_cast<std::int64_t>(size_of(plan.dtype));
+  const Tensor out(entry.buffer.as<std::byte>().data() + copy * bytes,
+                   shapes_.find(plan.name)->second, plan.dtype, entry.buffer.device());
+  if (copy < 0 || copy >= plan.copies || out.numel() > plan.numel())
     throw Error(ErrorKind::kInternal,
-                fmt::format("activation {}: copy {} of {}, {} elements in space for {}", name, copy,
-                            copies, out.numel(), space));
+                fmt::format("activation {}: copy {} of {}, {} elements in space for {}", plan.name,
+                            copy, plan.copies, out.numel(), plan.numel()));
   return out;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/device/buffer.h"
@@ -17,24 +17,42 @@ class Activations {
  public:
   Activations(const ModelConfig& model, const ActivationSizes& sizes, Device device);
 
-  /// The tensor of that name with a shape of the current batch, which must fit the planned one. Its
-  /// memory starts on a cache line. Error(kInternal) if there is no such name, copy or space.
-  Tensor get(std::string_view name, std::int64_t copy,
-             std::initializer_list<std::int64_t> shape) const;
+ private:
+  friend class BatchActivations;
+  struct Entry {
+    PlannedTensor plan;
+    Buffer buffer;
+  };
+  const ModelConfig model_;
+  const ActivationSizes sizes_;
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+/// The activations of one micro-batch, which may be smaller than the planned one, in a slot. Names
+/// and shapes are those of activations_of() for its size.
+class BatchActivations {
+ public:
+  /// `memory` outlives this object, which holds no memory of its own.
+  BatchActivations(const Activations& memory, std::int64_t slot, std::int64_t batch,
+                   std::int64_t seq_length);
+  bool is_for(std::int64_t batch, std::int64_t seq_length) const {
+    return batch == batch_ && seq_length == seq_length_;
+  }
+
+  bool has(std::string_view name) const { return shapes_.find(name) != shapes_.end(); }
+  /// The tensor of this name: the slot's, or the one that all slots share. Error(kInternal) if
+  /// there is no such name, or no space for the batch.
+  Tensor get(std::string_view name) const;
   /// Likewise a layer's tensor: its own, or the one that recomputed layers share.
-  Tensor of_layer(std::string_view name, std::int64_t slot, std::int64_t layer,
-                  std::initializer_list<std::int64_t> shape) const;
+  Tensor of_layer(std::string_view name, std::int64_t layer) const;
 
  private:
-  struct Entry {
-    Buffer buffer;
-    std::int64_t copies = 0;
-    DType dtype = DType::kF32;
-    std::int64_t shared_layers = 0;
-  };
-  const Entry& entry(std::string_view name) const;
-  std::map<std::string, Entry, std::less<>> entries_;
-  std::int64_t layers_;
+  const Activations::Entry& entry(std::string_view name) const;
+  Tensor copy_of(const Activations::Entry& entry, std::int64_t copy) const;
+
+  const Activations* memory_;
+  std::int64_t slot_, batch_, seq_length_;
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> shapes_;
 };
 
 }  // namespace hgt

@@ -10,6 +10,7 @@
 #include "hgtrain/ops/linear.h"
 
 #include "activations.h"
+#include "head.h"
 #include "layer.h"
 #include "rope_table.h"
 
@@ -96,14 +97,15 @@ class CachedDecoder final : public Decoder {
       pass.cos = rope_.cos(length_, end);
       pass.sin = rope_.sin(length_, end);
     }
-    Tensor x = memory_.get("embedded", 0, {pass.length, config_.hidden_size});
+    const BatchActivations memory(memory_, 0, 1, pass.length);
+    Tensor x = memory.get("embedded");
     stream_.copy(tokens_.data(), tokens.data(), tokens.size_bytes());
     const Tensor ids(tokens_.data(), {1, pass.length}, DType::kI32, stream_.device());
     embedding_fwd(ids, weights_.tokens,
                   weights_.positions ? weights_.positions.slice(0, length_, end) : Tensor(),
                   x.split(0, 1), stream_);
-    const LayerState state(memory_, 0, 0, config_, pass);
-    const LayerScratch scratch(memory_, config_, pass);
+    const LayerState state(memory, 0);
+    const LayerScratch scratch(memory);
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const QkvHeads h = layers_[i].project(weights_.layers[i], x, pass, state, stream_);
       store(h.k, keys_[i]);
@@ -132,14 +134,10 @@ class CachedDecoder final : public Decoder {
 
   /// The logits of what follows x [1, C].
   Tensor logits(const Tensor& x) {
-    NormState state;
-    state.out = memory_.get("final_norm", 0, {1, config_.hidden_size});
-    if (weights_.final_norm.bias) state.mean = memory_.get("final_mean", 0, {1});
-    state.scale = memory_.get("final_scale", 0, {1});
-    norm_fwd(weights_.final_norm, static_cast<float>(config_.norm_eps), x, state, stream_);
-    const Tensor out = memory_.get("logits", 0, {1, config_.vocab_size});
-    linear_fwd(state.out, weights_.output, {}, out, stream_);
-    return out.reshaped({config_.vocab_size});
+    const HeadState state(BatchActivations(memory_, 0, 1, 1));
+    norm_fwd(weights_.final_norm, static_cast<float>(config_.norm_eps), x, state.norm, stream_);
+    linear_fwd(state.norm.out, weights_.output, {}, state.logits, stream_);
+    return state.logits.reshaped({config_.vocab_size});
   }
 
   std::int64_t element_bytes() const { return static_cast<std::int64_t>(size_of(dtype_)); }

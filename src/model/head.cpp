@@ -7,15 +7,12 @@
 
 namespace hgt {
 
-HeadState::HeadState(const Activations& memory, std::int64_t slot, const ModelConfig& model,
-                     std::int64_t rows) {
-  norm.out = memory.get("final_norm", 0, {rows, model.hidden_size});
-  if (!family_of(model).rms_norm) norm.mean = memory.get("final_mean", slot, {rows});
-  norm.scale = memory.get("final_scale", slot, {rows});
-  d_norm = memory.get("d_final_norm", slot, {rows, model.hidden_size});
-  losses = memory.get("losses", slot, {rows});
-  logits = memory.get("logits", 0, {logit_rows(model, rows), model.vocab_size});
-}
+HeadState::HeadState(const BatchActivations& memory)
+    : norm{memory.get("final_norm"), memory.has("final_mean") ? memory.get("final_mean") : Tensor(),
+           memory.get("final_scale")},
+      d_norm(memory.get("d_final_norm")),
+      losses(memory.get("losses")),
+      logits(memory.get("logits")) {}
 
 void head_fwd(const ModelConfig& model, const Weights& weights, const Weights* gradients,
               const Tensor& x, const Tensor& targets, float loss_scale, const HeadState& state,

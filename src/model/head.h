@@ -10,8 +10,7 @@ namespace hgt {
 
 /// What the head keeps from forward to backward.
 struct HeadState {
-  HeadState(const Activations& memory, std::int64_t slot, const ModelConfig& model,
-            std::int64_t rows);
+  explicit HeadState(const BatchActivations& memory);
   NormState norm;  ///< its `out` is shared by all slots
   Tensor d_norm;   ///< gradient of norm.out
   Tensor losses;   ///< [N]

@@ -24,8 +24,7 @@ struct Pass {
 
 /// What a layer keeps from forward to backward; its predecessor's `output` is its input.
 struct LayerState {
-  LayerState(const Activations& memory, std::int64_t slot, std::int64_t layer,
-             const ModelConfig& model, const Pass& pass);
+  LayerState(const BatchActivations& memory, std::int64_t layer);
   NormState norm1;
   Tensor qkv;                   ///< q and k are rotated in place, unless they are normed first
   Tensor qk, q_scale, k_scale;  ///< with q/k norm: q and k normed and rotated
@@ -37,7 +36,7 @@ struct LayerState {
 
 /// Temporaries of one layer's forward or backward, shared by all layers.
 struct LayerScratch {
-  LayerScratch(const Activations& memory, const ModelConfig& model, const Pass& pass);
+  explicit LayerScratch(const BatchActivations& memory);
   Tensor branch, d_norm, d_attention, d_qkv, d_qk, d_up, d_activated;
 };
 

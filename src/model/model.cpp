@@ -1,6 +1,7 @@
 #include "hgtrain/model/model.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -50,23 +51,20 @@ class TransformerModel final : public Model {
 
   void backward(int block, int slot, const MicroBatch& batch) override {
     const Pass pass = prepare(slot, batch, true);
-    const Tensor d = memory_.get("d_hidden", slot, {pass.rows(), config_.hidden_size});
+    const Tensor d = memory(slot).get("d_hidden");
     if (block == 0) {
       drop_embedded(d, pass);
       embedding_bwd(ids(batch.tokens_BT, batch), d.split(0, pass.batch), gradients_.tokens,
                     positions(gradients_, pass), stream_, pass.position_ids);
     } else if (block == head()) {
-      head_bwd(weights_, gradients_, input(block, slot, pass),
-               HeadState(memory_, slot, config_, pass.rows()), d, stream_);
+      head_bwd(weights_, gradients_, input(block, slot), HeadState(memory(slot)), d, stream_);
     } else {
       layer_backward(block, slot, pass, d);
     }
   }
 
   void loss_sum(int slot, double& out) const override {
-    const std::int64_t rows = rows_[static_cast<std::size_t>(slot)];
-    sum(memory_.get("losses", slot, {rows}), Tensor(&out, {1}, DType::kF64, stream_.device()),
-        stream_);
+    sum(memory(slot).get("losses"), Tensor(&out, {1}, DType::kF64, stream_.device()), stream_);
   }
 
   void evaluate(const MicroBatch& batch, double& out) override {
@@ -96,7 +94,9 @@ class TransformerModel final : public Model {
                       batch.batch, batch.seq_length, batch.tokens_BT.size(),
                       batch.targets_BT.size(), slot, options_.max_batch, options_.max_seq_length,
                       options_.slots));
-    rows_[static_cast<std::size_t>(slot)] = rows;
+    std::optional<BatchActivations>& memory = batches_[static_cast<std::size_t>(slot)];
+    if (!memory || !memory->is_for(batch.batch, batch.seq_length))
+      memory.emplace(memory_, slot, batch.batch, batch.seq_length);
     Pass pass;
     pass.batch = batch.batch;
     pass.length = batch.seq_length;
@@ -121,13 +121,13 @@ class TransformerModel final : public Model {
     return weights.positions ? weights.positions.slice(0, 0, pass.length) : Tensor();
   }
 
-  LayerState state(int block, int slot, const Pass& pass) const {
-    return {memory_, slot, block - 1, config_, pass};
+  const BatchActivations& memory(int slot) const {
+    return *batches_[static_cast<std::size_t>(slot)];
   }
+  LayerState state(int block, int slot) const { return {memory(slot), block - 1}; }
   /// The residual stream that enters a block.
-  Tensor input(int block, int slot, const Pass& pass) const {
-    return block == 1 ? memory_.get("embedded", slot, {pass.rows(), config_.hidden_size})
-                      : state(block - 1, slot, pass).output;
+  Tensor input(int block, int slot) const {
+    return block == 1 ? memory(slot).get("embedded") : state(block - 1, slot).output;
   }
 
   void drop_embedded(const Tensor& x, const Pass& pass) {
@@ -139,7 +139,7 @@ class TransformerModel final : public Model {
   }
 
   void embed(int slot, const MicroBatch& batch, const Pass& pass) {
-    const Tensor out = input(1, slot, pass);
+    const Tensor out = input(1, slot);
     embedding_fwd(ids(batch.tokens_BT, batch), weights_.tokens, positions(weights_, pass),
                   out.split(0, pass.batch), stream_, pass.position_ids);
     drop_embedded(out, pass);
@@ -147,25 +147,24 @@ class TransformerModel final : public Model {
 
   void layer_forward(int block, int slot, const Pass& pass) {
     const std::size_t i = static_cast<std::size_t>(block - 1);
-    layers_[i].forward(weights_.layers[i], input(block, slot, pass), pass, state(block, slot, pass),
-                       LayerScratch(memory_, config_, pass), stream_);
+    layers_[i].forward(weights_.layers[i], input(block, slot), pass, state(block, slot),
+                       LayerScratch(memory(slot)), stream_);
   }
 
   void layer_backward(int block, int slot, const Pass& pass, const Tensor& d) {
     const std::size_t i = static_cast<std::size_t>(block - 1);
-    const Tensor x = input(block, slot, pass);
-    const LayerState kept = state(block, slot, pass);
-    const LayerScratch scratch(memory_, config_, pass);
+    const Tensor x = input(block, slot);
+    const LayerState kept = state(block, slot);
+    const LayerScratch scratch(memory(slot));
     layers_[i].recompute(weights_.layers[i], x, pass, kept, scratch, stream_);
     layers_[i].backward(weights_.layers[i], gradients_.layers[i], x, pass, kept, scratch, d,
                         stream_);
   }
 
   void head_forward(int slot, const MicroBatch& batch, const Pass& pass, const Weights* gradients) {
-    head_fwd(config_, weights_, gradients, input(head(), slot, pass),
+    head_fwd(config_, weights_, gradients, input(head(), slot),
              ids(batch.targets_BT, batch).reshaped({pass.rows()}),
-             static_cast<float>(batch.loss_scale), HeadState(memory_, slot, config_, pass.rows()),
-             stream_);
+             static_cast<float>(batch.loss_scale), HeadState(memory(slot)), stream_);
   }
 
   const ModelConfig config_;
@@ -175,8 +174,9 @@ class TransformerModel final : public Model {
   const Activations memory_;
   std::vector<Layer> layers_;
   RopeTable rope_;
-  std::vector<std::int64_t> rows_ = std::vector<std::int64_t>(
-      static_cast<std::size_t>(options_.slots));  ///< of each slot's last batch
+  std::vector<std::optional<BatchActivations>> batches_ =
+      std::vector<std::optional<BatchActivations>>(
+          static_cast<std::size_t>(options_.slots));  ///< each slot's last one
 };
 
 }  // namespace

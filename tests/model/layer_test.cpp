@@ -65,15 +65,17 @@ TEST_CASE("a layer's parts, with keys and values kept, equal the whole layer") {
     const Stream stream(s.pool);
     const LayerWeights& w = s.weights.layers[1];
     const Pass whole = s.pass(0, kLength);
-    const LayerState state(s.memory, 0, 0, m, whole);
-    s.layer.forward(w, s.rows(0, kLength), whole, state, LayerScratch(s.memory, m, whole), stream);
+    const BatchActivations memory(s.memory, 0, 1, kLength);
+    const LayerState state(memory, 0);
+    s.layer.forward(w, s.rows(0, kLength), whole, state, LayerScratch(memory), stream);
     const Tensor last = state.output.slice(0, kFirst, kLength);
     const std::vector<float> expected(last.data<float>(), last.data<float>() + last.numel());
 
     std::vector<float> keys, values;
     for (const auto& [begin, end] : {std::pair{std::int64_t{0}, kFirst}, {kFirst, kLength}}) {
       const Pass pass = s.pass(begin, end);
-      const LayerState part(s.memory, 0, 0, m, pass);
+      const BatchActivations part_memory(s.memory, 0, 1, end - begin);
+      const LayerState part(part_memory, 0);
       const QkvHeads h = s.layer.project(w, s.rows(begin, end), pass, part, stream);
       copy_rows(h.k, keys);
       copy_rows(h.v, values);
@@ -81,7 +83,7 @@ TEST_CASE("a layer's parts, with keys and values kept, equal the whole layer") {
         return Tensor(v.data(), {1, end, m.num_key_value_heads, m.head_dim});
       };
       s.layer.attend(h.q, cached(keys), cached(values), pass, part, stream);
-      s.layer.finish(w, s.rows(begin, end), pass, part, LayerScratch(s.memory, m, pass), stream);
+      s.layer.finish(w, s.rows(begin, end), pass, part, LayerScratch(part_memory), stream);
       if (end < kLength) continue;
       INFO(name);
       for (std::size_t i = 0; i < expected.size(); ++i)
@@ -112,9 +114,10 @@ TEST_CASE("CUDA: a layer recomputes the values it had, also in 16 bits") {
       const Weights weights =
           bind_weights(m, table, Tensor(parameters.data(), {table.total}, dtype, stream.device()));
       const Tensor x(input.data(), {kLength, m.hidden_size}, dtype, stream.device());
-      const Activations memory(m, {1, kLength, 1, dtype}, stream.device());
-      const LayerState state(memory, 0, 0, m, pass);
-      const LayerScratch scratch(memory, m, pass);
+      const Activations all(m, {1, kLength, 1, dtype}, stream.device());
+      const BatchActivations memory(all, 0, 1, kLength);
+      const LayerState state(memory, 0);
+      const LayerScratch scratch(memory);
       const auto activated = [&] {
         std::vector<std::uint16_t> out(static_cast<std::size_t>(state.activated.numel()));
         stream.copy(out.data(), state.activated.raw(), out.size() * sizeof out[0]);

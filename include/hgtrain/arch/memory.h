@@ -42,11 +42,12 @@ struct PlannedTensor {
   std::int64_t bytes() const;  ///< of all copies
 };
 
-/// All activations that the module model allocates, by name. Names and shapes, with N = B T rows,
+/// All activations that the module model allocates and binds, by name: the only list of them. Names
+/// and shapes, with N = B T rows,
 /// Q = (H + 2 K) D, M = F or, if the MLP is gated, 2 F:
 ///
 ///   layer   norm1 [N, C], norm1_mean [N] (layer norm), norm1_scale [N], qkv [N, Q],
-///           qk [N, (H + K) D] and qk_scale [H + K, N] (q/k norm), attention [N, H D],
+///           qk [N, (H + K) D], q_scale [N, H] and k_scale [N, K] (q/k norm), attention [N, H D],
 ///           lse [B, H, T], after_attention [N, C] (the residual between attention and MLP), norm2
 ///           ... as norm1, up [N, M], activated [N, F], output [N, C]
 ///   slot    embedded [N, C], d_hidden [N, C], losses [N], final_mean [N], final_scale [N],
