@@ -6,7 +6,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/ops/linear.h"
-#include "hgtrain/ops/rms_norm.h"
+#include "hgtrain/ops/norm.h"
 #include "hgtrain/ops/rope.h"
 
 namespace hgt {
@@ -82,8 +82,8 @@ QkvHeads Layer::project(const LayerWeights& w, const Tensor& x, const Pass& pass
   if (!family_.rope) return raw;
   const QkvHeads out = m_.qk_norm ? heads(state.qk, state.qkv) : raw;
   if (m_.qk_norm) {
-    rms_norm_fwd(raw.q, w.query_norm, eps_, out.q, state.q_scale, stream);
-    rms_norm_fwd(raw.k, w.key_norm, eps_, out.k, state.k_scale, stream);
+    norm_fwd(raw.q, w.query_norm, {}, eps_, out.q, {}, state.q_scale, stream);
+    norm_fwd(raw.k, w.key_norm, {}, eps_, out.k, {}, state.k_scale, stream);
   }
   rope_fwd(out.q.split(0, pass.batch), pass.cos, pass.sin, stream, pass.position_ids);
   rope_fwd(out.k.split(0, pass.batch), pass.cos, pass.sin, stream, pass.position_ids);
@@ -210,8 +210,8 @@ void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, con
   }
   if (m_.qk_norm) {
     const QkvHeads raw = heads(state.qkv, state.qkv), d_raw = heads(scratch.d_qkv, scratch.d_qkv);
-    rms_norm_bwd(d.q, raw.q, w.query_norm, state.q_scale, false, d_raw.q, g.query_norm, stream);
-    rms_norm_bwd(d.k, raw.k, w.key_norm, state.k_scale, false, d_raw.k, g.key_norm, stream);
+    norm_bwd(d.q, raw.q, w.query_norm, {}, state.q_scale, false, d_raw.q, g.query_norm, {}, stream);
+    norm_bwd(d.k, raw.k, w.key_norm, {}, state.k_scale, false, d_raw.k, g.key_norm, {}, stream);
   }
   linear_bwd_weight(state.norm1.out, scratch.d_qkv, g.qkv.weight, g.qkv.bias, stream);
   linear_bwd_input(scratch.d_qkv, w.qkv.weight, scratch.d_norm, stream);

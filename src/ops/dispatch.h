@@ -108,9 +108,11 @@ inline Work product_work(const Tensor& a, const Tensor& b) {
 
 // ---- arguments of the CUDA module's ops ----
 
+/// Of x [N, C] or [N, H, C], or of no tensor.
 template <class T = const void>
 HeadRows<T> head_rows(const Tensor& x) {
-  return {x.raw(), x.stride(0), x.stride(1)};
+  if (!x) return {};
+  return {x.raw(), x.stride(0), x.rank() == 3 ? x.stride(1) : 0};
 }
 
 template <class T = const void>

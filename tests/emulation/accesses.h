@@ -70,30 +70,27 @@ inline Accesses accesses(const EmbeddingBwdArgs& a) {
           reads(a.dout, a.type, a.rows * a.width), floats_written(a.dtable, a.vocabulary * a.width),
           floats_written(a.dpositions, a.length * a.width)};
 }
-inline Accesses accesses(const LayerNormArgs& a) {
-  return {reads(a.x, a.type, a.rows * a.width), reads(a.gain, a.type, a.width),
-          reads(a.bias, a.type, a.width),       writes(a.y, a.type, a.rows * a.width),
-          floats_written(a.mean, a.rows),       floats_written(a.rstd, a.rows)};
-}
-inline Accesses accesses(const LayerNormBwdArgs& a) {
-  return {reads(a.dy, a.type, a.rows * a.width), reads(a.x, a.type, a.rows * a.width),
-          reads(a.gain, a.type, a.width),        floats_read(a.mean, a.rows),
-          floats_read(a.rstd, a.rows),           writes(a.dx, a.type, a.rows * a.width),
-          floats_written(a.dgain, a.width),      floats_written(a.dbias, a.width)};
-}
-inline Accesses accesses(const RmsNormArgs& a) {
-  return {reads(a.x.data, a.type, extent(a.x, a.positions, a.heads, a.width)),
+inline Accesses accesses(const NormArgs& a) {
+  const auto size = [&](const auto& x) { return extent(x, a.positions, a.heads, a.width); };
+  return {reads(a.x.data, a.type, size(a.x)),
+          reads(a.branch.data, a.type, size(a.branch)),
           reads(a.gain, a.type, a.width),
-          writes(a.y.data, a.type, extent(a.y, a.positions, a.heads, a.width)),
-          floats_written(a.rrms, a.positions * a.heads)};
+          reads(a.bias, a.type, a.width),
+          writes(a.sum.data, a.type, size(a.sum)),
+          writes(a.y.data, a.type, size(a.y)),
+          floats_written(a.mean, a.positions * a.heads),
+          floats_written(a.rstd, a.positions * a.heads)};
 }
-inline Accesses accesses(const RmsNormBwdArgs& a) {
-  return {reads(a.dy.data, a.type, extent(a.dy, a.positions, a.heads, a.width)),
-          reads(a.x.data, a.type, extent(a.x, a.positions, a.heads, a.width)),
+inline Accesses accesses(const NormBwdArgs& a) {
+  const auto size = [&](const auto& x) { return extent(x, a.positions, a.heads, a.width); };
+  return {reads(a.dy.data, a.type, size(a.dy)),
+          reads(a.x.data, a.type, size(a.x)),
           reads(a.gain, a.type, a.width),
-          floats_read(a.rrms, a.positions * a.heads),
-          writes(a.dx.data, a.type, extent(a.dx, a.positions, a.heads, a.width)),
-          floats_written(a.dgain, a.width)};
+          floats_read(a.mean, a.positions * a.heads),
+          floats_read(a.rstd, a.positions * a.heads),
+          writes(a.dx.data, a.type, size(a.dx)),
+          floats_written(a.dgain, a.width),
+          floats_written(a.dbias, a.width)};
 }
 inline Accesses accesses(const RopeArgs& a) {
   return {floats_read(a.cos, a.length * a.width / 2), floats_read(a.sin, a.length * a.width / 2),

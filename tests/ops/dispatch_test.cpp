@@ -35,7 +35,7 @@ const CudaOpsTable& remembering() {
     t.cross_entropy = [](const CrossEntropyArgs* args, CudaStreamState*) -> CudaResult {
       return g_cross_entropy = *args, nullptr;
     };
-    t.layer_norm_fwd = [](const LayerNormArgs*, CudaStreamState*) -> CudaResult {
+    t.norm_fwd = [](const NormArgs*, CudaStreamState*) -> CudaResult {
       static const CudaFailure failure{static_cast<int>(ErrorKind::kDevice), "CUDA: out of luck",
                                        "", "the call"};
       return &failure;
@@ -141,9 +141,9 @@ TEST_CASE_METHOD(Fixture, "operands on another device than the stream's are refu
 }
 
 TEST_CASE_METHOD(Fixture, "a failure in the module is thrown as an Error") {
-  const LayerNormArgs args{};
+  const NormArgs args{};
   try {
-    run_cuda(stream, &CudaOpsTable::layer_norm_fwd, args);
+    run_cuda(stream, &CudaOpsTable::norm_fwd, args);
     FAIL("the failure was swallowed");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::kDevice);

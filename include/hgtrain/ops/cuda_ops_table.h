@@ -58,28 +58,6 @@ struct EmbeddingBwdArgs {
   std::int64_t rows, length, width, vocabulary;
 };
 
-/// Normalises x or, if there is a branch, `sum` = x + branch.
-struct LayerNormArgs {
-  const void *x, *gain, *bias;
-  void* y;
-  DType type;
-  float *mean, *rstd;
-  std::int64_t rows, width;
-  float eps;
-  const void* branch = nullptr;
-  void* sum = nullptr;
-};
-
-struct LayerNormBwdArgs {
-  const void *dy, *x, *gain;
-  void* dx;
-  DType type;
-  const float *mean, *rstd;
-  float *dgain, *dbias;
-  std::int64_t rows, width;
-  bool accumulate;
-};
-
 /// Row i is head i % heads of position i / heads. T is void or const void.
 template <class T>
 struct HeadRows {
@@ -87,26 +65,25 @@ struct HeadRows {
   std::int64_t position_stride = 0, head_stride = 0;
 };
 
-/// Normalises x or, if there is a branch, `sum` = x + branch.
-struct RmsNormArgs {
-  HeadRows<const void> x;
-  HeadRows<void> y;
-  const void* gain;
+/// A layer norm or, without bias and mean, an RMS norm. Normalises x or, if there is a branch,
+/// `sum` = x + branch.
+struct NormArgs {
+  HeadRows<const void> x, branch;
+  HeadRows<void> sum, y;
+  const void *gain, *bias;
   DType type;
-  float* rrms;
+  float *mean, *rstd;
   std::int64_t positions, heads, width;
   float eps;
-  HeadRows<const void> branch = {};
-  HeadRows<void> sum = {};
 };
 
-struct RmsNormBwdArgs {
+struct NormBwdArgs {
   HeadRows<const void> dy, x;
   HeadRows<void> dx;
   const void* gain;
   DType type;
-  const float* rrms;
-  float* dgain;
+  const float *mean, *rstd;
+  float *dgain, *dbias;
   std::int64_t positions, heads, width;
   bool accumulate;
 };
@@ -323,10 +300,8 @@ struct SampleArgs {
   OP(gemm, GemmArgs)                               \
   OP(embedding_fwd, EmbeddingArgs)                 \
   OP(embedding_bwd, EmbeddingBwdArgs)              \
-  OP(layer_norm_fwd, LayerNormArgs)                \
-  OP(layer_norm_bwd, LayerNormBwdArgs)             \
-  OP(rms_norm_fwd, RmsNormArgs)                    \
-  OP(rms_norm_bwd, RmsNormBwdArgs)                 \
+  OP(norm_fwd, NormArgs)                           \
+  OP(norm_bwd, NormBwdArgs)                        \
   OP(rope, RopeArgs)                               \
   OP(dropout_add, DropoutAddArgs)                  \
   OP(activation_fwd, ActivationArgs)               \

@@ -31,20 +31,13 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
                    const Tensor& position_ids, const Tensor& out, ThreadPool& pool);
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
                    const Tensor& dpositions, const Tensor& position_ids, ThreadPool& pool);
-void layer_norm_fwd(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps,
-                    const Tensor& y, const Tensor& mean, const Tensor& rstd, ThreadPool& pool);
-void add_layer_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain,
-                        const Tensor& bias, float eps, const Tensor& sum, const Tensor& y,
-                        const Tensor& mean, const Tensor& rstd, ThreadPool& pool);
-void layer_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
-                    const Tensor& rstd, bool accumulate, const Tensor& dx, const Tensor& dgain,
-                    const Tensor& dbias, ThreadPool& pool);
-void rms_norm_fwd(const Tensor& x, const Tensor& gain, float eps, const Tensor& y,
-                  const Tensor& rrms, ThreadPool& pool);
-void add_rms_norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain, float eps,
-                      const Tensor& sum, const Tensor& y, const Tensor& rrms, ThreadPool& pool);
-void rms_norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& rrms,
-                  bool accumulate, const Tensor& dx, const Tensor& dgain, ThreadPool& pool);
+/// Without a branch there is no sum; without bias and mean it is an RMS norm.
+void norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain, const Tensor& bias,
+              float eps, const Tensor& sum, const Tensor& y, const Tensor& mean, const Tensor& rstd,
+              ThreadPool& pool);
+void norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
+              const Tensor& rstd, bool accumulate, const Tensor& dx, const Tensor& dgain,
+              const Tensor& dbias, ThreadPool& pool);
 void normal_fill(std::uint64_t seed, std::uint64_t stream, float std, const Tensor& out,
                  ThreadPool& pool);
 /// `direction` 1 rotates, -1 rotates back.
