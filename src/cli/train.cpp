@@ -5,6 +5,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
@@ -30,12 +31,12 @@ namespace {
 
 /// What a resumed run changes.
 std::string changes_of(const RunFolder& folder, const nlohmann::json& resolved) {
-  std::string text;
-  if (!folder.previous_config) return text;
-  for (const std::string& change :
-       config_changes(nlohmann::json::parse(*folder.previous_config), resolved))
-    text += fmt::format("hgtrain: note: changed for the rest of the run: {}\n", change);
-  return text;
+  if (!folder.previous_config) return "";
+  const std::vector<std::string> changes =
+      config_changes(nlohmann::json::parse(*folder.previous_config), resolved);
+  if (changes.empty()) return "";
+  return fmt::format("hgtrain: note: changed for the rest of the run: {}\n",
+                     fmt::join(changes, "; "));
 }
 
 /// The config for other runs: "auto", and keys that follow from this run's length, workers and

@@ -114,7 +114,7 @@ void Console::started(std::int64_t step, const std::string& checkpoint,
   eta_.restart();
   summary_.resume(best_eval_loss);
   if (!checkpoint.empty())
-    line(fmt::format("resumed after step {} from {}", step, printable(checkpoint)));
+    line(fmt::format("resuming from step {}: {}", step, printable(checkpoint)));
 }
 
 void Console::step(const StepRecord& record) {

@@ -93,7 +93,7 @@ class FaultTest(job.JobTest):
     def test_a_killed_worker_is_restarted_from_the_last_checkpoint(self):
         process = self.start_endless('restarted', '--max_restarts', 1, until_step=12)
         os.kill(job.workers_of(process)[-1], signal.SIGKILL)
-        job.read_until(process.stderr, 'resumed after step')
+        job.read_until(process.stderr, 'resuming from step')
         process.send_signal(signal.SIGTERM)
         err = process.communicate()[1]
         self.assertEqual(process.returncode, 75, err)
@@ -107,7 +107,7 @@ class FaultTest(job.JobTest):
                                      'went_back/checkpoints/step_00000005', until_step=STEPS + 1)
         os.kill(job.workers_of(process)[0], signal.SIGKILL)
         for _ in ('at the start', 'at the restart'):
-            job.read_until(process.stderr, 'resumed after step 5 ')
+            job.read_until(process.stderr, 'resuming from step 5:')
         process.send_signal(signal.SIGTERM)
         err = process.communicate()[1]
         self.assertEqual(process.returncode, 75, err)

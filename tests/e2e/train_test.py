@@ -279,7 +279,7 @@ class TrainTest(job.JobTest):
         (self.job.folder / f'partial/checkpoints/step_{STEPS:08}/manifest.json').unlink()
         out = self.job.train('partial', '--resume', 'auto')
         self.assertIn(f'partial/checkpoints/step_{STEPS:08} is passed over: it has no manifest.json', out)
-        self.assertIn(f'resumed after step {STEPS - 5}', out)
+        self.assertIn(f'resuming from step {STEPS - 5}', out)
         self.assertNotIn('is passed over', self.job.train('partial', '--resume', 'auto'))
         self.assertEqual(self.job.losses('partial'), self.whole)
 

@@ -90,7 +90,7 @@ TEST_CASE("resume, checkpoints and notices have their line") {
   s.console.checkpoint(150, "runs/a/checkpoints/step_00000150");
   s.console.notice("hgtrain: note: x");
   CHECK(s.take() ==
-        "resumed after step 100 from runs/a/checkpoints/step_00000100\n"
+        "resuming from step 100: runs/a/checkpoints/step_00000100\n"
         "save  150/2000  runs/a/checkpoints/step_00000150\n"
         "hgtrain: note: x\n");
 }
@@ -156,7 +156,7 @@ TEST_CASE("the log has the lines without colour and progress line, and a log tha
   s.console.checkpoint(10, "d");
   s.console.notice("two\nlines\n");
   CHECK(s.log.str() ==
-        "resumed after step 9 from c\n"
+        "resuming from step 9: c\n"
         "step   10/2000  loss 2.4137  grad_norm 0.83  lr 3.00e-04  12.3k tok/s  mem 512 MiB  eta "
         "3:19\n"
         "save   10/2000  d\n"
