@@ -241,8 +241,8 @@ StepRecord Run::finish_step() {
   checkpoint_requested_ |= result.checkpoint_requested;
   if (result.skipped) {
     ++skipped_;
-    recorder_.notice(fmt::format("step {} skipped: gradient overflow at loss scale {}",
-                                 result.step, result.loss_scale));
+    recorder_.notice(fmt::format("step {} skipped: gradient overflow at loss scale {}", result.step,
+                                 result.loss_scale));
   }
   return record_of(result, step_ms);
 }
@@ -295,8 +295,7 @@ RunOutcome Run::outcome() const {
         "nothing to do: " +
         (early_stop_ ? *early_stop_
                      : fmt::format("{} of {} done before; more with --steps N", last_step, steps));
-  if (skipped_ > 0)
-    reason += fmt::format(", {} of them skipped: gradient overflow", skipped_);
+  if (skipped_ > 0) reason += fmt::format(", {} of them skipped: gradient overflow", skipped_);
   return {.stopped_early = stopped, .reason = reason};
 }
 

@@ -32,7 +32,7 @@ class DataTest(unittest.TestCase):
         shutil.move(self.folder / 'data.tokenizer', self.folder / 'elsewhere/data.tokenizer')
         there = '--data.train_data_path', self.folder / 'elsewhere/data'
         shutil.copytree(self.folder / 'run', self.folder / 'twin')
-        self.assertIn('after step 5', self.train('run', '--resume', 'auto', *there))
+        self.assertIn('resuming from step 5', self.train('run', '--resume', 'auto', *there))
 
         (self.folder / 'elsewhere/data.json').unlink()  # which would tell at once
         self.change('elsewhere/data.bin', lambda b: b[:len(b) // 2] + b'a\0' + b[len(b) // 2 + 2:])

@@ -141,7 +141,7 @@ class FaultTest(job.JobTest):
         left = (self.job.folder / 'branched/metrics.superseded.jsonl').read_text().splitlines()
         self.assertEqual([json.loads(line)['step'] for line in left], list(range(1, 21)))
         said = self.job.train('branched', '--resume', 'auto')
-        self.assertIn('after step 10 from branched/checkpoints/step_00000010', said)
+        self.assertIn('resuming from step 10: branched/checkpoints/step_00000010', said)
         self.assertEqual(self.job.losses('branched'), self.whole)
         self.assertEqual(self.job.checkpoints('branched'), [f'step_{s:08}' for s in (5, 10, 15, 20)])
 
