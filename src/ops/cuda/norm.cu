@@ -8,6 +8,7 @@ namespace {
 
 template <class T, class Void>
 __device__ T* row_of(const HeadRows<Void>& x, std::int64_t i, std::int64_t heads) {
+  if (heads == 1) return static_cast<T*>(x.data) + i * x.position_stride;  // saves a division
   return static_cast<T*>(x.data) + i / heads * x.position_stride + i % heads * x.head_stride;
 }
 
