@@ -21,13 +21,18 @@ Error& Error::also(Error other) {
   return *this;
 }
 
-std::string Error::render(const std::string& program) const {
-  std::string text = fmt::format("{}: error: {}\n", program, message_);
-  for (const std::string& where : context_) text += fmt::format("  in {}\n", where);
-  if (!hint_.empty()) text += fmt::format("  hint: {}\n", hint_);
-  if (kind_ == ErrorKind::kInternal) text += "  this is a bug in hgtrain: please report it\n";
-  for (const Error& other : others_) text += other.render(program);
+std::string Error::text() const {
+  std::string text = message_;
+  for (const std::string& where : context_) text += fmt::format("\n  in {}", where);
+  if (!hint_.empty()) text += fmt::format("\n  hint: {}", hint_);
+  if (kind_ == ErrorKind::kInternal) text += "\n  this is a bug in hgtrain: please report it";
   return printable(text);
+}
+
+std::string Error::render(const std::string& program) const {
+  std::string text = fmt::format("{}: error: {}\n", program, this->text());
+  for (const Error& other : others_) text += other.render(program);
+  return text;
 }
 
 }  // namespace hgt

@@ -8,7 +8,7 @@
 #include "hgtrain/wire/requests.h"
 
 #include "bench_shapes.h"
-#include "check_range.h"
+#include "check_flags.h"
 #include "commands.h"
 #include "gpu_precision.h"
 #include "train_plan.h"

@@ -13,8 +13,7 @@
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/wire/requests.h"
 
-#include "check_memory.h"
-#include "check_range.h"
+#include "check_flags.h"
 #include "commands.h"
 #include "worker_program.h"
 

@@ -16,7 +16,7 @@
 #include "hgtrain/report/human.h"
 #include "hgtrain/wire/requests.h"
 
-#include "check_range.h"
+#include "check_flags.h"
 #include "commands.h"
 #include "eval_plan.h"
 #include "worker_program.h"

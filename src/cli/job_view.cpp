@@ -49,11 +49,11 @@ struct Branch {
 }  // namespace
 
 JobView::JobView(std::string run_dir, bool holds_run, RunFile run, Console::Options options,
-                 std::pair<std::string, std::string> lower_rate)
+                 std::vector<std::pair<std::string, std::string>> lower_rates)
     : run_dir_(std::move(run_dir)),
       holds_run_(holds_run),
       run_(std::move(run)),
-      lower_rate_(std::move(lower_rate)),
+      lower_rates_(std::move(lower_rates)),
       log_(open_log(run_dir_)),
       console_(std::cerr, ConsoleStyle::of(STDERR_FILENO), (options.log = &log_, options)) {
   log(fmt::format("{} {}\n", run_.started_at, shell_line(run_.command)));
@@ -165,7 +165,16 @@ std::string JobView::how_to_resume(const Verdict& verdict) const {
       verdict.exit_code == static_cast<int>(ErrorKind::kGuard) && !verdict.hint.empty();
   const bool by_rate = diverged && verdict.hint.find("learning rate") != std::string::npos;
   std::vector<std::string> command = resuming(run_.command);
-  if (by_rate) command = with_key(command, lower_rate_.first, lower_rate_.second);
+  if (by_rate)
+    for (const auto& [key, rate] : lower_rates_) command = with_key(command, key, rate);
+  if (by_rate && branch.newest && run_.finished_steps == run_.start_step) {
+    const std::vector<std::string> saved = list_checkpoints(run_dir_);
+    return fmt::format(
+        "  no step could be made from step {}\n  {}\n", branch.newest->step,
+        saved.size() > 1 ? "go back to an earlier checkpoint, with a tenth of the learning rate: " +
+                               shell_line(with_key(command, "resume", saved[1]))
+                         : "start a new run with a lower learning rate and another --run_dir");
+  }
   return fmt::format("  {}\n  {}: {}\n",
                      branch.newest
                          ? fmt::format("the last checkpoint is of step {}", branch.newest->step)

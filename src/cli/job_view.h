@@ -18,10 +18,10 @@ class JobView {
  public:
   /// `run` says what is known before the start. run.json is written at once: Error(kData) if it
   /// cannot be (later failures are a line on the console). But if the folder `holds_run`, that
-  /// run's run.json stays unchanged until the workers have started. `lower_rate`: the key of a
-  /// lower learning rate and its value, to resume a run that diverged.
+  /// run's run.json stays unchanged until the workers have started. `lower_rates`: keys of
+  /// learning rates with lower values, to resume a run that diverged.
   JobView(std::string run_dir, bool holds_run, RunFile run, Console::Options options,
-          std::pair<std::string, std::string> lower_rate);
+          std::vector<std::pair<std::string, std::string>> lower_rates);
 
   /// print() shows lines to the user, on the console and in its log; log() only logs lines that the
   /// user has seen before.
@@ -43,7 +43,7 @@ class JobView {
   const std::string run_dir_;
   const bool holds_run_;
   RunFile run_;
-  const std::pair<std::string, std::string> lower_rate_;
+  const std::vector<std::pair<std::string, std::string>> lower_rates_;
   std::ofstream log_;  ///< RUN/logs/console.log
   Console console_;
   std::string at_begin_;

@@ -14,7 +14,7 @@
 #include "hgtrain/launch/job.h"
 #include "hgtrain/machine/visible_gpus.h"
 
-#include "check_range.h"
+#include "check_flags.h"
 #include "commands.h"
 #include "shell_words.h"
 
@@ -76,8 +76,12 @@ class Launch final : public Command {
                         entry));
       spec_.env[entry.substr(0, equals)] = entry.substr(equals + 1);
     }
-    spec_.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
+    spec_.on_event = [grace = grace_seconds_](int, std::string_view kind,
+                                              const nlohmann::json& body) {
       if (kind == "notice") tell("hgtrain: {}\n", body.at("text").get<std::string>());
+      if (kind == "stopping")
+        tell("hgtrain: waiting up to {:g} s for the programs to end{}\n", grace,
+             body.at("signal") == "INT" ? "; Ctrl-C again kills them" : "");
     };
   }
 

@@ -9,7 +9,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/report/human.h"
 
-#include "check_memory.h"
+#include "check_flags.h"
 #include "known_gpu.h"
 
 namespace hgt {

@@ -79,10 +79,16 @@ File take_lock(const std::string& path) {
   return lock;
 }
 
-/// The resolved config of the run in a folder. Older runs have it as config.json.
-std::string config_of_run(const std::string& path) {
-  const std::string resolved = path + "/resolved.json";
-  return path_exists(resolved) ? resolved : path + "/config.json";
+/// The resolved config of the run in a folder; nullopt if the file was removed. Error(kData) if it
+/// is damaged.
+std::optional<nlohmann::json> config_of_run(const std::string& path) {
+  const std::string file = path + "/resolved.json";
+  if (!path_exists(file)) return std::nullopt;
+  nlohmann::json json = nlohmann::json::parse(read_file(file, kMaxConfigBytes), nullptr, false);
+  if (!json.is_object())
+    throw Error(ErrorKind::kData, file + " is damaged: it is not a JSON object",
+                "remove it: the run can be resumed without it");
+  return json;
 }
 
 /// Whether the folder holds anything of a run that could be resumed or lost.
@@ -135,20 +141,21 @@ void remove_leftovers(const std::string& path) {
   }
 }
 
-bool holds_run(const std::string& path) {
-  return path_exists(path + "/config.json", ErrorKind::kConfig) && has_begun(path);
+/// Whether hgtrain made the folder for a run: a model's folder has a config.json, too, but neither
+/// of these.
+bool is_run_folder(const std::string& path) {
+  return path_exists(path + "/resolved.json", ErrorKind::kConfig) ||
+         path_exists(path + "/run.json", ErrorKind::kConfig);
 }
 
 /// Error(kConfig) if anything but a run lies at `path`.
 void refuse_what_is_no_run(const std::string& path) {
-  if (path_exists(path + "/config.json", ErrorKind::kConfig) ||
-      !path_exists(path, ErrorKind::kConfig))
-    return;
+  if (!path_exists(path, ErrorKind::kConfig) || is_run_folder(path)) return;
   if (!is_folder(path, ErrorKind::kConfig))
     throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
                 "give another --run_dir");
   for (const std::string& name : list_folder(path))
-    if (name != kLockName && name != "resolved.json" && !is_temporary(name))
+    if (name != kLockName && !is_temporary(name))
       throw Error(ErrorKind::kConfig, fmt::format("{} is neither empty nor a run folder", path),
                   fmt::format("take another one: --run_dir {}", free_path(path)));
 }
@@ -175,29 +182,28 @@ File make_and_lock(const std::string& path) {
 
 RunFolder claim_run_folder(const std::string& path, bool resume) {
   refuse_what_is_no_run(path);  // a folder of somebody else gets no lock file
-  RunFolder folder{path, make_and_lock(path), std::nullopt};
-  const bool has_run = holds_run(path);
-  if (has_run && !resume)
+  RunFolder folder{path, make_and_lock(path), is_run_folder(path) && has_begun(path), std::nullopt};
+  if (folder.holds_run && !resume)
     throw Error(ErrorKind::kConfig, fmt::format("{} holds a run already", path),
                 fmt::format("to resume it: --resume auto; to start another run: --run_dir {}",
                             free_path(path)));
   remove_leftovers(path);
-  if (has_run) folder.previous_config = read_file(config_of_run(path), kMaxConfigBytes);
+  if (folder.holds_run) folder.previous_config = config_of_run(path);
   return folder;
 }
 
 std::optional<std::int64_t> batch_size_of_run(const std::string& path) {
-  const std::string config = config_of_run(path);
-  if (!path_exists(config) || !has_begun(path)) return std::nullopt;
-  const auto json = nlohmann::json::parse(read_file(config, kMaxConfigBytes), nullptr, false);
-  const auto size = json.is_object() ? json.find("train_batch_size") : json.end();
-  if (size == json.end() || !size->is_number_integer() || *size < 1) return std::nullopt;
+  if (!is_run_folder(path) || !has_begun(path)) return std::nullopt;
+  const std::optional<nlohmann::json> json = config_of_run(path);
+  if (!json) return std::nullopt;
+  const auto size = json->find("train_batch_size");
+  if (size == json->end() || !size->is_number_integer() || *size < 1) return std::nullopt;
   return size->get<std::int64_t>();
 }
 
 JobConfig::JobConfig(const RunFolder& folder, const std::string& given, const std::string& resolved)
     : folder_(folder.path) {
-  const std::string end = folder.previous_config ? kNextConfigEnd : ".json";
+  const std::string end = folder.holds_run ? kNextConfigEnd : ".json";
   write_file_atomically(folder_ + "/resolved" + end, resolved);
   write_file_atomically(folder_ + "/config" + end, given);
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
 
@@ -15,7 +15,8 @@ namespace hgt {
 struct RunFolder {
   std::string path;
   File lock;
-  std::optional<std::string> previous_config;  ///< text of the resolved.json of the run it holds
+  bool holds_run = false;                         ///< that can be resumed
+  std::optional<nlohmann::json> previous_config;  ///< resolved.json of that run, if it is there
 };
 
 /// Makes the folder, or with `resume` takes over one that a run left. A run that made neither a

@@ -32,8 +32,7 @@ namespace {
 /// What a resumed run changes.
 std::string changes_of(const RunFolder& folder, const nlohmann::json& resolved) {
   if (!folder.previous_config) return "";
-  const std::vector<std::string> changes =
-      config_changes(nlohmann::json::parse(*folder.previous_config), resolved);
+  const std::vector<std::string> changes = config_changes(*folder.previous_config, resolved);
   if (changes.empty()) return "";
   return fmt::format("hgtrain: note: changed for the rest of the run: {}\n",
                      fmt::join(changes, "; "));
@@ -53,14 +52,18 @@ nlohmann::ordered_json as_given(const TrainPlan& plan) {
   return json;
 }
 
-/// The key of the rate that training reaches, and a tenth of it.
-std::pair<std::string, std::string> lower_rate(const Config& config) {
-  for (const char* name : {"warmup_max_lr", "cycle_max_lr", "lr_range_test_min_lr"})
-    if (const auto rate = config.scheduler.numbers.find(name);
-        rate != config.scheduler.numbers.end())
-      return {std::string("scheduler.params.") + name, fmt::format("{:g}", rate->second / 10)};
-  return {"optimizer.params.lr", fmt::format("{:g}", std::max(config.optimizer.lr / 10,
-                                                              config.training.lr_schedule.min_lr))};
+/// The keys of the job's learning rates, each with a tenth of its value.
+std::vector<std::pair<std::string, std::string>> lower_rates(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> rates;
+  const auto add = [&](const std::string& key, double rate) {
+    if (rate > 0) rates.emplace_back(key, fmt::format("{:g}", rate / 10));
+  };
+  for (const auto& [name, value] : config.scheduler.numbers)
+    if (name.ends_with("_lr")) add("scheduler.params." + name, value);
+  if (!rates.empty()) return rates;
+  add("optimizer.params.lr", config.optimizer.lr);
+  add("training.lr_schedule.min_lr", config.training.lr_schedule.min_lr);
+  return rates;
 }
 
 class Train final : public Command {
@@ -98,6 +101,7 @@ class Train final : public Command {
   }
 
   int run(const std::vector<std::string>& overrides) override {
+    require_named_run();
     if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
     if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);
     const TrainPlan plan = make_train_plan(flags_, overrides);
@@ -123,6 +127,22 @@ class Train final : public Command {
   }
 
  private:
+  /// Who names a run folder, or its config, means that run.
+  void require_named_run() const {
+    const std::string named = flags_.run_dir.empty() ? flags_.resume : flags_.run_dir;
+    if (flags_.config.empty() && path_exists(named + "/resolved.json"))
+      throw Error(ErrorKind::kConfig, "no config is named",
+                  fmt::format("to resume this run: hgtrain --config {0}/config.json --run_dir {0} "
+                              "--resume auto",
+                              named));
+    const std::string run = parent_folder(flags_.config);
+    if (!flags_.config.empty() && flags_.run_dir.empty() && flags_.resume == "auto" &&
+        path_exists(run + "/resolved.json"))
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} is a run's own config, and no --run_dir says which run to resume",
+                              flags_.config),
+                  fmt::format("to resume that run: --run_dir {}", run));
+  }
   static bool names_checkpoint(const std::string& resume) {
     return resume != "auto" && resume != "none";
   }
@@ -162,13 +182,13 @@ class Train final : public Command {
       run.workers.push_back({rank, host_name(),
                              plan.config.hardware.device + ", " +
                                  human_plural(plan.config.hardware.threads, "thread")});
-    JobView view(folder.path, folder.previous_config.has_value(), run,
+    JobView view(folder.path, folder.holds_run, run,
                  {.plan = {.total_steps = plan.config.training.train_iters,
                            .eval_interval = plan.config.training.eval_interval,
                            .eval_iters = plan.config.training.eval_iters,
                            .save_interval = plan.config.checkpoint.save_interval},
                   .steps_per_print = plan.config.steps_per_print},
-                 lower_rate(plan.config));
+                 lower_rates(plan.config));
     view.log(notices);
     view.print_at_begin(changes);
     view.print(banner(plan, folder.path));

@@ -62,12 +62,13 @@ void refuse_text(const File& file, std::int64_t bytes) {
   constexpr std::int64_t kLooked = 64 << 10;
   std::string start(static_cast<std::size_t>(std::min(bytes, kLooked)), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(start)));
-  const bool has_controls = std::any_of(start.begin(), start.end(), [](unsigned char c) {
+  const auto controls = std::count_if(start.begin(), start.end(), [](unsigned char c) {
     return c < ' ' && c != '\t' && c != '\r' && c != '\n';
   });
+  const bool has_nul = start.find('\0') != std::string::npos;
+  const bool is_binary = has_nul || controls > std::ssize(start) / 100;
   const std::size_t cut_character = bytes > kLooked ? 3 : 0;
-  if (start.empty() || has_controls || valid_utf8_prefix(start) + cut_character < start.size())
-    return;
+  if (start.empty() || is_binary || valid_utf8_prefix(start) + cut_character < start.size()) return;
   throw Error(ErrorKind::kData, file.path() + " looks like text, not tokens",
               fmt::format("hgtrain data prepare --input {} --out PREFIX", file.path()));
 }

@@ -57,7 +57,7 @@ void Attempt::start() {
   const std::vector<std::string> argv = spec_.argv(number_);
   try {
     for (int rank = 0; rank < spec_.num_workers; ++rank) start_worker(rank, argv);
-  } catch (const Error&) {
+  } catch (...) {
     for (const auto& worker : workers_) worker->kill_and_wait();
     throw;
   }

@@ -11,7 +11,6 @@
 #include "elementwise.h"
 #include "fp32_window.h"
 #include "lamb.h"
-#include "round_chunk.h"
 
 namespace hgt {
 

@@ -3,7 +3,6 @@
 #include "hgtrain/ops/run_cuda.h"
 
 #include "chunks.h"
-#include "round_chunk.h"
 
 namespace hgt {
 

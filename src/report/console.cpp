@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char* kClearLine = "\r\x1b[K";
 constexpr std::int64_t kRedrawNs = 100'000'000;
+constexpr double kDiverged = 1;  ///< a loss that rose by this, in nats, is not noise
 
 /// "  12/2000": as wide at the first step as at the last.
 std::string step_of(std::int64_t step, std::int64_t total) {
@@ -156,6 +157,8 @@ void Console::finished(const std::string& outcome, const std::string& run_dir) {
                                                    : "before it was resumed");
     }
     line("  loss     " + loss);
+    if (s.last().loss > s.first().loss + kDiverged)
+      line("  note     the loss rose: the learning rate may be too high");
     line(fmt::format(
         "  average  {} tok/s, {:.1f} ms a step (communication {:.1f}, waiting for data {:.1f}){}",
         human_count(s.mean_tokens_per_sec()), s.mean_step_ms(), s.mean_comm_ms(),

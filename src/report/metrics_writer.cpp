@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <iterator>
@@ -120,8 +121,8 @@ std::optional<std::string> read_records(const std::string& path, const Fn& recor
 }
 
 /// What went wrong with either file.
-std::optional<std::string> both(const std::optional<std::string>& jsonl,
-                                const std::optional<std::string>& csv) {
+std::optional<std::string> problem_of(const std::optional<std::string>& jsonl,
+                                      const std::optional<std::string>& csv) {
   if (jsonl && csv) return *jsonl + "; " + *csv;
   return jsonl ? jsonl : csv;
 }
@@ -138,18 +139,21 @@ void MetricsWriter::restore(std::int64_t resumed_step, OtherRecords others) {
   const std::string path = jsonl_.file.path();
   const std::int64_t last_own_step = others.until_resumed_step ? 0 : resumed_step;
   bool has_others = false;
-  std::int64_t kept_bytes = 0;
+  std::int64_t kept_bytes = 0, last_kept = 0;
   csv_.add(csv_header({}));
   const auto problem = read_records(path, [&](const std::string& line, const StepRecord& record) {
     if (record.step > last_own_step) {
       has_others = has_others || record.step <= resumed_step || others.after_resumed_step;
       return;
     }
+    if (last_kept > 0) note_gap(last_kept, record.step);
+    last_kept = record.step;
     if (std::isfinite(record.elapsed_s)) elapsed_s_ = record.elapsed_s;
     kept_bytes += static_cast<std::int64_t>(line.size()) + 1;
     csv_.copy(csv_line(record));
   });
   (void)csv_.flush();
+  note_gap(last_kept, last_own_step + 1);
   if (problem)
     kept_aside_ = fmt::format("{}; the file is kept as {}, and {} has the steps that could be read",
                               *problem, set_aside("damaged", last_own_step), path);
@@ -158,6 +162,16 @@ void MetricsWriter::restore(std::int64_t resumed_step, OtherRecords others) {
                               path, set_aside("superseded", last_own_step));
   else
     jsonl_.file.truncate(kept_bytes);
+}
+
+/// Steps between `before` and `after` have no record.
+void MetricsWriter::note_gap(std::int64_t before, std::int64_t after) {
+  if (after <= before + 1) return;
+  const std::string steps = after == before + 2
+                                ? fmt::format("step {}", before + 1)
+                                : fmt::format("steps {} to {}", before + 1, after - 1);
+  missing_ = missing_ ? *missing_ + ", " + steps
+                      : fmt::format("{} has no records of {}", jsonl_.file.path(), steps);
 }
 
 /// Begins a new metrics.jsonl with the records up to `last_own_step`. The old one becomes
@@ -179,12 +193,12 @@ std::string MetricsWriter::set_aside(const char* as, std::int64_t last_own_step)
 
 std::optional<std::string> MetricsWriter::write(const StepRecord& record) {
   const auto jsonl_problem = jsonl_.write(json_line(record));
-  return both(jsonl_problem, csv_.write(csv_line(record)));
+  return problem_of(jsonl_problem, csv_.write(csv_line(record)));
 }
 
 std::optional<std::string> MetricsWriter::finish() {
   const auto jsonl_problem = jsonl_.finish();
-  return both(jsonl_problem, csv_.finish());
+  return problem_of(jsonl_problem, csv_.finish());
 }
 
 std::optional<std::string> MetricsWriter::sync() {

@@ -55,6 +55,7 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   if (!metrics_) open_metrics(false);
   report_superseded();
   if (metrics_->kept_aside()) notice(*metrics_->kept_aside());
+  if (metrics_->missing()) notice(*metrics_->missing());
   started_ns_ = now_ns();
 }
 
@@ -64,7 +65,8 @@ void Recorder::report_superseded() {
                        fmt::join(checkpoints_->left(), ", ")));
   const std::vector<std::string> all = checkpoints_->superseded();
   if (config_.checkpoint.keep_last_n > 0 && !all.empty())
-    notice(fmt::format("the next save removes {} (checkpoint.keep_last_n)", fmt::join(all, ", ")));
+    notice(fmt::format("the next save removes {} (checkpoint.keep_last_n); 0 keeps them",
+                       fmt::join(all, ", ")));
 }
 
 void Recorder::started(const TrainingState& state, const std::string& checkpoint, bool begins) {

@@ -1,6 +1,7 @@
 #include "hgtrain/train/run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -76,6 +77,7 @@ class Run {
   StepRecord finish_step();
   StepRecord record_of(const StepResult& result, double step_ms);
   void evaluate(StepRecord& record);
+  static void require_finite_evaluation(const StepRecord& record);
   void save(bool is_due);
   void require_an_update() const;
   RunOutcome outcome() const;
@@ -227,6 +229,7 @@ void Run::finish_steps(std::int64_t left, bool evaluates) {
     StepRecord record = finish_step();
     if (evaluates && trainer_->queued_steps() == 0) evaluate(record);
     recorder_.step(record);
+    require_finite_evaluation(record);
     if (!early_stop_) early_stop_ = early_stop(config_.training, trainer_->state(), record.loss);
   }
 }
@@ -250,6 +253,15 @@ StepRecord Run::finish_step() {
 void Run::evaluate(StepRecord& record) {
   record.eval_loss = trainer_->evaluate();
   count_evaluation(*record.eval_loss, trainer_->state());
+}
+
+/// The step changed the weights so much that they are of no use: it must not be saved.
+void Run::require_finite_evaluation(const StepRecord& record) {
+  if (!record.eval_loss || std::isfinite(*record.eval_loss)) return;
+  throw Error(ErrorKind::kGuard,
+              fmt::format("step {}: the validation loss is {}", record.step,
+                          human_number(*record.eval_loss, 4)),
+              "lower the learning rate, or lengthen the warmup; this step is not saved");
 }
 
 /// Saves the last queued step if a save is due or requested, if the run is over, or if the step is

@@ -70,7 +70,7 @@ void log_header(const Environment& environment, const Config& config) {
 
 /// The launcher hears why before any peer sees this rank's connections go.
 int report(ControlChannel& channel, const Error& error) {
-  std::fputs(error.render("hgtrain-worker").c_str(), stderr);
+  log_error("{}", error.text());
   channel.send("failed", failed_body(error));
   channel.flush();
   return error.exit_code();
@@ -93,7 +93,6 @@ class TrainWorker {
     try {
       status = train(request);
     } catch (const std::exception& e) {
-      log_.reset();  // its lines come before the error
       status = report(*channel_, error_from(e));
       group_.abort();
     }

@@ -40,6 +40,37 @@ TEST_CASE("a folder of somebody else is refused, and gets no lock file") {
   CHECK(list_folder(folder.path()) == std::vector<std::string>{"notes.txt"});
 }
 
+TEST_CASE("a model's folder is no run folder, although it has a config.json") {
+  const TemporaryFolder folder;
+  for (const char* name : {"config.json", "model.safetensors"})
+    write_new_file(folder / name, "mine");
+  for (const bool resume : {false, true})
+    CHECK_THROWS_WITH(claim_run_folder(folder.path(), resume),
+                      folder.path() + " is neither empty nor a run folder");
+  CHECK(read_file(folder / "config.json", 100) == "mine");
+}
+
+TEST_CASE("a damaged resolved.json is named, and a run without one can be resumed") {
+  const TemporaryFolder folder;
+  write_new_file(folder / "run.json", "{}");
+  write_new_file(folder / "metrics.jsonl", "a step");
+  CHECK(claim_run_folder(folder.path(), true).holds_run);
+  CHECK_FALSE(claim_run_folder(folder.path(), true).previous_config);
+  for (const char* text : {"", "{", "[]", "5", "null"}) {
+    write_file_atomically(folder / "resolved.json", text);
+    try {
+      claim_run_folder(folder.path(), true);
+      FAIL("it must be refused");
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::kData);
+      CHECK(e.message() == folder / "resolved.json is damaged: it is not a JSON object");
+    }
+  }
+  write_file_atomically(folder / "resolved.json", R"({"train_batch_size": 8})");
+  CHECK(claim_run_folder(folder.path(), true).previous_config.value()["train_batch_size"] == 8);
+  CHECK(batch_size_of_run(folder.path()) == 8);
+}
+
 TEST_CASE("a lock that the file system refuses is not called in use") {
   class NoLocks : public FileOps {
     int flock(int, int) override {

@@ -132,6 +132,8 @@ TEST_CASE("text in place of tokens is refused, with the command that makes token
   CHECK_THROWS_WITH(save("Zoë said:\r\n\tyes\n"), Catch::Contains("looks like text, not tokens"));
   CHECK_THROWS_WITH(save(std::string((64 << 10) - 1, 'x') + "ë, and odd"),
                     Catch::Contains("looks like text"));
+  CHECK_THROWS_WITH(save(std::string(1000, 'x') + "\f\x1b"), Catch::Contains("looks like text"));
   CHECK(save("ab\x01 ") == 2);
+  CHECK(save(std::string(1000, 'x') + std::string(2, '\0')) == 501);
   CHECK(save("\xff\xfe") == 1);
 }

@@ -194,7 +194,7 @@ class FaultTest(job.JobTest):
         self.assertIn('neither empty nor a run folder', self.job.train('notes', exit_code=2))
 
     def test_weights_that_are_not_finite_are_not_saved(self):
-        said = self.job.train('infinite', '--steps', 1, '--scheduler', 'null', '--optimizer.params.lr', '1e30',
+        said = self.job.train('infinite', '--training.eval_interval', 0, '--steps', 1, '--scheduler', 'null', '--optimizer.params.lr', '1e30',
                               '--optimizer.params.weight_decay', '1e30', exit_code=5)
         self.assertRegex(said, r'checkpoint step_00000001 could not be written: element \d+ of \S+ is -?(inf|nan)')
         self.assertNotIn('-nan', said)
@@ -307,6 +307,22 @@ class FaultTest(job.JobTest):
         said = self.job.train('calm', '--scheduler', 'null', '--optimizer.params.lr', '1e30', '--steps', 4, exit_code=5)
         self.assertIn('--optimizer.params.lr 1e+29\n', said)
         self.assertNotIn('--optimizer.params.lr 1e30', said)
+
+    def test_an_evaluation_that_is_not_finite_stops_with_5_and_its_step_is_not_saved(self):
+        rate = '--scheduler', 'null', '--optimizer.params.lr', '1e38', '--training.eval_interval', 1
+        err = self.job.train('evaluated', *rate, '--steps', 1, exit_code=5)
+        self.assertRegex(err, r'step 1: the validation loss is (nan|inf)')
+        self.assertEqual(list((self.job.folder / 'evaluated').glob('checkpoints/step_*')), [])
+
+    def test_a_checkpoint_from_which_no_step_can_be_made_leads_to_an_earlier_one(self):
+        calm = '--scheduler', 'null', '--optimizer.params.lr', '1e-3', '--training.eval_interval', 0
+        wild = '--scheduler', 'null', '--optimizer.params.lr', '1e38', '--training.eval_interval', 0
+        self.job.train('stuck', *calm, '--steps', 5)
+        self.job.train('stuck', *wild, '--steps', 6, '--resume', 'auto')
+        err = self.job.train('stuck', *wild, '--resume', 'auto', exit_code=5)
+        self.assertIn('no step could be made from step 6', err)
+        self.assertRegex(err, r'go back to an earlier checkpoint, with a tenth of the learning rate: .*'
+                              r'--resume stuck/checkpoints/step_00000005\n')
 
     def test_auto_skips_a_damaged_checkpoint_and_resume_by_name_refuses_it(self):
         self.job.train('damaged', '--steps', 10)

@@ -87,7 +87,8 @@ class TraceTest(job.JobTest):
         self.assertFalse((self.job.folder / 'profiled/trace').exists())
         self.job.train('plain', '--steps', 6)
         peaks = [self.job.metrics(run)[-1]['mem_peak_bytes'] for run in ('plain', 'profiled')]
-        self.assertLess(peaks[1], peaks[0] + (32 << 20))  # what was copied to measure does not count
+        if not job.SANITIZED:  # a sanitizer keeps freed memory
+            self.assertLess(peaks[1], peaks[0] + (32 << 20))  # what was copied to measure does not count
 
     def test_a_single_step_is_recorded(self):
         events = self.trace('single', '--steps', 1, workers=1)

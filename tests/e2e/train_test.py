@@ -274,6 +274,14 @@ class TrainTest(job.JobTest):
         self.assertEqual(self.job.verdict('ahead')['finished_steps'], before['finished_steps'])
         self.assertIn('nothing to do', self.job.train('ahead', '--resume', 'auto'))
 
+    def test_who_names_a_run_s_config_and_no_run_is_told_how_to_resume_it(self):
+        said = self.job.call('--config', 'whole/config.json', '--resume', 'auto', exit_code=2)
+        self.assertIn("whole/config.json is a run's own config, and no --run_dir says which run to resume", said)
+        self.assertIn('to resume that run: --run_dir whole', said)
+        for flag in '--resume', '--run_dir':
+            said = self.job.call('train', flag, 'whole', exit_code=2)
+            self.assertIn('to resume this run: hgtrain --config whole/config.json --run_dir whole --resume auto', said)
+
     def test_a_checkpoint_without_manifest_is_passed_over_and_told(self):
         shutil.copytree(self.job.folder / 'whole', self.job.folder / 'partial')
         (self.job.folder / f'partial/checkpoints/step_{STEPS:08}/manifest.json').unlink()

@@ -168,6 +168,23 @@ TEST_CASE("the log has the lines without colour and progress line, and a log tha
   CHECK(s.take() == "x\nthe console log can no longer be written, and ends here\ny\n");
 }
 
+TEST_CASE("the summary notes a loss that rose") {
+  Screen s({}, 0);
+  StepRecord r = record_of(1);
+  s.console.step(r);
+  r.step = 2;
+  r.loss += 0.5;
+  s.console.step(r);
+  s.console.finished("done", "");
+  CHECK(s.take().find("the loss rose") == std::string::npos);
+  r.step = 3;
+  r.loss += 1;
+  s.console.step(r);
+  s.console.finished("done", "");
+  CHECK(s.take().find("  note     the loss rose: the learning rate may be too high\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("the best evaluation is known across a resume") {
   Screen s({}, 0);
   s.console.started(100, "c", 1.5);

@@ -242,6 +242,36 @@ TEST_CASE("a line torn by a crash goes, the whole lines before it stay") {
   }
 }
 
+TEST_CASE("steps up to the resumed one that have no record are named") {
+  const auto missing_after = [](auto&& change, std::int64_t resumed_step,
+                                OtherRecords others = {}) {
+    RunDir dir;
+    write_steps(dir, 0, 6);
+    std::vector<std::string> lines = dir.lines("metrics.jsonl");
+    change(lines);
+    std::ofstream out(dir / "metrics.jsonl", std::ios::trunc);
+    for (const std::string& line : lines) out << line << '\n';
+    out.close();
+    const MetricsWriter writer(dir.path(), resumed_step, others);
+    const std::string start = dir / "metrics.jsonl has no records of ";
+    if (!writer.missing()) return std::string("none");
+    CHECK(writer.missing()->starts_with(start));
+    return writer.missing()->substr(start.size());
+  };
+  using Lines = std::vector<std::string>;
+  CHECK(missing_after([](Lines&) {}, 6) == "none");
+  CHECK(missing_after([](Lines& lines) { lines.resize(4); }, 4) == "none");
+  CHECK(missing_after([](Lines& lines) { lines.erase(lines.begin()); }, 6) ==
+        "none");  // of a branch
+  CHECK(missing_after([](Lines& lines) { lines.erase(lines.begin() + 2); }, 6) == "step 3");
+  CHECK(missing_after([](Lines& lines) { lines.pop_back(); }, 6) == "step 6");
+  CHECK(missing_after([](Lines& lines) { lines.erase(lines.begin() + 1, lines.begin() + 3); }, 7) ==
+        "steps 2 to 3, step 7");
+  CHECK(missing_after([](Lines& lines) { lines.clear(); }, 6) == "steps 1 to 6");
+  CHECK(missing_after([](Lines& lines) { lines.clear(); }, 6, {.until_resumed_step = true}) ==
+        "none");
+}
+
 TEST_CASE("a damaged line costs its step alone, and the old file is kept aside") {
   RunDir dir;
   write_steps(dir, 0, 4);

@@ -44,8 +44,9 @@ class Error : public std::exception {
   /// The message alone.
   const char* what() const noexcept override { return message_.c_str(); }
 
-  /// "PROGRAM: error: MESSAGE\n  in CONTEXT\n  hint: HINT\n", several lines, newline at the end;
-  /// the errors added with also() follow.
+  /// "MESSAGE\n  in CONTEXT\n  hint: HINT", without a newline at the end, safe for a terminal.
+  std::string text() const;
+  /// "PROGRAM: error: " and the text(), newline at the end; the errors added with also() follow.
   std::string render(const std::string& program = "hgtrain") const;
 
  private:

@@ -59,4 +59,10 @@ void log_warning(fmt::format_string<Args...> format, Args&&... args) {
     log_line(LogLevel::kWarning, fmt::format(format, std::forward<Args>(args)...));
 }
 
+template <class... Args>
+void log_error(fmt::format_string<Args...> format, Args&&... args) {
+  if (is_logged(LogLevel::kError))
+    log_line(LogLevel::kError, fmt::format(format, std::forward<Args>(args)...));
+}
+
 }  // namespace hgt

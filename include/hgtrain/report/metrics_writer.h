@@ -38,6 +38,8 @@ class MetricsWriter {
 
   /// Why metrics.jsonl was renamed, and its new name; nullopt if it was not.
   const std::optional<std::string>& kept_aside() const { return kept_aside_; }
+  /// The run's own steps up to the resumed one that metrics.jsonl lacks, as a sentence.
+  const std::optional<std::string>& missing() const { return missing_; }
   /// Seconds of training up to the last record kept; 0 if there is none.
   double elapsed_s() const { return elapsed_s_; }
 
@@ -64,11 +66,12 @@ class MetricsWriter {
     std::optional<std::string> finish();
   };
   void restore(std::int64_t resumed_step, OtherRecords others);
+  void note_gap(std::int64_t before, std::int64_t after);
   std::string set_aside(const char* as, std::int64_t last_own_step);
 
   Output jsonl_;
   Output csv_;
-  std::optional<std::string> kept_aside_;
+  std::optional<std::string> kept_aside_, missing_;
   double elapsed_s_ = 0;
 };
 

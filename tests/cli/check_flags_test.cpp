@@ -1,4 +1,4 @@
-#include "check_memory.h"
+#include "check_flags.h"
 
 #include <catch2/catch.hpp>
 
@@ -30,4 +30,11 @@ TEST_CASE("more memory than a GPU has is refused, by the flag that asks for it")
 TEST_CASE("more memory than is free here is refused") {
   CHECK_NOTHROW(check_memory("--max_bytes", 1));
   CHECK_THROWS_AS(check_memory("--max_bytes", std::int64_t{1} << 60), Error);
+}
+
+TEST_CASE("a number outside its range is refused, by the flag") {
+  CHECK_NOTHROW(check_range("--repeats", 1, 1, 10));
+  CHECK_NOTHROW(check_range("--repeats", 10, 1, 10));
+  CHECK_THROWS_WITH(check_range("--repeats", 0, 1, 10), "--repeats 0 is not between 1 and 10");
+  CHECK_THROWS_AS(check_range("--repeats", 11, 1, 10), Error);
 }

@@ -1,4 +1,4 @@
-#include "check_memory.h"
+#include "check_flags.h"
 
 #include <algorithm>
 #include <string>
@@ -27,6 +27,13 @@ std::int64_t free_memory() {
   const Resources machine = resources_of();
   if (machine.memory_limit_bytes == kUnlimited) return machine.available_bytes;
   return std::min(machine.available_bytes, machine.memory_limit_bytes);
+}
+
+void check_range(const char* flag, std::int64_t value, std::int64_t min, std::int64_t max,
+                 const char* hint) {
+  if (value < min || value > max)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("{} {} is not between {} and {}", flag, value, min, max), hint);
 }
 
 void check_memory(const char* flag, std::int64_t bytes) {
