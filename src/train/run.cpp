@@ -47,7 +47,7 @@ Error cause_of(const Error& error, Communicator& comm) {
 
 }  // namespace
 
-/// All that a rank needs to train, in the order in which it is made.
+/// All that a rank needs to train.
 class Run {
  public:
   Run(const Config& config, const RunOptions& options, Communicator& comm, ControlChannel& channel,
@@ -78,7 +78,7 @@ class Run {
   StepRecord record_of(const StepResult& result, double step_ms);
   void evaluate(StepRecord& record);
   static void require_finite_evaluation(const StepRecord& record);
-  void save(bool is_due);
+  void save(bool due);
   void require_an_update() const;
   RunOutcome outcome() const;
 
@@ -153,19 +153,19 @@ void Run::start() {
   const DataFingerprint data = comm_.rank() == 0 ? DataFingerprint{train_data_->fingerprint(),
                                                                    train_data_->old_fingerprint()}
                                                  : DataFingerprint{};
-  const Start start = prepare_start(config_, options_, table_, host.get(), data, pool_, comm_);
+  const Start from = prepare_start(config_, options_, table_, host.get(), data, pool_, comm_);
   host.store();
   buffers_->round_weights(stream_);
   trainer_.emplace(Trainer::Parts{config_, table_, *buffers_, *model_, comm_, stream_, *train_data_,
                                   valid_data_.get(), channel_.progress(), requests_},
-                   start.state);
-  first_step_ = channel_.progress().step = start.state.step;
+                   from.state);
+  first_step_ = channel_.progress().step = from.state.step;
   trace_.plan(first_step_, config_.training.train_iters);
-  early_stop_ = early_stop(config_.training, start.state, std::nullopt);
-  report_start(start);
+  early_stop_ = early_stop(config_.training, from.state, std::nullopt);
+  report_start(from);
   comm_.barrier();  // no rank can refuse any more
-  if (!is_over()) recorder_.begin(start.state, start.checkpoint);
-  recorder_.started(start.state, start.checkpoint, !is_over());
+  if (!is_over()) recorder_.begin(from.state, from.checkpoint);
+  recorder_.started(from.state, from.checkpoint, !is_over());
 }
 
 void Run::report_start(const Start& start) {
@@ -266,19 +266,19 @@ void Run::require_finite_evaluation(const StepRecord& record) {
 
 /// Saves the last queued step if a save is due or requested, if the run is over, or if the step is
 /// the best so far.
-void Run::save(bool is_due) {
+void Run::save(bool due) {
   const TrainingState& state = trainer_->state();
   const bool is_best = config_.checkpoint.keep_best && state.best_eval_step == state.step;
-  if (!is_due && !is_best && !checkpoint_requested_ && !is_over()) return;
+  if (!due && !is_best && !checkpoint_requested_ && !is_over()) return;
   finish_steps(0, false);
-  is_due |= std::exchange(checkpoint_requested_, false) || is_over();
+  due |= std::exchange(checkpoint_requested_, false) || is_over();
   if (is_over()) require_an_update();
   if (!recorder_.prepare_save()) return;
   const auto host = std::make_shared<HostBuffers>(*buffers_, table_, config_, stream_);
   host->fetch();
   recorder_.save(state, host->get().state(),
                  stream_.device().is_cpu() ? nullptr : host,  // a copy already
-                 is_due ? CheckpointWriter::Reason::kDue : CheckpointWriter::Reason::kBest);
+                 due ? CheckpointWriter::Reason::kDue : CheckpointWriter::Reason::kBest);
 }
 
 /// Steps that were all skipped have trained nothing, however few they are. A dynamic loss scale may

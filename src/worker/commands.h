@@ -10,7 +10,7 @@ namespace hgt {
 
 int train_worker(const TrainRequest& request);
 int eval_worker(const EvalRequest& request);
-int comm_worker(const BenchCommRequest& request);
+int bench_comm_worker(const BenchCommRequest& request);
 int generate_worker(const GenerateRequest& request);
 int bench_worker(const BenchRequest& request);
 int bench_copy_worker(const BenchCopyRequest& request);

@@ -26,7 +26,7 @@ constexpr WorkerCommand kCommand{
 constexpr WorkerCommand kCommands[] = {
     kCommand<TrainRequest, train_worker>,          kCommand<EvalRequest, eval_worker>,
     kCommand<GenerateRequest, generate_worker>,    kCommand<BenchRequest, bench_worker>,
-    kCommand<BenchCopyRequest, bench_copy_worker>, kCommand<BenchCommRequest, comm_worker>,
+    kCommand<BenchCopyRequest, bench_copy_worker>, kCommand<BenchCommRequest, bench_comm_worker>,
 };
 
 int run(int argc, char** argv) {

@@ -47,8 +47,8 @@ class Group {
     communicator_.reset();
   }
   void abort() {
+    aborted_ = true;  // before the lock, which leave() holds while it waits for the peers
     const std::lock_guard lock(mutex_);
-    aborted_ = true;
     if (communicator_) communicator_->abort();
   }
 

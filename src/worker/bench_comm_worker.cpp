@@ -37,7 +37,7 @@ void measure(ControlChannel& channel, const BenchCommRequest& request) {
 
 }  // namespace
 
-int comm_worker(const BenchCommRequest& request) {
+int bench_comm_worker(const BenchCommRequest& request) {
   return run_rank([&](ControlChannel& channel) { measure(channel, request); });
 }
 
