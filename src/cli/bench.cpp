@@ -72,19 +72,21 @@ class Bench final : public Command {
 }  // namespace
 
 std::unique_ptr<Command> bench_train_command() {
-  return std::make_unique<Bench>(
-      Bench::What{"bench train", "how fast a model trains here, and how near to the limit",
-                  "--steps", "steps that are timed, after two that warm up"});
+  return std::make_unique<Bench>(Bench::What{
+      "bench train",
+      "measure how fast a model trains here, and how close that is to the machine's limit",
+      "--steps", "steps that are timed, after two that warm up"});
 }
 
 std::unique_ptr<Command> bench_gemm_command() {
-  return std::make_unique<Bench>(Bench::What{"bench gemm", "how fast a model's products are here",
+  return std::make_unique<Bench>(Bench::What{"bench gemm",
+                                             "measure how fast a model's matrix products are",
                                              "--repeats", "times that each is timed", false});
 }
 
 std::unique_ptr<Command> bench_ops_command() {
   return std::make_unique<Bench>(
-      Bench::What{"bench ops", "how fast each op of a training step is here", "--steps",
+      Bench::What{"bench ops", "measure how fast each op of a training step is", "--steps",
                   "steps whose ops are timed, after two that warm up"});
 }
 

@@ -24,7 +24,7 @@ class BenchComm final : public Command {
  public:
   std::string_view name() const override { return "bench comm"; }
   std::string_view summary() const override {
-    return "measure how fast workers communicate, by size";
+    return "measure all-reduce and broadcast between workers, by size";
   }
 
   void add_options(CLI::App& app) override {

@@ -18,7 +18,7 @@ constexpr std::int64_t kMaxMib = 1 << 20;
 class BenchCopy final : public Command {
  public:
   std::string_view name() const override { return "bench copy"; }
-  std::string_view summary() const override { return "how fast memory is copied here"; }
+  std::string_view summary() const override { return "measure how fast memory is copied"; }
 
   void add_options(CLI::App& app) override {
     app.add_option("--device", device_, "cpu, or cuda: the first GPU")

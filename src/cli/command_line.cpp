@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <optional>
 #include <set>
+#include <sstream>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
@@ -77,6 +81,23 @@ std::string with_underscores(const std::string& arg) {
   return name + arg.substr(end);
 }
 
+/// The name of the command that `word` is nearest to: a second word of `group`'s, or, if that is
+/// "", any word of a name. "" if none is near.
+std::string nearest_command(const std::string& word, const Commands& commands,
+                            const std::string& group) {
+  std::map<std::string, std::string> names;
+  for (const auto& command : commands)
+    if (const auto [first, second] = words(command->name()); group.empty()) names[first] = first;
+  for (const auto& command : commands)
+    if (const auto [first, second] = words(command->name());
+        !second.empty() && (group.empty() || first == group))
+      names.emplace(second, command->name());
+  std::vector<std::string> candidates;
+  for (const auto& [candidate, name] : names) candidates.push_back(candidate);
+  const std::string meant = nearest(word, candidates);
+  return meant.empty() ? "" : names.at(meant);
+}
+
 /// Takes the command's name off `args`; a command line that starts with a flag is the default
 /// one's.
 Command& choose(std::vector<std::string>& args, const Commands& commands) {
@@ -90,26 +111,19 @@ Command& choose(std::vector<std::string>& args, const Commands& commands) {
     args.erase(args.begin());
     return *command;
   }
-  std::set<std::string> first, second;
-  for (const auto& command : commands) {
-    const auto [group, name] = words(command->name());
-    first.insert(group);
-    if (group == args[0]) second.insert(name);
-  }
-  const bool is_group = !second.empty();
-  const auto& known = is_group ? second : first;
-  if (is_group && args.size() == 1)
-    throw usage(fmt::format("{} needs a second word", args[0]),
-                "one of:\n" + overview(commands, args[0]));
-  const std::string& word = is_group ? args[1] : args[0];
-  if (!is_group && word.ends_with(".json"))
-    throw usage(fmt::format("{} is no command", word),
-                fmt::format("to train from it: hgtrain --config {}", word));
-  const std::string meant = nearest(word, {known.begin(), known.end()});
-  throw usage(fmt::format("there is no command '{}{}'", is_group ? args[0] + " " : "", word),
-              meant.empty()
-                  ? "hgtrain help lists the commands"
-                  : fmt::format("did you mean '{}{}'?", is_group ? args[0] + " " : "", meant));
+  const std::string of_group = overview(commands, args[0]);
+  const bool is_group = !of_group.empty();
+  if (is_group && (args.size() == 1 || args[1].starts_with('-')))
+    throw usage(fmt::format("{} needs a second word", args[0]), "one of:\n" + of_group);
+  if (!is_group && args[0].ends_with(".json"))
+    throw usage(fmt::format("{} is not a command", args[0]),
+                fmt::format("to train from it: hgtrain --config {}", args[0]));
+  const std::string typed = is_group ? args[0] + " " + args[1] : args[0];
+  const std::string meant =
+      nearest_command(is_group ? args[1] : args[0], commands, is_group ? args[0] : "");
+  throw usage(
+      fmt::format("there is no command '{}'", typed),
+      meant.empty() ? "hgtrain help lists the commands" : fmt::format("did you mean '{}'?", meant));
 }
 
 std::vector<std::string> flag_names(const CLI::App& app) {
@@ -190,6 +204,28 @@ std::vector<std::string> take_program(std::vector<std::string>& args) {
   return rest;
 }
 
+/// A value that is none of an option's choices, if `what` is CLI11's message about that:
+/// "--device: gpu not in {auto,cuda,cpu}".
+std::optional<Error> wrong_choice(const std::string& what) {
+  const std::size_t colon = what.find(": "), middle = what.rfind(" not in {");
+  if (colon == std::string::npos || middle == std::string::npos || !what.ends_with('}'))
+    return std::nullopt;
+  constexpr std::string_view kMiddle = " not in {";
+  const std::string value = what.substr(colon + 2, middle - colon - 2);
+  std::istringstream list(what.substr(middle + kMiddle.size(), what.size() - 1));
+  std::vector<std::string> choices;
+  for (std::string choice; std::getline(list, choice, ',');)
+    choices.push_back(choice.substr(0, choice.find('}')));
+  const std::string last = choices.back();
+  const std::string meant = value == "gpu"       ? "cuda"
+                            : value == "verbose" ? "debug"
+                                                 : nearest(value, choices);
+  choices.pop_back();
+  return usage(fmt::format("{} {}: use {} or {}", what.substr(0, colon), value,
+                           fmt::join(choices, ", "), last),
+               meant.empty() ? "" : fmt::format("did you mean {}?", meant));
+}
+
 /// CLI11's message as it is if it says what to do, otherwise in our words.
 std::string reworded(const std::string& what) {
   const std::string convert = "Could not convert: ";
@@ -252,6 +288,7 @@ void parse(CLI::App& app, const Command& command, std::vector<std::string> args)
     app.parse(std::move(args));
   } catch (const CLI::ParseError& e) {
     refuse_extras(app, command);  // what is required may stand there, without its flag
+    if (const std::optional<Error> wrong = wrong_choice(e.what())) throw *wrong;
     const std::string hint = wanted(app, e.what());
     throw usage(reworded(e.what()), hint.empty() ? help : hint);
   }

@@ -110,7 +110,7 @@ class ConfigCheck final : public Command {
  public:
   std::string_view name() const override { return "config check"; }
   std::string_view summary() const override {
-    return "say of every key of a file what becomes of it";
+    return "say for every key of a file whether it is used, noticed, not built yet or wrong";
   }
   Rest rest() const override { return Rest::kOverrides; }
 

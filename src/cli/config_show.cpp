@@ -15,7 +15,9 @@ namespace {
 class ConfigShow final : public Command {
  public:
   std::string_view name() const override { return "config show"; }
-  std::string_view summary() const override { return "print the config as resolved"; }
+  std::string_view summary() const override {
+    return "print the resolved config, and where each value came from";
+  }
   Rest rest() const override { return Rest::kOverrides; }
 
   void add_options(CLI::App& app) override {

@@ -30,7 +30,7 @@ ordered_json to_json(const TokenReport& report) {
 class DataInspect final : public Command {
  public:
   std::string_view name() const override { return "data inspect"; }
-  std::string_view summary() const override { return "say what a token file holds"; }
+  std::string_view summary() const override { return "show what a token file holds"; }
 
   void add_options(CLI::App& app) override {
     app.add_option("PATH", options_.path, "prefix, .bin or .idx")->required();

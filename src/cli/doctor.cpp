@@ -66,7 +66,7 @@ class Doctor final : public Command {
  public:
   std::string_view name() const override { return "doctor"; }
   std::string_view summary() const override {
-    return "what this machine has, and what keeps its GPUs from being used";
+    return "show what this machine has, and what keeps its GPUs from being used";
   }
   void add_options(CLI::App& app) override {
     app.add_flag("--json", json_, "print one JSON object instead");

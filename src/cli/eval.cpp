@@ -1,5 +1,4 @@
 #include <cmath>
-#include <filesystem>
 #include <optional>
 
 #include <CLI/App.hpp>
@@ -23,8 +22,6 @@
 
 namespace hgt {
 namespace {
-
-namespace fs = std::filesystem;
 
 class Eval final : public Command {
  public:
@@ -74,15 +71,15 @@ class Eval final : public Command {
     model_ = checkpoint_folder(model_);
     if (!path_exists(model_, ErrorKind::kConfig))
       throw Error(ErrorKind::kConfig, fmt::format("there is no model {}", model_),
-                  "name a checkpoint, a run folder or an HF model folder: --model FOLDER");
+                  "hgtrain downloads nothing: name a checkpoint, a run folder or an HF model "
+                  "folder, --model FOLDER");
     if (!flags_.config.empty()) return;
-    const fs::path run = fs::path(model_) / "../..";
-    if (!path_exists(run / "config.json") || !path_exists(run / "checkpoints"))
+    flags_.config = config_of_run(model_);
+    if (flags_.config.empty())
       throw Error(ErrorKind::kConfig,
                   fmt::format("{} is in no run folder that would have a config", model_),
                   "name the config that says how long samples are and how large a batch is: "
                   "--config FILE");
-    flags_.config = (run / "config.json").lexically_normal().string();
   }
 
   int start(const EvalPlan& plan) const {

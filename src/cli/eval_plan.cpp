@@ -10,12 +10,30 @@
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/data/manifest.h"
 #include "hgtrain/data/tokenizer.h"
 
+#include "shell_words.h"
+
 namespace hgt {
 namespace {
+
+namespace fs = std::filesystem;
+
+/// The samples of a file may be too long for the model of a run that flags shaped; those flags are
+/// in the config of the run folder.
+void point_to_own_config(const std::string& config, const std::string& model, LoadResult& loaded) {
+  const std::string own = config_of_run(model);
+  if (own.empty() || own == fs::path(config).lexically_normal()) return;
+  const std::string run = parent_folder(parent_folder(model));
+  const auto newest = newest_checkpoint(run);
+  const std::string name = newest && newest->path == model ? run : model;
+  for (Problem& problem : loaded.problems)
+    if (problem.pointer.starts_with("/training/seq") && !problem.file.empty())
+      problem.hint = "leave --config out: " + shell_line({"hgtrain", "eval", "--model", name});
+}
 
 /// The batch of an evaluation: as many samples as in training, the micro-batch that the config
 /// gives, or what it leaves to each worker. Any number of workers shares them out.
@@ -58,7 +76,7 @@ bool is_missing(const std::string& token_file) {
 /// Paths in a config are relative to the folder that a command is started in.
 void require_reachable(const DataConfig& data) {
   for (const DataSource& source : data.valid.empty() ? data.train : data.valid)
-    if (std::filesystem::path(source.path).is_relative() && is_missing(source.path))
+    if (fs::path(source.path).is_relative() && is_missing(source.path))
       throw Error(ErrorKind::kConfig,
                   fmt::format("there is no token file {} in this folder", source.path),
                   "start eval in the folder that the run was started in, or name the data: --data "
@@ -86,6 +104,12 @@ std::int64_t open_data(Config& config, const std::string& file) {
 
 }  // namespace
 
+std::string config_of_run(const std::string& checkpoint) {
+  const fs::path run = fs::path(checkpoint) / "../..";
+  const bool is_run = path_exists(run / "config.json") && path_exists(run / "checkpoints");
+  return is_run ? (run / "config.json").lexically_normal().string() : "";
+}
+
 EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overrides,
                         const std::string& model, const std::string& data,
                         std::int64_t max_batches) {
@@ -98,7 +122,8 @@ EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overri
   overrides.insert(overrides.end(), {"model", nlohmann::json{{"init", model}}.dump()});
   if (!flags.device.empty()) add_short_flag(overrides, "--device", "hardware.device", flags.device);
   // The number of workers is left open: a batch that training splits evenly need not be here.
-  const LoadResult loaded = load_config(flags.config, {overrides, std::nullopt});
+  LoadResult loaded = load_config(flags.config, {overrides, std::nullopt});
+  point_to_own_config(flags.config, model, loaded);
   loaded.throw_errors();
   const Devices devices = choose_devices(flags, loaded);
   EvalPlan plan{loaded.config,

@@ -16,6 +16,9 @@ struct EvalPlan {
   std::vector<Problem> notices;
 };
 
+/// The config in the run folder that the checkpoint folder is of; "" if it is in none.
+std::string config_of_run(const std::string& checkpoint);
+
 /// Reads and checks everything before anything starts, like make_train_plan. Of `flags` it uses
 /// those that say which config, which workers and which devices.
 ///   model        HF folder, checkpoint or run that is evaluated instead of the config's model

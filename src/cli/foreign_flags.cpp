@@ -46,6 +46,13 @@ constexpr ForeignFlag kTraining[] = {
     {"--resume_from_checkpoint", "--resume auto, or --resume FOLDER"},
 };
 
+/// Flags of other tools that tokenize a text, for `data prepare`.
+constexpr ForeignFlag kPreparing[] = {
+    {"--output", "did you mean --out?"},      {"--output_prefix", "did you mean --out?"},
+    {"--output_dir", "did you mean --out?"},  {"--json_keys", "did you mean --json_field?"},
+    {"--workers", "did you mean --threads?"}, {"--num_workers", "did you mean --threads?"},
+};
+
 /// Flags of `train`, and what to type instead with the commands that only read a config.
 constexpr ForeignFlag kReading[] = {
     {"--num_workers", "workers of the run, for the batch sizes: --world N"},
@@ -64,7 +71,8 @@ std::string hint_in(const ForeignFlag (&flags)[N], std::string_view flag) {
 /// The config keys that a flag without its section can mean: "--optimizer.params.lr" for "--lr".
 std::string hint_from_keys(std::string_view name) {
   constexpr std::size_t kMaxPaths = 3;
-  if (const ForeignKey* const key = find_foreign_key(name))
+  const ForeignKey* const size = find_foreign_size(name);
+  if (const ForeignKey* const key = size ? size : find_foreign_key(name))
     return key->key.empty() ? std::string(key->hint) : fmt::format("--{} VALUE", key->key);
   const std::vector<std::string> paths = config_paths_of(name);
   if (paths.empty() || paths.size() > kMaxPaths) return "";
@@ -78,6 +86,7 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
     const std::string reading = hint_in(kReading, flag);
     return reading.empty() && flag.size() > 2 ? hint_from_keys(flag.substr(2)) : reading;
   }
+  if (command == "data prepare") return hint_in(kPreparing, flag);
   if (command != "train" && command != "launch") return "";
   std::string hint = hint_in(kLaunching, flag);
   if (!hint.empty() || command == "launch") return hint;

@@ -175,15 +175,15 @@ std::string JobView::how_to_resume(const Verdict& verdict) const {
                                shell_line(with_key(command, "resume", saved[1]))
                          : "start a new run with a lower learning rate and another --run_dir");
   }
-  return fmt::format("  {}\n  {}: {}\n",
-                     branch.newest
-                         ? fmt::format("the last checkpoint is of step {}", branch.newest->step)
-                     : branch.origin.empty() ? "no checkpoint yet: it starts from step 0 again"
-                                             : "nothing is saved since " + branch.origin,
-                     by_rate    ? "resume with a tenth of the learning rate"
-                     : diverged ? "follow the hint above, then resume with"
-                                : "resume with",
-                     shell_line(command));
+  return fmt::format(
+      "  {}\n  {}: {}\n",
+      branch.newest ? fmt::format("the last checkpoint is of step {}", branch.newest->step)
+      : branch.origin.empty() ? "no checkpoint was saved, so a resumed run starts from step 0"
+                              : "nothing is saved since " + branch.origin,
+      by_rate    ? "resume with a tenth of the learning rate"
+      : diverged ? "follow the hint above, then resume with"
+                 : "resume with",
+      shell_line(command));
 }
 
 void JobView::write() {

@@ -88,7 +88,7 @@ class Launch final : public Command {
   int count_workers() const {
     constexpr int kMaxWorkers = 4096;
     if (num_workers_ && num_gpus_)
-      throw Error(ErrorKind::kConfig, "--num_workers and --num_gpus say the same thing twice",
+      throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers exclude each other",
                   "keep one");
     if (num_workers_) {
       check_range("--num_workers", *num_workers_, 1, kMaxWorkers);

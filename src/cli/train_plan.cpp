@@ -243,8 +243,8 @@ void use_saved_tokenizer(const std::string& saved, TrainPlan& plan) {
 void require_steps_left(std::int64_t train_iters, std::int64_t step) {
   if (step <= train_iters) return;
   throw Error(ErrorKind::kConfig,
-              fmt::format("the run is to end after {}, but it is at step {} already",
-                          human_plural(train_iters, "step"), step),
+              fmt::format("the run has already made {}, more than the {} asked for",
+                          human_plural(step, "step"), train_iters),
               fmt::format("--steps (training.train_iters) counts all steps of the run: give more "
                           "than {}; or --resume an earlier checkpoint",
                           step));

@@ -94,7 +94,8 @@ void check_rates(Loading& loading) {
         Severity::kNotice, "scheduler.params.warmup_max_lr",
         fmt::format("the rate rises to scheduler.params.warmup_max_lr = {:g}, not to "
                     "optimizer.params.lr = {:g}",
-                    top->second, c.optimizer.lr));
+                    top->second, c.optimizer.lr),
+        fmt::format("for the optimizer's: --scheduler.params.warmup_max_lr {:g}", c.optimizer.lr));
   const auto momentum = c.scheduler.numbers.find("cycle_momentum");
   const bool betas = c.optimizer.type != "SGD" && c.optimizer.type != "Adagrad";
   if (momentum != c.scheduler.numbers.end() && momentum->second != 0 && !betas)
@@ -152,8 +153,27 @@ void check_scheduler_length(Loading& loading) {
     loading.problem_at(
         Severity::kNotice, total,
         fmt::format("{} = {:g}, but the run has {:g} steps: {}", total, planned, steps,
-                    planned > steps ? "the learning rate has not fully decayed at its end"
-                                    : "after that, the learning rate stays constant"));
+                    planned > steps
+                        ? "the learning rate will not have decayed fully when the run ends"
+                        : "after that, the learning rate stays constant"));
+}
+
+void check_warmup(Loading& loading) {
+  const Config& c = loading.config();
+  const auto scheduled = c.scheduler.numbers.find("warmup_num_steps");
+  const bool own = scheduled == c.scheduler.numbers.end();
+  const double warmup =
+      own ? static_cast<double>(c.training.lr_schedule.warmup_iters) : scheduled->second;
+  const auto steps = static_cast<double>(c.training.train_iters);
+  const std::string path =
+      own ? "training.lr_schedule.warmup_iters" : "scheduler.params.warmup_num_steps";
+  if (steps > 0 && warmup > steps)
+    loading.problem_at(
+        Severity::kNotice, path,
+        fmt::format("{} = {:g}, but the run has {:g} steps: the learning rate will not have risen "
+                    "fully when the run ends",
+                    path, warmup, steps),
+        fmt::format("for a shorter warmup: --{} N", path));
 }
 
 void check_lengths(Loading& loading) {
@@ -164,7 +184,8 @@ void check_lengths(Loading& loading) {
         Severity::kError, "training.seq_length",
         fmt::format("training.seq_length = {} is longer than model.max_position_embeddings = {}",
                     c.training.seq_length, c.model.max_position_embeddings),
-        "raise model.n_positions, or shorten training.seq_length");
+        loading.given("model.init") ? "shorten training.seq_length"
+                                    : "raise model.n_positions, or shorten training.seq_length");
   const auto& [recompute, layers] = c.recompute;
   if (layers > 0 && recompute == "none")
     loading.problem_at(Severity::kNotice, "activation_checkpointing.num_layers",
@@ -228,6 +249,15 @@ void check_complete(Loading& loading) {
     missing("training.train_iters is missing: how long to train", "training");
   else if (!width)
     missing("training.seq_length is missing: how many tokens a sample has", "training");
+  const DataConfig& d = loading.config().data;
+  if (t.eval_interval > 0 && d.valid.empty() && d.valid_fraction == 0 &&
+      !loading.refused("data.valid_data_path") && !loading.refused("data.valid_fraction"))
+    loading.problem_at(
+        Severity::kMissing, "training.eval_interval",
+        fmt::format("there is no validation data, which training.eval_interval = {} needs",
+                    t.eval_interval),
+        "set data.valid_data_path or data.valid_fraction, or evaluate never: "
+        "--training.eval_interval 0");
 }
 
 void check_best(Loading& loading) {
@@ -276,6 +306,7 @@ void check_together(Loading& loading) {
   check_optimizer(loading);
   check_lr_schedule(loading);
   check_scheduler_length(loading);
+  check_warmup(loading);
   check_lengths(loading);
   check_best(loading);
   check_complete(loading);

@@ -252,7 +252,8 @@ class Walk {
     if (const auto below = paths_of(key, table, section + "."); !below.empty())
       return fmt::format("did you mean {}?", below.front());
     // A key that is known elsewhere means more than one that is spelled alike.
-    const ForeignKey* const foreign = find_foreign_key(key);
+    const ForeignKey* const size = section == "model" ? find_foreign_size(key) : nullptr;
+    const ForeignKey* const foreign = size ? size : find_foreign_key(key);
     if (foreign && foreign->key.empty()) return std::string(foreign->hint);
     std::string elsewhere = foreign ? std::string(foreign->key) : path_from_top(key);
     if (elsewhere.empty() && !find_row(root_section(), key)) elsewhere = path_elsewhere(key);

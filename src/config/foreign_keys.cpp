@@ -2,6 +2,9 @@
 // places of a config file that DeepSpeed ignores.
 #include "hgtrain/config/foreign_keys.h"
 
+#include <algorithm>
+#include <span>
+
 #include "field.h"
 
 namespace hgt {
@@ -100,12 +103,51 @@ constexpr ForeignKey kForeignKeys[] = {
     {"quantization_config", "", kFullOnly},
 };
 
+constexpr ForeignKey kForeignSizes[] = {
+    {"layers", "model.num_hidden_layers", ""},
+    {"n_layers", "model.num_hidden_layers", ""},
+    {"depth", "model.num_hidden_layers", ""},
+    {"num_blocks", "model.num_hidden_layers", ""},
+    {"heads", "model.num_attention_heads", ""},
+    {"n_heads", "model.num_attention_heads", ""},
+    {"num_heads", "model.num_attention_heads", ""},
+    {"attention_heads", "model.num_attention_heads", ""},
+    {"kv_heads", "model.num_key_value_heads", ""},
+    {"n_kv_heads", "model.num_key_value_heads", ""},
+    {"num_kv_heads", "model.num_key_value_heads", ""},
+    {"hidden", "model.hidden_size", ""},
+    {"hidden_dim", "model.hidden_size", ""},
+    {"dim", "model.hidden_size", ""},
+    {"d_model", "model.hidden_size", ""},
+    {"embed_dim", "model.hidden_size", ""},
+    {"emb_dim", "model.hidden_size", ""},
+    {"embedding_size", "model.hidden_size", ""},
+    {"width", "model.hidden_size", ""},
+    {"d_ff", "model.intermediate_size", ""},
+    {"ffn_dim", "model.intermediate_size", ""},
+    {"mlp_dim", "model.intermediate_size", ""},
+    {"vocab", "model.vocab_size", ""},
+    {"n_vocab", "model.vocab_size", ""},
+    {"context", "model.max_position_embeddings", ""},
+    {"context_length", "model.max_position_embeddings", ""},
+    {"block_size", "model.max_position_embeddings", ""},
+    {"max_seq_len", "model.max_position_embeddings", ""},
+};
+
+const ForeignKey* find(std::span<const ForeignKey> keys, std::string_view name) {
+  const auto found =
+      std::ranges::find_if(keys, [&](const ForeignKey& key) { return same_key(key.name, name); });
+  return found == keys.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 const ForeignKey* find_foreign_key(std::string_view name) {
-  for (const ForeignKey& foreign : kForeignKeys)
-    if (same_key(foreign.name, name)) return &foreign;
-  return nullptr;
+  return find(kForeignKeys, name);
+}
+
+const ForeignKey* find_foreign_size(std::string_view name) {
+  return find(kForeignSizes, name);
 }
 
 }  // namespace hgt

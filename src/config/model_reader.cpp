@@ -64,7 +64,7 @@ class ModelReader {
       if (e.kind() == ErrorKind::kData)
         throw;  // a damaged checkpoint is not an error in the config
       loading_.problem_at(Severity::kError, named_by, e.message(),
-                          e.hint().empty() ? "name an HF config.json, or its folder" : e.hint());
+                          e.hint().empty() ? hint_for(named_by) : e.hint());
       is_unread_ = true;
       return;
     }
@@ -74,6 +74,13 @@ class ModelReader {
   void add_text(const std::string& text, const std::string& name) { add(parse(text, name)); }
 
  private:
+  static const char* hint_for(const std::string& key) {
+    if (key != "model.init")
+      return "hgtrain downloads nothing: name an HF config.json on this machine, or its folder";
+    return "hgtrain downloads nothing: name a folder with config.json and model.safetensors, such "
+           "as `huggingface-cli download NAME --local-dir FOLDER` makes";
+  }
+
   static Loading parse(const std::string& text, const std::string& name) {
     Loading file;
     collect(read_document(text, name), *find_field("model"), "model.", Unknown::kIgnored, file);

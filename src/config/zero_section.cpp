@@ -27,8 +27,9 @@ Field old_offload(std::string name, const std::string& target) {
 }
 
 Field device() {
+  const std::string hint = "use \"none\": all state stays on the device that computes";
   return not_built("device", Kind::kText, "\"none\"", "device that keeps the state")
-      .one_of({{"none"}, {"cpu", KeyClass::kNotBuilt}, {"nvme", KeyClass::kNotBuilt}});
+      .one_of({{"none"}, {"cpu", KeyClass::kNotBuilt, hint}, {"nvme", KeyClass::kNotBuilt, hint}});
 }
 
 Field offload_param() {
@@ -105,7 +106,7 @@ Field zero_section() {
                 "0: plain data parallelism; 1, 2, 3 share optimizer state, gradients, parameters")
           .at_least(0)
           .at_most(3)
-          .instead("use 0: each worker keeps all of them"),
+          .instead("use 0: each worker keeps all parameters, gradients and optimizer state"),
       noticed("contiguous_gradients", Kind::kBool, "gradients lie in one buffer"),
       noticed("reduce_scatter", Kind::kBool, "of stages 1 to 3"),
       elements("reduce_bucket_size", "of stages 1 to 3").auto_derived(),

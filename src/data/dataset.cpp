@@ -115,15 +115,15 @@ std::int64_t samples_in(const TokenFile& file, std::int64_t seq_length, std::int
 
 void check(const DataConfig& config, std::int64_t seq_length) {
   if (config.train.empty())
-    throw Error(ErrorKind::kConfig, "data.train names no files",
-                "name a prefix that `hgtrain data "
-                "prepare` made: \"data\": {\"train\": [\"PREFIX\"]}");
+    throw Error(ErrorKind::kConfig, "data.train_data_path names no files",
+                "name a prefix that `hgtrain data prepare` made: \"data\": {\"train_data_path\": "
+                "\"PREFIX\"}");
   if (!(config.valid_fraction >= 0 && config.valid_fraction < 1))
     throw Error(ErrorKind::kConfig,
                 fmt::format("data.valid_fraction = {} is not in [0, 1)", config.valid_fraction));
   if (config.valid_fraction > 0 && !config.valid.empty())
-    throw Error(ErrorKind::kConfig, "both data.valid and data.valid_fraction are given",
-                "give one of them");
+    throw Error(ErrorKind::kConfig, "data.valid_data_path and data.valid_fraction are both given",
+                "keep one of them");
   if (seq_length < 1)
     throw Error(ErrorKind::kConfig, fmt::format("seq_length = {} is not positive", seq_length));
 }
@@ -136,7 +136,7 @@ std::unique_ptr<Dataset> Dataset::open(const DataConfig& config, std::int64_t se
   const bool is_valid = split == Split::kValid;
   if (is_valid && !has_validation(config))
     throw Error(ErrorKind::kConfig, "there is no validation data",
-                "set data.valid or data.valid_fraction");
+                "set data.valid_data_path or data.valid_fraction");
   const auto& sources = is_valid && !config.valid.empty() ? config.valid : config.train;
   const std::vector<double> weights = weights_of(sources);
   auto dataset = std::make_unique<SplitDataset>(config, seq_length, vocab_size);

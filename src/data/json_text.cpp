@@ -84,9 +84,9 @@ class TextField final : public nlohmann::json_sax<json> {
 std::variant<std::string, Error> text_of_line(std::string_view line, const std::string& field) {
   TextField found(field);
   if (!json::sax_parse(line, &found)) return Error(ErrorKind::kData, found.syntax_error, kSkipHint);
-  if (!found.is_object) return Error(ErrorKind::kData, "the line is no JSON object", kSkipHint);
+  if (!found.is_object) return Error(ErrorKind::kData, "the line is not a JSON object", kSkipHint);
   if (found.text) return std::move(*found.text);
-  return Error(ErrorKind::kData, fmt::format("the line has no text in a field \"{}\"", field),
+  return Error(ErrorKind::kData, fmt::format("the line has no text field \"{}\"", field),
                found.names.empty()
                    ? kSkipHint
                    : "name another with --json_field; there is text in: " + found.names);

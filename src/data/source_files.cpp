@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -18,7 +19,8 @@ namespace {
 
 class Search {
  public:
-  explicit Search(fs::path except) : except_(std::move(except)) {}
+  /// If there are `several` inputs, a file that two of them name is refused.
+  Search(fs::path except, bool several) : except_(std::move(except)), several_(several) {}
 
   void add_file(const std::string& path, bool from_folder) {
     if (from_folder && fs::path(path).lexically_normal().string().starts_with(except_.string()))
@@ -29,6 +31,9 @@ class Search {
       throw Error(ErrorKind::kConfig, fmt::format("{} is {}, not text", path, kind.other),
                   kind.hint);
     std::error_code error;
+    if (several_ && input_of_.emplace(fs::canonical(path, error), input).first->second != input)
+      throw Error(ErrorKind::kConfig, fmt::format("--input names {} twice", path),
+                  "name each file once, by itself or by its folder");
     const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
     found.files.push_back({path, error ? 0 : bytes, kind.json_lines, from_folder});
   }
@@ -51,16 +56,20 @@ class Search {
   }
 
   SourceFiles found;
+  int input = 0;  ///< number of the one that is searched
 
  private:
   fs::path except_;
+  bool several_;
+  std::map<fs::path, int> input_of_;
 };
 
 }  // namespace
 
 SourceFiles find_sources(const std::vector<std::string>& inputs, const std::string& except) {
-  Search search(fs::path(except).lexically_normal());
+  Search search(fs::path(except).lexically_normal(), inputs.size() > 1);
   for (const std::string& input : inputs) {
+    ++search.input;
     std::error_code error;
     const fs::file_status status = fs::status(input, error);
     if (!fs::exists(status))
@@ -74,7 +83,7 @@ SourceFiles find_sources(const std::vector<std::string>& inputs, const std::stri
                   "write what comes from a pipe to a file first");
   }
   if (search.found.files.empty())
-    throw Error(ErrorKind::kConfig, "there is no text to read in what --input names",
+    throw Error(ErrorKind::kConfig, "--input names no text",
                 "name a text file, a .jsonl file or a folder that holds some");
   return std::move(search.found);
 }

@@ -73,8 +73,9 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
   if (name == "byte") return byte();
   if (is_folder(name, ErrorKind::kConfig)) return from_folder(name);
   if (path_exists(name, ErrorKind::kConfig)) return from_json(name);
-  throw Error(ErrorKind::kConfig, fmt::format("there is no tokenizer {}", name),
-              "use byte, a folder with a tokenizer.json, or the path of one");
+  throw Error(
+      ErrorKind::kConfig, fmt::format("there is no tokenizer {}", name),
+      "hgtrain downloads nothing: use byte, a folder with a tokenizer.json, or the path of one");
 }
 
 bool is_same_tokenizer(const std::string& a, const std::string& b) {

@@ -211,8 +211,12 @@ auto read_json(const std::string& text, Read read) {
   };
   try {
     return read(json::parse(text, limit_depth));
-  } catch (const json::exception& e) {
-    throw Error(ErrorKind::kData, fmt::format("it is damaged: {}", e.what()));
+  } catch (const json::parse_error&) {
+    throw Error(ErrorKind::kData, "the file is not JSON, so it is no tokenizer.json");
+  } catch (const json::exception& e) {  // "[json.exception.out_of_range.403] key 'model' ..."
+    const std::string_view what = e.what();
+    throw Error(ErrorKind::kData,
+                fmt::format("it is damaged: {}", what.substr(what.find(' ') + 1)));
   }
 }
 

@@ -33,12 +33,12 @@ constexpr std::chrono::seconds kHangCheck{1};
 
 /// For the log, by Stage.
 constexpr const char* kStageTexts[] = {"running",
-                                       "stopping: every rank saves and ends",
-                                       "aborting: every rank ends",
+                                       "stopping: every rank is to save and end",
+                                       "aborting: every rank is to end",
                                        "sending SIGTERM to every rank",
                                        "sending SIGKILL to every rank",
                                        "killing the guards",
-                                       "no rank is left"};
+                                       "all ranks have ended"};
 
 }  // namespace
 
@@ -246,6 +246,7 @@ void Attempt::on_ended(Worker& worker) {
   const bool out_of_memory = failure.exit_code == 128 + SIGKILL && !lost_guard &&
                              oom_kills().value_or(0) > oom_kills_before_.value_or(0);
   failure.reason = lost_guard ? "was killed with its guard process" : reason_of(end, out_of_memory);
+  if (!lost_guard) failure.hint = hint_of(end, out_of_memory);
   fail(failure);
 }
 

@@ -56,6 +56,13 @@ std::string reason_of(const WorkerEnd& end, bool out_of_memory) {
   return WCOREDUMP(end.wait_status) ? who + ", core dumped" : who;
 }
 
+std::string hint_of(const WorkerEnd& end, bool out_of_memory) {
+  if (exit_code_of(end) != 128 + SIGKILL) return "";
+  const char* const less = "fewer workers or a smaller micro-batch need less";
+  return out_of_memory ? less
+                       : fmt::format("most often the memory ran out (see `dmesg`): {}", less);
+}
+
 std::string message_in_error_file(const std::string& path) {
   try {
     const nlohmann::json json =

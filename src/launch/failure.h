@@ -36,6 +36,9 @@ Failure failure_from_hang(const Hang& hang);
 int exit_code_of(const WorkerEnd& end);
 /// "exited with code 3", "was killed by SIGSEGV (Segmentation fault)".
 std::string reason_of(const WorkerEnd& end, bool out_of_memory);
+/// For a process that ended by a SIGKILL that the launcher did not send, itself or as a shell says
+/// it of its program (137); otherwise "".
+std::string hint_of(const WorkerEnd& end, bool out_of_memory);
 
 /// The message in a file in torchelastic's form ({"message": "..."} or {"message": {"message":
 /// "..."}}), which PyTorch's @record writes; "" if there is none.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <sys/prctl.h>
 
 #include <asio/io_context.hpp>
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/log.h"
 
@@ -21,6 +23,8 @@
 
 namespace hgt {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
@@ -65,7 +69,7 @@ class Job {
   Verdict run() {
     program_ = find_program(spec_.argv(0).at(0), search_path(spec_));
     worker_environment(spec_, 0, 0);  // refuses names that cannot be given, before all else
-    if (!spec_.log_dir.empty()) make_folders(spec_.log_dir);
+    if (!spec_.log_dir.empty()) make_log_folder();
     watch_signals();
     start_attempt();
     io_.run();
@@ -73,6 +77,17 @@ class Job {
   }
 
  private:
+  void make_log_folder() {
+    std::error_code ignored;
+    for (fs::path path = spec_.log_dir; !path.empty() && path != path.parent_path();
+         path = path.parent_path())
+      if (fs::exists(path, ignored) && !fs::is_directory(path, ignored))
+        throw Error(ErrorKind::kConfig,
+                    fmt::format("{} is not a folder that logs can be written to", path.string()),
+                    "name another one: --log_dir FOLDER");
+    make_folders(spec_.log_dir);
+  }
+
   void notice(const std::string& text) {
     if (spec_.on_event) spec_.on_event(-1, "notice", {{"text", text}});
   }
@@ -87,7 +102,8 @@ class Job {
                              [this](const std::string& text) { notice(text); },
                              [this] { asio::post(io_, [this] { on_finished(); }); }};
     attempt_ = std::make_unique<Attempt>(std::move(context), restarts_);
-    log_info("attempt {}: starting {} of {}", restarts_, spec_.num_workers, program_);
+    log_info("attempt {}: starting {} process{} of {}", restarts_, spec_.num_workers,
+             spec_.num_workers == 1 ? "" : "es", program_);
     attempt_->start();
   }
 

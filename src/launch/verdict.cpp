@@ -44,7 +44,7 @@ std::string Verdict::render(const std::string& program) const {
     out += "  " + who + "\n";
   }
   if (restarts > 0)
-    out += fmt::format("  {} restart{} made before\n", restarts, restarts == 1 ? " was" : "s were");
+    out += fmt::format("  it failed after {} restart{}\n", restarts, restarts == 1 ? "" : "s");
   out += last_words(*this) + others(*this);
   if (!hint.empty()) out += "  hint: " + hint + "\n";
   return printable(out);

@@ -158,8 +158,8 @@ void MetricsWriter::restore(std::int64_t resumed_step, OtherRecords others) {
     kept_aside_ = fmt::format("{}; the file is kept as {}, and {} has the steps that could be read",
                               *problem, set_aside("damaged", last_own_step), path);
   else if (has_others)
-    kept_aside_ = fmt::format("{} has the steps of a branch that the run leaves; it is kept as {}",
-                              path, set_aside("superseded", last_own_step));
+    kept_aside_ = fmt::format("the run goes back: the metrics of its later steps are kept in {}",
+                              set_aside("superseded", last_own_step));
   else
     jsonl_.file.truncate(kept_bytes);
 }

@@ -61,7 +61,7 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
 
 void Recorder::report_superseded() {
   if (!checkpoints_->left().empty())
-    notice(fmt::format("the run leaves checkpoints of its branch before, which become {}",
+    notice(fmt::format("the run goes back: its later checkpoints are renamed to {}",
                        fmt::join(checkpoints_->left(), ", ")));
   const std::vector<std::string> all = checkpoints_->superseded();
   if (config_.checkpoint.keep_last_n > 0 && !all.empty())

@@ -25,6 +25,8 @@ class Fake final : public Command {
   void add_options(CLI::App& app) override {
     app.add_option("--num_gpus", seen_.num_gpus, "GPUs to train on");
     app.add_option("--resume", seen_.resume, "a folder");
+    app.add_option("--device", seen_.resume, "a device")
+        ->check(CLI::IsMember({"auto", "cuda", "cpu"}));
     if (name_ == "generate") {
       app.add_option("--model", seen_.resume, "a folder")->required();
       app.add_option("--prompt", seen_.resume, "a text")->required();
@@ -119,6 +121,10 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"trian"}).find("'train'") != std::string::npos);
   CHECK(refusal({"data", "prepar"}).find("'data prepare'") != std::string::npos);
   CHECK(refusal({"data"}).find("second word") != std::string::npos);
+  CHECK(refusal({"data", "--input", "t"}).starts_with("data needs a second word | one of:\n"));
+  CHECK(refusal({"prepare"}) == "there is no command 'prepare' | did you mean 'data prepare'?");
+  CHECK(refusal({"prepar"}).ends_with("did you mean 'data prepare'?"));
+  CHECK(refusal({"tokenize"}).ends_with("| hgtrain help lists the commands"));
   CHECK(refusal({"--num_gpsu", "2"}).find("--num_gpus") != std::string::npos);
   CHECK(refusal({"--num", "2"}).find("no flag --num") != std::string::npos);  // no abbreviations
   CHECK(refusal({"--num_gpus", "many"}) ==
@@ -126,11 +132,23 @@ TEST_CASE("wrong usage names the nearest right one") {
   CHECK(refusal({"--num_gpus"}).find("--num_gpus needs a value") == 0);
   CHECK(refusal({"--num_gpus", ""}).find("--num_gpus needs a value") == 0);
   CHECK(refusal({"--num_gpus", "2", "--num_gpus", "2"}).find("--num_gpus is given twice") == 0);
-  CHECK(refusal({"my.json"}).find("hgtrain --config my.json") != std::string::npos);
+  CHECK(refusal({"my.json"}) ==
+        "my.json is not a command | to train from it: hgtrain --config my.json");
   CHECK(refusal({"--nproc-per-node", "2"}).find("--num_workers N") != std::string::npos);
   CHECK(refusal({"--lr", "1"}).find("--optimizer.params.lr") != std::string::npos);
   CHECK(refusal({"train", "my.json"}).find("hgtrain --config my.json") != std::string::npos);
   CHECK(refusal({"launch", "w.py"}).find("-- w.py") != std::string::npos);
   CHECK(refusal({"data", "prepare", "books"}).find("--input books") != std::string::npos);
+  CHECK(refusal({"data", "prepare", "--output", "x"}) ==
+        "data prepare has no flag --output | did you mean --out?");
+  CHECK(refusal({"--layers", "4"}).ends_with("| --model.num_hidden_layers VALUE"));
   CHECK(refusal({"train", "extra"}).find("one argument too many") != std::string::npos);
+}
+
+TEST_CASE("a value that is none of the choices is told with them") {
+  CHECK(refusal({"--device", "gpu"}) == "--device gpu: use auto, cuda or cpu | did you mean cuda?");
+  CHECK(refusal({"--device", "cup"}).ends_with("| did you mean cpu?"));
+  CHECK(refusal({"--device", "a not in {b}"}) == "--device a not in {b}: use auto, cuda or cpu | ");
+  CHECK(refusal({"--log-level", "verbose"}) ==
+        "--log_level verbose: use debug, info, warning, error or off | did you mean debug?");
 }

@@ -67,11 +67,23 @@ TEST_CASE("launch keeps logs and restarts") {
   CHECK(contents(folder / "logs/rank_0.log") == "attempt 0\nattempt 1\n");
 }
 
+TEST_CASE("a file in place of the log folder is a wrong command line") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "logs";
+  std::ofstream(file) << "";
+  for (const std::string& name : {file, file + "/more"}) {
+    const Launch run({"--log_dir", name, "--", "true"});
+    CHECK(run.status == 2);
+    CHECK(run.says(file + " is not a folder that logs can be written to"));
+    CHECK(run.says("hint: name another one: --log_dir FOLDER"));
+  }
+}
+
 TEST_CASE("a restart leaves no descriptor open") {
   const Launch run({"--max_restarts", "60", "--", "sh", "-c", "exit 3"}, "ulimit -n 64");
   CHECK(run.status == 3);
   CHECK(run.says("(60 of 60)"));
-  CHECK(run.says("60 restarts were made before"));
+  CHECK(run.says("it failed after 60 restarts"));
 }
 
 #ifndef __SANITIZE_ADDRESS__  // the sanitizer itself needs descriptors

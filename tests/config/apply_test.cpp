@@ -35,7 +35,9 @@ TEST_CASE("what is not built is listed only if it is switched on") {
   CHECK(told(off, Severity::kNotBuilt) == "");
   const LoadResult on =
       loaded(R"({"zero_optimization": {"stage": 2}, "parallelism": {"tp": 2}})", 2);
-  CHECK(contains(told(on, Severity::kNotBuilt), "zero_optimization.stage = 2 is not built yet"));
+  CHECK(contains(told(on, Severity::kNotBuilt),
+                 "zero_optimization.stage = 2 is not built yet | use 0: each worker keeps all "
+                 "parameters, gradients and optimizer state"));
   CHECK(
       contains(told(on, Severity::kNotBuilt), "parallelism.tensor_parallel_size = 2 is not built"));
   CHECK(told(on, Severity::kError) == "");

@@ -1,4 +1,7 @@
+#include "hgtrain/base/file.h"
+
 #include "loaded.h"
+#include "support/temporary_folder.h"
 
 using namespace hgt;
 
@@ -61,7 +64,8 @@ TEST_CASE("a learning rate that the schedule never reaches is noticed") {
       "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 20}}})");
   CHECK(contains(told(result, Severity::kNotice),
                  "the rate rises to scheduler.params.warmup_max_lr = 0.001, not to "
-                 "optimizer.params.lr = 0.0003"));
+                 "optimizer.params.lr = 0.0003 | for the optimizer's: "
+                 "--scheduler.params.warmup_max_lr 0.0003"));
 }
 
 TEST_CASE("a schedule for a run of another length is noticed") {
@@ -71,16 +75,49 @@ TEST_CASE("a schedule for a run of another length is noticed") {
                        std::to_string(steps) + "}}"),
                 Severity::kNotice);
   };
-  CHECK(contains(notices(10), "the run has 10 steps: the learning rate has not fully decayed"));
+  CHECK(contains(notices(10),
+                 "the run has 10 steps: the learning rate will not have decayed fully when the run "
+                 "ends"));
   CHECK(
       contains(notices(30), "the run has 30 steps: after that, the learning rate stays constant"));
-  CHECK_FALSE(contains(notices(20), "the run has"));
+  CHECK_FALSE(contains(notices(20), "total_num_steps"));
+}
+
+TEST_CASE("a warmup that is longer than the run is noticed") {
+  const auto notices = [](const std::string& schedule, const std::string& training) {
+    return told(loaded(R"({"scheduler": )" + schedule + R"(, "training": {"train_iters": 10)" +
+                       training + "}}"),
+                Severity::kNotice);
+  };
+  const auto scheduler = [](int warmup) {
+    return R"({"type": "WarmupLR", "params": {"warmup_num_steps": )" + std::to_string(warmup) +
+           "}}";
+  };
+  CHECK(contains(notices(scheduler(11), ""),
+                 "scheduler.params.warmup_num_steps = 11, but the run has 10 steps: the learning "
+                 "rate will not have risen fully when the run ends | for a shorter warmup: "
+                 "--scheduler.params.warmup_num_steps N"));
+  CHECK(contains(notices(R"({"type": "WarmupCosineLR"})", ""), "warmup_num_steps = 1000, but"));
+  CHECK_FALSE(contains(notices(scheduler(10), ""), "risen"));
+  CHECK_FALSE(contains(notices("null", ""), "risen"));
+  const auto own = [&](int warmup) {
+    return notices("null", R"(, "lr_schedule": {"type": "cosine", "warmup_iters": )" +
+                               std::to_string(warmup) + "}");
+  };
+  CHECK(contains(own(11), "training.lr_schedule.warmup_iters = 11, but the run has 10 steps"));
+  CHECK_FALSE(contains(own(9), "risen"));
 }
 
 TEST_CASE("a sequence longer than GPT-2's positions is refused") {
   CHECK(contains(errors(R"({"model": {"model_type": "gpt2", "n_positions": 64},
                             "training": {"seq_length": 65}})"),
-                 "training.seq_length = 65 is longer than model.max_position_embeddings = 64"));
+                 "training.seq_length = 65 is longer than model.max_position_embeddings = 64 | "
+                 "raise model.n_positions, or shorten training.seq_length"));
+  const TemporaryFolder folder;
+  write_new_file(folder / "config.json", R"({"model_type": "gpt2", "n_positions": 64})");
+  CHECK(contains(
+      errors(R"({"model": {"init": ")" + folder.path() + R"("}, "training": {"seq_length": 65}})"),
+      "max_position_embeddings = 64 | shorten training.seq_length\n"));
 }
 
 TEST_CASE("betas must be less than 1") {
@@ -179,6 +216,25 @@ TEST_CASE("a missing key is reported once, and not if it was given and refused")
   CHECK_FALSE(
       contains(missing(R"({"training": {"train_iters": -5, "seq_length": 8}})"), "training."));
   CHECK_FALSE(contains(missing(R"({"data": {"train_data_path": [3]}})"), "data."));
+}
+
+TEST_CASE("evaluations need validation data") {
+  const auto missing = [](const std::string& data, const std::string& interval) {
+    return told(loaded(R"({"data": {"train_data_path": "a")" + data +
+                       R"(}, "training": {"eval_interval": )" + interval + "}}"),
+                Severity::kMissing);
+  };
+  CHECK(contains(missing("", "25"),
+                 "there is no validation data, which training.eval_interval = 25 needs | set "
+                 "data.valid_data_path or data.valid_fraction, or evaluate never: "
+                 "--training.eval_interval 0"));
+  const auto tells = [&](const std::string& data, const std::string& interval) {
+    return contains(missing(data, interval), "validation");
+  };
+  CHECK_FALSE(tells("", "0"));
+  CHECK_FALSE(tells(R"(, "valid_fraction": 0.1)", "25"));
+  CHECK_FALSE(tells(R"(, "valid_fraction": 2)", "25"));
+  CHECK_FALSE(tells(R"(, "valid_data_path": "b")", "25"));
 }
 
 TEST_CASE("the best checkpoint needs evaluations") {

@@ -143,6 +143,21 @@ TEST_CASE("the hint for an unknown key names the key with its words, or the near
                  "did you mean model.init?"));
   CHECK(contains(errors(R"({"model": {"model_type": "gpt2", "lora_alpha": 8}})"),
                  "hgtrain trains every parameter in full"));
+  for (const auto& [given, meant] :
+       std::vector<std::pair<std::string, std::string>>{{"layers", "num_hidden_layers"},
+                                                        {"n_layers", "num_hidden_layers"},
+                                                        {"heads", "num_attention_heads"},
+                                                        {"num_heads", "num_attention_heads"},
+                                                        {"hidden", "hidden_size"},
+                                                        {"d_model", "hidden_size"},
+                                                        {"dim", "hidden_size"},
+                                                        {"vocab", "vocab_size"},
+                                                        {"block_size", "max_position_embeddings"}})
+    CHECK(contains(errors(R"({"model": {"model_type": "gpt2", ")" + given + R"(": 4}})"),
+                   "model has no key " + given + " | did you mean model." + meant + "?"));
+  CHECK(loaded(R"({"model": {"model_type": "gpt2", "num_layers": 4}})")
+            .config.model.num_hidden_layers == 4);
+  CHECK(errors(R"({"layers": 4, "vocab": 9})") == "");  // DeepSpeed takes any key there
   const std::string hint = errors(R"({"model": {"model_type": "gpt2", "foo_bar": 1}})");
   CHECK(contains(hint, "model has no key foo_bar | the nearest are "));
   CHECK(contains(hint, "`hgtrain config schema --text` lists all"));

@@ -219,8 +219,12 @@ TEST_CASE("a model may be a file or folder, and inline keys override it") {
   }
   const std::string nowhere = errors(R"({"model": "nowhere"})");
   CHECK(contains(nowhere, "cannot open nowhere/config.json"));
+  CHECK(contains(nowhere, "hgtrain downloads nothing: name an HF config.json"));
+  CHECK(
+      contains(errors(R"({"model": {"init": "gpt2"}})"),
+               "hgtrain downloads nothing: name a folder with config.json and model.safetensors"));
   CHECK_FALSE(contains(nowhere, "model_type"));
   CHECK(contains(errors(R"({"model": {"config": "a", "init": "b"}})"), "are both given"));
   CHECK(contains(errors(R"({"model": {"model_type": "gpt2", "n_layers": 2}})"),
-                 "did you mean n_layer?"));
+                 "did you mean model.num_hidden_layers?"));
 }

@@ -156,7 +156,7 @@ TEST_CASE("too few tokens are refused with the numbers") {
 }
 
 TEST_CASE("settings that make no sense are refused") {
-  CHECK_THROWS_WITH(Files({}).open(4), Contains("data.train"));
+  CHECK_THROWS_WITH(Files({}).open(4), Contains("data.train_data_path names no files"));
   Files files({100, 100});
   CHECK_THROWS_WITH(files.open(4, Dataset::Split::kValid), Contains("no validation data"));
   CHECK_THROWS_WITH(files.open(0), Contains("seq_length = 0"));

@@ -65,7 +65,7 @@ TEST_CASE("bad lines are passed over and counted where that is asked for") {
       encode_lines("{\"text\": \"a\"}\n[]\n{\"text\": \n{\"text\": \"b\"}", "text", true);
   CHECK(unit.tokens == std::vector<std::int32_t>{'a', 256, 'b', 256});
   CHECK(unit.bad_lines.count == 2);
-  CHECK(unit.bad_lines.first == "dir/x.jsonl:11: the line is no JSON object");
+  CHECK(unit.bad_lines.first == "dir/x.jsonl:11: the line is not a JSON object");
 }
 
 TEST_CASE("nothing more is encoded once nobody wants it") {

@@ -167,7 +167,7 @@ TEST_CASE("options that make no sense are refused") {
   const std::string a = folder / "a.txt", d = folder / "d";
   CHECK_THROWS_WITH(prepare({.inputs = {folder / "none"}, .out = d}, always),
                     Contains("No such file"));
-  CHECK_THROWS_WITH(prepare({.inputs = {}, .out = d}, always), Contains("no text to read"));
+  CHECK_THROWS_WITH(prepare({.inputs = {}, .out = d}, always), Contains("names no text"));
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(prepare({.inputs = {folder / "pipe"}, .out = d}, always),
                     Contains("neither a file nor a folder"));

@@ -52,6 +52,20 @@ TEST_CASE("a file that is named and holds no text is refused with the way to mak
     CHECK(e.message() == (folder / "t.csv") + " is a table, not text");
     CHECK_THAT(e.hint(), Contains("read_csv"));
   }
-  CHECK_THROWS_WITH(find_sources({folder.path()}, "out."), Contains("no text to read"));
+  CHECK_THROWS_WITH(find_sources({folder.path()}, "out."), Contains("--input names no text"));
   CHECK_THROWS_WITH(find_sources({folder / "none"}, "out."), Contains("No such file"));
+}
+
+TEST_CASE("a file that two inputs name is refused, but not one that a folder has under two names") {
+  const TemporaryFolder folder;
+  put_empty(folder / "t/a.txt");
+  put_empty(folder / "b.txt");
+  const std::string t = folder / "t", a = folder / "t/a.txt", link = folder / "t/link.txt";
+  CHECK_THROWS_WITH(find_sources({t, t}, "out."), "--input names " + a + " twice");
+  CHECK_THROWS_WITH(find_sources({t + "/../t", t}, "out."), Contains("twice"));
+  CHECK_THROWS_WITH(find_sources({a, folder / "b.txt", t}, "out."), Contains("a.txt twice"));
+  REQUIRE(symlink("a.txt", link.c_str()) == 0);
+  CHECK_THROWS_WITH(find_sources({a, link}, "out."), Contains("link.txt twice"));
+  CHECK(paths(find_sources({t, folder / "b.txt"}, "out.")) ==
+        std::vector<std::string>{a, link, folder / "b.txt"});
 }

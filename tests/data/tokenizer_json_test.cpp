@@ -134,11 +134,13 @@ TEST_CASE("a damaged tokenizer.json is refused with what is wrong") {
   CHECK_THAT(refusal("/model/vocab", {{"a", 1ll << 40}}), Contains("is no token id"));
   CHECK_THAT(refusal("/model/vocab", {{"a", 1e99}}), Contains("damaged"));
   CHECK_THAT(refusal("/model/vocab", {1, 2}), Contains("damaged"));
-  CHECK_THAT(refusal("/model", nullptr), Contains("damaged"));
+  CHECK_THAT(refusal("/model", nullptr),
+             Contains("it is damaged: ") && !Contains("json.exception"));
   CHECK_THAT(refusal("/added_tokens", {{{"id", 0}}}), Contains("content"));
   CHECK_THAT(refusal(json::parse("[1]")), Contains("damaged"));
   json deep = tiny()["pre_tokenizer"];
   for (int i = 0; i < 100; ++i) deep = {{"type", "Sequence"}, {"pretokenizers", {deep}}};
   CHECK_THAT(refusal("/pre_tokenizer", deep), Contains("nested too deep"));
-  CHECK_THROWS_WITH(parse_tokenizer_json("{\"model\": "), Contains("damaged"));
+  CHECK_THROWS_WITH(parse_tokenizer_json("{\"model\": "),
+                    Contains("is not JSON, so it is no tokenizer.json"));
 }

@@ -90,6 +90,13 @@ class EvalTest(job.JobTest):
         self.assertIn('lone is in no run folder', self.run_eval('--model', 'lone', exit_code=2))
         self.assertIn('there is no model nowhere', self.run_eval('--model', 'nowhere', exit_code=2))
         self.assertIn('there is no model runs/config', self.run_eval('--config', 'config.json', exit_code=2))
+        shaped = 'shaped', '--model.n_positions', 16, '--training.seq_length', 16, '--steps', 1
+        self.job.train(*shaped)
+        said = self.run_eval('--config', 'config.json', '--run_dir', 'shaped', exit_code=2)
+        self.assertIn('hint: leave --config out: hgtrain eval --model shaped\n', said)
+        self.json('--model', 'shaped')
+        said = self.run_eval('--model', 'shaped', '--training.seq_length', 17, exit_code=2)
+        self.assertIn('hint: shorten training.seq_length\n', said)
         self.assertIn('--max_batches', self.run_eval('--model', 'whole', '--max_batches', -1, exit_code=2))
         self.assertIn('--num_workers', self.run_eval('--model', 'whole', '--num_workers', 0, exit_code=2))
         self.assertIn('--data PREFIX', self.run_eval('--model', 'whole', '--data.valid_fraction', 0, exit_code=2))

@@ -136,7 +136,7 @@ class FaultTest(job.JobTest):
         for aside in 'step_00000015.superseded', 'step_00000020.superseded':
             self.assertTrue((self.job.folder / 'branched/checkpoints' / aside / 'manifest.json').exists())
         log = (self.job.folder / 'branched/logs/console.log').read_text()
-        self.assertIn('checkpoints of its branch before, which become step_00000015.superseded, step_00000020.superseded\n',
+        self.assertIn('the run goes back: its later checkpoints are renamed to step_00000015.superseded, step_00000020.superseded\n',
                       log)
         left = (self.job.folder / 'branched/metrics.superseded.jsonl').read_text().splitlines()
         self.assertEqual([json.loads(line)['step'] for line in left], list(range(1, 21)))
@@ -256,7 +256,7 @@ class FaultTest(job.JobTest):
 
     def test_a_second_ctrl_c_says_that_nothing_is_saved(self):
         process = self.start_endless('impatient', '--checkpoint.save_interval', 0, until_step=2)
-        self.assertIn('no checkpoint yet: it starts from step 0 again', self.stop_at_once(process))
+        self.assertIn('no checkpoint was saved, so a resumed run starts from step 0', self.stop_at_once(process))
         self.assertIsNone(self.job.verdict('impatient')['last_checkpoint'])
 
     def test_a_second_ctrl_c_says_what_is_saved(self):

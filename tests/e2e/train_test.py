@@ -265,7 +265,7 @@ class TrainTest(job.JobTest):
         before = self.job.verdict('ahead')
         for flags in (('--steps', STEPS - 1), ('--training.train_iters', STEPS - 1)):
             out = self.job.train('ahead', '--resume', 'auto', *flags, exit_code=2)
-            self.assertIn(f'the run is to end after {STEPS - 1} steps, but it is at step {STEPS} already', out)
+            self.assertIn(f'the run has already made {STEPS} steps, more than the {STEPS - 1} asked for', out)
             self.assertIn(f'give more than {STEPS}', out)
             self.assertNotIn('rank', out)  # the launcher's own word, before a worker starts
         checkpoint = f'ahead/checkpoints/step_{STEPS:08}'

@@ -21,6 +21,7 @@ TEST_CASE("a worker killed from outside is the verdict, and nothing is left of t
   CHECK(front.wait() == 128 + SIGKILL);
   CHECK(front.failure()["pid"] == all[1]);
   CHECK(has(front.err(), "was killed by SIGKILL"));
+  CHECK(has(front.failure()["hint"].get<std::string>(), "memory ran out"));
   for (const pid_t pid : front.numbers("stray")) all.push_back(pid);
   for (const pid_t pid : all) CHECK_FALSE(is_alive(pid));
 }

@@ -25,6 +25,15 @@ TEST_CASE("how a process ended, in words and as an exit code") {
   CHECK(reason_of({SIGRTMIN + 1, 0, 1}, false).find("was killed by signal") == 0);
 }
 
+TEST_CASE("a SIGKILL from outside gets a hint at the memory, also as the code of a shell") {
+  const WorkerEnd killed{SIGKILL, 0, 1};
+  CHECK(hint_of(killed, false).starts_with("most often the memory ran out"));
+  CHECK(hint_of(killed, true) == "fewer workers or a smaller micro-batch need less");
+  CHECK(hint_of({137 << 8, 0, 1}, false) == hint_of(killed, false));
+  CHECK(hint_of({SIGTERM, 0, 1}, false) == "");
+  CHECK(hint_of({9 << 8, 0, 1}, false) == "");
+}
+
 TEST_CASE("the first failure counts, but one that only lost a peer not before others") {
   CHECK(first_failure({}) == nullptr);
   Failure peer;

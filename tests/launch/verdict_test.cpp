@@ -49,7 +49,7 @@ TEST_CASE("the rank's own words come first") {
         "  in train.bin\n"
         "  in the run\n"
         "  rank 5 of 64 (pid 4711 on n02) exited with code 4 after step 41\n"
-        "  2 restarts were made before\n"
+        "  it failed after 2 restarts\n"
         "  the other rank was stopped\n"
         "  hint: prepare it again\n");
 }

@@ -135,9 +135,8 @@ TEST_CASE("the steps of a branch that the run leaves are kept aside") {
   const auto old = dir.read("metrics.jsonl");
   {
     MetricsWriter writer(dir.path(), 6, {.until_resumed_step = true});
-    CHECK(writer.kept_aside() ==
-          dir / "metrics.jsonl" + " has the steps of a branch that the run leaves; it is kept as " +
-              (dir / "metrics.superseded.jsonl"));
+    CHECK(writer.kept_aside() == "the run goes back: the metrics of its later steps are kept in " +
+                                     (dir / "metrics.superseded.jsonl"));
     CHECK(writer.elapsed_s() == 0);
     CHECK(!writer.write(record_of(7)));
   }

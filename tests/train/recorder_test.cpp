@@ -145,7 +145,7 @@ TEST_CASE("a run that starts from another run's checkpoint keeps none of the met
   CHECK(f.metrics().empty());
   REQUIRE(f.channel.bodies.size() == 2);
   CHECK_THAT(f.channel.bodies[0]["text"].get<std::string>(),
-             Catch::EndsWith("which become step_00000001.superseded"));
+             Catch::EndsWith("are renamed to step_00000001.superseded"));
   CHECK_THAT(f.channel.bodies[1]["text"].get<std::string>(),
              Catch::EndsWith("metrics.superseded.jsonl"));
 }

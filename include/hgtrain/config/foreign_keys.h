@@ -16,4 +16,7 @@ struct ForeignKey {
 /// none. Hyphens count as underscores.
 const ForeignKey* find_foreign_key(std::string_view name);
 
+/// The same for a size of the model under a name that HF's config.json does not use ("layers").
+const ForeignKey* find_foreign_size(std::string_view name);
+
 }  // namespace hgt

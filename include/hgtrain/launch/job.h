@@ -69,7 +69,7 @@ std::string find_program(const std::string& program, const std::string& path);
 /// Runs the job to its end, restarts included, and returns how it ended. Blocks; call it from a
 /// thread that lives at least as long, preferably the main thread. Throws an Error if the job
 /// cannot start at all: because of the program (kConfig), the port or the system's limits
-/// (kDevice), or the log folder (kData).
+/// (kDevice), or the log folder (kData; kConfig if that is a file).
 ///
 /// Signals while it runs: SIGTERM, SIGINT, SIGHUP and SIGUSR1 stop the job, and SIGUSR2 requests a
 /// checkpoint. If the program is not hgtrain's, each of these and SIGQUIT is passed on to it
