@@ -269,7 +269,7 @@ class TrainTest(job.JobTest):
             self.assertIn(f'give more than {STEPS}', out)
             self.assertNotIn('rank', out)  # the launcher's own word, before a worker starts
         checkpoint = f'ahead/checkpoints/step_{STEPS:08}'
-        self.assertIn('the run is to end', self.job.train('elsewhere', '--resume', checkpoint, '--steps', 1, exit_code=2))
+        self.assertIn('more than the 1 asked for', self.job.train('elsewhere', '--resume', checkpoint, '--steps', 1, exit_code=2))
         self.assertFalse((self.job.folder / 'elsewhere').exists())
         self.assertEqual(self.job.verdict('ahead')['finished_steps'], before['finished_steps'])
         self.assertIn('nothing to do', self.job.train('ahead', '--resume', 'auto'))
