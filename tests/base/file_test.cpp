@@ -135,13 +135,15 @@ TEST_CASE("a pipe that is named as input is read to its end, and waited for a wh
           File::open_input(pipe, ErrorKind::kConfig, 0)
               .read(std::as_writable_bytes(std::span(&byte, 1)));
         }) == "nothing came from " + pipe + " for 0 s");
+  ssize_t written = 0;
   std::thread writer([&] {
     const int fd = open(pipe.c_str(), O_WRONLY);  // waits for the reader
-    for (int i = 0; i < 2; ++i) CHECK(write(fd, "text", 4) == 4);
+    for (int i = 0; i < 2; ++i) written += write(fd, "text", 4);
     close(fd);
   });
   CHECK(read_input(pipe, 100, ErrorKind::kConfig) == "texttext");
   writer.join();
+  CHECK(written == 8);
   write_new_file(folder / "f", "a file");
   CHECK(read_input(folder / "f", 100, ErrorKind::kConfig) == "a file");
   CHECK(message_of([&] { read_input(folder / "none", 1, ErrorKind::kConfig); }) ==

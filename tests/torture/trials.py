@@ -178,7 +178,8 @@ class Training(Work):
         metrics = self.metrics_of(folder)
         require(metrics == self.metrics, 'the metrics differ from step ' + str(
             next((a['step'] for a, b in zip(metrics, self.metrics) if a != b), min(len(metrics), len(self.metrics)))))
-        is_ours = lambda name: not re.match(r'checkpoints/step_\d+(\.superseded)?/', name)
+        # A kill between a save and the removal of checkpoints/origin takes the branch back to its beginning.
+        is_ours = lambda name: not re.match(r'checkpoints/step_\d+(\.superseded)?/|metrics\.superseded(-\d+)?\.jsonl$', name)
         too_much = {n for n in files_below(folder / self.run_dir) if is_ours(n)} - {n for n in self.files if is_ours(n)}
         require(not too_much, f'left in the run folder: {", ".join(sorted(too_much))}')
 
