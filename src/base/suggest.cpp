@@ -4,13 +4,14 @@
 #include <cctype>
 
 namespace hgt {
-namespace {
 
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
 }
+
+namespace {
 
 /// Optimal string alignment distance (Damerau-Levenshtein without repeated edits of a substring);
 /// `limit` if it is that or more.

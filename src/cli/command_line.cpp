@@ -85,13 +85,13 @@ std::string with_underscores(const std::string& arg) {
 /// "", any word of a name. "" if none is near.
 std::string nearest_command(const std::string& word, const Commands& commands,
                             const std::string& group) {
-  std::map<std::string, std::string> names;
-  for (const auto& command : commands)
-    if (const auto [first, second] = words(command->name()); group.empty()) names[first] = first;
-  for (const auto& command : commands)
-    if (const auto [first, second] = words(command->name());
-        !second.empty() && (group.empty() || first == group))
+  std::map<std::string, std::string> names;  // by candidate; a first word comes before a second
+  for (const auto& command : commands) {
+    const auto [first, second] = words(command->name());
+    if (!second.empty() && (group.empty() || first == group))
       names.emplace(second, command->name());
+    if (group.empty()) names[first] = first;
+  }
   std::vector<std::string> candidates;
   for (const auto& [candidate, name] : names) candidates.push_back(candidate);
   const std::string meant = nearest(word, candidates);
@@ -207,15 +207,15 @@ std::vector<std::string> take_program(std::vector<std::string>& args) {
 /// A value that is none of an option's choices, if `what` is CLI11's message about that:
 /// "--device: gpu not in {auto,cuda,cpu}".
 std::optional<Error> wrong_choice(const std::string& what) {
-  const std::size_t colon = what.find(": "), middle = what.rfind(" not in {");
+  constexpr std::string_view kMiddle = " not in {";
+  const std::size_t colon = what.find(": "), middle = what.rfind(kMiddle);
   if (colon == std::string::npos || middle == std::string::npos || !what.ends_with('}'))
     return std::nullopt;
-  constexpr std::string_view kMiddle = " not in {";
   const std::string value = what.substr(colon + 2, middle - colon - 2);
-  std::istringstream list(what.substr(middle + kMiddle.size(), what.size() - 1));
+  const std::size_t begin = middle + kMiddle.size();
+  std::istringstream list(what.substr(begin, what.size() - 1 - begin));
   std::vector<std::string> choices;
-  for (std::string choice; std::getline(list, choice, ',');)
-    choices.push_back(choice.substr(0, choice.find('}')));
+  for (std::string choice; std::getline(list, choice, ',');) choices.push_back(choice);
   const std::string last = choices.back();
   const std::string meant = value == "gpu"       ? "cuda"
                             : value == "verbose" ? "debug"

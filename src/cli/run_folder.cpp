@@ -81,7 +81,7 @@ File take_lock(const std::string& path) {
 
 /// The resolved config of the run in a folder; nullopt if the file was removed. Error(kData) if it
 /// is damaged.
-std::optional<nlohmann::json> config_of_run(const std::string& path) {
+std::optional<nlohmann::json> read_resolved_config(const std::string& path) {
   const std::string file = path + "/resolved.json";
   if (!path_exists(file)) return std::nullopt;
   nlohmann::json json = nlohmann::json::parse(read_file(file, kMaxConfigBytes), nullptr, false);
@@ -188,13 +188,13 @@ RunFolder claim_run_folder(const std::string& path, bool resume) {
                 fmt::format("to resume it: --resume auto; to start another run: --run_dir {}",
                             free_path(path)));
   remove_leftovers(path);
-  if (folder.holds_run) folder.previous_config = config_of_run(path);
+  if (folder.holds_run) folder.previous_config = read_resolved_config(path);
   return folder;
 }
 
 std::optional<std::int64_t> batch_size_of_run(const std::string& path) {
   if (!is_run_folder(path) || !has_begun(path)) return std::nullopt;
-  const std::optional<nlohmann::json> json = config_of_run(path);
+  const std::optional<nlohmann::json> json = read_resolved_config(path);
   if (!json) return std::nullopt;
   const auto size = json->find("train_batch_size");
   if (size == json->end() || !size->is_number_integer() || *size < 1) return std::nullopt;

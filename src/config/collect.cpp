@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
@@ -16,11 +15,6 @@ namespace {
 std::string trimmed(const std::string& key) {
   const std::size_t first = key.find_first_not_of(" \t"), last = key.find_last_not_of(" \t");
   return first == std::string::npos ? "" : key.substr(first, last - first + 1);
-}
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 /// False if `table` has rows for some types, but none for this one.

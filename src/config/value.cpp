@@ -22,12 +22,6 @@ std::string json_text(const Json& value) {
 
 namespace {
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 Value problem(std::string what, std::string hint = "") {
   Value out;
   out.problem = std::move(what);

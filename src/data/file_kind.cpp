@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include <fmt/format.h>
+
+#include "hgtrain/base/suggest.h"
 
 #include "byte_source.h"
 
@@ -38,8 +39,7 @@ std::string table_hint(const std::string& path, std::string_view extension) {
 }  // namespace
 
 FileKind kind_of_name(const std::string& path) {
-  std::string name(without_compression(path));
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string name = lower(without_compression(path));
   const std::size_t dot = name.rfind('.');
   const std::string_view extension =
       dot == std::string::npos ? "" : std::string_view(name).substr(dot);

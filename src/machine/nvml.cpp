@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstring>
 #include <dlfcn.h>
 #include <fstream>
 #include <map>
 
 #include <fmt/format.h>
+
+#include "hgtrain/base/suggest.h"
 
 #include "gpu_list.h"
 
@@ -143,9 +144,7 @@ class Nvml {
     if (call<Result(Device, PciInfo*)>("nvmlDeviceGetPciInfo_v3", device, &pci) != 0) return "";
     std::string id(pci.bus_id, strnlen(pci.bus_id, sizeof pci.bus_id));
     if (id.size() > 12) id.erase(0, id.size() - 12);
-    std::transform(id.begin(), id.end(), id.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return id;
+    return lower(id);
   }
 
   void* library_;

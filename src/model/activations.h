@@ -45,6 +45,11 @@ class BatchActivations {
   Tensor get(std::string_view name) const;
   /// Likewise a layer's tensor: its own, or the one that recomputed layers share.
   Tensor of_layer(std::string_view name, std::int64_t layer) const;
+  /// The same, but no tensor if the model's family has none of this name.
+  Tensor find(std::string_view name) const { return has(name) ? get(name) : Tensor(); }
+  Tensor find_of_layer(std::string_view name, std::int64_t layer) const {
+    return has(name) ? of_layer(name, layer) : Tensor();
+  }
 
  private:
   const Activations::Entry& entry(std::string_view name) const;

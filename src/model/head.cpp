@@ -8,8 +8,7 @@
 namespace hgt {
 
 HeadState::HeadState(const BatchActivations& memory)
-    : norm{memory.get("final_norm"), memory.has("final_mean") ? memory.get("final_mean") : Tensor(),
-           memory.get("final_scale")},
+    : norm{memory.get("final_norm"), memory.find("final_mean"), memory.get("final_scale")},
       d_norm(memory.get("d_final_norm")),
       losses(memory.get("losses")),
       logits(memory.get("logits")) {}

@@ -3,9 +3,7 @@
 namespace hgt {
 
 LayerState::LayerState(const BatchActivations& memory, std::int64_t layer) {
-  const auto get = [&](const std::string& name) {
-    return memory.has(name) ? memory.of_layer(name, layer) : Tensor();
-  };
+  const auto get = [&](const char* name) { return memory.find_of_layer(name, layer); };
   norm1 = {get("norm1"), get("norm1_mean"), get("norm1_scale")};
   qkv = get("qkv");
   qk = get("qk");
@@ -20,17 +18,13 @@ LayerState::LayerState(const BatchActivations& memory, std::int64_t layer) {
   output = get("output");
 }
 
-LayerScratch::LayerScratch(const BatchActivations& memory) {
-  const auto get = [&](const std::string& name) {
-    return memory.has(name) ? memory.get(name) : Tensor();
-  };
-  branch = get("branch");
-  d_norm = get("d_norm");
-  d_attention = get("d_attention");
-  d_qkv = get("d_qkv");
-  d_qk = get("d_qk");
-  d_up = get("d_up");
-  d_activated = get("d_activated");
-}
+LayerScratch::LayerScratch(const BatchActivations& memory)
+    : branch(memory.get("branch")),
+      d_norm(memory.get("d_norm")),
+      d_attention(memory.get("d_attention")),
+      d_qkv(memory.get("d_qkv")),
+      d_qk(memory.find("d_qk")),
+      d_up(memory.get("d_up")),
+      d_activated(memory.find("d_activated")) {}
 
 }  // namespace hgt

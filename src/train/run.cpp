@@ -84,6 +84,8 @@ class Run {
 
   bool is_due(std::int64_t interval) const;
   bool at_last_step() const { return trainer_->state().step >= config_.training.train_iters; }
+  /// On request, before its end.
+  bool is_stopped() const { return stop_requested_ && !at_last_step() && !early_stop_; }
   bool is_over() const { return at_last_step() || early_stop_ || stop_requested_; }
 
   const Config& config_;
@@ -287,8 +289,7 @@ void Run::require_an_update() const {
   const std::int64_t steps = trainer_->state().step - first_step_;
   const bool may_find_scale =
       config_.precision.loss_scale == 0 && trainer_->state().optimizer_steps > 0;
-  const bool stopped = !at_last_step() && !early_stop_;
-  if (skipped_ == 0 || skipped_ < steps || may_find_scale || stopped) return;
+  if (skipped_ == 0 || skipped_ < steps || may_find_scale || is_stopped()) return;
   throw Error(ErrorKind::kGuard,
               fmt::format("no weight was changed in {}: every step's gradients overflowed fp16",
                           human_plural(steps, "step")),
@@ -298,17 +299,16 @@ void Run::require_an_update() const {
 RunOutcome Run::outcome() const {
   const std::int64_t step = trainer_->state().step, last_step = config_.training.train_iters;
   const std::string steps = human_plural(last_step, "step");
-  const bool stopped = !at_last_step() && !early_stop_;
-  std::string reason = early_stop_ ? *early_stop_
-                       : stopped   ? fmt::format("stopped after step {}", step)
-                                   : steps + " done";
+  std::string reason = early_stop_    ? *early_stop_
+                       : is_stopped() ? fmt::format("stopped after step {}", step)
+                                      : steps + " done";
   if (step == first_step_)
     reason =
         "nothing to do: " +
         (early_stop_ ? *early_stop_
                      : fmt::format("{} of {} done before; more with --steps N", last_step, steps));
   if (skipped_ > 0) reason += fmt::format(", {} of them skipped: gradient overflow", skipped_);
-  return {.stopped_early = stopped, .reason = reason};
+  return {.stopped_early = is_stopped(), .reason = reason};
 }
 
 TrainingRun::TrainingRun(const Config& config, const RunOptions& options, Communicator& comm,

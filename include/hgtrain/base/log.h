@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -43,26 +44,26 @@ bool is_logged(LogLevel level);
 /// Any thread. Control characters are written out.
 void log_line(LogLevel level, std::string_view text);
 
+/// The text is only made if it is logged.
+template <class... Args>
+void log_at(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
+  if (is_logged(level)) log_line(level, fmt::format(format, std::forward<Args>(args)...));
+}
 template <class... Args>
 void log_debug(fmt::format_string<Args...> format, Args&&... args) {
-  if (is_logged(LogLevel::kDebug))
-    log_line(LogLevel::kDebug, fmt::format(format, std::forward<Args>(args)...));
+  log_at(LogLevel::kDebug, format, std::forward<Args>(args)...);
 }
 template <class... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {
-  if (is_logged(LogLevel::kInfo))
-    log_line(LogLevel::kInfo, fmt::format(format, std::forward<Args>(args)...));
+  log_at(LogLevel::kInfo, format, std::forward<Args>(args)...);
 }
 template <class... Args>
 void log_warning(fmt::format_string<Args...> format, Args&&... args) {
-  if (is_logged(LogLevel::kWarning))
-    log_line(LogLevel::kWarning, fmt::format(format, std::forward<Args>(args)...));
+  log_at(LogLevel::kWarning, format, std::forward<Args>(args)...);
 }
-
 template <class... Args>
 void log_error(fmt::format_string<Args...> format, Args&&... args) {
-  if (is_logged(LogLevel::kError))
-    log_line(LogLevel::kError, fmt::format(format, std::forward<Args>(args)...));
+  log_at(LogLevel::kError, format, std::forward<Args>(args)...);
 }
 
 }  // namespace hgt

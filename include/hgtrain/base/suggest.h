@@ -6,6 +6,9 @@
 
 namespace hgt {
 
+/// `text` with the capital letters of ASCII as small ones.
+std::string lower(std::string_view text);
+
 /// The candidate nearest to `word` in edit distance (a transposition counts as one edit), or "" if
 /// none is near enough (2, or a third of the word's length) to be what was meant. Ignores case.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
