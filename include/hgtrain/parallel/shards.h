@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hgtrain/parallel/range.h"
+
+namespace hgt {
+
+/// A part of the flat buffers, and the place of its first element in the shard of the rank that
+/// owns it.
+struct Slice {
+  Range elements;  ///< counted from the start of the flat layout
+  std::int64_t local = 0;
+  bool operator==(const Slice&) const = default;
+};
+
+/// A part of a buffer and the rank that owns it.
+struct OwnedRange {
+  Range elements;
+  int rank = 0;
+  bool operator==(const OwnedRange&) const = default;
+};
+
+/// How the flat buffers are divided among the ranks of a data-parallel group. Every rank owns a
+/// contiguous part, perhaps an empty one, of every block, in the order of the ranks; its shard is
+/// these parts one after the other. Blocks are cut at multiples of kUnit from their begin, so that
+/// each unit of element-wise work has one owner, and the result of a step does not depend on the
+/// cuts.
+/// Sources: Rajbhandari et al. 2020, arXiv:1910.02054 (ZeRO); Zhao et al. 2023, arXiv:2304.11277
+/// (FSDP, which shards block by block).
+class Sharding {
+ public:
+  static constexpr std::int64_t kUnit = 1 << 14;
+
+  /// `blocks` are the elements of each block, in ascending order without gaps from 0. `shares` has
+  /// a number per rank: how much it owns in proportion to the others; a rank may own nothing.
+  Sharding(std::span<const Range> blocks, std::span<const double> shares);
+  /// Equal shares.
+  Sharding(std::span<const Range> blocks, int ranks);
+
+  int ranks() const { return static_cast<int>(slices_.size()); }
+  /// The slices of a rank, in ascending order; none is empty.
+  std::span<const Slice> slices(int rank) const;
+  /// The elements of a rank's shard.
+  std::int64_t shard_elements(int rank) const;
+  /// Who owns what of a range of whole blocks, in ascending order without gaps, counted from the
+  /// begin of the range.
+  std::vector<OwnedRange> owners(Range elements) const;
+
+ private:
+  std::vector<std::vector<Slice>> slices_;  ///< by rank
+  std::vector<OwnedRange> owners_;          ///< of all elements
+};
+
+}  // namespace hgt

@@ -1,0 +1,70 @@
+#include "hgtrain/parallel/shards.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace hgt {
+namespace {
+
+/// Shares are summed with rounding errors: 2.9999999 units are 3.
+constexpr double kTolerance = 1e-6;
+
+}  // namespace
+
+Sharding::Sharding(std::span<const Range> blocks, std::span<const double> shares)
+    : slices_(shares.size()) {
+  const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
+  // Rounding is carried from block to block, so that small blocks do not all fall to one rank.
+  // before[r]: the units of the blocks so far that ranks below r own.
+  std::vector<std::int64_t> before(shares.size() + 1, 0);
+  std::int64_t units = 0;  // of the blocks so far
+  for (const Range& block : blocks) {
+    const std::int64_t count = (block.size() + kUnit - 1) / kUnit;
+    units += count;
+    std::int64_t begin = 0;
+    double share = 0;
+    for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+      share += shares[rank] / total;
+      const auto wanted =
+          static_cast<std::int64_t>(std::floor(share * static_cast<double>(units) + kTolerance));
+      const std::int64_t end =
+          rank + 1 == shares.size() ? count : std::clamp(wanted - before[rank + 1], begin, count);
+      before[rank + 1] += end;
+      const Range elements{block.begin + begin * kUnit,
+                           std::min(block.begin + end * kUnit, block.end)};
+      begin = end;
+      if (elements.begin >= elements.end) continue;
+      const int owner = static_cast<int>(rank);
+      slices_[rank].push_back({elements, shard_elements(owner)});
+      if (!owners_.empty() && owners_.back().rank == owner)
+        owners_.back().elements.end = elements.end;
+      else
+        owners_.push_back({elements, owner});
+    }
+  }
+}
+
+Sharding::Sharding(std::span<const Range> blocks, int ranks)
+    : Sharding(blocks, std::vector<double>(static_cast<std::size_t>(ranks), 1.0)) {}
+
+std::span<const Slice> Sharding::slices(int rank) const {
+  return slices_[static_cast<std::size_t>(rank)];
+}
+
+std::int64_t Sharding::shard_elements(int rank) const {
+  const std::span<const Slice> all = slices(rank);
+  return all.empty() ? 0 : all.back().local + all.back().elements.size();
+}
+
+std::vector<OwnedRange> Sharding::owners(Range elements) const {
+  std::vector<OwnedRange> out;
+  for (const auto& [owned, rank] : owners_) {
+    const Range common{std::max(owned.begin, elements.begin), std::min(owned.end, elements.end)};
+    if (common.begin < common.end)
+      out.push_back({{common.begin - elements.begin, common.end - elements.begin}, rank});
+  }
+  return out;
+}
+
+}  // namespace hgt

@@ -1,0 +1,90 @@
+#include "hgtrain/parallel/shards.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+
+namespace {
+
+std::vector<Range> blocks_of(const std::vector<std::int64_t>& sizes) {
+  std::vector<Range> out;
+  for (const std::int64_t size : sizes) {
+    const std::int64_t begin = out.empty() ? 0 : out.back().end;
+    out.push_back({begin, begin + size});
+  }
+  return out;
+}
+
+/// Every element has one owner, a shard has its slices side by side, and cuts within a block lie at
+/// multiples of the unit.
+void check_shards(const std::vector<Range>& blocks, const Sharding& sharding) {
+  std::vector<Range> all;
+  for (int rank = 0; rank < sharding.ranks(); ++rank) {
+    std::int64_t local = 0;
+    for (const Slice& slice : sharding.slices(rank)) {
+      CHECK(slice.elements.size() > 0);
+      CHECK(slice.local == local);
+      local += slice.elements.size();
+      all.push_back(slice.elements);
+      const auto block = std::ranges::find_if(
+          blocks, [&](const Range& b) { return slice.elements.begin < b.end; });
+      CHECK((slice.elements.begin - block->begin) % Sharding::kUnit == 0);
+      CHECK(slice.elements.end <= block->end);
+    }
+    CHECK(sharding.shard_elements(rank) == local);
+  }
+  std::ranges::sort(all, {}, &Range::begin);
+  std::int64_t next = 0;
+  for (const Range& range : all) {
+    CHECK(range.begin == next);
+    next = range.end;
+  }
+  CHECK(next == blocks.back().end);
+}
+
+}  // namespace
+
+TEST_CASE("every element has one owner, whatever the blocks, ranks and shares are") {
+  constexpr std::int64_t kUnit = Sharding::kUnit;
+  for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
+           {64}, {64, 128, 64}, {10 * kUnit, 3 * kUnit + 64, kUnit - 64, 17 * kUnit}}) {
+    const std::vector<Range> blocks = blocks_of(sizes);
+    for (int ranks : {1, 2, 3, 8}) check_shards(blocks, Sharding(blocks, ranks));
+    check_shards(blocks, Sharding(blocks, std::vector{3.0, 0.0, 1.0}));
+  }
+}
+
+TEST_CASE("equal shares differ by at most a unit per rank, however small the blocks are") {
+  const std::vector<Range> blocks = blocks_of(std::vector<std::int64_t>(50, 3 * Sharding::kUnit));
+  for (int ranks : {2, 4, 7}) {
+    const Sharding sharding(blocks, ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const double units = 150.0 / ranks;
+      CHECK(std::abs(static_cast<double>(sharding.shard_elements(rank)) / Sharding::kUnit -
+                     units) <= ranks);
+    }
+  }
+}
+
+TEST_CASE("unequal shares divide in their proportion, and a rank may own nothing") {
+  const std::vector<Range> blocks = blocks_of({400 * Sharding::kUnit, 400 * Sharding::kUnit});
+  const Sharding sharding(blocks, std::vector{3.0, 1.0, 0.0});
+  CHECK(sharding.shard_elements(0) == 600 * Sharding::kUnit);
+  CHECK(sharding.shard_elements(1) == 200 * Sharding::kUnit);
+  CHECK(sharding.slices(2).empty());
+}
+
+TEST_CASE("the owners of a range of blocks are counted from its begin") {
+  constexpr std::int64_t kUnit = Sharding::kUnit;
+  const std::vector<Range> blocks = blocks_of({2 * kUnit, 4 * kUnit, 2 * kUnit});
+  const Sharding sharding(blocks, 2);
+  CHECK(sharding.owners({2 * kUnit, 8 * kUnit}) ==
+        std::vector<OwnedRange>{{{0, 2 * kUnit}, 0},
+                                {{2 * kUnit, 4 * kUnit}, 1},
+                                {{4 * kUnit, 5 * kUnit}, 0},
+                                {{5 * kUnit, 6 * kUnit}, 1}});
+}
