@@ -8,6 +8,7 @@
 #include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/kernel_sizes.h"
 
 namespace hgt {
 namespace {
@@ -17,43 +18,32 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 }
 
 constexpr std::int64_t kFloatBytes = 4;
-constexpr std::int64_t kWorkspaceBytes = 32 << 20;  ///< size that cuBLAS recommends on sm_90
 /// An allowance for the kernels of cuBLAS and cuDNN, which are loaded when first used, and graphs.
 constexpr std::int64_t kLibraryBytes = 384 << 20;
 /// One communicator of NCCL took 544 to 688 MiB on A100s with NVLink (NVIDIA/nccl#964), and 1.06 GB
 /// on eight H100s (#1685).
 constexpr std::int64_t kNcclBytes = 1 << 30;
 
-std::int64_t round_up(std::int64_t n, std::int64_t unit) {
-  return times((n + unit - 1) / unit, unit);
-}
-
-/// Scratch memory of the CPU threads. Attention's backward needs five matrices of a head's keys and
-/// five of a block of 64 queries, padded to vectors of 16, and three tiles and two rows of 64 x 64
-/// scores. A 16-bit product for which the CPU has no instructions needs fp32 blocks of 128 rows and
-/// columns, 1024 deep. The first thread needs the partial sums of a norm's gradients: 64 chunks of
-/// gain and bias.
+/// Scratch memory of the CPU threads: what the neediest kernel needs. Whether the worker's CPU
+/// multiplies 16 bits is not known here, so the blocks of a widened product count. Only the first
+/// thread has the sums of a norm's gradients.
 std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, DType dtype,
                             int threads) {
-  constexpr std::int64_t kTile = 64;
-  const std::int64_t rows = round_up(seq_length, kTile) + kTile;
-  const std::int64_t attention =
-      times(5 * rows, round_up(model.head_dim, 16)) + kTile * (3 * kTile + 2);
-  const std::int64_t norm = times(64 * (family_of(model).rms_norm ? 1 : 2), model.hidden_size);
-  const std::int64_t product = dtype == DType::kF32 ? 0 : 128 * (2 * 1024 + 128);
+  const std::int64_t attention = cpu::attention_bwd_floats(seq_length, model.head_dim);
+  const std::int64_t norm =
+      cpu::kNormChunks * cpu::norm_sums(model.hidden_size, !family_of(model).rms_norm);
+  const std::int64_t product = dtype == DType::kF32 ? 0 : cpu::kWidenedFloats;
   const std::int64_t any = std::max(attention, product);
   return std::max(any, norm) + times(any, threads - 1);
 }
 
-/// The workspace of cuDNN's attention in backward, if it is used: a 16-bit matrix for each head. As
-/// many heads as fit into 256 MiB are computed at once, but at least all that share a key head.
+/// The workspace of cuDNN's attention in backward, if it is used.
 std::int64_t attention_scratch(const Config& config, const ActivationSizes& sizes) {
-  constexpr std::int64_t kMaxBytes = std::int64_t{256} << 20;
   const ModelConfig& model = config.model;
   if (sizes.dtype == DType::kF32 || !config.hardware.cudnn || model.attn_pdrop > 0) return 0;
-  const std::int64_t rows = round_up(sizes.seq_length, 128);
-  const std::int64_t head = times(times(rows, rows), 2);
-  return std::max(std::min(times(times(head, model.num_attention_heads), sizes.batch), kMaxBytes),
+  const std::int64_t head = cuda::attention_head_bytes(sizes.seq_length);
+  const std::int64_t all = times(times(head, model.num_attention_heads), sizes.batch);
+  return std::max(std::min(all, cuda::kAttentionPartBytes),
                   times(head, model.num_attention_heads / model.num_key_value_heads));
 }
 
@@ -187,17 +177,16 @@ std::vector<Allocation> state_of(const Config& config, std::int64_t elements) {
 }  // namespace
 
 void require_gpu_widths(const ModelConfig& model, DType dtype) {
-  constexpr std::int64_t kRowBytes = 16384, kHead = 256;
-  const std::int64_t widest = kRowBytes / static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t widest = cuda::kMaxRowBytes / static_cast<std::int64_t>(size_of(dtype));
   if (model.hidden_size > widest)
     throw Error(ErrorKind::kConfig,
                 fmt::format("a hidden size of {} is more than the GPU kernels support: {} in {}",
                             model.hidden_size, widest, name_of(dtype)),
                 "set bf16.enabled, which allows twice the size of fp32; or train on the CPU");
-  if (model.head_dim > kHead)
+  if (model.head_dim > cuda::kMaxHeadDim)
     throw Error(ErrorKind::kConfig,
                 fmt::format("heads of {} are wider than the GPU attention kernels support: {}",
-                            model.head_dim, kHead),
+                            model.head_dim, cuda::kMaxHeadDim),
                 "use more heads, or train on the CPU");
 }
 
@@ -230,7 +219,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
     return out;
   }
   out.push_back({"scratch of matrix products and attention",
-                 kWorkspaceBytes + attention_scratch(config, sizes)});
+                 cuda::kProductWorkspaceBytes + attention_scratch(config, sizes)});
   out.push_back({"CUDA: kernels of its libraries, graphs", kLibraryBytes});
   if (uses_nccl(config)) out.push_back({"CUDA: NCCL", kNcclBytes});
   return out;

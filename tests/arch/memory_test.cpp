@@ -5,10 +5,22 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/kernel_sizes.h"
 
+#include "cuda/attention_cudnn.h"
 #include "models.h"
 
 using namespace hgt;
+
+namespace {
+
+std::int64_t bytes_of(const Config& config, int threads, const std::string& name) {
+  for (const Allocation& a : memory_table(config, threads))
+    if (a.name == name) return a.bytes;
+  return -1;
+}
+
+}  // namespace
 
 TEST_CASE("a training step's floating-point operations are counted") {
   // Products: 12 L C^2 + V C; attention: 12 L C T / 2 a token, causal half.
@@ -45,6 +57,60 @@ TEST_CASE("the memory table counts all allocations of a step") {
   CHECK(bytes("scratch of threads") == 2 * 4 * (5 * (1024 + 64) * 64 + 64 * 194));
   CHECK(bytes("layers: qk") == -1);
   CHECK(bytes("rope tables") == -1);
+}
+
+TEST_CASE("the scratch of threads is what the neediest kernel takes") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch.micro_batch_size = 1;
+  const auto floats = [&](std::int64_t seq_length) {
+    config.training.seq_length = seq_length;
+    return bytes_of(config, 3, "scratch of threads") / 4;
+  };
+  const std::int64_t norm = cpu::kNormChunks * cpu::norm_sums(768, true);
+  CHECK(floats(1024) == 3 * cpu::attention_bwd_floats(1024, 64));
+  CHECK(floats(8) == norm + 2 * cpu::attention_bwd_floats(8, 64));
+  config.precision.bf16 = true;
+  CHECK(floats(8) == 3 * cpu::kWidenedFloats);
+}
+
+TEST_CASE("the parts of cuDNN's attention stay within the planned memory") {
+  struct Shape {
+    bool backward;
+    std::int64_t batch, length, heads, key_heads;
+  };
+  for (const Shape& s :
+       {Shape{true, 1, 1000, 12, 12}, Shape{true, 64, 1024, 12, 12}, Shape{true, 11, 1024, 12, 12},
+        Shape{true, 2, 4096, 32, 8}, Shape{true, 2, 32768, 32, 8}}) {
+    Config config;
+    config.model = gpt2_124m();
+    config.model.num_attention_heads = s.heads;
+    config.model.num_key_value_heads = s.key_heads;
+    config.hardware.device = "cuda";
+    config.precision.bf16 = true;
+    config.batch.micro_batch_size = s.batch;
+    config.training.seq_length = s.length;
+    const cudnn::AttentionPart part = cudnn::attention_part(s);
+    CAPTURE(s.batch, s.length);
+    CHECK(part.samples * part.heads(s) * cuda::attention_head_bytes(s.length) <=
+          bytes_of(config, 1, "scratch of matrix products and attention") -
+              cuda::kProductWorkspaceBytes);
+  }
+}
+
+TEST_CASE("a model that is too wide for the GPU's kernels is refused") {
+  ModelConfig model = gpt2_124m();
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+    model.hidden_size = cuda::kMaxRowBytes / static_cast<std::int64_t>(size_of(type));
+    CHECK_NOTHROW(require_gpu_widths(model, type));
+    ++model.hidden_size;
+    CHECK_THROWS_AS(require_gpu_widths(model, type), Error);
+  }
+  model.hidden_size = 768;
+  model.head_dim = cuda::kMaxHeadDim;
+  CHECK_NOTHROW(require_gpu_widths(model, DType::kF32));
+  ++model.head_dim;
+  CHECK_THROWS_AS(require_gpu_widths(model, DType::kF32), Error);
 }
 
 TEST_CASE("on a GPU the memory table leaves room for CUDA's libraries, and for NCCL") {

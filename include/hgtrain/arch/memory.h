@@ -78,8 +78,8 @@ struct Allocation {
 /// GPU's scratch memory and the memory of CUDA's libraries, but without the driver's context.
 std::vector<Allocation> memory_table(const Config& config, int threads);
 
-/// Error(kConfig) if a model is too wide for the GPU kernels: a row of a norm may have 16 KiB, a
-/// head of the attention 256 elements.
+/// Error(kConfig) if a model is too wide for the GPU kernels: if its rows are wider than
+/// cuda::kMaxRowBytes, or its heads than cuda::kMaxHeadDim (base/kernel_sizes.h).
 void require_gpu_widths(const ModelConfig& model, DType dtype);
 
 /// The size of a checkpoint in bytes: parameters, optimizer state, moving average. On a GPU, rank 0

@@ -172,9 +172,7 @@ class Backward {
     dots_ = from.take(kTile);
     factors_ = from.take(kTile);
   }
-  static std::int64_t floats(const Shape& s) {
-    return 5 * (s.head_floats + kTile * s.ld) + kTile * (3 * kTile + 2);
-  }
+  static std::int64_t floats(const Shape& s) { return attention_bwd_floats(s.keys, s.width); }
 
   void begin(const Head<T>& k, const Head<T>& v) {
     read_keys<Unit>(k, s_.ld, dq_, k_, k_transposed_);

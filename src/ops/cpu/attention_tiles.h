@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "hgtrain/base/half.h"
+#include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/ops/attention.h"
 #include "hgtrain/tensor/tensor.h"
 
@@ -16,12 +17,8 @@
 /// The building blocks of attention's forward and backward on the CPU.
 namespace hgt::cpu {
 
-inline constexpr std::int64_t kTile = 64, kWidthUnit = 16;
+inline constexpr std::int64_t kTile = kAttentionTile;
 inline constexpr std::int64_t kLineBytes = 64, kRowsAhead = 16;
-
-inline std::int64_t round_up(std::int64_t n, std::int64_t unit) {
-  return (n + unit - 1) / unit * unit;
-}
 
 /// The unit in which heads of T are multiplied: bf16 if the CPU multiplies it, else fp32.
 #if defined(__AVX512BF16__)
@@ -222,7 +219,7 @@ struct Shape {
         group(q.size(2) / k.size(2)),
         keys(k.size(1)),
         width(q.size(3)),
-        ld(round_up(width, kWidthUnit)),
+        ld(round_up(width, kAttentionVector)),
         head_floats(round_up(keys, kTile) * ld) {}
   std::int64_t queries, heads, group, keys, width, ld;
   std::int64_t head_floats;  ///< size of a matrix of all keys

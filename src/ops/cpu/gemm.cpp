@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "hgtrain/base/kernel_sizes.h"
+
 #include "kernels.h"
 #include "products.h"
 
@@ -7,10 +9,6 @@ namespace hgt::cpu {
 namespace {
 
 constexpr std::int64_t kUnit = 16;  // cells start at multiples of a vector
-
-std::int64_t round_up(std::int64_t n) {
-  return (n + kUnit - 1) / kUnit * kUnit;
-}
 
 /// How c is cut into rows x columns cells.
 struct Grid {
@@ -26,8 +24,8 @@ Grid choose_grid(std::int64_t m, std::int64_t n, int threads) {
   for (std::int64_t rows = 1; rows <= threads; ++rows) {
     if (threads % rows != 0) continue;
     const std::int64_t columns = threads / rows;
-    const std::int64_t cell_m = round_up((m + rows - 1) / rows);
-    const std::int64_t cell_n = round_up((n + columns - 1) / columns);
+    const std::int64_t cell_m = round_up((m + rows - 1) / rows, kUnit);
+    const std::int64_t cell_n = round_up((n + columns - 1) / columns, kUnit);
     const double cost = static_cast<double>(cell_m) * static_cast<double>(cell_n) +
                         8.0 * static_cast<double>(cell_m + cell_n);
     if (best_cost < 0 || cost < best_cost) {
@@ -55,7 +53,7 @@ Grid grid_of(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
 Grid narrow_grid(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
   constexpr std::int64_t kMinRows = 64, kFixedRows = 128;
   if (pool.is_deterministic()) return {(m + kFixedRows - 1) / kFixedRows, 1, kFixedRows, n};
-  const std::int64_t cell_m = round_up((m + pool.threads() - 1) / pool.threads());
+  const std::int64_t cell_m = round_up((m + pool.threads() - 1) / pool.threads(), kUnit);
   if (cell_m < kMinRows) return grid_of(m, n, pool);
   return {pool.threads(), 1, cell_m, n};
 }

@@ -146,7 +146,7 @@ void norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tenso
   const std::int64_t width = x.size(-1);
   const float* const means = data_or_null<float>(mean);
   const float* const rstds = rstd.data<float>();
-  ColumnPartials partials(pool, rstd.numel(), mean ? 2 * width : width);
+  ColumnPartials partials(pool, rstd.numel(), norm_sums(width, means != nullptr));
   visit_element(x.dtype(), [&]<class T>(T) {
     const Rows<T> dys(dy), xs(x), dxs(dx);
     const T* const gains = gain.data<T>();

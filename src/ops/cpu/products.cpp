@@ -8,6 +8,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/ops/gemm.h"
 
 namespace hgt::cpu {
@@ -94,8 +95,7 @@ class Matmuls {
 
 // ---- in fp32 ----
 
-constexpr std::int64_t kBlock = 128;   ///< rows of a and columns of b that are widened at a time
-constexpr std::int64_t kDepth = 1024;  ///< part of k that is widened at a time
+constexpr std::int64_t kBlock = kWidenedBlock, kDepth = kWidenedDepth;
 
 /// Rows [begin, begin + rows) and columns [first, first + depth) of op(x) in its stored order,
 /// without gaps: [rows, depth], or [depth, rows] if x is stored as its transpose.
@@ -163,7 +163,7 @@ bool cpu_multiplies(DType dtype) {
 namespace hgt::cpu {
 
 std::int64_t narrow_product_scratch(DType dtype) {
-  return cpu_multiplies(dtype) ? 0 : kBlock * (2 * kDepth + kBlock);
+  return cpu_multiplies(dtype) ? 0 : kWidenedFloats;
 }
 
 void narrow_product(const NarrowProduct<BFloat16>& p, float* scratch) {

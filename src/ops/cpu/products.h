@@ -46,7 +46,7 @@ struct NarrowProduct {
 void narrow_product(const NarrowProduct<BFloat16>& p, float* scratch);
 void narrow_product(const NarrowProduct<Half>& p, float* scratch);
 
-/// The floats of scratch memory that a product needs; arch/memory.cpp counts the same number.
+/// The floats of scratch memory that a product needs: none, or kWidenedFloats.
 std::int64_t narrow_product_scratch(DType dtype);
 
 }  // namespace hgt::cpu

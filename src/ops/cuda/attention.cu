@@ -1,3 +1,7 @@
+#include <string>
+
+#include "hgtrain/base/kernel_sizes.h"
+
 #include "attention_cudnn.h"
 #include "dropout.h"
 #include "tiles.h"
@@ -297,8 +301,11 @@ void visit_chunks(std::int64_t width, const Fn& fn) {
   if (width <= kTile) return fn(std::integral_constant<int, 1>());
   if (width <= 2 * kTile) return fn(std::integral_constant<int, 2>());
   if (width <= 4 * kTile) return fn(std::integral_constant<int, 4>());
-  throw Error(ErrorKind::kConfig, "attention on CUDA supports heads of up to 256 dimensions",
-              "use more heads, or --device cpu");
+  static_assert(kMaxHeadDim == 4 * kTile);
+  throw Error(
+      ErrorKind::kConfig,
+      "attention on CUDA supports heads of up to " + std::to_string(kMaxHeadDim) + " dimensions",
+      "use more heads, or --device cpu");
 }
 
 }  // namespace

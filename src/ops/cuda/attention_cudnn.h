@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/ops/cuda_ops_table.h"
 
 namespace hgt::cudnn {
@@ -36,9 +37,6 @@ struct AttentionPart {
   }
 };
 
-/// The limit of a launch's temporary memory, if smaller parts can keep to it.
-constexpr std::int64_t kAttentionPartBytes = 256 << 20;
-
 /// The largest divisor of `count` that is at most `most`; at least 1.
 constexpr std::int64_t divisor_up_to(std::int64_t count, std::int64_t most) {
   std::int64_t part = most < count ? most : count;
@@ -51,11 +49,11 @@ constexpr std::int64_t divisor_up_to(std::int64_t count, std::int64_t most) {
 template <class Shape>
 constexpr AttentionPart attention_part(const Shape& s) {
   if (!s.backward) return {s.batch, s.key_heads};
-  const std::int64_t rows = (s.length + 127) / 128 * 128;
-  const std::int64_t key_head_bytes = 2 * rows * rows * (s.heads / s.key_heads);
-  const std::int64_t samples = kAttentionPartBytes / (key_head_bytes * s.key_heads);
+  const std::int64_t key_head_bytes =
+      cuda::attention_head_bytes(s.length) * (s.heads / s.key_heads);
+  const std::int64_t samples = cuda::kAttentionPartBytes / (key_head_bytes * s.key_heads);
   if (samples >= 1) return {divisor_up_to(s.batch, samples), s.key_heads};
-  return {1, divisor_up_to(s.key_heads, kAttentionPartBytes / key_head_bytes)};
+  return {1, divisor_up_to(s.key_heads, cuda::kAttentionPartBytes / key_head_bytes)};
 }
 
 /// A device that need not be present: 90 is sm_90; its properties as cuDNN writes them.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/kernel_sizes.h"
 
 namespace hgt {
 namespace {
@@ -70,8 +71,7 @@ Preference preference_of(const CublasShape& shape) {
   cublasLtMatmulPreference_t raw = nullptr;
   HGT_CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&raw));
   Preference owned(raw);
-  set(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-      std::uint64_t{CublasProduct::kMaxWorkspaceBytes});
+  set(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{cuda::kProductWorkspaceBytes});
   // Sums are rounded once: if k is split, the parts are added in fp32 and in order.
   set(raw, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
@@ -170,7 +170,7 @@ bool CublasProduct::accepts(CublasAlgorithm& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   if (cublasLtMatmulAlgoCheck(handle_, product_.get(), left_.get(), right_.get(), c_.get(),
                               c_.get(), &algorithm.bytes, &result) != CUBLAS_STATUS_SUCCESS ||
-      result.workspaceSize > kMaxWorkspaceBytes)
+      result.workspaceSize > std::size_t{cuda::kProductWorkspaceBytes})
     return false;
   algorithm.workspace_bytes = result.workspaceSize;
   return true;

@@ -48,11 +48,10 @@ struct CublasAlgorithm {
 };
 
 /// The descriptors of a shape, including its epilogue. An algorithm needs at most
-/// kMaxWorkspaceBytes, and sums in fp32, in an order that does not change from run to run.
+/// cuda::kProductWorkspaceBytes, and sums in fp32, in an order that does not change from run to
+/// run.
 class CublasProduct {
  public:
-  static constexpr std::size_t kMaxWorkspaceBytes = 32 << 20;  // what cuBLAS asks for on sm_90
-
   CublasProduct(cublasLtHandle_t handle, const CublasShape& shape, const GemmArgs& args);
 
   /// Up to 16 algorithms, in cuBLAS's order; none if it cannot compute the shape, or not with the

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/kernel_sizes.h"
 
 namespace hgt {
 namespace {
@@ -182,7 +183,7 @@ const GemmPlan& plan_of(const GemmArgs& args, CudaStreamState& stream) {
   (void)stream.use();
   if (!stream.gemm_plans) {
     stream.gemm_plans = std::make_shared<GemmPlans>(cache_of(stream.device));
-    stream.reserve(CublasProduct::kMaxWorkspaceBytes);
+    stream.reserve(cuda::kProductWorkspaceBytes);
   }
   auto& plans = stream.gemm_plans->plans;
   const CublasShape shape(args);

@@ -3,6 +3,9 @@
 // Passes over the rows of a matrix: norms of rows, and sums over rows.
 
 #include <algorithm>
+#include <string>
+
+#include "hgtrain/base/kernel_sizes.h"
 
 #include "kernel.h"
 
@@ -23,6 +26,7 @@ struct RowShape {
 };
 
 inline constexpr unsigned kMaxRowThreads = 256;  ///< more would leave each too few registers
+static_assert(kMaxRowBytes == 4 * kMaxRowThreads * sizeof(Vector<float>));
 
 inline RowShape row_shape(std::int64_t width, int vector) {
   const std::int64_t vectors = (width + vector - 1) / vector;
@@ -32,7 +36,8 @@ inline RowShape row_shape(std::int64_t width, int vector) {
       return {static_cast<unsigned>(threads == 0 ? kWarp : threads), held};
   }
   throw Error(ErrorKind::kConfig, "the model's rows are too wide for the norms on CUDA",
-              "use a hidden size of up to 4096 in fp32, 8192 in bf16 and fp16, or --device cpu");
+              "use a hidden size of up to " + std::to_string(kMaxRowBytes / 4) + " in fp32, " +
+                  std::to_string(kMaxRowBytes / 2) + " in bf16 and fp16, or --device cpu");
 }
 
 /// Calls fn with the number of vectors per thread as a type, so that a kernel is compiled for each.

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+
+// Limits of kernels, and sizes of their scratch memory: what both the kernels and the plan of a job
+// must know. Both use these constants and functions, so neither can change without the other. Sizes
+// are not checked for overflow: no config that is accepted comes near. nvcc compiles this header.
+
+namespace hgt {
+
+/// n, rounded up to a multiple of `unit`.
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+}  // namespace hgt
+
+/// Scratch memory of the CPU's threads.
+namespace hgt::cpu {
+
+/// Attention computes tiles of so many queries and keys. Rows of a head are padded to whole vectors
+/// of the widest kind.
+inline constexpr std::int64_t kAttentionTile = 64, kAttentionVector = 16;
+
+/// The floats that attention's backward needs in a thread: five matrices of a head's keys and five
+/// of a tile's queries, three tiles of scores and two rows of them. The forward needs less.
+constexpr std::int64_t attention_bwd_floats(std::int64_t keys, std::int64_t head_dim) {
+  constexpr std::int64_t kTile = kAttentionTile;
+  const std::int64_t rows = round_up(keys, kTile) + kTile;
+  return 5 * rows * round_up(head_dim, kAttentionVector) + kTile * (3 * kTile + 2);
+}
+
+/// A 16-bit product for which the CPU has no instructions widens so many rows and columns at a
+/// time, and this part of the sums' depth.
+inline constexpr std::int64_t kWidenedBlock = 128, kWidenedDepth = 1024;
+/// The floats that it needs in a thread: a block of each operand, and one of the sums.
+inline constexpr std::int64_t kWidenedFloats = kWidenedBlock * (2 * kWidenedDepth + kWidenedBlock);
+
+/// The gradients of a norm's gain and bias are summed over so many chunks of the rows.
+inline constexpr std::int64_t kNormChunks = 64;
+/// The sums of a chunk: a gradient of the gain and, in a layer norm, one of the bias.
+constexpr std::int64_t norm_sums(std::int64_t width, bool layer_norm) {
+  return layer_norm ? 2 * width : width;
+}
+
+}  // namespace hgt::cpu
+
+/// Limits of a GPU's kernels, and their memory.
+namespace hgt::cuda {
+
+inline constexpr std::int64_t kMaxRowBytes = 16 << 10;  ///< of the norms
+inline constexpr std::int64_t kMaxHeadDim = 256;        ///< of our own attention
+
+/// The most that a matrix product works in: what cuBLAS recommends on sm_90.
+inline constexpr std::int64_t kProductWorkspaceBytes = 32 << 20;
+
+/// cuDNN's attention backward computes as many heads at once as fit into this, but at least all
+/// that share a key head.
+inline constexpr std::int64_t kAttentionPartBytes = 256 << 20;
+/// What it needs for a head: a matrix of 16 bits, queries x keys.
+constexpr std::int64_t attention_head_bytes(std::int64_t seq_length) {
+  const std::int64_t rows = round_up(seq_length, 128);
+  return 2 * rows * rows;
+}
+
+}  // namespace hgt::cuda
