@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -178,8 +179,10 @@ ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and
   table.parameters = Builder(model).build();
   for (Parameter& p : table.parameters)
     p.decay = !(no_decay_norms_and_biases && is_norm_or_bias(p));
-  std::stable_partition(table.parameters.begin(), table.parameters.end(),
-                        [](const Parameter& p) { return p.decay; });
+  std::stable_sort(table.parameters.begin(), table.parameters.end(),
+                   [](const Parameter& a, const Parameter& b) {
+                     return std::pair(a.block, !a.decay) < std::pair(b.block, !b.decay);
+                   });
 
   const auto add = [](std::int64_t a, std::int64_t b) {
     return checked_add(a, b, "the number of parameters", ErrorKind::kConfig);
@@ -198,10 +201,22 @@ ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and
   }
   table.total = add(end, ParameterTable::kAlignment - 1) / ParameterTable::kAlignment *
                 ParameterTable::kAlignment;
-  const auto plain = std::find_if(table.parameters.begin(), table.parameters.end(),
-                                  [](const Parameter& p) { return !p.decay; });
-  table.decay_end = plain == table.parameters.end() ? table.total : plain->offset;
   return table;
+}
+
+Range ParameterTable::block(int number) const {
+  const auto begin_of = [this](int wanted) {
+    const auto first = std::partition_point(parameters.begin(), parameters.end(),
+                                            [=](const Parameter& p) { return p.block < wanted; });
+    return first == parameters.end() ? total : first->offset;
+  };
+  return {begin_of(number), begin_of(number + 1)};
+}
+
+std::vector<Range> ParameterTable::blocks() const {
+  std::vector<Range> out;
+  for (int number = 0; number < num_blocks(); ++number) out.push_back(block(number));
+  return out;
 }
 
 const Parameter& ParameterTable::find(const std::string& name) const {

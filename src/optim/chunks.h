@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
+#include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/element.h"
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/parallel/range.h"
@@ -24,6 +26,21 @@ void for_chunks(ThreadPool& pool, Range range, const Fn& fn) {
                         fn(Range{start, std::min(start + kChunk, range.end)});
                       }
                     });
+}
+
+/// The table's elements in ranges that decay or do not.
+struct DecayRange {
+  Range elements;
+  bool decays = true;
+};
+inline std::vector<DecayRange> decay_ranges(const ParameterTable& table) {
+  std::vector<DecayRange> out;
+  for (const Parameter& p : table.parameters) {
+    if (!out.empty() && out.back().decays == p.decay) continue;
+    if (!out.empty()) out.back().elements.end = p.offset;
+    out.push_back({{p.offset, table.total}, p.decay});
+  }
+  return out;
 }
 
 /// out[i] = values[i] for i in the range, rounded to out's type. Does nothing if out is no tensor.

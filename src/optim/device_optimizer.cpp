@@ -31,7 +31,7 @@ Buffer copy_of(const char* name, const std::vector<T>& values, Stream stream) {
 
 DeviceOptimizer::DeviceOptimizer(const OptimizerConfig& config, const ParameterTable& table,
                                  const Optimizer::Buffers& buffers, Stream stream)
-    : stream_(stream), is_lamb_(config.type == "Lamb") {
+    : stream_(stream), decay_ranges_(decay_ranges(table)), is_lamb_(config.type == "Lamb") {
   const auto& [parameters, gradients, states, weights] = buffers;
   const auto state = [&](std::size_t i) { return i < states.size() ? states[i] : Tensor(); };
   elements_ = {.rule = rule_of(config),
@@ -43,8 +43,9 @@ DeviceOptimizer::DeviceOptimizer(const OptimizerConfig& config, const ParameterT
                .state_type = state(0).dtype(),
                .weights = weights.raw(),
                .weight_type = weights.dtype(),
-               .count = table.total,
-               .decay_end = table.decay_end,
+               .begin = 0,
+               .end = 0,
+               .decays = true,
                .update = nullptr};
   if (!is_lamb_) return;
   copy_pieces(table);
@@ -80,10 +81,13 @@ void DeviceOptimizer::copy_pieces(const ParameterTable& table) {
 
 void DeviceOptimizer::step(const Update* update) {
   elements_.update = lamb_.update = update;
-  if (is_lamb_)
-    run_cuda(stream_, &CudaOpsTable::update_lamb, lamb_);
-  else
+  if (is_lamb_) return run_cuda(stream_, &CudaOpsTable::update_lamb, lamb_);
+  for (const auto& [range, decays] : decay_ranges_) {
+    elements_.begin = range.begin;
+    elements_.end = range.end;
+    elements_.decays = decays;
     run_cuda(stream_, &CudaOpsTable::update_elements, elements_);
+  }
 }
 
 }  // namespace hgt

@@ -4,6 +4,7 @@
 #include "hgtrain/ops/cuda_ops_table.h"
 #include "hgtrain/optim/optimizer.h"
 
+#include "chunks.h"
 #include "elementwise.h"
 
 namespace hgt {
@@ -22,6 +23,7 @@ class DeviceOptimizer {
 
   Stream stream_;
   Buffer pieces_, first_pieces_;
+  std::vector<DecayRange> decay_ranges_;
   bool is_lamb_;
   UpdateElementsArgs elements_{};
   UpdateLambArgs lamb_{};

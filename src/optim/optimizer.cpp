@@ -81,9 +81,11 @@ void Optimizer::step_on_cpu(Update update) {
     }
     round_chunk(parameters, chunk, weights);
   };
-  for_chunks(stream_.pool(), {0, table_.decay_end}, run);
-  update.weight_decay = 0;
-  for_chunks(stream_.pool(), {table_.decay_end, table_.total}, run);
+  const float weight_decay = update.weight_decay;
+  for (const auto& [elements, decays] : decay_ranges(table_)) {
+    update.weight_decay = decays ? weight_decay : 0;
+    for_chunks(stream_.pool(), elements, run);
+  }
 }
 
 }  // namespace hgt

@@ -1,23 +1,16 @@
 #include "hgtrain/parallel/schedule.h"
 
-#include <algorithm>
-
 namespace hgt {
 
-std::vector<Bucket> make_buckets(std::span<const BlockRange> pieces, std::int64_t bucket_elements) {
+std::vector<Bucket> make_buckets(std::span<const Range> blocks, std::int64_t bucket_elements) {
   std::vector<Bucket> buckets;
-  for (std::size_t i = pieces.size(); i-- > 0;) {  // backward runs from the highest block down
-    const BlockRange& piece = pieces[i];
-    const bool same_group = i + 1 < pieces.size() && piece.block <= pieces[i + 1].block;
-    if (same_group && buckets.back().elements.size() + piece.elements.size() <= bucket_elements) {
-      buckets.back().elements.begin = piece.elements.begin;
-      buckets.back().last_block = piece.block;
-    } else {
-      buckets.push_back({piece.elements, piece.block});
-    }
+  for (int block = static_cast<int>(blocks.size()); block-- > 0;) {  // backward begins at the head
+    const Range elements = blocks[static_cast<std::size_t>(block)];
+    if (!buckets.empty() && buckets.back().elements.end - elements.begin <= bucket_elements)
+      buckets.back() = {{elements.begin, buckets.back().elements.end}, block};
+    else
+      buckets.push_back({elements, block});
   }
-  std::stable_sort(buckets.begin(), buckets.end(),
-                   [](const Bucket& a, const Bucket& b) { return a.last_block > b.last_block; });
   return buckets;
 }
 

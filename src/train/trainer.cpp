@@ -28,17 +28,6 @@ namespace {
 /// will not recover.
 constexpr std::int64_t kMaxSkipped = 100;
 
-/// The table's blocks as pieces of the flat buffer, padding included.
-std::vector<BlockRange> block_ranges(const ParameterTable& table) {
-  std::vector<BlockRange> pieces;
-  for (const Parameter& p : table.parameters) {
-    if (!pieces.empty() && pieces.back().block == p.block) continue;
-    if (!pieces.empty()) pieces.back().elements.end = p.offset;
-    pieces.push_back({{p.offset, table.total}, p.block});
-  }
-  return pieces;
-}
-
 /// Copied from the stream's device.
 std::vector<float> floats_of(const Tensor& values, Stream stream) {
   const auto count = static_cast<std::size_t>(values.numel());
@@ -88,7 +77,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
                  parts.stream),
       loss_scaler_(parts.config.precision),
       micros_(micro_batches_of(parts.config.batch, parts.comm)),
-      buckets_(make_buckets(block_ranges(parts.table), bucket_elements(parts))),
+      buckets_(make_buckets(parts.table.blocks(), bucket_elements(parts))),
       schedule_(data_parallel_schedule(parts.model.num_blocks(), micros_.size(), buckets_)) {
   const BatchConfig& batch = parts.config.batch;
   const Range rows{micros_.begin * batch.micro_batch_size, micros_.end * batch.micro_batch_size};

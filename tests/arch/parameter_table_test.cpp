@@ -14,7 +14,7 @@ TEST_CASE("published models have their published number of parameters") {
   CHECK(parameter_table(llama3_8b(), false).num_parameters == 8030261248);
 }
 
-TEST_CASE("parameters are ordered by decay group and block, aligned, without overlap") {
+TEST_CASE("parameters are ordered by block, those that decay first, aligned, without overlap") {
   for (const bool no_decay : {false, true})
     for (const ModelConfig& model : {gpt2_124m(), llama3_8b()}) {
       const ParameterTable table = parameter_table(model, no_decay);
@@ -25,19 +25,32 @@ TEST_CASE("parameters are ordered by decay group and block, aligned, without ove
         INFO(p.name);
         CHECK(p.offset >= end);
         CHECK(p.offset - end < ParameterTable::kAlignment);
-        CHECK(p.decay == (p.offset < table.decay_end));
         CHECK(p.decay == !(no_decay && p.shape.size() == 1));
-        if (decay != p.decay) block = 0;
         CHECK(p.block >= block);
+        if (p.block == block) CHECK(decay >= p.decay);
         block = p.block;
         decay = p.decay;
         end = p.offset + p.numel;
       }
       CHECK(table.total >= end);
       CHECK(table.total % ParameterTable::kAlignment == 0);
-      CHECK(table.decay_end % ParameterTable::kAlignment == 0);
-      CHECK((table.decay_end == table.total) == !no_decay);
     }
+}
+
+TEST_CASE("blocks are contiguous, aligned, and hold their parameters") {
+  const ParameterTable table = parameter_table(gpt2_124m(), true);
+  const std::vector<Range> blocks = table.blocks();
+  REQUIRE(blocks.size() == 14);
+  CHECK(table.num_blocks() == 14);
+  CHECK(blocks.front().begin == 0);
+  CHECK(blocks.back().end == table.total);
+  for (std::size_t i = 1; i < blocks.size(); ++i) CHECK(blocks[i].begin == blocks[i - 1].end);
+  for (const Range& block : blocks) CHECK(block.begin % ParameterTable::kAlignment == 0);
+  for (const Parameter& p : table.parameters) {
+    CHECK(p.offset >= table.block(p.block).begin);
+    CHECK(p.offset + p.numel <= table.block(p.block).end);
+  }
+  CHECK(ParameterTable{}.blocks().empty());
 }
 
 TEST_CASE("q, k, v and gate, up are one matrix each") {

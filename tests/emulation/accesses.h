@@ -163,11 +163,11 @@ inline Accesses accesses(const PrepareUpdateArgs& a) {
 }
 inline Accesses accesses(const UpdateElementsArgs& a) {
   return {{a.update, sizeof(Update), false},
-          floats_read(a.gradients, a.count),
-          writes(a.parameters, a.parameter_type, a.count),
-          writes(a.state1, a.state_type, a.count),
-          writes(a.state2, a.state_type, a.count),
-          writes(a.weights, a.weight_type, a.count)};
+          floats_read(a.gradients, a.end),
+          writes(a.parameters, a.parameter_type, a.end),
+          writes(a.state1, a.state_type, a.end),
+          writes(a.state2, a.state_type, a.end),
+          writes(a.weights, a.weight_type, a.end)};
 }
 /// The pieces are read-only from the start; the last one's end is not known here.
 inline Accesses accesses(const UpdateLambArgs& a) {

@@ -14,7 +14,6 @@ namespace hgt {
 inline ParameterTable table_of(const std::vector<std::int64_t>& sizes, std::size_t decaying) {
   ParameterTable table;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (i == decaying) table.decay_end = table.total;
     Parameter p;
     p.numel = sizes[i];
     p.offset = table.total;
@@ -23,7 +22,6 @@ inline ParameterTable table_of(const std::vector<std::int64_t>& sizes, std::size
     table.total += (p.numel + ParameterTable::kAlignment - 1) / ParameterTable::kAlignment *
                    ParameterTable::kAlignment;
   }
-  if (decaying >= sizes.size()) table.decay_end = table.total;
   return table;
 }
 

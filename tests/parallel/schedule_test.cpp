@@ -13,13 +13,9 @@ namespace {
 
 constexpr int kBlocks = 5;
 
-/// Blocks 0..4 of ten elements each, then, as a second decay group, one element for each of them.
-std::vector<BlockRange> two_groups() {
-  std::vector<BlockRange> pieces;
-  for (int block = 0; block < kBlocks; ++block)
-    pieces.push_back({{block * 10, block * 10 + 10}, block});
-  for (int block = 0; block < kBlocks; ++block) pieces.push_back({{50 + block, 51 + block}, block});
-  return pieces;
+/// An embedding of twenty elements, three layers of ten, and a head of five.
+std::vector<Range> some_blocks() {
+  return {{0, 20}, {20, 30}, {30, 40}, {40, 50}, {50, 55}};
 }
 
 /// The rules of any schedule, whatever the order of its micro-batches.
@@ -53,16 +49,13 @@ void check_schedule(const std::vector<Action>& actions, const std::vector<Bucket
 }  // namespace
 
 TEST_CASE("buckets cover the flat buffer once, and none is ready before its lowest block") {
-  const auto pieces = two_groups();
+  const auto blocks = some_blocks();
   for (std::int64_t size : {1, 10, 15, 20, 1000}) {
-    const auto buckets = make_buckets(pieces, size);
+    const auto buckets = make_buckets(blocks, size);
     std::vector<int> covered(55, 0);
     for (const Bucket& bucket : buckets) {
       for (std::int64_t i = bucket.elements.begin; i < bucket.elements.end; ++i) ++covered[i];
-      for (const BlockRange& piece : pieces)
-        if (piece.elements.begin >= bucket.elements.begin &&
-            piece.elements.end <= bucket.elements.end)
-          CHECK(piece.block >= bucket.last_block);
+      CHECK(bucket.elements.begin == blocks[static_cast<std::size_t>(bucket.last_block)].begin);
     }
     CHECK(covered == std::vector<int>(55, 1));
     CHECK(std::is_sorted(buckets.begin(), buckets.end(),
@@ -71,23 +64,25 @@ TEST_CASE("buckets cover the flat buffer once, and none is ready before its lowe
 }
 
 TEST_CASE("buckets are at most as large as asked and become ready during backward") {
-  const auto buckets = make_buckets(two_groups(), 25);
+  const auto buckets = make_buckets(some_blocks(), 15);
   REQUIRE(buckets.size() == 4);
-  CHECK(buckets[0].elements == Range{30, 50});
+  CHECK(buckets[0].elements == Range{40, 55});
   CHECK(buckets[0].last_block == 3);
-  CHECK(buckets[1].elements == Range{10, 30});
-  CHECK(buckets.back().last_block == 0);
+  CHECK(buckets[1].elements == Range{30, 40});
+  CHECK(buckets[2].elements == Range{20, 30});
+  CHECK(buckets[3].elements == Range{0, 20});  // one block, larger than asked
+  CHECK(buckets[3].last_block == 0);
 }
 
 TEST_CASE("a data-parallel schedule computes everything in order and reduces each bucket once") {
-  const auto buckets = make_buckets(two_groups(), 25);
+  const auto buckets = make_buckets(some_blocks(), 20);
   for (int micro_batches : {0, 1, 3})
     check_schedule(data_parallel_schedule(kBlocks, micro_batches, buckets), buckets, micro_batches);
 }
 
 TEST_CASE(
     "no bucket is reduced between accumulated micro-batches, and the first before backward ends") {
-  const auto buckets = make_buckets(two_groups(), 25);
+  const auto buckets = make_buckets(some_blocks(), 20);
   const auto actions = data_parallel_schedule(kBlocks, 2, buckets);
   const auto first_reduce = std::find_if(actions.begin(), actions.end(),
                                          [](const Action& a) { return a.kind == Kind::kReduce; });
@@ -99,7 +94,7 @@ TEST_CASE(
 }
 
 TEST_CASE("ranks with different shares reduce the same buckets in the same order") {
-  const auto buckets = make_buckets(two_groups(), 10);
+  const auto buckets = make_buckets(some_blocks(), 10);
   const auto reduces = [&](int micro_batches) {
     std::vector<int> order;
     for (const Action& a : data_parallel_schedule(kBlocks, micro_batches, buckets))

@@ -46,7 +46,7 @@ class FakeModel final : public Model {
       p.numel = numel[block];
       p.offset = block * ParameterTable::kAlignment;
     }
-    table.total = table.decay_end = 3 * ParameterTable::kAlignment;
+    table.total = 3 * ParameterTable::kAlignment;
     return table;
   }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hgtrain/config/config.h"
+#include "hgtrain/parallel/range.h"
 
 namespace hgt {
 
@@ -61,15 +62,18 @@ struct Parameter {
   std::int64_t offset = 0;  ///< elements from the start of the flat buffer
 };
 
-/// The parameter table: parameters ordered by decay group, then block, each role's start padded to
-/// `kAlignment` elements. Parameters, gradients and optimizer state are flat buffers of `total`
-/// elements with this layout; padding stays zero.
+/// The parameter table: parameters ordered by block and, inside a block, those that decay first;
+/// each role's start is padded to `kAlignment` elements. Parameters, gradients and optimizer state
+/// are flat buffers of `total` elements with this layout; padding stays zero.
 struct ParameterTable {
   static constexpr std::int64_t kAlignment = 64;
   std::vector<Parameter> parameters;
   std::int64_t total = 0;           ///< elements of a flat buffer, padding included
-  std::int64_t decay_end = 0;       ///< [0, decay_end) decays, [decay_end, total) does not
   std::int64_t num_parameters = 0;  ///< without padding
+
+  int num_blocks() const { return parameters.empty() ? 0 : parameters.back().block + 1; }
+  Range block(int number) const;      ///< its elements, padding included; blocks have no gaps
+  std::vector<Range> blocks() const;  ///< those of all blocks
 
   const Parameter& find(const std::string& name) const;  ///< Error(kInternal) if there is none
   /// The first parameter of a role in a block, or null.

@@ -235,9 +235,8 @@ struct PrepareUpdateArgs {
 
 enum class UpdateRule : int { kAdamW, kAdam, kLion, kAdagrad, kSgd, kMomentum, kNesterov };
 
-/// One update of hgtrain/optim/optimizer.h; [0, decay_end) has weight decay. Adam moves 28 bytes
-/// per parameter, and 2 more for the weights; 24 with bf16 parameters, 16 if its state is bf16
-/// too.
+/// One update of hgtrain/optim/optimizer.h, of elements [begin, end). Adam moves 28 bytes per
+/// parameter, and 2 more for the weights; 24 with bf16 parameters, 16 if its state is bf16 too.
 struct UpdateElementsArgs {
   UpdateRule rule;
   void* parameters;
@@ -247,7 +246,8 @@ struct UpdateElementsArgs {
   DType state_type;       ///< fp32, or bf16 if the parameters are
   void* weights;  ///< fp32 parameters, rounded to `weight_type` (bf16 or fp16); null: not written
   DType weight_type;
-  std::int64_t count, decay_end;
+  std::int64_t begin, end;  ///< the first one is a multiple of 64
+  bool decays;              ///< they have weight decay
   const Update* update;
 };
 

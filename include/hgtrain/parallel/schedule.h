@@ -8,12 +8,6 @@
 
 namespace hgt {
 
-/// A contiguous piece of the flat buffers that belongs to one block.
-struct BlockRange {
-  Range elements;
-  int block = 0;
-};
-
 /// A range of the flat gradient buffer that is reduced in one collective. It is complete once the
 /// backward of `last_block`, its lowest block, has run for the rank's last micro-batch.
 struct Bucket {
@@ -21,11 +15,10 @@ struct Bucket {
   int last_block = 0;
 };
 
-/// Cuts the flat buffer, whose pieces are given in ascending order without gaps, into buckets, in
+/// Cuts the flat buffer, whose blocks are given in ascending order without gaps, into buckets, in
 /// the order in which they become ready. A bucket has whole blocks and at most `bucket_elements`,
-/// or a single block. A bucket never crosses from a higher block back to a lower one (between two
-/// decay groups), so that none waits for blocks far apart.
-std::vector<Bucket> make_buckets(std::span<const BlockRange> pieces, std::int64_t bucket_elements);
+/// or a single block.
+std::vector<Bucket> make_buckets(std::span<const Range> blocks, std::int64_t bucket_elements);
 
 /// One thing for a rank to do. `block` and `micro` (counted within the rank), or `bucket`, say what
 /// it applies to.

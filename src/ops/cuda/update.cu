@@ -97,7 +97,7 @@ __device__ void write_back(Floats<N>& elements, void* flat, std::int64_t first, 
 template <class Rule, class P, class S, class W>
 __global__ void change_elements(UpdateElementsArgs args) {
   constexpr int kElements = kLongerVector<P, W>;
-  const std::int64_t at = first_of_thread(kElements), left = args.count - at;
+  const std::int64_t at = args.begin + first_of_thread(kElements), left = args.end - at;
   const Update& u = *args.update;
   if (left <= 0 || u.skip != 0) return;
   constexpr bool kOne = Rule::kStates > 0, kTwo = Rule::kStates > 1;
@@ -109,7 +109,7 @@ __global__ void change_elements(UpdateElementsArgs args) {
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
     Element e{p.x[i], g.x[i] * u.gradient_factor, s1.x[i], s2.x[i],
-              at + i < args.decay_end ? u.weight_decay : 0.0f};
+              args.decays ? u.weight_decay : 0.0f};
     Rule::apply(u, e);
     p.x[i] = e.p;
     s1.x[i] = e.s1;
@@ -123,8 +123,8 @@ __global__ void change_elements(UpdateElementsArgs args) {
 
 template <class Rule, class P, class S, class W>
 void change(const UpdateElementsArgs& args, CudaStreamState& stream) {
-  launch(change_elements<Rule, P, S, W>, elements_shape(args.count, kLongerVector<P, W>), stream,
-         args);
+  launch(change_elements<Rule, P, S, W>, elements_shape(args.end - args.begin, kLongerVector<P, W>),
+         stream, args);
 }
 
 template <class Fn>
