@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +12,6 @@
 #include "hgtrain/config/hf_config.h"
 #include "hgtrain/config/hf_folder.h"
 
-#include "tensor_folder.h"
 #include "training_state.h"
 
 namespace hgt {
@@ -24,12 +24,24 @@ constexpr std::int64_t kMaxCopiedBytes = 256 << 20;
 
 /// The parameters in a flat buffer, to be written in `dtype`, or in the buffer's own type if none
 /// is given.
-std::vector<NamedTensor> tensors_of(const ParameterTable& table, const Tensor& flat,
-                                    const std::string& prefix, std::optional<DType> dtype = {}) {
+std::vector<NamedTensor> tensors_of(const ParameterTable& table, const FlatTensor& flat,
+                                    std::span<const Slice> slices, const std::string& prefix,
+                                    std::optional<DType> dtype = {}) {
   std::vector<NamedTensor> out;
   for (const Parameter& p : table.parameters)
-    out.push_back({prefix + p.name, p.shape, flat.slice(0, p.offset, p.offset + p.numel),
-                   dtype.value_or(flat.dtype())});
+    out.push_back(
+        {prefix + p.name, p.shape, dtype.value_or(flat.values.dtype()), parts_of(p, flat, slices)});
+  return out;
+}
+
+/// The masters, if there are any, and the moments.
+std::vector<NamedTensor> optimizer_tensors(const ParameterTable& table, const FlatState& flat) {
+  std::vector<NamedTensor> out;
+  if (flat.weights_dtype != flat.parameters.values.dtype())
+    out = tensors_of(table, flat.parameters, flat.slices, kMasterPrefix);
+  for (const FlatState::Moment& moment : flat.moments)
+    for (NamedTensor& tensor : tensors_of(table, moment.values, flat.slices, moment.name + "."))
+      out.push_back(std::move(tensor));
   return out;
 }
 
@@ -124,26 +136,59 @@ SourceFiles source_files(const std::string& checkpoint, const std::string& token
   return out;
 }
 
-void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
-                            const ParameterTable& table, const CheckpointWriter::Options& options,
-                            const SourceFiles& source, const TrainingState& state,
-                            const FlatState& flat, CheckpointWriter::Reason reason) {
-  Manifest manifest{state.step, options.layout, {}, reason == CheckpointWriter::Reason::kBest};
-  write_texts(manifest, folder, model, flat.weights_dtype, source);
-  write_tensors(folder, "model", tensors_of(table, flat.parameters, "", flat.weights_dtype),
-                options.max_shard_bytes, manifest);
-  std::vector<NamedTensor> moments;
-  if (flat.weights_dtype != flat.parameters.dtype())
-    moments = tensors_of(table, flat.parameters, kMasterPrefix);
-  for (const FlatState::Moment& moment : flat.moments)
-    for (NamedTensor& tensor : tensors_of(table, moment.values, moment.name + "."))
-      moments.push_back(std::move(tensor));
-  write_tensors(folder, "optimizer", moments, options.max_shard_bytes, manifest);
+TensorFiles plan_tensor_files(const ParameterTable& table, const FlatState& flat,
+                              std::int64_t max_shard_bytes) {
+  const auto weights = [&](const FlatTensor& values, DType dtype) {
+    return tensors_of(table, values, flat.slices, "", dtype);
+  };
+  TensorFiles out;
+  out.emplace_back(
+      "model", plan_files("model", weights(flat.parameters, flat.weights_dtype), max_shard_bytes));
+  out.emplace_back("optimizer",
+                   plan_files("optimizer", optimizer_tensors(table, flat), max_shard_bytes));
   if (flat.ema)
-    write_tensors(folder, "ema", tensors_of(table, flat.ema, ""), options.max_shard_bytes,
-                  manifest);
+    out.emplace_back(
+        "ema", plan_files("ema", weights(flat.ema, flat.ema.values.dtype()), max_shard_bytes));
+  return out;
+}
 
+Manifest create_checkpoint_files(const std::string& folder, const ModelConfig& model,
+                                 const CheckpointWriter::Options& options,
+                                 const SourceFiles& source, const TrainingState& state,
+                                 DType weights_dtype, CheckpointWriter::Reason reason,
+                                 const TensorFiles& files) {
+  Manifest manifest{state.step, options.layout, {}, reason == CheckpointWriter::Reason::kBest};
+  for (const auto& [stem, planned] : files) create_files(folder, stem, planned, manifest);
+  write_texts(manifest, folder, model, weights_dtype, source);
   write_listed_file(manifest, folder, kTrainingStateName, training_state_text(state));
+  return manifest;
+}
+
+std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFiles& files) {
+  std::vector<PlacedBlock> out;
+  std::int64_t number = 0;
+  for (const auto& [stem, planned] : files)
+    for (const PlannedFile& file : planned) {
+      for (const WrittenBlock& written : write_parts(folder + "/" + file.name, file.tensors))
+        out.push_back({number, written});
+      ++number;
+    }
+  return out;
+}
+
+void write_manifest(const std::string& folder, Manifest manifest, const TensorFiles& files,
+                    std::vector<PlacedBlock> blocks) {
+  std::vector<const PlannedFile*> by_number;
+  for (const auto& [stem, planned] : files)
+    for (const PlannedFile& file : planned) by_number.push_back(&file);
+  std::ranges::sort(blocks, {}, [](const PlacedBlock& b) {
+    return std::tuple(b.file, b.written.tensor, b.written.block.begin);
+  });
+  for (const auto& [file, written] : blocks) {
+    const PlannedFile& planned = *by_number[static_cast<std::size_t>(file)];
+    const std::string& tensor = planned.tensors[static_cast<std::size_t>(written.tensor)].name;
+    manifest.files[planned.name].tensors[tensor].push_back(written.block);
+  }
   write_new_file(folder + "/" + kManifestName, manifest_text(manifest));
 }
 

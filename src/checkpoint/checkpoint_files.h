@@ -1,9 +1,12 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hgtrain/checkpoint/checkpoint.h"
+
+#include "tensor_folder.h"
 
 namespace hgt {
 
@@ -26,11 +29,31 @@ struct SourceFiles {
 SourceFiles source_files(const std::string& checkpoint, const std::string& tokenizer,
                          const std::string& model);
 
-/// Writes everything that a checkpoint consists of into an empty folder, the manifest last. All is
-/// fsynced except the folder's own names.
-void write_checkpoint_files(const std::string& folder, const ModelConfig& model,
-                            const ParameterTable& table, const CheckpointWriter::Options& options,
-                            const SourceFiles& source, const TrainingState& state,
-                            const FlatState& flat, CheckpointWriter::Reason reason);
+/// The safetensors files of a checkpoint, by their stem: the same on every rank, except for the
+/// parts that a rank writes.
+using TensorFiles = std::vector<std::pair<std::string, std::vector<PlannedFile>>>;
+TensorFiles plan_tensor_files(const ParameterTable& table, const FlatState& flat,
+                              std::int64_t max_shard_bytes);
+
+/// The first of three steps, in which a checkpoint comes into an empty folder: creates everything
+/// but the manifest, the planned files without their data. Returns the manifest so far.
+Manifest create_checkpoint_files(const std::string& folder, const ModelConfig& model,
+                                 const CheckpointWriter::Options& options,
+                                 const SourceFiles& source, const TrainingState& state,
+                                 DType weights_dtype, CheckpointWriter::Reason reason,
+                                 const TensorFiles& files);
+
+/// A block of the planned files, which are counted through all stems.
+struct PlacedBlock {
+  std::int64_t file = 0;
+  WrittenBlock written;
+};
+/// The second step, in which all ranks write their parts of the planned files: fsyncs all of them.
+std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFiles& files);
+
+/// The last step: writes the manifest, with the blocks of all ranks in any order. Then everything
+/// is fsynced except the folder's own names.
+void write_manifest(const std::string& folder, Manifest manifest, const TensorFiles& files,
+                    std::vector<PlacedBlock> blocks);
 
 }  // namespace hgt

@@ -74,14 +74,14 @@ void check_optimizer(const std::string& folder, std::set<std::string> saved,
       "with model.init and another --run_dir");
 }
 
-/// Reads the moving average into `ema`; false if the checkpoint has none.
+/// Reads the moving average; false if the checkpoint has none.
 bool load_ema(const std::string& folder, const Manifest& manifest, const ParameterTable& table,
-              const Tensor& ema) {
+              const FlatState& flat) {
   const bool has_ema = std::any_of(manifest.files.begin(), manifest.files.end(),
                                    [](const auto& file) { return file.first.starts_with("ema"); });
-  if (has_ema && ema)
+  if (has_ema && flat.ema)
     read_tensors(
-        TensorFolder::open(folder, "ema"), destinations_of(table, ema),
+        TensorFolder::open(folder, "ema"), destinations_of(table, flat.ema, flat.slices),
         [](const std::string& name) { return name; }, &manifest, ErrorKind::kConfig);
   return has_ema;
 }
@@ -91,19 +91,20 @@ LoadedCheckpoint load(const std::string& folder, const ModelConfig& model,
   const Manifest manifest = read_manifest(folder);
   const DType weights_dtype = check_model(folder + "/config.json", model);
   const auto same_name = [](const std::string& name) { return name; };
-  read_tensors(TensorFolder::open(folder, "model"), destinations_of(table, flat.parameters),
-               same_name, &manifest, ErrorKind::kConfig);
+  read_tensors(TensorFolder::open(folder, "model"),
+               destinations_of(table, flat.parameters, flat.slices), same_name, &manifest,
+               ErrorKind::kConfig);
   const TensorFolder optimizer = TensorFolder::open(folder, "optimizer");
   check_headers(optimizer, manifest);
   const std::set<std::string> prefixes = prefixes_of(optimizer);
   check_optimizer(folder, prefixes, flat);
   std::map<std::string, Destination> moments;
   for (const FlatState::Moment& moment : flat.moments)
-    moments.merge(destinations_of(table, moment.values, moment.name + "."));
+    moments.merge(destinations_of(table, moment.values, flat.slices, moment.name + "."));
   if (prefixes.contains(kMasterPrefix))
-    moments.merge(destinations_of(table, flat.parameters, kMasterPrefix));
+    moments.merge(destinations_of(table, flat.parameters, flat.slices, kMasterPrefix));
   read_tensors(optimizer, moments, same_name, &manifest, ErrorKind::kConfig);
-  const bool has_ema = load_ema(folder, manifest, table, flat.ema);
+  const bool has_ema = load_ema(folder, manifest, table, flat);
   return {parse_training_state(read_file(folder + "/" + kTrainingStateName, kMaxStateBytes)),
           weights_dtype, has_ema};
 }

@@ -1,7 +1,10 @@
 #include "manifest.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,17 +20,51 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "hgtrain checkpoint";
-constexpr int kVersion = 1;
-constexpr std::int64_t kMaxManifestBytes = 64 << 20;
+constexpr int kVersion = 2;
+constexpr std::int64_t kMaxManifestBytes = 256 << 20;
 constexpr std::int64_t kMaxSmallFileBytes = 256 << 20;
 
-std::uint64_t parse_hash(const json& value) {
-  const auto& text = value.get_ref<const std::string&>();
-  std::uint64_t hash = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), hash, 16);
-  if (text.size() != 16 || end.ptr != text.data() + 16)
+/// The whole text as a number.
+std::optional<std::uint64_t> parse_number(std::string_view text, int base) {
+  std::uint64_t number = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (end.ec != std::errc() || end.ptr != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::uint64_t parse_hash(std::string_view text) {
+  const auto hash = parse_number(text, 16);
+  if (text.size() != 16 || !hash)
     throw Error(ErrorKind::kData, "the manifest is damaged: a hash has not 16 hex digits");
-  return hash;
+  return *hash;
+}
+
+/// "HASH BEGIN HASH BEGIN HASH": the hash of each block and, before all but the first, its begin.
+std::string blocks_text(const std::vector<HashedBlock>& blocks) {
+  std::string text;
+  for (const HashedBlock& block : blocks) {
+    if (!text.empty()) text += fmt::format(" {} ", block.begin);
+    text += hash_text(block.hash);
+  }
+  return text;
+}
+
+std::vector<HashedBlock> parse_blocks(std::string_view text) {
+  const auto word = [&] {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view found = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return found;
+  };
+  std::vector<HashedBlock> blocks{{0, parse_hash(word())}};
+  while (!text.empty()) {
+    const auto begin = parse_number(word(), 10);
+    if (!begin || *begin > std::numeric_limits<std::int64_t>::max() ||
+        static_cast<std::int64_t>(*begin) <= blocks.back().begin)
+      throw Error(ErrorKind::kData, "the manifest is damaged: blocks are not in order");
+    blocks.push_back({static_cast<std::int64_t>(*begin), parse_hash(word())});
+  }
+  return blocks;
 }
 
 /// "a" and "a/b", but neither "../a" nor "/a".
@@ -43,19 +80,22 @@ bool is_below(const std::string& name) {
 ManifestFile parse_file(const json& entry) {
   ManifestFile file;
   file.bytes = json_integer(entry.at("bytes"));
-  file.hash = parse_hash(entry.at(entry.contains("tensors") ? "header_xxh3" : "xxh3"));
+  file.hash = parse_hash(
+      entry.at(entry.contains("tensors") ? "header_xxh3" : "xxh3").get_ref<const std::string&>());
   if (entry.contains("tensors"))
-    for (const auto& [name, hash] : entry["tensors"].items()) file.tensors[name] = parse_hash(hash);
+    for (const auto& [name, blocks] : entry["tensors"].items())
+      file.tensors[name] = parse_blocks(blocks.get_ref<const std::string&>());
   return file;
 }
 
 Manifest from_json(const json& json) {
   if (json.at("format") != kFormat) throw Error(ErrorKind::kData, "this is no hgtrain checkpoint");
-  if (json.at("version") != kVersion)
-    throw Error(ErrorKind::kData,
-                fmt::format("the checkpoint has format version {}, this program reads version {}",
-                            json["version"].dump(), kVersion),
-                "use the version of hgtrain that wrote it");
+  if (json.at("version") != kVersion && json["version"] != 1)
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("the checkpoint has format version {}, this program reads versions 1 and {}",
+                    json["version"].dump(), kVersion),
+        "use the version of hgtrain that wrote it");
   Manifest manifest;
   manifest.step = json_integer(json.at("step"));
   manifest.only_best = json.value("only_best", false);
@@ -90,7 +130,8 @@ std::string manifest_text(const Manifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     auto& entry = out["files"][name] = {{"bytes", file.bytes}};
     entry[file.tensors.empty() ? "xxh3" : "header_xxh3"] = hash_text(file.hash);
-    for (const auto& [tensor, hash] : file.tensors) entry["tensors"][tensor] = hash_text(hash);
+    for (const auto& [tensor, blocks] : file.tensors)
+      entry["tensors"][tensor] = blocks_text(blocks);
   }
   std::string body = out.dump(1);
   body.resize(body.size() - 2);  // "\n}", which the seal brings

@@ -4,7 +4,9 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "hgtrain/checkpoint/safetensors.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/config/run_checkpoints.h"
 
@@ -14,8 +16,7 @@ namespace hgt {
 struct ManifestFile {
   std::int64_t bytes = 0;
   std::uint64_t hash = 0;  ///< XXH3 of the whole file, or of the header if it has tensors
-  std::map<std::string, std::uint64_t>
-      tensors;  ///< XXH3 of each tensor's bytes (safetensors files)
+  std::map<std::string, std::vector<HashedBlock>> tensors;  ///< of a safetensors file
 };
 
 /// What a checkpoint folder consists of; the file that makes it one, written last. It ends in a
@@ -32,7 +33,8 @@ std::string manifest_text(const Manifest& manifest);
 /// The end of a manifest: the hash of all the text before it.
 std::string manifest_seal(std::string_view body);
 
-/// Error(kData) if the text is not a whole text from manifest_text, in a version we know.
+/// Error(kData) if the text is not a whole text from manifest_text, in this version or the one
+/// before, whose tensors have one block each.
 Manifest parse_manifest(std::string_view text);
 
 /// Reads the manifest of a folder and checks that every file is there in its size and that the

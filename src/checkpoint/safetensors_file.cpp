@@ -15,26 +15,65 @@ namespace {
 
 /// The limit of the reference implementation.
 constexpr std::int64_t kMaxHeaderBytes = 100'000'000;
-constexpr std::size_t kChunk = std::size_t{1} << 19;  // elements converted at a time
+constexpr std::int64_t kPieceBytes = 1 << 20;
 
-/// Reads elements of type From as elements of type To, chunk by chunk; returns the hash of the
-/// file's bytes.
-template <class From, class To>
-std::uint64_t read_as(const File& file, std::int64_t start, std::span<To> out) {
-  if constexpr (std::is_same_v<From, To>) {
-    file.read_at(start, std::as_writable_bytes(out));
-    return xxh3(std::as_bytes(out));
-  }
+Range common(Range a, Range b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+/// Puts those of the values of `elements` that belong to the part where they belong.
+template <class From>
+void deliver(std::span<const From> values, Range elements, const TensorPart& part) {
+  const Range shared = common(elements, part.elements);
+  if (shared.size() <= 0) return;
+  const From* const from = values.data() + (shared.begin - elements.begin);
+  visit_element(part.values.dtype(), [&]<class To>(To) {
+    To* const to = part.values.data<To>() + (shared.begin - part.elements.begin);
+    if constexpr (std::is_same_v<From, To>)
+      std::copy_n(from, shared.size(), to);
+    else
+      for (std::int64_t i = 0; i < shared.size(); ++i) to[i] = static_cast<float>(from[i]);
+  });
+}
+
+/// Reads elements of a tensor that begins at byte `start` of the file piece by piece, and delivers
+/// them to the parts; returns the hash of their bytes.
+template <class From>
+std::uint64_t read_as(const File& file, std::int64_t start, Range elements,
+                      std::span<const TensorPart> parts) {
+  constexpr std::int64_t kPiece = kPieceBytes / static_cast<std::int64_t>(sizeof(From));
   Xxh3 hash;
-  std::vector<From> chunk(std::min(kChunk, out.size()));
-  for (std::size_t done = 0; done < out.size(); done += chunk.size()) {
-    chunk.resize(std::min(kChunk, out.size() - done));
-    const auto bytes = std::as_writable_bytes(std::span(chunk));
-    file.read_at(start + static_cast<std::int64_t>(done * sizeof(From)), bytes);
-    hash.update(bytes);
-    for (std::size_t i = 0; i < chunk.size(); ++i) out[done + i] = static_cast<float>(chunk[i]);
+  std::vector<From> values(static_cast<std::size_t>(std::min(kPiece, elements.size())));
+  for (std::int64_t at = elements.begin; at < elements.end; at += kPiece) {
+    const Range piece{at, std::min(at + kPiece, elements.end)};
+    const auto now = std::span(values).first(static_cast<std::size_t>(piece.size()));
+    file.read_at(start + at * static_cast<std::int64_t>(sizeof(From)), std::as_writable_bytes(now));
+    hash.update(std::as_bytes(now));
+    for (const TensorPart& part : parts) deliver<From>(now, piece, part);
   }
   return hash.digest();
+}
+
+std::uint64_t read_elements(const File& file, DType dtype, std::int64_t start, Range elements,
+                            std::span<const TensorPart> parts) {
+  std::uint64_t hash = 0;
+  visit_element(dtype,
+                [&]<class From>(From) { hash = read_as<From>(file, start, elements, parts); });
+  return hash;
+}
+
+/// The elements of each block; none if these are no blocks of the tensor.
+std::vector<Range> elements_of(const TensorInfo& tensor, std::span<const HashedBlock> blocks) {
+  const std::int64_t bytes = tensor.end - tensor.begin;
+  const auto size = static_cast<std::int64_t>(size_of(*tensor.dtype));
+  std::vector<Range> out;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::int64_t begin = blocks[i].begin;
+    const std::int64_t end = i + 1 < blocks.size() ? blocks[i + 1].begin : bytes;
+    if (begin % size != 0 || begin > end || end > bytes || (i == 0 && begin != 0)) return {};
+    out.push_back({begin / size, end / size});
+  }
+  return out;
 }
 
 }  // namespace
@@ -64,19 +103,35 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   return opened;
 }
 
-std::uint64_t SafetensorsFile::read(const TensorInfo& tensor, const Tensor& out) const {
+void SafetensorsFile::require_readable(const TensorInfo& tensor) const {
   if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kBF16 && tensor.dtype != DType::kF16)
     throw Error(ErrorKind::kData, fmt::format("{} has dtype {}; only F32, BF16 and F16 are read",
                                               tensor.name, tensor.dtype_name))
         .in(path());
-  std::uint64_t hash = 0;
-  visit_element(*tensor.dtype, [&]<class From>(From) {
-    visit_element(out.dtype(), [&]<class To>(To) {
-      const std::span values(out.data<To>(), static_cast<std::size_t>(out.numel()));
-      hash = read_as<From, To>(file_, data_start_ + tensor.begin, values);
-    });
-  });
-  return hash;
+}
+
+void SafetensorsFile::read(const TensorInfo& tensor, std::span<const TensorPart> parts) const {
+  require_readable(tensor);
+  for (const TensorPart& part : parts)
+    read_elements(file_, *tensor.dtype, data_start_ + tensor.begin, part.elements,
+                  std::span(&part, 1));
+}
+
+void SafetensorsFile::read(const TensorInfo& tensor, std::span<const TensorPart> parts,
+                           std::span<const HashedBlock> blocks) const {
+  require_readable(tensor);
+  const std::vector<Range> elements = elements_of(tensor, blocks);
+  bool whole = !elements.empty();
+  for (std::size_t i = 0; i < elements.size() && whole; ++i)
+    if (std::ranges::any_of(parts, [&](const TensorPart& part) {
+          return common(elements[i], part.elements).size() > 0;
+        }))
+      whole = read_elements(file_, *tensor.dtype, data_start_ + tensor.begin, elements[i], parts) ==
+              blocks[i].hash;
+  if (!whole)
+    throw Error(ErrorKind::kData,
+                fmt::format("{} is damaged: tensor {} does not have the manifest's hash", path(),
+                            tensor.name));
 }
 
 }  // namespace hgt

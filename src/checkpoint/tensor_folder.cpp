@@ -1,5 +1,6 @@
 #include "tensor_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -69,7 +70,7 @@ struct Misfits {
 struct Match {
   const SafetensorsFile* file;
   const TensorInfo* tensor;
-  Tensor values;
+  std::span<const TensorPart> parts;
 };
 
 /// The manifest's entry for a file. Error(kData) if the file's header is not the one it lists.
@@ -85,14 +86,11 @@ const ManifestFile& listed(const SafetensorsFile& file, const Manifest& manifest
 }
 
 void read_checked(const Match& match, const Manifest* manifest) {
-  const std::uint64_t hash = match.file->read(*match.tensor, match.values);
-  if (manifest == nullptr) return;
-  const auto& expected = listed(*match.file, *manifest).tensors;
-  const auto entry = expected.find(match.tensor->name);
-  if (entry == expected.end() || entry->second != hash)
-    throw Error(ErrorKind::kData,
-                fmt::format("{} is damaged: tensor {} does not have the manifest's hash",
-                            match.file->path(), match.tensor->name));
+  if (manifest == nullptr) return match.file->read(*match.tensor, match.parts);
+  const auto& tensors = listed(*match.file, *manifest).tensors;
+  const auto blocks = tensors.find(match.tensor->name);
+  match.file->read(*match.tensor, match.parts,
+                   blocks == tensors.end() ? std::vector<HashedBlock>() : blocks->second);
 }
 
 }  // namespace
@@ -132,11 +130,26 @@ void TensorFolder::for_each(
     for (const TensorInfo& tensor : file.tensors()) visit(file, tensor);
 }
 
-std::map<std::string, Destination> destinations_of(const ParameterTable& table, const Tensor& flat,
+std::vector<TensorPart> parts_of(const Parameter& parameter, const FlatTensor& flat,
+                                 std::span<const Slice> slices) {
+  std::vector<TensorPart> out;
+  const std::int64_t first = parameter.offset, last = first + parameter.numel;
+  for (const Slice& slice : slices) {
+    const Range shared{std::max(slice.elements.begin, first), std::min(slice.elements.end, last)};
+    if (shared.size() <= 0) continue;
+    const std::int64_t local = slice.local + (shared.begin - slice.elements.begin);
+    out.push_back({{shared.begin - first, shared.end - first}, flat.at({shared, local})});
+  }
+  return out;
+}
+
+std::map<std::string, Destination> destinations_of(const ParameterTable& table,
+                                                   const FlatTensor& flat,
+                                                   std::span<const Slice> slices,
                                                    const std::string& prefix) {
   std::map<std::string, Destination> out;
   for (const Parameter& p : table.parameters)
-    out[prefix + p.name] = {p.shape, flat.slice(0, p.offset, p.offset + p.numel)};
+    out[prefix + p.name] = {p.shape, parts_of(p, flat, slices)};
   return out;
 }
 
@@ -162,7 +175,7 @@ void read_tensors(const TensorFolder& source,
       return misfits.add(fmt::format("misshaped {}: {} in the file, {} in the model", tensor.name,
                                      shape_text(tensor.shape),
                                      shape_text(destination->second.shape)));
-    matches.push_back({&file, &tensor, destination->second.values});
+    matches.push_back({&file, &tensor, destination->second.parts});
   });
   for (const auto& [name, destination] : destinations)
     if (!met.contains(name)) misfits.add("missing " + name);
@@ -170,32 +183,39 @@ void read_tensors(const TensorFolder& source,
   for (const Match& match : matches) read_checked(match, manifest);
 }
 
-void write_tensors(const std::string& folder, const std::string& stem,
-                   const std::vector<NamedTensor>& tensors, std::int64_t max_shard_bytes,
-                   Manifest& manifest) {
-  std::vector<std::vector<NamedTensor>> shards(1);
-  std::int64_t shard_bytes = 0, total_bytes = 0;
-  for (const NamedTensor& tensor : tensors) {
+std::vector<PlannedFile> plan_files(const std::string& stem, std::vector<NamedTensor> tensors,
+                                    std::int64_t max_shard_bytes) {
+  std::vector<PlannedFile> files(1);
+  std::int64_t file_bytes = 0;
+  for (NamedTensor& tensor : tensors) {
     const std::int64_t bytes = tensor.bytes();
-    if (shard_bytes > 0 && shard_bytes + bytes > max_shard_bytes) {
-      shards.emplace_back();
-      shard_bytes = 0;
+    if (file_bytes > 0 && file_bytes + bytes > max_shard_bytes) {
+      files.emplace_back();
+      file_bytes = 0;
     }
-    shards.back().push_back(tensor);
-    shard_bytes += bytes;
-    total_bytes += bytes;
+    files.back().tensors.push_back(std::move(tensor));
+    file_bytes += bytes;
   }
-  nlohmann::ordered_json index{{"metadata", {{"total_size", total_bytes}}}};
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = shards.size() == 1 ? stem + ".safetensors"
-                                                : fmt::format("{}-{:05}-of-{:05}.safetensors", stem,
-                                                              i + 1, shards.size());
-    const WrittenTensors written = write_safetensors(folder + "/" + name, shards[i]);
-    manifest.files[name] = {written.bytes, written.header_hash, written.tensor_hashes};
-    for (const NamedTensor& tensor : shards[i]) index["weight_map"][tensor.name] = name;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    files[i].name = files.size() == 1
+                        ? stem + ".safetensors"
+                        : fmt::format("{}-{:05}-of-{:05}.safetensors", stem, i + 1, files.size());
+  return files;
+}
+
+void create_files(const std::string& folder, const std::string& stem,
+                  const std::vector<PlannedFile>& files, Manifest& manifest) {
+  std::int64_t total_bytes = 0;
+  nlohmann::ordered_json index{{"metadata", {{"total_size", 0}}}};
+  for (const PlannedFile& file : files) {
+    manifest.files[file.name] = create_safetensors(folder + "/" + file.name, file.tensors);
+    for (const NamedTensor& tensor : file.tensors) {
+      index["weight_map"][tensor.name] = file.name;
+      total_bytes += tensor.bytes();
+    }
   }
-  if (shards.size() > 1)
-    write_listed_file(manifest, folder, index_name(stem), index.dump(2) + "\n");
+  index["metadata"]["total_size"] = total_bytes;
+  if (files.size() > 1) write_listed_file(manifest, folder, index_name(stem), index.dump(2) + "\n");
 }
 
 }  // namespace hgt

@@ -2,13 +2,16 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/checkpoint/safetensors.h"
+#include "hgtrain/optim/flat_tensor.h"
 
 #include "manifest.h"
+#include "safetensors_writer.h"
 
 namespace hgt {
 
@@ -39,11 +42,17 @@ void check_headers(const TensorFolder& source, const Manifest& manifest);
 /// Where a tensor belongs.
 struct Destination {
   std::vector<std::int64_t> shape;
-  Tensor values;  ///< flat
+  std::vector<TensorPart> parts;  ///< those of its elements that are wanted
 };
 
+/// The elements of a parameter that are in the slices.
+std::vector<TensorPart> parts_of(const Parameter& parameter, const FlatTensor& flat,
+                                 std::span<const Slice> slices);
+
 /// The destination of each parameter in a flat buffer, by `prefix` and its name.
-std::map<std::string, Destination> destinations_of(const ParameterTable& table, const Tensor& flat,
+std::map<std::string, Destination> destinations_of(const ParameterTable& table,
+                                                   const FlatTensor& flat,
+                                                   std::span<const Slice> slices,
                                                    const std::string& prefix = "");
 
 /// Reads the tensors of a folder into their destinations.
@@ -56,10 +65,20 @@ void read_tensors(const TensorFolder& source,
                   const std::function<std::string(const std::string&)>& canonical,
                   const Manifest* manifest, ErrorKind misfit);
 
-/// Writes tensors into a folder as STEM.safetensors or, if they take more than `max_shard_bytes`,
-/// as STEM-00001-of-0000N.safetensors and an index, and enters the files into the manifest.
-void write_tensors(const std::string& folder, const std::string& stem,
-                   const std::vector<NamedTensor>& tensors, std::int64_t max_shard_bytes,
-                   Manifest& manifest);
+/// A safetensors file to be written.
+struct PlannedFile {
+  std::string name;
+  std::vector<NamedTensor> tensors;
+};
+
+/// The files of the tensors: STEM.safetensors or, if they take more than `max_shard_bytes`,
+/// STEM-00001-of-0000N.safetensors, which need an index.
+std::vector<PlannedFile> plan_files(const std::string& stem, std::vector<NamedTensor> tensors,
+                                    std::int64_t max_shard_bytes);
+
+/// Creates the planned files, with their headers alone, and their index if there are several, and
+/// enters them into the manifest.
+void create_files(const std::string& folder, const std::string& stem,
+                  const std::vector<PlannedFile>& files, Manifest& manifest);
 
 }  // namespace hgt

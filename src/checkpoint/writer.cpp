@@ -78,23 +78,30 @@ class Writer : public CheckpointWriter {
     if (thread_.joinable()) thread_.join();
   }
 
+  /// A copy of the slices alone.
   FlatState copy_of(const FlatState& flat) {
     const Span span = Span::rare("copy for the checkpoint");
     memory_.resize(flat.moments.size() + 2);
-    FlatState copy{
-        copied(flat.parameters, memory_[0]), {}, flat.weights_dtype, copied(flat.ema, memory_[1])};
+    FlatState copy = flat;
+    copy.parameters = copied(flat.parameters, flat.slices, memory_[0]);
+    copy.ema = copied(flat.ema, flat.slices, memory_[1]);
     for (std::size_t i = 0; i < flat.moments.size(); ++i)
-      copy.moments.push_back(
-          {flat.moments[i].name, copied(flat.moments[i].values, memory_[i + 2])});
+      copy.moments[i].values = copied(flat.moments[i].values, flat.slices, memory_[i + 2]);
     return copy;
   }
 
-  static Tensor copied(const Tensor& flat, Buffer& memory) {
+  static FlatTensor copied(const FlatTensor& flat, const std::vector<Slice>& slices,
+                           Buffer& memory) {
     if (!flat) return {};
-    const std::int64_t bytes = flat.numel() * static_cast<std::int64_t>(size_of(flat.dtype()));
-    if (memory.bytes() != bytes) memory = Buffer("copy for the checkpoint", bytes);
-    std::memcpy(memory.data(), flat.raw(), static_cast<std::size_t>(bytes));
-    return Tensor(memory.data(), {flat.numel()}, flat.dtype());
+    const std::int64_t count =
+        slices.empty() ? 0 : slices.back().local + slices.back().elements.size();
+    const auto size = static_cast<std::int64_t>(size_of(flat.values.dtype()));
+    if (memory.bytes() != count * size) memory = Buffer("copy for the checkpoint", count * size);
+    const FlatTensor copy{Tensor(memory.data(), {count}, flat.values.dtype()), true};
+    for (const Slice& slice : slices)
+      std::memcpy(copy.at(slice).raw(), flat.at(slice).raw(),
+                  static_cast<std::size_t>(slice.elements.size() * size));
+    return copy;
   }
 
   /// Runs on the thread; nothing leaves it but error_.
@@ -126,7 +133,10 @@ class Writer : public CheckpointWriter {
     const std::string temporary = path(name + kUnfinished + random_suffix());
     try {
       make_folders(temporary);
-      write_checkpoint_files(temporary, model_, table_, options_, source_, state, flat, reason);
+      const TensorFiles files = plan_tensor_files(table_, flat, options_.max_shard_bytes);
+      const Manifest manifest = create_checkpoint_files(temporary, model_, options_, source_, state,
+                                                        flat.weights_dtype, reason, files);
+      write_manifest(temporary, manifest, files, write_slices(temporary, files));
       sync_folder(temporary);
       rename_path(temporary, path(name));
     } catch (...) {

@@ -31,9 +31,10 @@ FlatBuffers::FlatBuffers(const ParameterTable& table, const Config& config, Devi
 }
 
 FlatState FlatBuffers::state() const {
-  FlatState state{parameter_values(), {}, compute_dtype, ema_values()};
+  FlatState state{{parameter_values()}, {}, compute_dtype, {ema_values()}, {}};
+  state.slices.push_back({{0, state.parameters.values.numel()}, 0});
   for (const Buffer& buffer : optimizer_state)
-    state.moments.push_back({buffer.name(), values_of(buffer, state_dtype)});
+    state.moments.push_back({buffer.name(), {values_of(buffer, state_dtype)}});
   return state;
 }
 

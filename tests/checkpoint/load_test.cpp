@@ -8,6 +8,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
+#include "manifest.h"
 #include "support/failing_stat.h"
 #include "support/temporary_folder.h"
 #include "tiny_run.h"
@@ -115,6 +116,20 @@ TEST_CASE("a file that is shortened, lengthened, emptied, gone or another's is r
   }
 }
 
+TEST_CASE("a checkpoint of format version 1, with one hash per tensor, is read and checked") {
+  SavedRun saved;
+  std::string body = saved.text("manifest.json");
+  body.resize(body.size() - manifest_seal("").size());
+  const std::string now = R"("version": 2)";
+  body.replace(body.find(now), now.size(), R"("version": 1)");
+  saved.replace("manifest.json", body + manifest_seal(body));
+  CHECK(saved.run.holds(saved.newest, 2));
+  std::string bytes = saved.text("model.safetensors");
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  saved.replace("model.safetensors", bytes);
+  CHECK_THAT(saved.refusal().message(), Catch::Contains("tensor transformer.ln_f.weight does not"));
+}
+
 TEST_CASE("without a checkpoint before it, the hint says so") {
   SavedRun saved;
   remove_tree(saved.folder / "checkpoints/step_00000001");
@@ -155,7 +170,7 @@ TEST_CASE("a moving average is saved under the weights' names, and read where th
   run.at(3);
   std::vector<float> ema = run.exp_avg;
   FlatState flat = run.flat();
-  flat.ema = flat_tensor(ema);
+  flat.ema = {flat_tensor(ema)};
   for (const bool async : {false, true}) {
     const auto writer = run.writer_from("", folder.path(), 0, async);
     writer->save(run.state, flat);
@@ -165,7 +180,7 @@ TEST_CASE("a moving average is saved under the weights' names, and read where th
   TinyRun other;
   std::vector<float> read(ema.size());
   FlatState into = other.flat();
-  into.ema = flat_tensor(read);
+  into.ema = {flat_tensor(read)};
   CHECK(load_checkpoint(saved, other.model, other.table, into).has_ema);
   CHECK(read == ema);
   CHECK(load_checkpoint(saved, other.model, other.table, other.flat()).has_ema);
@@ -186,8 +201,9 @@ TEST_CASE("another optimizer is a config error that names both states") {
   SavedRun saved;
   TinyRun other;
   const Error e = error_of([&] {
-    load_checkpoint(saved.newest, other.model, other.table,
-                    {flat_tensor(other.parameters), {{"momentum", flat_tensor(other.exp_avg)}}});
+    load_checkpoint(
+        saved.newest, other.model, other.table,
+        {{flat_tensor(other.parameters)}, {{"momentum", {flat_tensor(other.exp_avg)}}}});
   });
   CHECK(e.exit_code() == 2);
   CHECK(e.message() == saved.newest +
@@ -195,7 +211,7 @@ TEST_CASE("another optimizer is a config error that names both states") {
                            "this run's is momentum");
   CHECK_THAT(error_of([&] {
                load_checkpoint(saved.newest, other.model, other.table,
-                               {flat_tensor(other.parameters), {}});
+                               {{flat_tensor(other.parameters)}, {}});
              }).message(),
              Catch::EndsWith("this run's is nothing"));
 }

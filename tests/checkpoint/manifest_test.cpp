@@ -23,7 +23,7 @@ std::string refusal(const std::string& text) {
 }
 
 const std::string kBody =
-    R"({"format":"hgtrain checkpoint","version":1,"step":7,"layout":{"data_parallel_size":2,)"
+    R"({"format":"hgtrain checkpoint","version":2,"step":7,"layout":{"data_parallel_size":2,)"
     R"("tensor_parallel_size":1,"pipeline_parallel_size":1},)"
     R"("files":{"config.json":{"bytes":3,"xxh3":"0123456789abcdef"}})";
 
@@ -40,7 +40,10 @@ TEST_CASE("a manifest is read as it was written") {
   manifest.step = 100;
   manifest.layout = {4, 2, 1};
   manifest.files["config.json"] = {10, 0xffffffffffffffffu, {}};
-  manifest.files["model.safetensors"] = {1'000'000'000'000, 1, {{"a.b", 2}, {"c \"d\"", 3}}};
+  manifest.files["model.safetensors"] = {
+      1'000'000'000'000,
+      1,
+      {{"a.b", {{0, 2}}}, {"c \"d\"", {{0, 3}, {1 << 24, 4}, {99'999'999'999, 5}}}}};
   const Manifest back = parse_manifest(manifest_text(manifest));
   CHECK(back.step == 100);
   CHECK(back.layout.data_parallel_size == 4);
@@ -57,9 +60,10 @@ TEST_CASE("a manifest that is not whole, not ours or hostile is refused") {
   CHECK_THAT(refusal(kBody + "}"), Contains("its own hash"));
   CHECK_THAT(refusal(seal(kBody) + " "), Contains("its own hash"));
   CHECK_THAT(refusal(with("hgtrain checkpoint", "x")), Contains("no hgtrain checkpoint"));
-  CHECK_THAT(refusal(with("\"version\":1", "\"version\":2")),
-             Contains("format version 2, this program reads version 1") &&
+  CHECK_THAT(refusal(with("\"version\":2", "\"version\":3")),
+             Contains("format version 3, this program reads versions 1 and 2") &&
                  Contains("the version of hgtrain"));
+  CHECK(refusal(with("\"version\":2", "\"version\":1")) == "");
   CHECK_THAT(refusal(with("config.json", "../config.json")), Contains("outside its folder"));
   CHECK(refusal(with("config.json", "a/b")) == "");
   for (const char* outside : {"/a", "a/../../b", "a//b", "a/", ".", "a/.b"})
@@ -72,4 +76,21 @@ TEST_CASE("a manifest that is not whole, not ours or hostile is refused") {
   CHECK_THAT(refusal(seal("{")), Contains("the manifest is damaged"));
   CHECK_THAT(refusal(seal("[1")), Contains("the manifest is damaged"));
   CHECK_THAT(refusal(seal(std::string(100000, '['))), Contains("the manifest is damaged"));
+}
+
+TEST_CASE("blocks of a tensor that are not whole or not in order are refused") {
+  const auto with_blocks = [](const std::string& blocks) {
+    return refusal(with(R"("xxh3":"0123456789abcdef")",
+                        R"("header_xxh3":"0123456789abcdef","tensors":{"w":")" + blocks + "\"}"));
+  };
+  const std::string hash = "0123456789abcdef";
+  CHECK(with_blocks(hash) == "");
+  CHECK(with_blocks(hash + " 4 " + hash + " 9223372036854775807 " + hash) == "");
+  for (const char* bad : {"", " ", "4", "0123456789abcdef 4", "0123456789abcdef  0123456789abcdef"})
+    CHECK_THAT(with_blocks(bad), Catch::Contains("the manifest is damaged"));
+  for (const char* begin : {"0", "-1", "4.5", "x", "9223372036854775808"})
+    CHECK_THAT(with_blocks(hash + " " + begin + " " + hash),
+               Catch::Contains("blocks are not in order"));
+  CHECK_THAT(with_blocks(hash + " 8 " + hash + " 4 " + hash),
+             Catch::Contains("blocks are not in order"));
 }

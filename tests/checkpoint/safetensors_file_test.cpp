@@ -5,9 +5,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/xxh3.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
 #include "support/temporary_folder.h"
+#include "written_file.h"
 
 using namespace hgt;
 
@@ -19,9 +21,7 @@ std::string file_of(const std::string& json, const std::string& data) {
 }
 
 std::vector<float> read_all(const SafetensorsFile& file, std::size_t index) {
-  std::vector<float> values(static_cast<std::size_t>(file.tensors()[index].numel()));
-  file.read(file.tensors()[index], Tensor(values.data(), {std::ssize(values)}));
-  return values;
+  return read_whole(file, file.tensors()[index]);
 }
 
 }  // namespace
@@ -37,21 +37,20 @@ TEST_CASE("tensors written are read back bit for bit, and the hashes agree") {
   TemporaryFolder folder;
   std::vector<float> a{1.5f, -0.0f, std::numeric_limits<float>::max(), 1e-42f, 3.0f, 4.0f};
   std::vector<float> b{7.0f}, none;
-  const auto written = write_safetensors(folder / "m.safetensors",
-                                         {{"a", {2, 3}, Tensor(a.data(), {6})},
-                                          {"empty \"x\"", {0, 4}, Tensor(none.data(), {0})},
-                                          {"b", {}, Tensor(b.data(), {1})}});
+  const std::vector<WrittenBlock> written = write_safetensors(
+      folder / "m.safetensors", {{"a", {2, 3}, Tensor(a.data(), {6})},
+                                 {"empty \"x\"", {0, 4}, Tensor(none.data(), {0})},
+                                 {"b", {}, Tensor(b.data(), {1})}});
   const auto file = SafetensorsFile::open(folder / "m.safetensors");
   REQUIRE(file.tensors().size() == 3);
   const TensorInfo& first = file.tensors()[0];
   CHECK(first.name == "a");
   CHECK(first.shape == std::vector<std::int64_t>{2, 3});
-  std::vector<float> back(6);
-  CHECK(file.read(first, Tensor(back.data(), {6})) == written.tensor_hashes.at("a"));
+  REQUIRE(written.size() == 2);
+  CHECK(written[1].tensor == 2);
+  const std::vector<float> back = read_whole(file, first, std::span(&written[0].block, 1));
   CHECK(std::memcmp(back.data(), a.data(), 24) == 0);
-  CHECK(read_all(file, 2) == b);
-  CHECK(file.header_hash() == written.header_hash);
-  CHECK(File::open(folder / "m.safetensors", O_RDONLY).size() == written.bytes);
+  CHECK(read_whole(file, file.tensors()[2], std::span(&written[1].block, 1)) == b);
 }
 
 TEST_CASE("half precision is widened exactly") {
@@ -94,4 +93,45 @@ TEST_CASE("a header longer than its file is refused before anything is allocated
     CHECK_THAT(e.message(), Catch::Contains("its length is 18446744073709551615"));
     CHECK(e.context() == std::vector<std::string>{folder / "huge"});
   }
+}
+
+TEST_CASE("a block that has wanted elements is read and checked as a whole, no other is") {
+  constexpr std::int64_t kBlock = 4 << 20;  // elements of 16 MiB
+  const TemporaryFolder folder;
+  std::vector<float> values(2 * kBlock + 5);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000);
+  const Tensor all(values.data(), {std::ssize(values)});
+  const std::string path = folder / "m.safetensors";
+  std::vector<HashedBlock> blocks;
+  for (const auto& [tensor, block] : write_safetensors(path, {{"w", {std::ssize(values)}, all}}))
+    blocks.push_back(block);
+  REQUIRE(blocks.size() == 3);
+  CHECK(blocks[2].begin == 8 * kBlock);
+  const HashedBlock whole{0, xxh3(std::as_bytes(std::span(values)))};  // as old manifests have it
+  const SafetensorsFile intact = SafetensorsFile::open(path);
+  CHECK(read_whole(intact, intact.tensors()[0], std::span(&whole, 1)) == values);
+
+  const std::int64_t data_start = File::open(path, O_RDONLY).size() - std::ssize(values) * 4;
+  File::open(path, O_WRONLY).write_at(data_start + 7, std::as_bytes(std::span("x", 1)));
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  const TensorInfo& tensor = file.tensors()[0];
+  const auto read = [&](Range elements, std::span<const HashedBlock> expected) {
+    std::vector<float> out(static_cast<std::size_t>(elements.size()));
+    const TensorPart part{elements, Tensor(out.data(), {std::ssize(out)})};
+    file.read(tensor, std::span(&part, 1), expected);
+    return out;
+  };
+  const std::vector<float> wanted = read({kBlock, 2 * kBlock + 2}, blocks);
+  CHECK(std::equal(wanted.begin(), wanted.end(), values.begin() + kBlock));
+  const std::string refusal = path + " is damaged: tensor w does not have the manifest's hash";
+  CHECK_THROWS_WITH(read({kBlock - 1, kBlock}, blocks), refusal);
+  CHECK_THROWS_WITH(read({2 * kBlock, 2 * kBlock + 1}, std::span(&whole, 1)), refusal);
+  const HashedBlock last = blocks[2];
+  for (const HashedBlock bad :
+       {HashedBlock{last.begin + 2, last.hash}, HashedBlock{std::int64_t{1} << 62, last.hash}}) {
+    blocks[2] = bad;
+    CHECK_THROWS_WITH(read({2 * kBlock, 2 * kBlock + 1}, blocks), refusal);
+  }
+  CHECK_THROWS_WITH(read({2 * kBlock, 2 * kBlock + 1}, {}), refusal);
+  CHECK_THROWS_WITH(read({2 * kBlock, 2 * kBlock + 1}, std::span(blocks).subspan(1)), refusal);
 }

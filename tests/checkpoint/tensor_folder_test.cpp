@@ -6,6 +6,7 @@
 #include "support/failing_stat.h"
 #include "support/temporary_folder.h"
 #include "tiny_weights.h"
+#include "written_file.h"
 
 using namespace hgt;
 

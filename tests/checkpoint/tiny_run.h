@@ -38,8 +38,10 @@ struct TinyRun {
   }
 
   FlatState flat() {
-    return {flat_tensor(parameters),
-            {{"exp_avg", flat_tensor(exp_avg)}, {"exp_avg_sq", flat_tensor(exp_avg_sq)}}};
+    return {
+        .parameters = {flat_tensor(parameters)},
+        .moments = {{"exp_avg", {flat_tensor(exp_avg)}}, {"exp_avg_sq", {flat_tensor(exp_avg_sq)}}},
+        .slices = {{{0, table.total}, 0}}};
   }
 
   /// Sets everything to what it is after `step` steps.

@@ -93,7 +93,8 @@ Golden::Golden(const std::string& name) {
   for (const TensorInfo& info : file.tensors()) {
     std::vector<float>& values = tensors[info.name];
     values.resize(static_cast<std::size_t>(info.numel()));
-    file.read(info, Tensor(values.data(), {std::ssize(values)}));
+    const TensorPart all{{0, info.numel()}, Tensor(values.data(), {std::ssize(values)})};
+    file.read(info, std::span(&all, 1));
   }
 }
 

@@ -183,14 +183,14 @@ TEST_CASE("a run that goes on from a saved state is bit-identical to one that wa
   const auto copy = [](const Tensor& values, const Tensor& out) {
     std::memcpy(out.raw(), values.raw(), static_cast<std::size_t>(out.numel()) * 4);
   };
-  copy(from.parameters, to.parameters);
-  copy(from.ema, to.ema);
+  copy(from.parameters.values, to.parameters.values);
+  copy(from.ema.values, to.ema.values);
   for (std::size_t m = 0; m < from.moments.size(); ++m)
-    copy(from.moments[m].values, to.moments[m].values);
+    copy(from.moments[m].values.values, to.moments[m].values.values);
   for (int i = 0; i < 4; ++i) second.trainer.step();
   CHECK(second.copy() == whole.copy());
   const auto ema = whole.buffers.ema.as<float>();
-  CHECK(std::equal(ema.begin(), ema.end(), to.ema.data<float>()));
+  CHECK(std::equal(ema.begin(), ema.end(), to.ema.values.data<float>()));
   CHECK(second.trainer.state().consumed_samples == 56);
 }
 

@@ -4,12 +4,15 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/optim/flat_tensor.h"
 #include "hgtrain/optim/loss_scaler.h"
+#include "hgtrain/parallel/shards.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
@@ -31,7 +34,8 @@ struct TrainingState {
   bool operator==(const TrainingState&) const = default;
 };
 
-/// Flat buffers in host memory, laid out by the parameter table. Each is saved in its own type.
+/// Flat buffers in host memory, laid out by the parameter table, of which one rank saves and loads
+/// `slices`. Each is saved in its own type.
 /// `moments` are the optimizer's state, with the names of optimizer_state(). If the weights have a
 /// narrower type than the parameters, model.safetensors holds the rounded parameters, and the
 /// parameters themselves are saved with the moments as "master". `ema` is the moving average of the
@@ -40,12 +44,13 @@ struct TrainingState {
 struct FlatState {
   struct Moment {
     std::string name;
-    Tensor values;
+    FlatTensor values;
   };
-  Tensor parameters;
+  FlatTensor parameters;
   std::vector<Moment> moments;
   DType weights_dtype = DType::kF32;
-  Tensor ema = {};
+  FlatTensor ema = {};
+  std::vector<Slice> slices = {};  ///< ascending
 };
 
 /// What load_checkpoint() read besides the tensors.
@@ -122,7 +127,8 @@ class CheckpointWriter {
   virtual std::optional<Error> poll_error() = 0;
 };
 
-/// Reads a checkpoint folder into `flat` and checks every hash. If the checkpoint is damaged,
+/// Reads the slices of `flat` from a checkpoint folder, and checks the hash of every file and of
+/// every block that has elements of them. If the checkpoint is damaged,
 /// throws Error(kData), which names the file and the tensor, and in its hint the checkpoint before
 /// it. If it is whole but does not fit the table, or its optimizer has another state, throws
 /// Error(kConfig). After an error the content of `flat` is undefined. The parameters are read from
@@ -131,10 +137,10 @@ class CheckpointWriter {
 LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
                                  const ParameterTable& table, const FlatState& flat);
 
-/// Reads the weights of an HF model folder (one safetensors file or an index of several; fp32,
-/// bf16, fp16) into the flat buffer, rounded to its type. Error(kData) names every tensor that is
-/// missing, unexpected or of the wrong shape. If the folder is a checkpoint of hgtrain, its hashes
-/// are checked too.
+/// Reads slices of the weights of an HF model folder (one safetensors file or an index of several;
+/// fp32, bf16, fp16) into the flat buffer, rounded to its type. Error(kData) names every tensor
+/// that is missing, unexpected or of the wrong shape. If the folder is a checkpoint of hgtrain, its
+/// hashes are checked too.
 ///
 /// Names may lack the base model's prefix ("h.0.ln_1.weight"), and buffers of old files (attn.bias,
 /// attn.masked_bias, rotary_emb.inv_freq) are ignored, as in transformers. The output matrix of a
@@ -142,6 +148,10 @@ LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& m
 ///
 /// The weights are read from STEM.safetensors; `stem` is "model", or "ema" for the moving average
 /// of a checkpoint.
+void load_hf_weights(const std::string& folder, const ModelConfig& model,
+                     const ParameterTable& table, const FlatTensor& parameters,
+                     std::span<const Slice> slices, const std::string& stem = "model");
+/// The same for all weights.
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
                      const ParameterTable& table, const Tensor& parameters,
                      const std::string& stem = "model");

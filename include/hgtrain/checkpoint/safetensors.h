@@ -1,14 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/parallel/range.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
@@ -38,6 +39,20 @@ std::string shape_text(const std::vector<std::int64_t>& shape);
 /// data exactly, with unique names and sizes that match their shapes.
 std::vector<TensorInfo> parse_safetensors_header(std::string_view json, std::int64_t data_bytes);
 
+/// Elements of a tensor, and where in host memory they are or belong: contiguous fp32, bf16 or
+/// fp16.
+struct TensorPart {
+  Range elements;
+  Tensor values;
+};
+
+/// A part of a tensor's bytes in a file, which ends at the next block's begin or with the tensor.
+struct HashedBlock {
+  std::int64_t begin = 0;
+  std::uint64_t hash = 0;  ///< XXH3
+  bool operator==(const HashedBlock&) const = default;
+};
+
 /// A safetensors file open for reading. Reads are thread-safe.
 class SafetensorsFile {
  public:
@@ -49,39 +64,21 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   std::uint64_t header_hash() const { return header_hash_; }  ///< XXH3 of all bytes before the data
 
-  /// Reads a tensor of tensors() (F32, BF16 or F16; others are an Error) into numel() contiguous
-  /// elements of host memory. If their type is narrower, the values are rounded to it. Returns the
-  /// XXH3 hash of the tensor's bytes in the file.
-  std::uint64_t read(const TensorInfo& tensor, const Tensor& out) const;
+  /// Reads parts of a tensor of tensors() (F32, BF16 or F16; others are an Error), piece by piece.
+  /// If the type of `values` is narrower, they are rounded to it.
+  void read(const TensorInfo& tensor, std::span<const TensorPart> parts) const;
+  /// The same, but reads every block that has elements of a part as a whole. Error(kData) names
+  /// file and tensor if one does not have its hash, or if these are no blocks of the tensor.
+  void read(const TensorInfo& tensor, std::span<const TensorPart> parts,
+            std::span<const HashedBlock> blocks) const;
 
  private:
   explicit SafetensorsFile(File file) : file_(std::move(file)) {}
+  void require_readable(const TensorInfo& tensor) const;
   File file_;
   std::int64_t data_start_ = 0;
   std::uint64_t header_hash_ = 0;
   std::vector<TensorInfo> tensors_;
 };
-
-/// A tensor to write: contiguous values in host memory, which are rounded to `dtype`. Both types
-/// are fp32, bf16 or fp16.
-struct NamedTensor {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  Tensor values;
-  DType dtype = DType::kF32;
-
-  std::int64_t bytes() const { return values.numel() * static_cast<std::int64_t>(size_of(dtype)); }
-};
-
-/// Hashes of a written file, for the manifest.
-struct WrittenTensors {
-  std::int64_t bytes = 0;  ///< of the file
-  std::uint64_t header_hash = 0;
-  std::map<std::string, std::uint64_t> tensor_hashes;
-};
-
-/// Creates the file, writes the tensors in the given order, and fsyncs it. Throws Error(kGuard),
-/// which names the element, if an element is not finite in the type in which it is written.
-WrittenTensors write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors);
 
 }  // namespace hgt

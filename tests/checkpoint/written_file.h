@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hgtrain/checkpoint/safetensors.h"
+
+#include "../../src/checkpoint/safetensors_writer.h"
+
+namespace hgt {
+
+/// A whole tensor of a test.
+struct WholeTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  Tensor values;
+  DType dtype = DType::kF32;
+};
+
+/// Writes a file as one rank.
+inline std::vector<WrittenBlock> write_safetensors(const std::string& path,
+                                                   const std::vector<WholeTensor>& tensors) {
+  std::vector<NamedTensor> named;
+  for (const WholeTensor& tensor : tensors)
+    named.push_back(
+        {tensor.name, tensor.shape, tensor.dtype, {{{0, tensor.values.numel()}, tensor.values}}});
+  create_safetensors(path, named);
+  return write_parts(path, named);
+}
+
+/// Reads a whole tensor, with its blocks checked if they are given.
+inline std::vector<float> read_whole(const SafetensorsFile& file, const TensorInfo& tensor,
+                                     std::span<const HashedBlock> blocks = {}) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
+  const TensorPart all{{0, tensor.numel()}, Tensor(values.data(), {tensor.numel()})};
+  if (blocks.empty())
+    file.read(tensor, std::span(&all, 1));
+  else
+    file.read(tensor, std::span(&all, 1), blocks);
+  return values;
+}
+
+}  // namespace hgt
