@@ -26,9 +26,12 @@ class Collectives {
 
   /// Begins each collective. Gives `mine` to every rank; `all` receives all ranks' in rank order
   /// (size() times as long).
-  virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
+  virtual void announce(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual void sum(std::span<float> values) = 0;
   virtual void sum(std::span<double> values) = 0;
+  /// See Communicator about `parts`, which have been checked.
+  virtual void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) = 0;
+  virtual void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) = 0;
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
 
   /// The normal end: waits some seconds for ranks that are not done. Never throws.

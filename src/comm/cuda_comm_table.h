@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "hgtrain/device/cuda_table.h"
+#include "hgtrain/parallel/shards.h"
 
 namespace hgt {
 
@@ -32,6 +33,13 @@ struct CudaCommTable {
                         CudaStreamState* stream);
   CudaResult (*broadcast)(CudaCommState* comm, void* memory, std::size_t bytes, int root,
                           CudaStreamState* stream);
+
+  /// In place. `parts` are those of Communicator; in its other parts, a rank's memory is undefined
+  /// after a reduce-scatter.
+  CudaResult (*reduce_scatter_f32)(CudaCommState* comm, float* values, const OwnedRange* parts,
+                                   std::size_t num_parts, CudaStreamState* stream);
+  CudaResult (*all_gather_parts)(CudaCommState* comm, void* memory, const OwnedRange* parts,
+                                 std::size_t num_parts, CudaStreamState* stream);
 
   /// The normal end: call destroy when ready after start_leave.
   CudaResult (*start_leave)(CudaCommState* comm);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -6,11 +7,15 @@
 
 #include "collectives.h"
 #include "gloo_transport.h"
+#include "parts.h"
+#include "rank_order.h"
 
 namespace hgt {
 namespace {
 
-/// Collectives as rings of the transport's messages.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+/// Collectives as messages of the transport.
 class GlooCollectives final : public Collectives {
  public:
   GlooCollectives(ControlChannel& channel, const GroupOptions& options,
@@ -19,21 +24,27 @@ class GlooCollectives final : public Collectives {
 
   int rank() const override { return transport_.rank(); }
   int size() const override { return transport_.size(); }
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+  void announce(std::span<const std::byte> mine, std::span<std::byte> all) override {
     transport_.all_gather(mine, all);
   }
-  void sum(std::span<float> values) override { ring_sum(values); }
-  void sum(std::span<double> values) override { ring_sum(values); }
+  void sum(std::span<float> values) override { sum_in_parts(values); }
+  void sum(std::span<double> values) override { sum_in_parts(values); }
+  void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) override {
+    sum_own_parts(values, parts);
+  }
+  void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) override {
+    send_own_parts(values, parts);
+  }
   void leave() noexcept override { transport_.leave(); }
   void abort() noexcept override { transport_.abort(); }
 
   /// The bytes pass along the ring from the root; a rank sends a piece while it gets the next.
   void broadcast(std::span<std::byte> bytes, int root) override {
-    constexpr std::size_t kPiece = std::size_t{1} << 20;
     const int n = size(), hops = (rank() - root + n) % n;
-    const std::size_t pieces = (bytes.size() + kPiece - 1) / kPiece;
+    const std::size_t pieces = (bytes.size() + kPieceBytes - 1) / kPieceBytes;
     const auto piece = [&](std::size_t i) {
-      return i < pieces ? bytes.subspan(i * kPiece, std::min(kPiece, bytes.size() - i * kPiece))
+      return i < pieces ? bytes.subspan(i * kPieceBytes,
+                                        std::min(kPieceBytes, bytes.size() - i * kPieceBytes))
                         : std::span<std::byte>();
     };
     for (std::size_t i = 0; i <= pieces; ++i) {
@@ -46,26 +57,98 @@ class GlooCollectives final : public Collectives {
   }
 
  private:
-  /// Ring all-reduce: part p is summed along the ring from rank p+1 to rank p, then passed along it
-  /// again.
+  using Transfer = GlooTransport::Transfer;
+
+  /// Each rank sums a part of the values, and gives it to all.
   template <class T>
-  void ring_sum(std::span<T> values) {
-    const int n = size(), next = (rank() + 1) % n, previous = (rank() + n - 1) % n;
-    const auto part = [&](int p) {
-      const Range range = even_range(static_cast<std::int64_t>(values.size()), n, (p + 2 * n) % n);
-      return values.subspan(range.begin, range.size());
-    };
-    std::vector<T> received(part(0).size());
-    for (int hop = 1; hop < n; ++hop) {
-      const std::span<T> sum = part(rank() - hop - 1);
-      const std::span<T> theirs = std::span(received).first(sum.size());
-      transport_.exchange(std::as_bytes(part(rank() - hop)), next, std::as_writable_bytes(theirs),
-                          previous);
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += theirs[i];
+  void sum_in_parts(std::span<T> values) {
+    std::vector<OwnedRange> parts;
+    for (int owner = 0; owner < size(); ++owner)
+      parts.push_back({even_range(static_cast<std::int64_t>(values.size()), size(), owner), owner});
+    sum_own_parts(values, parts);
+    send_own_parts(values, parts);
+  }
+
+  /// One turn of sum_own_parts, under way.
+  template <class T>
+  struct Turn {
+    std::vector<Range> own;   ///< what this rank sums
+    std::vector<T> received;  ///< the values of it of each rank in turn; this rank's are not used
+    std::vector<Transfer> transfers;  ///< last: gone before the memory of the others
+  };
+
+  /// Every rank sends each owner its values of the owner's parts, piece by piece; while one piece
+  /// is summed, the next ones are on their way.
+  template <class T>
+  void sum_own_parts(std::span<T> values, std::span<const OwnedRange> parts) {
+    constexpr std::int64_t kPiece = kPieceBytes / sizeof(T);
+    PartsLeft left(parts, size());
+    const std::int64_t turns = left.turns(kPiece);
+    std::array<Turn<T>, 2> both;
+    for (std::int64_t turn = 0; turn <= turns; ++turn) {
+      if (turn < turns) start(both[turn % 2], values, left, kPiece);
+      if (turn > 0) finish(both[(turn - 1) % 2], values);
     }
-    for (int hop = 0; hop + 1 < n; ++hop)
-      transport_.exchange(std::as_bytes(part(rank() - hop)), next,
-                          std::as_writable_bytes(part(rank() - hop - 1)), previous);
+  }
+
+  template <class T>
+  void start(Turn<T>& turn, std::span<T> values, PartsLeft& left, std::int64_t most) {
+    turn.own = left.take(rank(), most);
+    turn.received.resize(static_cast<std::size_t>(size() * elements(turn.own)));
+    std::span<T> room = turn.received;
+    for (int peer = 0; peer < size(); ++peer)
+      for (const Range& range : turn.own) {
+        const std::span<T> theirs = room.first(range.size());
+        room = room.subspan(theirs.size());
+        if (peer != rank())
+          turn.transfers.push_back(transport_.receive(std::as_writable_bytes(theirs), peer));
+      }
+    for (int owner = 0; owner < size(); ++owner) {
+      if (owner == rank()) continue;
+      for (const Range& range : left.take(owner, most))
+        turn.transfers.push_back(
+            transport_.send(std::as_bytes(values.subspan(range.begin, range.size())), owner));
+    }
+  }
+
+  template <class T>
+  void finish(Turn<T>& turn, std::span<T> values) {
+    wait_for_all(turn.transfers);
+    std::int64_t at = 0;
+    for (const Range& range : turn.own) {
+      const std::span<T> sums = values.subspan(range.begin, range.size());
+      sum_in_rank_order(sums, size(), [&](int peer) -> const T* {
+        return peer == rank() ? sums.data() : turn.received.data() + peer * elements(turn.own) + at;
+      });
+      at += range.size();
+    }
+  }
+
+  /// Each owner sends its parts to all.
+  template <class T>
+  void send_own_parts(std::span<T> values, std::span<const OwnedRange> parts) {
+    std::vector<Transfer> transfers;
+    for (const auto& [range, owner] : parts)
+      if (owner != rank())
+        transfers.push_back(transport_.receive(
+            std::as_writable_bytes(values.subspan(range.begin, range.size())), owner));
+    for (const auto& [range, owner] : parts)
+      for (int peer = 0; owner == rank() && peer < size(); ++peer)
+        if (peer != rank())
+          transfers.push_back(
+              transport_.send(std::as_bytes(values.subspan(range.begin, range.size())), peer));
+    wait_for_all(transfers);
+  }
+
+  static void wait_for_all(std::vector<Transfer>& transfers) {
+    for (Transfer& transfer : transfers) transfer.wait();
+    transfers.clear();
+  }
+
+  static std::int64_t elements(std::span<const Range> ranges) {
+    std::int64_t sum = 0;
+    for (const Range& range : ranges) sum += range.size();
+    return sum;
   }
 
   GlooTransport transport_;

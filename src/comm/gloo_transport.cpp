@@ -75,57 +75,59 @@ GlooTransport::~GlooTransport() {
   context_->closeConnections();
 }
 
-/// A send to or receive from one peer; what Gloo throws becomes an Error that names the peer.
-class GlooTransport::Transfer {
- public:
-  /// Queues it; does nothing for an empty transfer. Gloo takes one pointer type for both
-  /// directions; a send only reads.
-  Transfer(GlooTransport& transport, bool sending, const std::byte* data, std::size_t bytes,
-           int peer)
-      : transport_(transport), sending_(sending), peer_(peer) {
-    if (bytes == 0) return;
-    named([&] {
-      buffer_ = transport_.context_->createUnboundBuffer(const_cast<std::byte*>(data), bytes);
-      if (sending_)
-        buffer_->send(peer_, kSlot);
-      else
-        buffer_->recv(peer_, kSlot);
-    });
-  }
+/// Queues it; does nothing for an empty transfer. Gloo takes one pointer type for both directions;
+/// a send only reads.
+GlooTransport::Transfer::Transfer(GlooTransport& transport, bool sending, const std::byte* data,
+                                  std::size_t bytes, int peer)
+    : transport_(transport), sending_(sending), peer_(peer) {
+  if (bytes == 0) return;
+  named([&] {
+    buffer_ = transport_.context_->createUnboundBuffer(const_cast<std::byte*>(data), bytes);
+    if (sending_)
+      buffer_->send(peer_, kSlot);
+    else
+      buffer_->recv(peer_, kSlot);
+  });
+}
 
-  void wait() {
-    if (!buffer_) return;
-    transport_.set_waited_for(buffer_.get());
-    bool done = false;
-    named([&] {
-      const auto timeout = transport_.options_.timeout;
-      done = sending_ ? buffer_->waitSend(timeout) : buffer_->waitRecv(timeout);
-    });
+GlooTransport::Transfer::Transfer(Transfer&&) noexcept = default;
+GlooTransport::Transfer::~Transfer() = default;
+
+void GlooTransport::Transfer::wait() {
+  if (!buffer_) return;
+  transport_.set_waited_for(buffer_.get());
+  bool done = false;
+  named([&] {
+    const auto timeout = transport_.options_.timeout;
+    done = sending_ ? buffer_->waitSend(timeout) : buffer_->waitRecv(timeout);
+  });
+  transport_.set_waited_for(nullptr);
+  if (!done) throw Error(ErrorKind::kPeer, "aborted");
+}
+
+/// Makes what Gloo throws an Error that names the peer.
+template <class Call>
+void GlooTransport::Transfer::named(Call call) {
+  const std::int64_t start_ns = now_ns();
+  try {
+    call();
+  } catch (const std::exception& e) {
     transport_.set_waited_for(nullptr);
-    if (!done) throw Error(ErrorKind::kPeer, "aborted");
+    const double timeout_ms = static_cast<double>(transport_.options_.timeout.count());
+    if (ms_since(start_ns) >= timeout_ms)
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("rank {} did not answer within {:g} s", peer_, timeout_ms * 1e-3));
+    throw Error(ErrorKind::kPeer, fmt::format("lost rank {}: {}", peer_, e.what()));
   }
+}
 
- private:
-  template <class Call>
-  void named(Call call) {
-    const std::int64_t start_ns = now_ns();
-    try {
-      call();
-    } catch (const std::exception& e) {
-      transport_.set_waited_for(nullptr);
-      const double timeout_ms = static_cast<double>(transport_.options_.timeout.count());
-      if (ms_since(start_ns) >= timeout_ms)
-        throw Error(ErrorKind::kPeer,
-                    fmt::format("rank {} did not answer within {:g} s", peer_, timeout_ms * 1e-3));
-      throw Error(ErrorKind::kPeer, fmt::format("lost rank {}: {}", peer_, e.what()));
-    }
-  }
+GlooTransport::Transfer GlooTransport::send(std::span<const std::byte> out, int to) {
+  return Transfer(*this, true, out.data(), out.size(), to);
+}
 
-  GlooTransport& transport_;
-  const bool sending_;
-  const int peer_;
-  std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
-};
+GlooTransport::Transfer GlooTransport::receive(std::span<std::byte> in, int from) {
+  return Transfer(*this, false, in.data(), in.size(), from);
+}
 
 void GlooTransport::set_waited_for(Buffer* buffer) {
   const std::lock_guard lock(mutex_);
@@ -143,10 +145,10 @@ void GlooTransport::abort() noexcept {
 
 void GlooTransport::exchange(std::span<const std::byte> out, int to, std::span<std::byte> in,
                              int from) {
-  Transfer receive(*this, false, in.data(), in.size(), from);
-  Transfer send(*this, true, out.data(), out.size(), to);
-  receive.wait();
-  send.wait();
+  Transfer incoming = receive(in, from);
+  Transfer outgoing = send(out, to);
+  incoming.wait();
+  outgoing.wait();
 }
 
 void GlooTransport::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
@@ -157,8 +159,8 @@ void GlooTransport::all_gather(std::span<const std::byte> mine, std::span<std::b
       std::copy(mine.begin(), mine.end(), theirs.begin());
       continue;
     }
-    transfers.emplace_back(*this, false, theirs.data(), theirs.size(), peer);
-    transfers.emplace_back(*this, true, mine.data(), mine.size(), peer);
+    transfers.push_back(receive(theirs, peer));
+    transfers.push_back(send(mine, peer));
   }
   for (Transfer& transfer : transfers) transfer.wait();
 }

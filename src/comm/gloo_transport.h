@@ -30,6 +30,31 @@ class GlooTransport {
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
 
+  /// A message on its way. Its memory must stay, and what is received must not be touched, until
+  /// wait() returns or the transfer is gone.
+  class Transfer {
+   public:
+    Transfer(Transfer&&) noexcept;
+    ~Transfer();
+    void wait();
+
+   private:
+    friend GlooTransport;
+    Transfer(GlooTransport& transport, bool sending, const std::byte* data, std::size_t bytes,
+             int peer);
+    template <class Call>
+    void named(Call call);
+
+    GlooTransport& transport_;
+    const bool sending_;
+    const int peer_;
+    std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+  };
+
+  /// Empty messages are skipped.
+  Transfer send(std::span<const std::byte> out, int to);
+  Transfer receive(std::span<std::byte> in, int from);
+
   /// Sends `out` to one rank while receiving all of `in` from another. Empty spans are skipped; the
   /// two must not overlap.
   void exchange(std::span<const std::byte> out, int to, std::span<std::byte> in, int from);
@@ -44,7 +69,6 @@ class GlooTransport {
 
  private:
   using Buffer = gloo::transport::UnboundBuffer;
-  class Transfer;
 
   void wait_for_all(const char* where, std::chrono::milliseconds timeout);
   /// Registers what abort() must wake; throws if abort() has been called.

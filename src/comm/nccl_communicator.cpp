@@ -20,6 +20,7 @@
 
 #include "announcement.h"
 #include "cuda_comm_table.h"
+#include "staged_parts.h"
 
 namespace hgt {
 namespace {
@@ -91,6 +92,19 @@ class NcclCommunicator final : public Communicator {
   void all_reduce_sum(std::span<double> values) override { wait(sum(values)); }
   std::uint64_t start_all_reduce_sum(std::span<float> values) override { return sum(values); }
 
+  std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+                                         std::span<const OwnedRange> parts) override {
+    require_parts(parts, values.size(), size());
+    reduced_bytes_ += values.size_bytes();
+    return by_parts(Announcement::kReduceScatter, values, parts, nccl_.reduce_scatter_f32);
+  }
+  std::uint64_t start_all_gather(std::span<std::byte> values,
+                                 std::span<const OwnedRange> parts) override {
+    require_parts(parts, values.size(), size());
+    gathered_bytes_ += values.size();
+    return by_parts(Announcement::kAllGather, values, parts, nccl_.all_gather_parts);
+  }
+
   void broadcast(std::span<std::byte> bytes, int root) override {
     wait(run_collective({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
                         [&](const Announcement& what) {
@@ -116,6 +130,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   std::uint64_t reduced_bytes() const override { return reduced_bytes_; }
+  std::uint64_t gathered_bytes() const override { return gathered_bytes_; }
   std::uint64_t sequence() const override { return sequence_; }
 
   void abort() noexcept override {
@@ -164,14 +179,43 @@ class NcclCommunicator final : public Communicator {
         });
   }
 
+  /// Device memory is used in place, host memory turn by turn; see on_device.
+  template <class T, class Call>
+  std::uint64_t by_parts(Announcement::Kind kind, std::span<T> values,
+                         std::span<const OwnedRange> parts, const Call& call) {
+    const auto collective = [&](std::span<T> data, std::span<const OwnedRange> owned) {
+      return call(comm_, data.data(), owned.data(), owned.size(), queue_.state());
+    };
+    return run_collective(
+        {.count = values.size(), .kind = kind, .parts = hash_of(parts)},
+        [&](const Announcement& what) {
+          if (is_on_device(values)) return queue(what, [&] { return collective(values, parts); });
+          require_same_collective(what);
+          const std::size_t bytes =
+              std::min(values.size_bytes() * static_cast<std::size_t>(size()), kMaxStagedBytes);
+          if (bytes == 0) return;
+          stage_parts(Staging{queue_, stage(bytes), bytes}, values, parts,
+                      kind == Announcement::kReduceScatter, rank(), size(),
+                      [&](std::span<T> piece, std::span<const OwnedRange> packed) {
+                        run([&] { return collective(piece, packed); });
+                      });
+        });
+  }
+
+  template <class T>
+  bool is_on_device(std::span<T> values) const {
+    bool there = false;
+    if (!values.empty()) hgt::check(queue_.module().device().on_device(values.data(), &there));
+    return there;
+  }
+
   /// Runs call(values in device memory, their number). Device memory is used in place: the call is
   /// queued after the work of the compute queue. Host memory is copied piece by piece, once all
   /// ranks agree, and copied back before this returns.
   template <class T, class Call>
   void on_device(const Announcement& what, std::span<T> values, const Call& call) {
-    bool there = false;
-    if (!values.empty()) hgt::check(queue_.module().device().on_device(values.data(), &there));
-    if (there) return queue(what, [&] { return call(values.data(), values.size()); });
+    if (is_on_device(values))
+      return queue(what, [&] { return call(values.data(), values.size()); });
     require_same_collective(what);
     constexpr std::size_t kPiece = kMaxStagedBytes / sizeof(T);
     for (std::size_t at = 0; at < values.size(); at += kPiece) {
@@ -338,7 +382,7 @@ class NcclCommunicator final : public Communicator {
   const CudaCommTable& nccl_;
   std::unique_ptr<void, std::function<void(void*)>> staging_;
   std::size_t staging_bytes_ = 0;
-  std::atomic<std::uint64_t> reduced_bytes_{0}, sequence_{0};
+  std::atomic<std::uint64_t> reduced_bytes_{0}, gathered_bytes_{0}, sequence_{0};
   std::mutex mutex_;  ///< guards what follows
   CudaCommState* comm_ = nullptr;
   std::deque<PendingCollective> pending_;  ///< in the order of their numbers

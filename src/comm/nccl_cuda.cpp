@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <nccl.h>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -15,7 +17,7 @@
 namespace hgt {
 
 struct CudaCommState {
-  int device = 0;
+  int device = 0, rank = 0, size = 0;
   ncclComm_t comm = nullptr;
 };
 
@@ -47,7 +49,7 @@ CudaResult start_connect(const CudaCommId* id, int rank, int size, int device,
   return guarded([&] {
     HGT_CUDA_CHECK(cudaSetDevice(device));
     auto state = std::make_unique<CudaCommState>();
-    state->device = device;
+    state->device = device, state->rank = rank, state->size = size;
     ncclUniqueId nccl_id;
     std::memcpy(&nccl_id, id, sizeof nccl_id);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -97,6 +99,68 @@ CudaResult broadcast(CudaCommState* comm, void* memory, std::size_t bytes, int r
   });
 }
 
+/// Whether each rank owns one part, in the order of the ranks, and all are of one size.
+bool are_even(std::span<const OwnedRange> parts, int ranks) {
+  if (std::ssize(parts) != ranks) return false;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const OwnedRange& part = parts[static_cast<std::size_t>(rank)];
+    if (part.rank != rank || part.elements.size() != parts[0].elements.size()) return false;
+  }
+  return true;
+}
+
+/// Runs call(part) for each part that is not empty, all as one operation of NCCL. The group ends
+/// even if a call failed: the next one would hang in it otherwise.
+template <class Call>
+void run_group(CudaCommState* comm, std::span<const OwnedRange> parts, const Call& call) {
+  HGT_NCCL_CHECK(comm->comm, ncclGroupStart());
+  ncclResult_t status = ncclSuccess;
+  for (const OwnedRange& part : parts)
+    if (part.elements.size() > 0 && (status == ncclSuccess || status == ncclInProgress))
+      status = call(part);
+  const ncclResult_t end = ncclGroupEnd();
+  HGT_NCCL_CHECK(comm->comm, status);
+  HGT_NCCL_CHECK(comm->comm, end);
+}
+
+CudaResult reduce_scatter_f32(CudaCommState* comm, float* values, const OwnedRange* parts,
+                              std::size_t num_parts, CudaStreamState* stream) {
+  return guarded([&] {
+    const std::span all(parts, num_parts);
+    if (are_even(all, comm->size)) {
+      const auto count = static_cast<std::size_t>(all[0].elements.size());
+      HGT_NCCL_CHECK(comm->comm, ncclReduceScatter(
+                                     values, values + static_cast<std::size_t>(comm->rank) * count,
+                                     count, ncclFloat32, ncclSum, comm->comm, stream->use()));
+      return;
+    }
+    run_group(comm, all, [&](const OwnedRange& part) {
+      float* const at = values + part.elements.begin;
+      return ncclReduce(at, at, static_cast<std::size_t>(part.elements.size()), ncclFloat32,
+                        ncclSum, part.rank, comm->comm, stream->use());
+    });
+  });
+}
+
+CudaResult all_gather_parts(CudaCommState* comm, void* memory, const OwnedRange* parts,
+                            std::size_t num_parts, CudaStreamState* stream) {
+  return guarded([&] {
+    const std::span all(parts, num_parts);
+    std::byte* const bytes = static_cast<std::byte*>(memory);
+    if (are_even(all, comm->size)) {
+      const auto count = static_cast<std::size_t>(all[0].elements.size());
+      HGT_NCCL_CHECK(comm->comm, ncclAllGather(bytes + static_cast<std::size_t>(comm->rank) * count,
+                                               bytes, count, ncclUint8, comm->comm, stream->use()));
+      return;
+    }
+    run_group(comm, all, [&](const OwnedRange& part) {
+      std::byte* const at = bytes + part.elements.begin;
+      return ncclBroadcast(at, at, static_cast<std::size_t>(part.elements.size()), ncclUint8,
+                           part.rank, comm->comm, stream->use());
+    });
+  });
+}
+
 CudaResult start_leave(CudaCommState* comm) {
   return guarded([&] {
     HGT_CUDA_CHECK(cudaSetDevice(comm->device));
@@ -131,6 +195,8 @@ const CudaCommTable* cuda_comm_table() {
       .sum_f32 = sum_f32,
       .sum_f64 = sum_f64,
       .broadcast = broadcast,
+      .reduce_scatter_f32 = reduce_scatter_f32,
+      .all_gather_parts = all_gather_parts,
       .start_leave = start_leave,
       .destroy = destroy,
       .abort = abort,

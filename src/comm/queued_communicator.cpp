@@ -16,6 +16,7 @@
 
 #include "announcement.h"
 #include "collectives.h"
+#include "parts.h"
 
 namespace hgt {
 namespace {
@@ -43,20 +44,40 @@ class QueuedCommunicator final : public Communicator {
   void all_reduce_sum(std::span<float> values) override { wait(start_all_reduce_sum(values)); }
   std::uint64_t start_all_reduce_sum(std::span<float> values) override {
     reduced_bytes_ += values.size_bytes();
-    return enter(Announcement::kSumF32, values.size(), 0,
+    return enter({.count = values.size(), .kind = Announcement::kSumF32},
                  [this, values] { collectives_->sum(values); });
+  }
+  std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+                                         std::span<const OwnedRange> parts) override {
+    require_parts(parts, values.size(), size());
+    reduced_bytes_ += values.size_bytes();
+    return enter(
+        {.count = values.size(), .kind = Announcement::kReduceScatter, .parts = hash_of(parts)},
+        [this, values, own = std::vector(parts.begin(), parts.end())] {
+          collectives_->reduce_scatter(values, own);
+        });
+  }
+  std::uint64_t start_all_gather(std::span<std::byte> values,
+                                 std::span<const OwnedRange> parts) override {
+    require_parts(parts, values.size(), size());
+    gathered_bytes_ += values.size();
+    return enter(
+        {.count = values.size(), .kind = Announcement::kAllGather, .parts = hash_of(parts)},
+        [this, values, own = std::vector(parts.begin(), parts.end())] {
+          collectives_->all_gather(values, own);
+        });
   }
   void all_reduce_sum(std::span<double> values) override {
     reduced_bytes_ += values.size_bytes();
-    wait(enter(Announcement::kSumF64, values.size(), 0,
+    wait(enter({.count = values.size(), .kind = Announcement::kSumF64},
                [this, values] { collectives_->sum(values); }));
   }
   void broadcast(std::span<std::byte> bytes, int root) override {
-    wait(enter(Announcement::kBroadcast, bytes.size(), root,
+    wait(enter({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
                [this, bytes, root] { collectives_->broadcast(bytes, root); }));
   }
   void barrier() override {
-    wait(enter(Announcement::kBarrier, 0, 0, [] {}));
+    wait(enter({.kind = Announcement::kBarrier}, [] {}));
   }
 
   void wait(std::uint64_t ticket) override {
@@ -71,6 +92,7 @@ class QueuedCommunicator final : public Communicator {
   }
 
   std::uint64_t reduced_bytes() const override { return reduced_bytes_; }
+  std::uint64_t gathered_bytes() const override { return gathered_bytes_; }
   std::uint64_t sequence() const override { return sequence_; }
 
   void abort() noexcept override {
@@ -93,16 +115,15 @@ class QueuedCommunicator final : public Communicator {
     if (failure_) throw Error(*failure_);
   }
 
-  std::uint64_t enter(Announcement::Kind kind, std::uint64_t count, int root,
-                      std::function<void()> run) {
+  std::uint64_t enter(Announcement what, std::function<void()> run) {
     const std::lock_guard lock(mutex_);
     require_no_failure();
     collectives_->entered();
-    const std::uint64_t ticket = ++sequence_;
-    channel_.progress().collective = ticket;
-    tasks_.push_back({{ticket, count, kind, root}, std::move(run)});
+    what.sequence = ++sequence_;
+    channel_.progress().collective = what.sequence;
+    tasks_.push_back({what, std::move(run)});
     changed_.notify_all();
-    return ticket;
+    return what.sequence;
   }
 
   void serve() {
@@ -137,14 +158,14 @@ class QueuedCommunicator final : public Communicator {
   void require_same_collective(const Announcement& mine) {
     const Span span("wait for peers");
     std::vector<Announcement> all(static_cast<std::size_t>(size()));
-    collectives_->all_gather(std::as_bytes(std::span(&mine, 1)),
-                             std::as_writable_bytes(std::span(all)));
+    collectives_->announce(std::as_bytes(std::span(&mine, 1)),
+                           std::as_writable_bytes(std::span(all)));
     require_agreement(mine, rank(), all);
   }
 
   ControlChannel& channel_;
   const std::unique_ptr<Collectives> collectives_;
-  std::atomic<std::uint64_t> reduced_bytes_{0};
+  std::atomic<std::uint64_t> reduced_bytes_{0}, gathered_bytes_{0};
   std::atomic<std::uint64_t> sequence_{0};
   std::mutex mutex_;  ///< guards everything below
   std::condition_variable changed_;

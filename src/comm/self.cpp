@@ -3,6 +3,8 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/comm/connect.h"
 
+#include "parts.h"
+
 namespace hgt {
 namespace {
 
@@ -11,14 +13,23 @@ class SelfCommunicator final : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 1; }
 
-  void all_reduce_sum(std::span<float> values) override { enter(values.size_bytes()); }
-  void all_reduce_sum(std::span<double> values) override { enter(values.size_bytes()); }
-  void broadcast(std::span<std::byte>, int) override { enter(0); }
-  void barrier() override { enter(0); }
+  void all_reduce_sum(std::span<float> values) override { enter(values.size_bytes(), 0); }
+  void all_reduce_sum(std::span<double> values) override { enter(values.size_bytes(), 0); }
+  void broadcast(std::span<std::byte>, int) override { enter(0, 0); }
+  void barrier() override { enter(0, 0); }
 
   std::uint64_t start_all_reduce_sum(std::span<float> values) override {
-    enter(values.size_bytes());
-    return sequence_;
+    return enter(values.size_bytes(), 0);
+  }
+  std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+                                         std::span<const OwnedRange> parts) override {
+    require_parts(parts, values.size(), 1);
+    return enter(values.size_bytes(), 0);
+  }
+  std::uint64_t start_all_gather(std::span<std::byte> values,
+                                 std::span<const OwnedRange> parts) override {
+    require_parts(parts, values.size(), 1);
+    return enter(0, values.size());
   }
   void wait(std::uint64_t) override { check(); }
   void check() override {
@@ -26,18 +37,20 @@ class SelfCommunicator final : public Communicator {
   }
 
   std::uint64_t reduced_bytes() const override { return reduced_bytes_; }
+  std::uint64_t gathered_bytes() const override { return gathered_bytes_; }
   std::uint64_t sequence() const override { return sequence_; }
   void abort() noexcept override { aborted_ = true; }
 
  private:
-  void enter(std::uint64_t bytes) {
+  std::uint64_t enter(std::uint64_t reduced, std::uint64_t gathered) {
     check();
-    ++sequence_;
-    reduced_bytes_ += bytes;
+    reduced_bytes_ += reduced;
+    gathered_bytes_ += gathered;
+    return ++sequence_;
   }
   std::atomic<bool> aborted_{false};
   std::uint64_t sequence_ = 0;
-  std::uint64_t reduced_bytes_ = 0;
+  std::uint64_t reduced_bytes_ = 0, gathered_bytes_ = 0;
 };
 
 }  // namespace

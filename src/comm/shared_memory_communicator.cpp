@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -11,12 +10,14 @@
 #include "hgtrain/parallel/range.h"
 
 #include "collectives.h"
+#include "parts.h"
+#include "rank_order.h"
 #include "shared_board.h"
 
 namespace hgt {
 namespace {
 
-/// Works piece by piece over a board: each rank sums its part of all ranks' pieces, in rank order.
+/// Works turn by turn over a board. Each rank sums its part of all ranks' pieces, in rank order.
 class SharedMemoryCollectives final : public Collectives {
  public:
   SharedMemoryCollectives(SharedSegment segment, const GroupOptions& options)
@@ -29,7 +30,49 @@ class SharedMemoryCollectives final : public Collectives {
   void leave() noexcept override {}  // late ranks still have the memory
   void abort() noexcept override { board_.abort(); }
 
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+  /// A piece has a slab for each owner, so that all ranks sum in each turn, whatever they own.
+  void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) override {
+    const std::int64_t slab = slab_elements<float>();
+    PartsLeft left(parts, size());
+    for (std::int64_t turns = left.turns(slab); turns > 0; --turns) {
+      for (int owner = 0; owner < size(); ++owner) {
+        if (owner == rank()) continue;
+        float* to = slab_of<float>(rank(), 0, owner);
+        for (const Range& range : left.take(owner, slab))
+          to = std::copy_n(values.data() + range.begin, range.size(), to);
+      }
+      board_.next_turn();
+      std::int64_t at = 0;
+      for (const Range& range : left.take(rank(), slab)) {
+        const std::span<float> sums = values.subspan(range.begin, range.size());
+        sum_in_rank_order(sums, size(), [&](int peer) -> const float* {
+          return peer == rank() ? sums.data() : slab_of<float>(peer, 1, rank()) + at;
+        });
+        at += range.size();
+      }
+    }
+  }
+
+  void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) override {
+    constexpr std::int64_t kMost = SharedBoard::kPieceBytes;
+    PartsLeft left(parts, size());
+    for (std::int64_t turns = left.turns(kMost); turns > 0; --turns) {
+      std::byte* to = board_.piece(rank(), 0).data();
+      for (const Range& range : left.take(rank(), kMost))
+        to = std::copy_n(values.data() + range.begin, range.size(), to);
+      board_.next_turn();
+      for (int owner = 0; owner < size(); ++owner) {
+        if (owner == rank()) continue;
+        const std::byte* from = board_.piece(owner, 1).data();
+        for (const Range& range : left.take(owner, kMost)) {
+          std::copy_n(from, range.size(), values.data() + range.begin);
+          from += range.size();
+        }
+      }
+    }
+  }
+
+  void announce(std::span<const std::byte> mine, std::span<std::byte> all) override {
     for_pieces(mine.size(), [&](std::size_t at, std::size_t bytes) {
       std::memcpy(board_.piece(rank(), 0).data(), mine.data() + at, bytes);
       board_.next_turn();
@@ -59,6 +102,18 @@ class SharedMemoryCollectives final : public Collectives {
     return {reinterpret_cast<T*>(board_.piece(peer, age).data()), count};
   }
 
+  /// Slabs begin at cache lines.
+  template <class T>
+  std::int64_t slab_elements() const {
+    constexpr std::size_t kLine = 64;
+    return static_cast<std::int64_t>(SharedBoard::kPieceBytes / static_cast<std::size_t>(size()) /
+                                     kLine * kLine / sizeof(T));
+  }
+  template <class T>
+  T* slab_of(int peer, std::size_t age, int owner) const {
+    return reinterpret_cast<T*>(board_.piece(peer, age).data()) + owner * slab_elements<T>();
+  }
+
   /// While one piece is summed, the next one is laid out: one wait per piece.
   template <class T>
   void sum_pieces(std::span<T> values) {
@@ -83,16 +138,10 @@ class SharedMemoryCollectives final : public Collectives {
   template <class T>
   void add_own_part(std::size_t count) {
     const Range part = part_of(count, size(), rank());
-    std::array<T, 1024> sums;
-    for (std::int64_t at = part.begin; at < part.end; at += std::ssize(sums)) {
-      const std::int64_t n = std::min(std::ssize(sums), part.end - at);
-      std::copy_n(piece<T>(0, 1, count).data() + at, n, sums.data());
-      for (int peer = 1; peer < size(); ++peer) {
-        const T* const theirs = piece<T>(peer, 1, count).data() + at;
-        for (std::int64_t i = 0; i < n; ++i) sums[i] += theirs[i];
-      }
-      std::copy_n(sums.data(), n, piece<T>(rank(), 1, count).data() + at);
-    }
+    const auto operand = [&](int peer) {
+      return piece<T>(peer, 1, count).subspan(part.begin, part.size()).data();
+    };
+    sum_in_rank_order(std::span<T>(operand(rank()), part.size()), size(), operand);
   }
 
   /// Reads the sums of the turn before the last.

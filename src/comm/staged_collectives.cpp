@@ -7,6 +7,7 @@
 #include "hgtrain/device/cuda_queue.h"
 
 #include "collectives.h"
+#include "staged_parts.h"
 
 namespace hgt {
 namespace {
@@ -34,9 +35,9 @@ class StagedCollectives final : public Collectives {
     entered_.push_back(std::move(event));
   }
 
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+  void announce(std::span<const std::byte> mine, std::span<std::byte> all) override {
     next_entered().make_wait(queue_);
-    host_->all_gather(mine, all);
+    host_->announce(mine, all);
   }
   void sum(std::span<float> values) override {
     staged(values, [&](std::span<float> piece) { host_->sum(piece); });
@@ -46,6 +47,16 @@ class StagedCollectives final : public Collectives {
   }
   void broadcast(std::span<std::byte> bytes, int root) override {
     staged(bytes, [&](std::span<std::byte> piece) { host_->broadcast(piece, root); });
+  }
+  void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) override {
+    if (!on_device(values)) return host_->reduce_scatter(values, parts);
+    stage_parts(staging(), values, parts, true, rank(), size(),
+                [&](auto piece, auto packed) { host_->reduce_scatter(piece, packed); });
+  }
+  void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) override {
+    if (!on_device(values)) return host_->all_gather(values, parts);
+    stage_parts(staging(), values, parts, false, rank(), size(),
+                [&](auto piece, auto packed) { host_->all_gather(piece, packed); });
   }
 
   void leave() noexcept override { host_->leave(); }
@@ -65,12 +76,19 @@ class StagedCollectives final : public Collectives {
     return event;
   }
 
+  template <class T>
+  bool on_device(std::span<T> values) const {
+    bool there = false;
+    if (!values.empty()) check(queue_.module().device().on_device(values.data(), &there));
+    return there;
+  }
+
+  Staging staging() const { return {queue_, static_cast<std::byte*>(piece_.get()), kPieceBytes}; }
+
   /// Runs body(values) on host memory; on device memory, piece by piece, body(a copy).
   template <class T, class Body>
   void staged(std::span<T> values, const Body& body) {
-    bool on_device = false;
-    if (!values.empty()) check(queue_.module().device().on_device(values.data(), &on_device));
-    if (!on_device) return body(values);
+    if (!on_device(values)) return body(values);
     for (std::size_t at = 0; at < values.size(); at += kPieceBytes / sizeof(T)) {
       const auto part = values.subspan(at, std::min(kPieceBytes / sizeof(T), values.size() - at));
       const std::span<T> copy(static_cast<T*>(piece_.get()), part.size());

@@ -37,8 +37,17 @@ class Damaging : public Communicator {
   std::uint64_t start_all_reduce_sum(std::span<float> values) override {
     return inner_->start_all_reduce_sum(values);
   }
+  std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+                                         std::span<const OwnedRange> parts) override {
+    return inner_->start_reduce_scatter_sum(values, parts);
+  }
+  std::uint64_t start_all_gather(std::span<std::byte> values,
+                                 std::span<const OwnedRange> parts) override {
+    return inner_->start_all_gather(values, parts);
+  }
   void wait(std::uint64_t ticket) override { inner_->wait(ticket); }
   std::uint64_t reduced_bytes() const override { return inner_->reduced_bytes(); }
+  std::uint64_t gathered_bytes() const override { return inner_->gathered_bytes(); }
   void check() override { inner_->check(); }
   std::uint64_t sequence() const override { return inner_->sequence(); }
   void abort() noexcept override { inner_->abort(); }

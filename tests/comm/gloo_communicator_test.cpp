@@ -18,6 +18,19 @@ TEST_CASE(
   check_started_sums(over_gloo);
 }
 
+TEST_CASE(
+    "over Gloo: reduce-scatters and all-gathers of parts of all kinds, summed in rank order") {
+  check_parts(over_gloo);
+}
+
+TEST_CASE("over Gloo: collectives of all kinds are in flight at once") {
+  check_started_parts(over_gloo);
+}
+
+TEST_CASE("over Gloo: parts that do not fit are refused before the collective is entered") {
+  check_wrong_parts(over_gloo);
+}
+
 TEST_CASE("over Gloo: ranks that disagree about a collective get an error that names both") {
   check_disagreement(over_gloo);
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -82,6 +83,77 @@ TEST_CASE("NCCL: a sum in device memory runs after the work that the compute que
     }
   });
   CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("NCCL: reduce-scatters and all-gathers of parts, in device memory and in host memory") {
+  for (const std::vector<OwnedRange>& parts :
+       {std::vector<OwnedRange>{{{0, 4}, 0}, {{4, 8}, 1}, {{8, 12}, 2}},
+        std::vector<OwnedRange>{{{0, 1}, 2}, {{1, 6}, 0}, {{6, 12}, 2}}}) {
+    const auto errors = run_nccl_ranks(3, 3, [&](Communicator& comm, CudaQueue& compute) {
+      const fake_cuda::DeviceFloats device(12);
+      std::vector<float> host(12), result(12);
+      for (const std::span<float> values : {device.values, std::span<float>(host)}) {
+        for (std::size_t i = 0; i < 12; ++i)
+          result[i] = static_cast<float>(i) + static_cast<float>(comm.rank());
+        compute.copy(values.data(), result.data(), values.size_bytes());
+        if (values.data() == host.data()) compute.synchronize();
+        comm.wait(comm.start_reduce_scatter_sum(values, parts));
+        std::vector<OwnedRange> bytes = parts;
+        for (OwnedRange& part : bytes)
+          part.elements = {part.elements.begin * 4, part.elements.end * 4};
+        comm.wait(comm.start_all_gather(std::as_writable_bytes(values), bytes));
+        compute.copy(result.data(), values.data(), values.size_bytes());
+        compute.synchronize();
+        for (std::size_t i = 0; i < 12; ++i)
+          if (result[i] != static_cast<float>(3 * i + 3))
+            throw Error(ErrorKind::kInternal, "wrong result");
+      }
+      comm.reduce_scatter_sum({}, {});
+      if (comm.reduced_bytes() != 2 * 48 || comm.gathered_bytes() != 2 * 48)
+        throw Error(ErrorKind::kInternal, "wrong byte count");
+    });
+    CHECK(errors == std::vector<std::string>(3));
+  }
+}
+
+TEST_CASE("NCCL: compute waits for the collective of the ticket, and for no later one") {
+  std::promise<void> read;
+  const auto errors = run_nccl_ranks(2, 2, [&](Communicator& comm, CudaQueue& compute) {
+    const fake_cuda::DeviceFloats first(4), second(4);
+    const std::vector<float> ones(4, 1);
+    std::vector<float> result(4);
+    compute.copy(first.values.data(), ones.data(), 4 * sizeof(float));
+    const std::vector<OwnedRange> parts{{{0, 4}, 0}};
+    const std::uint64_t ticket = comm.start_reduce_scatter_sum(first.values, parts);
+    if (comm.rank() == 1) read.get_future().wait();  // until then the second one cannot end
+    const std::uint64_t later = comm.start_all_reduce_sum(second.values);
+    comm.wait(ticket);
+    compute.copy(result.data(), first.values.data(), 4 * sizeof(float));
+    compute.synchronize();
+    if (comm.rank() == 0) {
+      read.set_value();
+      if (result != std::vector<float>(4, 2)) throw Error(ErrorKind::kInternal, "wrong sum");
+    }
+    comm.wait(later);
+    compute.synchronize();
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("NCCL: ranks that make different calls in device memory get an error") {
+  const auto errors = run_nccl_ranks(2, 2, [](Communicator& comm, CudaQueue&) {
+    const fake_cuda::DeviceFloats device(4);
+    const std::vector<OwnedRange> parts{{{0, 4}, 0}};
+    if (comm.rank() == 0)
+      comm.reduce_scatter_sum(device.values, parts);
+    else
+      comm.all_reduce_sum(device.values);
+    while (true) {
+      comm.check();
+      std::this_thread::yield();
+    }
+  });
+  CHECK_THAT(errors[0] + errors[1], Contains("NCCL: ranks make different calls"));
 }
 
 TEST_CASE("NCCL: ranks that disagree about a collective get an error that names both") {

@@ -2,6 +2,7 @@
 #include <memory>
 #include <nccl.h>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -26,10 +27,24 @@ struct Asked {
   ncclDataType_t type{};
   cudaStream_t stream = nullptr;
   std::string ended;
+  std::string grouped;  ///< what is asked from ncclGroupStart to ncclGroupEnd
+  bool groups = false;
+  const void* in = nullptr;
+  void* out = nullptr;
 } g_asked;
+
+float g_memory[16];  ///< of collectives by parts
 
 const auto kComm = reinterpret_cast<ncclComm_t>(0x10);
 const auto kStream = reinterpret_cast<cudaStream_t>(0x20);
+
+/// Notes a call to or from a root in memory that begins at `begin`, of elements of `size` bytes.
+void note_grouped(const void* in, const void* begin, int size, std::size_t count, int root) {
+  const auto at = static_cast<const std::byte*>(in) - static_cast<const std::byte*>(begin);
+  if (g_asked.groups)
+    g_asked.grouped += std::to_string(count) + " at " + std::to_string(at / size) + " of rank " +
+                       std::to_string(root) + ", ";
+}
 
 ncclResult_t collective(std::size_t count, ncclDataType_t type, cudaStream_t stream) {
   g_asked.count = count, g_asked.type = type, g_asked.stream = stream;
@@ -75,16 +90,36 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* out) {
   return *out = g_asked.background, g_asked.answer;
 }
-ncclResult_t ncclAllGather(const void*, void*, std::size_t count, ncclDataType_t type, ncclComm_t,
-                           cudaStream_t stream) {
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           ncclComm_t, cudaStream_t stream) {
+  g_asked.in = in, g_asked.out = out;
   return collective(count, type, stream);
+}
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t, ncclComm_t, cudaStream_t stream) {
+  g_asked.in = in, g_asked.out = out;
+  return collective(count, type, stream);
+}
+ncclResult_t ncclReduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                        ncclRedOp_t, int root, ncclComm_t, cudaStream_t stream) {
+  if (in != out) return ncclInvalidArgument;
+  note_grouped(in, g_memory, sizeof(float), count, root);
+  return collective(count, type, stream);
+}
+ncclResult_t ncclGroupStart() {
+  return g_asked.groups = true, ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  return g_asked.groups = false, ncclSuccess;
 }
 ncclResult_t ncclAllReduce(const void*, void*, std::size_t count, ncclDataType_t type, ncclRedOp_t,
                            ncclComm_t, cudaStream_t stream) {
   return collective(count, type, stream);
 }
-ncclResult_t ncclBroadcast(const void*, void*, std::size_t count, ncclDataType_t type, int root,
-                           ncclComm_t, cudaStream_t stream) {
+ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           int root, ncclComm_t, cudaStream_t stream) {
+  if (in != out) return ncclInvalidArgument;
+  note_grouped(in, g_memory, 1, count, root);
   return g_asked.root = root, collective(count, type, stream);
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) {
@@ -146,6 +181,37 @@ TEST_CASE_METHOD(Connecting,
   CHECK((g_asked.count == 6 && g_asked.type == ncclUint8));
   CHECK_FALSE(table.broadcast(comm, floats, 7, 2, &stream));
   CHECK((g_asked.count == 7 && g_asked.type == ncclUint8 && g_asked.root == 2));
+  CHECK_FALSE(table.abort(comm));
+}
+
+TEST_CASE_METHOD(Connecting, "NCCL module: even parts are one reduce-scatter or all-gather") {
+  const std::vector<OwnedRange> parts{{{0, 4}, 0}, {{4, 8}, 1}, {{8, 12}, 2}};
+  CHECK_FALSE(table.reduce_scatter_f32(comm, g_memory, parts.data(), 3, &stream));
+  CHECK((g_asked.count == 4 && g_asked.type == ncclFloat32 && g_asked.stream == kStream));
+  CHECK((g_asked.in == g_memory && g_asked.out == g_memory + 4));
+  CHECK_FALSE(table.all_gather_parts(comm, g_memory, parts.data(), 3, &stream));
+  CHECK((g_asked.count == 4 && g_asked.type == ncclUint8 && g_asked.stream == kStream));
+  CHECK((g_asked.in == g_memory + 1 && g_asked.out == g_memory));
+  CHECK(g_asked.grouped.empty());
+  CHECK_FALSE(table.abort(comm));
+}
+
+TEST_CASE_METHOD(Connecting, "NCCL module: other parts are a group of calls, one per part") {
+  const std::vector<OwnedRange> uneven{{{0, 4}, 0}, {{4, 9}, 1}, {{9, 9}, 2}, {{9, 12}, 2}};
+  CHECK_FALSE(table.reduce_scatter_f32(comm, g_memory, uneven.data(), 4, &stream));
+  CHECK(g_asked.grouped == "4 at 0 of rank 0, 5 at 4 of rank 1, 3 at 9 of rank 2, ");
+  CHECK((g_asked.type == ncclFloat32 && g_asked.stream == kStream && !g_asked.groups));
+  g_asked.grouped.clear();
+  const std::vector<OwnedRange> swapped{{{0, 4}, 0}, {{4, 8}, 2}, {{8, 12}, 1}};
+  CHECK_FALSE(table.all_gather_parts(comm, g_memory, swapped.data(), 3, &stream));
+  CHECK(g_asked.grouped == "4 at 0 of rank 0, 4 at 4 of rank 2, 4 at 8 of rank 1, ");
+  CHECK((g_asked.type == ncclUint8 && g_asked.stream == kStream && !g_asked.groups));
+  g_asked.grouped.clear();
+  g_asked.answer = ncclInvalidUsage;
+  CHECK(table.reduce_scatter_f32(comm, g_memory, uneven.data(), 4, &stream));
+  CHECK(g_asked.grouped == "4 at 0 of rank 0, ");  // no more calls after the failure
+  CHECK_FALSE(g_asked.groups);
+  g_asked.answer = ncclSuccess;
   CHECK_FALSE(table.abort(comm));
 }
 

@@ -22,8 +22,16 @@ class Recorder final : public Collectives {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   void entered() override { ++entered_; }
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+  void announce(std::span<const std::byte> mine, std::span<std::byte> all) override {
     std::copy(mine.begin(), mine.end(), all.begin());
+  }
+  void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) override {
+    calls_.push_back("reduce-scatter " + std::to_string(values.size()) + " in " +
+                     std::to_string(parts.size()));
+  }
+  void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) override {
+    calls_.push_back("all-gather " + std::to_string(values.size()) + " in " +
+                     std::to_string(parts.size()));
   }
   void sum(std::span<float> values) override {
     if (values.size() == 13) throw Error(ErrorKind::kPeer, "rank 1 is gone");
@@ -67,13 +75,16 @@ TEST_CASE("collectives run in call order, and the group is left when all are don
     comm->all_reduce_sum(doubles);
     comm->broadcast(bytes, 0);
     comm->barrier();
+    comm->reduce_scatter_sum(floats, std::vector<OwnedRange>{{{0, 2}, 0}, {{2, 5}, 0}});
+    comm->all_gather(bytes, std::vector<OwnedRange>{{{0, 7}, 0}});
     comm->wait(second);
     comm->wait(first);
-    CHECK(comm->sequence() == 5);
-    CHECK(comm->reduced_bytes() == 5 * 4 + 2 * 4 + 6 * 8);
+    CHECK(comm->sequence() == 7);
+    CHECK(comm->reduced_bytes() == 5 * 4 + 2 * 4 + 6 * 8 + 5 * 4);
+    CHECK(comm->gathered_bytes() == 7);
   }
-  CHECK(calls ==
-        std::vector<std::string>{"fp32 5", "fp32 2", "fp64 6", "broadcast 7 from 0", "leave 5"});
+  CHECK(calls == std::vector<std::string>{"fp32 5", "fp32 2", "fp64 6", "broadcast 7 from 0",
+                                          "reduce-scatter 5 in 2", "all-gather 7 in 1", "leave 7"});
 }
 
 TEST_CASE("a failed collective is named, ends the communicator, and the group is not waited for") {

@@ -16,6 +16,16 @@ TEST_CASE("a world of one sums to itself and counts like any other") {
   CHECK(comm->size() == 1);
   CHECK(comm->reduced_bytes() == 12);
   CHECK(comm->sequence() == 2);
+  const std::vector<OwnedRange> parts{{{0, 3}, 0}};
+  comm->wait(comm->start_reduce_scatter_sum(values, parts));
+  CHECK(values == std::vector<float>{1, 2, 3});
+  CHECK(comm->reduced_bytes() == 24);
+  std::vector<std::byte> bytes(3, std::byte{7});
+  comm->wait(comm->start_all_gather(bytes, parts));
+  CHECK(bytes == std::vector<std::byte>(3, std::byte{7}));
+  CHECK(comm->gathered_bytes() == 3);
+  CHECK_THROWS_AS(comm->all_gather(std::span(bytes).first(2), parts), Error);
+  CHECK(comm->sequence() == 4);
   comm->abort();
   CHECK_THROWS_AS(comm->barrier(), Error);
 }

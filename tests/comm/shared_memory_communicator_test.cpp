@@ -20,6 +20,21 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "over shared memory: reduce-scatters and all-gathers of parts of all kinds, summed in rank "
+    "order") {
+  check_parts(over_shared_memory);
+}
+
+TEST_CASE("over shared memory: collectives of all kinds are in flight at once") {
+  check_started_parts(over_shared_memory);
+}
+
+TEST_CASE(
+    "over shared memory: parts that do not fit are refused before the collective is entered") {
+  check_wrong_parts(over_shared_memory);
+}
+
+TEST_CASE(
     "over shared memory: ranks that disagree about a collective get an error that names both") {
   check_disagreement(over_shared_memory);
 }

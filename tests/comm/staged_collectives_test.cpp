@@ -74,3 +74,23 @@ TEST_CASE("Gloo broadcasts a GPU's memory, and sums host memory as well") {
   });
   CHECK(right == std::vector<char>(3, 1));
 }
+
+TEST_CASE("Gloo sums parts of a GPU's memory, and gives them to all") {
+  constexpr std::int64_t kCount = 3'000'001;  // more than a piece
+  const std::vector<OwnedRange> parts{{{0, 10}, 2}, {{10, 2'900'000}, 0}, {{2'900'000, kCount}, 2}};
+  std::vector<char> right(3);
+  run_ranks([&](Communicator& comm, CudaQueue& compute) {
+    const std::vector<float> filled(kCount, static_cast<float>(comm.rank() + 1));
+    const fake_cuda::DeviceFloats values(kCount);
+    compute.copy(values.values.data(), filled.data(), values.values.size_bytes());
+    comm.reduce_scatter_sum(values.values, parts);
+    bool own = true;
+    for (const auto& [range, rank] : parts)
+      if (rank == comm.rank()) own &= all_are(values.values.subspan(range.begin, range.size()), 6);
+    std::vector<OwnedRange> bytes = parts;
+    for (OwnedRange& part : bytes) part.elements = {part.elements.begin * 4, part.elements.end * 4};
+    comm.all_gather(std::as_writable_bytes(values.values), bytes);
+    right[static_cast<std::size_t>(comm.rank())] = own && all_are(values.values, 6);
+  });
+  CHECK(right == std::vector<char>(3, 1));
+}

@@ -1,10 +1,13 @@
 // NCCL, in place of the real one: ranks are processes of one machine, and rank 0 adds up for all
-// over a socket to each. A call returns when its result is there, but connecting never waits.
+// over a socket to each. A call returns when its result is there, but connecting never waits. If
+// ranks make different calls, where the real NCCL would hang or mix up their memory, a call fails.
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <random>
+#include <span>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -12,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/xxh3.h"
 #include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_check.h"
 #include "hgtrain/device/cuda_stream_state.h"
@@ -23,8 +27,9 @@ namespace hgt {
 
 struct CudaCommState {
   int rank, size;
-  sockaddr_un address;     ///< of rank 0
-  int listener = -1;       ///< of rank 0: whom the others call
+  sockaddr_un address;  ///< of rank 0
+  int listener = -1;    ///< of rank 0: whom the others call
+  std::uint64_t calls = 0;
   std::vector<int> peers;  ///< sockets: of rank 0 to each rank (its own is -1), of others to rank 0
   ~CudaCommState() {
     peers.push_back(listener);
@@ -101,17 +106,35 @@ bool call_rank_0(CudaCommState& comm) {
   return true;
 }
 
+/// A call that all ranks must make at the same place in their order of calls.
+struct Call {
+  char name[32] = {};
+  std::uint64_t bytes = 0, detail = 0;  ///< its root, or a hash of its parts
+  std::uint64_t number = 0;
+  bool operator==(const Call&) const = default;
+  std::string text() const {
+    return fmt::format("call {} ({} of {} bytes, {:x})", number, name, bytes, detail);
+  }
+};
+
 /// Rank 0 is given each rank's bytes in turn, its own last; then all are given what it made of
 /// them.
 template <class Add>
-void through_rank_0(CudaCommState& comm, const void* mine, std::size_t bytes, void* result,
-                    std::size_t result_bytes, const Add& add) {
+void through_rank_0(CudaCommState& comm, Call call, const void* mine, std::size_t bytes,
+                    void* result, std::size_t result_bytes, const Add& add) {
+  call.number = ++comm.calls;
+  call.bytes = bytes;
   if (comm.rank != 0) {
+    give(comm.peers[0], &call, sizeof call);
     give(comm.peers[0], mine, bytes);
     return take(comm.peers[0], result, result_bytes);
   }
   std::vector<std::byte> theirs(bytes);
   for (int rank = 1; rank < comm.size; ++rank) {
+    Call other;
+    take(comm.peers[static_cast<std::size_t>(rank)], &other, sizeof other);
+    if (other != call)
+      fail(fmt::format("rank {} is at {}, but rank 0 at {}", rank, other.text(), call.text()));
     take(comm.peers[static_cast<std::size_t>(rank)], theirs.data(), bytes);
     add(rank, theirs.data());
   }
@@ -120,17 +143,49 @@ void through_rank_0(CudaCommState& comm, const void* mine, std::size_t bytes, vo
 }
 
 template <class T>
+void sum_of(const Call& call, CudaCommState* comm, T* values, std::size_t count,
+            CudaStreamState* stream) {
+  emulation::note(stream->use(), {{values, count * sizeof(T), true}});
+  through_rank_0(*comm, call, values, count * sizeof(T), values, count * sizeof(T),
+                 [&](int, const std::byte* theirs) {
+                   for (std::size_t i = 0; i < count; ++i) {
+                     T value;
+                     std::memcpy(&value, theirs + i * sizeof(T), sizeof value);
+                     values[i] += value;
+                   }
+                 });
+}
+
+template <class T>
 CudaResult sum(CudaCommState* comm, T* values, std::size_t count, CudaStreamState* stream) {
+  return guarded(
+      [&] { sum_of({.name = "sum", .detail = sizeof(T)}, comm, values, count, stream); });
+}
+
+std::size_t elements_of(std::span<const OwnedRange> parts) {
+  return parts.empty() ? 0 : static_cast<std::size_t>(parts.back().elements.end);
+}
+
+std::uint64_t hash_of(std::span<const OwnedRange> parts) {
+  std::uint64_t hash = 0;
+  for (const auto& [elements, rank] : parts) {
+    const std::int64_t part[] = {elements.begin, elements.end, rank};
+    hash = xxh3(std::as_bytes(std::span(part)), hash);
+  }
+  return hash;
+}
+
+/// What this rank does not own becomes NaN.
+CudaResult reduce_scatter(CudaCommState* comm, float* values, const OwnedRange* parts,
+                          std::size_t num_parts, CudaStreamState* stream) {
   return guarded([&] {
-    emulation::note(stream->use(), {{values, count * sizeof(T), true}});
-    through_rank_0(*comm, values, count * sizeof(T), values, count * sizeof(T),
-                   [&](int, const std::byte* theirs) {
-                     for (std::size_t i = 0; i < count; ++i) {
-                       T value;
-                       std::memcpy(&value, theirs + i * sizeof(T), sizeof value);
-                       values[i] += value;
-                     }
-                   });
+    const std::span all(parts, num_parts);
+    sum_of({.name = "reduce-scatter", .detail = hash_of(all)}, comm, values, elements_of(all),
+           stream);
+    for (const auto& [elements, rank] : all)
+      if (rank != comm->rank)
+        std::fill(values + elements.begin, values + elements.end,
+                  std::numeric_limits<float>::quiet_NaN());
   });
 }
 
@@ -167,7 +222,8 @@ CudaResult all_gather(CudaCommState* comm, const void* mine, void* all, std::siz
                   bytes);
     };
     put(comm->rank, mine);
-    through_rank_0(*comm, mine, bytes, all, bytes * static_cast<std::size_t>(comm->size), put);
+    through_rank_0(*comm, {.name = "all-gather"}, mine, bytes, all,
+                   bytes * static_cast<std::size_t>(comm->size), put);
   });
 }
 
@@ -175,9 +231,28 @@ CudaResult broadcast(CudaCommState* comm, void* memory, std::size_t bytes, int r
                      CudaStreamState* stream) {
   return guarded([&] {
     emulation::note(stream->use(), {{memory, bytes, true}});
-    through_rank_0(*comm, memory, bytes, memory, bytes, [&](int rank, const std::byte* theirs) {
-      if (rank == root) std::memcpy(memory, theirs, bytes);
-    });
+    const Call call{.name = "broadcast", .detail = static_cast<std::uint64_t>(root)};
+    through_rank_0(*comm, call, memory, bytes, memory, bytes,
+                   [&](int rank, const std::byte* theirs) {
+                     if (rank == root) std::memcpy(memory, theirs, bytes);
+                   });
+  });
+}
+
+CudaResult all_gather_parts(CudaCommState* comm, void* memory, const OwnedRange* parts,
+                            std::size_t num_parts, CudaStreamState* stream) {
+  return guarded([&] {
+    const std::span all(parts, num_parts);
+    const std::size_t bytes = elements_of(all);
+    emulation::note(stream->use(), {{memory, bytes, true}});
+    const Call call{.name = "all-gather of parts", .detail = hash_of(all)};
+    through_rank_0(*comm, call, memory, bytes, memory, bytes,
+                   [&](int peer, const std::byte* theirs) {
+                     for (const auto& [part, rank] : all)
+                       if (rank == peer)
+                         std::memcpy(static_cast<std::byte*>(memory) + part.begin,
+                                     theirs + part.begin, static_cast<std::size_t>(part.size()));
+                   });
   });
 }
 
@@ -197,6 +272,8 @@ const CudaCommTable* cuda_comm_table() {
       .sum_f32 = sum<float>,
       .sum_f64 = sum<double>,
       .broadcast = broadcast,
+      .reduce_scatter_f32 = reduce_scatter,
+      .all_gather_parts = all_gather_parts,
       .start_leave = [](CudaCommState*) -> CudaResult { return nullptr; },
       .destroy = destroy,
       .abort = destroy,

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,7 +16,8 @@
 #include "support/fake_cuda.h"
 
 // NCCL over the fake CUDA module: collectives wait on their streams for the ranks that have not
-// come.
+// come. If ranks make different calls, where the real NCCL would hang or mix up their memory, it
+// fails.
 
 namespace hgt {
 namespace fake_cuda {
@@ -23,6 +25,7 @@ namespace fake_cuda {
 struct Operand {
   const void* in = nullptr;
   void* out = nullptr;
+  std::string call = {};  ///< all ranks must make the same
 };
 
 /// The ranks of one group and the collectives they have entered.
@@ -31,6 +34,7 @@ struct Group {
   std::condition_variable changed;
   std::size_t size = 0, connected = 0;
   std::set<int> aborted;
+  bool calls_differ = false;
   std::map<int, std::vector<Operand>> meetings;  ///< by the collective's number
 };
 
@@ -49,7 +53,7 @@ namespace fake_cuda {
 
 /// Queues a collective: when the streams of all ranks are there, the last does `work` with the
 /// operands of all, in rank order. The stream of a rank that aborted goes on at once.
-inline CudaResult meet(CudaCommState* comm, Operand operand, CudaStreamState* stream,
+inline CudaResult meet(CudaCommState* comm, const Operand& operand, CudaStreamState* stream,
                        std::function<void(const std::vector<Operand>&)> work) {
   stream->add([group = comm->group, rank = comm->rank, number = comm->next++, operand, work] {
     std::unique_lock lock(group->mutex);
@@ -60,22 +64,66 @@ inline CudaResult meet(CudaCommState* comm, Operand operand, CudaStreamState* st
       return std::all_of(ranks.begin(), ranks.end(),
                          [](const Operand& x) { return x.out != nullptr; });
     };
-    if (all_there()) work(ranks);
+    for (const Operand& x : ranks)
+      group->calls_differ |= x.out != nullptr && x.call != operand.call;
+    const auto met = [&] { return all_there() && !group->calls_differ; };
+    if (met()) work(ranks);
     group->changed.notify_all();
-    group->changed.wait(lock, [&] { return all_there() || group->aborted.count(rank) != 0; });
+    group->changed.wait(lock, [&] { return met() || group->aborted.count(rank) != 0; });
   });
   return nullptr;
 }
 
 template <class T>
 CudaResult sum(CudaCommState* comm, T* values, std::size_t count, CudaStreamState* stream) {
-  return meet(comm, {values, values}, stream, [count](const std::vector<Operand>& ranks) {
+  const std::string call = "sum of " + std::to_string(count);
+  return meet(comm, {values, values, call}, stream, [count](const std::vector<Operand>& ranks) {
     for (std::size_t i = 0; i < count; ++i) {
       T total = 0;
       for (const Operand& rank : ranks) total += static_cast<const T*>(rank.in)[i];
       for (const Operand& rank : ranks) static_cast<T*>(rank.out)[i] = total;
     }
   });
+}
+
+inline std::string text_of(const std::vector<OwnedRange>& parts) {
+  std::string text;
+  for (const auto& [elements, rank] : parts)
+    text += " " + std::to_string(elements.end) + " of " + std::to_string(rank);
+  return text;
+}
+
+/// What a rank does not own becomes NaN.
+inline CudaResult reduce_scatter(CudaCommState* comm, float* values, const OwnedRange* parts,
+                                 std::size_t num_parts, CudaStreamState* stream) {
+  const std::vector<OwnedRange> all(parts, parts + num_parts);
+  return meet(comm, {values, values, "reduce-scatter" + text_of(all)}, stream,
+              [all](const std::vector<Operand>& ranks) {
+                for (const auto& [elements, owner] : all)
+                  for (std::int64_t i = elements.begin; i < elements.end; ++i) {
+                    float total = 0;
+                    for (const Operand& rank : ranks) {
+                      total += static_cast<const float*>(rank.in)[i];
+                      static_cast<float*>(rank.out)[i] = std::numeric_limits<float>::quiet_NaN();
+                    }
+                    static_cast<float*>(ranks[static_cast<std::size_t>(owner)].out)[i] = total;
+                  }
+              });
+}
+
+inline CudaResult all_gather_parts(CudaCommState* comm, void* memory, const OwnedRange* parts,
+                                   std::size_t num_parts, CudaStreamState* stream) {
+  const std::vector<OwnedRange> all(parts, parts + num_parts);
+  return meet(comm, {memory, memory, "all-gather" + text_of(all)}, stream,
+              [all](const std::vector<Operand>& ranks) {
+                for (const auto& [elements, owner] : all)
+                  for (const Operand& to : ranks)
+                    std::memmove(
+                        static_cast<std::byte*>(to.out) + elements.begin,
+                        static_cast<const std::byte*>(ranks[static_cast<std::size_t>(owner)].in) +
+                            elements.begin,
+                        static_cast<std::size_t>(elements.size()));
+              });
 }
 
 inline const CudaCommTable& comm_table() {
@@ -102,28 +150,35 @@ inline const CudaCommTable& comm_table() {
     t.poll = [](CudaCommState* comm, bool* ready) -> CudaResult {
       static const CudaFailure gone{static_cast<int>(ErrorKind::kPeer), "NCCL: a rank has gone", "",
                                     ""};
+      static const CudaFailure differ{static_cast<int>(ErrorKind::kPeer),
+                                      "NCCL: ranks make different calls", "", ""};
       const std::lock_guard lock(comm->group->mutex);
+      if (comm->group->calls_differ) return &differ;
       if (!comm->group->aborted.empty()) return &gone;
       *ready = comm->group->connected + g_absent >= comm->group->size;
       return nullptr;
     };
     t.all_gather = [](CudaCommState* comm, const void* mine, void* all, std::size_t bytes,
                       CudaStreamState* stream) -> CudaResult {
-      return meet(comm, {mine, all}, stream, [bytes](const std::vector<Operand>& ranks) {
-        for (const Operand& to : ranks)
-          for (std::size_t from = 0; from < ranks.size(); ++from)
-            std::memcpy(static_cast<std::byte*>(to.out) + from * bytes, ranks[from].in, bytes);
-      });
+      return meet(
+          comm, {mine, all, "all-gather"}, stream, [bytes](const std::vector<Operand>& ranks) {
+            for (const Operand& to : ranks)
+              for (std::size_t from = 0; from < ranks.size(); ++from)
+                std::memcpy(static_cast<std::byte*>(to.out) + from * bytes, ranks[from].in, bytes);
+          });
     };
     t.sum_f32 = sum<float>;
     t.sum_f64 = sum<double>;
     t.broadcast = [](CudaCommState* comm, void* memory, std::size_t bytes, int root,
                      CudaStreamState* stream) -> CudaResult {
-      return meet(comm, {memory, memory}, stream, [=](const std::vector<Operand>& ranks) {
-        const void* const from = ranks[static_cast<std::size_t>(root)].in;
-        for (const Operand& to : ranks) std::memmove(to.out, from, bytes);
-      });
+      return meet(comm, {memory, memory, "broadcast"}, stream,
+                  [=](const std::vector<Operand>& ranks) {
+                    const void* const from = ranks[static_cast<std::size_t>(root)].in;
+                    for (const Operand& to : ranks) std::memmove(to.out, from, bytes);
+                  });
     };
+    t.reduce_scatter_f32 = reduce_scatter;
+    t.all_gather_parts = all_gather_parts;
     t.start_leave = [](CudaCommState*) -> CudaResult { return nullptr; };
     t.destroy = [](CudaCommState* comm) -> CudaResult {
       delete comm;

@@ -78,11 +78,18 @@ class Failing : public Communicator {
   void broadcast(std::span<std::byte>, int) override {}
   void barrier() override {}
   std::uint64_t start_all_reduce_sum(std::span<float>) override { return sequence_; }
+  std::uint64_t start_reduce_scatter_sum(std::span<float>, std::span<const OwnedRange>) override {
+    return sequence_;
+  }
+  std::uint64_t start_all_gather(std::span<std::byte>, std::span<const OwnedRange>) override {
+    return sequence_;
+  }
   void wait(std::uint64_t) override {}
   void check() override {
     if (sequence_ == 3 && why_) throw Error(*why_);
   }
   std::uint64_t reduced_bytes() const override { return 0; }
+  std::uint64_t gathered_bytes() const override { return 0; }
   std::uint64_t sequence() const override { return sequence_; }
   void abort() noexcept override {}
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "hgtrain/parallel/shards.h"
+
 namespace hgt {
 
 /// A group of ranks of one axis of the layout. All ranks call the same collectives in the same
@@ -12,11 +14,19 @@ namespace hgt {
 /// A blocking call returns once the result is visible. For device memory, the result is ordered
 /// before any work that is queued on the compute stream after the call. `start_*` queues the
 /// collective in call order and returns a ticket at once. The span must stay untouched until
-/// `wait(ticket)` returns, or until a later collective is done: they complete in order.
-/// Sums are bit-identical on all ranks, and from run to run for the same group size.
+/// `wait(ticket)` returns, or until a later collective is done: they complete in order. Collectives
+/// in flight at the same time must not share memory.
+/// Sums are bit-identical on all ranks, and from run to run for the same group size. On the CPU
+/// each element is summed in rank order, rank 0's value first: all_reduce_sum, and
+/// reduce_scatter_sum with any parts, give the same bits. NCCL chooses an order of its own.
 /// Every wait is bounded. Error(kPeer) names the collective and its number if it times out, if a
-/// peer is lost, or if ranks disagree about what is reduced (each collective carries its number
-/// and count). A communicator that threw must not be used again.
+/// peer is lost, or if ranks disagree about it (each collective carries its number, its count and
+/// a hash of its parts). A communicator that threw must not be used again.
+///
+/// `parts` say which rank owns what of the span. They are ascending, without gaps, and cover it; a
+/// rank may own nothing or several parts. The same on all ranks. Needed only during the call.
+/// Error(kInternal) if they do not cover the span, or name a rank that is not in the group; that
+/// collective was not entered, and the communicator can still be used.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -29,13 +39,29 @@ class Communicator {
   virtual void barrier() = 0;
 
   virtual std::uint64_t start_all_reduce_sum(std::span<float> values) = 0;
+  /// Reduce-scatter in place: the parts that this rank owns become the sums of all ranks' values.
+  /// Its other parts are undefined afterwards.
+  virtual std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+                                                 std::span<const OwnedRange> parts) = 0;
+  /// All-gather in place: each owner's parts reach all ranks. `parts` count bytes.
+  virtual std::uint64_t start_all_gather(std::span<std::byte> values,
+                                         std::span<const OwnedRange> parts) = 0;
   virtual void wait(std::uint64_t ticket) = 0;
+
+  void reduce_scatter_sum(std::span<float> values, std::span<const OwnedRange> parts) {
+    wait(start_reduce_scatter_sum(values, parts));
+  }
+  void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) {
+    wait(start_all_gather(values, parts));
+  }
 
   /// Throws if a collective has failed so far; every later call throws then too.
   virtual void check() = 0;
 
-  /// Payload bytes that this rank gave to sums so far: the reduced data, not a ring's traffic.
+  /// Payload bytes of the all-reduces and reduce-scatters so far: the whole spans, not the traffic.
   virtual std::uint64_t reduced_bytes() const = 0;
+  /// Payload bytes of the all-gathers so far: the whole spans, not the traffic.
+  virtual std::uint64_t gathered_bytes() const = 0;
   /// The number of collectives entered so far.
   virtual std::uint64_t sequence() const = 0;
   /// Makes every pending and later call throw. Any thread may call it.

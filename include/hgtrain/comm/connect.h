@@ -31,11 +31,10 @@ std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
                                                     const GroupOptions& options);
 
 /// Connects `size` ranks over TCP, through the interface of the route to `master_host`. They meet
-/// through the channel's store; the channel must outlive the communicator. Sums run in a ring
-/// (reduce-scatter, then all-gather), so their order follows from the group size alone. Each
-/// collective begins with an exchange of its kind and number: a peer at another one, late or lost
-/// is named. The destructor waits until every rank is done with the last collective. Error(kPeer)
-/// if a rank does not come within the timeout.
+/// through the channel's store; the channel must outlive the communicator. Sums run in rank order:
+/// the bits are those of shared memory. Each collective begins with an exchange of its kind and
+/// number: a peer at another one, late or lost is named. The destructor waits until every rank is
+/// done with the last collective. Error(kPeer) if a rank does not come within the timeout.
 ///
 /// With `compute`, which must outlive the communicator, spans may also be that GPU's memory. It is
 /// copied through page-locked host memory, after the work that `compute` has when the collective is

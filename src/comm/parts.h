@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hgtrain/parallel/shards.h"
+
+namespace hgt {
+
+/// Error(kInternal) unless `parts` are ascending, without gaps, cover `size` elements, and belong
+/// to ranks of a group of that size.
+void require_parts(std::span<const OwnedRange> parts, std::size_t size, int ranks);
+/// By which ranks find out that they disagree.
+std::uint64_t hash_of(std::span<const OwnedRange> parts);
+
+/// Elements, and where they lie in a buffer that holds those of several ranks one after the other.
+struct PackedPart {
+  Range elements;
+  OwnedRange packed;
+};
+
+/// What is left of each rank's parts, which a collective takes turn by turn: in each turn some of
+/// every rank's, so that all ranks have work.
+class PartsLeft {
+ public:
+  PartsLeft(std::span<const OwnedRange> parts, int ranks);
+
+  /// How many turns there will be if each takes at most `most` elements of each rank.
+  std::int64_t turns(std::int64_t most) const;
+  /// Takes the next elements of a rank, at most `most`, in ascending order.
+  std::vector<Range> take(int rank, std::int64_t most);
+  /// Takes the next elements of every rank, at most `most` each, packed in the order of the ranks.
+  std::vector<PackedPart> take_packed(std::int64_t most);
+
+ private:
+  struct Rank {
+    std::vector<Range> parts;
+    std::size_t next = 0;  ///< the first part of which something is left
+  };
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace hgt
