@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/cuda_queue.h"
+#include "hgtrain/parallel/range.h"
 
 #include "spread.h"
 
@@ -22,11 +24,17 @@ class Trial {
   /// `values` lie on the queue's device, if there is one.
   Trial(Communicator& comm, const std::string& op, std::span<float> values, const CudaQueue* queue)
       : comm_(comm),
-        sums_(op == "all_reduce"),
+        op_(op),
         values_(values),
         queue_(queue),
         copy_(queue ? values.size() : 0),
-        host_(queue ? std::span(copy_) : values) {}
+        host_(queue ? std::span(copy_) : values) {
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      const Range part = even_range(std::ssize(values), comm.size(), rank);
+      parts_.push_back({part, rank});
+      byte_parts_.push_back({{part.begin * 4, part.end * 4}, rank});
+    }
+  }
 
   /// Sets all elements to 0, which sums keep in range.
   void clear() {
@@ -39,8 +47,12 @@ class Trial {
   }
   void run(int times) const {
     for (int i = 0; i < times; ++i)
-      if (sums_)
+      if (op_ == "all_reduce")
         comm_.all_reduce_sum(values_);
+      else if (op_ == "reduce_scatter")
+        comm_.reduce_scatter_sum(values_, parts_);
+      else if (op_ == "all_gather")
+        comm_.all_gather(std::as_writable_bytes(values_), byte_parts_);
       else
         comm_.broadcast(std::as_writable_bytes(values_), 0);
     if (queue_) queue_->synchronize();
@@ -49,10 +61,15 @@ class Trial {
   std::int64_t wrong() {
     if (queue_) copy(host_.data(), values_.data());
     std::int64_t count = 0;
-    for (std::size_t i = 0; i < host_.size(); ++i) {
-      float right = own(i, 0);
-      for (int rank = 1; sums_ && rank < comm_.size(); ++rank) right += own(i, rank);
-      count += host_[i] != right;
+    const bool sums = op_ == "all_reduce" || op_ == "reduce_scatter";
+    for (const auto& [part, owner] : parts_) {
+      if (op_ == "reduce_scatter" && owner != comm_.rank()) continue;
+      const int source = op_ == "all_gather" ? owner : 0;
+      for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
+        float right = own(i, source);
+        for (int rank = 1; sums && rank < comm_.size(); ++rank) right += own(i, rank);
+        count += host_[i] != right;
+      }
     }
     auto total = static_cast<double>(count);
     comm_.all_reduce_sum(std::span(&total, 1));
@@ -71,12 +88,19 @@ class Trial {
     queue_->synchronize();
   }
   Communicator& comm_;
-  const bool sums_;
+  const std::string op_;
+  std::vector<OwnedRange> parts_, byte_parts_;  ///< an equal part for each rank
   const std::span<float> values_;
   const CudaQueue* const queue_;
   std::vector<float> copy_;
   const std::span<float> host_;
 };
+
+/// busbw divided by algbw, as nccl-tests defines them.
+double bus_factor(const std::string& op, double ranks) {
+  if (op == "broadcast") return 1;
+  return (op == "all_reduce" ? 2 : 1) * (ranks - 1) / ranks;
+}
 
 Json measure(Communicator& comm, const CommBench& spec, std::span<float> values,
              const CudaQueue* queue) {
@@ -94,13 +118,12 @@ Json measure(Communicator& comm, const CommBench& spec, std::span<float> values,
   trial.fill();
   trial.run(1);
   const Spread time = spread_of(us);
-  const double n = comm.size();
   const double rate = static_cast<double>(values.size_bytes()) / (time.median * 1e-6);
   return {{"bytes", values.size_bytes()},
           {"count", values.size()},
           {"us", to_json(time)},
           {"algbw_bytes_per_sec", rate},
-          {"busbw_bytes_per_sec", spec.op == "all_reduce" ? rate * 2 * (n - 1) / n : rate},
+          {"busbw_bytes_per_sec", rate * bus_factor(spec.op, comm.size())},
           {"wrong", trial.wrong()}};
 }
 

@@ -24,7 +24,7 @@ class BenchComm final : public Command {
  public:
   std::string_view name() const override { return "bench comm"; }
   std::string_view summary() const override {
-    return "measure all-reduce and broadcast between workers, by size";
+    return "measure collectives between workers, by size";
   }
 
   void add_options(CLI::App& app) override {
@@ -35,8 +35,8 @@ class BenchComm final : public Command {
                    "auto (NCCL on GPUs; else shared memory where it works, else gloo), or gloo")
         ->check(CLI::IsMember({"auto", "gloo"}))
         ->capture_default_str();
-    app.add_option("--op", op_, "all_reduce or broadcast")
-        ->check(CLI::IsMember({"all_reduce", "broadcast"}))
+    app.add_option("--op", op_, "all_reduce, reduce_scatter, all_gather or broadcast")
+        ->check(CLI::IsMember({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}))
         ->capture_default_str();
     app.add_option("--min_bytes", min_bytes_,
                    "the first size, in bytes; each next is twice as large")

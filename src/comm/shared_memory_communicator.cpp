@@ -30,7 +30,7 @@ class SharedMemoryCollectives final : public Collectives {
   void leave() noexcept override {}  // late ranks still have the memory
   void abort() noexcept override { board_.abort(); }
 
-  /// A piece has a slab for each owner, so that all ranks sum in each turn, whatever they own.
+  /// A piece has a slab for each other rank, so that all ranks sum in each turn, whatever they own.
   void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) override {
     const std::int64_t slab = slab_elements<float>();
     PartsLeft left(parts, size());
@@ -106,12 +106,13 @@ class SharedMemoryCollectives final : public Collectives {
   template <class T>
   std::int64_t slab_elements() const {
     constexpr std::size_t kLine = 64;
-    return static_cast<std::int64_t>(SharedBoard::kPieceBytes / static_cast<std::size_t>(size()) /
-                                     kLine * kLine / sizeof(T));
+    const auto others = static_cast<std::size_t>(std::max(1, size() - 1));
+    return static_cast<std::int64_t>(SharedBoard::kPieceBytes / others / kLine * kLine / sizeof(T));
   }
   template <class T>
   T* slab_of(int peer, std::size_t age, int owner) const {
-    return reinterpret_cast<T*>(board_.piece(peer, age).data()) + owner * slab_elements<T>();
+    const int slab = owner < peer ? owner : owner - 1;
+    return reinterpret_cast<T*>(board_.piece(peer, age).data()) + slab * slab_elements<T>();
   }
 
   /// While one piece is summed, the next one is laid out: one wait per piece.

@@ -74,6 +74,19 @@ TEST_CASE("sizes double, and busbw follows from the number of ranks as in nccl-t
   }
 }
 
+TEST_CASE("reduce-scatters and all-gathers have a part for each rank") {
+  for (const char* op : {"reduce_scatter", "all_gather"}) {
+    const auto result =
+        bench(over_shared_memory, 3, {.op = op, .min_bytes = 4, .max_bytes = 4096, .repeats = 1});
+    REQUIRE(result["sizes"].size() == 11);
+    for (const auto& size : result["sizes"]) {
+      CHECK(size["wrong"] == 0);
+      CHECK(size["busbw_bytes_per_sec"].get<double>() ==
+            Approx(size["algbw_bytes_per_sec"].get<double>() * 2 / 3));
+    }
+  }
+}
+
 TEST_CASE("what a broadcast sends is what a link carries") {
   const auto result =
       bench(over_shared_memory, 2,

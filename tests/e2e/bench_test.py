@@ -103,6 +103,8 @@ class BenchTest(unittest.TestCase):
         args = ('comm', '--min_bytes', 64, '--max_bytes', 1 << 16, '--repeats', 2)
         for more, op, backend, factor in (((), 'all_reduce', 'shared memory', 1),
                                           (('--backend', 'gloo', '--num_workers', 4), 'all_reduce', 'Gloo', 1.5),
+                                          (('--op', 'reduce_scatter'), 'reduce_scatter', 'shared memory', 0.5),
+                                          (('--op', 'all_gather'), 'all_gather', 'shared memory', 0.5),
                                           (('--op', 'broadcast'), 'broadcast', 'shared memory', 1)):
             result = json.loads(self.call(*args, *more, '--json'))
             self.assertEqual((result['op'], result['backend']), (op, backend))

@@ -140,12 +140,17 @@ class CudaTest(unittest.TestCase):
         self.assertRegex(said, r'buffers so far: .*parameters [\d.]+ MiB')
         self.assertNotIn('would fit', said)  # of one sample no more than of two
 
-    def test_bench_comm_measures_all_reduce_with_nccl_and_gloo(self):
-        for op, backend, flags in (('all_reduce', 'NCCL', []), ('broadcast', 'NCCL', []),
-                                   ('all_reduce', "Gloo, through the host's memory", ['--backend', 'gloo'])):
+    def test_bench_comm_measures_collectives_with_nccl_and_gloo(self):
+        gloo = ['--backend', 'gloo']
+        # From 1028 bytes on, an odd count: the parts of the two are not equal.
+        for op, first, backend, flags in (('all_reduce', 1024, 'NCCL', []), ('broadcast', 1024, 'NCCL', []),
+                                          ('reduce_scatter', 1028, 'NCCL', []), ('all_gather', 1028, 'NCCL', []),
+                                          ('all_reduce', 1024, "Gloo, through the host's memory", gloo),
+                                          ('reduce_scatter', 1028, "Gloo, through the host's memory", gloo),
+                                          ('all_gather', 1028, "Gloo, through the host's memory", gloo)):
             result = json.loads(self.job.call('bench', 'comm', '--num_gpus', 2, '--oversubscribe', '--op', op, *flags,
-                                              '--min_bytes', 1024, '--max_bytes', 4096, '--repeats', 2, '--json'))
-            self.assertEqual((result['backend'], [size['bytes'] for size in result['sizes']]), (backend, [1024, 2048, 4096]))
+                                              '--min_bytes', first, '--max_bytes', 4 * first, '--repeats', 2, '--json'))
+            self.assertEqual((result['backend'], [size['bytes'] for size in result['sizes']]), (backend, [first, 2 * first, 4 * first]))
             self.assertEqual([size['wrong'] for size in result['sizes']], [0, 0, 0])
 
     @unittest.skipUnless(EMULATED, 'a profiler shows them')

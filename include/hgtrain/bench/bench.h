@@ -40,15 +40,16 @@ struct CopyBench {
 nlohmann::ordered_json bench_copy(const CopyBench& spec, const CudaModule* module = nullptr);
 
 struct CommBench {
-  std::string op = "all_reduce";              ///< or "broadcast"
+  std::string op = "all_reduce";              ///< or "reduce_scatter", "all_gather" or "broadcast"
   std::int64_t min_bytes = 0, max_bytes = 0;  ///< multiples of 4; sizes double from the first on
   std::int64_t repeats = 20;
 };
 /// Times one collective of fp32 by size; every rank calls it. The time is this rank's, after a
 /// barrier. With `queue`, the memory is that GPU's, and many calls are queued at once and timed
-/// together. algbw is bytes divided by time; busbw is what a link must carry for it, as nccl-tests
-/// defines it: algbw * 2(n-1)/n for all_reduce, algbw for broadcast. `wrong` counts elements that
-/// are wrong on any rank.
+/// together. Reduce-scatter and all-gather have an equal part for each rank; bytes are those of all
+/// parts. algbw is bytes divided by time; busbw is what a link must carry for it, as nccl-tests
+/// defines it: algbw * 2(n-1)/n for all_reduce, algbw * (n-1)/n for reduce_scatter and all_gather,
+/// algbw for broadcast. `wrong` counts elements that are wrong on any rank.
 nlohmann::ordered_json bench_comm(Communicator& comm, const CommBench& spec,
                                   const CudaQueue* queue = nullptr);
 

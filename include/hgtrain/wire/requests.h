@@ -67,7 +67,7 @@ struct BenchCommRequest {
   std::string device;  ///< cpu or cuda
   bool oversubscribe = false;
   std::string backend;  ///< auto or gloo
-  std::string op;       ///< all_reduce or broadcast
+  std::string op;       ///< CommBench::op
   std::int64_t min_bytes = 0, max_bytes = 0, repeats = 0;
   bool json = false;
 };
