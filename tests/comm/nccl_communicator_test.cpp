@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <functional>
 #include <future>
 #include <string>
@@ -7,10 +9,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/device/buffer.h"
 #include "hgtrain/device/cuda_queue.h"
 
+#include "contract.h"
 #include "support/fake_nccl.h"
-#include "support/ranks.h"
 
 using namespace hgt;
 
@@ -43,6 +46,46 @@ std::vector<std::string> run_nccl_ranks(
     });
   for (std::thread& thread : threads) thread.join();
   return errors;
+}
+
+const CudaModule* module_with_device() {
+  try {
+    return &CudaModule::get();
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+bool emulated(const CudaModule& module) {
+  return std::strstr(module.tables().build, "emulation") != nullptr;
+}
+
+/// Runs `body` as each of two ranks over the module's own NCCL: the emulation's (tests/emulation),
+/// or the real one on a machine with two devices. Returns their error messages.
+std::vector<std::string> run_on_devices(
+    const CudaModule& module, const std::function<void(Communicator&, CudaQueue&)>& body) {
+  MemoryChannel channel;
+  std::vector<std::string> errors(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        CudaQueue compute(Device::cuda(emulated(module) ? 0 : rank), module);
+        const auto comm = connect_nccl(
+            channel, compute, {.rank = rank, .size = 2, .timeout = std::chrono::seconds(60)});
+        body(*comm, compute);
+      } catch (const Error& e) {
+        errors[static_cast<std::size_t>(rank)] = e.render();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// The module, if it has the devices for two ranks.
+const CudaModule* module_for_two() {
+  const CudaModule* const module = module_with_device();
+  return module && (emulated(*module) || module->probe().device_count >= 2) ? module : nullptr;
 }
 
 }  // namespace
@@ -206,4 +249,53 @@ TEST_CASE("NCCL: abort wakes a rank that waits, and its peers get an error from 
     comm.barrier();
   });
   CHECK_THAT(errors[0], Contains("NCCL: a rank has gone"));
+}
+
+TEST_CASE("CUDA: reduce-scatters and all-gathers over NCCL of parts of all kinds") {
+  const CudaModule* const module = module_for_two();
+  if (module == nullptr) return;
+  constexpr std::int64_t kCount = 10'000;
+  for (const std::vector<OwnedRange>& parts : layouts(kCount, 2)) {
+    const auto errors = run_on_devices(*module, [&](Communicator& comm, CudaQueue& compute) {
+      const Buffer memory("collective", kCount * 4, compute.device());
+      const std::span<float> values = memory.as<float>();
+      std::vector<float> host(kCount);
+      for (std::size_t i = 0; i < host.size(); ++i)
+        host[i] = static_cast<float>(i) + static_cast<float>(comm.rank());
+      compute.copy(values.data(), host.data(), values.size_bytes());
+      comm.reduce_scatter_sum(values, parts);
+      comm.all_gather(std::as_writable_bytes(values), in_bytes(parts, 4));
+      compute.copy(host.data(), values.data(), values.size_bytes());
+      compute.synchronize();
+      for (std::size_t i = 0; i < host.size(); ++i)
+        if (host[i] != static_cast<float>(2 * i + 1))
+          throw Error(ErrorKind::kInternal, "wrong result");
+    });
+    CHECK(errors == std::vector<std::string>(2));
+  }
+}
+
+TEST_CASE("CUDA: the emulation's NCCL notices calls that differ, and spoils what is undefined") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr || !emulated(*module)) return;
+  const std::vector<OwnedRange> parts{{{0, 3}, 0}, {{3, 4}, 1}};
+  const auto errors = run_on_devices(*module, [&](Communicator& comm, CudaQueue& compute) {
+    const Buffer memory("collective", 16, compute.device());
+    const std::span<float> values = memory.as<float>();
+    std::vector<float> host(4, 1);
+    compute.copy(values.data(), host.data(), 16);
+    comm.reduce_scatter_sum(values, parts);
+    compute.copy(host.data(), values.data(), 16);
+    compute.synchronize();
+    for (std::size_t i = 0; i < 4; ++i)
+      if (i < 3 == (comm.rank() == 0) ? host[i] != 2 : !std::isnan(host[i]))
+        throw Error(ErrorKind::kInternal, "wrong result");
+    if (comm.rank() == 0)
+      comm.reduce_scatter_sum(values, parts);
+    else
+      comm.all_reduce_sum(values);
+  });
+  CHECK_THAT(errors[0], Catch::Contains("rank 1 is at call 2 (sum of 16 bytes"));
+  CHECK_THAT(errors[0], Catch::Contains("rank 0 at call 2 (reduce-scatter of 16 bytes"));
+  CHECK_FALSE(errors[1].empty());
 }
