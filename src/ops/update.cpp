@@ -7,10 +7,11 @@ namespace hgt {
 void prepare_update(const Tensor& losses, const Tensor& squares, Update* update, Stream stream) {
   const Checks check("prepare_update", stream);
   check.contiguous("losses", losses, {losses.numel()}, DType::kF64);
-  check.contiguous("squares", squares, {1}, DType::kF64);
+  check.contiguous("squares", squares, {squares.numel()}, DType::kF64);
   if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::prepare_update,
-                    {update, squares.data<double>(), losses.data<double>(), losses.numel()});
+    return run_cuda(
+        stream, &CudaOpsTable::prepare_update,
+        {update, squares.data<double>(), squares.numel(), losses.data<double>(), losses.numel()});
   cpu::prepare_update(losses, squares, *update);
 }
 

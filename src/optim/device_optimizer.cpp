@@ -1,11 +1,11 @@
 #include "device_optimizer.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "hgtrain/ops/run_cuda.h"
 
-#include "chunks.h"
+#include "device_copy.h"
+#include "lamb.h"
 
 namespace hgt {
 namespace {
@@ -18,46 +18,38 @@ UpdateRule rule_of(const OptimizerConfig& config) {
   return config.type == "AdamW" || config.adam_w_mode ? UpdateRule::kAdamW : UpdateRule::kAdam;
 }
 
-template <class T>
-Buffer copy_of(const char* name, const std::vector<T>& values, Stream stream) {
-  const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
-  Buffer out(name, bytes, stream.device());
-  stream.copy(out.data(), values.data(), static_cast<std::size_t>(bytes));
-  stream.synchronize();  // the values are freed on return
-  return out;
-}
-
 }  // namespace
 
 DeviceOptimizer::DeviceOptimizer(const OptimizerConfig& config, const ParameterTable& table,
-                                 const Optimizer::Buffers& buffers, Stream stream)
-    : stream_(stream), decay_ranges_(decay_ranges(table)), is_lamb_(config.type == "Lamb") {
+                                 const Optimizer::Buffers& buffers, const Pieces& pieces,
+                                 const Tensor& norm_parts, Stream stream)
+    : stream_(stream), is_lamb_(config.type == "Lamb") {
   const auto& [parameters, gradients, states, weights] = buffers;
-  const auto state = [&](std::size_t i) { return i < states.size() ? states[i] : Tensor(); };
+  const auto state = [&](std::size_t i) {
+    return i < states.size() ? states[i].raw() : FlatValues();
+  };
   elements_ = {.rule = rule_of(config),
                .parameters = parameters.raw(),
-               .parameter_type = parameters.dtype(),
-               .gradients = gradients.data<float>(),
-               .state1 = state(0).raw(),
-               .state2 = state(1).raw(),
-               .state_type = state(0).dtype(),
+               .gradients = gradients.raw(),
+               .state1 = state(0),
+               .state2 = state(1),
                .weights = weights.raw(),
-               .weight_type = weights.dtype(),
-               .begin = 0,
-               .end = 0,
-               .decays = true,
+               .pieces = pieces.own().data(),
+               .piece_count = std::ssize(pieces.own()),
                .update = nullptr};
   if (!is_lamb_) return;
-  copy_pieces(table);
-  lamb_ = {.parameters = parameters.data<float>(),
+  const std::vector<std::int64_t> firsts = first_pieces(tensor_pieces(table));
+  first_pieces_ = device_copy("first pieces of tensors", std::span(firsts), stream);
+  lamb_ = {.parameters = elements_.parameters,
            .gradients = elements_.gradients,
-           .exp_avg = states[0].data<float>(),
-           .exp_avg_sq = states[1].data<float>(),
+           .exp_avg = elements_.state1,
+           .exp_avg_sq = elements_.state2,
            .weights = elements_.weights,
-           .type = elements_.weight_type,
-           .pieces = static_cast<const LambPiece*>(pieces_.data()),
+           .pieces = elements_.pieces,
+           .piece_count = elements_.piece_count,
+           .norm_parts = norm_parts.data<double>(),
+           .total_pieces = pieces.total(),
            .first_pieces = static_cast<const std::int64_t*>(first_pieces_.data()),
-           .piece_count = pieces_.bytes() / static_cast<std::int64_t>(sizeof(LambPiece)),
            .tensors = std::ssize(table.parameters),
            .min_coeff = static_cast<float>(config.min_coeff),
            .max_coeff = static_cast<float>(config.max_coeff),
@@ -65,29 +57,17 @@ DeviceOptimizer::DeviceOptimizer(const OptimizerConfig& config, const ParameterT
            .update = nullptr};
 }
 
-void DeviceOptimizer::copy_pieces(const ParameterTable& table) {
-  std::vector<LambPiece> pieces;
-  std::vector<std::int64_t> first_pieces;
-  for (const Parameter& p : table.parameters) {
-    first_pieces.push_back(std::ssize(pieces));
-    for (std::int64_t at = 0; at < p.numel; at += kChunk)
-      pieces.push_back({p.offset + at, p.offset + std::min(at + kChunk, p.numel),
-                        static_cast<std::int32_t>(first_pieces.size() - 1), p.decay ? 1 : 0});
-  }
-  first_pieces.push_back(std::ssize(pieces));
-  pieces_ = copy_of("pieces of tensors", pieces, stream_);
-  first_pieces_ = copy_of("first pieces of tensors", first_pieces, stream_);
+void DeviceOptimizer::prepare(const Update* update) {
+  lamb_.update = update;
+  run_cuda(stream_, &CudaOpsTable::prepare_lamb, lamb_);
 }
 
 void DeviceOptimizer::step(const Update* update) {
   elements_.update = lamb_.update = update;
-  if (is_lamb_) return run_cuda(stream_, &CudaOpsTable::update_lamb, lamb_);
-  for (const auto& [range, decays] : decay_ranges_) {
-    elements_.begin = range.begin;
-    elements_.end = range.end;
-    elements_.decays = decays;
+  if (is_lamb_)
+    run_cuda(stream_, &CudaOpsTable::update_lamb, lamb_);
+  else
     run_cuda(stream_, &CudaOpsTable::update_elements, elements_);
-  }
 }
 
 }  // namespace hgt

@@ -4,28 +4,24 @@
 #include "hgtrain/ops/cuda_ops_table.h"
 #include "hgtrain/optim/optimizer.h"
 
-#include "chunks.h"
-#include "elementwise.h"
-
 namespace hgt {
 
 /// Optimizer's update on a CUDA device: queued on the stream; nothing waits for it.
 class DeviceOptimizer {
  public:
-  /// The buffers must lie on the stream's device.
+  /// The buffers, the pieces and Lamb's norm parts must lie on the stream's device.
   DeviceOptimizer(const OptimizerConfig& config, const ParameterTable& table,
-                  const Optimizer::Buffers& buffers, Stream stream);
+                  const Optimizer::Buffers& buffers, const Pieces& pieces, const Tensor& norm_parts,
+                  Stream stream);
 
-  void step(const Update* update);  ///< `update` lies there, too
+  void prepare(const Update* update);  ///< Lamb's; `update` lies there, too
+  void step(const Update* update);
 
  private:
-  void copy_pieces(const ParameterTable& table);
-
   Stream stream_;
-  Buffer pieces_, first_pieces_;
-  std::vector<DecayRange> decay_ranges_;
   bool is_lamb_;
   UpdateElementsArgs elements_{};
+  Buffer first_pieces_;
   UpdateLambArgs lamb_{};
 };
 

@@ -1,25 +1,24 @@
 #pragma once
 
 #include "hgtrain/base/stochastic_rounding.h"
-#include "hgtrain/parallel/range.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
-/// A part of a flat buffer as floats: fp32 in place; bf16 as a copy, whose changes `write_back`
+/// Values of the flat layout as floats: fp32 in place; bf16 as a copy, whose changes `write_back`
 /// writes, stochastically rounded. Null if there is no tensor.
 class Fp32Window {
  public:
   static constexpr std::int64_t kMaxElements = 2048;
 
-  /// The range must begin at a multiple of kRoundedByCounter.
-  Fp32Window(const Tensor& flat, Range range);
+  /// `first` is the place of the first value in the flat layout, a multiple of kRoundedByCounter.
+  Fp32Window(const Tensor& values, std::int64_t first);
   float* data() const { return data_; }
   void write_back(std::uint64_t key, Rounded what) const;
 
  private:
   Tensor narrow_;
-  Range range_;
+  std::int64_t first_, count_ = 0;
   float* data_ = nullptr;
   float copy_[kMaxElements];
 };

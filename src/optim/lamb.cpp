@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hgtrain/ops/squares.h"
-
-#include "chunks.h"
+#include "for_pieces.h"
+#include "round_values.h"
+#include "squares.h"
 
 namespace hgt {
 namespace {
@@ -24,58 +24,68 @@ void update_moments(const Update& u, const float* __restrict g, float* __restric
   }
 }
 
+Update update_of(const FlatPiece& piece, Update update) {
+  if (piece.decay == 0) update.weight_decay = 0;
+  return update;
+}
+
 }  // namespace
 
-Lamb::Lamb(const OptimizerConfig& config, const ParameterTable& table)
+std::vector<std::int64_t> first_pieces(std::span<const FlatPiece> pieces) {
+  std::vector<std::int64_t> out;
+  for (const FlatPiece& piece : pieces)
+    if (piece.tensor == std::ssize(out)) out.push_back(piece.number);
+  out.push_back(std::ssize(pieces));
+  return out;
+}
+
+Lamb::Lamb(const OptimizerConfig& config, const ParameterTable& table,
+           const Optimizer::Buffers& buffers)
     : min_coeff_(static_cast<float>(config.min_coeff)),
       max_coeff_(static_cast<float>(config.max_coeff)),
       eps_inside_sqrt_(config.eps_inside_sqrt),
-      ratios_(table.parameters.size()) {
-  for (std::size_t i = 0; i < table.parameters.size(); ++i) {
-    const Parameter& p = table.parameters[i];
-    for (std::int64_t at = 0; at < p.numel; at += kChunk)
-      pieces_.push_back(
-          {i, {p.offset + at, p.offset + std::min(at + kChunk, p.numel)}, p.decay, 0, 0});
-  }
-}
+      buffers_(buffers),
+      first_pieces_(first_pieces(tensor_pieces(table))),
+      ratios_(table.parameters.size()) {}
 
-template <class Fn>
-void Lamb::for_pieces(ThreadPool& pool, const Update& update, const Fn& fn) {
-  Update undecayed = update;
-  undecayed.weight_decay = 0;
-  pool.parallel_for(std::ssize(pieces_), [&](std::int64_t begin, std::int64_t end, int) {
-    for (Piece& piece : std::span(pieces_).subspan(begin, end - begin))
-      fn(piece, piece.decay ? update : undecayed);
-  });
-}
-
-void Lamb::step(const Update& update, const Flat& flat, ThreadPool& pool) {
-  for_pieces(pool, update, [&](Piece& piece, const Update& u) {
-    const float* const p = flat.p + piece.range.begin;
-    float *const m = flat.m + piece.range.begin, *const v = flat.v + piece.range.begin;
-    const std::int64_t count = piece.range.size();
-    update_moments(u, flat.g + piece.range.begin, m, v, count);
-    piece.weight_squares = sum_of_squares(count, [&](std::int64_t i) { return p[i]; });
-    piece.change_squares = sum_of_squares(
+void Lamb::prepare(const Update& update, const Pieces& pieces, std::span<double> norm_parts,
+                   ThreadPool& pool) {
+  for_pieces(pool, pieces, [&](const FlatPiece& piece) {
+    const Update u = update_of(piece, update);
+    const float* const p = buffers_.parameters.at(piece).data<float>();
+    float *const m = buffers_.state[0].at(piece).data<float>(),
+                 *const v = buffers_.state[1].at(piece).data<float>();
+    const std::int64_t count = piece.end - piece.begin;
+    update_moments(u, buffers_.gradients.at(piece).data<float>(), m, v, count);
+    double* const parts = &norm_parts[static_cast<std::size_t>(2 * piece.number)];
+    parts[0] = sum_of_squares(count, [&](std::int64_t i) { return p[i]; });
+    parts[1] = sum_of_squares(
         count, [&](std::int64_t i) { return change(u, eps_inside_sqrt_, p[i], m[i], v[i]); });
   });
-  find_ratios();
-  for_pieces(pool, update, [&](Piece& piece, const Update& u) {
-    float* const p = flat.p + piece.range.begin;
-    const float *const m = flat.m + piece.range.begin, *const v = flat.v + piece.range.begin;
-    const float rate = u.lr * ratios_[piece.tensor];
-    for (std::int64_t i = 0; i < piece.range.size(); ++i)
+}
+
+void Lamb::step(const Update& update, const Pieces& pieces, std::span<const double> norm_parts,
+                ThreadPool& pool) {
+  find_ratios(norm_parts);
+  for_pieces(pool, pieces, [&](const FlatPiece& piece) {
+    const Update u = update_of(piece, update);
+    const Tensor parameters = buffers_.parameters.at(piece);
+    float* const p = parameters.data<float>();
+    const float *const m = buffers_.state[0].at(piece).data<float>(),
+                       *const v = buffers_.state[1].at(piece).data<float>();
+    const float rate = u.lr * ratios_[static_cast<std::size_t>(piece.tensor)];
+    for (std::int64_t i = 0; i < piece.end - piece.begin; ++i)
       p[i] -= rate * change(u, eps_inside_sqrt_, p[i], m[i], v[i]);
+    round_values(parameters, buffers_.weights.at(piece));
   });
 }
 
-void Lamb::find_ratios() {
-  auto piece = pieces_.begin();
+void Lamb::find_ratios(std::span<const double> norm_parts) {
   for (std::size_t tensor = 0; tensor < ratios_.size(); ++tensor) {
     double weight = 0, change = 0;
-    for (; piece != pieces_.end() && piece->tensor == tensor; ++piece) {
-      weight += piece->weight_squares;
-      change += piece->change_squares;
+    for (std::int64_t i = first_pieces_[tensor]; i < first_pieces_[tensor + 1]; ++i) {
+      weight += norm_parts[static_cast<std::size_t>(2 * i)];
+      change += norm_parts[static_cast<std::size_t>(2 * i + 1)];
     }
     ratios_[tensor] =
         weight == 0 || change == 0

@@ -1,44 +1,38 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
-#include "hgtrain/arch/model_spec.h"
-#include "hgtrain/parallel/range.h"
-
-#include "elementwise.h"
+#include "hgtrain/optim/optimizer.h"
 
 namespace hgt {
 
 class ThreadPool;
 
-/// The update of Lamb, tensor by tensor, as hgtrain/optim/optimizer.h defines it.
+/// The number of each tensor's first piece, then the number of all pieces; of tensor_pieces().
+std::vector<std::int64_t> first_pieces(std::span<const FlatPiece> pieces);
+
+/// The update of Lamb on the CPU, tensor by tensor, as hgtrain/optim/optimizer.h defines it. The
+/// norm parts are those of Optimizer::norm_parts().
 class Lamb {
  public:
-  struct Flat {
-    float* p;
-    const float* g;
-    float *m, *v;
-  };
-  Lamb(const OptimizerConfig& config, const ParameterTable& table);
+  Lamb(const OptimizerConfig& config, const ParameterTable& table,
+       const Optimizer::Buffers& buffers);
 
+  void prepare(const Update& update, const Pieces& pieces, std::span<double> norm_parts,
+               ThreadPool& pool);
   /// `update.lr` must include the bias correction.
-  void step(const Update& update, const Flat& flat, ThreadPool& pool);
+  void step(const Update& update, const Pieces& pieces, std::span<const double> norm_parts,
+            ThreadPool& pool);
 
  private:
-  /// A contiguous part of a tensor, and the sums of its squares.
-  struct Piece {
-    std::size_t tensor;
-    Range range;
-    bool decay;
-    double weight_squares, change_squares;
-  };
-  void find_ratios();
-  template <class Fn>
-  void for_pieces(ThreadPool& pool, const Update& update, const Fn& fn);
+  void find_ratios(std::span<const double> norm_parts);
 
   float min_coeff_, max_coeff_;
   bool eps_inside_sqrt_;
-  std::vector<Piece> pieces_;  ///< tensor by tensor
+  Optimizer::Buffers buffers_;
+  std::vector<std::int64_t> first_pieces_;
   std::vector<float> ratios_;  ///< by tensor
 };
 

@@ -1,32 +1,50 @@
 #include "hgtrain/optim/optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/ops/flat.h"
 
-#include "chunks.h"
 #include "device_optimizer.h"
 #include "elementwise.h"
+#include "for_pieces.h"
 #include "fp32_window.h"
 #include "lamb.h"
+#include "round_values.h"
 
 namespace hgt {
+namespace {
+
+bool is_lamb(const OptimizerConfig& config) {
+  return config.type == "Lamb";
+}
+
+}  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
-                     const Buffers& buffers, Stream stream)
+                     const Buffers& buffers, std::span<const Slice> slices, Stream stream)
     : config_(config),
-      table_(table),
       buffers_(buffers),
       stream_(stream),
-      lamb_(config.type == "Lamb" ? std::make_unique<Lamb>(config, table) : nullptr) {
+      pieces_(is_lamb(config) ? tensor_pieces(table) : element_pieces(table), slices, stream) {
   const std::size_t wanted = optimizer_state(config).size();
   if (buffers.state.size() != wanted)
     throw Error(ErrorKind::kInternal, "the optimizer's state is not what optimizer_state() says");
+  if (is_lamb(config))
+    norm_parts_ = Buffer("norms of pieces", pieces_.total() * 2 * 8, stream.device());
   if (!stream.device().is_cpu())
-    device_ = std::make_unique<DeviceOptimizer>(config, table, buffers, stream);
+    device_ =
+        std::make_unique<DeviceOptimizer>(config, table, buffers, pieces_, norm_parts(), stream);
+  else if (is_lamb(config))
+    lamb_ = std::make_unique<Lamb>(config, table, buffers);
 }
+
+Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
+                     const Buffers& buffers, Stream stream)
+    : Optimizer(config, table, buffers, std::array{Slice{{0, table.total}, 0}}, stream) {}
 
 Optimizer::~Optimizer() = default;
 
@@ -37,7 +55,7 @@ Update Optimizer::constants(const Rate& rate, std::int64_t t) const {
   const double bc1 = config_.bias_correction ? 1 - std::pow(beta1, power) : 1;
   const double bc2 = config_.bias_correction ? 1 - std::pow(beta2, power) : 1;
   Update out{};
-  out.lr = static_cast<float>(lamb_ ? rate.lr * std::sqrt(bc2) / bc1 : rate.lr);
+  out.lr = static_cast<float>(is_lamb(config_) ? rate.lr * std::sqrt(bc2) / bc1 : rate.lr);
   out.weight_decay = static_cast<float>(config_.weight_decay);
   out.beta1 = static_cast<float>(beta1);
   out.beta2 = static_cast<float>(beta2);
@@ -51,6 +69,21 @@ Update Optimizer::constants(const Rate& rate, std::int64_t t) const {
   return out;
 }
 
+Tensor Optimizer::norm_parts() const {
+  if (norm_parts_.bytes() == 0) return {};
+  return Tensor(norm_parts_.data(), {2 * pieces_.total()}, DType::kF64, stream_.device());
+}
+
+void Optimizer::prepare(const Update* update) {
+  if (!is_lamb(config_)) return;
+  const std::int64_t floats = norm_parts_.bytes() / 4;
+  clear(Tensor(norm_parts_.data(), {floats}, DType::kF32, stream_.device()), stream_);
+  if (device_)
+    device_->prepare(update);
+  else if (update->skip == 0)
+    lamb_->prepare(*update, pieces_, norm_parts_.as<double>(), stream_.pool());
+}
+
 void Optimizer::step(const Update* update) {
   if (device_)
     device_->step(update);
@@ -58,34 +91,29 @@ void Optimizer::step(const Update* update) {
     step_on_cpu(*update);
 }
 
-void Optimizer::step_on_cpu(Update update) {
+void Optimizer::step_on_cpu(const Update& update) {
+  if (lamb_) return lamb_->step(update, pieces_, norm_parts_.as<double>(), stream_.pool());
   const auto& [parameters, gradients, states, weights] = buffers_;
-  const float* const g = gradients.data<float>();
-  if (lamb_) {
-    lamb_->step(update,
-                {parameters.data<float>(), g, states[0].data<float>(), states[1].data<float>()},
-                stream_.pool());
-    return for_chunks(stream_.pool(), {0, table_.total},
-                      [&](Range range) { round_chunk(parameters, range, weights); });
-  }
+  const auto state = [&](std::size_t i) { return i < states.size() ? states[i] : FlatTensor(); };
+  const FlatTensor state1 = state(0), state2 = state(1);
   const Kernel kernel = elementwise_kernel(config_);
-  const auto state = [&](std::size_t i) { return i < states.size() ? states[i] : Tensor(); };
-  const auto run = [&](Range chunk) {
-    for (Range range{chunk.begin, 0}; range.begin < chunk.end; range.begin = range.end) {
-      range.end = std::min(range.begin + Fp32Window::kMaxElements, chunk.end);
-      const Fp32Window p(parameters, range), s1(state(0), range), s2(state(1), range);
-      kernel(update, p.data(), g + range.begin, s1.data(), s2.data(), range.size());
-      p.write_back(update.rounding_key, Rounded::kParameter);
-      s1.write_back(update.rounding_key, Rounded::kState1);
-      s2.write_back(update.rounding_key, Rounded::kState2);
+  for_pieces(stream_.pool(), pieces_, [&](const FlatPiece& piece) {
+    Update u = update;
+    if (piece.decay == 0) u.weight_decay = 0;
+    FlatPiece part = piece;
+    for (; part.begin < piece.end; part.local += Fp32Window::kMaxElements) {
+      part.end = std::min(part.begin + Fp32Window::kMaxElements, piece.end);
+      const Fp32Window p(parameters.at(part), part.begin), s1(state1.at(part), part.begin),
+          s2(state2.at(part), part.begin);
+      kernel(u, p.data(), gradients.at(part).data<float>(), s1.data(), s2.data(),
+             part.end - part.begin);
+      p.write_back(u.rounding_key, Rounded::kParameter);
+      s1.write_back(u.rounding_key, Rounded::kState1);
+      s2.write_back(u.rounding_key, Rounded::kState2);
+      part.begin = part.end;
     }
-    round_chunk(parameters, chunk, weights);
-  };
-  const float weight_decay = update.weight_decay;
-  for (const auto& [elements, decays] : decay_ranges(table_)) {
-    update.weight_decay = decays ? weight_decay : 0;
-    for_chunks(stream_.pool(), elements, run);
-  }
+    round_values(parameters.at(piece), weights.at(piece));
+  });
 }
 
 }  // namespace hgt

@@ -2,7 +2,7 @@
 
 #include "hgtrain/ops/run_cuda.h"
 
-#include "chunks.h"
+#include "round_values.h"
 
 namespace hgt {
 
@@ -10,8 +10,9 @@ void round_to(const Tensor& values, const Tensor& out, Stream stream) {
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::cast,
                     {values.raw(), out.raw(), values.dtype(), out.dtype(), values.numel()});
-  for_chunks(stream.pool(), {0, values.numel()},
-             [&](Range range) { round_chunk(values, range, out); });
+  stream.pool().parallel_for(values.numel(), [&](std::int64_t begin, std::int64_t end, int) {
+    round_values(values.slice(0, begin, end), out.slice(0, begin, end));
+  });
 }
 
 }  // namespace hgt

@@ -40,8 +40,9 @@ FlatState FlatBuffers::state() const {
 
 Optimizer::Buffers FlatBuffers::optimizer_buffers() const {
   Optimizer::Buffers out{
-      parameter_values(), gradient_values(), {}, values_of(rounded, compute_dtype)};
-  for (const Buffer& buffer : optimizer_state) out.state.push_back(values_of(buffer, state_dtype));
+      {parameter_values()}, {gradient_values()}, {}, {values_of(rounded, compute_dtype)}};
+  for (const Buffer& buffer : optimizer_state)
+    out.state.push_back({values_of(buffer, state_dtype)});
   return out;
 }
 

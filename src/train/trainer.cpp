@@ -13,6 +13,7 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
 #include "hgtrain/optim/ema.h"
+#include "hgtrain/optim/norm.h"
 #include "hgtrain/report/human.h"
 
 #include "batch_loader.h"
@@ -90,7 +91,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
       std::make_unique<StepExchange>(batch.train_batch_size / batch.micro_batch_size, parts.stream);
   graphs_ = std::make_unique<StepGraphs>(parts.stream, parts.config.hardware.cuda_graphs);
   loss_sum_ = Buffer("loss of a micro-batch", sizeof(double), parts.stream.device());
-  squares_ = Buffer("squares of gradients", sizeof(double), parts.stream.device());
+  squares_ = Buffer("squares of gradients", optimizer_.pieces().total() * 8, parts.stream.device());
 }
 
 Trainer::~Trainer() = default;
@@ -243,14 +244,16 @@ void Trainer::sum_losses() {
 
 void Trainer::change_parameters() {
   const FlatBuffers& flat = parts_.buffers;
-  const Tensor squares(squares_.data(), {1}, DType::kF64, squares_.device());
+  const Pieces& pieces = optimizer_.pieces();
+  const Tensor squares(squares_.data(), {pieces.total()}, DType::kF64, squares_.device());
   Update* const update = exchange_->update();
-  sum_of_squares(flat.gradient_values(), squares, parts_.stream);
+  squares_of_pieces({flat.gradient_values()}, pieces, squares, parts_.stream);
   prepare_update(exchange_->losses(), squares, update, parts_.stream);
   const Span span("optimizer", update_traffic());
+  optimizer_.prepare(update);
   optimizer_.step(update);
-  update_ema(parts_.config.training.ema_decay, flat.parameter_values(), flat.ema_values(), update,
-             parts_.stream);
+  update_ema(parts_.config.training.ema_decay, {flat.parameter_values()}, {flat.ema_values()},
+             pieces, update, parts_.stream);
 }
 
 /// Gradients are read; parameters and the optimizer's state are read and written; weights written.

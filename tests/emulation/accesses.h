@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include "hgtrain/ops/cuda_ops_table.h"
@@ -150,36 +151,57 @@ inline Accesses accesses(const FillArgs& a) {
 inline Accesses accesses(const CastArgs& a) {
   return {reads(a.from, a.from_type, a.count), writes(a.to, a.to_type, a.count)};
 }
-inline Accesses accesses(const SumOfSquaresArgs& a) {
-  return {floats_read(a.values, a.count), writes(a.out, DType::kF64, 1)};
+inline Accesses accesses(const AccumulateArgs& a) {
+  return {reads_ids(a.unless, 1), floats_read(a.from, a.count), floats_written(a.to, a.count)};
+}
+/// The table of pieces, and what of the values lies in them.
+inline Accesses in_pieces(const FlatPiece* pieces, std::int64_t count,
+                          std::initializer_list<FlatValues> read,
+                          std::initializer_list<FlatValues> written) {
+  Accesses out{{pieces, static_cast<std::size_t>(count) * sizeof(FlatPiece), false}};
+  const auto add = [&](const FlatValues& values, bool writes) {
+    if (!values.data) return;
+    for (const FlatPiece* piece = pieces; piece != pieces + count; ++piece)
+      out.push_back(
+          {static_cast<const std::byte*>(values.data) + bytes_of(values.type, values.place(*piece)),
+           bytes_of(values.type, piece->end - piece->begin), writes});
+  };
+  for (const FlatValues& values : read) add(values, false);
+  for (const FlatValues& values : written) add(values, true);
+  return out;
+}
+inline Accesses accesses(const SquaresOfPiecesArgs& a) {
+  Accesses out = in_pieces(a.pieces, a.piece_count, {a.values}, {});
+  for (std::int64_t i = 0; i < a.piece_count; ++i)
+    out.push_back(writes(a.out + a.pieces[i].number, DType::kF64, 1));
+  return out;
 }
 inline Accesses accesses(const SumArgs& a) {
   return {floats_read(a.values, a.count), writes(a.out, DType::kF64, 1)};
 }
 inline Accesses accesses(const PrepareUpdateArgs& a) {
-  return {reads(a.squares, DType::kF64, 1),
+  return {reads(a.squares, DType::kF64, a.square_count),
           reads(a.losses, DType::kF64, a.loss_count),
           {a.update, sizeof(Update), true}};
 }
 inline Accesses accesses(const UpdateElementsArgs& a) {
-  return {{a.update, sizeof(Update), false},
-          floats_read(a.gradients, a.end),
-          writes(a.parameters, a.parameter_type, a.end),
-          writes(a.state1, a.state_type, a.end),
-          writes(a.state2, a.state_type, a.end),
-          writes(a.weights, a.weight_type, a.end)};
+  Accesses out = in_pieces(a.pieces, a.piece_count, {a.gradients},
+                           {a.parameters, a.state1, a.state2, a.weights});
+  out.push_back({a.update, sizeof(Update), false});
+  return out;
 }
-/// The pieces are read-only from the start; the last one's end is not known here.
+/// Of both halves: either writes a part of this.
 inline Accesses accesses(const UpdateLambArgs& a) {
-  return {{a.update, sizeof(Update), false},
-          {a.pieces, static_cast<std::size_t>(a.piece_count) * sizeof(LambPiece), false},
-          {a.gradients, 4, false},
-          {a.parameters, 4, true}};
+  Accesses out = in_pieces(a.pieces, a.piece_count, {a.gradients},
+                           {a.parameters, a.exp_avg, a.exp_avg_sq, a.weights});
+  out.push_back({a.update, sizeof(Update), false});
+  out.push_back(writes(a.norm_parts, DType::kF64, 2 * a.total_pieces));
+  return out;
 }
 inline Accesses accesses(const UpdateAverageArgs& a) {
-  return {{a.update, a.update ? sizeof(Update) : 0, false},
-          reads(a.values, a.type, a.count),
-          floats_written(a.average, a.count)};
+  Accesses out = in_pieces(a.pieces, a.piece_count, {a.values}, {a.average});
+  out.push_back({a.update, a.update ? sizeof(Update) : 0, false});
+  return out;
 }
 inline Accesses accesses(const SampleArgs& a) {
   return {reads(a.logits, a.type, a.vocabulary), writes(a.token, DType::kI32, 1)};

@@ -38,37 +38,45 @@ TEST_CASE("sum adds in fp64") {
   CHECK_THROWS_AS(sum(Tensor(values.data(), {3}), Tensor(values.data(), {1}), pool), Error);
 }
 
-namespace {
-
-double squares_of(std::vector<float>& values, int threads) {
-  ThreadPool pool(threads);
-  double out = -1;
-  sum_of_squares(Tensor(values.data(), {std::ssize(values)}), Tensor(&out, {1}, DType::kF64), pool);
-  return out;
+TEST_CASE("accumulate copies at first, then adds, unless it is told not to") {
+  ThreadPool pool(3);
+  std::vector<float> from(1001, 3), to(1003, std::nanf(""));
+  to.front() = to.back() = 7;
+  const Tensor source(from.data(), {1001}), sums(to.data() + 1, {1001});
+  const auto all_are = [&](float x) {
+    return std::all_of(to.begin() + 1, to.end() - 1, [x](float y) { return x == y; });
+  };
+  std::int32_t halted = 0;
+  accumulate(source, sums, true, pool, &halted);
+  CHECK(all_are(3));
+  accumulate(source, sums, false, pool);
+  CHECK(all_are(6));
+  halted = 1;
+  accumulate(source, sums, false, pool, &halted);
+  accumulate(source, sums, true, pool, &halted);
+  CHECK(all_are(6));
+  CHECK((to.front() == 7 && to.back() == 7));
+  CHECK_THROWS_AS(accumulate(source, Tensor(to.data(), {1003}), true, pool), Error);
 }
 
-}  // namespace
-
-TEST_CASE("a sum of squares is exact to fp64 and the same for any number of threads") {
-  std::vector<float> values(300'001), none;
-  double squares = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = std::sin(static_cast<float>(i)) * 1e18f;
-    squares += static_cast<double>(values[i]) * values[i];
-  }
-  const double sum = squares_of(values, 1);
-  CHECK(sum == Approx(squares).epsilon(1e-12));
-  CHECK(squares_of(values, 3) == sum);
-  CHECK(squares_of(none, 1) == 0);
-}
-
-TEST_CASE("one element that is not finite shows in the sum of squares") {
-  std::vector<float> values(1000, 1.0f);
-  for (const float bad :
-       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    values[777] = bad;
-    CHECK_FALSE(std::isfinite(squares_of(values, 1)));
-  }
+TEST_CASE("CUDA: accumulate copies at first, then adds", "[flat]") {
+  const Operand from = normal({1003}, 1), to = normal({1003}, 2);
+  const Operand zero = integers({1}, 1, 0),
+                one = stored<std::int32_t>(std::vector{1}, {1}, DType::kI32);
+  for (const bool first : {false, true})
+    for (const Operand& unless : {zero, one})
+      compare(
+          {from, to, unless},
+          [&](const std::vector<Tensor>& x, Stream stream) {
+            accumulate(x[0], x[1], first, stream, x[2].data<std::int32_t>());
+          },
+          1e-30);
+  compare(
+      {from, to},
+      [](const std::vector<Tensor>& x, Stream stream) {
+        accumulate(x[0].slice(0, 1, 1000), x[1].slice(0, 2, 1001), false, stream);
+      },
+      1e-30);
 }
 
 TEST_CASE("CUDA: fills, casts and sums over flat buffers", "[flat]") {
@@ -95,16 +103,13 @@ TEST_CASE("CUDA: fills, casts and sums over flat buffers", "[flat]") {
   }
 
   double* const sums = total.tensor.data<double>();
-  const SumOfSquaresArgs squares{data, count, sums};
   const SumArgs sum{data, count, sums + 1};
-  check(ops.sum_of_squares(&squares, queue.state()));
   check(ops.sum(&sum, queue.state()));
   double square = 0, plain = 0;
   for (const double v : x) {
     square += v * v;
     plain += v;
   }
-  CHECK(std::abs(total.read().at<double>(0) - square) < 1e-9 * square);
   CHECK(std::abs(total.read().at<double>(1) - plain) < 1e-9 * square);
 
   const FillArgs fill{back, count - 2, 7, nullptr};
@@ -112,4 +117,36 @@ TEST_CASE("CUDA: fills, casts and sums over flat buffers", "[flat]") {
   CHECK(other.read().floats().front() == 7);
   CHECK(other.read().floats()[static_cast<std::size_t>(count) - 3] == 7);
   CHECK(other.read().floats()[static_cast<std::size_t>(count) - 2] != 7);
+}
+
+TEST_CASE("CUDA: squares of pieces, each at its number", "[flat]") {
+  if (module_with_device() == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module_with_device());
+  const std::int64_t count = 20'011;
+  const Floats x = random_floats(count, 1);
+  // The shard has the pieces in another place than the whole layout.
+  const std::vector<FlatPiece> pieces = {{100, 100 + (1 << 14), 3, 2, 0, 0},
+                                         {17'000, 17'001, 16'387, 0, 0, 0},
+                                         {18'001, 20'011, 18'000, 3, 0, 0}};
+  const DeviceCopy values(queue, floats(x, {count})),
+      out(queue, stored<double>(Doubles(5, 7.0), {5}, DType::kF64));
+  const PiecesOnDevice on_device(queue, pieces);
+  for (const bool sharded : {false, true}) {
+    const SquaresOfPiecesArgs args{{values.tensor.raw(), DType::kF32, sharded},
+                                   on_device.data(),
+                                   std::ssize(pieces),
+                                   out.tensor.data<double>()};
+    check(queue.module().ops().squares_of_pieces(&args, queue.state()));
+    for (const FlatPiece& piece : pieces) {
+      double expected = 0;
+      const std::int64_t first = sharded ? piece.local : piece.begin;
+      for (std::int64_t i = first; i < first + piece.end - piece.begin; ++i)
+        expected +=
+            static_cast<double>(x[static_cast<std::size_t>(i)]) * x[static_cast<std::size_t>(i)];
+      CHECK(out.read().at<double>(static_cast<std::size_t>(piece.number)) ==
+            Approx(expected).epsilon(1e-12));
+    }
+    CHECK(out.read().at<double>(1) == 7);
+    CHECK(out.read().at<double>(4) == 7);
+  }
 }

@@ -11,6 +11,7 @@
 #include "hgtrain/base/half.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/ops/dropout.h"
+#include "hgtrain/ops/flat_piece.h"
 
 #include "reference.h"
 #include "support/roots.h"
@@ -112,6 +113,21 @@ class DeviceCopy {
   const CudaQueue& queue_;
   Operand like_;
   void* memory_ = nullptr;
+};
+
+/// Pieces in device memory.
+class PiecesOnDevice {
+ public:
+  PiecesOnDevice(const CudaQueue& queue, const std::vector<FlatPiece>& pieces)
+      : memory_("pieces", std::ssize(pieces) * static_cast<std::int64_t>(sizeof(FlatPiece)),
+                queue.device()) {
+    queue.copy(memory_.data(), pieces.data(), static_cast<std::size_t>(memory_.bytes()));
+    queue.synchronize();
+  }
+  const FlatPiece* data() const { return static_cast<const FlatPiece*>(memory_.data()); }
+
+ private:
+  Buffer memory_;
 };
 
 using Op = std::function<void(const std::vector<Tensor>&, Stream)>;

@@ -15,11 +15,11 @@ using namespace on_device;
 
 namespace {
 
-/// The update after prepare_update, from two micro-batches and the gradients' sum of squares.
+/// The update after prepare_update, from two micro-batches and the squares of three pieces.
 Update prepared(Update update, double square, double loss = 1) {
   ThreadPool pool(1);
-  double losses[2] = {loss, 3};
-  prepare_update(Tensor(losses, {2}, DType::kF64), Tensor(&square, {1}, DType::kF64), &update,
+  double losses[2] = {loss, 3}, squares[3] = {square / 4, square / 2, square / 4};
+  prepare_update(Tensor(losses, {2}, DType::kF64), Tensor(squares, {3}, DType::kF64), &update,
                  pool);
   return update;
 }
@@ -63,6 +63,7 @@ namespace {
 /// Buffers of a model of one tensor after another, and an update of them.
 struct Updated {
   static constexpr std::int64_t kCount = 1003, kDecayEnd = 384;
+  static constexpr std::int64_t kSquares = 9 * 128;  ///< more than a block has threads
   explicit Updated(DType parameters = DType::kF32, DType states = DType::kF32)
       : p(queue, normal({kCount}, 1, 1, parameters)),
         s1(queue, floats(squares(3), {kCount}, states)),
@@ -72,7 +73,10 @@ struct Updated {
   DeviceCopy p, g{queue, normal({kCount}, 2)}, s1, s2,
       weights{queue, normal({kCount}, 5, 1, DType::kBF16)},
       update{queue, normal({sizeof(Update) / 4}, 6)},
-      sums{queue, stored<double>(Doubles{9.0, 1.0, 3.0}, {3}, DType::kF64)};
+      losses{queue, stored<double>(Doubles{1.0, 3.0}, {2}, DType::kF64)},
+      square_sums{queue,
+                  stored<double>(Doubles(kSquares, 9.0 / kSquares), {kSquares}, DType::kF64)};
+  PiecesOnDevice pieces{queue, {{0, kDecayEnd, 0, 0, 0, 1}, {kDecayEnd, kCount, 0, 1, 0, 0}}};
 
   static Floats squares(std::uint64_t seed) {
     Floats out = random_floats(kCount, seed);
@@ -83,36 +87,27 @@ struct Updated {
   /// The update as prepare_update leaves it: squares of 9 at a loss scale of 2 are a norm of 1.5.
   Update prepare(Update values) {
     queue.copy(on_device(), &values, sizeof values);
-    const PrepareUpdateArgs args{on_device(), sums.tensor.data<double>(),
-                                 sums.tensor.data<double>() + 1, 2};
+    const PrepareUpdateArgs args{on_device(), square_sums.tensor.data<double>(), kSquares,
+                                 losses.tensor.data<double>(), 2};
     check(ops.prepare_update(&args, queue.state()));
     queue.copy(&values, on_device(), sizeof values);
     queue.synchronize();
     return values;
   }
   UpdateElementsArgs elements(UpdateRule rule) const {
-    return {rule,
-            p.tensor.raw(),
-            p.tensor.dtype(),
-            g.tensor.data<float>(),
-            s1.tensor.raw(),
-            s2.tensor.raw(),
-            s1.tensor.dtype(),
-            p.tensor.dtype() == DType::kF32 ? weights.tensor.raw() : nullptr,
-            DType::kBF16,
-            0,
-            kDecayEnd,
-            true,
-            on_device()};
+    const bool narrow = p.tensor.dtype() == DType::kBF16;
+    return {rule,          values(p),  values(g),
+            values(s1),    values(s2), narrow ? FlatValues() : values(weights),
+            pieces.data(), 2,          on_device()};
   }
-  /// Updates the elements that decay, then the others.
-  void change(UpdateElementsArgs args) const {
-    check(ops.update_elements(&args, queue.state()));
-    args.begin = kDecayEnd;
-    args.end = kCount;
-    args.decays = false;
+  void change(const UpdateElementsArgs& args) const {
     check(ops.update_elements(&args, queue.state()));
   }
+  void average(const DeviceCopy& mean, const Update* from) const {
+    const UpdateAverageArgs args{values(mean), values(p), pieces.data(), 2, 0.75f, 0.25f, from};
+    check(ops.update_average(&args, queue.state()));
+  }
+  static FlatValues values(const DeviceCopy& x) { return {x.tensor.raw(), x.tensor.dtype()}; }
 };
 
 Update some_update() {
@@ -191,9 +186,10 @@ TEST_CASE("CUDA: an update's factor clips the norm, and what is not finite is sk
   CHECK(buffers.prepare(loose).gradient_factor == 0.5f);
   loose.clip = 0;
   CHECK(buffers.prepare(loose).gradient_factor == 0.5f);
-  double* const sums = buffers.sums.tensor.data<double>();
-  for (double* const at : {sums, sums + 1}) {
-    const double before = at == sums ? 9 : 1;
+  double* const squares = buffers.square_sums.tensor.data<double>();
+  double* const losses = buffers.losses.tensor.data<double>();
+  for (double* const at : {squares + 1000, losses}) {
+    const double before = at == losses ? 1 : 9.0 / Updated::kSquares;
     for (const double bad : {std::nan(""), HUGE_VAL}) {
       buffers.queue.copy(at, &bad, sizeof bad);
       loose.halt_on_nonfinite = 0;
@@ -211,18 +207,11 @@ TEST_CASE("CUDA: an update's factor clips the norm, and what is not finite is sk
 
   const Operand p = buffers.p.read(), average = buffers.s1.read();
   const double bad = HUGE_VAL;
-  buffers.queue.copy(sums, &bad, sizeof bad);
+  buffers.queue.copy(squares, &bad, sizeof bad);
   buffers.prepare(loose);
   const UpdateElementsArgs args = buffers.elements(UpdateRule::kAdamW);
-  const UpdateAverageArgs mean{buffers.s1.tensor.data<float>(),
-                               args.parameters,
-                               args.parameter_type,
-                               Updated::kCount,
-                               0.75f,
-                               0.25f,
-                               args.update};
   buffers.change(args);
-  check(buffers.ops.update_average(&mean, buffers.queue.state()));
+  buffers.average(buffers.s1, args.update);
   CHECK(buffers.p.read().bytes == p.bytes);
   CHECK(buffers.s1.read().bytes == average.bytes);
 }
@@ -252,19 +241,12 @@ TEST_CASE("CUDA: every optimizer follows its formula and rounds the weights", "[
     CHECK(error_of(buffers.s2.read().floats(), expected_s2) < 2e-6);
     CHECK(buffers.weights.read().bytes == floats(updated, {Updated::kCount}, DType::kBF16).bytes);
 
-    const UpdateAverageArgs mean{buffers.s2.tensor.data<float>(),
-                                 args.parameters,
-                                 args.parameter_type,
-                                 Updated::kCount,
-                                 0.75f,
-                                 0.25f,
-                                 nullptr};
-    check(buffers.ops.update_average(&mean, buffers.queue.state()));
+    buffers.average(buffers.s2, nullptr);
     for (std::size_t i = 0; i < p.size(); ++i)
       expected_s2[i] = 0.75 * expected_s2[i] + 0.25 * expected_p[i];
     CHECK(error_of(buffers.s2.read().floats(), expected_s2) < 2e-6);
 
-    args.weights = nullptr;  // training in fp32
+    args.weights = {};  // training in fp32
     buffers.change(args);
     CHECK(buffers.weights.read().bytes == floats(updated, {Updated::kCount}, DType::kBF16).bytes);
     CHECK(buffers.p.read().floats() != updated);
@@ -310,14 +292,7 @@ TEST_CASE("CUDA: parameters and state of bf16 are rounded by the numbers of thei
       }
       CHECK(other < 10);
 
-      const UpdateAverageArgs mean{buffers.g.tensor.data<float>(),
-                                   args.parameters,
-                                   DType::kBF16,
-                                   Updated::kCount,
-                                   0.75f,
-                                   0.25f,
-                                   nullptr};
-      check(buffers.ops.update_average(&mean, buffers.queue.state()));
+      buffers.average(buffers.g, nullptr);
       const Floats average = buffers.g.read().floats();
       for (std::size_t i = 0; i < p.size(); ++i)
         REQUIRE(average[i] == Approx(0.75 * g[i] + 0.25 * new_p[i]).margin(1e-6));
@@ -332,35 +307,39 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
     Update asked = some_update();
     if (inside) asked.eps = 0;  // harmless if a piece ends within a thread's elements
     const Update u = buffers.prepare(asked);
-    const LambPiece pieces[] = {
-        {0, 300, 0, 1}, {300, 400, 0, 1}, {400, 800, 1, 0}, {801, 1003, 2, 0}};
+    const std::vector<FlatPiece> pieces = {{0, 300, 0, 0, 0, 1},
+                                           {300, 400, 0, 1, 0, 1},
+                                           {400, 800, 0, 2, 1, 0},
+                                           {801, 1003, 0, 3, 2, 0}};
     const std::int64_t first_pieces[] = {0, 2, 3, 4};
     const Floats p = buffers.p.read().floats(), g = buffers.g.read().floats(),
                  s1 = buffers.s1.read().floats(), s2 = buffers.s2.read().floats();
-    const DeviceCopy on_device(buffers.queue, normal({sizeof pieces / 4}, 1)),
-        firsts(buffers.queue, normal({sizeof first_pieces / 4}, 1));
-    buffers.queue.copy(on_device.tensor.data<float>(), pieces, sizeof pieces);
+    const PiecesOnDevice on_device(buffers.queue, pieces);
+    const DeviceCopy firsts(buffers.queue, normal({sizeof first_pieces / 4}, 1)),
+        parts(buffers.queue, stored<double>(Doubles(8), {8}, DType::kF64));
     buffers.queue.copy(firsts.tensor.data<float>(), first_pieces, sizeof first_pieces);
     const UpdateElementsArgs like = buffers.elements(UpdateRule::kAdamW);
-    const UpdateLambArgs args{buffers.p.tensor.data<float>(),
+    const UpdateLambArgs args{like.parameters,
                               like.gradients,
-                              buffers.s1.tensor.data<float>(),
-                              buffers.s2.tensor.data<float>(),
+                              like.state1,
+                              like.state2,
                               like.weights,
-                              like.weight_type,
-                              reinterpret_cast<const LambPiece*>(on_device.tensor.data<float>()),
-                              reinterpret_cast<const std::int64_t*>(firsts.tensor.data<float>()),
+                              on_device.data(),
                               4,
+                              parts.tensor.data<double>(),
+                              4,
+                              reinterpret_cast<const std::int64_t*>(firsts.tensor.data<float>()),
                               3,
                               static_cast<float>(lowest),
                               static_cast<float>(highest),
                               inside,
                               like.update};
+    check(buffers.ops.prepare_lamb(&args, buffers.queue.state()));
     check(buffers.ops.update_lamb(&args, buffers.queue.state()));
 
     Doubles expected = doubles(p), changes(p.size());
     double weight[3] = {}, change[3] = {};
-    for (const LambPiece& piece : pieces)
+    for (const FlatPiece& piece : pieces)
       for (auto i = static_cast<std::size_t>(piece.begin); static_cast<std::int64_t>(i) < piece.end;
            ++i) {
         const double gradient = static_cast<double>(g[i]) * u.gradient_factor;
@@ -371,7 +350,7 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
         weight[piece.tensor] += expected[i] * expected[i];
         change[piece.tensor] += changes[i] * changes[i];
       }
-    for (const LambPiece& piece : pieces)
+    for (const FlatPiece& piece : pieces)
       for (auto i = static_cast<std::size_t>(piece.begin); static_cast<std::int64_t>(i) < piece.end;
            ++i)
         expected[i] -=

@@ -5,6 +5,7 @@
 #include "hgtrain/base/error.h"
 
 #include "optimizer_runs.h"
+#include "sharded_runs.h"
 
 using namespace hgt;
 
@@ -34,9 +35,9 @@ std::vector<float> updated_on_device(const OptimizerConfig& config, const Parame
   const auto flat = [&](const Buffer& buffer) {
     return Tensor(buffer.data(), {table.total}, DType::kF32, queue.device());
   };
-  Optimizer::Buffers buffers{flat(parameters), flat(gradients), {}};
+  Optimizer::Buffers buffers{{flat(parameters)}, {flat(gradients)}, {}};
   for (const std::string& name : optimizer_state(config))
-    buffers.state.push_back(flat(state.emplace_back(name, table.total * 4, queue.device())));
+    buffers.state.push_back({flat(state.emplace_back(name, table.total * 4, queue.device()))});
   Optimizer optimizer(config, table, buffers, queue);
   std::vector<float> values(static_cast<std::size_t>(table.total));
   const auto copy_values = [&](const Buffer& to, int of) {
@@ -51,6 +52,7 @@ std::vector<float> updated_on_device(const OptimizerConfig& config, const Parame
     update.gradient_factor = 0.7f;
     queue.copy(update_memory.data(), &update, sizeof update);
     queue.synchronize();
+    optimizer.prepare(static_cast<const Update*>(update_memory.data()));
     optimizer.step(static_cast<const Update*>(update_memory.data()));
   }
   queue.copy(values.data(), parameters.data(), values.size() * sizeof(float));
@@ -66,20 +68,6 @@ std::vector<float> updated_on_cpu(const OptimizerConfig& config, const Parameter
     run.step({0.01, {}, {}}, 0.7, t);
   }
   return run.parameters;
-}
-
-std::vector<OptimizerConfig> every_optimizer() {
-  std::vector<OptimizerConfig> out;
-  for (const char* type : {"AdamW", "Adam", "Lamb", "Lion", "Adagrad", "SGD", "SGD", "SGD"}) {
-    OptimizerConfig& config = out.emplace_back();
-    config.type = type;
-    config.weight_decay = 0.1;
-  }
-  out[1].adam_w_mode = false;
-  out[5].momentum = 0;
-  out[6].momentum = out[7].momentum = 0.9;
-  out[7].nesterov = true;
-  return out;
 }
 
 }  // namespace
@@ -98,4 +86,13 @@ TEST_CASE("CUDA: every optimizer updates device memory as it does the CPU's") {
     CHECK(largest < 1e-6);
     CHECK(actual[0] != value_at(0, 0));
   }
+}
+
+TEST_CASE("CUDA: any number of ranks updates every element as one rank does, bit for bit") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module);
+  for (const OptimizerConfig& config : every_optimizer()) check_shards(config, queue);
+  check_sharded_norm(queue);
+  check_sharded_average(queue);
 }

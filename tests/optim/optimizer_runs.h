@@ -10,18 +10,22 @@
 
 namespace hgt {
 
+/// Adds a tensor to a table.
+inline void add_tensor(ParameterTable& table, std::int64_t size, bool decay, int block = 0) {
+  Parameter p;
+  p.numel = size;
+  p.offset = table.total;
+  p.decay = decay;
+  p.block = block;
+  table.parameters.push_back(p);
+  table.total += (size + ParameterTable::kAlignment - 1) / ParameterTable::kAlignment *
+                 ParameterTable::kAlignment;
+}
+
 /// Tensors of these sizes in a flat buffer; those from number `decaying` on do not decay.
 inline ParameterTable table_of(const std::vector<std::int64_t>& sizes, std::size_t decaying) {
   ParameterTable table;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    Parameter p;
-    p.numel = sizes[i];
-    p.offset = table.total;
-    p.decay = i < decaying;
-    table.parameters.push_back(p);
-    table.total += (p.numel + ParameterTable::kAlignment - 1) / ParameterTable::kAlignment *
-                   ParameterTable::kAlignment;
-  }
+  for (std::size_t i = 0; i < sizes.size(); ++i) add_tensor(table, sizes[i], i < decaying);
   return table;
 }
 
@@ -45,12 +49,13 @@ struct OptimizerRun {
   void step(const Rate& rate, double gradient_factor, std::int64_t t) {
     Update update = optimizer.constants(rate, t);
     update.gradient_factor = static_cast<float>(gradient_factor);
+    optimizer.prepare(&update);
     optimizer.step(&update);
   }
 
   Optimizer::Buffers buffers() {
-    Optimizer::Buffers out{flat_tensor(parameters), flat_tensor(gradients), {}};
-    for (std::vector<float>& values : state) out.state.push_back(flat_tensor(values));
+    Optimizer::Buffers out{{flat_tensor(parameters)}, {flat_tensor(gradients)}, {}};
+    for (std::vector<float>& values : state) out.state.push_back({flat_tensor(values)});
     return out;
   }
 

@@ -11,6 +11,7 @@
 #include "hgtrain/config/load.h"
 
 #include "optimizer_runs.h"
+#include "sharded_runs.h"
 #include "support/roots.h"
 
 using namespace hgt;
@@ -128,10 +129,10 @@ struct NarrowRun {
     }
   }
   Optimizer::Buffers buffers(DType state_type) {
-    Optimizer::Buffers out{flat_tensor(parameters, DType::kBF16), flat_tensor(gradients), {}};
+    Optimizer::Buffers out{{flat_tensor(parameters, DType::kBF16)}, {flat_tensor(gradients)}, {}};
     for (std::size_t i = 0; i < narrow.size(); ++i)
-      out.state.push_back(state_type == DType::kBF16 ? flat_tensor(narrow[i], state_type)
-                                                     : flat_tensor(wide[i]));
+      out.state.push_back(
+          {state_type == DType::kBF16 ? flat_tensor(narrow[i], state_type) : flat_tensor(wide[i])});
     return out;
   }
 
@@ -216,4 +217,9 @@ TEST_CASE("Lion does not change parameters that never had a gradient") {
 TEST_CASE("an optimizer that is not built is refused") {
   CHECK_THROWS_WITH(OptimizerRun(optimizer_config("Muon"), table_of({1}, 1)),
                     "optimizer type 'Muon' is not built");
+}
+
+TEST_CASE("any number of ranks updates every element as one rank does, bit for bit") {
+  ThreadPool pool(2);
+  for (const OptimizerConfig& config : every_optimizer()) check_shards(config, pool);
 }

@@ -6,6 +6,7 @@
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/device/cuda_table.h"
 #include "hgtrain/ops/dropout.h"
+#include "hgtrain/ops/flat_piece.h"
 #include "hgtrain/ops/update.h"
 
 // The arguments of the CUDA ops: pointers and sizes of operands that the op's header describes and
@@ -206,10 +207,22 @@ struct CastArgs {
   std::int64_t count;
 };
 
-/// *out = the sum of the squares, in fp64, in an order that follows from `count` alone.
-struct SumOfSquaresArgs {
-  const float* values;
+/// to[i] = from[i] if `first`, else to[i] += from[i]; nothing if `unless` is not null and *unless
+/// is not 0. They do not overlap. Moves 8 bytes per element, 12 if it adds.
+struct AccumulateArgs {
+  const float* from;
+  float* to;
   std::int64_t count;
+  bool first;
+  const std::int32_t* unless;
+};
+
+/// out[number of a piece] = the sum of its squares, in fp64, in an order that follows from the
+/// piece's size alone. The values are fp32.
+struct SquaresOfPiecesArgs {
+  FlatValues values;
+  const FlatPiece* pieces;
+  std::int64_t piece_count;
   double* out;
 };
 
@@ -223,62 +236,58 @@ struct SumArgs {
 // The part of a step around the model's ops, over flat buffers. The host waits for none of it:
 //
 //   per micro-batch  sum
-//   per step         sum_of_squares, (a reduction over ranks), prepare_update, update_elements or
-//                    update_lamb, update_average
+//   per step         squares_of_pieces, (a reduction over ranks), prepare_update, update_elements
+//                    or prepare_lamb, (a reduction over ranks), update_lamb; update_average
 
 /// See hgtrain/ops/update.h.
 struct PrepareUpdateArgs {
   Update* update;
-  const double *squares, *losses;
+  const double* squares;
+  std::int64_t square_count;
+  const double* losses;
   std::int64_t loss_count;
 };
 
 enum class UpdateRule : int { kAdamW, kAdam, kLion, kAdagrad, kSgd, kMomentum, kNesterov };
 
-/// One update of hgtrain/optim/optimizer.h, of elements [begin, end). Adam moves 28 bytes per
-/// parameter, and 2 more for the weights; 24 with bf16 parameters, 16 if its state is bf16 too.
+/// One update of hgtrain/optim/optimizer.h, of elements in pieces that begin at multiples of 8.
+/// Adam moves 28 bytes per parameter, and 2 more for the weights; 24 with bf16 parameters, 16 if
+/// its state is bf16 too.
 struct UpdateElementsArgs {
   UpdateRule rule;
-  void* parameters;
-  DType parameter_type;  ///< fp32 or bf16
-  const float* gradients;
-  void *state1, *state2;  ///< as many as the rule has
-  DType state_type;       ///< fp32, or bf16 if the parameters are
-  void* weights;  ///< fp32 parameters, rounded to `weight_type` (bf16 or fp16); null: not written
-  DType weight_type;
-  std::int64_t begin, end;  ///< the first one is a multiple of 64
-  bool decays;              ///< they have weight decay
+  FlatValues parameters;      ///< fp32 or bf16
+  FlatValues gradients;       ///< fp32
+  FlatValues state1, state2;  ///< as many as the rule has: fp32, or bf16 if the parameters are
+  FlatValues weights;         ///< fp32 parameters, rounded to bf16 or fp16; none: not written
+  const FlatPiece* pieces;
+  std::int64_t piece_count;
   const Update* update;
 };
 
-/// A contiguous part of a tensor, of up to some ten thousand elements.
-struct LambPiece {
-  std::int64_t begin, end;
-  std::int32_t tensor;
-  std::int32_t decay;  ///< 1: with weight decay
-};
-/// Lamb's update. Reads 28 bytes per parameter and writes 12, and 2 more for the weights.
+/// Lamb's update, in two ops: prepare_lamb writes the moments and the norm parts of the pieces,
+/// update_lamb the parameters. Reads 28 bytes per parameter and writes 12, and 2 more for the
+/// weights.
 struct UpdateLambArgs {
-  float* parameters;
-  const float* gradients;
-  float *exp_avg, *exp_avg_sq;
-  void* weights;
-  DType type;
-  const LambPiece* pieces;           ///< in device memory, tensor by tensor
-  const std::int64_t* first_pieces;  ///< [tensors + 1]: one per tensor, then piece_count
-  std::int64_t piece_count, tensors;
+  FlatValues parameters, gradients, exp_avg, exp_avg_sq;  ///< fp32
+  FlatValues weights;                                     ///< as in UpdateElementsArgs
+  const FlatPiece* pieces;
+  std::int64_t piece_count;
+  double* norm_parts;  ///< [total_pieces][2]: squares of the weights, of their changes
+  std::int64_t total_pieces;
+  const std::int64_t* first_pieces;  ///< [tensors + 1]: one per tensor, then total_pieces
+  std::int64_t tensors;
   float min_coeff, max_coeff;
   bool eps_inside_sqrt;
   const Update* update;
 };
 
-/// average[i] = decay_factor average[i] + one_minus_decay values[i]; nothing if `update` is not
-/// null and says `skip`. Moves 12 bytes per element, 10 for bf16 values.
+/// average[i] = decay_factor average[i] + one_minus_decay values[i] in pieces; nothing if `update`
+/// is not null and says `skip`. Moves 12 bytes per element, 10 for bf16 values.
 struct UpdateAverageArgs {
-  float* average;
-  const void* values;
-  DType type;  ///< of the values: fp32 or bf16
-  std::int64_t count;
+  FlatValues average;  ///< fp32
+  FlatValues values;   ///< fp32 or bf16
+  const FlatPiece* pieces;
+  std::int64_t piece_count;
   float decay_factor, one_minus_decay;
   const Update* update;
 };
@@ -313,10 +322,12 @@ struct SampleArgs {
   OP(attention_bwd, AttentionBwdArgs)              \
   OP(fill, FillArgs)                               \
   OP(cast, CastArgs)                               \
-  OP(sum_of_squares, SumOfSquaresArgs)             \
+  OP(accumulate, AccumulateArgs)                   \
+  OP(squares_of_pieces, SquaresOfPiecesArgs)       \
   OP(sum, SumArgs)                                 \
   OP(prepare_update, PrepareUpdateArgs)            \
   OP(update_elements, UpdateElementsArgs)          \
+  OP(prepare_lamb, UpdateLambArgs)                 \
   OP(update_lamb, UpdateLambArgs)                  \
   OP(update_average, UpdateAverageArgs)            \
   OP(sample, SampleArgs)

@@ -36,7 +36,8 @@ inline constexpr std::int64_t kUpdateFromHost = offsetof(Update, loss);
 /// Writes the second part of the update.
 ///
 ///   losses   [M]  fp64: sums over the tokens of micro-batches, added in order
-///   squares  [1]  fp64: sum of the squares of all gradients, times the loss scale squared
+///   squares  [K]  fp64: their sum, in an order that follows from K and the kind of device alone,
+///                 is that of the squares of all gradients, times the loss scale squared
 void prepare_update(const Tensor& losses, const Tensor& squares, Update* update, Stream stream);
 
 }  // namespace hgt

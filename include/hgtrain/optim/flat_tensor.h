@@ -1,5 +1,6 @@
 #pragma once
 
+#include "hgtrain/ops/flat_piece.h"
 #include "hgtrain/parallel/shards.h"
 #include "hgtrain/tensor/tensor.h"
 
@@ -16,6 +17,12 @@ struct FlatTensor {
     const std::int64_t begin = sharded ? slice.local : slice.elements.begin;
     return values.slice(0, begin, begin + slice.elements.size());
   }
+  /// The values of a piece of this rank; no tensor if there are no values.
+  Tensor at(const FlatPiece& piece) const {
+    return values ? at(Slice{{piece.begin, piece.end}, piece.local}) : Tensor();
+  }
+  /// For kernels.
+  FlatValues raw() const { return {values.raw(), values.dtype(), sharded}; }
 };
 
 }  // namespace hgt

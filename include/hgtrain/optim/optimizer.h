@@ -8,8 +8,9 @@
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/update.h"
+#include "hgtrain/optim/flat_tensor.h"
 #include "hgtrain/optim/lr_schedule.h"
-#include "hgtrain/tensor/tensor.h"
+#include "hgtrain/optim/pieces.h"
 
 namespace hgt {
 
@@ -38,40 +39,55 @@ class Lamb;
 /// g). A schedule's betas (OneCycle) apply to the optimizers that have betas.
 ///
 /// The update of an element depends on the element alone; Lamb's also on the norms of its tensor,
-/// summed in fp64 in an order that follows from the tensor's size. So the number of threads changes
-/// no bit. Zeros without gradient, such as padding, stay zero.
+/// the fp64 sums of its pieces, added in their order. So the number of threads or ranks changes no
+/// bit. Zeros without gradient, such as padding, stay zero.
 ///
 /// Everything is computed in fp32. Parameters and state in bf16 are rounded stochastically
-/// (base/stochastic_rounding.h); the random numbers follow from the update's key and the element.
+/// (base/stochastic_rounding.h); the random numbers follow from the update's key and the element's
+/// place in the flat layout.
 class Optimizer {
  public:
-  /// Buffers of `table.total` elements on the stream's device; `state` in the order of
-  /// optimizer_state(), zero before the first update. They and the table must outlive the
-  /// optimizer. Error(kConfig) if the type is not built.
+  /// Each holds the values of the whole layout or of the rank's shard, on the stream's device;
+  /// `state` in the order of optimizer_state(), zero before the first update. They and the table
+  /// must outlive the optimizer. Error(kConfig) if the type is not built.
   struct Buffers {
-    Tensor parameters;          ///< fp32 or, except for Lamb, bf16
-    Tensor gradients;           ///< fp32
-    std::vector<Tensor> state;  ///< fp32, or bf16 if the parameters are
-    Tensor weights = {};        ///< the fp32 parameters, rounded in each update; or none
+    FlatTensor parameters;          ///< fp32 or, except for Lamb, bf16
+    FlatTensor gradients;           ///< fp32
+    std::vector<FlatTensor> state;  ///< fp32, or bf16 if the parameters are
+    FlatTensor weights = {};        ///< the fp32 parameters, rounded in each update; or none
   };
+  /// Updates the elements in the rank's slices alone.
+  Optimizer(const OptimizerConfig& config, const ParameterTable& table, const Buffers& buffers,
+            std::span<const Slice> slices, Stream stream);
+  /// Updates everything.
   Optimizer(const OptimizerConfig& config, const ParameterTable& table, const Buffers& buffers,
             Stream stream);
   ~Optimizer();
 
+  /// The pieces that it updates.
+  const Pieces& pieces() const { return pieces_; }
+
   /// What the config and the rate say of update number `t`, counted from 1: all of Update's first
   /// part except loss_scale, clip, tokens, rounding_key and halt_on_nonfinite.
   Update constants(const Rate& rate, std::int64_t t) const;
-  /// Applies an update, in memory of the stream's device, that prepare_update has finished; does
-  /// nothing if it says `skip`. Queued on the stream.
+  /// An update has two halves, queued on the stream; both do nothing if it says `skip`. `update`
+  /// lies in memory of the stream's device; prepare_update has finished it. If this rank does not
+  /// update everything, norm_parts() must be summed over the ranks between the two.
+  void prepare(const Update* update);
   void step(const Update* update);
+  /// Lamb's, after prepare(): the sums of the squares of a piece's weights and of their changes, in
+  /// fp64, for each of the pieces of all ranks; zeros for those of other ranks. No tensor for
+  /// other types.
+  Tensor norm_parts() const;
 
  private:
-  void step_on_cpu(Update update);
+  void step_on_cpu(const Update& update);
   OptimizerConfig config_;
-  const ParameterTable& table_;
   Buffers buffers_;
   Stream stream_;
-  std::unique_ptr<Lamb> lamb_;               ///< null for other types
+  Pieces pieces_;
+  Buffer norm_parts_;                        ///< empty for types other than Lamb
+  std::unique_ptr<Lamb> lamb_;               ///< null for other types, and on a GPU
   std::unique_ptr<DeviceOptimizer> device_;  ///< null on the CPU
 };
 

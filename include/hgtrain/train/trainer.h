@@ -151,7 +151,8 @@ class Trainer {
   std::unique_ptr<DeviceBatch> batch_;
   std::unique_ptr<StepExchange> exchange_;
   std::unique_ptr<StepGraphs> graphs_;
-  Buffer loss_sum_, squares_;  ///< of the current micro-batch; of the gradients; on the device
+  Buffer loss_sum_,
+      squares_;  ///< of the current micro-batch; of the gradients' pieces; on the device
 
   std::array<StepResult, 2> results_;  ///< of the last two steps
   MicroBatch micro_;                   ///< the current one

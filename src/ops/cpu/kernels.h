@@ -21,8 +21,8 @@ T* data_or_null(const Tensor& x) {
 namespace hgt::cpu {
 
 void clear(const Tensor& x, ThreadPool& pool);
+void accumulate(const Tensor& from, const Tensor& to, bool first, ThreadPool& pool);
 void sum(const Tensor& x, const Tensor& out);
-void sum_of_squares(const Tensor& x, const Tensor& out, ThreadPool& pool);
 void prepare_update(const Tensor& losses, const Tensor& squares, Update& update);
 void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& pool);
 void add_bias(const Tensor& y, const Tensor& bias, ThreadPool& pool);

@@ -1,5 +1,5 @@
-// Fills, casts and sums over flat buffers. Bytes moved: fills and sums move 4 per element, casts an
-// element of each type.
+// Fills, casts and sums over flat buffers. Bytes moved: fills and sums of values move 4 per
+// element, casts an element of each type.
 
 #include "kernel.h"
 
@@ -26,31 +26,53 @@ __global__ void cast_elements(CastArgs args) {
   elements.template write<To>(args.to, at, left);
 }
 
-constexpr std::int64_t kSummedPerBlock = 16384;
+__global__ void accumulate_elements(AccumulateArgs args) {
+  if (args.unless && *args.unless != 0) return;
+  const std::int64_t at = first_of_thread<float>(), left = args.count - at;
+  Vector<float> values = read(args.from + at, left);
+  if (!args.first) {
+    const Vector<float> sums = read(args.to + at, left);
+#pragma unroll
+    for (int i = 0; i < kVector<float>; ++i) values.set(i, sums[i] + values[i]);
+  }
+  write(args.to + at, values, left);
+}
 
-/// Sums values or their squares, one sum per block.
+constexpr std::int64_t kSummedPerBlock = FlatPiece::kMaxElements;
+
+/// The sum over `count` values, or over their squares, on every thread of a block.
+template <bool kSquares>
+__device__ double sum_of(const float* values, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x * kVector<float>; i < count; i += blockDim.x * kVector<float>) {
+    const Vector<float> part = read(values + i, count - i);
+#pragma unroll
+    for (int j = 0; j < kVector<float>; ++j) {
+      const double x = part[j];
+      sum += kSquares ? x * x : x;
+    }
+  }
+  return block_sum(sum);
+}
+
+// One block per piece.
+__global__ void square_pieces(SquaresOfPiecesArgs args) {
+  const FlatPiece piece = args.pieces[blockIdx.x];
+  const float* const values = static_cast<const float*>(args.values.data);
+  const double sum = sum_of<true>(values + args.values.place(piece), piece.end - piece.begin);
+  if (threadIdx.x == 0) args.out[piece.number] = sum;
+}
+
 struct PartsArgs {
   const float* values;
   std::int64_t count;
-  bool squares;
   double* parts;
 };
 
 __global__ void sum_parts(PartsArgs args) {
-  const std::int64_t begin = blockIdx.x * kSummedPerBlock;
-  const std::int64_t end =
-      begin + kSummedPerBlock < args.count ? begin + kSummedPerBlock : args.count;
-  double sum = 0;
-  for (std::int64_t i = begin + threadIdx.x * kVector<float>; i < end;
-       i += blockDim.x * kVector<float>) {
-    const Vector<float> part = read(args.values + i, end - i);
-#pragma unroll
-    for (int j = 0; j < kVector<float>; ++j) {
-      const double x = part[j];
-      sum += args.squares ? x * x : x;
-    }
-  }
-  sum = block_sum(sum);
+  const std::int64_t begin = blockIdx.x * kSummedPerBlock, left = args.count - begin;
+  const double sum =
+      sum_of<false>(args.values + begin, left < kSummedPerBlock ? left : kSummedPerBlock);
   if (threadIdx.x == 0) args.parts[blockIdx.x] = sum;
 }
 
@@ -65,14 +87,6 @@ __global__ void sum_total(TotalArgs args) {
   for (std::int64_t i = threadIdx.x; i < args.count; i += blockDim.x) sum += args.parts[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0) *args.out = sum;
-}
-
-void sum_values(const float* values, std::int64_t count, bool squares, double* out,
-                CudaStreamState& stream) {
-  const unsigned blocks = blocks_for(count, 1, kSummedPerBlock);
-  double* const parts = stream.scratch<double>(blocks);
-  launch(sum_parts, {{blocks}, {kThreads}}, stream, PartsArgs{values, count, squares, parts});
-  launch(sum_total, {{1}, {kThreads}}, stream, TotalArgs{parts, blocks, out});
 }
 
 }  // namespace
@@ -93,12 +107,19 @@ void cast(const CastArgs& args, CudaStreamState& stream) {
   });
 }
 
-void sum_of_squares(const SumOfSquaresArgs& args, CudaStreamState& stream) {
-  sum_values(args.values, args.count, true, args.out, stream);
+void accumulate(const AccumulateArgs& args, CudaStreamState& stream) {
+  launch(accumulate_elements, vectors_shape<float>(args.count), stream, args);
+}
+
+void squares_of_pieces(const SquaresOfPiecesArgs& args, CudaStreamState& stream) {
+  launch(square_pieces, {{blocks_for(args.piece_count, 1)}, {kThreads}}, stream, args);
 }
 
 void sum(const SumArgs& args, CudaStreamState& stream) {
-  sum_values(args.values, args.count, false, args.out, stream);
+  const unsigned blocks = blocks_for(args.count, 1, kSummedPerBlock);
+  double* const parts = stream.scratch<double>(blocks);
+  launch(sum_parts, {{blocks}, {kThreads}}, stream, PartsArgs{args.values, args.count, parts});
+  launch(sum_total, {{1}, {kThreads}}, stream, TotalArgs{parts, blocks, args.out});
 }
 
 }  // namespace hgt::cuda

@@ -7,13 +7,22 @@
 namespace hgt::cuda {
 namespace {
 
+constexpr unsigned kPieceThreads = 512;
+
+// One block, whose threads add the squares; one of them does the rest.
 __global__ void find_factor(PrepareUpdateArgs args) {
+  double squares = 0;
+#pragma unroll 4
+  for (std::int64_t i = threadIdx.x; i < args.square_count; i += blockDim.x)
+    squares += args.squares[i];
+  squares = block_sum(squares);
+  if (threadIdx.x != 0) return;
   Update& u = *args.update;
   double sum = 0;
 #pragma unroll 4
   for (std::int64_t i = 0; i < args.loss_count; ++i) sum += args.losses[i];
   u.loss = sum / u.tokens;
-  const double norm = sqrt(*args.squares) / u.loss_scale;
+  const double norm = sqrt(squares) / u.loss_scale;
   double factor = 1;
   if (u.clip > 0 && u.clip / (norm + 1e-6) < 1) factor = u.clip / (norm + 1e-6);
   u.norm = norm;
@@ -78,18 +87,45 @@ struct Momentum {
   }
 };
 
+/// The elements of a piece that a thread changes: `count` from the piece's element `first` on.
+struct Part {
+  FlatPiece piece;
+  std::int64_t first, count;
+
+  template <class T, int N>
+  __device__ void read(const FlatValues& flat, Floats<N>& elements) const {
+    elements.template read<T>(flat.data, flat.place(piece) + first, count);
+  }
+  template <class T, int N>
+  __device__ void write(const FlatValues& flat, const Floats<N>& elements) const {
+    elements.template write<T>(flat.data, flat.place(piece) + first, count);
+  }
+};
+
 /// Writes elements back to their places, bf16 stochastically rounded.
 template <class T, int N>
-__device__ void write_back(Floats<N>& elements, void* flat, std::int64_t first, std::int64_t count,
+__device__ void write_back(const Part& part, const FlatValues& flat, Floats<N>& elements,
                            std::uint64_t key, Rounded what) {
   if constexpr (!std::is_same_v<T, float>) {
     static_assert(N == kRoundedByCounter);
-    const auto words = rounding_words(key, what, first / N);
+    const auto words = rounding_words(key, what, (part.piece.begin + part.first) / N);
 #pragma unroll
     for (int i = 0; i < N; ++i)
       elements.x[i] = round_stochastically(elements.x[i], words[i / 2] >> (i % 2 * 16));
   }
-  elements.template write<T>(flat, first, count);
+  part.template write<T>(flat, elements);
+}
+
+/// The part of a thread if a row of the grid is a piece, whose elements lie `elements` to a thread.
+__device__ Part part_of_thread(const FlatPiece* pieces, int elements) {
+  const FlatPiece piece = pieces[blockIdx.x];
+  const std::int64_t first = (blockIdx.y * blockDim.x + threadIdx.x) * elements;
+  return {piece, first, piece.end - piece.begin - first};
+}
+LaunchShape parts_shape(std::int64_t pieces, int elements) {
+  constexpr unsigned kThreads = 256;
+  return {{blocks_for(pieces, 1), blocks_for(FlatPiece::kMaxElements, kThreads, elements)},
+          {kThreads}};
 }
 
 /// P, S and W are the types of the parameters, of the state, and of the weights written besides
@@ -97,34 +133,34 @@ __device__ void write_back(Floats<N>& elements, void* flat, std::int64_t first, 
 template <class Rule, class P, class S, class W>
 __global__ void change_elements(UpdateElementsArgs args) {
   constexpr int kElements = kLongerVector<P, W>;
-  const std::int64_t at = args.begin + first_of_thread(kElements), left = args.end - at;
+  const Part part = part_of_thread(args.pieces, kElements);
   const Update& u = *args.update;
-  if (left <= 0 || u.skip != 0) return;
+  if (part.count <= 0 || u.skip != 0) return;
   constexpr bool kOne = Rule::kStates > 0, kTwo = Rule::kStates > 1;
   Floats<kElements> p, g, s1, s2;
-  p.template read<P>(args.parameters, at, left);
-  g.template read<float>(args.gradients, at, left);
-  if constexpr (kOne) s1.template read<S>(args.state1, at, left);
-  if constexpr (kTwo) s2.template read<S>(args.state2, at, left);
+  part.read<P>(args.parameters, p);
+  part.read<float>(args.gradients, g);
+  if constexpr (kOne) part.read<S>(args.state1, s1);
+  if constexpr (kTwo) part.read<S>(args.state2, s2);
+  const float weight_decay = part.piece.decay != 0 ? u.weight_decay : 0.0f;
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
-    Element e{p.x[i], g.x[i] * u.gradient_factor, s1.x[i], s2.x[i],
-              args.decays ? u.weight_decay : 0.0f};
+    Element e{p.x[i], g.x[i] * u.gradient_factor, s1.x[i], s2.x[i], weight_decay};
     Rule::apply(u, e);
     p.x[i] = e.p;
     s1.x[i] = e.s1;
     s2.x[i] = e.s2;
   }
-  write_back<P>(p, args.parameters, at, left, u.rounding_key, Rounded::kParameter);
-  if constexpr (kOne) write_back<S>(s1, args.state1, at, left, u.rounding_key, Rounded::kState1);
-  if constexpr (kTwo) write_back<S>(s2, args.state2, at, left, u.rounding_key, Rounded::kState2);
-  if constexpr (!std::is_same_v<W, float>) p.template write<W>(args.weights, at, left);
+  write_back<P>(part, args.parameters, p, u.rounding_key, Rounded::kParameter);
+  if constexpr (kOne) write_back<S>(part, args.state1, s1, u.rounding_key, Rounded::kState1);
+  if constexpr (kTwo) write_back<S>(part, args.state2, s2, u.rounding_key, Rounded::kState2);
+  if constexpr (!std::is_same_v<W, float>) part.write<W>(args.weights, p);
 }
 
 template <class Rule, class P, class S, class W>
 void change(const UpdateElementsArgs& args, CudaStreamState& stream) {
-  launch(change_elements<Rule, P, S, W>, elements_shape(args.end - args.begin, kLongerVector<P, W>),
-         stream, args);
+  launch(change_elements<Rule, P, S, W>, parts_shape(args.piece_count, kLongerVector<P, W>), stream,
+         args);
 }
 
 template <class Fn>
@@ -147,40 +183,36 @@ void visit_rule(UpdateRule rule, const Fn& fn) {
   }
 }
 
-constexpr unsigned kPieceThreads = 512;
-
 struct LambArgs {
   UpdateLambArgs op;
-  double* squares;  ///< [piece][weights, changes]
-  float* ratios;    ///< [tensor]
+  float* ratios;  ///< [tensor]
 };
 
-__device__ float change_of(const LambArgs& args, const LambPiece& piece, float p, float m,
+__device__ float change_of(const UpdateLambArgs& args, const FlatPiece& piece, float p, float m,
                            float v) {
-  const Update& u = *args.op.update;
-  const float root = args.op.eps_inside_sqrt ? sqrtf(v + u.eps) : sqrtf(v) + u.eps;
+  const Update& u = *args.update;
+  const float root = args.eps_inside_sqrt ? sqrtf(v + u.eps) : sqrtf(v) + u.eps;
   return m / root + (piece.decay != 0 ? u.weight_decay : 0.0f) * p;
 }
 
 // One block per piece.
-__global__ void lamb_moments(LambArgs args) {
-  const UpdateLambArgs& op = args.op;
-  const Update& u = *op.update;
+__global__ void lamb_moments(UpdateLambArgs args) {
+  const Update& u = *args.update;
   if (u.skip != 0) return;
-  const LambPiece piece = op.pieces[blockIdx.x];
+  const FlatPiece piece = args.pieces[blockIdx.x];
+  const std::int64_t count = piece.end - piece.begin;
   constexpr int kElements = kVector<float>;
   double squares[2] = {};
-  for (std::int64_t at = piece.begin + threadIdx.x * kElements; at < piece.end;
-       at += blockDim.x * kElements) {
-    const std::int64_t left = piece.end - at;
+  for (std::int64_t at = threadIdx.x * kElements; at < count; at += blockDim.x * kElements) {
+    const Part part{piece, at, count - at};
     Floats<kElements> p, g, m, v;
-    p.read<float>(op.parameters, at, left);
-    g.read<float>(op.gradients, at, left);
-    m.read<float>(op.exp_avg, at, left);
-    v.read<float>(op.exp_avg_sq, at, left);
+    part.read<float>(args.parameters, p);
+    part.read<float>(args.gradients, g);
+    part.read<float>(args.exp_avg, m);
+    part.read<float>(args.exp_avg_sq, v);
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
-      if (i >= left) break;  // would be 0 / 0 if eps is 0
+      if (i >= part.count) break;  // would be 0 / 0 if eps is 0
       const float gradient = g.x[i] * u.gradient_factor;
       m.x[i] = u.beta1 * m.x[i] + u.one_minus_beta1 * gradient;
       v.x[i] = u.beta2 * v.x[i] + u.one_minus_beta2 * gradient * gradient;
@@ -188,12 +220,12 @@ __global__ void lamb_moments(LambArgs args) {
       squares[0] += weight * weight;
       squares[1] += change * change;
     }
-    m.write<float>(op.exp_avg, at, left);
-    v.write<float>(op.exp_avg_sq, at, left);
+    part.write<float>(args.exp_avg, m);
+    part.write<float>(args.exp_avg_sq, v);
   }
   block_sums(squares);
   if (threadIdx.x == 0)
-    for (int i = 0; i < 2; ++i) args.squares[2 * blockIdx.x + i] = squares[i];
+    for (int i = 0; i < 2; ++i) args.norm_parts[2 * piece.number + i] = squares[i];
 }
 
 // One thread per tensor: it adds the pieces in order.
@@ -203,87 +235,86 @@ __global__ void lamb_ratios(LambArgs args) {
   if (tensor >= op.tensors || op.update->skip != 0) return;
   double weight = 0, change = 0;
   for (std::int64_t i = op.first_pieces[tensor]; i < op.first_pieces[tensor + 1]; ++i) {
-    weight += args.squares[2 * i];
-    change += args.squares[2 * i + 1];
+    weight += op.norm_parts[2 * i];
+    change += op.norm_parts[2 * i + 1];
   }
   const float ratio = static_cast<float>(sqrt(weight / change));
   args.ratios[tensor] =
       weight == 0 || change == 0 ? 1.0f : fminf(fmaxf(ratio, op.min_coeff), op.max_coeff);
 }
 
+/// T is the type of the weights.
 template <class T>
 __global__ void lamb_change(LambArgs args) {
   const UpdateLambArgs& op = args.op;
-  if (op.update->skip != 0) return;
-  const LambPiece piece = op.pieces[blockIdx.x];
-  const float rate = op.update->lr * args.ratios[piece.tensor];
-  for (std::int64_t at = piece.begin + threadIdx.x * kVector<T>; at < piece.end;
-       at += blockDim.x * kVector<T>) {
-    const std::int64_t left = piece.end - at;
-    Floats<kVector<T>> p, m, v;
-    p.template read<float>(op.parameters, at, left);
-    m.template read<float>(op.exp_avg, at, left);
-    v.template read<float>(op.exp_avg_sq, at, left);
+  const Part part = part_of_thread(op.pieces, kVector<T>);
+  if (part.count <= 0 || op.update->skip != 0) return;
+  const float rate = op.update->lr * args.ratios[part.piece.tensor];
+  Floats<kVector<T>> p, m, v;
+  part.read<float>(op.parameters, p);
+  part.read<float>(op.exp_avg, m);
+  part.read<float>(op.exp_avg_sq, v);
 #pragma unroll
-    for (int i = 0; i < kVector<T>; ++i)
-      p.x[i] -= rate * change_of(args, piece, p.x[i], m.x[i], v.x[i]);
-    p.template write<float>(op.parameters, at, left);
-    if constexpr (!std::is_same_v<T, float>) p.template write<T>(op.weights, at, left);
-  }
+  for (int i = 0; i < kVector<T>; ++i)
+    p.x[i] -= rate * change_of(op, part.piece, p.x[i], m.x[i], v.x[i]);
+  part.write<float>(op.parameters, p);
+  if constexpr (!std::is_same_v<T, float>) part.write<T>(op.weights, p);
 }
 
 /// T is the type of the values.
 template <class T>
 __global__ void average_elements(UpdateAverageArgs args) {
-  const std::int64_t at = first_of_thread<T>(), left = args.count - at;
-  if (left <= 0 || (args.update && args.update->skip != 0)) return;
+  const Part part = part_of_thread(args.pieces, kVector<T>);
+  if (part.count <= 0 || (args.update && args.update->skip != 0)) return;
   Floats<kVector<T>> average, values;
-  average.template read<float>(args.average, at, left);
-  values.template read<T>(args.values, at, left);
+  part.read<float>(args.average, average);
+  part.read<T>(args.values, values);
 #pragma unroll
   for (int i = 0; i < kVector<T>; ++i)
     average.x[i] = args.decay_factor * average.x[i] + args.one_minus_decay * values.x[i];
-  average.template write<float>(args.average, at, left);
+  part.write<float>(args.average, average);
 }
 
 /// The type of the weights that are written besides the parameters; fp32: none are.
-DType written_type(const void* weights, DType type) {
-  return weights ? type : DType::kF32;
+DType written_type(const FlatValues& weights) {
+  return weights.data ? weights.type : DType::kF32;
 }
 
 }  // namespace
 
 void prepare_update(const PrepareUpdateArgs& args, CudaStreamState& stream) {
-  launch(find_factor, {{1}, {1}}, stream, args);
+  launch(find_factor, {{1}, {kPieceThreads}}, stream, args);
 }
 
 void update_elements(const UpdateElementsArgs& args, CudaStreamState& stream) {
-  const bool narrow = args.parameter_type == DType::kBF16;
+  const bool narrow = args.parameters.type == DType::kBF16;
   visit_rule(args.rule, [&]<class Rule>(Rule) {
     if constexpr (Rule::kStates > 0)
-      if (narrow && args.state_type == DType::kBF16)
+      if (narrow && args.state1.type == DType::kBF16)
         return change<Rule, __nv_bfloat16, __nv_bfloat16, float>(args, stream);
     if (narrow) return change<Rule, __nv_bfloat16, float, float>(args, stream);
-    visit_element(written_type(args.weights, args.weight_type),
+    visit_element(written_type(args.weights),
                   [&]<class W>(W) { change<Rule, float, float, W>(args, stream); });
   });
 }
 
+void prepare_lamb(const UpdateLambArgs& args, CudaStreamState& stream) {
+  launch(lamb_moments, {{blocks_for(args.piece_count, 1)}, {kPieceThreads}}, stream, args);
+}
+
 void update_lamb(const UpdateLambArgs& args, CudaStreamState& stream) {
-  double* const squares = stream.scratch<double>(2 * args.piece_count + args.tensors);
-  const LambArgs lamb{args, squares, reinterpret_cast<float*>(squares + 2 * args.piece_count)};
-  const LaunchShape pieces{{blocks_for(args.piece_count, 1)}, {kPieceThreads}};
-  launch(lamb_moments, pieces, stream, lamb);
+  const LambArgs lamb{args, stream.scratch<float>(args.tensors)};
   launch(lamb_ratios, {{blocks_for(args.tensors, kWarp)}, {kWarp}}, stream, lamb);
-  visit_element(written_type(args.weights, args.type),
-                [&]<class T>(T) { launch(lamb_change<T>, pieces, stream, lamb); });
+  visit_element(written_type(args.weights), [&]<class T>(T) {
+    launch(lamb_change<T>, parts_shape(args.piece_count, kVector<T>), stream, lamb);
+  });
 }
 
 void update_average(const UpdateAverageArgs& args, CudaStreamState& stream) {
-  if (args.type == DType::kBF16)
-    launch(average_elements<__nv_bfloat16>, vectors_shape<__nv_bfloat16>(args.count), stream, args);
-  else
-    launch(average_elements<float>, vectors_shape<float>(args.count), stream, args);
+  const auto run = [&]<class T>(T) {
+    launch(average_elements<T>, parts_shape(args.piece_count, kVector<T>), stream, args);
+  };
+  args.values.type == DType::kBF16 ? run(__nv_bfloat16()) : run(float());
 }
 
 }  // namespace hgt::cuda

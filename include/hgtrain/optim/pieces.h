@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/stream.h"
+#include "hgtrain/ops/flat_piece.h"
+#include "hgtrain/parallel/shards.h"
+
+namespace hgt {
+
+/// The pieces of the flat layout, in ascending order: its units (Sharding::kUnit), cut further
+/// where weight decay begins or ends. They cover the layout.
+std::vector<FlatPiece> element_pieces(const ParameterTable& table);
+/// Likewise, cut where a tensor begins or ends. They cover the tensors, without the padding.
+std::vector<FlatPiece> tensor_pieces(const ParameterTable& table);
+/// The pieces in a rank's slices, with their places in its shard.
+std::vector<FlatPiece> pieces_in(std::span<const FlatPiece> pieces, std::span<const Slice> slices);
+
+/// The pieces that a rank works on.
+class Pieces {
+ public:
+  /// `all` are those of the table. Blocks until they lie on the stream's device.
+  Pieces(std::span<const FlatPiece> all, std::span<const Slice> slices, Stream stream);
+  /// The rank's, in memory of the stream's device.
+  std::span<const FlatPiece> own() const { return own_.as<const FlatPiece>(); }
+  /// How many there are of all ranks together; their numbers are 0, 1, ...
+  std::int64_t total() const { return total_; }
+  /// Elements of the rank's pieces.
+  std::int64_t own_elements() const { return own_elements_; }
+
+ private:
+  std::int64_t total_, own_elements_ = 0;
+  Buffer own_;
+};
+
+}  // namespace hgt

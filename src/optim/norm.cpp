@@ -1,0 +1,25 @@
+#include "hgtrain/optim/norm.h"
+
+#include "hgtrain/base/trace.h"
+#include "hgtrain/ops/run_cuda.h"
+
+#include "for_pieces.h"
+#include "squares.h"
+
+namespace hgt {
+
+void squares_of_pieces(const FlatTensor& x, const Pieces& pieces, const Tensor& out,
+                       Stream stream) {
+  const Span span("squares", Work{.bytes = 4.0 * static_cast<double>(pieces.own_elements())});
+  double* const squares = out.data<double>();
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::squares_of_pieces,
+                    {x.raw(), pieces.own().data(), std::ssize(pieces.own()), squares});
+  for_pieces(stream.pool(), pieces, [&](const FlatPiece& piece) {
+    const float* const values = x.at(piece).data<float>();
+    squares[piece.number] =
+        sum_of_squares(piece.end - piece.begin, [&](std::int64_t i) { return values[i]; });
+  });
+}
+
+}  // namespace hgt
