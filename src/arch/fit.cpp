@@ -61,9 +61,7 @@ std::int64_t machine_bytes(const Config& config, int workers) {
   constexpr std::int64_t kProcessBytes = 16 << 20;
   const auto threads = static_cast<int>(config.hardware.threads);
   const std::int64_t worker = total_bytes(memory_table(config, threads)) + kProcessBytes;
-  const std::int64_t copies =
-      config.checkpoint.async_save ? (workers - 1) * state_bytes(config) : 0;
-  return checked_mul(worker, workers, "the memory of all workers", ErrorKind::kConfig) - copies;
+  return checked_mul(worker, workers, "the memory of all workers", ErrorKind::kConfig);
 }
 
 std::int64_t largest_micro_batch(const Config& config, const Fits& fits, std::int64_t below) {

@@ -9,6 +9,7 @@
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/kernel_sizes.h"
+#include "hgtrain/parallel/shards.h"
 
 namespace hgt {
 namespace {
@@ -161,6 +162,21 @@ std::int64_t flat_elements(const Config& config) {
   return parameter_table(config.model, config.training.no_decay_norms_and_biases).total;
 }
 
+/// The elements of the largest part that a worker saves.
+std::int64_t largest_shard(const Config& config) {
+  const ParameterTable table =
+      parameter_table(config.model, config.training.no_decay_norms_and_biases);
+  const BatchConfig& batch = config.batch;
+  const std::int64_t samples =
+      std::max<std::int64_t>(batch.micro_batch_size * batch.gradient_accumulation_steps, 1);
+  const std::int64_t workers = std::max<std::int64_t>(batch.train_batch_size / samples, 1);
+  const Sharding sharding(table.blocks(), static_cast<int>(workers));
+  std::int64_t largest = 0;
+  for (int rank = 0; rank < sharding.ranks(); ++rank)
+    largest = std::max(largest, sharding.shard_elements(rank));
+  return largest;
+}
+
 Allocation flat(std::string name, std::int64_t elements, DType type) {
   return {std::move(name), times(elements, static_cast<std::int64_t>(size_of(type)))};
 }
@@ -190,20 +206,20 @@ void require_gpu_widths(const ModelConfig& model, DType dtype) {
                 "use more heads, or train on the CPU");
 }
 
-std::int64_t state_bytes(const Config& config) {
-  return total_bytes(state_of(config, flat_elements(config)));
+std::int64_t save_bytes(const Config& config) {
+  return total_bytes(state_of(config, largest_shard(config)));
 }
 
 std::vector<Allocation> memory_table(const Config& config, int threads) {
   const DType dtype = config.precision.compute_dtype();
   const std::int64_t elements = flat_elements(config);
   std::vector<Allocation> out = state_of(config, elements);
-  const Allocation copy{"checkpoint: copy (rank 0)", total_bytes(out)};
   out.push_back(flat("gradients", elements, DType::kF32));
   if (dtype != config.precision.parameter_dtype())
     out.push_back(flat(fmt::format("{} weights", name_of(dtype)), elements, dtype));
   const bool on_cpu = config.hardware.device != "cuda";
-  if (on_cpu && config.checkpoint.async_save) out.push_back(copy);
+  if (on_cpu && config.checkpoint.async_save)
+    out.push_back({"checkpoint: copy", save_bytes(config)});
   const ActivationSizes sizes = activation_sizes(config);
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";

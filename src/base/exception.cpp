@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hgt {
 namespace {
@@ -84,6 +85,12 @@ Error error_from(const std::exception& exception) {
   if (const auto* system = dynamic_cast<const std::system_error*>(&exception))
     return refused(*system);
   return Error(ErrorKind::kInternal, exception.what());
+}
+
+std::string message_in_context(const Error& error) {
+  return error.context().empty()
+             ? error.message()
+             : fmt::format("{} ({})", error.message(), fmt::join(error.context(), ", "));
 }
 
 void report_uncaught_bad_alloc() {

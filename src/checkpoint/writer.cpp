@@ -9,12 +9,14 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/exception.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/comm/together.h"
 #include "hgtrain/config/run_checkpoints.h"
-#include "hgtrain/device/buffer.h"
 
 #include "checkpoint_files.h"
 #include "manifest.h"
@@ -25,6 +27,21 @@ namespace {
 
 constexpr const char* kSuperseded = ".superseded";
 
+/// The blocks that a rank wrote, as the others get them.
+std::string bytes_of(const std::vector<PlacedBlock>& blocks) {
+  return {reinterpret_cast<const char*>(blocks.data()), blocks.size() * sizeof(PlacedBlock)};
+}
+
+std::vector<PlacedBlock> blocks_in(const std::vector<std::string>& of_ranks) {
+  std::vector<PlacedBlock> out;
+  for (const std::string& bytes : of_ranks) {
+    const std::size_t before = out.size();
+    out.resize(before + bytes.size() / sizeof(PlacedBlock));
+    std::memcpy(out.data() + before, bytes.data(), bytes.size());
+  }
+  return out;
+}
+
 class Writer : public CheckpointWriter {
  public:
   Writer(const ModelConfig& model, const ParameterTable& table, const Options& options)
@@ -32,7 +49,10 @@ class Writer : public CheckpointWriter {
         table_(table),
         options_(options),
         root_(options.run_dir + "/checkpoints"),
-        source_(source_files(options.origin, options.tokenizer_folder, options.model_folder)) {
+        self_(options.comm ? nullptr : make_self_communicator()),
+        comm_(options.comm ? *options.comm : *self_) {
+    if (!is_first()) return;
+    source_ = source_files(options.origin, options.tokenizer_folder, options.model_folder);
     make_folders(root_);
     sync_folder(options_.run_dir);
     remove_unfinished(options_.run_dir);
@@ -47,7 +67,8 @@ class Writer : public CheckpointWriter {
     join();
     if (state.step == saved_step_) return;
     if (!options_.async_save) return write(state, flat, reason);
-    thread_ = std::thread([this, state, kept = owner ? flat : copy_of(flat), owner, reason] {
+    const FlatState kept = owner ? flat : copy_slices(flat, memory_, std::memcpy);
+    thread_ = std::thread([this, state, kept, owner, reason] {
       name_thread("checkpoint");
       write(state, kept, reason);
     });
@@ -73,35 +94,11 @@ class Writer : public CheckpointWriter {
 
  private:
   std::string path(const std::string& name) const { return root_ + "/" + name; }
+  /// Whether this is the rank that does everything but write the slices.
+  bool is_first() const { return comm_.rank() == 0; }
 
   void join() {
     if (thread_.joinable()) thread_.join();
-  }
-
-  /// A copy of the slices alone.
-  FlatState copy_of(const FlatState& flat) {
-    const Span span = Span::rare("copy for the checkpoint");
-    memory_.resize(flat.moments.size() + 2);
-    FlatState copy = flat;
-    copy.parameters = copied(flat.parameters, flat.slices, memory_[0]);
-    copy.ema = copied(flat.ema, flat.slices, memory_[1]);
-    for (std::size_t i = 0; i < flat.moments.size(); ++i)
-      copy.moments[i].values = copied(flat.moments[i].values, flat.slices, memory_[i + 2]);
-    return copy;
-  }
-
-  static FlatTensor copied(const FlatTensor& flat, const std::vector<Slice>& slices,
-                           Buffer& memory) {
-    if (!flat) return {};
-    const std::int64_t count =
-        slices.empty() ? 0 : slices.back().local + slices.back().elements.size();
-    const auto size = static_cast<std::int64_t>(size_of(flat.values.dtype()));
-    if (memory.bytes() != count * size) memory = Buffer("copy for the checkpoint", count * size);
-    const FlatTensor copy{Tensor(memory.data(), {count}, flat.values.dtype()), true};
-    for (const Slice& slice : slices)
-      std::memcpy(copy.at(slice).raw(), flat.at(slice).raw(),
-                  static_cast<std::size_t>(slice.elements.size() * size));
-    return copy;
   }
 
   /// Runs on the thread; nothing leaves it but error_.
@@ -111,14 +108,12 @@ class Writer : public CheckpointWriter {
     try {
       commit(state, flat, reason);
       saved_step_ = state.step;
-      if (reason == Reason::kBest) only_best_.insert(state.step);
-      if (options_.on_saved) options_.on_saved(path(step_name(state.step)), state.step);
-      prune();
+      if (is_first()) committed(state, reason);
     } catch (const Error& e) {
-      error.emplace(
-          e.kind(),
-          fmt::format("checkpoint {} could not be written: {}", step_name(state.step), e.message()),
-          e.hint());
+      error.emplace(e.kind(),
+                    fmt::format("checkpoint {} could not be written: {}", step_name(state.step),
+                                message_in_context(e)),
+                    e.hint());
     } catch (const std::exception& e) {
       error.emplace(ErrorKind::kData, fmt::format("checkpoint {} could not be written: {}",
                                                   step_name(state.step), e.what()));
@@ -128,26 +123,49 @@ class Writer : public CheckpointWriter {
   }
 
   /// The order is what makes a checkpoint exist or not; tests/checkpoint/crash_test.cpp proves it.
+  /// An error of any rank ends the step on all of them, so none waits for another in vain.
   void commit(const TrainingState& state, const FlatState& flat, Reason reason) {
-    const std::string name = step_name(state.step);
-    const std::string temporary = path(name + kUnfinished + random_suffix());
+    const TensorFiles files = plan_tensor_files(table_, flat, options_.max_shard_bytes);
+    const std::string made = path(step_name(state.step) + kUnfinished + random_suffix());
+    Manifest manifest;
     try {
-      make_folders(temporary);
-      const TensorFiles files = plan_tensor_files(table_, flat, options_.max_shard_bytes);
-      const Manifest manifest = create_checkpoint_files(temporary, model_, options_, source_, state,
-                                                        flat.weights_dtype, reason, files);
-      write_manifest(temporary, manifest, files, write_slices(temporary, files));
-      sync_folder(temporary);
-      rename_path(temporary, path(name));
+      const auto create = [&] {
+        make_folders(made);
+        manifest = create_checkpoint_files(made, model_, options_, source_, state,
+                                           flat.weights_dtype, reason, files);
+        return made;
+      };
+      const std::string temporary =
+          run_together(comm_, [&] { return is_first() ? create() : ""; }).front();
+      const std::vector<std::string> blocks =
+          run_together(comm_, [&] { return bytes_of(write_slices(temporary, files)); });
+      run_together(comm_, [&]() -> std::string {
+        if (!is_first()) return "";
+        write_manifest(temporary, manifest, files, blocks_in(blocks));
+        publish(temporary, state);
+        return "";
+      });
     } catch (...) {
-      remove_quietly(temporary);
+      if (is_first()) remove_quietly(made);
       throw;
     }
+  }
+
+  void publish(const std::string& temporary, const TrainingState& state) {
+    const std::string name = step_name(state.step);
+    sync_folder(temporary);
+    rename_path(temporary, path(name));
     sync_folder(root_);
     write_file_atomically(path("latest"), name + "\n");
     if ((options_.keep_best || best_step_ >= 0) && state.best_eval_step == state.step)
       name_best(state.step);
     forget_origin(options_.run_dir);
+  }
+
+  void committed(const TrainingState& state, Reason reason) {
+    if (reason == Reason::kBest) only_best_.insert(state.step);
+    if (options_.on_saved) options_.on_saved(path(step_name(state.step)), state.step);
+    prune();
   }
 
   /// Sets aside every checkpoint except the branch's own, those up to step `last`, and updates or
@@ -244,7 +262,9 @@ class Writer : public CheckpointWriter {
   const ParameterTable table_;
   const Options options_;
   const std::string root_;
-  const SourceFiles source_;
+  const std::unique_ptr<Communicator> self_;  ///< if there is no other
+  Communicator& comm_;
+  SourceFiles source_;
   std::vector<std::string> left_;
   std::vector<Buffer> memory_;        // of the copy that the thread writes from
   std::int64_t saved_step_ = -1;      // this and the next two are the thread's while it runs

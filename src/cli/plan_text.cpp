@@ -149,7 +149,7 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
                       layout.tensor_size, layout.pipeline_size);
   text += memory_total(memory);
   if (config.hardware.device == "cuda")
-    text += fmt::format("host memory {} on rank 0, for a save\n", human_bytes(state_bytes(config)));
+    text += fmt::format("host memory {} per worker, for a save\n", human_bytes(save_bytes(config)));
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += "\nmemory of a worker\n";
   for (const Allocation& allocation : memory)

@@ -24,12 +24,17 @@ std::string folder_of(const std::string& path) {
 }  // namespace
 
 Recorder::Recorder(const Config& config, const RunOptions& options, const ParameterTable& table,
-                   int rank, ControlChannel& channel)
-    : config_(config), options_(options), table_(table), records_(rank == 0), channel_(channel) {}
+                   Communicator& saver, ControlChannel& channel)
+    : config_(config),
+      options_(options),
+      table_(table),
+      saver_(saver),
+      records_(saver.rank() == 0),
+      channel_(channel) {}
 
 void Recorder::begin(const TrainingState& state, const std::string& checkpoint) {
-  if (!records_) return;
   CheckpointWriter::Options options;
+  options.comm = &saver_;
   options.run_dir = options_.run_dir;
   options.origin = checkpoint;
   options.best_eval_step = state.best_eval_step;
@@ -52,6 +57,7 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.on_leaving = [&] { open_metrics(true); };
   metrics_.reset();
   checkpoints_ = CheckpointWriter::create(config_.model, table_, options);
+  if (!records_) return;
   if (!metrics_) open_metrics(false);
   report_superseded();
   if (metrics_->kept_aside()) notice(*metrics_->kept_aside());
@@ -85,24 +91,25 @@ void Recorder::step(StepRecord record) {
   report(checkpoints_->poll_error());
 }
 
-bool Recorder::prepare_save() {
-  if (records_) report(checkpoints_->wait());
-  return records_;
+void Recorder::prepare_save() {
+  report(checkpoints_->wait());
 }
 
 void Recorder::save(const TrainingState& state, const FlatState& flat,
                     std::shared_ptr<const void> owner, CheckpointWriter::Reason reason) {
-  if (!prepare_save()) return;
+  prepare_save();
   log_debug("saving step {}", state.step);
   // A run that resumes from the checkpoint after a power cut has the metrics up to there.
-  if (const auto problem = metrics_->sync()) notice(*problem);
+  if (records_)
+    if (const auto problem = metrics_->sync()) notice(*problem);
   checkpoints_->save(state, flat, std::move(owner), reason);
 }
 
 void Recorder::finish() {
   if (!checkpoints_) return;
-  if (const auto problem = metrics_->finish()) notice(*problem);
-  if (const auto error = checkpoints_->wait()) throw Error(*error);
+  if (records_)
+    if (const auto problem = metrics_->finish()) notice(*problem);
+  if (const auto error = checkpoints_->wait(); error && records_) throw Error(*error);
 }
 
 void Recorder::notice(const std::string& text) {
@@ -110,7 +117,7 @@ void Recorder::notice(const std::string& text) {
 }
 
 void Recorder::report(const std::optional<Error>& error) {
-  if (!error) return;
+  if (!error || !records_) return;
   if (error->kind() == ErrorKind::kGuard) throw Error(*error);
   notice(error->message() + "; training continues");
 }

@@ -11,11 +11,12 @@
 namespace hgt {
 
 /// What a run leaves behind: metrics and checkpoints in the run folder, events on the control
-/// channel. Every rank has a recorder, but only rank 0's does any of this.
+/// channel. Every rank has a recorder: they write checkpoints together, and rank 0's does the rest.
 class Recorder {
  public:
-  Recorder(const Config& config, const RunOptions& options, const ParameterTable& table, int rank,
-           ControlChannel& channel);
+  /// The ranks of `saver` write checkpoints together.
+  Recorder(const Config& config, const RunOptions& options, const ParameterTable& table,
+           Communicator& saver, ControlChannel& channel);
 
   /// The run starts from `checkpoint` ("": none) and will make steps: from now on the run folder
   /// holds its branch, and the metrics files end at the step it starts from.
@@ -24,35 +25,37 @@ class Recorder {
   void started(const TrainingState& state, const std::string& checkpoint, bool begins);
   /// A finished step; its elapsed_s is set here.
   void step(StepRecord record);
-  /// Waits for the previous save, which may hold a copy of the state. False if save() would do
-  /// nothing.
-  bool prepare_save();
-  /// Syncs the metrics and saves the state in the background; a step that is saved already is not
-  /// saved again. Error(kGuard) here or later if it has a number that is not finite.
+  /// Waits for the previous save, which may hold a copy of the state.
+  void prepare_save();
+  /// Syncs the metrics and saves the state in the background, together with the other ranks; a step
+  /// that is saved already is not saved again. Error(kGuard) here or later if it has a number that
+  /// is not finite.
   void save(const TrainingState& state, const FlatState& flat,
             std::shared_ptr<const void> owner = nullptr,
             CheckpointWriter::Reason reason = CheckpointWriter::Reason::kDue);
   /// A line for the user, from rank 0.
   void notice(const std::string& text);
-  /// Waits for the last save, and says what the metrics lack. The Error in which the save failed,
-  /// if it did.
+  /// Waits for the last save, and says what the metrics lack. Throws the Error in which the save
+  /// failed, if it did, on rank 0.
   void finish();
 
  private:
   /// Names the checkpoints that are not of the run's branch.
   void report_superseded();
-  /// Training continues without a checkpoint that could not be written; a bad state ends it.
+  /// Training continues without a checkpoint that could not be written; a bad state ends it. All
+  /// ranks have the same error, which rank 0 reports.
   void report(const std::optional<Error>& error);
 
   const Config& config_;
   const RunOptions options_;
   const ParameterTable& table_;
+  Communicator& saver_;
   const bool records_;  ///< rank 0
   ControlChannel& channel_;
   std::string metrics_problem_;  ///< why the last step's metrics were not written, "" if they were
   std::optional<MetricsWriter> metrics_;           ///< rank 0, once begun
   std::int64_t started_ns_ = 0;                    ///< when it was
-  std::unique_ptr<CheckpointWriter> checkpoints_;  ///< rank 0, once begun
+  std::unique_ptr<CheckpointWriter> checkpoints_;  ///< once begun
 };
 
 }  // namespace hgt

@@ -51,7 +51,7 @@ Error cause_of(const Error& error, Communicator& comm) {
 class Run {
  public:
   Run(const Config& config, const RunOptions& options, Communicator& comm, ControlChannel& channel,
-      Requests& requests, const CudaQueue* queue)
+      Requests& requests, const CudaQueue* queue, Communicator* saver)
       : config_(config),
         options_(options),
         comm_(comm),
@@ -62,7 +62,8 @@ class Run {
         pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
         stream_(queue ? Stream(*queue) : Stream(pool_)),
         table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-        recorder_(config, options_, table_, comm.rank(), channel) {}
+        sharding_(table_.blocks(), comm.size()),
+        recorder_(config, options_, table_, saver ? *saver : comm, channel) {}
   RunOutcome train();
   /// What to report in place of an exception that train() threw.
   Error explain(Error error) const;
@@ -98,6 +99,7 @@ class Run {
   ThreadPool pool_;
   const Stream stream_;
   const ParameterTable table_;
+  const Sharding sharding_;
   Recorder recorder_;
   std::optional<PeakRate> peak_rate_;
   std::unique_ptr<Dataset> train_data_;
@@ -155,7 +157,8 @@ void Run::start() {
   const DataFingerprint data = comm_.rank() == 0 ? DataFingerprint{train_data_->fingerprint(),
                                                                    train_data_->old_fingerprint()}
                                                  : DataFingerprint{};
-  const Start from = prepare_start(config_, options_, table_, host.get(), data, pool_, comm_);
+  const Start from =
+      prepare_start(config_, options_, table_, sharding_, host.get(), data, pool_, comm_);
   host.store();
   buffers_->round_weights(stream_);
   trainer_.emplace(Trainer::Parts{config_, table_, *buffers_, *model_, comm_, stream_, *train_data_,
@@ -275,11 +278,19 @@ void Run::save(bool due) {
   finish_steps(0, false);
   due |= std::exchange(checkpoint_requested_, false) || is_over();
   if (is_over()) require_an_update();
-  if (!recorder_.prepare_save()) return;
-  const auto host = std::make_shared<HostBuffers>(*buffers_, table_, config_, stream_);
-  host->fetch();
-  recorder_.save(state, host->get().state(),
-                 stream_.device().is_cpu() ? nullptr : host,  // a copy already
+  recorder_.prepare_save();
+  FlatState flat = buffers_->state();
+  const auto own = sharding_.slices(comm_.rank());
+  flat.slices = {own.begin(), own.end()};
+  std::shared_ptr<std::vector<Buffer>> host;
+  if (!stream_.device().is_cpu()) {
+    host = std::make_shared<std::vector<Buffer>>();
+    flat = copy_slices(flat, *host, [&](void* to, const void* from, std::size_t bytes) {
+      stream_.copy(to, from, bytes);
+    });
+    stream_.synchronize();
+  }
+  recorder_.save(state, flat, host,
                  due ? CheckpointWriter::Reason::kDue : CheckpointWriter::Reason::kBest);
 }
 
@@ -312,8 +323,9 @@ RunOutcome Run::outcome() const {
 }
 
 TrainingRun::TrainingRun(const Config& config, const RunOptions& options, Communicator& comm,
-                         ControlChannel& channel, Requests& requests, const CudaQueue* queue)
-    : run_(std::make_unique<Run>(config, options, comm, channel, requests, queue)) {}
+                         ControlChannel& channel, Requests& requests, const CudaQueue* queue,
+                         Communicator* saver)
+    : run_(std::make_unique<Run>(config, options, comm, channel, requests, queue, saver)) {}
 
 TrainingRun::~TrainingRun() = default;
 

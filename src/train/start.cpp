@@ -1,16 +1,17 @@
 #include "start.h"
 
-#include <algorithm>
 #include <limits>
 #include <optional>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/exception.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/base/xxh3.h"
+#include "hgtrain/comm/together.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
@@ -19,22 +20,62 @@ namespace {
 /// Everything of a run that a checkpoint fills.
 struct Parts {
   const Config& config;
+  const RunOptions& options;
   const ParameterTable& table;
+  const Sharding& sharding;
   const FlatBuffers& buffers;
-  std::uint64_t digest, old_digest;
+  std::uint64_t digest, old_digest;  ///< on rank 0
   ThreadPool& pool;
+  Communicator& comm;
 };
 
+FlatState state_of(const Parts& parts) {
+  FlatState flat = parts.buffers.state();
+  const auto own = parts.sharding.slices(parts.comm.rank());
+  flat.slices = {own.begin(), own.end()};
+  return flat;
+}
+
+/// Gives all ranks the slices that each has read, unless a rank needs no more than its own.
+void share(const FlatTensor& flat, const Parts& parts) {
+  if (!flat || flat.sharded) return;
+  const auto size = static_cast<std::int64_t>(size_of(flat.values.dtype()));
+  std::vector<OwnedRange> owners = parts.sharding.owners({0, flat.values.numel()});
+  for (OwnedRange& owned : owners)
+    owned.elements = {owned.elements.begin * size, owned.elements.end * size};
+  parts.comm.all_gather({static_cast<std::byte*>(flat.values.raw()),
+                         static_cast<std::size_t>(flat.values.numel() * size)},
+                        owners);
+}
+
+void share_state(const FlatState& flat, const LoadedCheckpoint& loaded, const Parts& parts) {
+  share(flat.parameters, parts);
+  if (loaded.has_ema) share(flat.ema, parts);
+  if (loaded.state.optimizer_steps > 0)  // else they are zero everywhere
+    for (const FlatState::Moment& moment : flat.moments) share(moment.values, parts);
+}
+
+void require_same_batches(const std::string& folder, const LoadedCheckpoint& loaded,
+                          const Parts& parts) {
+  if (loaded.state.config_digest == parts.digest || loaded.state.config_digest == parts.old_digest)
+    return;
+  throw Error(ErrorKind::kConfig, folder + " was trained on other batches",
+              "a resumed run keeps training.seed, training.seq_length, train_batch_size and the "
+              "data's content, weights, validation split, seed and shuffle; to start a new run "
+              "from these weights, "
+              "set model.init to this folder");
+}
+
 void resume(const std::string& folder, const Parts& parts, Start& start) {
-  const FlatState flat = parts.buffers.state();
-  const LoadedCheckpoint loaded = load_checkpoint(folder, parts.config.model, parts.table, flat);
+  const FlatState flat = state_of(parts);
+  LoadedCheckpoint loaded;
+  run_together(parts.comm, [&]() -> std::string {
+    loaded = load_checkpoint(folder, parts.config.model, parts.table, flat);
+    if (parts.comm.rank() == 0) require_same_batches(folder, loaded, parts);
+    return "";
+  });
+  share_state(flat, loaded, parts);
   start.state = loaded.state;
-  if (start.state.config_digest != parts.digest && start.state.config_digest != parts.old_digest)
-    throw Error(ErrorKind::kConfig, folder + " was trained on other batches",
-                "a resumed run keeps training.seed, training.seq_length, train_batch_size and the "
-                "data's content, weights, validation split, seed and shuffle; to start a new run "
-                "from these weights, "
-                "set model.init to this folder");
   start.state.config_digest = parts.digest;
   start.state.loss_scale =
       LossScaler(parts.config.precision).resumed(loaded.state.loss_scale, loaded.weights_dtype);
@@ -45,37 +86,41 @@ void resume(const std::string& folder, const Parts& parts, Start& start) {
   start.checkpoint = folder;
 }
 
-/// Resumes from the checkpoint that the run's branch began at, because the branch has saved none
-/// since.
-void resume_origin(const std::string& folder, const std::string& run_dir, const Parts& parts,
-                   Start& start) {
+/// The checkpoint that the run's branch began at; nothing if it began at step 0.
+std::vector<std::string> origin_of(const std::string& run_dir) {
+  const std::optional<BranchOrigin> origin = read_origin(run_dir);
+  if (!origin || origin->checkpoint.empty()) return {};
+  const std::string folder = origin_folder(run_dir, *origin);
   if (!path_exists(folder))
     throw Error(ErrorKind::kData,
                 fmt::format("{} has no checkpoint since it started from {}, and that is gone",
                             run_dir, folder),
                 "name the checkpoint to resume from: --resume PATH");
-  resume(folder, parts, start);
+  return {folder};
 }
 
-/// The error in one line, with the file it is about.
-std::string with_context(const Error& error) {
-  return error.context().empty()
-             ? error.message()
-             : fmt::format("{} ({})", error.message(), fmt::join(error.context(), ", "));
+/// What `find` finds in the run folder on rank 0.
+std::vector<std::string> found_by_first(std::vector<std::string> (*find)(const std::string&),
+                                        const Parts& parts) {
+  const std::string found = run_together(parts.comm, [&]() -> std::string {
+                              if (parts.comm.rank() > 0) return "";
+                              return nlohmann::json(find(parts.options.run_dir)).dump();
+                            }).front();
+  return nlohmann::json::parse(found).get<std::vector<std::string>>();
 }
 
-/// Resumes from the newest whole checkpoint of the run's branch, or from the one that the branch
-/// began at; false if it began at step 0. If there are checkpoints but all are damaged, throws the
-/// newest one's error.
-bool resume_newest(const std::string& run_dir, const Parts& parts, Start& start) {
+/// Resumes from the newest whole checkpoint of the run's branch or, if the branch has saved none
+/// yet, from the one that it began at; false if it began at step 0. If there are checkpoints but
+/// all are damaged, throws the newest one's error.
+bool resume_newest(const Parts& parts, Start& start) {
   std::optional<Error> newest_error;
-  for (const std::string& folder : list_checkpoints(run_dir)) {
+  for (const std::string& folder : found_by_first(list_checkpoints, parts)) {
     try {
       resume(folder, parts, start);
       return true;
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::kData) throw;
-      start.refused.push_back(with_context(e));
+      start.refused.push_back(message_in_context(e));
       if (!newest_error)
         newest_error.emplace(e.kind(), start.refused.back(),
                              "no other checkpoint of this run is whole: start anew, with another "
@@ -83,58 +128,55 @@ bool resume_newest(const std::string& run_dir, const Parts& parts, Start& start)
     }
   }
   if (newest_error) throw Error(*newest_error);
-  const std::optional<BranchOrigin> origin = read_origin(run_dir);
-  if (!origin || origin->checkpoint.empty()) return false;
-  resume_origin(origin_folder(run_dir, *origin), run_dir, parts, start);
-  return true;
+  for (const std::string& folder : found_by_first(origin_of, parts)) {
+    resume(folder, parts, start);
+    return true;
+  }
+  return false;
 }
 
 /// Loads the checkpoint or the weights that the run begins with; false if they are to be drawn.
-bool load(const RunOptions& options, const Parts& parts, Start& start) {
-  if (options.resume == "auto") {
-    if (resume_newest(options.run_dir, parts, start)) return true;
-  } else if (options.resume != "none") {
-    resume(options.resume, parts, start);
+bool load(const Parts& parts, Start& start) {
+  if (parts.options.resume == "auto") {
+    if (resume_newest(parts, start)) return true;
+  } else if (parts.options.resume != "none") {
+    resume(parts.options.resume, parts, start);
     return true;
   }
   start.state.best_eval_loss = std::numeric_limits<double>::infinity();
   start.state.config_digest = parts.digest;
   start.state.loss_scale = LossScaler(parts.config.precision).initial();
   if (parts.config.model.init.empty()) return false;
-  load_hf_weights(parts.config.model.init, parts.config.model, parts.table,
-                  parts.buffers.parameter_values());
+  const FlatState flat = state_of(parts);
+  run_together(parts.comm, [&]() -> std::string {
+    load_hf_weights(parts.config.model.init, parts.config.model, parts.table, flat.parameters,
+                    flat.slices);
+    return "";
+  });
+  share(flat.parameters, parts);
   parts.buffers.begin_ema(parts.pool);
   return true;
-}
-
-void broadcast_state(const Start& start, const FlatBuffers& flat, Communicator& comm) {
-  if (start.state.optimizer_steps > 0)  // else they are zero everywhere
-    for (const Buffer& state : flat.optimizer_state) comm.broadcast(state.as<std::byte>(), 0);
-  for (const Buffer* values : {&flat.parameters, &flat.ema})
-    comm.broadcast(values->as<std::byte>(), 0);
 }
 
 }  // namespace
 
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
-                    const FlatBuffers& buffers, const DataFingerprint& data, ThreadPool& pool,
-                    Communicator& comm) {
+                    const Sharding& sharding, const FlatBuffers& buffers,
+                    const DataFingerprint& data, ThreadPool& pool, Communicator& comm) {
   const Span span = Span::rare("load or draw the weights");
   const Parts parts{config,
+                    options,
                     table,
+                    sharding,
                     buffers,
                     config_digest(config, data.content),
                     old_config_digest(config, data.old),
-                    pool};
+                    pool,
+                    comm};
   Start start;
-  std::byte loaded{};
-  if (comm.rank() == 0) loaded = std::byte{load(options, parts, start)};
-  comm.broadcast(std::span(&loaded, 1), 0);
-  comm.broadcast(std::as_writable_bytes(std::span(&start.state, 1)), 0);
-  if (loaded == std::byte{})
+  if (!load(parts, start))
     buffers.initialize(table, static_cast<std::uint64_t>(config.training.seed), pool);
-  else
-    broadcast_state(start, buffers, comm);
+  comm.broadcast(std::as_writable_bytes(std::span(&start.state, 1)), 0);  // the digest is rank 0's
   return start;
 }
 

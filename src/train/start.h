@@ -10,9 +10,9 @@ namespace hgt {
 /// Where a run begins.
 struct Start {
   TrainingState state;
-  std::string checkpoint;  ///< to resume from, "" if the run starts fresh; known on rank 0 only
-  std::vector<std::string> refused;  ///< how newer checkpoints than that one are damaged; on rank 0
-  std::string notice;                ///< to the user, or ""; on rank 0
+  std::string checkpoint;            ///< to resume from, "" if the run starts fresh
+  std::vector<std::string> refused;  ///< how newer checkpoints than that one are damaged
+  std::string notice;                ///< to the user, or ""
 };
 
 /// What the data holds, as Dataset::fingerprint and old_fingerprint say. Rank 0's counts.
@@ -21,13 +21,14 @@ struct DataFingerprint {
   std::uint64_t old = 0;
 };
 
-/// Fills the buffers of every rank with the same bytes: rank 0 loads the checkpoint or the initial
-/// weights and broadcasts them, or every rank draws them, which is faster than sending them.
-/// `--resume auto` takes the newest checkpoint that is whole. Error(kData) if the named checkpoint
-/// is damaged, or with `auto` if every one is; Error(kConfig) if it belongs to another job.
+/// Fills the buffers: every rank reads its slices of the checkpoint or of the initial weights, and
+/// they give each other what all of them need; or every rank draws the weights, which is faster
+/// than sending them. `--resume auto` takes the newest checkpoint that is whole. Error(kData), the
+/// same on all ranks, if the named checkpoint is damaged, or with `auto` if every one is;
+/// Error(kConfig) if it belongs to another job.
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
-                    const FlatBuffers& buffers, const DataFingerprint& data, ThreadPool& pool,
-                    Communicator& comm);
+                    const Sharding& sharding, const FlatBuffers& buffers,
+                    const DataFingerprint& data, ThreadPool& pool, Communicator& comm);
 
 /// Hash of what makes the batches, which a resumed run shares with the saved one: seeds, sizes,
 /// data by content, shares and validation split. (The model is compared key by key when a

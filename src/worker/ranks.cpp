@@ -17,6 +17,34 @@
 #include "hgtrain/wire/messages.h"
 
 namespace hgt {
+namespace {
+
+GroupOptions group_options(const Config& job, const Environment& environment) {
+  return {.rank = environment.rank,
+          .size = environment.world_size,
+          .timeout = std::chrono::milliseconds(job.distributed.timeout_ms())};
+}
+
+/// The worker's channel, with a progress that nobody reports.
+class SideChannel final : public ControlChannel {
+ public:
+  explicit SideChannel(ControlChannel& main) : main_(main) {}
+  Progress& progress() override { return progress_; }
+  void set(const std::string& key, const std::string& value) override { main_.set(key, value); }
+  std::string get(const std::string& key, std::chrono::milliseconds timeout) override {
+    return main_.get(key, timeout);
+  }
+  void send(const std::string& kind, const nlohmann::json& body) override {
+    main_.send(kind, body);
+  }
+  void flush() override { main_.flush(); }
+
+ private:
+  ControlChannel& main_;
+  Progress progress_;
+};
+
+}  // namespace
 
 std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment) {
   if (config.hardware.device != "cuda") return nullptr;
@@ -37,10 +65,8 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
                          const CudaQueue* queue, const std::atomic<bool>* aborted) {
   if (environment.world_size == 1) return {make_self_communicator(), ""};
   const DistributedConfig& config = job.distributed;
-  const GroupOptions group{.rank = environment.rank,
-                           .size = environment.world_size,
-                           .timeout = std::chrono::milliseconds(config.timeout_ms()),
-                           .aborted = aborted};
+  GroupOptions group = group_options(job, environment);
+  group.aborted = aborted;
   if (queue != nullptr) {
     if (config.backend == "gloo")
       return {connect_gloo(channel, group, environment.master_host, queue),
@@ -59,6 +85,20 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
     if (auto shared = connect_shared_memory(channel, group))
       return {std::move(shared), "shared memory"};
   return {connect_gloo(channel, group, environment.master_host), "Gloo"};
+}
+
+SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
+                             const Environment& environment) {
+  SaveGroup out;
+  if (environment.world_size == 1 || !job.checkpoint.async_save) return out;
+  GroupOptions group = group_options(job, environment);
+  group.group = "saves";
+  out.channel = std::make_unique<SideChannel>(channel);
+  if (job.distributed.backend != "gloo")
+    out.communicator = connect_shared_memory(*out.channel, group);
+  if (!out.communicator)
+    out.communicator = connect_gloo(*out.channel, group, environment.master_host);
+  return out;
 }
 
 int run_rank(const std::function<void(ControlChannel&)>& body) {

@@ -27,6 +27,15 @@ struct Connection {
 Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
                          const CudaQueue* queue, const std::atomic<bool>* aborted = nullptr);
 
+/// A second communicator of the same ranks, of host memory alone.
+struct SaveGroup {
+  std::unique_ptr<ControlChannel> channel;  ///< its own, so that heartbeats do not count saves
+  std::unique_ptr<Communicator> communicator;
+};
+/// Connects the ranks for saves in the background; empty if the job has none, or one rank.
+SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
+                             const Environment& environment);
+
 /// The main of a rank that leaves nothing to save: runs `body` with the control channel, and
 /// reports the exception that ends it. If the launcher or a peer ends the job, the process exits at
 /// once. Returns the exit status.

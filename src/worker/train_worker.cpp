@@ -26,7 +26,7 @@
 namespace hgt {
 namespace {
 
-/// The communicator of the job, once there is one; what the control channel aborts.
+/// The communicators of the job, once they exist; what the control channel aborts.
 class Group {
  public:
   /// The group owns the queue, if there is one, from now on.
@@ -36,20 +36,30 @@ class Group {
     auto [communicator, backend_name] =
         connect_ranks(channel, config, environment, queue_.get(), &aborted_);
     if (!backend_name.empty()) log_info("communication backend: {}", backend_name);
+    SaveGroup savers = connect_save_group(channel, config, environment);
     const std::lock_guard lock(mutex_);
+    savers_ = std::move(savers);
     communicator_ = std::move(communicator);
     if (aborted_) communicator_->abort();
     return *communicator_;
   }
+  /// Null if no saves are made in the background, or by one rank.
+  Communicator* savers() const { return savers_.communicator.get(); }
   /// Waits for the peers unless aborted; the channel must still be there.
   void leave() {
     const std::lock_guard lock(mutex_);
+    savers_.communicator.reset();
     communicator_.reset();
   }
+  /// A save under way may still be finished: it ends if a peer is lost.
   void abort() {
     aborted_ = true;  // before the lock, which leave() holds while it waits for the peers
     const std::lock_guard lock(mutex_);
     if (communicator_) communicator_->abort();
+  }
+  void abort_saves() {
+    const std::lock_guard lock(mutex_);
+    if (savers_.communicator) savers_.communicator->abort();
   }
 
  private:
@@ -57,6 +67,7 @@ class Group {
   std::atomic<bool> aborted_ = false;
   std::unique_ptr<CudaQueue> queue_;  ///< outlives the communicator
   std::unique_ptr<Communicator> communicator_;
+  SaveGroup savers_;
 };
 
 /// The first line of a rank's log.
@@ -85,7 +96,11 @@ class TrainWorker {
             .stop = [this] { requests_.stop = true; },
             .checkpoint = [this] { requests_.checkpoint = true; },
             .abort = [this](const std::string&) { group_.abort(); },
-            .lost = [this] { group_.abort(); },
+            .lost =
+                [this] {
+                  group_.abort();
+                  group_.abort_saves();
+                },
         })) {}
 
   int run(const TrainRequest& request) {
@@ -96,7 +111,8 @@ class TrainWorker {
       status = report(*channel_, error_from(e));
       group_.abort();
     }
-    run_.reset();
+    run_.reset();  // a save under way is finished
+    if (status != 0) group_.abort_saves();
     group_.leave();
     return status;
   }
@@ -114,7 +130,7 @@ class TrainWorker {
     const CudaQueue* const compute = queue.get();
     Communicator& comm = group_.connect(*channel_, config_, environment, std::move(queue));
     const RunOptions options{request.run_dir, request.resume, request.record_steps};
-    run_.emplace(config_, options, comm, *channel_, requests_, compute);
+    run_.emplace(config_, options, comm, *channel_, requests_, compute, group_.savers());
     const RunOutcome outcome = run_->train();
     if (comm.rank() == 0)
       channel_->send("done",

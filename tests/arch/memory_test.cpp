@@ -6,6 +6,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/kernel_sizes.h"
+#include "hgtrain/parallel/shards.h"
 
 #include "cuda/attention_cudnn.h"
 #include "models.h"
@@ -50,7 +51,7 @@ TEST_CASE("the memory table counts all allocations of a step") {
   const std::int64_t parameters = parameter_table(config.model, false).total;
   CHECK(bytes("parameters") == 4 * parameters);
   CHECK(bytes("optimizer: exp_avg_sq") == 4 * parameters);
-  CHECK(bytes("checkpoint: copy (rank 0)") == 3 * 4 * parameters);
+  CHECK(bytes("checkpoint: copy") == 3 * 4 * parameters);
   CHECK(bytes("layers: qkv") == std::int64_t{4} * 12 * 4 * 1024 * 3 * 768);
   CHECK(bytes("layers: up") == std::int64_t{4} * 12 * 4 * 1024 * 3072);
   CHECK(bytes("activations: logits") == 4 * logit_rows(config.model, 4096) * 50257);
@@ -183,6 +184,16 @@ TEST_CASE("the memory table follows 16-bit types and recomputation") {
   CHECK(selective["layers: up"] == 2 * 4 * row * 12);
 }
 
+TEST_CASE("a worker copies its part of the state for a save") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch = {.train_batch_size = 6, .micro_batch_size = 1, .gradient_accumulation_steps = 2};
+  const std::int64_t all = 3 * 4 * parameter_table(config.model, false).total;
+  CHECK(save_bytes(config) == Approx(all / 3).margin(2 * 3 * 4 * Sharding::kUnit));
+  config.batch.gradient_accumulation_steps = 6;
+  CHECK(save_bytes(config) == all);
+}
+
 TEST_CASE("the memory table follows training without fp32 masters") {
   Config config;
   config.model = gpt2_124m();
@@ -197,7 +208,7 @@ TEST_CASE("the memory table follows training without fp32 masters") {
     CHECK(bytes["gradients"] == 4 * total);
     CHECK(bytes["optimizer: exp_avg_sq"] == state * total);
     CHECK_FALSE(bytes.contains("bf16 weights"));
-    CHECK(bytes["checkpoint: copy (rank 0)"] == (2 + 2 * state) * total);
+    CHECK(bytes["checkpoint: copy"] == (2 + 2 * state) * total);
   };
   expect(4);
   config.precision.bf16_state = true;

@@ -14,6 +14,12 @@
 
 using namespace hgt;
 
+TEST_CASE("an error in one line names what it is about") {
+  CHECK(message_in_context(Error(ErrorKind::kData, "it is damaged", "a hint")) == "it is damaged");
+  CHECK(message_in_context(Error(ErrorKind::kData, "it is damaged").in("file").in("rank 1")) ==
+        "it is damaged (file, rank 1)");
+}
+
 TEST_CASE("what the system refuses is no bug, and the hint names the limit") {
   const Error memory = error_from(std::bad_alloc());
   CHECK(memory.kind() == ErrorKind::kDevice);

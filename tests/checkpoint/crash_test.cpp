@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -12,6 +13,7 @@
 #include "hgtrain/base/file.h"
 
 #include "disk_model.h"
+#include "support/ranks.h"
 #include "support/temporary_folder.h"
 #include "tiny_run.h"
 
@@ -47,6 +49,39 @@ std::vector<FileOp> record_saves(const std::string& run_dir, const std::string& 
   save_all(1, "", {10, 20, 30}, 2);
   save_all(2, run_dir + "/checkpoints/step_00000020", {40}, 1);
   save_all(3, elsewhere, {5}, 1);
+  return recording.log();
+}
+
+/// Two ranks save 10 and 20 together.
+std::vector<FileOp> record_saves_of_two(const std::string& run_dir) {
+  RecordingFileOps recording;
+  std::optional<FileOpsOverride> override_ops;
+  const auto errors = run_ranks(over_shared_memory, 2, [&](Communicator& comm) {
+    comm.barrier();  // both are connected, which takes files too
+    if (comm.rank() == 0) {
+      override_ops.emplace(recording);
+      for (const char* name : {"/resolved.json", "/config.json"})
+        write_file_atomically(run_dir + name, "1");
+    }
+    comm.barrier();
+    TinyRun run;
+    CheckpointWriter::Options options;
+    options.comm = &comm;
+    options.run_dir = run_dir;
+    const auto writer = CheckpointWriter::create(run.model, run.table, options);
+    for (const std::int64_t step : {10, 20}) {
+      run.at(step);
+      FlatState flat = run.flat();
+      flat.slices = {{comm.rank() == 0 ? Range{0, 20} : Range{20, run.table.total}, 0}};
+      writer->save(run.state, flat);
+      if (const auto error = writer->wait()) throw Error(*error);
+      if (comm.rank() == 0) recording.mark(mark_of(1, step));
+    }
+    comm.barrier();
+    if (comm.rank() == 0) override_ops.reset();
+    comm.barrier();
+  });
+  REQUIRE(errors == std::vector<std::string>(2));
   return recording.log();
 }
 
@@ -155,6 +190,14 @@ TEST_CASE(
   std::size_t states = 0;
   CHECK(replay(log, folder.path(), elsewhere.path(), nullptr, states) == "");
   CHECK(states > 1000);
+}
+
+TEST_CASE("the same holds if two ranks save together") {
+  const TemporaryFolder folder;
+  const auto log = record_saves_of_two(folder.path());
+  std::size_t states = 0;
+  CHECK(replay(log, folder.path(), "", nullptr, states) == "");
+  CHECK(states > 400);
 }
 
 TEST_CASE("each fsync is needed: without it the replay finds a power cut that does harm") {

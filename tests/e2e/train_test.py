@@ -362,7 +362,7 @@ class TrainTest(job.JobTest):
             self.assertIn(said, self.job.call('--config', 'config.json', '--dry_run', *flags, exit_code=2))
         on_gpus = self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run')
         self.assertIn('2 x 1 thread on cuda', on_gpus)
-        self.assertRegex(on_gpus, r'\nhost memory [0-9]+ KiB on rank 0, for a save\n')
+        self.assertRegex(on_gpus, r'\nhost memory [0-9]+ KiB per worker, for a save\n')
         self.assertFalse((self.job.folder / 'dry').exists())
 
     def test_wrong_options_are_refused_with_their_own_exit_codes(self):

@@ -61,10 +61,12 @@ class Order final : public FileOps {
 };
 
 struct Fixture {
-  explicit Fixture(int rank = 0)
-      : table(parameter_table(config.model, false)),
+  Fixture() : Fixture(make_self_communicator()) {}
+  explicit Fixture(std::unique_ptr<Communicator> ranks)
+      : saver(std::move(ranks)),
+        table(parameter_table(config.model, false)),
         buffers(table, config),
-        recorder(config, {.run_dir = folder.path()}, table, rank, channel) {}
+        recorder(config, {.run_dir = folder.path()}, table, *saver, channel) {}
 
   void start() {
     recorder.begin({}, "");
@@ -76,6 +78,7 @@ struct Fixture {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
+  std::unique_ptr<Communicator> saver;
   TemporaryFolder folder;
   EventChannel channel;
   Config config = tiny_config();
@@ -135,7 +138,7 @@ TEST_CASE("a run that starts from another run's checkpoint keeps none of the met
     fixture->recorder.finish();
   }
   const auto begin = [&](const std::string& checkpoint) {
-    Recorder recorder(f.config, {.run_dir = f.folder.path()}, f.table, 0, f.channel);
+    Recorder recorder(f.config, {.run_dir = f.folder.path()}, f.table, *f.saver, f.channel);
     recorder.begin({.step = 1}, checkpoint);
   };
   begin(f.folder / "checkpoints/step_00000001");
@@ -160,7 +163,7 @@ TEST_CASE("a run that goes back keeps the metrics of the branch that it leaves")
   f.recorder.finish();
   const std::string all = f.metrics();
   const auto begin = [&] {
-    Recorder recorder(f.config, {.run_dir = f.folder.path()}, f.table, 0, f.channel);
+    Recorder recorder(f.config, {.run_dir = f.folder.path()}, f.table, *f.saver, f.channel);
     recorder.begin({.step = 1}, f.folder / "checkpoints/step_00000001");
   };
   struct Dies final : FileOps {  // when it sets the first checkpoint aside
@@ -204,14 +207,28 @@ TEST_CASE("what the next save removes is announced, and what metrics lack at the
       Catch::Contains("metrics.jsonl is incomplete: 1 line could not be written (cannot write"));
 }
 
-TEST_CASE("other ranks write nothing and say nothing") {
-  Fixture f(1);
-  f.start();
-  f.recorder.step(record_of(1, 2.5));
-  f.recorder.save({.step = 1}, f.buffers.state());
-  f.recorder.finish();
-  CHECK(f.channel.kinds.empty());
-  CHECK(std::filesystem::is_empty(f.folder.path()));
+TEST_CASE("other ranks save their slices, and say nothing") {
+  const TemporaryFolder folder;
+  const Config config = tiny_config();
+  const ParameterTable table = parameter_table(config.model, false);
+  std::vector<EventChannel> channels(2);
+  const auto errors = run_ranks(over_shared_memory, 2, [&](Communicator& comm) {
+    EventChannel& channel = channels[static_cast<std::size_t>(comm.rank())];
+    const FlatBuffers buffers(table, config);
+    Recorder recorder(config, {.run_dir = folder.path()}, table, comm, channel);
+    recorder.begin({}, "");
+    recorder.started({}, "", true);
+    recorder.step(record_of(1, 2.5));
+    FlatState flat = buffers.state();
+    flat.slices = {{{comm.rank() * 64, comm.rank() == 0 ? 64 : table.total}, 0}};
+    recorder.save({.step = 1}, flat);
+    recorder.finish();
+  });
+  CHECK(errors == std::vector<std::string>(2));
+  CHECK(channels[0].kinds == std::vector<std::string>{"started", "metrics", "checkpoint"});
+  CHECK(channels[1].kinds.empty());
+  const FlatBuffers loaded(table, config);
+  load_checkpoint(folder / "checkpoints/step_00000001", config.model, table, loaded.state());
 }
 
 TEST_CASE("a checkpoint whose name did not reach the disk is not announced") {

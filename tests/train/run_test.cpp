@@ -210,6 +210,8 @@ TEST_CASE("two ranks leave one set of metrics, with the losses of one") {
         .train();
   });
   CHECK(errors == std::vector<std::string>(2));
+  CHECK(list_checkpoints(two.folder.path()) ==
+        std::vector<std::string>{two.folder / "checkpoints/step_00000006"});
   const auto expected = one.metrics("loss"), actual = two.metrics("loss");
   REQUIRE(actual.size() == expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i)

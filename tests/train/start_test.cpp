@@ -27,7 +27,8 @@ struct Started {
           std::uint64_t data = kData, std::uint64_t old_data = 0)
       : table(parameter_table(config.model, false)),
         buffers(table, config),
-        start(prepare_start(config, options, table, buffers, {data, old_data}, pool, comm)) {}
+        start(prepare_start(config, options, table, Sharding(table.blocks(), comm.size()), buffers,
+                            {data, old_data}, pool, comm)) {}
   std::vector<float> weights() const {
     const auto flat = buffers.parameters.as<float>();
     return {flat.begin(), flat.end()};
@@ -46,7 +47,7 @@ std::vector<float> save_step_3(const Config& config, const RunOptions& options,
   run.buffers.parameters.as<float>()[0] = 42;
   for (const Buffer& buffer : run.buffers.optimizer_state) buffer.as<float>()[1] = 43;
   if (config.training.ema_decay > 0) run.buffers.ema.as<float>()[0] = 44;
-  run.start.state.step = 3;
+  run.start.state.step = run.start.state.optimizer_steps = 3;
   CheckpointWriter::Options where;
   where.run_dir = options.run_dir;
   const auto writer = CheckpointWriter::create(config.model, run.table, where);
@@ -116,16 +117,46 @@ TEST_CASE("auto passes over a damaged checkpoint and says so; with no other it i
   CHECK_THROWS_WITH(Started(tiny_config(), options, *comm), Catch::Contains("is damaged"));
 }
 
-TEST_CASE("every rank gets rank 0's state") {
+TEST_CASE("every rank gets the same state, of which each reads its slices") {
   const TemporaryFolder folder;
   const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
   save_step_3(tiny_config(), options, *make_self_communicator());
   const auto errors = run_ranks(over_shared_memory, 2, [&](Communicator& comm) {
     const Started run(tiny_config(), options, comm);
-    if (run.start.state.step != 3 || run.weights()[0] != 42)
+    if (run.start.state.step != 3 || run.weights()[0] != 42 ||
+        run.buffers.optimizer_state[0].as<float>()[1] != 43)
       throw Error(ErrorKind::kInternal, "state differs");
   });
   CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("all ranks pass over a checkpoint whose damage one of them finds, or refuse it alike") {
+  Config config = tiny_config();
+  config.model.vocab_size = 8192;  // so that each of two ranks has a part of the embedding
+  const TemporaryFolder folder;
+  const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
+  const std::vector<float> saved = save_step_3(config, options, *make_self_communicator());
+  const std::string older = folder / "checkpoints/step_00000003";
+  const std::string newer = folder / "checkpoints/step_00000004";
+  std::filesystem::copy(older, newer);
+  std::string bytes = read_file(newer + "/model.safetensors", 1 << 20);
+  const std::size_t last = bytes.size() - 1;
+  bytes[last] = static_cast<char>(bytes[last] ^ 1);
+  write_file_atomically(newer + "/model.safetensors", bytes);
+  const auto start = [&](const RunOptions& how) {
+    return run_ranks(over_shared_memory, 2, [&](Communicator& comm) {
+      const Started run(config, how, comm);
+      if (run.start.checkpoint != older || run.weights() != saved)
+        throw Error(ErrorKind::kInternal, "state differs");
+      if (run.start.refused.size() != 1 ||
+          run.start.refused[0].find("step_00000004/model.safetensors is damaged") ==
+              std::string::npos)
+        throw Error(ErrorKind::kInternal, "it was not refused");
+    });
+  };
+  CHECK(start(options) == std::vector<std::string>(2));
+  for (const std::string& error : start({.run_dir = folder.path(), .resume = newer}))
+    CHECK_THAT(error, Catch::Contains("step_00000004/model.safetensors is damaged: tensor"));
 }
 
 TEST_CASE("a checkpoint of other batches or of another model is refused") {

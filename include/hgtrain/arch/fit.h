@@ -9,8 +9,8 @@
 
 namespace hgt {
 
-/// The memory in bytes of all workers of a job on one machine's CPU: memory_table() of each, the
-/// copy for a checkpoint once, and what each process needs without anything to train.
+/// The memory in bytes of all workers of a job on one machine's CPU: memory_table() of each,
+/// and what each process needs without anything to train.
 std::int64_t machine_bytes(const Config& config, int workers);
 
 /// Whether a job fits into the available memory.

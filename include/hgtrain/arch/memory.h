@@ -82,9 +82,9 @@ std::vector<Allocation> memory_table(const Config& config, int threads);
 /// cuda::kMaxRowBytes, or its heads than cuda::kMaxHeadDim (base/kernel_sizes.h).
 void require_gpu_widths(const ModelConfig& model, DType dtype);
 
-/// The size of a checkpoint in bytes: parameters, optimizer state, moving average. On a GPU, rank 0
-/// needs the same amount of host memory for a save.
-std::int64_t state_bytes(const Config& config);
+/// What a worker copies for a save, in bytes: its part of parameters, optimizer state and moving
+/// average. On a GPU, that is host memory.
+std::int64_t save_bytes(const Config& config);
 
 /// The sum of a table, in bytes.
 std::int64_t total_bytes(const std::vector<Allocation>& table);

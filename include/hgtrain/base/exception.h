@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <string>
 
 #include "hgtrain/base/error.h"
 
@@ -10,6 +11,9 @@ namespace hgt {
 /// examined, the kind is kData. If the system refused memory, a thread, a descriptor or another
 /// call, it is kDevice, and the hint names the limit to check. Anything else is a bug (kInternal).
 Error error_from(const std::exception& exception);
+
+/// The error in one line, with the file or rank that it is about.
+std::string message_in_context(const Error& error);
 
 /// From this call on, a std::bad_alloc that nothing catches ends the process with one line on
 /// stderr and kDevice's exit code instead of SIGABRT, even if it is uncaught only because there was

@@ -10,6 +10,8 @@
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/comm/communicator.h"
+#include "hgtrain/device/buffer.h"
 #include "hgtrain/optim/flat_tensor.h"
 #include "hgtrain/optim/loss_scaler.h"
 #include "hgtrain/parallel/shards.h"
@@ -53,6 +55,12 @@ struct FlatState {
   std::vector<Slice> slices = {};  ///< ascending
 };
 
+/// Copies the slices into host memory, which `memory` holds and which is taken anew only if its
+/// size changes. `copy` is memcpy, or queues a copy from a device.
+FlatState copy_slices(
+    const FlatState& flat, std::vector<Buffer>& memory,
+    const std::function<void(void* to, const void* from, std::size_t bytes)>& copy);
+
 /// What load_checkpoint() read besides the tensors.
 struct LoadedCheckpoint {
   TrainingState state;
@@ -61,11 +69,12 @@ struct LoadedCheckpoint {
 };
 
 /// Writes the checkpoints of a run folder, <run>/checkpoints/step_00000100/, and the file `latest`
-/// next to them. Only one rank has a writer, and nothing else may write there meanwhile.
+/// next to them. Every rank has a writer, and all save together: each writes its slices, and rank 0
+/// does everything else. Nothing else may write there meanwhile.
 ///
-/// save() copies the state and returns; a thread writes the copy and then prunes to keep_last_n. It
-/// writes in an order in which a checkpoint is either whole or not there: temporary folder, fsync
-/// of the files, the manifest with the hashes last, fsync of the folder, rename, fsync of the
+/// save() copies the slices and returns; a thread writes the copy and then prunes to keep_last_n.
+/// They write in an order in which a checkpoint is either whole or not there: temporary folder,
+/// fsync of the files, the manifest with the hashes last, fsync of the folder, rename, fsync of the
 /// parent folder, `latest` by rename. At most one save is under way: the next waits for it. A step
 /// that this writer has saved already is not saved again.
 class CheckpointWriter {
@@ -77,6 +86,9 @@ class CheckpointWriter {
             ///< one is saved, also if a later writer with keep_best saves that one
   };
   struct Options {
+    /// The ranks that save together, which must have equal options; null: this one alone. The
+    /// writer's thread uses it from save() to wait(), so no other thread may meanwhile.
+    Communicator* comm = nullptr;
     std::string run_dir;
     /// The folder of the checkpoint from which the run starts, of this run or another; "": it
     /// starts at step 0.
@@ -97,7 +109,7 @@ class CheckpointWriter {
     /// Called by create() if checkpoints of another branch are about to be renamed: the run is on
     /// its branch already, and after a crash the next create() calls it again.
     std::function<void()> on_leaving;
-    /// Called with each checkpoint once it is durable, on the thread that wrote it.
+    /// Called on rank 0 with each checkpoint once it is durable, on the thread that wrote it.
     std::function<void(const std::string& path, std::int64_t step)> on_saved;
   };
   /// Moves the run folder to the branch that begins at `origin` (config/run_checkpoints.h). The
@@ -120,8 +132,8 @@ class CheckpointWriter {
   virtual void save(const TrainingState& state, const FlatState& flat,
                     std::shared_ptr<const void> owner = nullptr, Reason reason = Reason::kDue) = 0;
   /// Waits for the save under way. Returns nullopt if no save failed since the last call, else the
-  /// error of the last one that did: kData if it could not be written, kGuard if the state has a
-  /// number that is not finite. The checkpoint before it is intact.
+  /// error of the last one that did, the same on all ranks: kData if a rank could not write, kGuard
+  /// if the state has a number that is not finite. The checkpoint before it is intact.
   virtual std::optional<Error> wait() = 0;
   /// Like wait(), but returns at once.
   virtual std::optional<Error> poll_error() = 0;

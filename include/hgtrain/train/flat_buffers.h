@@ -18,7 +18,7 @@ namespace hgt {
 /// Or, if the config says so, parameters and the optimizer's state are bf16.
 struct FlatBuffers {
   FlatBuffers(const ParameterTable& table, const Config& config, Device device = Device::cpu());
-  FlatState state() const;  ///< what a checkpoint holds, as one slice; only if in host memory
+  FlatState state() const;                       ///< what a checkpoint holds, as one slice
   Optimizer::Buffers optimizer_buffers() const;  ///< what the optimizer reads and updates
   Tensor parameter_values() const;
   Tensor gradient_values() const;  ///< fp32

@@ -31,19 +31,21 @@ class Run;
 /// or the CPU if `queue` is null.
 class TrainingRun {
  public:
-  /// All references, and `queue`, outlive the run.
+  /// All references and pointers outlive the run. `saver` connects the same ranks as `comm`, for
+  /// saves in the background; it may be null if there are none or one rank.
   TrainingRun(const Config& config, const RunOptions& options, Communicator& comm,
-              ControlChannel& channel, Requests& requests, const CudaQueue* queue = nullptr);
+              ControlChannel& channel, Requests& requests, const CudaQueue* queue = nullptr,
+              Communicator* saver = nullptr);
   /// Freeing GPU memory waits for the queued work, which may wait for peers that wait for this
   /// rank: report an error that train() threw before the run is destroyed.
   ~TrainingRun();
 
-  /// Trains to the end; all ranks call it together, once. Rank 0 writes metrics and checkpoints
-  /// into the run folder and sends "started", "metrics", "checkpoint" and "notice" up the channel.
-  /// Every rank writes the samples it took to its log. On return the last step is saved. If a
-  /// checkpoint cannot be written, a notice says so and training continues; if it is the last one,
-  /// Error(kData) is thrown. Every exception is an Error. If a device fails because communication
-  /// with a peer broke, the error is the communicator's.
+  /// Trains to the end; all ranks call it together, once. They write checkpoints into the run
+  /// folder together; rank 0 writes the metrics there and sends "started", "metrics", "checkpoint"
+  /// and "notice" up the channel. Every rank writes the samples it took to its log. On return the
+  /// last step is saved. If a checkpoint cannot be written, a notice says so and training
+  /// continues; if it is the last one, Error(kData) is thrown. Every exception is an Error. If a
+  /// device fails because communication with a peer broke, the error is the communicator's.
   RunOutcome train();
 
  private:

@@ -1,0 +1,50 @@
+#include "hgtrain/comm/together.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/exception.h"
+#include "hgtrain/wire/messages.h"
+
+namespace hgt {
+namespace {
+
+constexpr char kResult = 'r', kError = 'e';
+
+/// What a rank tells the others: nothing, if its action returned nothing.
+std::string outcome_of(const std::function<std::string()>& action, int rank) {
+  try {
+    const std::string result = action();
+    return result.empty() ? "" : kResult + result;
+  } catch (const std::exception& e) {
+    Error error = error_from(e);
+    if (rank > 0) error.in(fmt::format("rank {}", rank));
+    return kError +
+           failed_body(error).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> run_together(Communicator& comm,
+                                      const std::function<std::string()>& action) {
+  if (comm.size() == 1) return {action()};
+  std::vector<std::string> all(static_cast<std::size_t>(comm.size()));
+  std::string& mine = all[static_cast<std::size_t>(comm.rank())];
+  mine = outcome_of(action, comm.rank());
+  std::vector<double> sizes(all.size());
+  sizes[static_cast<std::size_t>(comm.rank())] = static_cast<double>(mine.size());
+  comm.all_reduce_sum(sizes);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    all[rank].resize(static_cast<std::size_t>(sizes[rank]));
+    if (!all[rank].empty())
+      comm.broadcast(std::as_writable_bytes(std::span(all[rank])), static_cast<int>(rank));
+  }
+  for (std::string& text : all) {
+    if (text.starts_with(kError)) throw Error(error_in(nlohmann::json::parse(text.substr(1))));
+    if (!text.empty()) text.erase(0, 1);
+  }
+  return all;
+}
+
+}  // namespace hgt
