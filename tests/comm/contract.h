@@ -125,7 +125,8 @@ inline void check_parts(const Connect& connect) {
       for (std::size_t i = 0; rank > 0 && i < kMost; ++i) sums[i] += own[rank][i];
     }
     const auto same = [&](const std::vector<float>& values, Range range) {
-      return std::memcmp(values.data() + range.begin, sums.data() + range.begin,
+      return range.size() == 0 ||  // memcmp takes no null pointers
+             std::memcmp(values.data() + range.begin, sums.data() + range.begin,
                          static_cast<std::size_t>(range.size()) * sizeof(float)) == 0;
     };
     const auto errors = run_ranks(connect, size, [&](Communicator& comm) {
