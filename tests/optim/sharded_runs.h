@@ -12,7 +12,8 @@
 
 #include "optimizer_runs.h"
 
-// The same work on one rank and divided among several, on any device.
+// The same work on one rank and divided among several, on any device. Checks are in parentheses:
+// Catch would take minutes to print the values.
 
 namespace hgt {
 
@@ -211,11 +212,11 @@ inline void check_shards(const OptimizerConfig& config, Stream stream) {
   for (const Storage& storage : storages) {
     const Storage whole{storage.parameters, storage.state, storage.weights};
     const auto expected = updated_by_ranks(config, table, whole, {1}, stream);
-    CHECK(expected[0] != values_of(table, storage.parameters, 0));
+    CHECK((expected[0] != values_of(table, storage.parameters, 0)));
     for (const std::vector<double>& shares : some_shares()) {
       INFO(config.type << ", storage " << &storage - storages.data() << ", ranks "
                        << shares.size());
-      CHECK(updated_by_ranks(config, table, storage, shares, stream) == expected);
+      CHECK((updated_by_ranks(config, table, storage, shares, stream) == expected));
     }
   }
 }
@@ -273,12 +274,12 @@ inline void check_sharded_average(Stream stream) {
   const ParameterTable table = table_of_blocks();
   for (const DType type : {DType::kF32, DType::kBF16}) {
     const Bytes expected = averaged_by_ranks(table, false, false, type, {1}, stream);
-    CHECK(expected != values_of(table, DType::kF32, 1));
+    CHECK((expected != values_of(table, DType::kF32, 1)));
     for (const std::vector<double>& shares : some_shares())
       for (const bool average_sharded : {false, true})
         for (const bool values_sharded : {false, true})
-          CHECK(averaged_by_ranks(table, average_sharded, values_sharded, type, shares, stream) ==
-                expected);
+          CHECK((averaged_by_ranks(table, average_sharded, values_sharded, type, shares, stream) ==
+                 expected));
   }
 }
 
