@@ -9,6 +9,7 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/parallel/rank_plan.h"
 
 namespace hgt {
 namespace {
@@ -45,6 +46,8 @@ std::vector<Saving> savings_of(const Config& config, DType narrow) {
            c.precision.bf16 = true;
            c.precision.bf16_parameters = c.precision.bf16_state = true;
          }});
+  if (ranks_of(config) > 1 && config.zero.stage < 3)
+    out.push_back({"zero_optimization.stage = 3", [](Config& c) { c.zero.stage = 3; }});
   if (config.hardware.device != "cuda" && config.checkpoint.async_save)
     out.push_back(
         {"checkpoint.async_save = false", [](Config& c) { c.checkpoint.async_save = false; }});

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "hgtrain/arch/optimizer_state.h"
+#include "hgtrain/arch/rank_plan.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/kernel_sizes.h"
-#include "hgtrain/parallel/shards.h"
 
 namespace hgt {
 namespace {
@@ -49,9 +50,7 @@ std::int64_t attention_scratch(const Config& config, const ActivationSizes& size
 }
 
 bool uses_nccl(const Config& config) {
-  const BatchConfig& batch = config.batch;
-  return batch.train_batch_size > batch.micro_batch_size * batch.gradient_accumulation_steps &&
-         config.distributed.backend != "gloo";
+  return ranks_of(config) > 1 && config.distributed.backend != "gloo";
 }
 
 bool is_recomputed(const std::string& name, const ActivationSizes& sizes) {
@@ -158,35 +157,46 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
 
 namespace {
 
-std::int64_t flat_elements(const Config& config) {
-  return parameter_table(config.model, config.training.no_decay_norms_and_biases).total;
-}
-
-/// The elements of the largest part that a worker saves.
-std::int64_t largest_shard(const Config& config) {
-  const ParameterTable table =
-      parameter_table(config.model, config.training.no_decay_norms_and_biases);
-  const BatchConfig& batch = config.batch;
-  const std::int64_t samples =
-      std::max<std::int64_t>(batch.micro_batch_size * batch.gradient_accumulation_steps, 1);
-  const std::int64_t workers = std::max<std::int64_t>(batch.train_batch_size / samples, 1);
-  const Sharding sharding(table.blocks(), static_cast<int>(workers));
-  std::int64_t largest = 0;
-  for (int rank = 0; rank < sharding.ranks(); ++rank)
-    largest = std::max(largest, sharding.shard_elements(rank));
-  return largest;
+RankPlan plan_of(const Config& config) {
+  return plan_rank(config, parameter_table(config.model, config.training.no_decay_norms_and_biases),
+                   0, ranks_of(config));
 }
 
 Allocation flat(std::string name, std::int64_t elements, DType type) {
   return {std::move(name), times(elements, static_cast<std::int64_t>(size_of(type)))};
 }
 
-/// The allocations that a checkpoint holds.
-std::vector<Allocation> state_of(const Config& config, std::int64_t elements) {
-  std::vector<Allocation> out = {flat("parameters", elements, config.precision.parameter_dtype())};
+/// The allocations that a checkpoint holds, if there are so many elements of the parameters and of
+/// the rest.
+std::vector<Allocation> state_of(const Config& config, std::int64_t parameters,
+                                 std::int64_t others) {
+  std::vector<Allocation> out = {
+      flat("parameters", parameters, config.precision.parameter_dtype())};
   for (const std::string& name : optimizer_state(config.optimizer))
-    out.push_back(flat("optimizer: " + name, elements, config.precision.state_dtype()));
-  if (config.training.ema_decay > 0) out.push_back(flat("ema", elements, DType::kF32));
+    out.push_back(flat("optimizer: " + name, others, config.precision.state_dtype()));
+  if (config.training.ema_decay > 0) out.push_back(flat("ema", others, DType::kF32));
+  return out;
+}
+
+/// What the units of ZeRO's stages 2 and 3 use in turns.
+std::vector<Allocation> slots_of(const RankPlan& plan, DType dtype) {
+  const auto elements = [&](const std::vector<int>& slots) {
+    const std::vector<std::int64_t> sizes = slot_elements(plan.shape, slots);
+    return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  };
+  std::vector<Allocation> out;
+  if (const auto n = elements(plan.schedule.parameter_slots); n > 0)
+    out.push_back(flat("gathered weights", n, dtype));
+  if (const auto n = elements(plan.schedule.gradient_slots); n > 0)
+    out.push_back(flat("gradients of blocks", n, DType::kF32));
+  return out;
+}
+
+/// The elements of the largest shard.
+std::int64_t largest_shard(const RankPlan& plan) {
+  std::int64_t out = 0;
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    out = std::max(out, plan.sharding.shard_elements(rank));
   return out;
 }
 
@@ -207,16 +217,24 @@ void require_gpu_widths(const ModelConfig& model, DType dtype) {
 }
 
 std::int64_t save_bytes(const Config& config) {
-  return total_bytes(state_of(config, largest_shard(config)));
+  const std::int64_t shard = largest_shard(plan_of(config));
+  return total_bytes(state_of(config, shard, shard));
 }
 
 std::vector<Allocation> memory_table(const Config& config, int threads) {
   const DType dtype = config.precision.compute_dtype();
-  const std::int64_t elements = flat_elements(config);
-  std::vector<Allocation> out = state_of(config, elements);
-  out.push_back(flat("gradients", elements, DType::kF32));
-  if (dtype != config.precision.parameter_dtype())
-    out.push_back(flat(fmt::format("{} weights", name_of(dtype)), elements, dtype));
+  const RankPlan plan = plan_of(config);
+  const std::int64_t all = plan.shape.units.back().elements.end, shard = largest_shard(plan);
+  const Sharded sharded = sharded_at(plan.stage());
+  const bool has_masters = dtype != config.precision.parameter_dtype();
+  std::vector<Allocation> out =
+      state_of(config, (has_masters ? sharded.masters : sharded.weights) ? shard : all,
+               sharded.state ? shard : all);
+  out.push_back(flat("gradients", sharded.gradients ? shard : all, DType::kF32));
+  if (has_masters)
+    out.push_back(
+        flat(fmt::format("{} weights", name_of(dtype)), sharded.weights ? shard : all, dtype));
+  for (Allocation& slots : slots_of(plan, dtype)) out.push_back(std::move(slots));
   const bool on_cpu = config.hardware.device != "cuda";
   if (on_cpu && config.checkpoint.async_save)
     out.push_back({"checkpoint: copy", save_bytes(config)});

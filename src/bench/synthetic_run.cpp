@@ -38,8 +38,10 @@ SyntheticRun::SyntheticRun(const Config& config)
               config.training.deterministic),
       stream_(device_.get()),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-      buffers_(table_, config, stream_.device()),
-      model_(Model::create(config_.model, table_, buffers_.weights(), buffers_.gradient_values(),
+      plan_(plan_rank(config, table_)),
+      buffers_(table_, config, plan_, stream_.device()),
+      slots_(table_, plan_, buffers_),
+      model_(Model::create(config_.model, table_, slots_.block_weights(), slots_.block_gradients(),
                            model_options(config_), stream_)),
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)),
       comm_(make_self_communicator()) {
@@ -47,16 +49,16 @@ SyntheticRun::SyntheticRun(const Config& config)
     if (config.training.deterministic) disable_gemm_autotuning(stream_.queue());
     if (config.hardware.cudnn) use_cudnn(stream_.queue());
   }
-  const HostBuffers host(buffers_, table_, config, stream_);
+  const HostBuffers host(buffers_, table_, config, plan_, stream_);
   host.get().initialize(table_, static_cast<std::uint64_t>(config_.training.seed), device_.pool());
   host.store();
   buffers_.round_weights(stream_);
   TrainingState state;
   state.loss_scale = LossScaler(config_.precision).initial();
-  trainer_ =
-      std::make_unique<Trainer>(Trainer::Parts{config_, table_, buffers_, *model_, *comm_, stream_,
-                                               *data_, nullptr, progress_, requests_},
-                                state);
+  trainer_ = std::make_unique<Trainer>(
+      Trainer::Parts{config_, table_, plan_, buffers_, slots_, *model_, *comm_, stream_, *data_,
+                     nullptr, progress_, requests_},
+      state);
 }
 
 double SyntheticRun::step() {

@@ -30,7 +30,9 @@ class SyntheticRun {
   ComputeStream device_;
   const Stream stream_;
   const ParameterTable table_;
+  const RankPlan plan_;
   const FlatBuffers buffers_;
+  const UnitSlots slots_;
   const std::unique_ptr<Model> model_;
   const std::unique_ptr<Dataset> data_;
   const std::unique_ptr<Communicator> comm_;

@@ -21,11 +21,14 @@ std::int64_t worker_bytes(const Config& config) {
 
 /// "--num_workers 2": fewer workers that fit, with the same micro-batch, if there are such.
 std::vector<std::string> fewer_workers(const TrainPlan& plan, std::int64_t room) {
-  const BatchConfig& batch = plan.config.batch;
-  for (int workers = plan.workers - 1; workers > 0; --workers)
-    if (batch.train_batch_size % (batch.micro_batch_size * workers) == 0 &&
-        machine_bytes(plan.config, workers) <= room)
+  Config config = plan.config;
+  BatchConfig& batch = config.batch;
+  const std::int64_t micros = batch.train_batch_size / batch.micro_batch_size;
+  for (int workers = plan.workers - 1; workers > 0; --workers) {
+    batch.gradient_accumulation_steps = micros / workers;
+    if (micros % workers == 0 && machine_bytes(config, workers) <= room)
       return {fmt::format("--num_workers {}", workers)};
+  }
   return {};
 }
 

@@ -65,7 +65,7 @@ bool is_idle(const std::string& path, const Loading& loading) {
 bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
   const Field& field = *given.field;
   if (is_idle(given.path, loading)) {
-    if (value.json != false) loading.noticed.push_back(given.path);
+    if (value.json != false && value.json != "none") loading.noticed.push_back(given.path);
     return true;
   }
   if (value.choice && value.choice->key_class > KeyClass::kNoticed) {

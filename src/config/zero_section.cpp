@@ -1,5 +1,4 @@
-// DeepSpeed's zero_optimization. Only stage 0 (plain data parallelism) is built; the other keys
-// are only checked.
+// DeepSpeed's zero_optimization.
 #include <nlohmann/json.hpp>
 
 #include "sections.h"
@@ -8,6 +7,18 @@ namespace hgt {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Z = ZeroConfig;
+
+const In in{&Config::zero};
+
+/// A limit in elements. HF's Trainer sets "auto" to a number that suits PyTorch's allocator.
+Field limit(std::string name, std::int64_t Z::*member, std::string help,
+            std::vector<std::string> aliases = {}) {
+  return used(std::move(name), in(member), std::move(help))
+      .elements()
+      .auto_is(std::to_string(Z().*member), "DeepSpeed's default")
+      .aka(std::move(aliases));
+}
 
 Field elements(std::string name, std::string help, std::vector<std::string> aliases = {}) {
   return noticed(std::move(name), Kind::kInteger, std::move(help))
@@ -26,16 +37,19 @@ Field old_offload(std::string name, const std::string& target) {
   return out;
 }
 
-Field device() {
-  const std::string hint = "use \"none\": all state stays on the device that computes";
-  return not_built("device", Kind::kText, "\"none\"", "device that keeps the state")
-      .one_of({{"none"}, {"cpu", KeyClass::kNotBuilt, hint}, {"nvme", KeyClass::kNotBuilt, hint}});
+Field device(std::string Z::*member) {
+  return used("device", in(member),
+              "none: on the device that computes; cpu: in the CPU's memory, where training on the "
+              "CPU has it anyway; not built for GPUs")
+      .one_of({{"none"},
+               {"cpu"},
+               {"nvme", KeyClass::kNotBuilt, "use \"none\", or \"cpu\" to train on the CPU"}});
 }
 
 Field offload_param() {
   return section("offload_param", "parameters outside the device (stage 3)",
                  {
-                     device(),
+                     device(&Z::offload_param),
                      noticed("nvme_path", Kind::kText, "folder on the disk"),
                      noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
                      noticed("buffer_size", Kind::kInteger, "elements of a buffer").elements(),
@@ -48,7 +62,7 @@ Field offload_param() {
 Field offload_optimizer() {
   return section("offload_optimizer", "optimizer state outside the device",
                  {
-                     device(),
+                     device(&Z::offload_optimizer),
                      noticed("nvme_path", Kind::kText, "folder on the disk"),
                      noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
                      noticed("buffer_size", Kind::kInteger, "of old files"),
@@ -102,25 +116,39 @@ std::vector<Field> ignored() {
 
 Field zero_section() {
   std::vector<Field> fields = {
-      not_built("stage", Kind::kInteger, "0",
-                "0: plain data parallelism; 1, 2, 3 share optimizer state, gradients, parameters")
+      used(
+          "stage", in(&Z::stage),
+          "what the workers share out: 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters "
+          "too")
           .at_least(0)
-          .at_most(3)
-          .instead("use 0: each worker keeps all parameters, gradients and optimizer state"),
+          .at_most(3),
       noticed("contiguous_gradients", Kind::kBool, "gradients lie in one buffer"),
       noticed("reduce_scatter", Kind::kBool, "of stages 1 to 3"),
-      elements("reduce_bucket_size", "of stages 1 to 3").auto_derived(),
-      elements("allgather_bucket_size", "of stages 1 to 3"),
+      limit("reduce_bucket_size", &Z::reduce_bucket_size,
+            "at most so many gradients in one sum, but at least a block's (stages 1 to 3)"),
+      limit("allgather_bucket_size", &Z::allgather_bucket_size,
+            "at most so many parameters in one gathering, but at least a block's (stages 1 to 3)"),
       noticed("compute_grad_norm", Kind::kBool, "the norm is computed at every step"),
       noticed("overlap_comm", Kind::kBool, "gradients are always reduced during backward"),
-      elements("sub_group_size", "of stage 3"),
-      elements("stage3_prefetch_bucket_size", "of stage 3", {"prefetch_bucket_size"})
+      elements("sub_group_size", "updates need no temporary memory"),
+      limit(
+          "stage3_prefetch_bucket_size", &Z::prefetch_bucket_size,
+          "at most so many parameters are gathered ahead of their use, but at least a block's; 0: "
+          "none (stage 3)",
+          {"prefetch_bucket_size"}),
+      elements("stage3_param_persistence_threshold",
+               "small parameters are gathered together with their block",
+               {"param_persistence_threshold"})
           .auto_derived(),
-      elements("stage3_param_persistence_threshold", "of stage 3", {"param_persistence_threshold"})
-          .auto_derived(),
-      elements("stage3_model_persistence_threshold", "of stage 3", {"model_persistence_threshold"}),
-      elements("stage3_max_live_parameters", "of stage 3", {"max_live_parameters"}),
-      elements("stage3_max_reuse_distance", "of stage 3", {"max_reuse_distance"}),
+      elements("stage3_model_persistence_threshold",
+               "small parameters are gathered together with their block",
+               {"model_persistence_threshold"}),
+      limit("stage3_max_live_parameters", &Z::max_live_parameters,
+            "at most so many gathered parameters at a time, but at least a block's and those of "
+            "tied embeddings (stage 3)",
+            {"max_live_parameters"}),
+      elements("stage3_max_reuse_distance", "a block is released when its memory is needed",
+               {"max_reuse_distance"}),
       noticed("stage3_gather_16bit_weights_on_model_save", Kind::kBool,
               "checkpoints hold whole tensors")
           .aka({"gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"}),

@@ -56,7 +56,7 @@ class EncodedUnits {
 
   /// nullopt at the end, and once `go_on`, called while it waits, says false.
   std::optional<EncodedUnit> next(const std::function<bool()>& go_on) {
-    while (under_way_.size() < window_ && bytes_under_way_ < window_ * kUnitBytes && begin_one())
+    while (under_way_.size() < window_ && bytes_under_way_ < window_ * kChunkBytes && begin_one())
       continue;
     if (under_way_.empty()) return std::nullopt;
     const auto& result = under_way_.front().result;

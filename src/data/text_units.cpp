@@ -51,7 +51,7 @@ std::int64_t TextUnits::bytes_taken() const {
 TextUnit TextUnits::next() {
   TextUnit unit;
   std::size_t bytes = 0;
-  while (bytes < kUnitBytes && (source_ || open_next())) {
+  while (bytes < kChunkBytes && (source_ || open_next())) {
     unit.push_back(next_part());
     bytes += unit.back().text.size() + sizeof(TextPart);
     text_bytes_ += static_cast<std::int64_t>(unit.back().text.size());
@@ -123,7 +123,7 @@ bool TextUnits::grow() {
   const bool lines = files_[next_file_ - 1].json_lines;
   const std::size_t limit = lines ? kMaxLineBytes : kMaxUncutBytes;
   if (pending_.size() <= limit) {
-    fill(std::clamp(2 * pending_.size(), kUnitBytes, limit + 1));
+    fill(std::clamp(2 * pending_.size(), kChunkBytes, limit + 1));
     return true;
   }
   if (!lines || !skip_bad_lines_) throw_too_long(limit);
@@ -156,7 +156,7 @@ void TextUnits::drop_piece() {
 
 TextPart TextUnits::next_part() {
   const SourceFile& file = files_[next_file_ - 1];
-  std::size_t bytes = fill(kUnitBytes);
+  std::size_t bytes = fill(kChunkBytes);
   if (in_dropped_line_) drop_piece();
   while (!in_dropped_line_ && !at_end_ && (bytes = cut()) == 0)
     if (!grow()) drop_piece();

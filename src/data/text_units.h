@@ -21,9 +21,9 @@ struct TextPart {
   bool starts_document = true;  ///< false: it continues the part before
 };
 
-/// What one task encodes: about kUnitBytes of text, more if a document or a line is longer.
+/// What one task encodes: about kChunkBytes of text, more if a document or a line is longer.
 using TextUnit = std::vector<TextPart>;
-inline constexpr std::size_t kUnitBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 /// The longest line of JSON, and the longest text without a place to cut it. They bound the memory
 /// that is needed.
 inline constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;

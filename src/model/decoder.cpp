@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/model/model.h"
 #include "hgtrain/ops/embedding.h"
 #include "hgtrain/ops/linear.h"
 
@@ -32,7 +33,7 @@ class CachedDecoder final : public Decoder {
         max_length_(max_length),
         stream_(stream),
         dtype_(parameters.dtype()),
-        weights_(bind_weights(config_, table, parameters)),
+        weights_(bind_weights(config_, table, tensors_by_block(table, parameters))),
         memory_(one_layer(config_), {1, std::min(kChunk, max_length), 1, dtype_}, stream.device()),
         tokens_("tokens", kChunk * 4, stream.device()),
         row_bytes_(config_.num_key_value_heads * config_.head_dim * element_bytes()) {

@@ -20,22 +20,26 @@ std::uint64_t hash(std::string_view text) {
 
 }  // namespace
 
-void init_parameters(const ParameterTable& table, std::uint64_t seed, std::span<float> flat,
-                     ThreadPool& pool) {
-  if (static_cast<std::int64_t>(flat.size()) != table.total)
-    throw Error(ErrorKind::kInternal, fmt::format("init: a buffer of {} elements for a table of {}",
-                                                  flat.size(), table.total));
-  pool.parallel_for(table.total, [&](std::int64_t begin, std::int64_t end, int) {
-    std::fill(flat.begin() + begin, flat.begin() + end, 0.0f);
+void init_parameters(const ParameterTable& table, std::uint64_t seed, Range elements,
+                     std::span<float> values, ThreadPool& pool) {
+  if (elements.end > table.total || std::ssize(values) != elements.size())
+    throw Error(ErrorKind::kInternal,
+                fmt::format("init: {} values for elements {} to {} of a table of {}", values.size(),
+                            elements.begin, elements.end, table.total));
+  pool.parallel_for(elements.size(), [&](std::int64_t begin, std::int64_t end, int) {
+    std::fill(values.begin() + begin, values.begin() + end, 0.0f);
   });
   for (const Parameter& p : table.parameters) {
-    const auto values =
-        flat.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.numel));
+    const Range common{std::max(p.offset, elements.begin),
+                       std::min(p.offset + p.numel, elements.end)};
+    if (common.size() <= 0) continue;
+    const auto part = values.subspan(static_cast<std::size_t>(common.begin - elements.begin),
+                                     static_cast<std::size_t>(common.size()));
     if (p.init.kind == Init::kOnes)
-      std::fill(values.begin(), values.end(), 1.0f);
+      std::fill(part.begin(), part.end(), 1.0f);
     else if (p.init.kind == Init::kNormal)
-      normal_fill(seed, hash(p.name), static_cast<float>(p.init.std),
-                  Tensor(values.data(), {p.numel}), Stream(pool));
+      normal_fill(seed, hash(p.name), static_cast<float>(p.init.std), common.begin - p.offset,
+                  Tensor(part.data(), {common.size()}), Stream(pool));
   }
 }
 

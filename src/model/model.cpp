@@ -20,15 +20,16 @@ namespace {
 
 class TransformerModel final : public Model {
  public:
-  TransformerModel(const ModelConfig& config, const ParameterTable& table, const Tensor& parameters,
-                   const Tensor& gradients, const Options& options, Stream stream)
+  TransformerModel(const ModelConfig& config, const ParameterTable& table,
+                   const std::vector<Tensor>& parameters, const std::vector<Tensor>& gradients,
+                   const Options& options, Stream stream)
       : config_(config),
         options_(options),
         stream_(stream),
         weights_(bind_weights(config_, table, parameters)),
-        gradients_(gradients ? bind_weights(config_, table, gradients) : Weights{}),
+        gradients_(gradients.empty() ? Weights{} : bind_weights(config_, table, gradients)),
         memory_(config_,
-                {options.max_batch, options.max_seq_length, options.slots, parameters.dtype(),
+                {options.max_batch, options.max_seq_length, options.slots, parameters[0].dtype(),
                  options.recompute, options.recomputed_layers},
                 stream.device()) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
@@ -40,13 +41,7 @@ class TransformerModel final : public Model {
   int num_blocks() const override { return head() + 1; }
 
   void forward(int block, int slot, const MicroBatch& batch) override {
-    const Pass pass = prepare(slot, batch, true);
-    if (block == 0)
-      embed(slot, batch, pass);
-    else if (block == head())
-      head_forward(slot, batch, pass, &gradients_);
-    else
-      layer_forward(block, slot, pass);
+    forward_block(block, slot, batch, prepare(slot, batch, true));
   }
 
   void backward(int block, int slot, const MicroBatch& batch) override {
@@ -67,12 +62,8 @@ class TransformerModel final : public Model {
     sum(memory(slot).get("losses"), Tensor(&out, {1}, DType::kF64, stream_.device()), stream_);
   }
 
-  void evaluate(const MicroBatch& batch, double& out) override {
-    const Pass pass = prepare(0, batch, false);
-    embed(0, batch, pass);
-    for (int block = 1; block < head(); ++block) layer_forward(block, 0, pass);
-    head_forward(0, batch, pass, nullptr);
-    loss_sum(0, out);
+  void evaluate_block(int block, const MicroBatch& batch) override {
+    forward_block(block, 0, batch, prepare(0, batch, false));
   }
 
  private:
@@ -145,6 +136,15 @@ class TransformerModel final : public Model {
     drop_embedded(out, pass);
   }
 
+  void forward_block(int block, int slot, const MicroBatch& batch, const Pass& pass) {
+    if (block == 0)
+      embed(slot, batch, pass);
+    else if (block == head())
+      head_forward(slot, batch, pass, pass.training ? &gradients_ : nullptr);
+    else
+      layer_forward(block, slot, pass);
+  }
+
   void layer_forward(int block, int slot, const Pass& pass) {
     const std::size_t i = static_cast<std::size_t>(block - 1);
     layers_[i].forward(weights_.layers[i], input(block, slot), pass, state(block, slot),
@@ -182,14 +182,33 @@ class TransformerModel final : public Model {
 }  // namespace
 
 std::unique_ptr<Model> Model::create(const ModelConfig& config, const ParameterTable& table,
-                                     const Tensor& parameters, const Tensor& gradients,
-                                     const Options& options, Stream stream) {
-  if (parameters.numel() != table.total || (gradients && gradients.numel() != table.total))
-    throw Error(ErrorKind::kInternal,
-                fmt::format("{} parameters and {} gradients for a table of {}", parameters.numel(),
-                            gradients.numel(), table.total));
+                                     const std::vector<Tensor>& parameters,
+                                     const std::vector<Tensor>& gradients, const Options& options,
+                                     Stream stream) {
   check_positions(config, options.max_seq_length);
   return std::make_unique<TransformerModel>(config, table, parameters, gradients, options, stream);
+}
+
+std::unique_ptr<Model> Model::create(const ModelConfig& config, const ParameterTable& table,
+                                     const Tensor& parameters, const Tensor& gradients,
+                                     const Options& options, Stream stream) {
+  return create(config, table, tensors_by_block(table, parameters),
+                tensors_by_block(table, gradients), options, stream);
+}
+
+void Model::evaluate(const MicroBatch& batch, double& out) {
+  for (int block = 0; block < num_blocks(); ++block) evaluate_block(block, batch);
+  loss_sum(0, out);
+}
+
+std::vector<Tensor> tensors_by_block(const ParameterTable& table, const Tensor& flat) {
+  if (!flat) return {};
+  if (flat.numel() != table.total)
+    throw Error(ErrorKind::kInternal, fmt::format("a buffer of {} elements for a table of {}",
+                                                  flat.numel(), table.total));
+  std::vector<Tensor> out;
+  for (const Range& block : table.blocks()) out.push_back(flat.slice(0, block.begin, block.end));
+  return out;
 }
 
 }  // namespace hgt

@@ -9,8 +9,8 @@ namespace {
 
 class Binder {
  public:
-  Binder(const ModelConfig& model, const ParameterTable& table, const Tensor& flat)
-      : m_(model), table_(table), flat_(flat) {}
+  Binder(const ModelConfig& model, const ParameterTable& table, const std::vector<Tensor>& blocks)
+      : m_(model), table_(table), blocks_(blocks) {}
 
   Weights bind() {
     const int head = static_cast<int>(m_.num_hidden_layers) + 1;
@@ -31,7 +31,8 @@ class Binder {
     if (!p) return {};
     std::int64_t numel = 1;
     for (const std::int64_t size : shape) numel *= size;
-    return flat_.slice(0, p->offset, p->offset + numel).reshaped(shape);
+    const std::int64_t begin = p->offset - table_.block(block).begin;
+    return blocks_[static_cast<std::size_t>(block)].slice(0, begin, begin + numel).reshaped(shape);
   }
 
   Norm norm(int block, Role gain, Role bias) const {
@@ -63,13 +64,14 @@ class Binder {
 
   const ModelConfig& m_;
   const ParameterTable& table_;
-  const Tensor flat_;
+  const std::vector<Tensor>& blocks_;
 };
 
 }  // namespace
 
-Weights bind_weights(const ModelConfig& model, const ParameterTable& table, const Tensor& flat) {
-  return Binder(model, table, flat).bind();
+Weights bind_weights(const ModelConfig& model, const ParameterTable& table,
+                     const std::vector<Tensor>& blocks) {
+  return Binder(model, table, blocks).bind();
 }
 
 void check_positions(const ModelConfig& model, std::int64_t length) {

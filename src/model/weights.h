@@ -27,7 +27,7 @@ struct LayerWeights {
   Linear down;
 };
 
-/// Views of a flat buffer, by their role in the computation. The buffer holds the parameters or, in
+/// Views of the blocks' tensors, by their role in the computation. These hold the parameters or, in
 /// the same places, their gradients.
 struct Weights {
   Tensor tokens;     ///< [V, C]
@@ -37,7 +37,9 @@ struct Weights {
   Tensor output;  ///< [C, V]; in a tied model the token embedding, transposed
 };
 
-Weights bind_weights(const ModelConfig& model, const ParameterTable& table, const Tensor& flat);
+/// `blocks`: each block's part of the flat layout.
+Weights bind_weights(const ModelConfig& model, const ParameterTable& table,
+                     const std::vector<Tensor>& blocks);
 
 /// Error(kConfig) if the model has learned positions for fewer than `length` tokens.
 void check_positions(const ModelConfig& model, std::int64_t length);

@@ -7,7 +7,7 @@
 namespace hgt {
 namespace {
 
-static_assert(FlatPiece::kMaxElements == Sharding::kUnit);
+static_assert(FlatPiece::kMaxElements == Sharding::kChunk);
 
 /// Adds the pieces of elements that lie in one block.
 void cut(const Range& block, const Range& elements, std::int64_t tensor, bool decay,
@@ -19,8 +19,8 @@ void cut(const Range& block, const Range& elements, std::int64_t tensor, bool de
                   .tensor = static_cast<std::int32_t>(tensor),
                   .decay = decay ? 1 : 0};
   for (; piece.begin < elements.end; piece.begin = piece.end) {
-    const std::int64_t unit = (piece.begin - block.begin) / Sharding::kUnit;
-    piece.end = std::min(block.begin + (unit + 1) * Sharding::kUnit, elements.end);
+    const std::int64_t chunk = (piece.begin - block.begin) / Sharding::kChunk;
+    piece.end = std::min(block.begin + (chunk + 1) * Sharding::kChunk, elements.end);
     piece.local = piece.begin;
     piece.number = std::ssize(out);
     out.push_back(piece);

@@ -1,40 +1,246 @@
 #include "hgtrain/parallel/schedule.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 namespace hgt {
+namespace {
 
-std::vector<Bucket> make_buckets(std::span<const Range> blocks, std::int64_t bucket_elements) {
-  std::vector<Bucket> buckets;
-  for (int block = static_cast<int>(blocks.size()); block-- > 0;) {  // backward begins at the head
-    const Range elements = blocks[static_cast<std::size_t>(block)];
-    if (!buckets.empty() && buckets.back().elements.end - elements.begin <= bucket_elements)
-      buckets.back() = {{elements.begin, buckets.back().elements.end}, block};
-    else
-      buckets.push_back({elements, block});
+using Kind = Action::Kind;
+
+/// Writes the actions of a rank, and keeps track of what lies in the slots.
+class Builder {
+ public:
+  explicit Builder(const StepShape& shape) : shape_(shape), units_(std::ssize(shape.units)) {
+    if (shape.stage == 3) schedule_.parameter_slots = assign(shape.parameter_slots);
+    if (shape.stage >= 2) schedule_.gradient_slots = assign(shape.gradient_slots);
+    parameters_.assign(slots(schedule_.parameter_slots), kFree);
+    gradients_.assign(slots(schedule_.gradient_slots), kFree);
   }
-  return buckets;
-}
 
-std::vector<Action> data_parallel_schedule(int blocks, std::int64_t micro_batches,
-                                           std::span<const Bucket> buckets) {
-  using Kind = Action::Kind;
-  std::vector<Action> actions;
-  int reduced = 0;
-  const auto reduce_down_to = [&](int block) {
-    for (; reduced < static_cast<int>(buckets.size()) && buckets[reduced].last_block >= block;
-         ++reduced)
-      actions.push_back({.kind = Kind::kReduce, .bucket = reduced});
-  };
-  for (int micro = 0; micro < micro_batches; ++micro) {
-    for (int block = 0; block < blocks; ++block)
-      actions.push_back({.kind = Kind::kForward, .block = block, .micro = micro});
-    for (int block = blocks; block-- > 0;) {
-      actions.push_back({.kind = Kind::kBackward, .block = block, .micro = micro});
-      if (micro + 1 == micro_batches) reduce_down_to(block);
+  Schedule step() {
+    for (int micro = 0; micro < most_micros(); ++micro) {
+      add_pass(Kind::kForward, micro);
+      add_pass(Kind::kBackward, micro);
+    }
+    for (std::size_t i = 0; i < computes_.size(); ++i) compute(i);
+    if (shape_.stage < 2) reduce_completed(0);
+    while (!in_flight_.empty()) accumulate(in_flight_.front());
+    release_all();
+    add({.kind = Kind::kUpdate});
+    if (shape_.stage == 1 || shape_.stage == 2)
+      for (int unit = 0; unit < units_; ++unit) add({.kind = Kind::kGather, .unit = unit});
+    return std::move(schedule_);
+  }
+
+  std::vector<Action> evaluation(bool computes) {
+    add_pass(Kind::kForward, 0);
+    for (std::size_t i = 0; i < computes_.size(); ++i) {
+      gather_for(i);
+      if (computes) add(computes_[i]);
+    }
+    release_all();
+    return std::move(schedule_.actions);
+  }
+
+ private:
+  static constexpr int kFree = -1;
+
+  int head() const { return shape_.num_blocks() - 1; }
+  int most_micros() const { return static_cast<int>(shape_.most_micro_batches); }
+  void add(const Action& action) { schedule_.actions.push_back(action); }
+  bool is_mine(const Action& compute) const { return compute.micro < shape_.micro_batches; }
+
+  void add_pass(Kind kind, int micro) {
+    for (int i = 0; i < shape_.num_blocks(); ++i)
+      computes_.push_back(
+          {.kind = kind, .block = kind == Kind::kForward ? i : head() - i, .micro = micro});
+  }
+
+  std::vector<int> assign(int count) const {
+    std::vector<int> slots;
+    const bool own = shape_.tied && units_ > 1;
+    for (int unit = 0; unit < units_; ++unit)
+      slots.push_back(own && unit == 0 ? count : (unit - (own ? 1 : 0)) % count);
+    return slots;
+  }
+  static std::size_t slots(const std::vector<int>& of_units) {
+    return of_units.empty() ? 0 : static_cast<std::size_t>(*std::ranges::max_element(of_units)) + 1;
+  }
+  int& parameter_slot(int unit) {
+    return parameters_[static_cast<std::size_t>(
+        schedule_.parameter_slots[static_cast<std::size_t>(unit)])];
+  }
+  int& gradient_slot(int unit) {
+    return gradients_[static_cast<std::size_t>(
+        schedule_.gradient_slots[static_cast<std::size_t>(unit)])];
+  }
+
+  /// The units whose parameters a computation reads.
+  std::vector<int> units_read(const Action& compute) const {
+    std::vector<int> units = {shape_.unit_of(compute.block)};
+    if (compute.kind == Kind::kBackward && compute.block == 0) return {};  // it needs no weights
+    if (compute.kind == Kind::kForward && compute.block == head() && shape_.tied && units[0] != 0)
+      units.push_back(0);
+    return units;
+  }
+
+  void compute(std::size_t i) {
+    const Action& action = computes_[i];
+    gather_for(i);
+    if (shape_.stage >= 2) prepare_gradients(action);
+    if (is_mine(action)) add(action);
+    if (action.kind != Kind::kBackward) return;
+    if (shape_.stage >= 2)
+      reduce_after(action.block);
+    else if (action.micro + 1 == shape_.micro_batches)
+      reduce_completed(action.block);
+  }
+
+  // Parameters.
+
+  /// Gathers what the computation reads and, as far as slots are free for it, what the next ones
+  /// read.
+  void gather_for(std::size_t i) {
+    if (shape_.stage < 3) return;
+    std::vector<int> near = units_read(computes_[i]);  // nearer than the one looked at
+    for (const int unit : near) gather(unit);
+    if (std::ssize(near) == units_) return;
+    for (std::size_t next = i + 1; next < computes_.size(); ++next)
+      for (const int unit : units_read(computes_[next])) {
+        if (std::ranges::find(near, unit) != near.end()) continue;
+        if (std::ranges::find(near, parameter_slot(unit)) != near.end()) return;
+        gather(unit);
+        near.push_back(unit);
+        if (std::ssize(near) > shape_.parameter_slots || std::ssize(near) == units_) return;
+      }
+  }
+  void gather(int unit) {
+    int& slot = parameter_slot(unit);
+    if (slot == unit) return;
+    release(slot);
+    add({.kind = Kind::kGather, .unit = unit});
+    slot = unit;
+  }
+  void release(int& slot) {
+    if (slot != kFree) add({.kind = Kind::kRelease, .unit = slot});
+    slot = kFree;
+  }
+  void release_all() {
+    for (int& slot : parameters_) release(slot);
+  }
+
+  // Gradients.
+
+  /// Clears the units to which the computation is the first to add.
+  void prepare_gradients(const Action& compute) {
+    const int unit = shape_.unit_of(compute.block);
+    const bool begins_head = compute.kind == Kind::kForward && compute.block == head();
+    if (begins_head && shape_.tied && unit != 0) clear(0);
+    const bool begins =
+        compute.kind == Kind::kBackward && compute.block != head() &&
+        compute.block + 1 == shape_.units[static_cast<std::size_t>(unit)].blocks.end;
+    if (begins_head || (begins && !(shape_.tied && unit == 0))) clear(unit);
+  }
+  void clear(int unit) {
+    int& slot = gradient_slot(unit);
+    if (slot != kFree) accumulate(slot);
+    add({.kind = Kind::kClear, .unit = unit});
+    slot = unit;
+  }
+  void reduce_after(int block) {
+    const int unit = shape_.unit_of(block);
+    if (block != shape_.units[static_cast<std::size_t>(unit)].blocks.begin) return;
+    add({.kind = Kind::kReduce, .unit = unit});
+    in_flight_.push_back(unit);
+  }
+  void accumulate(int unit) {
+    add({.kind = Kind::kAccumulate, .unit = unit});
+    std::erase(in_flight_, unit);
+    gradient_slot(unit) = kFree;
+  }
+  /// Before stage 2: sums the units that are complete after the backward of `block`.
+  void reduce_completed(int block) {
+    for (; reduced_ < units_; ++reduced_) {
+      const int unit = units_ - 1 - reduced_;
+      if (shape_.units[static_cast<std::size_t>(unit)].blocks.begin < block) return;
+      add({.kind = Kind::kReduce, .unit = unit});
     }
   }
-  reduce_down_to(0);
-  actions.push_back({.kind = Kind::kUpdate});
-  return actions;
+
+  const StepShape& shape_;
+  const int units_;
+  Schedule schedule_;
+  std::vector<Action> computes_;             ///< of all micro-batches that any rank has
+  std::vector<int> parameters_, gradients_;  ///< the unit in each slot
+  std::vector<int> in_flight_;               ///< units that are reduced but not accumulated
+  int reduced_ = 0;
+};
+
+}  // namespace
+
+std::vector<Unit> make_units(std::span<const Range> blocks, std::int64_t max_elements,
+                             bool first_alone) {
+  std::vector<Unit> units;
+  for (std::int64_t block = std::ssize(blocks); block-- > 0;) {  // backward runs downwards
+    const Range& elements = blocks[static_cast<std::size_t>(block)];
+    const bool alone = units.empty() || (first_alone && block == 0);
+    if (!alone && units.back().elements.end - elements.begin <= max_elements) {
+      units.back().elements.begin = elements.begin;
+      units.back().blocks.begin = block;
+    } else {
+      units.push_back({{block, block + 1}, elements});
+    }
+  }
+  std::ranges::reverse(units);
+  return units;
+}
+
+int StepShape::unit_of(int block) const {
+  const auto unit =
+      std::ranges::find_if(units, [&](const Unit& u) { return block < u.blocks.end; });
+  return static_cast<int>(unit - units.begin());
+}
+
+std::string text_of(const Action& action) {
+  switch (action.kind) {
+    case Kind::kForward:
+      return fmt::format("F{}.{}", action.block, action.micro);
+    case Kind::kBackward:
+      return fmt::format("B{}.{}", action.block, action.micro);
+    case Kind::kGather:
+      return fmt::format("G{}", action.unit);
+    case Kind::kRelease:
+      return fmt::format("X{}", action.unit);
+    case Kind::kClear:
+      return fmt::format("C{}", action.unit);
+    case Kind::kReduce:
+      return fmt::format("R{}", action.unit);
+    case Kind::kAccumulate:
+      return fmt::format("A{}", action.unit);
+    case Kind::kUpdate:
+      return "U";
+  }
+  return "?";
+}
+
+Schedule make_schedule(const StepShape& shape) {
+  return Builder(shape).step();
+}
+
+std::vector<std::int64_t> slot_elements(const StepShape& shape, const std::vector<int>& slots) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t unit = 0; unit < slots.size(); ++unit) {
+    const auto slot = static_cast<std::size_t>(slots[unit]);
+    sizes.resize(std::max(sizes.size(), slot + 1));
+    sizes[slot] = std::max(sizes[slot], shape.units[unit].elements.size());
+  }
+  return sizes;
+}
+
+std::vector<Action> make_evaluation(const StepShape& shape, bool computes) {
+  return Builder(shape).evaluation(computes);
 }
 
 }  // namespace hgt

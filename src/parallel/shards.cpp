@@ -7,7 +7,7 @@
 namespace hgt {
 namespace {
 
-/// Shares are summed with rounding errors: 2.9999999 units are 3.
+/// Shares are summed with rounding errors: 2.9999999 chunks are 3.
 constexpr double kTolerance = 1e-6;
 
 }  // namespace
@@ -16,23 +16,23 @@ Sharding::Sharding(std::span<const Range> blocks, std::span<const double> shares
     : slices_(shares.size()) {
   const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
   // Rounding is carried from block to block, so that small blocks do not all fall to one rank.
-  // before[r]: the units of the blocks so far that ranks below r own.
+  // before[r]: the chunks of the blocks so far that ranks below r own.
   std::vector<std::int64_t> before(shares.size() + 1, 0);
-  std::int64_t units = 0;  // of the blocks so far
+  std::int64_t chunks = 0;  // of the blocks so far
   for (const Range& block : blocks) {
-    const std::int64_t count = (block.size() + kUnit - 1) / kUnit;
-    units += count;
+    const std::int64_t count = (block.size() + kChunk - 1) / kChunk;
+    chunks += count;
     std::int64_t begin = 0;
     double share = 0;
     for (std::size_t rank = 0; rank < shares.size(); ++rank) {
       share += shares[rank] / total;
       const auto wanted =
-          static_cast<std::int64_t>(std::floor(share * static_cast<double>(units) + kTolerance));
+          static_cast<std::int64_t>(std::floor(share * static_cast<double>(chunks) + kTolerance));
       const std::int64_t end =
           rank + 1 == shares.size() ? count : std::clamp(wanted - before[rank + 1], begin, count);
       before[rank + 1] += end;
-      const Range elements{block.begin + begin * kUnit,
-                           std::min(block.begin + end * kUnit, block.end)};
+      const Range elements{block.begin + begin * kChunk,
+                           std::min(block.begin + end * kChunk, block.end)};
       begin = end;
       if (elements.begin >= elements.end) continue;
       const int owner = static_cast<int>(rank);

@@ -55,8 +55,12 @@ double evaluate_model(const Config& config, const std::string& weights, std::int
                     sample_form(config), stream);
   const Buffer loss_sum("loss of a micro-batch", sizeof(double), stream.device());
   progress.phase = "evaluating";
-  const double loss =
-      mean_loss({config, *model, comm, stream, *data, batch, loss_sum, progress}, samples);
+  const double loss = mean_loss({config, comm, stream, *data, batch, loss_sum, progress,
+                                 [&](const MicroBatch* micro_batch) {
+                                   if (micro_batch)
+                                     model->evaluate(*micro_batch, *loss_sum.as<double>().data());
+                                 }},
+                                samples);
   if (!std::isfinite(loss))
     throw Error(ErrorKind::kGuard, fmt::format("the loss is {}", human_number(loss, 4)),
                 "the model's weights are not finite, or too large for the type computed in");

@@ -1,5 +1,7 @@
 #include "hgtrain/train/flat_buffers.h"
 
+#include <algorithm>
+
 #include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/model/init.h"
 #include "hgtrain/optim/round.h"
@@ -7,85 +9,104 @@
 namespace hgt {
 namespace {
 
-Tensor values_of(const Buffer& flat, DType dtype) {
+/// How much is drawn at a time if it is to be rounded.
+constexpr std::int64_t kDrawnElements = 1 << 20;
+
+FlatTensor flat_tensor(const Buffer& flat, DType dtype, bool sharded) {
   if (flat.bytes() == 0) return {};
   const std::int64_t count = flat.bytes() / static_cast<std::int64_t>(size_of(dtype));
-  return Tensor(flat.data(), {count}, dtype, flat.device());
+  return {Tensor(flat.data(), {count}, dtype, flat.device()), sharded};
 }
 
 }  // namespace
 
-FlatBuffers::FlatBuffers(const ParameterTable& table, const Config& config, Device device)
+FlatBuffers::FlatBuffers(const ParameterTable& table, const Config& config, const RankPlan& plan,
+                         Device device)
     : compute_dtype(config.precision.compute_dtype()),
       parameter_dtype(config.precision.parameter_dtype()),
-      state_dtype(config.precision.state_dtype()) {
-  const auto flat = [&](const std::string& name, DType dtype) {
-    return Buffer(name, table.total * static_cast<std::int64_t>(size_of(dtype)), device);
+      state_dtype(config.precision.state_dtype()),
+      saved_(plan.slices().begin(), plan.slices().end()),
+      updated_(plan.updated_slices()),
+      sharded_(sharded_at(plan.stage())),
+      has_masters_(compute_dtype != parameter_dtype) {
+  const auto flat = [&](const std::string& name, DType dtype, bool sharded) {
+    const std::int64_t elements = sharded ? plan.sharding.shard_elements(plan.rank) : table.total;
+    return Buffer(name, elements * static_cast<std::int64_t>(size_of(dtype)), device);
   };
-  parameters = flat("parameters", parameter_dtype);
-  gradients = flat("gradients", DType::kF32);
-  if (compute_dtype != parameter_dtype) rounded = flat("weights", compute_dtype);
+  parameters = flat("parameters", parameter_dtype, shards_parameters());
+  gradients = flat("gradients", DType::kF32, sharded_.gradients);
+  if (has_masters_) rounded = flat("weights", compute_dtype, sharded_.weights);
   for (const std::string& name : hgt::optimizer_state(config.optimizer))
-    optimizer_state.push_back(flat(name, state_dtype));
-  if (config.training.ema_decay > 0) ema = flat("ema", DType::kF32);
+    optimizer_state.push_back(flat(name, state_dtype, sharded_.state));
+  if (config.training.ema_decay > 0) ema = flat("ema", DType::kF32, sharded_.state);
 }
 
 FlatState FlatBuffers::state() const {
-  FlatState state{{parameter_values()}, {}, compute_dtype, {ema_values()}, {}};
-  state.slices.push_back({{0, state.parameters.values.numel()}, 0});
+  FlatState state{parameter_values(), {}, compute_dtype, ema_values(), saved_};
   for (const Buffer& buffer : optimizer_state)
-    state.moments.push_back({buffer.name(), {values_of(buffer, state_dtype)}});
+    state.moments.push_back({buffer.name(), flat_tensor(buffer, state_dtype, sharded_.state)});
   return state;
 }
 
 Optimizer::Buffers FlatBuffers::optimizer_buffers() const {
-  Optimizer::Buffers out{
-      {parameter_values()}, {gradient_values()}, {}, {values_of(rounded, compute_dtype)}};
+  Optimizer::Buffers out{parameter_values(), gradient_values(), {}, {}};
+  if (has_masters_) out.weights = weights();
   for (const Buffer& buffer : optimizer_state)
-    out.state.push_back({values_of(buffer, state_dtype)});
+    out.state.push_back(flat_tensor(buffer, state_dtype, sharded_.state));
   return out;
 }
 
-Tensor FlatBuffers::parameter_values() const {
-  return values_of(parameters, parameter_dtype);
+FlatTensor FlatBuffers::parameter_values() const {
+  return flat_tensor(parameters, parameter_dtype, shards_parameters());
 }
 
-Tensor FlatBuffers::gradient_values() const {
-  return values_of(gradients, DType::kF32);
+FlatTensor FlatBuffers::gradient_values() const {
+  return flat_tensor(gradients, DType::kF32, sharded_.gradients);
 }
 
-Tensor FlatBuffers::ema_values() const {
-  return values_of(ema, DType::kF32);
+FlatTensor FlatBuffers::ema_values() const {
+  return flat_tensor(ema, DType::kF32, sharded_.state);
 }
 
-Tensor FlatBuffers::weights() const {
-  return compute_dtype == parameter_dtype ? parameter_values() : values_of(rounded, compute_dtype);
+FlatTensor FlatBuffers::weights() const {
+  return has_masters_ ? flat_tensor(rounded, compute_dtype, sharded_.weights) : parameter_values();
 }
 
 void FlatBuffers::initialize(const ParameterTable& table, std::uint64_t seed,
                              ThreadPool& pool) const {
-  if (parameter_dtype == DType::kF32) {
-    init_parameters(table, seed, parameters.as<float>(), pool);
-  } else {
-    const Buffer drawn("drawn parameters", table.total * 4);
-    init_parameters(table, seed, drawn.as<float>(), pool);
-    round_to(values_of(drawn, DType::kF32), parameter_values(), pool);
+  const FlatTensor values = parameter_values();
+  const Slice everything{{0, table.total}, 0};
+  for (const Slice& slice : values.sharded ? updated_ : std::vector{everything}) {
+    const Tensor out = values.at(slice);
+    for (std::int64_t at = 0; at < out.numel(); at += kDrawnElements) {
+      const std::int64_t count = std::min(kDrawnElements, out.numel() - at);
+      const Tensor part = out.slice(0, at, at + count);
+      const Buffer drawn("drawn parameters", part.dtype() == DType::kF32 ? 0 : count * 4);
+      float* const to = drawn.bytes() == 0 ? part.data<float>() : drawn.as<float>().data();
+      init_parameters(table, seed, {slice.elements.begin + at, slice.elements.begin + at + count},
+                      {to, static_cast<std::size_t>(count)}, pool);
+      if (drawn.bytes() > 0) round_to(Tensor(to, {count}), part, pool);
+    }
   }
   begin_ema(pool);
 }
 
 void FlatBuffers::begin_ema(ThreadPool& pool) const {
-  if (ema_values()) round_to(parameter_values(), ema_values(), pool);
+  if (!ema_values()) return;
+  for (const Slice& slice : updated_)
+    round_to(parameter_values().at(slice), ema_values().at(slice), pool);
 }
 
 void FlatBuffers::round_weights(Stream stream) const {
-  if (compute_dtype != parameter_dtype) round_to(parameter_values(), weights(), stream);
+  if (!has_masters_) return;
+  for (const Slice& slice : updated_)
+    round_to(parameter_values().at(slice), weights().at(slice), stream);
 }
 
 HostBuffers::HostBuffers(const FlatBuffers& buffers, const ParameterTable& table,
-                         const Config& config, Stream stream)
+                         const Config& config, const RankPlan& plan, Stream stream)
     : buffers_(buffers), stream_(stream) {
-  if (!stream.device().is_cpu()) copy_.emplace(table, config);
+  if (!stream.device().is_cpu()) copy_.emplace(table, config, plan);
 }
 
 template <class Fn>

@@ -12,20 +12,23 @@
 namespace hgt {
 
 double mean_loss(const Evaluation& evaluation, std::int64_t samples) {
-  const auto& [config, model, comm, stream, data, device_batch, loss_sum, progress] = evaluation;
+  const auto& [config, comm, stream, data, device_batch, loss_sum, progress, evaluate] = evaluation;
   const std::int64_t rows = config.batch.micro_batch_size;
   std::vector<double> losses(static_cast<std::size_t>((samples + rows - 1) / rows));
-  const Range mine = even_range(static_cast<std::int64_t>(losses.size()), comm.size(), comm.rank());
+  const Range mine = even_range(std::ssize(losses), comm.size(), comm.rank());
+  const std::int64_t most = even_range(std::ssize(losses), comm.size(), 0).size();
   Batch batch;
   for (std::int64_t micro = mine.begin; micro < mine.end; ++micro) {
     ++progress.work;
     const Range range{micro * rows, std::min((micro + 1) * rows, samples)};
     read_batch(data, 0, range, sample_form(config), batch);
     device_batch.load(batch, {});
-    model.evaluate(device_batch.stage_micro_batch(0, range.size()), *loss_sum.as<double>().data());
+    const MicroBatch micro_batch = device_batch.stage_micro_batch(0, range.size());
+    evaluate(&micro_batch);
     stream.copy(&losses[static_cast<std::size_t>(micro)], loss_sum.data(), sizeof(double));
     stream.synchronize();
   }
+  for (std::int64_t i = mine.size(); i < most; ++i) evaluate(nullptr);
   comm.all_reduce_sum(std::span(losses));
   return std::accumulate(losses.begin(), losses.end(), 0.0) /
          static_cast<double>(samples * config.training.seq_length);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/config/config.h"
@@ -17,13 +18,15 @@ namespace hgt {
 /// What a rank evaluates with. `loss_sum` has room for an fp64 on the stream's device.
 struct Evaluation {
   const Config& config;
-  Model& model;
   Communicator& comm;
   Stream stream;
   const Dataset& data;
   DeviceBatch& batch;
   const Buffer& loss_sum;
   Progress& progress;
+  /// Writes the sum of a micro-batch's losses to `loss_sum`. Every rank calls it equally often,
+  /// with null after its last micro-batch.
+  std::function<void(const MicroBatch*)> evaluate;
 };
 
 /// Mean loss over the first `samples` samples of the data, shared out over the ranks in

@@ -62,7 +62,7 @@ class Run {
         pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
         stream_(queue ? Stream(*queue) : Stream(pool_)),
         table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-        sharding_(table_.blocks(), comm.size()),
+        plan_(plan_rank(config, table_, comm.rank(), comm.size())),
         recorder_(config, options_, table_, saver ? *saver : comm, channel) {}
   RunOutcome train();
   /// What to report in place of an exception that train() threw.
@@ -99,12 +99,13 @@ class Run {
   ThreadPool pool_;
   const Stream stream_;
   const ParameterTable table_;
-  const Sharding sharding_;
+  const RankPlan plan_;
   Recorder recorder_;
   std::optional<PeakRate> peak_rate_;
   std::unique_ptr<Dataset> train_data_;
   std::unique_ptr<Dataset> valid_data_;  ///< null if evaluations are off
   std::optional<FlatBuffers> buffers_;
+  std::optional<UnitSlots> slots_;
   std::unique_ptr<Model> model_;
   std::optional<Trainer> trainer_;
   std::int64_t first_step_ = 0;  ///< the step that the run starts from
@@ -145,25 +146,27 @@ void Run::measure_rates() {
 void Run::make_model() {
   train_data_ = open_data(config_, Dataset::Split::kTrain);
   if (config_.training.eval_interval > 0) valid_data_ = open_data(config_, Dataset::Split::kValid);
-  buffers_.emplace(table_, config_, stream_.device());
-  model_ = Model::create(config_.model, table_, buffers_->weights(), buffers_->gradient_values(),
+  buffers_.emplace(table_, config_, plan_, stream_.device());
+  slots_.emplace(table_, plan_, *buffers_);
+  model_ = Model::create(config_.model, table_, slots_->block_weights(), slots_->block_gradients(),
                          model_options(config_), stream_);
 }
 
 /// Starts from a checkpoint or from the first step, together with the other ranks.
 void Run::start() {
   channel_.progress().phase = "loading";
-  const HostBuffers host(*buffers_, table_, config_, stream_);
+  const HostBuffers host(*buffers_, table_, config_, plan_, stream_);
   const DataFingerprint data = comm_.rank() == 0 ? DataFingerprint{train_data_->fingerprint(),
                                                                    train_data_->old_fingerprint()}
                                                  : DataFingerprint{};
   const Start from =
-      prepare_start(config_, options_, table_, sharding_, host.get(), data, pool_, comm_);
+      prepare_start(config_, options_, table_, plan_.sharding, host.get(), data, pool_, comm_);
   host.store();
   buffers_->round_weights(stream_);
-  trainer_.emplace(Trainer::Parts{config_, table_, *buffers_, *model_, comm_, stream_, *train_data_,
-                                  valid_data_.get(), channel_.progress(), requests_},
-                   from.state);
+  trainer_.emplace(
+      Trainer::Parts{config_, table_, plan_, *buffers_, *slots_, *model_, comm_, stream_,
+                     *train_data_, valid_data_.get(), channel_.progress(), requests_},
+      from.state);
   first_step_ = channel_.progress().step = from.state.step;
   trace_.plan(first_step_, config_.training.train_iters);
   early_stop_ = early_stop(config_.training, from.state, std::nullopt);
@@ -280,8 +283,6 @@ void Run::save(bool due) {
   if (is_over()) require_an_update();
   recorder_.prepare_save();
   FlatState flat = buffers_->state();
-  const auto own = sharding_.slices(comm_.rank());
-  flat.slices = {own.begin(), own.end()};
   std::shared_ptr<std::vector<Buffer>> host;
   if (!stream_.device().is_cpu()) {
     host = std::make_shared<std::vector<Buffer>>();

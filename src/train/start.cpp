@@ -29,13 +29,6 @@ struct Parts {
   Communicator& comm;
 };
 
-FlatState state_of(const Parts& parts) {
-  FlatState flat = parts.buffers.state();
-  const auto own = parts.sharding.slices(parts.comm.rank());
-  flat.slices = {own.begin(), own.end()};
-  return flat;
-}
-
 /// Gives all ranks the slices that each has read, unless a rank needs no more than its own.
 void share(const FlatTensor& flat, const Parts& parts) {
   if (!flat || flat.sharded) return;
@@ -67,7 +60,7 @@ void require_same_batches(const std::string& folder, const LoadedCheckpoint& loa
 }
 
 void resume(const std::string& folder, const Parts& parts, Start& start) {
-  const FlatState flat = state_of(parts);
+  const FlatState flat = parts.buffers.state();
   LoadedCheckpoint loaded;
   run_together(parts.comm, [&]() -> std::string {
     loaded = load_checkpoint(folder, parts.config.model, parts.table, flat);
@@ -147,7 +140,7 @@ bool load(const Parts& parts, Start& start) {
   start.state.config_digest = parts.digest;
   start.state.loss_scale = LossScaler(parts.config.precision).initial();
   if (parts.config.model.init.empty()) return false;
-  const FlatState flat = state_of(parts);
+  const FlatState flat = parts.buffers.state();
   run_together(parts.comm, [&]() -> std::string {
     load_hf_weights(parts.config.model.init, parts.config.model, parts.table, flat.parameters,
                     flat.slices);

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
 
 namespace hgt {
@@ -13,10 +14,11 @@ constexpr std::chrono::microseconds kPollInterval{20};
 
 }  // namespace
 
-StepExchange::StepExchange(std::int64_t micros, Stream stream)
+StepExchange::StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream)
     : micros_(micros),
+      pieces_(pieces),
       stream_(stream),
-      sums_("losses and control flags", (micros + 2) * 8, stream.device()),
+      sums_("losses, control flags and squares", (micros + 2 + pieces) * 8, stream.device()),
       update_("update", sizeof(Update), stream.device()),
       slots_{make_slot(), make_slot()} {}
 
@@ -33,8 +35,22 @@ Tensor StepExchange::losses() const {
   return Tensor(sums_.data(), {micros_}, DType::kF64, stream_.device());
 }
 
-void StepExchange::clear_losses() {
-  clear(Tensor(sums_.data(), {2 * micros_}, DType::kF32, stream_.device()), stream_);
+Tensor StepExchange::squares() const {
+  return Tensor(loss(micros_ + 2), {pieces_}, DType::kF64, stream_.device());
+}
+
+void StepExchange::clear_sums() {
+  clear(Tensor(sums_.data(), {sums_.bytes() / 4}, DType::kF32, stream_.device()), stream_);
+}
+
+void StepExchange::sum_losses(Communicator& comm) const {
+  const Span span("wait for sums");
+  comm.all_reduce_sum(sums_.as<double>().first(static_cast<std::size_t>(micros_ + 2)));
+}
+
+void StepExchange::sum_losses_and_squares(Communicator& comm) const {
+  const Span span("wait for sums");
+  comm.all_reduce_sum(sums_.as<double>());
 }
 
 void StepExchange::send(const Update& update, bool stop, bool checkpoint) {

@@ -18,8 +18,9 @@ namespace hgt {
 /// may take a step later.
 class StepExchange {
  public:
-  /// `micros` is the number of micro-batches of all ranks together.
-  StepExchange(std::int64_t micros, Stream stream);
+  /// `micros` is the number of micro-batches of all ranks together, `pieces` that of the parts of
+  /// the gradients whose squares are summed apart.
+  StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream);
 
   /// What comes back.
   struct Results {
@@ -28,12 +29,15 @@ class StepExchange {
     double comm_ms = 0;               ///< this rank's compute waited for communication
   };
 
-  /// Queues: no loss is known.
-  void clear_losses();
+  /// Queues: no loss and no square is known.
+  void clear_sums();
   /// Where the losses of a micro-batch go, on the device.
   double* loss(std::int64_t micro) const { return sums_.as<double>().data() + micro; }
-  Tensor losses() const;                                         ///< of all micro-batches, there
-  std::span<double> sums() const { return sums_.as<double>(); }  ///< the same and the requests
+  Tensor losses() const;   ///< of all micro-batches, there
+  Tensor squares() const;  ///< of all pieces, there
+  /// Sum over the ranks: the losses and the requests, or the squares too.
+  void sum_losses(Communicator& comm) const;
+  void sum_losses_and_squares(Communicator& comm) const;
   Update* update() const { return static_cast<Update*>(update_.data()); }  ///< there
 
   /// Queues: the first part of the update and the requests, to the device.
@@ -64,7 +68,7 @@ class StepExchange {
   Slot make_slot() const;
   Slot& slot_of(std::int64_t step) { return slots_[static_cast<std::size_t>(step % 2)]; }
 
-  const std::int64_t micros_;
+  const std::int64_t micros_, pieces_;
   const Stream stream_;
   const Buffer sums_, update_;
   std::array<Slot, 2> slots_;

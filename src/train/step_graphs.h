@@ -15,10 +15,10 @@ namespace hgt {
 /// kernel.
 class StepGraphs {
  public:
-  /// What identifies a piece: what it does, and to which block.
+  /// What identifies a piece: what it does, and to which block; or which part of the update it is.
   struct Key {
     Action::Kind kind;
-    int block = 0;
+    int part = 0;
     auto operator<=>(const Key&) const = default;
   };
 

@@ -14,6 +14,7 @@
 #include "hgtrain/ops/flat.h"
 #include "hgtrain/optim/ema.h"
 #include "hgtrain/optim/norm.h"
+#include "hgtrain/parallel/verify.h"
 #include "hgtrain/report/human.h"
 
 #include "batch_loader.h"
@@ -21,6 +22,7 @@
 #include "mean_loss.h"
 #include "step_exchange.h"
 #include "step_graphs.h"
+#include "unit_exchange.h"
 
 namespace hgt {
 namespace {
@@ -43,21 +45,40 @@ std::vector<float> floats_of(const Tensor& values, Stream stream) {
   return out;
 }
 
-Range micro_batches_of(const BatchConfig& batch, const Communicator& comm) {
-  return even_range(batch.train_batch_size / batch.micro_batch_size, comm.size(), comm.rank());
+/// An element that is not finite, and where it is.
+struct BadElement {
+  std::int64_t at = -1;  ///< in the flat layout; -1: there is none
+  double value = 0;
+};
+
+/// The first one in this rank's slices.
+BadElement first_bad(const FlatTensor& flat, std::span<const Slice> slices, Stream stream) {
+  for (const Slice& slice : slices) {
+    const std::vector<float> values = floats_of(flat.at(slice), stream);
+    const auto found =
+        std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+    if (found != values.end())
+      return {slice.elements.begin + (found - values.begin()), static_cast<double>(*found)};
+  }
+  return {};
 }
 
-std::int64_t bucket_elements(const Trainer::Parts& parts) {
-  return parts.bucket_elements > 0
-             ? parts.bucket_elements
-             : default_bucket_elements(parts.stream.device(), parts.comm.size());
+/// The first one of all ranks, each of which passes its own.
+BadElement first_of_ranks(const BadElement& mine, Communicator& comm) {
+  std::vector<double> all(2 * static_cast<std::size_t>(comm.size()));
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  all[2 * rank] = static_cast<double>(mine.at + 1);  // 0: none
+  all[2 * rank + 1] = mine.value;
+  comm.all_reduce_sum(std::span(all));
+  BadElement first;
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    const std::int64_t at = static_cast<std::int64_t>(all[i]) - 1;
+    if (at >= 0 && (first.at < 0 || at < first.at)) first = {at, all[i + 1]};
+  }
+  return first;
 }
 
 }  // namespace
-
-std::int64_t default_bucket_elements(Device device, int ranks) {
-  return device.is_cpu() ? std::int64_t{4} << 20 : std::int64_t{1'000'000} * std::max(ranks, 40);
-}
 
 Model::Options model_options(const Config& config) {
   const ActivationSizes sizes = activation_sizes(config);
@@ -73,25 +94,29 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
     : parts_(parts),
       state_(state),
       finished_steps_(state.step),
+      updated_(parts.plan.updated_slices()),
       lr_schedule_(parts.config),
-      optimizer_(parts.config.optimizer, parts.table, parts.buffers.optimizer_buffers(),
+      optimizer_(parts.config.optimizer, parts.table, parts.buffers.optimizer_buffers(), updated_,
                  parts.stream),
-      loss_scaler_(parts.config.precision),
-      micros_(micro_batches_of(parts.config.batch, parts.comm)),
-      buckets_(make_buckets(parts.table.blocks(), bucket_elements(parts))),
-      schedule_(data_parallel_schedule(parts.model.num_blocks(), micros_.size(), buckets_)) {
+      loss_scaler_(parts.config.precision) {
   const BatchConfig& batch = parts.config.batch;
-  const Range rows{micros_.begin * batch.micro_batch_size, micros_.end * batch.micro_batch_size};
+  const Range micros = parts.plan.micro_batches;
+  const Range rows{micros.begin * batch.micro_batch_size, micros.end * batch.micro_batch_size};
   const SampleForm form = sample_form(parts.config);
   loader_ = std::make_unique<BatchLoader>(parts.train, rows, batch.train_batch_size, form,
                                           state.consumed_samples);
   batch_ = std::make_unique<DeviceBatch>(std::max(rows.size(), batch.micro_batch_size),
                                          batch.micro_batch_size, form, parts.stream);
-  exchange_ =
-      std::make_unique<StepExchange>(batch.train_batch_size / batch.micro_batch_size, parts.stream);
+  exchange_ = std::make_unique<StepExchange>(batch.train_batch_size / batch.micro_batch_size,
+                                             optimizer_.pieces().total(), parts.stream);
   graphs_ = std::make_unique<StepGraphs>(parts.stream, parts.config.hardware.cuda_graphs);
   loss_sum_ = Buffer("loss of a micro-batch", sizeof(double), parts.stream.device());
-  squares_ = Buffer("squares of gradients", optimizer_.pieces().total() * 8, parts.stream.device());
+  if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
+    throw Error(ErrorKind::kInternal, "the schedule is not sound: " + fault);
+  units_ = std::make_unique<UnitExchange>(parts.plan, parts.buffers, parts.slots, parts.comm,
+                                          parts.stream, exchange_->update());
+  if (parts.plan.stage() == 1 || parts.plan.stage() == 2)
+    for (int unit = 0; unit < std::ssize(parts.plan.shape.units); ++unit) units_->gather(unit);
 }
 
 Trainer::~Trainer() = default;
@@ -114,15 +139,17 @@ void Trainer::queue_step() {
   const std::int64_t start_ns = result.queued_ns = now_ns();
   const Batch& batch = next_batch();
   result.samples = batch.samples;
-  batch_->load(batch, {state_.step, micros_.begin * parts_.config.batch.micro_batch_size});
+  batch_->load(
+      batch, {state_.step, parts_.plan.micro_batches.begin * parts_.config.batch.micro_batch_size});
   result.data_wait_ms = ms_since(start_ns);
   if (std::exchange(captured_loss_scale_, state_.loss_scale.scale) != state_.loss_scale.scale)
     graphs_->forget();
 
-  clear(parts_.buffers.gradient_values(), parts_.stream, &exchange_->update()->halted);
-  exchange_->clear_losses();
+  units_->clear_gradients();
+  exchange_->clear_sums();
   reduced_before_ = parts_.comm.reduced_bytes();
-  for (const Action& action : schedule_) execute(action);
+  waited_before_ms_ = units_->waited_ms();
+  for (const Action& action : parts_.plan.schedule.actions) execute(action);
 
   ++state_.step;
   result.consumed_samples = state_.consumed_samples += parts_.config.batch.train_batch_size;
@@ -145,7 +172,7 @@ const StepResult& Trainer::finish_step() {
   StepResult& result = result_of(++finished_steps_);
   result.loss = update.loss;
   result.grad_norm = update.norm;
-  result.comm_ms = comm_ms;
+  result.comm_ms += comm_ms;
   result.stop_requested = stop > 0;
   result.checkpoint_requested = checkpoint > 0;
   result.skipped = update.skip != 0;
@@ -165,41 +192,50 @@ const Batch& Trainer::next_batch() {
 }
 
 void Trainer::execute(const Action& action) {
+  using Kind = Action::Kind;
   ++parts_.progress.work;
   switch (action.kind) {
-    case Action::Kind::kForward: {
-      const Span span = Span::phase("forward", action.block);
-      parts_.progress.phase = "forward";
+    case Kind::kForward:
       return forward(action);
-    }
-    case Action::Kind::kBackward: {
-      const Span span = Span::phase("backward", action.block);
-      parts_.progress.phase = "backward";
-      return graphs_->run({action.kind, action.block},
-                          [&] { parts_.model.backward(action.block, 0, micro_); });
-    }
-    case Action::Kind::kReduce: {
-      const Range range = buckets_[action.bucket].elements;
-      parts_.comm.start_all_reduce_sum(
-          parts_.buffers.gradients.as<float>().subspan(range.begin, range.size()));
-      return;
-    }
-    case Action::Kind::kUpdate:
+    case Kind::kBackward:
+      return backward(action);
+    case Kind::kGather:
+      return units_->gather(action.unit);
+    case Kind::kRelease:
+      return units_->release(action.unit);
+    case Kind::kClear:
+      return units_->clear(action.unit);
+    case Kind::kReduce:
+      return units_->reduce(action.unit);
+    case Kind::kAccumulate:
+      return units_->accumulate(action.unit);
+    case Kind::kUpdate:
       return update();
   }
 }
 
 void Trainer::forward(const Action& action) {
+  const Span span = Span::phase("forward", action.block);
+  parts_.progress.phase = "forward";
   Model& model = parts_.model;
   const bool last = action.block + 1 == model.num_blocks();
   if (action.block == 0) micro_ = micro_batch(action.micro);
+  units_->require_parameters(action.block);
   graphs_->run({action.kind, action.block}, [&] {
     model.forward(action.block, 0, micro_);
     if (last) model.loss_sum(0, *loss_sum_.as<double>().data());
   });
   if (last)
-    parts_.stream.copy(exchange_->loss(micros_.begin + action.micro), loss_sum_.data(),
-                       sizeof(double));
+    parts_.stream.copy(exchange_->loss(parts_.plan.micro_batches.begin + action.micro),
+                       loss_sum_.data(), sizeof(double));
+}
+
+void Trainer::backward(const Action& action) {
+  const Span span = Span::phase("backward", action.block);
+  parts_.progress.phase = "backward";
+  units_->require_parameters(action.block);
+  graphs_->run({action.kind, action.block},
+               [&] { parts_.model.backward(action.block, 0, micro_); });
 }
 
 MicroBatch Trainer::micro_batch(int micro) {
@@ -213,12 +249,20 @@ void Trainer::update() {
   const Span span = Span::phase("update");
   parts_.progress.phase = "updating";
   StepResult& result = result_of(state_.step + 1);
+  const bool sharded = parts_.plan.stage() > 0;
   result.reduced_bytes = parts_.comm.reduced_bytes() - reduced_before_;
   exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false));
   exchange_->begin_wait();
-  sum_losses();
+  units_->wait_for_sums();
+  if (!sharded) exchange_->sum_losses(parts_.comm);
   exchange_->end_wait();
-  graphs_->run({Action::Kind::kUpdate}, [&] { change_parameters(); });
+  graphs_->run({Action::Kind::kUpdate, 0}, [&] { sum_squares(); });
+  if (sharded) exchange_->sum_losses_and_squares(parts_.comm);
+  graphs_->run({Action::Kind::kUpdate, 1}, [&] { prepare(); });
+  if (const Tensor norms = optimizer_.norm_parts(); sharded && norms)
+    parts_.comm.all_reduce_sum(
+        std::span(norms.data<double>(), static_cast<std::size_t>(norms.numel())));
+  graphs_->run({Action::Kind::kUpdate, 2}, [&] { change_parameters(); });
   exchange_->fetch();
 }
 
@@ -236,24 +280,25 @@ Update Trainer::constants() {
   return out;
 }
 
-/// Runs after the all-reduces of the gradients: once this one is done, so are they.
-void Trainer::sum_losses() {
-  const Span span("wait for sums");
-  parts_.comm.all_reduce_sum(exchange_->sums());
+/// Of the gradients that this rank updates with.
+void Trainer::sum_squares() {
+  squares_of_pieces(parts_.buffers.gradient_values(), optimizer_.pieces(), exchange_->squares(),
+                    parts_.stream);
+}
+
+void Trainer::prepare() {
+  Update* const update = exchange_->update();
+  prepare_update(exchange_->losses(), exchange_->squares(), update, parts_.stream);
+  optimizer_.prepare(update);
 }
 
 void Trainer::change_parameters() {
-  const FlatBuffers& flat = parts_.buffers;
-  const Pieces& pieces = optimizer_.pieces();
-  const Tensor squares(squares_.data(), {pieces.total()}, DType::kF64, squares_.device());
-  Update* const update = exchange_->update();
-  squares_of_pieces({flat.gradient_values()}, pieces, squares, parts_.stream);
-  prepare_update(exchange_->losses(), squares, update, parts_.stream);
   const Span span("optimizer", update_traffic());
-  optimizer_.prepare(update);
+  const FlatBuffers& flat = parts_.buffers;
+  Update* const update = exchange_->update();
   optimizer_.step(update);
-  update_ema(parts_.config.training.ema_decay, {flat.parameter_values()}, {flat.ema_values()},
-             pieces, update, parts_.stream);
+  update_ema(parts_.config.training.ema_decay, flat.parameter_values(), flat.ema_values(),
+             optimizer_.pieces(), update, parts_.stream);
 }
 
 /// Gradients are read; parameters and the optimizer's state are read and written; weights written.
@@ -278,20 +323,17 @@ void Trainer::skip_update(const StepResult& result) {
 }
 
 void Trainer::stop_at_bad_tensor(const StepResult& result) const {
-  const auto first_bad = [&](const Tensor& flat, const char* what) -> std::string {
-    for (const Parameter& p : parts_.table.parameters) {
-      const std::vector<float> values =
-          floats_of(flat.slice(0, p.offset, p.offset + p.numel), parts_.stream);
-      const auto found =
-          std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-      if (const auto at = found - values.begin(); found != values.end())
-        return fmt::format("the first bad tensor is the {} of {}: element {} is {}", what, p.name,
-                           at, human_number(values[static_cast<std::size_t>(at)], 4));
-    }
-    return {};
+  const auto describe = [&](const FlatTensor& flat, const char* what) -> std::string {
+    const BadElement bad = first_of_ranks(first_bad(flat, updated_, parts_.stream), parts_.comm);
+    if (bad.at < 0) return {};
+    const auto p = std::ranges::find_if(parts_.table.parameters, [&](const Parameter& parameter) {
+      return bad.at < parameter.offset + parameter.numel;
+    });
+    return fmt::format("the first bad tensor is the {} of {}: element {} is {}", what, p->name,
+                       bad.at - p->offset, human_number(bad.value, 4));
   };
-  std::string where = first_bad(parts_.buffers.parameter_values(), "weight");
-  if (where.empty()) where = first_bad(parts_.buffers.gradient_values(), "gradient");
+  std::string where = describe(parts_.buffers.parameter_values(), "weight");
+  if (where.empty()) where = describe(parts_.buffers.gradient_values(), "gradient");
   if (where.empty()) where = "every weight and gradient is finite";
   throw Error(ErrorKind::kGuard,
               fmt::format("step {}: loss is {}, gradient norm is {}; {}", result.step,
@@ -305,9 +347,26 @@ double Trainer::evaluate() {
   const Config& config = parts_.config;
   const std::int64_t samples = std::min(parts_.valid->num_samples(),
                                         config.training.eval_iters * config.batch.train_batch_size);
-  return mean_loss({config, parts_.model, parts_.comm, parts_.stream, *parts_.valid, *batch_,
-                    loss_sum_, parts_.progress},
+  return mean_loss({config, parts_.comm, parts_.stream, *parts_.valid, *batch_, loss_sum_,
+                    parts_.progress, [&](const MicroBatch* batch) { evaluate(batch); }},
                    samples);
+}
+
+/// If there is no batch, the rank only takes part in the gathers.
+void Trainer::evaluate(const MicroBatch* batch) {
+  for (const Action& action : make_evaluation(parts_.plan.shape, batch != nullptr)) {
+    if (action.kind != Action::Kind::kForward) {
+      execute(action);
+      continue;
+    }
+    units_->require_parameters(action.block);
+    parts_.model.evaluate_block(action.block, *batch);
+  }
+  if (batch) parts_.model.loss_sum(0, *loss_sum_.as<double>().data());
+}
+
+void Trainer::require_parameters() {
+  units_->require_all_parameters();
 }
 
 }  // namespace hgt

@@ -45,7 +45,7 @@ TEST_CASE("old and new names mean the same, but not both at once") {
                    "stage3_gather_16bit_weights_on_model_save") == "true");
   CHECK(zero_value(R"("cpu_offload": true)", "offload_optimizer.device") == "\"cpu\"");
   CHECK(zero_value(R"("cpu_offload_param": "true")", "offload_param.device") == "\"cpu\"");
-  CHECK(zero_value(R"("cpu_offload": false)", "offload_optimizer.device") == "");
+  CHECK(zero_value(R"("cpu_offload": false)", "offload_optimizer.device") == "\"none\"");
   CHECK(contains(zero_errors(R"("stage3_max_live_parameters": 5, "max_live_parameters": 6)"),
                  "given twice"));
   CHECK(contains(zero_errors(R"("cpu_offload": true, "offload_optimizer": {"device": "none"})"),
@@ -78,15 +78,20 @@ TEST_CASE("each key that is switched on and not built is reported") {
       told(zero(R"("stage": 3, "offload_param": {"device": "nvme"}, "zero_hpz_partition_size": 8,
       "zero_quantized_gradients": true, "mics_shard_size": 4)"),
            Severity::kNotBuilt);
-  for (const char* key :
-       {"stage = 3", "offload_param.device = \"nvme\"", "zero_hpz_partition_size = 8",
-        "zero_quantized_gradients = true", "mics_shard_size = 4"})
+  for (const char* key : {"offload_param.device = \"nvme\"", "zero_hpz_partition_size = 8",
+                          "zero_quantized_gradients = true", "mics_shard_size = 4"})
     CHECK(contains(text, key));
 }
 
-TEST_CASE("the hint for a stage that is not built names stage 0") {
-  CHECK(contains(told(loaded(R"({"zero_optimization": {"stage": 2}})"), Severity::kNotBuilt),
-                 "use 0"));
+TEST_CASE("limits are DeepSpeed's unless they are given, and auto is its default") {
+  const ZeroConfig zero_config =
+      zero(R"("stage": 3, "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": 0)")
+          .config.zero;
+  CHECK(zero_config.stage == 3);
+  CHECK(zero_config.reduce_bucket_size == 500'000'000);
+  CHECK(zero_config.allgather_bucket_size == 500'000'000);
+  CHECK(zero_config.prefetch_bucket_size == 0);
+  CHECK(zero_config.max_live_parameters == 1'000'000'000);
 }
 
 TEST_CASE("parameters are offloaded only at stage 3: below, the section has no effect") {
@@ -99,7 +104,8 @@ TEST_CASE("parameters are offloaded only at stage 3: below, the section has no e
     CHECK_FALSE(contains(told_of(stage, Severity::kNotBuilt), "offload_param"));
     CHECK(contains(told_of(stage, Severity::kNotice), "zero_optimization.offload_param.device"));
   }
-  CHECK(contains(told_of("3", Severity::kNotBuilt), "offload_param.device = \"cpu\""));
+  CHECK(told_of("3", Severity::kNotBuilt) == "");
+  CHECK_FALSE(contains(told_of("3", Severity::kNotice), "offload_param.device"));
 }
 
 TEST_CASE("keys that are new in DeepSpeed 0.19.8 are known") {

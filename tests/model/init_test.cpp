@@ -16,7 +16,7 @@ namespace {
 std::vector<float> initialised(const ParameterTable& table, std::uint64_t seed) {
   std::vector<float> flat(static_cast<std::size_t>(table.total), 99.0f);
   ThreadPool pool(2);
-  init_parameters(table, seed, flat, pool);
+  init_parameters(table, seed, {0, table.total}, flat, pool);
   return flat;
 }
 
@@ -67,6 +67,19 @@ TEST_CASE("a parameter's start depends on the seed and its name alone") {
 TEST_CASE("a buffer of another size is refused") {
   std::vector<float> flat(3);
   ThreadPool pool(1);
-  CHECK_THROWS_AS(init_parameters(parameter_table(Golden("gpt2").model, false), 1, flat, pool),
-                  Error);
+  const ParameterTable table = parameter_table(Golden("gpt2").model, false);
+  CHECK_THROWS_AS(init_parameters(table, 1, {0, table.total}, flat, pool), Error);
+  CHECK_THROWS_AS(init_parameters(table, 1, {table.total - 1, table.total + 2}, flat, pool), Error);
+}
+
+TEST_CASE("a part of the parameters starts as it does in the whole") {
+  const ParameterTable table = parameter_table(Golden("gpt2").model, false);
+  const std::vector<float> whole = initialised(table, 3);
+  ThreadPool pool(2);
+  for (const Range elements :
+       {Range{0, 1}, Range{17, 1000}, Range{table.total - 99, table.total}}) {
+    std::vector<float> part(static_cast<std::size_t>(elements.size()), 99.0f);
+    init_parameters(table, 3, elements, part, pool);
+    CHECK(std::equal(part.begin(), part.end(), whole.begin() + elements.begin));
+  }
 }

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/model/model.h"
+
 #include "device_here.h"
 #include "golden.h"
 #include "rope_table.h"
@@ -16,7 +18,8 @@ struct Setup {
       : golden(name),
         table(parameter_table(golden.model, false)),
         parameters(golden.parameters(table)),
-        weights(bind_weights(golden.model, table, flat_tensor(parameters))),
+        weights(
+            bind_weights(golden.model, table, tensors_by_block(table, flat_tensor(parameters)))),
         memory(golden.model, {1, length, 1}, Device::cpu()),
         rope(golden.model, length, pool),
         layer(golden.model, 1),
@@ -111,8 +114,10 @@ TEST_CASE("CUDA: a layer recomputes the values it had, also in 16 bits") {
     for (const Recompute what : {Recompute::kSelective, Recompute::kFull}) {
       const Buffer parameters = rounded(golden.parameters(table), dtype, stream);
       const Buffer input = rounded(values, dtype, stream);
-      const Weights weights =
-          bind_weights(m, table, Tensor(parameters.data(), {table.total}, dtype, stream.device()));
+      const Weights weights = bind_weights(
+          m, table,
+          tensors_by_block(table,
+                           Tensor(parameters.data(), {table.total}, dtype, stream.device())));
       const Tensor x(input.data(), {kLength, m.hidden_size}, dtype, stream.device());
       const Activations all(m, {1, kLength, 1, dtype}, stream.device());
       const BatchActivations memory(all, 0, 1, kLength);

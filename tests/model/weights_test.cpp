@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/model/model.h"
 
 #include "golden.h"
 
@@ -15,7 +16,7 @@ struct Bound {
       : model(Golden(name).model),
         table(parameter_table(model, true)),
         flat(static_cast<std::size_t>(table.total)),
-        weights(bind_weights(model, table, flat_tensor(flat))) {}
+        weights(bind_weights(model, table, tensors_by_block(table, flat_tensor(flat)))) {}
   const float* place(const std::string& name) const {
     return flat.data() + table.find(name).offset;
   }

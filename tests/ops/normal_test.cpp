@@ -13,7 +13,7 @@ namespace {
 Floats drawn(std::int64_t count, int threads) {
   Floats out(static_cast<std::size_t>(count));
   ThreadPool pool(threads);
-  normal_fill(7, 1, 0.5f, tensor(out, {count}), Stream(pool));
+  normal_fill(7, 1, 0.5f, 0, tensor(out, {count}), Stream(pool));
   return out;
 }
 
@@ -51,5 +51,5 @@ TEST_CASE("a normal number depends on its index alone") {
   CHECK(std::equal(part.begin(), part.end(), whole.begin()));
   Floats out(4);
   ThreadPool pool(1);
-  CHECK_THROWS_AS(normal_fill(1, 1, 1, tensor(out, {2, 2}), Stream(pool)), Error);
+  CHECK_THROWS_AS(normal_fill(1, 1, 1, 0, tensor(out, {2, 2}), Stream(pool)), Error);
 }

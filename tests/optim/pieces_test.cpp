@@ -18,8 +18,8 @@ void check_units(const ParameterTable& table, const std::vector<FlatPiece>& piec
     const Parameter& p = table.parameters[static_cast<std::size_t>(piece.tensor)];
     CHECK(piece.decay == (p.decay ? 1 : 0));
     const Range block = table.block(p.block);
-    CHECK((piece.begin - block.begin) / Sharding::kUnit ==
-          (piece.end - 1 - block.begin) / Sharding::kUnit);
+    CHECK((piece.begin - block.begin) / Sharding::kChunk ==
+          (piece.end - 1 - block.begin) / Sharding::kChunk);
     CHECK(piece.end <= block.end);
   }
 }

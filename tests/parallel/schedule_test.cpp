@@ -1,106 +1,89 @@
 #include "hgtrain/parallel/schedule.h"
 
-#include <algorithm>
-#include <map>
-#include <utility>
-
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 using namespace hgt;
-using Kind = Action::Kind;
 
 namespace {
 
-constexpr int kBlocks = 5;
-
-/// An embedding of twenty elements, three layers of ten, and a head of five.
-std::vector<Range> some_blocks() {
-  return {{0, 20}, {20, 30}, {30, 40}, {40, 50}, {50, 55}};
+std::vector<Range> blocks_of(int count, std::int64_t size = 10) {
+  std::vector<Range> out;
+  for (int i = 0; i < count; ++i) out.push_back({i * size, (i + 1) * size});
+  return out;
 }
 
-/// The rules of any schedule, whatever the order of its micro-batches.
-void check_schedule(const std::vector<Action>& actions, const std::vector<Bucket>& buckets,
-                    int micro_batches) {
-  std::map<std::pair<int, int>, int> forward, backward;  // (micro, block) -> position
-  std::map<int, int> reduce;
-  for (int at = 0; at < static_cast<int>(actions.size()); ++at) {
-    const Action& a = actions[at];
-    const std::pair key{a.micro, a.block};
-    if (a.kind == Kind::kForward) CHECK(forward.emplace(key, at).second);
-    if (a.kind == Kind::kBackward) CHECK(backward.emplace(key, at).second);
-    if (a.kind == Kind::kReduce) CHECK(reduce.emplace(a.bucket, at).second);
-  }
-  CHECK(forward.size() == std::size_t(micro_batches) * kBlocks);
-  CHECK(backward.size() == forward.size());
-  for (const auto& [key, at] : backward) {
-    CHECK(forward.at(key) < at);
-    if (key.second + 1 < kBlocks) {
-      CHECK(forward.at(key) < forward.at({key.first, key.second + 1}));
-      CHECK(backward.at({key.first, key.second + 1}) < at);
-    }
-  }
-  REQUIRE(reduce.size() == buckets.size());
-  for (const auto& [bucket, at] : reduce)
-    for (int micro = 0; micro < micro_batches; ++micro)
-      CHECK(backward.at({micro, buckets[bucket].last_block}) < at);
-  CHECK(actions.back().kind == Kind::kUpdate);
+std::string text_of(const std::vector<Action>& actions) {
+  std::vector<std::string> texts;
+  for (const Action& action : actions) texts.push_back(hgt::text_of(action));
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+StepShape shape_of(int stage, int blocks, bool tied, std::int64_t micros = 1) {
+  return {.stage = stage,
+          .units = make_units(blocks_of(blocks), 10, tied),
+          .tied = tied,
+          .micro_batches = micros,
+          .most_micro_batches = micros};
 }
 
 }  // namespace
 
-TEST_CASE("buckets cover the flat buffer once, and none is ready before its lowest block") {
-  const auto blocks = some_blocks();
-  for (std::int64_t size : {1, 10, 15, 20, 1000}) {
-    const auto buckets = make_buckets(blocks, size);
-    std::vector<int> covered(55, 0);
-    for (const Bucket& bucket : buckets) {
-      for (std::int64_t i = bucket.elements.begin; i < bucket.elements.end; ++i) ++covered[i];
-      CHECK(bucket.elements.begin == blocks[static_cast<std::size_t>(bucket.last_block)].begin);
-    }
-    CHECK(covered == std::vector<int>(55, 1));
-    CHECK(std::is_sorted(buckets.begin(), buckets.end(),
-                         [](auto& a, auto& b) { return a.last_block > b.last_block; }));
-  }
+TEST_CASE("units are cut from the head downwards, and hold whole blocks") {
+  CHECK(make_units(blocks_of(5), 25) ==
+        std::vector<Unit>{{{0, 1}, {0, 10}}, {{1, 3}, {10, 30}}, {{3, 5}, {30, 50}}});
+  CHECK(make_units(blocks_of(3), 1).size() == 3);  // a block is never cut
+  CHECK(make_units(blocks_of(4), 1000).size() == 1);
+  CHECK(make_units(blocks_of(4), 1000, true) ==
+        std::vector<Unit>{{{0, 1}, {0, 10}}, {{1, 4}, {10, 40}}});
 }
 
-TEST_CASE("buckets are at most as large as asked and become ready during backward") {
-  const auto buckets = make_buckets(some_blocks(), 15);
-  REQUIRE(buckets.size() == 4);
-  CHECK(buckets[0].elements == Range{40, 55});
-  CHECK(buckets[0].last_block == 3);
-  CHECK(buckets[1].elements == Range{30, 40});
-  CHECK(buckets[2].elements == Range{20, 30});
-  CHECK(buckets[3].elements == Range{0, 20});  // one block, larger than asked
-  CHECK(buckets[3].last_block == 0);
+TEST_CASE("without ZeRO, a unit is summed once the last micro-batch completes its gradients") {
+  StepShape shape = shape_of(0, 3, false, 2);
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "F0.0 F1.0 F2.0 B2.0 B1.0 B0.0 F0.1 F1.1 F2.1 B2.1 R2 B1.1 R1 B0.1 R0 U");
+  shape.units = make_units(blocks_of(3), 20);
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "F0.0 F1.0 F2.0 B2.0 B1.0 B0.0 F0.1 F1.1 F2.1 B2.1 B1.1 R1 B0.1 R0 U");
 }
 
-TEST_CASE("a data-parallel schedule computes everything in order and reduces each bucket once") {
-  const auto buckets = make_buckets(some_blocks(), 20);
-  for (int micro_batches : {0, 1, 3})
-    check_schedule(data_parallel_schedule(kBlocks, micro_batches, buckets), buckets, micro_batches);
+TEST_CASE("stage 1 gathers the parameters after the update") {
+  CHECK(text_of(make_schedule(shape_of(1, 3, false)).actions) ==
+        "F0.0 F1.0 F2.0 B2.0 R2 B1.0 R1 B0.0 R0 U G0 G1 G2");
 }
 
-TEST_CASE(
-    "no bucket is reduced between accumulated micro-batches, and the first before backward ends") {
-  const auto buckets = make_buckets(some_blocks(), 20);
-  const auto actions = data_parallel_schedule(kBlocks, 2, buckets);
-  const auto first_reduce = std::find_if(actions.begin(), actions.end(),
-                                         [](const Action& a) { return a.kind == Kind::kReduce; });
-  CHECK(std::none_of(first_reduce, actions.end(), [](const Action& a) {
-    return a.kind == Kind::kForward || a.micro == 0 && a.kind == Kind::kBackward;
-  }));
-  CHECK(std::count_if(first_reduce, actions.end(),
-                      [](const Action& a) { return a.kind == Kind::kBackward; }) == 3);
+TEST_CASE("stage 2 sums the gradients of each micro-batch, in slots that it uses in turns") {
+  CHECK(text_of(make_schedule(shape_of(2, 4, false)).actions) ==
+        "F0.0 F1.0 F2.0 C3 F3.0 B3.0 R3 C2 B2.0 R2 A3 C1 B1.0 R1 A2 C0 B0.0 R0 A1 A0 U "
+        "G0 G1 G2 G3");
 }
 
-TEST_CASE("ranks with different shares reduce the same buckets in the same order") {
-  const auto buckets = make_buckets(some_blocks(), 10);
-  const auto reduces = [&](int micro_batches) {
-    std::vector<int> order;
-    for (const Action& a : data_parallel_schedule(kBlocks, micro_batches, buckets))
-      if (a.kind == Kind::kReduce) order.push_back(a.bucket);
-    return order;
-  };
-  CHECK(reduces(0) == reduces(1));
-  CHECK(reduces(1) == reduces(4));
+TEST_CASE("the gradients of a tied embedding begin in the head, in a slot of their own") {
+  const Schedule schedule = make_schedule(shape_of(2, 4, true));
+  CHECK(text_of(schedule.actions) ==
+        "F0.0 F1.0 F2.0 C0 C3 F3.0 B3.0 R3 C2 B2.0 R2 A3 C1 B1.0 R1 B0.0 R0 A2 A1 A0 U "
+        "G0 G1 G2 G3");
+  CHECK(schedule.gradient_slots == std::vector<int>{2, 0, 1, 0});
+}
+
+TEST_CASE("stage 3 gathers a unit while the one before it computes") {
+  StepShape shape = shape_of(3, 4, false);
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "G0 G1 F0.0 X0 G2 F1.0 X1 G3 F2.0 C3 F3.0 B3.0 R3 X3 G1 "
+        "C2 B2.0 R2 A3 C1 B1.0 R1 A2 C0 B0.0 R0 A1 A0 X2 X1 U");
+}
+
+TEST_CASE("a rank without a micro-batch takes part in all sums and gathers") {
+  StepShape shape = shape_of(3, 3, true, 0);
+  shape.most_micro_batches = 1;
+  CHECK(text_of(make_schedule(shape).actions) == "G0 G1 G2 C0 C2 R2 C1 R1 R0 A2 A1 A0 X1 X2 X0 U");
+}
+
+TEST_CASE("an evaluation goes forward only, and gathers what it reads") {
+  StepShape shape = shape_of(3, 4, false);
+  CHECK(text_of(make_evaluation(shape, true)) == "G0 G1 F0.0 X0 G2 F1.0 X1 G3 F2.0 F3.0 X2 X3");
+  CHECK(text_of(make_evaluation(shape, false)) == "G0 G1 X0 G2 X1 G3 X2 X3");
+  shape.stage = 1;
+  CHECK(text_of(make_evaluation(shape, true)) == "F0.0 F1.0 F2.0 F3.0");
 }

@@ -20,7 +20,7 @@ std::vector<Range> blocks_of(const std::vector<std::int64_t>& sizes) {
 }
 
 /// Every element has one owner, a shard has its slices side by side, and cuts within a block lie at
-/// multiples of the unit.
+/// multiples of the chunk.
 void check_shards(const std::vector<Range>& blocks, const Sharding& sharding) {
   std::vector<Range> all;
   for (int rank = 0; rank < sharding.ranks(); ++rank) {
@@ -32,7 +32,7 @@ void check_shards(const std::vector<Range>& blocks, const Sharding& sharding) {
       all.push_back(slice.elements);
       const auto block = std::ranges::find_if(
           blocks, [&](const Range& b) { return slice.elements.begin < b.end; });
-      CHECK((slice.elements.begin - block->begin) % Sharding::kUnit == 0);
+      CHECK((slice.elements.begin - block->begin) % Sharding::kChunk == 0);
       CHECK(slice.elements.end <= block->end);
     }
     CHECK(sharding.shard_elements(rank) == local);
@@ -49,42 +49,42 @@ void check_shards(const std::vector<Range>& blocks, const Sharding& sharding) {
 }  // namespace
 
 TEST_CASE("every element has one owner, whatever the blocks, ranks and shares are") {
-  constexpr std::int64_t kUnit = Sharding::kUnit;
+  constexpr std::int64_t kChunk = Sharding::kChunk;
   for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
-           {64}, {64, 128, 64}, {10 * kUnit, 3 * kUnit + 64, kUnit - 64, 17 * kUnit}}) {
+           {64}, {64, 128, 64}, {10 * kChunk, 3 * kChunk + 64, kChunk - 64, 17 * kChunk}}) {
     const std::vector<Range> blocks = blocks_of(sizes);
     for (int ranks : {1, 2, 3, 8}) check_shards(blocks, Sharding(blocks, ranks));
     check_shards(blocks, Sharding(blocks, std::vector{3.0, 0.0, 1.0}));
   }
 }
 
-TEST_CASE("equal shares differ by at most a unit per rank, however small the blocks are") {
-  const std::vector<Range> blocks = blocks_of(std::vector<std::int64_t>(50, 3 * Sharding::kUnit));
+TEST_CASE("equal shares differ by at most a chunk per rank, however small the blocks are") {
+  const std::vector<Range> blocks = blocks_of(std::vector<std::int64_t>(50, 3 * Sharding::kChunk));
   for (int ranks : {2, 4, 7}) {
     const Sharding sharding(blocks, ranks);
     for (int rank = 0; rank < ranks; ++rank) {
-      const double units = 150.0 / ranks;
-      CHECK(std::abs(static_cast<double>(sharding.shard_elements(rank)) / Sharding::kUnit -
-                     units) <= ranks);
+      const double chunks = 150.0 / ranks;
+      CHECK(std::abs(static_cast<double>(sharding.shard_elements(rank)) / Sharding::kChunk -
+                     chunks) <= ranks);
     }
   }
 }
 
 TEST_CASE("unequal shares divide in their proportion, and a rank may own nothing") {
-  const std::vector<Range> blocks = blocks_of({400 * Sharding::kUnit, 400 * Sharding::kUnit});
+  const std::vector<Range> blocks = blocks_of({400 * Sharding::kChunk, 400 * Sharding::kChunk});
   const Sharding sharding(blocks, std::vector{3.0, 1.0, 0.0});
-  CHECK(sharding.shard_elements(0) == 600 * Sharding::kUnit);
-  CHECK(sharding.shard_elements(1) == 200 * Sharding::kUnit);
+  CHECK(sharding.shard_elements(0) == 600 * Sharding::kChunk);
+  CHECK(sharding.shard_elements(1) == 200 * Sharding::kChunk);
   CHECK(sharding.slices(2).empty());
 }
 
 TEST_CASE("the owners of a range of blocks are counted from its begin") {
-  constexpr std::int64_t kUnit = Sharding::kUnit;
-  const std::vector<Range> blocks = blocks_of({2 * kUnit, 4 * kUnit, 2 * kUnit});
+  constexpr std::int64_t kChunk = Sharding::kChunk;
+  const std::vector<Range> blocks = blocks_of({2 * kChunk, 4 * kChunk, 2 * kChunk});
   const Sharding sharding(blocks, 2);
-  CHECK(sharding.owners({2 * kUnit, 8 * kUnit}) ==
-        std::vector<OwnedRange>{{{0, 2 * kUnit}, 0},
-                                {{2 * kUnit, 4 * kUnit}, 1},
-                                {{4 * kUnit, 5 * kUnit}, 0},
-                                {{5 * kUnit, 6 * kUnit}, 1}});
+  CHECK(sharding.owners({2 * kChunk, 8 * kChunk}) ==
+        std::vector<OwnedRange>{{{0, 2 * kChunk}, 0},
+                                {{2 * kChunk, 4 * kChunk}, 1},
+                                {{4 * kChunk, 5 * kChunk}, 0},
+                                {{5 * kChunk, 6 * kChunk}, 1}});
 }

@@ -13,25 +13,26 @@ TEST_CASE("the model computes with the parameters, or with a copy of its type") 
   ThreadPool pool(1);
   Config config = tiny_config();
   const ParameterTable table = parameter_table(config.model, false);
-  const FlatBuffers wide(table, config);
+  const FlatBuffers wide(table, config, plan_rank(config, table));
   wide.parameters.as<float>()[1] = 1.001f;
   wide.round_weights(pool);
-  CHECK(wide.weights().data<float>() == wide.parameters.as<float>().data());
+  CHECK(wide.weights().values.data<float>() == wide.parameters.as<float>().data());
 
   config.precision.bf16 = true;
-  const FlatBuffers narrow(table, config);
+  const FlatBuffers narrow(table, config, plan_rank(config, table));
   narrow.parameters.as<float>()[1] = 1.001f;
   narrow.round_weights(pool);
-  CHECK(narrow.weights().dtype() == DType::kBF16);
-  CHECK(narrow.weights().data<BFloat16>()[1].bits == BFloat16(1.001f).bits);
+  CHECK(narrow.weights().values.dtype() == DType::kBF16);
+  CHECK(narrow.weights().values.data<BFloat16>()[1].bits == BFloat16(1.001f).bits);
 }
 
 TEST_CASE("buffers of the CPU are host memory themselves") {
   ThreadPool pool(1);
   const Config config = tiny_config();
   const ParameterTable table = parameter_table(config.model, false);
-  const FlatBuffers buffers(table, config);
-  const HostBuffers host(buffers, table, config, pool);
+  const RankPlan plan = plan_rank(config, table);
+  const FlatBuffers buffers(table, config, plan);
+  const HostBuffers host(buffers, table, config, plan, pool);
   host.fetch();
   host.store();
   CHECK(&host.get() == &buffers);

@@ -38,19 +38,21 @@ class Gpt2Run {
       : config_(config),
         pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
         table_(parameter_table(config.model, false)),
-        buffers_(table_, config),
+        plan_(plan_rank(config, table_)),
+        buffers_(table_, config, plan_),
+        slots_(table_, plan_, buffers_),
         data_(1000, config.training.seq_length),
-        model_(Model::create(config_.model, table_, buffers_.weights(), buffers_.gradient_values(),
-                             model_options(config_), pool_)),
+        model_(Model::create(config_.model, table_, slots_.block_weights(),
+                             slots_.block_gradients(), model_options(config_), pool_)),
         comm_(make_self_communicator()) {
     buffers_.initialize(table_, 7, pool_);
     buffers_.round_weights(pool_);
     TrainingState state;
     state.loss_scale = LossScaler(config_.precision).initial();
-    trainer_ =
-        std::make_unique<Trainer>(Trainer::Parts{config_, table_, buffers_, *model_, *comm_, pool_,
-                                                 data_, nullptr, progress_, requests_},
-                                  state);
+    trainer_ = std::make_unique<Trainer>(
+        Trainer::Parts{config_, table_, plan_, buffers_, slots_, *model_, *comm_, pool_, data_,
+                       nullptr, progress_, requests_},
+        state);
   }
   const StepResult& step() { return trainer_->step(); }
   std::span<const std::uint16_t> parameters() const {
@@ -61,7 +63,9 @@ class Gpt2Run {
   const Config config_;
   ThreadPool pool_;
   const ParameterTable table_;
+  const RankPlan plan_;
   const FlatBuffers buffers_;
+  const UnitSlots slots_;
   const FakeDataset data_;
   const std::unique_ptr<Model> model_;
   const std::unique_ptr<Communicator> comm_;

@@ -26,9 +26,10 @@ struct Started {
   Started(const Config& config, const RunOptions& options, Communicator& comm,
           std::uint64_t data = kData, std::uint64_t old_data = 0)
       : table(parameter_table(config.model, false)),
-        buffers(table, config),
-        start(prepare_start(config, options, table, Sharding(table.blocks(), comm.size()), buffers,
-                            {data, old_data}, pool, comm)) {}
+        plan(plan_rank(config, table, comm.rank(), comm.size())),
+        buffers(table, config, plan),
+        start(prepare_start(config, options, table, plan.sharding, buffers, {data, old_data}, pool,
+                            comm)) {}
   std::vector<float> weights() const {
     const auto flat = buffers.parameters.as<float>();
     return {flat.begin(), flat.end()};
@@ -36,6 +37,7 @@ struct Started {
 
   ThreadPool pool{1};
   ParameterTable table;
+  RankPlan plan;
   FlatBuffers buffers;
   Start start;
 };

@@ -10,10 +10,10 @@ using namespace hgt;
 
 TEST_CASE("the results of two steps come back in the order of the steps") {
   ThreadPool pool(1);
-  StepExchange exchange(3, pool);
+  StepExchange exchange(3, 2, pool);
   const auto comm = make_self_communicator();
   for (const double step : {1.0, 2.0}) {
-    exchange.clear_losses();
+    exchange.clear_sums();
     *exchange.loss(1) = 10 * step;
     Update update{};
     update.tokens = step;
@@ -31,18 +31,22 @@ TEST_CASE("the results of two steps come back in the order of the steps") {
   CHECK((second.stop == 0 && second.checkpoint == 1));
 }
 
-TEST_CASE("the control flags of a step are summed with its losses, which begin at zero") {
+TEST_CASE("a step begins without losses and squares, and sends its control flags after them") {
   ThreadPool pool(1);
-  StepExchange exchange(2, pool);
+  StepExchange exchange(2, 3, pool);
+  const auto comm = make_self_communicator();
+  *exchange.loss(1) = exchange.squares().data<double>()[2] = 5;
+  exchange.clear_sums();
   exchange.send({}, true, false);
-  exchange.clear_losses();
-  CHECK(exchange.sums().size() == 4);
-  CHECK((exchange.sums()[0] == 0 && exchange.sums()[1] == 0 && exchange.sums()[2] == 1));
+  exchange.sum_losses_and_squares(*comm);
+  CHECK((*exchange.loss(0) == 0 && *exchange.loss(1) == 0));
+  CHECK((*exchange.loss(2) == 1 && *exchange.loss(3) == 0));
+  for (int i = 0; i < 3; ++i) CHECK(exchange.squares().data<double>()[i] == 0);
 }
 
 TEST_CASE("whoever takes results hears of a communicator that failed") {
   ThreadPool pool(1);
-  StepExchange exchange(1, pool);
+  StepExchange exchange(1, 1, pool);
   const auto comm = make_self_communicator();
   exchange.send({}, false, false);
   exchange.fetch();

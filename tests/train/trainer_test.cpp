@@ -33,18 +33,20 @@ Config small_config(std::int64_t batch = 8, std::int64_t micro = 1) {
 /// One rank of a job on the fakes, its weights at a fixed start.
 struct Rank {
   Rank(const Config& config, Communicator& comm, const TrainingState& state = {})
-      : buffers(table, config),
+      : plan(plan_rank(config, table, comm.rank(), comm.size(), 64)),
+        buffers(table, config, plan),
         trainer(Trainer::Parts{.config = config,
                                .table = table,
+                               .plan = plan,
                                .buffers = buffers,
+                               .slots = slots,
                                .model = model,
                                .comm = comm,
                                .stream = pool,
                                .train = data,
                                .valid = &valid,
                                .progress = progress,
-                               .requests = requests,
-                               .bucket_elements = 64},
+                               .requests = requests},
                 state) {
     for (std::size_t i = 0; i < weights().size(); ++i)
       weights()[i] = 0.3f + 0.01f * static_cast<float>(i % 64);
@@ -53,7 +55,9 @@ struct Rank {
   std::vector<float> copy() const { return {weights().begin(), weights().end()}; }
 
   const ParameterTable table = FakeModel::table();
+  const RankPlan plan;
   const FlatBuffers buffers;
+  const UnitSlots slots{table, plan, buffers};
   FakeModel model{buffers.parameters.as<float>(), buffers.gradients.as<float>()};
   ThreadPool pool{1};
   const FakeDataset data{1000, kSeqLength}, valid{23, kSeqLength};
@@ -262,10 +266,4 @@ TEST_CASE("a gradient that is not finite is named where the weights are still go
   for (float& w : rank.weights())
     w = 1e25f;  // the loss still fits in fp64, the gradient not in fp32
   CHECK_THROWS_WITH(rank.trainer.step(), Catch::Contains("the gradient of a"));
-}
-
-TEST_CASE("the more ranks, the more gradients a GPU sums at a time") {
-  CHECK(default_bucket_elements(Device::cuda(0), 8) == 40'000'000);
-  CHECK(default_bucket_elements(Device::cuda(0), 64) == 64'000'000);
-  CHECK(default_bucket_elements(Device::cpu(), 64) == 4 << 20);
 }

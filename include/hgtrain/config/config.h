@@ -181,6 +181,19 @@ struct PrecisionConfig {
   DType state_dtype() const { return bf16 && bf16_state ? DType::kBF16 : DType::kF32; }
 };
 
+/// Section `zero_optimization`.
+struct ZeroConfig {
+  std::int64_t stage = 0;
+  // At most so many elements: in one sum of gradients, in one gathering of parameters, gathered
+  // ahead of use, and gathered at a time.
+  std::int64_t reduce_bucket_size = 500'000'000;
+  std::int64_t allgather_bucket_size = 500'000'000;
+  std::int64_t prefetch_bucket_size = 50'000'000;
+  std::int64_t max_live_parameters = 1'000'000'000;
+  std::string offload_optimizer = "none";  ///< none, cpu
+  std::string offload_param = "none";      ///< none, cpu
+};
+
 /// Section `scheduler`, with DeepSpeed's names; type "" is a constant rate.
 struct SchedulerConfig {
   std::string type;
@@ -202,6 +215,7 @@ struct Config {
   OptimizerConfig optimizer;
   SchedulerConfig scheduler;
   PrecisionConfig precision;
+  ZeroConfig zero;
   double gradient_clipping = 1.0;
   std::int64_t steps_per_print = 1;  ///< steps between console lines; 0: none
   ModelConfig model;

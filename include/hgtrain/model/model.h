@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/arch/model_spec.h"
@@ -32,10 +33,12 @@ struct MicroBatch {
 /// layers, L+1 the head (final norm, output product and cross-entropy).
 ///
 /// `parameters` (fp32, bf16 or fp16: the type of weights, activations and products) and `gradients`
-/// (fp32) are flat buffers laid out by the table, on the stream's device; the caller owns them and
-/// keeps them as long as the model. Gradients are added to, never cleared; a model that only
-/// evaluates needs none. All activations are
-/// allocated in `create`, as arch/memory.h plans them. Not thread-safe. Calls run on the stream: on
+/// (fp32) are a tensor for each block, on the stream's device: its part of the flat layout. The
+/// caller owns them and keeps them as long as the model. A block's values need only be there while
+/// a call reads or adds to them; the head of a tied model reads, and in training adds to, block 0's
+/// too. So blocks that are not used at the same time may share memory. Gradients are added to,
+/// never cleared; a model that only evaluates needs none. All activations are allocated in
+/// `create`, as arch/memory.h plans them. Not thread-safe. Calls run on the stream: on
 /// the CPU they have finished when they return, on a CUDA device they are queued, and what they
 /// read must not change until they are done. Bit-identical from run to run. A token or target
 /// outside the vocabulary is Error(kData) on the CPU; on a CUDA device it makes the loss NaN.
@@ -54,6 +57,11 @@ class Model {
   /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) if the architecture
   /// is not supported or has fewer positions than max_seq_length.
   static std::unique_ptr<Model> create(const ModelConfig& config, const ParameterTable& table,
+                                       const std::vector<Tensor>& parameters,
+                                       const std::vector<Tensor>& gradients, const Options& options,
+                                       Stream stream);
+  /// The same for whole flat buffers.
+  static std::unique_ptr<Model> create(const ModelConfig& config, const ParameterTable& table,
                                        const Tensor& parameters, const Tensor& gradients,
                                        const Options& options, Stream stream);
   virtual ~Model() = default;
@@ -70,9 +78,14 @@ class Model {
   /// device memory.
   virtual void loss_sum(int slot, double& out) const = 0;
 
-  /// Runs the forward without dropout or gradients, and writes the sum of the valid tokens' losses
-  /// likewise. Uses the memory of slot 0, which must not be between a forward and its backward.
-  virtual void evaluate(const MicroBatch& batch, double& out) = 0;
+  /// Forward of one block without dropout or gradients; blocks as in `forward`. Uses the memory of
+  /// slot 0, which must not be between a forward and its backward.
+  virtual void evaluate_block(int block, const MicroBatch& batch) = 0;
+  /// Does so for all blocks, and then loss_sum.
+  void evaluate(const MicroBatch& batch, double& out);
 };
+
+/// The part of each block in a flat buffer; nothing if there is no buffer.
+std::vector<Tensor> tensors_by_block(const ParameterTable& table, const Tensor& flat);
 
 }  // namespace hgt

@@ -12,7 +12,7 @@
 
 namespace hgt {
 
-/// The pieces of the flat layout, in ascending order: its units (Sharding::kUnit), cut further
+/// The pieces of the flat layout, in ascending order: its chunks (Sharding::kChunk), cut further
 /// where weight decay begins or ends. They cover the layout.
 std::vector<FlatPiece> element_pieces(const ParameterTable& table);
 /// Likewise, cut where a tensor begins or ends. They cover the tensors, without the padding.

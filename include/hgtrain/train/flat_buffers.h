@@ -4,38 +4,50 @@
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/arch/rank_plan.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
+#include "hgtrain/optim/flat_tensor.h"
 #include "hgtrain/optim/optimizer.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
-/// The flat buffers of a worker on its device, laid out by the parameter table. They are fp32; for
-/// 16-bit training there is also a rounded copy of the parameters, which are then called masters.
-/// Or, if the config says so, parameters and the optimizer's state are bf16.
+/// What a worker keeps of the model's state from step to step, on its device: flat buffers, laid
+/// out by the parameter table, of the whole model or, as ZeRO's stage says (parallel/rank_plan.h),
+/// of the rank's shard. They are fp32; for 16-bit training there is also a rounded copy of the
+/// parameters, which are then called masters. Or, if the config says so, parameters and the
+/// optimizer's state are bf16.
 struct FlatBuffers {
-  FlatBuffers(const ParameterTable& table, const Config& config, Device device = Device::cpu());
-  FlatState state() const;                       ///< what a checkpoint holds, as one slice
+  /// `plan` may be a temporary.
+  FlatBuffers(const ParameterTable& table, const Config& config, const RankPlan& plan,
+              Device device = Device::cpu());
+  FlatState state() const;                       ///< what a checkpoint holds, as this rank's slices
   Optimizer::Buffers optimizer_buffers() const;  ///< what the optimizer reads and updates
-  Tensor parameter_values() const;
-  Tensor gradient_values() const;  ///< fp32
-  Tensor ema_values() const;       ///< fp32; empty if there is no average
+  FlatTensor parameter_values() const;
+  FlatTensor gradient_values() const;  ///< fp32
+  FlatTensor ema_values() const;       ///< fp32; empty if there is no average
   /// What the model computes with, in the compute dtype: the parameters themselves or their copy.
-  Tensor weights() const;
+  FlatTensor weights() const;
   /// Draws the parameters of a fresh model (model/init.h), from which the average starts too. The
   /// buffers must be in host memory.
   void initialize(const ParameterTable& table, std::uint64_t seed, ThreadPool& pool) const;
   void begin_ema(ThreadPool& pool) const;  ///< from the parameters; only if in host memory
-  /// Rounds the parameters to the weights, on the buffers' device.
+  /// Rounds this rank's parameters to the weights, on the buffers' device.
   void round_weights(Stream stream) const;
 
   Buffer parameters, gradients, rounded;
   std::vector<Buffer> optimizer_state;  ///< named by optimizer_state()
   Buffer ema;                           ///< empty without training.ema_decay
   DType compute_dtype, parameter_dtype, state_dtype;
+
+ private:
+  std::vector<Slice> saved_, updated_;  ///< by this rank
+  Sharded sharded_;
+  bool has_masters_;
+  bool shards_parameters() const { return has_masters_ ? sharded_.masters : sharded_.weights; }
 };
 
 /// Flat buffers in host memory, from which checkpoints are written and into which they are read. On
@@ -44,7 +56,7 @@ struct FlatBuffers {
 class HostBuffers {
  public:
   HostBuffers(const FlatBuffers& buffers, const ParameterTable& table, const Config& config,
-              Stream stream);
+              const RankPlan& plan, Stream stream);
   const FlatBuffers& get() const { return copy_ ? *copy_ : buffers_; }
   void fetch() const;  ///< copies from the device; blocks until done
   void store() const;  ///< copies to the device; blocks until done

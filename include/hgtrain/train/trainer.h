@@ -19,8 +19,9 @@
 #include "hgtrain/optim/loss_scaler.h"
 #include "hgtrain/optim/lr_schedule.h"
 #include "hgtrain/optim/optimizer.h"
-#include "hgtrain/parallel/schedule.h"
+#include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/train/flat_buffers.h"
+#include "hgtrain/train/unit_slots.h"
 #include "hgtrain/wire/control.h"
 
 namespace hgt {
@@ -29,15 +30,11 @@ class BatchLoader;
 class DeviceBatch;
 class StepExchange;
 class StepGraphs;
+class UnitExchange;
 struct Batch;
 
 /// The options with which a job's model is constructed.
 Model::Options model_options(const Config& config);
-
-/// The number of gradients in one all-reduce, which overlaps with the backward pass. On GPUs it is
-/// that of Megatron-LM, because small all-reduces do not reach the rate of large ones; on the CPU
-/// it is 16 MiB of gradients.
-std::int64_t default_bucket_elements(Device device, int ranks);
 
 /// The result of a step. The loss and the gradient norm are those of the global batch, the same on
 /// every rank.
@@ -52,7 +49,7 @@ struct StepResult {
   bool skipped = false;               ///< fp16 only: no update, because gradients were not finite
   double comm_ms = 0;                 ///< how long this rank's compute waited for communication
   double data_wait_ms = 0;            ///< how long it waited for its batch
-  std::uint64_t reduced_bytes = 0;    ///< of gradients that this rank passed to all-reduces
+  std::uint64_t reduced_bytes = 0;    ///< of gradients that this rank gave to sums over the ranks
   bool stop_requested = false;        ///< by any rank, before the all-reduces of the step
   bool checkpoint_requested = false;  ///< likewise
   std::vector<std::int64_t> samples;  ///< the dataset's samples that this rank took, in order
@@ -74,20 +71,22 @@ struct Requests {
 /// order, so the reported loss does not depend on the number of ranks at all.
 class Trainer {
  public:
-  /// All references outlive the trainer; all ranks pass equal parts except `comm`. `valid` may be
-  /// null. The state is the one after `state.step` finished steps.
+  /// All references outlive the trainer; all ranks pass equal parts except `plan` and `comm`.
+  /// `valid` may be null. Each rank's own parameters are there; the constructor gathers the others.
+  /// The state is the one after `state.step` finished steps.
   struct Parts {
     const Config& config;
     const ParameterTable& table;
+    const RankPlan& plan;
     const FlatBuffers& buffers;
-    Model& model;
+    const UnitSlots& slots;
+    Model& model;  ///< computes with the slots
     Communicator& comm;
     Stream stream;  ///< the stream of the model and the buffers
     const Dataset& train;
     const Dataset* valid = nullptr;
     Progress& progress;
     Requests& requests;
-    std::int64_t bucket_elements = 0;  ///< gradients in an all-reduce; 0: default_bucket_elements
   };
   Trainer(const Parts& parts, const TrainingState& state);
   ~Trainer();
@@ -115,6 +114,9 @@ class Trainer {
   /// fewer), which are divided among the ranks. All ranks call it together, with no step queued.
   double evaluate();
 
+  /// Waits until this rank has all parameters that it keeps from step to step.
+  void require_parameters();
+
   const TrainingState& state() const { return state_; }
   TrainingState& state() { return state_; }
   /// Tokens of one step over all ranks: the divisor of its loss.
@@ -127,36 +129,38 @@ class Trainer {
   StepResult& start_result();
   void execute(const Action& action);
   void forward(const Action& action);
+  void backward(const Action& action);
   MicroBatch micro_batch(int micro);
   void update();
-  void sum_losses();
+  void sum_squares();
+  void prepare();
   void change_parameters();
   Update constants();
   Work update_traffic() const;
   void skip_update(const StepResult& result);
   [[noreturn]] void stop_at_bad_tensor(const StepResult& result) const;
+  void evaluate(const MicroBatch* batch);
 
   Parts parts_;
-  TrainingState state_;          ///< counts the steps that were queued
-  std::int64_t finished_steps_;  ///< of those, counted likewise
+  TrainingState state_;               ///< counts the steps that were queued
+  std::int64_t finished_steps_;       ///< of those, counted likewise
+  const std::vector<Slice> updated_;  ///< by this rank
   LrSchedule lr_schedule_;
   Optimizer optimizer_;
   LossScaler loss_scaler_;
   std::int64_t skipped_in_a_row_ = 0;
-  Range micros_;  ///< those of the step's micro-batches that this rank computes
-  std::vector<Bucket> buckets_;
-  std::vector<Action> schedule_;
   std::unique_ptr<BatchLoader> loader_;
 
   std::unique_ptr<DeviceBatch> batch_;
   std::unique_ptr<StepExchange> exchange_;
   std::unique_ptr<StepGraphs> graphs_;
-  Buffer loss_sum_,
-      squares_;  ///< of the current micro-batch; of the gradients' pieces; on the device
+  std::unique_ptr<UnitExchange> units_;
+  Buffer loss_sum_;  ///< of the current micro-batch, on the device
 
   std::array<StepResult, 2> results_;  ///< of the last two steps
   MicroBatch micro_;                   ///< the current one
   std::uint64_t reduced_before_ = 0;
+  double waited_before_ms_ = 0;
   double captured_loss_scale_ = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace hgt::cpu {
 namespace {
 
-constexpr std::int64_t kUnit = 16;  // cells start at multiples of a vector
+constexpr std::int64_t kChunk = 16;  // cells start at multiples of a vector
 
 /// How c is cut into rows x columns cells.
 struct Grid {
@@ -24,8 +24,8 @@ Grid choose_grid(std::int64_t m, std::int64_t n, int threads) {
   for (std::int64_t rows = 1; rows <= threads; ++rows) {
     if (threads % rows != 0) continue;
     const std::int64_t columns = threads / rows;
-    const std::int64_t cell_m = round_up((m + rows - 1) / rows, kUnit);
-    const std::int64_t cell_n = round_up((n + columns - 1) / columns, kUnit);
+    const std::int64_t cell_m = round_up((m + rows - 1) / rows, kChunk);
+    const std::int64_t cell_n = round_up((n + columns - 1) / columns, kChunk);
     const double cost = static_cast<double>(cell_m) * static_cast<double>(cell_n) +
                         8.0 * static_cast<double>(cell_m + cell_n);
     if (best_cost < 0 || cost < best_cost) {
@@ -53,7 +53,7 @@ Grid grid_of(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
 Grid narrow_grid(std::int64_t m, std::int64_t n, const ThreadPool& pool) {
   constexpr std::int64_t kMinRows = 64, kFixedRows = 128;
   if (pool.is_deterministic()) return {(m + kFixedRows - 1) / kFixedRows, 1, kFixedRows, n};
-  const std::int64_t cell_m = round_up((m + pool.threads() - 1) / pool.threads(), kUnit);
+  const std::int64_t cell_m = round_up((m + pool.threads() - 1) / pool.threads(), kChunk);
   if (cell_m < kMinRows) return grid_of(m, n, pool);
   return {pool.threads(), 1, cell_m, n};
 }

@@ -38,8 +38,8 @@ void norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain, const T
 void norm_bwd(const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& mean,
               const Tensor& rstd, bool accumulate, const Tensor& dx, const Tensor& dgain,
               const Tensor& dbias, ThreadPool& pool);
-void normal_fill(std::uint64_t seed, std::uint64_t stream, float std, const Tensor& out,
-                 ThreadPool& pool);
+void normal_fill(std::uint64_t seed, std::uint64_t stream, float std, std::int64_t first,
+                 const Tensor& out, ThreadPool& pool);
 /// `direction` 1 rotates, -1 rotates back.
 void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& position_ids,
           float direction, ThreadPool& pool);

@@ -28,17 +28,24 @@ void normal_block(std::uint64_t seed, std::uint64_t stream, std::int64_t block, 
 
 }  // namespace
 
-void normal_fill(std::uint64_t seed, std::uint64_t stream, float std, const Tensor& out,
-                 ThreadPool& pool) {
+void normal_fill(std::uint64_t seed, std::uint64_t stream, float std, std::int64_t first,
+                 const Tensor& out, ThreadPool& pool) {
   float* const values = out.data<float>();
-  const std::int64_t count = out.numel(), whole = count / kBlock;
-  pool.parallel_for(whole, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t block = begin; block < end; ++block)
-      normal_block(seed, stream, block, std, values + block * kBlock);
-  });
-  float last[kBlock];
-  normal_block(seed, stream, whole, std, last);
-  std::copy_n(last, count - whole * kBlock, values + whole * kBlock);
+  const std::int64_t last = first + out.numel(), first_block = first / kBlock;
+  pool.parallel_for(
+      (last + kBlock - 1) / kBlock - first_block, [&](std::int64_t from, std::int64_t to, int) {
+        for (std::int64_t block = first_block + from; block < first_block + to; ++block) {
+          const std::int64_t begin = std::max(block * kBlock, first),
+                             end = std::min((block + 1) * kBlock, last);
+          if (end - begin == kBlock) {
+            normal_block(seed, stream, block, std, values + (begin - first));
+            continue;
+          }
+          float whole[kBlock];
+          normal_block(seed, stream, block, std, whole);
+          std::copy_n(whole + (begin - block * kBlock), end - begin, values + (begin - first));
+        }
+      });
 }
 
 }  // namespace hgt::cpu

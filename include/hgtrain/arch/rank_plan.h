@@ -1,0 +1,12 @@
+#pragma once
+
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/parallel/rank_plan.h"
+
+namespace hgt {
+
+/// The plan of a rank for a model. `unit_elements` as in parallel/rank_plan.h.
+RankPlan plan_rank(const Config& config, const ParameterTable& table, int rank = 0, int ranks = 1,
+                   std::int64_t unit_elements = 0);
+
+}  // namespace hgt

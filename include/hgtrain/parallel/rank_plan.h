@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hgtrain/config/config.h"
+#include "hgtrain/parallel/schedule.h"
+#include "hgtrain/parallel/shards.h"
+
+namespace hgt {
+
+/// Of what a rank keeps its shard alone, by the stage of ZeRO. Masters are the parameters in full
+/// precision, if the weights that the model computes with are a rounded copy of them.
+struct Sharded {
+  bool state = false;  ///< the optimizer's, and the moving average
+  bool masters = false;
+  bool gradients = false;
+  bool weights = false;
+};
+constexpr Sharded sharded_at(int stage) {
+  return {stage >= 1, stage >= 1, stage >= 2, stage >= 3};
+}
+
+/// What one rank of a job does in a step and which part of the model's state it keeps. It follows
+/// from the config, the model's blocks and the number of ranks alone.
+struct RankPlan {
+  int rank = 0;
+  Range micro_batches;  ///< those of the step's micro-batches that the rank computes
+  Sharding sharding;
+  StepShape shape;
+  Schedule schedule;
+
+  int ranks() const { return sharding.ranks(); }
+  int stage() const { return shape.stage; }
+  /// What the rank owns: it saves these slices and, from stage 1 on, updates no others.
+  std::span<const Slice> slices() const { return sharding.slices(rank); }
+  /// What it updates: in stage 0 everything, as one slice.
+  std::vector<Slice> updated_slices() const;
+};
+
+/// The number of data-parallel ranks for which the config's batch was resolved; 1 if it was not.
+int ranks_of(const Config& config);
+
+/// The number of gradients in one sum, which overlaps with the backward pass. On GPUs it is that of
+/// Megatron-LM, because small sums do not reach the rate of large ones; on the CPU it is 16 MiB of
+/// gradients.
+std::int64_t default_unit_elements(bool on_cpu, int ranks);
+
+/// `blocks`: the elements of the model's blocks in the flat layout, ascending without gaps. `tied`:
+/// the head uses the parameters of block 0. `unit_elements`: 0 takes the default, which the
+/// config's bucket sizes may lower.
+RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tied, int rank,
+                   int ranks, std::int64_t unit_elements = 0);
+
+}  // namespace hgt

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "hgtrain/parallel/schedule.h"
+
+namespace hgt {
+
+/// A rank of the job to verify.
+struct ScheduledRank {
+  const StepShape* shape;
+  const Schedule* schedule;
+};
+
+/// Executes the schedules of all ranks of a data-parallel group symbolically. Returns "" if
+///
+///   - all ranks start the same collectives in the same order, so that none waits for ever;
+///   - each micro-batch goes forward through all blocks, then backward, and adds each of its
+///     contributions to a gradient exactly once, before that gradient is summed;
+///   - each sum is accumulated once before its slot is used again, and before the update; stages 0
+///     and 1 sum each unit once, after the last contribution;
+///   - a computation finds the parameters that it reads, no two units are in one slot, and every
+///     gathered unit is released before the update; stages 1 and 2 gather each unit once after it;
+///
+/// else what is wrong: "rank 1, action 17 (R2): ...".
+std::string find_fault(std::span<const ScheduledRank> ranks);
+
+/// The same for a job whose ranks have the shape's most micro-batches, or one less: one rank of
+/// each kind stands for all.
+std::string find_fault(StepShape shape);
+
+}  // namespace hgt

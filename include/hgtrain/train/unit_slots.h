@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/parallel/rank_plan.h"
+#include "hgtrain/tensor/tensor.h"
+#include "hgtrain/train/flat_buffers.h"
+
+namespace hgt {
+
+/// Where the units' weights and gradients lie while a step uses them: in the flat buffers, if these
+/// have all of them, or else in slots, which units use in turns as the plan's schedule says.
+class UnitSlots {
+ public:
+  /// The buffers must outlive this object.
+  UnitSlots(const ParameterTable& table, const RankPlan& plan, const FlatBuffers& buffers);
+
+  Tensor weights(int unit) const { return weights_[static_cast<std::size_t>(unit)]; }
+  Tensor gradients(int unit) const { return gradients_[static_cast<std::size_t>(unit)]; }
+
+  /// Each block's part of them, for Model::create.
+  const std::vector<Tensor>& block_weights() const { return block_weights_; }
+  const std::vector<Tensor>& block_gradients() const { return block_gradients_; }
+
+ private:
+  std::vector<Buffer> memory_;
+  std::vector<Tensor> weights_, gradients_;  ///< by unit
+  std::vector<Tensor> block_weights_, block_gradients_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,255 @@
+#include "hgtrain/parallel/verify.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace hgt {
+namespace {
+
+using Kind = Action::Kind;
+constexpr int kFree = -1;
+
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// What one rank has done so far.
+class RankState {
+ public:
+  RankState(const StepShape& shape, const Schedule& schedule)
+      : shape_(shape), schedule_(schedule), units_(shape.units.size()) {
+    for (const int slot : schedule.parameter_slots) make_slot(parameters_, slot);
+    for (const int slot : schedule.gradient_slots) make_slot(gradients_, slot);
+    for (Unit& unit : units_) unit.added.assign(static_cast<std::size_t>(shape.micro_batches), 0);
+  }
+
+  /// Applies an action; returns what is wrong with it, or nullptr.
+  const char* apply(const Action& a) {
+    if (is_of_unit(a.kind) && (a.unit < 0 || at(a.unit) >= units_.size())) return "no such unit";
+    switch (a.kind) {
+      case Kind::kForward:
+        return forward(a);
+      case Kind::kBackward:
+        return backward(a);
+      case Kind::kGather:
+        return gather(a.unit);
+      case Kind::kRelease:
+        return release(a.unit);
+      case Kind::kClear:
+        return clear(a.unit);
+      case Kind::kReduce:
+        return reduce(a.unit);
+      case Kind::kAccumulate:
+        return accumulate(a.unit);
+      case Kind::kUpdate:
+        return update();
+    }
+    return "no such action";
+  }
+
+  const char* end() const {
+    if (!updated_) return "there is no update";
+    const bool gathers = shape_.stage == 1 || shape_.stage == 2;
+    for (const Unit& unit : units_)
+      if (unit.gathered != gathers) return "not every unit is gathered after the update";
+    return nullptr;
+  }
+
+ private:
+  struct Unit {
+    bool gathered = false;  ///< parameters; in stages 1 and 2, after the update
+    bool open = false;      ///< gradients may be added
+    bool reducing = false;
+    std::int64_t sums = 0;
+    std::vector<int> added;  ///< contributions of each micro-batch that were added
+  };
+
+  static void make_slot(std::vector<int>& slots, int slot) {
+    slots.resize(std::max(slots.size(), at(slot) + 1), kFree);
+  }
+  static bool is_of_unit(Kind kind) {
+    return kind != Kind::kForward && kind != Kind::kBackward && kind != Kind::kUpdate;
+  }
+  int head() const { return shape_.num_blocks() - 1; }
+  Unit& unit_of(int block) { return units_[at(shape_.unit_of(block))]; }
+
+  /// How many contributions a micro-batch makes to a unit: one in the backward of each block, one
+  /// in the forward of the head, and there another one to a tied embedding.
+  int contributions(int unit) const {
+    const Range blocks = shape_.units[at(unit)].blocks;
+    const bool has_head = blocks.end == shape_.num_blocks();
+    return static_cast<int>(blocks.size()) + (has_head ? 1 : 0) +
+           (unit == 0 && shape_.tied ? 1 : 0);
+  }
+
+  const char* read(int block) {
+    return shape_.stage < 3 || unit_of(block).gathered ? nullptr : "its parameters are not there";
+  }
+  const char* add(int block, int micro) {
+    Unit& unit = unit_of(block);
+    if (unit.reducing || (shape_.stage < 2 && unit.sums > 0))
+      return "its gradients are being summed";
+    if (shape_.stage >= 2 && !unit.open) return "its gradients were not cleared";
+    ++unit.added[at(micro)];
+    return nullptr;
+  }
+
+  const char* forward(const Action& a) {
+    if (updated_) return "the update is over";
+    const bool begins = a.block == 0 && a.micro == micro_ + 1 && next_ == kFree;
+    if (a.micro >= shape_.micro_batches) return "the rank does not have this micro-batch";
+    if (!begins && (a.micro != micro_ || a.block != next_ || backward_))
+      return "it is not the next block of its micro-batch";
+    micro_ = a.micro;
+    backward_ = a.block == head();
+    next_ = backward_ ? head() : a.block + 1;
+    if (const char* fault = read(a.block)) return fault;
+    if (a.block != head()) return nullptr;
+    if (const char* fault = shape_.tied ? read(0) : nullptr) return fault;
+    if (const char* fault = shape_.tied ? add(0, a.micro) : nullptr) return fault;
+    return add(a.block, a.micro);
+  }
+  const char* backward(const Action& a) {
+    if (!backward_ || a.micro != micro_ || a.block != next_)
+      return "it is not the next block of its micro-batch";
+    next_ = a.block - 1;  // kFree after block 0
+    if (next_ == kFree) backward_ = false;
+    if (const char* fault = a.block > 0 ? read(a.block) : nullptr) return fault;
+    return add(a.block, a.micro);
+  }
+
+  const char* gather(int unit) {
+    Unit& u = units_[at(unit)];
+    if (shape_.stage == 0) return "stage 0 has all parameters";
+    if (shape_.stage < 3 && !updated_) return "the parameters have not changed";
+    if (shape_.stage == 3 && updated_) return "it is not released before the end";
+    if (u.gathered) return "it is gathered already";
+    if (shape_.stage == 3) {
+      int& slot = parameters_[at(schedule_.parameter_slots[at(unit)])];
+      if (slot != kFree) return "its slot holds another unit";
+      slot = unit;
+    }
+    u.gathered = true;
+    return nullptr;
+  }
+  const char* release(int unit) {
+    Unit& u = units_[at(unit)];
+    if (shape_.stage < 3 || !u.gathered) return "it is not gathered";
+    parameters_[at(schedule_.parameter_slots[at(unit)])] = kFree;
+    u.gathered = false;
+    return nullptr;
+  }
+
+  const char* clear(int unit) {
+    if (shape_.stage < 2) return "the stage has no gradient slots";
+    int& slot = gradients_[at(schedule_.gradient_slots[at(unit)])];
+    if (slot != kFree) return "its slot holds gradients that are not accumulated";
+    slot = unit;
+    units_[at(unit)].open = true;
+    return nullptr;
+  }
+  const char* reduce(int unit) {
+    Unit& u = units_[at(unit)];
+    if (shape_.stage < 2) {
+      if (u.sums++ > 0) return "it is summed twice";
+      return is_complete(unit, shape_.micro_batches) ? nullptr : "a contribution is missing";
+    }
+    if (!u.open) return "its gradients were not cleared";
+    u.open = false;
+    u.reducing = true;
+    ++u.sums;
+    return is_complete(unit, std::min<std::int64_t>(u.sums, shape_.micro_batches))
+               ? nullptr
+               : "a contribution is missing, or one too many";
+  }
+  /// Whether the first `micros` micro-batches have added all, and the others nothing.
+  bool is_complete(int unit, std::int64_t micros) const {
+    const std::vector<int>& added = units_[at(unit)].added;
+    for (std::size_t micro = 0; micro < added.size(); ++micro)
+      if (added[micro] != (static_cast<std::int64_t>(micro) < micros ? contributions(unit) : 0))
+        return false;
+    return true;
+  }
+  const char* accumulate(int unit) {
+    Unit& u = units_[at(unit)];
+    if (!u.reducing) return "it is not being summed";
+    u.reducing = false;
+    gradients_[at(schedule_.gradient_slots[at(unit)])] = kFree;
+    return nullptr;
+  }
+
+  const char* update() {
+    if (updated_) return "it is the second update";
+    updated_ = true;
+    const std::int64_t sums = shape_.stage < 2 ? 1 : shape_.most_micro_batches;
+    for (int unit = 0; at(unit) < units_.size(); ++unit) {
+      const Unit& u = units_[at(unit)];
+      if (u.sums != sums) return "a unit is not summed, or too often";
+      if (u.open || u.reducing) return "a sum is not accumulated";
+      if (!is_complete(unit, shape_.micro_batches)) return "a contribution is missing";
+      if (u.gathered) return "a unit is not released";
+    }
+    return nullptr;
+  }
+
+  const StepShape& shape_;
+  const Schedule& schedule_;
+  std::vector<Unit> units_;
+  std::vector<int> parameters_, gradients_;  ///< the unit in each slot
+  int micro_ = -1;                           ///< the one under way, or the last one
+  int next_ = kFree;                         ///< its next block; kFree: it is finished
+  bool backward_ = false;
+  bool updated_ = false;
+};
+
+bool is_collective(const Action& action, int stage) {
+  return action.kind == Kind::kReduce || action.kind == Kind::kUpdate ||
+         (action.kind == Kind::kGather && stage > 0);
+}
+
+std::vector<Action> collectives_of(const ScheduledRank& rank) {
+  std::vector<Action> out;
+  for (const Action& action : rank.schedule->actions)
+    if (is_collective(action, rank.shape->stage)) out.push_back(action);
+  return out;
+}
+
+std::string fault_of(int rank, const ScheduledRank& scheduled) {
+  RankState state(*scheduled.shape, *scheduled.schedule);
+  const std::vector<Action>& actions = scheduled.schedule->actions;
+  for (std::size_t i = 0; i < actions.size(); ++i)
+    if (const char* fault = state.apply(actions[i]))
+      return fmt::format("rank {}, action {} ({}): {}", rank, i, text_of(actions[i]), fault);
+  if (const char* fault = state.end()) return fmt::format("rank {}: {}", rank, fault);
+  return "";
+}
+
+}  // namespace
+
+std::string find_fault(std::span<const ScheduledRank> ranks) {
+  const std::vector<Action> expected = collectives_of(ranks[0]);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (std::string fault = fault_of(static_cast<int>(rank), ranks[rank]); !fault.empty())
+      return fault;
+    const std::vector<Action> collectives = collectives_of(ranks[rank]);
+    const auto [mine, other] = std::ranges::mismatch(collectives, expected);
+    if (mine == collectives.end() && other == expected.end()) continue;
+    return fmt::format("rank {} is at {}, but rank 0 is at {}", rank,
+                       mine == collectives.end() ? "the end" : text_of(*mine),
+                       other == expected.end() ? "the end" : text_of(*other));
+  }
+  return "";
+}
+
+std::string find_fault(StepShape shape) {
+  shape.micro_batches = shape.most_micro_batches;
+  StepShape less = shape;
+  less.micro_batches = std::max<std::int64_t>(0, shape.micro_batches - 1);
+  const Schedule most_work = make_schedule(shape), less_work = make_schedule(less);
+  const ScheduledRank ranks[] = {{&shape, &most_work}, {&less, &less_work}};
+  return find_fault(ranks);
+}
+
+}  // namespace hgt

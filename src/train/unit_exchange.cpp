@@ -1,0 +1,114 @@
+#include "unit_exchange.h"
+
+#include <algorithm>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/trace.h"
+#include "hgtrain/ops/flat.h"
+
+namespace hgt {
+namespace {
+
+template <class T>
+std::span<T> elements_of(const Tensor& tensor) {
+  return {tensor.data<T>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+std::span<std::byte> bytes_of(const Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.raw()),
+          static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())};
+}
+
+/// The slices of `all` that lie within a unit. A slice never crosses a block's border.
+std::vector<Slice> slices_within(std::span<const Slice> all, Range elements) {
+  std::vector<Slice> out;
+  for (const Slice& slice : all)
+    if (slice.elements.begin >= elements.begin && slice.elements.end <= elements.end)
+      out.push_back(slice);
+  return out;
+}
+
+}  // namespace
+
+UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
+                           Communicator& comm, Stream stream, const Update* update)
+    : plan_(plan), buffers_(buffers), slots_(slots), comm_(comm), stream_(stream), update_(update) {
+  const auto bytes = static_cast<std::int64_t>(size_of(buffers.compute_dtype));
+  for (const Unit& unit : plan.shape.units) {
+    UnitState& state = units_.emplace_back();
+    state.owners = state.weight_bytes = plan.sharding.owners(unit.elements);
+    for (OwnedRange& owned : state.weight_bytes)
+      owned.elements = {owned.elements.begin * bytes, owned.elements.end * bytes};
+    state.own = slices_within(plan.slices(), unit.elements);
+  }
+}
+
+void UnitExchange::clear_gradients() {
+  for (UnitState& unit : units_) unit.has_sum = false;
+  if (plan_.stage() < 2) hgt::clear(buffers_.gradient_values().values, stream_, &update_->halted);
+}
+
+void UnitExchange::gather(int unit) {
+  const Tensor weights = slots_.weights(unit);
+  if (const FlatTensor shard = buffers_.weights(); shard.sharded)
+    for (const Slice& slice : state(unit).own) {
+      const Tensor from = shard.at(slice), to = part_of(weights, unit, slice);
+      stream_.copy(to.raw(), from.raw(), bytes_of(from).size());
+    }
+  state(unit).gathering = comm_.start_all_gather(bytes_of(weights), state(unit).weight_bytes);
+}
+
+/// The next unit in this slot is gathered after all work that reads it was queued.
+void UnitExchange::release(int unit) {
+  wait(state(unit).gathering);
+}
+
+void UnitExchange::clear(int unit) {
+  hgt::clear(slots_.gradients(unit), stream_);
+}
+
+void UnitExchange::reduce(int unit) {
+  const std::span<float> gradients = elements_of<float>(slots_.gradients(unit));
+  state(unit).reducing = plan_.stage() == 0
+                             ? comm_.start_all_reduce_sum(gradients)
+                             : comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
+}
+
+void UnitExchange::accumulate(int unit) {
+  UnitState& u = state(unit);
+  wait(u.reducing);
+  for (const Slice& slice : u.own)
+    hgt::accumulate(part_of(slots_.gradients(unit), unit, slice),
+                    buffers_.gradient_values().at(slice), !u.has_sum, stream_, &update_->halted);
+  u.has_sum = true;
+}
+
+void UnitExchange::require_parameters(int block) {
+  const StepShape& shape = plan_.shape;
+  wait(state(shape.unit_of(block)).gathering);
+  if (shape.tied && block + 1 == shape.num_blocks()) wait(state(0).gathering);
+}
+
+void UnitExchange::require_all_parameters() {
+  for (UnitState& unit : units_) wait(unit.gathering);
+}
+
+void UnitExchange::wait_for_sums() {
+  for (UnitState& unit : units_) wait(unit.reducing);
+}
+
+void UnitExchange::wait(std::optional<std::uint64_t>& ticket) {
+  if (!ticket) return;
+  const Span span("wait for peers' parts");
+  const std::int64_t begin_ns = now_ns();
+  comm_.wait(*ticket);
+  waited_ms_ += ms_since(begin_ns);
+  ticket.reset();
+}
+
+Tensor UnitExchange::part_of(const Tensor& unit_values, int unit, const Slice& slice) const {
+  const std::int64_t begin = plan_.shape.units[static_cast<std::size_t>(unit)].elements.begin;
+  return unit_values.slice(0, slice.elements.begin - begin, slice.elements.end - begin);
+}
+
+}  // namespace hgt
