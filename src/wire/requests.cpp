@@ -18,21 +18,22 @@ using Json = nlohmann::ordered_json;
 
 /// Names and members of a request's fields.
 template <class Request>
-constexpr std::tuple kFields{};
+constexpr auto kFields = std::tuple();
 
 template <>
-constexpr std::tuple kFields<TrainRequest>(std::pair("run_dir", &TrainRequest::run_dir),
-                                           std::pair("config", &TrainRequest::config),
-                                           std::pair("resume", &TrainRequest::resume),
-                                           std::pair("record_steps", &TrainRequest::record_steps));
+constexpr auto kFields<TrainRequest> = std::tuple(std::pair("run_dir", &TrainRequest::run_dir),
+                                                  std::pair("config", &TrainRequest::config),
+                                                  std::pair("resume", &TrainRequest::resume),
+                                                  std::pair("record_steps",
+                                                            &TrainRequest::record_steps));
 
 template <>
-constexpr std::tuple kFields<EvalRequest>(std::pair("weights", &EvalRequest::weights),
-                                          std::pair("samples", &EvalRequest::samples),
-                                          std::pair("config", &EvalRequest::config));
+constexpr auto kFields<EvalRequest> = std::tuple(std::pair("weights", &EvalRequest::weights),
+                                                 std::pair("samples", &EvalRequest::samples),
+                                                 std::pair("config", &EvalRequest::config));
 
 template <>
-constexpr std::tuple kFields<GenerateRequest>(
+constexpr auto kFields<GenerateRequest> = std::tuple(
     std::pair("model", &GenerateRequest::model), std::pair("prompt", &GenerateRequest::prompt),
     std::pair("output", &GenerateRequest::output), std::pair("weights", &GenerateRequest::weights),
     std::pair("device", &GenerateRequest::device), std::pair("dtype", &GenerateRequest::dtype),
@@ -43,20 +44,19 @@ constexpr std::tuple kFields<GenerateRequest>(
     std::pair("seed", &GenerateRequest::seed));
 
 template <>
-constexpr std::tuple kFields<BenchRequest>(std::pair("what", &BenchRequest::what),
-                                           std::pair("repeats", &BenchRequest::repeats),
-                                           std::pair("json", &BenchRequest::json),
-                                           std::pair("config", &BenchRequest::config));
+constexpr auto kFields<BenchRequest> = std::tuple(std::pair("what", &BenchRequest::what),
+                                                  std::pair("repeats", &BenchRequest::repeats),
+                                                  std::pair("json", &BenchRequest::json),
+                                                  std::pair("config", &BenchRequest::config));
 
 template <>
-constexpr std::tuple kFields<BenchCopyRequest>(std::pair("device", &BenchCopyRequest::device),
-                                               std::pair("bytes", &BenchCopyRequest::bytes),
-                                               std::pair("threads", &BenchCopyRequest::threads),
-                                               std::pair("repeats", &BenchCopyRequest::repeats),
-                                               std::pair("json", &BenchCopyRequest::json));
+constexpr auto kFields<BenchCopyRequest> = std::tuple(
+    std::pair("device", &BenchCopyRequest::device), std::pair("bytes", &BenchCopyRequest::bytes),
+    std::pair("threads", &BenchCopyRequest::threads),
+    std::pair("repeats", &BenchCopyRequest::repeats), std::pair("json", &BenchCopyRequest::json));
 
 template <>
-constexpr std::tuple kFields<BenchCommRequest>(
+constexpr auto kFields<BenchCommRequest> = std::tuple(
     std::pair("device", &BenchCommRequest::device),
     std::pair("oversubscribe", &BenchCommRequest::oversubscribe),
     std::pair("backend", &BenchCommRequest::backend), std::pair("op", &BenchCommRequest::op),
