@@ -5,6 +5,7 @@
 #include <span>
 
 #include "hgtrain/comm/communicator.h"
+#include "hgtrain/comm/connect.h"
 #include "hgtrain/wire/control.h"
 
 namespace hgt {
@@ -46,7 +47,8 @@ std::unique_ptr<Collectives> stage_for(const CudaQueue* compute, std::unique_ptr
 
 /// A communicator that runs the collectives in call order on a thread of its own, each after all
 /// ranks agreed on its kind and number.
-std::unique_ptr<Communicator> make_queued_communicator(ControlChannel& channel,
-                                                       std::unique_ptr<Collectives> collectives);
+std::unique_ptr<Communicator> make_queued_communicator(
+    ControlChannel& channel, std::unique_ptr<Collectives> collectives,
+    const char* thread_name = GroupOptions().thread_name);
 
 }  // namespace hgt

@@ -159,8 +159,9 @@ class GlooCollectives final : public Collectives {
 std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GroupOptions& options,
                                            const std::string& master_host,
                                            const CudaQueue* compute) {
-  return make_queued_communicator(channel, stage_for(compute, std::make_unique<GlooCollectives>(
-                                                                  channel, options, master_host)));
+  return make_queued_communicator(
+      channel, stage_for(compute, std::make_unique<GlooCollectives>(channel, options, master_host)),
+      options.thread_name);
 }
 
 }  // namespace hgt

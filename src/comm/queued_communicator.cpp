@@ -24,8 +24,12 @@ namespace {
 /// Runs the collectives in call order on a thread of its own.
 class QueuedCommunicator final : public Communicator {
  public:
-  QueuedCommunicator(ControlChannel& channel, std::unique_ptr<Collectives> collectives)
-      : channel_(channel), collectives_(std::move(collectives)), thread_([this] { serve(); }) {}
+  QueuedCommunicator(ControlChannel& channel, std::unique_ptr<Collectives> collectives,
+                     const char* thread_name)
+      : channel_(channel),
+        collectives_(std::move(collectives)),
+        thread_name_(thread_name),
+        thread_([this] { serve(); }) {}
 
   ~QueuedCommunicator() override {
     {
@@ -128,7 +132,7 @@ class QueuedCommunicator final : public Communicator {
 
   void serve() {
     prepare_compute_thread();  // it computes sums
-    name_thread("communication");
+    name_thread(thread_name_);
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [&] { return closing_ || failure_ || !tasks_.empty(); });
@@ -165,6 +169,7 @@ class QueuedCommunicator final : public Communicator {
 
   ControlChannel& channel_;
   const std::unique_ptr<Collectives> collectives_;
+  const char* const thread_name_;
   std::atomic<std::uint64_t> reduced_bytes_{0}, gathered_bytes_{0};
   std::atomic<std::uint64_t> sequence_{0};
   std::mutex mutex_;  ///< guards everything below
@@ -180,8 +185,9 @@ class QueuedCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_queued_communicator(ControlChannel& channel,
-                                                       std::unique_ptr<Collectives> collectives) {
-  return std::make_unique<QueuedCommunicator>(channel, std::move(collectives));
+                                                       std::unique_ptr<Collectives> collectives,
+                                                       const char* thread_name) {
+  return std::make_unique<QueuedCommunicator>(channel, std::move(collectives), thread_name);
 }
 
 }  // namespace hgt

@@ -93,6 +93,7 @@ SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
   if (environment.world_size == 1 || !job.checkpoint.async_save) return out;
   GroupOptions group = group_options(job, environment);
   group.group = "saves";
+  group.thread_name = "communication for saves";
   out.channel = std::make_unique<SideChannel>(channel);
   if (job.distributed.backend != "gloo")
     out.communicator = connect_shared_memory(*out.channel, group);

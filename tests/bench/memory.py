@@ -4,7 +4,7 @@
     python3 tests/bench/memory.py build/hgtrain [--threads 2] [--quick]
 
 Measured is the most that was ever resident, less that of a worker with next to nothing to train. Covers GPT-2 124m (fp32,
-bf16, recompute) and a small model on a sample of 8192 tokens, whose scores and logits would be gigabytes; --quick leaves
+bf16, recompute, ZeRO on two workers) and a small model on a sample of 8192 tokens, whose scores and logits would be gigabytes; --quick leaves
 124m out. Exits 1 where the table is off by more than --most.
 """
 import argparse
@@ -32,13 +32,23 @@ def recompute(mode):
 
 
 BF16 = {'bf16': {'enabled': True}}
+
+def shared(stage):
+    """On two workers."""
+    return {'workers': 2, 'zero_optimization': {'stage': stage}}
+
+
 LONG = (1, 64, 2, 50257, 8192, 1)
 LARGE = (12, 768, 12, 50257, 256, 2)
-QUICK = {'8192 tokens': gpt2(*LONG), '8192 tokens, bf16': gpt2(*LONG, **BF16)}
+WIDE = (4, 512, 8, 1000, 16, 2)
+QUICK = {'8192 tokens': gpt2(*LONG), '8192 tokens, bf16': gpt2(*LONG, **BF16)} | {
+    f'ZeRO {stage}': gpt2(*WIDE, **shared(stage)) for stage in (0, 1, 2, 3)}
 ALL = QUICK | {'124m': gpt2(*LARGE), '124m, bf16': gpt2(*LARGE, **BF16),
                '124m, recompute full': gpt2(*LARGE, **recompute('full')),
                '124m, recompute selective': gpt2(*LARGE, **recompute('selective')),
-               '124m, bf16, recompute full': gpt2(*LARGE, **BF16, **recompute('full'))}
+               '124m, bf16, recompute full': gpt2(*LARGE, **BF16, **recompute('full'))} | {
+    f'124m, {kind}ZeRO {stage}': gpt2(*LARGE, **flags, **shared(stage))
+    for stage in (1, 2, 3) for kind, flags in (('', {}), ('bf16, ', BF16))}
 
 
 class Worker:
@@ -56,8 +66,9 @@ class Worker:
         return done.stdout
 
     def arguments(self, config):
-        (self.folder / 'config.json').write_text(json.dumps(config))
-        return '--config', 'config.json', '--device', 'cpu', '--num_workers', '1', '--hardware.threads', str(self.threads)
+        workers = config.get('workers', 1)
+        (self.folder / 'config.json').write_text(json.dumps({k: v for k, v in config.items() if k != 'workers'}))
+        return '--config', 'config.json', '--device', 'cpu', '--num_workers', str(workers), '--hardware.threads', str(self.threads)
 
     def planned_bytes(self, config):
         table = self.call(*self.arguments(config), '--dry_run').split('memory of a worker\n')[1].split('\n\n')[0]

@@ -54,9 +54,9 @@ TEST_CASE(
 TEST_CASE("config check says what becomes of each key") {
   const Outcome outcome = run_program("config check " + kWild + "transformers_zero2.json");
   CHECK(outcome.status == 2);
-  CHECK(says(outcome, "transformers_zero2.json: not trainable: 2 not built yet, 3 missing\n"));
+  CHECK(says(outcome, "transformers_zero2.json: not trainable: 3 missing\n"));
   CHECK(says(outcome, "used\n"));
-  CHECK(says(outcome, "zero_optimization.stage = 2 is not built yet"));
+  CHECK(says(outcome, "zero_optimization.stage"));
   CHECK(says(outcome, "\"model\": {"));
   CHECK(says(outcome, "\"data\": {"));
   CHECK(says(outcome, "\"training\": {"));

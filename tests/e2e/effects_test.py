@@ -49,6 +49,10 @@ def family(model_type, **keys):
                            'num_attention_heads': 4, 'num_key_value_heads': 2, 'max_position_embeddings': 16, **keys})
 
 
+def zero(stage):
+    return but(JOB, zero_optimization={'stage': stage})
+
+
 def schedule(name, **params):
     return but(JOB, scheduler={'type': name, 'params': params})
 
@@ -206,8 +210,15 @@ ROWS = {
     'checkpoint.keep_last_n': (SAVING, 1, 'checkpoints'),
     'checkpoint.keep_best': (CONSTANT, True, 'checkpoints'),
     'checkpoint.async_save': (JOB, False, 'memory_table'),
+    'zero_optimization.stage': (JOB, 3, 'memory_table'),
+    'zero_optimization.reduce_bucket_size': (zero(2), 1, 'memory_table'),
+    'zero_optimization.allgather_bucket_size': (zero(2), 1, 'memory_table'),
+    'zero_optimization.stage3_prefetch_bucket_size': (zero(3), 0, 'memory_table'),
+    'zero_optimization.stage3_max_live_parameters': (zero(3), 1, 'memory_table'),
 }
-ON_A_GPU = ['hardware.cuda_graphs', 'hardware.cudnn']  # cuda_test.py
+# In cuda_test.py and zero_test.py.
+ON_A_GPU = ['hardware.cuda_graphs', 'hardware.cudnn', 'zero_optimization.offload_optimizer.device',
+            'zero_optimization.offload_param.device']
 
 
 class Effects:

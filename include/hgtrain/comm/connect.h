@@ -17,6 +17,7 @@ std::unique_ptr<Communicator> make_self_communicator();
 
 struct GroupOptions {
   std::string group = "world";  ///< prefix of its keys in the store, unique in the job
+  const char* thread_name = "communication";  ///< in traces; a literal
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{600000};   ///< to connect, and for each wait for a peer
