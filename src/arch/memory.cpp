@@ -238,6 +238,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   const bool on_cpu = config.hardware.device != "cuda";
   if (on_cpu && config.checkpoint.async_save)
     out.push_back({"checkpoint: copy", save_bytes(config)});
+  if (on_cpu) out.push_back({"checkpoint: buffers", kCheckpointBufferBytes});
   const ActivationSizes sizes = activation_sizes(config);
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";

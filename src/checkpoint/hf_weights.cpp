@@ -33,7 +33,7 @@ void check_tied_head(const TensorFolder& source, const Destination& embedding) {
         const Buffer read("output matrix",
                           at.size() * static_cast<std::int64_t>(size_of(values.dtype())));
         const TensorPart wanted{at, Tensor(read.data(), {at.size()}, values.dtype())};
-        file.read(head, std::span(&wanted, 1));
+        file.read({{&head, std::span(&wanted, 1)}});
         if (std::memcmp(read.data(), values.raw(), static_cast<std::size_t>(read.bytes())) != 0)
           return false;
       }
@@ -63,7 +63,7 @@ void load(const std::string& folder, const std::string& stem, const Manifest* ma
   };
 
   const TensorFolder source = TensorFolder::open(folder, stem);
-  read_tensors(source, destinations, canonical, manifest, ErrorKind::kData);
+  read_tensors(source, destinations, canonical, manifest, ErrorKind::kData, false);
   if (tied)
     check_tied_head(
         source, destinations.at(

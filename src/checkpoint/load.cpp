@@ -82,7 +82,7 @@ bool load_ema(const std::string& folder, const Manifest& manifest, const Paramet
   if (has_ema && flat.ema)
     read_tensors(
         TensorFolder::open(folder, "ema"), destinations_of(table, flat.ema, flat.slices),
-        [](const std::string& name) { return name; }, &manifest, ErrorKind::kConfig);
+        [](const std::string& name) { return name; }, &manifest, ErrorKind::kConfig, true);
   return has_ema;
 }
 
@@ -93,7 +93,7 @@ LoadedCheckpoint load(const std::string& folder, const ModelConfig& model,
   const auto same_name = [](const std::string& name) { return name; };
   read_tensors(TensorFolder::open(folder, "model"),
                destinations_of(table, flat.parameters, flat.slices), same_name, &manifest,
-               ErrorKind::kConfig);
+               ErrorKind::kConfig, true);
   const TensorFolder optimizer = TensorFolder::open(folder, "optimizer");
   check_headers(optimizer, manifest);
   const std::set<std::string> prefixes = prefixes_of(optimizer);
@@ -103,7 +103,7 @@ LoadedCheckpoint load(const std::string& folder, const ModelConfig& model,
     moments.merge(destinations_of(table, moment.values, flat.slices, moment.name + "."));
   if (prefixes.contains(kMasterPrefix))
     moments.merge(destinations_of(table, flat.parameters, flat.slices, kMasterPrefix));
-  read_tensors(optimizer, moments, same_name, &manifest, ErrorKind::kConfig);
+  read_tensors(optimizer, moments, same_name, &manifest, ErrorKind::kConfig, true);
   const bool has_ema = load_ema(folder, manifest, table, flat);
   return {parse_training_state(read_file(folder + "/" + kTrainingStateName, kMaxStateBytes)),
           weights_dtype, has_ema};

@@ -7,6 +7,8 @@
 #include "hgtrain/base/xxh3.h"
 #include "hgtrain/checkpoint/safetensors.h"
 
+#include "run_reader.h"
+
 namespace hgt {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
@@ -15,7 +17,6 @@ namespace {
 
 /// The limit of the reference implementation.
 constexpr std::int64_t kMaxHeaderBytes = 100'000'000;
-constexpr std::int64_t kPieceBytes = 1 << 20;
 
 Range common(Range a, Range b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
@@ -36,34 +37,26 @@ void deliver(std::span<const From> values, Range elements, const TensorPart& par
   });
 }
 
-/// Reads elements of a tensor that begins at byte `start` of the file piece by piece, and delivers
+/// Reads elements of a tensor that begins at byte `start` of the file chunk by chunk, and delivers
 /// them to the parts; returns the hash of their bytes.
 template <class From>
-std::uint64_t read_as(const File& file, std::int64_t start, Range elements,
+std::uint64_t read_as(RunReader& file, std::int64_t start, Range elements,
                       std::span<const TensorPart> parts) {
-  constexpr std::int64_t kPiece = kPieceBytes / static_cast<std::int64_t>(sizeof(From));
+  constexpr std::int64_t kChunk = 1 << 15;  // elements, which stay in the cache
   Xxh3 hash;
-  std::vector<From> values(static_cast<std::size_t>(std::min(kPiece, elements.size())));
-  for (std::int64_t at = elements.begin; at < elements.end; at += kPiece) {
-    const Range piece{at, std::min(at + kPiece, elements.end)};
-    const auto now = std::span(values).first(static_cast<std::size_t>(piece.size()));
-    file.read_at(start + at * static_cast<std::int64_t>(sizeof(From)), std::as_writable_bytes(now));
+  std::vector<From> values(static_cast<std::size_t>(std::min(kChunk, elements.size())));
+  for (std::int64_t at = elements.begin; at < elements.end; at += kChunk) {
+    const Range chunk{at, std::min(at + kChunk, elements.end)};
+    const auto now = std::span(values).first(static_cast<std::size_t>(chunk.size()));
+    file.read(start + at * static_cast<std::int64_t>(sizeof(From)), std::as_writable_bytes(now));
     hash.update(std::as_bytes(now));
-    for (const TensorPart& part : parts) deliver<From>(now, piece, part);
+    for (const TensorPart& part : parts) deliver<From>(now, chunk, part);
   }
   return hash.digest();
 }
 
-std::uint64_t read_elements(const File& file, DType dtype, std::int64_t start, Range elements,
-                            std::span<const TensorPart> parts) {
-  std::uint64_t hash = 0;
-  visit_element(dtype,
-                [&]<class From>(From) { hash = read_as<From>(file, start, elements, parts); });
-  return hash;
-}
-
 /// The elements of each block; none if these are no blocks of the tensor.
-std::vector<Range> elements_of(const TensorInfo& tensor, std::span<const HashedBlock> blocks) {
+std::vector<Range> elements_of(const TensorInfo& tensor, const std::vector<HashedBlock>& blocks) {
   const std::int64_t bytes = tensor.end - tensor.begin;
   const auto size = static_cast<std::int64_t>(size_of(*tensor.dtype));
   std::vector<Range> out;
@@ -76,7 +69,31 @@ std::vector<Range> elements_of(const TensorInfo& tensor, std::span<const HashedB
   return out;
 }
 
+bool has_any(Range elements, std::span<const TensorPart> parts) {
+  return std::ranges::any_of(
+      parts, [&](const TensorPart& part) { return common(elements, part.elements).size() > 0; });
+}
+
+[[noreturn]] void throw_damaged(const std::string& path, const TensorInfo& tensor) {
+  throw Error(
+      ErrorKind::kData,
+      fmt::format("{} is damaged: tensor {} does not have the manifest's hash", path, tensor.name));
+}
+
 }  // namespace
+
+/// Elements of a tensor that are read together.
+struct SafetensorsFile::Piece {
+  const TensorRequest* wanted;
+  Range elements;
+  std::optional<std::uint64_t> hash = {};
+
+  Range bytes() const {
+    const auto size = static_cast<std::int64_t>(size_of(*wanted->tensor->dtype));
+    return {wanted->tensor->begin + elements.begin * size,
+            wanted->tensor->begin + elements.end * size};
+  }
+};
 
 SafetensorsFile SafetensorsFile::open(const std::string& path) {
   SafetensorsFile opened(File::open(path, O_RDONLY));
@@ -103,35 +120,41 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   return opened;
 }
 
-void SafetensorsFile::require_readable(const TensorInfo& tensor) const {
+std::vector<SafetensorsFile::Piece> SafetensorsFile::pieces_of(const TensorRequest& wanted) const {
+  const TensorInfo& tensor = *wanted.tensor;
   if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kBF16 && tensor.dtype != DType::kF16)
     throw Error(ErrorKind::kData, fmt::format("{} has dtype {}; only F32, BF16 and F16 are read",
                                               tensor.name, tensor.dtype_name))
         .in(path());
+  std::vector<Piece> out;
+  if (wanted.blocks == nullptr) {
+    for (const TensorPart& part : wanted.parts) out.push_back({&wanted, part.elements});
+    return out;
+  }
+  const std::vector<Range> elements = elements_of(tensor, *wanted.blocks);
+  if (elements.empty()) throw_damaged(path(), tensor);
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    if (has_any(elements[i], wanted.parts))
+      out.push_back({&wanted, elements[i], (*wanted.blocks)[i].hash});
+  return out;
 }
 
-void SafetensorsFile::read(const TensorInfo& tensor, std::span<const TensorPart> parts) const {
-  require_readable(tensor);
-  for (const TensorPart& part : parts)
-    read_elements(file_, *tensor.dtype, data_start_ + tensor.begin, part.elements,
-                  std::span(&part, 1));
-}
-
-void SafetensorsFile::read(const TensorInfo& tensor, std::span<const TensorPart> parts,
-                           std::span<const HashedBlock> blocks) const {
-  require_readable(tensor);
-  const std::vector<Range> elements = elements_of(tensor, blocks);
-  bool whole = !elements.empty();
-  for (std::size_t i = 0; i < elements.size() && whole; ++i)
-    if (std::ranges::any_of(parts, [&](const TensorPart& part) {
-          return common(elements[i], part.elements).size() > 0;
-        }))
-      whole = read_elements(file_, *tensor.dtype, data_start_ + tensor.begin, elements[i], parts) ==
-              blocks[i].hash;
-  if (!whole)
-    throw Error(ErrorKind::kData,
-                fmt::format("{} is damaged: tensor {} does not have the manifest's hash", path(),
-                            tensor.name));
+void SafetensorsFile::read(std::vector<TensorRequest> wanted, bool once) const {
+  std::vector<Piece> pieces;
+  for (const TensorRequest& request : wanted)
+    for (const Piece& piece : pieces_of(request)) pieces.push_back(piece);
+  std::ranges::sort(pieces, {}, [](const Piece& piece) { return piece.bytes().begin; });
+  std::vector<Range> bytes;
+  for (const Piece& piece : pieces)
+    bytes.push_back({data_start_ + piece.bytes().begin, data_start_ + piece.bytes().end});
+  RunReader reader(path(), bytes, once);
+  for (const auto& [request, elements, hash] : pieces) {
+    std::uint64_t found = 0;
+    visit_element(*request->tensor->dtype, [&]<class From>(From) {
+      found = read_as<From>(reader, data_start_ + request->tensor->begin, elements, request->parts);
+    });
+    if (hash && *hash != found) throw_damaged(path(), *request->tensor);
+  }
 }
 
 }  // namespace hgt

@@ -9,12 +9,14 @@
 #include "hgtrain/base/element.h"
 #include "hgtrain/base/xxh3.h"
 
+#include "run_writer.h"
+
 namespace hgt {
 
 namespace {
 
 constexpr std::int64_t kBlockBytes = 16 << 20;
-constexpr std::int64_t kChunk = 1 << 18;  // elements converted at a time
+constexpr std::int64_t kChunk = 1 << 15;  // elements at a time, which stay in the cache
 
 const char* file_name_of(DType dtype) {
   return dtype == DType::kBF16 ? "BF16" : dtype == DType::kF16 ? "F16" : "F32";
@@ -40,7 +42,7 @@ void require_finite(const std::string& name, std::span<const Element> values, st
 /// Writes the elements `block` of a part as elements of type To, chunk by chunk; returns the hash
 /// of their bytes. The tensor begins at byte `start` of the file.
 template <class From, class To>
-std::uint64_t write_as(File& file, std::int64_t start, const std::string& name,
+std::uint64_t write_as(RunWriter& file, std::int64_t start, const std::string& name,
                        const TensorPart& part, Range block) {
   Xxh3 hash;
   std::vector<To> converted;
@@ -57,12 +59,12 @@ std::uint64_t write_as(File& file, std::int64_t start, const std::string& name,
     }
     require_finite(name, chunk, at);
     hash.update(std::as_bytes(chunk));
-    file.write_at(start + at * static_cast<std::int64_t>(sizeof(To)), std::as_bytes(chunk));
+    file.put(start + at * static_cast<std::int64_t>(sizeof(To)), std::as_bytes(chunk));
   }
   return hash.digest();
 }
 
-std::uint64_t write_block(File& file, std::int64_t start, const NamedTensor& tensor,
+std::uint64_t write_block(RunWriter& file, std::int64_t start, const NamedTensor& tensor,
                           const TensorPart& part, Range block) {
   std::uint64_t hash = 0;
   visit_element(part.values.dtype(), [&]<class From>(From) {
@@ -113,7 +115,7 @@ ManifestFile create_safetensors(const std::string& path, const std::vector<Named
 std::vector<WrittenBlock> write_parts(const std::string& path,
                                       const std::vector<NamedTensor>& tensors) {
   std::vector<WrittenBlock> written;
-  File file = File::open(path, O_WRONLY);
+  RunWriter file(path);
   auto start = static_cast<std::int64_t>(safetensors_header(tensors).size());
   for (std::size_t i = 0; i < tensors.size(); start += tensors[i++].bytes()) {
     const NamedTensor& tensor = tensors[i];
@@ -127,8 +129,7 @@ std::vector<WrittenBlock> write_parts(const std::string& path,
                            {block.begin * size, write_block(file, start, tensor, part, block)}});
       }
   }
-  file.sync();
-  file.close();
+  file.finish();
   return written;
 }
 

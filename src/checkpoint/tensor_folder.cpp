@@ -67,12 +67,6 @@ struct Misfits {
   }
 };
 
-struct Match {
-  const SafetensorsFile* file;
-  const TensorInfo* tensor;
-  std::span<const TensorPart> parts;
-};
-
 /// The manifest's entry for a file. Error(kData) if the file's header is not the one it lists.
 const ManifestFile& listed(const SafetensorsFile& file, const Manifest& manifest) {
   const auto entry = manifest.files.find(std::filesystem::path(file.path()).filename().string());
@@ -85,12 +79,11 @@ const ManifestFile& listed(const SafetensorsFile& file, const Manifest& manifest
   return entry->second;
 }
 
-void read_checked(const Match& match, const Manifest* manifest) {
-  if (manifest == nullptr) return match.file->read(*match.tensor, match.parts);
-  const auto& tensors = listed(*match.file, *manifest).tensors;
-  const auto blocks = tensors.find(match.tensor->name);
-  match.file->read(*match.tensor, match.parts,
-                   blocks == tensors.end() ? std::vector<HashedBlock>() : blocks->second);
+/// The blocks of a tensor, as its file's entry lists them; none if it does not.
+const std::vector<HashedBlock>* blocks_of(const ManifestFile& file, const std::string& tensor) {
+  static const std::vector<HashedBlock> none;
+  const auto entry = file.tensors.find(tensor);
+  return entry == file.tensors.end() ? &none : &entry->second;
 }
 
 }  // namespace
@@ -160,9 +153,9 @@ void check_headers(const TensorFolder& source, const Manifest& manifest) {
 void read_tensors(const TensorFolder& source,
                   const std::map<std::string, Destination>& destinations,
                   const std::function<std::string(const std::string&)>& canonical,
-                  const Manifest* manifest, ErrorKind misfit) {
+                  const Manifest* manifest, ErrorKind misfit, bool once) {
   if (manifest != nullptr) check_headers(source, *manifest);
-  std::vector<Match> matches;
+  std::map<const SafetensorsFile*, std::vector<TensorRequest>> wanted;
   std::set<std::string> met;
   Misfits misfits;
   source.for_each([&](const SafetensorsFile& file, const TensorInfo& tensor) {
@@ -175,12 +168,14 @@ void read_tensors(const TensorFolder& source,
       return misfits.add(fmt::format("misshaped {}: {} in the file, {} in the model", tensor.name,
                                      shape_text(tensor.shape),
                                      shape_text(destination->second.shape)));
-    matches.push_back({&file, &tensor, destination->second.parts});
+    wanted[&file].push_back(
+        {&tensor, destination->second.parts,
+         manifest != nullptr ? blocks_of(listed(file, *manifest), tensor.name) : nullptr});
   });
   for (const auto& [name, destination] : destinations)
     if (!met.contains(name)) misfits.add("missing " + name);
   misfits.throw_if_any(source.folder(), misfit);
-  for (const Match& match : matches) read_checked(match, manifest);
+  for (const auto& [file, requests] : wanted) file->read(requests, once);
 }
 
 std::vector<PlannedFile> plan_files(const std::string& stem, std::vector<NamedTensor> tensors,

@@ -60,10 +60,11 @@ std::map<std::string, Destination> destinations_of(const ParameterTable& table,
 ///   canonical     maps a tensor's name in the files to its name in `destinations`, "" to skip it
 ///   manifest      nullptr, or the expected hashes: Error(kData) names file and tensor
 ///   misfit        kind of the Error that lists every missing, unexpected and misshaped tensor
+///   once          see SafetensorsFile::read
 void read_tensors(const TensorFolder& source,
                   const std::map<std::string, Destination>& destinations,
                   const std::function<std::string(const std::string&)>& canonical,
-                  const Manifest* manifest, ErrorKind misfit);
+                  const Manifest* manifest, ErrorKind misfit, bool once);
 
 /// A safetensors file to be written.
 struct PlannedFile {

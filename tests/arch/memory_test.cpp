@@ -140,7 +140,7 @@ TEST_CASE("the memory table has each optimizer's state, and the moving average")
     for (const Allocation& a : memory_table(config, 1))
       if (a.name == "ema" || a.name.starts_with("optimizer: "))
         names += a.name + ";";
-      else if (a.name.starts_with("checkpoint"))
+      else if (a.name == "checkpoint: copy")
         names += std::to_string(a.bytes / parameter_table(config.model, false).total / 4) + ";";
     return names;
   };

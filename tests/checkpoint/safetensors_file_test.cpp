@@ -118,7 +118,8 @@ TEST_CASE("a block that has wanted elements is read and checked as a whole, no o
   const auto read = [&](Range elements, std::span<const HashedBlock> expected) {
     std::vector<float> out(static_cast<std::size_t>(elements.size()));
     const TensorPart part{elements, Tensor(out.data(), {std::ssize(out)})};
-    file.read(tensor, std::span(&part, 1), expected);
+    const std::vector<HashedBlock> all_expected(expected.begin(), expected.end());
+    file.read({{&tensor, std::span(&part, 1), &all_expected}}, true);
     return out;
   };
   const std::vector<float> wanted = read({kBlock, 2 * kBlock + 2}, blocks);

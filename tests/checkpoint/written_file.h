@@ -33,10 +33,8 @@ inline std::vector<float> read_whole(const SafetensorsFile& file, const TensorIn
                                      std::span<const HashedBlock> blocks = {}) {
   std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
   const TensorPart all{{0, tensor.numel()}, Tensor(values.data(), {tensor.numel()})};
-  if (blocks.empty())
-    file.read(tensor, std::span(&all, 1));
-  else
-    file.read(tensor, std::span(&all, 1), blocks);
+  const std::vector<HashedBlock> expected(blocks.begin(), blocks.end());
+  file.read({{&tensor, std::span(&all, 1), blocks.empty() ? nullptr : &expected}});
   return values;
 }
 

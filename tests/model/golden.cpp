@@ -94,7 +94,7 @@ Golden::Golden(const std::string& name) {
     std::vector<float>& values = tensors[info.name];
     values.resize(static_cast<std::size_t>(info.numel()));
     const TensorPart all{{0, info.numel()}, Tensor(values.data(), {std::ssize(values)})};
-    file.read(info, std::span(&all, 1));
+    file.read({{&info, std::span(&all, 1)}});
   }
 }
 

@@ -73,14 +73,18 @@ struct Allocation {
 /// Everything a worker allocates for training; it depends on config and layout alone. These are the
 /// parameters (16-bit weights with their fp32 masters, or the weights alone), gradients, optimizer
 /// state, the moving average of the parameters, activations, the scratch memory of the CPU threads,
-/// and the copy from which an asynchronous save writes (of all but 16-bit weights and gradients).
-/// If the device is cuda, the table has what lies on the GPU: the same without that copy, with the
+/// the copy from which an asynchronous save writes (of all but 16-bit weights and gradients; the
+/// worker's part), and the buffers of checkpoints.
+/// If the device is cuda, the table has what lies on the GPU: the same without these two, with the
 /// GPU's scratch memory and the memory of CUDA's libraries, but without the driver's context.
 std::vector<Allocation> memory_table(const Config& config, int threads);
 
 /// Error(kConfig) if a model is too wide for the GPU kernels: if its rows are wider than
 /// cuda::kMaxRowBytes, or its heads than cuda::kMaxHeadDim (base/kernel_sizes.h).
 void require_gpu_widths(const ModelConfig& model, DType dtype);
+
+/// The memory of the pieces in which a worker reads and writes checkpoints.
+inline constexpr std::int64_t kCheckpointBufferBytes = 8 << 20;
 
 /// What a worker copies for a save, in bytes: its part of parameters, optimizer state and moving
 /// average. On a GPU, that is host memory.

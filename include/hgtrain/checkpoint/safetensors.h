@@ -53,6 +53,13 @@ struct HashedBlock {
   bool operator==(const HashedBlock&) const = default;
 };
 
+/// What is wanted of a tensor, whose blocks' hashes are checked if they are given.
+struct TensorRequest {
+  const TensorInfo* tensor = nullptr;
+  std::span<const TensorPart> parts;
+  const std::vector<HashedBlock>* blocks = nullptr;
+};
+
 /// A safetensors file open for reading. Reads are thread-safe.
 class SafetensorsFile {
  public:
@@ -64,17 +71,17 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   std::uint64_t header_hash() const { return header_hash_; }  ///< XXH3 of all bytes before the data
 
-  /// Reads parts of a tensor of tensors() (F32, BF16 or F16; others are an Error), piece by piece.
-  /// If the type of `values` is narrower, they are rounded to it.
-  void read(const TensorInfo& tensor, std::span<const TensorPart> parts) const;
-  /// The same, but reads every block that has elements of a part as a whole. Error(kData) names
-  /// file and tensor if one does not have its hash, or if these are no blocks of the tensor.
-  void read(const TensorInfo& tensor, std::span<const TensorPart> parts,
-            std::span<const HashedBlock> blocks) const;
+  /// Reads parts of tensors of tensors() (F32, BF16 or F16; others are an Error) in large pieces.
+  /// If the type of `values` is narrower, they are rounded to it. If blocks are given, every one
+  /// that has elements of a part is read as a whole; Error(kData) names file and tensor if one does
+  /// not have its hash, or if these are no blocks of the tensor. `once`: nothing will read these
+  /// bytes again soon, so they go past the page cache.
+  void read(std::vector<TensorRequest> wanted, bool once = false) const;
 
  private:
   explicit SafetensorsFile(File file) : file_(std::move(file)) {}
-  void require_readable(const TensorInfo& tensor) const;
+  struct Piece;
+  std::vector<Piece> pieces_of(const TensorRequest& wanted) const;
   File file_;
   std::int64_t data_start_ = 0;
   std::uint64_t header_hash_ = 0;
