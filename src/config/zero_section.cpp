@@ -122,8 +122,8 @@ Field zero_section() {
           "too")
           .at_least(0)
           .at_most(3),
-      noticed("contiguous_gradients", Kind::kBool, "gradients lie in one buffer"),
-      noticed("reduce_scatter", Kind::kBool, "of stages 1 to 3"),
+      noticed("contiguous_gradients", Kind::kBool, "gradients always lie side by side"),
+      noticed("reduce_scatter", Kind::kBool, "stages 1 to 3 always reduce-scatter gradients"),
       limit("reduce_bucket_size", &Z::reduce_bucket_size,
             "at most so many gradients in one sum, but at least a block's (stages 1 to 3)"),
       limit("allgather_bucket_size", &Z::allgather_bucket_size,

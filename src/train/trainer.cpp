@@ -365,8 +365,4 @@ void Trainer::evaluate(const MicroBatch* batch) {
   if (batch) parts_.model.loss_sum(0, *loss_sum_.as<double>().data());
 }
 
-void Trainer::require_parameters() {
-  units_->require_all_parameters();
-}
-
 }  // namespace hgt

@@ -1,6 +1,6 @@
 #include "unit_exchange.h"
 
-#include <algorithm>
+#include <exception>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/trace.h"
@@ -40,6 +40,14 @@ UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, con
     for (OwnedRange& owned : state.weight_bytes)
       owned.elements = {owned.elements.begin * bytes, owned.elements.end * bytes};
     state.own = slices_within(plan.slices(), unit.elements);
+  }
+}
+
+UnitExchange::~UnitExchange() {
+  try {
+    for (UnitState& unit : units_) wait(unit.gathering), wait(unit.reducing);
+  } catch (const std::exception&) {
+    return;  // the communicator failed: nothing of it arrives any more
   }
 }
 
@@ -87,10 +95,6 @@ void UnitExchange::require_parameters(int block) {
   const StepShape& shape = plan_.shape;
   wait(state(shape.unit_of(block)).gathering);
   if (shape.tied && block + 1 == shape.num_blocks()) wait(state(0).gathering);
-}
-
-void UnitExchange::require_all_parameters() {
-  for (UnitState& unit : units_) wait(unit.gathering);
 }
 
 void UnitExchange::wait_for_sums() {

@@ -22,6 +22,10 @@ class UnitExchange {
   /// the run is halted: then gradients stay as they are.
   UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
                Communicator& comm, Stream stream, const Update* update);
+  /// Waits for what is on its way, because it uses the buffers; not if the communicator failed.
+  ~UnitExchange();
+  UnitExchange(const UnitExchange&) = delete;
+  UnitExchange& operator=(const UnitExchange&) = delete;
 
   /// A step begins: the gradients are 0.
   void clear_gradients();
@@ -35,7 +39,6 @@ class UnitExchange {
 
   /// Waits until the parameters that a block reads are there.
   void require_parameters(int block);
-  void require_all_parameters();
   /// Waits for the sums that were started.
   void wait_for_sums();
 

@@ -116,7 +116,6 @@ Result train(const Config& config, int ranks, int steps = 4, std::int64_t unit_e
       norms.push_back(step.grad_norm);
     }
     const double evaluated = rank.trainer.evaluate();
-    rank.trainer.require_parameters();
     const std::lock_guard lock(mutex);
     result.losses = losses;
     result.norms = norms;

@@ -114,9 +114,6 @@ class Trainer {
   /// fewer), which are divided among the ranks. All ranks call it together, with no step queued.
   double evaluate();
 
-  /// Waits until this rank has all parameters that it keeps from step to step.
-  void require_parameters();
-
   const TrainingState& state() const { return state_; }
   TrainingState& state() { return state_; }
   /// Tokens of one step over all ranks: the divisor of its loss.
