@@ -315,7 +315,7 @@ Field checkpoint_section() {
                     "every machine saves to its own disk"),
           noticed("checkpoint_serialization", Kind::kBool, "checkpoints have no pickle files"),
           section("parallel_write", "",
-                  {noticed("pipeline_stage", Kind::kBool, "rank 0 writes the checkpoints")}),
+                  {noticed("pipeline_stage", Kind::kBool, "all workers write them together")}),
           section("writer", "",
                   {
                       noticed("type", Kind::kText, "there is one writer"),

@@ -122,6 +122,10 @@ class Call:
         os.close(pidfd)
         if fd < 0:
             raise OSError(ctypes.get_errno(), 'pidfd_getfd')
+        flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+        if flags & os.O_DIRECT:  # which half of the bytes, at any address, would not suit
+            direct, fd = fd, os.open(f'/proc/self/fd/{fd}', flags & os.O_ACCMODE)
+            os.close(direct)
         try:
             if self.name in ('write', 'pwrite64'):
                 data = self._memory(address, size)
