@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -9,6 +10,7 @@
 
 #include "hgtrain/base/trace.h"
 #include "hgtrain/bench/bench.h"
+#include "hgtrain/comm/connect.h"
 #include "hgtrain/report/profile.h"
 #include "hgtrain/train/machine_rates.h"
 
@@ -57,7 +59,8 @@ Json bench_ops(const Config& job, std::int64_t steps) {
   Config config = job;
   config.hardware.cuda_graphs = false;  // an op in a graph cannot be timed alone
   const Ceilings ceilings = measured_ceilings(config);
-  SyntheticRun run(config);
+  const std::unique_ptr<Communicator> comm = make_self_communicator();
+  SyntheticRun run(config, *comm);
   for (int i = 0; i < kWarmUp; ++i) run.step();
   forget_spans();
   record_spans(Recording::kAll);

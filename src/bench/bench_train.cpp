@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/bench/bench.h"
+#include "hgtrain/comm/connect.h"
 #include "hgtrain/train/machine_rates.h"
 #include "hgtrain/train/process_memory.h"
 
@@ -46,7 +48,8 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   Config config = job;
   config.checkpoint.async_save = false;  // nothing is saved
   const std::int64_t bytes_before = process_memory().bytes;
-  SyntheticRun run(config);
+  const std::unique_ptr<Communicator> comm = make_self_communicator();
+  SyntheticRun run(config, *comm);
   run.step();
   const double first_step_ms = ms_since(process_start_ns);
   for (int i = 1; i < kWarmUp; ++i) run.step();

@@ -32,19 +32,18 @@ class DrawnTokens final : public Dataset {
 
 }  // namespace
 
-SyntheticRun::SyntheticRun(const Config& config)
+SyntheticRun::SyntheticRun(const Config& config, Communicator& comm)
     : config_(config),
       device_(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads),
               config.training.deterministic),
       stream_(device_.get()),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-      plan_(plan_rank(config, table_)),
+      plan_(plan_rank(config, table_, comm.rank(), comm.size())),
       buffers_(table_, config, plan_, stream_.device()),
       slots_(table_, plan_, buffers_),
       model_(Model::create(config_.model, table_, slots_.block_weights(), slots_.block_gradients(),
                            model_options(config_), stream_)),
-      data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)),
-      comm_(make_self_communicator()) {
+      data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)) {
   if (!stream_.device().is_cpu()) {
     if (config.training.deterministic) disable_gemm_autotuning(stream_.queue());
     if (config.hardware.cudnn) use_cudnn(stream_.queue());
@@ -56,7 +55,7 @@ SyntheticRun::SyntheticRun(const Config& config)
   TrainingState state;
   state.loss_scale = LossScaler(config_.precision).initial();
   trainer_ = std::make_unique<Trainer>(
-      Trainer::Parts{config_, table_, plan_, buffers_, slots_, *model_, *comm_, stream_, *data_,
+      Trainer::Parts{config_, table_, plan_, buffers_, slots_, *model_, comm, stream_, *data_,
                      nullptr, progress_, requests_},
       state);
 }
@@ -64,7 +63,8 @@ SyntheticRun::SyntheticRun(const Config& config)
 double SyntheticRun::step() {
   const std::int64_t begin_ns = trainer_->queued_steps() > 0 ? finished_ns_ : now_ns();
   trainer_->queue_step();
-  while (trainer_->queued_steps() > trainer_->steps_ahead()) trainer_->finish_step();
+  while (trainer_->queued_steps() > trainer_->steps_ahead())
+    comm_ms_ = trainer_->finish_step().comm_ms;
   finished_ns_ = now_ns();
   return static_cast<double>(finished_ns_ - begin_ns) * 1e-6;
 }

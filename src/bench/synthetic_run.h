@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
-#include "hgtrain/comm/connect.h"
+#include "hgtrain/comm/communicator.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/device/compute_stream.h"
 #include "hgtrain/model/model.h"
@@ -12,11 +12,12 @@
 
 namespace hgt {
 
-/// A new model and its trainer, alone and on drawn tokens: the run of `hgtrain train` without its
-/// folder, on the CPU or the first GPU.
+/// A new model and its trainer, on drawn tokens: one rank of `hgtrain train` without its folder, on
+/// the CPU or the first GPU.
 class SyntheticRun {
  public:
-  explicit SyntheticRun(const Config& config);
+  /// The communicator outlives this object. All ranks make the same calls.
+  SyntheticRun(const Config& config, Communicator& comm);
 
   const Stream& stream() const { return stream_; }
   const ParameterTable& table() const { return table_; }
@@ -24,6 +25,8 @@ class SyntheticRun {
   /// one, like in a run, and the milliseconds are the time since the last return. They are right
   /// from the third call on, if nothing else is done in between.
   double step();
+  /// How long this rank's compute waited for communication in that step.
+  double comm_ms() const { return comm_ms_; }
 
  private:
   const Config config_;
@@ -35,11 +38,11 @@ class SyntheticRun {
   const UnitSlots slots_;
   const std::unique_ptr<Model> model_;
   const std::unique_ptr<Dataset> data_;
-  const std::unique_ptr<Communicator> comm_;
   Progress progress_;
   Requests requests_;
   std::unique_ptr<Trainer> trainer_;
   std::int64_t finished_ns_ = 0;
+  double comm_ms_ = 0;
 };
 
 }  // namespace hgt

@@ -1,9 +1,13 @@
+#include <optional>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/base/error.h"
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/wire/requests.h"
 
@@ -17,12 +21,14 @@
 namespace hgt {
 namespace {
 
-/// `bench train`, `bench gemm` and `bench ops`: becomes hgtrain-worker, which measures.
+/// `bench train`, `bench gemm` and `bench ops`: becomes hgtrain-worker, which measures, or starts
+/// several.
 class Bench final : public Command {
  public:
   struct What {
     const char *name, *summary, *repeats, *repeats_help;
     bool has_dtype = true;  ///< else it measures several
+    bool has_workers = false;
   };
   explicit Bench(const What& what) : what_(what) {}
   std::string_view name() const override { return what_.name; }
@@ -38,6 +44,12 @@ class Bench final : public Command {
         ->check(CLI::IsMember({"cpu", "cuda"}))
         ->capture_default_str();
     app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
+    if (what_.has_workers) {
+      app.add_option("--num_workers", num_workers_,
+                     "workers on this machine's CPU (default: one, or two with --stages)");
+      app.add_option("--stages", stages_,
+                     "stages of ZeRO to compare, such as 0,1,3 (default: the config's alone)");
+    }
     app.add_option(what_.repeats, repeats_, what_.repeats_help)->capture_default_str();
     app.add_flag("--json", json_, "print one JSON object instead");
   }
@@ -45,6 +57,7 @@ class Bench final : public Command {
   int run(const std::vector<std::string>& overrides) override {
     check_range(what_.repeats, repeats_, 1, 1'000'000, "the more, the steadier the median");
     check_range("--threads", threads_, 0, 4096, "0 takes all cores");
+    if (num_workers_ || !stages_.empty()) return compare_stages(overrides);
     const LoadResult job = bench_job(shape_, dtype_, overrides);
     Config config = job.config;
     if (threads_ > 0) config.hardware.threads = threads_;
@@ -63,8 +76,52 @@ class Bench final : public Command {
   }
 
  private:
+  int compare_stages(const std::vector<std::string>& overrides) const {
+    const int workers = num_workers_.value_or(2);
+    check_range("--num_workers", workers, 2, 1024, "leave it out for one");
+    if (device_ == "cuda")
+      throw Error(ErrorKind::kConfig, "--num_workers and --stages measure workers on the CPU alone",
+                  "leave out --device cuda");
+    nlohmann::ordered_json configs = nlohmann::ordered_json::array();
+    std::int64_t bytes = 0;
+    for (const std::vector<std::string>& stage : stage_overrides(overrides)) {
+      Config config = bench_job(shape_, dtype_, stage, workers).config;
+      if (threads_ > 0) config.hardware.threads = threads_;
+      if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(workers);
+      config.hardware.device = device_;
+      bytes += total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
+      configs.push_back(to_json(config));
+    }
+    check_memory("--num_workers", workers * bytes);
+    return print_result_of_job(
+        worker_argv(
+            worker_program(),
+            BenchStagesRequest{.configs = configs.dump(), .steps = repeats_, .json = json_}),
+        workers);
+  }
+
+  /// The overrides of each config to compare.
+  std::vector<std::vector<std::string>> stage_overrides(
+      const std::vector<std::string>& given) const {
+    if (stages_.empty()) return {given};
+    std::vector<std::vector<std::string>> out;
+    for (std::size_t i = 0; i < stages_.size(); i += 2) {
+      const char stage = stages_[i];
+      const bool ends = i + 1 == stages_.size();
+      if (stage < '0' || stage > '3' ||
+          (!ends && (stages_[i + 1] != ',' || i + 2 == stages_.size())))
+        throw Error(ErrorKind::kConfig, fmt::format("--stages {} is no list of stages", stages_),
+                    "stages are 0 to 3, with commas between them: --stages 0,1,3");
+      out.push_back(given);
+      out.back().insert(out.back().end(), {"zero_optimization.stage", std::string(1, stage)});
+    }
+    return out;
+  }
+
   const What what_;
   std::string shape_ = "small", dtype_, device_ = "cpu";
+  std::optional<int> num_workers_;
+  std::string stages_;
   std::int64_t threads_ = 0, repeats_ = 10;
   bool json_ = false;
 };
@@ -73,9 +130,12 @@ class Bench final : public Command {
 
 std::unique_ptr<Command> bench_train_command() {
   return std::make_unique<Bench>(Bench::What{
-      "bench train",
-      "measure how fast a model trains here, and how close that is to the machine's limit",
-      "--steps", "steps that are timed, after two that warm up"});
+      .name = "bench train",
+      .summary =
+          "measure how fast a model trains here, and how close that is to the machine's limit",
+      .repeats = "--steps",
+      .repeats_help = "steps that are timed, after two that warm up",
+      .has_workers = true});
 }
 
 std::unique_ptr<Command> bench_gemm_command() {

@@ -1,15 +1,11 @@
-#include <cstdio>
 #include <optional>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/terminal.h"
-#include "hgtrain/launch/job.h"
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/wire/requests.h"
 
@@ -48,7 +44,6 @@ class BenchComm final : public Command {
 
   int run(const std::vector<std::string>&) override {
     check_flags();
-    JobSpec spec;
     const BenchCommRequest request{.device = num_gpus_ ? "cuda" : "cpu",
                                    .oversubscribe = oversubscribe_,
                                    .backend = backend_,
@@ -57,15 +52,7 @@ class BenchComm final : public Command {
                                    .max_bytes = max_bytes_,
                                    .repeats = repeats_,
                                    .json = json_};
-    spec.argv = [argv = worker_argv(worker_program(), request)](int) { return argv; };
-    spec.num_workers = workers();
-    spec.own_workers = true;
-    spec.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
-      if (kind == "result") say("{}", body.value("text", ""));
-    };
-    const Verdict verdict = run_job(spec);
-    tell("{}", verdict.render());
-    return verdict.exit_code;
+    return print_result_of_job(worker_argv(worker_program(), request), workers());
   }
 
  private:

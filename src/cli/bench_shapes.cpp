@@ -11,13 +11,11 @@ namespace hgt {
 namespace {
 
 constexpr std::string_view kSmall = R"({
-  "train_batch_size": 8,
   "train_micro_batch_size_per_gpu": 8,
   "model": {"model_type": "gpt2", "n_layer": 6, "n_embd": 384, "n_head": 6, "n_positions": 256, "vocab_size": 256,
             "embd_pdrop": 0, "resid_pdrop": 0, "attn_pdrop": 0},
 )";
 constexpr std::string_view k124m = R"({
-  "train_batch_size": 2,
   "train_micro_batch_size_per_gpu": 2,
   "model": {"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257,
             "embd_pdrop": 0, "resid_pdrop": 0, "attn_pdrop": 0},
@@ -41,12 +39,12 @@ LoadResult load(const std::string& shape, const LoadOptions& options) {
 }  // namespace
 
 LoadResult bench_job(const std::string& shape, const std::string& dtype,
-                     std::vector<std::string> overrides) {
+                     std::vector<std::string> overrides, std::int64_t workers) {
   if (!dtype.empty())
     for (const char* section : {"bf16", "fp16"})
       overrides.insert(overrides.end(),
                        {fmt::format("{}.enabled", section), dtype == section ? "true" : "false"});
-  LoadResult loaded = load(shape, {.overrides = overrides, .world_size = 1});
+  LoadResult loaded = load(shape, {.overrides = overrides, .world_size = workers});
   loaded.throw_unless_trainable();
   if (loaded.config.model.vocab_size == 0)
     throw Error(ErrorKind::kConfig,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,8 @@ namespace hgt {
 
 /// The job that a bench measures, in `dtype` ("" keeps the config's): "small" or "124m", whose
 /// sizes are in the help pages, or a config file. No data is opened. Error(kConfig) if the job
-/// cannot be trained, or does not say how large the vocabulary is.
+/// cannot be trained by so many workers, or does not say how large the vocabulary is.
 LoadResult bench_job(const std::string& shape, const std::string& dtype,
-                     std::vector<std::string> overrides);
+                     std::vector<std::string> overrides, std::int64_t workers = 1);
 
 }  // namespace hgt

@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/terminal.h"
+#include "hgtrain/launch/job.h"
 
 namespace hgt {
 
@@ -26,6 +29,19 @@ void become_worker(std::vector<std::string> argv) {
   words.push_back(nullptr);
   execv(words[0], words.data());
   throw_file_error("start", argv[0], errno, ErrorKind::kConfig);
+}
+
+int print_result_of_job(const std::vector<std::string>& argv, int workers) {
+  JobSpec spec;
+  spec.argv = [&](int) { return argv; };
+  spec.num_workers = workers;
+  spec.own_workers = true;
+  spec.on_event = [](int, std::string_view kind, const nlohmann::json& body) {
+    if (kind == "result") say("{}", body.value("text", ""));
+  };
+  const Verdict verdict = run_job(spec);
+  tell("{}", verdict.render());
+  return verdict.exit_code;
 }
 
 }  // namespace hgt

@@ -48,9 +48,11 @@ void StepExchange::sum_losses(Communicator& comm) const {
   comm.all_reduce_sum(sums_.as<double>().first(static_cast<std::size_t>(micros_ + 2)));
 }
 
-void StepExchange::sum_losses_and_squares(Communicator& comm) const {
+void StepExchange::sum_losses_and_squares(Communicator& comm) {
   const Span span("wait for sums");
+  const std::int64_t begin_ns = now_ns();
   comm.all_reduce_sum(sums_.as<double>());
+  slot_of(sent_ - 1).message().results.comm_ms += ms_since(begin_ns);
 }
 
 void StepExchange::send(const Update& update, bool stop, bool checkpoint) {

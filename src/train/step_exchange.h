@@ -37,7 +37,7 @@ class StepExchange {
   Tensor squares() const;  ///< of all pieces, there
   /// Sum over the ranks: the losses and the requests, or the squares too.
   void sum_losses(Communicator& comm) const;
-  void sum_losses_and_squares(Communicator& comm) const;
+  void sum_losses_and_squares(Communicator& comm);
   Update* update() const { return static_cast<Update*>(update_.data()); }  ///< there
 
   /// Queues: the first part of the update and the requests, to the device.

@@ -251,6 +251,7 @@ void Trainer::update() {
   StepResult& result = result_of(state_.step + 1);
   const bool sharded = parts_.plan.stage() > 0;
   result.reduced_bytes = parts_.comm.reduced_bytes() - reduced_before_;
+  result.comm_ms = units_->waited_ms() - waited_before_ms_;
   exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false));
   exchange_->begin_wait();
   units_->wait_for_sums();

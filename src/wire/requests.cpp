@@ -50,6 +50,11 @@ constexpr auto kFields<BenchRequest> = std::tuple(std::pair("what", &BenchReques
                                                   std::pair("config", &BenchRequest::config));
 
 template <>
+constexpr auto kFields<BenchStagesRequest> = std::tuple(
+    std::pair("configs", &BenchStagesRequest::configs),
+    std::pair("steps", &BenchStagesRequest::steps), std::pair("json", &BenchStagesRequest::json));
+
+template <>
 constexpr auto kFields<BenchCopyRequest> = std::tuple(
     std::pair("device", &BenchCopyRequest::device), std::pair("bytes", &BenchCopyRequest::bytes),
     std::pair("threads", &BenchCopyRequest::threads),
@@ -126,6 +131,7 @@ HGT_REQUEST(TrainRequest)
 HGT_REQUEST(EvalRequest)
 HGT_REQUEST(GenerateRequest)
 HGT_REQUEST(BenchRequest)
+HGT_REQUEST(BenchStagesRequest)
 HGT_REQUEST(BenchCopyRequest)
 HGT_REQUEST(BenchCommRequest)
 #undef HGT_REQUEST

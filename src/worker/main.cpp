@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kUsage =
     "hgtrain-worker is started by hgtrain, one per device:\n"
-    "  hgtrain-worker train|eval|generate|bench|bench_copy|bench_comm REQUEST (JSON)\n"
+    "  hgtrain-worker train|eval|generate|bench|bench_stages|bench_copy|bench_comm REQUEST (JSON)\n"
     "  hgtrain-worker probe\n";
 
 struct WorkerCommand {
@@ -24,9 +24,13 @@ constexpr WorkerCommand kCommand{
     Request::kCommand, [](std::string_view text) { return run(decode_request<Request>(text)); }};
 
 constexpr WorkerCommand kCommands[] = {
-    kCommand<TrainRequest, train_worker>,          kCommand<EvalRequest, eval_worker>,
-    kCommand<GenerateRequest, generate_worker>,    kCommand<BenchRequest, bench_worker>,
-    kCommand<BenchCopyRequest, bench_copy_worker>, kCommand<BenchCommRequest, bench_comm_worker>,
+    kCommand<TrainRequest, train_worker>,
+    kCommand<EvalRequest, eval_worker>,
+    kCommand<GenerateRequest, generate_worker>,
+    kCommand<BenchRequest, bench_worker>,
+    kCommand<BenchStagesRequest, bench_stages_worker>,
+    kCommand<BenchCopyRequest, bench_copy_worker>,
+    kCommand<BenchCommRequest, bench_comm_worker>,
 };
 
 int run(int argc, char** argv) {

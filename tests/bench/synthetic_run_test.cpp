@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/comm/connect.h"
 
 #include "train/tiny_config.h"
 
@@ -14,7 +15,8 @@ TEST_CASE("a run on drawn tokens trains the model of its config") {
   config.training.train_iters = 10;
   config.hardware.threads = 1;
   config.batch = {.train_batch_size = 2, .micro_batch_size = 1, .gradient_accumulation_steps = 2};
-  SyntheticRun run(config);
+  const auto comm = make_self_communicator();
+  SyntheticRun run(config, *comm);
   CHECK(run.table().num_parameters > 0);
   for (int i = 0; i < 3; ++i) {
     const std::int64_t begin_ns = now_ns();

@@ -25,6 +25,10 @@ TEST_CASE("a request comes back as it was written") {
   CHECK(generate.top_p == asked.top_p);
   CHECK(generate.seed == asked.seed);
 
+  const auto stages =
+      decode_request<BenchStagesRequest>(encode_request(BenchStagesRequest{"[{}]", 30, true}));
+  CHECK((stages.configs == "[{}]" && stages.steps == 30 && stages.json));
+
   BenchCommRequest measured;
   measured.device = "cuda";
   measured.oversubscribe = measured.json = true;

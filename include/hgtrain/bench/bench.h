@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,7 +14,7 @@ class Communicator;
 class CudaModule;
 class CudaQueue;
 
-// How fast training is here, and what limits it. The first three take a resolved config with its
+// How fast training is here, and what limits it. The first four take resolved configs with their
 // model, batch, precision and threads, and need no files (tokens are drawn). Each returns the
 // object that `hgtrain bench --json` prints (src/cli/bench_*.md). Times are {"median", "p10",
 // "p90"}. All need an otherwise idle machine, and compare only what they measured alternately.
@@ -22,6 +23,11 @@ class CudaQueue;
 /// `process_start_ns` is when the process began, by now_ns(), for the time to the first step.
 nlohmann::ordered_json bench_train(const Config& config, std::int64_t steps,
                                    std::int64_t process_start_ns);
+
+/// Times training steps of several configs, which differ in their stage of ZeRO, in turns: every
+/// rank calls it, on the CPU. Rates are compared with that of the first config, turn by turn.
+nlohmann::ordered_json bench_stages(std::span<const Config> configs, std::int64_t steps,
+                                    Communicator& comm);
 
 /// Times the model's products in fp32 and bf16, or on a GPU in all types that it multiplies
 /// natively, and compares them with the best rate of large square ones.

@@ -53,6 +53,15 @@ struct BenchRequest {
   std::string config;  ///< the resolved config as JSON
 };
 
+/// Measures training steps of several stages of ZeRO, as one rank. Rank 0 sends "result" {text} up
+/// the control channel.
+struct BenchStagesRequest {
+  static constexpr const char* kCommand = "bench_stages";
+  std::string configs;  ///< the resolved configs as a JSON array
+  std::int64_t steps = 0;
+  bool json = false;
+};
+
 /// Measures copies of memory, and prints the result.
 struct BenchCopyRequest {
   static constexpr const char* kCommand = "bench_copy";

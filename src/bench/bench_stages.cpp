@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/bench/bench.h"
+#include "hgtrain/comm/communicator.h"
+#include "hgtrain/train/process_memory.h"
+
+#include "about.h"
+#include "spread.h"
+#include "synthetic_run.h"
+
+namespace hgt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kWarmUp = 2;
+constexpr std::int64_t kStepsOfTurn = 3;
+
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+/// The value of each rank.
+std::vector<double> of_ranks(double mine, Communicator& comm) {
+  std::vector<double> all(static_cast<std::size_t>(comm.size()));
+  all[static_cast<std::size_t>(comm.rank())] = mine;
+  comm.all_reduce_sum(std::span(all));
+  return all;
+}
+
+/// A config's run, and what was measured of it.
+class Contestant {
+ public:
+  Contestant(const Config& config, Communicator& comm) : config_(config), comm_(comm) {
+    const std::int64_t before = process_memory().bytes;
+    run_ = std::make_unique<SyntheticRun>(config, comm);
+    for (int i = 0; i < kWarmUp; ++i) run_->step();
+    bytes_ = process_memory().bytes - before;
+  }
+
+  const SyntheticRun& run() const { return *run_; }
+
+  /// The first step is not timed: it fills the caches. Each timed one begins while the collectives
+  /// of the step before are on their way, and leaves its own to the next, as in training.
+  void take_turn(std::int64_t steps) {
+    run_->step();
+    double ms = 0;
+    for (std::int64_t i = 0; i < steps; ++i) {
+      ms += step_ms_.emplace_back(run_->step());
+      waited_ms_ += run_->comm_ms();
+    }
+    turn_ms_.push_back(ms);
+  }
+
+  Json result(const Contestant& first) const {
+    const Spread ms = spread_of(step_ms_);
+    const auto tokens =
+        static_cast<double>(config_.batch.train_batch_size * config_.training.seq_length);
+    const auto rate = [&](double ms) { return tokens / ms * 1e3; };
+    std::vector<double> ratios;
+    for (std::size_t turn = 0; turn < turn_ms_.size(); ++turn)
+      ratios.push_back(first.turn_ms_[turn] / turn_ms_[turn]);
+    return {{"stage", config_.zero.stage},
+            {"step_ms", to_json(ms)},
+            {"tokens_per_sec", to_json({rate(ms.median), rate(ms.p90), rate(ms.p10)})},
+            {"of_first", to_json(spread_of(ratios))},
+            {"share_of_waits", sum(of_ranks(waited_ms_ / sum(step_ms_), comm_)) / comm_.size()},
+            {"worker_bytes", std::ranges::max(of_ranks(static_cast<double>(bytes_), comm_))},
+            {"planned_bytes",
+             total_bytes(memory_table(config_, static_cast<int>(config_.hardware.threads)))}};
+  }
+
+ private:
+  const Config config_;
+  Communicator& comm_;
+  std::unique_ptr<SyntheticRun> run_;
+  std::int64_t bytes_ = 0;  ///< that the process grew by
+  std::vector<double> step_ms_, turn_ms_;
+  double waited_ms_ = 0;
+};
+
+}  // namespace
+
+Json bench_stages(std::span<const Config> configs, std::int64_t steps, Communicator& comm) {
+  std::vector<Contestant> contestants;
+  contestants.reserve(configs.size());
+  for (Config config : configs) {
+    config.checkpoint.async_save = false;  // nothing is saved
+    contestants.emplace_back(config, comm);
+  }
+  std::vector<Contestant*> order;
+  for (Contestant& contestant : contestants) order.push_back(&contestant);
+  for (std::int64_t left = steps; left > 0; left -= kStepsOfTurn) {
+    for (Contestant* contestant : order) contestant->take_turn(std::min(left, kStepsOfTurn));
+    std::ranges::reverse(order);
+  }
+
+  const Config& config = configs.front();
+  const SyntheticRun& run = contestants.front().run();
+  Json out = about("train", config, run.stream());
+  out["workers"] = comm.size();
+  out["steps"] = steps;
+  out["parameters"] = run.table().num_parameters;
+  out["tokens_per_step"] = config.batch.train_batch_size * config.training.seq_length;
+  out["gradient_accumulation_steps"] = config.batch.gradient_accumulation_steps;
+  out["stages"] = Json::array();
+  for (const Contestant& contestant : contestants)
+    out["stages"].push_back(contestant.result(contestants.front()));
+  return out;
+}
+
+}  // namespace hgt
