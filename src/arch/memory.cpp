@@ -166,7 +166,7 @@ Allocation flat(std::string name, std::int64_t elements, DType type) {
   return {std::move(name), times(elements, static_cast<std::int64_t>(size_of(type)))};
 }
 
-/// The allocations that a checkpoint holds, if there are so many elements of the parameters and of
+/// The allocations that a checkpoint holds, with this many elements of the parameters and of
 /// the rest.
 std::vector<Allocation> state_of(const Config& config, std::int64_t parameters,
                                  std::int64_t others) {
@@ -178,7 +178,7 @@ std::vector<Allocation> state_of(const Config& config, std::int64_t parameters,
   return out;
 }
 
-/// What the units of ZeRO's stages 2 and 3 use in turns.
+/// The slots of ZeRO's stages 2 and 3.
 std::vector<Allocation> slots_of(const RankPlan& plan, DType dtype) {
   const auto elements = [&](const std::vector<int>& slots) {
     const std::vector<std::int64_t> sizes = slot_elements(plan.shape, slots);

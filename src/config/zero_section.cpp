@@ -125,17 +125,16 @@ Field zero_section() {
       noticed("contiguous_gradients", Kind::kBool, "gradients always lie side by side"),
       noticed("reduce_scatter", Kind::kBool, "stages 1 to 3 always reduce-scatter gradients"),
       limit("reduce_bucket_size", &Z::reduce_bucket_size,
-            "at most so many gradients in one sum, but at least a block's (stages 1 to 3)"),
+            "the most gradients in one sum, but at least those of a block (stages 1 to 3)"),
       limit("allgather_bucket_size", &Z::allgather_bucket_size,
-            "at most so many parameters in one gathering, but at least a block's (stages 1 to 3)"),
+            "the most parameters in one gathering, but at least those of a block (stages 1 to 3)"),
       noticed("compute_grad_norm", Kind::kBool, "the norm is computed at every step"),
       noticed("overlap_comm", Kind::kBool, "gradients are always reduced during backward"),
       elements("sub_group_size", "updates need no temporary memory"),
-      limit(
-          "stage3_prefetch_bucket_size", &Z::prefetch_bucket_size,
-          "at most so many parameters are gathered ahead of their use, but at least a block's; 0: "
-          "none (stage 3)",
-          {"prefetch_bucket_size"}),
+      limit("stage3_prefetch_bucket_size", &Z::prefetch_bucket_size,
+            "the most parameters that are gathered ahead of their use, but at least a block's; 0: "
+            "none (stage 3)",
+            {"prefetch_bucket_size"}),
       elements("stage3_param_persistence_threshold",
                "small parameters are gathered together with their block",
                {"param_persistence_threshold"})
@@ -144,7 +143,7 @@ Field zero_section() {
                "small parameters are gathered together with their block",
                {"model_persistence_threshold"}),
       limit("stage3_max_live_parameters", &Z::max_live_parameters,
-            "at most so many gathered parameters at a time, but at least a block's and those of "
+            "the most gathered parameters at a time, but at least a block's and those of "
             "tied embeddings (stage 3)",
             {"max_live_parameters"}),
       elements("stage3_max_reuse_distance", "a block is released when its memory is needed",

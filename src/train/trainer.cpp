@@ -281,7 +281,7 @@ Update Trainer::constants() {
   return out;
 }
 
-/// Of the gradients that this rank updates with.
+/// Sums the squares of the gradients that this rank updates with.
 void Trainer::sum_squares() {
   squares_of_pieces(parts_.buffers.gradient_values(), optimizer_.pieces(), exchange_->squares(),
                     parts_.stream);

@@ -18,8 +18,8 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 /// Scratch memory of the CPU's threads.
 namespace hgt::cpu {
 
-/// Attention computes tiles of so many queries and keys. Rows of a head are padded to whole vectors
-/// of the widest kind.
+/// Attention computes tiles of this many queries and keys. Rows of a head are padded to whole
+/// vectors of the widest kind.
 inline constexpr std::int64_t kAttentionTile = 64, kAttentionVector = 16;
 
 /// The floats that attention's backward needs in a thread: five matrices of a head's keys and five
@@ -30,13 +30,13 @@ constexpr std::int64_t attention_bwd_floats(std::int64_t keys, std::int64_t head
   return 5 * rows * round_up(head_dim, kAttentionVector) + kTile * (3 * kTile + 2);
 }
 
-/// A 16-bit product for which the CPU has no instructions widens so many rows and columns at a
+/// A 16-bit product for which the CPU has no instructions widens this many rows and columns at a
 /// time, and this part of the sums' depth.
 inline constexpr std::int64_t kWidenedBlock = 128, kWidenedDepth = 1024;
 /// The floats that it needs in a thread: a block of each operand, and one of the sums.
 inline constexpr std::int64_t kWidenedFloats = kWidenedBlock * (2 * kWidenedDepth + kWidenedBlock);
 
-/// The gradients of a norm's gain and bias are summed over so many chunks of the rows.
+/// The gradients of a norm's gain and bias are summed over this many chunks of the rows.
 inline constexpr std::int64_t kNormChunks = 64;
 /// The sums of a chunk: a gradient of the gain and, in a layer norm, one of the bias.
 constexpr std::int64_t norm_sums(std::int64_t width, bool layer_norm) {

@@ -11,7 +11,7 @@
 namespace hgt {
 
 /// Where the units' weights and gradients lie while a step uses them: in the flat buffers, if these
-/// have all of them, or else in slots, which units use in turns as the plan's schedule says.
+/// have all of them, or else in slots: units take turns to use one, as the plan's schedule says.
 class UnitSlots {
  public:
   /// The buffers must outlive this object.
