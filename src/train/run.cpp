@@ -282,6 +282,7 @@ void Run::save(bool due) {
   due |= std::exchange(checkpoint_requested_, false) || is_over();
   if (is_over()) require_an_update();
   recorder_.prepare_save();
+  trainer_->wait_for_collectives();
   FlatState flat = buffers_->state();
   std::shared_ptr<std::vector<Buffer>> host;
   if (!stream_.device().is_cpu()) {

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <thread>
 
-#include "hgtrain/base/clock.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
 
@@ -25,9 +24,7 @@ StepExchange::StepExchange(std::int64_t micros, std::int64_t pieces, Stream stre
 StepExchange::Slot StepExchange::make_slot() const {
   Slot slot;
   slot.memory = Buffer::pinned_for(stream_.device(), "results of a step", sizeof(Message));
-  if (!stream_.device().is_cpu())
-    for (auto* const event : {&slot.wait_begun, &slot.wait_ended, &slot.fetched})
-      event->emplace(stream_.queue());
+  if (!stream_.device().is_cpu()) slot.fetched.emplace(stream_.queue());
   return slot;
 }
 
@@ -48,11 +45,9 @@ void StepExchange::sum_losses(Communicator& comm) const {
   comm.all_reduce_sum(sums_.as<double>().first(static_cast<std::size_t>(micros_ + 2)));
 }
 
-void StepExchange::sum_losses_and_squares(Communicator& comm) {
+void StepExchange::sum_losses_and_squares(Communicator& comm) const {
   const Span span("wait for sums");
-  const std::int64_t begin_ns = now_ns();
   comm.all_reduce_sum(sums_.as<double>());
-  slot_of(sent_ - 1).message().results.comm_ms += ms_since(begin_ns);
 }
 
 void StepExchange::send(const Update& update, bool stop, bool checkpoint) {
@@ -62,18 +57,6 @@ void StepExchange::send(const Update& update, bool stop, bool checkpoint) {
   message.control_flags[1] = checkpoint ? 1 : 0;
   stream_.copy(this->update(), &message.update, kUpdateFromHost);
   stream_.copy(loss(micros_), message.control_flags, sizeof message.control_flags);
-}
-
-void StepExchange::begin_wait() {
-  Slot& slot = slot_of(sent_ - 1);
-  slot.begun_ns = now_ns();
-  if (slot.wait_begun) slot.wait_begun->record(stream_.queue());
-}
-
-void StepExchange::end_wait() {
-  Slot& slot = slot_of(sent_ - 1);
-  slot.message().results.comm_ms = ms_since(slot.begun_ns);
-  if (slot.wait_ended) slot.wait_ended->record(stream_.queue());
 }
 
 void StepExchange::fetch() {
@@ -91,9 +74,7 @@ StepExchange::Results StepExchange::take(Communicator& comm) {
     std::this_thread::sleep_for(kPollInterval);
   }
   comm.check();
-  Results results = slot.message().results;
-  if (slot.fetched) results.comm_ms = CudaEvent::elapsed_ms(*slot.wait_begun, *slot.wait_ended);
-  return results;
+  return slot.message().results;
 }
 
 }  // namespace hgt

@@ -26,7 +26,6 @@ class StepExchange {
   struct Results {
     Update update;
     double stop = 0, checkpoint = 0;  ///< how many ranks request it
-    double comm_ms = 0;               ///< this rank's compute waited for communication
   };
 
   /// Queues: no loss and no square is known.
@@ -37,15 +36,11 @@ class StepExchange {
   Tensor squares() const;  ///< of all pieces, there
   /// Sum over the ranks: the losses and the requests, or the squares too.
   void sum_losses(Communicator& comm) const;
-  void sum_losses_and_squares(Communicator& comm);
+  void sum_losses_and_squares(Communicator& comm) const;
   Update* update() const { return static_cast<Update*>(update_.data()); }  ///< there
 
   /// Queues: the first part of the update and the requests, to the device.
   void send(const Update& update, bool stop, bool checkpoint);
-  /// Enclose the work on the stream that waits for communication. Its time comes back as `comm_ms`,
-  /// on a GPU by its own clock.
-  void begin_wait();
-  void end_wait();
   /// Queues: the results, on their way back.
   void fetch();
   /// Waits for the earliest fetched results that are not taken yet. Throws the communicator's error
@@ -61,8 +56,7 @@ class StepExchange {
   };
   struct Slot {
     Buffer memory;
-    std::optional<CudaEvent> wait_begun, wait_ended, fetched;  ///< none on the CPU
-    std::int64_t begun_ns = 0;
+    std::optional<CudaEvent> fetched;  ///< none on the CPU
     Message& message() const { return *static_cast<Message*>(memory.data()); }
   };
   Slot make_slot() const;

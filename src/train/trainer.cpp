@@ -23,6 +23,7 @@
 #include "step_exchange.h"
 #include "step_graphs.h"
 #include "unit_exchange.h"
+#include "wait_clock.h"
 
 namespace hgt {
 namespace {
@@ -113,8 +114,9 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   loss_sum_ = Buffer("loss of a micro-batch", sizeof(double), parts.stream.device());
   if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
     throw Error(ErrorKind::kInternal, "the schedule is not sound: " + fault);
+  clock_ = std::make_unique<WaitClock>(parts.stream);
   units_ = std::make_unique<UnitExchange>(parts.plan, parts.buffers, parts.slots, parts.comm,
-                                          parts.stream, exchange_->update());
+                                          parts.stream, exchange_->update(), *clock_);
   if (parts.plan.stage() == 1 || parts.plan.stage() == 2)
     for (int unit = 0; unit < std::ssize(parts.plan.shape.units); ++unit) units_->gather(unit);
 }
@@ -145,10 +147,10 @@ void Trainer::queue_step() {
   if (std::exchange(captured_loss_scale_, state_.loss_scale.scale) != state_.loss_scale.scale)
     graphs_->forget();
 
+  clock_->begin_step();
   units_->clear_gradients();
   exchange_->clear_sums();
   reduced_before_ = parts_.comm.reduced_bytes();
-  waited_before_ms_ = units_->waited_ms();
   for (const Action& action : parts_.plan.schedule.actions) execute(action);
 
   ++state_.step;
@@ -168,11 +170,11 @@ StepResult& Trainer::start_result() {
 
 const StepResult& Trainer::finish_step() {
   parts_.progress.phase = "waiting for the step";
-  const auto [update, stop, checkpoint, comm_ms] = exchange_->take(parts_.comm);
+  const auto [update, stop, checkpoint] = exchange_->take(parts_.comm);
   StepResult& result = result_of(++finished_steps_);
   result.loss = update.loss;
   result.grad_norm = update.norm;
-  result.comm_ms += comm_ms;
+  result.comm_ms = clock_->take_ms();
   result.stop_requested = stop > 0;
   result.checkpoint_requested = checkpoint > 0;
   result.skipped = update.skip != 0;
@@ -251,18 +253,17 @@ void Trainer::update() {
   StepResult& result = result_of(state_.step + 1);
   const bool sharded = parts_.plan.stage() > 0;
   result.reduced_bytes = parts_.comm.reduced_bytes() - reduced_before_;
-  result.comm_ms = units_->waited_ms() - waited_before_ms_;
   exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false));
-  exchange_->begin_wait();
   units_->wait_for_sums();
-  if (!sharded) exchange_->sum_losses(parts_.comm);
-  exchange_->end_wait();
+  if (!sharded) clock_->measure([&] { exchange_->sum_losses(parts_.comm); });
   graphs_->run({Action::Kind::kUpdate, 0}, [&] { sum_squares(); });
-  if (sharded) exchange_->sum_losses_and_squares(parts_.comm);
+  if (sharded) clock_->measure([&] { exchange_->sum_losses_and_squares(parts_.comm); });
   graphs_->run({Action::Kind::kUpdate, 1}, [&] { prepare(); });
   if (const Tensor norms = optimizer_.norm_parts(); sharded && norms)
-    parts_.comm.all_reduce_sum(
-        std::span(norms.data<double>(), static_cast<std::size_t>(norms.numel())));
+    clock_->measure([&] {
+      parts_.comm.all_reduce_sum(
+          std::span(norms.data<double>(), static_cast<std::size_t>(norms.numel())));
+    });
   graphs_->run({Action::Kind::kUpdate, 2}, [&] { change_parameters(); });
   exchange_->fetch();
 }
@@ -324,6 +325,7 @@ void Trainer::skip_update(const StepResult& result) {
 }
 
 void Trainer::stop_at_bad_tensor(const StepResult& result) const {
+  units_->wait_for_all();
   const auto describe = [&](const FlatTensor& flat, const char* what) -> std::string {
     const BadElement bad = first_of_ranks(first_bad(flat, updated_, parts_.stream), parts_.comm);
     if (bad.at < 0) return {};
@@ -364,6 +366,10 @@ void Trainer::evaluate(const MicroBatch* batch) {
     parts_.model.evaluate_block(action.block, *batch);
   }
   if (batch) parts_.model.loss_sum(0, *loss_sum_.as<double>().data());
+}
+
+void Trainer::wait_for_collectives() {
+  units_->wait_for_all();
 }
 
 }  // namespace hgt

@@ -2,7 +2,6 @@
 
 #include <exception>
 
-#include "hgtrain/base/clock.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
 
@@ -31,8 +30,15 @@ std::vector<Slice> slices_within(std::span<const Slice> all, Range elements) {
 }  // namespace
 
 UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
-                           Communicator& comm, Stream stream, const Update* update)
-    : plan_(plan), buffers_(buffers), slots_(slots), comm_(comm), stream_(stream), update_(update) {
+                           Communicator& comm, Stream stream, const Update* update,
+                           WaitClock& clock)
+    : plan_(plan),
+      buffers_(buffers),
+      slots_(slots),
+      comm_(comm),
+      stream_(stream),
+      update_(update),
+      clock_(clock) {
   const auto bytes = static_cast<std::int64_t>(size_of(buffers.compute_dtype));
   for (const Unit& unit : plan.shape.units) {
     UnitState& state = units_.emplace_back();
@@ -45,7 +51,7 @@ UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, con
 
 UnitExchange::~UnitExchange() {
   try {
-    for (UnitState& unit : units_) wait(unit.gathering), wait(unit.reducing);
+    wait_for_all();
   } catch (const std::exception&) {
     return;  // the communicator failed: nothing of it arrives any more
   }
@@ -53,7 +59,17 @@ UnitExchange::~UnitExchange() {
 
 void UnitExchange::clear_gradients() {
   for (UnitState& unit : units_) unit.has_sum = false;
-  if (plan_.stage() < 2) hgt::clear(buffers_.gradient_values().values, stream_, &update_->halted);
+  const Tensor all = buffers_.gradient_values().values;
+  if (plan_.stage() == 0) hgt::clear(all, stream_, &update_->halted);
+  if (plan_.stage() != 1) return;
+  // The peers' parts are undefined: even in a halted run they must not be summed again.
+  std::int64_t at = 0;
+  for (const auto& [own, local] : plan_.slices()) {
+    hgt::clear(all.slice(0, at, own.begin), stream_);
+    hgt::clear(all.slice(0, own.begin, own.end), stream_, &update_->halted);
+    at = own.end;
+  }
+  hgt::clear(all.slice(0, at, all.numel()), stream_);
 }
 
 void UnitExchange::gather(int unit) {
@@ -101,12 +117,14 @@ void UnitExchange::wait_for_sums() {
   for (UnitState& unit : units_) wait(unit.reducing);
 }
 
+void UnitExchange::wait_for_all() {
+  for (UnitState& unit : units_) wait(unit.gathering), wait(unit.reducing);
+}
+
 void UnitExchange::wait(std::optional<std::uint64_t>& ticket) {
   if (!ticket) return;
   const Span span("wait for peers' parts");
-  const std::int64_t begin_ns = now_ns();
-  comm_.wait(*ticket);
-  waited_ms_ += ms_since(begin_ns);
+  clock_.measure([&] { comm_.wait(*ticket); });
   ticket.reset();
 }
 

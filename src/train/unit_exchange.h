@@ -11,6 +11,8 @@
 #include "hgtrain/train/flat_buffers.h"
 #include "hgtrain/train/unit_slots.h"
 
+#include "wait_clock.h"
+
 namespace hgt {
 
 /// Gathers the units' parameters and sums their gradients over the ranks, as the actions of a
@@ -19,15 +21,15 @@ namespace hgt {
 class UnitExchange {
  public:
   /// The references outlive this object. `update`, in memory of the stream's device, says whether
-  /// the run is halted: then gradients stay as they are.
+  /// the run is halted.
   UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
-               Communicator& comm, Stream stream, const Update* update);
+               Communicator& comm, Stream stream, const Update* update, WaitClock& clock);
   /// Waits for what is on its way, because it uses the buffers; not if the communicator failed.
   ~UnitExchange();
   UnitExchange(const UnitExchange&) = delete;
   UnitExchange& operator=(const UnitExchange&) = delete;
 
-  /// A step begins: the gradients are 0.
+  /// A step begins: the gradients are 0. If the run is halted, this rank's part of them stays.
   void clear_gradients();
 
   // Actions.
@@ -41,9 +43,8 @@ class UnitExchange {
   void require_parameters(int block);
   /// Waits for the sums that were started.
   void wait_for_sums();
-
-  /// How long the host has waited in this object.
-  double waited_ms() const { return waited_ms_; }
+  /// Waits for all that was started.
+  void wait_for_all();
 
  private:
   struct UnitState {
@@ -64,8 +65,8 @@ class UnitExchange {
   Communicator& comm_;
   const Stream stream_;
   const Update* const update_;
+  WaitClock& clock_;
   std::vector<UnitState> units_;
-  double waited_ms_ = 0;
 };
 
 }  // namespace hgt

@@ -129,6 +129,48 @@ class CudaTest(unittest.TestCase):
         for log in logs:
             self.assertIn('communication backend: NCCL', log)
 
+    def train_sharded(self, stage, run, *args, **options):
+        """Trains in units of one block, with blocks that are large enough to be cut."""
+        return self.train(run, 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', '--model.n_layer', 2,
+                          '--model.n_embd', 40, '--zero_optimization.stage', stage,
+                          '--zero_optimization.reduce_bucket_size', 1, *args, **options)
+
+    def test_every_stage_of_zero_equals_stage_0(self):
+        for name, flags in (('fp32', []), ('lamb', ['--optimizer.type', 'Lamb', '--training.eval_interval', 0]),
+                            ('bf16', ['--bf16.enabled', 'true', '--training.ema_decay', 0.9, '--hardware.cuda_graphs', 'false'])):
+            whole = self.train_sharded(0, f'{name}0', *flags)
+            for stage in 1, 2, 3:
+                sharded = self.train_sharded(stage, f'{name}{stage}', *flags)
+                if EMULATED:  # real NCCL may add in another order
+                    self.assertEqual(sharded, whole, f'{name}, stage {stage}')
+                else:
+                    self.assert_close(sharded, whole)
+
+    def test_zero_with_accumulation_equals_one_rank_with_and_without_graphs(self):
+        one = self.train('accumulated', 'cpu', '--train_batch_size', 6, '--model.n_layer', 2, '--model.n_embd', 40)
+        for stage in 1, 2, 3:
+            two = self.train_sharded(stage, f'accumulated{stage}', '--train_batch_size', 6)
+            self.assert_close(two, one)
+        plain = self.train_sharded(stage, 'accumulated.plain', '--train_batch_size', 6, '--hardware.cuda_graphs', 'false')
+        self.assertEqual(plain, two)
+
+    def test_checkpoints_of_zero_resume_at_another_stage(self):
+        whole = self.train_sharded(0, 'unbroken')
+        for before, after in (1, 3), (3, 2), (2, 0):
+            self.train_sharded(before, f'from{before}', '--steps', 2)
+            self.assert_close(self.train_sharded(after, f'from{before}', '--resume', 'auto'), whole)
+
+    def test_every_stage_of_zero_names_the_bad_tensor(self):
+        said = []
+        for stage in 0, 1, 2, 3:
+            run = f'bad{stage}'
+            self.job.call('--config', 'llama.json', '--run_dir', run, '--num_gpus', 2, '--hardware.oversubscribe', 'true',
+                          '--zero_optimization.stage', stage, '--model.tie_word_embeddings', 'false',
+                          '--optimizer.params.lr', 1e30, exit_code=5)
+            said.append(self.job.verdict(run)['failure']['message'])
+        self.assertRegex(said[0], 'the first bad tensor is the gradient of model.embed_tokens.weight: element [1-9]')
+        self.assertEqual(said, said[:1] * 4)
+
     @unittest.skipUnless(EMULATED, 'fills the device')
     def test_a_full_device_says_what_is_held(self):
         os.environ['HGTRAIN_EMULATION_MEMORY'] = '250000000'  # more than measuring the rate takes

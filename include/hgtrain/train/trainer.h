@@ -31,6 +31,7 @@ class DeviceBatch;
 class StepExchange;
 class StepGraphs;
 class UnitExchange;
+class WaitClock;
 struct Batch;
 
 /// The options with which a job's model is constructed.
@@ -114,6 +115,9 @@ class Trainer {
   /// fewer), which are divided among the ranks. All ranks call it together, with no step queued.
   double evaluate();
 
+  /// Waits for the collectives that use the flat buffers: what is queued next may read them.
+  void wait_for_collectives();
+
   const TrainingState& state() const { return state_; }
   TrainingState& state() { return state_; }
   /// Tokens of one step over all ranks: the divisor of its loss.
@@ -151,13 +155,13 @@ class Trainer {
   std::unique_ptr<DeviceBatch> batch_;
   std::unique_ptr<StepExchange> exchange_;
   std::unique_ptr<StepGraphs> graphs_;
+  std::unique_ptr<WaitClock> clock_;
   std::unique_ptr<UnitExchange> units_;
   Buffer loss_sum_;  ///< of the current micro-batch, on the device
 
   std::array<StepResult, 2> results_;  ///< of the last two steps
   MicroBatch micro_;                   ///< the current one
   std::uint64_t reduced_before_ = 0;
-  double waited_before_ms_ = 0;
   double captured_loss_scale_ = 0;
 };
 
