@@ -166,7 +166,7 @@ class CudaTest(unittest.TestCase):
             run = f'bad{stage}'
             self.job.call('--config', 'llama.json', '--run_dir', run, '--num_gpus', 2, '--hardware.oversubscribe', 'true',
                           '--zero_optimization.stage', stage, '--model.tie_word_embeddings', 'false',
-                          '--optimizer.params.lr', 1e30, exit_code=5)
+                          '--optimizer.params.lr', 1e30, '--training.eval_interval', 0, '--checkpoint.save_interval', 4, exit_code=5)
             said.append(self.job.verdict(run)['failure']['message'])
         self.assertRegex(said[0], 'the first bad tensor is the gradient of model.embed_tokens.weight: element [1-9]')
         self.assertEqual(said, said[:1] * 4)

@@ -14,7 +14,7 @@ PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
 SMOKE = pathlib.Path(__file__).resolve().parents[2] / 'scripts/smoke'
 TAMPERER = f'''#!/bin/sh
 {PROGRAM} "$@" || exit
-case "$*" in *"--run_dir workers2 "*) cd workers2 && eval "$TAMPER" ;; esac
+case "$*" in *"--run_dir $RUN "*) cd $RUN && eval "$TAMPER" ;; esac
 '''
 
 
@@ -31,7 +31,7 @@ class SmokeTest(unittest.TestCase):
 
     def test_two_workers_on_the_cpu_pass(self):
         said = self.smoke('--device', 'cpu')
-        self.assertEqual(said.count('\n  ok    '), 4, said)
+        self.assertEqual(said.count('\n  ok    '), 1 + 4 * 3, said)
         self.assertIn('\nsmoke: passed in ', said)
         self.assertEqual(list(self.folder.iterdir()), [])
 
@@ -40,19 +40,19 @@ class SmokeTest(unittest.TestCase):
         program.write_text(TAMPERER)
         program.chmod(0o755)
         tampering = {
-            'the loss falls': r"""sed -i -E 's/"loss":[0-9.]+/"loss":5/' metrics.jsonl""",
-            "it equals that of one worker": r"""sed -i -E '3s/"loss":([0-9])/"loss":1\1/' metrics.jsonl""",
-            "each step has the same 8 samples": 'cp logs/rank_0.log logs/rank_1.log',
-            'each worker all-reduced': r"""sed -i -E 's/( step 7 .*reduced_bytes )[0-9]+/\10/' logs/rank_1.log""",
+            'the loss falls': (0, 'one', r"""sed -i -E 's/"loss":[0-9.]+/"loss":5/' metrics.jsonl"""),
+            'the loss equals that of one worker': (1, 'zero1', r"""sed -i -E '3s/"loss":([0-9])/"loss":1\1/' metrics.jsonl"""),
+            'each step has the same 8 samples': (3, 'zero3', 'cp logs/rank_0.log logs/rank_1.log'),
+            'each worker reduced': (2, 'zero2', r"""sed -i -E 's/( step 7 .*reduced_bytes )[0-9]+/\10/' logs/rank_1.log"""),
         }
-        for what, command in tampering.items():
-            said = self.smoke('--device', 'cpu', program=program, exit_code=1, TAMPER=command)
+        for what, (stage, run, command) in tampering.items():
+            said = self.smoke('--device', 'cpu', '--stages', str(stage), program=program, exit_code=1, RUN=run, TAMPER=command)
             self.assertIn(f'\n  FAIL  {what}', said)
             self.assertIn('smoke: a check failed', said)
 
     def test_errors_of_hgtrain_are_passed_on(self):
         said = self.smoke('--num_gpus', '2', exit_code=3, CUDA_VISIBLE_DEVICES='')
-        self.assertIn('exited with 3\nhgtrain: error: 2 GPUs asked for, 0 can be used', said)
+        self.assertIn('exited with 3\nhgtrain: error: 1 GPU asked for, 0 can be used', said)
         said = self.smoke('--device', 'cpu', '--time_limit', '0', exit_code=1)
         self.assertIn('was not finished 0 s after the start', said)
 
