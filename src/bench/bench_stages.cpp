@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <ctime>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -34,6 +35,13 @@ std::vector<double> of_ranks(double mine, Communicator& comm) {
   return all;
 }
 
+/// What all threads of this process have computed. Other load on the machine adds little to it.
+double cpu_ms() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
+}
+
 /// A config's run, and what was measured of it.
 class Contestant {
  public:
@@ -50,12 +58,14 @@ class Contestant {
   /// of the step before are on their way, and leaves its own to the next, as in training.
   void take_turn(std::int64_t steps) {
     run_->step();
+    const double cpu_before_ms = cpu_ms();
     double ms = 0;
     for (std::int64_t i = 0; i < steps; ++i) {
       ms += step_ms_.emplace_back(run_->step());
       waited_ms_ += run_->comm_ms();
     }
     turn_ms_.push_back(ms);
+    cpu_ms_.push_back((cpu_ms() - cpu_before_ms) / static_cast<double>(steps));
   }
 
   Json result(const Contestant& first) const {
@@ -70,6 +80,7 @@ class Contestant {
             {"step_ms", to_json(ms)},
             {"tokens_per_sec", to_json({rate(ms.median), rate(ms.p90), rate(ms.p10)})},
             {"of_first", to_json(spread_of(ratios))},
+            {"cpu_ms", sum(of_ranks(spread_of(cpu_ms_).median, comm_)) / comm_.size()},
             {"share_of_waits", sum(of_ranks(waited_ms_ / sum(step_ms_), comm_)) / comm_.size()},
             {"worker_bytes", std::ranges::max(of_ranks(static_cast<double>(bytes_), comm_))},
             {"planned_bytes",
@@ -81,7 +92,7 @@ class Contestant {
   Communicator& comm_;
   std::unique_ptr<SyntheticRun> run_;
   std::int64_t bytes_ = 0;  ///< that the process grew by
-  std::vector<double> step_ms_, turn_ms_;
+  std::vector<double> step_ms_, turn_ms_, cpu_ms_;
   double waited_ms_ = 0;
 };
 

@@ -63,19 +63,19 @@ std::string train_text(const Json& r) {
 }
 
 std::string stages_text(const Json& r) {
-  std::string text =
-      fmt::format("{} over {}, {} tokens a step, {}\n{:>5}{:>32}{:>32}{:>25}{:>8}{:>11}{:>11}\n",
-                  human_plural(r["workers"], "worker"), r["backend"].get<std::string>(),
-                  r["tokens_per_step"].get<std::int64_t>(), r["dtype"].get<std::string>(), "stage",
-                  "tok/s", "ms a step", "rate by the first", "waits", "a worker", "planned");
+  std::string text = fmt::format(
+      "{} over {}, {} tokens a step, {}\n{:>5}{:>32}{:>32}{:>25}{:>8}{:>8}{:>11}{:>11}\n",
+      human_plural(r["workers"], "worker"), r["backend"].get<std::string>(),
+      r["tokens_per_step"].get<std::int64_t>(), r["dtype"].get<std::string>(), "stage", "tok/s",
+      "ms a step", "rate by the first", "cpu ms", "waits", "a worker", "planned");
   for (const Json& s : r["stages"]) {
     const Json& of_first = s["of_first"];
-    text += fmt::format("{:>5}{:>32}{:>32}{:>25}{:>8}{:>11}{:>11}\n", s["stage"].get<int>(),
+    text += fmt::format("{:>5}{:>32}{:>32}{:>25}{:>8}{:>8}{:>11}{:>11}\n", s["stage"].get<int>(),
                         spread(s["tokens_per_sec"]), spread(s["step_ms"]),
                         fmt::format("{:.3f} ({:.3f}, {:.3f})", of_first["median"].get<double>(),
                                     of_first["p10"].get<double>(), of_first["p90"].get<double>()),
-                        percent(s["share_of_waits"]), human_bytes(s["worker_bytes"]),
-                        human_bytes(s["planned_bytes"]));
+                        human_count(s["cpu_ms"]), percent(s["share_of_waits"]),
+                        human_bytes(s["worker_bytes"]), human_bytes(s["planned_bytes"]));
   }
   return text;
 }

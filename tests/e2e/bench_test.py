@@ -82,6 +82,7 @@ class BenchTest(unittest.TestCase):
             for spread in ('step_ms', 'tokens_per_sec', 'of_first'):
                 self.assert_spread(stage[spread])
             self.assertTrue(0 < stage['share_of_waits'] < 1, stage)
+            self.assertGreater(stage['cpu_ms'], 0)
         self.assertEqual(result['stages'][0]['of_first'], {'median': 1, 'p10': 1, 'p90': 1})
         planned = {s['stage']: s['planned_bytes'] for s in result['stages']}
         self.assertLess(planned[1], planned[0])
