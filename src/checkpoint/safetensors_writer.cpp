@@ -16,7 +16,7 @@ namespace hgt {
 namespace {
 
 constexpr std::int64_t kBlockBytes = 16 << 20;
-constexpr std::int64_t kChunk = 1 << 15;  // elements at a time, which stay in the cache
+constexpr std::int64_t kConverted = 1 << 15;  // elements at a time, which stay in the cache
 
 const char* file_name_of(DType dtype) {
   return dtype == DType::kBF16 ? "BF16" : dtype == DType::kF16 ? "F16" : "F32";
@@ -46,9 +46,10 @@ std::uint64_t write_as(RunWriter& file, std::int64_t start, const std::string& n
                        const TensorPart& part, Range block) {
   Xxh3 hash;
   std::vector<To> converted;
-  for (std::int64_t at = block.begin; at < block.end; at += kChunk) {
-    const std::span<const From> from(part.values.data<From>() + (at - part.elements.begin),
-                                     static_cast<std::size_t>(std::min(kChunk, block.end - at)));
+  for (std::int64_t at = block.begin; at < block.end; at += kConverted) {
+    const std::span<const From> from(
+        part.values.data<From>() + (at - part.elements.begin),
+        static_cast<std::size_t>(std::min(kConverted, block.end - at)));
     std::span<const To> chunk;
     if constexpr (std::is_same_v<From, To>) {
       chunk = from;
@@ -120,11 +121,11 @@ std::vector<WrittenBlock> write_parts(const std::string& path,
   for (std::size_t i = 0; i < tensors.size(); start += tensors[i++].bytes()) {
     const NamedTensor& tensor = tensors[i];
     const auto size = static_cast<std::int64_t>(size_of(tensor.dtype));
-    const std::int64_t unit = kBlockBytes / size;
+    const std::int64_t most = kBlockBytes / size;
     for (const TensorPart& part : tensor.parts)
       for (Range block{part.elements.begin, 0}; block.begin < part.elements.end;
            block.begin = block.end) {
-        block.end = std::min((block.begin / unit + 1) * unit, part.elements.end);
+        block.end = std::min((block.begin / most + 1) * most, part.elements.end);
         written.push_back({static_cast<std::int64_t>(i),
                            {block.begin * size, write_block(file, start, tensor, part, block)}});
       }

@@ -316,16 +316,17 @@ Field checkpoint_section() {
           noticed("checkpoint_serialization", Kind::kBool, "checkpoints have no pickle files"),
           section("parallel_write", "",
                   {noticed("pipeline_stage", Kind::kBool, "all workers write them together")}),
-          section("writer", "",
-                  {
-                      noticed("type", Kind::kText, "there is one writer"),
-                      noticed("io_buffer_size", Kind::kInteger, "there is one writer"),
-                      noticed("io_buffer_double", Kind::kBool, "there is one writer"),
-                      noticed("show_statistics", Kind::kBool, "there is one writer"),
-                      noticed("data_parallel", Kind::kText, "there is one writer"),
-                      noticed("decoupled", Kind::kBool, "see checkpoint.async_save"),
-                      noticed("io_multiplier", Kind::kNumber, "there is one writer"),
-                  }),
+          section(
+              "writer", "",
+              {
+                  noticed("type", Kind::kText, "workers write checkpoints in one way"),
+                  noticed("io_buffer_size", Kind::kInteger, "workers write checkpoints in one way"),
+                  noticed("io_buffer_double", Kind::kBool, "workers write checkpoints in one way"),
+                  noticed("show_statistics", Kind::kBool, "workers write checkpoints in one way"),
+                  noticed("data_parallel", Kind::kText, "workers write checkpoints in one way"),
+                  noticed("decoupled", Kind::kBool, "see checkpoint.async_save"),
+                  noticed("io_multiplier", Kind::kNumber, "workers write checkpoints in one way"),
+              }),
       });
 }
 

@@ -7,7 +7,7 @@
 namespace hgt {
 namespace {
 
-/// How much is computed with, and how much is on its way meanwhile.
+/// One unit is computed with while another one is gathered or summed.
 constexpr int kSlots = 2;
 
 std::int64_t unit_limit(const Config& config, int ranks) {

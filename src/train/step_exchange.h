@@ -18,8 +18,8 @@ namespace hgt {
 /// may take a step later.
 class StepExchange {
  public:
-  /// `micros` is the number of micro-batches of all ranks together, `pieces` that of the parts of
-  /// the gradients whose squares are summed apart.
+  /// `micros` is the number of micro-batches of all ranks together, `pieces` that of the pieces
+  /// of the flat layout: each has its own sum of squares.
   StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream);
 
   /// What comes back.

@@ -305,10 +305,13 @@ void Trainer::change_parameters() {
 
 /// Gradients are read; parameters and the optimizer's state are read and written; weights written.
 Work Trainer::update_traffic() const {
-  const FlatBuffers& flat = parts_.buffers;
-  std::int64_t bytes = flat.gradients.bytes() + 2 * flat.parameters.bytes() + flat.rounded.bytes();
-  for (const Buffer& state : flat.optimizer_state) bytes += 2 * state.bytes();
-  return {.bytes = static_cast<double>(bytes)};
+  const auto size = [](const FlatTensor& flat) {
+    return flat ? static_cast<std::int64_t>(size_of(flat.values.dtype())) : 0;
+  };
+  const Optimizer::Buffers flat = parts_.buffers.optimizer_buffers();
+  std::int64_t bytes = size(flat.gradients) + 2 * size(flat.parameters) + size(flat.weights);
+  for (const FlatTensor& state : flat.state) bytes += 2 * size(state);
+  return {.bytes = static_cast<double>(bytes * optimizer_.pieces().own_elements())};
 }
 
 void Trainer::skip_update(const StepResult& result) {

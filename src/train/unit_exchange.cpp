@@ -82,7 +82,7 @@ void UnitExchange::gather(int unit) {
   state(unit).gathering = comm_.start_all_gather(bytes_of(weights), state(unit).weight_bytes);
 }
 
-/// The next unit in this slot is gathered after all work that reads it was queued.
+/// The slot may be written again once its gathering is over, also if no computation waited for it.
 void UnitExchange::release(int unit) {
   wait(state(unit).gathering);
 }

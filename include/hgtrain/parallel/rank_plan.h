@@ -10,8 +10,8 @@
 
 namespace hgt {
 
-/// Of what a rank keeps its shard alone, by the stage of ZeRO. Masters are the parameters in full
-/// precision, if the weights that the model computes with are a rounded copy of them.
+/// Which values a rank keeps only its shard of. Masters are the parameters in full precision, if
+/// the weights that the model computes with are a rounded copy of them.
 struct Sharded {
   bool state = false;  ///< the optimizer's, and the moving average
   bool masters = false;

@@ -26,8 +26,7 @@ struct OwnedRange {
 /// How the flat buffers are divided among the ranks of a data-parallel group. Every rank owns a
 /// contiguous part, perhaps an empty one, of every block, in the order of the ranks; its shard is
 /// these parts one after the other. Blocks are cut at multiples of kChunk from their begin, so that
-/// each chunk has one owner, and the result of a step does not depend on the
-/// cuts.
+/// each chunk has one owner, and the result of a step does not depend on the cuts.
 /// Sources: Rajbhandari et al. 2020, arXiv:1910.02054 (ZeRO); Zhao et al. 2023, arXiv:2304.11277
 /// (FSDP, which shards block by block).
 class Sharding {

@@ -15,7 +15,7 @@ struct ScheduledRank {
 
 /// Executes the schedules of all ranks of a data-parallel group symbolically. Returns "" if
 ///
-///   - all ranks start the same collectives in the same order, so that none waits for ever;
+///   - all ranks start the same collectives in the same order, so that none waits in vain;
 ///   - each micro-batch goes forward through all blocks, then backward, and adds each of its
 ///     contributions to a gradient exactly once, before that gradient is summed;
 ///   - each sum is accumulated once before its slot is used again, and before the update; stages 0
