@@ -305,13 +305,13 @@ void Trainer::change_parameters() {
 
 /// Gradients are read; parameters and the optimizer's state are read and written; weights written.
 Work Trainer::update_traffic() const {
-  const auto size = [](const FlatTensor& flat) {
-    return flat ? static_cast<std::int64_t>(size_of(flat.values.dtype())) : 0;
-  };
-  const Optimizer::Buffers flat = parts_.buffers.optimizer_buffers();
-  std::int64_t bytes = size(flat.gradients) + 2 * size(flat.parameters) + size(flat.weights);
-  for (const FlatTensor& state : flat.state) bytes += 2 * size(state);
-  return {.bytes = static_cast<double>(bytes * optimizer_.pieces().own_elements())};
+  const FlatBuffers& flat = parts_.buffers;
+  const std::size_t of_state = flat.optimizer_state.size() * size_of(flat.state_dtype);
+  const std::size_t of_weights = flat.rounded.bytes() > 0 ? size_of(flat.compute_dtype) : 0;
+  const std::size_t bytes =
+      sizeof(float) + 2 * size_of(flat.parameter_dtype) + of_weights + 2 * of_state;
+  return {.bytes =
+              static_cast<double>(bytes) * static_cast<double>(optimizer_.pieces().own_elements())};
 }
 
 void Trainer::skip_update(const StepResult& result) {

@@ -1,6 +1,8 @@
 #include "unit_exchange.h"
 
+#include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
@@ -93,9 +95,10 @@ void UnitExchange::clear(int unit) {
 
 void UnitExchange::reduce(int unit) {
   const std::span<float> gradients = elements_of<float>(slots_.gradients(unit));
-  state(unit).reducing = plan_.stage() == 0
-                             ? comm_.start_all_reduce_sum(gradients)
-                             : comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
+  if (plan_.stage() == 0)
+    comm_.start_all_reduce_sum(gradients);
+  else
+    state(unit).reducing = comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
 }
 
 void UnitExchange::accumulate(int unit) {
@@ -114,7 +117,9 @@ void UnitExchange::require_parameters(int block) {
 }
 
 void UnitExchange::wait_for_sums() {
-  for (UnitState& unit : units_) wait(unit.reducing);
+  std::optional<std::uint64_t> last;
+  for (UnitState& unit : units_) last = std::max(last, std::exchange(unit.reducing, {}));
+  wait(last);
 }
 
 void UnitExchange::wait_for_all() {
