@@ -157,9 +157,12 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
 
 namespace {
 
-RankPlan plan_of(const Config& config) {
+/// A rank's plan, of one micro-batch: shards and slots do not depend on their number.
+RankPlan plan_of(Config config) {
+  const int ranks = ranks_of(config);
+  config.batch.train_batch_size = config.batch.micro_batch_size * ranks;
   return plan_rank(config, parameter_table(config.model, config.training.no_decay_norms_and_biases),
-                   0, ranks_of(config));
+                   0, ranks);
 }
 
 Allocation flat(std::string name, std::int64_t elements, DType type) {
@@ -228,8 +231,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   const Sharded sharded = sharded_at(plan.stage());
   const bool has_masters = dtype != config.precision.parameter_dtype();
   std::vector<Allocation> out =
-      state_of(config, (has_masters ? sharded.masters : sharded.weights) ? shard : all,
-               sharded.state ? shard : all);
+      state_of(config, sharded.parameters(has_masters) ? shard : all, sharded.state ? shard : all);
   out.push_back(flat("gradients", sharded.gradients ? shard : all, DType::kF32));
   if (has_masters)
     out.push_back(
@@ -237,7 +239,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   for (Allocation& slots : slots_of(plan, dtype)) out.push_back(std::move(slots));
   const bool on_cpu = config.hardware.device != "cuda";
   if (on_cpu && config.checkpoint.async_save)
-    out.push_back({"checkpoint: copy", save_bytes(config)});
+    out.push_back({"checkpoint: copy", total_bytes(state_of(config, shard, shard))});
   if (on_cpu) out.push_back({"checkpoint: buffers", kCheckpointBufferBytes});
   const ActivationSizes sizes = activation_sizes(config);
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {

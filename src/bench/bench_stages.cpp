@@ -8,7 +8,7 @@
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/bench/bench.h"
-#include "hgtrain/comm/communicator.h"
+#include "hgtrain/comm/together.h"
 #include "hgtrain/train/process_memory.h"
 
 #include "about.h"
@@ -27,12 +27,8 @@ double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-/// The value of each rank.
 std::vector<double> of_ranks(double mine, Communicator& comm) {
-  std::vector<double> all(static_cast<std::size_t>(comm.size()));
-  all[static_cast<std::size_t>(comm.rank())] = mine;
-  comm.all_reduce_sum(std::span(all));
-  return all;
+  return values_of_ranks(comm, {&mine, 1});
 }
 
 /// What all threads of this process have computed. Other load on the machine adds little to it.

@@ -53,23 +53,13 @@ class QueuedCommunicator final : public Communicator {
   }
   std::uint64_t start_reduce_scatter_sum(std::span<float> values,
                                          std::span<const OwnedRange> parts) override {
-    require_parts(parts, values.size(), size());
-    reduced_bytes_ += values.size_bytes();
-    return enter(
-        {.count = values.size(), .kind = Announcement::kReduceScatter, .parts = hash_of(parts)},
-        [this, values, own = std::vector(parts.begin(), parts.end())] {
-          collectives_->reduce_scatter(values, own);
-        });
+    return enter_parts(Announcement::kReduceScatter, values, parts, &Collectives::reduce_scatter,
+                       reduced_bytes_);
   }
   std::uint64_t start_all_gather(std::span<std::byte> values,
                                  std::span<const OwnedRange> parts) override {
-    require_parts(parts, values.size(), size());
-    gathered_bytes_ += values.size();
-    return enter(
-        {.count = values.size(), .kind = Announcement::kAllGather, .parts = hash_of(parts)},
-        [this, values, own = std::vector(parts.begin(), parts.end())] {
-          collectives_->all_gather(values, own);
-        });
+    return enter_parts(Announcement::kAllGather, values, parts, &Collectives::all_gather,
+                       gathered_bytes_);
   }
   void all_reduce_sum(std::span<double> values) override {
     reduced_bytes_ += values.size_bytes();
@@ -128,6 +118,19 @@ class QueuedCommunicator final : public Communicator {
     tasks_.push_back({what, std::move(run)});
     changed_.notify_all();
     return what.sequence;
+  }
+
+  template <class T>
+  std::uint64_t enter_parts(Announcement::Kind kind, std::span<T> values,
+                            std::span<const OwnedRange> parts,
+                            void (Collectives::*run)(std::span<T>, std::span<const OwnedRange>),
+                            std::atomic<std::uint64_t>& counted_bytes) {
+    require_parts(parts, values.size(), size());
+    counted_bytes += values.size_bytes();
+    return enter({.count = values.size(), .kind = kind, .parts = hash_of(parts)},
+                 [this, run, values, own = std::vector(parts.begin(), parts.end())] {
+                   std::invoke(run, *collectives_, values, own);
+                 });
   }
 
   void serve() {

@@ -1,5 +1,8 @@
 #include "hgtrain/comm/together.h"
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -32,9 +35,8 @@ std::vector<std::string> run_together(Communicator& comm,
   std::vector<std::string> all(static_cast<std::size_t>(comm.size()));
   std::string& mine = all[static_cast<std::size_t>(comm.rank())];
   mine = outcome_of(action, comm.rank());
-  std::vector<double> sizes(all.size());
-  sizes[static_cast<std::size_t>(comm.rank())] = static_cast<double>(mine.size());
-  comm.all_reduce_sum(sizes);
+  const std::vector<double> sizes =
+      values_of_ranks(comm, std::array{static_cast<double>(mine.size())});
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     all[rank].resize(static_cast<std::size_t>(sizes[rank]));
     if (!all[rank].empty())
@@ -44,6 +46,13 @@ std::vector<std::string> run_together(Communicator& comm,
     if (text.starts_with(kError)) throw Error(error_in(nlohmann::json::parse(text.substr(1))));
     if (!text.empty()) text.erase(0, 1);
   }
+  return all;
+}
+
+std::vector<double> values_of_ranks(Communicator& comm, std::span<const double> mine) {
+  std::vector<double> all(mine.size() * static_cast<std::size_t>(comm.size()));
+  std::ranges::copy(mine, all.begin() + comm.rank() * std::ssize(mine));
+  comm.all_reduce_sum(std::span(all));
   return all;
 }
 

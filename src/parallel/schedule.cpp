@@ -29,7 +29,7 @@ class Builder {
     while (!in_flight_.empty()) accumulate(in_flight_.front());
     release_all();
     add({.kind = Kind::kUpdate});
-    if (shape_.stage == 1 || shape_.stage == 2)
+    if (shape_.gathers_after_update())
       for (int unit = 0; unit < units_; ++unit) add({.kind = Kind::kGather, .unit = unit});
     return std::move(schedule_);
   }

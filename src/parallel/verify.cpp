@@ -51,9 +51,9 @@ class RankState {
 
   const char* end() const {
     if (!updated_) return "there is no update";
-    const bool gathers = shape_.stage == 1 || shape_.stage == 2;
     for (const Unit& unit : units_)
-      if (unit.gathered != gathers) return "not every unit is gathered after the update";
+      if (unit.gathered != shape_.gathers_after_update())
+        return "not every unit is gathered after the update";
     return nullptr;
   }
 

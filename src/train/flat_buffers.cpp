@@ -33,7 +33,7 @@ FlatBuffers::FlatBuffers(const ParameterTable& table, const Config& config, cons
     const std::int64_t elements = sharded ? plan.sharding.shard_elements(plan.rank) : table.total;
     return Buffer(name, elements * static_cast<std::int64_t>(size_of(dtype)), device);
   };
-  parameters = flat("parameters", parameter_dtype, shards_parameters());
+  parameters = flat("parameters", parameter_dtype, sharded_.parameters(has_masters_));
   gradients = flat("gradients", DType::kF32, sharded_.gradients);
   if (has_masters_) rounded = flat("weights", compute_dtype, sharded_.weights);
   for (const std::string& name : hgt::optimizer_state(config.optimizer))
@@ -57,7 +57,7 @@ Optimizer::Buffers FlatBuffers::optimizer_buffers() const {
 }
 
 FlatTensor FlatBuffers::parameter_values() const {
-  return flat_tensor(parameters, parameter_dtype, shards_parameters());
+  return flat_tensor(parameters, parameter_dtype, sharded_.parameters(has_masters_));
 }
 
 FlatTensor FlatBuffers::gradient_values() const {

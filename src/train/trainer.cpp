@@ -1,6 +1,7 @@
 #include "hgtrain/train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/stochastic_rounding.h"
 #include "hgtrain/base/trace.h"
+#include "hgtrain/comm/together.h"
 #include "hgtrain/ops/flat.h"
 #include "hgtrain/optim/ema.h"
 #include "hgtrain/optim/norm.h"
@@ -66,14 +68,11 @@ BadElement first_bad(const FlatTensor& flat, std::span<const Slice> slices, Stre
 
 /// The first one of all ranks, each of which passes its own.
 BadElement first_of_ranks(const BadElement& mine, Communicator& comm) {
-  std::vector<double> all(2 * static_cast<std::size_t>(comm.size()));
-  const auto rank = static_cast<std::size_t>(comm.rank());
-  all[2 * rank] = static_cast<double>(mine.at + 1);  // 0: none
-  all[2 * rank + 1] = mine.value;
-  comm.all_reduce_sum(std::span(all));
+  const std::vector<double> all =
+      values_of_ranks(comm, std::array{static_cast<double>(mine.at), mine.value});
   BadElement first;
   for (std::size_t i = 0; i < all.size(); i += 2) {
-    const std::int64_t at = static_cast<std::int64_t>(all[i]) - 1;
+    const auto at = static_cast<std::int64_t>(all[i]);
     if (at >= 0 && (first.at < 0 || at < first.at)) first = {at, all[i + 1]};
   }
   return first;
@@ -117,7 +116,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   clock_ = std::make_unique<WaitClock>(parts.stream);
   units_ = std::make_unique<UnitExchange>(parts.plan, parts.buffers, parts.slots, parts.comm,
                                           parts.stream, exchange_->update(), *clock_);
-  if (parts.plan.stage() == 1 || parts.plan.stage() == 2)
+  if (parts.plan.shape.gathers_after_update())
     for (int unit = 0; unit < std::ssize(parts.plan.shape.units); ++unit) units_->gather(unit);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,5 +14,8 @@ namespace hgt {
 /// first rank whose action did, once all are done; its context names a rank other than 0.
 std::vector<std::string> run_together(Communicator& comm,
                                       const std::function<std::string()>& action);
+
+/// The values of all ranks, in rank order. All ranks call it together, with equally many.
+std::vector<double> values_of_ranks(Communicator& comm, std::span<const double> mine);
 
 }  // namespace hgt

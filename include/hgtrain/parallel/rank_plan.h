@@ -17,6 +17,9 @@ struct Sharded {
   bool masters = false;
   bool gradients = false;
   bool weights = false;
+
+  /// What the optimizer updates: the masters or, if there are none, the weights.
+  bool parameters(bool has_masters) const { return has_masters ? masters : weights; }
 };
 constexpr Sharded sharded_at(int stage) {
   return {stage >= 1, stage >= 1, stage >= 2, stage >= 3};

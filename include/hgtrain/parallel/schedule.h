@@ -57,6 +57,7 @@ struct StepShape {
   int parameter_slots = 2;              ///< stage 3: at least 1
   int gradient_slots = 2;               ///< stages 2 and 3: at least 1
 
+  bool gathers_after_update() const { return stage == 1 || stage == 2; }
   int num_blocks() const { return static_cast<int>(units.back().blocks.end); }
   int unit_of(int block) const;
 };

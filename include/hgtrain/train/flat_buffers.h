@@ -47,7 +47,6 @@ struct FlatBuffers {
   std::vector<Slice> saved_, updated_;  ///< by this rank
   Sharded sharded_;
   bool has_masters_;
-  bool shards_parameters() const { return has_masters_ ? sharded_.masters : sharded_.weights; }
 };
 
 /// Flat buffers in host memory, from which checkpoints are written and into which they are read. On
