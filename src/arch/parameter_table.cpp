@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,11 +13,23 @@
 namespace hgt {
 namespace {
 
+std::int64_t numel_of(const std::vector<std::int64_t>& shape, const std::string& name) {
+  std::int64_t numel = 1;
+  for (const std::int64_t size : shape)
+    numel = checked_mul(numel, size, name.c_str(), ErrorKind::kConfig);
+  return numel;
+}
+
 /// Collects the parameters of a model in the order of its blocks.
 class Builder {
  public:
-  explicit Builder(const ModelConfig& model)
-      : m_(model), normal_{Init::kNormal, model.initializer_range} {}
+  Builder(const ModelConfig& model, int tensor_size)
+      : m_(model),
+        normal_{Init::kNormal, model.initializer_range},
+        rows_{.axis = 0, .parts = tensor_size},
+        columns_{.axis = 1, .parts = tensor_size},
+        key_rows_{.axis = 0,
+                  .parts = std::min<std::int64_t>(tensor_size, model.num_key_value_heads)} {}
 
   std::vector<Parameter> build() {
     m_.model_type == "gpt2" ? gpt2() : llama();
@@ -25,23 +39,31 @@ class Builder {
  private:
   using Shape = std::vector<std::int64_t>;
 
-  void add(Role role, std::string name, Shape shape, Init init) {
+  void add(Role role, std::string name, Shape shape, Init init, Split split = {}) {
     Parameter p;
     p.name = std::move(name);
     p.role = role;
     p.block = block_;
     p.init = init;
-    p.numel = 1;
-    for (const std::int64_t size : shape)
-      p.numel = checked_mul(p.numel, size, p.name.c_str(), ErrorKind::kConfig);
+    p.split = split;
+    p.local_shape = shape;
+    std::int64_t& cut = p.local_shape[static_cast<std::size_t>(split.axis)];
+    cut = split.sections * ((cut / split.sections + split.parts - 1) / split.parts);
     p.shape = std::move(shape);
+    p.numel = numel_of(p.local_shape, p.name);
     parameters_.push_back(std::move(p));
   }
 
-  /// GPT-2's Conv1D: weight [in, out], always with a bias.
-  void conv1d(Role weight, Role bias, const std::string& name, std::int64_t in, std::int64_t out,
-              Init init) {
-    add(weight, name + ".weight", {in, out}, init);
+  /// GPT-2's Conv1D: weight [in, out], always with a bias. Either the outputs are split, in each of
+  /// `sections`, or the inputs are.
+  void conv1d_split_outputs(Role weight, Role bias, const std::string& name, std::int64_t in,
+                            std::int64_t out, Init init, int sections) {
+    add(weight, name + ".weight", {in, out}, init, {1, sections, rows_.parts});
+    add(bias, name + ".bias", {out}, {Init::kZeros}, {0, sections, rows_.parts});
+  }
+  void conv1d_split_inputs(Role weight, Role bias, const std::string& name, std::int64_t in,
+                           std::int64_t out, Init init) {
+    add(weight, name + ".weight", {in, out}, init, rows_);
     add(bias, name + ".bias", {out}, {Init::kZeros});
   }
 
@@ -56,19 +78,21 @@ class Builder {
     const Init residual{
         Init::kNormal,
         m_.initializer_range / std::sqrt(2.0 * static_cast<double>(m_.num_hidden_layers))};
-    add(Role::kTokens, "transformer.wte.weight", {m_.vocab_size, width}, normal_);
+    add(Role::kTokens, "transformer.wte.weight", {m_.vocab_size, width}, normal_, rows_);
     add(Role::kPositions, "transformer.wpe.weight", {m_.max_position_embeddings, width}, normal_);
     for (std::int64_t layer = 0; layer < m_.num_hidden_layers; ++layer) {
       ++block_;
       const std::string at = fmt::format("transformer.h.{}.", layer);
       layer_norm(Role::kNorm1Gain, Role::kNorm1Bias, at + "ln_1");
-      conv1d(Role::kQkvWeight, Role::kQkvBias, at + "attn.c_attn", width, 3 * heads, normal_);
-      conv1d(Role::kAttentionOutWeight, Role::kAttentionOutBias, at + "attn.c_proj", heads, width,
-             residual);
+      conv1d_split_outputs(Role::kQkvWeight, Role::kQkvBias, at + "attn.c_attn", width, 3 * heads,
+                           normal_, 3);
+      conv1d_split_inputs(Role::kAttentionOutWeight, Role::kAttentionOutBias, at + "attn.c_proj",
+                          heads, width, residual);
       layer_norm(Role::kNorm2Gain, Role::kNorm2Bias, at + "ln_2");
-      conv1d(Role::kUpWeight, Role::kUpBias, at + "mlp.c_fc", width, m_.intermediate_size, normal_);
-      conv1d(Role::kDownWeight, Role::kDownBias, at + "mlp.c_proj", m_.intermediate_size, width,
-             residual);
+      conv1d_split_outputs(Role::kUpWeight, Role::kUpBias, at + "mlp.c_fc", width,
+                           m_.intermediate_size, normal_, 1);
+      conv1d_split_inputs(Role::kDownWeight, Role::kDownBias, at + "mlp.c_proj",
+                          m_.intermediate_size, width, residual);
     }
     ++block_;
     layer_norm(Role::kFinalNormGain, Role::kFinalNormBias, "transformer.ln_f");
@@ -76,7 +100,8 @@ class Builder {
   }
 
   void llama() {
-    add(Role::kTokens, "model.embed_tokens.weight", {m_.vocab_size, m_.hidden_size}, normal_);
+    add(Role::kTokens, "model.embed_tokens.weight", {m_.vocab_size, m_.hidden_size}, normal_,
+        rows_);
     for (std::int64_t layer = 0; layer < m_.num_hidden_layers; ++layer) {
       ++block_;
       llama_layer(fmt::format("model.layers.{}.", layer));
@@ -94,38 +119,39 @@ class Builder {
     const Init zeros{Init::kZeros}, ones{Init::kOnes};
 
     add(Role::kNorm1Gain, at + "input_layernorm.weight", {width}, ones);
-    add(Role::kQkvWeight, attn + "q_proj.weight", {queries, width}, normal_);
-    add(Role::kQkvWeight, attn + "k_proj.weight", {keys, width}, normal_);
-    add(Role::kQkvWeight, attn + "v_proj.weight", {keys, width}, normal_);
+    add(Role::kQkvWeight, attn + "q_proj.weight", {queries, width}, normal_, rows_);
+    add(Role::kQkvWeight, attn + "k_proj.weight", {keys, width}, normal_, key_rows_);
+    add(Role::kQkvWeight, attn + "v_proj.weight", {keys, width}, normal_, key_rows_);
     if (m_.attention_bias) {
-      add(Role::kQkvBias, attn + "q_proj.bias", {queries}, zeros);
-      add(Role::kQkvBias, attn + "k_proj.bias", {keys}, zeros);
-      add(Role::kQkvBias, attn + "v_proj.bias", {keys}, zeros);
+      add(Role::kQkvBias, attn + "q_proj.bias", {queries}, zeros, rows_);
+      add(Role::kQkvBias, attn + "k_proj.bias", {keys}, zeros, key_rows_);
+      add(Role::kQkvBias, attn + "v_proj.bias", {keys}, zeros, key_rows_);
     }
     if (m_.qk_norm) {
       add(Role::kQueryNorm, attn + "q_norm.weight", {m_.head_dim}, ones);
       add(Role::kKeyNorm, attn + "k_norm.weight", {m_.head_dim}, ones);
     }
-    add(Role::kAttentionOutWeight, attn + "o_proj.weight", {width, queries}, normal_);
+    add(Role::kAttentionOutWeight, attn + "o_proj.weight", {width, queries}, normal_, columns_);
     if (m_.attention_out_bias) add(Role::kAttentionOutBias, attn + "o_proj.bias", {width}, zeros);
     add(Role::kNorm2Gain, at + "post_attention_layernorm.weight", {width}, ones);
-    add(Role::kUpWeight, mlp + "gate_proj.weight", {inner, width}, normal_);
-    add(Role::kUpWeight, mlp + "up_proj.weight", {inner, width}, normal_);
+    add(Role::kUpWeight, mlp + "gate_proj.weight", {inner, width}, normal_, rows_);
+    add(Role::kUpWeight, mlp + "up_proj.weight", {inner, width}, normal_, rows_);
     if (m_.mlp_bias) {
-      add(Role::kUpBias, mlp + "gate_proj.bias", {inner}, zeros);
-      add(Role::kUpBias, mlp + "up_proj.bias", {inner}, zeros);
+      add(Role::kUpBias, mlp + "gate_proj.bias", {inner}, zeros, rows_);
+      add(Role::kUpBias, mlp + "up_proj.bias", {inner}, zeros, rows_);
     }
-    add(Role::kDownWeight, mlp + "down_proj.weight", {width, inner}, normal_);
+    add(Role::kDownWeight, mlp + "down_proj.weight", {width, inner}, normal_, columns_);
     if (m_.mlp_bias) add(Role::kDownBias, mlp + "down_proj.bias", {width}, zeros);
   }
 
   void output() {
     if (!m_.tie_word_embeddings)
-      add(Role::kOutput, "lm_head.weight", {m_.vocab_size, m_.hidden_size}, normal_);
+      add(Role::kOutput, "lm_head.weight", {m_.vocab_size, m_.hidden_size}, normal_, rows_);
   }
 
   const ModelConfig& m_;
   const Init normal_;
+  const Split rows_, columns_, key_rows_;  ///< of nn.Linear [out, in]
   int block_ = 0;
   std::vector<Parameter> parameters_;
 };
@@ -173,10 +199,36 @@ Family family_of(const ModelConfig& model) {
               "use gpt2, llama, mistral, qwen2 or qwen3");
 }
 
-ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases) {
+void check_tensor_size(const ModelConfig& model, int tensor_size) {
+  const std::int64_t heads = model.num_attention_heads, keys = model.num_key_value_heads;
+  const auto fits = [&](std::int64_t size) {
+    return heads % size == 0 && model.intermediate_size % size == 0 &&
+           (keys % size == 0 || size % keys == 0);
+  };
+  if (tensor_size >= 1 && fits(tensor_size)) return;
+  const auto nearest = [&](std::int64_t size, std::int64_t step) {
+    while (size >= 1 && size <= heads && !fits(size)) size += step;
+    return size;
+  };
+  const std::int64_t below = nearest(std::min<std::int64_t>(tensor_size, heads), -1);
+  const std::int64_t above = nearest(std::max(tensor_size, 1), 1);
+  throw Error(
+      ErrorKind::kConfig,
+      fmt::format("parallelism.tensor_parallel_size = {} does not fit the model: it must divide "
+                  "num_attention_heads = {} and intermediate_size = {}, and must divide "
+                  "num_key_value_heads = {} or be a multiple of it",
+                  tensor_size, heads, model.intermediate_size, keys),
+      below >= 1 && above <= heads
+          ? fmt::format("the nearest sizes that fit are {} and {}", below, above)
+          : fmt::format("the nearest size that fits is {}", below >= 1 ? below : above));
+}
+
+ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases,
+                               int tensor_size) {
   check_sizes(model);
+  check_tensor_size(model, tensor_size);
   ParameterTable table;
-  table.parameters = Builder(model).build();
+  table.parameters = Builder(model, tensor_size).build();
   for (Parameter& p : table.parameters)
     p.decay = !(no_decay_norms_and_biases && is_norm_or_bias(p));
   std::stable_sort(table.parameters.begin(), table.parameters.end(),
@@ -196,12 +248,24 @@ ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and
             ParameterTable::kAlignment;
     p.offset = end;
     end = add(end, p.numel);
-    table.num_parameters += p.numel;
+    table.num_parameters = add(table.num_parameters, numel_of(p.shape, p.name));
     before = &p;
   }
   table.total = add(end, ParameterTable::kAlignment - 1) / ParameterTable::kAlignment *
                 ParameterTable::kAlignment;
   return table;
+}
+
+Placement Parameter::placement(TensorRank at) const {
+  if (split.parts == 1) return {};
+  const auto axis = shape.begin() + split.axis;
+  const std::int64_t inner =
+      std::accumulate(axis + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t period = *axis / split.sections * inner;
+  const std::int64_t chunk =
+      local_shape[static_cast<std::size_t>(split.axis)] / split.sections * inner;
+  const std::int64_t begin = split.part_of(at) * chunk;
+  return {chunk, period, begin, std::clamp(period - begin, std::int64_t{0}, chunk)};
 }
 
 Range ParameterTable::block(int number) const {

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/error.h"
@@ -84,6 +86,183 @@ TEST_CASE("initial values are those of transformers") {
   const ParameterTable llama = parameter_table(llama3_8b(), false);
   CHECK(llama.find("model.layers.0.mlp.down_proj.weight").init.std == 0.02);
   CHECK(llama.find("model.norm.weight").init.kind == Init::kOnes);
+}
+
+namespace {
+
+/// Small models of all families, with an odd vocabulary and any number of key/value heads.
+std::vector<ModelConfig> small_models() {
+  ModelConfig gpt2 = gpt2_124m(), llama = llama3_8b();
+  for (ModelConfig* m : {&gpt2, &llama}) {
+    m->vocab_size = 53;
+    m->hidden_size = 10;
+    m->intermediate_size = 48;
+    m->num_hidden_layers = 2;
+    m->num_attention_heads = m->num_key_value_heads = 24;
+    m->head_dim = 2;
+    m->max_position_embeddings = 7;
+  }
+  std::vector<ModelConfig> out{gpt2};
+  for (const std::int64_t keys : {1, 2, 3, 4, 8, 24}) {
+    llama.num_key_value_heads = keys;
+    for (const char* type : {"llama", "qwen2", "qwen3"}) {
+      llama.model_type = type;
+      llama.attention_bias = llama.model_type == "qwen2";
+      llama.mlp_bias = llama.attention_out_bias = llama.model_type == "llama";
+      llama.qk_norm = llama.model_type == "qwen3";
+      llama.tie_word_embeddings = llama.model_type == "qwen2";
+      out.push_back(llama);
+    }
+  }
+  return out;
+}
+
+bool fits(const ModelConfig& model, int size) {
+  return model.num_key_value_heads % size == 0 || size % model.num_key_value_heads == 0;
+}
+
+}  // namespace
+
+TEST_CASE("the parts of all tensor ranks make up each parameter, replicas counted once") {
+  for (const ModelConfig& model : small_models()) {
+    const ParameterTable whole = parameter_table(model, true);
+    for (const int size : {1, 2, 3, 4, 8}) {
+      if (!fits(model, size)) continue;
+      CAPTURE(model.model_type, model.num_key_value_heads, size);
+      const ParameterTable table = parameter_table(model, true, size);
+      CHECK(table.num_parameters == whole.num_parameters);
+      REQUIRE(table.parameters.size() == whole.parameters.size());
+      for (std::size_t i = 0; i < table.parameters.size(); ++i) {
+        const Parameter &p = table.parameters[i], &all = whole.parameters[i];
+        INFO(p.name);
+        CHECK(p.name == all.name);
+        CHECK(p.shape == all.shape);
+        CHECK(all.local_shape == all.shape);
+        std::vector<int> covered(static_cast<std::size_t>(all.numel));
+        for (int rank = 0; rank < size; ++rank) {
+          const Placement place = p.placement({rank, size});
+          std::int64_t local = 0, at = 0;
+          place.for_each_run({0, p.numel}, [&](const Placement::Run& run) {
+            CHECK(run.local >= local);
+            CHECK(run.whole >= at);
+            local = run.local + run.size;
+            at = run.whole + run.size;
+            for (std::int64_t k = run.whole; p.split.is_first({rank, size}) && k < at; ++k)
+              ++covered[static_cast<std::size_t>(k)];
+          });
+          CHECK(local <= p.numel);
+        }
+        CHECK(std::ranges::count(covered, 1) == all.numel);
+      }
+    }
+  }
+}
+
+TEST_CASE("with one tensor rank the table is that of the whole model") {
+  for (const ModelConfig& model : small_models())
+    for (const Parameter& p : parameter_table(model, false).parameters) {
+      CHECK(p.local_shape == p.shape);
+      int runs = 0;
+      p.placement({}).for_each_run({3, p.numel}, [&](const Placement::Run& run) {
+        ++runs;
+        CHECK(run.local == 3);
+        CHECK(run.whole == 3);
+        CHECK(run.size == p.numel - 3);
+      });
+      CHECK(runs == (p.numel > 3 ? 1 : 0));
+    }
+}
+
+TEST_CASE("each query head of a tensor rank finds its key and value head there") {
+  for (const ModelConfig& model : small_models()) {
+    if (model.model_type == "gpt2") continue;
+    const std::int64_t row = model.hidden_size, head = model.head_dim * row;
+    for (const int size : {1, 2, 3, 4, 8}) {
+      if (!fits(model, size)) continue;
+      const ParameterTable table = parameter_table(model, false, size);
+      const auto& q = table.find("model.layers.1.self_attn.q_proj.weight");
+      const auto& k = table.find("model.layers.1.self_attn.k_proj.weight");
+      const auto& v = table.find("model.layers.1.self_attn.v_proj.weight");
+      CHECK(k.offset == q.offset + q.numel);
+      CHECK(v.offset == k.offset + k.numel);
+      const auto head_at = [&](const Parameter& p, int rank, std::int64_t local) {
+        std::int64_t found = -1;
+        p.placement({rank, size})
+            .for_each_run({local * head, (local + 1) * head}, [&](const Placement::Run& run) {
+              CHECK(run.size == head);
+              found = run.whole / head;
+            });
+        return found;
+      };
+      const std::int64_t heads = q.numel / head, shared = heads / (k.numel / head);
+      CHECK(heads == model.num_attention_heads / size);
+      for (int rank = 0; rank < size; ++rank)
+        for (std::int64_t local = 0; local < heads; ++local) {
+          const std::int64_t query = head_at(q, rank, local);
+          CHECK(query == rank * heads + local);
+          CHECK(head_at(k, rank, local / shared) ==
+                query / (model.num_attention_heads / model.num_key_value_heads));
+        }
+    }
+  }
+}
+
+TEST_CASE("tensor ranks have columns of a matrix, of each third of GPT-2's q, k and v") {
+  const ParameterTable table = parameter_table(small_models().front(), false, 4);
+  const auto& qkv = table.find("transformer.h.0.attn.c_attn.weight");  // [10, 3 * 48]
+  CHECK(qkv.local_shape == std::vector<std::int64_t>{10, 36});
+  const auto runs = [](const Parameter& p, int rank, Range local, Range whole) {
+    std::string out;
+    p.placement({rank, 4}).for_each_run(local, whole, [&](const Placement::Run& run) {
+      out += fmt::format("{}+{}@{} ", run.local, run.size, run.whole);
+    });
+    return out;
+  };
+  CHECK(runs(qkv, 2, {0, 40}, {0, 1440}) == "0+12@24 12+12@72 24+12@120 36+4@168 ");
+  CHECK(runs(qkv, 2, {5, 40}, {74, 169}) == "14+10@74 24+12@120 36+1@168 ");
+  CHECK(runs(table.find("transformer.h.0.attn.c_attn.bias"), 1, {0, 36}, {0, 144}) ==
+        "0+12@12 12+12@60 24+12@108 ");
+  CHECK(runs(table.find("transformer.h.0.attn.c_proj.weight"), 3, {0, 120}, {0, 480}) ==
+        "0+120@360 ");
+  CHECK(table.find("transformer.h.0.attn.c_proj.bias").numel == 10);
+  const auto& tokens = table.find("transformer.wte.weight");  // 53 rows: 14, 14, 14, 11
+  CHECK(tokens.local_shape == std::vector<std::int64_t>{14, 10});
+  CHECK(runs(tokens, 3, {0, 140}, {0, 530}) == "0+110@420 ");
+}
+
+TEST_CASE("more tensor ranks than tokens leave some without any") {
+  ModelConfig model = small_models().front();
+  model.vocab_size = 5;
+  const ParameterTable table = parameter_table(model, false, 4);
+  const auto& tokens = table.find("transformer.wte.weight");
+  CHECK(tokens.local_shape == std::vector<std::int64_t>{2, 10});
+  tokens.placement({3, 4}).for_each_run({0, 20}, [](const Placement::Run&) { FAIL("a run"); });
+}
+
+TEST_CASE("a number of tensor ranks that does not fit is refused with the nearest that do") {
+  const auto refused = [](ModelConfig model, int size) {
+    try {
+      parameter_table(model, false, size);
+    } catch (const Error& e) {
+      CHECK(e.kind() == ErrorKind::kConfig);
+      return e.message() + "; " + e.hint();
+    }
+    return std::string();
+  };
+  CHECK(refused(llama3_8b(), 3) ==
+        "parallelism.tensor_parallel_size = 3 does not fit the model: it must divide "
+        "num_attention_heads = 32 and intermediate_size = 14336, and must divide "
+        "num_key_value_heads = 8 or be a multiple of it; the nearest sizes that fit are 2 and 4");
+  CHECK(refused(llama3_8b(), 64).ends_with("; the nearest size that fits is 32"));
+  CHECK(refused(gpt2_124m(), 5).ends_with("; the nearest sizes that fit are 4 and 6"));
+  CHECK(refused(gpt2_124m(), 0).ends_with("; the nearest size that fits is 1"));
+  ModelConfig model = llama3_8b();
+  model.num_attention_heads = 12;
+  model.num_key_value_heads = 6;
+  model.intermediate_size = 12;
+  CHECK(refused(model, 4).ends_with("; the nearest sizes that fit are 3 and 6"));
+  CHECK(refused(model, 12).empty());
+  check_tensor_size(model, 6);
 }
 
 TEST_CASE("an unknown family, missing sizes and sizes that do not fit are refused") {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "hgtrain/arch/split.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/parallel/range.h"
 
@@ -50,7 +51,8 @@ enum class Role {
   kOutput,  ///< [V, C]; absent if it is the token embedding itself
 };
 
-/// One parameter with its HF name and shape, and its place in the flat buffers.
+/// One parameter with its HF name and shape, and the place of a tensor rank's part of it in the
+/// flat buffers: the same on all tensor ranks, because their parts have the same shape.
 struct Parameter {
   std::string name;                 ///< "transformer.h.0.attn.c_attn.weight"
   std::vector<std::int64_t> shape;  ///< HF's, row-major
@@ -58,18 +60,23 @@ struct Parameter {
   int block = 0;      ///< 0 embedding, 1..L layers, L+1 head
   bool decay = true;  ///< weight decay applies
   Init init;
-  std::int64_t numel = 0;
-  std::int64_t offset = 0;  ///< elements from the start of the flat buffer
+  Split split = {};
+  std::vector<std::int64_t> local_shape;  ///< of the part, padding included
+  std::int64_t numel = 0;                 ///< of the part, padding included
+  std::int64_t offset = 0;  ///< of the part: elements from the start of the flat buffer
+
+  Placement placement(TensorRank at) const;
 };
 
 /// The parameter table: parameters ordered by block and, inside a block, those that decay first;
 /// each role's start is padded to `kAlignment` elements. Parameters, gradients and optimizer state
-/// are flat buffers of `total` elements with this layout; padding stays zero.
+/// are flat buffers of `total` elements with this layout; padding stays zero. Every tensor rank has
+/// the same table.
 struct ParameterTable {
   static constexpr std::int64_t kAlignment = 64;
   std::vector<Parameter> parameters;
   std::int64_t total = 0;           ///< elements of a flat buffer, padding included
-  std::int64_t num_parameters = 0;  ///< without padding
+  std::int64_t num_parameters = 0;  ///< of the whole model, without padding
 
   int num_blocks() const { return parameters.empty() ? 0 : parameters.back().block + 1; }
   Range block(int number) const;      ///< its elements, padding included; blocks have no gaps
@@ -82,7 +89,13 @@ struct ParameterTable {
 
 /// Names, shapes and initial distributions of a family's parameters, as in transformers' modeling
 /// files (`_init_weights`). Weight decay applies to all of them; with `no_decay_norms_and_biases`
-/// not to norms and biases. Error(kConfig) if sizes are missing, do not fit each other or overflow.
-ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases);
+/// not to norms and biases. Error(kConfig) if sizes are missing, do not fit each other, do not fit
+/// the number of tensor ranks or overflow.
+ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases,
+                               int tensor_size = 1);
+
+/// Error(kConfig), with the nearest sizes that fit, if `tensor_size` ranks cannot share the model's
+/// heads and MLP equally. Several ranks may have the same key/value head; any vocabulary fits.
+void check_tensor_size(const ModelConfig& model, int tensor_size);
 
 }  // namespace hgt
