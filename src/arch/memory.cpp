@@ -241,6 +241,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
   if (on_cpu && config.checkpoint.async_save)
     out.push_back({"checkpoint: copy", total_bytes(state_of(config, shard, shard))});
   if (on_cpu) out.push_back({"checkpoint: buffers", kCheckpointBufferBytes});
+  if (on_cpu && config.parallelism.tensor_parallel_size > 1)
+    out.push_back({"checkpoint: exchange between tensor ranks", kCheckpointExchangeBytes});
   const ActivationSizes sizes = activation_sizes(config);
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";

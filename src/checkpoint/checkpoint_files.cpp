@@ -22,15 +22,33 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxCopiedBytes = 256 << 20;
 
+/// What a tensor rank writes of a parameter on its own, or what it has of one that its group puts
+/// together: the runs of a part along axis 1 are no longer than a row.
+void add_parts(const Parameter& p, const FlatTensor& flat, const FlatState& state,
+               NamedTensor& tensor) {
+  const TensorRank at = state.tensor;
+  const std::vector<TensorPart> parts = parts_of(p, flat, state.slices, at);
+  if (p.split.axis > 0 && at.size > 1) {
+    tensor.parts = parts;
+    for (TensorRank other{0, at.size}; other.rank < at.size; ++other.rank)
+      tensor.of_ranks.push_back(p.split.is_first(other) ? p.placement(other)
+                                                        : Placement{.used = 0});
+  } else if (p.split.is_first(at)) {
+    for (const TensorPart& part : parts)
+      std::ranges::copy(part.runs(), std::back_inserter(tensor.parts));
+  }
+}
+
 /// The parameters in a flat buffer, to be written in `dtype`, or in the buffer's own type if none
 /// is given.
 std::vector<NamedTensor> tensors_of(const ParameterTable& table, const FlatTensor& flat,
-                                    std::span<const Slice> slices, const std::string& prefix,
+                                    const FlatState& state, const std::string& prefix,
                                     std::optional<DType> dtype = {}) {
   std::vector<NamedTensor> out;
-  for (const Parameter& p : table.parameters)
-    out.push_back(
-        {prefix + p.name, p.shape, dtype.value_or(flat.values.dtype()), parts_of(p, flat, slices)});
+  for (const Parameter& p : table.parameters) {
+    out.push_back({prefix + p.name, p.shape, dtype.value_or(flat.values.dtype()), {}, {}});
+    add_parts(p, flat, state, out.back());
+  }
   return out;
 }
 
@@ -38,9 +56,9 @@ std::vector<NamedTensor> tensors_of(const ParameterTable& table, const FlatTenso
 std::vector<NamedTensor> optimizer_tensors(const ParameterTable& table, const FlatState& flat) {
   std::vector<NamedTensor> out;
   if (flat.weights_dtype != flat.parameters.values.dtype())
-    out = tensors_of(table, flat.parameters, flat.slices, kMasterPrefix);
+    out = tensors_of(table, flat.parameters, flat, kMasterPrefix);
   for (const FlatState::Moment& moment : flat.moments)
-    for (NamedTensor& tensor : tensors_of(table, moment.values, flat.slices, moment.name + "."))
+    for (NamedTensor& tensor : tensors_of(table, moment.values, flat, moment.name + "."))
       out.push_back(std::move(tensor));
   return out;
 }
@@ -139,7 +157,7 @@ SourceFiles source_files(const std::string& checkpoint, const std::string& token
 TensorFiles plan_tensor_files(const ParameterTable& table, const FlatState& flat,
                               std::int64_t max_shard_bytes) {
   const auto weights = [&](const FlatTensor& values, DType dtype) {
-    return tensors_of(table, values, flat.slices, "", dtype);
+    return tensors_of(table, values, flat, "", dtype);
   };
   TensorFiles out;
   out.emplace_back(
@@ -164,15 +182,18 @@ Manifest create_checkpoint_files(const std::string& folder, const ModelConfig& m
   return manifest;
 }
 
-std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFiles& files) {
+std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFiles& files,
+                                      Communicator* tensor) {
+  PartsWriter writer(tensor);
   std::vector<PlacedBlock> out;
   std::int64_t number = 0;
   for (const auto& [stem, planned] : files)
     for (const PlannedFile& file : planned) {
-      for (const WrittenBlock& written : write_parts(folder + "/" + file.name, file.tensors))
+      for (const WrittenBlock& written : writer.write(folder + "/" + file.name, file.tensors))
         out.push_back({number, written});
       ++number;
     }
+  writer.finish();
   return out;
 }
 

@@ -49,7 +49,9 @@ struct PlacedBlock {
   WrittenBlock written;
 };
 /// The second step, in which all ranks write their parts of the planned files: fsyncs all of them.
-std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFiles& files);
+/// `tensor` is the rank's tensor-parallel group, or null.
+std::vector<PlacedBlock> write_slices(const std::string& folder, const TensorFiles& files,
+                                      Communicator* tensor);
 
 /// The last step: writes the manifest, with the blocks of all ranks in any order. Then everything
 /// is fsynced except the folder's own names.

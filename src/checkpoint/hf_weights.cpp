@@ -25,18 +25,19 @@ void check_tied_head(const TensorFolder& source, const Destination& embedding) {
   constexpr std::int64_t kPiece = 1 << 20;
   const auto is_same = [&](const SafetensorsFile& file, const TensorInfo& head) {
     if (head.shape != embedding.shape) return false;
-    for (const TensorPart& part : embedding.parts)
-      for (Range at{part.elements.begin, 0}; at.begin < part.elements.end; at.begin = at.end) {
-        at.end = std::min(at.begin + kPiece, part.elements.end);
-        const Tensor values =
-            part.values.slice(0, at.begin - part.elements.begin, at.end - part.elements.begin);
-        const Buffer read("output matrix",
-                          at.size() * static_cast<std::int64_t>(size_of(values.dtype())));
-        const TensorPart wanted{at, Tensor(read.data(), {at.size()}, values.dtype())};
-        file.read({{&head, std::span(&wanted, 1)}});
-        if (std::memcmp(read.data(), values.raw(), static_cast<std::size_t>(read.bytes())) != 0)
-          return false;
-      }
+    for (const TensorPart& placed : embedding.parts)
+      for (const TensorPart& part : placed.runs())
+        for (Range at{part.elements.begin, 0}; at.begin < part.elements.end; at.begin = at.end) {
+          at.end = std::min(at.begin + kPiece, part.elements.end);
+          const Tensor values =
+              part.values.slice(0, at.begin - part.elements.begin, at.end - part.elements.begin);
+          const Buffer read("output matrix",
+                            at.size() * static_cast<std::int64_t>(size_of(values.dtype())));
+          const TensorPart wanted{at, Tensor(read.data(), {at.size()}, values.dtype())};
+          file.read({{&head, std::span(&wanted, 1)}});
+          if (std::memcmp(read.data(), values.raw(), static_cast<std::size_t>(read.bytes())) != 0)
+            return false;
+        }
     return true;
   };
   source.for_each([&](const SafetensorsFile& file, const TensorInfo& tensor) {
@@ -51,9 +52,9 @@ void check_tied_head(const TensorFolder& source, const Destination& embedding) {
 
 void load(const std::string& folder, const std::string& stem, const Manifest* manifest,
           const ModelConfig& model, const ParameterTable& table, const FlatTensor& parameters,
-          std::span<const Slice> slices) {
+          std::span<const Slice> slices, TensorRank tensor) {
   const std::map<std::string, Destination> destinations =
-      destinations_of(table, parameters, slices);
+      destinations_of(table, parameters, slices, tensor);
   const std::string prefix = model.model_type == "gpt2" ? "transformer." : "model.";
   const bool tied = !destinations.contains(kHead);
   const auto canonical = [&](const std::string& name) -> std::string {
@@ -74,12 +75,12 @@ void load(const std::string& folder, const std::string& stem, const Manifest* ma
 
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
                      const ParameterTable& table, const FlatTensor& parameters,
-                     std::span<const Slice> slices, const std::string& stem) {
+                     std::span<const Slice> slices, TensorRank tensor, const std::string& stem) {
   if (!path_exists(folder + "/" + kManifestName))
-    return load(folder, stem, nullptr, model, table, parameters, slices);
+    return load(folder, stem, nullptr, model, table, parameters, slices, tensor);
   try {
     const Manifest manifest = read_manifest(folder);
-    load(folder, stem, &manifest, model, table, parameters, slices);
+    load(folder, stem, &manifest, model, table, parameters, slices, tensor);
   } catch (const Error& e) {
     throw_offering_before(e, folder);
   }
@@ -89,7 +90,7 @@ void load_hf_weights(const std::string& folder, const ModelConfig& model,
                      const ParameterTable& table, const Tensor& parameters,
                      const std::string& stem) {
   const Slice all{{0, table.total}, 0};
-  load_hf_weights(folder, model, table, FlatTensor{parameters}, std::span(&all, 1), stem);
+  load_hf_weights(folder, model, table, FlatTensor{parameters}, std::span(&all, 1), {}, stem);
 }
 
 }  // namespace hgt

@@ -81,7 +81,8 @@ bool load_ema(const std::string& folder, const Manifest& manifest, const Paramet
                                    [](const auto& file) { return file.first.starts_with("ema"); });
   if (has_ema && flat.ema)
     read_tensors(
-        TensorFolder::open(folder, "ema"), destinations_of(table, flat.ema, flat.slices),
+        TensorFolder::open(folder, "ema"),
+        destinations_of(table, flat.ema, flat.slices, flat.tensor),
         [](const std::string& name) { return name; }, &manifest, ErrorKind::kConfig, true);
   return has_ema;
 }
@@ -92,17 +93,18 @@ LoadedCheckpoint load(const std::string& folder, const ModelConfig& model,
   const DType weights_dtype = check_model(folder + "/config.json", model);
   const auto same_name = [](const std::string& name) { return name; };
   read_tensors(TensorFolder::open(folder, "model"),
-               destinations_of(table, flat.parameters, flat.slices), same_name, &manifest,
-               ErrorKind::kConfig, true);
+               destinations_of(table, flat.parameters, flat.slices, flat.tensor), same_name,
+               &manifest, ErrorKind::kConfig, true);
   const TensorFolder optimizer = TensorFolder::open(folder, "optimizer");
   check_headers(optimizer, manifest);
   const std::set<std::string> prefixes = prefixes_of(optimizer);
   check_optimizer(folder, prefixes, flat);
   std::map<std::string, Destination> moments;
   for (const FlatState::Moment& moment : flat.moments)
-    moments.merge(destinations_of(table, moment.values, flat.slices, moment.name + "."));
+    moments.merge(
+        destinations_of(table, moment.values, flat.slices, flat.tensor, moment.name + "."));
   if (prefixes.contains(kMasterPrefix))
-    moments.merge(destinations_of(table, flat.parameters, flat.slices, kMasterPrefix));
+    moments.merge(destinations_of(table, flat.parameters, flat.slices, flat.tensor, kMasterPrefix));
   read_tensors(optimizer, moments, same_name, &manifest, ErrorKind::kConfig, true);
   const bool has_ema = load_ema(folder, manifest, table, flat);
   return {parse_training_state(read_file(folder + "/" + kTrainingStateName, kMaxStateBytes)),

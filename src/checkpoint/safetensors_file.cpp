@@ -18,22 +18,19 @@ namespace {
 /// The limit of the reference implementation.
 constexpr std::int64_t kMaxHeaderBytes = 100'000'000;
 
-Range common(Range a, Range b) {
-  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
-}
-
 /// Puts those of the values of `elements` that belong to the part where they belong.
 template <class From>
 void deliver(std::span<const From> values, Range elements, const TensorPart& part) {
-  const Range shared = common(elements, part.elements);
-  if (shared.size() <= 0) return;
-  const From* const from = values.data() + (shared.begin - elements.begin);
   visit_element(part.values.dtype(), [&]<class To>(To) {
-    To* const to = part.values.data<To>() + (shared.begin - part.elements.begin);
-    if constexpr (std::is_same_v<From, To>)
-      std::copy_n(from, shared.size(), to);
-    else
-      for (std::int64_t i = 0; i < shared.size(); ++i) to[i] = static_cast<float>(from[i]);
+    To* const first = part.values.data<To>();
+    part.for_each_run(elements, [&](const Placement::Run& run) {
+      const From* const from = values.data() + (run.whole - elements.begin);
+      To* const to = first + (run.local - part.elements.begin);
+      if constexpr (std::is_same_v<From, To>)
+        std::copy_n(from, run.size, to);
+      else
+        for (std::int64_t i = 0; i < run.size; ++i) to[i] = static_cast<float>(from[i]);
+    });
   });
 }
 
@@ -70,8 +67,30 @@ std::vector<Range> elements_of(const TensorInfo& tensor, const std::vector<Hashe
 }
 
 bool has_any(Range elements, std::span<const TensorPart> parts) {
-  return std::ranges::any_of(
-      parts, [&](const TensorPart& part) { return common(elements, part.elements).size() > 0; });
+  bool any = false;
+  for (const TensorPart& part : parts)
+    part.for_each_run(elements, [&](const Placement::Run&) { any = true; });
+  return any;
+}
+
+/// From the first to the last element of each part; one range if they overlap.
+std::vector<Range> spans_of(std::span<const TensorPart> parts) {
+  std::vector<Range> spans;
+  for (const TensorPart& part : parts) {
+    Range span;
+    part.for_each_run({0, Placement::kAll}, [&](const Placement::Run& run) {
+      span = {span.size() > 0 ? span.begin : run.whole, run.whole + run.size};
+    });
+    if (span.size() > 0) spans.push_back(span);
+  }
+  std::ranges::sort(spans, {}, &Range::begin);
+  std::vector<Range> out;
+  for (const Range& span : spans)
+    if (!out.empty() && span.begin < out.back().end)
+      out.back().end = std::max(out.back().end, span.end);
+    else
+      out.push_back(span);
+  return out;
 }
 
 [[noreturn]] void throw_damaged(const std::string& path, const TensorInfo& tensor) {
@@ -81,6 +100,15 @@ bool has_any(Range elements, std::span<const TensorPart> parts) {
 }
 
 }  // namespace
+
+std::vector<TensorPart> TensorPart::runs() const {
+  std::vector<TensorPart> out;
+  for_each_run({0, Placement::kAll}, [&](const Placement::Run& run) {
+    const std::int64_t first = run.local - elements.begin;
+    out.push_back({{run.whole, run.whole + run.size}, values.slice(0, first, first + run.size)});
+  });
+  return out;
+}
 
 /// Elements of a tensor that are read together.
 struct SafetensorsFile::Piece {
@@ -128,7 +156,7 @@ std::vector<SafetensorsFile::Piece> SafetensorsFile::pieces_of(const TensorReque
         .in(path());
   std::vector<Piece> out;
   if (wanted.blocks == nullptr) {
-    for (const TensorPart& part : wanted.parts) out.push_back({&wanted, part.elements});
+    for (const Range& span : spans_of(wanted.parts)) out.push_back({&wanted, span});
     return out;
   }
   const std::vector<Range> elements = elements_of(tensor, *wanted.blocks);

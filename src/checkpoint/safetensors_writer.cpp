@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -113,25 +114,44 @@ ManifestFile create_safetensors(const std::string& path, const std::vector<Named
   return {bytes, xxh3(header), {}};
 }
 
-std::vector<WrittenBlock> write_parts(const std::string& path,
-                                      const std::vector<NamedTensor>& tensors) {
+template <class Action>
+void PartsWriter::attempt(const Action& action) {
+  if (failed_) return;
+  try {
+    action();
+  } catch (...) {
+    failed_ = std::current_exception();
+  }
+}
+
+std::vector<WrittenBlock> PartsWriter::write(const std::string& path,
+                                             const std::vector<NamedTensor>& tensors) {
   std::vector<WrittenBlock> written;
-  RunWriter file(path);
+  std::optional<RunWriter> file;
+  attempt([&] { file.emplace(path); });
   auto start = static_cast<std::int64_t>(safetensors_header(tensors).size());
   for (std::size_t i = 0; i < tensors.size(); start += tensors[i++].bytes()) {
     const NamedTensor& tensor = tensors[i];
     const auto size = static_cast<std::int64_t>(size_of(tensor.dtype));
-    const std::int64_t most = kBlockBytes / size;
-    for (const TensorPart& part : tensor.parts)
-      for (Range block{part.elements.begin, 0}; block.begin < part.elements.end;
-           block.begin = block.end) {
-        block.end = std::min((block.begin / most + 1) * most, part.elements.end);
+    const auto write_contiguous = [&](const TensorPart& part) {
+      for (const Range& block : blocks_of(part.elements, kBlockBytes / size))
         written.push_back({static_cast<std::int64_t>(i),
-                           {block.begin * size, write_block(file, start, tensor, part, block)}});
-      }
+                           {block.begin * size, write_block(*file, start, tensor, part, block)}});
+    };
+    for (const TensorPart& part : tensor.parts)
+      if (tensor.of_ranks.empty())
+        attempt([&] { write_contiguous(part); });
+      else
+        exchange_.assemble(part, tensor.of_ranks, [&](const TensorPart& whole) {
+          attempt([&] { write_contiguous(whole); });
+        });
   }
-  file.finish();
+  attempt([&] { file->finish(); });
   return written;
+}
+
+void PartsWriter::finish() {
+  if (failed_) std::rethrow_exception(failed_);
 }
 
 }  // namespace hgt

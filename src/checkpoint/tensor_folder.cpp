@@ -124,25 +124,27 @@ void TensorFolder::for_each(
 }
 
 std::vector<TensorPart> parts_of(const Parameter& parameter, const FlatTensor& flat,
-                                 std::span<const Slice> slices) {
+                                 std::span<const Slice> slices, TensorRank tensor) {
   std::vector<TensorPart> out;
   const std::int64_t first = parameter.offset, last = first + parameter.numel;
   for (const Slice& slice : slices) {
     const Range shared{std::max(slice.elements.begin, first), std::min(slice.elements.end, last)};
     if (shared.size() <= 0) continue;
     const std::int64_t local = slice.local + (shared.begin - slice.elements.begin);
-    out.push_back({{shared.begin - first, shared.end - first}, flat.at({shared, local})});
+    out.push_back({{shared.begin - first, shared.end - first},
+                   flat.at({shared, local}),
+                   parameter.placement(tensor)});
   }
   return out;
 }
 
 std::map<std::string, Destination> destinations_of(const ParameterTable& table,
                                                    const FlatTensor& flat,
-                                                   std::span<const Slice> slices,
+                                                   std::span<const Slice> slices, TensorRank tensor,
                                                    const std::string& prefix) {
   std::map<std::string, Destination> out;
   for (const Parameter& p : table.parameters)
-    out[prefix + p.name] = {p.shape, parts_of(p, flat, slices)};
+    out[prefix + p.name] = {p.shape, parts_of(p, flat, slices, tensor)};
   return out;
 }
 

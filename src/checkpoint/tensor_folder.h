@@ -45,14 +45,14 @@ struct Destination {
   std::vector<TensorPart> parts;  ///< those of its elements that are wanted
 };
 
-/// The elements of a parameter that are in the slices.
+/// The elements of a tensor rank's part of a parameter that are in the slices.
 std::vector<TensorPart> parts_of(const Parameter& parameter, const FlatTensor& flat,
-                                 std::span<const Slice> slices);
+                                 std::span<const Slice> slices, TensorRank tensor);
 
 /// The destination of each parameter in a flat buffer, by `prefix` and its name.
 std::map<std::string, Destination> destinations_of(const ParameterTable& table,
                                                    const FlatTensor& flat,
-                                                   std::span<const Slice> slices,
+                                                   std::span<const Slice> slices, TensorRank tensor,
                                                    const std::string& prefix = "");
 
 /// Reads the tensors of a folder into their destinations.

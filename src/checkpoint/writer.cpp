@@ -137,8 +137,8 @@ class Writer : public CheckpointWriter {
       };
       const std::string temporary =
           run_together(comm_, [&] { return is_first() ? create() : ""; }).front();
-      const std::vector<std::string> blocks =
-          run_together(comm_, [&] { return bytes_of(write_slices(temporary, files)); });
+      const std::vector<std::string> blocks = run_together(
+          comm_, [&] { return bytes_of(write_slices(temporary, files, options_.tensor)); });
       run_together(comm_, [&]() -> std::string {
         if (!is_first()) return "";
         write_manifest(temporary, manifest, files, blocks_in(blocks));

@@ -21,7 +21,7 @@ std::uint64_t hash(std::string_view text) {
 }  // namespace
 
 void init_parameters(const ParameterTable& table, std::uint64_t seed, Range elements,
-                     std::span<float> values, ThreadPool& pool) {
+                     std::span<float> values, ThreadPool& pool, TensorRank tensor) {
   if (elements.end > table.total || std::ssize(values) != elements.size())
     throw Error(ErrorKind::kInternal,
                 fmt::format("init: {} values for elements {} to {} of a table of {}", values.size(),
@@ -30,16 +30,16 @@ void init_parameters(const ParameterTable& table, std::uint64_t seed, Range elem
     std::fill(values.begin() + begin, values.begin() + end, 0.0f);
   });
   for (const Parameter& p : table.parameters) {
-    const Range common{std::max(p.offset, elements.begin),
-                       std::min(p.offset + p.numel, elements.end)};
-    if (common.size() <= 0) continue;
-    const auto part = values.subspan(static_cast<std::size_t>(common.begin - elements.begin),
-                                     static_cast<std::size_t>(common.size()));
-    if (p.init.kind == Init::kOnes)
-      std::fill(part.begin(), part.end(), 1.0f);
-    else if (p.init.kind == Init::kNormal)
-      normal_fill(seed, hash(p.name), static_cast<float>(p.init.std), common.begin - p.offset,
-                  Tensor(part.data(), {common.size()}), Stream(pool));
+    const Range local{std::max(p.offset, elements.begin) - p.offset,
+                      std::min(p.offset + p.numel, elements.end) - p.offset};
+    p.placement(tensor).for_each_run(local, [&](const Placement::Run& run) {
+      float* const to = values.data() + (p.offset + run.local - elements.begin);
+      if (p.init.kind == Init::kOnes)
+        std::fill_n(to, run.size, 1.0f);
+      else if (p.init.kind == Init::kNormal)
+        normal_fill(seed, hash(p.name), static_cast<float>(p.init.std), run.whole,
+                    Tensor(to, {run.size}), Stream(pool));
+    });
   }
 }
 

@@ -17,6 +17,15 @@ struct WholeTensor {
   DType dtype = DType::kF32;
 };
 
+/// Writes the parts that one rank has alone.
+inline std::vector<WrittenBlock> write_parts(const std::string& path,
+                                             const std::vector<NamedTensor>& tensors) {
+  PartsWriter writer;
+  std::vector<WrittenBlock> written = writer.write(path, tensors);
+  writer.finish();
+  return written;
+}
+
 /// Writes a file as one rank.
 inline std::vector<WrittenBlock> write_safetensors(const std::string& path,
                                                    const std::vector<WholeTensor>& tensors) {

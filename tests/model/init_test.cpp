@@ -83,3 +83,32 @@ TEST_CASE("a part of the parameters starts as it does in the whole") {
     CHECK(std::equal(part.begin(), part.end(), whole.begin() + elements.begin));
   }
 }
+
+TEST_CASE("tensor ranks draw the numbers that one rank draws") {
+  ThreadPool pool(2);
+  for (const char* name : {"gpt2", "llama", "qwen3"}) {
+    ModelConfig model = Golden(name).model;
+    model.vocab_size = 53;
+    model.num_attention_heads = 8;
+    model.num_key_value_heads = model.model_type == "gpt2" ? 8 : 2;
+    model.head_dim = 6;
+    const ParameterTable table = parameter_table(model, true);
+    const std::vector<float> whole = initialised(table, 3);
+    for (const int size : {1, 2, 4, 8})
+      for (int rank = 0; rank < size; ++rank) {
+        CAPTURE(name, size, rank);
+        const ParameterTable local = parameter_table(model, true, size);
+        std::vector<float> expected(static_cast<std::size_t>(local.total), 0.0f);
+        for (const Parameter& p : local.parameters)
+          p.placement({rank, size}).for_each_run({0, p.numel}, [&](const Placement::Run& run) {
+            std::copy_n(whole.begin() + table.find(p.name).offset + run.whole, run.size,
+                        expected.begin() + p.offset + run.local);
+          });
+        for (const Range elements : {Range{0, local.total}, Range{17, local.total - 99}}) {
+          std::vector<float> drawn(static_cast<std::size_t>(elements.size()), 99.0f);
+          init_parameters(local, 3, elements, drawn, pool, {rank, size});
+          CHECK(std::equal(drawn.begin(), drawn.end(), expected.begin() + elements.begin));
+        }
+      }
+  }
+}

@@ -37,7 +37,8 @@ struct TrainingState {
 };
 
 /// Flat buffers in host memory, laid out by the parameter table, of which one rank saves and loads
-/// `slices`. Each is saved in its own type.
+/// `slices`. Each is saved in its own type. `tensor` is the rank's place in its tensor-parallel
+/// group, whose ranks have the same slices; the table is that of the group's size.
 /// `moments` are the optimizer's state, with the names of optimizer_state(). If the weights have a
 /// narrower type than the parameters, model.safetensors holds the rounded parameters, and the
 /// parameters themselves are saved with the moments as "master". `ema` is the moving average of the
@@ -53,6 +54,7 @@ struct FlatState {
   DType weights_dtype = DType::kF32;
   FlatTensor ema = {};
   std::vector<Slice> slices = {};  ///< ascending
+  TensorRank tensor = {};
 };
 
 /// Copies the slices into host memory, which `memory` holds and which is taken anew only if its
@@ -89,6 +91,9 @@ class CheckpointWriter {
     /// The ranks that save together, which must have equal options; null: this one alone. The
     /// writer's thread uses it from save() to wait(), so no other thread may meanwhile.
     Communicator* comm = nullptr;
+    /// Those of them that are this rank's tensor-parallel group; null: this one alone. Used like
+    /// `comm`.
+    Communicator* tensor = nullptr;
     std::string run_dir;
     /// The folder of the checkpoint from which the run starts, of this run or another; "": it
     /// starts at step 0.
@@ -162,7 +167,8 @@ LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& m
 /// of a checkpoint.
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
                      const ParameterTable& table, const FlatTensor& parameters,
-                     std::span<const Slice> slices, const std::string& stem = "model");
+                     std::span<const Slice> slices, TensorRank tensor = {},
+                     const std::string& stem = "model");
 /// The same for all weights.
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
                      const ParameterTable& table, const Tensor& parameters,

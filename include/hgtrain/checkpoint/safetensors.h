@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hgtrain/arch/split.h"
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/parallel/range.h"
@@ -39,11 +40,20 @@ std::string shape_text(const std::vector<std::int64_t>& shape);
 /// data exactly, with unique names and sizes that match their shapes.
 std::vector<TensorInfo> parse_safetensors_header(std::string_view json, std::int64_t data_bytes);
 
-/// Elements of a tensor, and where in host memory they are or belong: contiguous fp32, bf16 or
-/// fp16.
+/// Elements of a tensor rank's part of a tensor, by default of the tensor itself, and where in host
+/// memory they are or belong: contiguous fp32, bf16 or fp16.
 struct TensorPart {
   Range elements;
   Tensor values;
+  Placement placement = {};
+
+  /// Calls visit(run) for those elements that are within `whole` of the tensor.
+  template <class Visit>
+  void for_each_run(Range whole, const Visit& visit) const {
+    placement.for_each_run(elements, whole, visit);
+  }
+  /// The same as parts of the tensor itself, one for each run.
+  std::vector<TensorPart> runs() const;
 };
 
 /// A part of a tensor's bytes in a file, which ends at the next block's begin or with the tensor.
