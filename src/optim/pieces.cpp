@@ -51,6 +51,14 @@ std::vector<FlatPiece> tensor_pieces(const ParameterTable& table) {
   return out;
 }
 
+std::vector<FlatPiece> first_copies(std::vector<FlatPiece> pieces, const ParameterTable& table,
+                                    TensorRank at) {
+  std::erase_if(pieces, [&](const FlatPiece& piece) {
+    return !table.parameters[static_cast<std::size_t>(piece.tensor)].split.is_first(at);
+  });
+  return pieces;
+}
+
 std::vector<FlatPiece> pieces_in(std::span<const FlatPiece> pieces, std::span<const Slice> slices) {
   std::vector<FlatPiece> out;
   for (const auto& [elements, local] : slices) {

@@ -76,3 +76,19 @@ TEST_CASE("each piece has one owner, in whose shard it has a place") {
       CHECK(owners == std::vector<int>(all.size(), 1));
     }
 }
+
+TEST_CASE("of what several tensor ranks have, the pieces of the first one count") {
+  ParameterTable table = table_of_blocks();
+  table.parameters[0].split.parts = 4;  // each rank has its own
+  table.parameters[3].split.parts = 2;  // ranks 0 and 1 have the same, and 2 and 3
+  const std::vector<FlatPiece> all = tensor_pieces(table);
+  std::vector<int> ranks(table.parameters.size(), 0);
+  for (int rank = 0; rank < 4; ++rank)
+    for (const FlatPiece& piece : first_copies(all, table, {rank, 4})) {
+      CHECK(piece == all[static_cast<std::size_t>(piece.number)]);
+      if (piece.begin == table.parameters[static_cast<std::size_t>(piece.tensor)].offset)
+        ++ranks[static_cast<std::size_t>(piece.tensor)];
+    }
+  CHECK(ranks == std::vector<int>{4, 1, 1, 2, 1, 1, 1});
+  CHECK(first_copies(all, table, {}) == all);
+}

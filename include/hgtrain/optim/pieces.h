@@ -17,6 +17,10 @@ namespace hgt {
 std::vector<FlatPiece> element_pieces(const ParameterTable& table);
 /// Likewise, cut where a tensor begins or ends. They cover the tensors, without the padding.
 std::vector<FlatPiece> tensor_pieces(const ParameterTable& table);
+/// Of tensor_pieces(), those that no tensor rank before this one has too: they count in a sum over
+/// all ranks.
+std::vector<FlatPiece> first_copies(std::vector<FlatPiece> pieces, const ParameterTable& table,
+                                    TensorRank at);
 /// The pieces in a rank's slices, with their places in its shard.
 std::vector<FlatPiece> pieces_in(std::span<const FlatPiece> pieces, std::span<const Slice> slices);
 
