@@ -63,8 +63,11 @@ std::string micro_batch(std::int64_t samples) {
 std::int64_t machine_bytes(const Config& config, int workers) {
   constexpr std::int64_t kProcessBytes = 16 << 20;
   const auto threads = static_cast<int>(config.hardware.threads);
-  const std::int64_t worker = total_bytes(memory_table(config, threads)) + kProcessBytes;
-  return checked_mul(worker, workers, "the memory of all workers", ErrorKind::kConfig);
+  const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
+  std::int64_t pipeline = 0;  // of a worker of each stage
+  for (int stage = 0; stage < stages; ++stage)
+    pipeline += total_bytes(memory_table(config, threads, stage)) + kProcessBytes;
+  return checked_mul(pipeline, workers / stages, "the memory of all workers", ErrorKind::kConfig);
 }
 
 std::int64_t largest_micro_batch(const Config& config, const Fits& fits, std::int64_t below) {

@@ -93,6 +93,23 @@ ActivationSizes activation_sizes(const Config& config) {
   return sizes;
 }
 
+ActivationSizes activation_sizes(const Config& config, const StepShape& shape) {
+  ActivationSizes sizes = activation_sizes(config);
+  sizes.slots = shape.slots();
+  sizes.blocks = shape.blocks();
+  return sizes;
+}
+
+Range ActivationSizes::layers(const ModelConfig& model) const {
+  if (blocks.size() == 0) return {0, model.num_hidden_layers};
+  return {std::max<std::int64_t>(blocks.begin - 1, 0),
+          std::clamp<std::int64_t>(blocks.end - 1, 0, model.num_hidden_layers)};
+}
+
+bool ActivationSizes::has_head(const ModelConfig& model) const {
+  return blocks.size() == 0 || blocks.end == model.num_hidden_layers + 2;
+}
+
 std::vector<PlannedTensor> activations_of(const ModelConfig& m, const ActivationSizes& sizes) {
   const Family family = family_of(m);
   const std::int64_t rows = times(sizes.batch, sizes.seq_length), width = m.hidden_size;
@@ -100,12 +117,15 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   const std::int64_t inner = m.intermediate_size, up = family.gated_mlp ? 2 * inner : inner;
 
   std::vector<PlannedTensor> out;
+  const Range layers = sizes.layers(m);
+  const bool has_head = sizes.has_head(m);
+  const std::int64_t recomputed =
+      std::clamp<std::int64_t>(sizes.recomputed_layers - layers.begin, 0, layers.size());
   PlannedTensor::Scope scope = PlannedTensor::Scope::kLayer;
-  std::int64_t copies = sizes.slots * m.num_hidden_layers;
+  std::int64_t copies = sizes.slots * layers.size();
   const auto add_as = [&](DType dtype, std::string name, std::vector<std::int64_t> shape) {
-    const std::int64_t shared = scope == PlannedTensor::Scope::kLayer && is_recomputed(name, sizes)
-                                    ? sizes.recomputed_layers
-                                    : 0;
+    const std::int64_t shared =
+        scope == PlannedTensor::Scope::kLayer && is_recomputed(name, sizes) ? recomputed : 0;
     const std::int64_t kept = copies - shared * sizes.slots;
     out.push_back(
         {std::move(name), std::move(shape), scope, kept + (shared > 0 ? 1 : 0), dtype, shared});
@@ -136,10 +156,10 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   copies = sizes.slots;
   add("embedded", {rows, width});
   add("d_hidden", {rows, width});
-  add_f32("losses", {rows});
-  add_f32("final_mean", {rows}, !family.rms_norm);
-  add_f32("final_scale", {rows});
-  add("d_final_norm", {rows, width});
+  add_f32("losses", {rows}, has_head);
+  add_f32("final_mean", {rows}, has_head && !family.rms_norm);
+  add_f32("final_scale", {rows}, has_head);
+  add("d_final_norm", {rows, width}, has_head);
 
   scope = PlannedTensor::Scope::kShared;
   copies = 1;
@@ -150,19 +170,28 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   add("d_qk", {rows, q + k}, m.qk_norm);
   add("d_up", {rows, up});
   add("d_activated", {rows, inner}, family.gated_mlp);
-  add("final_norm", {rows, width});
-  add("logits", {logit_rows(m, rows), m.vocab_size});
+  add("final_norm", {rows, width}, has_head);
+  add("logits", {logit_rows(m, rows), m.vocab_size}, has_head);
   return out;
 }
 
 namespace {
 
-/// A rank's plan, of one micro-batch: shards and slots do not depend on their number.
-RankPlan plan_of(Config config) {
+/// The plan of a rank of a pipeline stage. Its schedule is that of one micro-batch: shards and
+/// slots of units do not depend on their number.
+RankPlan plan_of(Config config, int stage) {
   const int ranks = ranks_of(config);
+  const ParallelismConfig& parallelism = config.parallelism;
+  const std::int64_t micros = config.batch.gradient_accumulation_steps;
   config.batch.train_batch_size = config.batch.micro_batch_size * ranks;
-  return plan_rank(config, parameter_table(config.model, config.training.no_decay_norms_and_biases),
-                   0, ranks);
+  config.parallelism.data_parallel_size = ranks;
+  const Layout layout{static_cast<int>(parallelism.pipeline_parallel_size), ranks,
+                      static_cast<int>(parallelism.tensor_parallel_size)};
+  RankPlan plan =
+      plan_rank(config, parameter_table(config.model, config.training.no_decay_norms_and_biases),
+                layout.rank_of({.pipeline = stage}), layout.world_size());
+  plan.shape.most_micro_batches = std::max<std::int64_t>(1, micros);
+  return plan;
 }
 
 Allocation flat(std::string name, std::int64_t elements, DType type) {
@@ -220,14 +249,27 @@ void require_gpu_widths(const ModelConfig& model, DType dtype) {
 }
 
 std::int64_t save_bytes(const Config& config) {
-  const std::int64_t shard = largest_shard(plan_of(config));
-  return total_bytes(state_of(config, shard, shard));
+  std::int64_t most = 0;
+  for (int stage = 0; stage < config.parallelism.pipeline_parallel_size; ++stage) {
+    const std::int64_t shard = largest_shard(plan_of(config, stage));
+    most = std::max(most, total_bytes(state_of(config, shard, shard)));
+  }
+  return most;
 }
 
 std::vector<Allocation> memory_table(const Config& config, int threads) {
+  std::vector<Allocation> largest;
+  for (int stage = 0; stage < config.parallelism.pipeline_parallel_size; ++stage)
+    if (auto table = memory_table(config, threads, stage);
+        total_bytes(table) > total_bytes(largest))
+      largest = std::move(table);
+  return largest;
+}
+
+std::vector<Allocation> memory_table(const Config& config, int threads, int stage) {
   const DType dtype = config.precision.compute_dtype();
-  const RankPlan plan = plan_of(config);
-  const std::int64_t all = plan.shape.units.back().elements.end, shard = largest_shard(plan);
+  const RankPlan plan = plan_of(config, stage);
+  const std::int64_t all = plan.shape.elements().size(), shard = largest_shard(plan);
   const Sharded sharded = sharded_at(plan.stage());
   const bool has_masters = dtype != config.precision.parameter_dtype();
   std::vector<Allocation> out =
@@ -237,13 +279,18 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
     out.push_back(
         flat(fmt::format("{} weights", name_of(dtype)), sharded.weights ? shard : all, dtype));
   for (Allocation& slots : slots_of(plan, dtype)) out.push_back(std::move(slots));
+  if (plan.shape.is_tied_across() && plan.shape.pipeline.is_last()) {
+    const std::int64_t tokens = times(config.model.vocab_size, config.model.hidden_size);
+    out.push_back(flat("tied: copy of the embedding", tokens, dtype));
+    out.push_back(flat("tied: its gradients", tokens, DType::kF32));
+  }
   const bool on_cpu = config.hardware.device != "cuda";
   if (on_cpu && config.checkpoint.async_save)
     out.push_back({"checkpoint: copy", total_bytes(state_of(config, shard, shard))});
   if (on_cpu) out.push_back({"checkpoint: buffers", kCheckpointBufferBytes});
   if (on_cpu && config.parallelism.tensor_parallel_size > 1)
     out.push_back({"checkpoint: exchange between tensor ranks", kCheckpointExchangeBytes});
-  const ActivationSizes sizes = activation_sizes(config);
+  const ActivationSizes sizes = activation_sizes(config, plan.shape);
   for (const PlannedTensor& a : activations_of(config.model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
     out.push_back({fmt::format("{}: {}", scope, a.name), a.bytes()});
@@ -269,20 +316,26 @@ std::int64_t total_bytes(const std::vector<Allocation>& table) {
                          [](std::int64_t sum, const Allocation& a) { return sum + a.bytes; });
 }
 
-double train_flops(const ModelConfig& m, std::int64_t seq_length, std::int64_t tokens) {
+std::vector<double> block_flops(const ModelConfig& m, std::int64_t seq_length) {
   const double width = static_cast<double>(m.hidden_size);
   const double q = static_cast<double>(m.num_attention_heads * m.head_dim);
   const double k = static_cast<double>(m.num_key_value_heads * m.head_dim);
   const double products = family_of(m).gated_mlp ? 3 : 2;
   const double layer =
       width * (2 * q + 2 * k) + products * width * static_cast<double>(m.intermediate_size);
-  const double layers = static_cast<double>(m.num_hidden_layers);
-  double keys = 0;
-  for (std::int64_t i = 0; i < m.num_hidden_layers; ++i)
-    keys += mean_keys(seq_length,
-                      m.layer_windows.empty() ? 0 : m.layer_windows[static_cast<std::size_t>(i)]);
-  return static_cast<double>(tokens) *
-         (6 * (layers * layer + static_cast<double>(m.vocab_size) * width) + 12 * q * keys);
+  std::vector<double> out = {0};
+  for (std::int64_t i = 0; i < m.num_hidden_layers; ++i) {
+    const double keys = mean_keys(
+        seq_length, m.layer_windows.empty() ? 0 : m.layer_windows[static_cast<std::size_t>(i)]);
+    out.push_back(6 * layer + 12 * q * keys);
+  }
+  out.push_back(6 * static_cast<double>(m.vocab_size) * width);
+  return out;
+}
+
+double train_flops(const ModelConfig& m, std::int64_t seq_length, std::int64_t tokens) {
+  const std::vector<double> blocks = block_flops(m, seq_length);
+  return static_cast<double>(tokens) * std::accumulate(blocks.begin(), blocks.end(), 0.0);
 }
 
 }  // namespace hgt

@@ -39,7 +39,7 @@ SyntheticRun::SyntheticRun(const Config& config, Communicator& comm)
       stream_(device_.get()),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
       plan_(plan_rank(config, table_, comm.rank(), comm.size())),
-      buffers_(table_, config, plan_, stream_.device()),
+      buffers_(config, plan_, stream_.device()),
       slots_(table_, plan_, buffers_),
       model_(Model::create(config_.model, table_, slots_.block_weights(), slots_.block_gradients(),
                            model_options(config_), stream_)),
@@ -48,7 +48,7 @@ SyntheticRun::SyntheticRun(const Config& config, Communicator& comm)
     if (config.training.deterministic) disable_gemm_autotuning(stream_.queue());
     if (config.hardware.cudnn) use_cudnn(stream_.queue());
   }
-  const HostBuffers host(buffers_, table_, config, plan_, stream_);
+  const HostBuffers host(buffers_, config, plan_, stream_);
   host.get().initialize(table_, static_cast<std::uint64_t>(config_.training.seed), device_.pool());
   host.store();
   buffers_.round_weights(stream_);

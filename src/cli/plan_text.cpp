@@ -13,6 +13,7 @@
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/arch/pipeline_split.h"
 #include "hgtrain/parallel/layout.h"
 #include "hgtrain/report/human.h"
 
@@ -122,7 +123,7 @@ std::string kind_of(const std::string& allocation) {
   return allocation.substr(0, allocation.find(": "));
 }
 
-std::string memory_total(const std::vector<Allocation>& memory) {
+std::string memory_total(const std::vector<Allocation>& memory, const std::string& whose) {
   std::vector<std::pair<std::string, std::int64_t>> kinds;
   for (const Allocation& allocation : memory) {
     const std::string kind = kind_of(allocation.name);
@@ -132,8 +133,36 @@ std::string memory_total(const std::vector<Allocation>& memory) {
   std::vector<std::string> parts;
   for (const auto& [kind, bytes] : kinds)
     parts.push_back(fmt::format("{} {}", kind, human_bytes(bytes)));
-  return fmt::format("memory      {} a worker: {}\n", human_bytes(total_bytes(memory)),
+  return fmt::format("memory      {} {}: {}\n", human_bytes(total_bytes(memory)), whose,
                      fmt::join(parts, ", "));
+}
+
+/// "layers 3 to 5", with embedding and head.
+std::string blocks_text(Range blocks, std::int64_t layers) {
+  const Range own{std::max<std::int64_t>(blocks.begin - 1, 0), std::min(blocks.end - 1, layers)};
+  std::vector<std::string> parts;
+  if (blocks.begin == 0) parts.push_back("embedding");
+  if (own.size() == 1) parts.push_back(fmt::format("layer {}", own.begin));
+  if (own.size() > 1) parts.push_back(fmt::format("layers {} to {}", own.begin, own.end - 1));
+  if (blocks.end == layers + 2) parts.push_back("head");
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+std::string pipeline_line(const Config& config) {
+  std::vector<std::string> stages;
+  for (const Range& blocks : pipeline_blocks(config))
+    stages.push_back(fmt::format("stage {}: {}", stages.size(),
+                                 blocks_text(blocks, config.model.num_hidden_layers)));
+  return fmt::format("pipeline    {}; {}\n", fmt::join(stages, ", "),
+                     config.parallelism.pipeline_schedule);
+}
+
+/// What a worker allocates, line by line.
+std::string memory_lines(const std::vector<Allocation>& memory, const std::string& whose) {
+  std::string text = fmt::format("\nmemory of {}\n", whose);
+  for (const Allocation& allocation : memory)
+    text += fmt::format("  {:<56} {:>14}\n", allocation.name, human_bytes(allocation.bytes));
+  return text;
 }
 
 }  // namespace
@@ -143,17 +172,22 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
   const Config& config = plan.config;
   const Layout layout = make_layout(config.parallelism, plan.workers);
   const ParameterTable table = parameters_of(plan);
-  const auto memory = memory_table(config, static_cast<int>(config.hardware.threads));
   std::string text = banner(plan, run_dir);
   text += fmt::format("layout      data {} x tensor {} x pipeline {}\n", layout.data_size,
                       layout.tensor_size, layout.pipeline_size);
-  text += memory_total(memory);
+  const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
+  if (stages > 1) text += pipeline_line(config);
+  std::string lines;
+  for (int stage = 0; stage < stages; ++stage) {
+    const auto memory = memory_table(config, static_cast<int>(config.hardware.threads), stage);
+    const std::string whose = stages == 1 ? "a worker" : fmt::format("a worker of stage {}", stage);
+    text += memory_total(memory, whose);
+    lines += memory_lines(memory, whose);
+  }
   if (config.hardware.device == "cuda")
     text += fmt::format("host memory {} per worker, for a save\n", human_bytes(save_bytes(config)));
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
-  text += "\nmemory of a worker\n";
-  for (const Allocation& allocation : memory)
-    text += fmt::format("  {:<56} {:>14}\n", allocation.name, human_bytes(allocation.bytes));
+  text += lines;
   text += "\nconfig\n" + to_json(config).dump(2) + "\n";
   return fit ? text + "\n" + fit->text() : text;
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/pipeline_split.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
@@ -396,6 +397,7 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   plan.config.parallelism.data_parallel_size =
       make_layout(plan.config.parallelism, plan.workers).data_size;
   if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan, saved);
+  (void)pipeline_blocks(plan.config);  // refuses a split that does not fit the model
   // The epochs of a dry run are not counted in steps.
   if (const auto step = saved.empty() ? std::nullopt : saved_step(saved);
       step && plan.config.training.num_epochs == 0)

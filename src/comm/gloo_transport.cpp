@@ -114,10 +114,11 @@ void GlooTransport::Transfer::named(Call call) {
   } catch (const std::exception& e) {
     transport_.set_waited_for(nullptr);
     const double timeout_ms = static_cast<double>(transport_.options_.timeout.count());
+    const int rank = transport_.options_.job_rank(peer_);
     if (ms_since(start_ns) >= timeout_ms)
       throw Error(ErrorKind::kPeer,
-                  fmt::format("rank {} did not answer within {:g} s", peer_, timeout_ms * 1e-3));
-    throw Error(ErrorKind::kPeer, fmt::format("lost rank {}: {}", peer_, e.what()));
+                  fmt::format("rank {} did not answer within {:g} s", rank, timeout_ms * 1e-3));
+    throw Error(ErrorKind::kPeer, fmt::format("lost rank {}: {}", rank, e.what()));
   }
 }
 

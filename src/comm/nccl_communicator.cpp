@@ -105,13 +105,13 @@ class NcclCommunicator final : public Communicator {
     return by_parts(Announcement::kAllGather, values, parts, nccl_.all_gather_parts);
   }
 
-  void broadcast(std::span<std::byte> bytes, int root) override {
-    wait(run_collective({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
-                        [&](const Announcement& what) {
-                          on_device(what, bytes, [&](std::byte* data, std::size_t count) {
-                            return nccl_.broadcast(comm_, data, count, root, queue_.state());
+  std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) override {
+    return run_collective({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
+                          [&](const Announcement& what) {
+                            on_device(what, bytes, [&](std::byte* data, std::size_t count) {
+                              return nccl_.broadcast(comm_, data, count, root, queue_.state());
+                            });
                           });
-                        }));
   }
   void barrier() override {
     run_collective({.kind = Announcement::kBarrier},

@@ -66,9 +66,9 @@ class QueuedCommunicator final : public Communicator {
     wait(enter({.count = values.size(), .kind = Announcement::kSumF64},
                [this, values] { collectives_->sum(values); }));
   }
-  void broadcast(std::span<std::byte> bytes, int root) override {
-    wait(enter({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
-               [this, bytes, root] { collectives_->broadcast(bytes, root); }));
+  std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) override {
+    return enter({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
+                 [this, bytes, root] { collectives_->broadcast(bytes, root); });
   }
   void barrier() override {
     wait(enter({.kind = Announcement::kBarrier}, [] {}));

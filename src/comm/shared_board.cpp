@@ -43,9 +43,8 @@ std::size_t SharedBoard::bytes(int size) {
   return static_cast<std::size_t>(size) * (kLine + kSets * kPieceBytes);
 }
 
-SharedBoard::SharedBoard(SharedSegment segment, int rank, int size,
-                         std::chrono::milliseconds timeout)
-    : segment_(std::move(segment)), rank_(rank), size_(size), timeout_(timeout) {}
+SharedBoard::SharedBoard(SharedSegment segment, const GroupOptions& options)
+    : segment_(std::move(segment)), rank_(options.rank), size_(options.size), options_(options) {}
 
 Word& SharedBoard::ended(int rank) const {
   return *reinterpret_cast<Word*>(segment_.data() + static_cast<std::size_t>(rank) * kLine);
@@ -75,11 +74,12 @@ void SharedBoard::wait_for(int peer) {
     if (has_reached(seen, turn)) return;
     if (spins < kSpins) continue;
     if (!segment_.is_held(peer) && !has_reached(word.load(std::memory_order_acquire), turn))
-      throw Error(ErrorKind::kPeer, fmt::format("lost rank {}: it has left", peer));
-    const auto timeout_ms = static_cast<double>(timeout_.count());
-    if (ms_since(start_ns) >= timeout_ms)
       throw Error(ErrorKind::kPeer,
-                  fmt::format("rank {} did not answer within {:g} s", peer, timeout_ms * 1e-3));
+                  fmt::format("lost rank {}: it has left", options_.job_rank(peer)));
+    const auto timeout_ms = static_cast<double>(options_.timeout.count());
+    if (ms_since(start_ns) >= timeout_ms)
+      throw Error(ErrorKind::kPeer, fmt::format("rank {} did not answer within {:g} s",
+                                                options_.job_rank(peer), timeout_ms * 1e-3));
     futex_wait(word, seen);
   }
 }

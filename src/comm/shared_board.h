@@ -1,10 +1,11 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "hgtrain/comm/connect.h"
 
 #include "shared_segment.h"
 
@@ -23,7 +24,7 @@ class SharedBoard {
   static std::size_t bytes(int size);
 
   /// The segment must be all zeros, or in use by the other ranks in the same way.
-  SharedBoard(SharedSegment segment, int rank, int size, std::chrono::milliseconds timeout);
+  SharedBoard(SharedSegment segment, const GroupOptions& options);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -40,7 +41,7 @@ class SharedBoard {
 
   const SharedSegment segment_;
   const int rank_, size_;
-  const std::chrono::milliseconds timeout_;
+  const GroupOptions options_;
   std::uint64_t turn_ = 0;  ///< number of the open turn
   std::atomic<bool> aborted_{false};
 };

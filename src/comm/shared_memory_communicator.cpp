@@ -21,7 +21,7 @@ namespace {
 class SharedMemoryCollectives final : public Collectives {
  public:
   SharedMemoryCollectives(SharedSegment segment, const GroupOptions& options)
-      : board_(std::move(segment), options.rank, options.size, options.timeout) {}
+      : board_(std::move(segment), options) {}
 
   int rank() const override { return board_.rank(); }
   int size() const override { return board_.size(); }

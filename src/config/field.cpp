@@ -24,6 +24,7 @@ Kind kind_of(const SlotOf& slot_of) {
     case 4:
       return Kind::kText;
     case 6:
+    case 10:
       return Kind::kList;
     default:
       return Kind::kAny;

@@ -30,7 +30,7 @@ struct NumberPair {
 /// The place in Config that a key fills; none for keys that fill nothing directly.
 using Slot = std::variant<std::monostate, bool*, std::int64_t*, double*, std::string*, NamedNumber,
                           NumberPair, std::optional<double>*, std::optional<std::int64_t>*,
-                          std::vector<DataSource>*>;
+                          std::vector<DataSource>*, std::vector<std::int64_t>*>;
 using SlotOf = std::function<Slot(Config&)>;
 
 /// A text that a key accepts, and what the program does with it.
@@ -53,8 +53,8 @@ struct Field {
   SlotOf slot;
   std::string fallback;  ///< JSON text; kNotBuilt: the value that does not switch it on, "" = any
   std::vector<std::string> aliases;
-  std::vector<Choice> choices;
-  std::string other_choice;  ///< used for a text that is none of the choices, "" = refused
+  std::vector<Choice> choices;  ///< of a list: texts that stand for the empty list
+  std::string other_choice;     ///< used for a text that is none of the choices, "" = refused
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;  ///< `min` itself is refused

@@ -203,8 +203,10 @@ Field parallelism_section() {
                    "workers that share each layer"))
               .aka({"tp", "tensor_parallel_degree", "tensor_model_parallel_size",
                     "model_parallel_size"}),
-          one(used("pipeline_parallel_size", in(&P::pipeline_parallel_size),
-                   "stages that share the layers"))
+          used("pipeline_parallel_size", in(&P::pipeline_parallel_size),
+               "stages that share the layers")
+              .at_least(1)
+              .at_most(kMaxRanks)
               .aka({"pp", "pipeline_parallel_degree", "pipeline_model_parallel_size",
                     "pipe_parallel_size"}),
           one(not_built("context_parallel_size", Kind::kInteger, "1",
@@ -217,11 +219,19 @@ Field parallelism_section() {
               .aka({"expert_parallel_degree", "expert_model_parallel_size"}),
           not_built("sequence_parallel", Kind::kBool, "false",
                     "norms and dropout split along the sequence over the tensor-parallel workers"),
-          not_built("pipeline_schedule", Kind::kText, "",
-                    "order of the micro-batches in a pipeline")
-              .one_of({{"1f1b"}, {"gpipe"}})
+          used("pipeline_schedule", in(&P::pipeline_schedule),
+               "order of the micro-batches in a pipeline: a forward and a backward in turns, which "
+               "holds few micro-batches at once, or all forwards first")
+              .one_of({{"1f1b"},
+                       {"gpipe"},
+                       {"interleaved", KeyClass::kNotBuilt, "use 1f1b"},
+                       {"zb_h1", KeyClass::kNotBuilt, "use 1f1b"}})
               .aka({"pipeline_parallel_schedule", "pp_engine"}),
-          not_built("pipeline_layer_split", Kind::kList, "", "layers of each stage"),
+          used("pipeline_layer_split", in(&P::pipeline_layer_split),
+               "layers of each stage, for example [9, 3]; balanced: by their operations, with the "
+               "head's")
+              .one_of({{"balanced"}})
+              .at_least(0),
       });
 }
 

@@ -183,6 +183,22 @@ Value to_pair(const Field& field, const Json& given) {
   return out;
 }
 
+Value to_integers(const Field& field, const Json& given) {
+  Value out;
+  out.json = Json::array();
+  if (given.is_string() && !field.choices.empty()) {
+    const Value text = to_text(field, given);
+    return text.problem.empty() ? out : text;
+  }
+  if (!given.is_array()) return must_be("a list of whole numbers", given);
+  for (const Json& part : given) {
+    Value value = to_integer(field, part);
+    if (!value.problem.empty()) return value;
+    out.json.push_back(value.json);
+  }
+  return out;
+}
+
 /// One of: "path"; ["a", "b"]; [0.3, "a", 0.7, "b"]; [{"path": "a", "weight": 0.3}, ...].
 Value to_sources(const Json& given) {
   const char* const kShape =
@@ -229,6 +245,7 @@ Value to_value(const Field& field, const Json& given) {
     const Slot slot = field.slot(config);
     if (std::holds_alternative<std::vector<DataSource>*>(slot)) return to_sources(given);
     if (std::holds_alternative<NumberPair>(slot)) return to_pair(field, given);
+    if (std::holds_alternative<std::vector<std::int64_t>*>(slot)) return to_integers(field, given);
   }
   Value as_is;
   as_is.json = given;
@@ -272,6 +289,9 @@ void store(const Slot& slot, const Json& value) {
       out->clear();
       for (const Json& item : value) out->push_back({item["path"], item["weight"]});
     }
+    void operator()(std::vector<std::int64_t>* out) const {
+      *out = value.get<std::vector<std::int64_t>>();
+    }
   };
   std::visit(Storing{value}, slot);
 }
@@ -300,6 +320,7 @@ struct Loading {
         out.push_back({{"path", source.path}, {"weight", source.weight}});
     return out;
   }
+  Json operator()(const std::vector<std::int64_t>* in) const { return *in; }
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ Tensor BatchActivations::get(std::string_view name) const {
 Tensor BatchActivations::of_layer(std::string_view name, std::int64_t layer) const {
   const Activations::Entry& of = entry(name);
   const std::int64_t shared = of.plan.shared_layers;
-  const std::int64_t own_layers = memory_->model_.num_hidden_layers - shared;
+  const std::int64_t own_layers = memory_->sizes_.layers(memory_->model_).size() - shared;
   return copy_of(of, layer < shared ? of.plan.copies - 1 : slot_ * own_layers + layer - shared);
 }
 

@@ -16,6 +16,7 @@ namespace hgt {
 class Activations {
  public:
   Activations(const ModelConfig& model, const ActivationSizes& sizes, Device device);
+  const ActivationSizes& sizes() const { return sizes_; }
 
  private:
   friend class BatchActivations;

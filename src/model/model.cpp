@@ -18,6 +18,10 @@
 namespace hgt {
 namespace {
 
+DType dtype_of(const std::vector<Tensor>& blocks) {
+  return std::ranges::find_if(blocks, [](const Tensor& block) { return bool(block); })->dtype();
+}
+
 class TransformerModel final : public Model {
  public:
   TransformerModel(const ModelConfig& config, const ParameterTable& table,
@@ -29,9 +33,10 @@ class TransformerModel final : public Model {
         weights_(bind_weights(config_, table, parameters)),
         gradients_(gradients.empty() ? Weights{} : bind_weights(config_, table, gradients)),
         memory_(config_,
-                {options.max_batch, options.max_seq_length, options.slots, parameters[0].dtype(),
-                 options.recompute, options.recomputed_layers},
-                stream.device()) {
+                {options.max_batch, options.max_seq_length, options.slots, dtype_of(parameters),
+                 options.recompute, options.recomputed_layers, options.blocks},
+                stream.device()),
+        own_layers_(memory_.sizes().layers(config_)) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
       layers_.emplace_back(config_, i,
                            i < options.recomputed_layers ? options.recompute : Recompute::kNone);
@@ -58,6 +63,15 @@ class TransformerModel final : public Model {
     }
   }
 
+  Tensor residual(int block, int slot, const MicroBatch& batch) override {
+    reserve(slot, batch);
+    return input(block, slot);
+  }
+  Tensor residual_gradient(int slot, const MicroBatch& batch) override {
+    reserve(slot, batch);
+    return memory(slot).get("d_hidden");
+  }
+
   void loss_sum(int slot, double& out) const override {
     sum(memory(slot).get("losses"), Tensor(&out, {1}, DType::kF64, stream_.device()), stream_);
   }
@@ -69,8 +83,8 @@ class TransformerModel final : public Model {
  private:
   int head() const { return static_cast<int>(config_.num_hidden_layers) + 1; }
 
-  /// Checks the batch and makes the pass for it.
-  Pass prepare(int slot, const MicroBatch& batch, bool training) {
+  /// Checks the batch, and that there is memory for it in the slot.
+  void reserve(int slot, const MicroBatch& batch) {
     const std::int64_t rows = batch.batch * batch.seq_length;
     if (slot < 0 || slot >= options_.slots || batch.batch < 1 || batch.seq_length < 1 ||
         batch.batch > options_.max_batch || batch.seq_length > options_.max_seq_length ||
@@ -88,6 +102,11 @@ class TransformerModel final : public Model {
     std::optional<BatchActivations>& memory = batches_[static_cast<std::size_t>(slot)];
     if (!memory || !memory->is_for(batch.batch, batch.seq_length))
       memory.emplace(memory_, slot, batch.batch, batch.seq_length);
+  }
+
+  /// Makes the pass for a batch.
+  Pass prepare(int slot, const MicroBatch& batch, bool training) {
+    reserve(slot, batch);
     Pass pass;
     pass.batch = batch.batch;
     pass.length = batch.seq_length;
@@ -115,10 +134,13 @@ class TransformerModel final : public Model {
   const BatchActivations& memory(int slot) const {
     return *batches_[static_cast<std::size_t>(slot)];
   }
-  LayerState state(int block, int slot) const { return {memory(slot), block - 1}; }
+  LayerState state(int block, int slot) const {
+    return {memory(slot), block - 1 - own_layers_.begin};
+  }
   /// The residual stream that enters a block.
   Tensor input(int block, int slot) const {
-    return block == 1 ? memory(slot).get("embedded") : state(block - 1, slot).output;
+    const bool is_first = block - 1 <= own_layers_.begin;
+    return is_first ? memory(slot).get("embedded") : state(block - 1, slot).output;
   }
 
   void drop_embedded(const Tensor& x, const Pass& pass) {
@@ -172,6 +194,7 @@ class TransformerModel final : public Model {
   const Stream stream_;
   const Weights weights_, gradients_;
   const Activations memory_;
+  const Range own_layers_;  ///< counted from 0
   std::vector<Layer> layers_;
   RopeTable rope_;
   std::vector<std::optional<BatchActivations>> batches_ =

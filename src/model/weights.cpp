@@ -20,7 +20,8 @@ class Binder {
     for (int block = 1; block < head; ++block) w.layers.push_back(layer(block));
     w.final_norm = norm(head, Role::kFinalNormGain, Role::kFinalNormBias);
     const Tensor output = view(head, Role::kOutput, {m_.vocab_size, m_.hidden_size});
-    w.output = (output ? output : w.tokens).transposed();
+    if (const Tensor& of_head = output ? output : w.tokens; of_head)
+      w.output = of_head.transposed();
     return w;
   }
 
@@ -28,11 +29,13 @@ class Binder {
   /// The parameters of a role, which lie side by side, as one tensor; no tensor if there are none.
   Tensor view(int block, Role role, std::initializer_list<std::int64_t> shape) const {
     const Parameter* p = table_.find(block, role);
-    if (!p) return {};
+    const Tensor& values = blocks_[static_cast<std::size_t>(block)];
+    if (!p || !values) return {};
     std::int64_t numel = 1;
     for (const std::int64_t size : shape) numel *= size;
     const std::int64_t begin = p->offset - table_.block(block).begin;
-    return blocks_[static_cast<std::size_t>(block)].slice(0, begin, begin + numel).reshaped(shape);
+    if (begin + numel > values.numel()) return {};  // a copy of the token embedding alone
+    return values.slice(0, begin, begin + numel).reshaped(shape);
   }
 
   Norm norm(int block, Role gain, Role bias) const {
@@ -42,8 +45,8 @@ class Binder {
   Linear linear(int block, Role weight, Role bias, std::int64_t in, std::int64_t out) const {
     // GPT-2's Conv1D stores [in, out], nn.Linear [out, in].
     const bool conv1d = m_.model_type == "gpt2";
-    return {conv1d ? view(block, weight, {in, out}) : view(block, weight, {out, in}).transposed(),
-            view(block, bias, {out})};
+    const Tensor stored = conv1d ? view(block, weight, {in, out}) : view(block, weight, {out, in});
+    return {conv1d || !stored ? stored : stored.transposed(), view(block, bias, {out})};
   }
 
   LayerWeights layer(int block) const {

@@ -29,7 +29,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
     : config_(config),
       buffers_(buffers),
       stream_(stream),
-      pieces_(is_lamb(config) ? tensor_pieces(table) : element_pieces(table), slices, stream) {
+      pieces_(all_pieces(config, table), slices, stream) {
   const std::size_t wanted = optimizer_state(config).size();
   if (buffers.state.size() != wanted)
     throw Error(ErrorKind::kInternal, "the optimizer's state is not what optimizer_state() says");
@@ -47,6 +47,11 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
     : Optimizer(config, table, buffers, std::array{Slice{{0, table.total}, 0}}, stream) {}
 
 Optimizer::~Optimizer() = default;
+
+std::vector<FlatPiece> Optimizer::all_pieces(const OptimizerConfig& config,
+                                             const ParameterTable& table) {
+  return is_lamb(config) ? tensor_pieces(table) : element_pieces(table);
+}
 
 Update Optimizer::constants(const Rate& rate, std::int64_t t) const {
   const double beta1 = rate.beta1.value_or(config_.beta1),

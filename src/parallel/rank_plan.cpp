@@ -28,10 +28,25 @@ int parameter_slots(const ZeroConfig& zero, std::span<const Unit> units) {
   return zero.prefetch_bucket_size == 0 || zero.max_live_parameters < kSlots * largest ? 1 : kSlots;
 }
 
+PipelineSchedule pipeline_schedule(const ParallelismConfig& config) {
+  return config.pipeline_schedule == "gpipe" ? PipelineSchedule::kGpipe : PipelineSchedule::k1F1B;
+}
+
+/// The units of the blocks of a stage.
+std::vector<Unit> stage_units(std::span<const Range> all, Range stage, std::int64_t max_elements,
+                              bool first_alone) {
+  std::vector<Unit> units = make_units(
+      all.subspan(static_cast<std::size_t>(stage.begin), static_cast<std::size_t>(stage.size())),
+      max_elements, first_alone);
+  for (Unit& unit : units)
+    unit.blocks = {unit.blocks.begin + stage.begin, unit.blocks.end + stage.begin};
+  return units;
+}
+
 }  // namespace
 
 std::vector<Slice> RankPlan::updated_slices() const {
-  if (stage() == 0) return {{{0, shape.units.back().elements.end}, 0}};
+  if (stage() == 0) return {{elements(), 0}};
   return {slices().begin(), slices().end()};
 }
 
@@ -48,22 +63,31 @@ std::int64_t default_unit_elements(bool on_cpu, int ranks) {
 }
 
 RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tied, int rank,
-                   int ranks, std::int64_t unit_elements) {
+                   int ranks, std::int64_t unit_elements, std::span<const Range> stages) {
+  const Layout layout = make_layout(config.parallelism, ranks);
+  const Coordinates at = layout.coordinates_of(rank);
+  const Range own =
+      stages.empty() ? Range{0, std::ssize(blocks)} : stages[static_cast<std::size_t>(at.pipeline)];
   const std::int64_t micros =
       config.batch.train_batch_size / std::max<std::int64_t>(config.batch.micro_batch_size, 1);
-  const Range mine = even_range(micros, ranks, rank);
+  const Range mine = even_range(micros, layout.data_size, at.data);
   const int stage = static_cast<int>(config.zero.stage);
   StepShape shape{
       .stage = stage,
-      .units = make_units(blocks, unit_elements > 0 ? unit_elements : unit_limit(config, ranks),
-                          tied && stage >= 2),
+      .units = stage_units(blocks, own,
+                           unit_elements > 0 ? unit_elements : unit_limit(config, layout.data_size),
+                           tied && stage >= 2),
       .tied = tied,
       .micro_batches = mine.size(),
-      .most_micro_batches = even_range(micros, ranks, 0).size(),
-      .gradient_slots = kSlots};
+      .most_micro_batches = even_range(micros, layout.data_size, 0).size(),
+      .gradient_slots = kSlots,
+      .pipeline = {at.pipeline, layout.pipeline_size, pipeline_schedule(config.parallelism)}};
   shape.parameter_slots = parameter_slots(config.zero, shape.units);
   Schedule schedule = make_schedule(shape);
-  return {rank, mine, Sharding(blocks, ranks), std::move(shape), std::move(schedule)};
+  Sharding sharding(
+      blocks.subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size())),
+      layout.data_size);
+  return {layout, at, mine, std::move(sharding), std::move(shape), std::move(schedule)};
 }
 
 }  // namespace hgt

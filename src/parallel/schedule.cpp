@@ -20,26 +20,29 @@ class Builder {
   }
 
   Schedule step() {
-    for (int micro = 0; micro < most_micros(); ++micro) {
-      add_pass(Kind::kForward, micro);
-      add_pass(Kind::kBackward, micro);
-    }
+    add_passes();
+    for (int micro = 0; micro < shape_.slots() && micro < shape_.micro_batches; ++micro)
+      receive_input(micro);
     for (std::size_t i = 0; i < computes_.size(); ++i) compute(i);
-    if (shape_.stage < 2) reduce_completed(0);
+    sum_tied();
+    if (shape_.stage < 2) reduce_completed(shape_.first_block());
     while (!in_flight_.empty()) accumulate(in_flight_.front());
     release_all();
     add({.kind = Kind::kUpdate});
     if (shape_.gathers_after_update())
       for (int unit = 0; unit < units_; ++unit) add({.kind = Kind::kGather, .unit = unit});
+    if (shape_.is_tied_across()) add({.kind = Kind::kCopyTied});
     return std::move(schedule_);
   }
 
   std::vector<Action> evaluation(bool computes) {
     add_pass(Kind::kForward, 0);
+    if (computes) receive_input(0);
     for (std::size_t i = 0; i < computes_.size(); ++i) {
       gather_for(i);
       if (computes) add(computes_[i]);
     }
+    if (computes && !shape_.pipeline.is_last()) add({.kind = Kind::kSendOutput, .micro = 0});
     release_all();
     return std::move(schedule_.actions);
   }
@@ -47,20 +50,49 @@ class Builder {
  private:
   static constexpr int kFree = -1;
 
-  int head() const { return shape_.num_blocks() - 1; }
-  int most_micros() const { return static_cast<int>(shape_.most_micro_batches); }
   void add(const Action& action) { schedule_.actions.push_back(action); }
-  bool is_mine(const Action& compute) const { return compute.micro < shape_.micro_batches; }
+  bool is_mine(const Action& action) const { return action.micro < shape_.micro_batches; }
 
+  /// A backward comes once as many forwards are ahead of it as there are slots.
+  void add_passes() {
+    const int micros = static_cast<int>(shape_.most_micro_batches), ahead = shape_.slots() - 1;
+    for (int i = 0; i < micros + ahead; ++i) {
+      if (i < micros) add_pass(Kind::kForward, i);
+      if (i >= ahead) add_pass(Kind::kBackward, i - ahead);
+    }
+  }
   void add_pass(Kind kind, int micro) {
-    for (int i = 0; i < shape_.num_blocks(); ++i)
+    const int first = shape_.first_block(), last = shape_.last_block();
+    for (int i = 0; i <= last - first; ++i)
       computes_.push_back(
-          {.kind = kind, .block = kind == Kind::kForward ? i : head() - i, .micro = micro});
+          {.kind = kind, .block = kind == Kind::kForward ? first + i : last - i, .micro = micro});
+  }
+
+  // Transfers.
+
+  void receive_input(int micro) {
+    if (!shape_.pipeline.is_first()) add({.kind = Kind::kReceiveInput, .micro = micro});
+  }
+  /// Adds the transfers that the end of a pass over the rank's blocks allows.
+  void transfer_after(const Action& compute) {
+    const PipelineStage& pipeline = shape_.pipeline;
+    if (compute.kind == Kind::kForward && compute.block == shape_.last_block() &&
+        !pipeline.is_last()) {
+      add({.kind = Kind::kSendOutput, .micro = compute.micro});
+      add({.kind = Kind::kReceiveGradient, .micro = compute.micro});
+    }
+    if (compute.kind != Kind::kBackward || compute.block != shape_.first_block()) return;
+    if (!pipeline.is_first()) add({.kind = Kind::kSendGradient, .micro = compute.micro});
+    const int next = compute.micro + shape_.slots();
+    if (next < shape_.micro_batches) receive_input(next);
+  }
+  void sum_tied() {
+    if (shape_.is_tied_across()) add({.kind = Kind::kSumTied});
   }
 
   std::vector<int> assign(int count) const {
     std::vector<int> slots;
-    const bool own = shape_.tied && units_ > 1;
+    const bool own = shape_.is_tied_here() && units_ > 1;
     for (int unit = 0; unit < units_; ++unit)
       slots.push_back(own && unit == 0 ? count : (unit - (own ? 1 : 0)) % count);
     return slots;
@@ -81,7 +113,8 @@ class Builder {
   std::vector<int> units_read(const Action& compute) const {
     std::vector<int> units = {shape_.unit_of(compute.block)};
     if (compute.kind == Kind::kBackward && compute.block == 0) return {};  // it needs no weights
-    if (compute.kind == Kind::kForward && compute.block == head() && shape_.tied && units[0] != 0)
+    if (compute.kind == Kind::kForward && shape_.is_head(compute.block) && shape_.is_tied_here() &&
+        units[0] != 0)
       units.push_back(0);
     return units;
   }
@@ -90,13 +123,18 @@ class Builder {
     const Action& action = computes_[i];
     gather_for(i);
     if (shape_.stage >= 2) prepare_gradients(action);
-    if (is_mine(action)) add(action);
+    if (is_mine(action)) {
+      add(action);
+      transfer_after(action);
+    }
     if (action.kind != Kind::kBackward) return;
     if (shape_.stage >= 2)
       reduce_after(action.block);
-    else if (action.micro + 1 == shape_.micro_batches)
+    else if (action.micro + 1 == shape_.micro_batches && !is_summed_over_tie(action.block))
       reduce_completed(action.block);
   }
+  /// The gradients of block 0 are not complete before the other end of the tie has added its own.
+  bool is_summed_over_tie(int block) const { return block == 0 && shape_.is_tied_across(); }
 
   // Parameters.
 
@@ -136,10 +174,11 @@ class Builder {
   /// Clears the units to which the computation is the first to add.
   void prepare_gradients(const Action& compute) {
     const int unit = shape_.unit_of(compute.block);
-    const bool begins_head = compute.kind == Kind::kForward && compute.block == head();
+    const bool is_head = shape_.is_head(compute.block);
+    const bool begins_head = compute.kind == Kind::kForward && is_head;
     if (begins_head && shape_.tied && unit != 0) clear(0);
     const bool begins =
-        compute.kind == Kind::kBackward && compute.block != head() &&
+        compute.kind == Kind::kBackward && !is_head &&
         compute.block + 1 == shape_.units[static_cast<std::size_t>(unit)].blocks.end;
     if (begins_head || (begins && !(shape_.tied && unit == 0))) clear(unit);
   }
@@ -179,6 +218,12 @@ class Builder {
 };
 
 }  // namespace
+
+std::int64_t activation_slots(const PipelineStage& stage, std::int64_t micro_batches) {
+  const bool all = stage.schedule == PipelineSchedule::kGpipe && stage.count > 1;
+  return std::max<std::int64_t>(
+      1, all ? micro_batches : std::min<std::int64_t>(stage.count - stage.index, micro_batches));
+}
 
 std::vector<Unit> make_units(std::span<const Range> blocks, std::int64_t max_elements,
                              bool first_alone) {
@@ -221,6 +266,18 @@ std::string text_of(const Action& action) {
       return fmt::format("A{}", action.unit);
     case Kind::kUpdate:
       return "U";
+    case Kind::kReceiveInput:
+      return fmt::format("<F{}", action.micro);
+    case Kind::kSendOutput:
+      return fmt::format(">F{}", action.micro);
+    case Kind::kReceiveGradient:
+      return fmt::format("<B{}", action.micro);
+    case Kind::kSendGradient:
+      return fmt::format(">B{}", action.micro);
+    case Kind::kSumTied:
+      return "T";
+    case Kind::kCopyTied:
+      return "W";
   }
   return "?";
 }

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "transfers.h"
+
 namespace hgt {
 namespace {
 
@@ -23,6 +25,7 @@ class RankState {
     for (const int slot : schedule.parameter_slots) make_slot(parameters_, slot);
     for (const int slot : schedule.gradient_slots) make_slot(gradients_, slot);
     for (Unit& unit : units_) unit.added.assign(static_cast<std::size_t>(shape.micro_batches), 0);
+    in_slots_.assign(at(shape.slots()), kFree);
   }
 
   /// Applies an action; returns what is wrong with it, or nullptr.
@@ -45,12 +48,22 @@ class RankState {
         return accumulate(a.unit);
       case Kind::kUpdate:
         return update();
+      case Kind::kSumTied:
+        return sum_tied();
+      case Kind::kCopyTied:
+        return copy_tied();
+      case Kind::kReceiveInput:
+      case Kind::kSendOutput:
+      case Kind::kReceiveGradient:
+      case Kind::kSendGradient:
+        return nullptr;  // see transfers.h
     }
     return "no such action";
   }
 
   const char* end() const {
     if (!updated_) return "there is no update";
+    if (tied_copies_ != (shape_.is_tied_across() ? 1 : 0)) return "the tied weights are not copied";
     for (const Unit& unit : units_)
       if (unit.gathered != shape_.gathers_after_update())
         return "not every unit is gathered after the update";
@@ -66,22 +79,29 @@ class RankState {
     std::vector<int> added;  ///< contributions of each micro-batch that were added
   };
 
+  /// The next block of a micro-batch, in its forward or backward.
+  struct Next {
+    int block;
+    bool backward;
+    bool operator==(const Next&) const = default;
+  };
+
   static void make_slot(std::vector<int>& slots, int slot) {
     slots.resize(std::max(slots.size(), at(slot) + 1), kFree);
   }
   static bool is_of_unit(Kind kind) {
-    return kind != Kind::kForward && kind != Kind::kBackward && kind != Kind::kUpdate;
+    return kind == Kind::kGather || kind == Kind::kRelease || kind == Kind::kClear ||
+           kind == Kind::kReduce || kind == Kind::kAccumulate;
   }
-  int head() const { return shape_.num_blocks() - 1; }
   Unit& unit_of(int block) { return units_[at(shape_.unit_of(block))]; }
 
   /// How many contributions a micro-batch makes to a unit: one in the backward of each block, one
   /// in the forward of the head, and there another one to a tied embedding.
   int contributions(int unit) const {
     const Range blocks = shape_.units[at(unit)].blocks;
-    const bool has_head = blocks.end == shape_.num_blocks();
+    const bool has_head = shape_.is_head(static_cast<int>(blocks.end) - 1);
     return static_cast<int>(blocks.size()) + (has_head ? 1 : 0) +
-           (unit == 0 && shape_.tied ? 1 : 0);
+           (unit == 0 && shape_.is_tied_here() ? 1 : 0);
   }
 
   const char* read(int block) {
@@ -98,26 +118,54 @@ class RankState {
 
   const char* forward(const Action& a) {
     if (updated_) return "the update is over";
-    const bool begins = a.block == 0 && a.micro == micro_ + 1 && next_ == kFree;
-    if (a.micro >= shape_.micro_batches) return "the rank does not have this micro-batch";
-    if (!begins && (a.micro != micro_ || a.block != next_ || backward_))
+    if (a.micro < 0 || a.micro >= shape_.micro_batches)
+      return "the rank does not have this micro-batch";
+    int& slot = in_slots_[at(shape_.slot_of(a.micro))];
+    if (a.block == shape_.first_block() && a.micro == begun_) {
+      if (slot != kFree) return "its slot holds another micro-batch";
+      slot = a.micro;
+      micros_.push_back({a.block, false});
+      ++begun_;
+    }
+    if (slot != a.micro || micros_[at(a.micro)] != Next{a.block, false})
       return "it is not the next block of its micro-batch";
-    micro_ = a.micro;
-    backward_ = a.block == head();
-    next_ = backward_ ? head() : a.block + 1;
+    const bool last = a.block == shape_.last_block();
+    micros_[at(a.micro)] = {last ? a.block : a.block + 1, last};
     if (const char* fault = read(a.block)) return fault;
-    if (a.block != head()) return nullptr;
-    if (const char* fault = shape_.tied ? read(0) : nullptr) return fault;
-    if (const char* fault = shape_.tied ? add(0, a.micro) : nullptr) return fault;
+    if (!shape_.is_head(a.block)) return nullptr;
+    const bool tied = shape_.is_tied_here();
+    if (const char* fault = tied ? read(0) : nullptr) return fault;
+    if (const char* fault = tied ? add(0, a.micro) : nullptr) return fault;
     return add(a.block, a.micro);
   }
   const char* backward(const Action& a) {
-    if (!backward_ || a.micro != micro_ || a.block != next_)
+    if (a.micro < 0 || a.micro >= begun_ || micros_[at(a.micro)] != Next{a.block, true})
       return "it is not the next block of its micro-batch";
-    next_ = a.block - 1;  // kFree after block 0
-    if (next_ == kFree) backward_ = false;
+    micros_[at(a.micro)].block = a.block - 1;
+    if (a.block == shape_.first_block()) in_slots_[at(shape_.slot_of(a.micro))] = kFree;
     if (const char* fault = a.block > 0 ? read(a.block) : nullptr) return fault;
     return add(a.block, a.micro);
+  }
+
+  const char* sum_tied() {
+    if (!shape_.is_tied_across()) return "nothing is tied to another stage";
+    if (tied_sums_++ > 0) return "it is summed twice";
+    // The head adds to the embedding in its forward, the embedding in its backward.
+    const int block = shape_.pipeline.is_first() ? 0 : shape_.last_block();
+    const int unit = shape_.unit_of(block);
+    if (shape_.pipeline.is_first() && units_[at(unit)].sums > 0)
+      return "the gradients of its unit are summed over the ranks already";
+    return std::ranges::all_of(units_[at(unit)].added,
+                               [&](int n) { return n == contributions(unit); })
+               ? nullptr
+               : "a contribution is missing";
+  }
+  const char* copy_tied() {
+    if (!shape_.is_tied_across()) return "nothing is tied to another stage";
+    if (!updated_) return "the parameters have not changed";
+    if (shape_.gathers_after_update() && shape_.pipeline.is_first() && !units_[0].gathered)
+      return "they are not gathered";
+    return tied_copies_++ == 0 ? nullptr : "they are copied twice";
   }
 
   const char* gather(int unit) {
@@ -154,6 +202,8 @@ class RankState {
     Unit& u = units_[at(unit)];
     if (shape_.stage < 2) {
       if (u.sums++ > 0) return "it is summed twice";
+      if (shape_.is_tied_across() && shape_.pipeline.is_first() && unit == 0 && tied_sums_ == 0)
+        return "the head's gradients of the embedding are missing";
       return is_complete(unit, shape_.micro_batches) ? nullptr : "a contribution is missing";
     }
     if (!u.open) return "its gradients were not cleared";
@@ -183,6 +233,7 @@ class RankState {
   const char* update() {
     if (updated_) return "it is the second update";
     updated_ = true;
+    if (tied_sums_ != (shape_.is_tied_across() ? 1 : 0)) return "the tied gradients are not summed";
     const std::int64_t sums = shape_.stage < 2 ? 1 : shape_.most_micro_batches;
     for (int unit = 0; at(unit) < units_.size(); ++unit) {
       const Unit& u = units_[at(unit)];
@@ -198,12 +249,14 @@ class RankState {
   const Schedule& schedule_;
   std::vector<Unit> units_;
   std::vector<int> parameters_, gradients_;  ///< the unit in each slot
-  int micro_ = -1;                           ///< the one under way, or the last one
-  int next_ = kFree;                         ///< its next block; kFree: it is finished
-  bool backward_ = false;
+  std::vector<Next> micros_;                 ///< of each micro-batch that has begun
+  int begun_ = 0;                            ///< how many have
+  std::vector<int> in_slots_;                ///< the micro-batch in each slot
+  int tied_sums_ = 0, tied_copies_ = 0;
   bool updated_ = false;
 };
 
+/// Over the ranks of a data-parallel group.
 bool is_collective(const Action& action, int stage) {
   return action.kind == Kind::kReduce || action.kind == Kind::kUpdate ||
          (action.kind == Kind::kGather && stage > 0);
@@ -229,11 +282,12 @@ std::string fault_of(int rank, const ScheduledRank& scheduled) {
 }  // namespace
 
 std::string find_fault(std::span<const ScheduledRank> ranks) {
-  const std::vector<Action> expected = collectives_of(ranks[0]);
+  std::vector<Action> expected;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (std::string fault = fault_of(static_cast<int>(rank), ranks[rank]); !fault.empty())
       return fault;
-    const std::vector<Action> collectives = collectives_of(ranks[rank]);
+    std::vector<Action> collectives = collectives_of(ranks[rank]);
+    if (rank == 0) expected = collectives;
     const auto [mine, other] = std::ranges::mismatch(collectives, expected);
     if (mine == collectives.end() && other == expected.end()) continue;
     return fmt::format("rank {} is at {}, but rank 0 is at {}", rank,
@@ -244,11 +298,13 @@ std::string find_fault(std::span<const ScheduledRank> ranks) {
 }
 
 std::string find_fault(StepShape shape) {
-  shape.micro_batches = shape.most_micro_batches;
   StepShape less = shape;
+  shape.micro_batches = shape.most_micro_batches;
   less.micro_batches = std::max<std::int64_t>(0, shape.micro_batches - 1);
   const Schedule most_work = make_schedule(shape), less_work = make_schedule(less);
   const ScheduledRank ranks[] = {{&shape, &most_work}, {&less, &less_work}};
+  for (const ScheduledRank& rank : ranks)
+    if (std::string fault = find_transfer_fault(*rank.shape); !fault.empty()) return fault;
   return find_fault(ranks);
 }
 

@@ -23,14 +23,16 @@ DeviceBatch::Slot::Slot(std::int64_t rows, const SampleForm& form, Stream stream
 }
 
 DeviceBatch::DeviceBatch(std::int64_t rows, std::int64_t micro_rows, const SampleForm& form,
-                         Stream stream)
+                         Stream stream, int micro_slots)
     : seq_length_(form.seq_length),
       stream_(stream),
       copies_(stream.device().is_cpu()
                   ? std::nullopt
                   : std::make_optional<CudaQueue>(stream.device(), stream.queue().module())),
-      slots_{Slot(rows, form, stream), Slot(rows, form, stream)},
-      micro_("micro-batch", micro_rows, form, stream.device(), false) {}
+      slots_{Slot(rows, form, stream), Slot(rows, form, stream)} {
+  for (int slot = 0; slot < micro_slots; ++slot)
+    micros_.emplace_back("micro-batch", micro_rows, form, stream.device(), false);
+}
 
 void DeviceBatch::load(const Batch& batch, SampleKey samples) {
   current_ = 1 - current_;
@@ -47,20 +49,21 @@ void DeviceBatch::load(const Batch& batch, SampleKey samples) {
   slot.arrived->make_wait(stream_.queue());
 }
 
-MicroBatch DeviceBatch::stage_micro_batch(std::int64_t begin, std::int64_t rows) {
+MicroBatch DeviceBatch::stage_micro_batch(std::int64_t begin, std::int64_t rows, int slot) {
   const Ids& from = arrived(slots_[current_]);
+  const Ids& to = micros_[static_cast<std::size_t>(slot)];
   const auto ids = static_cast<std::size_t>(rows * seq_length_);
-  const auto part = [&](std::int32_t* to, const std::int32_t* all) {
-    if (all) stream_.copy(to, all + begin * seq_length_, ids * sizeof(std::int32_t));
-    return std::span<const std::int32_t>(to, all ? ids : 0);
+  const auto part = [&](std::int32_t* place, const std::int32_t* all) {
+    if (all) stream_.copy(place, all + begin * seq_length_, ids * sizeof(std::int32_t));
+    return std::span<const std::int32_t>(place, all ? ids : 0);
   };
-  stream_.copy(micro_.keys, from.keys + begin, sizeof(SampleKey));
-  return {.tokens_BT = part(micro_.tokens, from.tokens),
-          .targets_BT = part(micro_.targets, from.targets),
-          .positions_BT = part(micro_.positions, from.positions),
+  stream_.copy(to.keys, from.keys + begin, sizeof(SampleKey));
+  return {.tokens_BT = part(to.tokens, from.tokens),
+          .targets_BT = part(to.targets, from.targets),
+          .positions_BT = part(to.positions, from.positions),
           .batch = rows,
           .seq_length = seq_length_,
-          .samples = micro_.keys};
+          .samples = to.keys};
 }
 
 }  // namespace hgt

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
@@ -17,17 +18,19 @@ namespace hgt {
 /// change from micro-batch to micro-batch.
 class DeviceBatch {
  public:
-  /// For at most `rows` samples of the form, with `micro_rows` in a micro-batch.
-  DeviceBatch(std::int64_t rows, std::int64_t micro_rows, const SampleForm& form, Stream stream);
+  /// For at most `rows` samples of the form, with `micro_rows` in a micro-batch, of which there are
+  /// `micro_slots` at a time.
+  DeviceBatch(std::int64_t rows, std::int64_t micro_rows, const SampleForm& form, Stream stream,
+              int micro_slots = 1);
 
   /// Starts to copy the batch to the device; the caller may reuse `batch` once this returns. Its
   /// row 0 is sample `samples.first_sample` of the step. Work enqueued on the stream after this
   /// call runs after the copy. This overwrites the batch loaded two calls ago: the host must have
   /// waited for all work that uses that one.
   void load(const Batch& batch, SampleKey samples);
-  /// Queues on the stream: rows [begin, begin + rows) of the batch loaded last, in their place. The
-  /// loss scale is the caller's to fill.
-  MicroBatch stage_micro_batch(std::int64_t begin, std::int64_t rows);
+  /// Queues on the stream: rows [begin, begin + rows) of the batch loaded last, in the slot's
+  /// place. The loss scale is the caller's to fill.
+  MicroBatch stage_micro_batch(std::int64_t begin, std::int64_t rows, int slot = 0);
 
  private:
   /// Parts of one allocation: a key for each row, because its micro-batch may begin there, then for
@@ -52,7 +55,7 @@ class DeviceBatch {
   const std::optional<CudaQueue> copies_;
   std::array<Slot, 2> slots_;
   std::size_t current_ = 0;
-  Ids micro_;
+  std::vector<Ids> micros_;  ///< by slot
 };
 
 }  // namespace hgt

@@ -55,7 +55,7 @@ double evaluate_model(const Config& config, const std::string& weights, std::int
                     sample_form(config), stream);
   const Buffer loss_sum("loss of a micro-batch", sizeof(double), stream.device());
   progress.phase = "evaluating";
-  const double loss = mean_loss({config, comm, stream, *data, batch, loss_sum, progress,
+  const double loss = mean_loss({config, comm, true, stream, *data, batch, loss_sum, progress,
                                  [&](const MicroBatch* micro_batch) {
                                    if (micro_batch)
                                      model->evaluate(*micro_batch, *loss_sum.as<double>().data());

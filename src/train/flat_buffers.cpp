@@ -12,25 +12,20 @@ namespace {
 /// How much is drawn at a time if it is to be rounded.
 constexpr std::int64_t kDrawnElements = 1 << 20;
 
-FlatTensor flat_tensor(const Buffer& flat, DType dtype, bool sharded) {
-  if (flat.bytes() == 0) return {};
-  const std::int64_t count = flat.bytes() / static_cast<std::int64_t>(size_of(dtype));
-  return {Tensor(flat.data(), {count}, dtype, flat.device()), sharded};
-}
-
 }  // namespace
 
-FlatBuffers::FlatBuffers(const ParameterTable& table, const Config& config, const RankPlan& plan,
-                         Device device)
+FlatBuffers::FlatBuffers(const Config& config, const RankPlan& plan, Device device)
     : compute_dtype(config.precision.compute_dtype()),
       parameter_dtype(config.precision.parameter_dtype()),
       state_dtype(config.precision.state_dtype()),
       saved_(plan.slices().begin(), plan.slices().end()),
       updated_(plan.updated_slices()),
       sharded_(sharded_at(plan.stage())),
+      elements_(plan.elements()),
       has_masters_(compute_dtype != parameter_dtype) {
   const auto flat = [&](const std::string& name, DType dtype, bool sharded) {
-    const std::int64_t elements = sharded ? plan.sharding.shard_elements(plan.rank) : table.total;
+    const std::int64_t elements =
+        sharded ? plan.sharding.shard_elements(plan.rank()) : elements_.size();
     return Buffer(name, elements * static_cast<std::int64_t>(size_of(dtype)), device);
   };
   parameters = flat("parameters", parameter_dtype, sharded_.parameters(has_masters_));
@@ -39,6 +34,12 @@ FlatBuffers::FlatBuffers(const ParameterTable& table, const Config& config, cons
   for (const std::string& name : hgt::optimizer_state(config.optimizer))
     optimizer_state.push_back(flat(name, state_dtype, sharded_.state));
   if (config.training.ema_decay > 0) ema = flat("ema", DType::kF32, sharded_.state);
+}
+
+FlatTensor FlatBuffers::flat_tensor(const Buffer& flat, DType dtype, bool sharded) const {
+  if (flat.bytes() == 0) return {};
+  const std::int64_t count = flat.bytes() / static_cast<std::int64_t>(size_of(dtype));
+  return {Tensor(flat.data(), {count}, dtype, flat.device()), sharded, elements_.begin};
 }
 
 FlatState FlatBuffers::state() const {
@@ -75,7 +76,7 @@ FlatTensor FlatBuffers::weights() const {
 void FlatBuffers::initialize(const ParameterTable& table, std::uint64_t seed,
                              ThreadPool& pool) const {
   const FlatTensor values = parameter_values();
-  const Slice everything{{0, table.total}, 0};
+  const Slice everything{elements_, 0};
   for (const Slice& slice : values.sharded ? updated_ : std::vector{everything}) {
     const Tensor out = values.at(slice);
     for (std::int64_t at = 0; at < out.numel(); at += kDrawnElements) {
@@ -103,10 +104,10 @@ void FlatBuffers::round_weights(Stream stream) const {
     round_to(parameter_values().at(slice), weights().at(slice), stream);
 }
 
-HostBuffers::HostBuffers(const FlatBuffers& buffers, const ParameterTable& table,
-                         const Config& config, const RankPlan& plan, Stream stream)
+HostBuffers::HostBuffers(const FlatBuffers& buffers, const Config& config, const RankPlan& plan,
+                         Stream stream)
     : buffers_(buffers), stream_(stream) {
-  if (!stream.device().is_cpu()) copy_.emplace(table, config, plan);
+  if (!stream.device().is_cpu()) copy_.emplace(config, plan);
 }
 
 template <class Fn>

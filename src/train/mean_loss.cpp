@@ -12,7 +12,9 @@
 namespace hgt {
 
 double mean_loss(const Evaluation& evaluation, std::int64_t samples) {
-  const auto& [config, comm, stream, data, device_batch, loss_sum, progress, evaluate] = evaluation;
+  const auto& [config, groups, has_losses, stream, data, device_batch, loss_sum, progress,
+               evaluate] = evaluation;
+  const Communicator& comm = *groups.data;
   const std::int64_t rows = config.batch.micro_batch_size;
   std::vector<double> losses(static_cast<std::size_t>((samples + rows - 1) / rows));
   const Range mine = even_range(std::ssize(losses), comm.size(), comm.rank());
@@ -25,11 +27,12 @@ double mean_loss(const Evaluation& evaluation, std::int64_t samples) {
     device_batch.load(batch, {});
     const MicroBatch micro_batch = device_batch.stage_micro_batch(0, range.size());
     evaluate(&micro_batch);
-    stream.copy(&losses[static_cast<std::size_t>(micro)], loss_sum.data(), sizeof(double));
+    if (has_losses)
+      stream.copy(&losses[static_cast<std::size_t>(micro)], loss_sum.data(), sizeof(double));
     stream.synchronize();
   }
   for (std::int64_t i = mine.size(); i < most; ++i) evaluate(nullptr);
-  comm.all_reduce_sum(std::span(losses));
+  groups.world->all_reduce_sum(std::span(losses));
   return std::accumulate(losses.begin(), losses.end(), 0.0) /
          static_cast<double>(samples * config.training.seq_length);
 }

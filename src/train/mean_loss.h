@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "hgtrain/comm/communicator.h"
+#include "hgtrain/comm/groups.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/device/buffer.h"
@@ -18,7 +18,9 @@ namespace hgt {
 /// What a rank evaluates with. `loss_sum` has room for an fp64 on the stream's device.
 struct Evaluation {
   const Config& config;
-  Communicator& comm;
+  const Groups& groups;
+  bool has_losses;  ///< this rank computes its micro-batches' losses; else another one of its
+                    ///< pipeline does
   Stream stream;
   const Dataset& data;
   DeviceBatch& batch;
@@ -29,9 +31,9 @@ struct Evaluation {
   std::function<void(const MicroBatch*)> evaluate;
 };
 
-/// Mean loss over the first `samples` samples of the data, shared out over the ranks in
-/// micro-batches, whose losses are added in their order: so it does not depend on the number of
-/// ranks. All ranks call it together.
+/// Mean loss over the first `samples` samples of the data, shared out over the data-parallel
+/// ranks in micro-batches, whose losses are added in their order: so it does not depend on the
+/// number of ranks. All ranks call it together.
 double mean_loss(const Evaluation& evaluation, std::int64_t samples);
 
 }  // namespace hgt

@@ -50,20 +50,21 @@ Error cause_of(const Error& error, Communicator& comm) {
 /// All that a rank needs to train.
 class Run {
  public:
-  Run(const Config& config, const RunOptions& options, Communicator& comm, ControlChannel& channel,
-      Requests& requests, const CudaQueue* queue, Communicator* saver)
+  Run(const Config& config, const RunOptions& options, const Groups& groups,
+      ControlChannel& channel, Requests& requests, const CudaQueue* queue, Communicator* saver)
       : config_(config),
         options_(options),
-        comm_(comm),
+        groups_(groups),
+        comm_(*groups.world),
         channel_(channel),
         requests_(requests),
         queue_(queue),
-        trace_(options, comm.rank()),
+        trace_(options, comm_.rank()),
         pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
         stream_(queue ? Stream(*queue) : Stream(pool_)),
         table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-        plan_(plan_rank(config, table_, comm.rank(), comm.size())),
-        recorder_(config, options_, table_, saver ? *saver : comm, channel) {}
+        plan_(plan_rank(config, table_, comm_.rank(), comm_.size())),
+        recorder_(config, options_, table_, saver ? *saver : comm_, channel) {}
   RunOutcome train();
   /// What to report in place of an exception that train() threw.
   Error explain(Error error) const;
@@ -91,7 +92,8 @@ class Run {
 
   const Config& config_;
   const RunOptions options_;
-  Communicator& comm_;
+  const Groups groups_;
+  Communicator& comm_;  ///< the world
   ControlChannel& channel_;
   Requests& requests_;
   const CudaQueue* const queue_;  ///< null on the CPU
@@ -146,25 +148,25 @@ void Run::measure_rates() {
 void Run::make_model() {
   train_data_ = open_data(config_, Dataset::Split::kTrain);
   if (config_.training.eval_interval > 0) valid_data_ = open_data(config_, Dataset::Split::kValid);
-  buffers_.emplace(table_, config_, plan_, stream_.device());
+  buffers_.emplace(config_, plan_, stream_.device());
   slots_.emplace(table_, plan_, *buffers_);
   model_ = Model::create(config_.model, table_, slots_->block_weights(), slots_->block_gradients(),
-                         model_options(config_), stream_);
+                         model_options(config_, plan_.shape), stream_);
 }
 
 /// Starts from a checkpoint or from the first step, together with the other ranks.
 void Run::start() {
   channel_.progress().phase = "loading";
-  const HostBuffers host(*buffers_, table_, config_, plan_, stream_);
+  const HostBuffers host(*buffers_, config_, plan_, stream_);
   const DataFingerprint data = comm_.rank() == 0 ? DataFingerprint{train_data_->fingerprint(),
                                                                    train_data_->old_fingerprint()}
                                                  : DataFingerprint{};
   const Start from =
-      prepare_start(config_, options_, table_, plan_.sharding, host.get(), data, pool_, comm_);
+      prepare_start(config_, options_, table_, plan_, host.get(), data, pool_, groups_);
   host.store();
   buffers_->round_weights(stream_);
   trainer_.emplace(
-      Trainer::Parts{config_, table_, plan_, *buffers_, *slots_, *model_, comm_, stream_,
+      Trainer::Parts{config_, table_, plan_, *buffers_, *slots_, *model_, groups_, stream_,
                      *train_data_, valid_data_.get(), channel_.progress(), requests_},
       from.state);
   first_step_ = channel_.progress().step = from.state.step;
@@ -324,10 +326,10 @@ RunOutcome Run::outcome() const {
   return {.stopped_early = is_stopped(), .reason = reason};
 }
 
-TrainingRun::TrainingRun(const Config& config, const RunOptions& options, Communicator& comm,
+TrainingRun::TrainingRun(const Config& config, const RunOptions& options, const Groups& groups,
                          ControlChannel& channel, Requests& requests, const CudaQueue* queue,
                          Communicator* saver)
-    : run_(std::make_unique<Run>(config, options, comm, channel, requests, queue, saver)) {}
+    : run_(std::make_unique<Run>(config, options, groups, channel, requests, queue, saver)) {}
 
 TrainingRun::~TrainingRun() = default;
 

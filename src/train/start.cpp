@@ -22,23 +22,24 @@ struct Parts {
   const Config& config;
   const RunOptions& options;
   const ParameterTable& table;
-  const Sharding& sharding;
+  const RankPlan& plan;
   const FlatBuffers& buffers;
   std::uint64_t digest, old_digest;  ///< on rank 0
   ThreadPool& pool;
-  Communicator& comm;
+  const Groups& groups;
+  Communicator& comm = *groups.world;
 };
 
 /// Gives all ranks the slices that each has read, unless a rank needs no more than its own.
 void share(const FlatTensor& flat, const Parts& parts) {
   if (!flat || flat.sharded) return;
   const auto size = static_cast<std::int64_t>(size_of(flat.values.dtype()));
-  std::vector<OwnedRange> owners = parts.sharding.owners({0, flat.values.numel()});
+  std::vector<OwnedRange> owners = parts.plan.sharding.owners(parts.plan.elements());
   for (OwnedRange& owned : owners)
     owned.elements = {owned.elements.begin * size, owned.elements.end * size};
-  parts.comm.all_gather({static_cast<std::byte*>(flat.values.raw()),
-                         static_cast<std::size_t>(flat.values.numel() * size)},
-                        owners);
+  parts.groups.data->all_gather({static_cast<std::byte*>(flat.values.raw()),
+                                 static_cast<std::size_t>(flat.values.numel() * size)},
+                                owners);
 }
 
 void share_state(const FlatState& flat, const LoadedCheckpoint& loaded, const Parts& parts) {
@@ -154,22 +155,23 @@ bool load(const Parts& parts, Start& start) {
 }  // namespace
 
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
-                    const Sharding& sharding, const FlatBuffers& buffers,
-                    const DataFingerprint& data, ThreadPool& pool, Communicator& comm) {
+                    const RankPlan& plan, const FlatBuffers& buffers, const DataFingerprint& data,
+                    ThreadPool& pool, const Groups& groups) {
   const Span span = Span::rare("load or draw the weights");
   const Parts parts{config,
                     options,
                     table,
-                    sharding,
+                    plan,
                     buffers,
                     config_digest(config, data.content),
                     old_config_digest(config, data.old),
                     pool,
-                    comm};
+                    groups};
   Start start;
   if (!load(parts, start))
     buffers.initialize(table, static_cast<std::uint64_t>(config.training.seed), pool);
-  comm.broadcast(std::as_writable_bytes(std::span(&start.state, 1)), 0);  // the digest is rank 0's
+  groups.world->broadcast(std::as_writable_bytes(std::span(&start.state, 1)),
+                          0);  // the digest is rank 0's
   return start;
 }
 

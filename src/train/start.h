@@ -27,8 +27,8 @@ struct DataFingerprint {
 /// same on all ranks, if the named checkpoint is damaged, or with `auto` if every one is;
 /// Error(kConfig) if it belongs to another job.
 Start prepare_start(const Config& config, const RunOptions& options, const ParameterTable& table,
-                    const Sharding& sharding, const FlatBuffers& buffers,
-                    const DataFingerprint& data, ThreadPool& pool, Communicator& comm);
+                    const RankPlan& plan, const FlatBuffers& buffers, const DataFingerprint& data,
+                    ThreadPool& pool, const Groups& groups);
 
 /// Hash of what makes the batches, which a resumed run shares with the saved one: seeds, sizes,
 /// data by content, shares and validation split. (The model is compared key by key when a

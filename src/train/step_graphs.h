@@ -15,10 +15,12 @@ namespace hgt {
 /// kernel.
 class StepGraphs {
  public:
-  /// What identifies a piece: what it does, and to which block; or which part of the update it is.
+  /// What identifies a piece: what it does, and to which block, in which slot; or which part of the
+  /// update it is.
   struct Key {
     Action::Kind kind;
     int part = 0;
+    int slot = 0;
     auto operator<=>(const Key&) const = default;
   };
 

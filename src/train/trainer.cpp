@@ -22,6 +22,7 @@
 #include "batch_loader.h"
 #include "device_batch.h"
 #include "mean_loss.h"
+#include "pipeline_exchange.h"
 #include "step_exchange.h"
 #include "step_graphs.h"
 #include "unit_exchange.h"
@@ -80,14 +81,26 @@ BadElement first_of_ranks(const BadElement& mine, Communicator& comm) {
 
 }  // namespace
 
-Model::Options model_options(const Config& config) {
-  const ActivationSizes sizes = activation_sizes(config);
+namespace {
+
+Model::Options model_options(const Config& config, const ActivationSizes& sizes) {
   return {.max_batch = sizes.batch,
           .max_seq_length = sizes.seq_length,
           .slots = sizes.slots,
           .seed = static_cast<std::uint64_t>(config.training.seed),
           .recompute = sizes.recompute,
-          .recomputed_layers = sizes.recomputed_layers};
+          .recomputed_layers = sizes.recomputed_layers,
+          .blocks = sizes.blocks};
+}
+
+}  // namespace
+
+Model::Options model_options(const Config& config) {
+  return model_options(config, activation_sizes(config));
+}
+
+Model::Options model_options(const Config& config, const StepShape& shape) {
+  return model_options(config, activation_sizes(config, shape));
 }
 
 Trainer::Trainer(const Parts& parts, const TrainingState& state)
@@ -95,9 +108,12 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
       state_(state),
       finished_steps_(state.step),
       updated_(parts.plan.updated_slices()),
+      sums_squares_(parts.plan.stage() > 0 || parts.plan.shape.pipeline.count > 1),
       lr_schedule_(parts.config),
       optimizer_(parts.config.optimizer, parts.table, parts.buffers.optimizer_buffers(), updated_,
                  parts.stream),
+      squared_(Optimizer::all_pieces(parts.config.optimizer, parts.table),
+               sums_squares_ ? parts.plan.slices() : std::span(updated_), parts.stream),
       loss_scaler_(parts.config.precision) {
   const BatchConfig& batch = parts.config.batch;
   const Range micros = parts.plan.micro_batches;
@@ -106,7 +122,8 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   loader_ = std::make_unique<BatchLoader>(parts.train, rows, batch.train_batch_size, form,
                                           state.consumed_samples);
   batch_ = std::make_unique<DeviceBatch>(std::max(rows.size(), batch.micro_batch_size),
-                                         batch.micro_batch_size, form, parts.stream);
+                                         batch.micro_batch_size, form, parts.stream,
+                                         parts.plan.shape.slots());
   exchange_ = std::make_unique<StepExchange>(batch.train_batch_size / batch.micro_batch_size,
                                              optimizer_.pieces().total(), parts.stream);
   graphs_ = std::make_unique<StepGraphs>(parts.stream, parts.config.hardware.cuda_graphs);
@@ -114,10 +131,16 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
     throw Error(ErrorKind::kInternal, "the schedule is not sound: " + fault);
   clock_ = std::make_unique<WaitClock>(parts.stream);
-  units_ = std::make_unique<UnitExchange>(parts.plan, parts.buffers, parts.slots, parts.comm,
-                                          parts.stream, exchange_->update(), *clock_);
-  if (parts.plan.shape.gathers_after_update())
-    for (int unit = 0; unit < std::ssize(parts.plan.shape.units); ++unit) units_->gather(unit);
+  units_ =
+      std::make_unique<UnitExchange>(parts.plan, parts.buffers, parts.slots, *parts.groups.data,
+                                     parts.stream, exchange_->update(), *clock_);
+  const StepShape& shape = parts.plan.shape;
+  micros_.resize(static_cast<std::size_t>(shape.slots()));
+  pipeline_ = std::make_unique<PipelineExchange>(shape, parts.model, parts.slots, parts.groups,
+                                                 parts.stream, *clock_);
+  if (shape.gathers_after_update())
+    for (int unit = 0; unit < std::ssize(shape.units); ++unit) units_->gather(unit);
+  if (shape.is_tied_across()) copy_tied();
 }
 
 Trainer::~Trainer() = default;
@@ -148,8 +171,9 @@ void Trainer::queue_step() {
 
   clock_->begin_step();
   units_->clear_gradients();
+  pipeline_->clear_gradients();
   exchange_->clear_sums();
-  reduced_before_ = parts_.comm.reduced_bytes();
+  reduced_before_ = parts_.groups.data->reduced_bytes();
   for (const Action& action : parts_.plan.schedule.actions) execute(action);
 
   ++state_.step;
@@ -169,7 +193,7 @@ StepResult& Trainer::start_result() {
 
 const StepResult& Trainer::finish_step() {
   parts_.progress.phase = "waiting for the step";
-  const auto [update, stop, checkpoint] = exchange_->take(parts_.comm);
+  const auto [update, stop, checkpoint] = exchange_->take(*parts_.groups.world);
   StepResult& result = result_of(++finished_steps_);
   result.loss = update.loss;
   result.grad_norm = update.norm;
@@ -207,26 +231,59 @@ void Trainer::execute(const Action& action) {
     case Kind::kClear:
       return units_->clear(action.unit);
     case Kind::kReduce:
+      if (action.unit == 0) pipeline_->wait_for_tie();
       return units_->reduce(action.unit);
     case Kind::kAccumulate:
       return units_->accumulate(action.unit);
     case Kind::kUpdate:
       return update();
+    default:
+      return transfer(action);
   }
+}
+
+void Trainer::transfer(const Action& action) {
+  using Kind = Action::Kind;
+  const int slot = parts_.plan.shape.slot_of(action.micro);
+  switch (action.kind) {
+    case Kind::kReceiveInput:
+      start_micro_batch(action.micro);
+      return pipeline_->receive_input(slot, micro_in(slot));
+    case Kind::kSendOutput:
+      return pipeline_->send_output(slot, micro_in(slot));
+    case Kind::kReceiveGradient:
+      return pipeline_->receive_gradient(slot, micro_in(slot));
+    case Kind::kSendGradient:
+      return pipeline_->send_gradient(slot, micro_in(slot));
+    case Kind::kSumTied:
+      return pipeline_->sum_tied();
+    case Kind::kCopyTied:
+      return copy_tied();
+    default:
+      throw Error(ErrorKind::kInternal, "no action " + text_of(action));
+  }
+}
+
+void Trainer::copy_tied() {
+  units_->require_parameters(parts_.plan.shape.first_block());
+  pipeline_->copy_tied();
 }
 
 void Trainer::forward(const Action& action) {
   const Span span = Span::phase("forward", action.block);
   parts_.progress.phase = "forward";
   Model& model = parts_.model;
-  const bool last = action.block + 1 == model.num_blocks();
-  if (action.block == 0) micro_ = micro_batch(action.micro);
+  const StepShape& shape = parts_.plan.shape;
+  const bool is_head = shape.is_head(action.block);
+  const int slot = shape.slot_of(action.micro);
+  if (action.block == 0) start_micro_batch(action.micro);
   units_->require_parameters(action.block);
-  graphs_->run({action.kind, action.block}, [&] {
-    model.forward(action.block, 0, micro_);
-    if (last) model.loss_sum(0, *loss_sum_.as<double>().data());
+  pipeline_->before_forward(action.block, slot);
+  graphs_->run({action.kind, action.block, slot}, [&] {
+    model.forward(action.block, slot, micro_in(slot));
+    if (is_head) model.loss_sum(slot, *loss_sum_.as<double>().data());
   });
-  if (last)
+  if (is_head)
     parts_.stream.copy(exchange_->loss(parts_.plan.micro_batches.begin + action.micro),
                        loss_sum_.data(), sizeof(double));
 }
@@ -234,33 +291,38 @@ void Trainer::forward(const Action& action) {
 void Trainer::backward(const Action& action) {
   const Span span = Span::phase("backward", action.block);
   parts_.progress.phase = "backward";
+  const int slot = parts_.plan.shape.slot_of(action.micro);
   units_->require_parameters(action.block);
-  graphs_->run({action.kind, action.block},
-               [&] { parts_.model.backward(action.block, 0, micro_); });
+  pipeline_->before_backward(action.block, slot);
+  graphs_->run({action.kind, action.block, slot},
+               [&] { parts_.model.backward(action.block, slot, micro_in(slot)); });
 }
 
-MicroBatch Trainer::micro_batch(int micro) {
+/// Puts a micro-batch into its slot.
+void Trainer::start_micro_batch(int micro) {
   const std::int64_t rows = parts_.config.batch.micro_batch_size;
-  MicroBatch batch = batch_->stage_micro_batch(micro * rows, rows);
+  const int slot = parts_.plan.shape.slot_of(micro);
+  MicroBatch& batch = micros_[static_cast<std::size_t>(slot)];
+  batch = batch_->stage_micro_batch(micro * rows, rows, slot);
   batch.loss_scale = state_.loss_scale.scale / static_cast<double>(tokens_per_step());
-  return batch;
 }
 
 void Trainer::update() {
   const Span span = Span::phase("update");
   parts_.progress.phase = "updating";
   StepResult& result = result_of(state_.step + 1);
-  const bool sharded = parts_.plan.stage() > 0;
-  result.reduced_bytes = parts_.comm.reduced_bytes() - reduced_before_;
+  Communicator& world = *parts_.groups.world;
+  result.reduced_bytes = parts_.groups.data->reduced_bytes() - reduced_before_;
   exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false));
+  pipeline_->wait_for_all();
   units_->wait_for_sums();
-  if (!sharded) clock_->measure([&] { exchange_->sum_losses(parts_.comm); });
+  if (!sums_squares_) clock_->measure([&] { exchange_->sum_losses(world); });
   graphs_->run({Action::Kind::kUpdate, 0}, [&] { sum_squares(); });
-  if (sharded) clock_->measure([&] { exchange_->sum_losses_and_squares(parts_.comm); });
+  if (sums_squares_) clock_->measure([&] { exchange_->sum_losses_and_squares(world); });
   graphs_->run({Action::Kind::kUpdate, 1}, [&] { prepare(); });
-  if (const Tensor norms = optimizer_.norm_parts(); sharded && norms)
+  if (const Tensor norms = optimizer_.norm_parts(); parts_.plan.stage() > 0 && norms)
     clock_->measure([&] {
-      parts_.comm.all_reduce_sum(
+      parts_.groups.data->all_reduce_sum(
           std::span(norms.data<double>(), static_cast<std::size_t>(norms.numel())));
     });
   graphs_->run({Action::Kind::kUpdate, 2}, [&] { change_parameters(); });
@@ -283,7 +345,7 @@ Update Trainer::constants() {
 
 /// Sums the squares of the gradients that this rank updates with.
 void Trainer::sum_squares() {
-  squares_of_pieces(parts_.buffers.gradient_values(), optimizer_.pieces(), exchange_->squares(),
+  squares_of_pieces(parts_.buffers.gradient_values(), squared_, exchange_->squares(),
                     parts_.stream);
 }
 
@@ -329,7 +391,8 @@ void Trainer::skip_update(const StepResult& result) {
 void Trainer::stop_at_bad_tensor(const StepResult& result) const {
   units_->wait_for_all();
   const auto describe = [&](const FlatTensor& flat, const char* what) -> std::string {
-    const BadElement bad = first_of_ranks(first_bad(flat, updated_, parts_.stream), parts_.comm);
+    const BadElement bad =
+        first_of_ranks(first_bad(flat, updated_, parts_.stream), *parts_.groups.world);
     if (bad.at < 0) return {};
     const auto p = std::ranges::find_if(parts_.table.parameters, [&](const Parameter& parameter) {
       return bad.at < parameter.offset + parameter.numel;
@@ -352,26 +415,35 @@ double Trainer::evaluate() {
   const Config& config = parts_.config;
   const std::int64_t samples = std::min(parts_.valid->num_samples(),
                                         config.training.eval_iters * config.batch.train_batch_size);
-  return mean_loss({config, parts_.comm, parts_.stream, *parts_.valid, *batch_, loss_sum_,
-                    parts_.progress, [&](const MicroBatch* batch) { evaluate(batch); }},
-                   samples);
+  return mean_loss(
+      {config, parts_.groups, parts_.plan.shape.pipeline.is_last(), parts_.stream, *parts_.valid,
+       *batch_, loss_sum_, parts_.progress, [&](const MicroBatch* batch) { evaluate(batch); }},
+      samples);
 }
 
 /// If there is no batch, the rank only takes part in the gathers.
 void Trainer::evaluate(const MicroBatch* batch) {
-  for (const Action& action : make_evaluation(parts_.plan.shape, batch != nullptr)) {
-    if (action.kind != Action::Kind::kForward) {
+  using Kind = Action::Kind;
+  const StepShape& shape = parts_.plan.shape;
+  for (const Action& action : make_evaluation(shape, batch != nullptr)) {
+    if (action.kind == Kind::kReceiveInput) {
+      pipeline_->receive_input(0, *batch);
+    } else if (action.kind == Kind::kSendOutput) {
+      pipeline_->send_output(0, *batch);
+    } else if (action.kind == Kind::kForward) {
+      units_->require_parameters(action.block);
+      pipeline_->before_forward(action.block, 0);
+      parts_.model.evaluate_block(action.block, *batch);
+    } else {
       execute(action);
-      continue;
     }
-    units_->require_parameters(action.block);
-    parts_.model.evaluate_block(action.block, *batch);
   }
-  if (batch) parts_.model.loss_sum(0, *loss_sum_.as<double>().data());
+  if (batch && shape.pipeline.is_last()) parts_.model.loss_sum(0, *loss_sum_.as<double>().data());
 }
 
 void Trainer::wait_for_collectives() {
   units_->wait_for_all();
+  pipeline_->wait_for_all();
 }
 
 }  // namespace hgt

@@ -61,17 +61,17 @@ UnitExchange::~UnitExchange() {
 
 void UnitExchange::clear_gradients() {
   for (UnitState& unit : units_) unit.has_sum = false;
-  const Tensor all = buffers_.gradient_values().values;
-  if (plan_.stage() == 0) hgt::clear(all, stream_, &update_->halted);
+  const FlatTensor all = buffers_.gradient_values();
+  if (plan_.stage() == 0) hgt::clear(all.values, stream_, &update_->halted);
   if (plan_.stage() != 1) return;
   // The peers' parts are undefined: even in a halted run they must not be summed again.
-  std::int64_t at = 0;
+  std::int64_t at = plan_.elements().begin;
   for (const auto& [own, local] : plan_.slices()) {
-    hgt::clear(all.slice(0, at, own.begin), stream_);
-    hgt::clear(all.slice(0, own.begin, own.end), stream_, &update_->halted);
+    hgt::clear(all.at(Slice{{at, own.begin}, 0}), stream_);
+    hgt::clear(all.at(Slice{own, 0}), stream_, &update_->halted);
     at = own.end;
   }
-  hgt::clear(all.slice(0, at, all.numel()), stream_);
+  hgt::clear(all.at(Slice{{at, plan_.elements().end}, 0}), stream_);
 }
 
 void UnitExchange::gather(int unit) {
@@ -95,10 +95,9 @@ void UnitExchange::clear(int unit) {
 
 void UnitExchange::reduce(int unit) {
   const std::span<float> gradients = elements_of<float>(slots_.gradients(unit));
-  if (plan_.stage() == 0)
-    comm_.start_all_reduce_sum(gradients);
-  else
-    state(unit).reducing = comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
+  state(unit).reducing = plan_.stage() == 0
+                             ? comm_.start_all_reduce_sum(gradients)
+                             : comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
 }
 
 void UnitExchange::accumulate(int unit) {
@@ -113,7 +112,7 @@ void UnitExchange::accumulate(int unit) {
 void UnitExchange::require_parameters(int block) {
   const StepShape& shape = plan_.shape;
   wait(state(shape.unit_of(block)).gathering);
-  if (shape.tied && block + 1 == shape.num_blocks()) wait(state(0).gathering);
+  if (shape.is_tied_here() && shape.is_head(block)) wait(state(0).gathering);
 }
 
 void UnitExchange::wait_for_sums() {

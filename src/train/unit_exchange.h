@@ -41,8 +41,7 @@ class UnitExchange {
 
   /// Waits until the parameters that a block reads are there.
   void require_parameters(int block);
-  /// Waits for the sums that were started; in stage 0 not, because the caller then sums the losses:
-  /// collectives end in the order in which they began.
+  /// Waits for the sums that were started.
   void wait_for_sums();
   /// Waits for all that was started.
   void wait_for_all();

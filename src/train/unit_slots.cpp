@@ -16,7 +16,7 @@ std::vector<Tensor> tensors_of(const StepShape& shape, const std::vector<int>& s
   for (std::size_t unit = 0; unit < shape.units.size(); ++unit) {
     const Range elements = shape.units[unit].elements;
     if (slots.empty())
-      out.push_back(flat.values.slice(0, elements.begin, elements.end));
+      out.push_back(flat.at(Slice{elements, 0}));
     else
       out.emplace_back(memory[first + static_cast<std::size_t>(slots[unit])].data(),
                        std::initializer_list<std::int64_t>{elements.size()}, dtype, device);
@@ -26,16 +26,28 @@ std::vector<Tensor> tensors_of(const StepShape& shape, const std::vector<int>& s
 
 std::vector<Tensor> tensors_by_block(const ParameterTable& table, const StepShape& shape,
                                      const std::vector<Tensor>& of_units) {
-  std::vector<Tensor> out;
+  std::vector<Tensor> out(static_cast<std::size_t>(table.num_blocks()));
   for (std::size_t unit = 0; unit < shape.units.size(); ++unit) {
     const auto& [blocks, elements] = shape.units[unit];
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
       const Range range = table.block(static_cast<int>(block));
-      out.push_back(
-          of_units[unit].slice(0, range.begin - elements.begin, range.end - elements.begin));
+      out[static_cast<std::size_t>(block)] =
+          of_units[unit].slice(0, range.begin - elements.begin, range.end - elements.begin);
     }
   }
   return out;
+}
+
+/// The token embedding in `blocks` or, if block 0 is another stage's, in new memory that `blocks`
+/// gets for it.
+Tensor tied_tokens(const ParameterTable& table, DType dtype, Device device, const char* name,
+                   std::vector<Tensor>& blocks, std::vector<Buffer>& memory) {
+  const std::int64_t count = table.find(0, Role::kTokens)->numel;
+  if (!blocks[0]) {
+    memory.emplace_back(name, count * static_cast<std::int64_t>(size_of(dtype)), device);
+    blocks[0] = Tensor(memory.back().data(), {count}, dtype, device);
+  }
+  return blocks[0].slice(0, 0, count);
 }
 
 }  // namespace
@@ -50,6 +62,12 @@ UnitSlots::UnitSlots(const ParameterTable& table, const RankPlan& plan,
                           "gradients of blocks", memory_);
   block_weights_ = tensors_by_block(table, shape, weights_);
   block_gradients_ = tensors_by_block(table, shape, gradients_);
+  if (!shape.is_tied_across()) return;
+  const Device device = weights_[0].device();
+  tied_weights_ = tied_tokens(table, weights_[0].dtype(), device, "copy of the embedding",
+                              block_weights_, memory_);
+  tied_gradients_ = tied_tokens(table, DType::kF32, device, "gradients of the copied embedding",
+                                block_gradients_, memory_);
 }
 
 }  // namespace hgt

@@ -44,6 +44,22 @@ class SideChannel final : public ControlChannel {
   Progress progress_;
 };
 
+Connection connect(ControlChannel& channel, const Config& job, const Environment& environment,
+                   const CudaQueue* queue, const GroupOptions& group) {
+  const std::string& backend = job.distributed.backend;
+  if (queue != nullptr && backend == "gloo")
+    return {connect_gloo(channel, group, environment.master_host, queue),
+            "Gloo, through the host's memory"};
+  if (queue != nullptr) return {connect_nccl(channel, *queue, group), "NCCL"};
+  if (backend == "nccl")
+    throw Error(ErrorKind::kConfig, "distributed.backend = \"nccl\" needs GPUs",
+                "leave it at auto on the CPU");
+  if (backend == "auto")
+    if (auto shared = connect_shared_memory(channel, group))
+      return {std::move(shared), "shared memory"};
+  return {connect_gloo(channel, group, environment.master_host), "Gloo"};
+}
+
 }  // namespace
 
 std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment) {
@@ -64,27 +80,31 @@ std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& 
 Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
                          const CudaQueue* queue, const std::atomic<bool>* aborted) {
   if (environment.world_size == 1) return {make_self_communicator(), ""};
-  const DistributedConfig& config = job.distributed;
-  GroupOptions group = group_options(job, environment);
-  group.aborted = aborted;
-  if (queue != nullptr) {
-    if (config.backend == "gloo")
-      return {connect_gloo(channel, group, environment.master_host, queue),
-              "Gloo, through the host's memory"};
+  if (queue != nullptr && job.distributed.backend != "gloo") {
     // NCCL accepts two ranks on a GPU only if they seem to be on two machines.
     if (job.hardware.oversubscribe)
       ::setenv("NCCL_HOSTID", fmt::to_string(environment.rank).c_str(), 0);
     // Sums in the switch (NVLS) are not the same from run to run: NVIDIA/nccl#1497.
     ::setenv("NCCL_NVLS_ENABLE", "0", 0);
-    return {connect_nccl(channel, *queue, group), "NCCL"};
   }
-  if (config.backend == "nccl")
-    throw Error(ErrorKind::kConfig, "distributed.backend = \"nccl\" needs GPUs",
-                "leave it at auto on the CPU");
-  if (config.backend == "auto")
-    if (auto shared = connect_shared_memory(channel, group))
-      return {std::move(shared), "shared memory"};
-  return {connect_gloo(channel, group, environment.master_host), "Gloo"};
+  GroupOptions group = group_options(job, environment);
+  group.aborted = aborted;
+  return connect(channel, job, environment, queue, group);
+}
+
+Subgroups connect_groups(ControlChannel& channel, const Config& job, const Environment& environment,
+                         const CudaQueue* queue, Communicator& world,
+                         const std::atomic<bool>* aborted) {
+  Subgroups out;
+  out.channel = std::make_unique<SideChannel>(channel);
+  GroupOptions options = group_options(job, environment);
+  options.aborted = aborted;
+  out.groups = std::make_unique<ConnectedGroups>(
+      make_layout(job.parallelism, environment.world_size), job.model.tie_word_embeddings, world,
+      options, [&](const GroupOptions& group) {
+        return connect(*out.channel, job, environment, queue, group).communicator;
+      });
+  return out;
 }
 
 SaveGroup connect_save_group(ControlChannel& channel, const Config& job,

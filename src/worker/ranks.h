@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hgtrain/comm/communicator.h"
+#include "hgtrain/comm/groups.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/wire/control.h"
@@ -26,6 +27,15 @@ struct Connection {
 /// communicator; once `aborted` is true, connecting ends.
 Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
                          const CudaQueue* queue, const std::atomic<bool>* aborted = nullptr);
+
+struct Subgroups {
+  std::unique_ptr<ControlChannel> channel;  ///< its own: heartbeats count the world's collectives
+  std::unique_ptr<ConnectedGroups> groups;
+};
+/// Connects the groups of the config's layout, all of which are parts of `world`.
+Subgroups connect_groups(ControlChannel& channel, const Config& job, const Environment& environment,
+                         const CudaQueue* queue, Communicator& world,
+                         const std::atomic<bool>* aborted = nullptr);
 
 /// A second communicator of the same ranks, of host memory alone.
 struct SaveGroup {

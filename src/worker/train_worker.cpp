@@ -30,18 +30,21 @@ namespace {
 class Group {
  public:
   /// The group owns the queue, if there is one, from now on.
-  Communicator& connect(ControlChannel& channel, const Config& config,
+  const Groups& connect(ControlChannel& channel, const Config& config,
                         const Environment& environment, std::unique_ptr<CudaQueue> queue) {
     queue_ = std::move(queue);
     auto [communicator, backend_name] =
         connect_ranks(channel, config, environment, queue_.get(), &aborted_);
     if (!backend_name.empty()) log_info("communication backend: {}", backend_name);
+    Subgroups subgroups =
+        connect_groups(channel, config, environment, queue_.get(), *communicator, &aborted_);
     SaveGroup savers = connect_save_group(channel, config, environment);
     const std::lock_guard lock(mutex_);
     savers_ = std::move(savers);
     communicator_ = std::move(communicator);
-    if (aborted_) communicator_->abort();
-    return *communicator_;
+    subgroups_ = std::move(subgroups);
+    if (aborted_) abort_all();
+    return subgroups_.groups->get();
   }
   /// Null if no saves are made in the background, or by one rank.
   Communicator* savers() const { return savers_.communicator.get(); }
@@ -49,13 +52,14 @@ class Group {
   void leave() {
     const std::lock_guard lock(mutex_);
     savers_.communicator.reset();
+    subgroups_.groups.reset();
     communicator_.reset();
   }
   /// A save under way may still be finished: it ends if a peer is lost.
   void abort() {
     aborted_ = true;  // before the lock, which leave() holds while it waits for the peers
     const std::lock_guard lock(mutex_);
-    if (communicator_) communicator_->abort();
+    abort_all();
   }
   void abort_saves() {
     const std::lock_guard lock(mutex_);
@@ -63,10 +67,16 @@ class Group {
   }
 
  private:
+  void abort_all() {
+    if (communicator_) communicator_->abort();
+    if (subgroups_.groups) subgroups_.groups->abort();
+  }
+
   std::mutex mutex_;
   std::atomic<bool> aborted_ = false;
-  std::unique_ptr<CudaQueue> queue_;  ///< outlives the communicator
+  std::unique_ptr<CudaQueue> queue_;  ///< outlives the communicators
   std::unique_ptr<Communicator> communicator_;
+  Subgroups subgroups_;
   SaveGroup savers_;
 };
 
@@ -128,11 +138,11 @@ class TrainWorker {
     channel_->progress().phase = "connecting";
     std::unique_ptr<CudaQueue> queue = open_device(config_, environment);
     const CudaQueue* const compute = queue.get();
-    Communicator& comm = group_.connect(*channel_, config_, environment, std::move(queue));
+    const Groups& groups = group_.connect(*channel_, config_, environment, std::move(queue));
     const RunOptions options{request.run_dir, request.resume, request.record_steps};
-    run_.emplace(config_, options, comm, *channel_, requests_, compute, group_.savers());
+    run_.emplace(config_, options, groups, *channel_, requests_, compute, group_.savers());
     const RunOutcome outcome = run_->train();
-    if (comm.rank() == 0)
+    if (environment.rank == 0)
       channel_->send("done",
                      {{"reason", outcome.reason}, {"stopped_early", outcome.stopped_early}});
     channel_->progress().phase = "leaving";

@@ -32,7 +32,9 @@ class Damaging : public Communicator {
     if (rank() == 0) values.back() += 1;
   }
   void all_reduce_sum(std::span<double> values) override { inner_->all_reduce_sum(values); }
-  void broadcast(std::span<std::byte> bytes, int root) override { inner_->broadcast(bytes, root); }
+  std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) override {
+    return inner_->start_broadcast(bytes, root);
+  }
   void barrier() override { inner_->barrier(); }
   std::uint64_t start_all_reduce_sum(std::span<float> values) override {
     return inner_->start_all_reduce_sum(values);

@@ -15,8 +15,9 @@ struct Pair {
   explicit Pair(std::chrono::milliseconds timeout)
       : Pair(timeout, SharedSegment::create(SharedBoard::bytes(2))) {}
   Pair(std::chrono::milliseconds timeout, SharedSegment made)
-      : second(held(SharedSegment::open(made.name(), SharedBoard::bytes(2)), 1), 1, 2, timeout),
-        first(held(std::move(made), 0), 0, 2, timeout) {}
+      : second(held(SharedSegment::open(made.name(), SharedBoard::bytes(2)), 1),
+               {.rank = 1, .size = 2, .timeout = timeout}),
+        first(held(std::move(made), 0), {.rank = 0, .size = 2, .timeout = timeout}) {}
 
   static SharedSegment held(SharedSegment segment, int rank) {
     segment.hold(rank);

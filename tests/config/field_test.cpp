@@ -74,7 +74,7 @@ std::vector<Json> candidates(const Field& field, const std::string& path,
     case Kind::kNumber:
       return {0.25, 0.5, 3, 1e-6};
     case Kind::kList:
-      return {Json{0.5, 0.6}};
+      return {Json{0.5, 0.6}, Json{2, 3}};
     case Kind::kAny:
       return {"other"};
     default:

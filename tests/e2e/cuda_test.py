@@ -172,6 +172,14 @@ class CudaTest(unittest.TestCase):
         self.assertRegex(said[0], 'the first bad tensor is the gradient of model.embed_tokens.weight: element [1-9]')
         self.assertEqual(said, said[:1] * 4)
 
+    def test_a_pipeline_of_two_ranks_on_one_gpu_equals_one_rank(self):
+        for model in 'gpt2', 'llama':
+            flags = ('--train_batch_size', 6, '--train_micro_batch_size_per_gpu', 1)
+            one = self.train(f'{model}.whole', 'cuda', *flags, config=model)
+            two = self.train(f'{model}.pipeline', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', *flags,
+                             '--parallelism.pipeline_parallel_size', 2, config=model)
+            self.assert_close(two, one)
+
     @unittest.skipUnless(EMULATED, 'fills the device')
     def test_a_full_device_says_what_is_held(self):
         os.environ['HGTRAIN_EMULATION_MEMORY'] = '250000000'  # more than measuring the rate takes

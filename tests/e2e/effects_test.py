@@ -76,6 +76,7 @@ FP16 = but(JOB, fp16={'enabled': True, 'initial_scale_power': 8})
 OVERFLOWING = but(JOB, fp16={'enabled': True, 'initial_scale_power': 31}, training__train_iters=40)
 # Overflows, a clean step whose update enlarges the gradients, an overflow.
 JUMPING = but(JOB, fp16={'enabled': True, 'initial_scale_power': 21}, optimizer__params__lr=1.0)
+PIPELINE = but(JOB, parallelism={'pipeline_parallel_size': 2})
 SAVING = but(JOB, checkpoint={'save_interval': 2})
 
 # key -> (job, another value, where it shows: a method of Effects below)
@@ -201,6 +202,9 @@ ROWS = {
     'tokenizer.type': (JOB, 'bpe', 'refusal'),
     'tokenizer.path': (JOB, 'tokenizer', 'refusal'),  # another one than the data's
     'parallelism.data_parallel_size': (JOB, 2, 'refusal'),
+    'parallelism.pipeline_parallel_size': (JOB, 2, 'refusal'),
+    'parallelism.pipeline_schedule': (PIPELINE, 'gpipe', 'stages_of_two'),
+    'parallelism.pipeline_layer_split': (PIPELINE, [1, 1], 'stages_of_two'),
     'distributed.backend': (JOB, 'gloo', 'meeting'),
     'distributed.timeout_minutes': (JOB, 0.02, 'ends_a_frozen_run'),
     'hardware.device': (JOB, 'cuda', 'refusal'),
@@ -298,6 +302,7 @@ class Effects:
     def layout(self): return self.plan('layout', 'batch')
     def parameters(self): return self.plan('parameters', 'memory')
     def memory_table(self): return self.plan('memory', 'NOTHING')
+    def stages_of_two(self): return re.search('^pipeline .*', self.call('--dry_run', '--num_workers', '2')[1], re.M).group()
     def refusal(self): return not self.run.exists() and self.call('--run_dir', str(self.run))[0] in (2, 3)
 
 

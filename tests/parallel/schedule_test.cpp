@@ -87,3 +87,41 @@ TEST_CASE("an evaluation goes forward only, and gathers what it reads") {
   shape.stage = 1;
   CHECK(text_of(make_evaluation(shape, true)) == "F0.0 F1.0 F2.0 F3.0");
 }
+
+TEST_CASE(
+    "1F1B computes a forward and a backward in turns, and holds one micro-batch a stage after") {
+  StepShape shape = shape_of(0, 1, false, 3);
+  shape.pipeline = {.index = 0, .count = 2};
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "F0.0 >F0 <B0 F0.1 >F1 <B1 B0.0 F0.2 >F2 <B2 B0.1 B0.2 R0 U");
+  CHECK(shape.slots() == 2);
+  shape.units[0].blocks = {1, 2};
+  shape.pipeline.index = 1;
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "<F0 F1.0 B1.0 >B0 <F1 F1.1 B1.1 >B1 <F2 F1.2 B1.2 >B2 R0 U");
+  CHECK(shape.slots() == 1);
+}
+
+TEST_CASE("GPipe computes all forwards, then all backwards") {
+  StepShape shape = shape_of(0, 1, false, 3);
+  shape.pipeline = {.index = 0, .count = 2, .schedule = PipelineSchedule::kGpipe};
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "F0.0 >F0 <B0 F0.1 >F1 <B1 F0.2 >F2 <B2 B0.0 B0.1 B0.2 R0 U");
+}
+
+TEST_CASE("the gradients of a tied embedding are summed over its stages before the ranks' sum") {
+  StepShape shape = shape_of(1, 1, true);
+  shape.pipeline = {.index = 0, .count = 2};
+  CHECK(text_of(make_schedule(shape).actions) == "F0.0 >F0 <B0 B0.0 T R0 U G0 W");
+  shape.units[0].blocks = {1, 2};
+  shape.pipeline.index = 1;
+  CHECK(text_of(make_schedule(shape).actions) == "<F0 F1.0 B1.0 >B0 R0 T U G0 W");
+}
+
+TEST_CASE("an evaluation passes its micro-batch through the pipeline") {
+  StepShape shape = shape_of(0, 1, false);
+  shape.units[0].blocks = {1, 2};
+  shape.pipeline = {.index = 1, .count = 3};
+  CHECK(text_of(make_evaluation(shape, true)) == "<F0 F1.0 >F0");
+  CHECK(text_of(make_evaluation(shape, false)) == "");
+}

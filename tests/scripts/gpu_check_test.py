@@ -60,7 +60,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
         self.assertIn('| wrong by 0.1', said)
-        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 15)
+        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 16)
         self.program('tests/ops/ops_test', 'echo ops >> called; echo "All tests passed (3 assertions in 1 test case)"')
         status, said = self.check('correct')
         self.assertEqual(status, 0, said)
@@ -76,7 +76,7 @@ class GpuCheckTest(unittest.TestCase):
         status, said = self.check('correct')
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
-        self.assertEqual(len(self.called()), 16)
+        self.assertEqual(len(self.called()), 17)
 
     def test_what_is_not_built_is_named(self):
         (self.folder / 'tests/ops/ops_test').unlink()

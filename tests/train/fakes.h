@@ -64,6 +64,8 @@ class FakeModel final : public Model {
       if (block == 2) gradients_[2 * ParameterTable::kAlignment] += d;
     }
   }
+  Tensor residual(int, int, const MicroBatch&) override { return {}; }
+  Tensor residual_gradient(int, const MicroBatch&) override { return {}; }
   void loss_sum(int, double& out) const override { out = loss_; }
   void evaluate_block(int block, const MicroBatch& batch) override {
     if (block != 2) return;

@@ -13,13 +13,13 @@ TEST_CASE("the model computes with the parameters, or with a copy of its type") 
   ThreadPool pool(1);
   Config config = tiny_config();
   const ParameterTable table = parameter_table(config.model, false);
-  const FlatBuffers wide(table, config, plan_rank(config, table));
+  const FlatBuffers wide(config, plan_rank(config, table));
   wide.parameters.as<float>()[1] = 1.001f;
   wide.round_weights(pool);
   CHECK(wide.weights().values.data<float>() == wide.parameters.as<float>().data());
 
   config.precision.bf16 = true;
-  const FlatBuffers narrow(table, config, plan_rank(config, table));
+  const FlatBuffers narrow(config, plan_rank(config, table));
   narrow.parameters.as<float>()[1] = 1.001f;
   narrow.round_weights(pool);
   CHECK(narrow.weights().values.dtype() == DType::kBF16);
@@ -31,8 +31,8 @@ TEST_CASE("buffers of the CPU are host memory themselves") {
   const Config config = tiny_config();
   const ParameterTable table = parameter_table(config.model, false);
   const RankPlan plan = plan_rank(config, table);
-  const FlatBuffers buffers(table, config, plan);
-  const HostBuffers host(buffers, table, config, plan, pool);
+  const FlatBuffers buffers(config, plan);
+  const HostBuffers host(buffers, config, plan, pool);
   host.fetch();
   host.store();
   CHECK(&host.get() == &buffers);

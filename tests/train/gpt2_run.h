@@ -39,7 +39,7 @@ class Gpt2Run {
         pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
         table_(parameter_table(config.model, false)),
         plan_(plan_rank(config, table_)),
-        buffers_(table_, config, plan_),
+        buffers_(config, plan_),
         slots_(table_, plan_, buffers_),
         data_(1000, config.training.seq_length),
         model_(Model::create(config_.model, table_, slots_.block_weights(),

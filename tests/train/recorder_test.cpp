@@ -65,7 +65,7 @@ struct Fixture {
   explicit Fixture(std::unique_ptr<Communicator> ranks)
       : saver(std::move(ranks)),
         table(parameter_table(config.model, false)),
-        buffers(table, config, plan_rank(config, table)),
+        buffers(config, plan_rank(config, table)),
         recorder(config, {.run_dir = folder.path()}, table, *saver, channel) {}
 
   void start() {
@@ -214,7 +214,7 @@ TEST_CASE("other ranks save their slices, and say nothing") {
   std::vector<EventChannel> channels(2);
   const auto errors = run_ranks(over_shared_memory, 2, [&](Communicator& comm) {
     EventChannel& channel = channels[static_cast<std::size_t>(comm.rank())];
-    const FlatBuffers buffers(table, config, plan_rank(config, table, comm.rank(), comm.size()));
+    const FlatBuffers buffers(config, plan_rank(config, table, comm.rank(), comm.size()));
     Recorder recorder(config, {.run_dir = folder.path()}, table, comm, channel);
     recorder.begin({}, "");
     recorder.started({}, "", true);
@@ -227,7 +227,7 @@ TEST_CASE("other ranks save their slices, and say nothing") {
   CHECK(errors == std::vector<std::string>(2));
   CHECK(channels[0].kinds == std::vector<std::string>{"started", "metrics", "checkpoint"});
   CHECK(channels[1].kinds.empty());
-  const FlatBuffers loaded(table, config, plan_rank(config, table));
+  const FlatBuffers loaded(config, plan_rank(config, table));
   load_checkpoint(folder / "checkpoints/step_00000001", config.model, table, loaded.state());
 }
 

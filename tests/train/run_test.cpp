@@ -75,7 +75,7 @@ class Failing : public Communicator {
   int size() const override { return 1; }
   void all_reduce_sum(std::span<float>) override { enter(); }
   void all_reduce_sum(std::span<double>) override { enter(); }
-  void broadcast(std::span<std::byte>, int) override {}
+  std::uint64_t start_broadcast(std::span<std::byte>, int) override { return 0; }
   void barrier() override {}
   std::uint64_t start_all_reduce_sum(std::span<float>) override { return sequence_; }
   std::uint64_t start_reduce_scatter_sum(std::span<float>, std::span<const OwnedRange>) override {

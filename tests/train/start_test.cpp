@@ -27,9 +27,8 @@ struct Started {
           std::uint64_t data = kData, std::uint64_t old_data = 0)
       : table(parameter_table(config.model, false)),
         plan(plan_rank(config, table, comm.rank(), comm.size())),
-        buffers(table, config, plan),
-        start(prepare_start(config, options, table, plan.sharding, buffers, {data, old_data}, pool,
-                            comm)) {}
+        buffers(config, plan),
+        start(prepare_start(config, options, table, plan, buffers, {data, old_data}, pool, comm)) {}
   std::vector<float> weights() const {
     const auto flat = buffers.parameters.as<float>();
     return {flat.begin(), flat.end()};

@@ -34,14 +34,14 @@ Config small_config(std::int64_t batch = 8, std::int64_t micro = 1) {
 struct Rank {
   Rank(const Config& config, Communicator& comm, const TrainingState& state = {})
       : plan(plan_rank(config, table, comm.rank(), comm.size(), 64)),
-        buffers(table, config, plan),
+        buffers(config, plan),
         trainer(Trainer::Parts{.config = config,
                                .table = table,
                                .plan = plan,
                                .buffers = buffers,
                                .slots = slots,
                                .model = model,
-                               .comm = comm,
+                               .groups = comm,
                                .stream = pool,
                                .train = data,
                                .valid = &valid,

@@ -1,149 +1,12 @@
 // Every stage of ZeRO on several ranks, with real models.
 #include "unit_exchange.h"
 
-#include <algorithm>
-#include <cmath>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-#include <fmt/format.h>
-
-#include "hgtrain/train/trainer.h"
-
-#include "fakes.h"
-#include "support/ranks.h"
-#include "tiny_config.h"
+#include "trained_ranks.h"
 
 using namespace hgt;
-
-namespace {
-
-/// Blocks of several units, some of which do not divide evenly.
-Config zero_config(int stage, bool llama = false) {
-  Config config = tiny_config();
-  ModelConfig& model = config.model;
-  model.vocab_size = 300;
-  model.hidden_size = 128;
-  model.intermediate_size = 512;
-  model.num_hidden_layers = 3;
-  model.num_attention_heads = model.num_key_value_heads = 4;
-  model.head_dim = 32;
-  model.max_position_embeddings = 16;
-  if (llama) {
-    model.model_type = "llama";
-    model.hidden_act = "silu";
-    model.attention_bias = model.attention_out_bias = model.mlp_bias = false;
-    model.tie_word_embeddings = false;
-  }
-  config.batch = {.train_batch_size = 6, .micro_batch_size = 1};
-  config.training.seq_length = 16;
-  config.training.eval_iters = 2;
-  config.training.deterministic = true;
-  config.gradient_clipping = 0.05;  // active from the first step
-  config.optimizer.lr = 0.01;
-  config.optimizer.weight_decay = 0.1;
-  config.zero.stage = stage;
-  return config;
-}
-
-/// What a run leaves: losses and norms of its steps, the evaluation, and the state of all ranks put
-/// together.
-struct Result {
-  std::vector<double> losses, norms;
-  double evaluated = 0;
-  std::vector<std::vector<std::byte>> state;  ///< parameters, optimizer's state, average
-  bool operator==(const Result&) const = default;
-};
-
-void put(const FlatTensor& from, const RankPlan& plan, std::int64_t total,
-         std::vector<std::byte>& to) {
-  if (!from) return;
-  const auto size = static_cast<std::int64_t>(size_of(from.values.dtype()));
-  to.resize(static_cast<std::size_t>(total * size));
-  for (const Slice& slice : plan.slices())
-    std::copy_n(static_cast<const std::byte*>(from.at(slice).raw()), slice.elements.size() * size,
-                to.begin() + slice.elements.begin * size);
-}
-
-/// A rank of a job that trains from drawn weights.
-struct TrainedRank {
-  TrainedRank(const Config& config, Communicator& comm, int ranks, std::int64_t unit_elements = 0)
-      : table(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-        plan(plan_rank(config, table, comm.rank(), ranks, unit_elements)),
-        buffers(table, config, plan),
-        slots(table, plan, buffers),
-        data(1000, config.training.seq_length),
-        valid(11, config.training.seq_length),
-        model(Model::create(config.model, table, slots.block_weights(), slots.block_gradients(),
-                            model_options(config), pool)),
-        trainer((initialize(), Trainer::Parts{config, table, plan, buffers, slots, *model, comm,
-                                              pool, data, &valid, progress, requests}),
-                first_state(config)) {}
-
-  void initialize() {
-    buffers.initialize(table, 7, pool);
-    buffers.round_weights(pool);
-  }
-  static TrainingState first_state(const Config& config) {
-    TrainingState state;
-    state.loss_scale = LossScaler(config.precision).initial();
-    return state;
-  }
-
-  ThreadPool pool{1, true};
-  const ParameterTable table;
-  const RankPlan plan;
-  const FlatBuffers buffers;
-  const UnitSlots slots;
-  const FakeDataset data, valid;
-  const std::unique_ptr<Model> model;
-  Progress progress;
-  Requests requests;
-  Trainer trainer;
-};
-
-Result train(const Config& config, int ranks, int steps = 4, std::int64_t unit_elements = 0) {
-  Result result;
-  std::mutex mutex;
-  const auto errors = run_ranks(over_shared_memory, ranks, [&](Communicator& comm) {
-    TrainedRank rank(config, comm, ranks, unit_elements);
-    std::vector<double> losses, norms;
-    for (int i = 0; i < steps; ++i) {
-      const StepResult& step = rank.trainer.step();
-      losses.push_back(step.loss);
-      norms.push_back(step.grad_norm);
-    }
-    const double evaluated = rank.trainer.evaluate();
-    const std::lock_guard lock(mutex);
-    result.losses = losses;
-    result.norms = norms;
-    result.evaluated = evaluated;
-    const FlatState kept = rank.buffers.state();
-    result.state.resize(kept.moments.size() + 2);
-    const auto put_together = [&](const FlatTensor& from, std::size_t i) {
-      put(from, rank.plan, rank.table.total, result.state[i]);
-    };
-    put_together(kept.parameters, 0);
-    put_together(kept.ema, 1);
-    for (std::size_t i = 0; i < kept.moments.size(); ++i)
-      put_together(kept.moments[i].values, i + 2);
-  });
-  for (const std::string& error : errors) CHECK(error == "");
-  return result;
-}
-
-void check_near(const Result& a, const Result& b) {
-  REQUIRE(a.losses.size() == b.losses.size());
-  for (std::size_t i = 0; i < a.losses.size(); ++i) {
-    CHECK(a.losses[i] == Approx(b.losses[i]).epsilon(1e-5));
-    CHECK(a.norms[i] == Approx(b.norms[i]).epsilon(1e-5));
-  }
-  CHECK(a.evaluated == Approx(b.evaluated).epsilon(1e-5));
-}
-
-}  // namespace
 
 TEST_CASE("without accumulation, every stage gives the bits of stage 0", "[zero]") {
   for (const bool llama : {false, true})
@@ -224,7 +87,7 @@ TEST_CASE("every rank names the same tensor that is not finite first", "[zero]")
     config.optimizer.lr = 1e30;
     std::vector<std::string> messages(2);
     run_ranks(over_shared_memory, 2, [&](Communicator& comm) {
-      TrainedRank rank(config, comm, 2);
+      TrainedRank rank(config, comm);
       try {
         for (int i = 0; i < 5; ++i) rank.trainer.step();
       } catch (const Error& e) {

@@ -6,6 +6,8 @@
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/dtype.h"
+#include "hgtrain/parallel/range.h"
+#include "hgtrain/parallel/schedule.h"
 
 namespace hgt {
 
@@ -21,7 +23,11 @@ struct ActivationSizes {
   std::int64_t slots = 1;       ///< micro-batches whose activations are held at once
   DType dtype = DType::kF32;    ///< the type in which they are computed
   Recompute recompute = Recompute::kNone;
-  std::int64_t recomputed_layers = 0;  ///< how many first layers are recomputed
+  std::int64_t recomputed_layers = 0;  ///< how many first layers of the model are recomputed
+  Range blocks = {};                   ///< those that the worker has; empty: all of the model
+
+  Range layers(const ModelConfig& model) const;  ///< of these blocks, counted from 0
+  bool has_head(const ModelConfig& model) const;
 };
 
 /// A tensor that the model computes into: `copies` of `shape`.
@@ -58,8 +64,10 @@ struct PlannedTensor {
 /// Means, scales, lse and losses are fp32; all others have `sizes.dtype`.
 std::vector<PlannedTensor> activations_of(const ModelConfig& model, const ActivationSizes& sizes);
 
-/// The sizes of a job, which computes one micro-batch at a time.
+/// The sizes of a whole model that computes one micro-batch at a time.
 ActivationSizes activation_sizes(const Config& config);
+/// Those of the rank whose steps have this shape.
+ActivationSizes activation_sizes(const Config& config, const StepShape& shape);
 
 /// R: the rows of logits that are computed at a time; they take some 64 MiB.
 std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows);
@@ -77,7 +85,11 @@ struct Allocation {
 /// worker's part), and the buffers of checkpoints.
 /// If the device is cuda, the table has what lies on the GPU: the same without these two, with the
 /// GPU's scratch memory and the memory of CUDA's libraries, but without the driver's context.
+///
+/// The table of a rank of a pipeline stage, or the largest of them. Of ranks with unequal shards,
+/// the one with the largest counts.
 std::vector<Allocation> memory_table(const Config& config, int threads);
+std::vector<Allocation> memory_table(const Config& config, int threads, int stage);
 
 /// Error(kConfig) if a model is too wide for the GPU kernels: if its rows are wider than
 /// cuda::kMaxRowBytes, or its heads than cuda::kMaxHeadDim (base/kernel_sizes.h).
@@ -94,6 +106,10 @@ std::int64_t save_bytes(const Config& config);
 
 /// The sum of a table, in bytes.
 std::int64_t total_bytes(const std::vector<Allocation>& table);
+
+/// The floating-point operations of each block in the forward and backward of a token, as
+/// train_flops() counts them; 0 for the embedding.
+std::vector<double> block_flops(const ModelConfig& model, std::int64_t seq_length);
 
 /// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight
 /// product and token, and 12 H D a layer and token times the mean number of keys a query sees (T /

@@ -35,7 +35,7 @@ class Communicator {
 
   virtual void all_reduce_sum(std::span<float> values) = 0;
   virtual void all_reduce_sum(std::span<double> values) = 0;
-  virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
+  void broadcast(std::span<std::byte> bytes, int root) { wait(start_broadcast(bytes, root)); }
   virtual void barrier() = 0;
 
   virtual std::uint64_t start_all_reduce_sum(std::span<float> values) = 0;
@@ -46,6 +46,7 @@ class Communicator {
   /// All-gather in place: each owner's parts reach all ranks. `parts` count bytes.
   virtual std::uint64_t start_all_gather(std::span<std::byte> values,
                                          std::span<const OwnedRange> parts) = 0;
+  virtual std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) = 0;
   virtual void wait(std::uint64_t ticket) = 0;
 
   void reduce_scatter_sum(std::span<float> values, std::span<const OwnedRange> parts) {

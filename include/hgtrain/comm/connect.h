@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/wire/control.h"
@@ -20,8 +21,13 @@ struct GroupOptions {
   const char* thread_name = "communication";  ///< in traces; a literal
   int rank = 0;
   int size = 1;
+  std::vector<int> members = {};  ///< the job's rank of each, for messages; empty: the same
   std::chrono::milliseconds timeout{600000};   ///< to connect, and for each wait for a peer
   const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; NCCL only
+
+  int job_rank(int of_group) const {
+    return members.empty() ? of_group : members[static_cast<std::size_t>(of_group)];
+  }
 };
 
 /// Connects ranks of one machine through shared memory (some 0.8 MB per rank). They meet

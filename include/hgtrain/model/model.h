@@ -36,7 +36,9 @@ struct MicroBatch {
 /// (fp32) are a tensor for each block, on the stream's device: its part of the flat layout. The
 /// caller owns them and keeps them as long as the model. A block's values need only be there while
 /// a call reads or adds to them; the head of a tied model reads, and in training adds to, block 0's
-/// too. So blocks that are not used at the same time may share memory. Gradients are added to,
+/// too: of a stage without block 0 only the token embedding, with which its tensor begins. The
+/// other blocks of other stages need no tensors.
+/// Blocks that are not used at the same time may share memory. Gradients are added to,
 /// never cleared; a model that only evaluates needs none. All activations are allocated in
 /// `create`, as arch/memory.h plans them. Not thread-safe. Calls run on the stream: on
 /// the CPU they have finished when they return, on a CUDA device they are queued, and what they
@@ -53,6 +55,7 @@ class Model {
     /// How many layers recompute, from the first. No bit changes, except with kSelective if GELU
     /// was part of a product (ops/linear.h): then it is not, because kept values are rounded.
     std::int64_t recomputed_layers = 0;
+    Range blocks = {};  ///< the blocks to compute, for a stage of a pipeline; empty: all of them
   };
   /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) if the architecture
   /// is not supported or has fewer positions than max_seq_length.
@@ -65,7 +68,7 @@ class Model {
                                        const Tensor& parameters, const Tensor& gradients,
                                        const Options& options, Stream stream);
   virtual ~Model() = default;
-  virtual int num_blocks() const = 0;
+  virtual int num_blocks() const = 0;  ///< of the whole model
 
   /// Forward of one block; keeps in `slot` what its backward needs. Call blocks in ascending order.
   /// The head's forward also computes the gradient of its output product and adds to the gradients
@@ -74,6 +77,13 @@ class Model {
   /// Backward of one block; adds to its parameters' gradients. Call blocks in descending order. A
   /// tied embedding's gradient is complete after block 0.
   virtual void backward(int block, int slot, const MicroBatch& batch) = 0;
+  /// The residual stream that enters a block, [N, C], of the micro-batch of this size in a slot.
+  /// Stages of a pipeline exchange that of the block after their last one: it is the next stage's
+  /// input, which its forward and backward read.
+  virtual Tensor residual(int block, int slot, const MicroBatch& batch) = 0;
+  /// Its gradient [N, C], of whichever block: backward turns that of a block's output into that of
+  /// its input.
+  virtual Tensor residual_gradient(int slot, const MicroBatch& batch) = 0;
   /// After forward(head): writes the sum of the losses of the slot's valid tokens to `out`, in
   /// device memory.
   virtual void loss_sum(int slot, double& out) const = 0;

@@ -21,16 +21,17 @@ struct FlatPiece {
   bool operator==(const FlatPiece&) const = default;
 };
 
-/// Values of the flat layout: of all its elements, or of one rank's shard alone. Without data there
-/// are none.
+/// Values of the flat layout: of all its elements from `first` on that a rank holds, or of its
+/// shard alone. Without data there are none.
 struct FlatValues {
   void* data = nullptr;
   DType type = DType::kF32;
   bool sharded = false;
+  std::int64_t first = 0;
 
   /// The index of a piece's first value.
   constexpr std::int64_t place(const FlatPiece& piece) const {
-    return sharded ? piece.local : piece.begin;
+    return sharded ? piece.local : piece.begin - first;
   }
 };
 

@@ -64,6 +64,9 @@ class Optimizer {
             Stream stream);
   ~Optimizer();
 
+  /// The pieces into which it cuts the whole layout.
+  static std::vector<FlatPiece> all_pieces(const OptimizerConfig& config,
+                                           const ParameterTable& table);
   /// The pieces that it updates.
   const Pieces& pieces() const { return pieces_; }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hgtrain/config/config.h"
+#include "hgtrain/parallel/layout.h"
 #include "hgtrain/parallel/schedule.h"
 #include "hgtrain/parallel/shards.h"
 
@@ -28,17 +29,20 @@ constexpr Sharded sharded_at(int stage) {
 /// What one rank of a job does in a step and which part of the model's state it keeps. It follows
 /// from the config, the model's blocks and the number of ranks alone.
 struct RankPlan {
-  int rank = 0;
+  Layout layout;
+  Coordinates at;
   Range micro_batches;  ///< those of the step's micro-batches that the rank computes
-  Sharding sharding;
+  Sharding sharding;    ///< of the blocks of its pipeline stage, over its data-parallel group
   StepShape shape;
   Schedule schedule;
 
-  int ranks() const { return sharding.ranks(); }
+  int rank() const { return at.data; }                 ///< in the data-parallel group
+  int ranks() const { return sharding.ranks(); }       ///< of that group
+  Range elements() const { return shape.elements(); }  ///< of the flat layout: its stage's
   int stage() const { return shape.stage; }
   /// What the rank owns: it saves these slices and, from stage 1 on, updates no others.
-  std::span<const Slice> slices() const { return sharding.slices(rank); }
-  /// What it updates: in stage 0 everything, as one slice.
+  std::span<const Slice> slices() const { return sharding.slices(rank()); }
+  /// What it updates: in stage 0 all of its blocks, as one slice.
   std::vector<Slice> updated_slices() const;
 };
 
@@ -52,8 +56,9 @@ std::int64_t default_unit_elements(bool on_cpu, int ranks);
 
 /// `blocks`: the elements of the model's blocks in the flat layout, ascending without gaps. `tied`:
 /// the head uses the parameters of block 0. `unit_elements`: 0 takes the default, which the
-/// config's bucket sizes may lower.
+/// config's bucket sizes may lower. `stages`: the blocks of each pipeline stage; empty if there is
+/// one stage. `rank` counts the ranks of the job. Error(kConfig) if they cannot be laid out.
 RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tied, int rank,
-                   int ranks, std::int64_t unit_elements = 0);
+                   int ranks, std::int64_t unit_elements = 0, std::span<const Range> stages = {});
 
 }  // namespace hgt

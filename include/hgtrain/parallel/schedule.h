@@ -23,8 +23,27 @@ struct Unit {
 std::vector<Unit> make_units(std::span<const Range> blocks, std::int64_t max_elements,
                              bool first_alone = false);
 
+/// In which order the stages of a pipeline compute the micro-batches.
+enum class PipelineSchedule {
+  kGpipe,  ///< all forwards, then all backwards
+  k1F1B,   ///< a forward and a backward in turns, so that few micro-batches are held at once
+};
+
+/// A stage of a pipeline. Stage 0 has the embedding, the last one the head.
+struct PipelineStage {
+  int index = 0;
+  int count = 1;
+  PipelineSchedule schedule = PipelineSchedule::k1F1B;
+
+  bool is_first() const { return index == 0; }
+  bool is_last() const { return index + 1 == count; }
+};
+
+/// How many micro-batches a stage holds at most between their forward and their backward.
+std::int64_t activation_slots(const PipelineStage& stage, std::int64_t micro_batches);
+
 /// One thing for a rank to do. `block` and `micro` (counted within the rank), or `unit`, say what
-/// it applies to. A collective is started; what needs its result waits for it.
+/// it applies to. A collective or transfer is started; what needs its result waits for it.
 struct Action {
   enum class Kind {
     kForward,     ///< block, micro
@@ -35,6 +54,16 @@ struct Action {
     kReduce,      ///< unit: start the sum of its gradients over the ranks
     kAccumulate,  ///< unit: wait for the sum, and add this rank's part of it to its shard
     kUpdate,      ///< wait for the sums, then clip and step the optimizer
+
+    // Between stages of a pipeline, of a micro-batch:
+    kReceiveInput,     ///< what the rank's first block computes with, from the stage before
+    kSendOutput,       ///< what its last block has computed, to the stage after
+    kReceiveGradient,  ///< of the output, from the stage after
+    kSendGradient,     ///< of the input, to the stage before
+
+    // Between the first and the last stage, if the embedding is tied:
+    kSumTied,   ///< the head's gradients of the embedding are added to those of block 0
+    kCopyTied,  ///< the head gets the updated embedding
   };
   Kind kind = Kind::kUpdate;
   int block = 0;
@@ -44,21 +73,38 @@ struct Action {
 };
 
 /// "F3.0": forward of block 3, micro-batch 0. B: backward; G2: gather unit 2; X: release; C: clear;
-/// R: reduce; A: accumulate; U: update.
+/// R: reduce; A: accumulate; U: update. "<F0": receive the input of micro-batch 0; ">F0": send its
+/// output; "<B0" and ">B0": the same of gradients. T: sum the tied gradients; W: copy the tied
+/// weights.
 std::string text_of(const Action& action);
 
 /// What a rank's schedule follows from. All ranks have equal values except for `micro_batches`.
 struct StepShape {
-  int stage = 0;  ///< of ZeRO; see Schedule
-  std::vector<Unit> units;
+  int stage = 0;                        ///< of ZeRO; see Schedule
+  std::vector<Unit> units;              ///< of the rank's blocks; there is one at least
   bool tied = false;                    ///< the head also uses the parameters of block 0
   std::int64_t micro_batches = 1;       ///< of this rank
   std::int64_t most_micro_batches = 1;  ///< of any rank: all ranks take part in as many sums
   int parameter_slots = 2;              ///< stage 3: at least 1
   int gradient_slots = 2;               ///< stages 2 and 3: at least 1
+  PipelineStage pipeline = {};          ///< stages of ZeRO above 1 need a pipeline of one
 
   bool gathers_after_update() const { return stage == 1 || stage == 2; }
-  int num_blocks() const { return static_cast<int>(units.back().blocks.end); }
+  /// The rank's blocks; all blocks of the model if there is no pipeline.
+  Range blocks() const { return {units.front().blocks.begin, units.back().blocks.end}; }
+  /// Its part of the flat layout.
+  Range elements() const { return {units.front().elements.begin, units.back().elements.end}; }
+  int first_block() const { return static_cast<int>(blocks().begin); }
+  int last_block() const { return static_cast<int>(blocks().end) - 1; }
+  bool is_head(int block) const { return pipeline.is_last() && block == last_block(); }
+  /// The head's parameters are also block 0's, which this rank has, too.
+  bool is_tied_here() const { return tied && pipeline.count == 1; }
+  /// The rank has one end of a tie, and another stage has the other.
+  bool is_tied_across() const {
+    return tied && pipeline.count > 1 && (pipeline.is_first() || pipeline.is_last());
+  }
+  int slots() const { return static_cast<int>(activation_slots(pipeline, most_micro_batches)); }
+  int slot_of(int micro) const { return micro % slots(); }
   int unit_of(int block) const;
 };
 
@@ -73,9 +119,13 @@ struct StepShape {
 ///   stage 3  parameters, too: a unit is gathered ahead of its use, and released when its slot is
 ///            needed for another one, or at the end.
 ///
+/// In a pipeline, each stage does so with its own blocks. Transfers are received as early as the
+/// memory of their micro-batch is free.
+///
 /// A unit has a fixed slot. If the embedding is tied, unit 0 has one of its own, because its
 /// gradients begin in the head and its parameters are used there.
-/// Source: Rajbhandari et al. 2020, arXiv:1910.02054.
+/// Sources: Rajbhandari et al. 2020, arXiv:1910.02054; for pipelines Huang et al. 2019,
+/// arXiv:1811.06965 (GPipe), and Narayanan et al. 2021, arXiv:2104.04473 (1F1B).
 struct Schedule {
   std::vector<Action> actions;
   std::vector<int> parameter_slots;  ///< of each unit; empty before stage 3
@@ -88,7 +138,8 @@ Schedule make_schedule(const StepShape& shape);
 std::vector<std::int64_t> slot_elements(const StepShape& shape, const std::vector<int>& slots);
 
 /// The actions of an evaluation of one micro-batch, with the same slots: forwards, in stage 3 with
-/// gathers and releases. If not `computes`, the rank only takes part in the gathers.
+/// gathers and releases, in a pipeline with transfers. If not `computes`, the rank only takes part
+/// in the gathers.
 std::vector<Action> make_evaluation(const StepShape& shape, bool computes);
 
 }  // namespace hgt

@@ -16,8 +16,9 @@ struct ScheduledRank {
 /// Executes the schedules of all ranks of a data-parallel group symbolically. Returns "" if
 ///
 ///   - all ranks start the same collectives in the same order, so that none waits in vain;
-///   - each micro-batch goes forward through all blocks, then backward, and adds each of its
-///     contributions to a gradient exactly once, before that gradient is summed;
+///   - each micro-batch goes forward through the rank's blocks, then backward, alone in its slot,
+///     and adds each of its contributions to a gradient exactly once, before that gradient is
+///     summed; gradients of a tied embedding are summed over its two stages before that;
 ///   - each sum is accumulated once before its slot is used again, and before the update; stages 0
 ///     and 1 sum each unit once, after the last contribution;
 ///   - a computation finds the parameters that it reads, no two units are in one slot, and every
@@ -27,7 +28,8 @@ struct ScheduledRank {
 std::string find_fault(std::span<const ScheduledRank> ranks);
 
 /// The same for a job whose ranks have the shape's most micro-batches, or one less: one rank of
-/// each kind stands for all.
+/// each kind stands for all. In a pipeline, also: no stage waits for ever for another one, and what
+/// one sends is what the other expects.
 std::string find_fault(StepShape shape);
 
 }  // namespace hgt

@@ -16,14 +16,13 @@
 namespace hgt {
 
 /// What a worker keeps of the model's state from step to step, on its device: flat buffers, laid
-/// out by the parameter table, of the whole model or, as ZeRO's stage says (parallel/rank_plan.h),
-/// of the rank's shard. They are fp32; for 16-bit training there is also a rounded copy of the
-/// parameters, which are then called masters. Or, if the config says so, parameters and the
-/// optimizer's state are bf16.
+/// out by the parameter table, of the rank's blocks (all, unless it is a pipeline's stage) or, as
+/// ZeRO's stage says (parallel/rank_plan.h), of its shard. They are fp32; for 16-bit training there
+/// is also a rounded copy of the parameters, which are then called masters. Or, if the config says
+/// so, parameters and the optimizer's state are bf16.
 struct FlatBuffers {
   /// `plan` may be a temporary.
-  FlatBuffers(const ParameterTable& table, const Config& config, const RankPlan& plan,
-              Device device = Device::cpu());
+  FlatBuffers(const Config& config, const RankPlan& plan, Device device = Device::cpu());
   FlatState state() const;                       ///< what a checkpoint holds, as this rank's slices
   Optimizer::Buffers optimizer_buffers() const;  ///< what the optimizer reads and updates
   FlatTensor parameter_values() const;
@@ -45,7 +44,9 @@ struct FlatBuffers {
 
  private:
   std::vector<Slice> saved_, updated_;  ///< by this rank
+  FlatTensor flat_tensor(const Buffer& flat, DType dtype, bool sharded) const;
   Sharded sharded_;
+  Range elements_;  ///< of the flat layout
   bool has_masters_;
 };
 
@@ -54,8 +55,8 @@ struct FlatBuffers {
 /// this object. The stream is the device's.
 class HostBuffers {
  public:
-  HostBuffers(const FlatBuffers& buffers, const ParameterTable& table, const Config& config,
-              const RankPlan& plan, Stream stream);
+  HostBuffers(const FlatBuffers& buffers, const Config& config, const RankPlan& plan,
+              Stream stream);
   const FlatBuffers& get() const { return copy_ ? *copy_ : buffers_; }
   void fetch() const;  ///< copies from the device; blocks until done
   void store() const;  ///< copies to the device; blocks until done

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "hgtrain/comm/communicator.h"
+#include "hgtrain/comm/groups.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/train/trainer.h"
@@ -26,14 +26,15 @@ struct RunOutcome {
 
 class Run;
 
-/// One rank's training run: steps, evaluations, checkpoints, metrics. Every rank of `comm` makes
+/// One rank's training run: steps, evaluations, checkpoints, metrics. Every rank of the job makes
 /// one, with a resolved config (hardware.threads is this worker's). The device is that of `queue`,
 /// or the CPU if `queue` is null.
 class TrainingRun {
  public:
-  /// All references and pointers outlive the run. `saver` connects the same ranks as `comm`, for
+  /// All references and pointers outlive the run, also those in `groups`, which are those of the
+  /// config's layout. `saver` connects the same ranks as the world, for
   /// saves in the background; it may be null if there are none or one rank.
-  TrainingRun(const Config& config, const RunOptions& options, Communicator& comm,
+  TrainingRun(const Config& config, const RunOptions& options, const Groups& groups,
               ControlChannel& channel, Requests& requests, const CudaQueue* queue = nullptr,
               Communicator* saver = nullptr);
   /// Freeing GPU memory waits for the queued work, which may wait for peers that wait for this

@@ -10,7 +10,7 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/checkpoint/checkpoint.h"
-#include "hgtrain/comm/communicator.h"
+#include "hgtrain/comm/groups.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/device/buffer.h"
@@ -28,14 +28,17 @@ namespace hgt {
 
 class BatchLoader;
 class DeviceBatch;
+class PipelineExchange;
 class StepExchange;
 class StepGraphs;
 class UnitExchange;
 class WaitClock;
 struct Batch;
 
-/// The options with which a job's model is constructed.
+/// The options with which a job's whole model is constructed.
 Model::Options model_options(const Config& config);
+/// Those of a rank whose steps have this shape.
+Model::Options model_options(const Config& config, const StepShape& shape);
 
 /// The result of a step. The loss and the gradient norm are those of the global batch, the same on
 /// every rank.
@@ -72,7 +75,7 @@ struct Requests {
 /// order, so the reported loss does not depend on the number of ranks at all.
 class Trainer {
  public:
-  /// All references outlive the trainer; all ranks pass equal parts except `plan` and `comm`.
+  /// All references outlive the trainer; all ranks pass equal parts except `plan` and `groups`.
   /// `valid` may be null. Each rank's own parameters are there; the constructor gathers the others.
   /// The state is the one after `state.step` finished steps.
   struct Parts {
@@ -82,7 +85,7 @@ class Trainer {
     const FlatBuffers& buffers;
     const UnitSlots& slots;
     Model& model;  ///< computes with the slots
-    Communicator& comm;
+    Groups groups;
     Stream stream;  ///< the stream of the model and the buffers
     const Dataset& train;
     const Dataset* valid = nullptr;
@@ -129,9 +132,12 @@ class Trainer {
   StepResult& result_of(std::int64_t step) { return results_[static_cast<std::size_t>(step % 2)]; }
   StepResult& start_result();
   void execute(const Action& action);
+  void transfer(const Action& action);
+  void copy_tied();
   void forward(const Action& action);
   void backward(const Action& action);
-  MicroBatch micro_batch(int micro);
+  void start_micro_batch(int micro);
+  const MicroBatch& micro_in(int slot) const { return micros_[static_cast<std::size_t>(slot)]; }
   void update();
   void sum_squares();
   void prepare();
@@ -146,8 +152,10 @@ class Trainer {
   TrainingState state_;               ///< counts the steps that were queued
   std::int64_t finished_steps_;       ///< of those, counted likewise
   const std::vector<Slice> updated_;  ///< by this rank
+  const bool sums_squares_;           ///< over the ranks: none has all gradients
   LrSchedule lr_schedule_;
   Optimizer optimizer_;
+  const Pieces squared_;  ///< the pieces whose squares this rank computes
   LossScaler loss_scaler_;
   std::int64_t skipped_in_a_row_ = 0;
   std::unique_ptr<BatchLoader> loader_;
@@ -157,10 +165,11 @@ class Trainer {
   std::unique_ptr<StepGraphs> graphs_;
   std::unique_ptr<WaitClock> clock_;
   std::unique_ptr<UnitExchange> units_;
+  std::unique_ptr<PipelineExchange> pipeline_;
   Buffer loss_sum_;  ///< of the current micro-batch, on the device
 
   std::array<StepResult, 2> results_;  ///< of the last two steps
-  MicroBatch micro_;                   ///< the current one
+  std::vector<MicroBatch> micros_;     ///< in each slot
   std::uint64_t reduced_before_ = 0;
   double captured_loss_scale_ = 0;
 };

@@ -20,14 +20,20 @@ class UnitSlots {
   Tensor weights(int unit) const { return weights_[static_cast<std::size_t>(unit)]; }
   Tensor gradients(int unit) const { return gradients_[static_cast<std::size_t>(unit)]; }
 
-  /// Each block's part of them, for Model::create.
+  /// Each block's part of them, for Model::create. A block of another pipeline stage has none; but
+  /// the last stage has the token embedding of block 0, if it is tied.
   const std::vector<Tensor>& block_weights() const { return block_weights_; }
   const std::vector<Tensor>& block_gradients() const { return block_gradients_; }
+
+  /// The token embedding at either end of a tie across a pipeline, and its gradients; else none.
+  Tensor tied_weights() const { return tied_weights_; }
+  Tensor tied_gradients() const { return tied_gradients_; }
 
  private:
   std::vector<Buffer> memory_;
   std::vector<Tensor> weights_, gradients_;  ///< by unit
   std::vector<Tensor> block_weights_, block_gradients_;
+  Tensor tied_weights_, tied_gradients_;
 };
 
 }  // namespace hgt

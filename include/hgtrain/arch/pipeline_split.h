@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "hgtrain/config/config.h"
+#include "hgtrain/parallel/range.h"
+
+namespace hgt {
+
+/// The blocks of each stage of the config's pipeline: the first stage has the embedding, the last
+/// one the head. The layers are those of pipeline_layer_split or, if it is empty, split so that the
+/// stage with the most floating-point operations, those of the head counted, has as few as
+/// possible. Error(kConfig) if the split does not fit the model or the number of stages, or if a
+/// stage between the first and the last would have no layer.
+std::vector<Range> pipeline_blocks(const Config& config);
+
+}  // namespace hgt

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hgtrain/comm/communicator.h"
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/parallel/layout.h"
+
+namespace hgt {
+
+/// The communicators of a rank, one for each group of the layout that it is in. A group of one rank
+/// has a communicator too.
+struct Groups {
+  /// Every group is the whole world: data parallelism alone.
+  Groups(Communicator& all) : world(&all), data(&all) {}
+
+  Communicator* world;             ///< all ranks of the job
+  Communicator* data;              ///< those that have the same part of the model
+  Communicator* tensor = nullptr;  ///< those that share each layer; null if this rank has it all
+
+  // With the stage before and the stage after, one group of two ranks for each direction, whose
+  // rank 0 sends: messages of the two directions, which have no names, cannot cross. Null if there
+  // is no such stage.
+  Communicator *input = nullptr, *output = nullptr;
+  Communicator *input_gradient = nullptr, *output_gradient = nullptr;
+  /// The first stage, then the last one; null on other stages, and if the embedding is not tied.
+  Communicator* tied = nullptr;
+};
+
+/// A group of a job's ranks to connect.
+struct GroupOfRanks {
+  std::string name;          ///< unique in the job
+  const char* thread_name;   ///< in traces; a literal
+  std::vector<int> members;  ///< the job's ranks, from the group's rank 0
+  Communicator* Groups::*place;
+};
+/// The groups that a rank is in besides the world, in the order in which all ranks connect them.
+std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied);
+
+/// The groups of a rank, with those communicators that are not the world's.
+class ConnectedGroups {
+ public:
+  using Connect = std::function<std::unique_ptr<Communicator>(const GroupOptions&)>;
+  /// `world` outlives this object. All ranks call it together; `connect` gets the options of each
+  /// group.
+  ConnectedGroups(const Layout& layout, bool tied, Communicator& world, const GroupOptions& options,
+                  const Connect& connect);
+  const Groups& get() const { return groups_; }
+  void abort() noexcept;  ///< those that are not the world's
+
+ private:
+  Groups groups_;
+  std::vector<std::unique_ptr<Communicator>> owned_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,89 @@
+#include "hgtrain/arch/pipeline_split.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+using Layers = std::vector<std::int64_t>;
+
+/// The layers of each stage with the smallest maximum of `flops` (by block) over the stages. Of
+/// equal splits, the one whose early stages have fewer layers: they hold more micro-batches.
+Layers balanced(const std::vector<double>& flops, std::int64_t layers, std::int64_t stages) {
+  const auto cost = [&](std::int64_t stage, Range part) {
+    const std::int64_t begin = stage == 0 ? 0 : part.begin + 1;
+    const std::int64_t end = stage + 1 == stages ? layers + 2 : part.end + 1;
+    return std::accumulate(flops.begin() + begin, flops.begin() + end, 0.0);
+  };
+  const auto fewest = [&](std::int64_t stage) { return stage == 0 || stage + 1 == stages ? 0 : 1; };
+  const auto index = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  // best[s][l]: the smallest maximum of the first s stages with l layers; taken[s][l]: of the last.
+  std::vector best(index(stages) + 1, std::vector<double>(index(layers) + 1, kNever));
+  std::vector taken(index(stages) + 1, Layers(index(layers) + 1, 0));
+  best[0][0] = 0;
+  for (std::int64_t stage = 0; stage < stages; ++stage)
+    for (std::int64_t before = 0; before <= layers; ++before)
+      for (std::int64_t own = fewest(stage); before + own <= layers; ++own) {
+        const double most =
+            std::max(best[index(stage)][index(before)], cost(stage, {before, before + own}));
+        double& known = best[index(stage) + 1][index(before + own)];
+        if (most >= known) continue;
+        known = most;
+        taken[index(stage) + 1][index(before + own)] = own;
+      }
+  Layers out(index(stages));
+  for (std::int64_t stage = stages, left = layers; stage-- > 0; left -= out[index(stage)])
+    out[index(stage)] = taken[index(stage) + 1][index(left)];
+  return out;
+}
+
+void require_fit(const Layers& split, std::int64_t layers, std::int64_t stages) {
+  const std::int64_t sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});
+  bool idle = false;
+  for (std::size_t stage = 1; stage + 1 < split.size(); ++stage) idle |= split[stage] == 0;
+  if (std::ssize(split) == stages && sum == layers && !idle) return;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("pipeline_layer_split = [{}] does not split {} layers into {} stages{}",
+                          fmt::join(split, ", "), layers, stages,
+                          idle ? " of at least one layer each" : ""),
+              "leave parallelism.pipeline_layer_split out for a balanced split");
+}
+
+}  // namespace
+
+std::vector<Range> pipeline_blocks(const Config& config) {
+  const std::int64_t layers = config.model.num_hidden_layers;
+  const std::int64_t stages = config.parallelism.pipeline_parallel_size;
+  if (stages > layers + 2)
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("a model of {} layers cannot be split into {} pipeline stages", layers, stages),
+        fmt::format("parallelism.pipeline_parallel_size of at most {}: each stage has a "
+                    "layer, the embedding or the head",
+                    layers + 2));
+  Layers split = config.parallelism.pipeline_layer_split;
+  if (split.empty())
+    split = balanced(block_flops(config.model, config.training.seq_length), layers, stages);
+  else
+    require_fit(split, layers, stages);
+  std::vector<Range> out;
+  std::int64_t begin = 0;
+  for (std::size_t stage = 0; stage < split.size(); ++stage) {
+    const bool last = stage + 1 == split.size();
+    const std::int64_t end = begin + split[stage] + (stage == 0 ? 1 : 0) + (last ? 1 : 0);
+    out.push_back({begin, end});
+    begin = end;
+  }
+  return out;
+}
+
+}  // namespace hgt

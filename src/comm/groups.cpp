@@ -1,0 +1,75 @@
+#include "hgtrain/comm/groups.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hgt {
+namespace {
+
+/// The ranks that differ from `at` only in one coordinate.
+std::vector<int> along(const Layout& layout, Coordinates at, int Coordinates::*axis, int size) {
+  std::vector<int> ranks;
+  for (at.*axis = 0; at.*axis < size; ++(at.*axis)) ranks.push_back(layout.rank_of(at));
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied) {
+  const Coordinates at = layout.coordinates_of(rank);
+  std::vector<GroupOfRanks> out;
+  const auto add = [&](const char* kind, const char* thread, std::vector<int> members,
+                       Communicator* Groups::*place) {
+    out.push_back(
+        {fmt::format("{} {}", kind, fmt::join(members, "-")), thread, std::move(members), place});
+  };
+  if (layout.data_size < layout.world_size())
+    add("data", "communication: data", along(layout, at, &Coordinates::data, layout.data_size),
+        &Groups::data);
+  if (layout.tensor_size > 1)
+    add("tensor", "communication: tensor",
+        along(layout, at, &Coordinates::tensor, layout.tensor_size), &Groups::tensor);
+  const std::vector<int> stages = along(layout, at, &Coordinates::pipeline, layout.pipeline_size);
+  const auto stage = [&](int i) { return stages[static_cast<std::size_t>(i)]; };
+  for (int i = std::max(1, at.pipeline); i < std::min(at.pipeline + 2, layout.pipeline_size); ++i) {
+    const bool from_before = i == at.pipeline;
+    add("forward", from_before ? "pipeline: input" : "pipeline: output", {stage(i - 1), stage(i)},
+        from_before ? &Groups::input : &Groups::output);
+    add("backward",
+        from_before ? "pipeline: gradient of the input" : "pipeline: gradient of the output",
+        {stage(i), stage(i - 1)}, from_before ? &Groups::input_gradient : &Groups::output_gradient);
+  }
+  const bool has_end = at.pipeline == 0 || at.pipeline + 1 == layout.pipeline_size;
+  if (tied && layout.pipeline_size > 1 && has_end)
+    add("tied", "pipeline: tied embedding", {stages.front(), stages.back()}, &Groups::tied);
+  return out;
+}
+
+ConnectedGroups::ConnectedGroups(const Layout& layout, bool tied, Communicator& world,
+                                 const GroupOptions& options, const Connect& connect)
+    : groups_(world) {
+  for (const GroupOfRanks& group : groups_of(layout, world.rank(), tied)) {
+    if (group.members.size() == 1) {
+      owned_.push_back(make_self_communicator());
+    } else {
+      GroupOptions own = options;
+      own.group = group.name;
+      own.thread_name = group.thread_name;
+      own.members = group.members;
+      own.size = static_cast<int>(group.members.size());
+      own.rank =
+          static_cast<int>(std::ranges::find(group.members, world.rank()) - group.members.begin());
+      owned_.push_back(connect(own));
+      owned_.back()->barrier();  // NCCL connects in the first collective, which waits for its peers
+    }
+    groups_.*group.place = owned_.back().get();
+  }
+}
+
+void ConnectedGroups::abort() noexcept {
+  for (const auto& communicator : owned_) communicator->abort();
+}
+
+}  // namespace hgt

@@ -1,0 +1,109 @@
+#include "pipeline_exchange.h"
+
+#include <exception>
+#include <span>
+
+#include "hgtrain/base/trace.h"
+#include "hgtrain/ops/flat.h"
+
+namespace hgt {
+namespace {
+
+constexpr int kSender = 0;  ///< in a group of two stages
+
+std::span<std::byte> bytes_of(const Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.raw()),
+          static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())};
+}
+
+}  // namespace
+
+PipelineExchange::PipelineExchange(const StepShape& shape, Model& model, const UnitSlots& slots,
+                                   const Groups& groups, Stream stream, WaitClock& clock)
+    : shape_(shape),
+      model_(model),
+      tied_weights_(slots.tied_weights()),
+      tied_gradients_(slots.tied_gradients()),
+      groups_(groups),
+      stream_(stream),
+      clock_(clock),
+      slots_(static_cast<std::size_t>(shape.slots())) {}
+
+PipelineExchange::~PipelineExchange() {
+  try {
+    wait_for_all();
+  } catch (const std::exception&) {
+    return;  // a communicator failed: nothing of it arrives any more
+  }
+}
+
+Tensor PipelineExchange::input(int slot, const MicroBatch& batch) {
+  return model_.residual(shape_.first_block(), slot, batch);
+}
+
+Tensor PipelineExchange::output(int slot, const MicroBatch& batch) {
+  return model_.residual(shape_.last_block() + 1, slot, batch);
+}
+
+void PipelineExchange::receive_input(int number, const MicroBatch& batch) {
+  slot(number).input = groups_.input->start_broadcast(bytes_of(input(number, batch)), kSender);
+}
+
+void PipelineExchange::send_output(int number, const MicroBatch& batch) {
+  slot(number).output = groups_.output->start_broadcast(bytes_of(output(number, batch)), kSender);
+}
+
+void PipelineExchange::receive_gradient(int number, const MicroBatch& batch) {
+  wait(groups_.input_gradient, slot(number).input_gradient);  // it is sent from the same memory
+  slot(number).output_gradient = groups_.output_gradient->start_broadcast(
+      bytes_of(model_.residual_gradient(number, batch)), kSender);
+}
+
+void PipelineExchange::send_gradient(int number, const MicroBatch& batch) {
+  slot(number).input_gradient = groups_.input_gradient->start_broadcast(
+      bytes_of(model_.residual_gradient(number, batch)), kSender);
+}
+
+void PipelineExchange::before_forward(int block, int number) {
+  if (block == shape_.first_block()) wait(groups_.input, slot(number).input);
+  if (block == shape_.last_block()) wait(groups_.output, slot(number).output);
+  if (shape_.is_head(block)) wait_for_tie();
+}
+
+void PipelineExchange::before_backward(int block, int number) {
+  if (block == shape_.last_block()) wait(groups_.output_gradient, slot(number).output_gradient);
+  if (shape_.is_head(block)) wait(groups_.input_gradient, slot(number).input_gradient);
+}
+
+void PipelineExchange::clear_gradients() {
+  wait_for_tie();
+  if (tied_gradients_ && shape_.pipeline.is_last()) clear(tied_gradients_, stream_);
+}
+
+void PipelineExchange::sum_tied() {
+  tied_ = groups_.tied->start_all_reduce_sum(
+      {tied_gradients_.data<float>(), static_cast<std::size_t>(tied_gradients_.numel())});
+}
+
+void PipelineExchange::copy_tied() {
+  tied_ = groups_.tied->start_broadcast(bytes_of(tied_weights_), kSender);
+}
+
+void PipelineExchange::wait_for_all() {
+  for (Slot& each : slots_) {
+    wait(groups_.input, each.input);
+    wait(groups_.output, each.output);
+    wait(groups_.input_gradient, each.input_gradient);
+    wait(groups_.output_gradient, each.output_gradient);
+  }
+  wait_for_tie();
+}
+
+void PipelineExchange::wait(Communicator* comm, Ticket& ticket) {
+  if (!ticket) return;
+  const Span span("wait for a stage");
+  clock_.measure([&] { comm->wait(*ticket); });
+  ticket.reset();
+}
+
+}  // namespace hgt

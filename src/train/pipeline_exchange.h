@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "hgtrain/comm/groups.h"
+#include "hgtrain/device/stream.h"
+#include "hgtrain/model/model.h"
+#include "hgtrain/parallel/schedule.h"
+#include "hgtrain/train/unit_slots.h"
+
+#include "wait_clock.h"
+
+namespace hgt {
+
+/// Passes activations and their gradients between the stages of a pipeline, and what a tied
+/// embedding needs between its ends, as the actions of a schedule say. Transfers are started; what
+/// needs them waits. Does nothing for a pipeline of one stage.
+class PipelineExchange {
+ public:
+  /// The references outlive this object.
+  PipelineExchange(const StepShape& shape, Model& model, const UnitSlots& slots,
+                   const Groups& groups, Stream stream, WaitClock& clock);
+  /// Waits for what is on its way; not if a communicator failed.
+  ~PipelineExchange();
+  PipelineExchange(const PipelineExchange&) = delete;
+  PipelineExchange& operator=(const PipelineExchange&) = delete;
+
+  // Actions. `batch` is the micro-batch in the slot, or one of its size.
+  void receive_input(int slot, const MicroBatch& batch);
+  void send_output(int slot, const MicroBatch& batch);
+  void receive_gradient(int slot, const MicroBatch& batch);
+  void send_gradient(int slot, const MicroBatch& batch);
+  void sum_tied();
+  void copy_tied();
+
+  /// Waits until the forward of a block may run: its input is there, and what was sent from the
+  /// memory of its output is gone.
+  void before_forward(int block, int slot);
+  void before_backward(int block, int slot);
+  void wait_for_tie() { wait(groups_.tied, tied_); }
+  /// Waits for all that was started.
+  void wait_for_all();
+  /// A step begins: the gradients of the head's copy of the embedding are 0.
+  void clear_gradients();
+
+ private:
+  using Ticket = std::optional<std::uint64_t>;
+  /// What is on its way for the micro-batch in a slot.
+  struct Slot {
+    Ticket input, output, input_gradient, output_gradient;
+  };
+  Slot& slot(int number) { return slots_[static_cast<std::size_t>(number)]; }
+  void wait(Communicator* comm, Ticket& ticket);
+  Tensor input(int slot, const MicroBatch& batch);
+  Tensor output(int slot, const MicroBatch& batch);
+
+  const StepShape& shape_;
+  Model& model_;
+  const Tensor tied_weights_, tied_gradients_;
+  const Groups groups_;
+  const Stream stream_;
+  WaitClock& clock_;
+  std::vector<Slot> slots_;
+  Ticket tied_;
+};
+
+}  // namespace hgt

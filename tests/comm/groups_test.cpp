@@ -1,0 +1,35 @@
+#include "hgtrain/comm/groups.h"
+
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+
+namespace {
+
+std::string names(const Layout& layout, int rank, bool tied = false) {
+  std::string out;
+  for (const GroupOfRanks& group : groups_of(layout, rank, tied)) out += group.name + ", ";
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("plain data parallelism needs no groups besides the world") {
+  CHECK(names({.data_size = 4}, 2, true) == "");
+}
+
+TEST_CASE("a rank is in a group along each axis that it shares") {
+  const Layout layout{.pipeline_size = 3, .data_size = 2, .tensor_size = 2};
+  CHECK(names(layout, 0) == "data 0-2, tensor 0-1, forward 0-4, backward 4-0, ");
+  CHECK(names(layout, 5) ==
+        "data 5-7, tensor 4-5, forward 1-5, backward 5-1, forward 5-9, backward 9-5, ");
+  CHECK(names(layout, 0, true) == names(layout, 0) + "tied 0-8, ");
+  CHECK(names(layout, 4, true) == names(layout, 4));
+  CHECK(names(layout, 8, true) == names(layout, 8) + "tied 0-8, ");
+}
+
+TEST_CASE("both directions between two stages are groups of their own") {
+  const Layout layout{.pipeline_size = 2};
+  CHECK(names(layout, 0) == "data 0, forward 0-1, backward 1-0, ");
+  CHECK(names(layout, 1) == "data 1, forward 0-1, backward 1-0, ");
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Pipeline parallelism with the built program: the same numbers, checkpoints and failures as one worker.
+usage: pipeline_test.py HGTRAIN"""
+import os
+import random
+import re
+import signal
+import unittest
+
+import job
+from job import STEPS
+
+MODEL = ('--model.n_layer', 4)
+LLAMA = ('--model.model_type', 'llama', '--model.num_key_value_heads', 1, '--model.tie_word_embeddings', 'false', *MODEL)
+
+
+def stages(number, *flags):
+    return ('--parallelism.pipeline_parallel_size', number, *flags)
+
+
+class PipelineTest(job.JobTest):
+    def assert_close(self, run, expected):
+        numbers = [[(m['step'], m['loss'], m['grad_norm'], m.get('eval_loss')) for m in self.job.metrics(r)] for r in (run, expected)]
+        for one, other in zip(*numbers, strict=True):
+            for a, b in zip(one, other, strict=True):
+                if b is not None:
+                    self.assertAlmostEqual(a, b, delta=1e-5 * abs(b), msg=f'{run}, step {one[0]}')
+
+    def test_any_schedule_gives_the_bits_of_one_worker_if_nothing_is_tied(self):
+        self.job.train('one', *LLAMA, '--model.attention_dropout', 0.1, workers=1)
+        for schedule in '1f1b', 'gpipe':
+            for count in 2, 3:
+                run = f'{schedule}{count}'
+                self.job.train(run, *LLAMA, '--model.attention_dropout', 0.1, *stages(count), '--parallelism.pipeline_schedule', schedule,
+                               workers=count)
+                self.assertEqual(self.job.losses(run), self.job.losses('one'), run)
+                self.assert_close(run, 'one')
+
+    def test_a_tied_model_gives_the_numbers_of_one_worker_with_every_combination(self):
+        for name, flags in (('plain', ()), ('ema', ('--training.ema_decay', 0.9)), ('lamb', ('--optimizer.type', 'Lamb')),
+                            ('recompute', ('--activation_checkpointing.mode', 'full', '--activation_checkpointing.num_layers', 3))):
+            self.job.train(f'{name}1', *MODEL, *flags, workers=1)
+            for layout, workers, more in (('pp2', 2, ()), ('pp2 dp2', 4, ()), ('pp2 dp2 zero1', 4, ('--zero_optimization.stage', 1)),
+                                          ('pp3', 3, ('--parallelism.pipeline_layer_split', '[0, 4, 0]'))):
+                run = f'{name} {layout}'
+                self.job.train(run, *MODEL, *flags, *stages(3 if layout == 'pp3' else 2), *more, workers=workers)
+                self.assert_close(run, f'{name}1')
+
+    def test_fewer_micro_batches_than_stages(self):
+        few = ('--train_batch_size', 2, *MODEL)
+        self.job.train('few1', *few, workers=1)
+        self.job.train('few4', *few, *stages(4), workers=4)
+        self.assert_close('few4', 'few1')
+
+    def test_a_run_is_the_same_twice(self):
+        for run in 'once', 'again':
+            self.job.train(run, *MODEL, *stages(2), workers=4)
+        self.assertEqual(self.job.losses('once'), self.job.losses('again'))
+
+    def test_a_checkpoint_of_any_layout_resumes_in_any_other(self):
+        self.job.train('unbroken', *MODEL, workers=1)
+        layouts = (('pp2', stages(2), 2), ('one', (), 1), ('pp3 dp2', stages(3), 6), ('zero3', ('--zero_optimization.stage', 3), 2))
+        for name, flags, workers in layouts:
+            for other, other_flags, other_workers in layouts:
+                if other == name:
+                    continue
+                run = f'{name} to {other}'
+                self.job.train(run, *MODEL, *flags, '--steps', 10, workers=workers)
+                self.job.train(run, *MODEL, *other_flags, '--resume', 'auto', workers=other_workers)
+                self.assert_close(run, 'unbroken')
+
+    def test_a_killed_run_resumes_from_its_last_checkpoint(self):
+        self.job.train('unkilled', *MODEL, *stages(2), workers=4)
+        process = self.job.start_training('killed', *MODEL, *stages(2), workers=4)
+        self.job.wait_for_step('killed', random.Random(os.getpid()).randint(5, 12), process)
+        os.kill(random.choice(job.workers_of(process)), signal.SIGKILL)
+        process.communicate()
+        self.job.train('killed', *MODEL, *stages(2), '--resume', 'auto', workers=4)
+        self.assertEqual(self.job.losses('killed'), self.job.losses('unkilled'))
+
+    def test_the_bad_tensor_is_that_of_one_worker(self):
+        said = [re.search('the first bad tensor is .*', self.job.train(f'bad{n}', *LLAMA, *stages(n), '--optimizer.params.lr', 1e30,
+                                                                        exit_code=5, workers=n))[0] for n in (1, 2)]
+        self.assertEqual(said[0], said[1])
+
+    def test_layouts_that_do_not_fit_are_refused(self):
+        for flags, workers, text in ((stages(3), 2, 'start a multiple of 3 workers'),
+                                     (stages(9), 9, 'a model of 4 layers cannot be split into 9 pipeline stages'),
+                                     (stages(2, '--parallelism.pipeline_layer_split', '[1, 2]'), 2, 'does not split 4 layers into 2 stages'),
+                                     (stages(2, '--zero_optimization.stage', 2), 2, 'cannot be combined with pipeline parallelism'),
+                                     (stages(2, '--parallelism.pipeline_schedule', 'zb_h1'), 2, 'is not built yet')):
+            self.assertIn(text, self.job.train('refused', *MODEL, *flags, workers=workers, exit_code=2))
+
+    def test_the_plan_names_the_stages(self):
+        output = self.job.call('--config', 'config.json', '--dry_run', '--device', 'cpu', '--num_workers', 2, *map(str, (*MODEL, *stages(2))))
+        self.assertIn('data 1 x tensor 1 x pipeline 2', output)
+        self.assertEqual(self.job.metrics('none'), [])
+        self.assertRegex(output, r'stage 0: embedding and layers 0 to \d, stage 1: layers \d to 3 and head')
+
+
+if __name__ == '__main__':
+    unittest.main()

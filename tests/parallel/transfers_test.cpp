@@ -1,0 +1,96 @@
+#include "transfers.h"
+
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/parallel/verify.h"
+
+using namespace hgt;
+
+namespace {
+
+/// The stages of a pipeline with one or two blocks each.
+struct Pipeline {
+  Pipeline(int count, int micros, PipelineSchedule schedule, bool tied = false) {
+    std::int64_t begin = 0;
+    for (int i = 0; i < count; ++i) {
+      const std::int64_t end = begin + 1 + i % 2;
+      shapes.push_back({.stage = i % 2,
+                        .units = {{{begin, end}, {begin, end}}},
+                        .tied = tied,
+                        .micro_batches = micros,
+                        .most_micro_batches = micros,
+                        .pipeline = {i, count, schedule}});
+      schedules.push_back(make_schedule(shapes.back()));
+      begin = end;
+    }
+  }
+  std::vector<ScheduledRank> ranks() const {
+    std::vector<ScheduledRank> out;
+    for (std::size_t i = 0; i < shapes.size(); ++i) out.push_back({&shapes[i], &schedules[i]});
+    return out;
+  }
+  std::string fault() const { return find_transfer_fault(ranks()); }
+
+  std::vector<StepShape> shapes;
+  std::vector<Schedule> schedules;
+};
+
+bool is_transfer(const Action& action) {
+  using Kind = Action::Kind;
+  return action.kind == Kind::kReceiveInput || action.kind == Kind::kSendOutput ||
+         action.kind == Kind::kReceiveGradient || action.kind == Kind::kSendGradient;
+}
+
+}  // namespace
+
+TEST_CASE("no pipeline waits for ever, with any number of stages and micro-batches") {
+  for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B})
+    for (const bool tied : {false, true})
+      for (int stages = 1; stages <= 9; ++stages)
+        for (int micros = 0; micros <= 12; ++micros) {
+          INFO(stages << " stages, " << micros << " micro-batches, tied " << tied);
+          const Pipeline pipeline(stages, micros, schedule, tied);
+          REQUIRE(pipeline.fault() == "");
+          for (const StepShape& shape : pipeline.shapes) REQUIRE(find_fault(shape) == "");
+        }
+}
+
+TEST_CASE("a pipeline that lacks a transfer, or has one twice, is not sound") {
+  std::mt19937 random(4);
+  for (int i = 0; i < 2000; ++i) {
+    Pipeline pipeline(2 + static_cast<int>(random() % 4), 1 + static_cast<int>(random() % 6),
+                      random() % 2 == 0 ? PipelineSchedule::kGpipe : PipelineSchedule::k1F1B);
+    auto& actions = pipeline.schedules[random() % pipeline.schedules.size()].actions;
+    std::vector<std::ptrdiff_t> transfers;
+    for (std::ptrdiff_t at = 0; at < std::ssize(actions); ++at)
+      if (is_transfer(actions[static_cast<std::size_t>(at)])) transfers.push_back(at);
+    const auto victim = actions.begin() + transfers[random() % transfers.size()];
+    const bool twice = random() % 2 == 0;
+    INFO((twice ? "twice " : "without ") << text_of(*victim));
+    if (twice)
+      actions.insert(victim, Action(*victim));
+    else
+      actions.erase(victim);
+    REQUIRE(pipeline.fault() != "");
+  }
+}
+
+TEST_CASE("a forward that comes before its input waits for ever") {
+  Pipeline pipeline(2, 2, PipelineSchedule::k1F1B);
+  auto& actions = pipeline.schedules[1].actions;
+  REQUIRE(text_of(actions[0]) == "<F0");
+  std::swap(actions[0], actions[1]);
+  CHECK(pipeline.fault() == "stage 0 waits for ever at action 6 (B0.0)");
+}
+
+TEST_CASE("transfers in another order than the other stage's do not match") {
+  Pipeline pipeline(2, 2, PipelineSchedule::kGpipe);
+  auto& actions = pipeline.schedules[1].actions;
+  REQUIRE((text_of(actions[0]) == "<F0" && text_of(actions[1]) == "<F1"));
+  std::swap(actions[0], actions[1]);
+  CHECK(pipeline.fault() == "the transfers between the stages 0 and 1 do not match");
+}

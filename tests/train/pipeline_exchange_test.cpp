@@ -1,0 +1,86 @@
+// Pipelines of several stages on several ranks, with real models.
+#include "pipeline_exchange.h"
+
+#include <string>
+#include <vector>
+
+#include "trained_ranks.h"
+
+using namespace hgt;
+
+namespace {
+
+Config pipeline_config(int stages, bool llama = false) {
+  Config config = zero_config(0, llama);
+  config.parallelism.pipeline_parallel_size = stages;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("any pipeline gives the bits of one rank if nothing is tied", "[pipeline]") {
+  const Result one = train(zero_config(0, true), 1);
+  for (const std::string schedule : {"1f1b", "gpipe"})
+    for (const int stages : {2, 3, 5}) {
+      CAPTURE(schedule, stages);
+      Config config = pipeline_config(stages, true);
+      config.parallelism.pipeline_schedule = schedule;
+      CHECK(train(config, stages) == one);
+    }
+  Config config = pipeline_config(3, true);
+  config.parallelism.pipeline_layer_split = {0, 3, 0};
+  CHECK(train(config, 3) == one);
+}
+
+TEST_CASE("a pipeline with a tied embedding, on data-parallel ranks, gives the numbers of one rank",
+          "[pipeline]") {
+  const Result one = train(zero_config(0), 1, 20);
+  for (const auto& [stages, ranks] : {std::pair(2, 2), std::pair(3, 3), std::pair(2, 4)}) {
+    CAPTURE(stages, ranks);
+    const Config config = pipeline_config(stages);
+    const Result several = train(config, ranks, 20);
+    check_near(several, one);
+    CHECK(train(config, ranks, 20) == several);
+  }
+}
+
+TEST_CASE("a pipeline's stages may have fewer micro-batches than there are stages", "[pipeline]") {
+  Config config = zero_config(0, true);
+  config.batch.micro_batch_size = 3;
+  const Result one = train(config, 1);
+  config.parallelism.pipeline_parallel_size = 4;
+  CHECK(train(config, 4) == one);
+}
+
+TEST_CASE("a pipeline works with each optimizer, type and average, and at ZeRO stage 1",
+          "[pipeline]") {
+  struct Variant {
+    const char* name;
+    void (*change)(Config&);
+  };
+  for (const auto& [name, change] :
+       {Variant{"Lamb", [](Config& c) { c.optimizer.type = "Lamb"; }},
+        Variant{"bf16, average",
+                [](Config& c) {
+                  c.precision.bf16 = true;
+                  c.training.ema_decay = 0.9;
+                }},
+        Variant{"fp16", [](Config& c) { c.precision.fp16 = true; }},
+        Variant{"groups", [](Config& c) { c.training.no_decay_norms_and_biases = true; }},
+        Variant{"recomputed", [](Config& c) {
+                  c.recompute = {"full", 2};
+                }}}) {
+    for (const bool llama : {false, true}) {
+      CAPTURE(name, llama);
+      Config config = zero_config(0, llama);
+      change(config);
+      const Result one = train(config, 1);
+      config.parallelism.pipeline_parallel_size = 2;
+      const Result two = train(config, 2);
+      if (llama) CHECK(two == one);
+      const Result four = train(config, 4);
+      config.zero.stage = 1;
+      CHECK(train(config, 4) == four);
+    }
+  }
+}
