@@ -24,9 +24,13 @@ std::vector<std::string> fewer_workers(const TrainPlan& plan, std::int64_t room)
   Config config = plan.config;
   BatchConfig& batch = config.batch;
   const std::int64_t micros = batch.train_batch_size / batch.micro_batch_size;
-  for (int workers = plan.workers - 1; workers > 0; --workers) {
-    batch.gradient_accumulation_steps = micros / workers;
-    if (micros % workers == 0 && machine_bytes(config, workers) <= room)
+  const ParallelismConfig& parallelism = config.parallelism;
+  const auto model = static_cast<int>(parallelism.pipeline_parallel_size *
+                                      parallelism.tensor_parallel_size);  // workers that share it
+  for (int workers = plan.workers - model; workers > 0; workers -= model) {
+    const int groups = workers / model;
+    batch.gradient_accumulation_steps = micros / groups;
+    if (micros % groups == 0 && machine_bytes(config, workers) <= room)
       return {fmt::format("--num_workers {}", workers)};
   }
   return {};

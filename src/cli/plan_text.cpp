@@ -51,6 +51,19 @@ std::string how(const Config& config) {
 
 }  // namespace
 
+namespace {
+
+/// "2 workers", or "2 groups of 4 workers", which share the model.
+std::string data_workers(const TrainPlan& plan) {
+  const Layout layout = make_layout(plan.config.parallelism, plan.workers);
+  const std::string workers = human_plural(plan.workers / layout.data_size, "worker");
+  return layout.data_size == plan.workers
+             ? human_plural(plan.workers, "worker")
+             : fmt::format("{} of {}", human_plural(layout.data_size, "group"), workers);
+}
+
+}  // namespace
+
 std::string banner(const TrainPlan& plan, const std::string& run_dir) {
   const Config& config = plan.config;
   const BatchConfig& batch = config.batch;
@@ -64,7 +77,7 @@ std::string banner(const TrainPlan& plan, const std::string& run_dir) {
       config.model.model_type, parameter_count(plan), plan.workers,
       human_plural(config.hardware.threads, "thread"), config.hardware.device,
       human_plural(samples, "sample"), config.training.seq_length, batch.micro_batch_size,
-      batch.gradient_accumulation_steps, human_plural(plan.workers, "worker"), steps,
+      batch.gradient_accumulation_steps, data_workers(plan), steps,
       human_count(tokens * static_cast<double>(steps)));
   if (plan.epoch_samples > 0)
     text += fmt::format(", {} epochs of {}",

@@ -230,7 +230,7 @@ CudaResult all_gather(CudaCommState* comm, const void* mine, void* all, std::siz
 CudaResult broadcast(CudaCommState* comm, void* memory, std::size_t bytes, int root,
                      CudaStreamState* stream) {
   return guarded([&] {
-    emulation::note(stream->use(), {{memory, bytes, true}});
+    emulation::note(stream->use(), {{memory, bytes, comm->rank != root}});  // it only reads there
     const Call call{.name = "broadcast", .detail = static_cast<std::uint64_t>(root)};
     through_rank_0(*comm, call, memory, bytes, memory, bytes,
                    [&](int rank, const std::byte* theirs) {
