@@ -62,16 +62,17 @@ std::string train_text(const Json& r) {
   return text;
 }
 
-std::string stages_text(const Json& r) {
-  std::string text = fmt::format(
-      "{} over {}, {} tokens a step, {}\n{:>5}{:>32}{:>32}{:>25}{:>8}{:>8}{:>11}{:>11}\n",
-      human_plural(r["workers"], "worker"), r["backend"].get<std::string>(),
-      r["tokens_per_step"].get<std::int64_t>(), r["dtype"].get<std::string>(), "stage", "tok/s",
-      "ms a step", "rate by the first", "cpu ms", "waits", "a worker", "planned");
-  for (const Json& s : r["stages"]) {
+std::string layouts_text(const Json& r) {
+  std::string text =
+      fmt::format("over {}, {} tokens a step, {}\n{:<12}{:>30}{:>30}{:>25}{:>8}{:>8}{:>11}{:>11}\n",
+                  r["backend"].get<std::string>(), r["tokens_per_step"].get<std::int64_t>(),
+                  r["dtype"].get<std::string>(), "layout", "tok/s", "ms a step",
+                  "rate by the first", "cpu ms", "waits", "a worker", "planned");
+  for (const Json& s : r["layouts"]) {
     const Json& of_first = s["of_first"];
-    text += fmt::format("{:>5}{:>32}{:>32}{:>25}{:>8}{:>8}{:>11}{:>11}\n", s["stage"].get<int>(),
-                        spread(s["tokens_per_sec"]), spread(s["step_ms"]),
+    text += fmt::format("{:<12}{:>30}{:>30}{:>25}{:>8}{:>8}{:>11}{:>11}\n",
+                        s["layout"].get<std::string>(), spread(s["tokens_per_sec"]),
+                        spread(s["step_ms"]),
                         fmt::format("{:.3f} ({:.3f}, {:.3f})", of_first["median"].get<double>(),
                                     of_first["p10"].get<double>(), of_first["p90"].get<double>()),
                         human_count(s["cpu_ms"]), percent(s["share_of_waits"]),
@@ -158,7 +159,7 @@ std::string bench_text(const Json& result) {
   const std::string bench = result["bench"];
   if (bench == "copy") return copy_text(result);
   if (bench == "comm") return comm_text(result);
-  if (result.contains("stages")) return head(result) + stages_text(result);
+  if (result.contains("layouts")) return head(result) + layouts_text(result);
   return head(result) + (bench == "train"  ? train_text(result)
                          : bench == "gemm" ? gemm_text(result)
                                            : ops_text(result));

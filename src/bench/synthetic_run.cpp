@@ -32,17 +32,17 @@ class DrawnTokens final : public Dataset {
 
 }  // namespace
 
-SyntheticRun::SyntheticRun(const Config& config, Communicator& comm)
+SyntheticRun::SyntheticRun(const Config& config, const Groups& groups)
     : config_(config),
       device_(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads),
               config.training.deterministic),
       stream_(device_.get()),
       table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
-      plan_(plan_rank(config, table_, comm.rank(), comm.size())),
+      plan_(plan_rank(config, table_, groups.world->rank(), groups.world->size())),
       buffers_(config, plan_, stream_.device()),
       slots_(table_, plan_, buffers_),
       model_(Model::create(config_.model, table_, slots_.block_weights(), slots_.block_gradients(),
-                           model_options(config_), stream_)),
+                           model_options(config_, plan_.shape), stream_)),
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)) {
   if (!stream_.device().is_cpu()) {
     if (config.training.deterministic) disable_gemm_autotuning(stream_.queue());
@@ -55,7 +55,7 @@ SyntheticRun::SyntheticRun(const Config& config, Communicator& comm)
   TrainingState state;
   state.loss_scale = LossScaler(config_.precision).initial();
   trainer_ = std::make_unique<Trainer>(
-      Trainer::Parts{config_, table_, plan_, buffers_, slots_, *model_, comm, stream_, *data_,
+      Trainer::Parts{config_, table_, plan_, buffers_, slots_, *model_, groups, stream_, *data_,
                      nullptr, progress_, requests_},
       state);
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
-#include "hgtrain/comm/communicator.h"
+#include "hgtrain/comm/groups.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/device/compute_stream.h"
 #include "hgtrain/model/model.h"
@@ -16,8 +16,9 @@ namespace hgt {
 /// the CPU or the first GPU.
 class SyntheticRun {
  public:
-  /// The communicator outlives this object. All ranks make the same calls.
-  SyntheticRun(const Config& config, Communicator& comm);
+  /// The groups, which are those of the config's layout, outlive this object. All ranks make the
+  /// same calls.
+  SyntheticRun(const Config& config, const Groups& groups);
 
   const Stream& stream() const { return stream_; }
   const ParameterTable& table() const { return table_; }

@@ -1,4 +1,7 @@
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -46,9 +49,9 @@ class Bench final : public Command {
     app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
     if (what_.has_workers) {
       app.add_option("--num_workers", num_workers_,
-                     "workers on this machine's CPU (default: one, or two with --stages)");
-      app.add_option("--stages", stages_,
-                     "stages of ZeRO to compare, such as 0,1,3 (default: the config's alone)");
+                     "workers on this machine's CPU (default: one, or two with --layouts)");
+      app.add_option("--layouts", layouts_,
+                     "layouts to compare, such as dp,zero3,pp2,one (default: the config's alone)");
     }
     app.add_option(what_.repeats, repeats_, what_.repeats_help)->capture_default_str();
     app.add_flag("--json", json_, "print one JSON object instead");
@@ -57,7 +60,7 @@ class Bench final : public Command {
   int run(const std::vector<std::string>& overrides) override {
     check_range(what_.repeats, repeats_, 1, 1'000'000, "the more, the steadier the median");
     check_range("--threads", threads_, 0, 4096, "0 takes all cores");
-    if (num_workers_ || !stages_.empty()) return compare_stages(overrides);
+    if (num_workers_ || !layouts_.empty()) return compare_layouts(overrides);
     const LoadResult job = bench_job(shape_, dtype_, overrides);
     Config config = job.config;
     if (threads_ > 0) config.hardware.threads = threads_;
@@ -76,19 +79,16 @@ class Bench final : public Command {
   }
 
  private:
-  int compare_stages(const std::vector<std::string>& overrides) const {
+  int compare_layouts(const std::vector<std::string>& overrides) const {
     const int workers = num_workers_.value_or(2);
     check_range("--num_workers", workers, 2, 1024, "leave it out for one");
     if (device_ == "cuda")
-      throw Error(ErrorKind::kConfig, "--num_workers and --stages measure workers on the CPU alone",
+      throw Error(ErrorKind::kConfig,
+                  "--num_workers and --layouts measure workers on the CPU alone",
                   "leave out --device cuda");
     nlohmann::ordered_json configs = nlohmann::ordered_json::array();
     std::int64_t bytes = 0;
-    for (const std::vector<std::string>& stage : stage_overrides(overrides)) {
-      Config config = bench_job(shape_, dtype_, stage, workers).config;
-      if (threads_ > 0) config.hardware.threads = threads_;
-      if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(workers);
-      config.hardware.device = device_;
+    for (const Config& config : layout_configs(overrides, workers)) {
       bytes += total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
       configs.push_back(to_json(config));
     }
@@ -96,32 +96,68 @@ class Bench final : public Command {
     return print_result_of_job(
         worker_argv(
             worker_program(),
-            BenchStagesRequest{.configs = configs.dump(), .steps = repeats_, .json = json_}),
+            BenchLayoutsRequest{.configs = configs.dump(), .steps = repeats_, .json = json_}),
         workers);
   }
 
-  /// The overrides of each config to compare.
-  std::vector<std::vector<std::string>> stage_overrides(
-      const std::vector<std::string>& given) const {
-    if (stages_.empty()) return {given};
-    std::vector<std::vector<std::string>> out;
-    for (std::size_t i = 0; i < stages_.size(); i += 2) {
-      const char stage = stages_[i];
-      const bool ends = i + 1 == stages_.size();
-      if (stage < '0' || stage > '3' ||
-          (!ends && (stages_[i + 1] != ',' || i + 2 == stages_.size())))
-        throw Error(ErrorKind::kConfig, fmt::format("--stages {} is no list of stages", stages_),
-                    "stages are 0 to 3, with commas between them: --stages 0,1,3");
-      out.push_back(given);
-      out.back().insert(out.back().end(), {"zero_optimization.stage", std::string(1, stage)});
+  /// The config of each layout to compare; all of them train on the same batch.
+  std::vector<Config> layout_configs(const std::vector<std::string>& given, int workers) const {
+    std::vector<Config> out = {job_of(given, workers)};
+    if (layouts_.empty()) return out;
+    const BatchConfig batch = out.front().batch;
+    out.clear();
+    for (const std::string& layout : split(layouts_, ',')) {
+      std::vector<std::string> overrides = given;
+      const auto set = [&](const std::string& key, const std::string& value) {
+        overrides.insert(overrides.end(), {key, value});
+      };
+      set("train_batch_size", std::to_string(batch.train_batch_size));
+      set("train_micro_batch_size_per_gpu", std::to_string(batch.micro_batch_size));
+      set("gradient_accumulation_steps", "auto");
+      for (const std::string& part : split(layout, '+')) set_part(part, set);
+      out.push_back(job_of(overrides, layout == "one" ? 1 : workers));
     }
+    return out;
+  }
+  Config job_of(const std::vector<std::string>& overrides, int workers) const {
+    Config config = bench_job(shape_, dtype_, overrides, workers).config;
+    if (threads_ > 0) config.hardware.threads = threads_;
+    if (config.hardware.threads == 0)
+      config.hardware.threads = threads_per_worker(num_workers_.value_or(2));
+    config.hardware.device = device_;
+    return config;
+  }
+  /// "dp" and "one" set nothing.
+  template <class Set>
+  void set_part(const std::string& part, const Set& set) const {
+    constexpr std::pair<std::string_view, const char*> kSizes[] = {
+        {"zero", "zero_optimization.stage"},
+        {"pp", "parallelism.pipeline_parallel_size"},
+        {"tp", "parallelism.tensor_parallel_size"}};
+    if (part == "dp" || part == "one") return;
+    for (const auto& [prefix, key] : kSizes)
+      if (part.starts_with(prefix) && part.size() > prefix.size() &&
+          part.find_first_not_of("0123456789", prefix.size()) == part.npos)
+        return set(key, part.substr(prefix.size()));
+    throw Error(
+        ErrorKind::kConfig, fmt::format("--layouts {}: '{}' is no layout", layouts_, part),
+        "one, dp, zero1 to zero3, ppN, tpN, or several of them as in pp2+zero1, with commas "
+        "between layouts");
+  }
+  static std::vector<std::string> split(const std::string& text, char at) {
+    std::vector<std::string> out(1);
+    for (const char c : text)
+      if (c == at)
+        out.emplace_back();
+      else
+        out.back() += c;
     return out;
   }
 
   const What what_;
   std::string shape_ = "small", dtype_, device_ = "cpu";
   std::optional<int> num_workers_;
-  std::string stages_;
+  std::string layouts_;
   std::int64_t threads_ = 0, repeats_ = 10;
   bool json_ = false;
 };

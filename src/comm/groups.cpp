@@ -55,7 +55,7 @@ ConnectedGroups::ConnectedGroups(const Layout& layout, bool tied, Communicator& 
       owned_.push_back(make_self_communicator());
     } else {
       GroupOptions own = options;
-      own.group = group.name;
+      own.group = fmt::format("{}: {}", options.group, group.name);
       own.thread_name = group.thread_name;
       own.members = group.members;
       own.size = static_cast<int>(group.members.size());

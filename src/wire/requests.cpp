@@ -50,9 +50,9 @@ constexpr auto kFields<BenchRequest> = std::tuple(std::pair("what", &BenchReques
                                                   std::pair("config", &BenchRequest::config));
 
 template <>
-constexpr auto kFields<BenchStagesRequest> = std::tuple(
-    std::pair("configs", &BenchStagesRequest::configs),
-    std::pair("steps", &BenchStagesRequest::steps), std::pair("json", &BenchStagesRequest::json));
+constexpr auto kFields<BenchLayoutsRequest> = std::tuple(
+    std::pair("configs", &BenchLayoutsRequest::configs),
+    std::pair("steps", &BenchLayoutsRequest::steps), std::pair("json", &BenchLayoutsRequest::json));
 
 template <>
 constexpr auto kFields<BenchCopyRequest> = std::tuple(
@@ -131,7 +131,7 @@ HGT_REQUEST(TrainRequest)
 HGT_REQUEST(EvalRequest)
 HGT_REQUEST(GenerateRequest)
 HGT_REQUEST(BenchRequest)
-HGT_REQUEST(BenchStagesRequest)
+HGT_REQUEST(BenchLayoutsRequest)
 HGT_REQUEST(BenchCopyRequest)
 HGT_REQUEST(BenchCommRequest)
 #undef HGT_REQUEST

@@ -11,7 +11,8 @@ namespace {
 
 constexpr const char* kUsage =
     "hgtrain-worker is started by hgtrain, one per device:\n"
-    "  hgtrain-worker train|eval|generate|bench|bench_stages|bench_copy|bench_comm REQUEST (JSON)\n"
+    "  hgtrain-worker train|eval|generate|bench|bench_layouts|bench_copy|bench_comm REQUEST "
+    "(JSON)\n"
     "  hgtrain-worker probe\n";
 
 struct WorkerCommand {
@@ -28,7 +29,7 @@ constexpr WorkerCommand kCommands[] = {
     kCommand<EvalRequest, eval_worker>,
     kCommand<GenerateRequest, generate_worker>,
     kCommand<BenchRequest, bench_worker>,
-    kCommand<BenchStagesRequest, bench_stages_worker>,
+    kCommand<BenchLayoutsRequest, bench_layouts_worker>,
     kCommand<BenchCopyRequest, bench_copy_worker>,
     kCommand<BenchCommRequest, bench_comm_worker>,
 };

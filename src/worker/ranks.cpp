@@ -94,11 +94,12 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
 
 Subgroups connect_groups(ControlChannel& channel, const Config& job, const Environment& environment,
                          const CudaQueue* queue, Communicator& world,
-                         const std::atomic<bool>* aborted) {
+                         const std::atomic<bool>* aborted, const std::string& name) {
   Subgroups out;
   out.channel = std::make_unique<SideChannel>(channel);
   GroupOptions options = group_options(job, environment);
   options.aborted = aborted;
+  options.group = name;
   out.groups = std::make_unique<ConnectedGroups>(
       make_layout(job.parallelism, environment.world_size), job.model.tie_word_embeddings, world,
       options, [&](const GroupOptions& group) {

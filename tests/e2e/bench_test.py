@@ -69,25 +69,25 @@ class BenchTest(unittest.TestCase):
         flops = sum(2 * p['m'] * p['n'] * p['k'] * p['calls_per_step'] for p in result['products'])
         self.assertEqual(flops, 6 * 64 * (2 * (32 * 64 + 32 * 32 + 32 * 128 + 64 * 32) + 32 * 64))
 
-    def test_bench_train_compares_stages_of_workers(self):
+    def test_bench_train_compares_layouts_of_workers(self):
         args = ('train', '--shape', self.tiny, '--threads', 1, '--steps', 4, '--gradient_accumulation_steps', 2,
                 '--train_batch_size', 8)
         self.assertRegex(self.call(*args, '--num_workers', 2),
-                         r'2 workers over shared memory, 128 tokens a step, fp32\nstage +tok/s')
-        result = json.loads(self.call(*args, '--stages', '3,0,1,2', '--json'))
-        self.assertEqual((result['bench'], result['workers'], result['threads']), ('train', 2, 1))
-        self.assertEqual((result['tokens_per_step'], result['gradient_accumulation_steps']), (128, 2))
-        self.assertEqual([s['stage'] for s in result['stages']], [3, 0, 1, 2])
-        for stage in result['stages']:
+                         r'over shared memory, 128 tokens a step, fp32\nlayout +tok/s')
+        result = json.loads(self.call(*args, '--layouts', 'zero3,dp,pp2,one', '--json'))
+        self.assertEqual((result['bench'], result['threads'], result['tokens_per_step']), ('train', 1, 128))
+        self.assertEqual([(x['layout'], x['workers'], x['accumulation']) for x in result['layouts']],
+                         [('dp2 zero3', 2, 2), ('dp2', 2, 2), ('pp2', 2, 4), ('one', 1, 4)])
+        for layout in result['layouts']:
             for spread in ('step_ms', 'tokens_per_sec', 'of_first'):
-                self.assert_spread(stage[spread])
-            self.assertTrue(0 < stage['share_of_waits'] < 1, stage)
-            self.assertGreater(stage['cpu_ms'], 0)
-        self.assertEqual(result['stages'][0]['of_first'], {'median': 1, 'p10': 1, 'p90': 1})
-        planned = {s['stage']: s['planned_bytes'] for s in result['stages']}
-        self.assertLess(planned[1], planned[0])
+                self.assert_spread(layout[spread])
+            self.assertTrue(0 <= layout['share_of_waits'] < 1, layout)
+            self.assertGreater(layout['cpu_ms'], 0)
+        self.assertEqual(result['layouts'][0]['of_first'], {'median': 1, 'p10': 1, 'p90': 1})
+        planned = {x['layout']: x['planned_bytes'] for x in result['layouts']}
+        self.assertLess(planned['pp2'], planned['one'])
         alone = json.loads(self.call(*args, '--num_workers', 2, '--zero_optimization.stage', 3, '--json'))
-        self.assertEqual([(s['stage'], s['planned_bytes']) for s in alone['stages']], [(3, planned[3])])
+        self.assertEqual([(x['layout'], x['planned_bytes']) for x in alone['layouts']], [('dp2 zero3', planned['dp2 zero3'])])
 
     def test_bench_gemm_times_each_product(self):
         result = self.bench('gemm', '--repeats', 2)
@@ -167,10 +167,11 @@ class BenchTest(unittest.TestCase):
         for args, words in ((('train', '--shape', 'huge'), 'there is no shape and no file huge'),
                             (('train', '--steps', 0), '--steps 0 is not between 1'),
                             (('train', '--num_workers', 1), '--num_workers 1 is not between 2'),
-                            (('train', '--stages', '0,1', '--device', 'cuda'), 'workers on the CPU alone'),
-                            (('train', '--stages', '0,4'), '--stages 0,4 is no list of stages'),
-                            (('train', '--stages', '0,'), 'hint: stages are 0 to 3'),
-                            (('train', '--stages', '01'), '--stages 01 is no list'),
+                            (('train', '--layouts', 'dp,pp2', '--device', 'cuda'), 'workers on the CPU alone'),
+                            (('train', '--layouts', 'dp,zero4'), 'zero_optimization.stage'),
+                            (('train', '--layouts', 'dp,'), "--layouts dp,: '' is no layout"),
+                            (('train', '--layouts', 'pp'), "--layouts pp: 'pp' is no layout"),
+                            (('train', '--layouts', 'pp3'), 'start a multiple of 3 workers'),
                             (('gemm', '--num_workers', 2), '--num_workers'),
                             (('gemm', '--repeats', -1), '--repeats -1 is not between 1'),
                             (('ops', '--threads', -1), '0 takes all cores'),

@@ -26,7 +26,7 @@ TEST_CASE("a request comes back as it was written") {
   CHECK(generate.seed == asked.seed);
 
   const auto stages =
-      decode_request<BenchStagesRequest>(encode_request(BenchStagesRequest{"[{}]", 30, true}));
+      decode_request<BenchLayoutsRequest>(encode_request(BenchLayoutsRequest{"[{}]", 30, true}));
   CHECK((stages.configs == "[{}]" && stages.steps == 30 && stages.json));
 
   BenchCommRequest measured;

@@ -1,16 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "hgtrain/comm/groups.h"
 #include "hgtrain/config/config.h"
 
 namespace hgt {
 
-class Communicator;
 class CudaModule;
 class CudaQueue;
 
@@ -24,10 +25,15 @@ class CudaQueue;
 nlohmann::ordered_json bench_train(const Config& config, std::int64_t steps,
                                    std::int64_t process_start_ns);
 
-/// Times training steps of several configs, which differ in their stage of ZeRO, in turns: every
-/// rank calls it, on the CPU. Rates are compared with that of the first config, turn by turn.
-nlohmann::ordered_json bench_stages(std::span<const Config> configs, std::int64_t steps,
-                                    Communicator& comm);
+/// The groups of a config's layout, which outlive the bench; all ranks of the layout call it
+/// together.
+using ConnectLayout = std::function<Groups(const Config&)>;
+
+/// Times training steps of several configs, which differ in their layout, in turns: every rank
+/// calls it, on the CPU. A layout has as many workers as there are ranks, or one: rank 0. Rates are
+/// compared with that of the first config, turn by turn.
+nlohmann::ordered_json bench_layouts(std::span<const Config> configs, std::int64_t steps,
+                                     Communicator& comm, const ConnectLayout& connect);
 
 /// Times the model's products in fp32 and bf16, or on a GPU in all types that it multiplies
 /// natively, and compares them with the best rate of large square ones.

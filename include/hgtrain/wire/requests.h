@@ -53,10 +53,10 @@ struct BenchRequest {
   std::string config;  ///< the resolved config as JSON
 };
 
-/// Measures training steps of several stages of ZeRO, as one rank. Rank 0 sends "result" {text} up
+/// Measures training steps of several layouts, as one rank. Rank 0 sends "result" {text} up
 /// the control channel.
-struct BenchStagesRequest {
-  static constexpr const char* kCommand = "bench_stages";
+struct BenchLayoutsRequest {
+  static constexpr const char* kCommand = "bench_layouts";
   std::string configs;  ///< the resolved configs as a JSON array
   std::int64_t steps = 0;
   bool json = false;

@@ -2,13 +2,17 @@
 #include <ctime>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/comm/together.h"
+#include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/train/process_memory.h"
 
 #include "about.h"
@@ -38,12 +42,31 @@ double cpu_ms() {
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
 }
 
-/// A config's run, and what was measured of it.
+int workers_of(const Config& config) {
+  const ParallelismConfig& p = config.parallelism;
+  return ranks_of(config) * static_cast<int>(p.pipeline_parallel_size * p.tensor_parallel_size);
+}
+
+/// "pp2 zero1", "one".
+std::string layout_of(const Config& config) {
+  const auto& [data, tensor, pipeline, schedule, split] = config.parallelism;
+  std::vector<std::string> parts;
+  if (pipeline > 1) parts.push_back(fmt::format("pp{}", pipeline));
+  if (tensor > 1) parts.push_back(fmt::format("tp{}", tensor));
+  if (const int ranks = ranks_of(config); ranks > 1) parts.push_back(fmt::format("dp{}", ranks));
+  if (config.zero.stage > 0) parts.push_back(fmt::format("zero{}", config.zero.stage));
+  return parts.empty() ? "one" : fmt::format("{}", fmt::join(parts, " "));
+}
+
+/// A config's run, and what was measured of it; nothing on a rank that is no worker of it.
 class Contestant {
  public:
-  Contestant(const Config& config, Communicator& comm) : config_(config), comm_(comm) {
+  Contestant(const Config& config, Communicator& comm, const ConnectLayout& connect)
+      : config_(config), comm_(comm) {
+    if (comm.rank() >= workers_of(config)) return;
+    const Groups groups = connect(config);
     const std::int64_t before = process_memory().bytes;
-    run_ = std::make_unique<SyntheticRun>(config, comm);
+    run_ = std::make_unique<SyntheticRun>(config, groups);
     for (int i = 0; i < kWarmUp; ++i) run_->step();
     bytes_ = process_memory().bytes - before;
   }
@@ -53,6 +76,8 @@ class Contestant {
   /// The first step is not timed: it fills the caches. Each timed one begins while the collectives
   /// of the step before are on their way, and leaves its own to the next, as in training.
   void take_turn(std::int64_t steps) {
+    comm_.barrier();
+    if (!run_) return;
     run_->step();
     const double cpu_before_ms = cpu_ms();
     double ms = 0;
@@ -64,23 +89,31 @@ class Contestant {
     cpu_ms_.push_back((cpu_ms() - cpu_before_ms) / static_cast<double>(steps));
   }
 
+  /// All ranks call it together.
   Json result(const Contestant& first) const {
+    const int workers = workers_of(config_);
+    const double cpu = run_ ? spread_of(cpu_ms_).median : 0;
+    const double waits = run_ ? waited_ms_ / sum(step_ms_) : 0;
+    Json out{{"layout", layout_of(config_)},
+             {"workers", workers},
+             {"accumulation", config_.batch.gradient_accumulation_steps},
+             {"cpu_ms", sum(of_ranks(cpu, comm_)) / workers},
+             {"share_of_waits", sum(of_ranks(waits, comm_)) / workers},
+             {"worker_bytes", std::ranges::max(of_ranks(static_cast<double>(bytes_), comm_))},
+             {"planned_bytes",
+              total_bytes(memory_table(config_, static_cast<int>(config_.hardware.threads)))}};
+    if (!run_) return out;
     const Spread ms = spread_of(step_ms_);
     const auto tokens =
         static_cast<double>(config_.batch.train_batch_size * config_.training.seq_length);
     const auto rate = [&](double ms) { return tokens / ms * 1e3; };
     std::vector<double> ratios;
-    for (std::size_t turn = 0; turn < turn_ms_.size(); ++turn)
+    for (std::size_t turn = 0; turn < std::min(turn_ms_.size(), first.turn_ms_.size()); ++turn)
       ratios.push_back(first.turn_ms_[turn] / turn_ms_[turn]);
-    return {{"stage", config_.zero.stage},
-            {"step_ms", to_json(ms)},
-            {"tokens_per_sec", to_json({rate(ms.median), rate(ms.p90), rate(ms.p10)})},
-            {"of_first", to_json(spread_of(ratios))},
-            {"cpu_ms", sum(of_ranks(spread_of(cpu_ms_).median, comm_)) / comm_.size()},
-            {"share_of_waits", sum(of_ranks(waited_ms_ / sum(step_ms_), comm_)) / comm_.size()},
-            {"worker_bytes", std::ranges::max(of_ranks(static_cast<double>(bytes_), comm_))},
-            {"planned_bytes",
-             total_bytes(memory_table(config_, static_cast<int>(config_.hardware.threads)))}};
+    out["step_ms"] = to_json(ms);
+    out["tokens_per_sec"] = to_json({rate(ms.median), rate(ms.p90), rate(ms.p10)});
+    if (!ratios.empty()) out["of_first"] = to_json(spread_of(ratios));
+    return out;
   }
 
  private:
@@ -94,12 +127,13 @@ class Contestant {
 
 }  // namespace
 
-Json bench_stages(std::span<const Config> configs, std::int64_t steps, Communicator& comm) {
+Json bench_layouts(std::span<const Config> configs, std::int64_t steps, Communicator& comm,
+                   const ConnectLayout& connect) {
   std::vector<Contestant> contestants;
   contestants.reserve(configs.size());
   for (Config config : configs) {
     config.checkpoint.async_save = false;  // nothing is saved
-    contestants.emplace_back(config, comm);
+    contestants.emplace_back(config, comm, connect);
   }
   std::vector<Contestant*> order;
   for (Contestant& contestant : contestants) order.push_back(&contestant);
@@ -109,16 +143,16 @@ Json bench_stages(std::span<const Config> configs, std::int64_t steps, Communica
   }
 
   const Config& config = configs.front();
+  Json layouts = Json::array();
+  for (const Contestant& contestant : contestants)
+    layouts.push_back(contestant.result(contestants.front()));
+  if (comm.rank() > 0) return layouts;
   const SyntheticRun& run = contestants.front().run();
   Json out = about("train", config, run.stream());
-  out["workers"] = comm.size();
   out["steps"] = steps;
   out["parameters"] = run.table().num_parameters;
   out["tokens_per_step"] = config.batch.train_batch_size * config.training.seq_length;
-  out["gradient_accumulation_steps"] = config.batch.gradient_accumulation_steps;
-  out["stages"] = Json::array();
-  for (const Contestant& contestant : contestants)
-    out["stages"].push_back(contestant.result(contestants.front()));
+  out["layouts"] = std::move(layouts);
   return out;
 }
 

@@ -1,0 +1,50 @@
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/bench/bench.h"
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/config/load.h"
+#include "hgtrain/parallel/rank_plan.h"
+
+#include "commands.h"
+#include "ranks.h"
+
+namespace hgt {
+namespace {
+
+void measure(ControlChannel& channel, const BenchLayoutsRequest& request) {
+  std::vector<Config> configs;
+  for (const auto& config : nlohmann::ordered_json::parse(request.configs))
+    configs.push_back(config_from_resolved(config));
+  const Environment environment = read_environment();
+  const auto [comm, backend_name] = connect_ranks(channel, configs.front(), environment, nullptr);
+  std::deque<Subgroups> layouts;
+  std::unique_ptr<Communicator> alone;
+  const auto connect = [&](const Config& config) -> Groups {
+    const auto& [data, tensor, pipeline, schedule, split] = config.parallelism;
+    if (ranks_of(config) * tensor * pipeline == 1) {
+      alone = make_self_communicator();
+      return *alone;
+    }
+    const std::string name = fmt::format("layout {}", layouts.size());
+    layouts.push_back(connect_groups(channel, config, environment, nullptr, *comm, nullptr, name));
+    return layouts.back().groups->get();
+  };
+  nlohmann::ordered_json result = bench_layouts(configs, request.steps, *comm, connect);
+  if (comm->rank() > 0) return;
+  result["backend"] = backend_name;
+  channel.send("result", {{"text", request.json ? result.dump(2) + "\n" : bench_text(result)}});
+}
+
+}  // namespace
+
+int bench_layouts_worker(const BenchLayoutsRequest& request) {
+  return run_rank([&](ControlChannel& channel) { measure(channel, request); });
+}
+
+}  // namespace hgt
