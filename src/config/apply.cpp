@@ -53,10 +53,13 @@ void refuse(const Given& given, KeyClass key_class, const std::string& shown,
                     fmt::format("{} = {} is not supported{}", given.path, shown, why), hint);
 }
 
-/// Keys that DeepSpeed does not read unless another one is set: they have no effect.
+/// Keys that have no effect, because DeepSpeed does not read them unless another one is set, or
+/// because another one does the same here. Keys are applied in alphabetical order.
 bool is_idle(const std::string& path, const Loading& loading) {
-  if (path == "zero_optimization.offload_param.device")
-    return loading.number("zero_optimization.stage", 0) < 3;
+  if (path == "torch_autocast.enabled")
+    return loading.result.config.precision.bf16 || loading.result.config.precision.fp16;
+  if (path == "seq_parallel_communication_data_type")
+    return loading.number("parallelism.sequence_parallel_size", 1) <= 1;
   return path == "activation_checkpointing.partition_activations" &&
          loading.number("parallelism.tensor_parallel_size", 1) <= 1;
 }
@@ -64,8 +67,9 @@ bool is_idle(const std::string& path, const Loading& loading) {
 /// Refuses a value that needs what is not built. The row's `fallback` is the value that does not.
 bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
   const Field& field = *given.field;
+  if (field.zero_stage > loading.number("zero_optimization.stage", 0)) return true;  // check_zero
   if (is_idle(given.path, loading)) {
-    if (value.json != false && value.json != "none") loading.noticed.push_back(given.path);
+    if (value.json != false) loading.noticed.push_back(given.path);
     return true;
   }
   if (value.choice && value.choice->key_class > KeyClass::kNoticed) {
@@ -74,8 +78,7 @@ bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
   }
   const bool guarded = field.key_class == KeyClass::kError ||
                        (field.key_class == KeyClass::kNotBuilt && !field.fallback.empty());
-  if (!guarded || (!field.fallback.empty() && value.json == Json::parse(field.fallback)))
-    return false;
+  if (!guarded || is_off(field, value.json)) return false;
   refuse(given, field.key_class, json_text(value.json), ": " + field.help, field.hint, loading);
   return true;
 }

@@ -6,6 +6,7 @@
 #include "hgtrain/base/shorten.h"
 
 #include "loading.h"
+#include "value.h"
 
 namespace hgt {
 namespace {
@@ -52,6 +53,22 @@ void check_precision(Loading& loading) {
       error(path, fmt::format("{} must be at least 1 if the loss scale is dynamic", path));
 }
 
+/// Keys with which the user expects what this stage of ZeRO does not do.
+void tell_stages(double stage, Loading& loading) {
+  for (const int needed : {1, 3}) {
+    std::vector<std::string> idle;
+    for (const auto& [path, given] : loading.given_keys)
+      if (needed > stage && given.field->zero_stage == needed && !given.is_auto &&
+          given.value != default_of(*given.field) && !is_off(*given.field, given.value))
+        idle.push_back(path);
+    if (!idle.empty())
+      loading.problem(
+          Severity::kNotice, {},
+          fmt::format("these keys need ZeRO stage {}, and have no effect at stage {:g}: {}", needed,
+                      stage, listed(idle)));
+  }
+}
+
 void check_zero(Loading& loading) {
   const double stage = loading.number("zero_optimization.stage", 0);
   const auto error = [&](const std::string& path, const std::string& message) {
@@ -72,6 +89,7 @@ void check_zero(Loading& loading) {
   if (stage >= 2 && scatters && loading.number("gradient_predivide_factor", 1) != 1)
     error("gradient_predivide_factor",
           "gradient_predivide_factor cannot be combined with ZeRO's reduce_scatter");
+  tell_stages(stage, loading);
 }
 
 /// DeepSpeed accepts the clipping norm in one place only, but some files have it in two.

@@ -82,7 +82,8 @@ std::string overview(const std::string& key, std::vector<std::string> names) {
 /// Values that switch off what a key of another program would do.
 bool asks_for_nothing(const Json& value) {
   if (value.is_object())
-    return value.empty() || (value.contains("enabled") && value["enabled"] == false);
+    return value.empty() || (value.contains("enabled") && value["enabled"] == false) ||
+           (value.contains("device") && value["device"] == "none");
   return value == false || value.is_null();
 }
 
@@ -161,6 +162,7 @@ class Walk {
 
   void subsection(const Field& field, const Json& value, const std::string& path,
                   const std::string& pointer, const Json& siblings) {
+    if (value == false && (field.may_be_false || find_row(field, "enabled"))) return;
     if (!value.is_object()) {
       loading_.problem(
           Severity::kError, place(pointer),

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include <nlohmann/json.hpp>
+
 #include "sections.h"
 
 namespace hgt {
@@ -113,6 +115,11 @@ Field Field::only(std::vector<std::string> types) && {
   return std::move(*this);
 }
 
+Field Field::from_stage(int stage) && {
+  zero_stage = stage;
+  return std::move(*this);
+}
+
 Field used(std::string name, SlotOf slot, std::string help) {
   Field field;
   field.name = std::move(name);
@@ -171,6 +178,12 @@ const Field* find_row(const Field& table, std::string_view name, const std::stri
                      [&](const std::string& alias) { return same_key(alias, name); })))
       return &field;
   return nullptr;
+}
+
+bool is_off(const Field& field, const nlohmann::ordered_json& value) {
+  if (field.fallback.empty()) return false;
+  const auto off = nlohmann::ordered_json::parse(field.fallback);
+  return field.kind == Kind::kInteger ? value <= off : value == off;
 }
 
 std::vector<std::string> paths_of(std::string_view name, const Field& table,

@@ -51,7 +51,9 @@ struct Field {
   KeyClass key_class = KeyClass::kUsed;
   std::string help;
   SlotOf slot;
-  std::string fallback;  ///< JSON text; kNotBuilt: the value that does not switch it on, "" = any
+  /// JSON text. kNotBuilt: the value that does not switch it on; a smaller whole number does not
+  /// either; "" = any.
+  std::string fallback;
   std::vector<std::string> aliases;
   std::vector<Choice> choices;  ///< of a list: texts that stand for the empty list
   std::string other_choice;     ///< used for a text that is none of the choices, "" = refused
@@ -62,6 +64,7 @@ struct Field {
   bool floors = false;  ///< a count of elements: a fraction is cut off
   bool refuses_auto = false;
   bool default_varies = false;   ///< the slot's content in an empty Config is not the default
+  int zero_stage = 0;            ///< the least stage of ZeRO at which the key has an effect
   bool takes_null = false;       ///< null is a value of its own; otherwise it means absent
   std::string auto_value;        ///< JSON text that "auto" stands for, "" = as if absent
   std::string auto_reason;       ///< why it stands for that
@@ -74,6 +77,7 @@ struct Field {
   std::vector<Field> fields;
   bool open = false;          ///< unknown keys are noticed, unless they are close to a known one
   bool alias_yields = false;  ///< if alias and name are both given, the alias is dropped
+  bool may_be_false = false;  ///< false means an empty section
   /// The object (JSON text) that a value of another type stands for, "" = refused.
   std::function<std::string(const nlohmann::ordered_json&)> shorthand;
   std::string example;  ///< of the section, shown if it is missing
@@ -93,6 +97,7 @@ struct Field {
   Field instead(std::string text) &&;
   Field defaults_to(std::string json) &&;
   Field only(std::vector<std::string> types) &&;
+  Field from_stage(int stage) &&;
 };
 
 /// A key that fills `slot` and has the slot's kind.
@@ -131,6 +136,9 @@ bool same_key(std::string_view a, std::string_view b);
 
 /// The row of a key of `table` by any of its names, nullptr if there is none.
 const Field* find_row(const Field& table, std::string_view name, const std::string& type = "");
+
+/// Whether a value does not switch on what the row stands for: by `fallback`.
+bool is_off(const Field& field, const nlohmann::ordered_json& value);
 
 /// Canonical paths of the used keys below `table` that have this name or this other spelling:
 /// "training.seed" and "data.seed" for "seed".

@@ -92,12 +92,14 @@ std::vector<Field> precision_sections() {
                           noticed("verbosity", Kind::kAny, "of apex"),
                       });
   amp.open = true;
-  Field autocast = section("torch_autocast", "PyTorch's autocast",
-                           {
-                               not_built("enabled", Kind::kBool, "false", "PyTorch's autocast"),
-                               noticed("dtype", Kind::kText, "of autocast"),
-                               noticed("lower_precision_safe_modules", Kind::kList, "of autocast"),
-                           });
+  Field autocast =
+      section("torch_autocast", "PyTorch's autocast",
+              {
+                  not_built("enabled", Kind::kBool, "false", "PyTorch's autocast")
+                      .instead("set bf16.enabled or fp16.enabled: both keep fp32 masters"),
+                  noticed("dtype", Kind::kText, "of autocast"),
+                  noticed("lower_precision_safe_modules", Kind::kList, "of autocast"),
+              });
   autocast.open = true;
   Field types_section =
       section("data_types", "types of gradients and buffers",

@@ -16,14 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The default, null if there is none.
-Json default_of(const Field& field) {
-  if (!field.fallback.empty()) return Json::parse(field.fallback);
-  if (!field.slot || field.default_varies) return nullptr;
-  Config config;
-  return load(field, config);
-}
-
 std::string description(const Field& field) {
   const char* const mark = field.key_class == KeyClass::kNotBuilt  ? "(not built yet) "
                            : field.key_class == KeyClass::kNoticed ? "(no effect) "

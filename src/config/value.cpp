@@ -332,4 +332,11 @@ Json load(const Field& field, Config& config) {
   return out;
 }
 
+nlohmann::ordered_json default_of(const Field& field) {
+  if (!field.fallback.empty()) return nlohmann::ordered_json::parse(field.fallback);
+  if (!field.slot || field.default_varies) return nullptr;
+  Config config;
+  return load(field, config);
+}
+
 }  // namespace hgt

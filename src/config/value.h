@@ -28,5 +28,7 @@ std::string json_text(const nlohmann::ordered_json& value);
 void store(const Slot& slot, const nlohmann::ordered_json& value);
 /// The value in the row's slot, null for an empty optional.
 nlohmann::ordered_json load(const Field& field, Config& config);
+/// The row's default, null if there is none.
+nlohmann::ordered_json default_of(const Field& field);
 
 }  // namespace hgt

@@ -37,63 +37,80 @@ Field old_offload(std::string name, const std::string& target) {
   return out;
 }
 
-Field device(std::string Z::*member) {
+Field device(std::string Z::*member, int stage) {
   return used("device", in(member),
               "none: on the device that computes; cpu: in the CPU's memory, where training on the "
               "CPU has it anyway; not built for GPUs")
       .one_of({{"none"},
                {"cpu"},
-               {"nvme", KeyClass::kNotBuilt, "use \"none\", or \"cpu\" to train on the CPU"}});
+               {"nvme", KeyClass::kNotBuilt, "use \"none\", or \"cpu\" to train on the CPU"}})
+      .from_stage(stage);
 }
 
 Field offload_param() {
-  return section("offload_param", "parameters outside the device (stage 3)",
-                 {
-                     device(&Z::offload_param),
-                     noticed("nvme_path", Kind::kText, "folder on the disk"),
-                     noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
-                     noticed("buffer_size", Kind::kInteger, "elements of a buffer").elements(),
-                     noticed("max_in_cpu", Kind::kInteger, "elements kept in memory").elements(),
-                     noticed("max_in_nvme", Kind::kInteger, "of old files"),
-                     noticed("pin_memory", Kind::kBool, "page-locked memory"),
-                 });
+  Field out =
+      section("offload_param", "parameters outside the device (stage 3)",
+              {
+                  device(&Z::offload_param, 3),
+                  noticed("nvme_path", Kind::kText, "folder on the disk"),
+                  noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
+                  noticed("buffer_size", Kind::kInteger, "elements of a buffer").elements(),
+                  noticed("max_in_cpu", Kind::kInteger, "elements kept in memory").elements(),
+                  noticed("max_in_nvme", Kind::kInteger, "of old files"),
+                  noticed("pin_memory", Kind::kBool, "page-locked memory"),
+              });
+  out.may_be_false = true;
+  return out;
 }
 
 Field offload_optimizer() {
-  return section("offload_optimizer", "optimizer state outside the device",
-                 {
-                     device(&Z::offload_optimizer),
-                     noticed("nvme_path", Kind::kText, "folder on the disk"),
-                     noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
-                     noticed("buffer_size", Kind::kInteger, "of old files"),
-                     noticed("pin_memory", Kind::kBool, "page-locked memory"),
-                     noticed("pipeline_read", Kind::kBool, "of NVMe"),
-                     noticed("pipeline_write", Kind::kBool, "of NVMe"),
-                     noticed("pipeline", Kind::kBool, "of NVMe"),
-                     noticed("fast_init", Kind::kBool, "of NVMe"),
-                     not_built("ratio", Kind::kNumber, "1.0", "share that is offloaded")
-                         .at_least(0)
-                         .at_most(1),
-                     not_built("super_offload", Kind::kBool, "false", "SuperOffload"),
-                     noticed("cpuadam_cores_perc", Kind::kNumber, "of SuperOffload"),
-                 });
+  Field out = section("offload_optimizer", "optimizer state outside the device",
+                      {
+                          device(&Z::offload_optimizer, 0),
+                          noticed("nvme_path", Kind::kText, "folder on the disk"),
+                          noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
+                          noticed("buffer_size", Kind::kInteger, "of old files"),
+                          noticed("pin_memory", Kind::kBool, "page-locked memory"),
+                          noticed("pipeline_read", Kind::kBool, "of NVMe"),
+                          noticed("pipeline_write", Kind::kBool, "of NVMe"),
+                          noticed("pipeline", Kind::kBool, "of NVMe"),
+                          noticed("fast_init", Kind::kBool, "of NVMe"),
+                          not_built("ratio", Kind::kNumber, "1.0", "share that is offloaded")
+                              .at_least(0)
+                              .at_most(1)
+                              .instead("remove it: device = \"cpu\" offloads the whole state"),
+                          not_built("super_offload", Kind::kBool, "false", "SuperOffload"),
+                          noticed("cpuadam_cores_perc", Kind::kNumber, "of SuperOffload"),
+                      });
+  out.may_be_false = true;
+  return out;
 }
 
 std::vector<Field> variants() {
   const auto off = [](std::string name, std::string help) {
-    return not_built(std::move(name), Kind::kBool, "false", std::move(help));
+    return not_built(std::move(name), Kind::kBool, "false", std::move(help)).from_stage(3);
   };
+  const std::string no_groups =
+      "remove it: shards span all workers; stage 2 keeps all weights on each, and gathers less";
+  const std::string no_quantizing =
+      "remove it; bf16.enabled or fp16.enabled halves the gathered weights";
   return {
       not_built("zero_hpz_partition_size", Kind::kInteger, "1",
                 "ZeRO++: second copy within a machine")
-          .at_least(0),
-      off("zero_quantized_weights", "ZeRO++"),
-      off("zero_quantized_gradients", "ZeRO++"),
-      off("zero_quantized_nontrainable_weights", "ZeRO++"),
-      not_built("zeropp_loco_param", Kind::kAny, "null", "ZeRO++: LoCo"),
-      not_built("mics_shard_size", Kind::kInteger, "-1", "MiCS: shards within a group"),
-      off("mics_hierarchical_params_gather", "MiCS"),
-      not_built("zenflow", Kind::kObject, "null", "ZenFlow"),
+          .at_least(0)
+          .from_stage(3)
+          .instead(no_groups),
+      off("zero_quantized_weights", "ZeRO++").instead(no_quantizing),
+      off("zero_quantized_gradients", "ZeRO++").instead("remove it: gradients are summed in fp32"),
+      noticed("zero_quantized_nontrainable_weights", Kind::kBool, "all weights are trained"),
+      not_built("zeropp_loco_param", Kind::kAny, "null", "ZeRO++: LoCo")
+          .instead("remove it: gradients are summed in fp32"),
+      not_built("mics_shard_size", Kind::kInteger, "0", "MiCS: shards within a group")
+          .from_stage(3)
+          .instead(no_groups),
+      off("mics_hierarchical_params_gather", "MiCS").instead(no_groups),
+      not_built("zenflow", Kind::kObject, "null", "ZenFlow")
+          .instead("remove it; offload_optimizer.device = \"cpu\" offloads the optimizer's state"),
   };
 }
 
@@ -125,16 +142,19 @@ Field zero_section() {
       noticed("contiguous_gradients", Kind::kBool, "gradients always lie side by side"),
       noticed("reduce_scatter", Kind::kBool, "stages 1 to 3 always reduce-scatter gradients"),
       limit("reduce_bucket_size", &Z::reduce_bucket_size,
-            "the most gradients in one sum, but at least those of a block (stages 1 to 3)"),
+            "the most gradients in one sum, but at least those of a block (stages 1 to 3)")
+          .from_stage(1),
       limit("allgather_bucket_size", &Z::allgather_bucket_size,
-            "the most parameters in one gathering, but at least those of a block (stages 1 to 3)"),
+            "the most parameters in one gathering, but at least those of a block (stages 1 to 3)")
+          .from_stage(1),
       noticed("compute_grad_norm", Kind::kBool, "the norm is computed at every step"),
       noticed("overlap_comm", Kind::kBool, "gradients are always reduced during backward"),
       elements("sub_group_size", "updates need no temporary memory"),
       limit("stage3_prefetch_bucket_size", &Z::prefetch_bucket_size,
             "the most parameters that are gathered ahead of their use, but at least a block's; 0: "
             "none (stage 3)",
-            {"prefetch_bucket_size"}),
+            {"prefetch_bucket_size"})
+          .from_stage(3),
       elements("stage3_param_persistence_threshold",
                "small parameters are gathered together with their block",
                {"param_persistence_threshold"})
@@ -145,7 +165,8 @@ Field zero_section() {
       limit("stage3_max_live_parameters", &Z::max_live_parameters,
             "the most gathered parameters at a time, but at least a block's and those of "
             "tied embeddings (stage 3)",
-            {"max_live_parameters"}),
+            {"max_live_parameters"})
+          .from_stage(3),
       elements("stage3_max_reuse_distance", "a block is released when its memory is needed",
                {"max_reuse_distance"}),
       noticed("stage3_gather_16bit_weights_on_model_save", Kind::kBool,

@@ -33,8 +33,8 @@ TEST_CASE("what is not built is listed only if it is switched on") {
   const LoadResult off =
       loaded(R"({"zero_optimization": {"stage": 0}, "amp": {"enabled": false}})");
   CHECK(told(off, Severity::kNotBuilt) == "");
-  const LoadResult on =
-      loaded(R"({"zero_optimization": {"mics_shard_size": 2}, "parallelism": {"tp": 2}})", 2);
+  const LoadResult on = loaded(
+      R"({"zero_optimization": {"stage": 3, "mics_shard_size": 2}, "parallelism": {"tp": 2}})", 2);
   CHECK(contains(told(on, Severity::kNotBuilt),
                  "zero_optimization.mics_shard_size = 2 is not built yet"));
   CHECK(

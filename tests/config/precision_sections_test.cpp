@@ -63,3 +63,29 @@ TEST_CASE("types of gradients, apex and autocast are checked") {
   CHECK(contains(told(loaded(R"({"amp": {"enabled": true}})"), Severity::kNotBuilt),
                  "amp.enabled = true"));
 }
+
+TEST_CASE("autocast next to 16-bit training has no effect, and is not built without it") {
+  const auto not_built = [](const char* section) {
+    return told(loaded(std::string("{\"torch_autocast\": {\"enabled\": true}") + section + "}"),
+                Severity::kNotBuilt);
+  };
+  CHECK(
+      contains(not_built(""), "torch_autocast.enabled = true is not built yet | set bf16.enabled"));
+  CHECK(not_built(R"(, "bf16": {"enabled": true})") == "");
+  CHECK(not_built(R"(, "fp16": {"enabled": true})") == "");
+}
+
+TEST_CASE("8-bit training is refused, and false means that a section is off") {
+  for (const char* name : {"fp8", "msamp"}) {
+    const auto not_built = [&](const char* value) {
+      const LoadResult result = loaded(std::string("{\"") + name + "\": " + value + "}");
+      CHECK(told(result, Severity::kError) == "");
+      return told(result, Severity::kNotBuilt);
+    };
+    CHECK(contains(not_built(R"({"enabled": true})"), "is not built yet | use bf16.enabled"));
+    for (const char* off : {R"({"enabled": false})", "{}", "false", "null"})
+      CHECK(not_built(off) == "");
+  }
+  CHECK(errors(R"({"bf16": false, "fp16": false})") == "");
+  CHECK(contains(errors(R"({"training": false})"), "must be an object"));
+}

@@ -18,6 +18,11 @@ TEST_CASE("gradient_allreduce_op must be mean") {
   CHECK(contains(errors(R"({"gradient_allreduce_op": "max"})"), "is not known"));
 }
 
+TEST_CASE("the type in which sequence-parallel workers sum has no effect if there are none") {
+  CHECK(told(loaded(R"({"seq_parallel_communication_data_type": "bf16"})"), Severity::kNotBuilt) ==
+        "");
+}
+
 TEST_CASE("keys in the wrong place say where they belong") {
   CHECK(contains(errors(R"({"load_universal_checkpoint": true})"), "checkpoint.load_universal"));
   CHECK(contains(errors(R"({"max_grad_norm": 1.0})"), "did you mean gradient_clipping?"));

@@ -73,14 +73,71 @@ TEST_CASE("sections that are off, null or empty have no effect") {
   CHECK(told(result, Severity::kNotBuilt) == "");
 }
 
-TEST_CASE("each key that is switched on and not built is reported") {
-  const std::string text =
-      told(zero(R"("stage": 3, "offload_param": {"device": "nvme"}, "zero_hpz_partition_size": 8,
-      "zero_quantized_gradients": true, "mics_shard_size": 4)"),
-           Severity::kNotBuilt);
-  for (const char* key : {"offload_param.device = \"nvme\"", "zero_hpz_partition_size = 8",
-                          "zero_quantized_gradients = true", "mics_shard_size = 4"})
+TEST_CASE("each key that is switched on and not built is reported, with what to do instead") {
+  const LoadResult result =
+      zero(R"("stage": 3, "offload_param": {"device": "nvme"}, "zero_hpz_partition_size": 8,
+      "zero_quantized_weights": true, "zero_quantized_gradients": true, "mics_shard_size": 4,
+      "mics_hierarchical_params_gather": true, "offload_optimizer": {"device": "cpu", "ratio": 0.5})");
+  const std::string text = told(result, Severity::kNotBuilt);
+  for (const char* key :
+       {"offload_param.device = \"nvme\"", "zero_hpz_partition_size = 8",
+        "zero_quantized_weights = true", "zero_quantized_gradients = true", "mics_shard_size = 4",
+        "mics_hierarchical_params_gather = true", "offload_optimizer.ratio = 0.5"})
     CHECK(contains(text, key));
+  for (const Problem& problem : result.problems)
+    CHECK((problem.severity != Severity::kNotBuilt || problem.hint != ""));
+}
+
+TEST_CASE("a size that leaves no groups is accepted") {
+  for (const char* keys : {R"("stage": 3, "mics_shard_size": 0, "zero_hpz_partition_size": 1)",
+                           R"("stage": 3, "mics_shard_size": -1, "zero_hpz_partition_size": 0)"}) {
+    CHECK(told(zero(keys), Severity::kNotBuilt) == "");
+    CHECK(zero_errors(keys) == "");
+  }
+}
+
+TEST_CASE("keys that need a higher stage are noticed with that stage") {
+  const auto notices = [](const char* keys) { return told(zero(keys), Severity::kNotice); };
+  CHECK(contains(notices(R"("stage": 2, "stage3_max_live_parameters": 2e9,
+      "stage3_prefetch_bucket_size": 0, "offload_param": {"device": "cpu"},
+      "zero_quantized_weights": true, "zero_quantized_gradients": false)"),
+                 "these keys need ZeRO stage 3, and have no effect at stage 2: "
+                 "zero_optimization.offload_param.device, "
+                 "zero_optimization.stage3_max_live_parameters, "
+                 "zero_optimization.stage3_prefetch_bucket_size, "
+                 "zero_optimization.zero_quantized_weights |"));
+  CHECK(contains(notices(R"("reduce_bucket_size": 2e8)"),
+                 "need ZeRO stage 1, and have no effect at stage 0: "
+                 "zero_optimization.reduce_bucket_size"));
+  for (const char* keys :
+       {R"("stage": 2, "stage3_prefetch_bucket_size": "auto")",
+        R"("stage": 2, "offload_param": {"device": "none"}, "mics_shard_size": -1)",
+        R"("stage": 3, "stage3_max_live_parameters": 2e9)",
+        R"("stage": 2, "stage3_max_live_parameters": 1e9)",
+        R"("stage": 1, "reduce_bucket_size": 2e8)"})
+    CHECK_FALSE(contains(notices(keys), "need ZeRO stage"));
+}
+
+TEST_CASE("false and null switch offloading off") {
+  for (const char* off : {"false", "null"}) {
+    const std::string keys =
+        std::string(R"("stage": 3, "offload_optimizer": )") + off + R"(, "offload_param": )" + off;
+    CHECK(zero_errors(keys) == "");
+    CHECK(zero_value(keys, "offload_optimizer.device") == "\"none\"");
+  }
+  CHECK(contains(zero_errors(R"("offload_optimizer": true)"), "must be an object"));
+}
+
+TEST_CASE("offloading outside zero_optimization is an error that says where it belongs") {
+  for (const char* key : {"offload_optimizer", "offload_param"}) {
+    const auto with = [&](const char* value) {
+      return errors(std::string("{\"") + key + "\": " + value + "}");
+    };
+    CHECK(contains(with(R"({"device": "cpu"})"), "it belongs to zero_optimization"));
+    CHECK(contains(with("true"), "it belongs to zero_optimization"));
+    for (const char* off : {R"({"device": "none"})", "false", "null"}) CHECK(with(off) == "");
+  }
+  CHECK(contains(errors(R"({"zero_stage": 3})"), "did you mean zero_optimization.stage?"));
 }
 
 TEST_CASE("limits are DeepSpeed's unless they are given, and auto is its default") {
