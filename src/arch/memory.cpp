@@ -212,14 +212,13 @@ std::vector<Allocation> state_of(const Config& config, std::int64_t parameters,
 
 /// The slots of ZeRO's stages 2 and 3.
 std::vector<Allocation> slots_of(const RankPlan& plan, DType dtype) {
-  const auto elements = [&](const std::vector<int>& slots) {
-    const std::vector<std::int64_t> sizes = slot_elements(plan.shape, slots);
-    return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  const auto sum = [](const std::vector<std::int64_t>& elements) {
+    return std::accumulate(elements.begin(), elements.end(), std::int64_t{0});
   };
   std::vector<Allocation> out;
-  if (const auto n = elements(plan.schedule.parameter_slots); n > 0)
+  if (const auto n = sum(plan.schedule.parameter_slot_elements); n > 0)
     out.push_back(flat("gathered weights", n, dtype));
-  if (const auto n = elements(plan.schedule.gradient_slots); n > 0)
+  if (const auto n = sum(plan.schedule.gradient_slot_elements); n > 0)
     out.push_back(flat("gradients of blocks", n, DType::kF32));
   return out;
 }

@@ -10,6 +10,15 @@ namespace {
 /// One unit is computed with while another one is gathered or summed.
 constexpr int kSlots = 2;
 
+/// One rank has nothing to share out: slots would only cost it memory and time, unless what it does
+/// not use at the moment is offloaded.
+int stage_of(const Config& config, int ranks) {
+  const ZeroConfig& zero = config.zero;
+  const bool offloads = config.hardware.device == "cuda" &&
+                        (zero.offload_optimizer != "none" || zero.offload_param != "none");
+  return ranks > 1 || offloads ? static_cast<int>(zero.stage) : 0;
+}
+
 std::int64_t unit_limit(const Config& config, int ranks) {
   const ZeroConfig& zero = config.zero;
   std::int64_t limit = default_unit_elements(config.hardware.device != "cuda", ranks);
@@ -71,7 +80,7 @@ RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tie
   const std::int64_t micros =
       config.batch.train_batch_size / std::max<std::int64_t>(config.batch.micro_batch_size, 1);
   const Range mine = even_range(micros, layout.data_size, at.data);
-  const int stage = static_cast<int>(config.zero.stage);
+  const int stage = stage_of(config, layout.data_size);
   StepShape shape{
       .stage = stage,
       .units = stage_units(blocks, own,

@@ -9,14 +9,27 @@ namespace {
 
 using Kind = Action::Kind;
 
+/// The elements of each slot, if `slots` has that of each unit.
+std::vector<std::int64_t> slot_elements(const StepShape& shape, const std::vector<int>& slots) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t unit = 0; unit < slots.size(); ++unit) {
+    const auto slot = static_cast<std::size_t>(slots[unit]);
+    sizes.resize(std::max(sizes.size(), slot + 1));
+    sizes[slot] = std::max(sizes[slot], shape.units[unit].elements.size());
+  }
+  return sizes;
+}
+
 /// Writes the actions of a rank, and keeps track of what lies in the slots.
 class Builder {
  public:
   explicit Builder(const StepShape& shape) : shape_(shape), units_(std::ssize(shape.units)) {
     if (shape.stage == 3) schedule_.parameter_slots = assign(shape.parameter_slots);
     if (shape.stage >= 2) schedule_.gradient_slots = assign(shape.gradient_slots);
-    parameters_.assign(slots(schedule_.parameter_slots), kFree);
-    gradients_.assign(slots(schedule_.gradient_slots), kFree);
+    schedule_.parameter_slot_elements = slot_elements(shape, schedule_.parameter_slots);
+    schedule_.gradient_slot_elements = slot_elements(shape, schedule_.gradient_slots);
+    parameters_.assign(schedule_.parameter_slot_elements.size(), kFree);
+    gradients_.assign(schedule_.gradient_slot_elements.size(), kFree);
   }
 
   Schedule step() {
@@ -35,7 +48,11 @@ class Builder {
     return std::move(schedule_);
   }
 
-  std::vector<Action> evaluation(bool computes) {
+  EvaluationSchedule evaluation(bool computes) {
+    EvaluationSchedule out;
+    const bool gathers_once = std::ssize(parameters_) == units_;
+    for (int unit = 0; gathers_once && unit < units_; ++unit) gather(unit);
+    std::swap(out.before, schedule_.actions);
     add_pass(Kind::kForward, 0);
     if (computes) receive_input(0);
     for (std::size_t i = 0; i < computes_.size(); ++i) {
@@ -43,8 +60,11 @@ class Builder {
       if (computes) add(computes_[i]);
     }
     if (computes && !shape_.pipeline.is_last()) add({.kind = Kind::kSendOutput, .micro = 0});
+    if (!gathers_once) release_all();
+    std::swap(out.micro_batch, schedule_.actions);
     release_all();
-    return std::move(schedule_.actions);
+    std::swap(out.after, schedule_.actions);
+    return out;
   }
 
  private:
@@ -92,13 +112,11 @@ class Builder {
 
   std::vector<int> assign(int count) const {
     std::vector<int> slots;
-    const bool own = shape_.is_tied_here() && units_ > 1;
+    const int own = shape_.is_tied_here() && units_ > 1 ? 1 : 0;
+    const int shared = std::min(count, units_ - own);
     for (int unit = 0; unit < units_; ++unit)
-      slots.push_back(own && unit == 0 ? count : (unit - (own ? 1 : 0)) % count);
+      slots.push_back(unit < own ? shared : (unit - own) % shared);
     return slots;
-  }
-  static std::size_t slots(const std::vector<int>& of_units) {
-    return of_units.empty() ? 0 : static_cast<std::size_t>(*std::ranges::max_element(of_units)) + 1;
   }
   int& parameter_slot(int unit) {
     return parameters_[static_cast<std::size_t>(
@@ -286,17 +304,7 @@ Schedule make_schedule(const StepShape& shape) {
   return Builder(shape).step();
 }
 
-std::vector<std::int64_t> slot_elements(const StepShape& shape, const std::vector<int>& slots) {
-  std::vector<std::int64_t> sizes;
-  for (std::size_t unit = 0; unit < slots.size(); ++unit) {
-    const auto slot = static_cast<std::size_t>(slots[unit]);
-    sizes.resize(std::max(sizes.size(), slot + 1));
-    sizes[slot] = std::max(sizes[slot], shape.units[unit].elements.size());
-  }
-  return sizes;
-}
-
-std::vector<Action> make_evaluation(const StepShape& shape, bool computes) {
+EvaluationSchedule make_evaluation(const StepShape& shape, bool computes) {
   return Builder(shape).evaluation(computes);
 }
 

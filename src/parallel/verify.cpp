@@ -21,9 +21,11 @@ std::size_t at(int i) {
 class RankState {
  public:
   RankState(const StepShape& shape, const Schedule& schedule)
-      : shape_(shape), schedule_(schedule), units_(shape.units.size()) {
-    for (const int slot : schedule.parameter_slots) make_slot(parameters_, slot);
-    for (const int slot : schedule.gradient_slots) make_slot(gradients_, slot);
+      : shape_(shape),
+        schedule_(schedule),
+        units_(shape.units.size()),
+        parameters_(schedule.parameter_slot_elements.size(), kFree),
+        gradients_(schedule.gradient_slot_elements.size(), kFree) {
     for (Unit& unit : units_) unit.added.assign(static_cast<std::size_t>(shape.micro_batches), 0);
     in_slots_.assign(at(shape.slots()), kFree);
   }
@@ -86,9 +88,6 @@ class RankState {
     bool operator==(const Next&) const = default;
   };
 
-  static void make_slot(std::vector<int>& slots, int slot) {
-    slots.resize(std::max(slots.size(), at(slot) + 1), kFree);
-  }
   static bool is_of_unit(Kind kind) {
     return kind == Kind::kGather || kind == Kind::kRelease || kind == Kind::kClear ||
            kind == Kind::kReduce || kind == Kind::kAccumulate;
@@ -174,13 +173,9 @@ class RankState {
     if (shape_.stage < 3 && !updated_) return "the parameters have not changed";
     if (shape_.stage == 3 && updated_) return "it is not released before the end";
     if (u.gathered) return "it is gathered already";
-    if (shape_.stage == 3) {
-      int& slot = parameters_[at(schedule_.parameter_slots[at(unit)])];
-      if (slot != kFree) return "its slot holds another unit";
-      slot = unit;
-    }
     u.gathered = true;
-    return nullptr;
+    if (shape_.stage < 3) return nullptr;
+    return fill(unit, schedule_.parameter_slots, schedule_.parameter_slot_elements, parameters_);
   }
   const char* release(int unit) {
     Unit& u = units_[at(unit)];
@@ -192,10 +187,18 @@ class RankState {
 
   const char* clear(int unit) {
     if (shape_.stage < 2) return "the stage has no gradient slots";
-    int& slot = gradients_[at(schedule_.gradient_slots[at(unit)])];
-    if (slot != kFree) return "its slot holds gradients that are not accumulated";
-    slot = unit;
     units_[at(unit)].open = true;
+    return fill(unit, schedule_.gradient_slots, schedule_.gradient_slot_elements, gradients_);
+  }
+  /// Puts a unit into its slot.
+  const char* fill(int unit, const std::vector<int>& slots,
+                   const std::vector<std::int64_t>& elements, std::vector<int>& content) const {
+    const std::size_t slot = at(unit) < slots.size() ? at(slots[at(unit)]) : content.size();
+    if (slot >= content.size()) return "it has no slot";
+    if (elements[slot] < shape_.units[at(unit)].elements.size())
+      return "it does not fit in its slot";
+    if (content[slot] != kFree) return "its slot is not free";
+    content[slot] = unit;
     return nullptr;
   }
   const char* reduce(int unit) {

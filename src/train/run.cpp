@@ -112,6 +112,7 @@ class Run {
   std::optional<Trainer> trainer_;
   std::int64_t first_step_ = 0;  ///< the step that the run starts from
   std::int64_t peak_bytes_ = 0;
+  RankUsage usage_;  ///< this rank's, in the last finished step
 
   // These describe the finished steps.
   std::int64_t finished_ns_ = 0;  ///< when the last one was
@@ -196,7 +197,7 @@ void Run::take_steps() {
   const TrainingState& state = trainer_->state();
   while (!is_over()) {
     trace_.before_step(state.step + 1);
-    trainer_->queue_step();
+    trainer_->queue_step(usage_);
     const bool evaluates =
         valid_data_ && (at_last_step() || is_due(config_.training.eval_interval));
     const bool saves = at_last_step() || is_due(config_.checkpoint.save_interval);
@@ -213,6 +214,8 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   const double seconds = step_ms * 1e-3;
   const ProcessMemory memory = memory_in_use(stream_);
   peak_bytes_ = std::max(peak_bytes_, memory.peak_bytes);
+  usage_ = {static_cast<double>(memory.bytes), static_cast<double>(peak_bytes_), result.comm_ms};
+  const RankUsage most = largest(usage_, result.usage);
   StepRecord record;
   record.step = result.step;
   record.loss = result.loss;
@@ -224,9 +227,9 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   record.tokens_per_sec = static_cast<double>(record.tokens) / seconds;
   record.consumed_samples = result.consumed_samples;
   record.samples_per_sec = static_cast<double>(config_.batch.train_batch_size) / seconds;
-  record.mem_bytes = memory.bytes;
-  record.mem_peak_bytes = peak_bytes_;
-  record.comm_ms = result.comm_ms;
+  record.mem_bytes = static_cast<std::int64_t>(most.mem_bytes);
+  record.mem_peak_bytes = static_cast<std::int64_t>(most.mem_peak_bytes);
+  record.comm_ms = most.comm_ms;
   record.data_wait_ms = result.data_wait_ms;
   record.mfu = peak_rate_->share(
       train_flops(config_.model, config_.training.seq_length, record.tokens) / seconds);

@@ -10,20 +10,26 @@ namespace hgt {
 namespace {
 
 constexpr std::chrono::microseconds kPollInterval{20};
+constexpr std::int64_t kFlags = 2, kUsages = sizeof(RankUsage) / sizeof(double);
 
 }  // namespace
 
-StepExchange::StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream)
+StepExchange::StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream, int rank,
+                           int ranks)
     : micros_(micros),
       pieces_(pieces),
+      rank_(rank),
+      ranks_(ranks),
       stream_(stream),
-      sums_("losses, control flags and squares", (micros + 2 + pieces) * 8, stream.device()),
+      sums_("losses, control flags, usages and squares",
+            (micros + kFlags + ranks * kUsages + pieces) * 8, stream.device()),
       update_("update", sizeof(Update), stream.device()),
       slots_{make_slot(), make_slot()} {}
 
 StepExchange::Slot StepExchange::make_slot() const {
   Slot slot;
-  slot.memory = Buffer::pinned_for(stream_.device(), "results of a step", sizeof(Message));
+  const std::int64_t bytes = static_cast<std::int64_t>(sizeof(Message)) + returned_bytes();
+  slot.memory = Buffer::pinned_for(stream_.device(), "results of a step", bytes);
   if (!stream_.device().is_cpu()) slot.fetched.emplace(stream_.queue());
   return slot;
 }
@@ -33,7 +39,7 @@ Tensor StepExchange::losses() const {
 }
 
 Tensor StepExchange::squares() const {
-  return Tensor(loss(micros_ + 2), {pieces_}, DType::kF64, stream_.device());
+  return Tensor(usages() + ranks_, {pieces_}, DType::kF64, stream_.device());
 }
 
 void StepExchange::clear_sums() {
@@ -42,7 +48,8 @@ void StepExchange::clear_sums() {
 
 void StepExchange::sum_losses(Communicator& comm) const {
   const Span span("wait for sums");
-  comm.all_reduce_sum(sums_.as<double>().first(static_cast<std::size_t>(micros_ + 2)));
+  comm.all_reduce_sum(
+      sums_.as<double>().first(static_cast<std::size_t>(micros_ + kFlags + ranks_ * kUsages)));
 }
 
 void StepExchange::sum_losses_and_squares(Communicator& comm) const {
@@ -50,20 +57,21 @@ void StepExchange::sum_losses_and_squares(Communicator& comm) const {
   comm.all_reduce_sum(sums_.as<double>());
 }
 
-void StepExchange::send(const Update& update, bool stop, bool checkpoint) {
+void StepExchange::send(const Update& update, bool stop, bool checkpoint, const RankUsage& usage) {
   Message& message = slot_of(sent_++).message();
   message.update = update;
   message.control_flags[0] = stop ? 1 : 0;
   message.control_flags[1] = checkpoint ? 1 : 0;
+  message.usage = usage;
   stream_.copy(this->update(), &message.update, kUpdateFromHost);
-  stream_.copy(loss(micros_), message.control_flags, sizeof message.control_flags);
+  stream_.copy(flags(), message.control_flags, sizeof message.control_flags);
+  stream_.copy(usages() + rank_, &message.usage, sizeof message.usage);
 }
 
 void StepExchange::fetch() {
   Slot& slot = slot_of(sent_ - 1);
-  Results& results = slot.message().results;
-  stream_.copy(&results.update, update(), sizeof(Update));
-  stream_.copy(&results.stop, loss(micros_), 2 * sizeof(double));
+  stream_.copy(&slot.message().result, update(), sizeof(Update));
+  stream_.copy(slot.flags(), flags(), static_cast<std::size_t>(returned_bytes()));
   if (slot.fetched) slot.fetched->record(stream_.queue());
 }
 
@@ -74,7 +82,14 @@ StepExchange::Results StepExchange::take(Communicator& comm) {
     std::this_thread::sleep_for(kPollInterval);
   }
   comm.check();
-  return slot.message().results;
+  Results results{slot.message().result, slot.flags()[0], slot.flags()[1], {}};
+  for (int rank = 0; rank < ranks_; ++rank)
+    results.usage = largest(results.usage, slot.usages()[rank]);
+  return results;
+}
+
+std::int64_t StepExchange::returned_bytes() const {
+  return (kFlags + ranks_ * kUsages) * static_cast<std::int64_t>(sizeof(double));
 }
 
 }  // namespace hgt

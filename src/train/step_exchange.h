@@ -10,6 +10,7 @@
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/update.h"
 #include "hgtrain/tensor/tensor.h"
+#include "hgtrain/train/rank_usage.h"
 
 namespace hgt {
 
@@ -19,13 +20,15 @@ namespace hgt {
 class StepExchange {
  public:
   /// `micros` is the number of micro-batches of all ranks together, `pieces` that of the pieces
-  /// of the flat layout: each has its own sum of squares.
-  StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream);
+  /// of the flat layout: each has its own sum of squares. This is rank `rank` of `ranks`.
+  StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream, int rank = 0,
+               int ranks = 1);
 
   /// What comes back.
   struct Results {
     Update update;
     double stop = 0, checkpoint = 0;  ///< how many ranks request it
+    RankUsage usage;                  ///< the largest of all ranks, each as it was sent
   };
 
   /// Queues: no loss and no square is known.
@@ -34,13 +37,13 @@ class StepExchange {
   double* loss(std::int64_t micro) const { return sums_.as<double>().data() + micro; }
   Tensor losses() const;   ///< of all micro-batches, there
   Tensor squares() const;  ///< of all pieces, there
-  /// Sum over the ranks: the losses and the requests, or the squares too.
+  /// Sum over the ranks: the losses, the requests and what each rank uses, or the squares too.
   void sum_losses(Communicator& comm) const;
   void sum_losses_and_squares(Communicator& comm) const;
   Update* update() const { return static_cast<Update*>(update_.data()); }  ///< there
 
-  /// Queues: the first part of the update and the requests, to the device.
-  void send(const Update& update, bool stop, bool checkpoint);
+  /// Queues: the first part of the update, the requests and what this rank uses, to the device.
+  void send(const Update& update, bool stop, bool checkpoint, const RankUsage& usage = {});
   /// Queues: the results, on their way back.
   void fetch();
   /// Waits for the earliest fetched results that are not taken yet. Throws the communicator's error
@@ -52,17 +55,25 @@ class StepExchange {
   struct Message {
     Update update;
     double control_flags[2];
-    Results results;
+    RankUsage usage;
+    Update result;  ///< the update as it comes back; flags() and usages() follow
   };
   struct Slot {
     Buffer memory;
     std::optional<CudaEvent> fetched;  ///< none on the CPU
     Message& message() const { return *static_cast<Message*>(memory.data()); }
+    double* flags() const { return reinterpret_cast<double*>(&message() + 1); }
+    RankUsage* usages() const { return reinterpret_cast<RankUsage*>(flags() + 2); }
   };
+  /// On the device: the flags, and then a place for what each rank uses, which is 0 on the others.
+  double* flags() const { return loss(micros_); }
+  RankUsage* usages() const { return reinterpret_cast<RankUsage*>(flags() + 2); }
+  std::int64_t returned_bytes() const;  ///< of flags and usages
   Slot make_slot() const;
   Slot& slot_of(std::int64_t step) { return slots_[static_cast<std::size_t>(step % 2)]; }
 
   const std::int64_t micros_, pieces_;
+  const int rank_, ranks_;
   const Stream stream_;
   const Buffer sums_, update_;
   std::array<Slot, 2> slots_;

@@ -124,8 +124,9 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   batch_ = std::make_unique<DeviceBatch>(std::max(rows.size(), batch.micro_batch_size),
                                          batch.micro_batch_size, form, parts.stream,
                                          parts.plan.shape.slots());
-  exchange_ = std::make_unique<StepExchange>(batch.train_batch_size / batch.micro_batch_size,
-                                             optimizer_.pieces().total(), parts.stream);
+  exchange_ = std::make_unique<StepExchange>(
+      batch.train_batch_size / batch.micro_batch_size, optimizer_.pieces().total(), parts.stream,
+      parts.groups.world->rank(), parts.groups.world->size());
   graphs_ = std::make_unique<StepGraphs>(parts.stream, parts.config.hardware.cuda_graphs);
   loss_sum_ = Buffer("loss of a micro-batch", sizeof(double), parts.stream.device());
   if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
@@ -156,8 +157,9 @@ std::int64_t Trainer::steps_ahead() const {
   return parts_.stream.device().is_cpu() || depends ? 0 : 1;
 }
 
-void Trainer::queue_step() {
+void Trainer::queue_step(const RankUsage& usage) {
   const Span span = Span::phase("step", state_.step + 1);
+  usage_ = usage;
   StepResult& result = start_result();
   parts_.progress.phase = "reading the batch";
   const std::int64_t start_ns = result.queued_ns = now_ns();
@@ -193,11 +195,12 @@ StepResult& Trainer::start_result() {
 
 const StepResult& Trainer::finish_step() {
   parts_.progress.phase = "waiting for the step";
-  const auto [update, stop, checkpoint] = exchange_->take(*parts_.groups.world);
+  const auto [update, stop, checkpoint, usage] = exchange_->take(*parts_.groups.world);
   StepResult& result = result_of(++finished_steps_);
   result.loss = update.loss;
   result.grad_norm = update.norm;
   result.comm_ms = clock_->take_ms();
+  result.usage = usage;
   result.stop_requested = stop > 0;
   result.checkpoint_requested = checkpoint > 0;
   result.skipped = update.skip != 0;
@@ -313,7 +316,8 @@ void Trainer::update() {
   StepResult& result = result_of(state_.step + 1);
   Communicator& world = *parts_.groups.world;
   result.reduced_bytes = parts_.groups.data->reduced_bytes() - reduced_before_;
-  exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false));
+  exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false),
+                  usage_);
   pipeline_->wait_for_all();
   units_->wait_for_sums();
   if (!sums_squares_) clock_->measure([&] { exchange_->sum_losses(world); });
@@ -415,17 +419,22 @@ double Trainer::evaluate() {
   const Config& config = parts_.config;
   const std::int64_t samples = std::min(parts_.valid->num_samples(),
                                         config.training.eval_iters * config.batch.train_batch_size);
-  return mean_loss(
+  const EvaluationSchedule computing = make_evaluation(parts_.plan.shape, true),
+                           idle = make_evaluation(parts_.plan.shape, false);
+  for (const Action& action : computing.before) execute(action);
+  const double loss = mean_loss(
       {config, parts_.groups, parts_.plan.shape.pipeline.is_last(), parts_.stream, *parts_.valid,
-       *batch_, loss_sum_, parts_.progress, [&](const MicroBatch* batch) { evaluate(batch); }},
+       *batch_, loss_sum_, parts_.progress,
+       [&](const MicroBatch* batch) { evaluate((batch ? computing : idle).micro_batch, batch); }},
       samples);
+  for (const Action& action : computing.after) execute(action);
+  return loss;
 }
 
 /// If there is no batch, the rank only takes part in the gathers.
-void Trainer::evaluate(const MicroBatch* batch) {
+void Trainer::evaluate(const std::vector<Action>& actions, const MicroBatch* batch) {
   using Kind = Action::Kind;
-  const StepShape& shape = parts_.plan.shape;
-  for (const Action& action : make_evaluation(shape, batch != nullptr)) {
+  for (const Action& action : actions) {
     if (action.kind == Kind::kReceiveInput) {
       pipeline_->receive_input(0, *batch);
     } else if (action.kind == Kind::kSendOutput) {
@@ -438,7 +447,8 @@ void Trainer::evaluate(const MicroBatch* batch) {
       execute(action);
     }
   }
-  if (batch && shape.pipeline.is_last()) parts_.model.loss_sum(0, *loss_sum_.as<double>().data());
+  if (batch && parts_.plan.shape.pipeline.is_last())
+    parts_.model.loss_sum(0, *loss_sum_.as<double>().data());
 }
 
 void Trainer::wait_for_collectives() {

@@ -1,16 +1,19 @@
 #include "hgtrain/train/unit_slots.h"
 
+#include <numeric>
+
 namespace hgt {
 namespace {
 
 /// A tensor for each unit: its part of `flat` or, if that is sharded, of a new buffer for its slot.
 std::vector<Tensor> tensors_of(const StepShape& shape, const std::vector<int>& slots,
+                               const std::vector<std::int64_t>& slot_elements,
                                const FlatTensor& flat, const char* name,
                                std::vector<Buffer>& memory) {
   const DType dtype = flat.values.dtype();
   const Device device = flat.values.device();
   const std::size_t first = memory.size();
-  for (const std::int64_t size : slot_elements(shape, slots))
+  for (const std::int64_t size : slot_elements)
     memory.emplace_back(name, size * static_cast<std::int64_t>(size_of(dtype)), device);
   std::vector<Tensor> out;
   for (std::size_t unit = 0; unit < shape.units.size(); ++unit) {
@@ -56,10 +59,10 @@ UnitSlots::UnitSlots(const ParameterTable& table, const RankPlan& plan,
                      const FlatBuffers& buffers) {
   const StepShape& shape = plan.shape;
   const Schedule& schedule = plan.schedule;
-  weights_ =
-      tensors_of(shape, schedule.parameter_slots, buffers.weights(), "gathered weights", memory_);
-  gradients_ = tensors_of(shape, schedule.gradient_slots, buffers.gradient_values(),
-                          "gradients of blocks", memory_);
+  weights_ = tensors_of(shape, schedule.parameter_slots, schedule.parameter_slot_elements,
+                        buffers.weights(), "gathered weights", memory_);
+  gradients_ = tensors_of(shape, schedule.gradient_slots, schedule.gradient_slot_elements,
+                          buffers.gradient_values(), "gradients of blocks", memory_);
   block_weights_ = tensors_by_block(table, shape, weights_);
   block_gradients_ = tensors_by_block(table, shape, gradients_);
   if (!shape.is_tied_across()) return;
@@ -68,6 +71,12 @@ UnitSlots::UnitSlots(const ParameterTable& table, const RankPlan& plan,
                               block_weights_, memory_);
   tied_gradients_ = tied_tokens(table, DType::kF32, device, "gradients of the copied embedding",
                                 block_gradients_, memory_);
+}
+
+std::int64_t UnitSlots::bytes() const {
+  return std::accumulate(
+      memory_.begin(), memory_.end(), std::int64_t{0},
+      [](std::int64_t sum, const Buffer& buffer) { return sum + buffer.bytes(); });
 }
 
 }  // namespace hgt

@@ -71,3 +71,13 @@ TEST_CASE("stage 3 gathers ahead unless there is no room, or no wish, for it") {
   config.zero.prefetch_bucket_size = 0;
   CHECK(slots(config) == 1);
 }
+
+TEST_CASE("one rank shares nothing out, so it trains as at stage 0, unless it offloads") {
+  Config config = job(3);
+  CHECK(plan_rank(config, kBlocks, true, 0, 1).stage() == 0);
+  CHECK(plan_rank(config, kBlocks, true, 0, 2).stage() == 3);
+  config.zero.offload_param = "cpu";
+  CHECK(plan_rank(config, kBlocks, true, 0, 1).stage() == 0);  // it is there anyway
+  config.hardware.device = "cuda";
+  CHECK(plan_rank(config, kBlocks, true, 0, 1).stage() == 3);
+}

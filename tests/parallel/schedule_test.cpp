@@ -20,6 +20,11 @@ std::string text_of(const std::vector<Action>& actions) {
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
+std::string text_of(const EvaluationSchedule& schedule) {
+  return fmt::format("{} | {} | {}", text_of(schedule.before), text_of(schedule.micro_batch),
+                     text_of(schedule.after));
+}
+
 StepShape shape_of(int stage, int blocks, bool tied, std::int64_t micros = 1) {
   return {.stage = stage,
           .units = make_units(blocks_of(blocks), 10, tied),
@@ -82,10 +87,28 @@ TEST_CASE("a rank without a micro-batch takes part in all sums and gathers") {
 
 TEST_CASE("an evaluation goes forward only, and gathers what it reads") {
   StepShape shape = shape_of(3, 4, false);
-  CHECK(text_of(make_evaluation(shape, true)) == "G0 G1 F0.0 X0 G2 F1.0 X1 G3 F2.0 F3.0 X2 X3");
-  CHECK(text_of(make_evaluation(shape, false)) == "G0 G1 X0 G2 X1 G3 X2 X3");
+  CHECK(text_of(make_evaluation(shape, true)) ==
+        " | G0 G1 F0.0 X0 G2 F1.0 X1 G3 F2.0 F3.0 X2 X3 | ");
+  CHECK(text_of(make_evaluation(shape, false)) == " | G0 G1 X0 G2 X1 G3 X2 X3 | ");
   shape.stage = 1;
-  CHECK(text_of(make_evaluation(shape, true)) == "F0.0 F1.0 F2.0 F3.0");
+  CHECK(text_of(make_evaluation(shape, true)) == " | F0.0 F1.0 F2.0 F3.0 | ");
+}
+
+TEST_CASE("an evaluation gathers once if every unit has a slot of its own") {
+  CHECK(text_of(make_evaluation(shape_of(3, 2, false), true)) == "G0 G1 | F0.0 F1.0 | X0 X1");
+  CHECK(text_of(make_evaluation(shape_of(3, 3, true), true)) ==
+        "G0 G1 G2 | F0.0 F1.0 F2.0 | X1 X2 X0");
+  CHECK(text_of(make_evaluation(shape_of(3, 3, true), false)) == "G0 G1 G2 |  | X1 X2 X0");
+}
+
+TEST_CASE("a slot is as large as its largest unit") {
+  StepShape shape = shape_of(3, 4, false);
+  shape.units[2].elements.end += 5;
+  shape.units[3].elements.begin += 5;
+  const Schedule schedule = make_schedule(shape);
+  CHECK(schedule.parameter_slot_elements == std::vector<std::int64_t>{15, 10});
+  CHECK(schedule.gradient_slot_elements == schedule.parameter_slot_elements);
+  CHECK(make_schedule(shape_of(1, 4, false)).parameter_slot_elements.empty());
 }
 
 TEST_CASE(
@@ -122,6 +145,6 @@ TEST_CASE("an evaluation passes its micro-batch through the pipeline") {
   StepShape shape = shape_of(0, 1, false);
   shape.units[0].blocks = {1, 2};
   shape.pipeline = {.index = 1, .count = 3};
-  CHECK(text_of(make_evaluation(shape, true)) == "<F0 F1.0 >F0");
+  CHECK(text_of(make_evaluation(shape, true)) == " | <F0 F1.0 >F0 | ");
   CHECK(text_of(make_evaluation(shape, false)) == "");
 }

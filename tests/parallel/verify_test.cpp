@@ -103,6 +103,26 @@ TEST_CASE("a schedule whose neighbouring actions change places is not sound if t
   }
 }
 
+TEST_CASE("a slot that is too small, or a unit without one, is not sound") {
+  std::mt19937 random(4);
+  int found = 0;
+  while (found < 1000) {
+    Job job(random);
+    Schedule& schedule = job.schedules[random() % job.schedules.size()];
+    auto& sizes =
+        random() % 2 == 0 ? schedule.parameter_slot_elements : schedule.gradient_slot_elements;
+    if (sizes.empty()) continue;
+    ++found;
+    if (random() % 2 == 0) {
+      --sizes[random() % sizes.size()];
+      REQUIRE_THAT(job.fault(), Catch::Contains("it does not fit in its slot"));
+    } else {
+      sizes.pop_back();
+      REQUIRE_THAT(job.fault(), Catch::Contains("it has no slot"));
+    }
+  }
+}
+
 TEST_CASE("ranks that start collectives in another order are named") {
   std::vector<Range> blocks{{0, 10}, {10, 20}, {20, 30}};
   const StepShape shape{.stage = 1, .units = make_units(blocks, 10)};

@@ -6,6 +6,8 @@
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/device/thread_pool.h"
 
+#include "support/ranks.h"
+
 using namespace hgt;
 
 TEST_CASE("the results of two steps come back in the order of the steps") {
@@ -40,6 +42,26 @@ TEST_CASE("a step begins without losses and squares, and sends its control flags
   CHECK((*exchange.loss(0) == 0 && *exchange.loss(1) == 0));
   CHECK((*exchange.loss(2) == 1 && *exchange.loss(3) == 0));
   for (int i = 0; i < 3; ++i) CHECK(exchange.squares().data<double>()[i] == 0);
+}
+
+TEST_CASE("ranks share what they use, and the largest of each value comes back") {
+  const auto errors = run_ranks(over_shared_memory, 3, [&](Communicator& comm) {
+    ThreadPool pool(1);
+    StepExchange exchange(2, 4, pool, comm.rank(), comm.size());
+    for (const bool with_squares : {false, true}) {
+      exchange.clear_sums();
+      const double rank = comm.rank();
+      exchange.send({}, false, false, {1 + rank, 10 - rank, rank == 1 ? 5.0 : 0.0});
+      exchange.squares().data<double>()[0] = 7;
+      with_squares ? exchange.sum_losses_and_squares(comm) : exchange.sum_losses(comm);
+      exchange.fetch();
+      const auto results = exchange.take(comm);
+      if (results.usage != RankUsage{3, 10, 5} || results.stop != 0 || results.checkpoint != 0 ||
+          exchange.squares().data<double>()[0] != (with_squares ? 21 : 7))
+        throw Error(ErrorKind::kInternal, "wrong sums");
+    }
+  });
+  for (const std::string& error : errors) CHECK(error == "");
 }
 
 TEST_CASE("whoever takes results hears of a communicator that failed") {

@@ -130,16 +130,20 @@ struct Schedule {
   std::vector<Action> actions;
   std::vector<int> parameter_slots;  ///< of each unit; empty before stage 3
   std::vector<int> gradient_slots;   ///< of each unit; empty before stage 2
+  /// The elements of each slot: those of the largest unit that uses it.
+  std::vector<std::int64_t> parameter_slot_elements, gradient_slot_elements;
 };
 
 Schedule make_schedule(const StepShape& shape);
 
-/// The elements of each slot, if `slots` has that of each unit: those of its largest unit.
-std::vector<std::int64_t> slot_elements(const StepShape& shape, const std::vector<int>& slots);
+/// The actions of an evaluation, with the same slots: forwards, in stage 3 with gathers and
+/// releases, in a pipeline with transfers. If every unit has a slot of its own, it is gathered once
+/// for all micro-batches.
+struct EvaluationSchedule {
+  std::vector<Action> before, micro_batch, after;
+};
 
-/// The actions of an evaluation of one micro-batch, with the same slots: forwards, in stage 3 with
-/// gathers and releases, in a pipeline with transfers. If not `computes`, the rank only takes part
-/// in the gathers.
-std::vector<Action> make_evaluation(const StepShape& shape, bool computes);
+/// If not `computes`, the rank only takes part in the gathers of a micro-batch.
+EvaluationSchedule make_evaluation(const StepShape& shape, bool computes);
 
 }  // namespace hgt

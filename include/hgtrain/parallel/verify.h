@@ -21,8 +21,9 @@ struct ScheduledRank {
 ///     summed; gradients of a tied embedding are summed over its two stages before that;
 ///   - each sum is accumulated once before its slot is used again, and before the update; stages 0
 ///     and 1 sum each unit once, after the last contribution;
-///   - a computation finds the parameters that it reads, no two units are in one slot, and every
-///     gathered unit is released before the update; stages 1 and 2 gather each unit once after it;
+///   - a computation finds the parameters that it reads, every gathered unit is released before the
+///     update, and stages 1 and 2 gather each unit once after it;
+///   - each unit fits in its slot, and no two units are in one at a time;
 ///
 /// else what is wrong: "rank 1, action 17 (R2): ...".
 std::string find_fault(std::span<const ScheduledRank> ranks);

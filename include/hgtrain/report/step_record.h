@@ -19,7 +19,7 @@ struct StepRecord {
   double tokens_per_sec = 0;
   std::int64_t consumed_samples = 0;
   double samples_per_sec = 0;
-  std::int64_t mem_bytes = 0;
+  std::int64_t mem_bytes = 0;  ///< of a process or GPU, as the next two: the largest of all ranks
   std::int64_t mem_peak_bytes = 0;
   double comm_ms = 0;  ///< exposed communication: compute waited for it
   double data_wait_ms = 0;

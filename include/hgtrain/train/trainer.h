@@ -21,6 +21,7 @@
 #include "hgtrain/optim/optimizer.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/train/flat_buffers.h"
+#include "hgtrain/train/rank_usage.h"
 #include "hgtrain/train/unit_slots.h"
 #include "hgtrain/wire/control.h"
 
@@ -52,6 +53,7 @@ struct StepResult {
   double loss_scale = 1;              ///< the scale that this step used
   bool skipped = false;               ///< fp16 only: no update, because gradients were not finite
   double comm_ms = 0;                 ///< how long this rank's compute waited for communication
+  RankUsage usage;                    ///< the largest that the ranks passed to queue_step()
   double data_wait_ms = 0;            ///< how long it waited for its batch
   std::uint64_t reduced_bytes = 0;    ///< of gradients that this rank gave to sums over the ranks
   bool stop_requested = false;        ///< by any rank, before the all-reduces of the step
@@ -96,8 +98,9 @@ class Trainer {
   ~Trainer();
 
   /// Trains on the next batch. On the CPU the step is done when this returns; on a GPU it is
-  /// queued. All ranks call it together, with the same number of steps queued.
-  void queue_step();
+  /// queued. All ranks call it together, with the same number of steps queued. They share `usage`,
+  /// which is that of a step before, in the step's own all-reduce.
+  void queue_step(const RankUsage& usage = {});
   /// Waits for the step that was queued first. If its loss or a gradient was not finite, the update
   /// was skipped, and the parameters are still those of the step before. fp16 training then lowers
   /// its loss scale and continues; it throws Error(kGuard) if the scale cannot shrink, or after a
@@ -146,7 +149,7 @@ class Trainer {
   Work update_traffic() const;
   void skip_update(const StepResult& result);
   [[noreturn]] void stop_at_bad_tensor(const StepResult& result) const;
-  void evaluate(const MicroBatch* batch);
+  void evaluate(const std::vector<Action>& actions, const MicroBatch* batch);
 
   Parts parts_;
   TrainingState state_;               ///< counts the steps that were queued
@@ -170,6 +173,7 @@ class Trainer {
 
   std::array<StepResult, 2> results_;  ///< of the last two steps
   std::vector<MicroBatch> micros_;     ///< in each slot
+  RankUsage usage_;                    ///< to share in the next step
   std::uint64_t reduced_before_ = 0;
   double captured_loss_scale_ = 0;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
@@ -19,6 +20,8 @@ class UnitSlots {
 
   Tensor weights(int unit) const { return weights_[static_cast<std::size_t>(unit)]; }
   Tensor gradients(int unit) const { return gradients_[static_cast<std::size_t>(unit)]; }
+
+  std::int64_t bytes() const;  ///< of all slots
 
   /// Each block's part of them, for Model::create. A block of another pipeline stage has none; but
   /// the last stage has the token embedding of block 0, if it is tied.
