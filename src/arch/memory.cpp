@@ -20,6 +20,10 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 }
 
 constexpr std::int64_t kFloatBytes = 4;
+/// What oneDNN packs of the operands of products in a thread, and the gaps that malloc leaves
+/// between packed operands, as measured with oneDNN 2.6 and AVX-512 (tests/bench/memory.py). There
+/// are more gaps in 16 bits.
+constexpr std::int64_t kPackedBytes = 2 << 20, kPackedBytes16 = 3 << 20;
 /// An allowance for the kernels of cuBLAS and cuDNN, which are loaded when first used, and graphs.
 constexpr std::int64_t kLibraryBytes = 384 << 20;
 /// One communicator of NCCL took 544 to 688 MiB on A100s with NVLink (NVIDIA/nccl#964), and 1.06 GB
@@ -301,6 +305,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
     out.push_back(
         {"scratch of threads",
          times(scratch_floats(config.model, sizes.seq_length, dtype, threads), kFloatBytes)});
+    out.push_back({"packed operands of matrix products",
+                   times(threads, dtype == DType::kF32 ? kPackedBytes : kPackedBytes16)});
     return out;
   }
   out.push_back({"scratch of matrix products and attention",
