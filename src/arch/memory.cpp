@@ -54,7 +54,10 @@ std::int64_t attention_scratch(const Config& config, const ActivationSizes& size
 }
 
 bool uses_nccl(const Config& config) {
-  return ranks_of(config) > 1 && config.distributed.backend != "gloo";
+  const ParallelismConfig& parallelism = config.parallelism;
+  return ranks_of(config) * parallelism.pipeline_parallel_size * parallelism.tensor_parallel_size >
+             1 &&
+         config.distributed.backend != "gloo";
 }
 
 bool is_recomputed(const std::string& name, const ActivationSizes& sizes) {
