@@ -20,9 +20,8 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 }
 
 constexpr std::int64_t kFloatBytes = 4;
-/// What oneDNN packs of the operands of products in a thread, and the gaps that malloc leaves
-/// between packed operands, as measured with oneDNN 2.6 and AVX-512 (tests/bench/memory.py). There
-/// are more gaps in 16 bits.
+/// What oneDNN packs of the operands of products in a thread, as measured with oneDNN 2.6 and
+/// AVX-512 (tests/bench/memory.py).
 constexpr std::int64_t kPackedBytes = 2 << 20, kPackedBytes16 = 3 << 20;
 /// An allowance for the kernels of cuBLAS and cuDNN, which are loaded when first used, and graphs.
 constexpr std::int64_t kLibraryBytes = 384 << 20;

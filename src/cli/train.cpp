@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include <CLI/App.hpp>
@@ -159,6 +160,10 @@ class Train final : public Command {
                                               .resume = from,
                                               .record_steps = record_steps});
     };
+    // oneDNN packs operands into aligned blocks. glibc's per-thread cache of free memory would keep
+    // the rest before each one, so that freed blocks do not fit the next: tens of megabytes of
+    // gaps.
+    if (!std::getenv("GLIBC_TUNABLES")) spec.env["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0";
     spec.num_workers = plan.workers;
     spec.run_dir = folder.path;
     spec.log_dir = folder.path + "/logs";
