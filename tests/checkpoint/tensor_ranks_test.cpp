@@ -11,6 +11,7 @@
 #include "hgtrain/base/element.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/device/buffer.h"
+#include "hgtrain/parallel/layout.h"
 
 #include "support/failing_file_ops.h"
 #include "support/ranks.h"
@@ -22,13 +23,14 @@ using namespace hgt;
 
 namespace {
 
-/// A rank's place: `data` and `tensor` are numbers of ranks.
+/// How many ranks there are along each axis.
 struct Grid {
-  int data = 1, tensor = 1;
-  int ranks() const { return data * tensor; }
+  int data = 1, tensor = 1, pipeline = 1;
+  int ranks() const { return data * tensor * pipeline; }
+  Coordinates at(int rank) const { return Layout{pipeline, data, tensor}.coordinates_of(rank); }
 };
 const Grid kOne{1, 1};
-const Grid kGrids[] = {kOne, {2, 1}, {1, 2}, {2, 2}, {1, 4}, {3, 4}};
+const Grid kGrids[] = {kOne, {2, 1}, {1, 2}, {2, 2}, {1, 4}, {3, 4}, {2, 2, 2}};
 
 /// 4 heads, and a vocabulary that no number of ranks divides.
 ModelConfig small_model(const std::string& type) {
@@ -60,16 +62,21 @@ class GridRank {
  public:
   GridRank(const ModelConfig& model, Grid grid, int rank, const Types& types = {})
       : table(parameter_table(model, true, grid.tensor)) {
-    flat.tensor = {rank % grid.tensor, grid.tensor};
+    const Coordinates at = grid.at(rank);
+    flat.tensor = {at.tensor, grid.tensor};
+    const Range blocks = even_range(table.num_blocks(), grid.pipeline, at.pipeline);
+    stage_ = {table.block(static_cast<int>(blocks.begin)).begin,
+              table.block(static_cast<int>(blocks.end) - 1).end};
     // Cuts within rows.
-    const Range own = even_range(table.total, grid.data, rank / grid.tensor);
-    const std::int64_t middle = (own.begin + own.end) / 2 + 1;
-    flat.slices = {{{own.begin, middle}, 0}, {{middle, own.end}, middle - own.begin}};
+    own_ = even_range(stage_.size(), grid.data, at.data);
+    own_ = {stage_.begin + own_.begin, stage_.begin + own_.end};
+    const std::int64_t middle = (own_.begin + own_.end) / 2 + 1;
+    flat.slices = {{{own_.begin, middle}, 0}, {{middle, own_.end}, middle - own_.begin}};
     flat.weights_dtype = types.weights;
-    flat.parameters = add(types.parameters, false, own);
+    flat.parameters = add(types.parameters, false);
     for (const char* name : {"exp_avg", "exp_avg_sq"})
-      flat.moments.push_back({name, add(types.moments, true, own)});
-    flat.ema = add(DType::kF32, true, own);
+      flat.moments.push_back({name, add(types.moments, true)});
+    flat.ema = add(DType::kF32, true);
   }
 
   void fill() {
@@ -85,10 +92,10 @@ class GridRank {
   FlatState flat;
 
  private:
-  FlatTensor add(DType dtype, bool sharded, Range own) {
-    const std::int64_t count = sharded ? own.size() : table.total;
+  FlatTensor add(DType dtype, bool sharded) {
+    const std::int64_t count = sharded ? own_.size() : stage_.size();
     memory_.emplace_back("state", count * static_cast<std::int64_t>(size_of(dtype)));
-    return {Tensor(memory_.back().data(), {count}, dtype), sharded};
+    return {Tensor(memory_.back().data(), {count}, dtype), sharded, stage_.begin};
   }
 
   /// Calls fn(value, element) for all of its elements; the value of padding is 0.
@@ -118,6 +125,7 @@ class GridRank {
     }
   }
 
+  Range stage_, own_;  ///< elements of its pipeline stage, and those of them that it saves
   std::vector<Buffer> memory_;
 };
 
@@ -128,11 +136,11 @@ std::vector<std::string> run_grid(
   MemoryChannel groups;
   return run_ranks(over_shared_memory, grid.ranks(), [&](Communicator& world) {
     GridRank state(model, grid, world.rank(), types);
-    const auto tensor =
-        over_shared_memory(groups, {.group = fmt::format("tensor{}", world.rank() / grid.tensor),
-                                    .rank = state.flat.tensor.rank,
-                                    .size = grid.tensor,
-                                    .timeout = std::chrono::seconds(30)});
+    const auto tensor = over_shared_memory(
+        groups, {.group = fmt::format("tensor of {}", world.rank() / grid.tensor),
+                 .rank = state.flat.tensor.rank,
+                 .size = grid.tensor,
+                 .timeout = std::chrono::seconds(30)});
     body(state, world, *tensor);
   });
 }
@@ -190,31 +198,32 @@ void damage(const std::string& path, const std::string& tensor, std::int64_t ele
 
 }  // namespace
 
-TEST_CASE("what any tensor and data ranks save is what one rank saves, and any others load it") {
-  const std::string type = GENERATE("gpt2", "llama", "qwen2", "qwen3");
+TEST_CASE("what ranks of any layout save is what one rank saves, and any others load it") {
+  const auto [type, types] =
+      GENERATE(table<const char*, Types>({{"gpt2", Types{}},
+                                          {"llama", {DType::kF32, DType::kF32, DType::kBF16}},
+                                          {"qwen2", {DType::kBF16, DType::kBF16, DType::kBF16}},
+                                          {"qwen3", Types{}}}));
   const ModelConfig model = small_model(type);
-  for (const Types& types : {Types{}, Types{DType::kF32, DType::kF32, DType::kBF16},
-                             Types{DType::kBF16, DType::kBF16, DType::kBF16}}) {
-    const TemporaryFolder one(TemporaryFolder::kMemory);
-    save(one.path(), model, kOne, types);
-    for (const Grid& saved : kGrids) {
-      CAPTURE(type, saved.data, saved.tensor);
-      const TemporaryFolder folder(TemporaryFolder::kMemory);
-      REQUIRE(save(folder.path(), model, saved, types) ==
-              std::vector<std::string>(static_cast<std::size_t>(saved.ranks())));
-      const std::string path = saved_in(folder), expected = saved_in(one);
-      CHECK(list_folder(path) == list_folder(expected));
-      for (const std::string& name : list_folder(path))
-        if (name != "manifest.json")
-          CHECK(read_file(path + "/" + name, 1 << 20) == read_file(expected + "/" + name, 1 << 20));
-      for (const Grid& loaded : kGrids)
-        for (int rank = 0; rank < loaded.ranks(); ++rank) {
-          GridRank state(model, loaded, rank, types);
-          const LoadedCheckpoint found = load_checkpoint(path, model, state.table, state.flat);
-          CHECK(found.state.step == 1);
-          CHECK(state.holds());
-        }
-    }
+  const TemporaryFolder one(TemporaryFolder::kMemory);
+  save(one.path(), model, kOne, types);
+  for (const Grid& saved : kGrids) {
+    CAPTURE(type, saved.data, saved.tensor, saved.pipeline);
+    const TemporaryFolder folder(TemporaryFolder::kMemory);
+    REQUIRE(save(folder.path(), model, saved, types) ==
+            std::vector<std::string>(static_cast<std::size_t>(saved.ranks())));
+    const std::string path = saved_in(folder), expected = saved_in(one);
+    CHECK(list_folder(path) == list_folder(expected));
+    for (const std::string& name : list_folder(path))
+      if (name != "manifest.json")
+        CHECK(read_file(path + "/" + name, 1 << 20) == read_file(expected + "/" + name, 1 << 20));
+    for (const Grid& loaded : kGrids)
+      for (int rank = 0; rank < loaded.ranks(); ++rank) {
+        GridRank state(model, loaded, rank, types);
+        const LoadedCheckpoint found = load_checkpoint(path, model, state.table, state.flat);
+        CHECK(found.state.step == 1);
+        CHECK(state.holds());
+      }
   }
 }
 
