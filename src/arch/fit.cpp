@@ -48,6 +48,14 @@ std::vector<Saving> savings_of(const Config& config, DType narrow) {
          }});
   if (ranks_of(config) > 1 && config.zero.stage < 3)
     out.push_back({"zero_optimization.stage = 3", [](Config& c) { c.zero.stage = 3; }});
+  if (config.hardware.device == "cuda" && config.zero.offload_optimizer == "none")
+    out.push_back({config.zero.stage < 2
+                       ? "zero_optimization.stage = 2 with offload_optimizer.device = \"cpu\""
+                       : "zero_optimization.offload_optimizer.device = \"cpu\"",
+                   [](Config& c) {
+                     c.zero.stage = std::max<std::int64_t>(c.zero.stage, 2);
+                     c.zero.offload_optimizer = "cpu";
+                   }});
   if (config.hardware.device != "cuda" && config.checkpoint.async_save)
     out.push_back(
         {"checkpoint.async_save = false", [](Config& c) { c.checkpoint.async_save = false; }});

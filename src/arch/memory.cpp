@@ -237,6 +237,50 @@ std::int64_t largest_shard(const RankPlan& plan) {
   return out;
 }
 
+Offload offload_of(const Config& config) {
+  return config.hardware.device == "cuda" ? offload_of(config.zero) : Offload{};
+}
+
+/// What stays from step to step.
+struct FlatMemory {
+  std::vector<Allocation> on_device, offloaded;
+  void add(bool is_offloaded, Allocation row) {
+    (is_offloaded ? offloaded : on_device).push_back(std::move(row));
+  }
+};
+
+FlatMemory flat_memory(const Config& config, const RankPlan& plan) {
+  const DType dtype = config.precision.compute_dtype();
+  const Offload offload = offload_of(config);
+  const Sharded sharded = sharded_at(plan.stage(), offload);
+  const bool rounds = dtype != config.precision.parameter_dtype(),
+             sends = offload.optimizer && !offload.weights;
+  const std::int64_t all = plan.shape.elements().size(), shard = largest_shard(plan);
+  const auto elements = [&](bool is_sharded) { return is_sharded ? shard : all; };
+  const auto weights = [&](bool is_sharded) {
+    return flat(fmt::format("{} weights", name_of(dtype)), elements(is_sharded), dtype);
+  };
+  FlatMemory out;
+  for (Allocation& row :
+       state_of(config, elements(sharded.parameters(rounds || sends)), elements(sharded.state)))
+    out.add(offload.optimizer || (offload.weights && !rounds && row.name == "parameters"),
+            std::move(row));
+  out.add(offload.optimizer, flat("gradients", elements(sharded.gradients), DType::kF32));
+  if (offload.optimizer && plan.stage() < 2) out.add(false, flat("gradients", all, DType::kF32));
+  if (rounds)
+    out.add(offload.optimizer || offload.weights,
+            weights(sends ? sharded.masters : sharded.weights));
+  if (sends) out.add(false, weights(sharded.weights));
+  return out;
+}
+
+/// Of gradients that come back from the host to be added to those of a later micro-batch.
+Allocation earlier_sum(const RankPlan& plan) {
+  std::int64_t largest = 0;
+  for (const Slice& slice : plan.slices()) largest = std::max(largest, slice.elements.size());
+  return flat("earlier sum of gradients", largest, DType::kF32);
+}
+
 }  // namespace
 
 void require_gpu_widths(const ModelConfig& model, DType dtype) {
@@ -253,7 +297,12 @@ void require_gpu_widths(const ModelConfig& model, DType dtype) {
                 "use more heads, or train on the CPU");
 }
 
+std::vector<Allocation> offloaded_memory(const Config& config, int stage) {
+  return flat_memory(config, plan_of(config, stage)).offloaded;
+}
+
 std::int64_t save_bytes(const Config& config) {
+  if (offload_of(config).optimizer && !config.checkpoint.async_save) return 0;
   std::int64_t most = 0;
   for (int stage = 0; stage < config.parallelism.pipeline_parallel_size; ++stage) {
     const std::int64_t shard = largest_shard(plan_of(config, stage));
@@ -274,15 +323,11 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
 std::vector<Allocation> memory_table(const Config& config, int threads, int stage) {
   const DType dtype = config.precision.compute_dtype();
   const RankPlan plan = plan_of(config, stage);
-  const std::int64_t all = plan.shape.elements().size(), shard = largest_shard(plan);
-  const Sharded sharded = sharded_at(plan.stage());
-  const bool has_masters = dtype != config.precision.parameter_dtype();
-  std::vector<Allocation> out =
-      state_of(config, sharded.parameters(has_masters) ? shard : all, sharded.state ? shard : all);
-  out.push_back(flat("gradients", sharded.gradients ? shard : all, DType::kF32));
-  if (has_masters)
-    out.push_back(
-        flat(fmt::format("{} weights", name_of(dtype)), sharded.weights ? shard : all, dtype));
+  const std::int64_t shard = largest_shard(plan);
+  std::vector<Allocation> out = flat_memory(config, plan).on_device;
+  if (offload_of(config).optimizer && plan.stage() >= 2 &&
+      config.batch.gradient_accumulation_steps > 1)
+    out.push_back(earlier_sum(plan));
   for (Allocation& slots : slots_of(plan, dtype)) out.push_back(std::move(slots));
   if (plan.shape.is_tied_across() && plan.shape.pipeline.is_last()) {
     const std::int64_t tokens = times(config.model.vocab_size, config.model.hidden_size);

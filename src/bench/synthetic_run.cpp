@@ -51,12 +51,12 @@ SyntheticRun::SyntheticRun(const Config& config, const Groups& groups)
   const HostBuffers host(buffers_, config, plan_, stream_);
   host.get().initialize(table_, static_cast<std::uint64_t>(config_.training.seed), device_.pool());
   host.store();
-  buffers_.round_weights(stream_);
+  buffers_.round_weights(buffers_.is_offloaded() ? Stream(device_.pool()) : stream_);
   TrainingState state;
   state.loss_scale = LossScaler(config_.precision).initial();
   trainer_ = std::make_unique<Trainer>(
       Trainer::Parts{config_, table_, plan_, buffers_, slots_, *model_, groups, stream_, *data_,
-                     nullptr, progress_, requests_},
+                     nullptr, progress_, requests_, &device_.pool()},
       state);
 }
 

@@ -170,9 +170,18 @@ std::string pipeline_line(const Config& config) {
                      config.parallelism.pipeline_schedule);
 }
 
-/// What a worker allocates, line by line.
+std::string host_memory(std::int64_t offloaded, std::int64_t for_a_save) {
+  if (offloaded == 0)
+    return fmt::format("host memory {} per worker, for a save\n", human_bytes(for_a_save));
+  return fmt::format("host memory {} per worker: {} offloaded, {} for a save\n",
+                     human_bytes(offloaded + for_a_save), human_bytes(offloaded),
+                     human_bytes(for_a_save));
+}
+
+/// What a worker allocates, line by line; nothing if there is nothing.
 std::string memory_lines(const std::vector<Allocation>& memory, const std::string& whose) {
-  std::string text = fmt::format("\nmemory of {}\n", whose);
+  if (memory.empty()) return "";
+  std::string text = fmt::format("\n{}\n", whose);
   for (const Allocation& allocation : memory)
     text += fmt::format("  {:<56} {:>14}\n", allocation.name, human_bytes(allocation.bytes));
   return text;
@@ -191,14 +200,17 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
   const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
   if (stages > 1) text += pipeline_line(config);
   std::string lines;
+  std::int64_t most_offloaded = 0;  // of a worker
   for (int stage = 0; stage < stages; ++stage) {
     const auto memory = memory_table(config, static_cast<int>(config.hardware.threads), stage);
     const std::string whose = stages == 1 ? "a worker" : fmt::format("a worker of stage {}", stage);
     text += memory_total(memory, whose);
-    lines += memory_lines(memory, whose);
+    lines += memory_lines(memory, "memory of " + whose);
+    const auto offloaded = offloaded_memory(config, stage);
+    lines += memory_lines(offloaded, fmt::format("host memory of {}, offloaded", whose));
+    most_offloaded = std::max(most_offloaded, total_bytes(offloaded));
   }
-  if (config.hardware.device == "cuda")
-    text += fmt::format("host memory {} per worker, for a save\n", human_bytes(save_bytes(config)));
+  if (config.hardware.device == "cuda") text += host_memory(most_offloaded, save_bytes(config));
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += lines;
   text += "\nconfig\n" + to_json(config).dump(2) + "\n";

@@ -114,25 +114,12 @@ Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded) {
   return {"cuda", workers, oldest == used.end() ? 0 : oldest->compute_capability};
 }
 
-void refuse_offload(const ZeroConfig& zero) {
-  for (const auto& [key, device] : {std::pair("offload_optimizer", zero.offload_optimizer),
-                                    std::pair("offload_param", zero.offload_param)})
-    if (device != "none")
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("zero_optimization.{}.device = \"{}\" is not built yet for GPUs", key,
-                              device),
-                  fmt::format("--zero_optimization.{}.device none; a higher stage shares the same "
-                              "state out over more GPUs",
-                              key));
-}
-
 void settle_devices(const LoadResult& loaded, const Devices& devices, Config& config) {
   config.hardware.device = devices.kind;
   check_backend(config.distributed.backend, devices);
   if (devices.kind == "cuda") {
     settle_precision(loaded, devices.compute_capability, config.precision);
     require_gpu_widths(config.model, config.precision.compute_dtype());
-    refuse_offload(config.zero);
   }
   if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(devices.workers);
 }

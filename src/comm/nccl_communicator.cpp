@@ -118,11 +118,17 @@ class NcclCommunicator final : public Communicator {
                    [&](const Announcement& what) { require_same_collective(what); });
   }
 
-  void wait(std::uint64_t ticket) override {
+  void wait(std::uint64_t ticket) override { make_wait(ticket, compute_); }
+  void make_wait(std::uint64_t ticket, const CudaQueue& queue) override {
     check();
     const std::lock_guard lock(mutex_);
     for (const PendingCollective& one : pending_)
-      if (one.what.sequence == ticket) one.finished.make_wait(compute_);
+      if (one.what.sequence == ticket) one.finished.make_wait(queue);
+  }
+  void come_after(const CudaQueue& queue) override {
+    CudaEvent event(queue);
+    event.record(queue);
+    event.make_wait(queue_);
   }
   void check() override {
     const std::lock_guard lock(mutex_);

@@ -12,6 +12,7 @@
 
 #include "hgtrain/base/exception.h"
 #include "hgtrain/base/trace.h"
+#include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/device/thread_pool.h"
 
 #include "announcement.h"
@@ -79,6 +80,8 @@ class QueuedCommunicator final : public Communicator {
     changed_.wait(lock, [&] { return finished_ >= ticket || failure_; });
     require_no_failure();
   }
+  void make_wait(std::uint64_t ticket, const CudaQueue&) override { wait(ticket); }
+  void come_after(const CudaQueue& queue) override { queue.synchronize(); }
 
   void check() override {
     const std::lock_guard lock(mutex_);

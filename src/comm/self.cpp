@@ -32,6 +32,8 @@ class SelfCommunicator final : public Communicator {
   }
   std::uint64_t start_broadcast(std::span<std::byte>, int) override { return enter(0, 0); }
   void wait(std::uint64_t) override { check(); }
+  void make_wait(std::uint64_t, const CudaQueue&) override { check(); }
+  void come_after(const CudaQueue&) override {}
   void check() override {
     if (aborted_) throw Error(ErrorKind::kPeer, "the run was aborted");
   }

@@ -40,7 +40,7 @@ Field old_offload(std::string name, const std::string& target) {
 Field device(std::string Z::*member, int stage) {
   return used("device", in(member),
               "none: on the device that computes; cpu: in the CPU's memory, where training on the "
-              "CPU has it anyway; not built for GPUs")
+              "CPU has it anyway")
       .one_of({{"none"},
                {"cpu"},
                {"nvme", KeyClass::kNotBuilt, "use \"none\", or \"cpu\" to train on the CPU"}})
@@ -64,7 +64,7 @@ Field offload_param() {
 }
 
 Field offload_optimizer() {
-  Field out = section("offload_optimizer", "optimizer state outside the device",
+  Field out = section("offload_optimizer", "optimizer outside the device",
                       {
                           device(&Z::offload_optimizer, 0),
                           noticed("nvme_path", Kind::kText, "folder on the disk"),

@@ -18,7 +18,7 @@ void update_ema(double decay, const FlatTensor& values, const FlatTensor& averag
                      decay_factor, one_minus_decay, update});
   if (update->skip != 0) return;
   visit_element(values.values.dtype(), [&]<class T>(T) {
-    for_pieces(stream.pool(), pieces, [&](const FlatPiece& piece) {
+    for_pieces(stream.pool(), pieces.own(), [&](const FlatPiece& piece) {
       float* const mean = average.at(piece).data<float>();
       const T* const value = values.at(piece).data<T>();
       for (std::int64_t i = 0; i < piece.end - piece.begin; ++i)

@@ -1,18 +1,18 @@
 #pragma once
 
+#include <span>
+
 #include "hgtrain/device/thread_pool.h"
-#include "hgtrain/optim/pieces.h"
+#include "hgtrain/ops/flat_piece.h"
 
 namespace hgt {
 
-/// Calls fn(const FlatPiece&) for every piece of the rank on the pool's threads. The pieces lie in
-/// host memory.
+/// Calls fn(const FlatPiece&) for every piece on the pool's threads. The pieces lie in host memory.
 template <class Fn>
-void for_pieces(ThreadPool& pool, const Pieces& pieces, const Fn& fn) {
-  const std::span<const FlatPiece> own = pieces.own();
-  pool.parallel_for(std::ssize(own), [&](std::int64_t begin, std::int64_t end, int) {
+void for_pieces(ThreadPool& pool, std::span<const FlatPiece> pieces, const Fn& fn) {
+  pool.parallel_for(std::ssize(pieces), [&](std::int64_t begin, std::int64_t end, int) {
     for (const FlatPiece& piece :
-         own.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)))
+         pieces.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)))
       fn(piece);
   });
 }

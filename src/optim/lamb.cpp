@@ -50,7 +50,7 @@ Lamb::Lamb(const OptimizerConfig& config, const ParameterTable& table,
 
 void Lamb::prepare(const Update& update, const Pieces& pieces, std::span<double> norm_parts,
                    ThreadPool& pool) {
-  for_pieces(pool, pieces, [&](const FlatPiece& piece) {
+  for_pieces(pool, pieces.own(), [&](const FlatPiece& piece) {
     const Update u = update_of(piece, update);
     const float* const p = buffers_.parameters.at(piece).data<float>();
     float *const m = buffers_.state[0].at(piece).data<float>(),
@@ -64,9 +64,11 @@ void Lamb::prepare(const Update& update, const Pieces& pieces, std::span<double>
   });
 }
 
-void Lamb::step(const Update& update, const Pieces& pieces, std::span<const double> norm_parts,
-                ThreadPool& pool) {
-  find_ratios(norm_parts);
+void Lamb::step(const Update& update, std::span<const FlatPiece> pieces,
+                std::span<const double> norm_parts, ThreadPool& pool) {
+  if (pieces.empty()) return;
+  for (auto tensor = pieces.front().tensor; tensor <= pieces.back().tensor; ++tensor)
+    find_ratio(static_cast<std::size_t>(tensor), norm_parts);
   for_pieces(pool, pieces, [&](const FlatPiece& piece) {
     const Update u = update_of(piece, update);
     const Tensor parameters = buffers_.parameters.at(piece);
@@ -80,18 +82,16 @@ void Lamb::step(const Update& update, const Pieces& pieces, std::span<const doub
   });
 }
 
-void Lamb::find_ratios(std::span<const double> norm_parts) {
-  for (std::size_t tensor = 0; tensor < ratios_.size(); ++tensor) {
-    double weight = 0, change = 0;
-    for (std::int64_t i = first_pieces_[tensor]; i < first_pieces_[tensor + 1]; ++i) {
-      weight += norm_parts[static_cast<std::size_t>(2 * i)];
-      change += norm_parts[static_cast<std::size_t>(2 * i + 1)];
-    }
-    ratios_[tensor] =
-        weight == 0 || change == 0
-            ? 1.0f
-            : std::clamp(static_cast<float>(std::sqrt(weight / change)), min_coeff_, max_coeff_);
+void Lamb::find_ratio(std::size_t tensor, std::span<const double> norm_parts) {
+  double weight = 0, change = 0;
+  for (std::int64_t i = first_pieces_[tensor]; i < first_pieces_[tensor + 1]; ++i) {
+    weight += norm_parts[static_cast<std::size_t>(2 * i)];
+    change += norm_parts[static_cast<std::size_t>(2 * i + 1)];
   }
+  ratios_[tensor] =
+      weight == 0 || change == 0
+          ? 1.0f
+          : std::clamp(static_cast<float>(std::sqrt(weight / change)), min_coeff_, max_coeff_);
 }
 
 }  // namespace hgt

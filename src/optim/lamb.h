@@ -23,11 +23,12 @@ class Lamb {
   void prepare(const Update& update, const Pieces& pieces, std::span<double> norm_parts,
                ThreadPool& pool);
   /// `update.lr` must include the bias correction.
-  void step(const Update& update, const Pieces& pieces, std::span<const double> norm_parts,
-            ThreadPool& pool);
+  /// `pieces` are the rank's, in whole blocks of its choice.
+  void step(const Update& update, std::span<const FlatPiece> pieces,
+            std::span<const double> norm_parts, ThreadPool& pool);
 
  private:
-  void find_ratios(std::span<const double> norm_parts);
+  void find_ratio(std::size_t tensor, std::span<const double> norm_parts);
 
   float min_coeff_, max_coeff_;
   bool eps_inside_sqrt_;

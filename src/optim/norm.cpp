@@ -15,7 +15,7 @@ void squares_of_pieces(const FlatTensor& x, const Pieces& pieces, const Tensor& 
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::squares_of_pieces,
                     {x.raw(), pieces.own().data(), std::ssize(pieces.own()), squares});
-  for_pieces(stream.pool(), pieces, [&](const FlatPiece& piece) {
+  for_pieces(stream.pool(), pieces.own(), [&](const FlatPiece& piece) {
     const float* const values = x.at(piece).data<float>();
     squares[piece.number] =
         sum_of_squares(piece.end - piece.begin, [&](std::int64_t i) { return values[i]; });

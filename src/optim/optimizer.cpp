@@ -93,16 +93,20 @@ void Optimizer::step(const Update* update) {
   if (device_)
     device_->step(update);
   else if (update->skip == 0)
-    step_on_cpu(*update);
+    step_on_cpu(*update, pieces_.own());
 }
 
-void Optimizer::step_on_cpu(const Update& update) {
-  if (lamb_) return lamb_->step(update, pieces_, norm_parts_.as<double>(), stream_.pool());
+void Optimizer::step(const Update* update, Range elements) {
+  if (update->skip == 0) step_on_cpu(*update, pieces_.own_in(elements));
+}
+
+void Optimizer::step_on_cpu(const Update& update, std::span<const FlatPiece> pieces) {
+  if (lamb_) return lamb_->step(update, pieces, norm_parts_.as<double>(), stream_.pool());
   const auto& [parameters, gradients, states, weights] = buffers_;
   const auto state = [&](std::size_t i) { return i < states.size() ? states[i] : FlatTensor(); };
   const FlatTensor state1 = state(0), state2 = state(1);
   const Kernel kernel = elementwise_kernel(config_);
-  for_pieces(stream_.pool(), pieces_, [&](const FlatPiece& piece) {
+  for_pieces(stream_.pool(), pieces, [&](const FlatPiece& piece) {
     Update u = update;
     if (piece.decay == 0) u.weight_decay = 0;
     FlatPiece part = piece;

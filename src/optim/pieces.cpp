@@ -80,4 +80,13 @@ Pieces::Pieces(std::span<const FlatPiece> all, std::span<const Slice> slices, St
   own_ = device_copy("pieces of the flat buffers", std::span(own), stream);
 }
 
+std::span<const FlatPiece> Pieces::own_in(Range elements) const {
+  const std::span<const FlatPiece> all = own();
+  const auto begins_at = [&](std::int64_t element) {
+    return std::partition_point(all.begin(), all.end(),
+                                [&](const FlatPiece& piece) { return piece.begin < element; });
+  };
+  return {begins_at(elements.begin), begins_at(elements.end)};
+}
+
 }  // namespace hgt

@@ -15,25 +15,37 @@ constexpr std::int64_t kDrawnElements = 1 << 20;
 }  // namespace
 
 FlatBuffers::FlatBuffers(const Config& config, const RankPlan& plan, Device device)
-    : compute_dtype(config.precision.compute_dtype()),
+    : device(device),
+      compute_dtype(config.precision.compute_dtype()),
       parameter_dtype(config.precision.parameter_dtype()),
       state_dtype(config.precision.state_dtype()),
       saved_(plan.slices().begin(), plan.slices().end()),
       updated_(plan.updated_slices()),
-      sharded_(sharded_at(plan.stage())),
       elements_(plan.elements()),
-      has_masters_(compute_dtype != parameter_dtype) {
-  const auto flat = [&](const std::string& name, DType dtype, bool sharded) {
+      rounds_(compute_dtype != parameter_dtype) {
+  const Offload offload = device.is_cpu() ? Offload{} : offload_of(config.zero);
+  const bool sends = offload.optimizer && !offload.weights;
+  home = offload.optimizer ? Device::cpu() : device;
+  sharded_ = sharded_at(plan.stage(), offload);
+  has_masters_ = rounds_ || sends;
+  rounded_is_sharded_ = sends ? sharded_.masters : sharded_.weights;
+  const auto flat = [&](const std::string& name, DType dtype, bool sharded, bool offloaded) {
     const std::int64_t elements =
         sharded ? plan.sharding.shard_elements(plan.rank()) : elements_.size();
-    return Buffer(name, elements * static_cast<std::int64_t>(size_of(dtype)), device);
+    const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(dtype));
+    return offloaded ? Buffer::pinned_for(device, name, bytes) : Buffer(name, bytes, device);
   };
-  parameters = flat("parameters", parameter_dtype, sharded_.parameters(has_masters_));
-  gradients = flat("gradients", DType::kF32, sharded_.gradients);
-  if (has_masters_) rounded = flat("weights", compute_dtype, sharded_.weights);
+  parameters = flat("parameters", parameter_dtype, sharded_.parameters(has_masters_),
+                    offload.optimizer || (offload.weights && !rounds_));
+  gradients = flat("gradients", DType::kF32, sharded_.gradients, offload.optimizer);
+  if (rounds_)
+    rounded =
+        flat("weights", compute_dtype, rounded_is_sharded_, offload.optimizer || offload.weights);
+  if (sends) sent_weights = flat("weights", compute_dtype, sharded_.weights, false);
   for (const std::string& name : hgt::optimizer_state(config.optimizer))
-    optimizer_state.push_back(flat(name, state_dtype, sharded_.state));
-  if (config.training.ema_decay > 0) ema = flat("ema", DType::kF32, sharded_.state);
+    optimizer_state.push_back(flat(name, state_dtype, sharded_.state, offload.optimizer));
+  if (config.training.ema_decay > 0)
+    ema = flat("ema", DType::kF32, sharded_.state, offload.optimizer);
 }
 
 FlatTensor FlatBuffers::flat_tensor(const Buffer& flat, DType dtype, bool sharded) const {
@@ -51,7 +63,7 @@ FlatState FlatBuffers::state() const {
 
 Optimizer::Buffers FlatBuffers::optimizer_buffers() const {
   Optimizer::Buffers out{parameter_values(), gradient_values(), {}, {}};
-  if (has_masters_) out.weights = weights();
+  if (rounds_) out.weights = updated_weights();
   for (const Buffer& buffer : optimizer_state)
     out.state.push_back(flat_tensor(buffer, state_dtype, sharded_.state));
   return out;
@@ -70,7 +82,12 @@ FlatTensor FlatBuffers::ema_values() const {
 }
 
 FlatTensor FlatBuffers::weights() const {
-  return has_masters_ ? flat_tensor(rounded, compute_dtype, sharded_.weights) : parameter_values();
+  return sends_weights() ? flat_tensor(sent_weights, compute_dtype, sharded_.weights)
+                         : updated_weights();
+}
+
+FlatTensor FlatBuffers::updated_weights() const {
+  return rounds_ ? flat_tensor(rounded, compute_dtype, rounded_is_sharded_) : parameter_values();
 }
 
 void FlatBuffers::initialize(const ParameterTable& table, std::uint64_t seed,
@@ -99,15 +116,15 @@ void FlatBuffers::begin_ema(ThreadPool& pool) const {
 }
 
 void FlatBuffers::round_weights(Stream stream) const {
-  if (!has_masters_) return;
+  if (!rounds_) return;
   for (const Slice& slice : updated_)
-    round_to(parameter_values().at(slice), weights().at(slice), stream);
+    round_to(parameter_values().at(slice), updated_weights().at(slice), stream);
 }
 
 HostBuffers::HostBuffers(const FlatBuffers& buffers, const Config& config, const RankPlan& plan,
                          Stream stream)
     : buffers_(buffers), stream_(stream) {
-  if (!stream.device().is_cpu()) copy_.emplace(config, plan);
+  if (!buffers.home.is_cpu()) copy_.emplace(config, plan);
 }
 
 template <class Fn>

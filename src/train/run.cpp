@@ -165,10 +165,10 @@ void Run::start() {
   const Start from =
       prepare_start(config_, options_, table_, plan_, host.get(), data, pool_, groups_);
   host.store();
-  buffers_->round_weights(stream_);
+  buffers_->round_weights(buffers_->is_offloaded() ? Stream(pool_) : stream_);
   trainer_.emplace(
       Trainer::Parts{config_, table_, plan_, *buffers_, *slots_, *model_, groups_, stream_,
-                     *train_data_, valid_data_.get(), channel_.progress(), requests_},
+                     *train_data_, valid_data_.get(), channel_.progress(), requests_, &pool_},
       from.state);
   first_step_ = channel_.progress().step = from.state.step;
   trace_.plan(first_step_, config_.training.train_iters);
@@ -290,7 +290,7 @@ void Run::save(bool due) {
   trainer_->wait_for_collectives();
   FlatState flat = buffers_->state();
   std::shared_ptr<std::vector<Buffer>> host;
-  if (!stream_.device().is_cpu()) {
+  if (!buffers_->home.is_cpu()) {
     host = std::make_shared<std::vector<Buffer>>();
     flat = copy_slices(flat, *host, [&](void* to, const void* from, std::size_t bytes) {
       stream_.copy(to, from, bytes);

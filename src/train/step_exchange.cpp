@@ -1,36 +1,40 @@
 #include "step_exchange.h"
 
-#include <chrono>
-#include <thread>
-
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
+
+#include "wait_on_host.h"
 
 namespace hgt {
 namespace {
 
-constexpr std::chrono::microseconds kPollInterval{20};
 constexpr std::int64_t kFlags = 2, kUsages = sizeof(RankUsage) / sizeof(double);
+
+Buffer sums_buffer(std::int64_t bytes, Stream stream, Stream updates) {
+  const char* const name = "losses, control flags, usages and squares";
+  return updates.device().is_cpu() ? Buffer::pinned_for(stream.device(), name, bytes)
+                                   : Buffer(name, bytes, updates.device());
+}
 
 }  // namespace
 
-StepExchange::StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream, int rank,
-                           int ranks)
+StepExchange::StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream, Stream updates,
+                           int rank, int ranks)
     : micros_(micros),
       pieces_(pieces),
       rank_(rank),
       ranks_(ranks),
-      stream_(stream),
-      sums_("losses, control flags, usages and squares",
-            (micros + kFlags + ranks * kUsages + pieces) * 8, stream.device()),
-      update_("update", sizeof(Update), stream.device()),
+      compute_(stream),
+      stream_(updates),
+      sums_(sums_buffer((micros + kFlags + ranks * kUsages + pieces) * 8, stream, updates)),
+      update_("update", sizeof(Update), updates.device()),
       slots_{make_slot(), make_slot()} {}
 
 StepExchange::Slot StepExchange::make_slot() const {
   Slot slot;
   const std::int64_t bytes = static_cast<std::int64_t>(sizeof(Message)) + returned_bytes();
   slot.memory = Buffer::pinned_for(stream_.device(), "results of a step", bytes);
-  if (!stream_.device().is_cpu()) slot.fetched.emplace(stream_.queue());
+  if (!compute_.device().is_cpu()) slot.fetched.emplace(compute_.queue());
   return slot;
 }
 
@@ -72,15 +76,12 @@ void StepExchange::fetch() {
   Slot& slot = slot_of(sent_ - 1);
   stream_.copy(&slot.message().result, update(), sizeof(Update));
   stream_.copy(slot.flags(), flags(), static_cast<std::size_t>(returned_bytes()));
-  if (slot.fetched) slot.fetched->record(stream_.queue());
+  if (slot.fetched) slot.fetched->record(compute_.queue());
 }
 
 StepExchange::Results StepExchange::take(Communicator& comm) {
   const Slot& slot = slot_of(taken_++);
-  while (slot.fetched && !slot.fetched->done()) {
-    comm.check();
-    std::this_thread::sleep_for(kPollInterval);
-  }
+  if (slot.fetched) wait_on_host(*slot.fetched, comm);
   comm.check();
   Results results{slot.message().result, slot.flags()[0], slot.flags()[1], {}};
   for (int rank = 0; rank < ranks_; ++rank)

@@ -16,13 +16,15 @@ namespace hgt {
 
 /// What host and device send each other about a step, without waiting. The host sends the update's
 /// constants and its requests (stop, checkpoint); the device sends losses and norm, which the host
-/// may take a step later.
+/// may take a step later. Here "the device" is where updates happen: the CPU, if the optimizer is
+/// offloaded; then the results of a step are there once the step is queued.
 class StepExchange {
  public:
   /// `micros` is the number of micro-batches of all ranks together, `pieces` that of the pieces
-  /// of the flat layout: each has its own sum of squares. This is rank `rank` of `ranks`.
-  StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream, int rank = 0,
-               int ranks = 1);
+  /// of the flat layout: each has its own sum of squares. `stream` computes the losses, `updates`
+  /// the rest. This is rank `rank` of `ranks`.
+  StepExchange(std::int64_t micros, std::int64_t pieces, Stream stream, Stream updates,
+               int rank = 0, int ranks = 1);
 
   /// What comes back.
   struct Results {
@@ -74,7 +76,7 @@ class StepExchange {
 
   const std::int64_t micros_, pieces_;
   const int rank_, ranks_;
-  const Stream stream_;
+  const Stream compute_, stream_;
   const Buffer sums_, update_;
   std::array<Slot, 2> slots_;
   std::int64_t sent_ = 0, taken_ = 0;  ///< steps

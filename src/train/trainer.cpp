@@ -105,15 +105,16 @@ Model::Options model_options(const Config& config, const StepShape& shape) {
 
 Trainer::Trainer(const Parts& parts, const TrainingState& state)
     : parts_(parts),
+      updates_(parts.buffers.is_offloaded() ? Stream(*parts.pool) : parts.stream),
       state_(state),
       finished_steps_(state.step),
       updated_(parts.plan.updated_slices()),
       sums_squares_(parts.plan.stage() > 0 || parts.plan.shape.pipeline.count > 1),
       lr_schedule_(parts.config),
       optimizer_(parts.config.optimizer, parts.table, parts.buffers.optimizer_buffers(), updated_,
-                 parts.stream),
+                 updates_),
       squared_(Optimizer::all_pieces(parts.config.optimizer, parts.table),
-               sums_squares_ ? parts.plan.slices() : std::span(updated_), parts.stream),
+               sums_squares_ ? parts.plan.slices() : std::span(updated_), updates_),
       loss_scaler_(parts.config.precision) {
   const BatchConfig& batch = parts.config.batch;
   const Range micros = parts.plan.micro_batches;
@@ -126,8 +127,9 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
                                          parts.plan.shape.slots());
   exchange_ = std::make_unique<StepExchange>(
       batch.train_batch_size / batch.micro_batch_size, optimizer_.pieces().total(), parts.stream,
-      parts.groups.world->rank(), parts.groups.world->size());
+      updates_, parts.groups.world->rank(), parts.groups.world->size());
   graphs_ = std::make_unique<StepGraphs>(parts.stream, parts.config.hardware.cuda_graphs);
+  update_graphs_ = std::make_unique<StepGraphs>(updates_, parts.config.hardware.cuda_graphs);
   loss_sum_ = Buffer("loss of a micro-batch", sizeof(double), parts.stream.device());
   if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
     throw Error(ErrorKind::kInternal, "the schedule is not sound: " + fault);
@@ -139,6 +141,10 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   micros_.resize(static_cast<std::size_t>(shape.slots()));
   pipeline_ = std::make_unique<PipelineExchange>(shape, parts.model, parts.slots, parts.groups,
                                                  parts.stream, *clock_);
+  if (parts.buffers.sends_weights()) {
+    for (int unit = 0; unit < std::ssize(shape.units); ++unit) units_->send(unit);
+    units_->finish_sending();
+  }
   if (shape.gathers_after_update())
     for (int unit = 0; unit < std::ssize(shape.units); ++unit) units_->gather(unit);
   if (shape.is_tied_across()) copy_tied();
@@ -154,7 +160,7 @@ std::int64_t Trainer::steps_ahead() const {
   const TrainingConfig& training = parts_.config.training;
   const bool depends =
       parts_.config.precision.fp16 || (training.target_loss && training.eval_interval == 0);
-  return parts_.stream.device().is_cpu() || depends ? 0 : 1;
+  return updates_.device().is_cpu() || depends ? 0 : 1;
 }
 
 void Trainer::queue_step(const RankUsage& usage) {
@@ -321,15 +327,15 @@ void Trainer::update() {
   pipeline_->wait_for_all();
   units_->wait_for_sums();
   if (!sums_squares_) clock_->measure([&] { exchange_->sum_losses(world); });
-  graphs_->run({Action::Kind::kUpdate, 0}, [&] { sum_squares(); });
+  update_graphs_->run({Action::Kind::kUpdate, 0}, [&] { sum_squares(); });
   if (sums_squares_) clock_->measure([&] { exchange_->sum_losses_and_squares(world); });
-  graphs_->run({Action::Kind::kUpdate, 1}, [&] { prepare(); });
+  update_graphs_->run({Action::Kind::kUpdate, 1}, [&] { prepare(); });
   if (const Tensor norms = optimizer_.norm_parts(); parts_.plan.stage() > 0 && norms)
     clock_->measure([&] {
       parts_.groups.data->all_reduce_sum(
           std::span(norms.data<double>(), static_cast<std::size_t>(norms.numel())));
     });
-  graphs_->run({Action::Kind::kUpdate, 2}, [&] { change_parameters(); });
+  update_graphs_->run({Action::Kind::kUpdate, 2}, [&] { change_parameters(); });
   exchange_->fetch();
 }
 
@@ -349,13 +355,12 @@ Update Trainer::constants() {
 
 /// Sums the squares of the gradients that this rank updates with.
 void Trainer::sum_squares() {
-  squares_of_pieces(parts_.buffers.gradient_values(), squared_, exchange_->squares(),
-                    parts_.stream);
+  squares_of_pieces(parts_.buffers.gradient_values(), squared_, exchange_->squares(), updates_);
 }
 
 void Trainer::prepare() {
   Update* const update = exchange_->update();
-  prepare_update(exchange_->losses(), exchange_->squares(), update, parts_.stream);
+  prepare_update(exchange_->losses(), exchange_->squares(), update, updates_);
   optimizer_.prepare(update);
 }
 
@@ -363,9 +368,23 @@ void Trainer::change_parameters() {
   const Span span("optimizer", update_traffic());
   const FlatBuffers& flat = parts_.buffers;
   Update* const update = exchange_->update();
-  optimizer_.step(update);
+  if (flat.sends_weights())
+    step_and_send(update);
+  else
+    optimizer_.step(update);
   update_ema(parts_.config.training.ema_decay, flat.parameter_values(), flat.ema_values(),
-             optimizer_.pieces(), update, parts_.stream);
+             optimizer_.pieces(), update, updates_);
+}
+
+/// A unit's weights are on their way to the device while the next unit is updated.
+void Trainer::step_and_send(const Update* update) {
+  if (update->skip != 0) return;
+  const std::vector<Unit>& units = parts_.plan.shape.units;
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    optimizer_.step(update, units[unit].elements);
+    units_->send(static_cast<int>(unit));
+  }
+  units_->finish_sending();
 }
 
 /// Gradients are read; parameters and the optimizer's state are read and written; weights written.
@@ -396,7 +415,7 @@ void Trainer::stop_at_bad_tensor(const StepResult& result) const {
   units_->wait_for_all();
   const auto describe = [&](const FlatTensor& flat, const char* what) -> std::string {
     const BadElement bad =
-        first_of_ranks(first_bad(flat, updated_, parts_.stream), *parts_.groups.world);
+        first_of_ranks(first_bad(flat, updated_, updates_), *parts_.groups.world);
     if (bad.at < 0) return {};
     const auto p = std::ranges::find_if(parts_.table.parameters, [&](const Parameter& parameter) {
       return bad.at < parameter.offset + parameter.numel;

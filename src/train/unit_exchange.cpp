@@ -7,6 +7,8 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
 
+#include "wait_on_host.h"
+
 namespace hgt {
 namespace {
 
@@ -42,25 +44,42 @@ UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, con
       update_(update),
       clock_(clock) {
   const auto bytes = static_cast<std::int64_t>(size_of(buffers.compute_dtype));
+  std::int64_t largest = 0;
   for (const Unit& unit : plan.shape.units) {
     UnitState& state = units_.emplace_back();
     state.owners = state.weight_bytes = plan.sharding.owners(unit.elements);
     for (OwnedRange& owned : state.weight_bytes)
       owned.elements = {owned.elements.begin * bytes, owned.elements.end * bytes};
     state.own = slices_within(plan.slices(), unit.elements);
+    if (plan.stage() == 0 && buffers.is_offloaded()) state.own = {{unit.elements, 0}};
+    for (const Slice& slice : state.own) largest = std::max(largest, slice.elements.size());
   }
+  if (buffers.is_offloaded() || buffers.weights().values.device() != buffers.device)
+    host_.emplace(stream.queue(), units_.size());
+  if (buffers.is_offloaded() && plan.stage() >= 2 && plan.shape.most_micro_batches > 1)
+    earlier_sum_ = Buffer("earlier sum of gradients", largest * 4, buffers.device);
 }
 
 UnitExchange::~UnitExchange() {
   try {
     wait_for_all();
   } catch (const std::exception&) {
-    return;  // the communicator failed: nothing of it arrives any more
+    // the communicator failed: nothing of it arrives any more
+  }
+  try {
+    if (host_) host_->to_host.synchronize(), host_->to_device.synchronize();
+  } catch (const std::exception&) {
+    return;  // the device failed: it copies nothing any more
   }
 }
 
 void UnitExchange::clear_gradients() {
   for (UnitState& unit : units_) unit.has_sum = false;
+  if (buffers_.is_offloaded()) {
+    if (plan_.stage() < 2)
+      for (int unit = 0; unit < std::ssize(units_); ++unit) clear(unit);
+    return;
+  }
   const FlatTensor all = buffers_.gradient_values();
   if (plan_.stage() == 0) hgt::clear(all.values, stream_, &update_->halted);
   if (plan_.stage() != 1) return;
@@ -75,18 +94,31 @@ void UnitExchange::clear_gradients() {
 }
 
 void UnitExchange::gather(int unit) {
-  const Tensor weights = slots_.weights(unit);
-  if (const FlatTensor shard = buffers_.weights(); shard.sharded)
-    for (const Slice& slice : state(unit).own) {
-      const Tensor from = shard.at(slice), to = part_of(weights, unit, slice);
-      stream_.copy(to.raw(), from.raw(), bytes_of(from).size());
-    }
-  state(unit).gathering = comm_.start_all_gather(bytes_of(weights), state(unit).weight_bytes);
+  if (buffers_.weights().sharded) copy_own_weights(unit);
+  state(unit).gathering =
+      comm_.start_all_gather(bytes_of(slots_.weights(unit)), state(unit).weight_bytes);
+}
+
+/// From the shard to the unit's slot. If the shard is offloaded, neither what is computed meanwhile
+/// waits for the copy, nor do the collectives that were started before.
+void UnitExchange::copy_own_weights(int unit) {
+  const FlatTensor shard = buffers_.weights();
+  const bool offloaded = shard.values.device() != buffers_.device;
+  const Stream copies = offloaded ? Stream(host_->to_device) : stream_;
+  if (offloaded) order_after(host_->to_device, stream_.queue(), host_->computed);
+  for (const Slice& slice : state(unit).own) {
+    const Tensor from = shard.at(slice), to = part_of(slots_.weights(unit), unit, slice);
+    copies.copy(to.raw(), from.raw(), bytes_of(from).size());
+  }
+  if (!offloaded) return;
+  host_->arrived[static_cast<std::size_t>(unit)].record(host_->to_device);
+  state(unit).is_arriving = true;
+  comm_.come_after(host_->to_device);
 }
 
 /// The slot may be written again once its gathering is over, also if no computation waited for it.
 void UnitExchange::release(int unit) {
-  wait(state(unit).gathering);
+  wait_for_weights(unit);
 }
 
 void UnitExchange::clear(int unit) {
@@ -95,13 +127,40 @@ void UnitExchange::clear(int unit) {
 
 void UnitExchange::reduce(int unit) {
   const std::span<float> gradients = elements_of<float>(slots_.gradients(unit));
-  state(unit).reducing = plan_.stage() == 0
-                             ? comm_.start_all_reduce_sum(gradients)
-                             : comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
+  const std::uint64_t ticket = plan_.stage() == 0
+                                   ? comm_.start_all_reduce_sum(gradients)
+                                   : comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
+  if (buffers_.is_offloaded())
+    copy_to_host(unit, ticket);
+  else
+    state(unit).reducing = ticket;
+}
+
+/// This rank's part of the sum, once that is there. The sum of earlier micro-batches comes back
+/// from the host to be added: the host itself would have to wait for each part.
+void UnitExchange::copy_to_host(int unit, std::uint64_t ticket) {
+  UnitState& u = state(unit);
+  const CudaQueue& copies = host_->to_host;
+  order_after(copies, stream_.queue(), host_->computed);
+  comm_.make_wait(ticket, copies);
+  for (const Slice& slice : u.own) {
+    const Tensor sum = part_of(slots_.gradients(unit), unit, slice),
+                 kept = buffers_.gradient_values().at(slice);
+    const std::size_t bytes = bytes_of(sum).size();
+    if (u.has_sum) {
+      const Tensor earlier(earlier_sum_.data(), {sum.numel()}, DType::kF32, buffers_.device);
+      copies.copy(earlier.raw(), kept.raw(), bytes);
+      hgt::accumulate(earlier, sum, false, copies);
+    }
+    copies.copy(kept.raw(), sum.raw(), bytes);
+  }
+  u.has_sum = true;
+  host_->left[static_cast<std::size_t>(unit)].record(copies);
 }
 
 void UnitExchange::accumulate(int unit) {
   UnitState& u = state(unit);
+  if (buffers_.is_offloaded()) return wait(host_->left[static_cast<std::size_t>(unit)]);
   wait(u.reducing);
   for (const Slice& slice : u.own)
     hgt::accumulate(part_of(slots_.gradients(unit), unit, slice),
@@ -111,18 +170,45 @@ void UnitExchange::accumulate(int unit) {
 
 void UnitExchange::require_parameters(int block) {
   const StepShape& shape = plan_.shape;
-  wait(state(shape.unit_of(block)).gathering);
-  if (shape.is_tied_here() && shape.is_head(block)) wait(state(0).gathering);
+  wait_for_weights(shape.unit_of(block));
+  if (shape.is_tied_here() && shape.is_head(block)) wait_for_weights(0);
 }
 
 void UnitExchange::wait_for_sums() {
+  if (buffers_.is_offloaded()) {
+    const Span span("wait for gradients on the host");
+    return clock_.measure([&] {
+      host_->copied.record(host_->to_host);
+      wait_on_host(host_->copied, comm_);
+      host_->computed.record(stream_.queue());
+      wait_on_host(host_->computed, comm_);
+    });
+  }
   std::optional<std::uint64_t> last;
   for (UnitState& unit : units_) last = std::max(last, std::exchange(unit.reducing, {}));
   wait(last);
 }
 
+void UnitExchange::send(int unit) {
+  for (const Slice& slice : state(unit).own) {
+    const Tensor from = buffers_.updated_weights().at(slice), to = buffers_.weights().at(slice);
+    host_->to_device.copy(to.raw(), from.raw(), bytes_of(from).size());
+  }
+}
+
+void UnitExchange::finish_sending() {
+  order_after(stream_.queue(), host_->to_device, host_->copied);
+}
+
 void UnitExchange::wait_for_all() {
-  for (UnitState& unit : units_) wait(unit.gathering), wait(unit.reducing);
+  for (int unit = 0; unit < std::ssize(units_); ++unit)
+    wait_for_weights(unit), wait(state(unit).reducing);
+}
+
+void UnitExchange::wait_for_weights(int unit) {
+  wait(state(unit).gathering);
+  if (std::exchange(state(unit).is_arriving, false))
+    wait(host_->arrived[static_cast<std::size_t>(unit)]);
 }
 
 void UnitExchange::wait(std::optional<std::uint64_t>& ticket) {
@@ -130,6 +216,10 @@ void UnitExchange::wait(std::optional<std::uint64_t>& ticket) {
   const Span span("wait for peers' parts");
   clock_.measure([&] { comm_.wait(*ticket); });
   ticket.reset();
+}
+
+void UnitExchange::wait(const CudaEvent& copy) {
+  clock_.measure([&] { copy.make_wait(stream_.queue()); });
 }
 
 Tensor UnitExchange::part_of(const Tensor& unit_values, int unit, const Slice& slice) const {

@@ -11,6 +11,7 @@
 #include "hgtrain/train/flat_buffers.h"
 #include "hgtrain/train/unit_slots.h"
 
+#include "host_copies.h"
 #include "wait_clock.h"
 
 namespace hgt {
@@ -18,10 +19,13 @@ namespace hgt {
 /// Gathers the units' parameters and sums their gradients over the ranks, as the actions of a
 /// schedule say. Collectives are started; what needs their result waits for it. All ranks make the
 /// same calls in the same order, except for the waits.
+///
+/// What is offloaded is copied to the device and back meanwhile: a unit's part of the sum goes to
+/// the host after its reduction; the part to gather, or what an update has changed, to the device.
 class UnitExchange {
  public:
-  /// The references outlive this object. `update`, in memory of the stream's device, says whether
-  /// the run is halted.
+  /// The references outlive this object. `update`, in memory of the buffers' home, says whether the
+  /// run is halted.
   UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
                Communicator& comm, Stream stream, const Update* update, WaitClock& clock);
   /// Waits for what is on its way, because it uses the buffers; not if the communicator failed.
@@ -41,8 +45,13 @@ class UnitExchange {
 
   /// Waits until the parameters that a block reads are there.
   void require_parameters(int block);
-  /// Waits for the sums that were started.
+  /// Waits for the sums that were started. If they are offloaded, the host waits, also for all else
+  /// that the stream has.
   void wait_for_sums();
+  /// Starts to send a unit's updated weights to the device; only if buffers.sends_weights().
+  void send(int unit);
+  /// What the stream gets from now on comes after what was sent.
+  void finish_sending();
   /// Waits for all that was started.
   void wait_for_all();
 
@@ -52,10 +61,15 @@ class UnitExchange {
     std::vector<OwnedRange> weight_bytes;              ///< the same in bytes of the weights
     std::vector<Slice> own;                            ///< this rank's slices of it
     std::optional<std::uint64_t> gathering, reducing;  ///< tickets
+    bool is_arriving = false;                          ///< from the host
     bool has_sum = false;  ///< its part of the shard has a sum of this step
   };
   UnitState& state(int unit) { return units_[static_cast<std::size_t>(unit)]; }
+  void copy_own_weights(int unit);
+  void copy_to_host(int unit, std::uint64_t ticket);
+  void wait_for_weights(int unit);
   void wait(std::optional<std::uint64_t>& ticket);
+  void wait(const CudaEvent& copy);
   /// The part of a unit's tensor that a slice of this rank is.
   Tensor part_of(const Tensor& unit_values, int unit, const Slice& slice) const;
 
@@ -67,6 +81,8 @@ class UnitExchange {
   const Update* const update_;
   WaitClock& clock_;
   std::vector<UnitState> units_;
+  Buffer earlier_sum_;              ///< of a slice, on its way back from the host
+  std::optional<HostCopies> host_;  ///< if anything is offloaded
 };
 
 }  // namespace hgt

@@ -5,13 +5,12 @@
 namespace hgt {
 namespace {
 
-/// A tensor for each unit: its part of `flat` or, if that is sharded, of a new buffer for its slot.
+/// A tensor for each unit: its part of `flat` or, if units have slots, of a new buffer for its own.
 std::vector<Tensor> tensors_of(const StepShape& shape, const std::vector<int>& slots,
                                const std::vector<std::int64_t>& slot_elements,
-                               const FlatTensor& flat, const char* name,
+                               const FlatTensor& flat, const char* name, Device device,
                                std::vector<Buffer>& memory) {
   const DType dtype = flat.values.dtype();
-  const Device device = flat.values.device();
   const std::size_t first = memory.size();
   for (const std::int64_t size : slot_elements)
     memory.emplace_back(name, size * static_cast<std::int64_t>(size_of(dtype)), device);
@@ -60,9 +59,16 @@ UnitSlots::UnitSlots(const ParameterTable& table, const RankPlan& plan,
   const StepShape& shape = plan.shape;
   const Schedule& schedule = plan.schedule;
   weights_ = tensors_of(shape, schedule.parameter_slots, schedule.parameter_slot_elements,
-                        buffers.weights(), "gathered weights", memory_);
-  gradients_ = tensors_of(shape, schedule.gradient_slots, schedule.gradient_slot_elements,
-                          buffers.gradient_values(), "gradients of blocks", memory_);
+                        buffers.weights(), "gathered weights", buffers.device, memory_);
+  std::vector<int> slots = schedule.gradient_slots;
+  std::vector<std::int64_t> elements = schedule.gradient_slot_elements;
+  if (slots.empty() && buffers.is_offloaded())  // each unit has a slot of its own
+    for (const Unit& unit : shape.units) {
+      slots.push_back(static_cast<int>(std::ssize(slots)));
+      elements.push_back(unit.elements.size());
+    }
+  gradients_ = tensors_of(shape, slots, elements, buffers.gradient_values(), "gradients of blocks",
+                          buffers.device, memory_);
   block_weights_ = tensors_by_block(table, shape, weights_);
   block_gradients_ = tensors_by_block(table, shape, gradients_);
   if (!shape.is_tied_across()) return;

@@ -88,6 +88,18 @@ TEST_CASE(
   CHECK(has(text, "with num_layers = 0"));
 }
 
+TEST_CASE("a GPU may offload to the host's memory, at a stage that keeps no gradients") {
+  Config config = job();
+  CHECK_FALSE(has(hint(config, bytes_of(config) - 1), "offload"));
+  config.hardware.device = "cuda";
+  const std::string advice = hint(config, bytes_of(config) - 1);
+  CHECK(has(advice, "zero_optimization.stage = 2 with offload_optimizer.device = \"cpu\""));
+  config.zero.stage = 3;
+  CHECK(has(hint(config, bytes_of(config) - 1), "zero_optimization.offload_optimizer.device"));
+  config.zero.offload_optimizer = "cpu";
+  CHECK_FALSE(has(hint(config, bytes_of(config) - 1), "offload"));
+}
+
 TEST_CASE("if settings suffice only together, all are named") {
   Config least = job();
   least.recompute.mode = "full";

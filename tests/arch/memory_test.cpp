@@ -217,6 +217,72 @@ TEST_CASE("the memory table follows training without fp32 masters") {
   CHECK(memory_table(config, 1).front().bytes == 4 * total);
 }
 
+TEST_CASE("what a GPU offloads leaves its table, but for the weights and a step's gradients") {
+  Config config;
+  config.model = gpt2_124m();
+  config.hardware.device = "cuda";
+  config.batch = {.train_batch_size = 2, .micro_batch_size = 1, .gradient_accumulation_steps = 2};
+  config.training.seq_length = 8;
+  config.precision.bf16 = true;
+  const std::int64_t total = parameter_table(config.model, false).total;
+  const auto rows = [](const std::vector<Allocation>& table) {
+    std::map<std::string, std::int64_t> out;
+    for (const Allocation& row : table)
+      if (row.name.find(": ") == std::string::npos || row.name.starts_with("optimizer"))
+        out[row.name] = row.bytes;
+    out.erase("scratch of matrix products and attention");
+    return out;
+  };
+  using Rows = std::map<std::string, std::int64_t>;
+  const Rows state{{"parameters", 4 * total},
+                   {"optimizer: exp_avg", 4 * total},
+                   {"optimizer: exp_avg_sq", 4 * total},
+                   {"gradients", 4 * total},
+                   {"bf16 weights", 2 * total}};
+  CHECK(rows(memory_table(config, 1)) == state);
+  CHECK(offloaded_memory(config).empty());
+
+  config.zero.offload_optimizer = "cpu";
+  CHECK(rows(memory_table(config, 1)) ==
+        Rows{{"gradients", 4 * total}, {"bf16 weights", 2 * total}});
+  CHECK(rows(offloaded_memory(config)) == state);
+  config.zero.stage = 2;
+  Rows table = rows(memory_table(config, 1));
+  CHECK(table.at("bf16 weights") == 2 * total);
+  CHECK(table.at("earlier sum of gradients") <= table.at("gradients of blocks"));
+  CHECK(table.size() == 3);
+  CHECK(rows(offloaded_memory(config)) == state);
+
+  config.zero.offload_param = "cpu";  // no effect before stage 3
+  CHECK(rows(memory_table(config, 1)) == table);
+  config.zero.stage = 3;
+  table = rows(memory_table(config, 1));
+  CHECK(table.size() == 3);
+  CHECK((table.contains("gathered weights") && !table.contains("bf16 weights")));
+  config.zero.offload_optimizer = "none";
+  CHECK(rows(offloaded_memory(config)) == Rows{{"bf16 weights", 2 * total}});
+  config.precision.bf16 = false;
+  CHECK(rows(offloaded_memory(config)) == Rows{{"parameters", 4 * total}});
+  config.zero.offload_optimizer = "cpu";
+  config.zero.offload_param = "none";
+  CHECK(rows(memory_table(config, 1)).at("fp32 weights") == 4 * total);
+
+  config.hardware.device = "cpu";
+  CHECK(offloaded_memory(config).empty());
+}
+
+TEST_CASE("a save copies nothing that is offloaded, unless it goes on during the next steps") {
+  Config config;
+  config.model = gpt2_124m();
+  config.hardware.device = "cuda";
+  config.batch = {.train_batch_size = 1, .micro_batch_size = 1, .gradient_accumulation_steps = 1};
+  const std::int64_t all = save_bytes(config);
+  config.zero.offload_optimizer = "cpu";
+  CHECK(save_bytes(config) == all);
+  config.checkpoint.async_save = false;
+  CHECK(save_bytes(config) == 0);
+}
+
 TEST_CASE("logits are computed in chunks of bounded size") {
   ModelConfig model = gpt2_124m();
   CHECK(logit_rows(model, 100) == 100);

@@ -48,6 +48,10 @@ class Damaging : public Communicator {
     return inner_->start_all_gather(values, parts);
   }
   void wait(std::uint64_t ticket) override { inner_->wait(ticket); }
+  void make_wait(std::uint64_t ticket, const CudaQueue& queue) override {
+    inner_->make_wait(ticket, queue);
+  }
+  void come_after(const CudaQueue& queue) override { inner_->come_after(queue); }
   std::uint64_t reduced_bytes() const override { return inner_->reduced_bytes(); }
   std::uint64_t gathered_bytes() const override { return inner_->gathered_bytes(); }
   void check() override { inner_->check(); }

@@ -30,6 +30,8 @@ MODELS = {
               'num_attention_heads': 4, 'num_key_value_heads': 2, 'max_position_embeddings': 16},
 }
 # Its blocks are large enough to be cut. At this learning rate, rounding errors stay small for many steps.
+OPTIMIZER = '--zero_optimization.offload_optimizer.device', 'cpu'
+WEIGHTS = '--zero_optimization.offload_param.device', 'cpu'
 WIDE = '--model.n_layer', 2, '--model.n_embd', 40, '--optimizer.params.lr', 1e-3
 
 
@@ -161,6 +163,29 @@ class CudaTest(unittest.TestCase):
             self.train_sharded(before, f'from{before}', '--steps', 2)
             self.assert_close(self.train_sharded(after, f'from{before}', '--resume', 'auto'), whole)
 
+    def test_offloading_changes_no_more_than_the_cpus_rounding(self):
+        for name, flags in (('fp32', ()), ('bf16', ('--bf16.enabled', 'true', '--training.ema_decay', 0.9)),
+                            ('lamb', ('--optimizer.type', 'Lamb'))):
+            flags = '--train_batch_size', 4, *flags
+            for stage, kinds in (0, [OPTIMIZER]), (1, [OPTIMIZER]), (2, [OPTIMIZER]), (3, [OPTIMIZER, OPTIMIZER + WEIGHTS, WEIGHTS]):
+                there = self.train_sharded(stage, f'{name}.{stage}.there', *flags)
+                for number, kind in enumerate(kinds):
+                    moved = self.train_sharded(stage, f'{name}.{stage}.moved.{number}', *flags, *kind)
+                    self.assert_close(moved, there)
+        self.assertEqual(self.train_sharded(3, 'moved.again', *flags, *WEIGHTS), moved)
+
+    def test_runs_resume_where_they_offload_and_where_they_do_not(self):
+        whole = self.train_sharded(2, 'offloaded.unbroken')
+        for before, after in ((2, OPTIMIZER), (3, ())), ((3, ()), (3, OPTIMIZER + WEIGHTS)), ((3, WEIGHTS), (0, OPTIMIZER)):
+            run = f'offloaded.{before[0]}.{after[0]}'
+            self.train_sharded(before[0], run, '--steps', 2, *before[1])
+            self.assert_close(self.train_sharded(after[0], run, '--resume', 'auto', *after[1]), whole)
+
+    def test_offloading_works_over_gloo(self):
+        there = self.train_sharded(3, 'gloo.there', '--distributed.backend', 'gloo')
+        moved = self.train_sharded(3, 'gloo.moved', '--distributed.backend', 'gloo', *OPTIMIZER, *WEIGHTS)
+        self.assert_close(moved, there)
+
     def test_every_stage_of_zero_names_the_bad_tensor(self):
         said = []
         for stage in 0, 1, 2, 3:
@@ -221,12 +246,19 @@ class CudaTest(unittest.TestCase):
 
     @unittest.skipUnless(EMULATED, 'leaves out what a run on a device needs')
     def test_every_wait_for_an_event_is_needed(self):
+        self.drop_waits('dropped', '--num_gpus', 2, '--steps', 3, '--hardware.oversubscribe', 'true')
+
+    @unittest.skipUnless(EMULATED, 'leaves out what a run on a device needs')
+    def test_every_wait_for_a_copy_is_needed(self):
+        self.drop_waits('uncopied', '--steps', 1, '--zero_optimization.stage', 3, *WIDE, *OPTIMIZER, *WEIGHTS,
+                        '--zero_optimization.reduce_bucket_size', 1, '--training.eval_interval', 0)
+
+    def drop_waits(self, name, *flags):
         self.addCleanup(os.environ.pop, 'HGTRAIN_EMULATION_DROP_WAIT')
         for number in itertools.count():
             os.environ['HGTRAIN_EMULATION_DROP_WAIT'] = str(number)
-            run = f'dropped.{number}'
-            said = self.job.call('--config', 'gpt2.json', '--run_dir', run, '--num_gpus', 2, '--steps', 3,
-                                 '--hardware.oversubscribe', 'true', exit_code=None)
+            run = f'{name}.{number}'
+            said = self.job.call('--config', 'gpt2.json', '--run_dir', run, '--device', 'cuda', *flags, exit_code=None)
             logs = ''.join(log.read_text() for log in (self.job.folder / run / 'logs').glob('rank_*.log'))
             if 'does not wait for event' not in logs:
                 break  # there is none of that number

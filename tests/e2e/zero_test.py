@@ -81,11 +81,27 @@ class ZeroTest(job.JobTest):
         output = self.job.train('disk', *stage(3), '--zero_optimization.offload_param.device', 'nvme', exit_code=2)
         self.assertIn('is not built yet', output)
 
-    def test_offloading_is_refused_for_a_gpu(self):
-        for key in 'offload_optimizer', 'offload_param':
-            output = self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'H100', *map(str, stage(3)),
-                                   f'--zero_optimization.{key}.device', 'cpu', exit_code=2)
-            self.assertIn(f'zero_optimization.{key}.device = "cpu" is not built yet for GPUs', output)
+    def test_the_plan_of_a_gpu_names_what_lies_in_host_memory(self):
+        def planned(*flags):
+            text = self.job.call('--config', 'config.json', '--dry_run', '--gpu', 'H100', '--model.n_embd', 512, '--bf16.enabled', 'true',
+                                 *map(str, stage(3)), *flags)
+            device, host = (re.search(rf'^{title}\n((?:  .*\n)+)', text, re.M)
+                            for title in ('memory of a worker', 'host memory of a worker, offloaded'))
+            names = [set(re.findall(r'^  (\S.*?)  ', rows[1], re.M)) if rows else set() for rows in (device, host)]
+            return *names, text
+        state = {'parameters', 'gradients', 'optimizer: exp_avg', 'optimizer: exp_avg_sq'}
+        device, host, text = planned()
+        self.assertLess(state | {'bf16 weights'}, device)
+        self.assertEqual(host, set())
+        self.assertRegex(text, r'\nhost memory [0-9.]+ MiB per worker, for a save\n')
+        device, host, text = planned('--zero_optimization.offload_optimizer.device', 'cpu')
+        self.assertFalse(state & device)
+        self.assertIn('bf16 weights', device)
+        self.assertEqual(host, state | {'bf16 weights'})
+        self.assertRegex(text, r'\nhost memory [0-9.]+ MiB per worker: [0-9.]+ MiB offloaded, [0-9.]+ MiB for a save\n')
+        device, host, _ = planned('--zero_optimization.offload_optimizer.device', 'cpu', '--zero_optimization.offload_param.device', 'cpu')
+        self.assertFalse((state | {'bf16 weights'}) & device)
+        self.assertEqual(host, state | {'bf16 weights'})
 
     def test_the_plan_shrinks_with_the_workers(self):
         def planned(number, workers):

@@ -107,12 +107,6 @@ Moment advance(CUstream_st& stream) {
   return moment;
 }
 
-void check_all(CUstream_st& stream, const std::vector<Access>& accesses) {
-  const Moment moment = advance(stream);
-  for (const Access& access : accesses)
-    if (access.memory && access.bytes > 0) check_access(access, moment, stream.clock);
-}
-
 /// The first one is number 0.
 bool is_dropped(int stream, int event) {
   static const char* const wanted = std::getenv("HGTRAIN_EMULATION_DROP_WAIT");
@@ -133,6 +127,28 @@ void finish(Copy& copy) {
     std::memcpy(copy.host, copy.values.data(), copy.values.size());
   else if (std::memcmp(copy.host, copy.values.data(), copy.values.size()) != 0)
     fail("page-locked memory changed while it was copied to a device");
+}
+
+/// Copies that come before an access of the device to the same page-locked memory are over for it,
+/// though the host has not waited for them.
+void finish_before(const Access& access, const Clock& clock) {
+  if (!is_pinned(access.memory)) return;
+  const auto* const begin = static_cast<const std::byte*>(access.memory);
+  std::erase_if(g_copies, [&](Copy& copy) {
+    const bool over = copy.host < begin + access.bytes && begin < copy.host + copy.values.size() &&
+                      (copy.to_host || access.writes) && copy.moment.before(clock);
+    if (over) finish(copy);
+    return over;
+  });
+}
+
+void check_all(CUstream_st& stream, const std::vector<Access>& accesses) {
+  const Moment moment = advance(stream);
+  for (const Access& access : accesses) {
+    if (!access.memory || access.bytes == 0) continue;
+    check_access(access, moment, stream.clock);
+    finish_before(access, stream.clock);
+  }
 }
 
 }  // namespace

@@ -214,6 +214,27 @@ TEST_CASE("Lion does not change parameters that never had a gradient") {
   CHECK(run.parameters[1] == 1);
 }
 
+TEST_CASE("an update block by block gives the bits of one at once") {
+  const ParameterTable table = table_of_blocks();
+  for (const OptimizerConfig& config : every_optimizer()) {
+    INFO(config.type);
+    OptimizerRun whole(config, table), parts(config, table);
+    for (std::size_t i = 0; i < whole.parameters.size(); ++i)
+      whole.parameters[i] = whole.gradients[i] = std::sin(static_cast<float>(i));
+    parts.parameters = parts.gradients = whole.gradients;
+    Update update = whole.optimizer.constants({0.01, {}, {}}, 1);
+    update.gradient_factor = 0.7f;
+    for (OptimizerRun* run : {&whole, &parts}) run->optimizer.prepare(&update);
+    whole.optimizer.step(&update);
+    for (const Range& block : table.blocks()) parts.optimizer.step(&update, block);
+    CHECK(parts.parameters == whole.parameters);
+    CHECK(parts.state == whole.state);
+    update.skip = 1;
+    parts.optimizer.step(&update, {0, table.total});
+    CHECK(parts.parameters == whole.parameters);
+  }
+}
+
 TEST_CASE("an optimizer that is not built is refused") {
   CHECK_THROWS_WITH(OptimizerRun(optimizer_config("Muon"), table_of({1}, 1)),
                     "optimizer type 'Muon' is not built");

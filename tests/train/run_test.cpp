@@ -85,6 +85,8 @@ class Failing : public Communicator {
     return sequence_;
   }
   void wait(std::uint64_t) override {}
+  void make_wait(std::uint64_t, const CudaQueue&) override {}
+  void come_after(const CudaQueue&) override {}
   void check() override {
     if (sequence_ == 3 && why_) throw Error(*why_);
   }

@@ -12,7 +12,7 @@ using namespace hgt;
 
 TEST_CASE("the results of two steps come back in the order of the steps") {
   ThreadPool pool(1);
-  StepExchange exchange(3, 2, pool);
+  StepExchange exchange(3, 2, pool, pool);
   const auto comm = make_self_communicator();
   for (const double step : {1.0, 2.0}) {
     exchange.clear_sums();
@@ -33,7 +33,7 @@ TEST_CASE("the results of two steps come back in the order of the steps") {
 
 TEST_CASE("a step begins without losses and squares, and sends its control flags after them") {
   ThreadPool pool(1);
-  StepExchange exchange(2, 3, pool);
+  StepExchange exchange(2, 3, pool, pool);
   const auto comm = make_self_communicator();
   *exchange.loss(1) = exchange.squares().data<double>()[2] = 5;
   exchange.clear_sums();
@@ -47,7 +47,7 @@ TEST_CASE("a step begins without losses and squares, and sends its control flags
 TEST_CASE("ranks share what they use, and the largest of each value comes back") {
   const auto errors = run_ranks(over_shared_memory, 3, [&](Communicator& comm) {
     ThreadPool pool(1);
-    StepExchange exchange(2, 4, pool, comm.rank(), comm.size());
+    StepExchange exchange(2, 4, pool, pool, comm.rank(), comm.size());
     for (const bool with_squares : {false, true}) {
       exchange.clear_sums();
       const double rank = comm.rank();
@@ -66,7 +66,7 @@ TEST_CASE("ranks share what they use, and the largest of each value comes back")
 
 TEST_CASE("whoever takes results hears of a communicator that failed") {
   ThreadPool pool(1);
-  StepExchange exchange(1, 1, pool);
+  StepExchange exchange(1, 1, pool, pool);
   const auto comm = make_self_communicator();
   exchange.send({}, false, false);
   exchange.fetch();

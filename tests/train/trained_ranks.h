@@ -66,24 +66,28 @@ inline void put(const FlatTensor& from, const RankPlan& plan, std::int64_t total
                 to.begin() + slice.elements.begin * size);
 }
 
-/// A rank of a job that trains from drawn weights.
+/// A rank of a job that trains from drawn weights, on the CPU or on a GPU.
 struct TrainedRank {
-  TrainedRank(const Config& config, const Groups& groups, std::int64_t unit_elements = 0)
-      : table(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
+  TrainedRank(const Config& config, const Groups& groups, std::int64_t unit_elements = 0,
+              const CudaQueue* queue = nullptr)
+      : stream(queue ? Stream(*queue) : Stream(pool)),
+        table(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
         plan(plan_rank(config, table, groups.world->rank(), groups.world->size(), unit_elements)),
-        buffers(config, plan),
+        buffers(config, plan, stream.device()),
+        host(buffers, config, plan, stream),
         slots(table, plan, buffers),
         data(1000, config.training.seq_length),
         valid(11, config.training.seq_length),
         model(Model::create(config.model, table, slots.block_weights(), slots.block_gradients(),
-                            model_options(config, plan.shape), pool)),
+                            model_options(config, plan.shape), stream)),
         trainer((initialize(), Trainer::Parts{config, table, plan, buffers, slots, *model, groups,
-                                              pool, data, &valid, progress, requests}),
+                                              stream, data, &valid, progress, requests, &pool}),
                 first_state(config)) {}
 
   void initialize() {
-    buffers.initialize(table, 7, pool);
-    buffers.round_weights(pool);
+    host.get().initialize(table, 7, pool);
+    host.store();
+    buffers.round_weights(buffers.is_offloaded() ? Stream(pool) : stream);
   }
   static TrainingState first_state(const Config& config) {
     TrainingState state;
@@ -92,9 +96,11 @@ struct TrainedRank {
   }
 
   ThreadPool pool{1, true};
+  const Stream stream;
   const ParameterTable table;
   const RankPlan plan;
   const FlatBuffers buffers;
+  const HostBuffers host;
   const UnitSlots slots;
   const FakeDataset data, valid;
   const std::unique_ptr<Model> model;
@@ -103,44 +109,50 @@ struct TrainedRank {
   Trainer trainer;
 };
 
+/// Trains a rank and adds what it leaves.
+inline void train(TrainedRank& rank, int steps, Result& result, std::mutex& mutex) {
+  std::vector<double> losses, norms;
+  for (int i = 0; i < steps; ++i) {
+    const StepResult& step = rank.trainer.step();
+    losses.push_back(step.loss);
+    norms.push_back(step.skipped ? -1 : step.grad_norm);
+  }
+  const double evaluated = rank.trainer.evaluate();
+  rank.trainer.wait_for_collectives();
+  rank.host.fetch();
+  const std::lock_guard lock(mutex);
+  result.losses = losses;
+  result.norms = norms;
+  result.evaluated = evaluated;
+  const FlatState kept = rank.host.get().state();
+  result.state.resize(kept.moments.size() + 2);
+  const auto put_together = [&](const FlatTensor& from, std::size_t i) {
+    put(from, rank.plan, rank.table.total, result.state[i]);
+  };
+  put_together(kept.parameters, 0);
+  put_together(kept.ema, 1);
+  for (std::size_t i = 0; i < kept.moments.size(); ++i) put_together(kept.moments[i].values, i + 2);
+}
+
 inline Result train(const Config& config, int ranks, int steps = 4,
                     std::int64_t unit_elements = 0) {
   Result result;
   std::mutex mutex;
   const auto errors = run_groups(over_shared_memory, config, ranks, [&](const Groups& groups) {
     TrainedRank rank(config, groups, unit_elements);
-    std::vector<double> losses, norms;
-    for (int i = 0; i < steps; ++i) {
-      const StepResult& step = rank.trainer.step();
-      losses.push_back(step.loss);
-      norms.push_back(step.grad_norm);
-    }
-    const double evaluated = rank.trainer.evaluate();
-    const std::lock_guard lock(mutex);
-    result.losses = losses;
-    result.norms = norms;
-    result.evaluated = evaluated;
-    const FlatState kept = rank.buffers.state();
-    result.state.resize(kept.moments.size() + 2);
-    const auto put_together = [&](const FlatTensor& from, std::size_t i) {
-      put(from, rank.plan, rank.table.total, result.state[i]);
-    };
-    put_together(kept.parameters, 0);
-    put_together(kept.ema, 1);
-    for (std::size_t i = 0; i < kept.moments.size(); ++i)
-      put_together(kept.moments[i].values, i + 2);
+    train(rank, steps, result, mutex);
   });
   for (const std::string& error : errors) CHECK(error == "");
   return result;
 }
 
-inline void check_near(const Result& a, const Result& b) {
+inline void check_near(const Result& a, const Result& b, double tolerance = 1e-5) {
   REQUIRE(a.losses.size() == b.losses.size());
   for (std::size_t i = 0; i < a.losses.size(); ++i) {
-    CHECK(a.losses[i] == Approx(b.losses[i]).epsilon(1e-5));
-    CHECK(a.norms[i] == Approx(b.norms[i]).epsilon(1e-5));
+    CHECK(a.losses[i] == Approx(b.losses[i]).epsilon(tolerance));
+    CHECK(a.norms[i] == Approx(b.norms[i]).epsilon(tolerance));
   }
-  CHECK(a.evaluated == Approx(b.evaluated).epsilon(1e-5));
+  CHECK(a.evaluated == Approx(b.evaluated).epsilon(tolerance));
 }
 
 }  // namespace hgt

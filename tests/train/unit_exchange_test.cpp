@@ -1,12 +1,60 @@
 // Every stage of ZeRO on several ranks, with real models.
 #include "unit_exchange.h"
 
+#include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "trained_ranks.h"
 
 using namespace hgt;
+
+namespace {
+
+bool has_gpu() {
+  try {
+    return CudaModule::get(), true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// A job of one rank on a GPU: two micro-batches a step.
+Config gpu_config(int stage) {
+  Config config = zero_config(stage);
+  config.hardware.device = "cuda";
+  config.model.hidden_size = 16;
+  config.model.intermediate_size = 32;
+  config.model.head_dim = 4;
+  config.model.num_hidden_layers = 2;
+  config.training.seq_length = 4;
+  config.training.eval_iters = 1;
+  config.batch = {.train_batch_size = 2, .micro_batch_size = 1, .gradient_accumulation_steps = 2};
+  return config;
+}
+
+/// Runs body(rank) with a rank that trains in units of one block.
+void on_gpu(const Config& config, const std::function<void(TrainedRank&)>& body) {
+  const CudaQueue queue(Device::cuda(0));
+  const auto comm = make_self_communicator();
+  TrainedRank rank(config, Groups(*comm), 1, &queue);
+  body(rank);
+}
+
+Result train_on_gpu(const Config& config) {
+  Result result;
+  std::mutex mutex;
+  on_gpu(config, [&](TrainedRank& rank) { train(rank, 3, result, mutex); });
+  return result;
+}
+
+struct Variant {
+  const char* name;
+  void (*change)(Config&);
+};
+
+}  // namespace
 
 TEST_CASE("without accumulation, every stage gives the bits of stage 0", "[zero]") {
   for (const bool llama : {false, true})
@@ -37,10 +85,6 @@ TEST_CASE("every stage gives the losses and norms of one rank, also with accumul
 }
 
 TEST_CASE("every stage works with each optimizer, type and average", "[zero]") {
-  struct Variant {
-    const char* name;
-    void (*change)(Config&);
-  };
   for (const auto& [name, change] :
        {Variant{"Lamb", [](Config& c) { c.optimizer.type = "Lamb"; }},
         Variant{"SGD", [](Config& c) { c.optimizer.type = "SGD"; }},
@@ -98,4 +142,60 @@ TEST_CASE("every rank names the same tensor that is not finite first", "[zero]")
     CHECK_THAT(messages[0], Catch::Contains("the first bad tensor is the gradient of "));
     CHECK(messages[0] == messages[1]);
   }
+}
+
+TEST_CASE("CUDA: a step whose state is offloaded is the same, but for the CPU's rounding") {
+  if (!has_gpu()) return;
+  for (const auto& [name, change] :
+       {Variant{"fp32", [](Config&) {}},
+        Variant{"Lamb", [](Config& c) { c.optimizer.type = "Lamb"; }},
+        Variant{"bf16, average",
+                [](Config& c) {
+                  c.precision.bf16 = true;
+                  c.training.ema_decay = 0.9;
+                }},
+        Variant{"bf16 state",
+                [](Config& c) {
+                  c.precision.bf16 = c.precision.bf16_parameters = c.precision.bf16_state = true;
+                }},
+        Variant{"fp16", [](Config& c) {
+                  c.precision.fp16 = true;
+                  c.precision.initial_scale_power = 20;  // the first step is skipped
+                }}})
+    for (const int stage : {0, 1, 2, 3}) {
+      Config config = gpu_config(stage);
+      change(config);
+      const Result expected = train_on_gpu(config);
+      for (const auto& [optimizer, weights] :
+           {std::pair("cpu", "none"), std::pair("cpu", "cpu"), std::pair("none", "cpu")}) {
+        if (stage < 3 && std::string(weights) == "cpu") continue;
+        CAPTURE(name, stage, optimizer, weights);
+        config.zero.offload_optimizer = optimizer;
+        config.zero.offload_param = weights;
+        const Result offloaded = train_on_gpu(config);
+        check_near(offloaded, expected, 1e-6);
+        CHECK(train_on_gpu(config) == offloaded);
+        if (optimizer == std::string("none")) CHECK(offloaded == expected);
+      }
+    }
+}
+
+TEST_CASE("CUDA: a worker that offloads names the tensor that is not finite first") {
+  if (!has_gpu()) return;
+  std::vector<std::string> messages;
+  for (const char* where : {"none", "cpu"}) {
+    Config config = gpu_config(2);
+    config.optimizer.lr = 1e30;
+    config.zero.offload_optimizer = where;
+    on_gpu(config, [&](TrainedRank& rank) {
+      try {
+        for (int i = 0; i < 5; ++i) rank.trainer.step();
+      } catch (const Error& e) {
+        messages.push_back(e.message());
+      }
+    });
+  }
+  REQUIRE(messages.size() == 2);
+  CHECK_THAT(messages[0], Catch::Contains("the first bad tensor is the gradient of "));
+  CHECK(messages[0] == messages[1]);
 }

@@ -84,12 +84,17 @@ struct Allocation {
 /// the copy from which an asynchronous save writes (of all but 16-bit weights and gradients; the
 /// worker's part), and the buffers of checkpoints.
 /// If the device is cuda, the table has what lies on the GPU: the same without these two, with the
-/// GPU's scratch memory and the memory of CUDA's libraries, but without the driver's context.
+/// GPU's scratch memory and the memory of CUDA's libraries, but without the driver's context, and
+/// without what is offloaded.
 ///
 /// The table of a rank of a pipeline stage, or the largest of them. Of ranks with unequal shards,
 /// the one with the largest counts.
 std::vector<Allocation> memory_table(const Config& config, int threads);
 std::vector<Allocation> memory_table(const Config& config, int threads, int stage);
+
+/// What a worker of a pipeline stage keeps in page-locked host memory: the same rows; none on the
+/// CPU and without offloading.
+std::vector<Allocation> offloaded_memory(const Config& config, int stage = 0);
 
 /// Error(kConfig) if a model is too wide for the GPU kernels: if its rows are wider than
 /// cuda::kMaxRowBytes, or its heads than cuda::kMaxHeadDim (base/kernel_sizes.h).
@@ -101,7 +106,8 @@ inline constexpr std::int64_t kCheckpointBufferBytes = 8 << 20;
 inline constexpr std::int64_t kCheckpointExchangeBytes = 8 << 20;
 
 /// What a worker copies for a save, in bytes: its part of parameters, optimizer state and moving
-/// average. On a GPU, that is host memory.
+/// average. On a GPU, that is host memory; nothing, if they are offloaded and the save is not
+/// asynchronous.
 std::int64_t save_bytes(const Config& config);
 
 /// The sum of a table, in bytes.

@@ -8,6 +8,8 @@
 
 namespace hgt {
 
+class CudaQueue;
+
 /// A group of ranks of one axis of the layout. All ranks call the same collectives in the same
 /// order.
 ///
@@ -48,6 +50,12 @@ class Communicator {
                                          std::span<const OwnedRange> parts) = 0;
   virtual std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) = 0;
   virtual void wait(std::uint64_t ticket) = 0;
+
+  // For device memory, if its copies run on a queue beside the compute stream.
+  /// As wait(), but the result is ordered before the work that is queued on `queue` from now on.
+  virtual void make_wait(std::uint64_t ticket, const CudaQueue& queue) = 0;
+  /// Collectives that start from now on come after the work that `queue` has so far, too.
+  virtual void come_after(const CudaQueue& queue) = 0;
 
   void reduce_scatter_sum(std::span<float> values, std::span<const OwnedRange> parts) {
     wait(start_reduce_scatter_sum(values, parts));

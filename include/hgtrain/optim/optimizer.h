@@ -78,13 +78,15 @@ class Optimizer {
   /// update everything, norm_parts() must be summed over the ranks between the two.
   void prepare(const Update* update);
   void step(const Update* update);
+  /// On the CPU, a part of step(): the pieces in `elements`, which are whole blocks.
+  void step(const Update* update, Range elements);
   /// Lamb's, after prepare(): the sums of the squares of a piece's weights and of their changes, in
   /// fp64, for each of the pieces of all ranks; zeros for those of other ranks. No tensor for
   /// other types.
   Tensor norm_parts() const;
 
  private:
-  void step_on_cpu(const Update& update);
+  void step_on_cpu(const Update& update, std::span<const FlatPiece> pieces);
   OptimizerConfig config_;
   Buffers buffers_;
   Stream stream_;

@@ -31,6 +31,8 @@ class Pieces {
   Pieces(std::span<const FlatPiece> all, std::span<const Slice> slices, Stream stream);
   /// The rank's, in memory of the stream's device.
   std::span<const FlatPiece> own() const { return own_.as<const FlatPiece>(); }
+  /// Those of them in a range of whole blocks, if they lie in host memory.
+  std::span<const FlatPiece> own_in(Range elements) const;
   /// How many there are of all ranks together; their numbers are 0, 1, ...
   std::int64_t total() const { return total_; }
   /// Elements of the rank's pieces.

@@ -11,6 +11,18 @@
 
 namespace hgt {
 
+/// What lies in host memory, and not on the GPU that computes.
+struct Offload {
+  /// All that the optimizer reads and updates, which the CPU does; the GPU then has the weights,
+  /// and the gradients until they are summed.
+  bool optimizer = false;
+  bool weights = false;  ///< the shard from which they are gathered; stage 3
+};
+/// What the config says of GPUs; workers on the CPU offload nothing.
+inline Offload offload_of(const ZeroConfig& zero) {
+  return {zero.offload_optimizer == "cpu", zero.stage == 3 && zero.offload_param == "cpu"};
+}
+
 /// Which values a rank keeps only its shard of. Masters are the parameters in full precision, if
 /// the weights that the model computes with are a rounded copy of them.
 struct Sharded {
@@ -22,8 +34,9 @@ struct Sharded {
   /// What the optimizer updates: the masters or, if there are none, the weights.
   bool parameters(bool has_masters) const { return has_masters ? masters : weights; }
 };
-constexpr Sharded sharded_at(int stage) {
-  return {stage >= 1, stage >= 1, stage >= 2, stage >= 3};
+/// In host memory, a rank has its shard alone of the gradients, too.
+constexpr Sharded sharded_at(int stage, const Offload& offload = {}) {
+  return {stage >= 1, stage >= 1, stage >= (offload.optimizer ? 1 : 2), stage >= 3};
 }
 
 /// What one rank of a job does in a step and which part of the model's state it keeps. It follows

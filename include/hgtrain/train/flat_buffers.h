@@ -19,7 +19,8 @@ namespace hgt {
 /// out by the parameter table, of the rank's blocks (all, unless it is a pipeline's stage) or, as
 /// ZeRO's stage says (parallel/rank_plan.h), of its shard. They are fp32; for 16-bit training there
 /// is also a rounded copy of the parameters, which are then called masters. Or, if the config says
-/// so, parameters and the optimizer's state are bf16.
+/// so, parameters and the optimizer's state are bf16. What a worker on a GPU offloads lies in
+/// page-locked host memory.
 struct FlatBuffers {
   /// `plan` may be a temporary.
   FlatBuffers(const Config& config, const RankPlan& plan, Device device = Device::cpu());
@@ -30,14 +31,24 @@ struct FlatBuffers {
   FlatTensor ema_values() const;       ///< fp32; empty if there is no average
   /// What the model computes with, in the compute dtype: the parameters themselves or their copy.
   FlatTensor weights() const;
+  /// The same as the optimizer leaves them. If it is offloaded, they must then be sent to
+  /// weights(), unless these are offloaded too.
+  FlatTensor updated_weights() const;
+  bool sends_weights() const { return sent_weights.bytes() > 0; }
   /// Draws the parameters of a fresh model (model/init.h), from which the average starts too. The
-  /// buffers must be in host memory.
+  /// optimizer's buffers must be in host memory.
   void initialize(const ParameterTable& table, std::uint64_t seed, ThreadPool& pool) const;
   void begin_ema(ThreadPool& pool) const;  ///< from the parameters; only if in host memory
-  /// Rounds this rank's parameters to the weights, on the buffers' device.
+  /// Rounds this rank's parameters to the updated weights. The stream is that of `home`.
   void round_weights(Stream stream) const;
 
+  /// Whether the gradients are summed in host memory, and the optimizer runs there.
+  bool is_offloaded() const { return home != device; }
+
+  Device device;  ///< that computes
+  Device home;    ///< where the optimizer's buffers are: the device or, if offloaded, the CPU
   Buffer parameters, gradients, rounded;
+  Buffer sent_weights;                  ///< on the device, if it has no others
   std::vector<Buffer> optimizer_state;  ///< named by optimizer_state()
   Buffer ema;                           ///< empty without training.ema_decay
   DType compute_dtype, parameter_dtype, state_dtype;
@@ -47,11 +58,11 @@ struct FlatBuffers {
   FlatTensor flat_tensor(const Buffer& flat, DType dtype, bool sharded) const;
   Sharded sharded_;
   Range elements_;  ///< of the flat layout
-  bool has_masters_;
+  bool rounds_, has_masters_, rounded_is_sharded_;
 };
 
-/// Flat buffers in host memory, from which checkpoints are written and into which they are read. On
-/// the CPU they are the worker's own; for another device they are a copy, which lives as long as
+/// Flat buffers in host memory, from which checkpoints are written and into which they are read. If
+/// their home is the CPU, they are the worker's own; else they are a copy, which lives as long as
 /// this object. The stream is the device's.
 class HostBuffers {
  public:

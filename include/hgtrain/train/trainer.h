@@ -93,6 +93,8 @@ class Trainer {
     const Dataset* valid = nullptr;
     Progress& progress;
     Requests& requests;
+    /// Updates what is offloaded; needed if the buffers' home is not the stream's device.
+    ThreadPool* pool = nullptr;
   };
   Trainer(const Parts& parts, const TrainingState& state);
   ~Trainer();
@@ -145,6 +147,7 @@ class Trainer {
   void sum_squares();
   void prepare();
   void change_parameters();
+  void step_and_send(const Update* update);
   Update constants();
   Work update_traffic() const;
   void skip_update(const StepResult& result);
@@ -152,6 +155,7 @@ class Trainer {
   void evaluate(const std::vector<Action>& actions, const MicroBatch* batch);
 
   Parts parts_;
+  const Stream updates_;              ///< the stream of the buffers' home
   TrainingState state_;               ///< counts the steps that were queued
   std::int64_t finished_steps_;       ///< of those, counted likewise
   const std::vector<Slice> updated_;  ///< by this rank
@@ -165,7 +169,7 @@ class Trainer {
 
   std::unique_ptr<DeviceBatch> batch_;
   std::unique_ptr<StepExchange> exchange_;
-  std::unique_ptr<StepGraphs> graphs_;
+  std::unique_ptr<StepGraphs> graphs_, update_graphs_;
   std::unique_ptr<WaitClock> clock_;
   std::unique_ptr<UnitExchange> units_;
   std::unique_ptr<PipelineExchange> pipeline_;

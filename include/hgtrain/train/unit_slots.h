@@ -11,8 +11,9 @@
 
 namespace hgt {
 
-/// Where the units' weights and gradients lie while a step uses them: in the flat buffers, if these
-/// have all of them, or else in slots: units take turns to use one, as the plan's schedule says.
+/// Where the units' weights and gradients lie on the device while a step uses them: in the flat
+/// buffers, if these have all of them there, or else in slots. Units take turns to use one, as the
+/// plan's schedule says; without such a schedule each unit has a slot of its own.
 class UnitSlots {
  public:
   /// The buffers must outlive this object.

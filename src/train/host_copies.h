@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "hgtrain/device/cuda_queue.h"
+
+namespace hgt {
+
+/// The queues on which a GPU copies from and to page-locked host memory while it computes, and how
+/// far these and its compute queue have come.
+struct HostCopies {
+  HostCopies(const CudaQueue& compute, std::size_t units)
+      : to_host(compute.device(), compute.module()),
+        to_device(compute.device(), compute.module()),
+        computed(compute),
+        copied(compute) {
+    for (std::size_t i = 0; i < units; ++i)
+      arrived.emplace_back(compute), left.emplace_back(compute);
+  }
+
+  const CudaQueue to_host, to_device;
+  CudaEvent computed, copied;            ///< recorded just before they are waited for
+  std::vector<CudaEvent> arrived, left;  ///< a unit's weights on the device, its sum on the host
+};
+
+/// What `queue` gets from now on comes after all that `other` has so far.
+inline void order_after(const CudaQueue& queue, const CudaQueue& other, CudaEvent& event) {
+  event.record(other);
+  event.make_wait(queue);
+}
+
+}  // namespace hgt
