@@ -37,7 +37,7 @@ TEST_CASE("every rank allocates the slots that the memory table has and its sche
     const ParameterTable table = parameter_table(config.model, false);
     for (int rank = 0; rank < ranks; ++rank) {
       const RankPlan plan = plan_rank(config, table, rank, static_cast<int>(ranks));
-      const FlatBuffers buffers(table, config, plan);
+      const FlatBuffers buffers(config, plan);
       CHECK(UnitSlots(table, plan, buffers).bytes() ==
             planned["gathered weights"] + planned["gradients of blocks"]);
       const ScheduledRank scheduled[] = {{&plan.shape, &plan.schedule}};
