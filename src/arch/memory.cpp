@@ -262,9 +262,10 @@ FlatMemory flat_memory(const Config& config, const RankPlan& plan) {
   };
   FlatMemory out;
   for (Allocation& row :
-       state_of(config, elements(sharded.parameters(rounds || sends)), elements(sharded.state)))
-    out.add(offload.optimizer || (offload.weights && !rounds && row.name == "parameters"),
-            std::move(row));
+       state_of(config, elements(sharded.parameters(rounds || sends)), elements(sharded.state))) {
+    const bool is_weights = row.name == "parameters" && !rounds;
+    out.add(offload.optimizer || (offload.weights && is_weights), std::move(row));
+  }
   out.add(offload.optimizer, flat("gradients", elements(sharded.gradients), DType::kF32));
   if (offload.optimizer && plan.stage() < 2) out.add(false, flat("gradients", all, DType::kF32));
   if (rounds)
