@@ -6,35 +6,47 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/dtype.h"
 #include "hgtrain/base/error.h"
+
+#include "parts.h"
 
 namespace hgt {
 
 /// What every rank announces at the start of a collective.
 struct Announcement {
-  enum Kind : std::uint32_t { kSumF32, kSumF64, kBroadcast, kBarrier, kReduceScatter, kAllGather };
+  enum Kind : std::uint32_t { kSum, kBroadcast, kBarrier, kReduceScatter, kAllGather };
   std::uint64_t sequence = 0;
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;  ///< of values of the type
   std::uint32_t kind = kBarrier;
   std::int32_t root = 0;
   std::uint64_t parts = 0;  ///< their hash
+  std::uint64_t type = static_cast<std::uint64_t>(DType::kU8);
   bool operator==(const Announcement&) const = default;
 
+  DType dtype() const { return static_cast<DType>(type); }
   const char* name() const {
-    constexpr const char* kNames[] = {"sum_fp32", "sum_fp64",       "broadcast",
-                                      "barrier",  "reduce_scatter", "all_gather"};
-    return kNames[kind];
+    constexpr const char* kNames[] = {"sum", "broadcast", "barrier", "reduce_scatter",
+                                      "all_gather"};
+    if (kind != kSum) return kNames[kind];
+    switch (dtype()) {
+      case DType::kF64:
+        return "sum_fp64";
+      case DType::kBF16:
+        return "sum_bf16";
+      case DType::kF16:
+        return "sum_fp16";
+      default:
+        return "sum_fp32";
+    }
   }
   double bytes() const {
-    const bool single = kind == kSumF32 || kind == kReduceScatter;
-    return static_cast<double>(count) * (single ? 4 : kind == kSumF64 ? 8 : 1);
+    return static_cast<double>(count) * static_cast<double>(size_of(dtype()));
   }
   std::string text() const {
     switch (kind) {
-      case kSumF32:
-        return fmt::format("collective {} (sum of {} fp32)", sequence, count);
-      case kSumF64:
-        return fmt::format("collective {} (sum of {} fp64)", sequence, count);
+      case kSum:
+        return fmt::format("collective {} (sum of {} {})", sequence, count, name_of(dtype()));
       case kBroadcast:
         return fmt::format("collective {} (broadcast of {} bytes from rank {})", sequence, count,
                            root);
@@ -48,6 +60,24 @@ struct Announcement {
     return fmt::format("collective {} of unknown kind {}", sequence, kind);
   }
 };
+
+/// An all-reduce of values.
+inline Announcement sum_of(std::span<const std::byte> values, DType type) {
+  return {.count = values.size() / size_of(type),
+          .kind = Announcement::kSum,
+          .type = static_cast<std::uint64_t>(type)};
+}
+
+/// A reduce-scatter of fp32, or an all-gather of bytes.
+template <class T>
+Announcement with_parts(Announcement::Kind kind, std::span<T> values,
+                        std::span<const OwnedRange> parts) {
+  const DType type = sizeof(T) == 4 ? DType::kF32 : DType::kU8;
+  return {.count = values.size(),
+          .kind = kind,
+          .parts = hash_of(parts),
+          .type = static_cast<std::uint64_t>(type)};
+}
 
 /// Throws unless every rank in `all` is at the same collective as this one.
 inline void require_agreement(const Announcement& mine, int rank,

@@ -28,8 +28,8 @@ class Collectives {
   /// Begins each collective. Gives `mine` to every rank; `all` receives all ranks' in rank order
   /// (size() times as long).
   virtual void announce(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
-  virtual void sum(std::span<float> values) = 0;
-  virtual void sum(std::span<double> values) = 0;
+  /// fp32, fp64, bf16 or fp16 values.
+  virtual void sum(std::span<std::byte> values, DType type) = 0;
   /// See Communicator about `parts`, which have been checked.
   virtual void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) = 0;
   virtual void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) = 0;

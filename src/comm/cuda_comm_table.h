@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "hgtrain/base/dtype.h"
 #include "hgtrain/device/cuda_table.h"
 #include "hgtrain/parallel/shards.h"
 
@@ -27,10 +28,9 @@ struct CudaCommTable {
 
   CudaResult (*all_gather)(CudaCommState* comm, const void* mine, void* all, std::size_t bytes,
                            CudaStreamState* stream);
-  CudaResult (*sum_f32)(CudaCommState* comm, float* values, std::size_t count,
-                        CudaStreamState* stream);
-  CudaResult (*sum_f64)(CudaCommState* comm, double* values, std::size_t count,
-                        CudaStreamState* stream);
+  /// fp32, fp64, bf16 or fp16.
+  CudaResult (*sum)(CudaCommState* comm, void* values, std::size_t count, DType type,
+                    CudaStreamState* stream);
   CudaResult (*broadcast)(CudaCommState* comm, void* memory, std::size_t bytes, int root,
                           CudaStreamState* stream);
 

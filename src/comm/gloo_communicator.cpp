@@ -27,8 +27,9 @@ class GlooCollectives final : public Collectives {
   void announce(std::span<const std::byte> mine, std::span<std::byte> all) override {
     transport_.all_gather(mine, all);
   }
-  void sum(std::span<float> values) override { sum_in_parts(values); }
-  void sum(std::span<double> values) override { sum_in_parts(values); }
+  void sum(std::span<std::byte> values, DType type) override {
+    visit_values(values, type, [&](auto typed) { sum_in_parts(typed); });
+  }
   void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) override {
     sum_own_parts(values, parts);
   }

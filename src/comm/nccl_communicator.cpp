@@ -88,10 +88,14 @@ class NcclCommunicator final : public Communicator {
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
 
-  void all_reduce_sum(std::span<float> values) override { wait(start_all_reduce_sum(values)); }
-  void all_reduce_sum(std::span<double> values) override { wait(sum(values)); }
-  std::uint64_t start_all_reduce_sum(std::span<float> values) override { return sum(values); }
-
+  std::uint64_t start_all_reduce_sum(std::span<std::byte> values, DType type) override {
+    reduced_bytes_ += values.size();
+    return run_collective(sum_of(values, type), [&](const Announcement& what) {
+      on_device(what, values, [&](std::byte* data, std::size_t bytes) {
+        return nccl_.sum(comm_, data, bytes / size_of(type), type, queue_.state());
+      });
+    });
+  }
   std::uint64_t start_reduce_scatter_sum(std::span<float> values,
                                          std::span<const OwnedRange> parts) override {
     require_parts(parts, values.size(), size());
@@ -169,22 +173,6 @@ class NcclCommunicator final : public Communicator {
     return what.sequence;
   }
 
-  template <class T>
-  std::uint64_t sum(std::span<T> values) {
-    constexpr bool kSingle = std::is_same_v<T, float>;
-    reduced_bytes_ += values.size_bytes();
-    return run_collective(
-        {.count = values.size(), .kind = kSingle ? Announcement::kSumF32 : Announcement::kSumF64},
-        [&](const Announcement& what) {
-          on_device(what, values, [&](T* data, std::size_t count) {
-            if constexpr (kSingle)
-              return nccl_.sum_f32(comm_, data, count, queue_.state());
-            else
-              return nccl_.sum_f64(comm_, data, count, queue_.state());
-          });
-        });
-  }
-
   /// Device memory is used in place, host memory turn by turn; see on_device.
   template <class T, class Call>
   std::uint64_t by_parts(Announcement::Kind kind, std::span<T> values,
@@ -192,20 +180,18 @@ class NcclCommunicator final : public Communicator {
     const auto collective = [&](std::span<T> data, std::span<const OwnedRange> owned) {
       return call(comm_, data.data(), owned.data(), owned.size(), queue_.state());
     };
-    return run_collective(
-        {.count = values.size(), .kind = kind, .parts = hash_of(parts)},
-        [&](const Announcement& what) {
-          if (is_on_device(values)) return queue(what, [&] { return collective(values, parts); });
-          require_same_collective(what);
-          const std::size_t bytes =
-              std::min(values.size_bytes() * static_cast<std::size_t>(size()), kMaxStagedBytes);
-          if (bytes == 0) return;
-          stage_parts(Staging{queue_, stage(bytes), bytes}, values, parts,
-                      kind == Announcement::kReduceScatter, rank(), size(),
-                      [&](std::span<T> piece, std::span<const OwnedRange> packed) {
-                        run([&] { return collective(piece, packed); });
-                      });
-        });
+    return run_collective(with_parts(kind, values, parts), [&](const Announcement& what) {
+      if (is_on_device(values)) return queue(what, [&] { return collective(values, parts); });
+      require_same_collective(what);
+      const std::size_t bytes =
+          std::min(values.size_bytes() * static_cast<std::size_t>(size()), kMaxStagedBytes);
+      if (bytes == 0) return;
+      stage_parts(Staging{queue_, stage(bytes), bytes}, values, parts,
+                  kind == Announcement::kReduceScatter, rank(), size(),
+                  [&](std::span<T> piece, std::span<const OwnedRange> packed) {
+                    run([&] { return collective(piece, packed); });
+                  });
+    });
   }
 
   template <class T>
@@ -215,21 +201,20 @@ class NcclCommunicator final : public Communicator {
     return there;
   }
 
-  /// Runs call(values in device memory, their number). Device memory is used in place: the call is
+  /// Runs call(values in device memory, their bytes). Device memory is used in place: the call is
   /// queued after the work of the compute queue. Host memory is copied piece by piece, once all
   /// ranks agree, and copied back before this returns.
-  template <class T, class Call>
-  void on_device(const Announcement& what, std::span<T> values, const Call& call) {
+  template <class Call>
+  void on_device(const Announcement& what, std::span<std::byte> values, const Call& call) {
     if (is_on_device(values))
       return queue(what, [&] { return call(values.data(), values.size()); });
     require_same_collective(what);
-    constexpr std::size_t kPiece = kMaxStagedBytes / sizeof(T);
-    for (std::size_t at = 0; at < values.size(); at += kPiece) {
-      const std::span<T> piece = values.subspan(at, std::min(kPiece, values.size() - at));
-      T* const staged = reinterpret_cast<T*>(stage(piece.size_bytes()));
-      queue_.copy(staged, piece.data(), piece.size_bytes());
+    for (std::size_t at = 0; at < values.size(); at += kMaxStagedBytes) {
+      const auto piece = values.subspan(at, std::min(kMaxStagedBytes, values.size() - at));
+      std::byte* const staged = stage(piece.size());
+      queue_.copy(staged, piece.data(), piece.size());
       run([&] { return call(staged, piece.size()); });
-      queue_.copy(piece.data(), staged, piece.size_bytes());
+      queue_.copy(piece.data(), staged, piece.size());
       queue_.synchronize();
     }
   }

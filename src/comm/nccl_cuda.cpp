@@ -76,19 +76,25 @@ CudaResult all_gather(CudaCommState* comm, const void* mine, void* all, std::siz
   });
 }
 
-void sum(CudaCommState* comm, void* values, std::size_t count, ncclDataType_t type,
-         CudaStreamState* stream) {
-  HGT_NCCL_CHECK(comm->comm,
-                 ncclAllReduce(values, values, count, type, ncclSum, comm->comm, stream->use()));
+ncclDataType_t nccl_type(DType type) {
+  switch (type) {
+    case DType::kF64:
+      return ncclFloat64;
+    case DType::kBF16:
+      return ncclBfloat16;
+    case DType::kF16:
+      return ncclFloat16;
+    default:
+      return ncclFloat32;
+  }
 }
 
-CudaResult sum_f32(CudaCommState* comm, float* values, std::size_t count, CudaStreamState* stream) {
-  return guarded([&] { sum(comm, values, count, ncclFloat32, stream); });
-}
-
-CudaResult sum_f64(CudaCommState* comm, double* values, std::size_t count,
-                   CudaStreamState* stream) {
-  return guarded([&] { sum(comm, values, count, ncclFloat64, stream); });
+CudaResult sum(CudaCommState* comm, void* values, std::size_t count, DType type,
+               CudaStreamState* stream) {
+  return guarded([&] {
+    HGT_NCCL_CHECK(comm->comm, ncclAllReduce(values, values, count, nccl_type(type), ncclSum,
+                                             comm->comm, stream->use()));
+  });
 }
 
 CudaResult broadcast(CudaCommState* comm, void* memory, std::size_t bytes, int root,
@@ -192,8 +198,7 @@ const CudaCommTable* cuda_comm_table() {
       .start_connect = start_connect,
       .poll = poll,
       .all_gather = all_gather,
-      .sum_f32 = sum_f32,
-      .sum_f64 = sum_f64,
+      .sum = sum,
       .broadcast = broadcast,
       .reduce_scatter_f32 = reduce_scatter_f32,
       .all_gather_parts = all_gather_parts,

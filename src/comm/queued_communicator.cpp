@@ -46,11 +46,9 @@ class QueuedCommunicator final : public Communicator {
   int rank() const override { return collectives_->rank(); }
   int size() const override { return collectives_->size(); }
 
-  void all_reduce_sum(std::span<float> values) override { wait(start_all_reduce_sum(values)); }
-  std::uint64_t start_all_reduce_sum(std::span<float> values) override {
-    reduced_bytes_ += values.size_bytes();
-    return enter({.count = values.size(), .kind = Announcement::kSumF32},
-                 [this, values] { collectives_->sum(values); });
+  std::uint64_t start_all_reduce_sum(std::span<std::byte> values, DType type) override {
+    reduced_bytes_ += values.size();
+    return enter(sum_of(values, type), [this, values, type] { collectives_->sum(values, type); });
   }
   std::uint64_t start_reduce_scatter_sum(std::span<float> values,
                                          std::span<const OwnedRange> parts) override {
@@ -61,11 +59,6 @@ class QueuedCommunicator final : public Communicator {
                                  std::span<const OwnedRange> parts) override {
     return enter_parts(Announcement::kAllGather, values, parts, &Collectives::all_gather,
                        gathered_bytes_);
-  }
-  void all_reduce_sum(std::span<double> values) override {
-    reduced_bytes_ += values.size_bytes();
-    wait(enter({.count = values.size(), .kind = Announcement::kSumF64},
-               [this, values] { collectives_->sum(values); }));
   }
   std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) override {
     return enter({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
@@ -130,7 +123,7 @@ class QueuedCommunicator final : public Communicator {
                             std::atomic<std::uint64_t>& counted_bytes) {
     require_parts(parts, values.size(), size());
     counted_bytes += values.size_bytes();
-    return enter({.count = values.size(), .kind = kind, .parts = hash_of(parts)},
+    return enter(with_parts(kind, values, parts),
                  [this, run, values, own = std::vector(parts.begin(), parts.end())] {
                    std::invoke(run, *collectives_, values, own);
                  });

@@ -25,8 +25,9 @@ class SharedMemoryCollectives final : public Collectives {
 
   int rank() const override { return board_.rank(); }
   int size() const override { return board_.size(); }
-  void sum(std::span<float> values) override { sum_pieces(values); }
-  void sum(std::span<double> values) override { sum_pieces(values); }
+  void sum(std::span<std::byte> values, DType type) override {
+    visit_values(values, type, [&](auto typed) { sum_pieces(typed); });
+  }
   void leave() noexcept override {}  // late ranks still have the memory
   void abort() noexcept override { board_.abort(); }
 

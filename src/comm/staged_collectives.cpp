@@ -39,11 +39,8 @@ class StagedCollectives final : public Collectives {
     next_entered().make_wait(queue_);
     host_->announce(mine, all);
   }
-  void sum(std::span<float> values) override {
-    staged(values, [&](std::span<float> piece) { host_->sum(piece); });
-  }
-  void sum(std::span<double> values) override {
-    staged(values, [&](std::span<double> piece) { host_->sum(piece); });
+  void sum(std::span<std::byte> values, DType type) override {
+    staged(values, [&](std::span<std::byte> piece) { host_->sum(piece, type); });
   }
   void broadcast(std::span<std::byte> bytes, int root) override {
     staged(bytes, [&](std::span<std::byte> piece) { host_->broadcast(piece, root); });
@@ -86,16 +83,16 @@ class StagedCollectives final : public Collectives {
   Staging staging() const { return {queue_, static_cast<std::byte*>(piece_.get()), kPieceBytes}; }
 
   /// Runs body(values) on host memory; on device memory, piece by piece, body(a copy).
-  template <class T, class Body>
-  void staged(std::span<T> values, const Body& body) {
+  template <class Body>
+  void staged(std::span<std::byte> values, const Body& body) {
     if (!on_device(values)) return body(values);
-    for (std::size_t at = 0; at < values.size(); at += kPieceBytes / sizeof(T)) {
-      const auto part = values.subspan(at, std::min(kPieceBytes / sizeof(T), values.size() - at));
-      const std::span<T> copy(static_cast<T*>(piece_.get()), part.size());
-      queue_.copy(copy.data(), part.data(), part.size_bytes());
+    for (std::size_t at = 0; at < values.size(); at += kPieceBytes) {
+      const auto part = values.subspan(at, std::min(kPieceBytes, values.size() - at));
+      const std::span copy(static_cast<std::byte*>(piece_.get()), part.size());
+      queue_.copy(copy.data(), part.data(), part.size());
       queue_.synchronize();
       body(copy);
-      queue_.copy(part.data(), copy.data(), part.size_bytes());
+      queue_.copy(part.data(), copy.data(), part.size());
       queue_.synchronize();
     }
   }

@@ -27,17 +27,16 @@ class Damaging : public Communicator {
   explicit Damaging(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  void all_reduce_sum(std::span<float> values) override {
-    inner_->all_reduce_sum(values);
-    if (rank() == 0) values.back() += 1;
-  }
-  void all_reduce_sum(std::span<double> values) override { inner_->all_reduce_sum(values); }
   std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) override {
     return inner_->start_broadcast(bytes, root);
   }
   void barrier() override { inner_->barrier(); }
-  std::uint64_t start_all_reduce_sum(std::span<float> values) override {
-    return inner_->start_all_reduce_sum(values);
+  std::uint64_t start_all_reduce_sum(std::span<std::byte> values, DType type) override {
+    const std::uint64_t ticket = inner_->start_all_reduce_sum(values, type);
+    inner_->wait(ticket);
+    if (rank() == 0 && type == DType::kF32)
+      reinterpret_cast<float*>(values.data() + values.size())[-1] += 1;
+    return ticket;
   }
   std::uint64_t start_reduce_scatter_sum(std::span<float> values,
                                          std::span<const OwnedRange> parts) override {

@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/element.h"
 #include "hgtrain/parallel/range.h"
 
 #include "support/ranks.h"
@@ -52,6 +53,29 @@ inline void check_sums(const Connect& connect) {
         CHECK(std::abs(first[0][i] - sum) <= 1e-6 * scale);
       }
     }
+}
+
+/// Sums of 16-bit tensors are those of additions in fp32 in rank order, rounded once.
+inline void check_16_bit_sums(const Connect& connect) {
+  constexpr std::size_t kCount = 300'007;
+  const auto errors = run_ranks(connect, 3, [](Communicator& comm) {
+    for (const DType type : {DType::kBF16, DType::kF16})
+      visit_element(type, [&]<class T>(T) {
+        const auto value = [](int rank, std::size_t i) {
+          return T(std::sin(static_cast<float>(i * 7 + rank)) * (i % 7 == 0 ? 100.0f : 1.0f));
+        };
+        std::vector<T> mine(kCount);
+        for (std::size_t i = 0; i < kCount; ++i) mine[i] = value(comm.rank(), i);
+        comm.all_reduce_sum(Tensor(mine.data(), {std::ssize(mine)}, type));
+        for (std::size_t i = 0; i < kCount; ++i) {
+          const T sum = float{value(0, i)} + float{value(1, i)} + float{value(2, i)};
+          if (std::memcmp(&mine[i], &sum, sizeof sum) != 0)
+            throw Error(ErrorKind::kInternal, "wrong sum");
+        }
+      });
+    if (comm.reduced_bytes() != 4 * kCount) throw Error(ErrorKind::kInternal, "wrong byte count");
+  });
+  CHECK(errors == kNoErrors3);
 }
 
 /// Fp64 sums, broadcasts and barriers.
@@ -231,6 +255,16 @@ inline void check_disagreement(const Connect& connect) {
                Catch::Contains("rank 0 is at collective 1 (sum of 8 fp32), but rank 1 is at "
                                "collective 1 (sum of 12 fp32)"));
     CHECK_THAT(errors[1], Catch::Contains("rank 1 is at collective 1 (sum of 12 fp32)"));
+  }
+  SECTION("its type") {
+    const auto errors = run_ranks(connect, 2, [](Communicator& comm) {
+      std::vector<float> values(8);
+      comm.all_reduce_sum(
+          Tensor(values.data(), {8}, comm.rank() == 0 ? DType::kF32 : DType::kBF16));
+    });
+    CHECK_THAT(errors[0],
+               Catch::Contains("rank 0 is at collective 1 (sum of 8 fp32), but rank 1 is at "
+                               "collective 1 (sum of 8 bf16)"));
   }
   SECTION("its kind") {
     const auto errors = run_ranks(connect, 2, [](Communicator& comm) {

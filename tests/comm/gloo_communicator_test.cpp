@@ -8,6 +8,10 @@ TEST_CASE("over Gloo: sums are right and bit-identical on all ranks and from run
   check_sums(over_gloo);
 }
 
+TEST_CASE("over Gloo: sums of 16-bit values are rounded once") {
+  check_16_bit_sums(over_gloo);
+}
+
 TEST_CASE("over Gloo: fp64 sums, broadcasts and barriers") {
   check_other_collectives(over_gloo);
 }

@@ -173,10 +173,14 @@ TEST_CASE_METHOD(Connecting,
                  "NCCL module: collectives go to their stream, in units of their type") {
   float floats[4];
   double doubles[5];
-  CHECK_FALSE(table.sum_f32(comm, floats, 4, &stream));
+  CHECK_FALSE(table.sum(comm, floats, 4, DType::kF32, &stream));
   CHECK((g_asked.count == 4 && g_asked.type == ncclFloat32 && g_asked.stream == kStream));
-  CHECK_FALSE(table.sum_f64(comm, doubles, 5, &stream));
+  CHECK_FALSE(table.sum(comm, doubles, 5, DType::kF64, &stream));
   CHECK((g_asked.count == 5 && g_asked.type == ncclFloat64));
+  CHECK_FALSE(table.sum(comm, floats, 6, DType::kBF16, &stream));
+  CHECK((g_asked.count == 6 && g_asked.type == ncclBfloat16));
+  CHECK_FALSE(table.sum(comm, floats, 7, DType::kF16, &stream));
+  CHECK((g_asked.count == 7 && g_asked.type == ncclFloat16));
   CHECK_FALSE(table.all_gather(comm, floats, doubles, 6, &stream));
   CHECK((g_asked.count == 6 && g_asked.type == ncclUint8));
   CHECK_FALSE(table.broadcast(comm, floats, 7, 2, &stream));

@@ -33,13 +33,13 @@ class Recorder final : public Collectives {
     calls_.push_back("all-gather " + std::to_string(values.size()) + " in " +
                      std::to_string(parts.size()));
   }
-  void sum(std::span<float> values) override {
-    if (values.size() == 13) throw Error(ErrorKind::kPeer, "rank 1 is gone");
-    for (float& value : values) value += value;
-    calls_.push_back("fp32 " + std::to_string(values.size()));
-  }
-  void sum(std::span<double> values) override {
-    calls_.push_back("fp64 " + std::to_string(values.size()));
+  void sum(std::span<std::byte> values, DType type) override {
+    if (values.size() == 13 * 4) throw Error(ErrorKind::kPeer, "rank 1 is gone");
+    if (type == DType::kF32)
+      for (float& value : std::span(reinterpret_cast<float*>(values.data()), values.size() / 4))
+        value += value;
+    calls_.push_back(std::string(name_of(type)) + " " +
+                     std::to_string(values.size() / size_of(type)));
   }
   void broadcast(std::span<std::byte> bytes, int root) override {
     calls_.push_back("broadcast " + std::to_string(bytes.size()) + " from " + std::to_string(root));

@@ -9,6 +9,10 @@ TEST_CASE("over shared memory: sums are right and bit-identical on all ranks and
   check_sums(over_shared_memory);
 }
 
+TEST_CASE("over shared memory: sums of 16-bit values are rounded once") {
+  check_16_bit_sums(over_shared_memory);
+}
+
 TEST_CASE("over shared memory: fp64 sums, broadcasts and barriers") {
   check_other_collectives(over_shared_memory);
 }

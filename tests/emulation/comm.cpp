@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/element.h"
 #include "hgtrain/base/xxh3.h"
 #include "hgtrain/comm/cuda_comm.h"
 #include "hgtrain/device/cuda_check.h"
@@ -156,10 +157,15 @@ void sum_of(const Call& call, CudaCommState* comm, T* values, std::size_t count,
                  });
 }
 
-template <class T>
-CudaResult sum(CudaCommState* comm, T* values, std::size_t count, CudaStreamState* stream) {
-  return guarded(
-      [&] { sum_of({.name = "sum", .detail = sizeof(T)}, comm, values, count, stream); });
+CudaResult sum(CudaCommState* comm, void* values, std::size_t count, DType type,
+               CudaStreamState* stream) {
+  return guarded([&] {
+    const auto as = [&]<class T>(T) {
+      const Call call{.name = "sum", .detail = static_cast<std::uint64_t>(type)};
+      sum_of(call, comm, static_cast<T*>(values), count, stream);
+    };
+    type == DType::kF64 ? as(double()) : visit_element(type, as);
+  });
 }
 
 std::size_t elements_of(std::span<const OwnedRange> parts) {
@@ -269,8 +275,7 @@ const CudaCommTable* cuda_comm_table() {
       .start_connect = start_connect,
       .poll = poll,
       .all_gather = all_gather,
-      .sum_f32 = sum<float>,
-      .sum_f64 = sum<double>,
+      .sum = sum,
       .broadcast = broadcast,
       .reduce_scatter_f32 = reduce_scatter,
       .all_gather_parts = all_gather_parts,

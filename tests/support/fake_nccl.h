@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "hgtrain/base/element.h"
+
 #include "cuda_comm_table.h"
 #include "support/fake_cuda.h"
 
@@ -75,15 +77,25 @@ inline CudaResult meet(CudaCommState* comm, const Operand& operand, CudaStreamSt
 }
 
 template <class T>
-CudaResult sum(CudaCommState* comm, T* values, std::size_t count, CudaStreamState* stream) {
-  const std::string call = "sum of " + std::to_string(count);
+CudaResult sum_of(CudaCommState* comm, T* values, std::size_t count, CudaStreamState* stream) {
+  const std::string call = "sum of " + std::to_string(count) + " x " + std::to_string(sizeof(T));
   return meet(comm, {values, values, call}, stream, [count](const std::vector<Operand>& ranks) {
     for (std::size_t i = 0; i < count; ++i) {
-      T total = 0;
+      T total = T(0.0f);
       for (const Operand& rank : ranks) total += static_cast<const T*>(rank.in)[i];
       for (const Operand& rank : ranks) static_cast<T*>(rank.out)[i] = total;
     }
   });
+}
+
+inline CudaResult sum(CudaCommState* comm, void* values, std::size_t count, DType type,
+                      CudaStreamState* stream) {
+  CudaResult result = nullptr;
+  const auto as = [&]<class T>(T) {
+    result = sum_of(comm, static_cast<T*>(values), count, stream);
+  };
+  type == DType::kF64 ? as(double()) : visit_element(type, as);
+  return result;
 }
 
 inline std::string text_of(const std::vector<OwnedRange>& parts) {
@@ -167,8 +179,7 @@ inline const CudaCommTable& comm_table() {
                 std::memcpy(static_cast<std::byte*>(to.out) + from * bytes, ranks[from].in, bytes);
           });
     };
-    t.sum_f32 = sum<float>;
-    t.sum_f64 = sum<double>;
+    t.sum = sum;
     t.broadcast = [](CudaCommState* comm, void* memory, std::size_t bytes, int root,
                      CudaStreamState* stream) -> CudaResult {
       return meet(comm, {memory, memory, "broadcast"}, stream,

@@ -73,11 +73,12 @@ class Failing : public Communicator {
   explicit Failing(std::optional<Error> why) : why_(std::move(why)) {}
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  void all_reduce_sum(std::span<float>) override { enter(); }
-  void all_reduce_sum(std::span<double>) override { enter(); }
   std::uint64_t start_broadcast(std::span<std::byte>, int) override { return 0; }
   void barrier() override {}
-  std::uint64_t start_all_reduce_sum(std::span<float>) override { return sequence_; }
+  std::uint64_t start_all_reduce_sum(std::span<std::byte>, DType) override {
+    if (++sequence_ == 3) throw Error(ErrorKind::kDevice, "CUDA: unspecified launch failure");
+    return sequence_;
+  }
   std::uint64_t start_reduce_scatter_sum(std::span<float>, std::span<const OwnedRange>) override {
     return sequence_;
   }
@@ -96,9 +97,6 @@ class Failing : public Communicator {
   void abort() noexcept override {}
 
  private:
-  void enter() {
-    if (++sequence_ == 3) throw Error(ErrorKind::kDevice, "CUDA: unspecified launch failure");
-  }
   const std::optional<Error> why_;
   std::uint64_t sequence_ = 0;
 };
@@ -147,7 +145,9 @@ TEST_CASE("a run that failed keeps what it holds until it is destroyed") {
 TEST_CASE("an exception that is no Error becomes one") {
   struct Odd final : public Failing {
     using Failing::Failing;
-    void all_reduce_sum(std::span<double>) override { throw std::bad_alloc(); }
+    std::uint64_t start_all_reduce_sum(std::span<std::byte>, DType) override {
+      throw std::bad_alloc();
+    }
   };
   Odd comm(std::nullopt);
   CHECK(failure(comm) == "the memory is not enough");

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "hgtrain/parallel/shards.h"
+#include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
 
@@ -20,7 +21,8 @@ class CudaQueue;
 /// in flight at the same time must not share memory.
 /// Sums are bit-identical on all ranks, and from run to run for the same group size. On the CPU
 /// each element is summed in rank order, rank 0's value first: all_reduce_sum, and
-/// reduce_scatter_sum with any parts, give the same bits. NCCL chooses an order of its own.
+/// reduce_scatter_sum with any parts, give the same bits. NCCL chooses an order of its own. Sums of
+/// 16-bit values are computed in fp32 and rounded once on the CPU; NCCL rounds after each addition.
 /// Every wait is bounded. Error(kPeer) names the collective and its number if it times out, if a
 /// peer is lost, or if ranks disagree about it (each collective carries its number, its count and
 /// a hash of its parts). A communicator that threw must not be used again.
@@ -35,12 +37,11 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  virtual void all_reduce_sum(std::span<float> values) = 0;
-  virtual void all_reduce_sum(std::span<double> values) = 0;
   void broadcast(std::span<std::byte> bytes, int root) { wait(start_broadcast(bytes, root)); }
   virtual void barrier() = 0;
 
-  virtual std::uint64_t start_all_reduce_sum(std::span<float> values) = 0;
+  /// fp32, fp64, bf16 or fp16 values.
+  virtual std::uint64_t start_all_reduce_sum(std::span<std::byte> values, DType type) = 0;
   /// Reduce-scatter in place: the parts that this rank owns become the sums of all ranks' values.
   /// Its other parts are undefined afterwards.
   virtual std::uint64_t start_reduce_scatter_sum(std::span<float> values,
@@ -57,6 +58,18 @@ class Communicator {
   /// Collectives that start from now on come after the work that `queue` has so far, too.
   virtual void come_after(const CudaQueue& queue) = 0;
 
+  std::uint64_t start_all_reduce_sum(std::span<float> values) {
+    return start_all_reduce_sum(std::as_writable_bytes(values), DType::kF32);
+  }
+  void all_reduce_sum(std::span<float> values) { wait(start_all_reduce_sum(values)); }
+  void all_reduce_sum(std::span<double> values) {
+    wait(start_all_reduce_sum(std::as_writable_bytes(values), DType::kF64));
+  }
+  /// A contiguous tensor.
+  void all_reduce_sum(const Tensor& values) {
+    wait(start_all_reduce_sum({static_cast<std::byte*>(values.raw()), values.bytes()},
+                              values.dtype()));
+  }
   void reduce_scatter_sum(std::span<float> values, std::span<const OwnedRange> parts) {
     wait(start_reduce_scatter_sum(values, parts));
   }
