@@ -52,7 +52,7 @@ void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                     {heads(q), heads(k), heads(v), heads<void>(out), q.dtype(),
                      data_or_null<std::int32_t>(options.position_ids), lse.data<float>(), q.size(0),
                      q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), options.window,
-                     options.scale, dropout_args(options.dropout)});
+                     options.scale, dropout_args(options.dropout), options.first_head});
   cpu::attention_fwd(q, k, v, options, out, lse, stream.pool());
 }
 
@@ -67,12 +67,27 @@ void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
   check.shape("dk", dk, {k.size(0), k.size(1), k.size(2), k.size(3)}, q.dtype());
   const Span span("attention_bwd", attention_work(q, k, options.window, 5));
   if (!stream.device().is_cpu())
-    return run_cuda(
-        stream, &CudaOpsTable::attention_bwd,
-        {heads(dout), heads(q), heads(k), heads(v), heads(out), heads<void>(dq), heads<void>(dk),
-         heads<void>(dv), q.dtype(), data_or_null<std::int32_t>(options.position_ids),
-         lse.data<float>(), q.size(0), q.size(1), q.size(2), k.size(2), q.size(3), options.window,
-         options.scale, dropout_args(options.dropout)});
+    return run_cuda(stream, &CudaOpsTable::attention_bwd,
+                    {heads(dout),
+                     heads(q),
+                     heads(k),
+                     heads(v),
+                     heads(out),
+                     heads<void>(dq),
+                     heads<void>(dk),
+                     heads<void>(dv),
+                     q.dtype(),
+                     data_or_null<std::int32_t>(options.position_ids),
+                     lse.data<float>(),
+                     q.size(0),
+                     q.size(1),
+                     q.size(2),
+                     k.size(2),
+                     q.size(3),
+                     options.window,
+                     options.scale,
+                     dropout_args(options.dropout),
+                     options.first_head});
   cpu::attention_bwd(dout, q, k, v, out, lse, options, dq, dk, dv, stream.pool());
 }
 

@@ -1,18 +1,23 @@
 #include "hgtrain/ops/cross_entropy.h"
 
+#include <algorithm>
+
 #include "dispatch.h"
 
 namespace hgt {
 namespace {
 
+void check_logits(const Checks& check, const Tensor& logits, const Tensor& targets) {
+  check.rank("logits", logits, 2);
+  check.compute_dtype("logits", logits);
+  check.contiguous("logits", logits, {logits.size(0), logits.size(1)}, logits.dtype());
+  check.contiguous("targets", targets, {logits.size(0)}, DType::kI32);
+}
+
 void check_operands(const Checks& check, const Tensor& logits, const Tensor& targets,
                     const Tensor& losses) {
-  check.rank("logits", logits, 2);
-  const std::int64_t rows = logits.size(0), vocabulary = logits.size(1);
-  check.compute_dtype("logits", logits);
-  check.contiguous("logits", logits, {rows, vocabulary}, logits.dtype());
-  check.contiguous("targets", targets, {rows}, DType::kI32);
-  check.contiguous("losses", losses, {rows});
+  check_logits(check, logits, targets);
+  check.contiguous("losses", losses, {logits.size(0)});
 }
 
 void check_targets(const Tensor& targets, std::int64_t vocabulary) {
@@ -37,6 +42,21 @@ void run(const Stream& stream, const Tensor& logits, const Tensor& targets,
             gradient_scale != nullptr});
 }
 
+CrossEntropyPartArgs part_args(const Tensor& logits, const Tensor& targets, VocabularyPart part,
+                               const Tensor& parts) {
+  const std::int64_t columns = std::clamp(part.size - part.first, std::int64_t{0}, logits.size(1));
+  return {logits.raw(),
+          logits.dtype(),
+          targets.data<std::int32_t>(),
+          parts.data<float>(),
+          logits.size(0),
+          logits.size(1),
+          columns,
+          part.first,
+          part.size,
+          kIgnoredTarget};
+}
+
 }  // namespace
 
 void cross_entropy_fwd(const Tensor& logits, const Tensor& targets, const Tensor& losses,
@@ -51,6 +71,35 @@ void cross_entropy_fwd_bwd(const Tensor& logits, const Tensor& targets, float gr
   check_operands(Checks("cross_entropy_fwd_bwd", stream), logits, targets, losses);
   const Span span("cross_entropy_fwd_bwd", traffic(logits, logits));
   run(stream, logits, targets, &gradient_scale, losses);
+}
+
+void cross_entropy_part(const Tensor& logits, const Tensor& targets, VocabularyPart part,
+                        const Tensor& out, Stream stream) {
+  const Checks check("cross_entropy_part", stream);
+  check_logits(check, logits, targets);
+  check.contiguous("out", out, {logits.size(0), 3});
+  const Span span("cross_entropy_part", traffic(logits));
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::cross_entropy_part,
+                    part_args(logits, targets, part, out));
+  check_targets(targets, part.size);
+  cpu::cross_entropy_part(logits, targets, part, out, stream.pool());
+}
+
+void cross_entropy_finish(const Tensor& logits, const Tensor& targets, VocabularyPart part,
+                          const Tensor& parts, const float* gradient_scale, const Tensor& losses,
+                          Stream stream) {
+  const Checks check("cross_entropy_finish", stream);
+  check_operands(check, logits, targets, losses);
+  check.rank("parts", parts, 3);
+  check.contiguous("parts", parts, {parts.size(0), logits.size(0), 3});
+  const Span span("cross_entropy_finish",
+                  gradient_scale ? traffic(logits, logits) : traffic(parts));
+  if (!stream.device().is_cpu())
+    return run_cuda(stream, &CudaOpsTable::cross_entropy_finish,
+                    {part_args(logits, targets, part, parts), parts.size(0), losses.data<float>(),
+                     gradient_scale ? *gradient_scale : 0, gradient_scale != nullptr});
+  cpu::cross_entropy_finish(logits, targets, part, parts, gradient_scale, losses, stream.pool());
 }
 
 }  // namespace hgt

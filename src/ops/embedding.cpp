@@ -20,28 +20,30 @@ void check_operands(const Checks& check, const Tensor& tokens, const Tensor& tab
 }  // namespace
 
 void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
-                   const Tensor& out, Stream stream, const Tensor& position_ids) {
+                   const Tensor& out, Stream stream, const Tensor& position_ids,
+                   VocabularyPart part) {
   const Checks check("embedding_fwd", stream);
   check_operands(check, tokens, table, positions, out, out.dtype());
   check.position_ids(position_ids, tokens.size(0), tokens.size(1));
   const Span span("embedding_fwd", traffic(out, out));
-  const std::int64_t vocabulary = table.size(0);
+  if (part.size == 0) part.size = table.size(0);
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::embedding_fwd,
                     {tokens.data<std::int32_t>(), data_or_null<std::int32_t>(position_ids),
                      table.raw(), positions.raw(), out.raw(), out.dtype(), tokens.numel(),
-                     tokens.size(1), table.size(1), vocabulary});
+                     tokens.size(1), table.size(1), part.size, part.first, table.size(0)});
   const std::int32_t* const ids = tokens.data<std::int32_t>();
   for (std::int64_t n = 0; n < tokens.numel(); ++n)
-    if (ids[n] < 0 || ids[n] >= vocabulary)
+    if (ids[n] < 0 || ids[n] >= part.size)
       throw Error(ErrorKind::kData,
-                  fmt::format("token {} is outside the vocabulary of {}", ids[n], vocabulary),
+                  fmt::format("token {} is outside the vocabulary of {}", ids[n], part.size),
                   "the data were made with another tokenizer than the model's");
-  cpu::embedding_fwd(tokens, table, positions, position_ids, out, stream.pool());
+  cpu::embedding_fwd(tokens, table, part.first, positions, position_ids, out, stream.pool());
 }
 
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
-                   const Tensor& dpositions, Stream stream, const Tensor& position_ids) {
+                   const Tensor& dpositions, Stream stream, const Tensor& position_ids,
+                   std::int64_t first) {
   const Checks check("embedding_bwd", stream);
   check_operands(check, tokens, dtable, dpositions, dout, DType::kF32);
   check.position_ids(position_ids, tokens.size(0), tokens.size(1));
@@ -51,8 +53,8 @@ void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtabl
         stream, &CudaOpsTable::embedding_bwd,
         {tokens.data<std::int32_t>(), data_or_null<std::int32_t>(position_ids), dout.raw(),
          dout.dtype(), dtable.data<float>(), data_or_null<float>(dpositions), tokens.numel(),
-         tokens.size(1), dtable.size(1), dtable.size(0)});
-  cpu::embedding_bwd(tokens, dout, dtable, dpositions, position_ids, stream.pool());
+         tokens.size(1), dtable.size(1), first, dtable.size(0)});
+  cpu::embedding_bwd(tokens, dout, dtable, first, dpositions, position_ids, stream.pool());
 }
 
 }  // namespace hgt

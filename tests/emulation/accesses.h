@@ -63,12 +63,12 @@ inline Accesses accesses(const GemmArgs& a) {
 }
 inline Accesses accesses(const EmbeddingArgs& a) {
   return {reads_ids(a.tokens, a.rows), reads_ids(a.position_ids, a.rows),
-          reads(a.table, a.type, a.vocabulary * a.width),
+          reads(a.table, a.type, a.table_rows * a.width),
           reads(a.positions, a.type, a.length * a.width), writes(a.out, a.type, a.rows * a.width)};
 }
 inline Accesses accesses(const EmbeddingBwdArgs& a) {
   return {reads_ids(a.tokens, a.rows), reads_ids(a.position_ids, a.rows),
-          reads(a.dout, a.type, a.rows * a.width), floats_written(a.dtable, a.vocabulary * a.width),
+          reads(a.dout, a.type, a.rows * a.width), floats_written(a.dtable, a.table_rows * a.width),
           floats_written(a.dpositions, a.length * a.width)};
 }
 inline Accesses accesses(const NormArgs& a) {
@@ -118,6 +118,16 @@ inline Accesses accesses(const GatedActivationBwdArgs& a) {
 inline Accesses accesses(const CrossEntropyArgs& a) {
   return {writes(a.logits, a.type, a.rows * a.vocabulary), reads_ids(a.targets, a.rows),
           floats_written(a.losses, a.rows)};
+}
+inline Accesses accesses(const CrossEntropyPartArgs& a) {
+  return {reads(a.logits, a.type, a.rows * a.width), reads_ids(a.targets, a.rows),
+          floats_written(a.parts, a.rows * 3)};
+}
+inline Accesses accesses(const CrossEntropyFinishArgs& a) {
+  const CrossEntropyPartArgs& part = a.part;
+  return {writes(part.logits, part.type, part.rows * part.width),
+          reads_ids(part.targets, part.rows), floats_read(part.parts, a.ranks * part.rows * 3),
+          floats_written(a.losses, part.rows)};
 }
 inline Accesses accesses(const AttentionArgs& a) {
   const auto size = [&](const auto& x, std::int64_t length, std::int64_t count) {

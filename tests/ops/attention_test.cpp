@@ -207,6 +207,44 @@ TEST_CASE("attention backward over several tiles agrees with the chain rule") {
   }
 }
 
+TEST_CASE("attention of some of the heads has the bits of all, dropout included") {
+  const Sizes all{2, 90, 90, 4, 2, 8, 0, 0.3f};
+  Sizes half = all;
+  half.heads = 2, half.key_heads = 1;
+  Case whole(all);
+  whole.forward(2);
+  whole.backward(2);
+  for (const std::int64_t first : {0, 2}) {
+    ThreadPool pool(2);
+    Case part(half);
+    const auto queries = [&](Floats& x) { return whole.queries(x).slice(2, first, first + 2); };
+    const auto keys = [&](Floats& x) { return whole.keys(x).slice(2, first / 2, first / 2 + 1); };
+    AttentionOptions options = whole.options();
+    options.first_head = first;
+    attention_fwd(queries(whole.q), keys(whole.k), keys(whole.v), options, part.queries(part.out),
+                  part.sums(), pool);
+    attention_bwd(queries(whole.dout), queries(whole.q), keys(whole.k), keys(whole.v),
+                  part.queries(part.out), part.sums(), options, part.queries(part.dq),
+                  part.keys(part.dk), part.keys(part.dv), pool);
+    const auto same = [](const Tensor& a, const Tensor& b) {
+      for (std::int64_t n = 0; n < a.size(0); ++n)
+        for (std::int64_t t = 0; t < a.size(1); ++t)
+          for (std::int64_t h = 0; h < a.size(2); ++h)
+            for (std::int64_t i = 0; i < a.size(3); ++i) {
+              const auto at = [&](const Tensor& x) {
+                return x.data<float>()[n * x.stride(0) + t * x.stride(1) + h * x.stride(2) + i];
+              };
+              if (at(a) != at(b)) return false;
+            }
+      return true;
+    };
+    CHECK(same(part.queries(part.out), queries(whole.out)));
+    CHECK(same(part.queries(part.dq), queries(whole.dq)));
+    CHECK(same(part.keys(part.dk), keys(whole.dk)));
+    CHECK(same(part.keys(part.dv), keys(whole.dv)));
+  }
+}
+
 TEST_CASE("attention has the same bits for any number of threads") {
   Case one(Sizes{2, 90, 90, 4, 2, 8, 0, 0.1f}), three(one);
   one.forward(1);
@@ -261,8 +299,11 @@ TEST_CASE("CUDA: attention", "[attention]") {
            normal(k, 8, 1, type), normal(k, 9, 1, type), document_positions(2, c.queries, document),
            sample_key(4, 5)},
           [=](const std::vector<Tensor>& x, Stream stream) {
-            const AttentionOptions options{
-                0.2f, c.window, {c.dropout, 3, key_in(x[10]), 6}, c.document > 0 ? x[9] : Tensor()};
+            const AttentionOptions options{0.2f,
+                                           c.window,
+                                           {c.dropout, 3, key_in(x[10]), 6},
+                                           c.document > 0 ? x[9] : Tensor(),
+                                           3};
             attention_fwd(x[0], x[1], x[2], options, x[3], x[4], stream);
             if (c.queries == c.keys)
               attention_bwd(x[5], x[0], x[1], x[2], x[3], x[4], options, x[6], x[7], x[8], stream);

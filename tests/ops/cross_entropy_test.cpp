@@ -25,6 +25,15 @@ Doubles losses_of(const Doubles& logits, const std::vector<std::int32_t>& target
   return out;
 }
 
+/// A rank's columns of the logits, padded with numbers that must not matter.
+Floats columns_of(const Floats& logits, std::int64_t first, std::int64_t width) {
+  Floats out(static_cast<std::size_t>(kRows * width), 1e9f);
+  for (std::int64_t n = 0; n < kRows; ++n)
+    for (std::int64_t v = 0; v < std::min(width, kVocabulary - first); ++v)
+      out[n * width + v] = logits[n * kVocabulary + first + v];
+  return out;
+}
+
 struct Case {
   Floats logits = random_floats(kRows * kVocabulary, 1, 4), losses = Floats(kRows, 9.0f);
   std::vector<std::int32_t> targets{0, 18, kIgnoredTarget, 7, 7, 3};
@@ -48,6 +57,40 @@ TEST_CASE("cross-entropy and its gradient, in place, ignored targets included") 
   Case forward;
   cross_entropy_fwd(forward.logits_NV(), forward.targets_N(), forward.losses_N(), Stream(pool));
   CHECK(forward.losses == c.losses);
+}
+
+TEST_CASE("cross-entropy in parts of the vocabulary is that of all, and padding gets no gradient") {
+  ThreadPool pool(2);
+  for (const std::int64_t ranks : {1, 2, 3, 7, 24}) {
+    Case whole;
+    const Floats logits = whole.logits;
+    cross_entropy_fwd_bwd(whole.logits_NV(), whole.targets_N(), 0.25f, whole.losses_N(), pool);
+    const std::int64_t width = (kVocabulary + ranks - 1) / ranks;
+    Floats parts(static_cast<std::size_t>(ranks * kRows * 3));
+    const Tensor parts_RN3 = tensor(parts, {ranks, kRows, 3});
+    const auto part_of = [&](std::int64_t rank) {
+      return VocabularyPart{std::min(rank * width, kVocabulary), kVocabulary};
+    };
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      Floats own = columns_of(logits, part_of(rank).first, width);
+      cross_entropy_part(tensor(own, {kRows, width}), whole.targets_N(), part_of(rank),
+                         parts_RN3.slice(0, rank, rank + 1).reshaped({kRows, 3}), pool);
+    }
+    for (std::int64_t rank = 0; rank < ranks; ++rank)
+      for (const bool backward : {false, true}) {
+        const std::int64_t first = part_of(rank).first;
+        Floats own = columns_of(logits, first, width), losses(kRows);
+        const float scale = 0.25f;
+        cross_entropy_finish(tensor(own, {kRows, width}), whole.targets_N(), part_of(rank),
+                             parts_RN3, backward ? &scale : nullptr, tensor(losses, {kRows}), pool);
+        INFO("rank " << rank << " of " << ranks);
+        CHECK(error_of(losses, doubles(whole.losses)) < 1e-6);
+        if (!backward) continue;
+        Floats expected = columns_of(whole.logits, first, width);
+        std::replace(expected.begin(), expected.end(), 1e9f, 0.0f);
+        CHECK(error_of(own, doubles(expected)) < 1e-6);
+      }
+  }
 }
 
 TEST_CASE("cross-entropy of huge logits is finite, of NaN is NaN") {
@@ -86,6 +129,25 @@ TEST_CASE("CUDA: cross-entropy", "[cross_entropy]") {
             cross_entropy_fwd_bwd(x[1], x[2], 1, x[4], stream);
           },
           tolerance_of(type, 2e-5));
+}
+
+TEST_CASE("CUDA: cross-entropy in parts of the vocabulary", "[cross_entropy]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t first : {0, 700, 1400, 2000}) {  // of 2000: whole, whole, cut, none
+      const std::int64_t width = 700;
+      compare(
+          {normal({9, width}, 1, 4, type), integers({9}, 2000, kIgnoredTarget),
+           normal({2, 9, 3}, 2), normal({9, 3}, 3), normal({9}, 4), normal({9, width}, 1, 4, type),
+           normal({9}, 4)},
+          [=](const std::vector<Tensor>& x, Stream stream) {
+            const VocabularyPart part{first, 2000};
+            const float scale = 0.3f;
+            cross_entropy_part(x[0], x[1], part, x[3], stream);
+            cross_entropy_finish(x[0], x[1], part, x[2], &scale, x[4], stream);
+            cross_entropy_finish(x[5], x[1], part, x[2], nullptr, x[6], stream);
+          },
+          tolerance_of(type, 2e-5));
+    }
 }
 
 TEST_CASE("CUDA: the loss of logits that are NaN is NaN", "[cross_entropy]") {

@@ -64,6 +64,30 @@ TEST_CASE("a token has the position that it is given") {
   CHECK(dplaces[2 * kWidth] == 0.0f);
 }
 
+TEST_CASE(
+    "an embedding of a part of the vocabulary leaves other tokens at zero, without gradient") {
+  std::vector<std::int32_t> tokens{3, 0, 3, 6, 3, 1};
+  Floats table = random_floats(3 * kWidth, 1), out(kBatch * kLength * kWidth, 9.0f);
+  Floats dout = random_floats(kBatch * kLength * kWidth, 3), dtable(table.size());
+  ThreadPool pool(2);
+  const VocabularyPart part{2, kVocabulary};  // 2, 3 and 4
+  embedding_fwd(ids(tokens), tensor(table, {3, kWidth}), {}, tensor(out, {kBatch, kLength, kWidth}),
+                pool, {}, part);
+  embedding_bwd(ids(tokens), tensor(dout, {kBatch, kLength, kWidth}), tensor(dtable, {3, kWidth}),
+                {}, pool, {}, part.first);
+  for (std::size_t n = 0; n < tokens.size(); ++n)
+    for (std::size_t c = 0; c < kWidth; ++c)
+      CHECK(out[n * kWidth + c] == (tokens[n] == 3 ? table[kWidth + c] : 0.0f));
+  for (std::size_t c = 0; c < kWidth; ++c) {
+    CHECK(dtable[kWidth + c] == dout[c] + dout[2 * kWidth + c] + dout[4 * kWidth + c]);
+    CHECK((dtable[c] == 0 && dtable[2 * kWidth + c] == 0));
+  }
+  tokens[0] = 7;
+  CHECK_THROWS_WITH(embedding_fwd(ids(tokens), tensor(table, {3, kWidth}), {},
+                                  tensor(out, {kBatch, kLength, kWidth}), pool, {}, part),
+                    "token 7 is outside the vocabulary of 7");
+}
+
 TEST_CASE("an embedding without positions is the table's rows") {
   std::vector<std::int32_t> tokens{0, 1, 2, 3, 4, 5};
   Floats table = random_floats(kVocabulary * kWidth, 1), out(kBatch * kLength * kWidth);
@@ -105,6 +129,16 @@ TEST_CASE("CUDA: embedding", "[embedding]") {
             embedding_bwd(x[0], x[3], x[4], x[5], stream, x[6]);
           },
           type == DType::kF32 ? 2e-5 : 1e-4);  // one addition is rounded as on the CPU
+}
+
+TEST_CASE("CUDA: embedding of a part of the vocabulary", "[embedding]") {
+  for (const std::int64_t first : {0, 20, 40})  // of 50
+    compare({integers({3, 300}, 50, 7), normal({20, 37}, 1), normal({3, 300, 37}, 2),
+             normal({20, 37}, 3), normal({300, 37}, 4), normal({300, 37}, 5)},
+            [=](const std::vector<Tensor>& x, Stream stream) {
+              embedding_fwd(x[0], x[1], x[4], x[2], stream, {}, {first, 50});
+              embedding_bwd(x[0], x[2], x[3], x[5], stream, {}, first);
+            });
 }
 
 TEST_CASE("CUDA: embeddings of few and of many rows", "[embedding]") {

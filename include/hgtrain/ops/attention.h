@@ -11,11 +11,14 @@ namespace hgt {
 struct AttentionOptions {
   float scale = 1;          ///< factor of the scores, before softmax; positive
   std::int64_t window = 0;  ///< a query sees itself and the window - 1 keys before it; 0 = all
-  Dropout dropout;          ///< on the probabilities; element (h T + i) T + j; not with a cache
+  /// On the probabilities; element (h T + i) T + j, where h counts from `first_head`; not with a
+  /// cache.
+  Dropout dropout;
   /// [B, T] int32, or none: the position of each token in its document, from 0, growing by 1 from
   /// token to token. A query sees its own document alone: as many keys before it as its position
   /// says. Not with a cache. The values are checked on the CPU only.
   Tensor position_ids = {};
+  std::int64_t first_head = 0;  ///< q's first head among those of all ranks
 };
 
 /// Causal attention: out = softmax(scale q k^T + mask) v, per sample and head. With S > T the T

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "hgtrain/device/stream.h"
+#include "hgtrain/ops/vocabulary_part.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
@@ -24,5 +25,21 @@ void cross_entropy_fwd(const Tensor& logits, const Tensor& targets, const Tensor
                        Stream stream);
 void cross_entropy_fwd_bwd(const Tensor& logits, const Tensor& targets, float gradient_scale,
                            const Tensor& losses, Stream stream);
+
+/// The same if each of R ranks has the logits of a part of the vocabulary, so that none holds all:
+/// each calls cross_entropy_part, the ranks exchange their results, and each calls
+/// cross_entropy_finish. All get the same losses; the gradient is that of the rank's own logits,
+/// and zero in the padding.
+///
+///   out    [N, 3]     fp32, written: each row's largest logit, the sum of exp(logit - largest),
+///   the
+///                     target's logit or 0 if another rank has it
+///   parts  [R, N, 3]  fp32: `out` of all ranks
+///   gradient_scale    null: computes only the losses
+void cross_entropy_part(const Tensor& logits, const Tensor& targets, VocabularyPart part,
+                        const Tensor& out, Stream stream);
+void cross_entropy_finish(const Tensor& logits, const Tensor& targets, VocabularyPart part,
+                          const Tensor& parts, const float* gradient_scale, const Tensor& losses,
+                          Stream stream);
 
 }  // namespace hgt

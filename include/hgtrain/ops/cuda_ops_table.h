@@ -48,7 +48,8 @@ struct EmbeddingArgs {
   const void *table, *positions;
   void* out;
   DType type;
-  std::int64_t rows, length, width, vocabulary;
+  std::int64_t rows, length, width, vocabulary;  ///< of all ranks
+  std::int64_t first, table_rows;                ///< of the vocabulary: what the table has
 };
 
 struct EmbeddingBwdArgs {
@@ -56,7 +57,7 @@ struct EmbeddingBwdArgs {
   const void* dout;
   DType type;
   float *dtable, *dpositions;
-  std::int64_t rows, length, width, vocabulary;
+  std::int64_t rows, length, width, first, table_rows;
 };
 
 /// Row i is head i % heads of position i / heads. T is void or const void.
@@ -169,6 +170,25 @@ struct CrossEntropyArgs {
   bool backward;
 };
 
+/// The part of the vocabulary from `first` on: rows have `width` columns, of which `columns` are no
+/// padding.
+struct CrossEntropyPartArgs {
+  void* logits;
+  DType type;
+  const std::int32_t* targets;
+  float* parts;  ///< [rows][3]; for cross_entropy_finish [ranks][rows][3]
+  std::int64_t rows, width, columns, first, vocabulary;
+  std::int32_t ignored;
+};
+
+struct CrossEntropyFinishArgs {
+  CrossEntropyPartArgs part;
+  std::int64_t ranks;
+  float* losses;
+  float gradient_scale;
+  bool backward;
+};
+
 struct AttentionArgs {
   Heads<const void> q, k, v;
   Heads<void> out;
@@ -178,6 +198,7 @@ struct AttentionArgs {
   std::int64_t batch, queries, keys, heads, key_heads, width, window;
   float scale;
   DropoutArgs dropout;
+  std::int64_t first_head;
 };
 
 struct AttentionBwdArgs {
@@ -189,6 +210,7 @@ struct AttentionBwdArgs {
   std::int64_t batch, length, heads, key_heads, width, window;
   float scale;
   DropoutArgs dropout;
+  std::int64_t first_head;
 };
 
 /// values[count] = value; nothing if `unless` is not null and *unless is not 0.
@@ -318,6 +340,8 @@ struct SampleArgs {
   OP(gated_activation_fwd, GatedActivationArgs)    \
   OP(gated_activation_bwd, GatedActivationBwdArgs) \
   OP(cross_entropy, CrossEntropyArgs)              \
+  OP(cross_entropy_part, CrossEntropyPartArgs)     \
+  OP(cross_entropy_finish, CrossEntropyFinishArgs) \
   OP(attention_fwd, AttentionArgs)                 \
   OP(attention_bwd, AttentionBwdArgs)              \
   OP(fill, FillArgs)                               \

@@ -119,7 +119,8 @@ class Forward {
     }
     sums_[r] += sum;
     if (options_.dropout.probability == 0) return;
-    dropout_factors(options_.dropout, b, dropout_element(tile, h, r, s_.queries), kTile, factors_);
+    dropout_factors(options_.dropout, b,
+                    dropout_element(tile, options_.first_head + h, r, s_.queries), kTile, factors_);
 #pragma omp simd
     for (std::int64_t j = 0; j < kTile; ++j) row[j] *= factors_[j];
   }
@@ -224,7 +225,8 @@ class Backward {
     float* const ds = ds_ + r * kTile;
     const float scale = options_.scale, dot = dots_[r];
     if (options_.dropout.probability > 0) {
-      dropout_factors(options_.dropout, b, dropout_element(tile, h, r, s_.queries), kTile,
+      dropout_factors(options_.dropout, b,
+                      dropout_element(tile, options_.first_head + h, r, s_.queries), kTile,
                       factors_);
 #pragma omp simd
       for (std::int64_t j = 0; j < kTile; ++j) {

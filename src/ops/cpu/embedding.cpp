@@ -1,21 +1,26 @@
+#include <vector>
+
 #include "hgtrain/base/element.h"
 
 #include "kernels.h"
 
 namespace hgt::cpu {
 
-void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
-                   const Tensor& position_ids, const Tensor& out, ThreadPool& pool) {
-  const std::int64_t length = tokens.size(1), width = table.size(1);
+void embedding_fwd(const Tensor& tokens, const Tensor& table, std::int64_t first,
+                   const Tensor& positions, const Tensor& position_ids, const Tensor& out,
+                   ThreadPool& pool) {
+  const std::int64_t length = tokens.size(1), width = table.size(1), rows = table.size(0);
   const std::int32_t* const ids = tokens.data<std::int32_t>();
   const std::int32_t* const places = data_or_null<std::int32_t>(position_ids);
   visit_element(table.dtype(), [&]<class T>(T) {
     const T* const table_VC = table.data<T>();
     const T* const positions_TC = positions ? positions.data<T>() : nullptr;
     T* const out_NC = out.data<T>();
+    const std::vector<T> zeros(static_cast<std::size_t>(width), T(0.0f));
     pool.parallel_for(tokens.numel(), [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t n = begin; n < end; ++n) {
-        const T* const word = table_VC + ids[n] * width;
+        const std::int64_t row = ids[n] - first;
+        const T* const word = row >= 0 && row < rows ? table_VC + row * width : zeros.data();
         T* const y = out_NC + n * width;
         if (!positions_TC) {
           for (std::int64_t c = 0; c < width; ++c) y[c] = word[c];
@@ -29,7 +34,8 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
 }
 
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
-                   const Tensor& dpositions, const Tensor& position_ids, ThreadPool& pool) {
+                   std::int64_t first, const Tensor& dpositions, const Tensor& position_ids,
+                   ThreadPool& pool) {
   const std::int64_t rows = tokens.numel(), length = tokens.size(1), width = dtable.size(1);
   const std::int32_t* const ids = tokens.data<std::int32_t>();
   const std::int32_t* const places = data_or_null<std::int32_t>(position_ids);
@@ -41,8 +47,10 @@ void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtabl
     pool.parallel_for(width, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t n = 0; n < rows; ++n) {
         const T* const dy = dout_NC + n * width;
-        float* const word = dtable_VC + ids[n] * width;
-        for (std::int64_t c = begin; c < end; ++c) word[c] += dy[c];
+        if (const std::int64_t row = ids[n] - first; row >= 0 && row < dtable.size(0)) {
+          float* const word = dtable_VC + row * width;
+          for (std::int64_t c = begin; c < end; ++c) word[c] += dy[c];
+        }
         if (!dpositions_TC) continue;
         float* const place = dpositions_TC + (places ? places[n] : n % length) * width;
         for (std::int64_t c = begin; c < end; ++c) place[c] += dy[c];

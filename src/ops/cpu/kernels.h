@@ -5,6 +5,7 @@
 #include "hgtrain/ops/attention.h"
 #include "hgtrain/ops/dropout.h"
 #include "hgtrain/ops/update.h"
+#include "hgtrain/ops/vocabulary_part.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
@@ -27,10 +28,13 @@ void prepare_update(const Tensor& losses, const Tensor& squares, Update& update)
 void gemm(float alpha, Tensor a, Tensor b, float beta, Tensor c, ThreadPool& pool);
 void add_bias(const Tensor& y, const Tensor& bias, ThreadPool& pool);
 void add_column_sums(const Tensor& dy, const Tensor& dbias, ThreadPool& pool);
-void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& positions,
-                   const Tensor& position_ids, const Tensor& out, ThreadPool& pool);
+/// The table's first row is that of id `first`.
+void embedding_fwd(const Tensor& tokens, const Tensor& table, std::int64_t first,
+                   const Tensor& positions, const Tensor& position_ids, const Tensor& out,
+                   ThreadPool& pool);
 void embedding_bwd(const Tensor& tokens, const Tensor& dout, const Tensor& dtable,
-                   const Tensor& dpositions, const Tensor& position_ids, ThreadPool& pool);
+                   std::int64_t first, const Tensor& dpositions, const Tensor& position_ids,
+                   ThreadPool& pool);
 /// Without a branch there is no sum; without bias and mean it is an RMS norm.
 void norm_fwd(const Tensor& x, const Tensor& branch, const Tensor& gain, const Tensor& bias,
               float eps, const Tensor& sum, const Tensor& y, const Tensor& mean, const Tensor& rstd,
@@ -64,6 +68,11 @@ void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
                           const Tensor& d_gate_up, ThreadPool& pool);
 void cross_entropy(const Tensor& logits, const Tensor& targets, const float* gradient_scale,
                    const Tensor& losses, ThreadPool& pool);
+void cross_entropy_part(const Tensor& logits, const Tensor& targets, VocabularyPart part,
+                        const Tensor& out, ThreadPool& pool);
+void cross_entropy_finish(const Tensor& logits, const Tensor& targets, VocabularyPart part,
+                          const Tensor& parts, const float* gradient_scale, const Tensor& losses,
+                          ThreadPool& pool);
 std::int32_t sample(const Tensor& logits, float temperature, std::int64_t top_k, double top_p,
                     double uniform);
 

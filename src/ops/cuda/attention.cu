@@ -119,8 +119,9 @@ __global__ void __launch_bounds__(kTileThreads, 1) attend(AttentionArgs args) {
     float scores[4][4];
     multiply_rows(q, tile_of(args.k, args.type, args.width, b, kh, key, end), memory, scores);
     if (dropout.any())
-      draw_factors(dropout, (h * args.queries + item.first) * args.queries + key, args.queries,
-                   memory);
+      draw_factors(dropout,
+                   ((args.first_head + h) * args.queries + item.first) * args.queries + key,
+                   args.queries, memory);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float next = highest[i];
@@ -206,8 +207,9 @@ __device__ void probabilities(const BackwardArgs& args, const Mask& mask, const 
   multiply_rows(tile.queries(op, op.dout), tile.keys(op, op.v), memory, dscores);
   const DropoutRow dropout(op.dropout, tile.b);
   if (dropout.any())
-    draw_factors(dropout, (tile.h * op.length + tile.first) * op.length + tile.key, op.length,
-                 memory);
+    draw_factors(dropout,
+                 ((op.first_head + tile.h) * op.length + tile.first) * op.length + tile.key,
+                 op.length, memory);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const std::int64_t t = tile.first + 4 * thread.y + i;

@@ -8,13 +8,14 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
+/// `otherwise` if there is no such row.
 template <class T>
 __device__ Vector<T> read_row(const void* table, std::int64_t row, std::int64_t rows,
-                              std::int64_t c, std::int64_t width) {
+                              std::int64_t c, std::int64_t width, float otherwise) {
   if (row >= 0 && row < rows)
     return read(static_cast<const T*>(table) + row * width + c, width - c);
   Vector<T> none;
-  for (int i = 0; i < kVector<T>; ++i) none.set(i, NAN);
+  for (int i = 0; i < kVector<T>; ++i) none.set(i, otherwise);
   return none;
 }
 
@@ -22,11 +23,14 @@ __device__ Vector<T> read_row(const void* table, std::int64_t row, std::int64_t 
 template <class T>
 __global__ void gather_rows(EmbeddingArgs args) {
   const std::int64_t n = blockIdx.x;
+  const std::int64_t id = args.tokens[n];
   const std::int64_t place = args.position_ids ? args.position_ids[n] : n % args.length;
   for (std::int64_t c = threadIdx.x * kVector<T>; c < args.width; c += blockDim.x * kVector<T>) {
-    Vector<T> out = read_row<T>(args.table, args.tokens[n], args.vocabulary, c, args.width);
+    Vector<T> out = read_row<T>(args.table, id - args.first, args.table_rows, c, args.width,
+                                id >= 0 && id < args.vocabulary ? 0.0f : NAN);
     if (args.positions) {
-      const Vector<T> position = read_row<T>(args.positions, place, args.length, c, args.width);
+      const Vector<T> position =
+          read_row<T>(args.positions, place, args.length, c, args.width, NAN);
 #pragma unroll
       for (int i = 0; i < kVector<T>; ++i) out.set(i, out[i] + position[i]);
     }
@@ -34,20 +38,22 @@ __global__ void gather_rows(EmbeddingArgs args) {
   }
 }
 
-// The backward, dtable[ids[n]] += dout[n]: the rows are sorted by their id and, within an id,
-// by their index, so that every sum has a fixed order. Atomics only count; they add no
-// floats.
+// The backward, dtable[ids[n] - first] += dout[n]: the rows are sorted by their id and, within an
+// id, by their index, so that every sum has a fixed order. Atomics only count; they add no floats.
 
 constexpr int kChunk = 64;  ///< sorted rows that a block sums
 
 struct ScatterArgs {
-  const std::int32_t* ids;  ///< [rows]; rows whose id is out of range are left out
+  const std::int32_t* ids;  ///< [rows]; rows whose id the table does not have are left out
+  std::int64_t first;       ///< the table's first id
   const void* dout;
   float* dtable;
   std::int64_t rows, width, table_rows;
-  std::int32_t* begins;  ///< [table_rows + 1]: where each id's rows begin in `sorted`
+  std::int32_t* begins;  ///< [table_rows + 1]: where the rows of each table row begin in `sorted`
   std::int32_t *placed, *unsorted, *sorted;  ///< [table_rows], [rows], [rows]
   float* partial;  ///< [chunk][2][width]: an id begun earlier, one continued later
+
+  __device__ std::int64_t table_row(std::int64_t n) const { return ids[n] - first; }
 };
 
 __device__ std::int64_t element_of_thread() {
@@ -61,13 +67,14 @@ __global__ void clear_counts(ScatterArgs args) {
   if (id < args.table_rows) args.placed[id] = 0;
 }
 
-__device__ bool is_row(const ScatterArgs& args, std::int32_t id) {
+__device__ bool is_row(const ScatterArgs& args, std::int64_t id) {
   return id >= 0 && id < args.table_rows;
 }
 
 __global__ void count_rows(ScatterArgs args) {
   const std::int64_t n = element_of_thread();
-  if (n < args.rows && is_row(args, args.ids[n])) atomicAdd(args.begins + args.ids[n], 1);
+  if (n < args.rows && is_row(args, args.table_row(n)))
+    atomicAdd(args.begins + args.table_row(n), 1);
 }
 
 constexpr int kScanThreads = 1024;
@@ -104,8 +111,8 @@ __global__ void scan_counts(ScatterArgs args) {
 
 __global__ void place_rows(ScatterArgs args) {
   const std::int64_t n = element_of_thread();
-  if (n >= args.rows || !is_row(args, args.ids[n])) return;
-  const std::int32_t id = args.ids[n];
+  if (n >= args.rows || !is_row(args, args.table_row(n))) return;
+  const std::int64_t id = args.table_row(n);
   args.unsorted[args.begins[id] + atomicAdd(args.placed + id, 1)] = static_cast<std::int32_t>(n);
 }
 
@@ -114,7 +121,9 @@ __global__ void place_rows(ScatterArgs args) {
 __global__ void sort_rows(ScatterArgs args) {
   const std::int64_t at = element_of_thread();
   if (at >= args.begins[args.table_rows]) return;
-  const std::int32_t n = args.unsorted[at], id = args.ids[n], end = args.begins[id + 1];
+  const std::int32_t n = args.unsorted[at];
+  const std::int64_t id = args.table_row(n);
+  const std::int32_t end = args.begins[id + 1];
   std::int32_t place = args.begins[id];
   for (std::int32_t i = args.begins[id]; i < end; ++i)
     if (args.unsorted[i] < n) ++place;
@@ -145,7 +154,7 @@ __global__ void add_chunks_of_rows(ScatterArgs args) {
   for (std::int64_t c = threadIdx.x * kVector<T>; c < args.width; c += blockDim.x * kVector<T>) {
     const std::int64_t left = args.width - c;
     for (std::int64_t at = first; at < last;) {
-      const std::int32_t id = args.ids[args.sorted[at]];
+      const std::int64_t id = args.table_row(args.sorted[at]);
       const std::int64_t begin = args.begins[id], end = args.begins[id + 1];
       Floats<kVector<T>> sums;
       for (; at < end && at < last; ++at)
@@ -164,7 +173,7 @@ __global__ void add_parts_of_rows(ScatterArgs args) {
   const std::int64_t chunk = blockIdx.x, first = chunk * kChunk, all = args.begins[args.table_rows];
   const std::int64_t last = first + kChunk;
   if (last >= all) return;
-  const std::int32_t id = args.ids[args.sorted[last - 1]];
+  const std::int64_t id = args.table_row(args.sorted[last - 1]);
   const std::int64_t end = args.begins[id + 1];
   if (args.begins[id] < first || end <= last) return;
   constexpr int kElements = kVector<float>;
@@ -225,13 +234,14 @@ void scatter(ScatterArgs args, CudaStreamState& stream) {
 void embedding_bwd(const EmbeddingBwdArgs& args, CudaStreamState& stream) {
   if (args.rows == 0) return;
   visit_element(args.type, [&]<class T>(T) {
-    ScatterArgs to{args.tokens, args.dout, args.dtable, args.rows, args.width, args.vocabulary,
-                   nullptr,     nullptr,   nullptr,     nullptr,   nullptr};
+    ScatterArgs to{args.tokens,     args.first, args.dout, args.dtable, args.rows, args.width,
+                   args.table_rows, nullptr,    nullptr,   nullptr,     nullptr,   nullptr};
     scatter<T>(to, stream);
     if (!args.dpositions) return;
     if (!args.position_ids)
       return launch(sum_positions<T>, vectors_shape<T>(args.length * args.width), stream, args);
     to.ids = args.position_ids;
+    to.first = 0;
     to.dtable = args.dpositions;
     to.table_rows = args.length;
     scatter<T>(to, stream);
