@@ -178,6 +178,8 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   add("d_activated", {rows, inner}, family.gated_mlp);
   add("final_norm", {rows, width}, has_head);
   add("logits", {logit_rows(m, rows), m.vocab_size}, has_head);
+  add_f32("softmax_parts", {sizes.tensor_size, logit_rows(m, rows), 3},
+          has_head && sizes.tensor_size > 1);
   return out;
 }
 

@@ -223,6 +223,14 @@ void check_tensor_size(const ModelConfig& model, int tensor_size) {
           : fmt::format("the nearest size that fits is {}", below >= 1 ? below : above));
 }
 
+ModelConfig tensor_part(ModelConfig model, int tensor_size) {
+  model.num_attention_heads /= tensor_size;
+  model.num_key_value_heads = std::max<std::int64_t>(model.num_key_value_heads / tensor_size, 1);
+  model.intermediate_size /= tensor_size;
+  model.vocab_size = (model.vocab_size + tensor_size - 1) / tensor_size;
+  return model;
+}
+
 ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases,
                                int tensor_size) {
   check_sizes(model);

@@ -11,11 +11,33 @@ HeadState::HeadState(const BatchActivations& memory)
     : norm{memory.get("final_norm"), memory.find("final_mean"), memory.get("final_scale")},
       d_norm(memory.get("d_final_norm")),
       losses(memory.get("losses")),
-      logits(memory.get("logits")) {}
+      logits(memory.get("logits")),
+      softmax_parts(memory.find("softmax_parts")) {}
+
+namespace {
+
+/// Losses of a chunk of logits, which become their gradient if there is a scale.
+void cross_entropy(const Tensor& logits, const Tensor& targets, const float* gradient_scale,
+                   const Tensor& losses, const Tensor& softmax_parts, const TensorGroup& group,
+                   VocabularyPart part, Stream stream) {
+  if (group.size() == 1)
+    return gradient_scale ? cross_entropy_fwd_bwd(logits, targets, *gradient_scale, losses, stream)
+                          : cross_entropy_fwd(logits, targets, losses, stream);
+  const std::int64_t ranks = group.size(), rows = logits.size(0);
+  const Tensor parts = softmax_parts.reshaped({softmax_parts.numel()})
+                           .slice(0, 0, ranks * rows * 3)
+                           .reshaped({ranks, rows, 3});
+  const Tensor own = parts.slice(0, group.rank(), group.rank() + 1).reshaped({rows, 3});
+  cross_entropy_part(logits, targets, part, own, stream);
+  group.gather(parts);
+  cross_entropy_finish(logits, targets, part, parts, gradient_scale, losses, stream);
+}
+
+}  // namespace
 
 void head_fwd(const ModelConfig& model, const Weights& weights, const Weights* gradients,
               const Tensor& x, const Tensor& targets, float loss_scale, const HeadState& state,
-              Stream stream) {
+              const TensorGroup& group, VocabularyPart part, Stream stream) {
   norm_fwd(weights.final_norm, static_cast<float>(model.norm_eps), x, state.norm, stream);
   const std::int64_t rows = x.size(0), chunk = state.logits.size(0);
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
@@ -24,18 +46,17 @@ void head_fwd(const ModelConfig& model, const Weights& weights, const Weights* g
     const Tensor logits = state.logits.slice(0, 0, end - begin);
     const Tensor labels = targets.slice(0, begin, end), losses = state.losses.slice(0, begin, end);
     linear_fwd(hidden, weights.output, {}, logits, stream);
-    if (!gradients) {
-      cross_entropy_fwd(logits, labels, losses, stream);
-      continue;
-    }
-    cross_entropy_fwd_bwd(logits, labels, loss_scale, losses, stream);
+    cross_entropy(logits, labels, gradients ? &loss_scale : nullptr, losses, state.softmax_parts,
+                  group, part, stream);
+    if (!gradients) continue;
     linear_bwd_input(logits, weights.output, state.d_norm.slice(0, begin, end), stream);
     linear_bwd_weight(hidden, logits, gradients->output, {}, stream);
   }
 }
 
 void head_bwd(const Weights& weights, const Weights& gradients, const Tensor& x,
-              const HeadState& state, const Tensor& d, Stream stream) {
+              const HeadState& state, const TensorGroup& group, const Tensor& d, Stream stream) {
+  group.sum(state.d_norm);
   norm_bwd(weights.final_norm, gradients.final_norm, x, state.norm, state.d_norm, false, d, stream);
 }
 

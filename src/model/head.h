@@ -1,9 +1,11 @@
 #pragma once
 
 #include "hgtrain/device/stream.h"
+#include "hgtrain/ops/vocabulary_part.h"
 
 #include "activations.h"
 #include "norm.h"
+#include "tensor_group.h"
 #include "weights.h"
 
 namespace hgt {
@@ -11,10 +13,11 @@ namespace hgt {
 /// What the head keeps from forward to backward.
 struct HeadState {
   explicit HeadState(const BatchActivations& memory);
-  NormState norm;  ///< its `out` is shared by all slots
-  Tensor d_norm;   ///< gradient of norm.out
-  Tensor losses;   ///< [N]
-  Tensor logits;   ///< [R, V], shared
+  NormState norm;        ///< its `out` is shared by all slots
+  Tensor d_norm;         ///< gradient of norm.out
+  Tensor losses;         ///< [N]
+  Tensor logits;         ///< [R, V], shared; V of this rank
+  Tensor softmax_parts;  ///< [ranks, R, 3], shared, if several ranks share the model
 };
 
 /// Final norm, output product and cross-entropy over N tokens, R rows of logits at a time.
@@ -23,13 +26,14 @@ struct HeadState {
 ///
 /// If `gradients` is null, computes only the losses. Otherwise turns each chunk of logits into its
 /// gradient, times `loss_scale`, and adds it to the gradient of the output matrix at once;
-/// state.d_norm is left for head_bwd.
+/// state.d_norm is left for head_bwd. Of ranks that share the model, each has the logits of `part`,
+/// and all get the same losses.
 void head_fwd(const ModelConfig& model, const Weights& weights, const Weights* gradients,
               const Tensor& x, const Tensor& targets, float loss_scale, const HeadState& state,
-              Stream stream);
+              const TensorGroup& group, VocabularyPart part, Stream stream);
 
 /// d [N, C] = the gradient of x.
 void head_bwd(const Weights& weights, const Weights& gradients, const Tensor& x,
-              const HeadState& state, const Tensor& d, Stream stream);
+              const HeadState& state, const TensorGroup& group, const Tensor& d, Stream stream);
 
 }  // namespace hgt

@@ -32,13 +32,15 @@ Tensor samples(const Tensor& x, const Pass& pass) {
 
 }  // namespace
 
-Layer::Layer(const ModelConfig& model, std::int64_t index, Recompute recompute)
+Layer::Layer(const ModelConfig& model, std::int64_t index, Recompute recompute, TensorGroup group)
     : m_(model),
       family_(family_of(model)),
       activation_(activation_of(model.hidden_act)),
       eps_(static_cast<float>(model.norm_eps)),
       index_(index),
-      recompute_(recompute) {
+      recompute_(recompute),
+      group_(group) {
+  attention_.first_head = group.rank() * model.num_attention_heads;
   attention_.scale = 1.0f / std::sqrt(static_cast<float>(model.head_dim));
   if (model.scale_attn_by_inverse_layer_idx) attention_.scale /= static_cast<float>(index + 1);
   if (!model.layer_windows.empty())
@@ -107,7 +109,8 @@ void Layer::finish(const LayerWeights& w, const Tensor& x, const Pass& pass,
 void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pass,
                           const LayerState& state, const LayerScratch& scratch,
                           Stream stream) const {
-  linear_fwd(state.attention, w.out.weight, w.out.bias, scratch.branch, stream);
+  linear_fwd(state.attention, w.out.weight, group_.once(w.out.bias), scratch.branch, stream);
+  group_.sum(scratch.branch);
   const Dropout drop = dropout(pass, m_.resid_pdrop, kAttentionBranch);
   if (drop.probability == 0)
     return add_norm_fwd(w.norm2, eps_, x, scratch.branch, state.after_attention, state.norm2,
@@ -137,7 +140,8 @@ void Layer::activate(const LayerState& state, Stream stream) const {
 
 void Layer::mlp_down(const LayerWeights& w, const Pass& pass, const LayerState& state,
                      const LayerScratch& scratch, Stream stream) const {
-  linear_fwd(state.activated, w.down.weight, w.down.bias, scratch.branch, stream);
+  linear_fwd(state.activated, w.down.weight, group_.once(w.down.bias), scratch.branch, stream);
+  group_.sum(scratch.branch);
   dropout_add(samples(state.after_attention, pass), samples(scratch.branch, pass),
               dropout(pass, m_.resid_pdrop, kMlpBranch), samples(state.output, pass), stream);
 }
@@ -187,6 +191,7 @@ void Layer::mlp_backward(const LayerWeights& w, const LayerWeights& g, const Lay
   }
   linear_bwd_weight(state.norm2.out, scratch.d_up, g.up.weight, g.up.bias, stream);
   linear_bwd_input(scratch.d_up, w.up.weight, scratch.d_norm, stream);
+  group_.sum(scratch.d_norm);
 }
 
 void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, const Pass& pass,
@@ -215,6 +220,7 @@ void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, con
   }
   linear_bwd_weight(state.norm1.out, scratch.d_qkv, g.qkv.weight, g.qkv.bias, stream);
   linear_bwd_input(scratch.d_qkv, w.qkv.weight, scratch.d_norm, stream);
+  group_.sum(scratch.d_norm);
 }
 
 }  // namespace hgt

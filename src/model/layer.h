@@ -7,6 +7,7 @@
 
 #include "activations.h"
 #include "norm.h"
+#include "tensor_group.h"
 #include "weights.h"
 
 namespace hgt {
@@ -49,11 +50,17 @@ struct QkvHeads {
 ///
 ///   after_attention = x + out(attention(qkv(norm1(x))))
 ///   output = after_attention + down(act(up(norm2(after_attention))))
+///
+/// Of a layer that several ranks share, each computes with its heads and its columns of the MLP.
+/// The products `out` and `down` and the gradients of both norms' results are sums over the ranks;
+/// everything else between is the same on all of them, bit for bit.
 class Layer {
  public:
-  /// `index` counts from 0; `recompute` says which of its state is not kept. Keeps a reference to
-  /// `model`. Error(kConfig) for an activation function that is not supported.
-  Layer(const ModelConfig& model, std::int64_t index, Recompute recompute = Recompute::kNone);
+  /// `index` counts from 0; `recompute` says which of its state is not kept. `model` is this rank's
+  /// part (arch/model_spec.h); a reference to it is kept. Error(kConfig) for an activation function
+  /// that is not supported.
+  Layer(const ModelConfig& model, std::int64_t index, Recompute recompute = Recompute::kNone,
+        TensorGroup group = {});
 
   void forward(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
                const LayerScratch& scratch, Stream stream) const;
@@ -104,6 +111,7 @@ class Layer {
   float eps_;
   std::int64_t index_;
   Recompute recompute_;
+  TensorGroup group_;
   AttentionOptions attention_;
 };
 

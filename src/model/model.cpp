@@ -27,19 +27,21 @@ class TransformerModel final : public Model {
   TransformerModel(const ModelConfig& config, const ParameterTable& table,
                    const std::vector<Tensor>& parameters, const std::vector<Tensor>& gradients,
                    const Options& options, Stream stream)
-      : config_(config),
+      : group_(options.tensor),
+        config_(tensor_part(config, group_.size())),
+        vocabulary_{group_.rank() * config_.vocab_size, config.vocab_size},
         options_(options),
         stream_(stream),
         weights_(bind_weights(config_, table, parameters)),
         gradients_(gradients.empty() ? Weights{} : bind_weights(config_, table, gradients)),
         memory_(config_,
                 {options.max_batch, options.max_seq_length, options.slots, dtype_of(parameters),
-                 options.recompute, options.recomputed_layers, options.blocks},
+                 options.recompute, options.recomputed_layers, options.blocks, group_.size()},
                 stream.device()),
         own_layers_(memory_.sizes().layers(config_)) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
-      layers_.emplace_back(config_, i,
-                           i < options.recomputed_layers ? options.recompute : Recompute::kNone);
+      layers_.emplace_back(
+          config_, i, i < options.recomputed_layers ? options.recompute : Recompute::kNone, group_);
     if (family_of(config_).rope) rope_ = RopeTable(config_, options.max_seq_length, stream);
   }
 
@@ -55,9 +57,10 @@ class TransformerModel final : public Model {
     if (block == 0) {
       drop_embedded(d, pass);
       embedding_bwd(ids(batch.tokens_BT, batch), d.split(0, pass.batch), gradients_.tokens,
-                    positions(gradients_, pass), stream_, pass.position_ids);
+                    positions(gradients_, pass), stream_, pass.position_ids, vocabulary_.first);
     } else if (block == head()) {
-      head_bwd(weights_, gradients_, input(block, slot), HeadState(memory(slot)), d, stream_);
+      head_bwd(weights_, gradients_, input(block, slot), HeadState(memory(slot)), group_, d,
+               stream_);
     } else {
       layer_backward(block, slot, pass, d);
     }
@@ -153,8 +156,10 @@ class TransformerModel final : public Model {
 
   void embed(int slot, const MicroBatch& batch, const Pass& pass) {
     const Tensor out = input(1, slot);
-    embedding_fwd(ids(batch.tokens_BT, batch), weights_.tokens, positions(weights_, pass),
-                  out.split(0, pass.batch), stream_, pass.position_ids);
+    embedding_fwd(ids(batch.tokens_BT, batch), weights_.tokens,
+                  group_.once(positions(weights_, pass)), out.split(0, pass.batch), stream_,
+                  pass.position_ids, vocabulary_);
+    group_.sum(out);
     drop_embedded(out, pass);
   }
 
@@ -186,10 +191,13 @@ class TransformerModel final : public Model {
   void head_forward(int slot, const MicroBatch& batch, const Pass& pass, const Weights* gradients) {
     head_fwd(config_, weights_, gradients, input(head(), slot),
              ids(batch.targets_BT, batch).reshaped({pass.rows()}),
-             static_cast<float>(batch.loss_scale), HeadState(memory(slot)), stream_);
+             static_cast<float>(batch.loss_scale), HeadState(memory(slot)), group_, vocabulary_,
+             stream_);
   }
 
-  const ModelConfig config_;
+  const TensorGroup group_;
+  const ModelConfig config_;         ///< of this rank's part
+  const VocabularyPart vocabulary_;  ///< of this rank
   const Options options_;
   const Stream stream_;
   const Weights weights_, gradients_;

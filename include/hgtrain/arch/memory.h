@@ -25,6 +25,7 @@ struct ActivationSizes {
   Recompute recompute = Recompute::kNone;
   std::int64_t recomputed_layers = 0;  ///< how many first layers of the model are recomputed
   Range blocks = {};                   ///< those that the worker has; empty: all of the model
+  std::int64_t tensor_size = 1;        ///< ranks that share each layer
 
   Range layers(const ModelConfig& model) const;  ///< of these blocks, counted from 0
   bool has_head(const ModelConfig& model) const;
@@ -48,8 +49,8 @@ struct PlannedTensor {
   std::int64_t bytes() const;  ///< of all copies
 };
 
-/// All activations that the module model allocates and binds, by name: the only list of them. Names
-/// and shapes, with N = B T rows,
+/// All activations that the module model allocates and binds, by name: the only list of them. Of a
+/// model that ranks share, `model` is a rank's part. Names and shapes, with N = B T rows,
 /// Q = (H + 2 K) D, M = F or, if the MLP is gated, 2 F:
 ///
 ///   layer   norm1 [N, C], norm1_mean [N] (layer norm), norm1_scale [N], qkv [N, Q],
@@ -59,9 +60,9 @@ struct PlannedTensor {
 ///   slot    embedded [N, C], d_hidden [N, C], losses [N], final_mean [N], final_scale [N],
 ///           d_final_norm [N, C]
 ///   shared  branch [N, C], d_norm [N, C], d_qkv, d_qk, d_attention, d_up, d_activated (gated),
-///           final_norm [N, C], logits [R, V]
+///           final_norm [N, C], logits [R, V], softmax_parts [ranks, R, 3] (several ranks)
 ///
-/// Means, scales, lse and losses are fp32; all others have `sizes.dtype`.
+/// Means, scales, lse, losses and softmax_parts are fp32; all others have `sizes.dtype`.
 std::vector<PlannedTensor> activations_of(const ModelConfig& model, const ActivationSizes& sizes);
 
 /// The sizes of a whole model that computes one micro-batch at a time.

@@ -94,6 +94,10 @@ struct ParameterTable {
 ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases,
                                int tensor_size = 1);
 
+/// The model with the sizes of a tensor rank's part: its heads (of keys and values one at least),
+/// its columns of the MLP, and its rows of the vocabulary, padding included.
+ModelConfig tensor_part(ModelConfig model, int tensor_size);
+
 /// Error(kConfig), with the nearest sizes that fit, if `tensor_size` ranks cannot share the model's
 /// heads and MLP equally. Several ranks may have the same key/value head; any vocabulary fits.
 void check_tensor_size(const ModelConfig& model, int tensor_size);

@@ -7,6 +7,7 @@
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/comm/communicator.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/dropout.h"
 #include "hgtrain/tensor/tensor.h"
@@ -44,6 +45,10 @@ struct MicroBatch {
 /// the CPU they have finished when they return, on a CUDA device they are queued, and what they
 /// read must not change until they are done. Bit-identical from run to run. A token or target
 /// outside the vocabulary is Error(kData) on the CPU; on a CUDA device it makes the loss NaN.
+///
+/// Of ranks that share the layers, each gets the gradients of its part of the parameters. Those of
+/// parameters that several ranks have whole are equal on all of them, bit for bit, except for those
+/// that SharedGradients sums (model/shared_gradients.h).
 class Model {
  public:
   struct Options {
@@ -56,6 +61,10 @@ class Model {
     /// was part of a product (ops/linear.h): then it is not, because kept values are rounded.
     std::int64_t recomputed_layers = 0;
     Range blocks = {};  ///< the blocks to compute, for a stage of a pipeline; empty: all of them
+    /// The ranks that share each layer (tensor parallelism); null: this one alone. They make the
+    /// same calls with the same batch, and get the same losses. `table` is that of a tensor rank.
+    /// The communicator outlives the model.
+    Communicator* tensor = nullptr;
   };
   /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) if the architecture
   /// is not supported or has fewer positions than max_seq_length.

@@ -1,0 +1,228 @@
+#include "tensor_group.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/half.h"
+#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/model/shared_gradients.h"
+
+#include "golden.h"
+#include "support/ranks.h"
+
+using namespace hgt;
+
+namespace {
+
+/// What ranks that share a model compute on the first batch of a golden case.
+struct Result {
+  double loss = 0, evaluated = 0;
+  std::map<std::string, std::vector<float>> gradients;  ///< of whole parameters
+};
+
+struct Options {
+  Model::Options model = {};
+  DType dtype = DType::kF32;
+  bool no_decay = false;
+};
+
+/// The part of a rank, of values of the whole model.
+std::vector<float> part_of(const std::vector<float>& whole, const ParameterTable& whole_table,
+                           const ParameterTable& table, TensorRank at) {
+  std::vector<float> out(static_cast<std::size_t>(table.total));
+  for (const Parameter& p : table.parameters) {
+    const std::int64_t from = whole_table.find(p.name).offset;
+    p.placement(at).for_each_run({0, p.numel}, [&](const Placement::Run& run) {
+      std::copy_n(whole.begin() + from + run.whole, run.size, out.begin() + p.offset + run.local);
+    });
+  }
+  return out;
+}
+
+/// One rank's step. The gradients of its part go to their places in `result`.
+void compute(const Golden& golden, Communicator& comm, const Options& options, Result& result) {
+  const TensorRank at{comm.rank(), comm.size()};
+  const ParameterTable whole = parameter_table(golden.model, options.no_decay);
+  const ParameterTable table = parameter_table(golden.model, options.no_decay, at.size);
+  std::vector<float> parameters = part_of(golden.parameters(whole), whole, table, at);
+  std::vector<float> gradients(parameters.size());
+  ThreadPool pool(1);
+  const Buffer weights = rounded(parameters, options.dtype, pool);
+  Model::Options model_options = options.model;
+  model_options.max_batch = golden.batch;
+  model_options.max_seq_length = golden.seq_length;
+  model_options.tensor = &comm;
+  const auto model =
+      Model::create(golden.model, table, Tensor(weights.data(), {table.total}, options.dtype),
+                    flat_tensor(gradients), model_options, pool);
+  const Golden::Batch batch = golden.batch_of(0);
+  MicroBatch micro = golden.micro_batch(batch);
+  const SampleKey key{7, 40};
+  micro.samples = &key;
+  result.evaluated = evaluate(*model, micro) * micro.loss_scale;
+  for (int block = 0; block < model->num_blocks(); ++block) model->forward(block, 0, micro);
+  result.loss = loss_sum(*model) * micro.loss_scale;
+  for (int block = model->num_blocks(); block-- > 0;) model->backward(block, 0, micro);
+  const SharedGradients shared(table, comm, pool);
+  for (const Range& block : table.blocks())
+    shared.sum(block, flat_tensor(gradients).slice(0, block.begin, block.end));
+  for (const Parameter& p : table.parameters) {
+    std::vector<float>& to = result.gradients[p.name];
+    to.resize(static_cast<std::size_t>(whole.find(p.name).numel));
+    std::int64_t used = 0;
+    p.placement(at).for_each_run({0, p.numel}, [&](const Placement::Run& run) {
+      std::copy_n(gradients.begin() + p.offset + run.local, run.size, to.begin() + run.whole);
+      used += run.size;
+    });
+    const auto begin = gradients.begin() + p.offset;
+    if (std::count(begin, begin + p.numel, 0.0f) < p.numel - used)
+      throw Error(ErrorKind::kInternal, "the padding of " + p.name + " has a gradient");
+  }
+}
+
+/// The results of all ranks: each has its own part of the gradients.
+std::vector<Result> results_of(const Golden& golden, int ranks, const Options& options = {}) {
+  std::vector<Result> out(static_cast<std::size_t>(ranks));
+  const auto errors = run_ranks(over_shared_memory, ranks, [&](Communicator& comm) {
+    compute(golden, comm, options, out[static_cast<std::size_t>(comm.rank())]);
+  });
+  CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+  return out;
+}
+
+/// The gradients of the whole model, from those of all ranks. What several ranks have must be
+/// equal.
+std::map<std::string, std::vector<float>> whole_gradients(const Golden& golden,
+                                                          const std::vector<Result>& results,
+                                                          bool no_decay = false) {
+  const auto ranks = static_cast<int>(results.size());
+  const ParameterTable table = parameter_table(golden.model, no_decay, ranks);
+  auto whole = results[0].gradients;
+  for (const Parameter& p : table.parameters)
+    for (int rank = 1; rank < ranks; ++rank)
+      p.placement({rank, ranks}).for_each_run({0, p.numel}, [&](const Placement::Run& run) {
+        const auto from =
+            results[static_cast<std::size_t>(rank)].gradients.at(p.name).begin() + run.whole;
+        const auto to = whole[p.name].begin() + run.whole;
+        if (!p.split.is_first({rank, ranks})) {
+          INFO(p.name << " of rank " << rank);
+          CHECK(std::equal(from, from + run.size, to));
+        }
+        std::copy_n(from, run.size, to);
+      });
+  return whole;
+}
+
+double norm(const std::vector<float>& values) {
+  double squares = 0;
+  for (const float x : values) squares += static_cast<double>(x) * static_cast<double>(x);
+  return std::sqrt(squares);
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  std::vector<float> difference(a);
+  for (std::size_t i = 0; i < a.size(); ++i) difference[i] -= b[i];
+  return norm(difference);
+}
+
+template <class Gradients>
+double global_norm(const Gradients& gradients) {
+  double squares = 0;
+  for (const auto& [name, values] : gradients)
+    if (name != "logits") squares += std::pow(norm(values), 2);
+  return std::sqrt(squares);
+}
+
+/// A golden case whose heads and MLP four ranks can share.
+Golden divisible(const std::string& name) {
+  Golden golden(name);
+  if (golden.model.num_attention_heads == 3) {
+    golden.model.num_attention_heads = 4;
+    golden.model.num_key_value_heads = name == "qwen3" ? 2 : 4;
+  }
+  return golden;
+}
+
+Golden with_dropout(Golden golden) {
+  golden.model.embd_pdrop = 0.1;
+  golden.model.resid_pdrop = 0.2;
+  golden.model.attn_pdrop = 0.3;
+  return golden;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that share a model have the loss and gradients of one rank, dropout included") {
+  for (const std::string& name : Golden::names()) {
+    const Golden golden = with_dropout(divisible(name));
+    const bool no_decay = name == "qwen3" || name == "llama";  // vectors lie apart
+    const Options options{.model = {.seed = 3}, .no_decay = no_decay};
+    const Result one = results_of(golden, 1, options)[0];
+    const double floor = 1e-3 * global_norm(one.gradients);
+    for (const int ranks : {2, 4}) {
+      INFO(name << " on " << ranks);
+      const std::vector<Result> results = results_of(golden, ranks, options);
+      for (const Result& result : results) {
+        CHECK(result.loss == results[0].loss);
+        CHECK(result.loss == Approx(one.loss).epsilon(2e-6));
+        CHECK(result.evaluated == Approx(one.evaluated).epsilon(2e-6));
+      }
+      for (const auto& [parameter, gradient] : whole_gradients(golden, results, no_decay)) {
+        INFO(parameter);
+        const std::vector<float>& expected = one.gradients.at(parameter);
+        CHECK(distance(gradient, expected) <= 1e-5 * std::max(norm(expected), floor));
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks that share a model have the same bits from run to run, and if they recompute") {
+  for (const std::string name : {"gpt2", "llama"}) {
+    const Golden golden = with_dropout(divisible(name));
+    const std::vector<Result> kept = results_of(golden, 2, {.model = {.seed = 1}});
+    for (const Recompute what : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      const std::vector<Result> again =
+          results_of(golden, 2, {.model = {.seed = 1, .recompute = what, .recomputed_layers = 2}});
+      for (std::size_t rank = 0; rank < 2; ++rank) {
+        CHECK(again[rank].loss == kept[rank].loss);
+        CHECK(again[rank].gradients == kept[rank].gradients);
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks that share a model in bf16 are no further from fp32 than PyTorch's bf16") {
+  for (const std::string& name : Golden::names()) {
+    const Golden golden(name);
+    if (golden.model.num_attention_heads == 3) continue;
+    for (const int ranks : {2, 4}) {
+      INFO(name << " on " << ranks);
+      const std::vector<Result> results = results_of(golden, ranks, {.dtype = DType::kBF16});
+      CHECK(std::abs(results[0].loss - golden.losses[0]) <=
+            1.5 * std::max(golden.bf16_loss_error, 1e-3 * golden.losses[0]));
+      const double luck = 1e-3 * global_norm(golden.tensors);
+      for (const auto& [parameter, gradient] : whole_gradients(golden, results)) {
+        INFO(parameter);
+        const bool vector = golden.tensors.at(parameter).size() <= 128;
+        CHECK(distance(gradient, golden.tensors.at(parameter)) <=
+              1.5 * std::max(golden.bf16_gradient_errors.at(parameter), vector ? luck : 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("a vocabulary that leaves ranks without any of it") {
+  Golden golden = divisible("gpt2_untied");
+  golden.model.vocab_size = 5;  // two rows of ranks 0 and 1, one of rank 2
+  const Result one = results_of(golden, 1)[0];
+  const std::vector<Result> four = results_of(golden, 4);
+  for (const Result& result : four) CHECK(result.loss == Approx(one.loss).epsilon(2e-6));
+  for (const auto& [parameter, gradient] : whole_gradients(golden, four)) {
+    INFO(parameter);
+    CHECK(distance(gradient, one.gradients.at(parameter)) <=
+          1e-5 * std::max(norm(one.gradients.at(parameter)), 1e-3 * global_norm(one.gradients)));
+  }
+}
