@@ -44,7 +44,7 @@ std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, D
 
 /// The workspace of cuDNN's attention in backward, if it is used.
 std::int64_t attention_scratch(const Config& config, const ActivationSizes& sizes) {
-  const ModelConfig& model = config.model;
+  const ModelConfig model = tensor_part(config.model, static_cast<int>(sizes.tensor_size));
   if (sizes.dtype == DType::kF32 || !config.hardware.cudnn || model.attn_pdrop > 0) return 0;
   const std::int64_t head = cuda::attention_head_bytes(sizes.seq_length);
   const std::int64_t all = times(times(head, model.num_attention_heads), sizes.batch);
@@ -83,6 +83,13 @@ std::int64_t PlannedTensor::bytes() const {
   return times(times(numel(), copies), static_cast<std::int64_t>(size_of(dtype)));
 }
 
+std::int64_t head_gradient_bytes(const std::vector<HeadGradients>& shared) {
+  std::int64_t floats = 0;
+  for (const auto& [elements, parts] : shared)
+    if (parts > 1) floats = std::max(floats, times(parts, elements.size()));
+  return times(floats, kFloatBytes);
+}
+
 std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows) {
   constexpr std::int64_t kLogits = std::int64_t{16} << 20;
   return std::clamp(kLogits / model.vocab_size, std::min<std::int64_t>(rows, 128), rows);
@@ -102,6 +109,7 @@ ActivationSizes activation_sizes(const Config& config) {
 ActivationSizes activation_sizes(const Config& config, const StepShape& shape) {
   ActivationSizes sizes = activation_sizes(config);
   sizes.slots = shape.slots();
+  sizes.tensor_size = config.parallelism.tensor_parallel_size;
   sizes.blocks = shape.blocks();
   return sizes;
 }
@@ -185,6 +193,10 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
 
 namespace {
 
+int tensor_size(const Config& config) {
+  return static_cast<int>(config.parallelism.tensor_parallel_size);
+}
+
 /// The plan of a rank of a pipeline stage. Its schedule is that of one micro-batch: shards and
 /// slots of units do not depend on their number.
 RankPlan plan_of(Config config, int stage) {
@@ -194,10 +206,9 @@ RankPlan plan_of(Config config, int stage) {
   config.batch.train_batch_size = config.batch.micro_batch_size * ranks;
   config.parallelism.data_parallel_size = ranks;
   const Layout layout{static_cast<int>(parallelism.pipeline_parallel_size), ranks,
-                      static_cast<int>(parallelism.tensor_parallel_size)};
+                      tensor_size(config)};
   RankPlan plan =
-      plan_rank(config, parameter_table(config.model, config.training.no_decay_norms_and_biases),
-                layout.rank_of({.pipeline = stage}), layout.world_size());
+      plan_rank(config, rank_table(config), layout.rank_of({.pipeline = stage}), layout.world_size());
   plan.shape.most_micro_batches = std::max<std::int64_t>(1, micros);
   return plan;
 }
@@ -325,6 +336,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
 
 std::vector<Allocation> memory_table(const Config& config, int threads, int stage) {
   const DType dtype = config.precision.compute_dtype();
+  const ModelConfig model = tensor_part(config.model, tensor_size(config));
   const RankPlan plan = plan_of(config, stage);
   const std::int64_t shard = largest_shard(plan);
   std::vector<Allocation> out = flat_memory(config, plan).on_device;
@@ -333,7 +345,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
     out.push_back(earlier_sum(plan));
   for (Allocation& slots : slots_of(plan, dtype)) out.push_back(std::move(slots));
   if (plan.shape.is_tied_across() && plan.shape.pipeline.is_last()) {
-    const std::int64_t tokens = times(config.model.vocab_size, config.model.hidden_size);
+    const std::int64_t tokens = times(model.vocab_size, model.hidden_size);
     out.push_back(flat("tied: copy of the embedding", tokens, dtype));
     out.push_back(flat("tied: its gradients", tokens, DType::kF32));
   }
@@ -344,7 +356,10 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   if (on_cpu && config.parallelism.tensor_parallel_size > 1)
     out.push_back({"checkpoint: exchange between tensor ranks", kCheckpointExchangeBytes});
   const ActivationSizes sizes = activation_sizes(config, plan.shape);
-  for (const PlannedTensor& a : activations_of(config.model, sizes)) {
+  if (const auto bytes = head_gradient_bytes(head_gradients(rank_table(config), tensor_size(config)));
+      bytes > 0)
+    out.push_back({"gradients of all key/value heads", bytes});
+  for (const PlannedTensor& a : activations_of(model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
     out.push_back({fmt::format("{}: {}", scope, a.name), a.bytes()});
   }
@@ -354,7 +369,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   if (on_cpu) {
     out.push_back(
         {"scratch of threads",
-         times(scratch_floats(config.model, sizes.seq_length, dtype, threads), kFloatBytes)});
+         times(scratch_floats(model, sizes.seq_length, dtype, threads), kFloatBytes)});
     out.push_back({"packed operands of matrix products",
                    times(threads, dtype == DType::kF32 ? kPackedBytes : kPackedBytes16)});
     return out;

@@ -223,6 +223,22 @@ void check_tensor_size(const ModelConfig& model, int tensor_size) {
           : fmt::format("the nearest size that fits is {}", below >= 1 ? below : above));
 }
 
+std::vector<HeadGradients> head_gradients(const ParameterTable& table, int tensor_size) {
+  std::vector<HeadGradients> out;
+  for (const Parameter& p : table.parameters) {
+    const bool of_heads = p.role == Role::kQkvWeight || p.role == Role::kQkvBias ||
+                          p.role == Role::kQueryNorm || p.role == Role::kKeyNorm;
+    if (!of_heads || p.split.parts >= tensor_size) continue;
+    const Range elements{p.offset, p.offset + p.numel};
+    if (!out.empty() && out.back().elements.end == elements.begin &&
+        out.back().parts == p.split.parts)
+      out.back().elements.end = elements.end;
+    else
+      out.push_back({elements, p.split.parts});
+  }
+  return out;
+}
+
 ModelConfig tensor_part(ModelConfig model, int tensor_size) {
   model.num_attention_heads /= tensor_size;
   model.num_key_value_heads = std::max<std::int64_t>(model.num_key_value_heads / tensor_size, 1);

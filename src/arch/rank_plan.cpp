@@ -12,4 +12,9 @@ RankPlan plan_rank(const Config& config, const ParameterTable& table, int rank, 
                    has_stages ? pipeline_blocks(config) : std::vector<Range>());
 }
 
+ParameterTable rank_table(const Config& config) {
+  return parameter_table(config.model, config.training.no_decay_norms_and_biases,
+                         static_cast<int>(config.parallelism.tensor_parallel_size));
+}
+
 }  // namespace hgt

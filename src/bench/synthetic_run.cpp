@@ -37,12 +37,12 @@ SyntheticRun::SyntheticRun(const Config& config, const Groups& groups)
       device_(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads),
               config.training.deterministic),
       stream_(device_.get()),
-      table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
+      table_(rank_table(config)),
       plan_(plan_rank(config, table_, groups.world->rank(), groups.world->size())),
       buffers_(config, plan_, stream_.device()),
       slots_(table_, plan_, buffers_),
       model_(Model::create(config_.model, table_, slots_.block_weights(), slots_.block_gradients(),
-                           model_options(config_, plan_.shape), stream_)),
+                           model_options(config_, plan_.shape, groups), stream_)),
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)) {
   if (!stream_.device().is_cpu()) {
     if (config.training.deterministic) disable_gemm_autotuning(stream_.queue());

@@ -385,6 +385,8 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
       make_layout(plan.config.parallelism, plan.workers).data_size;
   if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan, saved);
   (void)pipeline_blocks(plan.config);  // refuses a split that does not fit the model
+  check_tensor_size(plan.config.model,
+                    static_cast<int>(plan.config.parallelism.tensor_parallel_size));
   // The epochs of a dry run are not counted in steps.
   if (const auto step = saved.empty() ? std::nullopt : saved_step(saved);
       step && plan.config.training.num_epochs == 0)

@@ -47,21 +47,26 @@ std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied) {
   return out;
 }
 
+GroupOptions GroupOfRanks::options(const GroupOptions& world) const {
+  GroupOptions out = world;
+  out.group = fmt::format("{}: {}", world.group, name);
+  out.thread_name = thread_name;
+  out.members = members;
+  out.size = static_cast<int>(members.size());
+  out.rank = static_cast<int>(std::ranges::find(members, world.rank) - members.begin());
+  return out;
+}
+
 ConnectedGroups::ConnectedGroups(const Layout& layout, bool tied, Communicator& world,
                                  const GroupOptions& options, const Connect& connect)
     : groups_(world) {
+  GroupOptions all = options;
+  all.rank = world.rank();
   for (const GroupOfRanks& group : groups_of(layout, world.rank(), tied)) {
     if (group.members.size() == 1) {
       owned_.push_back(make_self_communicator());
     } else {
-      GroupOptions own = options;
-      own.group = fmt::format("{}: {}", options.group, group.name);
-      own.thread_name = group.thread_name;
-      own.members = group.members;
-      own.size = static_cast<int>(group.members.size());
-      own.rank =
-          static_cast<int>(std::ranges::find(group.members, world.rank()) - group.members.begin());
-      owned_.push_back(connect(own));
+      owned_.push_back(connect(group.options(all)));
       owned_.back()->barrier();  // NCCL connects in the first collective, which waits for its peers
     }
     groups_.*group.place = owned_.back().get();

@@ -199,8 +199,10 @@ Field parallelism_section() {
               .at_least(0)
               .auto_is("0")
               .aka({"dp", "data_parallel_degree", "data_parallel_replicate_degree"}),
-          one(used("tensor_parallel_size", in(&P::tensor_parallel_size),
-                   "workers that share each layer"))
+          used("tensor_parallel_size", in(&P::tensor_parallel_size),
+               "workers that share each layer, the embedding and the head")
+              .at_least(1)
+              .at_most(kMaxRanks)
               .aka({"tp", "tensor_parallel_degree", "tensor_model_parallel_size",
                     "model_parallel_size"}),
           used("pipeline_parallel_size", in(&P::pipeline_parallel_size),

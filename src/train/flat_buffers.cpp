@@ -22,6 +22,7 @@ FlatBuffers::FlatBuffers(const Config& config, const RankPlan& plan, Device devi
       saved_(plan.slices().begin(), plan.slices().end()),
       updated_(plan.updated_slices()),
       elements_(plan.elements()),
+      tensor_(tensor_rank(plan)),
       rounds_(compute_dtype != parameter_dtype) {
   const Offload offload = device.is_cpu() ? Offload{} : offload_of(config.zero);
   const bool sends = offload.optimizer && !offload.weights;
@@ -55,7 +56,7 @@ FlatTensor FlatBuffers::flat_tensor(const Buffer& flat, DType dtype, bool sharde
 }
 
 FlatState FlatBuffers::state() const {
-  FlatState state{parameter_values(), {}, compute_dtype, ema_values(), saved_};
+  FlatState state{parameter_values(), {}, compute_dtype, ema_values(), saved_, tensor_};
   for (const Buffer& buffer : optimizer_state)
     state.moments.push_back({buffer.name(), flat_tensor(buffer, state_dtype, sharded_.state)});
   return state;
@@ -102,7 +103,7 @@ void FlatBuffers::initialize(const ParameterTable& table, std::uint64_t seed,
       const Buffer drawn("drawn parameters", part.dtype() == DType::kF32 ? 0 : count * 4);
       float* const to = drawn.bytes() == 0 ? part.data<float>() : drawn.as<float>().data();
       init_parameters(table, seed, {slice.elements.begin + at, slice.elements.begin + at + count},
-                      {to, static_cast<std::size_t>(count)}, pool);
+                      {to, static_cast<std::size_t>(count)}, pool, tensor_);
       if (drawn.bytes() > 0) round_to(Tensor(to, {count}), part, pool);
     }
   }

@@ -19,8 +19,8 @@ namespace hgt {
 struct Evaluation {
   const Config& config;
   const Groups& groups;
-  bool has_losses;  ///< this rank computes its micro-batches' losses; else another one of its
-                    ///< pipeline does
+  bool has_losses;  ///< this rank gives its micro-batches' losses; else another one that shares
+                    ///< the model does
   Stream stream;
   const Dataset& data;
   DeviceBatch& batch;

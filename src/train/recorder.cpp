@@ -24,17 +24,18 @@ std::string folder_of(const std::string& path) {
 }  // namespace
 
 Recorder::Recorder(const Config& config, const RunOptions& options, const ParameterTable& table,
-                   Communicator& saver, ControlChannel& channel)
+                   const Groups& savers, ControlChannel& channel)
     : config_(config),
       options_(options),
       table_(table),
-      saver_(saver),
-      records_(saver.rank() == 0),
+      savers_(savers),
+      records_(savers.world->rank() == 0),
       channel_(channel) {}
 
 void Recorder::begin(const TrainingState& state, const std::string& checkpoint) {
   CheckpointWriter::Options options;
-  options.comm = &saver_;
+  options.comm = savers_.world;
+  options.tensor = savers_.tensor;
   options.run_dir = options_.run_dir;
   options.origin = checkpoint;
   options.best_eval_step = state.best_eval_step;

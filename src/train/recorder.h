@@ -14,9 +14,9 @@ namespace hgt {
 /// channel. Every rank has a recorder: they write checkpoints together, and rank 0's does the rest.
 class Recorder {
  public:
-  /// The ranks of `saver` write checkpoints together.
+  /// The ranks of the world of `savers` write checkpoints together.
   Recorder(const Config& config, const RunOptions& options, const ParameterTable& table,
-           Communicator& saver, ControlChannel& channel);
+           const Groups& savers, ControlChannel& channel);
 
   /// The run starts from `checkpoint` ("": none) and will make steps: from now on the run folder
   /// holds its branch, and the metrics files end at the step it starts from.
@@ -49,7 +49,7 @@ class Recorder {
   const Config& config_;
   const RunOptions options_;
   const ParameterTable& table_;
-  Communicator& saver_;
+  const Groups savers_;
   const bool records_;  ///< rank 0
   ControlChannel& channel_;
   std::string metrics_problem_;  ///< why the last step's metrics were not written, "" if they were

@@ -51,7 +51,7 @@ Error cause_of(const Error& error, Communicator& comm) {
 class Run {
  public:
   Run(const Config& config, const RunOptions& options, const Groups& groups,
-      ControlChannel& channel, Requests& requests, const CudaQueue* queue, Communicator* saver)
+      ControlChannel& channel, Requests& requests, const CudaQueue* queue, const Groups* savers)
       : config_(config),
         options_(options),
         groups_(groups),
@@ -62,9 +62,9 @@ class Run {
         trace_(options, comm_.rank()),
         pool_(static_cast<int>(config.hardware.threads), config.training.deterministic),
         stream_(queue ? Stream(*queue) : Stream(pool_)),
-        table_(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
+        table_(rank_table(config)),
         plan_(plan_rank(config, table_, comm_.rank(), comm_.size())),
-        recorder_(config, options_, table_, saver ? *saver : comm_, channel) {}
+        recorder_(config, options_, table_, savers ? *savers : groups, channel) {}
   RunOutcome train();
   /// What to report in place of an exception that train() threw.
   Error explain(Error error) const;
@@ -152,7 +152,7 @@ void Run::make_model() {
   buffers_.emplace(config_, plan_, stream_.device());
   slots_.emplace(table_, plan_, *buffers_);
   model_ = Model::create(config_.model, table_, slots_->block_weights(), slots_->block_gradients(),
-                         model_options(config_, plan_.shape), stream_);
+                         model_options(config_, plan_.shape, groups_), stream_);
 }
 
 /// Starts from a checkpoint or from the first step, together with the other ranks.
@@ -331,8 +331,8 @@ RunOutcome Run::outcome() const {
 
 TrainingRun::TrainingRun(const Config& config, const RunOptions& options, const Groups& groups,
                          ControlChannel& channel, Requests& requests, const CudaQueue* queue,
-                         Communicator* saver)
-    : run_(std::make_unique<Run>(config, options, groups, channel, requests, queue, saver)) {}
+                         const Groups* savers)
+    : run_(std::make_unique<Run>(config, options, groups, channel, requests, queue, savers)) {}
 
 TrainingRun::~TrainingRun() = default;
 

@@ -144,7 +144,7 @@ bool load(const Parts& parts, Start& start) {
   const FlatState flat = parts.buffers.state();
   run_together(parts.comm, [&]() -> std::string {
     load_hf_weights(parts.config.model.init, parts.config.model, parts.table, flat.parameters,
-                    flat.slices);
+                    flat.slices, flat.tensor);
     return "";
   });
   share(flat.parameters, parts);

@@ -51,7 +51,8 @@ std::vector<float> floats_of(const Tensor& values, Stream stream) {
 
 /// An element that is not finite, and where it is.
 struct BadElement {
-  std::int64_t at = -1;  ///< in the flat layout; -1: there is none
+  std::int64_t at = -1;     ///< in the flat layout; -1: there is none
+  std::int64_t number = 0;  ///< in the whole parameter
   double value = 0;
 };
 
@@ -62,21 +63,52 @@ BadElement first_bad(const FlatTensor& flat, std::span<const Slice> slices, Stre
     const auto found =
         std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
     if (found != values.end())
-      return {slice.elements.begin + (found - values.begin()), static_cast<double>(*found)};
+      return {slice.elements.begin + (found - values.begin()), 0, static_cast<double>(*found)};
   }
   return {};
 }
 
 /// The first one of all ranks, each of which passes its own.
 BadElement first_of_ranks(const BadElement& mine, Communicator& comm) {
-  const std::vector<double> all =
-      values_of_ranks(comm, std::array{static_cast<double>(mine.at), mine.value});
+  const std::vector<double> all = values_of_ranks(
+      comm, std::array{static_cast<double>(mine.at), static_cast<double>(mine.number), mine.value});
   BadElement first;
-  for (std::size_t i = 0; i < all.size(); i += 2) {
+  for (std::size_t i = 0; i < all.size(); i += 3) {
     const auto at = static_cast<std::int64_t>(all[i]);
-    if (at >= 0 && (first.at < 0 || at < first.at)) first = {at, all[i + 1]};
+    if (at >= 0 && (first.at < 0 || at < first.at))
+      first = {at, static_cast<std::int64_t>(all[i + 1]), all[i + 2]};
   }
   return first;
+}
+
+/// The parameter with an element of the flat layout.
+const Parameter& parameter_at(const ParameterTable& table, std::int64_t at) {
+  return *std::ranges::find_if(table.parameters,
+                               [&](const Parameter& p) { return at < p.offset + p.numel; });
+}
+
+/// The number of an element of the flat layout in its whole parameter.
+std::int64_t number_of(const Trainer::Parts& parts, std::int64_t at) {
+  const Parameter& p = parameter_at(parts.table, at);
+  std::int64_t number = at - p.offset;
+  p.placement(tensor_rank(parts.plan))
+      .for_each_run({number, number + 1}, [&](const Placement::Run& run) { number = run.whole; });
+  return number;
+}
+
+/// The pieces of the whole layout by which the norm is computed. With tensor ranks they are cut
+/// where a tensor begins or ends.
+std::vector<FlatPiece> all_norm_pieces(const Trainer::Parts& parts) {
+  return parts.plan.layout.tensor_size == 1
+             ? Optimizer::all_pieces(parts.config.optimizer, parts.table)
+             : tensor_pieces(parts.table);
+}
+
+/// Those that count in the norm of all ranks.
+std::vector<FlatPiece> own_norm_pieces(const Trainer::Parts& parts) {
+  std::vector<FlatPiece> pieces = all_norm_pieces(parts);
+  const TensorRank at = tensor_rank(parts.plan);
+  return at.size == 1 ? pieces : first_copies(std::move(pieces), parts.table, at);
 }
 
 }  // namespace
@@ -99,8 +131,10 @@ Model::Options model_options(const Config& config) {
   return model_options(config, activation_sizes(config));
 }
 
-Model::Options model_options(const Config& config, const StepShape& shape) {
-  return model_options(config, activation_sizes(config, shape));
+Model::Options model_options(const Config& config, const StepShape& shape, const Groups& groups) {
+  Model::Options options = model_options(config, activation_sizes(config, shape));
+  options.tensor = groups.tensor;
+  return options;
 }
 
 Trainer::Trainer(const Parts& parts, const TrainingState& state)
@@ -109,12 +143,13 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
       state_(state),
       finished_steps_(state.step),
       updated_(parts.plan.updated_slices()),
-      sums_squares_(parts.plan.stage() > 0 || parts.plan.shape.pipeline.count > 1),
+      sums_squares_(parts.plan.stage() > 0 || parts.plan.shape.pipeline.count > 1 ||
+                    parts.plan.layout.tensor_size > 1),
       lr_schedule_(parts.config),
       optimizer_(parts.config.optimizer, parts.table, parts.buffers.optimizer_buffers(), updated_,
                  updates_),
-      squared_(Optimizer::all_pieces(parts.config.optimizer, parts.table),
-               sums_squares_ ? parts.plan.slices() : std::span(updated_), updates_),
+      squared_(own_norm_pieces(parts), sums_squares_ ? parts.plan.slices() : std::span(updated_),
+               updates_),
       loss_scaler_(parts.config.precision) {
   const BatchConfig& batch = parts.config.batch;
   const Range micros = parts.plan.micro_batches;
@@ -126,10 +161,12 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
                                          batch.micro_batch_size, form, parts.stream,
                                          parts.plan.shape.slots());
   exchange_ = std::make_unique<StepExchange>(
-      batch.train_batch_size / batch.micro_batch_size, optimizer_.pieces().total(), parts.stream,
-      updates_, parts.groups.world->rank(), parts.groups.world->size());
+      batch.train_batch_size / batch.micro_batch_size, std::ssize(all_norm_pieces(parts)),
+      parts.stream, updates_, parts.groups.world->rank(), parts.groups.world->size());
   graphs_ = std::make_unique<StepGraphs>(parts.stream, parts.config.hardware.cuda_graphs);
   update_graphs_ = std::make_unique<StepGraphs>(updates_, parts.config.hardware.cuda_graphs);
+  if (parts.groups.tensor)
+    shared_gradients_.emplace(parts.table, *parts.groups.tensor, parts.stream);
   loss_sum_ = Buffer("loss of a micro-batch", sizeof(double), parts.stream.device());
   if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
     throw Error(ErrorKind::kInternal, "the schedule is not sound: " + fault);
@@ -241,7 +278,7 @@ void Trainer::execute(const Action& action) {
       return units_->clear(action.unit);
     case Kind::kReduce:
       if (action.unit == 0) pipeline_->wait_for_tie();
-      return units_->reduce(action.unit);
+      return reduce(action.unit);
     case Kind::kAccumulate:
       return units_->accumulate(action.unit);
     case Kind::kUpdate:
@@ -273,6 +310,15 @@ void Trainer::transfer(const Action& action) {
   }
 }
 
+void Trainer::reduce(int unit) {
+  if (shared_gradients_)
+    clock_->measure([&] {
+      shared_gradients_->sum(parts_.plan.shape.units[static_cast<std::size_t>(unit)].elements,
+                             parts_.slots.gradients(unit));
+    });
+  units_->reduce(unit);
+}
+
 void Trainer::copy_tied() {
   units_->require_parameters(parts_.plan.shape.first_block());
   pipeline_->copy_tied();
@@ -288,11 +334,11 @@ void Trainer::forward(const Action& action) {
   if (action.block == 0) start_micro_batch(action.micro);
   units_->require_parameters(action.block);
   pipeline_->before_forward(action.block, slot);
-  graphs_->run({action.kind, action.block, slot}, [&] {
+  run_block(action, slot, [&] {
     model.forward(action.block, slot, micro_in(slot));
     if (is_head) model.loss_sum(slot, *loss_sum_.as<double>().data());
   });
-  if (is_head)
+  if (is_head && parts_.plan.at.tensor == 0)
     parts_.stream.copy(exchange_->loss(parts_.plan.micro_batches.begin + action.micro),
                        loss_sum_.data(), sizeof(double));
 }
@@ -303,8 +349,13 @@ void Trainer::backward(const Action& action) {
   const int slot = parts_.plan.shape.slot_of(action.micro);
   units_->require_parameters(action.block);
   pipeline_->before_backward(action.block, slot);
-  graphs_->run({action.kind, action.block, slot},
-               [&] { parts_.model.backward(action.block, slot, micro_in(slot)); });
+  run_block(action, slot, [&] { parts_.model.backward(action.block, slot, micro_in(slot)); });
+}
+
+/// As a graph, unless tensor ranks communicate in it.
+void Trainer::run_block(const Action& action, int slot, const std::function<void()>& compute) {
+  if (parts_.groups.tensor) return compute();
+  graphs_->run({action.kind, action.block, slot}, compute);
 }
 
 /// Puts a micro-batch into its slot.
@@ -330,13 +381,16 @@ void Trainer::update() {
   update_graphs_->run({Action::Kind::kUpdate, 0}, [&] { sum_squares(); });
   if (sums_squares_) clock_->measure([&] { exchange_->sum_losses_and_squares(world); });
   update_graphs_->run({Action::Kind::kUpdate, 1}, [&] { prepare(); });
-  if (const Tensor norms = optimizer_.norm_parts(); parts_.plan.stage() > 0 && norms)
-    clock_->measure([&] {
-      parts_.groups.data->all_reduce_sum(
-          std::span(norms.data<double>(), static_cast<std::size_t>(norms.numel())));
-    });
+  if (const Tensor norms = optimizer_.norm_parts()) clock_->measure([&] { sum_norms(norms); });
   update_graphs_->run({Action::Kind::kUpdate, 2}, [&] { change_parameters(); });
   exchange_->fetch();
+}
+
+/// Lamb's, of the parts of each tensor. If several tensor ranks have the same part, it counts as
+/// often in both norms, and their ratio stays the same.
+void Trainer::sum_norms(const Tensor& parts) const {
+  if (parts_.plan.stage() > 0) parts_.groups.data->all_reduce_sum(parts);
+  if (parts_.groups.tensor) parts_.groups.tensor->all_reduce_sum(parts);
 }
 
 Update Trainer::constants() {
@@ -414,14 +468,13 @@ void Trainer::skip_update(const StepResult& result) {
 void Trainer::stop_at_bad_tensor(const StepResult& result) const {
   units_->wait_for_all();
   const auto describe = [&](const FlatTensor& flat, const char* what) -> std::string {
-    const BadElement bad =
-        first_of_ranks(first_bad(flat, updated_, updates_), *parts_.groups.world);
+    BadElement mine = first_bad(flat, updated_, updates_);
+    if (mine.at >= 0) mine.number = number_of(parts_, mine.at);
+    const BadElement bad = first_of_ranks(mine, *parts_.groups.world);
     if (bad.at < 0) return {};
-    const auto p = std::ranges::find_if(parts_.table.parameters, [&](const Parameter& parameter) {
-      return bad.at < parameter.offset + parameter.numel;
-    });
-    return fmt::format("the first bad tensor is the {} of {}: element {} is {}", what, p->name,
-                       bad.at - p->offset, human_number(bad.value, 4));
+    return fmt::format("the first bad tensor is the {} of {}: element {} is {}", what,
+                       parameter_at(parts_.table, bad.at).name, bad.number,
+                       human_number(bad.value, 4));
   };
   std::string where = describe(parts_.buffers.parameter_values(), "weight");
   if (where.empty()) where = describe(parts_.buffers.gradient_values(), "gradient");
@@ -442,8 +495,8 @@ double Trainer::evaluate() {
                            idle = make_evaluation(parts_.plan.shape, false);
   for (const Action& action : computing.before) execute(action);
   const double loss = mean_loss(
-      {config, parts_.groups, parts_.plan.shape.pipeline.is_last(), parts_.stream, *parts_.valid,
-       *batch_, loss_sum_, parts_.progress,
+      {config, parts_.groups, parts_.plan.shape.pipeline.is_last() && parts_.plan.at.tensor == 0,
+       parts_.stream, *parts_.valid, *batch_, loss_sum_, parts_.progress,
        [&](const MicroBatch* batch) { evaluate((batch ? computing : idle).micro_batch, batch); }},
       samples);
   for (const Action& action : computing.after) execute(action);

@@ -112,15 +112,27 @@ SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
                              const Environment& environment) {
   SaveGroup out;
   if (environment.world_size == 1 || !job.checkpoint.async_save) return out;
-  GroupOptions group = group_options(job, environment);
-  group.group = "saves";
-  group.thread_name = "communication for saves";
+  GroupOptions world = group_options(job, environment);
   out.channel = std::make_unique<SideChannel>(channel);
-  if (job.distributed.backend != "gloo")
-    out.communicator = connect_shared_memory(*out.channel, group);
-  if (!out.communicator)
-    out.communicator = connect_gloo(*out.channel, group, environment.master_host);
+  const auto connect = [&](GroupOptions group, const std::string& name) {
+    group.group = name;
+    group.thread_name = "communication for saves";
+    std::unique_ptr<Communicator> shared;
+    if (job.distributed.backend != "gloo") shared = connect_shared_memory(*out.channel, group);
+    return shared ? std::move(shared) : connect_gloo(*out.channel, group, environment.master_host);
+  };
+  out.communicator = connect(world, "saves");
+  const Layout layout = make_layout(job.parallelism, environment.world_size);
+  for (const GroupOfRanks& group : groups_of(layout, environment.rank, false))
+    if (group.place == &Groups::tensor)
+      out.tensor = connect(group.options(world), "saves of " + group.name);
+  out.groups.emplace(*out.communicator).tensor = out.tensor.get();
   return out;
+}
+
+void SaveGroup::abort() noexcept {
+  if (communicator) communicator->abort();
+  if (tensor) tensor->abort();
 }
 
 int run_rank(const std::function<void(ControlChannel&)>& body) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "hgtrain/comm/communicator.h"
@@ -39,10 +40,14 @@ Subgroups connect_groups(ControlChannel& channel, const Config& job, const Envir
                          const std::atomic<bool>* aborted = nullptr,
                          const std::string& name = "layout");
 
-/// A second communicator of the same ranks, of host memory alone.
+/// Second communicators of the same ranks, of host memory alone.
 struct SaveGroup {
   std::unique_ptr<ControlChannel> channel;  ///< its own, so that heartbeats do not count saves
   std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Communicator> tensor;  ///< null without tensor parallelism
+  std::optional<Groups> groups;          ///< of these two; none if there is none
+
+  void abort() noexcept;
 };
 /// Connects the ranks for saves in the background; empty if the job has none, or one rank.
 SaveGroup connect_save_group(ControlChannel& channel, const Config& job,

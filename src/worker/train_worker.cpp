@@ -47,10 +47,11 @@ class Group {
     return subgroups_.groups->get();
   }
   /// Null if no saves are made in the background, or by one rank.
-  Communicator* savers() const { return savers_.communicator.get(); }
+  const Groups* savers() const { return savers_.groups ? &*savers_.groups : nullptr; }
   /// Waits for the peers unless aborted; the channel must still be there.
   void leave() {
     const std::lock_guard lock(mutex_);
+    savers_.tensor.reset();
     savers_.communicator.reset();
     subgroups_.groups.reset();
     communicator_.reset();
@@ -63,7 +64,7 @@ class Group {
   }
   void abort_saves() {
     const std::lock_guard lock(mutex_);
-    if (savers_.communicator) savers_.communicator->abort();
+    savers_.abort();
   }
 
  private:

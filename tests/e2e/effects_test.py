@@ -202,6 +202,7 @@ ROWS = {
     'tokenizer.type': (JOB, 'bpe', 'refusal'),
     'tokenizer.path': (JOB, 'tokenizer', 'refusal'),  # another one than the data's
     'parallelism.data_parallel_size': (JOB, 2, 'refusal'),
+    'parallelism.tensor_parallel_size': (JOB, 2, 'refusal'),
     'parallelism.pipeline_parallel_size': (JOB, 2, 'refusal'),
     'parallelism.pipeline_schedule': (PIPELINE, 'gpipe', 'stages_of_two'),
     'parallelism.pipeline_layer_split': (PIPELINE, [1, 1], 'stages_of_two'),

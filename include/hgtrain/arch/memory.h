@@ -70,6 +70,9 @@ ActivationSizes activation_sizes(const Config& config);
 /// Those of the rank whose steps have this shape.
 ActivationSizes activation_sizes(const Config& config, const StepShape& shape);
 
+/// The memory through which tensor ranks sum these gradients.
+std::int64_t head_gradient_bytes(const std::vector<HeadGradients>& shared);
+
 /// R: the rows of logits that are computed at a time; they take some 64 MiB.
 std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows);
 

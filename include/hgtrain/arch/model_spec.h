@@ -98,6 +98,15 @@ ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and
 /// its columns of the MLP, and its rows of the vocabulary, padding included.
 ModelConfig tensor_part(ModelConfig model, int tensor_size);
 
+/// Neighbours in the flat layout whose gradients tensor ranks with the same parameters compute in
+/// parts, each from its own heads: the gains of q/k norms and, if there are fewer key/value heads
+/// than ranks, what makes keys and values. `parts` of them differ.
+struct HeadGradients {
+  Range elements;
+  std::int64_t parts = 1;
+};
+std::vector<HeadGradients> head_gradients(const ParameterTable& table, int tensor_size);
+
 /// Error(kConfig), with the nearest sizes that fit, if `tensor_size` ranks cannot share the model's
 /// heads and MLP equally. Several ranks may have the same key/value head; any vocabulary fits.
 void check_tensor_size(const ModelConfig& model, int tensor_size);

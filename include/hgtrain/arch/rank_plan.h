@@ -9,4 +9,12 @@ namespace hgt {
 RankPlan plan_rank(const Config& config, const ParameterTable& table, int rank = 0, int ranks = 1,
                    std::int64_t unit_elements = 0);
 
+/// The table of the config's tensor ranks. Error(kConfig) as parameter_table().
+ParameterTable rank_table(const Config& config);
+
+/// The rank's place in its tensor-parallel group.
+inline TensorRank tensor_rank(const RankPlan& plan) {
+  return {plan.at.tensor, plan.layout.tensor_size};
+}
+
 }  // namespace hgt

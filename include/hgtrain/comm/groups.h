@@ -36,6 +36,9 @@ struct GroupOfRanks {
   const char* thread_name;   ///< in traces; a literal
   std::vector<int> members;  ///< the job's ranks, from the group's rank 0
   Communicator* Groups::*place;
+
+  /// To connect it, from those of the world.
+  GroupOptions options(const GroupOptions& world) const;
 };
 /// The groups that a rank is in besides the world, in the order in which all ranks connect them.
 std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied);

@@ -58,6 +58,7 @@ struct FlatBuffers {
   FlatTensor flat_tensor(const Buffer& flat, DType dtype, bool sharded) const;
   Sharded sharded_;
   Range elements_;  ///< of the flat layout
+  TensorRank tensor_;
   bool rounds_, has_masters_, rounded_is_sharded_;
 };
 

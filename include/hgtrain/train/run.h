@@ -32,11 +32,11 @@ class Run;
 class TrainingRun {
  public:
   /// All references and pointers outlive the run, also those in `groups`, which are those of the
-  /// config's layout. `saver` connects the same ranks as the world, for
+  /// config's layout. `savers` has the same world and tensor groups, for
   /// saves in the background; it may be null if there are none or one rank.
   TrainingRun(const Config& config, const RunOptions& options, const Groups& groups,
               ControlChannel& channel, Requests& requests, const CudaQueue* queue = nullptr,
-              Communicator* saver = nullptr);
+              const Groups* savers = nullptr);
   /// Freeing GPU memory waits for the queued work, which may wait for peers that wait for this
   /// rank: report an error that train() threw before the run is destroyed.
   ~TrainingRun();

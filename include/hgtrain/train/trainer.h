@@ -3,7 +3,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/model/model.h"
+#include "hgtrain/model/shared_gradients.h"
 #include "hgtrain/optim/loss_scaler.h"
 #include "hgtrain/optim/lr_schedule.h"
 #include "hgtrain/optim/optimizer.h"
@@ -38,8 +41,8 @@ struct Batch;
 
 /// The options with which a job's whole model is constructed.
 Model::Options model_options(const Config& config);
-/// Those of a rank whose steps have this shape.
-Model::Options model_options(const Config& config, const StepShape& shape);
+/// Those of a rank whose steps have this shape; the groups are the rank's.
+Model::Options model_options(const Config& config, const StepShape& shape, const Groups& groups);
 
 /// The result of a step. The loss and the gradient norm are those of the global batch, the same on
 /// every rank.
@@ -138,14 +141,17 @@ class Trainer {
   StepResult& start_result();
   void execute(const Action& action);
   void transfer(const Action& action);
+  void reduce(int unit);
   void copy_tied();
   void forward(const Action& action);
   void backward(const Action& action);
+  void run_block(const Action& action, int slot, const std::function<void()>& compute);
   void start_micro_batch(int micro);
   const MicroBatch& micro_in(int slot) const { return micros_[static_cast<std::size_t>(slot)]; }
   void update();
   void sum_squares();
   void prepare();
+  void sum_norms(const Tensor& parts) const;
   void change_parameters();
   void step_and_send(const Update* update);
   Update constants();
@@ -173,7 +179,8 @@ class Trainer {
   std::unique_ptr<WaitClock> clock_;
   std::unique_ptr<UnitExchange> units_;
   std::unique_ptr<PipelineExchange> pipeline_;
-  Buffer loss_sum_;  ///< of the current micro-batch, on the device
+  std::optional<SharedGradients> shared_gradients_;  ///< none without tensor ranks
+  Buffer loss_sum_;                                  ///< of the current micro-batch, on the device
 
   std::array<StepResult, 2> results_;  ///< of the last two steps
   std::vector<MicroBatch> micros_;     ///< in each slot
