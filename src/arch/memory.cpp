@@ -207,8 +207,8 @@ RankPlan plan_of(Config config, int stage) {
   config.parallelism.data_parallel_size = ranks;
   const Layout layout{static_cast<int>(parallelism.pipeline_parallel_size), ranks,
                       tensor_size(config)};
-  RankPlan plan =
-      plan_rank(config, rank_table(config), layout.rank_of({.pipeline = stage}), layout.world_size());
+  RankPlan plan = plan_rank(config, rank_table(config), layout.rank_of({.pipeline = stage}),
+                            layout.world_size());
   plan.shape.most_micro_batches = std::max<std::int64_t>(1, micros);
   return plan;
 }
@@ -356,7 +356,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   if (on_cpu && config.parallelism.tensor_parallel_size > 1)
     out.push_back({"checkpoint: exchange between tensor ranks", kCheckpointExchangeBytes});
   const ActivationSizes sizes = activation_sizes(config, plan.shape);
-  if (const auto bytes = head_gradient_bytes(head_gradients(rank_table(config), tensor_size(config)));
+  if (const auto bytes =
+          head_gradient_bytes(head_gradients(rank_table(config), tensor_size(config)));
       bytes > 0)
     out.push_back({"gradients of all key/value heads", bytes});
   for (const PlannedTensor& a : activations_of(model, sizes)) {
@@ -367,9 +368,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
     out.push_back({"rope tables",
                    times(times(sizes.seq_length, config.model.head_dim / 2), 2 * kFloatBytes)});
   if (on_cpu) {
-    out.push_back(
-        {"scratch of threads",
-         times(scratch_floats(model, sizes.seq_length, dtype, threads), kFloatBytes)});
+    out.push_back({"scratch of threads",
+                   times(scratch_floats(model, sizes.seq_length, dtype, threads), kFloatBytes)});
     out.push_back({"packed operands of matrix products",
                    times(threads, dtype == DType::kF32 ? kPackedBytes : kPackedBytes16)});
     return out;

@@ -71,7 +71,7 @@ struct TrainedRank {
   TrainedRank(const Config& config, const Groups& groups, std::int64_t unit_elements = 0,
               const CudaQueue* queue = nullptr)
       : stream(queue ? Stream(*queue) : Stream(pool)),
-        table(parameter_table(config.model, config.training.no_decay_norms_and_biases)),
+        table(rank_table(config)),
         plan(plan_rank(config, table, groups.world->rank(), groups.world->size(), unit_elements)),
         buffers(config, plan, stream.device()),
         host(buffers, config, plan, stream),
@@ -79,7 +79,7 @@ struct TrainedRank {
         data(1000, config.training.seq_length),
         valid(11, config.training.seq_length),
         model(Model::create(config.model, table, slots.block_weights(), slots.block_gradients(),
-                            model_options(config, plan.shape), stream)),
+                            model_options(config, plan.shape, groups), stream)),
         trainer((initialize(), Trainer::Parts{config, table, plan, buffers, slots, *model, groups,
                                               stream, data, &valid, progress, requests, &pool}),
                 first_state(config)) {}

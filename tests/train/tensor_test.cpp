@@ -1,0 +1,83 @@
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "trained_ranks.h"
+
+// Training with tensor ranks, alone and with ZeRO and data parallelism, against one rank.
+
+using namespace hgt;
+
+namespace {
+
+Config tensor_config(int size, int stage = 0, bool llama = false) {
+  Config config = zero_config(stage, llama);
+  config.model.vocab_size = 301;  // odd: the last rank pads
+  config.parallelism.tensor_parallel_size = size;
+  return config;
+}
+
+Config one_rank(Config config) {
+  config.parallelism.tensor_parallel_size = 1;
+  config.zero.stage = 0;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("tensor ranks train as one rank does, with clipping from the first step") {
+  struct Case {
+    int size, ranks, stage;
+    bool llama;
+    std::string optimizer = "AdamW";
+  };
+  for (const Case& c : {Case{2, 2, 0, false}, Case{4, 4, 0, true}, Case{2, 4, 1, true, "Lamb"},
+                        Case{2, 4, 3, false}, Case{2, 6, 2, true}, Case{2, 4, 0, false, "Lion"}}) {
+    Config config = tensor_config(c.size, c.stage, c.llama);
+    config.optimizer.type = c.optimizer;
+    if (c.optimizer == "Lion") config.optimizer.lr = 0.001;
+    config.training.ema_decay = 0.9;
+    config.training.no_decay_norms_and_biases = c.stage == 1;
+    if (c.llama) config.model.num_key_value_heads = 2;
+    const Result one = train(one_rank(config), 1, 20);
+    INFO(c.size << " of " << c.ranks << ", stage " << c.stage << ", " << c.optimizer);
+    check_near(train(config, c.ranks, 20), one);
+  }
+}
+
+TEST_CASE("tensor ranks that share key/value heads and have q/k norms train as one rank does") {
+  for (const int heads : {1, 2}) {
+    Config config = tensor_config(4, 0, true);
+    config.model.model_type = "qwen3";
+    config.model.qk_norm = true;
+    config.model.num_key_value_heads = heads;
+    config.recompute = {"full", 2};
+    check_near(train(config, 4, 20), train(one_rank(config), 1, 20));
+  }
+}
+
+TEST_CASE("two runs of tensor ranks have the same bits") {
+  for (const bool bf16 : {false, true}) {
+    Config config = tensor_config(2, 1);
+    config.precision.bf16 = bf16;
+    config.model.resid_pdrop = config.model.attn_pdrop = 0.1;
+    const Result first = train(config, 4), again = train(config, 4);
+    CHECK(first.losses == again.losses);
+    CHECK(first.norms == again.norms);
+    CHECK(first.evaluated == again.evaluated);
+  }
+}
+
+TEST_CASE("all tensor ranks name the same bad tensor, and the element of the whole parameter") {
+  const Config config = tensor_config(2);
+  const auto errors = run_groups(over_shared_memory, config, 2, [&](const Groups& groups) {
+    TrainedRank rank(config, groups);
+    const Parameter& up = rank.table.find("transformer.h.1.mlp.c_fc.weight");  // [128, 512]
+    if (groups.tensor->rank() == 1)
+      rank.buffers.parameters.as<float>()[static_cast<std::size_t>(up.offset) + 256 + 3] = NAN;
+    rank.trainer.step();
+  });
+  for (const std::string& error : errors)
+    CHECK_THAT(error, Catch::Contains("the first bad tensor is the weight of "
+                                      "transformer.h.1.mlp.c_fc.weight: element 771 is nan"));
+}
