@@ -45,7 +45,16 @@ def shared(stage, workers=2):
     return {'workers': workers, 'zero_optimization': {'stage': stage}}
 
 
+def stages(number, workers, schedule='1f1b', **sections):
+    return {'workers': workers, 'train_micro_batch_size_per_gpu': 1,
+            'parallelism': {'pipeline_parallel_size': number, 'pipeline_schedule': schedule}, **sections}
+
+
 SHAPES = {
+    'gpt2, 3 stages': gpt2(7, 256, 4, 8000, 128, 6, **stages(3, 3)),
+    'llama, bf16, 2 stages, ZeRO 1': llama('llama', 6, 384, 6, 2, 1024, 2000, 128, 8, **BF16,
+                                           **stages(2, 4, zero_optimization={'stage': 1})),
+    'gpt2, 2 stages, gpipe': gpt2(6, 256, 4, 300, 128, 6, **stages(2, 2, 'gpipe')),
     'llama, 3 workers, ZeRO 1': llama('llama', 4, 384, 6, 2, 1024, 2000, 64, 6, **shared(1, 3)),
     'llama, bf16, 4 workers, ZeRO 3': llama('llama', 6, 512, 8, 2, 1408, 4000, 64, 4, **BF16, **shared(3, 4)),
     'llama, 4 workers, ZeRO 2': llama('llama', 6, 512, 8, 2, 1408, 4000, 64, 4, **shared(2, 4)),
@@ -88,8 +97,10 @@ class Worker:
         return '--config', 'config.json', '--device', 'cpu', '--num_workers', str(workers), '--hardware.threads', str(self.threads)
 
     def planned_bytes(self, config):
-        table = self.call(*self.arguments(config), '--dry_run').split('memory of a worker\n')[1].split('\n\n')[0]
-        return sum(float(number) * UNITS[unit] for number, unit in re.findall(r' ([\d.]+) (B|[KMG]iB)$', table, re.M))
+        """Of a worker of the stage that takes most."""
+        tables = re.findall(r'^memory of a worker.*\n((?:  .*\n)+)', self.call(*self.arguments(config), '--dry_run'), re.M)
+        return max(sum(float(number) * UNITS[unit] for number, unit in re.findall(r' ([\d.]+) (B|[KMG]iB)$', table, re.M))
+                   for table in tables)
 
     def peak_bytes(self, config):
         """Of the largest process below the front, by the kernel's count."""
