@@ -1,6 +1,8 @@
 // Checkpoints of tensor-parallel ranks are those of one rank, and any number of them loads any.
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -246,37 +248,41 @@ TEST_CASE("a number that is not finite is named by its place in the whole tensor
 TEST_CASE("a call that fails on any tensor rank costs a save on all, and none waits in vain") {
   const ModelConfig model = small_model("gpt2");
   const TemporaryFolder folder(TemporaryFolder::kMemory);
-  int calls = 0;
-  for (int k = -1; k < calls; ++k) {
-    CAPTURE(k);
-    remove_tree(folder.path());
-    make_folders(folder.path());
-    FailingFileOps failing(k, ENOSPC);
-    std::vector<bool> failed(2);
-    std::optional<FileOpsOverride> override_ops;
-    const auto thrown = run_grid(
-        model, {1, 2}, {}, [&](GridRank& state, Communicator& world, Communicator& tensor) {
-          state.fill();
-          const auto writer = writer_of(folder.path(), model, state, world, tensor);
-          world.barrier();
-          if (world.rank() == 0) override_ops.emplace(failing);
-          world.barrier();
-          writer->save({.step = 1}, state.flat);
-          const bool has_failed = writer->wait().has_value();
-          world.barrier();
-          if (world.rank() == 0) override_ops.reset();
-          failed[static_cast<std::size_t>(world.rank())] = has_failed;
-          world.barrier();
-        });
-    CHECK(thrown == std::vector<std::string>(2));
-    CHECK(failed[0] == failed[1]);
-    if (k < 0) calls = failing.calls();
-    for (const std::string& path : list_checkpoints(folder.path())) {
-      GridRank state(model, kOne, 0);
-      load_checkpoint(path, model, state.table, state.flat);
-      CHECK(state.holds());
+  std::optional<FailingFileOps> failing;
+  std::optional<FileOpsOverride> override_ops;
+  std::atomic<int> calls = 0;
+  std::array<bool, 2> failed{};
+  const auto body = [&](GridRank& state, Communicator& world, Communicator& tensor) {
+    const auto on_first = [&](auto action) {
+      world.barrier();
+      if (world.rank() == 0) action();
+      world.barrier();
+    };
+    state.fill();
+    for (int k = -1; k < calls; ++k) {
+      on_first([&] {
+        remove_tree(folder.path());
+        make_folders(folder.path());
+      });
+      const auto writer = writer_of(folder.path(), model, state, world, tensor);
+      on_first([&] { override_ops.emplace(failing.emplace(k, ENOSPC)); });
+      writer->save({.step = 1}, state.flat);
+      failed[static_cast<std::size_t>(world.rank())] = writer->wait().has_value();
+      on_first([&] {
+        override_ops.reset();
+        if (k < 0) calls = failing->calls();
+        bool whole = true;
+        for (const std::string& path : list_checkpoints(folder.path())) {
+          GridRank loaded(model, kOne, 0);
+          load_checkpoint(path, model, loaded.table, loaded.flat);
+          whole &= loaded.holds();
+        }
+        if (failed[0] != failed[1] || !whole)
+          throw Error(ErrorKind::kInternal, fmt::format("call {}", k));
+      });
     }
-  }
+  };
+  CHECK(run_grid(model, {1, 2}, {}, body) == std::vector<std::string>(2));
   CHECK(calls > 30);
 }
 
