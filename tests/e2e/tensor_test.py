@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tensor parallelism with the built program: the same numbers, checkpoints and failures as one worker.
 usage: tensor_test.py HGTRAIN"""
+import filecmp
 import os
 import random
 import re
@@ -52,6 +53,20 @@ class TensorTest(job.JobTest):
             for run in 'once', 'again':
                 self.job.train(precision + run, *LLAMA, *tensor(2), f'--{precision}.enabled', 'true', workers=4)
             self.assertEqual(self.numbers(precision + 'once'), self.numbers(precision + 'again'))
+
+    def test_weights_that_stay_as_they_began_are_the_same_files_in_every_layout(self):
+        layouts = ((2, 2, ()), (4, 4, ()), (2, 4, stage(1)), (2, 4, stage(3)), (2, 4, ('--parallelism.pipeline_parallel_size', 2)))
+        for name, model in ('gpt2', MODEL), ('qwen', QWEN):
+            still = (*model, '--model.vocab_size', 263, '--training.ema_decay', 0.9, '--optimizer.params.lr', 0, '--steps', 1)
+            first = self.job.folder / f'still {name}/checkpoints/step_00000001'
+            self.job.train(f'still {name}', *still, workers=1)
+            loads = ('--model.init', first)
+            for number, (size, workers, flags) in enumerate((*layouts, (4, 4, loads))):
+                run = f'still {name} {number}'
+                self.job.train(run, *still, *tensor(size, *flags), workers=workers)
+                for file in 'model', 'ema':
+                    saved = self.job.folder / run / f'checkpoints/step_00000001/{file}.safetensors'
+                    self.assertTrue(filecmp.cmp(first / f'{file}.safetensors', saved, shallow=False), f'{run}: {file}')
 
     def test_a_checkpoint_of_any_layout_resumes_in_any_other(self):
         self.job.train('unbroken', *MODEL, workers=1)
