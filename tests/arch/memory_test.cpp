@@ -194,6 +194,24 @@ TEST_CASE("a worker copies its part of the state for a save") {
   CHECK(save_bytes(config) == all);
 }
 
+TEST_CASE("a tensor rank keeps and copies its part, and exchanges pieces for a save") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch = {.train_batch_size = 1, .micro_batch_size = 1, .gradient_accumulation_steps = 1};
+  config.training.seq_length = 8;
+  for (const int size : {1, 2, 4}) {
+    config.parallelism.tensor_parallel_size = size;
+    const std::int64_t part = parameter_table(config.model, false, size).total;
+    std::map<std::string, std::int64_t> bytes;
+    for (const Allocation& a : memory_table(config, 1)) bytes[a.name] = a.bytes;
+    CHECK(bytes["parameters"] == 4 * part);
+    CHECK(bytes["optimizer: exp_avg"] == 4 * part);
+    CHECK(bytes["checkpoint: copy"] == 3 * 4 * part);
+    CHECK(bytes["checkpoint: exchange between tensor ranks"] ==
+          (size == 1 ? 0 : kCheckpointExchangeBytes));
+  }
+}
+
 TEST_CASE("the memory table follows training without fp32 masters") {
   Config config;
   config.model = gpt2_124m();
