@@ -158,6 +158,28 @@ TEST_CASE("the memory table has each optimizer's state, and the moving average")
   CHECK(flat_names() == "optimizer: momentum_buffer;ema;3;");
 }
 
+TEST_CASE("the memory table of a tensor rank has its part of each layer and of the logits") {
+  Config config;
+  config.model = llama3_8b();
+  config.batch = {.train_batch_size = 2, .micro_batch_size = 2, .gradient_accumulation_steps = 1};
+  config.training.seq_length = 64;
+  const auto bytes = [&](const std::string& name, std::int64_t size) {
+    config.parallelism.tensor_parallel_size = size;
+    for (const Allocation& a : memory_table(config, 1))
+      if (a.name == name) return a.bytes;
+    return std::int64_t{0};
+  };
+  for (const char* cut : {"layers: qkv", "layers: up", "layers: lse", "activations: logits"})
+    CHECK(bytes(cut, 8) * 8 == bytes(cut, 1));
+  for (const char* whole : {"layers: norm1", "layers: output", "activations: embedded"})
+    CHECK(bytes(whole, 8) == bytes(whole, 1));
+  CHECK(bytes("parameters", 8) < bytes("parameters", 1) / 7);
+  CHECK(bytes("activations: softmax_parts", 1) == 0);
+  CHECK(bytes("activations: softmax_parts", 8) == 8 * 128 * 3 * 4);
+  CHECK(bytes("gradients of all key/value heads", 8) == 0);
+  CHECK(bytes("gradients of all key/value heads", 16) == 8 * 2 * 128 * 4096 * 4);
+}
+
 TEST_CASE("the memory table follows 16-bit types and recomputation") {
   Config config;
   config.model = gpt2_124m();

@@ -239,6 +239,32 @@ TEST_CASE("more tensor ranks than tokens leave some without any") {
   tokens.placement({3, 4}).for_each_run({0, 20}, [](const Placement::Run&) { FAIL("a run"); });
 }
 
+TEST_CASE("a tensor rank's part of a model has the sizes of its parameters") {
+  const ModelConfig part = tensor_part(llama3_8b(), 16);
+  CHECK(part.num_attention_heads == 2);
+  CHECK(part.num_key_value_heads == 1);
+  CHECK(part.intermediate_size == 896);
+  CHECK(part.vocab_size == 8016);
+  CHECK(tensor_part(gpt2_124m(), 4).vocab_size == 12565);  // three of four rows more than 50257
+}
+
+TEST_CASE("gradients that ranks with the same heads compute in parts") {
+  ModelConfig model = llama3_8b();
+  model.qk_norm = true;
+  const auto shared = [&](int ranks) {
+    return head_gradients(parameter_table(model, false, ranks), ranks);
+  };
+  CHECK(shared(1).empty());
+  CHECK(shared(8).size() == 64);  // two gains a layer
+  CHECK(shared(8)[0].elements.size() == 128);
+  CHECK(shared(8)[0].parts == 1);
+  const std::vector<HeadGradients> with_keys = shared(16);
+  CHECK(with_keys.size() == 96);
+  CHECK(with_keys[0].elements.size() == 2 * 128 * 4096);  // keys and values of one head
+  CHECK(with_keys[0].parts == 8);
+  CHECK(head_gradients(parameter_table(gpt2_124m(), false, 4), 4).empty());
+}
+
 TEST_CASE("a number of tensor ranks that does not fit is refused with the nearest that do") {
   const auto refused = [](ModelConfig model, int size) {
     try {

@@ -197,6 +197,12 @@ class CudaTest(unittest.TestCase):
         self.assertRegex(said[0], 'the first bad tensor is the gradient of model.embed_tokens.weight: element [1-9]')
         self.assertEqual(said, said[:1] * 4)
 
+    def test_tensor_ranks_on_one_gpu_equal_one_rank(self):
+        for model, flags in ('gpt2', ()), ('llama', ('--optimizer.type', 'Lamb')):
+            two = self.train(f'{model}.tensor', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', *flags,
+                             '--parallelism.tensor_parallel_size', 2, config=model)
+            self.assert_close(two, self.train(f'{model}.tensor.one', 'cpu', *flags, config=model))
+
     def test_a_pipeline_of_two_ranks_on_one_gpu_equals_one_rank(self):
         for model in 'gpt2', 'llama':
             flags = ('--train_batch_size', 6, '--train_micro_batch_size_per_gpu', 1)

@@ -132,13 +132,18 @@ TEST_CASE("CUDA: cross-entropy", "[cross_entropy]") {
 }
 
 TEST_CASE("CUDA: cross-entropy in parts of the vocabulary", "[cross_entropy]") {
+  Floats parts = random_floats(2 * 9 * 3, 2);  // of two ranks
+  for (std::size_t i = 0; i < parts.size(); i += 3) {
+    parts[i] += 20;  // no logit is larger
+    parts[i + 1] = std::abs(parts[i + 1]) + 1;
+  }
   for (const DType type : kTypes)
-    for (const std::int64_t first : {0, 700, 1400, 2000}) {  // of 2000: whole, whole, cut, none
+    for (const std::int64_t first : {0, 700, 1400}) {  // of 2000: whole, whole, cut
       const std::int64_t width = 700;
       compare(
           {normal({9, width}, 1, 4, type), integers({9}, 2000, kIgnoredTarget),
-           normal({2, 9, 3}, 2), normal({9, 3}, 3), normal({9}, 4), normal({9, width}, 1, 4, type),
-           normal({9}, 4)},
+           floats(parts, {2, 9, 3}), normal({9, 3}, 3), normal({9}, 4),
+           normal({9, width}, 1, 4, type), normal({9}, 4)},
           [=](const std::vector<Tensor>& x, Stream stream) {
             const VocabularyPart part{first, 2000};
             const float scale = 0.3f;
@@ -148,6 +153,25 @@ TEST_CASE("CUDA: cross-entropy in parts of the vocabulary", "[cross_entropy]") {
           },
           tolerance_of(type, 2e-5));
     }
+}
+
+TEST_CASE("CUDA: cross-entropy of a rank without any of the vocabulary", "[cross_entropy]") {
+  if (module_with_device() == nullptr) return;
+  const CudaQueue queue(Device::cuda(0), *module_with_device());
+  const Floats parts = {1, 1, 0.5f, -INFINITY, 0, 0};  // of two ranks; this is the second
+  const float scale = 0.3f;
+  const auto results =
+      run_on_device(queue,
+                    {normal({1, 700}, 1), integers({1}, 700, 0), floats(parts, {2, 1, 3}),
+                     normal({1, 3}, 3), normal({1}, 4)},
+                    [&](const std::vector<Tensor>& x, Stream stream) {
+                      const VocabularyPart part{2000, 2000};
+                      cross_entropy_part(x[0], x[1], part, x[3], stream);
+                      cross_entropy_finish(x[0], x[1], part, x[2], &scale, x[4], stream);
+                    });
+  CHECK(results[3].floats() == Floats{-INFINITY, 0, 0});
+  CHECK(results[4].floats()[0] == 0.5f);
+  CHECK(results[0].floats() == Floats(700, 0.0f));
 }
 
 TEST_CASE("CUDA: the loss of logits that are NaN is NaN", "[cross_entropy]") {
