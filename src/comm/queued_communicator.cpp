@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/clock.h"
 #include "hgtrain/base/exception.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/device/cuda_queue.h"
@@ -69,8 +70,10 @@ class QueuedCommunicator final : public Communicator {
   }
 
   void wait(std::uint64_t ticket) override {
+    const std::int64_t begun_ns = now_ns();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return finished_ >= ticket || failure_; });
+    waited_ns_ += now_ns() - begun_ns;
     require_no_failure();
   }
   void make_wait(std::uint64_t ticket, const CudaQueue&) override { wait(ticket); }
@@ -84,6 +87,7 @@ class QueuedCommunicator final : public Communicator {
   std::uint64_t reduced_bytes() const override { return reduced_bytes_; }
   std::uint64_t gathered_bytes() const override { return gathered_bytes_; }
   std::uint64_t sequence() const override { return sequence_; }
+  std::int64_t waited_ns() const override { return waited_ns_; }
 
   void abort() noexcept override {
     {
@@ -171,6 +175,7 @@ class QueuedCommunicator final : public Communicator {
   const char* const thread_name_;
   std::atomic<std::uint64_t> reduced_bytes_{0}, gathered_bytes_{0};
   std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::int64_t> waited_ns_{0};
   std::mutex mutex_;  ///< guards everything below
   std::condition_variable changed_;
   std::deque<Task> tasks_;

@@ -219,7 +219,10 @@ void Trainer::queue_step(const RankUsage& usage) {
   pipeline_->clear_gradients();
   exchange_->clear_sums();
   reduced_before_ = parts_.groups.data->reduced_bytes();
+  const Communicator* const tensor = parts_.groups.tensor;
+  const std::int64_t waited_before_ns = tensor ? tensor->waited_ns() : 0;
   for (const Action& action : parts_.plan.schedule.actions) execute(action);
+  if (tensor) clock_->add_ns(tensor->waited_ns() - waited_before_ns);
 
   ++state_.step;
   result.consumed_samples = state_.consumed_samples += parts_.config.batch.train_batch_size;
@@ -312,10 +315,8 @@ void Trainer::transfer(const Action& action) {
 
 void Trainer::reduce(int unit) {
   if (shared_gradients_)
-    clock_->measure([&] {
-      shared_gradients_->sum(parts_.plan.shape.units[static_cast<std::size_t>(unit)].elements,
-                             parts_.slots.gradients(unit));
-    });
+    shared_gradients_->sum(parts_.plan.shape.units[static_cast<std::size_t>(unit)].elements,
+                           parts_.slots.gradients(unit));
   units_->reduce(unit);
 }
 
@@ -381,7 +382,7 @@ void Trainer::update() {
   update_graphs_->run({Action::Kind::kUpdate, 0}, [&] { sum_squares(); });
   if (sums_squares_) clock_->measure([&] { exchange_->sum_losses_and_squares(world); });
   update_graphs_->run({Action::Kind::kUpdate, 1}, [&] { prepare(); });
-  if (const Tensor norms = optimizer_.norm_parts()) clock_->measure([&] { sum_norms(norms); });
+  if (const Tensor norms = optimizer_.norm_parts()) sum_norms(norms);
   update_graphs_->run({Action::Kind::kUpdate, 2}, [&] { change_parameters(); });
   exchange_->fetch();
 }
@@ -389,7 +390,7 @@ void Trainer::update() {
 /// Lamb's, of the parts of each tensor. If several tensor ranks have the same part, it counts as
 /// often in both norms, and their ratio stays the same.
 void Trainer::sum_norms(const Tensor& parts) const {
-  if (parts_.plan.stage() > 0) parts_.groups.data->all_reduce_sum(parts);
+  if (parts_.plan.stage() > 0) clock_->measure([&] { parts_.groups.data->all_reduce_sum(parts); });
   if (parts_.groups.tensor) parts_.groups.tensor->all_reduce_sum(parts);
 }
 

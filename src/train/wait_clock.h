@@ -23,6 +23,8 @@ class WaitClock {
     wait();
     end();
   }
+  /// Adds to the step what was measured elsewhere.
+  void add_ns(std::int64_t ns) { step(begun_).ms += static_cast<double>(ns) * 1e-6; }
   /// How long the earliest step that was not taken yet has waited. The device must have finished
   /// it.
   double take_ms();

@@ -56,6 +56,18 @@ TEST_CASE("tensor ranks that share key/value heads and have q/k norms train as o
   }
 }
 
+TEST_CASE("the time in which a step waits for tensor ranks counts as communication") {
+  const auto errors = run_groups(over_shared_memory, tensor_config(2), 2, [](const Groups& groups) {
+    TrainedRank rank(tensor_config(2), groups);
+    const std::int64_t before = groups.tensor->waited_ns();
+    const double ms = rank.trainer.step().comm_ms;
+    const std::int64_t waited = groups.tensor->waited_ns() - before;
+    if (waited <= 0 || ms < static_cast<double>(waited) * 1e-6)
+      throw Error(ErrorKind::kInternal, "the waits were not counted");
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
 TEST_CASE("two runs of tensor ranks have the same bits") {
   for (const bool bf16 : {false, true}) {
     Config config = tensor_config(2, 1);

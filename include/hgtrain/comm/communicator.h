@@ -86,6 +86,8 @@ class Communicator {
   virtual std::uint64_t gathered_bytes() const = 0;
   /// The number of collectives entered so far.
   virtual std::uint64_t sequence() const = 0;
+  /// How long the host has waited for collectives so far. It does not wait for those of NCCL.
+  virtual std::int64_t waited_ns() const { return 0; }
   /// Makes every pending and later call throw. Any thread may call it.
   virtual void abort() noexcept = 0;
 };
