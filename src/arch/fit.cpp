@@ -46,8 +46,14 @@ std::vector<Saving> savings_of(const Config& config, DType narrow) {
            c.precision.bf16 = true;
            c.precision.bf16_parameters = c.precision.bf16_state = true;
          }});
-  if (ranks_of(config) > 1 && config.zero.stage < 3)
-    out.push_back({"zero_optimization.stage = 3", [](Config& c) { c.zero.stage = 3; }});
+  const std::int64_t stages = config.parallelism.pipeline_parallel_size;
+  const int most = stages > 1 ? 1 : 3;  // of ZeRO's stages
+  if (ranks_of(config) > 1 && config.zero.stage < most)
+    out.push_back({fmt::format("zero_optimization.stage = {}", most),
+                   [most](Config& c) { c.zero.stage = most; }});
+  if (stages > 1 && config.parallelism.pipeline_schedule != "1f1b")
+    out.push_back({"parallelism.pipeline_schedule = \"1f1b\"",
+                   [](Config& c) { c.parallelism.pipeline_schedule = "1f1b"; }});
   if (config.hardware.device == "cuda" && config.zero.offload_optimizer == "none")
     out.push_back({config.zero.stage < 2
                        ? "zero_optimization.stage = 2 with offload_optimizer.device = \"cpu\""

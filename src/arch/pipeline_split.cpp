@@ -18,13 +18,15 @@ using Layers = std::vector<std::int64_t>;
 /// The layers of each stage with the smallest maximum of `flops` (by block) over the stages. Of
 /// equal splits, the one whose early stages have fewer layers: they hold more micro-batches.
 Layers balanced(const std::vector<double>& flops, std::int64_t layers, std::int64_t stages) {
+  const auto fewest = [&](std::int64_t stage) { return stage == 0 || stage + 1 == stages ? 0 : 1; };
+  const auto index = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  std::vector<double> before_block(1, 0.0);
+  for (const double block : flops) before_block.push_back(before_block.back() + block);
   const auto cost = [&](std::int64_t stage, Range part) {
     const std::int64_t begin = stage == 0 ? 0 : part.begin + 1;
     const std::int64_t end = stage + 1 == stages ? layers + 2 : part.end + 1;
-    return std::accumulate(flops.begin() + begin, flops.begin() + end, 0.0);
+    return before_block[index(end)] - before_block[index(begin)];
   };
-  const auto fewest = [&](std::int64_t stage) { return stage == 0 || stage + 1 == stages ? 0 : 1; };
-  const auto index = [](std::int64_t i) { return static_cast<std::size_t>(i); };
   constexpr double kNever = std::numeric_limits<double>::infinity();
   // best[s][l]: the smallest maximum of the first s stages with l layers; taken[s][l]: of the last.
   std::vector best(index(stages) + 1, std::vector<double>(index(layers) + 1, kNever));
@@ -47,15 +49,20 @@ Layers balanced(const std::vector<double>& flops, std::int64_t layers, std::int6
 }
 
 void require_fit(const Layers& split, std::int64_t layers, std::int64_t stages) {
-  const std::int64_t sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});
+  std::int64_t left = layers;
+  for (const std::int64_t own : split) left -= std::min(own, layers + 1);  // no sum can overflow
   bool idle = false;
   for (std::size_t stage = 1; stage + 1 < split.size(); ++stage) idle |= split[stage] == 0;
-  if (std::ssize(split) == stages && sum == layers && !idle) return;
-  throw Error(ErrorKind::kConfig,
-              fmt::format("pipeline_layer_split = [{}] does not split {} layers into {} stages{}",
-                          fmt::join(split, ", "), layers, stages,
-                          idle ? " of at least one layer each" : ""),
-              "leave parallelism.pipeline_layer_split out for a balanced split");
+  if (std::ssize(split) == stages && left == 0 && !idle) return;
+  throw Error(
+      ErrorKind::kConfig,
+      fmt::format("parallelism.pipeline_layer_split = [{}] does not split {} layers into {}{}",
+                  fmt::join(split, ", "), layers,
+                  stages == 1 ? "1 stage" : fmt::format("{} stages", stages),
+                  idle ? " of at least one layer each" : ""),
+      std::ssize(split) != stages && left == 0
+          ? fmt::format("--parallelism.pipeline_parallel_size {}", split.size())
+          : "leave it out for a balanced split");
 }
 
 }  // namespace

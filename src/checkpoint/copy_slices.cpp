@@ -13,7 +13,9 @@ FlatState copy_slices(
   const auto copied = [&](const FlatTensor& from, Buffer& buffer) {
     if (!from) return FlatTensor();
     const auto size = static_cast<std::int64_t>(size_of(from.values.dtype()));
-    if (buffer.bytes() != count * size) buffer = Buffer("copy for the checkpoint", count * size);
+    if (!buffer.data() || buffer.bytes() != count * size)
+      buffer =
+          Buffer("copy for the checkpoint", count * size);  // also for a rank that owns nothing
     const FlatTensor to{Tensor(buffer.data(), {count}, from.values.dtype()), true};
     for (const Slice& slice : flat.slices)
       copy(to.at(slice).raw(), from.at(slice).raw(),

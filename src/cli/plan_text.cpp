@@ -62,6 +62,31 @@ std::string data_workers(const TrainPlan& plan) {
              : fmt::format("{} of {}", human_plural(layout.data_size, "group"), workers);
 }
 
+/// "layers 3 to 5", with embedding and head.
+std::string blocks_text(Range blocks, std::int64_t layers) {
+  const Range own{std::max<std::int64_t>(blocks.begin - 1, 0), std::min(blocks.end - 1, layers)};
+  std::vector<std::string> parts;
+  if (blocks.begin == 0) parts.push_back("embedding");
+  if (own.size() == 1) parts.push_back(fmt::format("layer {}", own.begin));
+  if (own.size() > 1) parts.push_back(fmt::format("layers {} to {}", own.begin, own.end - 1));
+  if (blocks.end == layers + 2) parts.push_back("head");
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+/// The stages, and the share of the time for which each waits for the others: (P - 1) / (M + P - 1)
+/// with P stages and M micro-batches.
+std::string pipeline_line(const Config& config) {
+  std::vector<std::string> stages;
+  for (const Range& blocks : pipeline_blocks(config))
+    stages.push_back(fmt::format("stage {}: {}", stages.size(),
+                                 blocks_text(blocks, config.model.num_hidden_layers)));
+  const double waits = static_cast<double>(stages.size() - 1);
+  const double share =
+      waits / (static_cast<double>(config.batch.gradient_accumulation_steps) + waits);
+  return fmt::format("pipeline    {}; {}, idle {:.0f} %\n", fmt::join(stages, ", "),
+                     config.parallelism.pipeline_schedule, 100 * share);
+}
+
 }  // namespace
 
 std::string banner(const TrainPlan& plan, const std::string& run_dir) {
@@ -84,7 +109,9 @@ std::string banner(const TrainPlan& plan, const std::string& run_dir) {
                         human_count(static_cast<double>(steps) * static_cast<double>(samples) /
                                     static_cast<double>(plan.epoch_samples)),
                         human_plural(plan.epoch_samples, "sample"));
-  return text + fmt::format("\ntraining    {}\nrun folder  {}\n", how(config), run_dir);
+  text += fmt::format("\ntraining    {}\n", how(config));
+  if (config.parallelism.pipeline_parallel_size > 1) text += pipeline_line(config);
+  return text + fmt::format("run folder  {}\n", run_dir);
 }
 
 namespace {
@@ -150,26 +177,6 @@ std::string memory_total(const std::vector<Allocation>& memory, const std::strin
                      fmt::join(parts, ", "));
 }
 
-/// "layers 3 to 5", with embedding and head.
-std::string blocks_text(Range blocks, std::int64_t layers) {
-  const Range own{std::max<std::int64_t>(blocks.begin - 1, 0), std::min(blocks.end - 1, layers)};
-  std::vector<std::string> parts;
-  if (blocks.begin == 0) parts.push_back("embedding");
-  if (own.size() == 1) parts.push_back(fmt::format("layer {}", own.begin));
-  if (own.size() > 1) parts.push_back(fmt::format("layers {} to {}", own.begin, own.end - 1));
-  if (blocks.end == layers + 2) parts.push_back("head");
-  return fmt::format("{}", fmt::join(parts, " and "));
-}
-
-std::string pipeline_line(const Config& config) {
-  std::vector<std::string> stages;
-  for (const Range& blocks : pipeline_blocks(config))
-    stages.push_back(fmt::format("stage {}: {}", stages.size(),
-                                 blocks_text(blocks, config.model.num_hidden_layers)));
-  return fmt::format("pipeline    {}; {}\n", fmt::join(stages, ", "),
-                     config.parallelism.pipeline_schedule);
-}
-
 std::string host_memory(std::int64_t offloaded, std::int64_t for_a_save) {
   if (offloaded == 0)
     return fmt::format("host memory {} per worker, for a save\n", human_bytes(for_a_save));
@@ -198,7 +205,6 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
   text += fmt::format("layout      data {} x tensor {} x pipeline {}\n", layout.data_size,
                       layout.tensor_size, layout.pipeline_size);
   const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
-  if (stages > 1) text += pipeline_line(config);
   std::string lines;
   std::int64_t most_offloaded = 0;  // of a worker
   for (int stage = 0; stage < stages; ++stage) {

@@ -126,9 +126,11 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
                   sequence > 1 ? fmt::format(" * {} sequence", sequence) : "");
   loading.data_workers = std::max<std::int64_t>(1, world / model);
   if (world % model != 0)
-    loading.problem_at(Severity::kError, "parallelism.tensor_parallel_size",
+    loading.problem_at(Severity::kError,
+                       parallelism.tensor_parallel_size > 1 ? "parallelism.tensor_parallel_size"
+                                                            : "parallelism.pipeline_parallel_size",
                        fmt::format("{} is not a whole number", factors),
-                       fmt::format("start a multiple of {} workers", model));
+                       fmt::format("start a multiple of {} workers, or set other sizes", model));
   else if (parallelism.data_parallel_size > 0 &&
            parallelism.data_parallel_size != loading.data_workers)
     loading.problem_at(

@@ -86,6 +86,8 @@ std::vector<Field> batch_fields() {
                 "the caller ends the accumulation"),
       noticed("dataloader_drop_last", Kind::kBool, "every batch is full"),
       moved("data_parallel_size", Kind::kInteger, "parallelism.data_parallel_size"),
+      moved("pipe_parallel_size", Kind::kInteger, "parallelism.pipeline_parallel_size"),
+      moved("model_parallel_size", Kind::kInteger, "parallelism.tensor_parallel_size"),
       moved("sequence_parallel_size", Kind::kInteger, "parallelism.sequence_parallel_size"),
   };
   for (int i = 0; i < 3; ++i) out[i].default_varies = true;

@@ -10,19 +10,37 @@ namespace {
 
 using Kind = Action::Kind;
 
-/// One direction between two stages: the micro-batches whose transfers each end has started.
+/// The transfers that one end of a link has started.
+struct End {
+  std::vector<int> micros;             ///< in order
+  std::vector<std::ptrdiff_t> places;  ///< of each micro-batch in that order; -1: it has none
+
+  void start(int micro) {
+    const auto at = static_cast<std::size_t>(micro);
+    if (at >= places.size()) places.resize(at + 1, -1);
+    places[at] = std::ssize(micros);
+    micros.push_back(micro);
+  }
+  std::ptrdiff_t place(int micro) const {
+    const auto at = static_cast<std::size_t>(micro);
+    return micro >= 0 && at < places.size() ? places[at] : -1;
+  }
+};
+
+/// One direction between two stages.
 struct Link {
-  std::vector<int> sent, received;
-  /// Whether the transfer of a micro-batch is over.
-  bool is_over(const std::vector<int>& started, int micro) const {
-    const auto place = std::ranges::find(started, micro) - started.begin();
-    return place < std::min(std::ssize(sent), std::ssize(received));
+  End sent, received;
+
+  /// How many transfers are over: both ends have started them.
+  std::ptrdiff_t over() const {
+    return std::min(std::ssize(sent.micros), std::ssize(received.micros));
   }
-  bool has_arrived(int micro) const { return is_over(received, micro); }
-  /// Also if nothing was ever sent.
-  bool is_gone(int micro) const {
-    return std::ranges::find(sent, micro) == sent.end() || is_over(sent, micro);
+  bool has_arrived(int micro) const {
+    const std::ptrdiff_t place = received.place(micro);
+    return place >= 0 && place < over();
   }
+  /// Whether no transfer of the micro-batch is still under way at the sender.
+  bool is_sent(int micro) const { return sent.place(micro) < over(); }
 };
 
 /// The stages of a pipeline, of which each runs until it must wait.
@@ -42,11 +60,11 @@ class Pipeline {
     }
     for (std::size_t stage = 0; stage < stages_.size(); ++stage)
       if (next_[stage] < actions(stage).size())
-        return fmt::format("stage {} waits for ever at action {} ({})", stage, next_[stage],
+        return fmt::format("deadlock: stage {} cannot pass action {} ({})", stage, next_[stage],
                            text_of(actions(stage)[next_[stage]]));
     for (std::size_t stage = 0; stage + 1 < stages_.size(); ++stage)
       for (const Link* link : {&forward_[stage], &back_[stage]})
-        if (link->sent != link->received)
+        if (link->sent.micros != link->received.micros)
           return fmt::format("the transfers between the stages {} and {} do not match", stage,
                              stage + 1);
     return "";
@@ -69,21 +87,21 @@ class Pipeline {
       case Kind::kForward:
         return (a.block != shape.first_block() || first ||
                 forward_[stage - 1].has_arrived(a.micro)) &&
-               (a.block != shape.last_block() || last || forward_[stage].is_gone(before));
+               (a.block != shape.last_block() || last || forward_[stage].is_sent(before));
       case Kind::kBackward:
         return a.block != shape.last_block() || last || back_[stage].has_arrived(a.micro);
       case Kind::kReceiveInput:
-        forward_[stage - 1].received.push_back(a.micro);
+        forward_[stage - 1].received.start(a.micro);
         return true;
       case Kind::kSendOutput:
-        forward_[stage].sent.push_back(a.micro);
+        forward_[stage].sent.start(a.micro);
         return true;
       case Kind::kReceiveGradient:
-        if (!first && !back_[stage - 1].is_gone(before)) return false;
-        back_[stage].received.push_back(a.micro);
+        if (!first && !back_[stage - 1].is_sent(before)) return false;
+        back_[stage].received.start(a.micro);
         return true;
       case Kind::kSendGradient:
-        back_[stage - 1].sent.push_back(a.micro);
+        back_[stage - 1].sent.start(a.micro);
         return true;
       default:
         return true;

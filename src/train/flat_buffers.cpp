@@ -50,7 +50,7 @@ FlatBuffers::FlatBuffers(const Config& config, const RankPlan& plan, Device devi
 }
 
 FlatTensor FlatBuffers::flat_tensor(const Buffer& flat, DType dtype, bool sharded) const {
-  if (flat.bytes() == 0) return {};
+  if (!flat.data()) return {};
   const std::int64_t count = flat.bytes() / static_cast<std::int64_t>(size_of(dtype));
   return {Tensor(flat.data(), {count}, dtype, flat.device()), sharded, elements_.begin};
 }

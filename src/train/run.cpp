@@ -215,7 +215,8 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   const ProcessMemory memory = memory_in_use(stream_);
   peak_bytes_ = std::max(peak_bytes_, memory.peak_bytes);
   usage_ = {static_cast<double>(memory.bytes), static_cast<double>(peak_bytes_), result.comm_ms};
-  const RankUsage most = largest(usage_, result.usage);
+  const bool first = result.step == first_step_ + 1;  // of the others nothing is known yet
+  const RankUsage most = first ? usage_ : result.usage;
   StepRecord record;
   record.step = result.step;
   record.loss = result.loss;
@@ -229,7 +230,7 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   record.samples_per_sec = static_cast<double>(config_.batch.train_batch_size) / seconds;
   record.mem_bytes = static_cast<std::int64_t>(most.mem_bytes);
   record.mem_peak_bytes = static_cast<std::int64_t>(most.mem_peak_bytes);
-  record.comm_ms = most.comm_ms;
+  record.comm_ms = std::min(most.comm_ms, step_ms);  // the others' are of an earlier step
   record.data_wait_ms = result.data_wait_ms;
   record.mfu = peak_rate_->share(
       train_flops(config_.model, config_.training.seq_length, record.tokens) / seconds);

@@ -171,9 +171,9 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
     throw Error(ErrorKind::kInternal, "the schedule is not sound: " + fault);
   clock_ = std::make_unique<WaitClock>(parts.stream);
-  units_ =
-      std::make_unique<UnitExchange>(parts.plan, parts.buffers, parts.slots, *parts.groups.data,
-                                     parts.stream, exchange_->update(), *clock_);
+  units_ = std::make_unique<UnitExchange>(
+      parts.plan, parts.buffers, parts.slots, *parts.groups.data, parts.stream, exchange_->update(),
+      *clock_, !sums_squares_ && parts.groups.data == parts.groups.world);
   const StepShape& shape = parts.plan.shape;
   micros_.resize(static_cast<std::size_t>(shape.slots()));
   pipeline_ = std::make_unique<PipelineExchange>(shape, parts.model, parts.slots, parts.groups,
@@ -280,7 +280,7 @@ void Trainer::execute(const Action& action) {
     case Kind::kClear:
       return units_->clear(action.unit);
     case Kind::kReduce:
-      if (action.unit == 0) pipeline_->wait_for_tie();
+      if (action.unit == 0 && parts_.plan.shape.pipeline.is_first()) pipeline_->wait_for_tie();
       return reduce(action.unit);
     case Kind::kAccumulate:
       return units_->accumulate(action.unit);
@@ -325,6 +325,13 @@ void Trainer::copy_tied() {
   pipeline_->copy_tied();
 }
 
+/// As a graph, unless tensor ranks communicate in it.
+template <class Compute>
+void Trainer::run_block(const Action& action, int slot, const Compute& compute) {
+  if (parts_.groups.tensor) return compute();
+  graphs_->run({action.kind, action.block, slot}, compute);
+}
+
 void Trainer::forward(const Action& action) {
   const Span span = Span::phase("forward", action.block);
   parts_.progress.phase = "forward";
@@ -351,12 +358,6 @@ void Trainer::backward(const Action& action) {
   units_->require_parameters(action.block);
   pipeline_->before_backward(action.block, slot);
   run_block(action, slot, [&] { parts_.model.backward(action.block, slot, micro_in(slot)); });
-}
-
-/// As a graph, unless tensor ranks communicate in it.
-void Trainer::run_block(const Action& action, int slot, const std::function<void()>& compute) {
-  if (parts_.groups.tensor) return compute();
-  graphs_->run({action.kind, action.block, slot}, compute);
 }
 
 /// Puts a micro-batch into its slot.
@@ -446,7 +447,7 @@ void Trainer::step_and_send(const Update* update) {
 Work Trainer::update_traffic() const {
   const FlatBuffers& flat = parts_.buffers;
   const std::size_t of_state = flat.optimizer_state.size() * size_of(flat.state_dtype);
-  const std::size_t of_weights = flat.rounded.bytes() > 0 ? size_of(flat.compute_dtype) : 0;
+  const std::size_t of_weights = flat.rounded.data() ? size_of(flat.compute_dtype) : 0;
   const std::size_t bytes =
       sizeof(float) + 2 * size_of(flat.parameter_dtype) + of_weights + 2 * of_state;
   return {.bytes =

@@ -64,6 +64,8 @@ Connection connect(ControlChannel& channel, const Config& job, const Environment
 
 std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment) {
   if (config.hardware.device != "cuda") return nullptr;
+  // Each queue gets a hardware queue of its own: a receive that waits for a peer delays no other.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const int count = CudaModule::get().probe().device_count;
   if (environment.local_rank >= count && !config.hardware.oversubscribe)
     throw Error(

@@ -76,13 +76,18 @@ TEST_CASE("a balanced split has the smallest possible maximum of operations") {
 }
 
 TEST_CASE("a split that does not fit is refused") {
-  const std::string hint = " | leave parallelism.pipeline_layer_split out for a balanced split";
+  const std::string hint = " | leave it out for a balanced split";
   CHECK(error_of(job(12, 2, {4, 4, 4})) ==
-        "pipeline_layer_split = [4, 4, 4] does not split 12 layers into 2 stages" + hint);
+        "parallelism.pipeline_layer_split = [4, 4, 4] does not split 12 layers into 2 stages | "
+        "--parallelism.pipeline_parallel_size 3");
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  CHECK_THAT(error_of(job(4, 4, {kHuge, kHuge, kHuge, kHuge + 4})),
+             Catch::Contains("does not split 4 layers into 4 stages"));
   CHECK(error_of(job(12, 2, {6, 5})) ==
-        "pipeline_layer_split = [6, 5] does not split 12 layers into 2 stages" + hint);
+        "parallelism.pipeline_layer_split = [6, 5] does not split 12 layers into 2 stages" + hint);
   CHECK(error_of(job(12, 3, {6, 0, 6})) ==
-        "pipeline_layer_split = [6, 0, 6] does not split 12 layers into 3 stages of at least one "
+        "parallelism.pipeline_layer_split = [6, 0, 6] does not split 12 layers into 3 stages of at "
+        "least one "
         "layer each" +
             hint);
   CHECK(error_of(job(2, 5)) ==

@@ -25,9 +25,9 @@ TEST_CASE("the workers must be a multiple of the parallel sizes") {
   const std::string text =
       R"({"train_micro_batch_size_per_gpu": 1, "parallelism": {"tp": 2, "pp": 2}})";
   CHECK(loaded(text, 8).config.batch.train_batch_size == 2);
-  CHECK(contains(
-      told(loaded(text, 6), Severity::kError),
-      "6 workers / (2 tensor * 2 pipeline) is not a whole number | start a multiple of 4"));
+  CHECK(contains(told(loaded(text, 6), Severity::kError),
+                 "6 workers / (2 tensor * 2 pipeline) is not a whole number | start a multiple of "
+                 "4 workers, or set other sizes"));
   CHECK(contains(errors(R"({"train_batch_size": 4, "data_parallel_size": 2})"),
                  "parallelism.data_parallel_size = 2 is not 1 workers"));
   CHECK(contains(errors(R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2})"),

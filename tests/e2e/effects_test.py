@@ -85,6 +85,8 @@ ROWS = {
     'train_micro_batch_size_per_gpu': (JOB, 2, 'batch_arithmetic'),
     'gradient_accumulation_steps': (JOB, 2, 'batch_arithmetic'),
     'data_parallel_size': (JOB, 2, 'refusal'),
+    'pipe_parallel_size': (JOB, 2, 'refusal'),
+    'model_parallel_size': (JOB, 2, 'refusal'),
     'sequence_parallel_size': (JOB, 2, 'refusal'),
     'tensor_parallel.autotp_size': (JOB, 2, 'refusal'),
     'tensor_parallel.tp.tp_size': (JOB, 2, 'refusal'),

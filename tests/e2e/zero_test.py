@@ -58,6 +58,12 @@ class ZeroTest(job.JobTest):
             self.job.train(run, *wide, *stage(other), '--resume', 'auto', workers=workers)
             self.assert_close(run, 'unbroken')
 
+    def test_ranks_that_own_nothing_save_with_the_others(self):
+        tiny = ('--model.n_embd', 8, '--model.n_layer', 1, '--model.n_head', 1, '--training.ema_decay', 0.9, '--steps', 5)
+        for number in (0, 1, 3):
+            self.job.train(f'tiny{number}', *tiny, *stage(number), workers=8)
+            self.same_files('tiny0', f'tiny{number}', 5)
+
     def test_a_killed_run_resumes_from_its_last_checkpoint(self):
         self.job.train('whole3', *WIDE, *stage(3))
         process = self.job.start_training('killed', *WIDE, *stage(3))

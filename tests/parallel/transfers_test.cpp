@@ -47,7 +47,7 @@ bool is_transfer(const Action& action) {
 
 }  // namespace
 
-TEST_CASE("no pipeline waits for ever, with any number of stages and micro-batches") {
+TEST_CASE("no pipeline has a deadlock, with any number of stages and micro-batches") {
   for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B})
     for (const bool tied : {false, true})
       for (int stages = 1; stages <= 9; ++stages)
@@ -79,12 +79,12 @@ TEST_CASE("a pipeline that lacks a transfer, or has one twice, is not sound") {
   }
 }
 
-TEST_CASE("a forward that comes before its input waits for ever") {
+TEST_CASE("a forward that comes before its input is a deadlock") {
   Pipeline pipeline(2, 2, PipelineSchedule::k1F1B);
   auto& actions = pipeline.schedules[1].actions;
   REQUIRE(text_of(actions[0]) == "<F0");
   std::swap(actions[0], actions[1]);
-  CHECK(pipeline.fault() == "stage 0 waits for ever at action 6 (B0.0)");
+  CHECK(pipeline.fault() == "deadlock: stage 0 cannot pass action 6 (B0.0)");
 }
 
 TEST_CASE("transfers in another order than the other stage's do not match") {

@@ -112,6 +112,28 @@ TEST_CASE("every stage works with each optimizer, type and average", "[zero]") {
   }
 }
 
+TEST_CASE("ranks that own nothing take part at every stage", "[zero]") {
+  Config config = zero_config(0);
+  config.model.vocab_size = 40;
+  config.model.hidden_size = 16;
+  config.model.intermediate_size = 64;
+  config.model.num_hidden_layers = 1;
+  config.model.num_attention_heads = config.model.num_key_value_heads = 2;
+  config.model.head_dim = 8;
+  config.batch.micro_batch_size = 2;
+  config.training.ema_decay = 0.9;
+  for (const bool bf16 : {false, true}) {
+    config.precision.bf16 = bf16;
+    config.zero.stage = 0;
+    const Result expected = train(config, 3);
+    for (const int stage : {1, 2, 3}) {
+      CAPTURE(bf16, stage);
+      config.zero.stage = stage;
+      CHECK(train(config, 3) == expected);
+    }
+  }
+}
+
 TEST_CASE("units and slots of any size give the same bits", "[zero]") {
   Config config = zero_config(3);
   config.batch.micro_batch_size = 3;
@@ -163,6 +185,8 @@ TEST_CASE("CUDA: a step whose state is offloaded is the same, but for the CPU's 
                   c.precision.initial_scale_power = 20;  // the first step is skipped
                 }}})
     for (const int stage : {0, 1, 2, 3}) {
+      const bool plain = std::string(name) == "fp32";  // the others at the ends only: it is slow
+      if (!plain && (stage == 1 || stage == 2)) continue;
       Config config = gpu_config(stage);
       change(config);
       const Result expected = train_on_gpu(config);
@@ -174,7 +198,7 @@ TEST_CASE("CUDA: a step whose state is offloaded is the same, but for the CPU's 
         config.zero.offload_param = weights;
         const Result offloaded = train_on_gpu(config);
         check_near(offloaded, expected, 1e-6);
-        CHECK(train_on_gpu(config) == offloaded);
+        if (plain) CHECK(train_on_gpu(config) == offloaded);
       }
     }
 }

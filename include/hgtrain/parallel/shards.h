@@ -33,7 +33,7 @@ class Sharding {
  public:
   static constexpr std::int64_t kChunk = 1 << 14;
 
-  /// `blocks` are the elements of each block, in ascending order without gaps from 0. `shares` has
+  /// `blocks` are the elements of each block, in ascending order without gaps. `shares` has
   /// a number per rank: how much it owns in proportion to the others; a rank may own nothing.
   Sharding(std::span<const Range> blocks, std::span<const double> shares);
   /// Equal shares.

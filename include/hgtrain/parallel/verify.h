@@ -29,7 +29,7 @@ struct ScheduledRank {
 std::string find_fault(std::span<const ScheduledRank> ranks);
 
 /// The same for a job whose ranks have the shape's most micro-batches, or one less: one rank of
-/// each kind stands for all. In a pipeline, also: no stage waits for ever for another one, and what
+/// each kind stands for all. In a pipeline, also: there is no deadlock between stages, and what
 /// one sends is what the other expects.
 std::string find_fault(StepShape shape);
 

@@ -34,7 +34,7 @@ struct FlatBuffers {
   /// The same as the optimizer leaves them. If it is offloaded, they must then be sent to
   /// weights(), unless these are offloaded too.
   FlatTensor updated_weights() const;
-  bool sends_weights() const { return sent_weights.bytes() > 0; }
+  bool sends_weights() const { return sent_weights.data() != nullptr; }
   /// Draws the parameters of a fresh model (model/init.h), from which the average starts too. The
   /// optimizer's buffers must be in host memory.
   void initialize(const ParameterTable& table, std::uint64_t seed, ThreadPool& pool) const;

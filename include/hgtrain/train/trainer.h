@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -145,7 +144,8 @@ class Trainer {
   void copy_tied();
   void forward(const Action& action);
   void backward(const Action& action);
-  void run_block(const Action& action, int slot, const std::function<void()>& compute);
+  template <class Compute>
+  void run_block(const Action& action, int slot, const Compute& compute);
   void start_micro_batch(int micro);
   const MicroBatch& micro_in(int slot) const { return micros_[static_cast<std::size_t>(slot)]; }
   void update();

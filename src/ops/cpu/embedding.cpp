@@ -1,4 +1,4 @@
-#include <vector>
+#include <algorithm>
 
 #include "hgtrain/base/element.h"
 
@@ -16,18 +16,19 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, std::int64_t first
     const T* const table_VC = table.data<T>();
     const T* const positions_TC = positions ? positions.data<T>() : nullptr;
     T* const out_NC = out.data<T>();
-    const std::vector<T> zeros(static_cast<std::size_t>(width), T(0.0f));
     pool.parallel_for(tokens.numel(), [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t n = begin; n < end; ++n) {
         const std::int64_t row = ids[n] - first;
-        const T* const word = row >= 0 && row < rows ? table_VC + row * width : zeros.data();
+        const T* const word = row >= 0 && row < rows ? table_VC + row * width : nullptr;
+        const T* const place =
+            positions_TC ? positions_TC + (places ? places[n] : n % length) * width : nullptr;
         T* const y = out_NC + n * width;
-        if (!positions_TC) {
-          for (std::int64_t c = 0; c < width; ++c) y[c] = word[c];
-          continue;
-        }
-        const T* const place = positions_TC + (places ? places[n] : n % length) * width;
-        for (std::int64_t c = 0; c < width; ++c) y[c] = word[c] + place[c];
+        if (word && place)
+          for (std::int64_t c = 0; c < width; ++c) y[c] = word[c] + place[c];
+        else if (word || place)
+          std::copy_n(word ? word : place, width, y);
+        else
+          std::fill_n(y, width, T(0.0f));
       }
     });
   });
