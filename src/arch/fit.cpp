@@ -68,6 +68,15 @@ std::vector<Saving> savings_of(const Config& config, DType narrow) {
   return out;
 }
 
+/// Of what a worker of each stage takes.
+template <class BytesOfStage>
+std::int64_t sum_over_workers(const Config& config, int workers, const BytesOfStage& bytes) {
+  const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
+  std::int64_t pipeline = 0;
+  for (int stage = 0; stage < stages; ++stage) pipeline += bytes(stage);
+  return checked_mul(pipeline, workers / stages, "the memory of all workers", ErrorKind::kConfig);
+}
+
 std::string micro_batch(std::int64_t samples) {
   return fmt::format("train_micro_batch_size_per_gpu = {}", samples);
 }
@@ -77,11 +86,14 @@ std::string micro_batch(std::int64_t samples) {
 std::int64_t machine_bytes(const Config& config, int workers) {
   constexpr std::int64_t kProcessBytes = 16 << 20;
   const auto threads = static_cast<int>(config.hardware.threads);
-  const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
-  std::int64_t pipeline = 0;  // of a worker of each stage
-  for (int stage = 0; stage < stages; ++stage)
-    pipeline += total_bytes(memory_table(config, threads, stage)) + kProcessBytes;
-  return checked_mul(pipeline, workers / stages, "the memory of all workers", ErrorKind::kConfig);
+  return sum_over_workers(config, workers, [&](int stage) {
+    return total_bytes(memory_table(config, threads, stage)) + kProcessBytes;
+  });
+}
+
+std::int64_t offloaded_bytes(const Config& config, int workers) {
+  return sum_over_workers(config, workers,
+                          [&](int stage) { return total_bytes(offloaded_memory(config, stage)); });
 }
 
 std::int64_t largest_micro_batch(const Config& config, const Fits& fits, std::int64_t below) {

@@ -23,6 +23,8 @@ constexpr std::int64_t kFloatBytes = 4;
 /// What oneDNN packs of the operands of products in a thread, as measured with oneDNN 2.6 and
 /// AVX-512 (tests/bench/memory.py).
 constexpr std::int64_t kPackedBytes = 2 << 20, kPackedBytes16 = 3 << 20;
+/// With several threads, oneDNN 2.6 computes 16-bit products of at most so many rows in fp32 first.
+constexpr std::int64_t kRowsInFp32 = 96;
 /// An allowance for the kernels of cuBLAS and cuDNN, which are loaded when first used, and graphs.
 constexpr std::int64_t kLibraryBytes = 384 << 20;
 /// One communicator of NCCL took 544 to 688 MiB on A100s with NVLink (NVIDIA/nccl#964), and 1.06 GB
@@ -53,10 +55,7 @@ std::int64_t attention_scratch(const Config& config, const ActivationSizes& size
 }
 
 bool uses_nccl(const Config& config) {
-  const ParallelismConfig& parallelism = config.parallelism;
-  return ranks_of(config) * parallelism.pipeline_parallel_size * parallelism.tensor_parallel_size >
-             1 &&
-         config.distributed.backend != "gloo";
+  return layout_of(config).world_size() > 1 && config.distributed.backend != "gloo";
 }
 
 bool is_recomputed(const std::string& name, const ActivationSizes& sizes) {
@@ -199,16 +198,13 @@ int tensor_size(const Config& config) {
 
 /// The plan of a rank of a pipeline stage. Its schedule is that of one micro-batch: shards and
 /// slots of units do not depend on their number.
-RankPlan plan_of(Config config, int stage) {
-  const int ranks = ranks_of(config);
-  const ParallelismConfig& parallelism = config.parallelism;
+RankPlan plan_of(Config config, const ParameterTable& table, int stage) {
+  const Layout layout = layout_of(config);
   const std::int64_t micros = config.batch.gradient_accumulation_steps;
-  config.batch.train_batch_size = config.batch.micro_batch_size * ranks;
-  config.parallelism.data_parallel_size = ranks;
-  const Layout layout{static_cast<int>(parallelism.pipeline_parallel_size), ranks,
-                      tensor_size(config)};
-  RankPlan plan = plan_rank(config, rank_table(config), layout.rank_of({.pipeline = stage}),
-                            layout.world_size());
+  config.batch.train_batch_size = config.batch.micro_batch_size * layout.data_size;
+  config.parallelism.data_parallel_size = layout.data_size;
+  RankPlan plan =
+      plan_rank(config, table, layout.rank_of({.pipeline = stage}), layout.world_size());
   plan.shape.most_micro_batches = std::max<std::int64_t>(1, micros);
   return plan;
 }
@@ -312,14 +308,15 @@ void require_gpu_widths(const ModelConfig& model, DType dtype) {
 }
 
 std::vector<Allocation> offloaded_memory(const Config& config, int stage) {
-  return flat_memory(config, plan_of(config, stage)).offloaded;
+  return flat_memory(config, plan_of(config, rank_table(config), stage)).offloaded;
 }
 
 std::int64_t save_bytes(const Config& config) {
   if (offload_of(config).optimizer && !config.checkpoint.async_save) return 0;
+  const ParameterTable table = rank_table(config);
   std::int64_t most = 0;
   for (int stage = 0; stage < config.parallelism.pipeline_parallel_size; ++stage) {
-    const std::int64_t shard = largest_shard(plan_of(config, stage));
+    const std::int64_t shard = largest_shard(plan_of(config, table, stage));
     most = std::max(most, total_bytes(state_of(config, shard, shard)));
   }
   return most;
@@ -337,7 +334,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
 std::vector<Allocation> memory_table(const Config& config, int threads, int stage) {
   const DType dtype = config.precision.compute_dtype();
   const ModelConfig model = tensor_part(config.model, tensor_size(config));
-  const RankPlan plan = plan_of(config, stage);
+  const ParameterTable table = rank_table(config);
+  const RankPlan plan = plan_of(config, table, stage);
   const std::int64_t shard = largest_shard(plan);
   std::vector<Allocation> out = flat_memory(config, plan).on_device;
   if (offload_of(config).optimizer && plan.stage() >= 2 &&
@@ -356,9 +354,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   if (on_cpu && config.parallelism.tensor_parallel_size > 1)
     out.push_back({"checkpoint: exchange between tensor ranks", kCheckpointExchangeBytes});
   const ActivationSizes sizes = activation_sizes(config, plan.shape);
-  if (const auto bytes =
-          head_gradient_bytes(head_gradients(rank_table(config), tensor_size(config)));
-      bytes > 0)
+  if (const auto bytes = head_gradient_bytes(head_gradients(table, tensor_size(config))); bytes > 0)
     out.push_back({"gradients of all key/value heads", bytes});
   for (const PlannedTensor& a : activations_of(model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
@@ -372,6 +368,10 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
                    times(scratch_floats(model, sizes.seq_length, dtype, threads), kFloatBytes)});
     out.push_back({"packed operands of matrix products",
                    times(threads, dtype == DType::kF32 ? kPackedBytes : kPackedBytes16)});
+    const std::int64_t rows = times(sizes.batch, sizes.seq_length);
+    if (dtype != DType::kF32 && threads > 1 && sizes.has_head(model) && rows <= kRowsInFp32)
+      out.push_back(
+          {"logits in fp32, in oneDNN", times(times(rows, model.vocab_size), kFloatBytes)});
     return out;
   }
   out.push_back({"scratch of matrix products and attention",

@@ -42,18 +42,15 @@ double cpu_ms() {
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
 }
 
-int workers_of(const Config& config) {
-  const ParallelismConfig& p = config.parallelism;
-  return ranks_of(config) * static_cast<int>(p.pipeline_parallel_size * p.tensor_parallel_size);
-}
-
 /// "pp2 zero1", "one".
-std::string layout_of(const Config& config) {
-  const auto& [data, tensor, pipeline, schedule, split] = config.parallelism;
+std::string text_of(const Layout& layout, const Config& config) {
   std::vector<std::string> parts;
-  if (pipeline > 1) parts.push_back(fmt::format("pp{}", pipeline));
-  if (tensor > 1) parts.push_back(fmt::format("tp{}", tensor));
-  if (const int ranks = ranks_of(config); ranks > 1) parts.push_back(fmt::format("dp{}", ranks));
+  const auto add = [&](const char* axis, int size) {
+    if (size > 1) parts.push_back(fmt::format("{}{}", axis, size));
+  };
+  add("pp", layout.pipeline_size);
+  add("tp", layout.tensor_size);
+  add("dp", layout.data_size);
   if (config.zero.stage > 0) parts.push_back(fmt::format("zero{}", config.zero.stage));
   return parts.empty() ? "one" : fmt::format("{}", fmt::join(parts, " "));
 }
@@ -62,8 +59,8 @@ std::string layout_of(const Config& config) {
 class Contestant {
  public:
   Contestant(const Config& config, Communicator& comm, const ConnectLayout& connect)
-      : config_(config), comm_(comm) {
-    if (comm.rank() >= workers_of(config)) return;
+      : config_(config), layout_(layout_of(config)), comm_(comm) {
+    if (comm.rank() >= layout_.world_size()) return;
     const Groups groups = connect(config);
     const std::int64_t before = process_memory().bytes;
     run_ = std::make_unique<SyntheticRun>(config, groups);
@@ -91,10 +88,10 @@ class Contestant {
 
   /// All ranks call it together.
   Json result(const Contestant& first) const {
-    const int workers = workers_of(config_);
+    const int workers = layout_.world_size();
     const double cpu = run_ ? spread_of(cpu_ms_).median : 0;
     const double waits = run_ ? waited_ms_ / sum(step_ms_) : 0;
-    Json out{{"layout", layout_of(config_)},
+    Json out{{"layout", text_of(layout_, config_)},
              {"workers", workers},
              {"accumulation", config_.batch.gradient_accumulation_steps},
              {"cpu_ms", sum(of_ranks(cpu, comm_)) / workers},
@@ -118,6 +115,7 @@ class Contestant {
 
  private:
   const Config config_;
+  const Layout layout_;
   Communicator& comm_;
   std::unique_ptr<SyntheticRun> run_;
   std::int64_t bytes_ = 0;  ///< that the process grew by

@@ -7,6 +7,7 @@
 #include "hgtrain/arch/fit.h"
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
 
 #include "check_flags.h"
@@ -24,9 +25,8 @@ std::vector<std::string> fewer_workers(const TrainPlan& plan, std::int64_t room)
   Config config = plan.config;
   BatchConfig& batch = config.batch;
   const std::int64_t micros = batch.train_batch_size / batch.micro_batch_size;
-  const ParallelismConfig& parallelism = config.parallelism;
-  const auto model = static_cast<int>(parallelism.pipeline_parallel_size *
-                                      parallelism.tensor_parallel_size);  // workers that share it
+  const Layout layout = layout_of(config);
+  const int model = layout.world_size() / layout.data_size;  // workers that share it
   for (int workers = plan.workers - model; workers > 0; workers -= model) {
     const int groups = workers / model;
     batch.gradient_accumulation_steps = micros / groups;
@@ -96,6 +96,17 @@ std::optional<PlanFit> fit_of(const TrainPlan& plan, const std::string& gpu) {
   const std::int64_t room = free_memory();
   if (plan.config.hardware.device != "cpu" || room == 0) return std::nullopt;
   return fit_cpu(plan, room);
+}
+
+void require_room_to_offload(const TrainPlan& plan) {
+  const std::int64_t asked = offloaded_bytes(plan.config, plan.workers), room = free_memory();
+  if (room == 0 || asked <= room) return;
+  throw Error(
+      ErrorKind::kDevice,
+      fmt::format("the workers would offload {} into this machine's memory, and {} are free",
+                  human_bytes(asked), human_bytes(room)),
+      "fewer workers, a smaller model, or zero_optimization.offload_optimizer.device and "
+      "offload_param.device = \"none\"");
 }
 
 }  // namespace hgt

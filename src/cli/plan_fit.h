@@ -27,4 +27,8 @@ struct PlanFit {
 /// there are no kernels for.
 std::optional<PlanFit> fit_of(const TrainPlan& plan, const std::string& gpu);
 
+/// Error(kDevice) if the workers of this machine would offload more than is free of its memory:
+/// page-locked memory cannot be swapped out. Does nothing if it is not known how much is free.
+void require_room_to_offload(const TrainPlan& plan);
+
 }  // namespace hgt

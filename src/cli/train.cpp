@@ -112,6 +112,7 @@ class Train final : public Command {
     if (flags_.dry_run) say("{}", describe(plan, flags_.run_dir, fit));
     if (fit) fit->require();
     if (flags_.dry_run) return 0;
+    require_room_to_offload(plan);
     if (names_checkpoint(flags_.resume) && !is_folder(flags_.resume))
       throw Error(ErrorKind::kConfig,
                   fmt::format("there is no checkpoint folder {}", flags_.resume),

@@ -31,7 +31,7 @@ class TensorGroup {
     std::vector<OwnedRange> rows;
     for (int rank = 0; rank < size(); ++rank)
       rows.push_back({{rank * row, (rank + 1) * row}, rank});
-    comm_->all_gather({static_cast<std::byte*>(x.raw()), x.bytes()}, rows);
+    comm_->all_gather(bytes_of(x), rows);
   }
 
  private:

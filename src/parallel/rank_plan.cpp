@@ -67,6 +67,12 @@ int ranks_of(const Config& config) {
                            ErrorKind::kConfig);
 }
 
+Layout layout_of(const Config& config) {
+  const ParallelismConfig& parallelism = config.parallelism;
+  return {static_cast<int>(parallelism.pipeline_parallel_size), ranks_of(config),
+          static_cast<int>(parallelism.tensor_parallel_size)};
+}
+
 std::int64_t default_unit_elements(bool on_cpu, int ranks) {
   return on_cpu ? std::int64_t{4} << 20 : std::int64_t{1'000'000} * std::max(ranks, 40);
 }

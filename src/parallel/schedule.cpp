@@ -37,7 +37,7 @@ class Builder {
     for (int micro = 0; micro < shape_.slots() && micro < shape_.micro_batches; ++micro)
       receive_input(micro);
     for (std::size_t i = 0; i < computes_.size(); ++i) compute(i);
-    sum_tied();
+    if (shape_.is_tied_across()) add({.kind = Kind::kSumTied});
     if (shape_.stage < 2) reduce_completed(shape_.first_block());
     while (!in_flight_.empty()) accumulate(in_flight_.front());
     release_all();
@@ -105,9 +105,6 @@ class Builder {
     if (!pipeline.is_first()) add({.kind = Kind::kSendGradient, .micro = compute.micro});
     const int next = compute.micro + shape_.slots();
     if (next < shape_.micro_batches) receive_input(next);
-  }
-  void sum_tied() {
-    if (shape_.is_tied_across()) add({.kind = Kind::kSumTied});
   }
 
   std::vector<int> assign(int count) const {

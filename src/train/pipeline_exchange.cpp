@@ -1,7 +1,6 @@
 #include "pipeline_exchange.h"
 
 #include <exception>
-#include <span>
 
 #include "hgtrain/base/trace.h"
 #include "hgtrain/ops/flat.h"
@@ -10,11 +9,6 @@ namespace hgt {
 namespace {
 
 constexpr int kSender = 0;  ///< in a group of two stages
-
-std::span<std::byte> bytes_of(const Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.raw()),
-          static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())};
-}
 
 }  // namespace
 
@@ -81,8 +75,7 @@ void PipelineExchange::clear_gradients() {
 }
 
 void PipelineExchange::sum_tied() {
-  tied_ = groups_.tied->start_all_reduce_sum(
-      {tied_gradients_.data<float>(), static_cast<std::size_t>(tied_gradients_.numel())});
+  tied_ = groups_.tied->start_all_reduce_sum(tied_gradients_);
 }
 
 void PipelineExchange::copy_tied() {

@@ -37,9 +37,7 @@ void share(const FlatTensor& flat, const Parts& parts) {
   std::vector<OwnedRange> owners = parts.plan.sharding.owners(parts.plan.elements());
   for (OwnedRange& owned : owners)
     owned.elements = {owned.elements.begin * size, owned.elements.end * size};
-  parts.groups.data->all_gather({static_cast<std::byte*>(flat.values.raw()),
-                                 static_cast<std::size_t>(flat.values.numel() * size)},
-                                owners);
+  parts.groups.data->all_gather(bytes_of(flat.values), owners);
 }
 
 void share_state(const FlatState& flat, const LoadedCheckpoint& loaded, const Parts& parts) {

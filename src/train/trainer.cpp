@@ -111,10 +111,6 @@ std::vector<FlatPiece> own_norm_pieces(const Trainer::Parts& parts) {
   return at.size == 1 ? pieces : first_copies(std::move(pieces), parts.table, at);
 }
 
-}  // namespace
-
-namespace {
-
 Model::Options model_options(const Config& config, const ActivationSizes& sizes) {
   return {.max_batch = sizes.batch,
           .max_seq_length = sizes.seq_length,
@@ -267,6 +263,7 @@ const Batch& Trainer::next_batch() {
 
 void Trainer::execute(const Action& action) {
   using Kind = Action::Kind;
+  const int slot = parts_.plan.shape.slot_of(action.micro);
   ++parts_.progress.work;
   switch (action.kind) {
     case Kind::kForward:
@@ -280,21 +277,11 @@ void Trainer::execute(const Action& action) {
     case Kind::kClear:
       return units_->clear(action.unit);
     case Kind::kReduce:
-      if (action.unit == 0 && parts_.plan.shape.pipeline.is_first()) pipeline_->wait_for_tie();
       return reduce(action.unit);
     case Kind::kAccumulate:
       return units_->accumulate(action.unit);
     case Kind::kUpdate:
       return update();
-    default:
-      return transfer(action);
-  }
-}
-
-void Trainer::transfer(const Action& action) {
-  using Kind = Action::Kind;
-  const int slot = parts_.plan.shape.slot_of(action.micro);
-  switch (action.kind) {
     case Kind::kReceiveInput:
       start_micro_batch(action.micro);
       return pipeline_->receive_input(slot, micro_in(slot));
@@ -308,12 +295,11 @@ void Trainer::transfer(const Action& action) {
       return pipeline_->sum_tied();
     case Kind::kCopyTied:
       return copy_tied();
-    default:
-      throw Error(ErrorKind::kInternal, "no action " + text_of(action));
   }
 }
 
 void Trainer::reduce(int unit) {
+  if (unit == 0 && parts_.plan.shape.pipeline.is_first()) pipeline_->wait_for_tie();
   if (shared_gradients_)
     shared_gradients_->sum(parts_.plan.shape.units[static_cast<std::size_t>(unit)].elements,
                            parts_.slots.gradients(unit));
@@ -346,7 +332,7 @@ void Trainer::forward(const Action& action) {
     model.forward(action.block, slot, micro_in(slot));
     if (is_head) model.loss_sum(slot, *loss_sum_.as<double>().data());
   });
-  if (is_head && parts_.plan.at.tensor == 0)
+  if (is_head && parts_.plan.gives_losses())
     parts_.stream.copy(exchange_->loss(parts_.plan.micro_batches.begin + action.micro),
                        loss_sum_.data(), sizeof(double));
 }
@@ -497,8 +483,8 @@ double Trainer::evaluate() {
                            idle = make_evaluation(parts_.plan.shape, false);
   for (const Action& action : computing.before) execute(action);
   const double loss = mean_loss(
-      {config, parts_.groups, parts_.plan.shape.pipeline.is_last() && parts_.plan.at.tensor == 0,
-       parts_.stream, *parts_.valid, *batch_, loss_sum_, parts_.progress,
+      {config, parts_.groups, parts_.plan.gives_losses(), parts_.stream, *parts_.valid, *batch_,
+       loss_sum_, parts_.progress,
        [&](const MicroBatch* batch) { evaluate((batch ? computing : idle).micro_batch, batch); }},
       samples);
   for (const Action& action : computing.after) execute(action);

@@ -12,16 +12,6 @@
 namespace hgt {
 namespace {
 
-template <class T>
-std::span<T> elements_of(const Tensor& tensor) {
-  return {tensor.data<T>(), static_cast<std::size_t>(tensor.numel())};
-}
-
-std::span<std::byte> bytes_of(const Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.raw()),
-          static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())};
-}
-
 /// The slices of `all` that lie within a unit. A slice never crosses a block's border.
 std::vector<Slice> slices_within(std::span<const Slice> all, Range elements) {
   std::vector<Slice> out;
@@ -109,7 +99,7 @@ void UnitExchange::copy_own_weights(int unit) {
   if (offloaded) order_after(host_->to_device, stream_.queue(), host_->computed);
   for (const Slice& slice : state(unit).own) {
     const Tensor from = shard.at(slice), to = part_of(slots_.weights(unit), unit, slice);
-    copies.copy(to.raw(), from.raw(), bytes_of(from).size());
+    copies.copy(to.raw(), from.raw(), from.bytes());
   }
   if (!offloaded) return;
   host_->arrived[static_cast<std::size_t>(unit)].record(host_->to_device);
@@ -127,10 +117,13 @@ void UnitExchange::clear(int unit) {
 }
 
 void UnitExchange::reduce(int unit) {
-  const std::span<float> gradients = elements_of<float>(slots_.gradients(unit));
-  const std::uint64_t ticket = plan_.stage() == 0
-                                   ? comm_.start_all_reduce_sum(gradients)
-                                   : comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
+  const Tensor gradients = slots_.gradients(unit);
+  const std::uint64_t ticket =
+      plan_.stage() == 0
+          ? comm_.start_all_reduce_sum(gradients)
+          : comm_.start_reduce_scatter_sum(
+                {gradients.data<float>(), static_cast<std::size_t>(gradients.numel())},
+                state(unit).owners);
   if (buffers_.is_offloaded())
     copy_to_host(unit, ticket);
   else if (!losses_follow_)
@@ -147,7 +140,7 @@ void UnitExchange::copy_to_host(int unit, std::uint64_t ticket) {
   for (const Slice& slice : u.own) {
     const Tensor sum = part_of(slots_.gradients(unit), unit, slice),
                  kept = buffers_.gradient_values().at(slice);
-    const std::size_t bytes = bytes_of(sum).size();
+    const std::size_t bytes = sum.bytes();
     if (u.has_sum) {
       const Tensor earlier(earlier_sum_.data(), {sum.numel()}, DType::kF32, buffers_.device);
       copies.copy(earlier.raw(), kept.raw(), bytes);
@@ -193,7 +186,7 @@ void UnitExchange::wait_for_sums() {
 void UnitExchange::send(int unit) {
   for (const Slice& slice : state(unit).own) {
     const Tensor from = buffers_.updated_weights().at(slice), to = buffers_.weights().at(slice);
-    host_->to_device.copy(to.raw(), from.raw(), bytes_of(from).size());
+    host_->to_device.copy(to.raw(), from.raw(), from.bytes());
   }
 }
 

@@ -24,13 +24,9 @@ void measure(ControlChannel& channel, const BenchLayoutsRequest& request) {
   const Environment environment = read_environment();
   const auto [comm, backend_name] = connect_ranks(channel, configs.front(), environment, nullptr);
   std::deque<Subgroups> layouts;
-  std::unique_ptr<Communicator> alone;
+  const std::unique_ptr<Communicator> alone = make_self_communicator();
   const auto connect = [&](const Config& config) -> Groups {
-    const auto& [data, tensor, pipeline, schedule, split] = config.parallelism;
-    if (ranks_of(config) * tensor * pipeline == 1) {
-      alone = make_self_communicator();
-      return *alone;
-    }
+    if (layout_of(config).world_size() == 1) return *alone;
     const std::string name = fmt::format("layout {}", layouts.size());
     layouts.push_back(connect_groups(channel, config, environment, nullptr, *comm, nullptr, name));
     return layouts.back().groups->get();

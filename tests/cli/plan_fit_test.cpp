@@ -65,3 +65,13 @@ TEST_CASE("fewer workers are a way out") {
 TEST_CASE("of GPUs that are not named nothing is known") {
   CHECK_FALSE(fit_of(plan_for("cuda"), ""));
 }
+
+TEST_CASE("workers on GPUs offload no more than is free of this machine's memory") {
+  TrainPlan plan = plan_for("cuda");
+  plan.config.zero.offload_optimizer = "cpu";
+  CHECK_NOTHROW(require_room_to_offload(plan));
+  plan.workers = 100'000;
+  CHECK_THROWS_WITH(require_room_to_offload(plan), Catch::StartsWith("the workers would offload "));
+  plan.config.zero.offload_optimizer = "none";
+  CHECK_NOTHROW(require_room_to_offload(plan));
+}

@@ -12,6 +12,9 @@ namespace hgt {
 /// The memory in bytes of all workers of a job on one machine's CPU: memory_table() of each,
 /// and what each process needs without anything to train.
 std::int64_t machine_bytes(const Config& config, int workers);
+/// The page-locked host memory in bytes of all workers of a job on one machine's GPUs:
+/// offloaded_memory() of each.
+std::int64_t offloaded_bytes(const Config& config, int workers);
 
 /// Whether a job fits into the available memory.
 using Fits = std::function<bool(const Config&)>;

@@ -11,6 +11,11 @@ namespace hgt {
 
 class CudaQueue;
 
+/// The bytes of a contiguous tensor.
+inline std::span<std::byte> bytes_of(const Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.raw()), tensor.bytes()};
+}
+
 /// A group of ranks of one axis of the layout. All ranks call the same collectives in the same
 /// order.
 ///
@@ -61,15 +66,15 @@ class Communicator {
   std::uint64_t start_all_reduce_sum(std::span<float> values) {
     return start_all_reduce_sum(std::as_writable_bytes(values), DType::kF32);
   }
+  /// A contiguous tensor.
+  std::uint64_t start_all_reduce_sum(const Tensor& values) {
+    return start_all_reduce_sum(bytes_of(values), values.dtype());
+  }
   void all_reduce_sum(std::span<float> values) { wait(start_all_reduce_sum(values)); }
   void all_reduce_sum(std::span<double> values) {
     wait(start_all_reduce_sum(std::as_writable_bytes(values), DType::kF64));
   }
-  /// A contiguous tensor.
-  void all_reduce_sum(const Tensor& values) {
-    wait(start_all_reduce_sum({static_cast<std::byte*>(values.raw()), values.bytes()},
-                              values.dtype()));
-  }
+  void all_reduce_sum(const Tensor& values) { wait(start_all_reduce_sum(values)); }
   void reduce_scatter_sum(std::span<float> values, std::span<const OwnedRange> parts) {
     wait(start_reduce_scatter_sum(values, parts));
   }

@@ -53,6 +53,8 @@ struct RankPlan {
   int ranks() const { return sharding.ranks(); }       ///< of that group
   Range elements() const { return shape.elements(); }  ///< of the flat layout: its stage's
   int stage() const { return shape.stage; }
+  /// Of ranks that compute the losses of the same micro-batches, one counts them.
+  bool gives_losses() const { return shape.pipeline.is_last() && at.tensor == 0; }
   /// What the rank owns: it saves these slices and, from stage 1 on, updates no others.
   std::span<const Slice> slices() const { return sharding.slices(rank()); }
   /// What it updates: in stage 0 all of its blocks, as one slice.
@@ -61,6 +63,9 @@ struct RankPlan {
 
 /// The number of data-parallel ranks for which the config's batch was resolved; 1 if it was not.
 int ranks_of(const Config& config);
+
+/// The layout of the workers for which it was.
+Layout layout_of(const Config& config);
 
 /// The number of gradients in one sum, which overlaps with the backward pass. On GPUs it is that of
 /// Megatron-LM, because small sums do not reach the rate of large ones; on the CPU it is 16 MiB of

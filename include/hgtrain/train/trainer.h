@@ -139,7 +139,6 @@ class Trainer {
   StepResult& result_of(std::int64_t step) { return results_[static_cast<std::size_t>(step % 2)]; }
   StepResult& start_result();
   void execute(const Action& action);
-  void transfer(const Action& action);
   void reduce(int unit);
   void copy_tied();
   void forward(const Action& action);
