@@ -25,11 +25,6 @@ Activation activation_of(const std::string& hidden_act) {
               "use gelu_new, gelu_pytorch_tanh, gelu, relu or silu");
 }
 
-/// Dropout counts elements by sample: [B, T C].
-Tensor samples(const Tensor& x, const Pass& pass) {
-  return x.reshaped({pass.batch, x.numel() / pass.batch});
-}
-
 }  // namespace
 
 Layer::Layer(const ModelConfig& model, std::int64_t index, Recompute recompute, TensorGroup group)
@@ -115,8 +110,7 @@ void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pa
   if (drop.probability == 0)
     return add_norm_fwd(w.norm2, eps_, x, scratch.branch, state.after_attention, state.norm2,
                         stream);
-  dropout_add(samples(x, pass), samples(scratch.branch, pass), drop,
-              samples(state.after_attention, pass), stream);
+  dropout_add(x, scratch.branch, drop, state.after_attention, stream);
   norm_fwd(w.norm2, eps_, state.after_attention, state.norm2, stream);
 }
 
@@ -142,8 +136,8 @@ void Layer::mlp_down(const LayerWeights& w, const Pass& pass, const LayerState& 
                      const LayerScratch& scratch, Stream stream) const {
   linear_fwd(state.activated, w.down.weight, group_.once(w.down.bias), scratch.branch, stream);
   group_.sum(scratch.branch);
-  dropout_add(samples(state.after_attention, pass), samples(scratch.branch, pass),
-              dropout(pass, m_.resid_pdrop, kMlpBranch), samples(state.output, pass), stream);
+  dropout_add(state.after_attention, scratch.branch, dropout(pass, m_.resid_pdrop, kMlpBranch),
+              state.output, stream);
 }
 
 void Layer::recompute(const LayerWeights& w, const Tensor& x, const Pass& pass,
@@ -175,7 +169,7 @@ Tensor Layer::branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t p
                               const LayerScratch& scratch, Stream stream) const {
   const Dropout drop = dropout(pass, m_.resid_pdrop, place);
   if (drop.probability == 0) return d;
-  hgt::dropout(samples(d, pass), drop, samples(scratch.branch, pass), stream);
+  hgt::dropout(d, drop, scratch.branch, stream);
   return scratch.branch;
 }
 

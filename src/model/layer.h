@@ -18,7 +18,7 @@ struct Pass {
   Tensor cos, sin;        ///< [T, D/2] by position, if the family has rotary embeddings
   Tensor position_ids;    ///< [B, T] int32, in the tokens' documents, or none
   bool training = false;  ///< dropout applies
-  Dropout dropout;        ///< seed, step, first sample; a layer adds probability and site
+  Dropout dropout;        ///< seed, step, samples, rows; a layer adds probability and site
 
   std::int64_t rows() const { return batch * length; }
 };

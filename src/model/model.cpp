@@ -115,7 +115,7 @@ class TransformerModel final : public Model {
     pass.length = batch.seq_length;
     pass.position_ids = ids(batch.positions_BT, batch);
     pass.training = training;
-    pass.dropout = {0, options_.seed, batch.samples, 0};
+    pass.dropout = {0, options_.seed, batch.samples, 0, {.length = batch.seq_length}};
     if (family_of(config_).rope) {
       rope_.prepare(pass.length, stream_);
       pass.cos = rope_.cos(0, pass.length);
@@ -150,8 +150,7 @@ class TransformerModel final : public Model {
     if (!pass.training || config_.embd_pdrop == 0) return;
     Dropout options = pass.dropout;
     options.probability = static_cast<float>(config_.embd_pdrop);
-    const Tensor samples = x.reshaped({pass.batch, x.numel() / pass.batch});
-    dropout(samples, options, samples, stream_);
+    dropout(x, options, x, stream_);
   }
 
   void embed(int slot, const MicroBatch& batch, const Pass& pass) {

@@ -15,14 +15,17 @@ void check_operands(const Checks& check, const Tensor& x, const Tensor& y, const
   check.that(options.probability >= 0 && options.probability < 1, "probability",
              "is not in [0, 1)");
   check.that(options.probability == 0 || options.samples != nullptr, "samples", "are not given");
+  const auto& [length, runs, begins, first] = options.rows;
+  check.that((runs == 1 || runs == 2) && length > 0 && length % runs == 0 && first >= 0, "rows",
+             "are not in one or two runs of equal length");
 }
 
 void run(const Stream& stream, const Tensor& x, const Tensor& branch, const Dropout& options,
          const Tensor& y) {
   if (stream.device().is_cpu()) return cpu::dropout_add(x, branch, options, y, stream.pool());
-  const std::int64_t per_sample = branch.numel() / std::max<std::int64_t>(branch.size(0), 1);
+  const std::int64_t width = branch.numel() / std::max<std::int64_t>(branch.size(0), 1);
   run_cuda(stream, &CudaOpsTable::dropout_add,
-           {x.raw(), branch.raw(), y.raw(), y.dtype(), branch.numel(), per_sample,
+           {x.raw(), branch.raw(), y.raw(), y.dtype(), branch.numel(), width, options.rows,
             dropout_args(options)});
 }
 

@@ -54,6 +54,37 @@ TEST_CASE("no split of the batch or the threads changes what is dropped") {
   CHECK(whole == parts);
 }
 
+TEST_CASE("a rank with a part of the tokens drops what one rank drops of them") {
+  constexpr std::int64_t kTokens = 12, kWidth = 7;
+  const SampleKey samples{3, 40};
+  const Floats whole = [&] {
+    Floats x(kBatch * kTokens * kWidth, 1.0f);
+    const Tensor rows = tensor(x, {kBatch * kTokens, kWidth});
+    ThreadPool pool(2);
+    dropout(rows, {0.4f, 5, &samples, 2, {.length = kTokens}}, rows, Stream(pool));
+    return x;
+  }();
+  for (const SampleRows& of_sample : {SampleRows{kTokens, 1, {0, 0}}, SampleRows{6, 1, {3, 0}},
+                                      SampleRows{6, 2, {0, 9}}, SampleRows{4, 2, {5, 8}}})
+    for (const std::int64_t first : {0, 1, 5, 9}) {
+      SampleRows rows = of_sample;
+      rows.first = first;
+      const std::int64_t count = kBatch * rows.length - first - 1;
+      Floats x(static_cast<std::size_t>(count * kWidth), 1.0f);
+      ThreadPool pool(3);
+      dropout(tensor(x, {count, kWidth}), {0.4f, 5, &samples, 2, rows}, tensor(x, {count, kWidth}),
+              Stream(pool));
+      for (std::int64_t row = 0; row < count; ++row) {
+        const std::int64_t at = first + row, run = at / rows.run_length();
+        const std::int64_t token = rows.token(at % rows.length);
+        CHECK(token == rows.begin_of(run) + at % rows.run_length());
+        const std::int64_t same = rows.sample_of(run) * kTokens + token;
+        CHECK(std::equal(x.begin() + row * kWidth, x.begin() + (row + 1) * kWidth,
+                         whole.begin() + same * kWidth));
+      }
+    }
+}
+
 TEST_CASE("seed, step, sample and site each give other numbers") {
   const Floats base = dropped({0.5f, 1, 1, 1, 1}, 1, 1);
   CHECK(base == dropped({0.5f, 1, 1, 1, 1}, 1, 1));
@@ -89,9 +120,10 @@ TEST_CASE("dropout_add adds the kept part of the branch") {
   for (std::size_t i = 0; i < y.size(); ++i) REQUIRE(y[i] == x[i] + branch[i]);
 }
 
-TEST_CASE("dropout refuses a probability of one") {
+TEST_CASE("dropout refuses a probability of one, and rows in uneven runs") {
   Floats x(4);
   ThreadPool pool(1);
+  CHECK_THROWS_AS(dropout(tensor(x, {4}), {.rows = {3, 2}}, tensor(x, {4}), Stream(pool)), Error);
   CHECK_THROWS_AS(dropout(tensor(x, {4}), {1.0f}, tensor(x, {4}), Stream(pool)), Error);
 }
 
@@ -104,6 +136,22 @@ TEST_CASE("CUDA: dropout draws the CPU's numbers", "[dropout]") {
              normal({3, width}, 3, 1, type), normal({3, width}, 4, 1, type), sample_key(5, 17)},
             [=](const std::vector<Tensor>& x, Stream stream) {
               const Dropout options{probability, 99, key_in(x[4]), 3};
+              dropout_add(x[0], x[1], options, x[2], stream);
+              dropout(x[1], options, x[3], stream);
+            },
+            tolerance_of(type, 1e-6));
+}
+
+TEST_CASE("CUDA: dropout draws the CPU's numbers for a part of the tokens", "[dropout]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t width : {5, 24, 64})
+      for (const SampleRows& rows : {SampleRows{10, 1, {6, 0}, 3}, SampleRows{10, 2, {5, 40}, 0},
+                                     SampleRows{10, 2, {3, 8}, 7}})
+        compare(
+            {normal({26, width}, 1, 1, type), normal({26, width}, 2, 1, type),
+             normal({26, width}, 3, 1, type), normal({26, width}, 4, 1, type), sample_key(5, 17)},
+            [=](const std::vector<Tensor>& x, Stream stream) {
+              const Dropout options{0.3f, 99, key_in(x[4]), 3, rows};
               dropout_add(x[0], x[1], options, x[2], stream);
               dropout(x[1], options, x[3], stream);
             },

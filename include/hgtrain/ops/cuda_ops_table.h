@@ -119,7 +119,8 @@ struct DropoutAddArgs {
   const void *x, *branch;
   void* y;
   DType type;
-  std::int64_t count, per_sample;
+  std::int64_t count, width;
+  SampleRows rows;
   DropoutArgs dropout;
 };
 

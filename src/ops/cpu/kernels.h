@@ -47,9 +47,9 @@ void normal_fill(std::uint64_t seed, std::uint64_t stream, float std, std::int64
 /// `direction` 1 rotates, -1 rotates back.
 void rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& position_ids,
           float direction, ThreadPool& pool);
-/// factors[i] = 1 / (1 - probability) if element first + i of sample first_sample + row is kept,
+/// factors[i] = 1 / (1 - probability) if element first + i of the batch's sample `sample` is kept,
 /// else 0.
-void dropout_factors(const Dropout& options, std::int64_t row, std::int64_t first,
+void dropout_factors(const Dropout& options, std::int64_t sample, std::int64_t first,
                      std::int64_t count, float* factors);
 /// y = x + dropout(branch), or y = dropout(branch) if x is no tensor.
 void dropout_add(const Tensor& x, const Tensor& branch, const Dropout& options, const Tensor& y,
