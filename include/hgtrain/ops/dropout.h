@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "hgtrain/base/sample_rows.h"
 #include "hgtrain/device/stream.h"
-#include "hgtrain/ops/sample_rows.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
