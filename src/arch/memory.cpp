@@ -64,6 +64,11 @@ bool is_recomputed(const std::string& name, const ActivationSizes& sizes) {
          (name == "norm1" || name == "norm2" || name == "activated");
 }
 
+/// Whether the backward of a product's weights reads it.
+bool is_product_input(const std::string& name) {
+  return name == "norm1" || name == "attention" || name == "norm2" || name == "activated";
+}
+
 /// The mean number of keys that a query of a causal sequence sees.
 double mean_keys(std::int64_t seq_length, std::int64_t window) {
   const double length = static_cast<double>(seq_length), w = static_cast<double>(window);
@@ -72,6 +77,12 @@ double mean_keys(std::int64_t seq_length, std::int64_t window) {
 
 }  // namespace
 
+std::int64_t PlannedTensor::copy_of(std::int64_t micro, std::int64_t layer) const {
+  if (layer >= layers.begin && layer < layers.end)
+    return micro % slots * layers.size() + layer - layers.begin;
+  return has_shared_copy ? copies() - 1 : -1;
+}
+
 std::int64_t PlannedTensor::numel() const {
   std::int64_t n = 1;
   for (const std::int64_t size : shape) n = times(n, size);
@@ -79,7 +90,7 @@ std::int64_t PlannedTensor::numel() const {
 }
 
 std::int64_t PlannedTensor::bytes() const {
-  return times(times(numel(), copies), static_cast<std::int64_t>(size_of(dtype)));
+  return times(times(numel(), copies()), static_cast<std::int64_t>(size_of(dtype)));
 }
 
 std::int64_t head_gradient_bytes(const std::vector<HeadGradients>& shared) {
@@ -110,6 +121,7 @@ ActivationSizes activation_sizes(const Config& config, const StepShape& shape) {
   sizes.slots = shape.slots();
   sizes.tensor_size = config.parallelism.tensor_parallel_size;
   sizes.blocks = shape.blocks();
+  sizes.split = shape.split();
   return sizes;
 }
 
@@ -135,19 +147,25 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   const std::int64_t recomputed =
       std::clamp<std::int64_t>(sizes.recomputed_layers - layers.begin, 0, layers.size());
   PlannedTensor::Scope scope = PlannedTensor::Scope::kLayer;
-  std::int64_t copies = sizes.slots * layers.size();
-  const auto add_as = [&](DType dtype, std::string name, std::vector<std::int64_t> shape) {
-    const std::int64_t shared =
-        scope == PlannedTensor::Scope::kLayer && is_recomputed(name, sizes) ? recomputed : 0;
-    const std::int64_t kept = copies - shared * sizes.slots;
-    out.push_back(
-        {std::move(name), std::move(shape), scope, kept + (shared > 0 ? 1 : 0), dtype, shared});
+  const auto add_as = [&](DType dtype, const std::string& name,
+                          const std::vector<std::int64_t>& shape) {
+    PlannedTensor plan{name, shape, scope, dtype};
+    if (scope != PlannedTensor::Scope::kShared) plan.slots = sizes.slots;
+    if (scope == PlannedTensor::Scope::kSlot) plan.layers = {0, 1};
+    if (scope == PlannedTensor::Scope::kLayer) {
+      if (sizes.split && is_product_input(name)) plan.slots = sizes.split.slots;
+      plan.layers = {is_recomputed(name, sizes) ? recomputed : 0, layers.size()};
+    }
+    plan.has_shared_copy = plan.layers.begin > 0 || scope == PlannedTensor::Scope::kShared;
+    out.push_back(std::move(plan));
   };
-  const auto add = [&](std::string name, std::vector<std::int64_t> shape, bool needed = true) {
-    if (needed) add_as(sizes.dtype, std::move(name), std::move(shape));
+  const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape,
+                       bool needed = true) {
+    if (needed) add_as(sizes.dtype, name, shape);
   };
-  const auto add_f32 = [&](std::string name, std::vector<std::int64_t> shape, bool needed = true) {
-    if (needed) add_as(DType::kF32, std::move(name), std::move(shape));
+  const auto add_f32 = [&](const std::string& name, const std::vector<std::int64_t>& shape,
+                           bool needed = true) {
+    if (needed) add_as(DType::kF32, name, shape);
   };
   for (const std::string norm : {"norm1", "norm2"}) {
     add(norm, {rows, width});
@@ -165,8 +183,21 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   add("activated", {rows, inner});
   add("output", {rows, width});
 
+  if (sizes.split) {
+    const auto keep = [&](std::string name, std::vector<std::int64_t> shape, Range of) {
+      out.push_back(
+          {std::move(name), std::move(shape), scope, sizes.dtype, sizes.split.between, of, false});
+    };
+    for (std::size_t i = 0, planned = out.size(); i < planned; ++i)
+      if (out[i].has_shared_copy && is_product_input(out[i].name))
+        keep("recomputed " + out[i].name, out[i].shape, {0, recomputed});
+    keep("d_qkv", {rows, q + 2 * k}, {0, layers.size()});
+    keep("d_out", {rows, width}, {0, layers.size()});
+    keep("d_up", {rows, up}, {0, layers.size()});
+    keep("d_down", {rows, width}, {0, layers.size()});
+  }
+
   scope = PlannedTensor::Scope::kSlot;
-  copies = sizes.slots;
   add("embedded", {rows, width});
   add("d_hidden", {rows, width});
   add_f32("losses", {rows}, has_head);
@@ -175,13 +206,12 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   add("d_final_norm", {rows, width}, has_head);
 
   scope = PlannedTensor::Scope::kShared;
-  copies = 1;
   add("branch", {rows, width});
   add("d_norm", {rows, width});
   add("d_attention", {rows, q});
-  add("d_qkv", {rows, q + 2 * k});
+  add("d_qkv", {rows, q + 2 * k}, !sizes.split);
   add("d_qk", {rows, q + k}, m.qk_norm);
-  add("d_up", {rows, up});
+  add("d_up", {rows, up}, !sizes.split);
   add("d_activated", {rows, inner}, family.gated_mlp);
   add("final_norm", {rows, width}, has_head);
   add("logits", {logit_rows(m, rows), m.vocab_size}, has_head);

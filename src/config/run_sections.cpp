@@ -223,11 +223,12 @@ Field parallelism_section() {
                     "norms and dropout split along the sequence over the tensor-parallel workers"),
           used("pipeline_schedule", in(&P::pipeline_schedule),
                "order of the micro-batches in a pipeline: a forward and a backward in turns, which "
-               "holds few micro-batches at once, or all forwards first")
+               "holds few micro-batches at once; all forwards first; zb_h1: as 1f1b, with the "
+               "gradients of weights while a stage would idle")
               .one_of({{"1f1b"},
                        {"gpipe"},
                        {"interleaved", KeyClass::kNotBuilt, "use 1f1b"},
-                       {"zb_h1", KeyClass::kNotBuilt, "use 1f1b"}})
+                       {"zb_h1"}})
               .aka({"pipeline_parallel_schedule", "pp_engine"}),
           used("pipeline_layer_split", in(&P::pipeline_layer_split),
                "layers of each stage, for example [9, 3]; balanced: by their operations, with the "

@@ -28,18 +28,6 @@ BatchActivations::BatchActivations(const Activations& memory, std::int64_t slot,
     shapes_.emplace(std::move(plan.name), std::move(plan.shape));
 }
 
-Tensor BatchActivations::get(std::string_view name) const {
-  const Activations::Entry& of = entry(name);
-  return copy_of(of, of.plan.scope == PlannedTensor::Scope::kSlot ? slot_ : 0);
-}
-
-Tensor BatchActivations::of_layer(std::string_view name, std::int64_t layer) const {
-  const Activations::Entry& of = entry(name);
-  const std::int64_t shared = of.plan.shared_layers;
-  const std::int64_t own_layers = memory_->sizes_.layers(memory_->model_).size() - shared;
-  return copy_of(of, layer < shared ? of.plan.copies - 1 : slot_ * own_layers + layer - shared);
-}
-
 const Activations::Entry& BatchActivations::entry(std::string_view name) const {
   const auto found = memory_->entries_.find(name);
   if (found == memory_->entries_.end())
@@ -47,15 +35,16 @@ const Activations::Entry& BatchActivations::entry(std::string_view name) const {
   return found->second;
 }
 
-Tensor BatchActivations::copy_of(const Activations::Entry& entry, std::int64_t copy) const {
-  const PlannedTensor& plan = entry.plan;
+Tensor BatchActivations::of_layer(std::string_view name, std::int64_t layer) const {
+  const auto& [plan, buffer] = entry(name);
+  const std::int64_t copy = plan.copy_of(slot_, layer);
   const std::int64_t bytes = plan.numel() * static_cast<std::int64_t>(size_of(plan.dtype));
-  const Tensor out(entry.buffer.as<std::byte>().data() + copy * bytes,
-                   shapes_.find(plan.name)->second, plan.dtype, entry.buffer.device());
-  if (copy < 0 || copy >= plan.copies || out.numel() > plan.numel())
+  const Tensor out(buffer.as<std::byte>().data() + std::max<std::int64_t>(copy, 0) * bytes,
+                   shapes_.find(plan.name)->second, plan.dtype, buffer.device());
+  if (copy < 0 || copy >= plan.copies() || out.numel() > plan.numel())
     throw Error(ErrorKind::kInternal,
                 fmt::format("activation {}: copy {} of {}, {} elements in space for {}", plan.name,
-                            copy, plan.copies, out.numel(), plan.numel()));
+                            copy, plan.copies(), out.numel(), plan.numel()));
   return out;
 }
 

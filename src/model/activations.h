@@ -41,20 +41,20 @@ class BatchActivations {
   }
 
   bool has(std::string_view name) const { return shapes_.find(name) != shapes_.end(); }
-  /// The tensor of this name: the slot's, or the one that all slots share. Error(kInternal) if
-  /// there is no such name, or no space for the batch.
-  Tensor get(std::string_view name) const;
-  /// Likewise a layer's tensor: its own, or the one that recomputed layers share.
+  /// The layer's tensor of this name: its own, or the one that recomputed layers, or all, share.
+  /// Error(kInternal) if there is none, or no space for the batch.
   Tensor of_layer(std::string_view name, std::int64_t layer) const;
-  /// The same, but no tensor if the model's family has none of this name.
-  Tensor find(std::string_view name) const { return has(name) ? get(name) : Tensor(); }
+  /// The slot's tensor, or the one that all slots share.
+  Tensor get(std::string_view name) const { return of_layer(name, 0); }
+  /// The same, but no tensor if there is none.
   Tensor find_of_layer(std::string_view name, std::int64_t layer) const {
-    return has(name) ? of_layer(name, layer) : Tensor();
+    return has(name) && entry(name).plan.copy_of(slot_, layer) >= 0 ? of_layer(name, layer)
+                                                                    : Tensor();
   }
+  Tensor find(std::string_view name) const { return find_of_layer(name, 0); }
 
  private:
   const Activations::Entry& entry(std::string_view name) const;
-  Tensor copy_of(const Activations::Entry& entry, std::int64_t copy) const;
 
   const Activations* memory_;
   std::int64_t slot_, batch_, seq_length_;

@@ -157,49 +157,69 @@ void Layer::recompute(const LayerWeights& w, const Tensor& x, const Pass& pass,
 
 void Layer::backward(const LayerWeights& w, const LayerWeights& g, const Tensor& x,
                      const Pass& pass, const LayerState& state, const LayerScratch& scratch,
-                     const Tensor& d, Stream stream) const {
-  mlp_backward(w, g, state, scratch, branch_gradient(d, pass, kMlpBranch, scratch, stream), stream);
+                     const ProductGradients& kept, const Tensor& d, Stream stream) const {
+  ProductGradients products = kept;
+  products.down = branch_gradient(d, pass, kMlpBranch, kept.down, scratch, stream);
+  mlp_backward(w, state, scratch, products, stream);
+  if (!kept.are_kept()) mlp_backward_weights(g, state, products, stream);
   norm_bwd(w.norm2, g.norm2, state.after_attention, state.norm2, scratch.d_norm, true, d, stream);
-  attention_backward(w, g, pass, state, scratch,
-                     branch_gradient(d, pass, kAttentionBranch, scratch, stream), stream);
+  products.out = branch_gradient(d, pass, kAttentionBranch, kept.out, scratch, stream);
+  attention_backward(w, g, pass, state, scratch, products, stream);
+  if (!kept.are_kept()) attention_backward_weights(g, state, products, stream);
   norm_bwd(w.norm1, g.norm1, x, state.norm1, scratch.d_norm, true, d, stream);
 }
 
-Tensor Layer::branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t place,
-                              const LayerScratch& scratch, Stream stream) const {
-  const Dropout drop = dropout(pass, m_.resid_pdrop, place);
-  if (drop.probability == 0) return d;
-  hgt::dropout(d, drop, scratch.branch, stream);
-  return scratch.branch;
+void Layer::backward_weights(const LayerWeights& g, const LayerState& state,
+                             const ProductGradients& products, Stream stream) const {
+  mlp_backward_weights(g, state, products, stream);
+  attention_backward_weights(g, state, products, stream);
 }
 
-void Layer::mlp_backward(const LayerWeights& w, const LayerWeights& g, const LayerState& state,
-                         const LayerScratch& scratch, const Tensor& d_branch, Stream stream) const {
-  linear_bwd_weight(state.activated, d_branch, g.down.weight, g.down.bias, stream);
+Tensor Layer::branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t place,
+                              const Tensor& kept, const LayerScratch& scratch,
+                              Stream stream) const {
+  const Dropout drop = dropout(pass, m_.resid_pdrop, place);
+  if (drop.probability == 0) {
+    if (!kept) return d;
+    stream.copy(kept.raw(), d.raw(), d.bytes());
+    return kept;
+  }
+  const Tensor& out = kept ? kept : scratch.branch;
+  hgt::dropout(d, drop, out, stream);
+  return out;
+}
+
+void Layer::mlp_backward(const LayerWeights& w, const LayerState& state,
+                         const LayerScratch& scratch, const ProductGradients& products,
+                         Stream stream) const {
   if (family_.gated_mlp) {
-    linear_bwd_input(d_branch, w.down.weight, scratch.d_activated, stream);
-    gated_activation_bwd(activation_, state.up, scratch.d_activated, scratch.d_up, stream);
+    linear_bwd_input(products.down, w.down.weight, scratch.d_activated, stream);
+    gated_activation_bwd(activation_, state.up, scratch.d_activated, products.up, stream);
   } else {
-    linear_activation_bwd_input(activation_, d_branch, w.down.weight, state.up, scratch.d_up,
+    linear_activation_bwd_input(activation_, products.down, w.down.weight, state.up, products.up,
                                 stream);
   }
-  linear_bwd_weight(state.norm2.out, scratch.d_up, g.up.weight, g.up.bias, stream);
-  linear_bwd_input(scratch.d_up, w.up.weight, scratch.d_norm, stream);
+  linear_bwd_input(products.up, w.up.weight, scratch.d_norm, stream);
   group_.sum(scratch.d_norm);
+}
+
+void Layer::mlp_backward_weights(const LayerWeights& g, const LayerState& state,
+                                 const ProductGradients& products, Stream stream) {
+  linear_bwd_weight(state.activated, products.down, g.down.weight, g.down.bias, stream);
+  linear_bwd_weight(state.norm2.out, products.up, g.up.weight, g.up.bias, stream);
 }
 
 void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, const Pass& pass,
                                const LayerState& state, const LayerScratch& scratch,
-                               const Tensor& d_branch, Stream stream) const {
-  linear_bwd_weight(state.attention, d_branch, g.out.weight, g.out.bias, stream);
-  linear_bwd_input(d_branch, w.out.weight, scratch.d_attention, stream);
+                               const ProductGradients& products, Stream stream) const {
+  linear_bwd_input(products.out, w.out.weight, scratch.d_attention, stream);
 
   const auto sequences = [&](const Tensor& x) { return x.split(0, pass.batch); };
   const auto attended = [&](const Tensor& x) {
     return sequences(x.split(1, m_.num_attention_heads));
   };
   const QkvHeads h = heads(m_.qk_norm ? state.qk : state.qkv, state.qkv);
-  const QkvHeads d = heads(m_.qk_norm ? scratch.d_qk : scratch.d_qkv, scratch.d_qkv);
+  const QkvHeads d = heads(m_.qk_norm ? scratch.d_qk : products.qkv, products.qkv);
   attention_bwd(attended(scratch.d_attention), sequences(h.q), sequences(h.k), sequences(h.v),
                 attended(state.attention), state.lse, attention_options(pass), sequences(d.q),
                 sequences(d.k), sequences(d.v), stream);
@@ -208,13 +228,18 @@ void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, con
     rope_bwd(sequences(d.k), pass.cos, pass.sin, stream, pass.position_ids);
   }
   if (m_.qk_norm) {
-    const QkvHeads raw = heads(state.qkv, state.qkv), d_raw = heads(scratch.d_qkv, scratch.d_qkv);
+    const QkvHeads raw = heads(state.qkv, state.qkv), d_raw = heads(products.qkv, products.qkv);
     norm_bwd(d.q, raw.q, w.query_norm, {}, state.q_scale, false, d_raw.q, g.query_norm, {}, stream);
     norm_bwd(d.k, raw.k, w.key_norm, {}, state.k_scale, false, d_raw.k, g.key_norm, {}, stream);
   }
-  linear_bwd_weight(state.norm1.out, scratch.d_qkv, g.qkv.weight, g.qkv.bias, stream);
-  linear_bwd_input(scratch.d_qkv, w.qkv.weight, scratch.d_norm, stream);
+  linear_bwd_input(products.qkv, w.qkv.weight, scratch.d_norm, stream);
   group_.sum(scratch.d_norm);
+}
+
+void Layer::attention_backward_weights(const LayerWeights& g, const LayerState& state,
+                                       const ProductGradients& products, Stream stream) {
+  linear_bwd_weight(state.attention, products.out, g.out.weight, g.out.bias, stream);
+  linear_bwd_weight(state.norm1.out, products.qkv, g.qkv.weight, g.qkv.bias, stream);
 }
 
 }  // namespace hgt

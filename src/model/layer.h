@@ -25,7 +25,8 @@ struct Pass {
 
 /// What a layer keeps from forward to backward; its predecessor's `output` is its input.
 struct LayerState {
-  LayerState(const BatchActivations& memory, std::int64_t layer);
+  /// `backward`: what is recomputed then is kept for the backward of the weights, if it is split.
+  LayerState(const BatchActivations& memory, std::int64_t layer, bool backward = false);
   NormState norm1;
   Tensor qkv;                   ///< q and k are rotated in place, unless they are normed first
   Tensor qk, q_scale, k_scale;  ///< with q/k norm: q and k normed and rotated
@@ -38,7 +39,15 @@ struct LayerState {
 /// Temporaries of one layer's forward or backward, shared by all layers.
 struct LayerScratch {
   explicit LayerScratch(const BatchActivations& memory);
-  Tensor branch, d_norm, d_attention, d_qkv, d_qk, d_up, d_activated;
+  Tensor branch, d_norm, d_attention, d_qk, d_activated;
+};
+
+/// The gradients of the outputs of a layer's products. Those of `out` and `down` have no memory of
+/// their own unless the backward is split.
+struct ProductGradients {
+  ProductGradients(const BatchActivations& memory, std::int64_t layer);
+  Tensor qkv, out, up, down;
+  bool are_kept() const { return bool(down); }
 };
 
 /// Views of the heads of q [N, H, D] and k, v [N, K, D].
@@ -79,9 +88,13 @@ class Layer {
                  const LayerScratch& scratch, Stream stream) const;
 
   /// Turns `d`, the gradient of the output, into that of x; adds to the parameters' gradients `g`.
+  /// If `products` keeps all gradients, those of the products' parameters are left to
+  /// backward_weights.
   void backward(const LayerWeights& w, const LayerWeights& g, const Tensor& x, const Pass& pass,
-                const LayerState& state, const LayerScratch& scratch, const Tensor& d,
-                Stream stream) const;
+                const LayerState& state, const LayerScratch& scratch,
+                const ProductGradients& products, const Tensor& d, Stream stream) const;
+  void backward_weights(const LayerWeights& g, const LayerState& state,
+                        const ProductGradients& products, Stream stream) const;
 
  private:
   // The parts of `finish`: to the residual stream between attention and MLP and its norm, to the
@@ -95,15 +108,21 @@ class Layer {
   QkvHeads heads(const Tensor& q_and_k, const Tensor& qkv) const;
   AttentionOptions attention_options(const Pass& pass) const;
   Dropout dropout(const Pass& pass, double probability, std::uint64_t place) const;
-  /// The gradient of a branch, from that of the residual stream it was added to: `d` itself if
-  /// nothing is dropped.
-  Tensor branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t place,
+  /// The gradient of a branch, from that of the residual stream it was added to: in `kept` or, if
+  /// there is none and nothing is dropped, `d` itself.
+  Tensor branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t place, const Tensor& kept,
                          const LayerScratch& scratch, Stream stream) const;
-  void mlp_backward(const LayerWeights& w, const LayerWeights& g, const LayerState& state,
-                    const LayerScratch& scratch, const Tensor& d_branch, Stream stream) const;
+  // The backward of a branch: of its input, which writes the gradients of its products, and of its
+  // products' parameters, which reads them.
+  void mlp_backward(const LayerWeights& w, const LayerState& state, const LayerScratch& scratch,
+                    const ProductGradients& products, Stream stream) const;
+  static void mlp_backward_weights(const LayerWeights& g, const LayerState& state,
+                                   const ProductGradients& products, Stream stream);
   void attention_backward(const LayerWeights& w, const LayerWeights& g, const Pass& pass,
                           const LayerState& state, const LayerScratch& scratch,
-                          const Tensor& d_branch, Stream stream) const;
+                          const ProductGradients& products, Stream stream) const;
+  static void attention_backward_weights(const LayerWeights& g, const LayerState& state,
+                                         const ProductGradients& products, Stream stream);
 
   const ModelConfig& m_;
   Family family_;

@@ -2,19 +2,23 @@
 
 namespace hgt {
 
-LayerState::LayerState(const BatchActivations& memory, std::int64_t layer) {
+LayerState::LayerState(const BatchActivations& memory, std::int64_t layer, bool backward) {
   const auto get = [&](const char* name) { return memory.find_of_layer(name, layer); };
-  norm1 = {get("norm1"), get("norm1_mean"), get("norm1_scale")};
+  const auto product_input = [&](const char* name, const char* recomputed) {
+    const Tensor again = backward ? get(recomputed) : Tensor();
+    return again ? again : get(name);
+  };
+  norm1 = {product_input("norm1", "recomputed norm1"), get("norm1_mean"), get("norm1_scale")};
   qkv = get("qkv");
   qk = get("qk");
   q_scale = get("q_scale");
   k_scale = get("k_scale");
-  attention = get("attention");
+  attention = product_input("attention", "recomputed attention");
   lse = get("lse");
   after_attention = get("after_attention");
-  norm2 = {get("norm2"), get("norm2_mean"), get("norm2_scale")};
+  norm2 = {product_input("norm2", "recomputed norm2"), get("norm2_mean"), get("norm2_scale")};
   up = get("up");
-  activated = get("activated");
+  activated = product_input("activated", "recomputed activated");
   output = get("output");
 }
 
@@ -22,9 +26,13 @@ LayerScratch::LayerScratch(const BatchActivations& memory)
     : branch(memory.get("branch")),
       d_norm(memory.get("d_norm")),
       d_attention(memory.get("d_attention")),
-      d_qkv(memory.get("d_qkv")),
       d_qk(memory.find("d_qk")),
-      d_up(memory.get("d_up")),
       d_activated(memory.find("d_activated")) {}
+
+ProductGradients::ProductGradients(const BatchActivations& memory, std::int64_t layer)
+    : qkv(memory.of_layer("d_qkv", layer)),
+      out(memory.find_of_layer("d_out", layer)),
+      up(memory.of_layer("d_up", layer)),
+      down(memory.find_of_layer("d_down", layer)) {}
 
 }  // namespace hgt

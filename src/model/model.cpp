@@ -36,7 +36,8 @@ class TransformerModel final : public Model {
         gradients_(gradients.empty() ? Weights{} : bind_weights(config_, table, gradients)),
         memory_(config_,
                 {options.max_batch, options.max_seq_length, options.slots, dtype_of(parameters),
-                 options.recompute, options.recomputed_layers, options.blocks, group_.size()},
+                 options.recompute, options.recomputed_layers, options.blocks, group_.size(),
+                 options.split},
                 stream.device()),
         own_layers_(memory_.sizes().layers(config_)) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
@@ -66,6 +67,13 @@ class TransformerModel final : public Model {
     }
   }
 
+  void backward_weights(int block, int slot, const MicroBatch& batch) override {
+    reserve(slot, batch);
+    const auto i = static_cast<std::size_t>(block - 1);
+    layers_[i].backward_weights(gradients_.layers[i], state(block, slot, true),
+                                {memory(slot), own_layer(block)}, stream_);
+  }
+
   Tensor residual(int block, int slot, const MicroBatch& batch) override {
     reserve(slot, batch);
     return input(block, slot);
@@ -89,7 +97,7 @@ class TransformerModel final : public Model {
   /// Checks the batch, and that there is memory for it in the slot.
   void reserve(int slot, const MicroBatch& batch) {
     const std::int64_t rows = batch.batch * batch.seq_length;
-    if (slot < 0 || slot >= options_.slots || batch.batch < 1 || batch.seq_length < 1 ||
+    if (slot < 0 || slot >= std::ssize(batches_) || batch.batch < 1 || batch.seq_length < 1 ||
         batch.batch > options_.max_batch || batch.seq_length > options_.max_seq_length ||
         static_cast<std::int64_t>(batch.tokens_BT.size()) != rows ||
         static_cast<std::int64_t>(batch.targets_BT.size()) != rows ||
@@ -101,7 +109,7 @@ class TransformerModel final : public Model {
                       "fit a model made for {} x {} and {} slots",
                       batch.batch, batch.seq_length, batch.tokens_BT.size(),
                       batch.targets_BT.size(), slot, options_.max_batch, options_.max_seq_length,
-                      options_.slots));
+                      std::ssize(batches_)));
     std::optional<BatchActivations>& memory = batches_[static_cast<std::size_t>(slot)];
     if (!memory || !memory->is_for(batch.batch, batch.seq_length))
       memory.emplace(memory_, slot, batch.batch, batch.seq_length);
@@ -137,8 +145,9 @@ class TransformerModel final : public Model {
   const BatchActivations& memory(int slot) const {
     return *batches_[static_cast<std::size_t>(slot)];
   }
-  LayerState state(int block, int slot) const {
-    return {memory(slot), block - 1 - own_layers_.begin};
+  std::int64_t own_layer(int block) const { return block - 1 - own_layers_.begin; }
+  LayerState state(int block, int slot, bool backward = false) const {
+    return {memory(slot), own_layer(block), backward};
   }
   /// The residual stream that enters a block.
   Tensor input(int block, int slot) const {
@@ -180,11 +189,11 @@ class TransformerModel final : public Model {
   void layer_backward(int block, int slot, const Pass& pass, const Tensor& d) {
     const std::size_t i = static_cast<std::size_t>(block - 1);
     const Tensor x = input(block, slot);
-    const LayerState kept = state(block, slot);
+    const LayerState kept = state(block, slot, true);
     const LayerScratch scratch(memory(slot));
     layers_[i].recompute(weights_.layers[i], x, pass, kept, scratch, stream_);
-    layers_[i].backward(weights_.layers[i], gradients_.layers[i], x, pass, kept, scratch, d,
-                        stream_);
+    layers_[i].backward(weights_.layers[i], gradients_.layers[i], x, pass, kept, scratch,
+                        {memory(slot), own_layer(block)}, d, stream_);
   }
 
   void head_forward(int slot, const MicroBatch& batch, const Pass& pass, const Weights* gradients) {
@@ -205,8 +214,8 @@ class TransformerModel final : public Model {
   std::vector<Layer> layers_;
   RopeTable rope_;
   std::vector<std::optional<BatchActivations>> batches_ =
-      std::vector<std::optional<BatchActivations>>(
-          static_cast<std::size_t>(options_.slots));  ///< each slot's last one
+      std::vector<std::optional<BatchActivations>>(static_cast<std::size_t>(
+          options_.split.period(options_.slots)));  ///< each slot's last one
 };
 
 }  // namespace

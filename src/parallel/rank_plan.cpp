@@ -38,7 +38,8 @@ int parameter_slots(const ZeroConfig& zero, std::span<const Unit> units) {
 }
 
 PipelineSchedule pipeline_schedule(const ParallelismConfig& config) {
-  return config.pipeline_schedule == "gpipe" ? PipelineSchedule::kGpipe : PipelineSchedule::k1F1B;
+  if (config.pipeline_schedule == "gpipe") return PipelineSchedule::kGpipe;
+  return config.pipeline_schedule == "zb_h1" ? PipelineSchedule::kZbH1 : PipelineSchedule::k1F1B;
 }
 
 /// The units of the blocks of a stage.

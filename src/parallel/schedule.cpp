@@ -73,19 +73,29 @@ class Builder {
   void add(const Action& action) { schedule_.actions.push_back(action); }
   bool is_mine(const Action& action) const { return action.micro < shape_.micro_batches; }
 
-  /// A backward comes once as many forwards are ahead of it as there are slots.
+  /// A backward comes once as many forwards are ahead of it as there are slots, and its second half
+  /// once as many first halves are.
   void add_passes() {
     const int micros = static_cast<int>(shape_.most_micro_batches), ahead = shape_.slots() - 1;
-    for (int i = 0; i < micros + ahead; ++i) {
+    const int between = std::max(static_cast<int>(shape_.split().between) - 1, 0);
+    for (int i = 0; i < micros + ahead + between; ++i) {
       if (i < micros) add_pass(Kind::kForward, i);
-      if (i >= ahead) add_pass(Kind::kBackward, i - ahead);
+      if (i >= ahead && i < micros + ahead) add_pass(Kind::kBackward, i - ahead);
+      if (shape_.split() && i >= ahead + between)
+        add_pass(Kind::kBackwardWeights, i - ahead - between);
     }
   }
+  /// Over the rank's blocks; of a backward in two halves, kBackward stands for the first one.
   void add_pass(Kind kind, int micro) {
     const int first = shape_.first_block(), last = shape_.last_block();
-    for (int i = 0; i <= last - first; ++i)
-      computes_.push_back(
-          {.kind = kind, .block = kind == Kind::kForward ? first + i : last - i, .micro = micro});
+    for (int i = 0; i <= last - first; ++i) {
+      const int block = kind == Kind::kForward ? first + i : last - i;
+      const bool splits = kind != Kind::kForward && shape_.splits(block);
+      if (kind == Kind::kBackwardWeights && !splits) continue;
+      computes_.push_back({.kind = kind == Kind::kBackward && splits ? Kind::kBackwardInput : kind,
+                           .block = block,
+                           .micro = micro});
+    }
   }
 
   // Transfers.
@@ -101,7 +111,9 @@ class Builder {
       add({.kind = Kind::kSendOutput, .micro = compute.micro});
       add({.kind = Kind::kReceiveGradient, .micro = compute.micro});
     }
-    if (compute.kind != Kind::kBackward || compute.block != shape_.first_block()) return;
+    const bool has_input_gradient =
+        compute.kind == Kind::kBackward || compute.kind == Kind::kBackwardInput;
+    if (!has_input_gradient || compute.block != shape_.first_block()) return;
     if (!pipeline.is_first()) add({.kind = Kind::kSendGradient, .micro = compute.micro});
     const int next = compute.micro + shape_.slots();
     if (next < shape_.micro_batches) receive_input(next);
@@ -142,7 +154,7 @@ class Builder {
       add(action);
       transfer_after(action);
     }
-    if (action.kind != Kind::kBackward) return;
+    if (action.kind != Kind::kBackward && action.kind != Kind::kBackwardWeights) return;
     if (shape_.stage >= 2)
       reduce_after(action.block);
     else if (action.micro + 1 == shape_.micro_batches && !is_summed_over_tie(action.block))
@@ -240,6 +252,13 @@ std::int64_t activation_slots(const PipelineStage& stage, std::int64_t micro_bat
       1, all ? micro_batches : std::min<std::int64_t>(stage.count - stage.index, micro_batches));
 }
 
+/// The first stage would have nothing to postpone its second halves for: it never splits.
+SplitBackward split_backward(const PipelineStage& stage, std::int64_t micro_batches) {
+  if (stage.schedule != PipelineSchedule::kZbH1 || stage.is_first()) return {};
+  const std::int64_t most = std::max<std::int64_t>(micro_batches, 1);
+  return {std::min<std::int64_t>(stage.count, most), std::min<std::int64_t>(stage.index + 1, most)};
+}
+
 std::vector<Unit> make_units(std::span<const Range> blocks, std::int64_t max_elements,
                              bool first_alone) {
   std::vector<Unit> units;
@@ -269,6 +288,10 @@ std::string text_of(const Action& action) {
       return fmt::format("F{}.{}", action.block, action.micro);
     case Kind::kBackward:
       return fmt::format("B{}.{}", action.block, action.micro);
+    case Kind::kBackwardInput:
+      return fmt::format("I{}.{}", action.block, action.micro);
+    case Kind::kBackwardWeights:
+      return fmt::format("W{}.{}", action.block, action.micro);
     case Kind::kGather:
       return fmt::format("G{}", action.unit);
     case Kind::kRelease:
@@ -292,7 +315,7 @@ std::string text_of(const Action& action) {
     case Kind::kSumTied:
       return "T";
     case Kind::kCopyTied:
-      return "W";
+      return "E";
   }
   return "?";
 }

@@ -89,6 +89,7 @@ class Pipeline {
                 forward_[stage - 1].has_arrived(a.micro)) &&
                (a.block != shape.last_block() || last || forward_[stage].is_sent(before));
       case Kind::kBackward:
+      case Kind::kBackwardInput:
         return a.block != shape.last_block() || last || back_[stage].has_arrived(a.micro);
       case Kind::kReceiveInput:
         forward_[stage - 1].received.start(a.micro);

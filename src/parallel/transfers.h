@@ -9,10 +9,10 @@ namespace hgt {
 
 /// Executes the transfers between the stages of a pipeline symbolically. They are unbuffered: a
 /// transfer is over once both ends have started it, and the transfers of a direction between two
-/// stages match in order. A forward waits for its input, a backward for its gradient; a slot's
-/// memory is written again only once what is sent from it has arrived. Returns "" if every stage
-/// comes to its end and each transfer is that of the same micro-batch at both ends; else what is
-/// wrong.
+/// stages match in order. A forward waits for its input, a backward (of the input, if it is split)
+/// for its gradient; a slot's memory is written again only once what is sent from it has arrived.
+/// Returns "" if every stage comes to its end and each transfer is that of the same micro-batch at
+/// both ends; else what is wrong.
 std::string find_transfer_fault(std::span<const ScheduledRank> stages);
 
 /// The same for the pipeline of which `shape` is a stage.

@@ -1,6 +1,7 @@
 #include "hgtrain/parallel/verify.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -28,6 +29,8 @@ class RankState {
         gradients_(schedule.gradient_slot_elements.size(), kFree) {
     for (Unit& unit : units_) unit.added.assign(static_cast<std::size_t>(shape.micro_batches), 0);
     in_slots_.assign(at(shape.slots()), kFree);
+    for_weights_.assign(static_cast<std::size_t>(shape.split().slots), kFree);
+    between_.assign(static_cast<std::size_t>(shape.split().between), kFree);
   }
 
   /// Applies an action; returns what is wrong with it, or nullptr.
@@ -37,7 +40,10 @@ class RankState {
       case Kind::kForward:
         return forward(a);
       case Kind::kBackward:
+      case Kind::kBackwardInput:
         return backward(a);
+      case Kind::kBackwardWeights:
+        return backward_weights(a);
       case Kind::kGather:
         return gather(a.unit);
       case Kind::kRelease:
@@ -81,11 +87,13 @@ class RankState {
     std::vector<int> added;  ///< contributions of each micro-batch that were added
   };
 
-  /// The next block of a micro-batch, in its forward or backward.
+  /// The next block of a micro-batch, in its forward or backward, and in the second half of a
+  /// backward in two halves.
   struct Next {
     int block;
     bool backward;
-    bool operator==(const Next&) const = default;
+    int weights;
+    bool is_at(int of, bool in_backward) const { return block == of && backward == in_backward; }
   };
 
   static bool is_of_unit(Kind kind) {
@@ -94,14 +102,17 @@ class RankState {
   }
   Unit& unit_of(int block) { return units_[at(shape_.unit_of(block))]; }
 
-  /// How many contributions a micro-batch makes to a unit: one in the backward of each block, one
-  /// in the forward of the head, and there another one to a tied embedding.
+  /// How many contributions a micro-batch makes to a unit: one in the backward of each block, or in
+  /// each of its halves, one in the forward of the head, and there another one to a tied embedding.
   int contributions(int unit) const {
     const Range blocks = shape_.units[at(unit)].blocks;
     const bool has_head = shape_.is_head(static_cast<int>(blocks.end) - 1);
-    return static_cast<int>(blocks.size()) + (has_head ? 1 : 0) +
+    const auto layers = static_cast<int>(blocks.size()) - (has_head ? 1 : 0);
+    return layers * (shape_.split() ? 2 : 1) + (has_head ? 2 : 0) +
            (unit == 0 && shape_.is_tied_here() ? 1 : 0);
   }
+  /// The first block of the second half of a backward in two halves.
+  int last_split_block() const { return shape_.last_block() - (shape_.pipeline.is_last() ? 1 : 0); }
 
   const char* read(int block) {
     return shape_.stage < 3 || unit_of(block).gathered ? nullptr : "its parameters are not there";
@@ -123,13 +134,16 @@ class RankState {
     if (a.block == shape_.first_block() && a.micro == begun_) {
       if (slot != kFree) return "its slot holds another micro-batch";
       slot = a.micro;
-      micros_.push_back({a.block, false});
+      if (shape_.splits(a.block) && !take(for_weights_, a.micro))
+        return "another micro-batch waits for its weights' half in its slot";
+      micros_.push_back({a.block, false, last_split_block()});
       ++begun_;
     }
-    if (slot != a.micro || micros_[at(a.micro)] != Next{a.block, false})
+    if (slot != a.micro || !micros_[at(a.micro)].is_at(a.block, false))
       return "it is not the next block of its micro-batch";
     const bool last = a.block == shape_.last_block();
-    micros_[at(a.micro)] = {last ? a.block : a.block + 1, last};
+    micros_[at(a.micro)].block = last ? a.block : a.block + 1;
+    micros_[at(a.micro)].backward = last;
     if (const char* fault = read(a.block)) return fault;
     if (!shape_.is_head(a.block)) return nullptr;
     const bool tied = shape_.is_tied_here();
@@ -138,12 +152,37 @@ class RankState {
     return add(a.block, a.micro);
   }
   const char* backward(const Action& a) {
-    if (a.micro < 0 || a.micro >= begun_ || micros_[at(a.micro)] != Next{a.block, true})
+    if (a.micro < 0 || a.micro >= begun_ || !micros_[at(a.micro)].is_at(a.block, true))
       return "it is not the next block of its micro-batch";
+    if (shape_.splits(a.block) != (a.kind == Kind::kBackwardInput))
+      return "the halves of its backward are not apart, or should not be";
+    if (shape_.splits(a.block) && a.block == last_split_block() && !take(between_, a.micro))
+      return "another micro-batch is between its halves in its slot";
     micros_[at(a.micro)].block = a.block - 1;
     if (a.block == shape_.first_block()) in_slots_[at(shape_.slot_of(a.micro))] = kFree;
     if (const char* fault = a.block > 0 ? read(a.block) : nullptr) return fault;
     return add(a.block, a.micro);
+  }
+
+  const char* backward_weights(const Action& a) {
+    if (a.micro < 0 || a.micro >= begun_ || !shape_.splits(a.block) ||
+        micros_[at(a.micro)].weights != a.block)
+      return "it is not the next weights' half of its micro-batch";
+    if (!micros_[at(a.micro)].backward || micros_[at(a.micro)].block >= a.block)
+      return "its input's half comes first";
+    micros_[at(a.micro)].weights = a.block - 1;
+    if (a.block == shape_.first_block()) {
+      slot_of(for_weights_, a.micro) = kFree;
+      slot_of(between_, a.micro) = kFree;
+    }
+    return add(a.block, a.micro);
+  }
+  static int& slot_of(std::vector<int>& slots, int micro) {
+    return slots[at(micro) % slots.size()];
+  }
+  /// Whether the micro-batch's slot was free.
+  static bool take(std::vector<int>& slots, int micro) {
+    return std::exchange(slot_of(slots, micro), micro) == kFree;
   }
 
   const char* sum_tied() {
@@ -255,6 +294,7 @@ class RankState {
   std::vector<Next> micros_;                 ///< of each micro-batch that has begun
   int begun_ = 0;                            ///< how many have
   std::vector<int> in_slots_;                ///< the micro-batch in each slot
+  std::vector<int> for_weights_, between_;   ///< likewise, of backwards in two halves
   int tied_sums_ = 0, tied_copies_ = 0;
   bool updated_ = false;
 };

@@ -115,6 +115,7 @@ Model::Options model_options(const Config& config, const ActivationSizes& sizes)
   return {.max_batch = sizes.batch,
           .max_seq_length = sizes.seq_length,
           .slots = sizes.slots,
+          .split = sizes.split,
           .seed = static_cast<std::uint64_t>(config.training.seed),
           .recompute = sizes.recompute,
           .recomputed_layers = sizes.recomputed_layers,
@@ -269,7 +270,10 @@ void Trainer::execute(const Action& action) {
     case Kind::kForward:
       return forward(action);
     case Kind::kBackward:
+    case Kind::kBackwardInput:
       return backward(action);
+    case Kind::kBackwardWeights:
+      return backward_weights(action);
     case Kind::kGather:
       return units_->gather(action.unit);
     case Kind::kRelease:
@@ -324,13 +328,13 @@ void Trainer::forward(const Action& action) {
   Model& model = parts_.model;
   const StepShape& shape = parts_.plan.shape;
   const bool is_head = shape.is_head(action.block);
-  const int slot = shape.slot_of(action.micro);
+  const int slot = shape.slot_of(action.micro), model_slot = shape.model_slot_of(action.micro);
   if (action.block == 0) start_micro_batch(action.micro);
   units_->require_parameters(action.block);
   pipeline_->before_forward(action.block, slot);
-  run_block(action, slot, [&] {
-    model.forward(action.block, slot, micro_in(slot));
-    if (is_head) model.loss_sum(slot, *loss_sum_.as<double>().data());
+  run_block(action, model_slot, [&] {
+    model.forward(action.block, model_slot, micro_in(slot));
+    if (is_head) model.loss_sum(model_slot, *loss_sum_.as<double>().data());
   });
   if (is_head && parts_.plan.gives_losses())
     parts_.stream.copy(exchange_->loss(parts_.plan.micro_batches.begin + action.micro),
@@ -340,10 +344,23 @@ void Trainer::forward(const Action& action) {
 void Trainer::backward(const Action& action) {
   const Span span = Span::phase("backward", action.block);
   parts_.progress.phase = "backward";
-  const int slot = parts_.plan.shape.slot_of(action.micro);
+  const StepShape& shape = parts_.plan.shape;
+  const int slot = shape.slot_of(action.micro), model_slot = shape.model_slot_of(action.micro);
   units_->require_parameters(action.block);
   pipeline_->before_backward(action.block, slot);
-  run_block(action, slot, [&] { parts_.model.backward(action.block, slot, micro_in(slot)); });
+  run_block(action, model_slot,
+            [&] { parts_.model.backward(action.block, model_slot, micro_in(slot)); });
+}
+
+/// A later micro-batch may be in the slot already: only its size counts.
+void Trainer::backward_weights(const Action& action) {
+  const Span span = Span::phase("backward of weights", action.block);
+  parts_.progress.phase = "backward";
+  const StepShape& shape = parts_.plan.shape;
+  const MicroBatch& batch = micro_in(shape.slot_of(action.micro));
+  const int slot = shape.model_slot_of(action.micro);
+  graphs_->run({action.kind, action.block, slot},
+               [&] { parts_.model.backward_weights(action.block, slot, batch); });
 }
 
 /// Puts a micro-batch into its slot.

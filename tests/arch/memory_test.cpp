@@ -180,6 +180,33 @@ TEST_CASE("the memory table of a tensor rank has its part of each layer and of t
   CHECK(bytes("gradients of all key/value heads", 16) == 8 * 2 * 128 * 4096 * 4);
 }
 
+TEST_CASE("a stage of ZB-H1 keeps for the weights' half what that reads") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch = {.train_batch_size = 8, .micro_batch_size = 1, .gradient_accumulation_steps = 8};
+  config.training.seq_length = 1024;
+  config.parallelism = {.pipeline_parallel_size = 4,
+                        .pipeline_schedule = "zb_h1",
+                        .pipeline_layer_split = {3, 3, 3, 3}};
+  const auto bytes = [&](const std::string& name, int stage) {
+    for (const Allocation& a : memory_table(config, 1, stage))
+      if (a.name == name) return a.bytes;
+    return std::int64_t{0};
+  };
+  const std::int64_t row = std::int64_t{4} * 1024 * 768;
+  for (int stage = 0; stage < 4; ++stage) {
+    CAPTURE(stage);
+    CHECK(bytes("layers: qkv", stage) == 3 * row * 3 * (4 - stage));
+    CHECK(bytes("layers: norm1", stage) == row * 3 * 4);
+    CHECK(bytes("layers: d_qkv", stage) == (stage == 0 ? 0 : 3 * row * 3 * (stage + 1)));
+    CHECK(bytes("activations: d_qkv", stage) == (stage == 0 ? 3 * row : 0));
+  }
+  config.recompute = {"full", 0};
+  CHECK(bytes("layers: norm1", 1) == row);
+  CHECK(bytes("layers: recomputed norm1", 1) == row * 3 * 2);
+  CHECK(bytes("layers: recomputed norm1", 0) == 0);
+}
+
 TEST_CASE("the memory table follows 16-bit types and recomputation") {
   Config config;
   config.model = gpt2_124m();

@@ -54,6 +54,8 @@ SHAPES = {
     'gpt2, 3 stages': gpt2(7, 256, 4, 8000, 128, 6, **stages(3, 3)),
     'llama, bf16, 2 stages, ZeRO 1': llama('llama', 6, 384, 6, 2, 1024, 2000, 128, 8, **BF16,
                                            **stages(2, 4, zero_optimization={'stage': 1})),
+    'gpt2, 3 stages, zb_h1': gpt2(7, 256, 4, 300, 128, 6, **stages(3, 3, 'zb_h1')),
+    'gpt2, 3 stages, zb_h1, recompute full': gpt2(7, 256, 4, 300, 128, 6, **stages(3, 3, 'zb_h1', **recompute('full'))),
     'gpt2, 2 stages, gpipe': gpt2(6, 256, 4, 300, 128, 6, **stages(2, 2, 'gpipe')),
     'llama, 3 workers, ZeRO 1': llama('llama', 4, 384, 6, 2, 1024, 2000, 64, 6, **shared(1, 3)),
     'llama, bf16, 4 workers, ZeRO 3': llama('llama', 6, 512, 8, 2, 1408, 4000, 64, 4, **BF16, **shared(3, 4)),

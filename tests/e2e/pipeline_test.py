@@ -28,7 +28,7 @@ class PipelineTest(job.JobTest):
 
     def test_any_schedule_gives_the_bits_of_one_worker_if_nothing_is_tied(self):
         self.job.train('one', *LLAMA, '--model.attention_dropout', 0.1, workers=1)
-        for schedule in '1f1b', 'gpipe':
+        for schedule in '1f1b', 'gpipe', 'zb_h1':
             for count in 2, 3:
                 run = f'{schedule}{count}'
                 self.job.train(run, *LLAMA, '--model.attention_dropout', 0.1, *stages(count), '--parallelism.pipeline_schedule', schedule,
@@ -88,7 +88,7 @@ class PipelineTest(job.JobTest):
                                      (stages(9), 9, 'a model of 4 layers cannot be split into 9 pipeline stages'),
                                      (stages(2, '--parallelism.pipeline_layer_split', '[1, 2]'), 2, 'does not split 4 layers into 2 stages'),
                                      (stages(2, '--zero_optimization.stage', 2), 2, 'cannot be combined with pipeline parallelism'),
-                                     (stages(2, '--parallelism.pipeline_schedule', 'zb_h1'), 2, 'is not built yet')):
+                                     (stages(2, '--parallelism.pipeline_schedule', 'interleaved'), 2, 'is not built yet')):
             self.assertIn(text, self.job.train('refused', *MODEL, *flags, workers=workers, exit_code=2))
 
     def test_the_plan_names_the_stages(self):

@@ -53,6 +53,27 @@ TEST_CASE("only what the family has is there, and only what fits") {
   CHECK_THROWS_WITH(batch.get("q_scale"), "no activation is called q_scale");
   CHECK_THROWS_WITH(BatchActivations(without, 0, 2, 8).get("embedded"),
                     Catch::Contains("activation embedded: copy 0 of 1"));
-  CHECK_THROWS_WITH(BatchActivations(without, 1, 1, 8).get("losses"),
-                    Catch::Contains("activation losses: copy 1 of 1"));
+}
+
+TEST_CASE("of a split backward, each tensor is kept for the micro-batches that need it") {
+  const Golden golden("gpt2");
+  const std::int64_t layers = golden.model.num_hidden_layers;
+  ActivationSizes sizes{1, 8, 1, DType::kF32, Recompute::kFull, 1};
+  sizes.split = {3, 2};
+  const Activations memory(golden.model, sizes, Device::cpu());
+  const auto at = [&](std::int64_t micro, const char* name, std::int64_t layer) {
+    const BatchActivations batch(memory, micro, 1, 8);
+    return batch.find_of_layer(name, layer).raw();
+  };
+  // The last layer is kept, the first one recomputed.
+  CHECK(at(0, "qkv", layers - 1) == at(1, "qkv", layers - 1));
+  CHECK(at(0, "norm2", layers - 1) != at(2, "norm2", layers - 1));
+  CHECK(at(0, "norm2", layers - 1) == at(3, "norm2", layers - 1));
+  CHECK(at(0, "norm2", 0) == at(1, "norm2", 0));
+  CHECK(at(0, "recomputed norm2", layers - 1) == nullptr);
+  for (const auto& [name, layer] : {std::pair("d_up", layers - 1), {"recomputed norm2", 0}}) {
+    CAPTURE(name);
+    CHECK(at(0, name, layer) != at(1, name, layer));
+    CHECK(at(0, name, layer) == at(2, name, layer));
+  }
 }

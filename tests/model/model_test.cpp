@@ -209,6 +209,36 @@ TEST_CASE("recomputed values equal the ones not kept, including dropout") {
   }
 }
 
+TEST_CASE("a backward in two halves gives the bits of a whole one, however late the second is") {
+  struct Variant {
+    Recompute recompute = Recompute::kNone;
+    std::int64_t layers = 0;
+  };
+  for (const std::string& name : Golden::names()) {
+    const Golden golden = with_dropout(name);
+    for (const auto& [recompute, layers] :
+         {Variant{}, Variant{Recompute::kSelective, 1},
+          Variant{Recompute::kFull, golden.model.num_hidden_layers}}) {
+      INFO(name << ", " << layers << " recomputed layers");
+      Run whole(golden, {.recompute = recompute, .recomputed_layers = layers});
+      Run split(golden, {.split = {2, 2}, .recompute = recompute, .recomputed_layers = layers});
+      const auto finish = [&](int micro) {
+        for (int block = split.model->num_blocks() - 1; --block > 0;)
+          split.model->backward_weights(block, micro % 2, split.row(micro % 2));
+      };
+      for (int micro = 0; micro < 3; ++micro) {
+        whole.forward(whole.row(micro % 2));
+        whole.backward(whole.row(micro % 2));
+        split.forward(split.row(micro % 2), micro % 2);
+        split.backward(split.row(micro % 2), micro % 2);
+        if (micro > 0) finish(micro - 1);
+      }
+      finish(2);
+      CHECK(split.gradients == whole.gradients);
+    }
+  }
+}
+
 TEST_CASE("the memory table knows the threads' scratch memory") {
   for (const std::string& name : Golden::names()) {
     const Golden golden(name);

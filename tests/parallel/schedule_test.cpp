@@ -132,13 +132,45 @@ TEST_CASE("GPipe computes all forwards, then all backwards") {
         "F0.0 >F0 <B0 F0.1 >F1 <B1 F0.2 >F2 <B2 B0.0 B0.1 B0.2 R0 U");
 }
 
+TEST_CASE("ZB-H1 postpones the gradients of a later stage's weights") {
+  StepShape shape = shape_of(0, 1, false, 3);
+  shape.pipeline = {.index = 0, .count = 3, .schedule = PipelineSchedule::kZbH1};
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "F0.0 >F0 <B0 F0.1 >F1 <B1 F0.2 >F2 <B2 B0.0 B0.1 B0.2 R0 U");
+  shape.units[0].blocks = {1, 2};
+  shape.pipeline.index = 1;
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "<F0 <F1 F1.0 >F0 <B0 F1.1 >F1 <B1 I1.0 >B0 <F2 F1.2 >F2 <B2 I1.1 >B1 W1.0 I1.2 >B2 W1.1 "
+        "W1.2 R0 U");
+  // The head's weights have their gradient after its forward.
+  shape.units[0].blocks = {2, 4};
+  shape.pipeline.index = 2;
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "<F0 F2.0 F3.0 B3.0 I2.0 >B0 <F1 F2.1 F3.1 B3.1 I2.1 >B1 <F2 F2.2 F3.2 B3.2 I2.2 >B2 W2.0 "
+        "W2.1 W2.2 R0 U");
+}
+
+TEST_CASE("no stage of ZB-H1 holds more micro-batches than the first one of 1F1B") {
+  const auto held = [](int index, int count, std::int64_t micros) {
+    const SplitBackward split = split_backward({index, count, PipelineSchedule::kZbH1}, micros);
+    return std::pair(split.slots, split.between);
+  };
+  CHECK(held(0, 4, 8) == std::pair<std::int64_t, std::int64_t>(0, 0));
+  CHECK(held(1, 4, 8) == std::pair<std::int64_t, std::int64_t>(4, 2));
+  CHECK(held(3, 4, 8) == std::pair<std::int64_t, std::int64_t>(4, 4));
+  CHECK(held(3, 4, 2) == std::pair<std::int64_t, std::int64_t>(2, 2));
+  CHECK(activation_slots({3, 4, PipelineSchedule::kZbH1}, 8) == 1);
+  CHECK(SplitBackward{4, 2}.period(3) == 12);
+  CHECK(SplitBackward{}.period(3) == 3);
+}
+
 TEST_CASE("the gradients of a tied embedding are summed over its stages before the ranks' sum") {
   StepShape shape = shape_of(1, 1, true);
   shape.pipeline = {.index = 0, .count = 2};
-  CHECK(text_of(make_schedule(shape).actions) == "F0.0 >F0 <B0 B0.0 T R0 U G0 W");
+  CHECK(text_of(make_schedule(shape).actions) == "F0.0 >F0 <B0 B0.0 T R0 U G0 E");
   shape.units[0].blocks = {1, 2};
   shape.pipeline.index = 1;
-  CHECK(text_of(make_schedule(shape).actions) == "<F0 F1.0 B1.0 >B0 R0 T U G0 W");
+  CHECK(text_of(make_schedule(shape).actions) == "<F0 F1.0 B1.0 >B0 R0 T U G0 E");
 }
 
 TEST_CASE("an evaluation passes its micro-batch through the pipeline") {

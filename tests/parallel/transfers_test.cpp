@@ -12,6 +12,9 @@ using namespace hgt;
 
 namespace {
 
+constexpr PipelineSchedule kSchedules[] = {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B,
+                                           PipelineSchedule::kZbH1};
+
 /// The stages of a pipeline with one or two blocks each.
 struct Pipeline {
   Pipeline(int count, int micros, PipelineSchedule schedule, bool tied = false) {
@@ -48,7 +51,7 @@ bool is_transfer(const Action& action) {
 }  // namespace
 
 TEST_CASE("no pipeline has a deadlock, with any number of stages and micro-batches") {
-  for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B})
+  for (const PipelineSchedule schedule : kSchedules)
     for (const bool tied : {false, true})
       for (int stages = 1; stages <= 9; ++stages)
         for (int micros = 0; micros <= 12; ++micros) {
@@ -63,7 +66,7 @@ TEST_CASE("a pipeline that lacks a transfer, or has one twice, is not sound") {
   std::mt19937 random(4);
   for (int i = 0; i < 2000; ++i) {
     Pipeline pipeline(2 + static_cast<int>(random() % 4), 1 + static_cast<int>(random() % 6),
-                      random() % 2 == 0 ? PipelineSchedule::kGpipe : PipelineSchedule::k1F1B);
+                      kSchedules[random() % std::size(kSchedules)]);
     auto& actions = pipeline.schedules[random() % pipeline.schedules.size()].actions;
     std::vector<std::ptrdiff_t> transfers;
     for (std::ptrdiff_t at = 0; at < std::ssize(actions); ++at)

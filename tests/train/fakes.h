@@ -64,6 +64,7 @@ class FakeModel final : public Model {
       if (block == 2) gradients_[2 * ParameterTable::kAlignment] += d;
     }
   }
+  void backward_weights(int, int, const MicroBatch&) override {}
   Tensor residual(int, int, const MicroBatch&) override { return {}; }
   Tensor residual_gradient(int, const MicroBatch&) override { return {}; }
   void loss_sum(int, double& out) const override { out = loss_; }

@@ -20,24 +20,32 @@ Config pipeline_config(int stages, bool llama = false) {
 
 TEST_CASE("any pipeline gives the bits of one rank if nothing is tied", "[pipeline]") {
   const Result one = train(zero_config(0, true), 1);
-  for (const std::string schedule : {"1f1b", "gpipe"})
+  for (const std::string schedule : {"1f1b", "gpipe", "zb_h1"}) {
+    Config config = pipeline_config(3, true);
+    config.parallelism.pipeline_schedule = schedule;
     for (const int stages : {2, 3, 5}) {
       CAPTURE(schedule, stages);
-      Config config = pipeline_config(stages, true);
-      config.parallelism.pipeline_schedule = schedule;
+      config.parallelism.pipeline_parallel_size = stages;
       CHECK(train(config, stages) == one);
     }
-  Config config = pipeline_config(3, true);
-  config.parallelism.pipeline_layer_split = {0, 3, 0};
-  CHECK(train(config, 3) == one);
+    config.parallelism.pipeline_parallel_size = 3;
+    config.parallelism.pipeline_layer_split = {0, 3, 0};
+    CHECK(train(config, 3) == one);
+  }
 }
 
 TEST_CASE("a pipeline with a tied embedding, on data-parallel ranks, gives the numbers of one rank",
           "[pipeline]") {
   const Result one = train(zero_config(0), 1, 20);
-  for (const auto& [stages, ranks] : {std::pair(2, 2), std::pair(3, 3), std::pair(2, 4)}) {
-    CAPTURE(stages, ranks);
-    const Config config = pipeline_config(stages);
+  struct Job {
+    int stages, ranks;
+    const char* schedule;
+  };
+  for (const auto& [stages, ranks, schedule] :
+       {Job{2, 2, "1f1b"}, Job{3, 3, "zb_h1"}, Job{2, 4, "1f1b"}, Job{2, 4, "zb_h1"}}) {
+    CAPTURE(stages, ranks, schedule);
+    Config config = pipeline_config(stages);
+    config.parallelism.pipeline_schedule = schedule;
     const Result several = train(config, ranks, 20);
     check_near(several, one);
     CHECK(train(config, ranks, 20) == several);
@@ -49,7 +57,10 @@ TEST_CASE("a pipeline's stages may have fewer micro-batches than there are stage
   config.batch.micro_batch_size = 3;
   const Result one = train(config, 1);
   config.parallelism.pipeline_parallel_size = 4;
-  CHECK(train(config, 4) == one);
+  for (const std::string schedule : {"1f1b", "gpipe", "zb_h1"}) {
+    config.parallelism.pipeline_schedule = schedule;
+    CHECK(train(config, 4) == one);
+  }
 }
 
 TEST_CASE("a pipeline works with each optimizer, type and average, and at ZeRO stage 1",
@@ -67,12 +78,18 @@ TEST_CASE("a pipeline works with each optimizer, type and average, and at ZeRO s
                 }},
         Variant{"fp16", [](Config& c) { c.precision.fp16 = true; }},
         Variant{"groups", [](Config& c) { c.training.no_decay_norms_and_biases = true; }},
-        Variant{"recomputed", [](Config& c) {
+        Variant{"recomputed",
+                [](Config& c) {
                   c.recompute = {"full", 2};
+                }},
+        Variant{"selectively recomputed", [](Config& c) {
+                  c.recompute = {"selective", 0};
                 }}}) {
-    for (const bool llama : {false, true}) {
-      CAPTURE(name, llama);
+    for (const auto& [llama, schedule] :
+         {std::pair(false, "1f1b"), std::pair(true, "1f1b"), std::pair(true, "zb_h1")}) {
+      CAPTURE(name, llama, schedule);
       Config config = zero_config(0, llama);
+      config.parallelism.pipeline_schedule = schedule;
       change(config);
       const Result one = train(config, 1);
       config.parallelism.pipeline_parallel_size = 2;

@@ -20,18 +20,19 @@ enum class Recompute { kNone, kSelective, kFull };
 struct ActivationSizes {
   std::int64_t batch = 0;       ///< B, the samples of a micro-batch
   std::int64_t seq_length = 0;  ///< T
-  std::int64_t slots = 1;       ///< micro-batches whose activations are held at once
+  std::int64_t slots = 1;       ///< micro-batches that are held between forward and backward
   DType dtype = DType::kF32;    ///< the type in which they are computed
   Recompute recompute = Recompute::kNone;
   std::int64_t recomputed_layers = 0;  ///< how many first layers of the model are recomputed
   Range blocks = {};                   ///< those that the worker has; empty: all of the model
   std::int64_t tensor_size = 1;        ///< ranks that share each layer
+  SplitBackward split = {};            ///< what is held for the backward of the weights
 
   Range layers(const ModelConfig& model) const;  ///< of these blocks, counted from 0
   bool has_head(const ModelConfig& model) const;
 };
 
-/// A tensor that the model computes into: `copies` of `shape`.
+/// A tensor that the model computes into: copies of `shape`.
 struct PlannedTensor {
   enum class Scope {
     kLayer,   ///< kept from forward to backward, one for each slot and layer
@@ -41,10 +42,14 @@ struct PlannedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
   Scope scope = Scope::kShared;
-  std::int64_t copies = 1;
   DType dtype = DType::kF32;
-  std::int64_t shared_layers = 0;  ///< how many first layers share the last copy
+  std::int64_t slots = 1;       ///< micro-batch m has the copies of slot m % slots
+  Range layers = {};            ///< of the worker's, those with a copy for each slot
+  bool has_shared_copy = true;  ///< for the other layers
 
+  std::int64_t copies() const { return slots * layers.size() + (has_shared_copy ? 1 : 0); }
+  /// The number of a micro-batch's copy for a layer; -1 if the layer has none.
+  std::int64_t copy_of(std::int64_t micro, std::int64_t layer) const;
   std::int64_t numel() const;  ///< of one copy
   std::int64_t bytes() const;  ///< of all copies
 };
@@ -61,6 +66,11 @@ struct PlannedTensor {
 ///           d_final_norm [N, C]
 ///   shared  branch [N, C], d_norm [N, C], d_qkv, d_qk, d_attention, d_up, d_activated (gated),
 ///           final_norm [N, C], logits [R, V], softmax_parts [ranks, R, 3] (several ranks)
+///
+/// If the backward is split, a layer keeps for its second half the inputs of its products (norm1,
+/// attention, norm2, activated) and, from the first half on, the gradients of their outputs: d_qkv,
+/// d_out [N, C], d_up, d_down [N, C]. Of inputs that are recomputed, "recomputed norm1" etc. are
+/// kept from the first half on.
 ///
 /// Means, scales, lse, losses and softmax_parts are fp32; all others have `sizes.dtype`.
 std::vector<PlannedTensor> activations_of(const ModelConfig& model, const ActivationSizes& sizes);

@@ -54,7 +54,9 @@ class Model {
   struct Options {
     std::int64_t max_batch = 1;
     std::int64_t max_seq_length = 0;
-    std::int64_t slots = 1;  ///< micro-batches whose activations are held at once
+    std::int64_t slots = 1;  ///< micro-batches that are held between forward and backward
+    SplitBackward split =
+        {};                  ///< if the layers' backward is split: what is held for its second half
     std::uint64_t seed = 0;  ///< keys dropout
     Recompute recompute = Recompute::kNone;
     /// How many layers recompute, from the first. No bit changes, except with kSelective if GELU
@@ -80,12 +82,18 @@ class Model {
   virtual int num_blocks() const = 0;  ///< of the whole model
 
   /// Forward of one block; keeps in `slot` what its backward needs. Call blocks in ascending order.
-  /// The head's forward also computes the gradient of its output product and adds to the gradients
-  /// of the output matrix (of a tied embedding), so that the logits never exist as a whole.
+  /// Of each tensor, slot s has copy s % n, where n is one of the options' numbers of
+  /// micro-batches. The head's forward also computes the gradient of its output product and adds to
+  /// the gradients of the output matrix (of a tied embedding), so that the logits never exist as a
+  /// whole.
   virtual void forward(int block, int slot, const MicroBatch& batch) = 0;
   /// Backward of one block; adds to its parameters' gradients. Call blocks in descending order. A
   /// tied embedding's gradient is complete after block 0.
+  /// If it is split, that of a layer leaves the gradients of its products' parameters to
+  /// backward_weights, whenever that comes; the other gradients are complete.
   virtual void backward(int block, int slot, const MicroBatch& batch) = 0;
+  /// The second half of a layer's split backward.
+  virtual void backward_weights(int block, int slot, const MicroBatch& batch) = 0;
   /// The residual stream that enters a block, [N, C], of the micro-batch of this size in a slot.
   /// Stages of a pipeline exchange that of the block after their last one: it is the next stage's
   /// input, which its forward and backward read.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ std::vector<Unit> make_units(std::span<const Range> blocks, std::int64_t max_ele
 enum class PipelineSchedule {
   kGpipe,  ///< all forwards, then all backwards
   k1F1B,   ///< a forward and a backward in turns, so that few micro-batches are held at once
+  /// 1F1B, but a later stage computes the gradients of weights, which no stage waits for, later,
+  /// when it would idle; no stage holds more micro-batches than the first one of 1F1B.
+  kZbH1,
 };
 
 /// A stage of a pipeline. Stage 0 has the embedding, the last one the head.
@@ -39,21 +43,39 @@ struct PipelineStage {
   bool is_last() const { return index + 1 == count; }
 };
 
-/// How many micro-batches a stage holds at most between their forward and their backward.
+/// How many micro-batches a stage holds at most between their forward and their backward: that of
+/// the input, if the backward is split.
 std::int64_t activation_slots(const PipelineStage& stage, std::int64_t micro_batches);
+
+/// How many micro-batches a stage holds at most for the second half of a backward in two halves.
+struct SplitBackward {
+  std::int64_t slots = 0;    ///< between their forward and their backward of the weights; 0: whole
+  std::int64_t between = 0;  ///< between the two halves of their backward
+
+  explicit operator bool() const { return slots > 0; }
+  /// The number of micro-batches after which the same memory is used for everything, if
+  /// `activation_slots` are held until the first half.
+  std::int64_t period(std::int64_t activation_slots) const {
+    return *this ? std::lcm(std::lcm(activation_slots, slots), between) : activation_slots;
+  }
+};
+
+SplitBackward split_backward(const PipelineStage& stage, std::int64_t micro_batches);
 
 /// One thing for a rank to do. `block` and `micro` (counted within the rank), or `unit`, say what
 /// it applies to. A collective or transfer is started; what needs its result waits for it.
 struct Action {
   enum class Kind {
-    kForward,     ///< block, micro
-    kBackward,    ///< block, micro
-    kGather,      ///< unit: start gathering its parameters from the ranks that own them
-    kRelease,     ///< unit: its parameters are not needed any more
-    kClear,       ///< unit: its gradients become 0
-    kReduce,      ///< unit: start the sum of its gradients over the ranks
-    kAccumulate,  ///< unit: wait for the sum, and add this rank's part of it to its shard
-    kUpdate,      ///< wait for the sums, then clip and step the optimizer
+    kForward,          ///< block, micro
+    kBackward,         ///< block, micro: whole
+    kBackwardInput,    ///< block, micro: without the gradients of the weights
+    kBackwardWeights,  ///< block, micro: these
+    kGather,           ///< unit: start gathering its parameters from the ranks that own them
+    kRelease,          ///< unit: its parameters are not needed any more
+    kClear,            ///< unit: its gradients become 0
+    kReduce,           ///< unit: start the sum of its gradients over the ranks
+    kAccumulate,       ///< unit: wait for the sum, and add this rank's part of it to its shard
+    kUpdate,           ///< wait for the sums, then clip and step the optimizer
 
     // Between stages of a pipeline, of a micro-batch:
     kReceiveInput,     ///< what the rank's first block computes with, from the stage before
@@ -72,10 +94,10 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-/// "F3.0": forward of block 3, micro-batch 0. B: backward; G2: gather unit 2; X: release; C: clear;
-/// R: reduce; A: accumulate; U: update. "<F0": receive the input of micro-batch 0; ">F0": send its
-/// output; "<B0" and ">B0": the same of gradients. T: sum the tied gradients; W: copy the tied
-/// weights.
+/// "F3.0": forward of block 3, micro-batch 0. B: backward; I and W: its halves, of the input and of
+/// the weights; G2: gather unit 2; X: release; C: clear; R: reduce; A: accumulate; U: update.
+/// "<F0": receive the input of micro-batch 0; ">F0": send its output; "<B0" and ">B0": the same of
+/// gradients. T: sum the tied gradients; E: copy the tied embedding.
 std::string text_of(const Action& action);
 
 /// What a rank's schedule follows from. All ranks have equal values except for `micro_batches`.
@@ -103,8 +125,13 @@ struct StepShape {
   bool is_tied_across() const {
     return tied && pipeline.count > 1 && (pipeline.is_first() || pipeline.is_last());
   }
+  SplitBackward split() const { return split_backward(pipeline, most_micro_batches); }
+  /// Whether the backward of the block is in two halves: that of a layer in a stage that splits it.
+  bool splits(int block) const { return split() && !is_head(block); }
   int slots() const { return static_cast<int>(activation_slots(pipeline, most_micro_batches)); }
   int slot_of(int micro) const { return micro % slots(); }
+  /// Another slot, from which those of both halves of a backward follow: see SplitBackward::period.
+  int model_slot_of(int micro) const { return micro % static_cast<int>(split().period(slots())); }
   int unit_of(int block) const;
 };
 
@@ -120,12 +147,14 @@ struct StepShape {
 ///            needed for another one, or at the end.
 ///
 /// In a pipeline, each stage does so with its own blocks. Transfers are received as early as the
-/// memory of their micro-batch is free.
+/// memory of their micro-batch is free. The weights' halves of split backwards are in the order of
+/// the micro-batches, so that sums are the same as with whole ones.
 ///
 /// A unit has a fixed slot. If the embedding is tied, unit 0 has one of its own, because its
 /// gradients begin in the head and its parameters are used there.
 /// Sources: Rajbhandari et al. 2020, arXiv:1910.02054; for pipelines Huang et al. 2019,
-/// arXiv:1811.06965 (GPipe), and Narayanan et al. 2021, arXiv:2104.04473 (1F1B).
+/// arXiv:1811.06965 (GPipe), Narayanan et al. 2021, arXiv:2104.04473 (1F1B), and Qi et al. 2023,
+/// arXiv:2401.10241 (ZB-H1).
 struct Schedule {
   std::vector<Action> actions;
   std::vector<int> parameter_slots;  ///< of each unit; empty before stage 3

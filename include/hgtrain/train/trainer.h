@@ -143,6 +143,7 @@ class Trainer {
   void copy_tied();
   void forward(const Action& action);
   void backward(const Action& action);
+  void backward_weights(const Action& action);
   template <class Compute>
   void run_block(const Action& action, int slot, const Compute& compute);
   void start_micro_batch(int micro);
