@@ -416,20 +416,26 @@ std::int64_t total_bytes(const std::vector<Allocation>& table) {
                          [](std::int64_t sum, const Allocation& a) { return sum + a.bytes; });
 }
 
-std::vector<double> block_flops(const ModelConfig& m, std::int64_t seq_length) {
+std::vector<BlockTime> block_times(const ModelConfig& m, std::int64_t seq_length) {
   const double width = static_cast<double>(m.hidden_size);
   const double q = static_cast<double>(m.num_attention_heads * m.head_dim);
   const double k = static_cast<double>(m.num_key_value_heads * m.head_dim);
   const double products = family_of(m).gated_mlp ? 3 : 2;
   const double layer =
       width * (2 * q + 2 * k) + products * width * static_cast<double>(m.intermediate_size);
-  std::vector<double> out = {0};
+  std::vector<BlockTime> out = {{}};
   for (std::int64_t i = 0; i < m.num_hidden_layers; ++i) {
     const double keys = mean_keys(
         seq_length, m.layer_windows.empty() ? 0 : m.layer_windows[static_cast<std::size_t>(i)]);
-    out.push_back(6 * layer + 12 * q * keys);
+    out.push_back({2 * layer + 4 * q * keys, 2 * layer + 8 * q * keys, 2 * layer});
   }
-  out.push_back(6 * static_cast<double>(m.vocab_size) * width);
+  out.push_back({6 * static_cast<double>(m.vocab_size) * width, 0, 0});
+  return out;
+}
+
+std::vector<double> block_flops(const ModelConfig& m, std::int64_t seq_length) {
+  std::vector<double> out;
+  for (const BlockTime& block : block_times(m, seq_length)) out.push_back(block.sum());
   return out;
 }
 

@@ -15,6 +15,8 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/arch/pipeline_split.h"
 #include "hgtrain/parallel/layout.h"
+#include "hgtrain/parallel/pipeline_time.h"
+#include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
 
 namespace hgt {
@@ -73,16 +75,16 @@ std::string blocks_text(Range blocks, std::int64_t layers) {
   return fmt::format("{}", fmt::join(parts, " and "));
 }
 
-/// The stages, and the share of the time for which each waits for the others: (P - 1) / (M + P - 1)
-/// with P stages and M micro-batches.
+/// The stages, and the share of the time for which they wait for each other, by their operations.
 std::string pipeline_line(const Config& config) {
+  const std::vector<Range> blocks = pipeline_blocks(config);
   std::vector<std::string> stages;
-  for (const Range& blocks : pipeline_blocks(config))
+  for (const Range& stage : blocks)
     stages.push_back(fmt::format("stage {}: {}", stages.size(),
-                                 blocks_text(blocks, config.model.num_hidden_layers)));
-  const double waits = static_cast<double>(stages.size() - 1);
-  const double share =
-      waits / (static_cast<double>(config.batch.gradient_accumulation_steps) + waits);
+                                 blocks_text(stage, config.model.num_hidden_layers)));
+  const double share = idle_share(pipeline_schedule(config.parallelism), blocks,
+                                  config.batch.gradient_accumulation_steps,
+                                  block_times(config.model, config.training.seq_length));
   return fmt::format("pipeline    {}; {}, idle {:.0f} %\n", fmt::join(stages, ", "),
                      config.parallelism.pipeline_schedule, 100 * share);
 }

@@ -37,11 +37,6 @@ int parameter_slots(const ZeroConfig& zero, std::span<const Unit> units) {
   return zero.prefetch_bucket_size == 0 || zero.max_live_parameters < kSlots * largest ? 1 : kSlots;
 }
 
-PipelineSchedule pipeline_schedule(const ParallelismConfig& config) {
-  if (config.pipeline_schedule == "gpipe") return PipelineSchedule::kGpipe;
-  return config.pipeline_schedule == "zb_h1" ? PipelineSchedule::kZbH1 : PipelineSchedule::k1F1B;
-}
-
 /// The units of the blocks of a stage.
 std::vector<Unit> stage_units(std::span<const Range> all, Range stage, std::int64_t max_elements,
                               bool first_alone) {
@@ -72,6 +67,11 @@ Layout layout_of(const Config& config) {
   const ParallelismConfig& parallelism = config.parallelism;
   return {static_cast<int>(parallelism.pipeline_parallel_size), ranks_of(config),
           static_cast<int>(parallelism.tensor_parallel_size)};
+}
+
+PipelineSchedule pipeline_schedule(const ParallelismConfig& config) {
+  if (config.pipeline_schedule == "gpipe") return PipelineSchedule::kGpipe;
+  return config.pipeline_schedule == "zb_h1" ? PipelineSchedule::kZbH1 : PipelineSchedule::k1F1B;
 }
 
 std::int64_t default_unit_elements(bool on_cpu, int ranks) {

@@ -1,6 +1,7 @@
 #include "transfers.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -13,13 +14,15 @@ using Kind = Action::Kind;
 /// The transfers that one end of a link has started.
 struct End {
   std::vector<int> micros;             ///< in order
+  std::vector<double> times;           ///< when they were started
   std::vector<std::ptrdiff_t> places;  ///< of each micro-batch in that order; -1: it has none
 
-  void start(int micro) {
+  void start(int micro, double time) {
     const auto at = static_cast<std::size_t>(micro);
     if (at >= places.size()) places.resize(at + 1, -1);
     places[at] = std::ssize(micros);
     micros.push_back(micro);
+    times.push_back(time);
   }
   std::ptrdiff_t place(int micro) const {
     const auto at = static_cast<std::size_t>(micro);
@@ -29,25 +32,39 @@ struct End {
 
 /// One direction between two stages.
 struct Link {
+  using Time = std::optional<double>;
   End sent, received;
 
-  /// How many transfers are over: both ends have started them.
-  std::ptrdiff_t over() const {
-    return std::min(std::ssize(sent.micros), std::ssize(received.micros));
+  /// When the transfer of the micro-batch was over, if it is; -1: there is none.
+  Time over(std::ptrdiff_t place) const {
+    if (place >= std::min(std::ssize(sent.micros), std::ssize(received.micros))) return {};
+    const auto at = static_cast<std::size_t>(place);
+    return std::max(sent.times[at], received.times[at]);
   }
-  bool has_arrived(int micro) const {
+  Time arrival(int micro) const {
     const std::ptrdiff_t place = received.place(micro);
-    return place >= 0 && place < over();
+    return place < 0 ? Time() : over(place);
   }
-  /// Whether no transfer of the micro-batch is still under way at the sender.
-  bool is_sent(int micro) const { return sent.place(micro) < over(); }
+  /// When no transfer of the micro-batch was under way any more at the sender.
+  Time departure(int micro) const {
+    const std::ptrdiff_t place = sent.place(micro);
+    return place < 0 ? 0 : over(place);
+  }
 };
 
 /// The stages of a pipeline, of which each runs until it must wait.
 class Pipeline {
  public:
-  explicit Pipeline(std::span<const ScheduledRank> stages)
-      : stages_(stages), next_(stages.size(), 0), forward_(stages.size()), back_(stages.size()) {}
+  explicit Pipeline(std::span<const ScheduledRank> stages, std::span<const BlockTime> blocks = {})
+      : stages_(stages),
+        blocks_(blocks),
+        next_(stages.size(), 0),
+        now_(stages.size(), 0.0),
+        forward_(stages.size()),
+        back_(stages.size()) {}
+
+  /// When the last stage has taken its last action.
+  double end() const { return std::ranges::max(now_); }
 
   std::string run() {
     for (bool moved = true; moved;) {
@@ -86,38 +103,67 @@ class Pipeline {
     switch (a.kind) {
       case Kind::kForward:
         return (a.block != shape.first_block() || first ||
-                forward_[stage - 1].has_arrived(a.micro)) &&
-               (a.block != shape.last_block() || last || forward_[stage].is_sent(before));
+                wait(stage, forward_[stage - 1].arrival(a.micro))) &&
+               (a.block != shape.last_block() || last ||
+                wait(stage, forward_[stage].departure(before))) &&
+               compute(stage, a);
       case Kind::kBackward:
       case Kind::kBackwardInput:
-        return a.block != shape.last_block() || last || back_[stage].has_arrived(a.micro);
+        return (a.block != shape.last_block() || last ||
+                wait(stage, back_[stage].arrival(a.micro))) &&
+               compute(stage, a);
+      case Kind::kBackwardWeights:
+        return compute(stage, a);
       case Kind::kReceiveInput:
-        forward_[stage - 1].received.start(a.micro);
+        forward_[stage - 1].received.start(a.micro, now_[stage]);
         return true;
       case Kind::kSendOutput:
-        forward_[stage].sent.start(a.micro);
+        forward_[stage].sent.start(a.micro, now_[stage]);
         return true;
       case Kind::kReceiveGradient:
-        if (!first && !back_[stage - 1].is_sent(before)) return false;
-        back_[stage].received.start(a.micro);
+        if (!first && !wait(stage, back_[stage - 1].departure(before))) return false;
+        back_[stage].received.start(a.micro, now_[stage]);
         return true;
       case Kind::kSendGradient:
-        back_[stage - 1].sent.start(a.micro);
+        back_[stage - 1].sent.start(a.micro, now_[stage]);
         return true;
       default:
         return true;
     }
   }
 
+  /// Whether it is known when the stage can go on.
+  bool wait(std::size_t stage, std::optional<double> time) {
+    if (time) now_[stage] = std::max(now_[stage], *time);
+    return time.has_value();
+  }
+  bool compute(std::size_t stage, const Action& a) {
+    if (blocks_.empty()) return true;
+    const BlockTime& block = blocks_[static_cast<std::size_t>(a.block)];
+    now_[stage] += a.kind == Kind::kForward           ? block.forward
+                   : a.kind == Kind::kBackwardInput   ? block.backward_input
+                   : a.kind == Kind::kBackwardWeights ? block.backward_weights
+                                                      : block.backward();
+    return true;
+  }
+
   const std::span<const ScheduledRank> stages_;
-  std::vector<std::size_t> next_;     ///< action of each stage
-  std::vector<Link> forward_, back_;  ///< between a stage and the one after it
+  const std::span<const BlockTime> blocks_;  ///< empty: computing takes no time
+  std::vector<std::size_t> next_;            ///< action of each stage
+  std::vector<double> now_;                  ///< at each stage
+  std::vector<Link> forward_, back_;         ///< between a stage and the one after it
 };
 
 }  // namespace
 
 std::string find_transfer_fault(std::span<const ScheduledRank> stages) {
   return Pipeline(stages).run();
+}
+
+double pipeline_time(std::span<const ScheduledRank> stages, std::span<const BlockTime> blocks) {
+  Pipeline pipeline(stages, blocks);
+  pipeline.run();
+  return pipeline.end();
 }
 
 /// The other stages' blocks change no transfer: each has one.

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "hgtrain/parallel/pipeline_time.h"
 #include "hgtrain/parallel/verify.h"
 
 namespace hgt {
@@ -14,6 +15,10 @@ namespace hgt {
 /// Returns "" if every stage comes to its end and each transfer is that of the same micro-batch at
 /// both ends; else what is wrong.
 std::string find_transfer_fault(std::span<const ScheduledRank> stages);
+
+/// When the last stage ends, if block b computes for `blocks[b]` and nothing else takes time. The
+/// schedules are sound.
+double pipeline_time(std::span<const ScheduledRank> stages, std::span<const BlockTime> blocks);
 
 /// The same for the pipeline of which `shape` is a stage.
 std::string find_transfer_fault(const StepShape& shape);

@@ -37,6 +37,20 @@ TEST_CASE("a training step's floating-point operations are counted") {
         Approx(12.0 * 32 * 4096 * (4096 - (1024 - 1024.0 * 1024 / (2 * 8192)))));
 }
 
+TEST_CASE("the gradients of weights need as many operations as the products in the forward") {
+  const ModelConfig m = gpt2_124m();
+  const std::vector<BlockTime> times = block_times(m, 1024);
+  const std::vector<double> flops = block_flops(m, 1024);
+  REQUIRE(times.size() == 14);
+  for (std::size_t block = 0; block < times.size(); ++block)
+    CHECK(flops[block] == times[block].sum());
+  const double attention = 4.0 * 12 * 64 * 512;
+  CHECK(times[1].backward_weights == 2.0 * 12 * 768 * 768);
+  CHECK(times[1].forward == times[1].backward_weights + attention);
+  CHECK(times[1].backward_input == times[1].backward_weights + 2 * attention);
+  CHECK(times.back().backward() == 0);  // the head computes its gradients in its forward
+}
+
 TEST_CASE("the memory table counts all allocations of a step") {
   Config config;
   config.model = gpt2_124m();

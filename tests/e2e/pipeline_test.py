@@ -97,6 +97,15 @@ class PipelineTest(job.JobTest):
         self.assertEqual(self.job.metrics('none'), [])
         self.assertRegex(output, r'stage 0: embedding and layers 0 to \d, stage 1: layers \d to 3 and head')
 
+    def test_the_plan_says_how_long_stages_wait(self):
+        def idle(schedule, accumulation):
+            batch = ('--train_batch_size', accumulation, '--train_micro_batch_size_per_gpu', 1, '--gradient_accumulation_steps', accumulation)
+            output = self.job.call('--config', 'config.json', '--dry_run', '--device', 'cpu', '--num_workers', 2,
+                                   *map(str, (*MODEL, *stages(2), '--parallelism.pipeline_schedule', schedule, *batch)))
+            return int(re.search(rf'; {schedule}, idle (\d+) %', output)[1])
+        self.assertGreater(idle('1f1b', 4), idle('zb_h1', 4))
+        self.assertGreater(idle('zb_h1', 4), idle('zb_h1', 16))
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -66,10 +67,12 @@ inline void put(const FlatTensor& from, const RankPlan& plan, std::int64_t total
                 to.begin() + slice.elements.begin * size);
 }
 
-/// A rank of a job that trains from drawn weights, on the CPU or on a GPU.
+/// A rank of a job that trains from drawn weights, on the CPU or on a GPU. `wrap` makes the model
+/// that it trains from the real one.
 struct TrainedRank {
+  using Wrap = std::function<std::unique_ptr<Model>(std::unique_ptr<Model>)>;
   TrainedRank(const Config& config, const Groups& groups, std::int64_t unit_elements = 0,
-              const CudaQueue* queue = nullptr)
+              const CudaQueue* queue = nullptr, const Wrap& wrap = std::identity())
       : stream(queue ? Stream(*queue) : Stream(pool)),
         table(rank_table(config)),
         plan(plan_rank(config, table, groups.world->rank(), groups.world->size(), unit_elements)),
@@ -78,8 +81,9 @@ struct TrainedRank {
         slots(table, plan, buffers),
         data(1000, config.training.seq_length),
         valid(11, config.training.seq_length),
-        model(Model::create(config.model, table, slots.block_weights(), slots.block_gradients(),
-                            model_options(config, plan.shape, groups), stream)),
+        model(
+            wrap(Model::create(config.model, table, slots.block_weights(), slots.block_gradients(),
+                               model_options(config, plan.shape, groups), stream))),
         trainer((initialize(), Trainer::Parts{config, table, plan, buffers, slots, *model, groups,
                                               stream, data, &valid, progress, requests, &pool}),
                 first_state(config)) {}

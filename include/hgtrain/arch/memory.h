@@ -6,6 +6,7 @@
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/dtype.h"
+#include "hgtrain/parallel/pipeline_time.h"
 #include "hgtrain/parallel/range.h"
 #include "hgtrain/parallel/schedule.h"
 
@@ -128,7 +129,9 @@ std::int64_t save_bytes(const Config& config);
 std::int64_t total_bytes(const std::vector<Allocation>& table);
 
 /// The floating-point operations of each block in the forward and backward of a token, as
-/// train_flops() counts them; 0 for the embedding.
+/// train_flops() counts them; 0 for the embedding. All of the head's are in its forward.
+std::vector<BlockTime> block_times(const ModelConfig& model, std::int64_t seq_length);
+/// Their sum by block.
 std::vector<double> block_flops(const ModelConfig& model, std::int64_t seq_length);
 
 /// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight

@@ -67,6 +67,8 @@ int ranks_of(const Config& config);
 /// The layout of the workers for which it was.
 Layout layout_of(const Config& config);
 
+PipelineSchedule pipeline_schedule(const ParallelismConfig& config);
+
 /// The number of gradients in one sum, which overlaps with the backward pass. On GPUs it is that of
 /// Megatron-LM, because small sums do not reach the rate of large ones; on the CPU it is 16 MiB of
 /// gradients.

@@ -1,0 +1,60 @@
+#include "hgtrain/parallel/pipeline_time.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+
+namespace {
+
+/// The time for which each stage waits, in a pipeline of equal stages with two layers each.
+double waits(PipelineSchedule schedule, int stages, int micros, BlockTime stage) {
+  std::vector<Range> blocks;
+  std::vector<BlockTime> times = {{}};  // the embedding
+  for (int i = 0; i < stages; ++i) {
+    const std::int64_t begin = i == 0 ? 0 : 2 * i + 1, end = 2 * i + 3;
+    blocks.push_back({begin, i + 1 == stages ? end + 1 : end});
+    for (int layer = 0; layer < 2; ++layer)
+      times.push_back({stage.forward / 2, stage.backward_input / 2, stage.backward_weights / 2});
+  }
+  times.emplace_back();  // the head
+  const double share = idle_share(schedule, blocks, micros, times);
+  return micros * stage.sum() * share / (1 - share);
+}
+
+constexpr BlockTime kTimes[] = {{1, 1, 1}, {1, 1.2, 0.8}, {2, 1, 0.25}, {0.5, 3, 1}, {3, 0.5, 1}};
+
+}  // namespace
+
+TEST_CASE("the stages of GPipe and 1F1B wait for a forward and a backward of each other stage") {
+  for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B})
+    for (int stages = 1; stages <= 8; ++stages)
+      for (const int micros : {1, 2, stages, stages + 1, 2 * stages, 5 * stages})
+        for (const BlockTime& t : kTimes) {
+          CAPTURE(stages, micros, t.backward_input);
+          CHECK(waits(schedule, stages, micros, t) == Approx((stages - 1) * t.sum()).margin(1e-9));
+        }
+}
+
+TEST_CASE("the stages of ZB-H1 fill a part of their waits with gradients of weights") {
+  for (int stages = 1; stages <= 8; ++stages)
+    for (const int micros : {1, 2, stages - 1, stages, stages + 1, 2 * stages - 1, 5 * stages})
+      for (const BlockTime& t : kTimes) {
+        if (micros == 0) continue;
+        CAPTURE(stages, micros, t.forward, t.backward_input);
+        const double filled = std::min({t.forward, t.backward_input, t.backward_weights});
+        CHECK(waits(PipelineSchedule::kZbH1, stages, micros, t) ==
+              Approx((stages - 1) * (t.forward + t.backward_input) -
+                     (std::min(stages, micros) - 1) * filled)
+                  .margin(1e-9));
+      }
+}
+
+TEST_CASE("stages wait for the longest one") {
+  const std::vector<Range> stages = {{0, 2}, {2, 4}};
+  const std::vector<BlockTime> blocks = {{}, {1, 1, 1}, {2, 2, 2}, {}};
+  // The second stage works for 6 x 10, the first one for half of that, and there are 2 x 63.
+  CHECK(idle_share(PipelineSchedule::k1F1B, stages, 10, blocks) == Approx(1 - 90.0 / 126));
+}
