@@ -207,9 +207,11 @@ class CudaTest(unittest.TestCase):
         for model in 'gpt2', 'llama':
             flags = ('--train_batch_size', 6, '--train_micro_batch_size_per_gpu', 1)
             one = self.train(f'{model}.whole', 'cuda', *flags, config=model)
-            two = self.train(f'{model}.pipeline', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', *flags,
-                             '--parallelism.pipeline_parallel_size', 2, config=model)
-            self.assert_close(two, one)
+            for schedule in '1f1b', 'zb_h1':
+                two = self.train(f'{model}.{schedule}', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', *flags,
+                                 '--parallelism.pipeline_parallel_size', 2, '--parallelism.pipeline_layer_split', '[0, 1]',
+                                 '--parallelism.pipeline_schedule', schedule, config=model)
+                self.assert_close(two, one)
 
     @unittest.skipUnless(EMULATED, 'fills the device')
     def test_a_full_device_says_what_is_held(self):

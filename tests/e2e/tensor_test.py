@@ -41,7 +41,8 @@ class TensorTest(job.JobTest):
                 ('gpt2', MODEL, ((4, 4, ()), (2, 4, ()), (2, 4, stage(3)), (2, 4, ('--parallelism.pipeline_parallel_size', 2)))),
                 ('llama', LLAMA, ((4, 4, ('--training.ema_decay', 0.9)), (2, 4, stage(2)))),
                 ('qwen', (*QWEN, '--optimizer.type', 'Lamb', '--activation_checkpointing.mode', 'full'),
-                 ((2, 4, stage(1)),))):
+                 ((2, 4, stage(1)),
+                  (2, 4, ('--parallelism.pipeline_parallel_size', 2, '--parallelism.pipeline_schedule', 'zb_h1'))))):
             self.job.train(name, *model, workers=1)
             for size, workers, flags in layouts:
                 run = f'{name} {size} of {workers} {flags}'.replace('/', '')
