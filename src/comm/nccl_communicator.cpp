@@ -161,7 +161,7 @@ class NcclCommunicator final : public Communicator {
   std::uint64_t run_collective(Announcement what, const Body& body) {
     check();
     what.sequence = ++sequence_;
-    channel_.progress().collective = what.sequence;
+    ++channel_.progress().collective;
     try {
       body(what);
     } catch (Error& error) {

@@ -72,9 +72,11 @@ class QueuedCommunicator final : public Communicator {
   void wait(std::uint64_t ticket) override {
     const std::int64_t begun_ns = now_ns();
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return finished_ >= ticket || failure_; });
-    waited_ns_ += now_ns() - begun_ns;
-    require_no_failure();
+    channel_.progress().wait(thread_name_, ticket, [&] {
+      changed_.wait(lock, [&] { return finished_ >= ticket || failure_; });
+      waited_ns_ += now_ns() - begun_ns;
+      require_no_failure();
+    });
   }
   void make_wait(std::uint64_t ticket, const CudaQueue&) override { wait(ticket); }
   void come_after(const CudaQueue& queue) override { queue.synchronize(); }
@@ -114,7 +116,7 @@ class QueuedCommunicator final : public Communicator {
     require_no_failure();
     collectives_->entered();
     what.sequence = ++sequence_;
-    channel_.progress().collective = what.sequence;
+    ++channel_.progress().collective;
     tasks_.push_back({what, std::move(run)});
     changed_.notify_all();
     return what.sequence;

@@ -260,13 +260,14 @@ void Attempt::on_orphaned(const Worker& worker) {
 void Attempt::fail(const Failure& failure) {
   log_info("rank {} failed: {}", failure.rank,
            failure.message.empty() ? failure.reason : failure.message);
-  const auto [known, is_new] = failures_.emplace(failure.rank, failure);
-  if (!is_new) {  // its last words came before; now it has ended
+  if (const auto known = failures_.find(failure.rank); known != failures_.end()) {
+    // Its last words came before; now it has ended.
     if (known->second.reason.empty()) known->second.reason = failure.reason;
     return;
   }
   if (failure.by_peer && stage_ < Stage::kAborting)
     blame_straggler(*workers_[static_cast<std::size_t>(failure.rank)]);
+  failures_.emplace(failure.rank, failure);
   advance(Stage::kAborting);
 }
 
@@ -312,9 +313,7 @@ void Attempt::blame_straggler(const Worker& waiting) {
   if (limit.count() == 0) return;
   const auto hang = hang_after(limit, limit);
   if (!hang) return;
-  const Heartbeat& other = workers_[static_cast<std::size_t>(hang->rank)]->pulse().last;
-  const Heartbeat& own = waiting.pulse().last;
-  if (std::tie(other.step, other.collective) < std::tie(own.step, own.collective))
+  if (is_behind(workers_[static_cast<std::size_t>(hang->rank)]->pulse().last, waiting.pulse().last))
     failures_.emplace(hang->rank, failure_from_hang(*hang));
 }
 

@@ -13,19 +13,33 @@ double seconds(std::int64_t ns) {
 }
 
 std::string place(const Heartbeat& beat) {
-  return fmt::format("in '{}' at step {}, collective {}", beat.phase, beat.step, beat.collective);
+  std::string text = fmt::format("in '{}'", beat.phase);
+  if (!beat.action.empty()) text += fmt::format(" ({})", beat.action);
+  text += fmt::format(" at step {}, collective {}", beat.step, beat.collective);
+  if (beat.waits_in.empty()) return text;
+  if (beat.waits_for == 0) return text + ", waiting for " + beat.waits_in;
+  return text + fmt::format(", waiting for collective {} of '{}'", beat.waits_for, beat.waits_in);
 }
 
-/// Where the rank furthest ahead of `odd` stands.
+/// The less of a rank, the further it is behind.
+auto advance(const Heartbeat& beat) {
+  return std::tuple(beat.step, !beat.waits_in.empty(), beat.collective);
+}
+
+/// Where the rank furthest ahead stands, `odd` left out.
 std::string where_others_are(std::span<const Pulse> pulses, const Pulse& odd) {
   const Pulse* other = nullptr;
   for (const Pulse& pulse : pulses)
-    if (pulse.rank != odd.rank && (!other || pulse.last.collective > other->last.collective))
+    if (pulse.rank != odd.rank && (!other || advance(pulse.last) > advance(other->last)))
       other = &pulse;
   return other ? fmt::format("; rank {} stands {}", other->rank, place(other->last)) : "";
 }
 
 }  // namespace
+
+bool is_behind(const Heartbeat& one, const Heartbeat& other) {
+  return advance(one) < advance(other);
+}
 
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
                               std::chrono::milliseconds silent, std::chrono::milliseconds still) {
@@ -47,8 +61,8 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
     return std::nullopt;
   const auto odd =
       std::min_element(pulses.begin(), pulses.end(), [](const Pulse& a, const Pulse& b) {
-        return std::tie(a.last.step, a.last.collective, a.changed_ns) <
-               std::tie(b.last.step, b.last.collective, b.changed_ns);
+        return std::tuple(advance(a.last), a.changed_ns) <
+               std::tuple(advance(b.last), b.changed_ns);
       });
   return Hang{odd->rank, fmt::format("has hung: no progress for {:.0f} s, {}{}",
                                      seconds(now_ns - odd->changed_ns), place(odd->last),

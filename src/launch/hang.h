@@ -19,6 +19,10 @@ struct Pulse {
   bool greeted = true;          ///< it has said hello; until then it may be slow to load
 };
 
+/// Whether a rank is behind another: in steps, then because it does not wait for its peers and the
+/// other does, then in collectives entered.
+bool is_behind(const Heartbeat& one, const Heartbeat& other);
+
 struct Hang {
   int rank = 0;
   std::string reason;
@@ -26,8 +30,8 @@ struct Hang {
 
 /// The rank that has hung, if any: one from which nothing came for `silent` (`still` before its
 /// hello). Otherwise, if all have stood still for `still` (a rank that hangs makes the others
-/// wait), it is the rank that the others wait for: the one behind in steps, then in collectives
-/// entered, then the first that stopped.
+/// wait), it is the rank that the others wait for: the one behind, and of several the first that
+/// stopped.
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
                               std::chrono::milliseconds silent, std::chrono::milliseconds still);
 

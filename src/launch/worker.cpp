@@ -244,7 +244,8 @@ void Worker::dispatch(const Frame& frame) {
 void Worker::on_heartbeat(Heartbeat beat) {
   pulse_.heard_ns = now_ns();
   if (beat.step != pulse_.last.step || beat.collective != pulse_.last.collective ||
-      beat.phase != pulse_.last.phase || beat.work != pulse_.last.work)
+      beat.phase != pulse_.last.phase || beat.work != pulse_.last.work ||
+      beat.waits_for != pulse_.last.waits_for || beat.waits_in != pulse_.last.waits_in)
     pulse_.changed_ns = pulse_.heard_ns;
   pulse_.last = std::move(beat);
   events_.event(*this, "heartbeat", {{"phase", pulse_.last.phase}});

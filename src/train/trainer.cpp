@@ -219,6 +219,7 @@ void Trainer::queue_step(const RankUsage& usage) {
   const Communicator* const tensor = parts_.groups.tensor;
   const std::int64_t waited_before_ns = tensor ? tensor->waited_ns() : 0;
   for (const Action& action : parts_.plan.schedule.actions) execute(action);
+  parts_.progress.action = "";
   if (tensor) clock_->add_ns(tensor->waited_ns() - waited_before_ns);
 
   ++state_.step;
@@ -238,7 +239,9 @@ StepResult& Trainer::start_result() {
 
 const StepResult& Trainer::finish_step() {
   parts_.progress.phase = "waiting for the step";
-  const auto [update, stop, checkpoint, usage] = exchange_->take(*parts_.groups.world);
+  StepExchange::Results results;
+  parts_.progress.wait("the device", 0, [&] { results = exchange_->take(*parts_.groups.world); });
+  const auto& [update, stop, checkpoint, usage] = results;
   StepResult& result = result_of(++finished_steps_);
   result.loss = update.loss;
   result.grad_norm = update.norm;
@@ -266,6 +269,7 @@ void Trainer::execute(const Action& action) {
   using Kind = Action::Kind;
   const int slot = parts_.plan.shape.slot_of(action.micro);
   ++parts_.progress.work;
+  parts_.progress.action = text_of(action);
   switch (action.kind) {
     case Kind::kForward:
       return forward(action);
@@ -512,6 +516,7 @@ double Trainer::evaluate() {
 void Trainer::evaluate(const std::vector<Action>& actions, const MicroBatch* batch) {
   using Kind = Action::Kind;
   for (const Action& action : actions) {
+    parts_.progress.action = text_of(action);
     if (action.kind == Kind::kReceiveInput) {
       pipeline_->receive_input(0, *batch);
     } else if (action.kind == Kind::kSendOutput) {
@@ -524,6 +529,7 @@ void Trainer::evaluate(const std::vector<Action>& actions, const MicroBatch* bat
       execute(action);
     }
   }
+  parts_.progress.action = "";
   if (batch && parts_.plan.shape.pipeline.is_last())
     parts_.model.loss_sum(0, *loss_sum_.as<double>().data());
 }

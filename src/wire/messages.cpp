@@ -96,7 +96,10 @@ std::string encode(const Heartbeat& message) {
                       dump({{"step", message.step},
                             {"collective", message.collective},
                             {"phase", message.phase.substr(0, kMaxPhaseBytes)},
-                            {"work", message.work}}));
+                            {"work", message.work},
+                            {"action", message.action.substr(0, kMaxPhaseBytes)},
+                            {"waits_in", message.waits_in.substr(0, kMaxPhaseBytes)},
+                            {"waits_for", message.waits_for}}));
 }
 
 std::string encode_event(std::string_view kind, const nlohmann::json& body) {
@@ -160,6 +163,9 @@ Heartbeat decode_heartbeat(std::string_view payload) {
   message.collective = static_cast<std::uint64_t>(integer_at(json, "collective", 0, kInt64Max));
   message.phase = string_at(json, "phase").substr(0, kMaxPhaseBytes);
   message.work = static_cast<std::uint64_t>(integer_at(json, "work", 0, kInt64Max));
+  message.action = string_at(json, "action").substr(0, kMaxPhaseBytes);
+  message.waits_in = string_at(json, "waits_in").substr(0, kMaxPhaseBytes);
+  message.waits_for = static_cast<std::uint64_t>(integer_at(json, "waits_for", 0, kInt64Max));
   return message;
 }
 

@@ -121,8 +121,10 @@ class StreamChannel final : public ControlChannel {
   }
 
   std::string heartbeat() const {
-    return encode(
-        Heartbeat{progress_.step, progress_.collective, progress_.phase.load(), progress_.work});
+    const char* const group = progress_.waits_in;
+    return encode(Heartbeat{progress_.step, progress_.collective, progress_.phase.load(),
+                            progress_.work, progress_.action.get(), group ? group : "",
+                            progress_.waits_for});
   }
 
   bool write_all(std::string_view bytes) {

@@ -1,4 +1,3 @@
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,13 +22,13 @@ void measure(ControlChannel& channel, const BenchLayoutsRequest& request) {
     configs.push_back(config_from_resolved(config));
   const Environment environment = read_environment();
   const auto [comm, backend_name] = connect_ranks(channel, configs.front(), environment, nullptr);
-  std::deque<Subgroups> layouts;
+  std::vector<std::unique_ptr<ConnectedGroups>> layouts;
   const std::unique_ptr<Communicator> alone = make_self_communicator();
   const auto connect = [&](const Config& config) -> Groups {
     if (layout_of(config).world_size() == 1) return *alone;
     const std::string name = fmt::format("layout {}", layouts.size());
     layouts.push_back(connect_groups(channel, config, environment, nullptr, *comm, nullptr, name));
-    return layouts.back().groups->get();
+    return layouts.back()->get();
   };
   nlohmann::ordered_json result = bench_layouts(configs, request.steps, *comm, connect);
   if (comm->rank() > 0) return;

@@ -25,7 +25,7 @@ GroupOptions group_options(const Config& job, const Environment& environment) {
           .timeout = std::chrono::milliseconds(job.distributed.timeout_ms())};
 }
 
-/// The worker's channel, with a progress that nobody reports.
+/// The worker's channel for a thread that saves: nobody reports its progress.
 class SideChannel final : public ControlChannel {
  public:
   explicit SideChannel(ControlChannel& main) : main_(main) {}
@@ -94,20 +94,19 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
   return connect(channel, job, environment, queue, group);
 }
 
-Subgroups connect_groups(ControlChannel& channel, const Config& job, const Environment& environment,
-                         const CudaQueue* queue, Communicator& world,
-                         const std::atomic<bool>* aborted, const std::string& name) {
-  Subgroups out;
-  out.channel = std::make_unique<SideChannel>(channel);
+std::unique_ptr<ConnectedGroups> connect_groups(ControlChannel& channel, const Config& job,
+                                                const Environment& environment,
+                                                const CudaQueue* queue, Communicator& world,
+                                                const std::atomic<bool>* aborted,
+                                                const std::string& name) {
   GroupOptions options = group_options(job, environment);
   options.aborted = aborted;
   options.group = name;
-  out.groups = std::make_unique<ConnectedGroups>(
+  return std::make_unique<ConnectedGroups>(
       make_layout(job.parallelism, environment.world_size), job.model.tie_word_embeddings, world,
       options, [&](const GroupOptions& group) {
-        return connect(*out.channel, job, environment, queue, group).communicator;
+        return connect(channel, job, environment, queue, group).communicator;
       });
-  return out;
 }
 
 SaveGroup connect_save_group(ControlChannel& channel, const Config& job,

@@ -29,16 +29,13 @@ struct Connection {
 Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
                          const CudaQueue* queue, const std::atomic<bool>* aborted = nullptr);
 
-struct Subgroups {
-  std::unique_ptr<ControlChannel> channel;  ///< its own: heartbeats count the world's collectives
-  std::unique_ptr<ConnectedGroups> groups;
-};
 /// Connects the groups of the config's layout, all of which are parts of `world`. `name` is unique
 /// in the job.
-Subgroups connect_groups(ControlChannel& channel, const Config& job, const Environment& environment,
-                         const CudaQueue* queue, Communicator& world,
-                         const std::atomic<bool>* aborted = nullptr,
-                         const std::string& name = "layout");
+std::unique_ptr<ConnectedGroups> connect_groups(ControlChannel& channel, const Config& job,
+                                                const Environment& environment,
+                                                const CudaQueue* queue, Communicator& world,
+                                                const std::atomic<bool>* aborted = nullptr,
+                                                const std::string& name = "layout");
 
 /// Second communicators of the same ranks, of host memory alone.
 struct SaveGroup {

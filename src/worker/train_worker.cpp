@@ -36,15 +36,15 @@ class Group {
     auto [communicator, backend_name] =
         connect_ranks(channel, config, environment, queue_.get(), &aborted_);
     if (!backend_name.empty()) log_info("communication backend: {}", backend_name);
-    Subgroups subgroups =
+    auto groups =
         connect_groups(channel, config, environment, queue_.get(), *communicator, &aborted_);
     SaveGroup savers = connect_save_group(channel, config, environment);
     const std::lock_guard lock(mutex_);
     savers_ = std::move(savers);
     communicator_ = std::move(communicator);
-    subgroups_ = std::move(subgroups);
+    groups_ = std::move(groups);
     if (aborted_) abort_all();
-    return subgroups_.groups->get();
+    return groups_->get();
   }
   /// Null if no saves are made in the background, or by one rank.
   const Groups* savers() const { return savers_.groups ? &*savers_.groups : nullptr; }
@@ -53,7 +53,7 @@ class Group {
     const std::lock_guard lock(mutex_);
     savers_.tensor.reset();
     savers_.communicator.reset();
-    subgroups_.groups.reset();
+    groups_.reset();
     communicator_.reset();
   }
   /// A save under way may still be finished: it ends if a peer is lost.
@@ -70,14 +70,14 @@ class Group {
  private:
   void abort_all() {
     if (communicator_) communicator_->abort();
-    if (subgroups_.groups) subgroups_.groups->abort();
+    if (groups_) groups_->abort();
   }
 
   std::mutex mutex_;
   std::atomic<bool> aborted_ = false;
   std::unique_ptr<CudaQueue> queue_;  ///< outlives the communicators
   std::unique_ptr<Communicator> communicator_;
-  Subgroups subgroups_;
+  std::unique_ptr<ConnectedGroups> groups_;
   SaveGroup savers_;
 };
 

@@ -1,10 +1,13 @@
 """A small training job for the tests of the built hgtrain, which is the first argument of a test."""
+import ctypes
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -127,6 +130,22 @@ def workers_of(process):
                 found.append(pid)
     rank = lambda pid: int(pathlib.Path(f'/proc/{pid}/environ').read_bytes().split(b'\0RANK=')[1].split(b'\0')[0])
     return sorted(found, key=rank)
+
+
+def stop_computing(pid):
+    """Stops a worker's main thread while it computes. Its other threads, such as the one that sends heartbeats, go on."""
+    seize, interrupt, resume, futex = 0x4206, 0x4207, 7, '202'
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    if ptrace(seize, pid, None, None) != 0:
+        raise unittest.SkipTest(f'ptrace: {os.strerror(ctypes.get_errno())}')
+    while True:
+        ptrace(interrupt, pid, None, None)
+        os.waitpid(pid, 0)
+        if pathlib.Path(f'/proc/{pid}/syscall').read_text().split()[0] != futex:
+            break
+        ptrace(resume, pid, None, None)
+        time.sleep(0.003)
+    threading.Thread(target=os.waitpid, args=(pid, 0), daemon=True).start()  # once it is killed, its tracer has to know
 
 
 def wait_until_gone(pids):

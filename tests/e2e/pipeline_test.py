@@ -52,6 +52,17 @@ class PipelineTest(job.JobTest):
         self.job.train('few4', *few, *stages(4), workers=4)
         self.assert_close('few4', 'few1')
 
+    @unittest.skipUnless(os.uname().machine == 'x86_64', 'numbers of system calls')
+    def test_a_stage_that_hangs_is_named_and_what_it_did(self):
+        for rank in 0, 1:
+            process = self.job.start_training(f'hangs{rank}', '--steps', 1_000_000, *MODEL, *stages(2), '--distributed.timeout_minutes', 0.05)
+            self.job.wait_for_step(f'hangs{rank}', 3, process)
+            job.stop_computing(job.workers_of(process)[rank])
+            _, err = process.communicate(timeout=600)
+            self.assertEqual(process.returncode, 5, err)
+            self.assertRegex(err, rf"rank {rank} of 2 .* has hung: no progress for \d+ s, in '.* at step \d+, collective \d+; "
+                                  rf"rank {1 - rank} stands in '.* at step \d+, collective \d+, waiting for collective \d+ of '")
+
     def test_a_run_is_the_same_twice(self):
         for run in 'once', 'again':
             self.job.train(run, *MODEL, *stages(2), workers=4)

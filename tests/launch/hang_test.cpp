@@ -54,6 +54,24 @@ TEST_CASE("where all stand still, the one that is behind is named, and where the
         "stands in 'phase0' at step 5, collective 8");
 }
 
+TEST_CASE("of ranks in the same step, one that waits for no other is named") {
+  std::vector<Pulse> pulses = {pulse(0, 8, 99, 35), pulse(1, 9, 99, 36), pulse(2, 7, 99, 30)};
+  for (const int waiting : {0, 2}) {
+    pulses[static_cast<std::size_t>(waiting)].last.waits_in = "pipeline: input";
+    pulses[static_cast<std::size_t>(waiting)].last.waits_for = 3;
+  }
+  pulses[1].last.action = "B4.0";
+  const auto hang = at(100, pulses);
+  REQUIRE(hang);
+  CHECK(hang->rank == 1);
+  CHECK(hang->reason ==
+        "has hung: no progress for 64 s, in 'phase1' (B4.0) at step 5, collective 9; rank 0 stands "
+        "in 'phase0' at step 5, collective 8, waiting for collective 3 of 'pipeline: input'");
+  pulses[0].last.waits_in = "the device";
+  pulses[0].last.waits_for = 0;
+  CHECK(at(100, pulses)->reason.ends_with(", collective 8, waiting for the device"));
+}
+
 TEST_CASE("where all entered the same collective, the first to stop is named") {
   CHECK(at(100, {pulse(0, 8, 99, 35), pulse(1, 8, 99, 34), pulse(2, 8, 99, 36)})->rank == 1);
   CHECK(at(100, {pulse(0, 8, 99, 35)})->rank == 0);

@@ -12,17 +12,31 @@
 using namespace hgt;
 using namespace std::chrono_literals;
 
-TEST_CASE("heartbeats tell step, phase and collective") {
+TEST_CASE("heartbeats tell step, phase, action and collective, and for what the rank waits") {
   FakeAgent agent;
   const auto channel = ControlChannel::open({});
   agent.expect(MessageKind::kHeartbeat);
   channel->progress().step = 41;
   channel->progress().phase = "backward";
+  channel->progress().action = "B123.4567";  // of which eight characters are kept
   channel->progress().collective = 812;
-  Heartbeat beat;
-  do beat = decode_heartbeat(agent.expect(MessageKind::kHeartbeat).payload);
-  while (beat.step != 41);
-  CHECK((beat.phase == "backward" && beat.collective == 812));
+  const auto next = [&](std::string_view phase) {
+    Heartbeat beat;
+    do beat = decode_heartbeat(agent.expect(MessageKind::kHeartbeat).payload);
+    while (beat.phase != phase);
+    return beat;
+  };
+  const Heartbeat computing = next("backward");
+  CHECK((computing.step == 41 && computing.collective == 812));
+  CHECK((computing.action == "B123.456" && computing.waits_in.empty()));
+
+  channel->progress().wait("tensor", 17, [&] {
+    channel->progress().phase = "waiting";
+    const Heartbeat waiting = next("waiting");
+    CHECK((waiting.waits_in == "tensor" && waiting.waits_for == 17));
+  });
+  channel->progress().phase = "forward";
+  CHECK(next("forward").waits_in.empty());
 }
 
 TEST_CASE("the store travels over the channel") {

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -12,12 +15,44 @@
 
 namespace hgt {
 
+/// A text of at most eight characters, the first ones of what it is given, that threads may read
+/// and write at any time.
+class AtomicText {
+ public:
+  void operator=(std::string_view text) {
+    std::array<char, 8> chars{};
+    text.copy(chars.data(), chars.size());
+    chars_ = chars;
+  }
+  std::string get() const {
+    const std::array<char, 8> chars = chars_;
+    return {chars.begin(), std::find(chars.begin(), chars.end(), '\0')};
+  }
+
+ private:
+  std::atomic<std::array<char, 8>> chars_{{}};
+};
+
 /// What a rank is doing, for heartbeats and hang reports.
 struct Progress {
   std::atomic<std::int64_t> step{0};           ///< finished steps
   std::atomic<const char*> phase{"starting"};  ///< a string literal
-  std::atomic<std::uint64_t> collective{0};    ///< collectives entered
+  AtomicText action;                           ///< of the schedule, as text; "": none
+  std::atomic<std::uint64_t> collective{0};    ///< collectives entered, of all groups
   std::atomic<std::uint64_t> work{0};          ///< grows while it computes, also in a long phase
+  /// What the rank waits for, or waited for in vain: a collective of this group, or the device. A
+  /// string literal; null: it does not wait.
+  std::atomic<const char*> waits_in{nullptr};
+  std::atomic<std::uint64_t> waits_for{0};  ///< the collective's number in the group; 0: none
+
+  /// `body` waits. If it throws, the rank counts as waiting.
+  template <class Body>
+  void wait(const char* in, std::uint64_t number, const Body& body) {
+    waits_for = number;
+    waits_in = in;
+    body();
+    waits_in = nullptr;
+  }
 };
 
 /// A worker's end of the control channel: one connected stream to its agent, inherited as the

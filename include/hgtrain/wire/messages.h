@@ -44,12 +44,15 @@ struct StoreValue {
   std::string value;
 };
 
-/// What a rank was doing a moment ago. JSON; the phase is cut to 64 bytes.
+/// What a rank was doing a moment ago: see Progress. JSON; texts are cut to 64 bytes.
 struct Heartbeat {
   std::int64_t step = 0;
   std::uint64_t collective = 0;
   std::string phase;
   std::uint64_t work = 0;
+  std::string action = {};
+  std::string waits_in = {};  ///< "": it does not wait
+  std::uint64_t waits_for = 0;
 };
 
 std::string encode(const Hello& message);
