@@ -184,17 +184,23 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   add("output", {rows, width});
 
   if (sizes.split) {
-    const auto keep = [&](std::string name, std::vector<std::int64_t> shape, Range of) {
-      out.push_back(
-          {std::move(name), std::move(shape), scope, sizes.dtype, sizes.split.between, of, false});
+    using Shape = std::vector<std::int64_t>;
+    const auto keep = [&](const std::string& name, const Shape& shape, std::int64_t first_layers) {
+      if (first_layers == 0) return;
+      const Range own{0, first_layers};
+      out.push_back({name, shape, scope, sizes.dtype, sizes.split.between, own, false});
     };
-    for (std::size_t i = 0, planned = out.size(); i < planned; ++i)
-      if (out[i].has_shared_copy && is_product_input(out[i].name))
-        keep("recomputed " + out[i].name, out[i].shape, {0, recomputed});
-    keep("d_qkv", {rows, q + 2 * k}, {0, layers.size()});
-    keep("d_out", {rows, width}, {0, layers.size()});
-    keep("d_up", {rows, up}, {0, layers.size()});
-    keep("d_down", {rows, width}, {0, layers.size()});
+    const auto keep_recomputed = [&](const std::string& name, const Shape& shape) {
+      keep("recomputed " + name, shape, is_recomputed(name, sizes) ? recomputed : 0);
+    };
+    keep_recomputed("norm1", {rows, width});
+    keep_recomputed("attention", {rows, q});
+    keep_recomputed("norm2", {rows, width});
+    keep_recomputed("activated", {rows, inner});
+    keep("d_qkv", {rows, q + 2 * k}, layers.size());
+    keep("d_out", {rows, width}, layers.size());
+    keep("d_up", {rows, up}, layers.size());
+    keep("d_down", {rows, width}, layers.size());
   }
 
   scope = PlannedTensor::Scope::kSlot;

@@ -107,8 +107,8 @@ class RankState {
   int contributions(int unit) const {
     const Range blocks = shape_.units[at(unit)].blocks;
     const bool has_head = shape_.is_head(static_cast<int>(blocks.end) - 1);
-    const auto layers = static_cast<int>(blocks.size()) - (has_head ? 1 : 0);
-    return layers * (shape_.split() ? 2 : 1) + (has_head ? 2 : 0) +
+    const auto others = static_cast<int>(blocks.size()) - (has_head ? 1 : 0);
+    return others * (shape_.split() ? 2 : 1) + (has_head ? 2 : 0) +
            (unit == 0 && shape_.is_tied_here() ? 1 : 0);
   }
   /// The first block of the second half of a backward in two halves.
