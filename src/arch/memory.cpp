@@ -47,7 +47,9 @@ std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, D
 /// The workspace of cuDNN's attention in backward, if it is used.
 std::int64_t attention_scratch(const Config& config, const ActivationSizes& sizes) {
   const ModelConfig model = tensor_part(config.model, static_cast<int>(sizes.tensor_size));
-  if (sizes.dtype == DType::kF32 || !config.hardware.cudnn || model.attn_pdrop > 0) return 0;
+  if (sizes.dtype == DType::kF32 || !config.hardware.cudnn || model.attn_pdrop > 0 ||
+      sizes.context_size > 1)
+    return 0;
   const std::int64_t head = cuda::attention_head_bytes(sizes.seq_length);
   const std::int64_t all = times(times(head, model.num_attention_heads), sizes.batch);
   return std::max(std::min(all, cuda::kAttentionPartBytes),
@@ -120,6 +122,7 @@ ActivationSizes activation_sizes(const Config& config, const StepShape& shape) {
   ActivationSizes sizes = activation_sizes(config);
   sizes.slots = shape.slots();
   sizes.tensor_size = config.parallelism.tensor_parallel_size;
+  sizes.context_size = config.parallelism.context_parallel_size;
   sizes.blocks = shape.blocks();
   sizes.split = shape.split();
   return sizes;
@@ -137,7 +140,8 @@ bool ActivationSizes::has_head(const ModelConfig& model) const {
 
 std::vector<PlannedTensor> activations_of(const ModelConfig& m, const ActivationSizes& sizes) {
   const Family family = family_of(m);
-  const std::int64_t rows = times(sizes.batch, sizes.seq_length), width = m.hidden_size;
+  const std::int64_t tokens = sizes.seq_length / sizes.context_size;  // of a sequence, here
+  const std::int64_t rows = times(sizes.batch, tokens), width = m.hidden_size;
   const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
   const std::int64_t inner = m.intermediate_size, up = family.gated_mlp ? 2 * inner : inner;
 
@@ -177,7 +181,7 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   add_f32("q_scale", {rows, m.num_attention_heads}, m.qk_norm);
   add_f32("k_scale", {rows, m.num_key_value_heads}, m.qk_norm);
   add("attention", {rows, q});
-  add_f32("lse", {sizes.batch, m.num_attention_heads, sizes.seq_length});
+  add_f32("lse", {sizes.batch, m.num_attention_heads, tokens});
   add("after_attention", {rows, width});
   add("up", {rows, up});
   add("activated", {rows, inner});
@@ -223,6 +227,9 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   add("logits", {logit_rows(m, rows), m.vocab_size}, has_head);
   add_f32("softmax_parts", {sizes.tensor_size, logit_rows(m, rows), 3},
           has_head && sizes.tensor_size > 1);
+  for (const char* name : {"keys_values", "d_keys_values"})
+    add(name, {sizes.batch, sizes.seq_length, 2 * m.num_key_value_heads, m.head_dim},
+        sizes.context_size > 1);
   return out;
 }
 
@@ -404,7 +411,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
                    times(scratch_floats(model, sizes.seq_length, dtype, threads), kFloatBytes)});
     out.push_back({"packed operands of matrix products",
                    times(threads, dtype == DType::kF32 ? kPackedBytes : kPackedBytes16)});
-    const std::int64_t rows = times(sizes.batch, sizes.seq_length);
+    const std::int64_t rows = times(sizes.batch, sizes.seq_length / sizes.context_size);
     if (dtype != DType::kF32 && threads > 1 && sizes.has_head(model) && rows <= kRowsInFp32)
       out.push_back(
           {"logits in fp32, in oneDNN", times(times(rows, model.vocab_size), kFloatBytes)});

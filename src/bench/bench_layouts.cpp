@@ -51,6 +51,7 @@ std::string text_of(const Layout& layout, const Config& config) {
   add("pp", layout.pipeline_size);
   if (layout.pipeline_size > 1 && config.parallelism.pipeline_schedule != "1f1b")
     parts.push_back(config.parallelism.pipeline_schedule);
+  add("cp", layout.context_size);
   add("tp", layout.tensor_size);
   add("dp", layout.data_size);
   if (config.zero.stage > 0) parts.push_back(fmt::format("zero{}", config.zero.stage));

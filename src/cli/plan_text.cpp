@@ -204,8 +204,9 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
   const Layout layout = make_layout(config.parallelism, plan.workers);
   const ParameterTable table = parameters_of(plan);
   std::string text = banner(plan, run_dir);
-  text += fmt::format("layout      data {} x tensor {} x pipeline {}\n", layout.data_size,
-                      layout.tensor_size, layout.pipeline_size);
+  text +=
+      fmt::format("layout      data {} x context {} x tensor {} x pipeline {}\n", layout.data_size,
+                  layout.context_size, layout.tensor_size, layout.pipeline_size);
   const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
   std::string lines;
   std::int64_t most_offloaded = 0;  // of a worker

@@ -1,6 +1,7 @@
 #include "hgtrain/comm/groups.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,9 +26,18 @@ std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied) {
     out.push_back(
         {fmt::format("{} {}", kind, fmt::join(members, "-")), thread, std::move(members), place});
   };
-  if (layout.data_size < layout.world_size())
-    add("data", "communication: data", along(layout, at, &Coordinates::data, layout.data_size),
-        &Groups::data);
+  const auto context = [&](Coordinates of) {
+    return along(layout, of, &Coordinates::context, layout.context_size);
+  };
+  if (layout.group_size() < layout.world_size()) {
+    std::vector<int> members;
+    Coordinates of = at;
+    for (of.data = 0; of.data < layout.data_size; ++of.data)
+      std::ranges::copy(context(of), std::back_inserter(members));
+    add("data", "communication: data", std::move(members), &Groups::data);
+  }
+  if (layout.context_size > 1)
+    add("context", "communication: context", context(at), &Groups::context);
   if (layout.tensor_size > 1)
     add("tensor", "communication: tensor",
         along(layout, at, &Coordinates::tensor, layout.tensor_size), &Groups::tensor);

@@ -101,11 +101,11 @@ void resolve_keep_best(Loading& loading) {
 /// "" if it is the number of workers.
 std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   ParallelismConfig& parallelism = loading.config().parallelism;
-  // Workers that share a sequence compute the same samples. This is not built yet, but the batch
+  // Workers that share a sequence compute the same samples. Ulysses is not built yet, but the batch
   // sizes are already checked for it.
-  const auto sequence =
-      static_cast<std::int64_t>(loading.number("parallelism.sequence_parallel_size", 1) *
-                                loading.number("parallelism.context_parallel_size", 1));
+  const std::int64_t sequence =
+      std::max<std::int64_t>(1, parallelism.context_parallel_size) *
+      static_cast<std::int64_t>(loading.number("parallelism.sequence_parallel_size", 1));
   const std::int64_t model = std::max<std::int64_t>(1, parallelism.tensor_parallel_size) *
                              std::max<std::int64_t>(1, parallelism.pipeline_parallel_size) *
                              sequence;
@@ -128,7 +128,9 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   if (world % model != 0)
     loading.problem_at(Severity::kError,
                        parallelism.tensor_parallel_size > 1 ? "parallelism.tensor_parallel_size"
-                                                            : "parallelism.pipeline_parallel_size",
+                       : parallelism.context_parallel_size > 1
+                           ? "parallelism.context_parallel_size"
+                           : "parallelism.pipeline_parallel_size",
                        fmt::format("{} is not a whole number", factors),
                        fmt::format("start a multiple of {} workers, or set other sizes", model));
   else if (parallelism.data_parallel_size > 0 &&

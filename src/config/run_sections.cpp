@@ -211,8 +211,10 @@ Field parallelism_section() {
               .at_most(kMaxRanks)
               .aka({"pp", "pipeline_parallel_degree", "pipeline_model_parallel_size",
                     "pipe_parallel_size"}),
-          one(not_built("context_parallel_size", Kind::kInteger, "1",
-                        "workers that share each sequence"))
+          used("context_parallel_size", in(&P::context_parallel_size),
+               "workers that share each sequence")
+              .at_least(1)
+              .at_most(kMaxRanks)
               .aka({"cp", "context_parallel_degree"}),
           one(not_built("sequence_parallel_size", Kind::kInteger, "1",
                         "Ulysses: workers that share each sequence")),

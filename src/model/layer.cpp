@@ -27,14 +27,16 @@ Activation activation_of(const std::string& hidden_act) {
 
 }  // namespace
 
-Layer::Layer(const ModelConfig& model, std::int64_t index, Recompute recompute, TensorGroup group)
+Layer::Layer(const ModelConfig& model, std::int64_t index, Recompute recompute, TensorGroup group,
+             ContextGroup context)
     : m_(model),
       family_(family_of(model)),
       activation_(activation_of(model.hidden_act)),
       eps_(static_cast<float>(model.norm_eps)),
       index_(index),
       recompute_(recompute),
-      group_(group) {
+      group_(group),
+      context_(context) {
   attention_.first_head = group.rank() * model.num_attention_heads;
   attention_.scale = 1.0f / std::sqrt(static_cast<float>(model.head_dim));
   if (model.scale_attn_by_inverse_layer_idx) attention_.scale /= static_cast<float>(index + 1);
@@ -53,7 +55,15 @@ AttentionOptions Layer::attention_options(const Pass& pass) const {
   AttentionOptions out = attention_;
   out.dropout = dropout(pass, m_.attn_pdrop, kProbabilities);
   out.position_ids = pass.position_ids;
+  out.queries = pass.tokens;
   return out;
+}
+
+KeysValues Layer::keys_values(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
+                              Stream stream) const {
+  if (context_.size() == 1) return {own.k.split(0, pass.batch), own.v.split(0, pass.batch)};
+  context_.gather({own.k, own.v}, scratch.keys_values, pass.tokens, pass.owners, stream);
+  return ContextGroup::views_of(scratch.keys_values);
 }
 
 QkvHeads Layer::heads(const Tensor& q_and_k, const Tensor& qkv) const {
@@ -67,7 +77,8 @@ QkvHeads Layer::heads(const Tensor& q_and_k, const Tensor& qkv) const {
 void Layer::forward(const LayerWeights& w, const Tensor& x, const Pass& pass,
                     const LayerState& state, const LayerScratch& scratch, Stream stream) const {
   const QkvHeads h = project(w, x, pass, state, stream);
-  attend(h.q, h.k.split(0, pass.batch), h.v.split(0, pass.batch), pass, state, stream);
+  const auto [keys, values] = keys_values(h, pass, scratch, stream);
+  attend(h.q, keys, values, pass, state, stream);
   finish(w, x, pass, state, scratch, stream);
 }
 
@@ -145,7 +156,8 @@ void Layer::recompute(const LayerWeights& w, const Tensor& x, const Pass& pass,
   if (recompute_ == Recompute::kNone) return;
   if (recompute_ == Recompute::kFull) {
     const QkvHeads h = project(w, x, pass, state, stream);
-    attend(h.q, h.k.split(0, pass.batch), h.v.split(0, pass.batch), pass, state, stream);
+    const auto [keys, values] = keys_values(h, pass, scratch, stream);
+    attend(h.q, keys, values, pass, state, stream);
     add_attention(w, x, pass, state, scratch, stream);
     mlp_up(w, state, stream);
   } else {
@@ -220,9 +232,17 @@ void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, con
   };
   const QkvHeads h = heads(m_.qk_norm ? state.qk : state.qkv, state.qkv);
   const QkvHeads d = heads(m_.qk_norm ? scratch.d_qk : products.qkv, products.qkv);
-  attention_bwd(attended(scratch.d_attention), sequences(h.q), sequences(h.k), sequences(h.v),
+  const bool shares = context_.size() > 1;
+  // What `recompute` has gathered is still there.
+  const KeysValues all = shares && recompute_ == Recompute::kFull
+                             ? ContextGroup::views_of(scratch.keys_values)
+                             : keys_values(h, pass, scratch, stream);
+  const KeysValues d_all = shares ? ContextGroup::views_of(scratch.d_keys_values)
+                                  : KeysValues{sequences(d.k), sequences(d.v)};
+  attention_bwd(attended(scratch.d_attention), sequences(h.q), all.k, all.v,
                 attended(state.attention), state.lse, attention_options(pass), sequences(d.q),
-                sequences(d.k), sequences(d.v), stream);
+                d_all.k, d_all.v, stream);
+  if (shares) context_.sum_own(scratch.d_keys_values, {d.k, d.v}, pass.tokens, pass.owners, stream);
   if (family_.rope) {
     rope_bwd(sequences(d.q), pass.cos, pass.sin, stream, pass.position_ids);
     rope_bwd(sequences(d.k), pass.cos, pass.sin, stream, pass.position_ids);

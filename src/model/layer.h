@@ -6,19 +6,23 @@
 #include "hgtrain/ops/attention.h"
 
 #include "activations.h"
+#include "context_group.h"
 #include "norm.h"
 #include "tensor_group.h"
 #include "weights.h"
 
 namespace hgt {
 
-/// What a layer computes with in one call: B sequences of T tokens.
+/// What a layer computes with in one call: B sequences of T tokens; of context ranks, T tokens of
+/// each sequence.
 struct Pass {
   std::int64_t batch = 0, length = 0;
-  Tensor cos, sin;        ///< [T, D/2] by position, if the family has rotary embeddings
-  Tensor position_ids;    ///< [B, T] int32, in the tokens' documents, or none
-  bool training = false;  ///< dropout applies
-  Dropout dropout;        ///< seed, step, samples, rows; a layer adds probability and site
+  Tensor cos, sin;          ///< [T, D/2] by position, or of all positions with position_ids
+  Tensor position_ids;      ///< [B, T] int32, in the tokens' documents, or none
+  bool training = false;    ///< dropout applies
+  Dropout dropout;          ///< seed, step, samples, rows; a layer adds probability and site
+  SampleRows tokens = {0};  ///< of the queries; see AttentionOptions
+  std::span<const OwnedRange> owners;  ///< of the bytes of all keys and values; context ranks
 
   std::int64_t rows() const { return batch * length; }
 };
@@ -40,6 +44,7 @@ struct LayerState {
 struct LayerScratch {
   explicit LayerScratch(const BatchActivations& memory);
   Tensor branch, d_norm, d_attention, d_qk, d_activated;
+  Tensor keys_values, d_keys_values;  ///< of all tokens; context ranks
 };
 
 /// The gradients of the outputs of a layer's products. Those of `out` and `down` have no memory of
@@ -62,14 +67,15 @@ struct QkvHeads {
 ///
 /// Of a layer that several ranks share, each computes with its heads and its columns of the MLP.
 /// The products `out` and `down` and the gradients of both norms' results are sums over the ranks;
-/// everything else between is the same on all of them, bit for bit.
+/// everything else between is the same on all of them, bit for bit. Context ranks compute with
+/// their tokens, and attend to the keys and values of all.
 class Layer {
  public:
   /// `index` counts from 0; `recompute` says which of its state is not kept. `model` is this rank's
   /// part (arch/model_spec.h); a reference to it is kept. Error(kConfig) for an activation function
   /// that is not supported.
   Layer(const ModelConfig& model, std::int64_t index, Recompute recompute = Recompute::kNone,
-        TensorGroup group = {});
+        TensorGroup group = {}, ContextGroup context = {});
 
   void forward(const LayerWeights& w, const Tensor& x, const Pass& pass, const LayerState& state,
                const LayerScratch& scratch, Stream stream) const;
@@ -106,6 +112,9 @@ class Layer {
                 const LayerScratch& scratch, Stream stream) const;
   void activate(const LayerState& state, Stream stream) const;
   QkvHeads heads(const Tensor& q_and_k, const Tensor& qkv) const;
+  /// Those of all tokens; context ranks gather them.
+  KeysValues keys_values(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
+                         Stream stream) const;
   AttentionOptions attention_options(const Pass& pass) const;
   Dropout dropout(const Pass& pass, double probability, std::uint64_t place) const;
   /// The gradient of a branch, from that of the residual stream it was added to: in `kept` or, if
@@ -131,6 +140,7 @@ class Layer {
   std::int64_t index_;
   Recompute recompute_;
   TensorGroup group_;
+  ContextGroup context_;
   AttentionOptions attention_;
 };
 

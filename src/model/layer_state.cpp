@@ -27,7 +27,9 @@ LayerScratch::LayerScratch(const BatchActivations& memory)
       d_norm(memory.get("d_norm")),
       d_attention(memory.get("d_attention")),
       d_qk(memory.find("d_qk")),
-      d_activated(memory.find("d_activated")) {}
+      d_activated(memory.find("d_activated")),
+      keys_values(memory.find("keys_values")),
+      d_keys_values(memory.find("d_keys_values")) {}
 
 ProductGradients::ProductGradients(const BatchActivations& memory, std::int64_t layer)
     : qkv(memory.of_layer("d_qkv", layer)),

@@ -9,6 +9,7 @@
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/embedding.h"
 #include "hgtrain/ops/flat.h"
+#include "hgtrain/parallel/context_split.h"
 
 #include "activations.h"
 #include "head.h"
@@ -28,6 +29,7 @@ class TransformerModel final : public Model {
                    const std::vector<Tensor>& parameters, const std::vector<Tensor>& gradients,
                    const Options& options, Stream stream)
       : group_(options.tensor),
+        context_(options.context),
         config_(tensor_part(config, group_.size())),
         vocabulary_{group_.rank() * config_.vocab_size, config.vocab_size},
         options_(options),
@@ -37,12 +39,13 @@ class TransformerModel final : public Model {
         memory_(config_,
                 {options.max_batch, options.max_seq_length, options.slots, dtype_of(parameters),
                  options.recompute, options.recomputed_layers, options.blocks, group_.size(),
-                 options.split},
+                 options.split, context_.size()},
                 stream.device()),
         own_layers_(memory_.sizes().layers(config_)) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
-      layers_.emplace_back(
-          config_, i, i < options.recomputed_layers ? options.recompute : Recompute::kNone, group_);
+      layers_.emplace_back(config_, i,
+                           i < options.recomputed_layers ? options.recompute : Recompute::kNone,
+                           group_, context_);
     if (family_of(config_).rope) rope_ = RopeTable(config_, options.max_seq_length, stream);
   }
 
@@ -98,10 +101,10 @@ class TransformerModel final : public Model {
   void reserve(int slot, const MicroBatch& batch) {
     const std::int64_t rows = batch.batch * batch.seq_length;
     if (slot < 0 || slot >= std::ssize(batches_) || batch.batch < 1 || batch.seq_length < 1 ||
-        batch.batch > options_.max_batch || batch.seq_length > options_.max_seq_length ||
+        batch.batch > options_.max_batch || whole_length(batch) > options_.max_seq_length ||
         static_cast<std::int64_t>(batch.tokens_BT.size()) != rows ||
         static_cast<std::int64_t>(batch.targets_BT.size()) != rows ||
-        (!batch.positions_BT.empty() &&
+        ((context_.size() > 1 || !batch.positions_BT.empty()) &&
          static_cast<std::int64_t>(batch.positions_BT.size()) != rows))
       throw Error(
           ErrorKind::kInternal,
@@ -111,8 +114,12 @@ class TransformerModel final : public Model {
                       batch.targets_BT.size(), slot, options_.max_batch, options_.max_seq_length,
                       std::ssize(batches_)));
     std::optional<BatchActivations>& memory = batches_[static_cast<std::size_t>(slot)];
-    if (!memory || !memory->is_for(batch.batch, batch.seq_length))
-      memory.emplace(memory_, slot, batch.batch, batch.seq_length);
+    if (!memory || !memory->is_for(batch.batch, whole_length(batch)))
+      memory.emplace(memory_, slot, batch.batch, whole_length(batch));
+  }
+  /// Of a sequence, of which context ranks have a part each.
+  std::int64_t whole_length(const MicroBatch& batch) const {
+    return batch.seq_length * context_.size();
   }
 
   /// Makes the pass for a batch.
@@ -123,11 +130,14 @@ class TransformerModel final : public Model {
     pass.length = batch.seq_length;
     pass.position_ids = ids(batch.positions_BT, batch);
     pass.training = training;
-    pass.dropout = {0, options_.seed, batch.samples, 0, {.length = batch.seq_length}};
+    const std::int64_t whole = whole_length(batch);
+    pass.tokens = context_rows(whole, context_.size(), context_.rank());
+    pass.dropout = {0, options_.seed, batch.samples, 0, pass.tokens};
+    if (context_.size() > 1) pass.owners = owners_of(memory(slot).get("keys_values"));
     if (family_of(config_).rope) {
-      rope_.prepare(pass.length, stream_);
-      pass.cos = rope_.cos(0, pass.length);
-      pass.sin = rope_.sin(0, pass.length);
+      rope_.prepare(whole, stream_);
+      pass.cos = rope_.cos(0, whole);
+      pass.sin = rope_.sin(0, whole);
     }
     return pass;
   }
@@ -138,8 +148,18 @@ class TransformerModel final : public Model {
     return Tensor(const_cast<std::int32_t*>(values.data()), {batch.batch, batch.seq_length},
                   DType::kI32, stream_.device());
   }
-  static Tensor positions(const Weights& weights, const Pass& pass) {
-    return weights.positions ? weights.positions.slice(0, 0, pass.length) : Tensor();
+  Tensor positions(const Weights& weights, const Pass& pass) const {
+    return weights.positions ? weights.positions.slice(0, 0, pass.length * context_.size())
+                             : Tensor();
+  }
+  /// Of the bytes of keys_values, which are known for the last size.
+  std::span<const OwnedRange> owners_of(const Tensor& keys_values) {
+    const auto bytes = static_cast<std::int64_t>(keys_values.bytes());
+    const std::int64_t tokens = keys_values.size(0) * keys_values.size(1);
+    if (owners_.empty() || owners_.back().elements.end != bytes)
+      owners_ =
+          context_owners(keys_values.size(0), keys_values.size(1), context_.size(), bytes / tokens);
+    return owners_;
   }
 
   const BatchActivations& memory(int slot) const {
@@ -204,6 +224,7 @@ class TransformerModel final : public Model {
   }
 
   const TensorGroup group_;
+  const ContextGroup context_;
   const ModelConfig config_;         ///< of this rank's part
   const VocabularyPart vocabulary_;  ///< of this rank
   const Options options_;
@@ -213,6 +234,7 @@ class TransformerModel final : public Model {
   const Range own_layers_;  ///< counted from 0
   std::vector<Layer> layers_;
   RopeTable rope_;
+  std::vector<OwnedRange> owners_;
   std::vector<std::optional<BatchActivations>> batches_ =
       std::vector<std::optional<BatchActivations>>(static_cast<std::size_t>(
           options_.split.period(options_.slots)));  ///< each slot's last one

@@ -7,6 +7,12 @@
 namespace hgt {
 namespace {
 
+/// Names the positions of the queries.
+AttentionOptions with_queries(AttentionOptions options, const Tensor& q, const Tensor& k) {
+  if (options.queries.length == 0) options.queries = {q.size(1), 1, {k.size(1) - q.size(1), 0}};
+  return options;
+}
+
 void check_operands(const Checks& check, const Tensor& q, const Tensor& k, const Tensor& v,
                     const AttentionOptions& options, const Tensor& out, const Tensor& lse) {
   check.rank("q", q, 4);
@@ -26,68 +32,66 @@ void check_operands(const Checks& check, const Tensor& q, const Tensor& k, const
   check.that(options.window >= 0, "window", "is negative");
   check.that(options.dropout.probability >= 0 && options.dropout.probability < 1,
              "dropout probability", "is not in [0, 1)");
-  check.that(options.dropout.probability == 0 || keys == length, "dropout", "needs S = T");
-  check.that(!options.position_ids || keys == length, "position_ids", "need S = T");
-  check.position_ids(options.position_ids, batch, length);
+  const SampleRows& rows = options.queries;
+  check.that(rows.length == length && (rows.runs == 1 || rows.runs == 2) && length % rows.runs == 0,
+             "queries", "are not the rows of q in one or two runs of equal length");
+  check.that(rows.begins[0] >= 0 && rows.token(length - 1) < keys, "queries",
+             "are not among the keys");
+  check.position_ids(options.position_ids, batch, length,
+                     [&](std::int64_t t) { return rows.token(t); });
 }
 
 /// The work of `products` matrix products over the pairs of a query and a key that it sees.
-Work attention_work(const Tensor& q, const Tensor& k, std::int64_t window, int products) {
-  const std::int64_t length = q.size(1), keys = k.size(1);
+Work attention_work(const Tensor& q, const AttentionOptions& options, int products) {
+  const std::int64_t window = options.window;
   double pairs = 0;
-  for (std::int64_t i = keys - length + 1; i <= keys; ++i)
-    pairs += static_cast<double>(window > 0 ? std::min(i, window) : i);
+  for (std::int64_t t = 0; t < q.size(1); ++t) {
+    const std::int64_t seen = options.queries.token(t) + 1;
+    pairs += static_cast<double>(window > 0 ? std::min(seen, window) : seen);
+  }
   return {.flops = 2.0 * products * pairs * static_cast<double>(q.size(0) * q.size(2) * q.size(3))};
 }
 
 }  // namespace
 
-void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
-                   const AttentionOptions& options, const Tensor& out, const Tensor& lse,
-                   Stream stream) {
+void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& given,
+                   const Tensor& out, const Tensor& lse, Stream stream) {
+  const AttentionOptions options = with_queries(given, q, k);
   check_operands(Checks("attention_fwd", stream), q, k, v, options, out, lse);
-  const Span span("attention_fwd", attention_work(q, k, options.window, 2));
+  const Span span("attention_fwd", attention_work(q, options, 2));
   if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::attention_fwd,
-                    {heads(q), heads(k), heads(v), heads<void>(out), q.dtype(),
-                     data_or_null<std::int32_t>(options.position_ids), lse.data<float>(), q.size(0),
-                     q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), options.window,
-                     options.scale, dropout_args(options.dropout), options.first_head});
+    return run_cuda(
+        stream, &CudaOpsTable::attention_fwd,
+        {heads(q), heads(k), heads(v), heads<void>(out), q.dtype(),
+         data_or_null<std::int32_t>(options.position_ids), lse.data<float>(), q.size(0), q.size(1),
+         k.size(1), q.size(2), k.size(2), q.size(3), options.window, options.scale,
+         dropout_args(options.dropout), options.first_head, options.queries});
   cpu::attention_fwd(q, k, v, options, out, lse, stream.pool());
 }
 
 void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
-                   const Tensor& out, const Tensor& lse, const AttentionOptions& options,
+                   const Tensor& out, const Tensor& lse, const AttentionOptions& given,
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, Stream stream) {
+  const AttentionOptions options = with_queries(given, q, k);
   const Checks check("attention_bwd", stream);
   check_operands(check, q, k, v, options, out, lse);
   check_operands(check, dq, dk, dv, options, dout, lse);
-  check.that(k.size(1) == q.size(1), "k", "does not have as many positions as q");
   check.shape("dq", dq, {q.size(0), q.size(1), q.size(2), q.size(3)}, q.dtype());
   check.shape("dk", dk, {k.size(0), k.size(1), k.size(2), k.size(3)}, q.dtype());
-  const Span span("attention_bwd", attention_work(q, k, options.window, 5));
+  const Span span("attention_bwd", attention_work(q, options, 5));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::attention_bwd,
-                    {heads(dout),
-                     heads(q),
-                     heads(k),
-                     heads(v),
-                     heads(out),
-                     heads<void>(dq),
-                     heads<void>(dk),
-                     heads<void>(dv),
-                     q.dtype(),
-                     data_or_null<std::int32_t>(options.position_ids),
-                     lse.data<float>(),
-                     q.size(0),
-                     q.size(1),
-                     q.size(2),
-                     k.size(2),
-                     q.size(3),
-                     options.window,
-                     options.scale,
-                     dropout_args(options.dropout),
-                     options.first_head});
+                    {heads(dout),        heads(q),
+                     heads(k),           heads(v),
+                     heads(out),         heads<void>(dq),
+                     heads<void>(dk),    heads<void>(dv),
+                     q.dtype(),          data_or_null<std::int32_t>(options.position_ids),
+                     lse.data<float>(),  q.size(0),
+                     q.size(1),          k.size(1),
+                     q.size(2),          k.size(2),
+                     q.size(3),          options.window,
+                     options.scale,      dropout_args(options.dropout),
+                     options.first_head, options.queries});
   cpu::attention_bwd(dout, q, k, v, out, lse, options, dq, dk, dv, stream.pool());
 }
 

@@ -59,14 +59,17 @@ class Checks {
          "is neither fp32 nor bf16 nor fp16");
   }
 
-  /// [B, T] int32, each in [0, t], or none. The values are checked on the CPU only.
-  void position_ids(const Tensor& ids, std::int64_t batch, std::int64_t length) const {
+  /// [B, T] int32, that of token t in [0, most(t)], or none. The values are checked on the CPU
+  /// only.
+  template <class Most>
+  void position_ids(const Tensor& ids, std::int64_t batch, std::int64_t length,
+                    const Most& most) const {
     if (!ids) return;
     contiguous("position_ids", ids, {batch, length}, DType::kI32);
     if (!device_.is_cpu()) return;
     const std::int32_t* const values = ids.data<std::int32_t>();
     for (std::int64_t n = 0; n < batch * length; ++n)
-      that(values[n] >= 0 && values[n] <= n % length, "position_ids", "are not in [0, t]");
+      that(values[n] >= 0 && values[n] <= most(n % length), "position_ids", "are out of range");
   }
 
   void rank(const char* name, const Tensor& x, int rank) const {

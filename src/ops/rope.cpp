@@ -12,15 +12,17 @@ void rotate(const char* op, const Tensor& x, const Tensor& cos, const Tensor& si
   check.compute_dtype("x", x);
   check.that(x.size(3) % 2 == 0, "x", "has an odd number of dimensions a head");
   check.shape("x", x, {x.size(0), x.size(1), x.size(2), x.size(3)}, x.dtype());
-  check.contiguous("cos", cos, {x.size(1), x.size(3) / 2});
-  check.contiguous("sin", sin, {x.size(1), x.size(3) / 2});
-  check.position_ids(position_ids, x.size(0), x.size(1));
+  const std::int64_t positions = position_ids ? cos.size(0) : x.size(1);
+  check.contiguous("cos", cos, {positions, x.size(3) / 2});
+  check.contiguous("sin", sin, {positions, x.size(3) / 2});
+  check.position_ids(position_ids, x.size(0), x.size(1),
+                     [=](std::int64_t) { return positions - 1; });
   const Span span(op, traffic(x, x));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::rope,
                     {heads<void>(x), x.dtype(), cos.data<float>(), sin.data<float>(),
-                     data_or_null<std::int32_t>(position_ids), x.size(0), x.size(1), x.size(2),
-                     x.size(3), direction});
+                     data_or_null<std::int32_t>(position_ids), x.size(0), x.size(1), positions,
+                     x.size(2), x.size(3), direction});
   cpu::rope(x, cos, sin, position_ids, direction, stream.pool());
 }
 

@@ -7,11 +7,13 @@
 namespace hgt {
 
 int Layout::rank_of(const Coordinates& at) const {
-  return (at.pipeline * data_size + at.data) * tensor_size + at.tensor;
+  return (at.pipeline * group_size() + group_rank(at)) * tensor_size + at.tensor;
 }
 
 Coordinates Layout::coordinates_of(int rank) const {
-  return {rank / (tensor_size * data_size), rank / tensor_size % data_size, rank % tensor_size};
+  const int in_group = rank / tensor_size % group_size();
+  return {rank / (tensor_size * group_size()), in_group / context_size, in_group % context_size,
+          rank % tensor_size};
 }
 
 Layout make_layout(const ParallelismConfig& config, int world_size) {
@@ -22,16 +24,20 @@ Layout make_layout(const ParallelismConfig& config, int world_size) {
   };
   Layout layout;
   layout.tensor_size = size(config.tensor_parallel_size, "tensor_parallel_size");
+  layout.context_size = size(config.context_parallel_size, "context_parallel_size");
   layout.pipeline_size = size(config.pipeline_parallel_size, "pipeline_parallel_size");
-  const std::int64_t model = checked_mul(layout.tensor_size, layout.pipeline_size,
-                                         "model-parallel size", ErrorKind::kConfig);
+  std::int64_t model = 1;
+  for (const int axis : {layout.tensor_size, layout.context_size, layout.pipeline_size})
+    model = checked_mul(model, axis, "model-parallel size", ErrorKind::kConfig);
   const std::int64_t data =
       config.data_parallel_size > 0 ? config.data_parallel_size : world_size / model;
   if (data * model != world_size)
     throw Error(
         ErrorKind::kConfig,
-        fmt::format("{} workers cannot be laid out as data x tensor x pipeline = {} x {} x {}",
-                    world_size, data, layout.tensor_size, layout.pipeline_size),
+        fmt::format(
+            "{} workers cannot be laid out as data x context x tensor x pipeline = {} x {} x {} x "
+            "{}",
+            world_size, data, layout.context_size, layout.tensor_size, layout.pipeline_size),
         fmt::format("leave data_parallel_size out, and start a multiple of {} workers", model));
   layout.data_size = size(data, "data_parallel_size");
   return layout;

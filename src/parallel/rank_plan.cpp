@@ -66,6 +66,7 @@ int ranks_of(const Config& config) {
 Layout layout_of(const Config& config) {
   const ParallelismConfig& parallelism = config.parallelism;
   return {static_cast<int>(parallelism.pipeline_parallel_size), ranks_of(config),
+          static_cast<int>(parallelism.context_parallel_size),
           static_cast<int>(parallelism.tensor_parallel_size)};
 }
 
@@ -87,12 +88,12 @@ RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tie
   const std::int64_t micros =
       config.batch.train_batch_size / std::max<std::int64_t>(config.batch.micro_batch_size, 1);
   const Range mine = even_range(micros, layout.data_size, at.data);
-  const int stage = stage_of(config, layout.data_size);
+  const int stage = stage_of(config, layout.group_size());
   StepShape shape{
       .stage = stage,
-      .units = stage_units(blocks, own,
-                           unit_elements > 0 ? unit_elements : unit_limit(config, layout.data_size),
-                           tied && stage >= 2),
+      .units = stage_units(
+          blocks, own, unit_elements > 0 ? unit_elements : unit_limit(config, layout.group_size()),
+          tied && stage >= 2),
       .tied = tied,
       .micro_batches = mine.size(),
       .most_micro_batches = even_range(micros, layout.data_size, 0).size(),
@@ -102,7 +103,7 @@ RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tie
   Schedule schedule = make_schedule(shape);
   Sharding sharding(
       blocks.subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size())),
-      layout.data_size);
+      layout.group_size());
   return {layout, at, mine, std::move(sharding), std::move(shape), std::move(schedule)};
 }
 

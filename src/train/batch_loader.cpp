@@ -9,8 +9,9 @@ namespace hgt {
 namespace {
 
 /// A sample's first token continues a document or begins one.
-void append_positions(std::span<const std::int32_t> tokens, std::int64_t document_start,
-                      std::vector<std::int32_t>& out) {
+void number_tokens(std::span<const std::int32_t> tokens, std::optional<std::int64_t> document_start,
+                   std::vector<std::int32_t>& out) {
+  out.clear();
   std::int32_t position = 0;
   for (const std::int32_t token : tokens) {
     if (token == document_start) position = 0;
@@ -25,21 +26,36 @@ SampleForm sample_form(const Config& config) {
           config.data.separate_documents ? config.data.end_of_text : std::nullopt};
 }
 
+SampleForm sample_form(const Config& config, const RankPlan& plan) {
+  SampleForm form = sample_form(config);
+  form.context_size = plan.layout.context_size;
+  form.context_rank = plan.at.context;
+  return form;
+}
+
 void read_batch(const Dataset& dataset, std::int64_t consumed, Range rows, const SampleForm& form,
                 Batch& out) {
-  const std::int64_t seq_length = form.seq_length;
-  out.tokens.resize(rows.size() * seq_length);
-  out.targets.resize(rows.size() * seq_length);
-  out.row.resize(seq_length + 1);
-  out.positions.clear();
+  const SampleRows tokens = form.tokens();
+  for (std::vector<std::int32_t>* const ids : {&out.tokens, &out.targets, &out.positions})
+    ids->clear();
+  out.row.resize(static_cast<std::size_t>(form.seq_length + 1));
   out.samples.clear();
   for (std::int64_t row = 0; row < rows.size(); ++row) {
     out.samples.push_back(dataset.sample_at(consumed + rows.begin + row));
     dataset.read(out.samples.back(), out.row);
-    std::copy_n(out.row.begin(), seq_length, out.tokens.begin() + row * seq_length);
-    std::copy_n(out.row.begin() + 1, seq_length, out.targets.begin() + row * seq_length);
-    if (form.document_start)
-      append_positions(std::span(out.row).first(seq_length), *form.document_start, out.positions);
+    const std::span all(out.row);
+    if (form.has_positions())
+      number_tokens(all.first(all.size() - 1), form.document_start, out.row_positions);
+    for (std::int64_t run = 0; run < tokens.runs; ++run) {
+      const auto append = [&](std::vector<std::int32_t>& to, std::span<const std::int32_t> from) {
+        const auto own = from.subspan(static_cast<std::size_t>(tokens.begin_of(run)),
+                                      static_cast<std::size_t>(tokens.run_length()));
+        to.insert(to.end(), own.begin(), own.end());
+      };
+      append(out.tokens, all);
+      append(out.targets, all.subspan(1));
+      if (form.has_positions()) append(out.positions, out.row_positions);
+    }
   }
 }
 

@@ -11,26 +11,35 @@
 
 #include "hgtrain/config/config.h"
 #include "hgtrain/data/dataset.h"
-#include "hgtrain/parallel/range.h"
+#include "hgtrain/parallel/context_split.h"
+#include "hgtrain/parallel/rank_plan.h"
 
 namespace hgt {
 
 /// Rows of a step for one rank: [rows, T] token ids, their successors, the position of each in its
-/// document (none if a sample is one document), and which samples they are.
+/// document (none if SampleForm has none), and which samples they are.
 struct Batch {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> targets;
   std::vector<std::int32_t> positions;
   std::vector<std::int64_t> samples;
-  std::vector<std::int32_t> row = {};  ///< T + 1: the sample that was read last
+  // Of the sample that was read last, all T + 1 tokens and T positions:
+  std::vector<std::int32_t> row = {}, row_positions = {};
 };
 
 /// What a sample is made of.
 struct SampleForm {
   std::int64_t seq_length = 0;                      ///< T
   std::optional<std::int64_t> document_start = {};  ///< the id that each document in it begins with
+  int context_size = 1, context_rank = 0;           ///< of the ranks that share each sample
+
+  /// Those of a sample's tokens that the rank has.
+  SampleRows tokens() const { return context_rows(seq_length, context_size, context_rank); }
+  bool has_positions() const { return document_start || context_size > 1; }
 };
+/// Of whole samples.
 SampleForm sample_form(const Config& config);
+SampleForm sample_form(const Config& config, const RankPlan& plan);
 
 /// Reads samples `rows`, counted from position `consumed` of the run, into `out`, whose memory is
 /// used again.

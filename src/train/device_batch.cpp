@@ -6,13 +6,13 @@ namespace hgt {
 
 DeviceBatch::Ids::Ids(const char* name, std::int64_t rows, const SampleForm& form, Device device,
                       bool pinned) {
-  const std::int64_t ids = rows * form.seq_length, kinds = form.document_start ? 3 : 2;
+  const std::int64_t ids = rows * form.tokens().length, kinds = form.has_positions() ? 3 : 2;
   const std::int64_t bytes = rows * static_cast<std::int64_t>(sizeof(SampleKey)) + kinds * ids * 4;
   memory = pinned ? Buffer::pinned_for(device, name, bytes) : Buffer(name, bytes, device);
   keys = static_cast<SampleKey*>(memory.data());
   tokens = reinterpret_cast<std::int32_t*>(keys + rows);
   targets = tokens + ids;
-  positions = form.document_start ? targets + ids : nullptr;
+  positions = form.has_positions() ? targets + ids : nullptr;
 }
 
 DeviceBatch::Slot::Slot(std::int64_t rows, const SampleForm& form, Stream stream)
@@ -24,7 +24,7 @@ DeviceBatch::Slot::Slot(std::int64_t rows, const SampleForm& form, Stream stream
 
 DeviceBatch::DeviceBatch(std::int64_t rows, std::int64_t micro_rows, const SampleForm& form,
                          Stream stream, int micro_slots)
-    : seq_length_(form.seq_length),
+    : seq_length_(form.tokens().length),
       stream_(stream),
       copies_(stream.device().is_cpu()
                   ? std::nullopt

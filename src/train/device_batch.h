@@ -50,7 +50,7 @@ class DeviceBatch {
   };
   const Ids& arrived(const Slot& slot) const { return slot.device ? *slot.device : slot.host; }
 
-  const std::int64_t seq_length_;
+  const std::int64_t seq_length_;  ///< tokens that the rank has of a sample
   const Stream stream_;
   const std::optional<CudaQueue> copies_;
   std::array<Slot, 2> slots_;

@@ -51,16 +51,16 @@ double evaluate_model(const Config& config, const std::string& weights, std::int
       config.model, table,
       Tensor(loaded.data(), {table.total}, config.precision.compute_dtype(), loaded.device()), {},
       model_options(config), stream);
-  DeviceBatch batch(config.batch.micro_batch_size, config.batch.micro_batch_size,
-                    sample_form(config), stream);
+  const SampleForm form = sample_form(config);
+  DeviceBatch batch(config.batch.micro_batch_size, config.batch.micro_batch_size, form, stream);
   const Buffer loss_sum("loss of a micro-batch", sizeof(double), stream.device());
   progress.phase = "evaluating";
-  const double loss = mean_loss({config, comm, true, stream, *data, batch, loss_sum, progress,
-                                 [&](const MicroBatch* micro_batch) {
-                                   if (micro_batch)
-                                     model->evaluate(*micro_batch, *loss_sum.as<double>().data());
-                                 }},
-                                samples);
+  const double loss = mean_loss(
+      {config, comm, form, comm.rank(), comm.size(), true, stream, *data, batch, loss_sum, progress,
+       [&](const MicroBatch* micro_batch) {
+         if (micro_batch) model->evaluate(*micro_batch, *loss_sum.as<double>().data());
+       }},
+      samples);
   if (!std::isfinite(loss))
     throw Error(ErrorKind::kGuard, fmt::format("the loss is {}", human_number(loss, 4)),
                 "the model's weights are not finite, or too large for the type computed in");

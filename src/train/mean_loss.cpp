@@ -12,18 +12,17 @@
 namespace hgt {
 
 double mean_loss(const Evaluation& evaluation, std::int64_t samples) {
-  const auto& [config, groups, has_losses, stream, data, device_batch, loss_sum, progress,
-               evaluate] = evaluation;
-  const Communicator& comm = *groups.data;
+  const auto& [config, groups, form, share, shares, has_losses, stream, data, device_batch,
+               loss_sum, progress, evaluate] = evaluation;
   const std::int64_t rows = config.batch.micro_batch_size;
   std::vector<double> losses(static_cast<std::size_t>((samples + rows - 1) / rows));
-  const Range mine = even_range(std::ssize(losses), comm.size(), comm.rank());
-  const std::int64_t most = even_range(std::ssize(losses), comm.size(), 0).size();
+  const Range mine = even_range(std::ssize(losses), shares, share);
+  const std::int64_t most = even_range(std::ssize(losses), shares, 0).size();
   Batch batch;
   for (std::int64_t micro = mine.begin; micro < mine.end; ++micro) {
     ++progress.work;
     const Range range{micro * rows, std::min((micro + 1) * rows, samples)};
-    read_batch(data, 0, range, sample_form(config), batch);
+    read_batch(data, 0, range, form, batch);
     device_batch.load(batch, {});
     const MicroBatch micro_batch = device_batch.stage_micro_batch(0, range.size());
     evaluate(&micro_batch);

@@ -19,8 +19,10 @@ namespace hgt {
 struct Evaluation {
   const Config& config;
   const Groups& groups;
-  bool has_losses;  ///< this rank gives its micro-batches' losses; else another one that shares
-                    ///< the model does
+  SampleForm form;
+  int share, shares;  ///< the rank's of the micro-batches, and how many there are
+  bool has_losses;    ///< this rank gives its micro-batches' losses; else another one that shares
+                      ///< the model does
   Stream stream;
   const Dataset& data;
   DeviceBatch& batch;

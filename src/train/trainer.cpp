@@ -131,6 +131,7 @@ Model::Options model_options(const Config& config) {
 Model::Options model_options(const Config& config, const StepShape& shape, const Groups& groups) {
   Model::Options options = model_options(config, activation_sizes(config, shape));
   options.tensor = groups.tensor;
+  options.context = groups.context;
   return options;
 }
 
@@ -151,7 +152,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   const BatchConfig& batch = parts.config.batch;
   const Range micros = parts.plan.micro_batches;
   const Range rows{micros.begin * batch.micro_batch_size, micros.end * batch.micro_batch_size};
-  const SampleForm form = sample_form(parts.config);
+  const SampleForm form = sample_form(parts.config, parts.plan);
   loader_ = std::make_unique<BatchLoader>(parts.train, rows, batch.train_batch_size, form,
                                           state.consumed_samples);
   batch_ = std::make_unique<DeviceBatch>(std::max(rows.size(), batch.micro_batch_size),
@@ -216,15 +217,21 @@ void Trainer::queue_step(const RankUsage& usage) {
   pipeline_->clear_gradients();
   exchange_->clear_sums();
   reduced_before_ = parts_.groups.data->reduced_bytes();
-  const Communicator* const tensor = parts_.groups.tensor;
-  const std::int64_t waited_before_ns = tensor ? tensor->waited_ns() : 0;
+  const std::int64_t waited_before_ns = waited_in_layers_ns();
   for (const Action& action : parts_.plan.schedule.actions) execute(action);
   parts_.progress.action = "";
-  if (tensor) clock_->add_ns(tensor->waited_ns() - waited_before_ns);
+  clock_->add_ns(waited_in_layers_ns() - waited_before_ns);
 
   ++state_.step;
   result.consumed_samples = state_.consumed_samples += parts_.config.batch.train_batch_size;
   state_.consumed_tokens += tokens_per_step();
+}
+
+std::int64_t Trainer::waited_in_layers_ns() const {
+  std::int64_t sum = 0;
+  for (const Communicator* const group : {parts_.groups.tensor, parts_.groups.context})
+    if (group) sum += group->waited_ns();
+  return sum;
 }
 
 /// The next step's result. It reuses the memory of the step two before it, which is finished.
@@ -319,10 +326,10 @@ void Trainer::copy_tied() {
   pipeline_->copy_tied();
 }
 
-/// As a graph, unless tensor ranks communicate in it.
+/// As a graph, unless ranks communicate in it.
 template <class Compute>
 void Trainer::run_block(const Action& action, int slot, const Compute& compute) {
-  if (parts_.groups.tensor) return compute();
+  if (parts_.groups.tensor || parts_.groups.context) return compute();
   graphs_->run({action.kind, action.block, slot}, compute);
 }
 
@@ -504,8 +511,9 @@ double Trainer::evaluate() {
                            idle = make_evaluation(parts_.plan.shape, false);
   for (const Action& action : computing.before) execute(action);
   const double loss = mean_loss(
-      {config, parts_.groups, parts_.plan.gives_losses(), parts_.stream, *parts_.valid, *batch_,
-       loss_sum_, parts_.progress,
+      {config, parts_.groups, sample_form(config, parts_.plan), parts_.plan.at.data,
+       parts_.plan.layout.data_size, parts_.plan.gives_losses(), parts_.stream, *parts_.valid,
+       *batch_, loss_sum_, parts_.progress,
        [&](const MicroBatch* batch) { evaluate((batch ? computing : idle).micro_batch, batch); }},
       samples);
   for (const Action& action : computing.after) execute(action);

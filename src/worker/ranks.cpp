@@ -75,7 +75,10 @@ std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& 
         "start fewer, or let them share: --hardware.oversubscribe true");
   auto queue = std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
   if (config.training.deterministic) disable_gemm_autotuning(*queue);
-  if (config.hardware.cudnn) log_info("{}", use_cudnn(*queue));
+  if (config.parallelism.context_parallel_size > 1)
+    log_info("attention backend: own kernels (context ranks have parts of the sequences)");
+  else if (config.hardware.cudnn)
+    log_info("{}", use_cudnn(*queue));
   return queue;
 }
 

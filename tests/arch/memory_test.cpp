@@ -221,6 +221,30 @@ TEST_CASE("a stage of ZB-H1 keeps for the weights' half what that reads") {
   CHECK(bytes("layers: recomputed norm1", 0) == 0);
 }
 
+TEST_CASE("the memory table of a context rank has its tokens, and the keys and values of all") {
+  Config config;
+  config.model = llama3_8b();
+  config.batch = {.train_batch_size = 2, .micro_batch_size = 2, .gradient_accumulation_steps = 1};
+  config.training.seq_length = 1024;
+  config.zero.stage = 1;
+  const auto bytes = [&](const std::string& name, std::int64_t size) {
+    config.parallelism.context_parallel_size = size;
+    for (const Allocation& a : memory_table(config, 1))
+      if (a.name == name) return a.bytes;
+    return std::int64_t{0};
+  };
+  for (const char* cut : {"layers: norm1", "layers: qkv", "layers: lse", "layers: output",
+                          "activations: embedded", "activations: losses"})
+    CHECK(bytes(cut, 4) * 4 == bytes(cut, 1));
+  for (const char* gathered : {"activations: keys_values", "activations: d_keys_values"}) {
+    CHECK(bytes(gathered, 1) == 0);
+    CHECK(bytes(gathered, 4) == std::int64_t{2} * 1024 * 2 * 8 * 128 * 4);
+  }
+  CHECK(bytes("rope tables", 4) == bytes("rope tables", 1));
+  CHECK(bytes("optimizer: exp_avg", 4) ==
+        Approx(bytes("optimizer: exp_avg", 1) / 4).epsilon(0.001));  // ZeRO shards over these ranks
+}
+
 TEST_CASE("the memory table follows 16-bit types and recomputation") {
   Config config;
   config.model = gpt2_124m();

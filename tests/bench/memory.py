@@ -66,6 +66,9 @@ SHAPES = {
     'gpt2, bf16, vocabulary 100000, ZeRO 2': gpt2(2, 192, 3, 100000, 64, 2, **BF16, **shared(2)),
     'gpt2, 4096 tokens': gpt2(2, 128, 4, 300, 4096, 1),
     'gpt2, bf16, 4096 tokens': gpt2(2, 128, 4, 300, 4096, 1, **BF16)}
+SHAPES['qwen3, bf16, 8192 tokens, 2 context ranks, ZeRO 1'] = llama(
+    'qwen3', 4, 256, 8, 4, 768, 1000, 8192, 1, workers=2, parallelism={'context_parallel_size': 2}, **BF16,
+    zero_optimization={'stage': 1})
 LONG = (1, 64, 2, 50257, 8192, 1)
 LARGE = (12, 768, 12, 50257, 256, 2)
 WIDE = (4, 512, 8, 1000, 16, 2)

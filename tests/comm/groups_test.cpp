@@ -28,6 +28,12 @@ TEST_CASE("a rank is in a group along each axis that it shares") {
   CHECK(names(layout, 8, true) == names(layout, 8) + "tied 0-8, ");
 }
 
+TEST_CASE("context ranks are in the group of those that have the same part of the model") {
+  CHECK(names({.context_size = 2}, 1) == "context 0-1, ");
+  const Layout layout{.pipeline_size = 2, .data_size = 2, .context_size = 2, .tensor_size = 2};
+  CHECK(names(layout, 3) == "data 1-3-5-7, context 1-3, tensor 2-3, forward 3-11, backward 11-3, ");
+}
+
 TEST_CASE("both directions between two stages are groups of their own") {
   const Layout layout{.pipeline_size = 2};
   CHECK(names(layout, 0) == "data 0, forward 0-1, backward 1-0, ");

@@ -34,11 +34,12 @@ TEST_CASE("what is not built is listed only if it is switched on") {
       loaded(R"({"zero_optimization": {"stage": 0}, "amp": {"enabled": false}})");
   CHECK(told(off, Severity::kNotBuilt) == "");
   const LoadResult on = loaded(
-      R"({"zero_optimization": {"stage": 3, "mics_shard_size": 2}, "parallelism": {"cp": 2}})", 2);
+      R"({"zero_optimization": {"stage": 3, "mics_shard_size": 2}, "parallelism": {"sequence_parallel_size": 2}})",
+      2);
   CHECK(contains(told(on, Severity::kNotBuilt),
                  "zero_optimization.mics_shard_size = 2 is not built yet"));
   CHECK(contains(told(on, Severity::kNotBuilt),
-                 "parallelism.context_parallel_size = 2 is not built"));
+                 "parallelism.sequence_parallel_size = 2 is not built"));
   CHECK(told(on, Severity::kError) == "");
   CHECK(report(on, "zero_optimization.mics_shard_size")->switched_on);
 }

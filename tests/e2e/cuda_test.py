@@ -203,6 +203,12 @@ class CudaTest(unittest.TestCase):
                              '--parallelism.tensor_parallel_size', 2, config=model)
             self.assert_close(two, self.train(f'{model}.tensor.one', 'cpu', *flags, config=model))
 
+    def test_context_ranks_on_one_gpu_equal_one_rank(self):
+        for model, flags in ('gpt2', ()), ('llama', ('--activation_checkpointing.mode', 'full')):
+            two = self.train(f'{model}.context', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', *flags,
+                             '--parallelism.context_parallel_size', 2, config=model)
+            self.assert_close(two, self.train(f'{model}.context.one', 'cpu', *flags, config=model))
+
     def test_a_pipeline_of_two_ranks_on_one_gpu_equals_one_rank(self):
         for model in 'gpt2', 'llama':
             flags = ('--train_batch_size', 6, '--train_micro_batch_size_per_gpu', 1)

@@ -206,6 +206,7 @@ ROWS = {
     'parallelism.data_parallel_size': (JOB, 2, 'refusal'),
     'parallelism.tensor_parallel_size': (JOB, 2, 'refusal'),
     'parallelism.pipeline_parallel_size': (JOB, 2, 'refusal'),
+    'parallelism.context_parallel_size': (JOB, 2, 'refusal'),
     'parallelism.pipeline_schedule': (PIPELINE, 'gpipe', 'stages_of_two'),
     'parallelism.pipeline_layer_split': (PIPELINE, [1, 1], 'stages_of_two'),
     'distributed.backend': (JOB, 'gloo', 'meeting'),

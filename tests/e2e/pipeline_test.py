@@ -104,7 +104,7 @@ class PipelineTest(job.JobTest):
 
     def test_the_plan_names_the_stages(self):
         output = self.job.call('--config', 'config.json', '--dry_run', '--device', 'cpu', '--num_workers', 2, *map(str, (*MODEL, *stages(2))))
-        self.assertIn('data 1 x tensor 1 x pipeline 2', output)
+        self.assertIn('data 1 x context 1 x tensor 1 x pipeline 2', output)
         self.assertEqual(self.job.metrics('none'), [])
         self.assertRegex(output, r'stage 0: embedding and layers 0 to \d, stage 1: layers \d to 3 and head')
 

@@ -94,7 +94,8 @@ inline Accesses accesses(const NormBwdArgs& a) {
           floats_written(a.dbias, a.width)};
 }
 inline Accesses accesses(const RopeArgs& a) {
-  return {floats_read(a.cos, a.length * a.width / 2), floats_read(a.sin, a.length * a.width / 2),
+  return {floats_read(a.cos, a.positions * a.width / 2),
+          floats_read(a.sin, a.positions * a.width / 2),
           reads_ids(a.position_ids, a.batch * a.length),
           writes(a.x.data, a.type, extent(a.x, a.batch, a.length, a.heads, a.width))};
 }
@@ -142,18 +143,23 @@ inline Accesses accesses(const AttentionArgs& a) {
           floats_written(a.lse, a.batch * a.heads * a.queries)};
 }
 inline Accesses accesses(const AttentionBwdArgs& a) {
-  const auto read = [&](const Heads<const void>& x, std::int64_t count) {
-    return reads(x.data, a.type, extent(x, a.batch, a.length, count, a.width));
+  const auto of_queries = [&](const auto& x) {
+    return extent(x, a.batch, a.queries, a.heads, a.width);
   };
-  const auto written = [&](const Heads<void>& x, std::int64_t count) {
-    return writes(x.data, a.type, extent(x, a.batch, a.length, count, a.width));
+  const auto of_keys = [&](const auto& x) {
+    return extent(x, a.batch, a.keys, a.key_heads, a.width);
   };
-  return {read(a.dout, a.heads),     read(a.q, a.heads),
-          read(a.k, a.key_heads),    read(a.v, a.key_heads),
-          read(a.out, a.heads),      reads_ids(a.position_ids, a.batch * a.length),
-          key_of(a.dropout),         floats_read(a.lse, a.batch * a.heads * a.length),
-          written(a.dq, a.heads),    written(a.dk, a.key_heads),
-          written(a.dv, a.key_heads)};
+  return {reads(a.dout.data, a.type, of_queries(a.dout)),
+          reads(a.q.data, a.type, of_queries(a.q)),
+          reads(a.k.data, a.type, of_keys(a.k)),
+          reads(a.v.data, a.type, of_keys(a.v)),
+          reads(a.out.data, a.type, of_queries(a.out)),
+          reads_ids(a.position_ids, a.batch * a.queries),
+          key_of(a.dropout),
+          floats_read(a.lse, a.batch * a.heads * a.queries),
+          writes(a.dq.data, a.type, of_queries(a.dq)),
+          writes(a.dk.data, a.type, of_keys(a.dk)),
+          writes(a.dv.data, a.type, of_keys(a.dv))};
 }
 inline Accesses accesses(const FillArgs& a) {
   return {reads_ids(a.unless, 1), floats_written(a.values, a.count)};

@@ -73,7 +73,7 @@ AttentionBwdArgs backward(const Case& c, DType type) {
   args.dq = args.dk = args.dv = in_rows<void>(c, row);
   args.out = args.dout = in_rows<const void>(c, c.heads * c.width);
   args.type = type;
-  args.batch = c.batch, args.length = c.length;
+  args.batch = c.batch, args.queries = args.keys = c.length;
   args.heads = c.heads, args.key_heads = c.key_heads, args.width = c.width;
   args.window = c.window, args.scale = 0.125f;
   return args;

@@ -17,6 +17,10 @@ struct Sizes {
   std::int64_t batch, queries, keys, heads, key_heads, width, window;
   float dropout = 0;
   std::int64_t document = 0;  ///< tokens per document, the last one cut; 0: no positions
+  SampleRows tokens = {0};    ///< of the queries
+  std::int64_t position(std::int64_t i) const {
+    return tokens.length > 0 ? tokens.token(i) : i + keys - queries;
+  }
   std::int64_t q_numel() const { return batch * queries * heads * width; }
   std::int64_t k_numel() const { return batch * keys * key_heads * width; }
 };
@@ -28,7 +32,7 @@ Dropout dropout_of(const Sizes& s) {
 
 /// factors[b][h, i, j]: the dropout factors of the probabilities.
 Floats dropout_factors(const Sizes& s) {
-  const std::int64_t elements = s.heads * s.queries * s.queries;
+  const std::int64_t elements = s.heads * s.keys * s.keys;
   Floats out(static_cast<std::size_t>(s.batch * elements), 1.0f);
   ThreadPool pool(1);
   dropout(tensor(out, {s.batch, elements}), dropout_of(s), tensor(out, {s.batch, elements}),
@@ -46,18 +50,18 @@ struct Row {
 template <class Fn>
 void for_each_query(const Sizes& s, double scale, const Doubles& q, const Doubles& k,
                     const Floats& factors, const Fn& fn) {
-  const std::int64_t shift = s.keys - s.queries;
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t h = 0; h < s.heads; ++h)
       for (std::int64_t i = 0; i < s.queries; ++i) {
         const std::int64_t kh = h / (s.heads / s.key_heads);
         const auto at = static_cast<std::size_t>(((b * s.queries + i) * s.heads + h) * s.width);
+        const std::int64_t place = s.position(i);
         const std::int64_t from =
-            std::max(s.window > 0 ? std::max<std::int64_t>(0, i + shift - s.window + 1) : 0,
-                     s.document > 0 ? i - i % s.document : 0);
+            std::max(s.window > 0 ? std::max<std::int64_t>(0, place - s.window + 1) : 0,
+                     s.document > 0 ? place - place % s.document : 0);
         Row row;
         double sum = 0;
-        for (std::int64_t j = from; j <= i + shift; ++j) {
+        for (std::int64_t j = from; j <= place; ++j) {
           row.keys.push_back(
               static_cast<std::size_t>(((b * s.keys + j) * s.key_heads + kh) * s.width));
           double score = 0;
@@ -67,7 +71,7 @@ void for_each_query(const Sizes& s, double scale, const Doubles& q, const Double
           sum += row.p.back();
           row.factors.push_back(s.dropout > 0
                                     ? static_cast<double>(factors[static_cast<std::size_t>(
-                                          ((b * s.heads + h) * s.queries + i) * s.queries + j)])
+                                          ((b * s.heads + h) * s.keys + place) * s.keys + j)])
                                     : 1);
         }
         for (double& p : row.p) p /= sum;
@@ -118,7 +122,7 @@ Gradients attention_gradients(const Sizes& s, double scale, const Doubles& q, co
 struct Case {
   explicit Case(const Sizes& sizes) : s(sizes) {
     for (std::int64_t n = 0; s.document > 0 && n < s.batch * s.queries; ++n)
-      positions.push_back(static_cast<std::int32_t>(n % s.queries % s.document));
+      positions.push_back(static_cast<std::int32_t>(s.position(n % s.queries) % s.document));
   }
   Sizes s;
   float scale = 0.37f;
@@ -134,7 +138,7 @@ struct Case {
   Tensor sums() { return tensor(lse, {s.batch, s.heads, s.queries}); }
   AttentionOptions options() {
     const Tensor ids(positions.data(), {s.batch, s.queries}, DType::kI32);
-    return {scale, s.window, dropout_of(s), positions.empty() ? Tensor() : ids};
+    return {scale, s.window, dropout_of(s), positions.empty() ? Tensor() : ids, 0, s.tokens};
   }
 
   void forward(int threads) {
@@ -153,6 +157,32 @@ struct Case {
 };
 
 }  // namespace
+
+/// Of a rank with two chunks of the sequence, or with a part in one piece.
+const std::initializer_list<Sizes> kParts = {
+    {2, 4, 8, 4, 2, 5, 0, 0, 0, {4, 2, {0, 6}}},
+    {1, 4, 12, 2, 2, 6, 0, 0.3f, 5, {4, 2, {2, 8}}},
+    {2, 140, 280, 2, 1, 7, 0, 0, 0, {140, 2, {70, 140}}},
+    {1, 140, 420, 4, 2, 9, 75, 0.2f, 0, {140, 2, {0, 350}}},
+    {1, 66, 198, 2, 1, 5, 0, 0.3f, 40, {66, 2, {33, 132}}},
+    {1, 130, 300, 2, 2, 20, 0, 0, 90, {130, 1, {100, 0}}},
+};
+
+TEST_CASE("attention of some of the positions agrees with plain loops and the chain rule") {
+  for (const Sizes& s : kParts) {
+    Case c(s);
+    c.forward(2);
+    c.backward(2);
+    INFO(s.queries << " of " << s.keys << ", window " << s.window << ", dropout " << s.dropout);
+    CHECK(error_of(c.out, c.reference(doubles(c.q), doubles(c.k), doubles(c.v))) < 2e-6);
+    const Gradients d =
+        attention_gradients(s, static_cast<double>(c.scale), doubles(c.q), doubles(c.k),
+                            doubles(c.v), doubles(c.dout), dropout_factors(s));
+    CHECK(error_of(c.dq, d.q) < 4e-6);
+    CHECK(error_of(c.dk, d.k) < 4e-6);
+    CHECK(error_of(c.dv, d.v) < 4e-6);
+  }
+}
 
 TEST_CASE(
     "attention forward: full, windowed, grouped, by document, with a cache, over several blocks") {
@@ -173,7 +203,7 @@ TEST_CASE("attention backward agrees with finite differences") {
   for (const Sizes& s :
        {Sizes{2, 6, 6, 4, 2, 3, 0}, Sizes{1, 7, 7, 2, 2, 4, 3}, Sizes{1, 66, 66, 1, 1, 2, 0},
         Sizes{2, 6, 6, 2, 1, 4, 0, 0.4f}, Sizes{1, 66, 66, 2, 1, 2, 0, 0, 20},
-        Sizes{2, 7, 7, 2, 2, 4, 2, 0.2f, 3}}) {
+        Sizes{2, 7, 7, 2, 2, 4, 2, 0.2f, 3}, Sizes{1, 4, 9, 2, 1, 3, 0, 0.2f, 4, {4, 2, {1, 7}}}}) {
     Case c(s);
     c.forward(2);
     c.backward(2);
@@ -264,14 +294,16 @@ TEST_CASE("attention survives scores that overflow exp") {
   for (const float x : c.out) CHECK(std::isfinite(x));
 }
 
-TEST_CASE("attention refuses head counts that do not divide, too few keys, dropout with a cache") {
+TEST_CASE("attention refuses head counts that do not divide, too few keys, queries beyond them") {
   const auto refused = [](const Sizes& s) {
     Case c(s);
     CHECK_THROWS_AS(c.forward(1), Error);
   };
   refused({1, 3, 3, 3, 2, 4, 0});
   refused({1, 3, 2, 2, 2, 4, 0});
-  refused({1, 1, 3, 2, 2, 4, 0, 0.5f});
+  refused({1, 2, 4, 2, 2, 4, 0, 0, 0, {2, 2, {0, 4}}});
+  refused({1, 3, 4, 2, 2, 4, 0, 0, 0, {3, 2, {0, 2}}});
+  refused({1, 2, 4, 2, 2, 4, 0, 0, 0, {1, 1, {0, 0}}});
   refused({1, 3, 3, 2, 2, 4, -1});
   Case c(Sizes{1, 3, 3, 2, 2, 4, 0});
   c.scale = 0;
@@ -307,6 +339,31 @@ TEST_CASE("CUDA: attention", "[attention]") {
             attention_fwd(x[0], x[1], x[2], options, x[3], x[4], stream);
             if (c.queries == c.keys)
               attention_bwd(x[5], x[0], x[1], x[2], x[3], x[4], options, x[6], x[7], x[8], stream);
+          },
+          tolerance_of(type, 2e-5));
+    }
+}
+
+TEST_CASE("CUDA: attention of some of the positions", "[attention]") {
+  for (const DType type : kTypes)
+    for (const Sizes& s : kParts) {
+      const Shape q = {s.batch, s.queries, s.heads, s.width};
+      const Shape k = {s.batch, s.keys, s.key_heads, s.width};
+      std::vector<std::int32_t> ids;
+      for (std::int64_t n = 0; n < s.batch * s.queries; ++n)
+        ids.push_back(static_cast<std::int32_t>(s.position(n % s.queries) %
+                                                std::max<std::int64_t>(s.document, 1)));
+      compare(
+          {normal(q, 1, 1, type), normal(k, 2, 1, type), normal(k, 3, 1, type),
+           normal(q, 4, 1, type), normal({s.batch, s.heads, s.queries}, 5), normal(q, 6, 1, type),
+           normal(q, 7, 1, type), normal(k, 8, 1, type), normal(k, 9, 1, type),
+           stored<std::int32_t>(ids, {s.batch, s.queries}, DType::kI32), sample_key(4, 5)},
+          [=](const std::vector<Tensor>& x, Stream stream) {
+            const AttentionOptions options{
+                0.2f, s.window, {s.dropout, 3, key_in(x[10]), 6}, s.document > 0 ? x[9] : Tensor(),
+                3,    s.tokens};
+            attention_fwd(x[0], x[1], x[2], options, x[3], x[4], stream);
+            attention_bwd(x[5], x[0], x[1], x[2], x[3], x[4], options, x[6], x[7], x[8], stream);
           },
           tolerance_of(type, 2e-5));
     }

@@ -64,6 +64,30 @@ TEST_CASE("a token has the position that it is given") {
   CHECK(dplaces[2 * kWidth] == 0.0f);
 }
 
+TEST_CASE("tokens of a part of the positions look up and sum the whole table's rows") {
+  constexpr std::int64_t kPositions = kLength + 4;
+  std::vector<std::int32_t> tokens{3, 0, 3, 6, 3, 1}, positions{1, 5, 6, 1, 5, 6};
+  Floats table(kVocabulary * kWidth), places = random_floats(kPositions * kWidth, 2);
+  Floats out(kBatch * kLength * kWidth), dout(out.size(), 1.0f);
+  Floats dtable(table.size()), dplaces(places.size());
+  ThreadPool pool(2);
+  const Tensor words = tensor(table, {kVocabulary, kWidth});
+  embedding_fwd(ids(tokens), words, tensor(places, {kPositions, kWidth}),
+                tensor(out, {kBatch, kLength, kWidth}), Stream(pool), ids(positions));
+  embedding_bwd(ids(tokens), tensor(dout, {kBatch, kLength, kWidth}),
+                tensor(dtable, {kVocabulary, kWidth}), tensor(dplaces, {kPositions, kWidth}),
+                Stream(pool), ids(positions));
+  for (std::size_t n = 0; n < positions.size(); ++n)
+    CHECK(out[n * kWidth] == places[static_cast<std::size_t>(positions[n]) * kWidth]);
+  for (std::size_t place = 0; place < kPositions; ++place)
+    CHECK(dplaces[place * kWidth] == (place == 1 || place >= 5 ? 2.0f : 0.0f));
+  positions[1] = kPositions;
+  CHECK_THROWS_AS(
+      embedding_fwd(ids(tokens), words, tensor(places, {kPositions, kWidth}),
+                    tensor(out, {kBatch, kLength, kWidth}), Stream(pool), ids(positions)),
+      Error);
+}
+
 TEST_CASE(
     "an embedding of a part of the vocabulary leaves other tokens at zero, without gradient") {
   std::vector<std::int32_t> tokens{3, 0, 3, 6, 3, 1};
@@ -120,13 +144,16 @@ TEST_CASE("CUDA: embedding", "[embedding]") {
           {integers({3, 300}, 50, 7), normal({50, width}, 1, 1, type),
            normal({300, width}, 2, 1, type), normal({3, 300, width}, 3, 1, type),
            normal({50, width}, 4), normal({300, width}, 5), document_positions(3, 300, 70),
-           normal({3, 300, width}, 6, 1, type)},
+           normal({3, 300, width}, 6, 1, type), integers({3, 300}, 400, 399),
+           normal({400, width}, 7, 1, type), normal({400, width}, 8)},
           [](const std::vector<Tensor>& x, Stream stream) {
             embedding_fwd(x[0], x[1], x[2], x[3], stream);
             embedding_fwd(x[0], x[1], x[2], x[7], stream, x[6]);
             embedding_bwd(x[0], x[3], x[4], x[5], stream);
             embedding_bwd(x[0], x[3], x[4], {}, stream);
             embedding_bwd(x[0], x[3], x[4], x[5], stream, x[6]);
+            embedding_fwd(x[0], x[1], x[9], x[7], stream, x[8]);
+            embedding_bwd(x[0], x[3], x[4], x[10], stream, x[8]);
           },
           type == DType::kF32 ? 2e-5 : 1e-4);  // one addition is rounded as on the CPU
 }

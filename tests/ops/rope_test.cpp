@@ -60,8 +60,22 @@ TEST_CASE("rope turns a token by the position it is given") {
   rope_bwd(two.slice(1, 0, 1), c.slice(0, 0, 1), s.slice(0, 0, 1), Stream(pool));
   rope_bwd(two.slice(1, 1, 3), c.slice(0, 0, 2), s.slice(0, 0, 2), Stream(pool));
   CHECK(packed == apart);
-  positions[1] = 2;
+  positions[1] = kLength;
   CHECK_THROWS_AS(rope_fwd(one, c, s, Stream(pool), ids), Error);
+}
+
+TEST_CASE("rope turns tokens of a part of the positions as it turns all") {
+  Floats table_cos = random_floats(kLength * kHalf, 2),
+         table_sin = random_floats(kLength * kHalf, 3);
+  Floats whole = random_floats(kLength * kHeads * kDim, 1);
+  Floats part(whole.end() - 2 * kHeads * kDim, whole.end());
+  std::vector<std::int32_t> positions{kLength - 2, kLength - 1};
+  ThreadPool pool(2);
+  const Tensor c = tensor(table_cos, {kLength, kHalf}), s = tensor(table_sin, {kLength, kHalf});
+  rope_fwd(tensor(whole, {1, kLength, kHeads, kDim}), c, s, Stream(pool));
+  rope_fwd(tensor(part, {1, 2, kHeads, kDim}), c, s, Stream(pool),
+           Tensor(positions.data(), {1, 2}, DType::kI32));
+  CHECK(std::equal(part.begin(), part.end(), whole.end() - 2 * kHeads * kDim));
 }
 
 TEST_CASE("rope refuses an odd head and tables of another length") {
@@ -81,10 +95,12 @@ TEST_CASE("CUDA: rotary positions", "[rope]") {
       compare(
           {normal({2, 5, 3, width}, 1, 1, type), normal({5, width / 2}, 2),
            normal({5, width / 2}, 3), normal({2, 5, 3, width}, 4, 1, type),
-           document_positions(2, 5, 3)},
+           document_positions(2, 5, 3), normal({2, 3, 3, width}, 5, 1, type),
+           integers({2, 3}, 5, 4)},
           [](const std::vector<Tensor>& x, Stream stream) {
             rope_fwd(x[0], x[1], x[2], stream);
             rope_bwd(x[3], x[1], x[2], stream, x[4]);
+            rope_fwd(x[5], x[1], x[2], stream, x[6]);
           },
           tolerance_of(type, 2e-5));
 }

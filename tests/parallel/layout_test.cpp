@@ -14,6 +14,17 @@ TEST_CASE("every rank has one place, and tensor-parallel ranks are neighbours") 
   CHECK(layout.coordinates_of(7) == Coordinates{.pipeline = 1, .data = 0, .tensor = 1});
 }
 
+TEST_CASE("context ranks lie between tensor and data ranks, and have the same part of the model") {
+  const Layout layout{.pipeline_size = 2, .data_size = 2, .context_size = 3, .tensor_size = 2};
+  CHECK(layout.world_size() == 24);
+  for (int rank = 0; rank < 24; ++rank) CHECK(layout.rank_of(layout.coordinates_of(rank)) == rank);
+  const Coordinates at = layout.coordinates_of(23 - 1 - 2);
+  CHECK(at == Coordinates{.pipeline = 1, .data = 1, .context = 1, .tensor = 0});
+  CHECK(layout.group_size() == 6);
+  CHECK(layout.group_rank(at) == 4);
+  CHECK(make_layout({.context_parallel_size = 2}, 6).data_size == 3);
+}
+
 TEST_CASE("data parallelism takes the ranks that the other axes leave") {
   const Layout layout = make_layout({.data_parallel_size = 0, .tensor_parallel_size = 2}, 8);
   CHECK(layout.data_size == 4);
@@ -21,8 +32,9 @@ TEST_CASE("data parallelism takes the ranks that the other axes leave") {
 }
 
 TEST_CASE("a layout that does not fit the world is refused with its factors") {
-  CHECK_THROWS_WITH(make_layout({.data_parallel_size = 3}, 4),
-                    "4 workers cannot be laid out as data x tensor x pipeline = 3 x 1 x 1");
+  CHECK_THROWS_WITH(
+      make_layout({.data_parallel_size = 3}, 4),
+      "4 workers cannot be laid out as data x context x tensor x pipeline = 3 x 1 x 1 x 1");
   CHECK_THROWS_AS(make_layout({.tensor_parallel_size = 3}, 4), Error);
   CHECK_THROWS_AS(make_layout({.tensor_parallel_size = 0}, 4), Error);
   CHECK_THROWS_AS(make_layout({.tensor_parallel_size = std::int64_t{1} << 40}, 4), Error);

@@ -37,6 +37,27 @@ TEST_CASE("positions begin anew with each document of a sample") {
   CHECK(batch_of(data, 10, {0, 1}, {4, start}).positions == std::vector<std::int32_t>{0, 1, 0, 1});
 }
 
+TEST_CASE("context ranks get their tokens of the same samples, with their positions") {
+  const FakeDataset data(100, 8);
+  const Batch whole = batch_of(data, 10, {0, 2}, {8});
+  const std::int32_t start = whole.tokens[5];
+  for (const std::optional<std::int64_t> document : {std::optional<std::int64_t>(), {start}})
+    for (const int rank : {0, 1}) {
+      const SampleForm form{8, document, 2, rank};
+      const Batch part = batch_of(data, 10, {0, 2}, form);
+      CHECK(part.samples == whole.samples);
+      REQUIRE(part.tokens.size() == 8);
+      const Batch documents = batch_of(data, 10, {0, 2}, {8, document});
+      for (std::size_t i = 0; i < 8; ++i) {
+        const auto token = static_cast<std::size_t>(form.tokens().token(static_cast<int>(i % 4)));
+        const std::size_t at = i / 4 * 8 + token;
+        CHECK(part.tokens[i] == whole.tokens[at]);
+        CHECK(part.targets[i] == whole.targets[at]);
+        CHECK(part.positions[i] == (document ? documents.positions[at] : static_cast<int>(token)));
+      }
+    }
+}
+
 TEST_CASE("batches follow each other by the size of the step") {
   const FakeDataset data(100, 4);
   BatchLoader loader(data, {1, 2}, 8, {4}, 16);

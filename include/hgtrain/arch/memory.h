@@ -28,6 +28,7 @@ struct ActivationSizes {
   Range blocks = {};                   ///< those that the worker has; empty: all of the model
   std::int64_t tensor_size = 1;        ///< ranks that share each layer
   SplitBackward split = {};            ///< what is held for the backward of the weights
+  std::int64_t context_size = 1;       ///< ranks that share each sequence
 
   Range layers(const ModelConfig& model) const;  ///< of these blocks, counted from 0
   bool has_head(const ModelConfig& model) const;
@@ -56,17 +57,18 @@ struct PlannedTensor {
 };
 
 /// All activations that the module model allocates and binds, by name: the only list of them. Of a
-/// model that ranks share, `model` is a rank's part. Names and shapes, with N = B T rows,
-/// Q = (H + 2 K) D, M = F or, if the MLP is gated, 2 F:
+/// model that ranks share, `model` is a rank's part. Names and shapes, with N = B T' rows of
+/// T' = T / context_size tokens each, Q = (H + 2 K) D, M = F or, if the MLP is gated, 2 F:
 ///
 ///   layer   norm1 [N, C], norm1_mean [N] (layer norm), norm1_scale [N], qkv [N, Q],
 ///           qk [N, (H + K) D], q_scale [N, H] and k_scale [N, K] (q/k norm), attention [N, H D],
-///           lse [B, H, T], after_attention [N, C] (the residual between attention and MLP), norm2
+///           lse [B, H, T'], after_attention [N, C] (the residual between attention and MLP), norm2
 ///           ... as norm1, up [N, M], activated [N, F], output [N, C]
 ///   slot    embedded [N, C], d_hidden [N, C], losses [N], final_mean [N], final_scale [N],
 ///           d_final_norm [N, C]
 ///   shared  branch [N, C], d_norm [N, C], d_qkv, d_qk, d_attention, d_up, d_activated (gated),
-///           final_norm [N, C], logits [R, V], softmax_parts [ranks, R, 3] (several ranks)
+///           final_norm [N, C], logits [R, V], softmax_parts [ranks, R, 3] (tensor ranks),
+///           keys_values and d_keys_values [B, T, 2 K, D] (context ranks)
 ///
 /// If the backward is split, a layer keeps for its second half the inputs of its products (norm1,
 /// attention, norm2, activated) and, from the first half on, the gradients of their outputs: d_qkv,

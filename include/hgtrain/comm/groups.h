@@ -17,8 +17,10 @@ struct Groups {
   /// Every group is the whole world: data parallelism alone.
   Groups(Communicator& all) : world(&all), data(&all) {}
 
-  Communicator* world;             ///< all ranks of the job
-  Communicator* data;              ///< those that have the same part of the model
+  Communicator* world;  ///< all ranks of the job
+  Communicator* data;   ///< those that have the same part of the model
+  Communicator* context =
+      nullptr;                     ///< those that share each sequence; null if this rank has it all
   Communicator* tensor = nullptr;  ///< those that share each layer; null if this rank has it all
 
   // With the stage before and the stage after, one group of two ranks for each direction, whose

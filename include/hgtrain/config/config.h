@@ -112,6 +112,7 @@ struct ParallelismConfig {
   std::int64_t data_parallel_size = 0;  ///< 0 = the rest of the world
   std::int64_t tensor_parallel_size = 1;
   std::int64_t pipeline_parallel_size = 1;
+  std::int64_t context_parallel_size = 1;
   std::string pipeline_schedule = "1f1b";               ///< 1f1b, gpipe
   std::vector<std::int64_t> pipeline_layer_split = {};  ///< layers of each stage; empty = balanced
 };

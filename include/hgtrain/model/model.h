@@ -18,7 +18,9 @@ namespace hgt {
 ///   tokens_BT, targets_BT  [B, T] int32; a target of -100 does not count
 ///   positions_BT           [B, T] int32, each token's position in its document: 0, 1, 2, ..., and
 ///                          0 again at the next document. A token sees its own document alone, as
-///                          if each document were a sample. Empty: a sample is one document.
+///                          if each document were a sample. Empty: a sample is one document;
+///                          context ranks need them.
+/// Of context ranks, T tokens of each sample, which are those of context_rows().
 struct MicroBatch {
   std::span<const std::int32_t> tokens_BT;
   std::span<const std::int32_t> targets_BT;
@@ -67,6 +69,11 @@ class Model {
     /// same calls with the same batch, and get the same losses. `table` is that of a tensor rank.
     /// The communicator outlives the model.
     Communicator* tensor = nullptr;
+    /// The ranks that share each sequence (context parallelism); null: this one alone. They make
+    /// the same calls, each with its tokens of the same samples, and get the losses and the
+    /// gradients of these: the sums over the ranks are those of the batch. max_seq_length counts
+    /// all tokens of a sequence.
+    Communicator* context = nullptr;
   };
   /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) if the architecture
   /// is not supported or has fewer positions than max_seq_length.

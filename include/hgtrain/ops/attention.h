@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "hgtrain/base/sample_rows.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/dropout.h"
 #include "hgtrain/tensor/tensor.h"
@@ -11,19 +12,22 @@ namespace hgt {
 struct AttentionOptions {
   float scale = 1;          ///< factor of the scores, before softmax; positive
   std::int64_t window = 0;  ///< a query sees itself and the window - 1 keys before it; 0 = all
-  /// On the probabilities; element (h T + i) T + j, where h counts from `first_head`; not with a
-  /// cache.
+  /// On the probabilities of key j for the query at position i: element (h S + i) S + j, where h
+  /// counts from `first_head`. It has no use for `rows`.
   Dropout dropout;
-  /// [B, T] int32, or none: the position of each token in its document, from 0, growing by 1 from
+  /// [B, T] int32, or none: the position of each query in its document, from 0, growing by 1 from
   /// token to token. A query sees its own document alone: as many keys before it as its position
-  /// says. Not with a cache. The values are checked on the CPU only.
+  /// says. The values are checked on the CPU only.
   Tensor position_ids = {};
   std::int64_t first_head = 0;  ///< q's first head among those of all ranks
+  /// Which of the S positions the T queries have, `first` apart; of length 0: the last T.
+  SampleRows queries = {0};
 };
 
-/// Causal attention: out = softmax(scale q k^T + mask) v, per sample and head. With S > T the T
-/// queries are the last of the S positions (a cache). With fewer key heads than query heads, each
-/// key head serves H / K neighbouring query heads (GQA, Ainslie et al. 2023, arXiv:2305.13245).
+/// Causal attention: out = softmax(scale q k^T + mask) v, per sample and head. With S > T the
+/// queries are some of the S positions: the last ones (a cache), or those of `options.queries` (a
+/// rank's part of the sequence). With fewer key heads than query heads, each key head serves H / K
+/// neighbouring query heads (GQA, Ainslie et al. 2023, arXiv:2305.13245).
 /// Works on tiles of 64 queries and 64 keys, skips keys that no query sees, never holds T x S.
 ///
 ///   q, out  [B, T, H, D]  fp32, bf16 or fp16, the last dimension contiguous; D at most 256 on CUDA
@@ -35,9 +39,9 @@ void attention_fwd(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options, const Tensor& out, const Tensor& lse,
                    Stream stream);
 
-/// Writes dq, dk, dv (shapes of q, k, v; S = T). The probabilities are computed again from lse. In
-/// bf16 on a CPU that multiplies bf16, the probabilities and the gradients of the scores are
-/// rounded to bf16 before they are multiplied.
+/// Writes dq, dk, dv (shapes of q, k, v): of dk and dv, what these queries give. The probabilities
+/// are computed again from lse. In bf16 on a CPU that multiplies bf16, the probabilities and the
+/// gradients of the scores are rounded to bf16 before they are multiplied.
 void attention_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Tensor& out, const Tensor& lse, const AttentionOptions& options,
                    const Tensor& dq, const Tensor& dk, const Tensor& dv, Stream stream);

@@ -48,7 +48,7 @@ struct EmbeddingArgs {
   const void *table, *positions;
   void* out;
   DType type;
-  std::int64_t rows, length, width, vocabulary;  ///< of all ranks
+  std::int64_t rows, length, width, vocabulary;  ///< `length` rows of positions; of all ranks
   std::int64_t first, table_rows;                ///< of the vocabulary: what the table has
 };
 
@@ -100,9 +100,9 @@ struct Heads {
 struct RopeArgs {
   Heads<void> x;
   DType type;
-  const float *cos, *sin;            ///< [length, width / 2]
+  const float *cos, *sin;            ///< [positions, width / 2]
   const std::int32_t* position_ids;  ///< [batch, length] or null
-  std::int64_t batch, length, heads, width;
+  std::int64_t batch, length, positions, heads, width;
   float direction;  ///< 1 rotates, -1 rotates back
 };
 
@@ -200,6 +200,7 @@ struct AttentionArgs {
   float scale;
   DropoutArgs dropout;
   std::int64_t first_head;
+  SampleRows tokens;  ///< those that the queries are
 };
 
 struct AttentionBwdArgs {
@@ -208,10 +209,11 @@ struct AttentionBwdArgs {
   DType type;
   const std::int32_t* position_ids;
   const float* lse;
-  std::int64_t batch, length, heads, key_heads, width, window;
+  std::int64_t batch, queries, keys, heads, key_heads, width, window;
   float scale;
   DropoutArgs dropout;
   std::int64_t first_head;
+  SampleRows tokens;
 };
 
 /// values[count] = value; nothing if `unless` is not null and *unless is not 0.

@@ -10,8 +10,8 @@ namespace hgt {
 ///
 ///   tokens     [B, T]  int32; Error(kData) names one that is not in the vocabulary
 ///   table      [V, C]  fp32, bf16 or fp16; out and positions likewise; their gradients are fp32
-///   positions  [T, C]  rows of the position table, from the first token's position; or none
-///   position_ids  [B, T]  int32 in [0, T), each token's row of `positions`; none: row t
+///   positions  [P, C]  rows of the position table, or none; P = T without position_ids
+///   position_ids  [B, T]  int32 in [0, P), each token's row of `positions`; none: row t
 ///   out        [B, T, C]  written
 ///   part       the ids that `table` has rows for; a token that has none adds zeros. None given:
 ///              the table is that of the whole vocabulary.

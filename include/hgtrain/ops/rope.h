@@ -9,8 +9,8 @@ namespace hgt {
 /// are a pair. Source: Su et al. 2021, arXiv:2104.09864.
 ///
 ///   x         [B, T, H, D]  fp32, bf16 or fp16, the last dimension contiguous; rotated in place
-///   cos, sin  [T, D/2]      of the angles of the T positions
-///   position_ids  [B, T]    int32 in [0, T), each token's row of cos and sin; none: row t;
+///   cos, sin  [P, D/2]      of the angles of the positions [0, P); P = T without position_ids
+///   position_ids  [B, T]    int32 in [0, P), each token's row of cos and sin; none: row t;
 ///                           checked on the CPU only
 void rope_fwd(const Tensor& x, const Tensor& cos, const Tensor& sin, Stream stream,
               const Tensor& position_ids = {});

@@ -4,22 +4,27 @@
 
 namespace hgt {
 
-/// Where a rank stands on the three axes.
+/// Where a rank stands on the four axes.
 struct Coordinates {
   int pipeline = 0;
   int data = 0;
+  int context = 0;
   int tensor = 0;
   bool operator==(const Coordinates&) const = default;
 };
 
 /// How the ranks of a world lie on the axes: the tensor axis varies fastest, so that its groups are
-/// neighbours on one machine, then data, then pipeline (Megatron-LM's order).
+/// neighbours on one machine, then context, then data, then pipeline (Megatron-LM's order).
 struct Layout {
   int pipeline_size = 1;
   int data_size = 1;
+  int context_size = 1;
   int tensor_size = 1;
 
-  int world_size() const { return pipeline_size * data_size * tensor_size; }
+  int world_size() const { return pipeline_size * data_size * context_size * tensor_size; }
+  /// The ranks that have the same part of the model, and the place of one among them.
+  int group_size() const { return data_size * context_size; }
+  int group_rank(const Coordinates& at) const { return at.data * context_size + at.context; }
   int rank_of(const Coordinates& at) const;
   Coordinates coordinates_of(int rank) const;
 };

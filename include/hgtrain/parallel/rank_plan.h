@@ -45,11 +45,11 @@ struct RankPlan {
   Layout layout;
   Coordinates at;
   Range micro_batches;  ///< those of the step's micro-batches that the rank computes
-  Sharding sharding;    ///< of the blocks of its pipeline stage, over its data-parallel group
+  Sharding sharding;    ///< of the blocks of its pipeline stage, over Layout::group_size() ranks
   StepShape shape;
   Schedule schedule;
 
-  int rank() const { return at.data; }                 ///< in the data-parallel group
+  int rank() const { return layout.group_rank(at); }   ///< in the data-parallel group
   int ranks() const { return sharding.ranks(); }       ///< of that group
   Range elements() const { return shape.elements(); }  ///< of the flat layout: its stage's
   int stage() const { return shape.stage; }

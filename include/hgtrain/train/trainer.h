@@ -148,6 +148,8 @@ class Trainer {
   void run_block(const Action& action, int slot, const Compute& compute);
   void start_micro_batch(int micro);
   const MicroBatch& micro_in(int slot) const { return micros_[static_cast<std::size_t>(slot)]; }
+  /// How long the host has waited for the ranks that share layers or sequences.
+  std::int64_t waited_in_layers_ns() const;
   void update();
   void sum_squares();
   void prepare();

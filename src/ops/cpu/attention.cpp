@@ -39,12 +39,13 @@ class Forward {
 
   void run(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b, std::int64_t h,
            const Head<T>& out, float* lse) {
-    if (s_.queries <= kFewQueries && s_.queries < s_.keys && options_.dropout.probability == 0)
+    if (s_.queries <= kFewQueries && s_.queries < s_.keys && options_.dropout.probability == 0 &&
+        options_.queries.runs == 1)
       return run_rows(q, k, v, b, out, lse);
     read_keys<Unit>(k, s_.ld, out_, nullptr, k_);
     read_keys<FloatUnit>(v, s_.ld, out_, v_, nullptr);
-    for (std::int64_t first = 0; first < s_.queries; first += kTile) {
-      const Block block(first, s_.queries, s_.keys, options_, b);
+    for_each_block(options_, b, [&](const Block& block) {
+      const std::int64_t first = block.first;
       q.read(first, s_.ld, q_);
       Unit::across(q_, kTile, s_.ld, q_);
       std::fill(out_, out_ + kTile * s_.ld, 0.0f);
@@ -60,7 +61,7 @@ class Forward {
         out.write(first + r, 1.0f / sums_[r], out_ + r * s_.ld);
         lse[first + r] = highest_[r] + std::log(sums_[r]);
       }
-    }
+    });
   }
 
  private:
@@ -69,7 +70,7 @@ class Forward {
   /// Few queries after many keys, as in generation: packing all keys would not pay.
   void run_rows(const Head<T>& q, const Head<T>& k, const Head<T>& v, std::int64_t b,
                 const Head<T>& out, float* lse) {
-    const Block block(0, s_.queries, s_.keys, options_, b);
+    const Block block(0, 0, options_, b);
     q.read(0, s_.ld, q_);
     for (std::int64_t t = 0; t < s_.queries; ++t) {
       const std::int64_t from = block.seen_from(t), to = block.seen_to(t);
@@ -119,8 +120,8 @@ class Forward {
     }
     sums_[r] += sum;
     if (options_.dropout.probability == 0) return;
-    dropout_factors(options_.dropout, b,
-                    dropout_element(tile, options_.first_head + h, r, s_.queries), kTile, factors_);
+    dropout_factors(options_.dropout, b, dropout_element(tile, options_.first_head + h, r, s_.keys),
+                    kTile, factors_);
 #pragma omp simd
     for (std::int64_t j = 0; j < kTile; ++j) row[j] *= factors_[j];
   }
@@ -183,8 +184,8 @@ class Backward {
   /// Writes dq, adds to dk and dv.
   void run(const Head<T>& q, const Head<T>& out, const Head<T>& dout, const float* lse,
            std::int64_t b, std::int64_t h, const Head<T>& dq) {
-    for (std::int64_t first = 0; first < s_.queries; first += kTile) {
-      const Block block(first, s_.queries, s_.keys, options_, b);
+    for_each_block(options_, b, [&](const Block& block) {
+      const std::int64_t first = block.first;
       read_block(block, q, out, dout);
       for_each_tile(block, [&](const Tile& tile) {
         products_.scores(tile, q_, k_transposed_, p_);
@@ -194,7 +195,7 @@ class Backward {
         add_gradients(tile);
       });
       for (std::int64_t r = 0; r < block.rows; ++r) dq.write(first + r, 1, dq_ + r * s_.ld);
-    }
+    });
   }
   void finish(const Head<T>& dk, const Head<T>& dv) const {
     for (std::int64_t t = 0; t < s_.keys; ++t) {
@@ -226,8 +227,7 @@ class Backward {
     const float scale = options_.scale, dot = dots_[r];
     if (options_.dropout.probability > 0) {
       dropout_factors(options_.dropout, b,
-                      dropout_element(tile, options_.first_head + h, r, s_.queries), kTile,
-                      factors_);
+                      dropout_element(tile, options_.first_head + h, r, s_.keys), kTile, factors_);
 #pragma omp simd
       for (std::int64_t j = 0; j < kTile; ++j) {
         const float probability = exp_f32(p[j] * scale - log_sum);

@@ -85,14 +85,15 @@ struct Head {
 
 /// Query rows [first, first + rows) and the keys [begin, end) that any of them sees.
 struct Block {
-  Block(std::int64_t first_row, std::int64_t queries, std::int64_t keys,
-        const AttentionOptions& options, std::int64_t sample)
+  /// Up to 64 rows, all in the same of the queries' runs, as `run` counts them.
+  Block(std::int64_t first_row, std::int64_t run, const AttentionOptions& options,
+        std::int64_t sample)
       : first(first_row),
-        rows(std::min(kTile, queries - first_row)),
-        shift(keys - queries),
+        rows(std::min(kTile, (run + 1) * options.queries.run_length() - first_row)),
+        shift(options.queries.begin_of(run) - run * options.queries.run_length()),
         window(options.window),
         positions(options.position_ids
-                      ? options.position_ids.data<std::int32_t>() + sample * queries
+                      ? options.position_ids.data<std::int32_t>() + sample * options.queries.length
                       : nullptr),
         begin(seen_from(first)),
         end(seen_to(first + rows - 1)) {
@@ -105,10 +106,21 @@ struct Block {
   }
   std::int64_t seen_to(std::int64_t t) const { return t + shift + 1; }
 
-  std::int64_t first, rows, shift, window;
+  std::int64_t first, rows;
+  std::int64_t shift;  ///< from a row to its position
+  std::int64_t window;
   const std::int32_t* positions;  ///< of the sample's queries in their documents, or null
   std::int64_t begin, end;
 };
+
+/// Calls fn(block) for all queries of a sample, in ascending order.
+template <class Fn>
+void for_each_block(const AttentionOptions& options, std::int64_t sample, const Fn& fn) {
+  const std::int64_t length = options.queries.run_length();
+  for (std::int64_t run = 0; run < options.queries.runs; ++run)
+    for (std::int64_t first = run * length; first < (run + 1) * length; first += kTile)
+      fn(Block(first, run, options, sample));
+}
 
 /// The block's queries and the keys [start, start + 64).
 struct Tile {
@@ -190,8 +202,8 @@ inline void transpose(const float* x, std::int64_t ld, float* out) {
 
 /// The index of the tile's first key for row r among the sample's dropout elements.
 inline std::int64_t dropout_element(const Tile& tile, std::int64_t h, std::int64_t r,
-                                    std::int64_t queries) {
-  return (h * queries + tile.block.first + r) * queries + tile.start;
+                                    std::int64_t keys) {
+  return (h * keys + tile.block.first + tile.block.shift + r) * keys + tile.start;
 }
 
 inline void fill_unseen(const Tile::Seen& seen, float value, float* row) {

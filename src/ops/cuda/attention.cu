@@ -16,30 +16,57 @@
 namespace hgt::cuda {
 namespace {
 
+/// How many of the 64 rows from `first` on are below `end`.
+__device__ int rows_left(std::int64_t first, std::int64_t end) {
+  return static_cast<int>(end - first < kTile ? end - first : kTile);
+}
+__host__ __device__ constexpr std::int64_t tiles_of(std::int64_t rows) {
+  return (rows + kTile - 1) / kTile;
+}
+/// Of queries: a tile does not cross the end of a run.
+__host__ __device__ constexpr std::int64_t tiles_of(const SampleRows& tokens) {
+  return tokens.runs * tiles_of(tokens.run_length());
+}
+
+/// Up to 64 queries that are neighbours in their sample.
+struct QueryTile {
+  std::int64_t first;  ///< row of q
+  std::int64_t place;  ///< its position among the keys
+  int rows;
+
+  __device__ QueryTile(const SampleRows& tokens, std::int64_t tile) {
+    const std::int64_t length = tokens.run_length(), tiles = tiles_of(length);
+    const std::int64_t run = tile < tiles ? 0 : 1, at = (tile - run * tiles) * kTile;
+    first = run * length + at;
+    place = tokens.begin_of(run) + at;
+    rows = rows_left(at, length);
+  }
+};
+
 /// The keys that a query sees.
 struct Mask {
-  std::int64_t queries, keys, window;
+  std::int64_t queries, window;
   const std::int32_t* position_ids;
 
   struct Range {
     int begin, end;
     __device__ bool has(int key) const { return key >= begin && key < end; }
   };
-  __device__ Range seen(std::int64_t b, std::int64_t t) const {
-    if (t >= queries) return {0, 0};
-    const std::int64_t place = t + keys - queries;
+  __device__ Range seen(std::int64_t b, const QueryTile& tile, int row) const {
+    if (row >= tile.rows) return {0, 0};
+    const std::int64_t place = tile.place + row, t = tile.first + row;
     std::int64_t before = place;
     if (window > 0 && before >= window) before = window - 1;
     if (position_ids && before > position_ids[b * queries + t])
       before = position_ids[b * queries + t];
     return {static_cast<int>(place - before), static_cast<int>(place + 1)};
   }
-  /// The first key that any of the queries [first, first + rows) sees.
-  __device__ int first_seen(std::int64_t b, std::int64_t first, int rows) const {
-    int begin = seen(b, first).begin;
+  /// The first key that any of the queries sees.
+  __device__ int first_seen(std::int64_t b, const QueryTile& tile) const {
+    int begin = seen(b, tile, 0).begin;
     if (position_ids)  // else later queries see later keys
-      for (int row = 1; row < rows; ++row) {
-        const int other = seen(b, first + row).begin;
+      for (int row = 1; row < tile.rows; ++row) {
+        const int other = seen(b, tile, row).begin;
         if (other < begin) begin = other;
       }
     return begin;
@@ -55,9 +82,6 @@ __device__ Void* head_row(const Heads<Void>& x, DType type, std::int64_t b, std:
          (b * x.batch_stride + h * x.head_stride + row * x.position_stride) *
              (type == DType::kF32 ? 4 : 2);
 }
-__device__ int rows_left(std::int64_t first, std::int64_t end) {
-  return static_cast<int>(end - first < kTile ? end - first : kTile);
-}
 __device__ TileRows tile_of(const Heads<const void>& x, DType type, std::int64_t width,
                             std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t end) {
   return {head_row(x, type, b, h, first), type, x.position_stride, rows_left(first, end),
@@ -67,11 +91,11 @@ __device__ TileRows tile_of(const Heads<const void>& x, DType type, std::int64_t
 /// What a block computes: one tile of one head of one sample. Those with the most work start first:
 /// the last queries, the first keys.
 struct Item {
-  std::int64_t first, head, sample;
+  std::int64_t tile, head, sample;
 
-  __device__ Item(std::int64_t rows, std::int64_t heads, bool of_keys = false) {
-    const std::int64_t tiles = (rows + kTile - 1) / kTile, at = blockIdx.x;
-    first = (of_keys ? at % tiles : tiles - 1 - at % tiles) * kTile;
+  __device__ Item(std::int64_t tiles, std::int64_t heads, bool of_keys = false) {
+    const std::int64_t at = blockIdx.x;
+    tile = of_keys ? at % tiles : tiles - 1 - at % tiles;
     head = at / tiles % heads;
     sample = at / tiles / heads;
   }
@@ -100,28 +124,29 @@ template <int kChunks>
 __global__ void __launch_bounds__(kTileThreads, 1) attend(AttentionArgs args) {
   __shared__ TileMemory memory;
   const TileThread thread;
-  const Item item(args.queries, args.heads);
+  const Item item(tiles_of(args.tokens), args.heads);
+  const QueryTile tile(args.tokens, item.tile);
   const std::int64_t b = item.sample, h = item.head, kh = h / (args.heads / args.key_heads);
-  const Mask mask{args.queries, args.keys, args.window, args.position_ids};
-  const TileRows q = tile_of(args.q, args.type, args.width, b, h, item.first, args.queries);
+  const Mask mask{args.queries, args.window, args.position_ids};
+  const TileRows q =
+      tile_of(args.q, args.type, args.width, b, h, tile.first, tile.first + tile.rows);
   const DropoutRow dropout(args.dropout, b);
   Mask::Range seen[4];
   float highest[4], sum[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    seen[i] = mask.seen(b, item.first + 4 * thread.y + i);
+    seen[i] = mask.seen(b, tile, 4 * thread.y + i);
     highest[i] = -INFINITY;
     sum[i] = 0;
   }
   TileSums<kChunks> out;
-  const std::int64_t end = mask.seen(b, item.first + q.rows - 1).end;
-  for (std::int64_t key = mask.first_seen(b, item.first, q.rows); key < end; key += kTile) {
+  const std::int64_t end = tile.place + tile.rows;
+  for (std::int64_t key = mask.first_seen(b, tile); key < end; key += kTile) {
     float scores[4][4];
     multiply_rows(q, tile_of(args.k, args.type, args.width, b, kh, key, end), memory, scores);
     if (dropout.any())
-      draw_factors(dropout,
-                   ((args.first_head + h) * args.queries + item.first) * args.queries + key,
-                   args.queries, memory);
+      draw_factors(dropout, ((args.first_head + h) * args.keys + tile.place) * args.keys + key,
+                   args.keys, memory);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float next = highest[i];
@@ -150,18 +175,18 @@ __global__ void __launch_bounds__(kTileThreads, 1) attend(AttentionArgs args) {
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const std::int64_t t = item.first + 4 * thread.y + i;
+    const int row = 4 * thread.y + i;
     out.scale_row(i, 1.0f / sum[i]);
-    if (thread.x == 0 && t < args.queries)
-      args.lse[(b * args.heads + h) * args.queries + t] = highest[i] + logf(sum[i]);
+    if (thread.x == 0 && row < tile.rows)
+      args.lse[(b * args.heads + h) * args.queries + tile.first + row] = highest[i] + logf(sum[i]);
   }
-  out.write(head_row(args.out, args.type, b, h, item.first), args.type, args.out.position_stride,
+  out.write(head_row(args.out, args.type, b, h, tile.first), args.type, args.out.position_stride,
             q.rows, q.width);
 }
 
 struct BackwardArgs {
   AttentionBwdArgs op;
-  float* delta;  ///< [batch, heads, length]: sum(dout out)
+  float* delta;  ///< [batch, heads, queries]: sum(dout out)
 };
 
 constexpr unsigned kDeltaWarps = 8;  ///< per block, one row each
@@ -170,9 +195,9 @@ template <class T>
 __global__ void sum_deltas(BackwardArgs args) {
   const AttentionBwdArgs& op = args.op;
   const std::int64_t row = std::int64_t{blockIdx.x} * kDeltaWarps + threadIdx.x / kWarp;
-  if (row >= op.batch * op.heads * op.length) return;
-  const std::int64_t t = row % op.length, h = row / op.length % op.heads,
-                     b = row / op.length / op.heads;
+  if (row >= op.batch * op.heads * op.queries) return;
+  const std::int64_t t = row % op.queries, h = row / op.queries % op.heads,
+                     b = row / op.queries / op.heads;
   const T* const dout = static_cast<const T*>(head_row(op.dout, op.type, b, h, t));
   const T* const out = static_cast<const T*>(head_row(op.out, op.type, b, h, t));
   float sum = 0;
@@ -187,13 +212,15 @@ __global__ void sum_deltas(BackwardArgs args) {
 
 /// Multiplies a tile of queries with a tile of keys.
 struct BackwardTile {
-  std::int64_t b, h, kh, first, key;
+  std::int64_t b, h, kh;
+  QueryTile at;
+  std::int64_t key;
 
   __device__ TileRows queries(const AttentionBwdArgs& op, const Heads<const void>& x) const {
-    return tile_of(x, op.type, op.width, b, h, first, op.length);
+    return tile_of(x, op.type, op.width, b, h, at.first, at.first + at.rows);
   }
   __device__ TileRows keys(const AttentionBwdArgs& op, const Heads<const void>& x) const {
-    return tile_of(x, op.type, op.width, b, kh, key, op.length);
+    return tile_of(x, op.type, op.width, b, kh, key, op.keys);
   }
 };
 
@@ -207,16 +234,15 @@ __device__ void probabilities(const BackwardArgs& args, const Mask& mask, const 
   multiply_rows(tile.queries(op, op.dout), tile.keys(op, op.v), memory, dscores);
   const DropoutRow dropout(op.dropout, tile.b);
   if (dropout.any())
-    draw_factors(dropout,
-                 ((op.first_head + tile.h) * op.length + tile.first) * op.length + tile.key,
-                 op.length, memory);
+    draw_factors(dropout, ((op.first_head + tile.h) * op.keys + tile.at.place) * op.keys + tile.key,
+                 op.keys, memory);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const std::int64_t t = tile.first + 4 * thread.y + i;
-    const std::int64_t row = (tile.b * op.heads + tile.h) * op.length + t;
-    const bool there = t < op.length;
-    const Mask::Range seen = mask.seen(tile.b, t);
-    const float lse = there ? op.lse[row] : 0.0f, delta = there ? args.delta[row] : 0.0f;
+    const int row = 4 * thread.y + i;
+    const std::int64_t t = (tile.b * op.heads + tile.h) * op.queries + tile.at.first + row;
+    const bool there = row < tile.at.rows;
+    const Mask::Range seen = mask.seen(tile.b, tile.at, row);
+    const float lse = there ? op.lse[t] : 0.0f, delta = there ? args.delta[t] : 0.0f;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const std::int64_t key = tile.key + thread.x + 16 * j;
@@ -234,14 +260,13 @@ __global__ void __launch_bounds__(kTileThreads, 1) attend_bwd_queries(BackwardAr
   __shared__ TileMemory memory;
   const AttentionBwdArgs& op = args.op;
   const TileThread thread;
-  const Item item(op.length, op.heads);
+  const Item item(tiles_of(op.tokens), op.heads);
+  const QueryTile at(op.tokens, item.tile);
   const std::int64_t b = item.sample, h = item.head, kh = h / (op.heads / op.key_heads);
-  const Mask mask{op.length, op.length, op.window, op.position_ids};
-  const int rows = rows_left(item.first, op.length);
+  const Mask mask{op.queries, op.window, op.position_ids};
   TileSums<kChunks> dq;
-  for (std::int64_t key = mask.first_seen(b, item.first, rows); key < item.first + rows;
-       key += kTile) {
-    const BackwardTile tile{b, h, kh, item.first, key};
+  for (std::int64_t key = mask.first_seen(b, at); key < at.place + at.rows; key += kTile) {
+    const BackwardTile tile{b, h, kh, at, key};
     float p[4][4], dscores[4][4];
     probabilities(args, mask, tile, memory, p, dscores);
 #pragma unroll
@@ -250,7 +275,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) attend_bwd_queries(BackwardAr
       for (int j = 0; j < 4; ++j) memory.weights[weight_at(thread, i, j)] = dscores[i][j];
     dq.add(tile.keys(op, op.k), memory);
   }
-  dq.write(head_row(op.dq, op.type, b, h, item.first), op.type, op.dq.position_stride, rows,
+  dq.write(head_row(op.dq, op.type, b, h, at.first), op.type, op.dq.position_stride, at.rows,
            static_cast<int>(op.width));
 }
 
@@ -269,14 +294,16 @@ template <int kChunks>
 __global__ void __launch_bounds__(kTileThreads, 1) attend_bwd_keys(BackwardArgs args) {
   __shared__ TileMemory memory;
   const AttentionBwdArgs& op = args.op;
-  const Item item(op.length, op.key_heads, true);
+  const Item item(tiles_of(op.keys), op.key_heads, true);
   const std::int64_t b = item.sample, kh = item.head, group = op.heads / op.key_heads;
-  const Mask mask{op.length, op.length, op.window, op.position_ids};
+  const std::int64_t key = item.tile * kTile;
+  const Mask mask{op.queries, op.window, op.position_ids};
   TileSums<kChunks> dk, dv;
   for (std::int64_t h = kh * group; h < (kh + 1) * group; ++h)
-    for (std::int64_t first = item.first; first < op.length; first += kTile) {
-      if (mask.first_seen(b, first, rows_left(first, op.length)) >= item.first + kTile) continue;
-      const BackwardTile tile{b, h, kh, first, item.first};
+    for (std::int64_t of_queries = 0; of_queries < tiles_of(op.tokens); ++of_queries) {
+      const QueryTile at(op.tokens, of_queries);
+      if (at.place + at.rows <= key || mask.first_seen(b, at) >= key + kTile) continue;
+      const BackwardTile tile{b, h, kh, at, key};
       float p[4][4], dscores[4][4];
       probabilities(args, mask, tile, memory, p, dscores);
       __syncthreads();  // all threads have read the factors
@@ -286,15 +313,13 @@ __global__ void __launch_bounds__(kTileThreads, 1) attend_bwd_keys(BackwardArgs 
       write_transposed(dscores, memory);
       dk.add(tile.queries(op, op.q), memory);
     }
-  const int rows = rows_left(item.first, op.length), width = static_cast<int>(op.width);
-  dk.write(head_row(op.dk, op.type, b, kh, item.first), op.type, op.dk.position_stride, rows,
-           width);
-  dv.write(head_row(op.dv, op.type, b, kh, item.first), op.type, op.dv.position_stride, rows,
-           width);
+  const int rows = rows_left(key, op.keys), width = static_cast<int>(op.width);
+  dk.write(head_row(op.dk, op.type, b, kh, key), op.type, op.dk.position_stride, rows, width);
+  dv.write(head_row(op.dv, op.type, b, kh, key), op.type, op.dv.position_stride, rows, width);
 }
 
-LaunchShape shape_for(std::int64_t rows, std::int64_t heads_and_samples) {
-  return {{blocks_for((rows + kTile - 1) / kTile * heads_and_samples, 1)}, {kTileThreads}};
+LaunchShape shape_for(std::int64_t tiles, std::int64_t heads_and_samples) {
+  return {{blocks_for(tiles * heads_and_samples, 1)}, {kTileThreads}};
 }
 
 /// Calls fn with a head's width in units of 64 dimensions, as a type.
@@ -315,23 +340,23 @@ void visit_chunks(std::int64_t width, const Fn& fn) {
 void attention_fwd(const AttentionArgs& args, CudaStreamState& stream) {
   if (cudnn::attention_fwd(args, stream)) return;
   visit_chunks(args.width, [&](auto chunks) {
-    launch(attend<chunks>, shape_for(args.queries, args.heads * args.batch), stream, args);
+    launch(attend<chunks>, shape_for(tiles_of(args.tokens), args.heads * args.batch), stream, args);
   });
 }
 
 void attention_bwd(const AttentionBwdArgs& args, CudaStreamState& stream) {
   if (cudnn::attention_bwd(args, stream)) return;
-  const std::int64_t rows = args.batch * args.heads * args.length;
+  const std::int64_t rows = args.batch * args.heads * args.queries;
   const BackwardArgs with_delta{args, stream.scratch<float>(rows)};
   visit_element(args.type, [&]<class T>(T) {
     launch(sum_deltas<T>, {{blocks_for(rows, kDeltaWarps)}, {kDeltaWarps * kWarp}}, stream,
            with_delta);
   });
   visit_chunks(args.width, [&](auto chunks) {
-    launch(attend_bwd_queries<chunks>, shape_for(args.length, args.heads * args.batch), stream,
-           with_delta);
-    launch(attend_bwd_keys<chunks>, shape_for(args.length, args.key_heads * args.batch), stream,
-           with_delta);
+    launch(attend_bwd_queries<chunks>, shape_for(tiles_of(args.tokens), args.heads * args.batch),
+           stream, with_delta);
+    launch(attend_bwd_keys<chunks>, shape_for(tiles_of(args.keys), args.key_heads * args.batch),
+           stream, with_delta);
   });
 }
 

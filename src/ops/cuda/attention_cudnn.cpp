@@ -86,7 +86,7 @@ Op op_of(const AttentionArgs& a) {
 }
 
 Op op_of(const AttentionBwdArgs& a) {
-  Op op{{true, a.type, a.batch, a.length, a.heads, a.key_heads, a.width, a.window, a.scale, {}}};
+  Op op{{true, a.type, a.batch, a.queries, a.heads, a.key_heads, a.width, a.window, a.scale, {}}};
   op.add(kQ, a.q);
   op.add(kK, a.k);
   op.add(kV, a.v);
@@ -271,11 +271,12 @@ bool is_aligned(const Memory& memory) {
       memory, [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; });
 }
 
-/// Cases that cuDNN cannot express stay with our kernels: our dropout, documents, fp32.
+/// Cases that cuDNN cannot express stay with our kernels: our dropout, documents, fp32, and queries
+/// of a part of the positions. Those after a cache would need a new plan with every token.
 template <class Args>
 bool offered(const Args& args, const CudaStreamState& stream) {
   return stream.cudnn_plans && args.type != DType::kF32 && args.dropout.probability == 0 &&
-         args.position_ids == nullptr;
+         args.position_ids == nullptr && args.queries == args.keys;
 }
 
 void require_support(const Shape& shape, const cudnn::AbsentDevice& device) {
@@ -310,8 +311,7 @@ std::size_t use(void* library, CudaStreamState& stream) {
 }
 
 bool attention_fwd(const AttentionArgs& args, CudaStreamState& stream) {
-  // A cache has a new length with every token: no plan would be used twice.
-  if (!offered(args, stream) || args.queries != args.keys) return false;
+  if (!offered(args, stream)) return false;
   const Op op = op_of(args);
   return is_aligned(op.memory) && run(op, stream);
 }

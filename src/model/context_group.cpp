@@ -1,0 +1,45 @@
+#include "context_group.h"
+
+namespace hgt {
+namespace {
+
+/// Copies a rank's rows own [N, K, D] to their places in all [B, S, K, D], or back.
+void copy_own(const Tensor& own, const Tensor& all, const SampleRows& tokens, bool back,
+              const Stream& stream) {
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * size_of(all.dtype());
+  };
+  const std::int64_t rows = tokens.run_length();
+  for (std::int64_t run = 0; run < all.size(0) * tokens.runs; ++run) {
+    const Tensor here = own.slice(0, run * rows, (run + 1) * rows);
+    auto* const place =
+        static_cast<std::byte*>(all.raw()) +
+        bytes(tokens.sample_of(run) * all.stride(0) + tokens.begin_of(run) * all.stride(1));
+    const std::size_t pitch = bytes(all.stride(1)), own_pitch = bytes(own.stride(0)),
+                      width = bytes(all.size(2) * all.size(3));
+    if (back)
+      stream.copy_rows(here.raw(), own_pitch, place, pitch, width, static_cast<std::size_t>(rows));
+    else
+      stream.copy_rows(place, pitch, here.raw(), own_pitch, width, static_cast<std::size_t>(rows));
+  }
+}
+
+}  // namespace
+
+void ContextGroup::gather(const KeysValues& own, const Tensor& all, const SampleRows& tokens,
+                          std::span<const OwnedRange> owners, const Stream& stream) const {
+  const KeysValues views = views_of(all);
+  copy_own(own.k, views.k, tokens, false, stream);
+  copy_own(own.v, views.v, tokens, false, stream);
+  comm_->all_gather({static_cast<std::byte*>(all.raw()), all.bytes()}, owners);
+}
+
+void ContextGroup::sum_own(const Tensor& all, const KeysValues& own, const SampleRows& tokens,
+                           std::span<const OwnedRange>, const Stream& stream) const {
+  comm_->all_reduce_sum(all);
+  const KeysValues views = views_of(all);
+  copy_own(own.k, views.k, tokens, true, stream);
+  copy_own(own.v, views.v, tokens, true, stream);
+}
+
+}  // namespace hgt

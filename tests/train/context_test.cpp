@@ -1,0 +1,110 @@
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "trained_ranks.h"
+
+// Training with context ranks, alone and with the other splits, against one rank.
+
+using namespace hgt;
+
+namespace {
+
+Config context_config(int size, int stage = 0, bool llama = false) {
+  Config config = zero_config(stage, llama);
+  config.parallelism.context_parallel_size = size;
+  config.optimizer.lr = 0.003;  // rounding errors stay small for 20 steps
+  return config;
+}
+
+Config one_rank(Config config) {
+  config.parallelism = {};
+  config.zero.stage = 0;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("context ranks train as one rank does, with clipping from the first step") {
+  struct Case {
+    int context, tensor, pipeline, ranks, stage;
+    bool llama;
+    std::string optimizer = "AdamW";
+  };
+  for (const Case& c :
+       {Case{2, 1, 1, 2, 0, false}, Case{4, 1, 1, 4, 0, true}, Case{2, 1, 1, 4, 1, true, "Lamb"},
+        Case{2, 1, 1, 6, 3, false}, Case{2, 2, 1, 4, 2, true}, Case{2, 1, 2, 4, 1, false},
+        Case{2, 2, 2, 8, 0, true}}) {
+    Config config = context_config(c.context, c.stage, c.llama);
+    config.parallelism.tensor_parallel_size = c.tensor;
+    config.parallelism.pipeline_parallel_size = c.pipeline;
+    config.optimizer.type = c.optimizer;
+    config.training.ema_decay = 0.9;
+    if (c.llama) config.model.num_key_value_heads = 2;
+    if (!c.llama) config.model.resid_pdrop = config.model.attn_pdrop = 0.1;
+    const Result one = train(one_rank(config), 1, 20);
+    INFO("context " << c.context << ", tensor " << c.tensor << ", pipeline " << c.pipeline << " of "
+                    << c.ranks << ", stage " << c.stage << ", " << c.optimizer);
+    check_near(train(config, c.ranks, 20), one);
+  }
+}
+
+TEST_CASE("context ranks train on packed documents and with sliding windows as one rank does") {
+  for (const Recompute what : {Recompute::kNone, Recompute::kFull}) {
+    Config config = context_config(2, 0, true);
+    config.model.model_type = "mistral";
+    config.model.layer_windows = {3, 0, 7};
+    config.data.separate_documents = true;
+    config.data.end_of_text = 5;
+    if (what == Recompute::kFull) config.recompute = {"full", 2};
+    check_near(train(config, 4, 20), train(one_rank(config), 1, 20));
+  }
+}
+
+TEST_CASE("two runs of context ranks have the same bits") {
+  for (const bool bf16 : {false, true}) {
+    Config config = context_config(2, 1);
+    config.precision.bf16 = bf16;
+    config.model.resid_pdrop = config.model.attn_pdrop = 0.1;
+    const Result first = train(config, 4), again = train(config, 4);
+    CHECK(first.losses == again.losses);
+    CHECK(first.norms == again.norms);
+    CHECK(first.evaluated == again.evaluated);
+  }
+}
+
+TEST_CASE("context ranks in fp16 skip the same steps as one rank") {
+  Config config = context_config(2);
+  config.precision.fp16 = true;
+  config.precision.initial_scale_power = 32;  // some steps overflow
+  const Result two = train(config, 2, 20), one = train(one_rank(config), 1, 20);
+  CHECK(std::ranges::count(two.norms, -1) > 0);
+  for (std::size_t i = 0; i < one.norms.size(); ++i)
+    CHECK((two.norms[i] == -1) == (one.norms[i] == -1));
+}
+
+TEST_CASE("the time in which a step waits for context ranks counts as communication") {
+  const auto errors =
+      run_groups(over_shared_memory, context_config(2), 2, [](const Groups& groups) {
+        TrainedRank rank(context_config(2), groups);
+        const std::int64_t before = groups.context->waited_ns();
+        const double ms = rank.trainer.step().comm_ms;
+        const std::int64_t waited = groups.context->waited_ns() - before;
+        if (waited <= 0 || ms < static_cast<double>(waited) * 1e-6)
+          throw Error(ErrorKind::kInternal, "the waits were not counted");
+      });
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("all context ranks name the same bad tensor") {
+  const Config config = context_config(2, 1);
+  const auto errors = run_groups(over_shared_memory, config, 2, [&](const Groups& groups) {
+    TrainedRank rank(config, groups);
+    const Parameter& up = rank.table.find("transformer.h.1.mlp.c_fc.weight");
+    rank.buffers.parameters.as<float>()[static_cast<std::size_t>(up.offset) + 259] = NAN;
+    rank.trainer.step();
+  });
+  for (const std::string& error : errors)
+    CHECK_THAT(error, Catch::Contains("the first bad tensor is the weight of "
+                                      "transformer.h.1.mlp.c_fc.weight: element 259 is nan"));
+}
