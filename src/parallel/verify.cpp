@@ -170,6 +170,8 @@ class RankState {
       return "it is not the next weights' half of its micro-batch";
     if (!micros_[at(a.micro)].backward || micros_[at(a.micro)].block >= a.block)
       return "its input's half comes first";
+    if (a.block == last_split_block() && a.micro != weights_begun_++)
+      return "the sums would not be in the order of the micro-batches";
     micros_[at(a.micro)].weights = a.block - 1;
     if (a.block == shape_.first_block()) {
       slot_of(for_weights_, a.micro) = kFree;
@@ -293,6 +295,7 @@ class RankState {
   std::vector<int> parameters_, gradients_;  ///< the unit in each slot
   std::vector<Next> micros_;                 ///< of each micro-batch that has begun
   int begun_ = 0;                            ///< how many have
+  int weights_begun_ = 0;                    ///< how many weights' halves have
   std::vector<int> in_slots_;                ///< the micro-batch in each slot
   std::vector<int> for_weights_, between_;   ///< likewise, of backwards in two halves
   int tied_sums_ = 0, tied_copies_ = 0;

@@ -172,6 +172,8 @@ TEST_CASE("the weights' half of a backward has its place") {
       Catch::EndsWith("(F1.2): another micro-batch waits for its weights' half in its slot"));
   CHECK_THAT(fault_of_split(true, [](auto& a) { find(a, "W1.1")->micro = 0; }),
              Catch::EndsWith("(W1.0): it is not the next weights' half of its micro-batch"));
+  CHECK_THAT(fault_of_split(true, [](auto& a) { std::swap(*find(a, "W1.1"), *find(a, "W1.2")); }),
+             Catch::EndsWith("(W1.2): the sums would not be in the order of the micro-batches"));
   using Kind = Action::Kind;
   const char* const mixed = "the halves of its backward are not apart, or should not be";
   CHECK_THAT(fault_of_split(true, [](auto& a) { find(a, "I1.0")->kind = Kind::kBackward; }),

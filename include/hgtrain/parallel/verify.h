@@ -19,8 +19,8 @@ struct ScheduledRank {
 ///   - each micro-batch goes forward through the rank's blocks, then backward, alone in its slot,
 ///     and adds each of its contributions to a gradient exactly once, before that gradient is
 ///     summed; gradients of a tied embedding are summed over its two stages before that;
-///   - if the backward is split, the weights' half of a block comes after the input's half, and no
-///     other micro-batch is in a slot that it reads;
+///   - if the backward is split, the weights' half of a block comes after the input's half, in the
+///     order of the micro-batches, and no other micro-batch is in a slot that it reads;
 ///   - each sum is accumulated once before its slot is used again, and before the update; stages 0
 ///     and 1 sum each unit once, after the last contribution;
 ///   - a computation finds the parameters that it reads, every gathered unit is released before the
