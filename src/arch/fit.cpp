@@ -54,6 +54,9 @@ std::vector<Saving> savings_of(const Config& config, DType narrow) {
   if (stages > 1 && config.parallelism.pipeline_schedule != "1f1b")
     out.push_back({"parallelism.pipeline_schedule = \"1f1b\"",
                    [](Config& c) { c.parallelism.pipeline_schedule = "1f1b"; }});
+  if (config.parallelism.tensor_parallel_size > 1 && !config.parallelism.sequence_parallel)
+    out.push_back({"parallelism.sequence_parallel = true",
+                   [](Config& c) { c.parallelism.sequence_parallel = true; }});
   if (config.hardware.device == "cuda" && config.zero.offload_optimizer == "none")
     out.push_back({config.zero.stage < 2
                        ? "zero_optimization.stage = 2 with offload_optimizer.device = \"cpu\""

@@ -95,11 +95,15 @@ std::int64_t PlannedTensor::bytes() const {
   return times(times(numel(), copies()), static_cast<std::int64_t>(size_of(dtype)));
 }
 
-std::int64_t head_gradient_bytes(const std::vector<HeadGradients>& shared) {
-  std::int64_t floats = 0;
-  for (const auto& [elements, parts] : shared)
-    if (parts > 1) floats = std::max(floats, times(parts, elements.size()));
-  return times(floats, kFloatBytes);
+std::int64_t partial_gradient_bytes(const std::vector<PartialGradients>& partial) {
+  constexpr std::int64_t kAtOnce = 1 << 20;
+  std::int64_t largest = 0, all = 0;
+  for (const auto& [elements, parts] : partial) {
+    const std::int64_t bytes = times(times(parts, elements.size()), kFloatBytes);
+    largest = std::max(largest, bytes);
+    all += bytes;
+  }
+  return std::max(largest, std::min(all, kAtOnce));
 }
 
 std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows) {
@@ -123,6 +127,7 @@ ActivationSizes activation_sizes(const Config& config, const StepShape& shape) {
   sizes.slots = shape.slots();
   sizes.tensor_size = config.parallelism.tensor_parallel_size;
   sizes.context_size = config.parallelism.context_parallel_size;
+  sizes.split_rows = config.parallelism.sequence_parallel;
   sizes.blocks = shape.blocks();
   sizes.split = shape.split();
   return sizes;
@@ -141,7 +146,8 @@ bool ActivationSizes::has_head(const ModelConfig& model) const {
 std::vector<PlannedTensor> activations_of(const ModelConfig& m, const ActivationSizes& sizes) {
   const Family family = family_of(m);
   const std::int64_t tokens = sizes.seq_length / sizes.context_size;  // of a sequence, here
-  const std::int64_t rows = times(sizes.batch, tokens), width = m.hidden_size;
+  const std::int64_t rows = times(sizes.batch, tokens), own = sizes.own_rows().size();
+  const std::int64_t width = m.hidden_size;
   const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
   const std::int64_t inner = m.intermediate_size, up = family.gated_mlp ? 2 * inner : inner;
 
@@ -172,9 +178,9 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
     if (needed) add_as(DType::kF32, name, shape);
   };
   for (const std::string norm : {"norm1", "norm2"}) {
-    add(norm, {rows, width});
-    add_f32(norm + "_mean", {rows}, !family.rms_norm);
-    add_f32(norm + "_scale", {rows});
+    add(norm, {own, width});
+    add_f32(norm + "_mean", {own}, !family.rms_norm);
+    add_f32(norm + "_scale", {own});
   }
   add("qkv", {rows, q + 2 * k});
   add("qk", {rows, q + k}, m.qk_norm);
@@ -182,24 +188,24 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   add_f32("k_scale", {rows, m.num_key_value_heads}, m.qk_norm);
   add("attention", {rows, q});
   add_f32("lse", {sizes.batch, m.num_attention_heads, tokens});
-  add("after_attention", {rows, width});
+  add("after_attention", {own, width});
   add("up", {rows, up});
   add("activated", {rows, inner});
-  add("output", {rows, width});
+  add("output", {own, width});
 
   if (sizes.split) {
     using Shape = std::vector<std::int64_t>;
     const auto keep = [&](const std::string& name, const Shape& shape, std::int64_t first_layers) {
       if (first_layers == 0) return;
-      const Range own{0, first_layers};
-      out.push_back({name, shape, scope, sizes.dtype, sizes.split.between, own, false});
+      const Range of{0, first_layers};
+      out.push_back({name, shape, scope, sizes.dtype, sizes.split.between, of, false});
     };
     const auto keep_recomputed = [&](const std::string& name, const Shape& shape) {
       keep("recomputed " + name, shape, is_recomputed(name, sizes) ? recomputed : 0);
     };
-    keep_recomputed("norm1", {rows, width});
+    keep_recomputed("norm1", {own, width});
     keep_recomputed("attention", {rows, q});
-    keep_recomputed("norm2", {rows, width});
+    keep_recomputed("norm2", {own, width});
     keep_recomputed("activated", {rows, inner});
     keep("d_qkv", {rows, q + 2 * k}, layers.size());
     keep("d_out", {rows, width}, layers.size());
@@ -208,12 +214,12 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   }
 
   scope = PlannedTensor::Scope::kSlot;
-  add("embedded", {rows, width});
-  add("d_hidden", {rows, width});
+  add("embedded", {own, width});
+  add("d_hidden", {own, width});
   add_f32("losses", {rows}, has_head);
-  add_f32("final_mean", {rows}, has_head && !family.rms_norm);
-  add_f32("final_scale", {rows}, has_head);
-  add("d_final_norm", {rows, width}, has_head);
+  add_f32("final_mean", {own}, has_head && !family.rms_norm);
+  add_f32("final_scale", {own}, has_head);
+  add("d_final_norm", {own, width}, has_head);
 
   scope = PlannedTensor::Scope::kShared;
   add("branch", {rows, width});
@@ -397,8 +403,10 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   if (on_cpu && config.parallelism.tensor_parallel_size > 1)
     out.push_back({"checkpoint: exchange between tensor ranks", kCheckpointExchangeBytes});
   const ActivationSizes sizes = activation_sizes(config, plan.shape);
-  if (const auto bytes = head_gradient_bytes(head_gradients(table, tensor_size(config))); bytes > 0)
-    out.push_back({"gradients of all key/value heads", bytes});
+  if (const auto bytes = partial_gradient_bytes(
+          partial_gradients(table, tensor_size(config), config.parallelism.sequence_parallel));
+      bytes > 0)
+    out.push_back({"gradients that tensor ranks sum", bytes});
   for (const PlannedTensor& a : activations_of(model, sizes)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
     out.push_back({fmt::format("{}: {}", scope, a.name), a.bytes()});

@@ -188,6 +188,17 @@ bool is_norm_or_bias(const Parameter& p) {
   return p.shape.size() == 1;
 }
 
+/// Whether a rank computes the gradient from its own heads.
+bool is_of_heads(Role role) {
+  return role == Role::kQkvWeight || role == Role::kQkvBias || role == Role::kQueryNorm ||
+         role == Role::kKeyNorm;
+}
+/// Whether it does from its own rows of the residual stream.
+bool is_of_rows(Role role) {
+  return role == Role::kNorm1Gain || role == Role::kNorm1Bias || role == Role::kNorm2Gain ||
+         role == Role::kNorm2Bias || role == Role::kFinalNormGain || role == Role::kFinalNormBias;
+}
+
 }  // namespace
 
 Family family_of(const ModelConfig& model) {
@@ -223,18 +234,21 @@ void check_tensor_size(const ModelConfig& model, int tensor_size) {
           : fmt::format("the nearest size that fits is {}", below >= 1 ? below : above));
 }
 
-std::vector<HeadGradients> head_gradients(const ParameterTable& table, int tensor_size) {
-  std::vector<HeadGradients> out;
+std::vector<PartialGradients> partial_gradients(const ParameterTable& table, int tensor_size,
+                                                bool split_rows) {
+  std::vector<PartialGradients> out;
+  const Parameter* last = nullptr;
   for (const Parameter& p : table.parameters) {
-    const bool of_heads = p.role == Role::kQkvWeight || p.role == Role::kQkvBias ||
-                          p.role == Role::kQueryNorm || p.role == Role::kKeyNorm;
-    if (!of_heads || p.split.parts >= tensor_size) continue;
+    const bool in_parts = is_of_heads(p.role) || (split_rows && is_of_rows(p.role));
+    if (!in_parts || p.split.parts >= tensor_size) continue;
     const Range elements{p.offset, p.offset + p.numel};
-    if (!out.empty() && out.back().elements.end == elements.begin &&
-        out.back().parts == p.split.parts)
+    const bool joins =
+        last && last + 1 == &p && last->block == p.block && last->split.parts == p.split.parts;
+    if (joins)  // what lies between them is padding
       out.back().elements.end = elements.end;
     else
       out.push_back({elements, p.split.parts});
+    last = &p;
   }
   return out;
 }

@@ -53,6 +53,7 @@ std::string text_of(const Layout& layout, const Config& config) {
     parts.push_back(config.parallelism.pipeline_schedule);
   add("cp", layout.context_size);
   add("tp", layout.tensor_size);
+  if (config.parallelism.sequence_parallel && layout.tensor_size > 1) parts.push_back("sp");
   add("dp", layout.data_size);
   if (config.zero.stage > 0) parts.push_back(fmt::format("zero{}", config.zero.stage));
   return parts.empty() ? "one" : fmt::format("{}", fmt::join(parts, " "));

@@ -138,14 +138,14 @@ class Bench final : public Command {
     if (part == "dp" || part == "one") return;
     if (part == "gpipe" || part == "1f1b" || part == "zb_h1")
       return set("parallelism.pipeline_schedule", part);
+    if (part == "sp") return set("parallelism.sequence_parallel", "true");
     for (const auto& [prefix, key] : kSizes)
       if (part.starts_with(prefix) && part.size() > prefix.size() &&
           part.find_first_not_of("0123456789", prefix.size()) == part.npos)
         return set(key, part.substr(prefix.size()));
-    throw Error(
-        ErrorKind::kConfig, fmt::format("--layouts {}: '{}' is no layout", layouts_, part),
-        "one, dp, zero1 to zero3, ppN, tpN, cpN, a schedule such as zb_h1, or several of them "
-        "as in pp2+zero1, with commas between layouts");
+    throw Error(ErrorKind::kConfig, fmt::format("--layouts {}: '{}' is no layout", layouts_, part),
+                "one, dp, zero1 to zero3, ppN, tpN, tpN+sp, cpN, a schedule such as zb_h1, or "
+                "several of them as in pp2+zero1, with commas between layouts");
   }
   static std::vector<std::string> split(const std::string& text, char at) {
     std::vector<std::string> out(1);

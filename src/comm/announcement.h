@@ -53,7 +53,8 @@ struct Announcement {
       case kBarrier:
         return fmt::format("collective {} (barrier)", sequence);
       case kReduceScatter:
-        return fmt::format("collective {} (reduce-scatter of {} fp32)", sequence, count);
+        return fmt::format("collective {} (reduce-scatter of {} {})", sequence, count,
+                           name_of(dtype()));
       case kAllGather:
         return fmt::format("collective {} (all-gather of {} bytes)", sequence, count);
     }
@@ -68,12 +69,10 @@ inline Announcement sum_of(std::span<const std::byte> values, DType type) {
           .type = static_cast<std::uint64_t>(type)};
 }
 
-/// A reduce-scatter of fp32, or an all-gather of bytes.
-template <class T>
-Announcement with_parts(Announcement::Kind kind, std::span<T> values,
-                        std::span<const OwnedRange> parts) {
-  const DType type = sizeof(T) == 4 ? DType::kF32 : DType::kU8;
-  return {.count = values.size(),
+/// A reduce-scatter of values, or an all-gather of bytes.
+inline Announcement with_parts(Announcement::Kind kind, std::span<const std::byte> values,
+                               DType type, std::span<const OwnedRange> parts) {
+  return {.count = values.size() / size_of(type),
           .kind = kind,
           .parts = hash_of(parts),
           .type = static_cast<std::uint64_t>(type)};

@@ -30,8 +30,9 @@ class Collectives {
   virtual void announce(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   /// fp32, fp64, bf16 or fp16 values.
   virtual void sum(std::span<std::byte> values, DType type) = 0;
-  /// See Communicator about `parts`, which have been checked.
-  virtual void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) = 0;
+  /// Likewise. See Communicator about `parts`, which have been checked.
+  virtual void reduce_scatter(std::span<std::byte> values, DType type,
+                              std::span<const OwnedRange> parts) = 0;
   virtual void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) = 0;
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
 

@@ -35,9 +35,10 @@ struct CudaCommTable {
                           CudaStreamState* stream);
 
   /// In place. `parts` are those of Communicator; in its other parts, a rank's memory is undefined
-  /// after a reduce-scatter.
-  CudaResult (*reduce_scatter_f32)(CudaCommState* comm, float* values, const OwnedRange* parts,
-                                   std::size_t num_parts, CudaStreamState* stream);
+  /// after a reduce-scatter, which is of the types of `sum`.
+  CudaResult (*reduce_scatter)(CudaCommState* comm, void* values, DType type,
+                               const OwnedRange* parts, std::size_t num_parts,
+                               CudaStreamState* stream);
   CudaResult (*all_gather_parts)(CudaCommState* comm, void* memory, const OwnedRange* parts,
                                  std::size_t num_parts, CudaStreamState* stream);
 

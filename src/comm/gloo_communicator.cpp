@@ -30,8 +30,9 @@ class GlooCollectives final : public Collectives {
   void sum(std::span<std::byte> values, DType type) override {
     visit_values(values, type, [&](auto typed) { sum_in_parts(typed); });
   }
-  void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) override {
-    sum_own_parts(values, parts);
+  void reduce_scatter(std::span<std::byte> values, DType type,
+                      std::span<const OwnedRange> parts) override {
+    visit_values(values, type, [&](auto typed) { sum_own_parts(typed, parts); });
   }
   void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) override {
     send_own_parts(values, parts);

@@ -96,17 +96,25 @@ class NcclCommunicator final : public Communicator {
       });
     });
   }
-  std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+  std::uint64_t start_reduce_scatter_sum(std::span<std::byte> values, DType type,
                                          std::span<const OwnedRange> parts) override {
-    require_parts(parts, values.size(), size());
-    reduced_bytes_ += values.size_bytes();
-    return by_parts(Announcement::kReduceScatter, values, parts, nccl_.reduce_scatter_f32);
+    require_parts(parts, values.size() / size_of(type), size());
+    reduced_bytes_ += values.size();
+    return by_parts(Announcement::kReduceScatter, values, type, parts,
+                    [&](std::byte* data, std::span<const OwnedRange> owned) {
+                      return nccl_.reduce_scatter(comm_, data, type, owned.data(), owned.size(),
+                                                  queue_.state());
+                    });
   }
   std::uint64_t start_all_gather(std::span<std::byte> values,
                                  std::span<const OwnedRange> parts) override {
     require_parts(parts, values.size(), size());
     gathered_bytes_ += values.size();
-    return by_parts(Announcement::kAllGather, values, parts, nccl_.all_gather_parts);
+    return by_parts(Announcement::kAllGather, values, DType::kU8, parts,
+                    [&](std::byte* data, std::span<const OwnedRange> owned) {
+                      return nccl_.all_gather_parts(comm_, data, owned.data(), owned.size(),
+                                                    queue_.state());
+                    });
   }
 
   std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) override {
@@ -174,28 +182,24 @@ class NcclCommunicator final : public Communicator {
   }
 
   /// Device memory is used in place, host memory turn by turn; see on_device.
-  template <class T, class Call>
-  std::uint64_t by_parts(Announcement::Kind kind, std::span<T> values,
+  template <class Call>
+  std::uint64_t by_parts(Announcement::Kind kind, std::span<std::byte> values, DType type,
                          std::span<const OwnedRange> parts, const Call& call) {
-    const auto collective = [&](std::span<T> data, std::span<const OwnedRange> owned) {
-      return call(comm_, data.data(), owned.data(), owned.size(), queue_.state());
-    };
-    return run_collective(with_parts(kind, values, parts), [&](const Announcement& what) {
-      if (is_on_device(values)) return queue(what, [&] { return collective(values, parts); });
+    return run_collective(with_parts(kind, values, type, parts), [&](const Announcement& what) {
+      if (is_on_device(values)) return queue(what, [&] { return call(values.data(), parts); });
       require_same_collective(what);
       const std::size_t bytes =
-          std::min(values.size_bytes() * static_cast<std::size_t>(size()), kMaxStagedBytes);
+          std::min(values.size() * static_cast<std::size_t>(size()), kMaxStagedBytes);
       if (bytes == 0) return;
-      stage_parts(Staging{queue_, stage(bytes), bytes}, values, parts,
+      stage_parts(Staging{queue_, stage(bytes), bytes}, values, type, parts,
                   kind == Announcement::kReduceScatter, rank(), size(),
-                  [&](std::span<T> piece, std::span<const OwnedRange> packed) {
-                    run([&] { return collective(piece, packed); });
+                  [&](std::span<std::byte> piece, std::span<const OwnedRange> packed) {
+                    run([&] { return call(piece.data(), packed); });
                   });
     });
   }
 
-  template <class T>
-  bool is_on_device(std::span<T> values) const {
+  bool is_on_device(std::span<const std::byte> values) const {
     bool there = false;
     if (!values.empty()) hgt::check(queue_.module().device().on_device(values.data(), &there));
     return there;

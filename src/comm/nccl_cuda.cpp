@@ -129,21 +129,25 @@ void run_group(CudaCommState* comm, std::span<const OwnedRange> parts, const Cal
   HGT_NCCL_CHECK(comm->comm, end);
 }
 
-CudaResult reduce_scatter_f32(CudaCommState* comm, float* values, const OwnedRange* parts,
-                              std::size_t num_parts, CudaStreamState* stream) {
+CudaResult reduce_scatter(CudaCommState* comm, void* values, DType type, const OwnedRange* parts,
+                          std::size_t num_parts, CudaStreamState* stream) {
   return guarded([&] {
     const std::span all(parts, num_parts);
+    const auto from = [&](const OwnedRange& part) {
+      return static_cast<std::byte*>(values) +
+             static_cast<std::size_t>(part.elements.begin) * size_of(type);
+    };
     if (are_even(all, comm->size)) {
-      const auto count = static_cast<std::size_t>(all[0].elements.size());
-      HGT_NCCL_CHECK(comm->comm, ncclReduceScatter(
-                                     values, values + static_cast<std::size_t>(comm->rank) * count,
-                                     count, ncclFloat32, ncclSum, comm->comm, stream->use()));
+      const OwnedRange& own = all[static_cast<std::size_t>(comm->rank)];
+      HGT_NCCL_CHECK(
+          comm->comm,
+          ncclReduceScatter(values, from(own), static_cast<std::size_t>(own.elements.size()),
+                            nccl_type(type), ncclSum, comm->comm, stream->use()));
       return;
     }
     run_group(comm, all, [&](const OwnedRange& part) {
-      float* const at = values + part.elements.begin;
-      return ncclReduce(at, at, static_cast<std::size_t>(part.elements.size()), ncclFloat32,
-                        ncclSum, part.rank, comm->comm, stream->use());
+      return ncclReduce(from(part), from(part), static_cast<std::size_t>(part.elements.size()),
+                        nccl_type(type), ncclSum, part.rank, comm->comm, stream->use());
     });
   });
 }
@@ -200,7 +204,7 @@ const CudaCommTable* cuda_comm_table() {
       .all_gather = all_gather,
       .sum = sum,
       .broadcast = broadcast,
-      .reduce_scatter_f32 = reduce_scatter_f32,
+      .reduce_scatter = reduce_scatter,
       .all_gather_parts = all_gather_parts,
       .start_leave = start_leave,
       .destroy = destroy,

@@ -51,15 +51,23 @@ class QueuedCommunicator final : public Communicator {
     reduced_bytes_ += values.size();
     return enter(sum_of(values, type), [this, values, type] { collectives_->sum(values, type); });
   }
-  std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+  std::uint64_t start_reduce_scatter_sum(std::span<std::byte> values, DType type,
                                          std::span<const OwnedRange> parts) override {
-    return enter_parts(Announcement::kReduceScatter, values, parts, &Collectives::reduce_scatter,
-                       reduced_bytes_);
+    require_parts(parts, values.size() / size_of(type), size());
+    reduced_bytes_ += values.size();
+    return enter(with_parts(Announcement::kReduceScatter, values, type, parts),
+                 [this, values, type, own = std::vector(parts.begin(), parts.end())] {
+                   collectives_->reduce_scatter(values, type, own);
+                 });
   }
   std::uint64_t start_all_gather(std::span<std::byte> values,
                                  std::span<const OwnedRange> parts) override {
-    return enter_parts(Announcement::kAllGather, values, parts, &Collectives::all_gather,
-                       gathered_bytes_);
+    require_parts(parts, values.size(), size());
+    gathered_bytes_ += values.size();
+    return enter(with_parts(Announcement::kAllGather, values, DType::kU8, parts),
+                 [this, values, own = std::vector(parts.begin(), parts.end())] {
+                   collectives_->all_gather(values, own);
+                 });
   }
   std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) override {
     return enter({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
@@ -120,19 +128,6 @@ class QueuedCommunicator final : public Communicator {
     tasks_.push_back({what, std::move(run)});
     changed_.notify_all();
     return what.sequence;
-  }
-
-  template <class T>
-  std::uint64_t enter_parts(Announcement::Kind kind, std::span<T> values,
-                            std::span<const OwnedRange> parts,
-                            void (Collectives::*run)(std::span<T>, std::span<const OwnedRange>),
-                            std::atomic<std::uint64_t>& counted_bytes) {
-    require_parts(parts, values.size(), size());
-    counted_bytes += values.size_bytes();
-    return enter(with_parts(kind, values, parts),
-                 [this, run, values, own = std::vector(parts.begin(), parts.end())] {
-                   std::invoke(run, *collectives_, values, own);
-                 });
   }
 
   void serve() {

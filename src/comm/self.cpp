@@ -18,10 +18,10 @@ class SelfCommunicator final : public Communicator {
   std::uint64_t start_all_reduce_sum(std::span<std::byte> values, DType) override {
     return enter(values.size(), 0);
   }
-  std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+  std::uint64_t start_reduce_scatter_sum(std::span<std::byte> values, DType type,
                                          std::span<const OwnedRange> parts) override {
-    require_parts(parts, values.size(), 1);
-    return enter(values.size_bytes(), 0);
+    require_parts(parts, values.size() / size_of(type), 1);
+    return enter(values.size(), 0);
   }
   std::uint64_t start_all_gather(std::span<std::byte> values,
                                  std::span<const OwnedRange> parts) override {

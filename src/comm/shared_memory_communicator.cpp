@@ -31,27 +31,9 @@ class SharedMemoryCollectives final : public Collectives {
   void leave() noexcept override {}  // late ranks still have the memory
   void abort() noexcept override { board_.abort(); }
 
-  /// A piece has a slab for each other rank, so that all ranks sum in each turn, whatever they own.
-  void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) override {
-    const std::int64_t slab = slab_elements<float>();
-    PartsLeft left(parts, size());
-    for (std::int64_t turns = left.turns(slab); turns > 0; --turns) {
-      for (int owner = 0; owner < size(); ++owner) {
-        if (owner == rank()) continue;
-        float* to = slab_of<float>(rank(), 0, owner);
-        for (const Range& range : left.take(owner, slab))
-          to = std::copy_n(values.data() + range.begin, range.size(), to);
-      }
-      board_.next_turn();
-      std::int64_t at = 0;
-      for (const Range& range : left.take(rank(), slab)) {
-        const std::span<float> sums = values.subspan(range.begin, range.size());
-        sum_in_rank_order(sums, size(), [&](int peer) -> const float* {
-          return peer == rank() ? sums.data() : slab_of<float>(peer, 1, rank()) + at;
-        });
-        at += range.size();
-      }
-    }
+  void reduce_scatter(std::span<std::byte> values, DType type,
+                      std::span<const OwnedRange> parts) override {
+    visit_values(values, type, [&](auto typed) { sum_own_parts(typed, parts); });
   }
 
   void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) override {
@@ -114,6 +96,30 @@ class SharedMemoryCollectives final : public Collectives {
   T* slab_of(int peer, std::size_t age, int owner) const {
     const int slab = owner < peer ? owner : owner - 1;
     return reinterpret_cast<T*>(board_.piece(peer, age).data()) + slab * slab_elements<T>();
+  }
+
+  /// A piece has a slab for each other rank, so that all ranks sum in each turn, whatever they own.
+  template <class T>
+  void sum_own_parts(std::span<T> values, std::span<const OwnedRange> parts) {
+    const std::int64_t slab = slab_elements<T>();
+    PartsLeft left(parts, size());
+    for (std::int64_t turns = left.turns(slab); turns > 0; --turns) {
+      for (int owner = 0; owner < size(); ++owner) {
+        if (owner == rank()) continue;
+        T* to = slab_of<T>(rank(), 0, owner);
+        for (const Range& range : left.take(owner, slab))
+          to = std::copy_n(values.data() + range.begin, range.size(), to);
+      }
+      board_.next_turn();
+      std::int64_t at = 0;
+      for (const Range& range : left.take(rank(), slab)) {
+        const std::span<T> sums = values.subspan(range.begin, range.size());
+        sum_in_rank_order(sums, size(), [&](int peer) -> const T* {
+          return peer == rank() ? sums.data() : slab_of<T>(peer, 1, rank()) + at;
+        });
+        at += range.size();
+      }
+    }
   }
 
   /// While one piece is summed, the next one is laid out: one wait per piece.

@@ -45,14 +45,15 @@ class StagedCollectives final : public Collectives {
   void broadcast(std::span<std::byte> bytes, int root) override {
     staged(bytes, [&](std::span<std::byte> piece) { host_->broadcast(piece, root); });
   }
-  void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) override {
-    if (!on_device(values)) return host_->reduce_scatter(values, parts);
-    stage_parts(staging(), values, parts, true, rank(), size(),
-                [&](auto piece, auto packed) { host_->reduce_scatter(piece, packed); });
+  void reduce_scatter(std::span<std::byte> values, DType type,
+                      std::span<const OwnedRange> parts) override {
+    if (!on_device(values)) return host_->reduce_scatter(values, type, parts);
+    stage_parts(staging(), values, type, parts, true, rank(), size(),
+                [&](auto piece, auto packed) { host_->reduce_scatter(piece, type, packed); });
   }
   void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) override {
     if (!on_device(values)) return host_->all_gather(values, parts);
-    stage_parts(staging(), values, parts, false, rank(), size(),
+    stage_parts(staging(), values, DType::kU8, parts, false, rank(), size(),
                 [&](auto piece, auto packed) { host_->all_gather(piece, packed); });
   }
 
@@ -73,8 +74,7 @@ class StagedCollectives final : public Collectives {
     return event;
   }
 
-  template <class T>
-  bool on_device(std::span<T> values) const {
+  bool on_device(std::span<const std::byte> values) const {
     bool there = false;
     if (!values.empty()) check(queue_.module().device().on_device(values.data(), &there));
     return there;

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "hgtrain/base/dtype.h"
 #include "hgtrain/device/cuda_queue.h"
 
 #include "parts.h"
@@ -17,14 +18,20 @@ struct Staging {
   std::size_t bytes;
 };
 
-/// A reduce-scatter (else an all-gather) of `values` through other memory. In each turn every
-/// rank's next elements are copied to it, packed, and body(copies, parts) is the collective of
-/// them. When this returns, what it should change of `values` is there.
-template <class T, class Body>
-void stage_parts(const Staging& staging, std::span<T> values, std::span<const OwnedRange> parts,
-                 bool reduces, int rank, int ranks, const Body& body) {
-  const auto most = static_cast<std::int64_t>(staging.bytes / sizeof(T)) / ranks;
-  T* const copies = reinterpret_cast<T*>(staging.memory);
+/// A reduce-scatter (else an all-gather) of `values` of a type through other memory. In each turn
+/// every rank's next elements are copied to it, packed, and body(copies, parts) is the collective
+/// of them. When this returns, what it should change of `values` is there.
+template <class Body>
+void stage_parts(const Staging& staging, std::span<std::byte> values, DType type,
+                 std::span<const OwnedRange> parts, bool reduces, int rank, int ranks,
+                 const Body& body) {
+  const auto size = static_cast<std::int64_t>(size_of(type));
+  const std::int64_t most = static_cast<std::int64_t>(staging.bytes) / size / ranks;
+  const auto copy = [&](std::byte* to, std::int64_t to_element, const std::byte* from,
+                        const Range& elements) {
+    staging.queue.copy(to + to_element * size, from + elements.begin * size,
+                       static_cast<std::size_t>(elements.size() * size));
+  };
   PartsLeft left(parts, ranks);
   for (std::int64_t turns = left.turns(most); turns > 0; --turns) {
     const std::vector<PackedPart> taken = left.take_packed(most);
@@ -32,15 +39,14 @@ void stage_parts(const Staging& staging, std::span<T> values, std::span<const Ow
     for (const auto& [elements, to] : taken) {
       packed.push_back(to);
       if (reduces || to.rank == rank)
-        staging.queue.copy(copies + to.elements.begin, values.data() + elements.begin,
-                           static_cast<std::size_t>(elements.size()) * sizeof(T));
+        copy(staging.memory, to.elements.begin, values.data(), elements);
     }
     staging.queue.synchronize();
-    body(std::span<T>(copies, packed.back().elements.end), std::span<const OwnedRange>(packed));
+    body(std::span(staging.memory, packed.back().elements.end * size),
+         std::span<const OwnedRange>(packed));
     for (const auto& [elements, from] : taken)
       if (reduces == (from.rank == rank))
-        staging.queue.copy(values.data() + elements.begin, copies + from.elements.begin,
-                           static_cast<std::size_t>(elements.size()) * sizeof(T));
+        copy(values.data(), elements.begin, staging.memory, from.elements);
     staging.queue.synchronize();
   }
 }

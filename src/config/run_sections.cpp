@@ -221,8 +221,9 @@ Field parallelism_section() {
           one(not_built("expert_parallel_size", Kind::kInteger, "1",
                         "workers that share the experts"))
               .aka({"expert_parallel_degree", "expert_model_parallel_size"}),
-          not_built("sequence_parallel", Kind::kBool, "false",
-                    "norms and dropout split along the sequence over the tensor-parallel workers"),
+          used("sequence_parallel", in(&P::sequence_parallel),
+               "the tensor-parallel workers split the activations that each of them would have "
+               "whole: those of norms, dropout and residuals"),
           used("pipeline_schedule", in(&P::pipeline_schedule),
                "order of the micro-batches in a pipeline: a forward and a backward in turns, which "
                "holds few micro-batches at once; all forwards first; zb_h1: as 1f1b, with the "

@@ -11,7 +11,9 @@ namespace hgt {
 
 Activations::Activations(const ModelConfig& model, const ActivationSizes& sizes, Device device)
     : model_(model), sizes_(sizes) {
-  for (PlannedTensor& plan : activations_of(model, sizes)) {
+  ActivationSizes largest = sizes;  // of tensor ranks: a smaller batch may give this one more rows
+  largest.tensor_rank = 0;
+  for (PlannedTensor& plan : activations_of(model, largest)) {
     Buffer buffer(plan.name, plan.bytes(), device);
     const std::string name = plan.name;
     entries_.emplace(name, Entry{std::move(plan), std::move(buffer)});

@@ -108,7 +108,7 @@ class CachedDecoder final : public Decoder {
     const LayerState state(memory, 0);
     const LayerScratch scratch(memory);
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const QkvHeads h = layers_[i].project(weights_.layers[i], x, pass, state, stream_);
+      const QkvHeads h = layers_[i].project(weights_.layers[i], x, pass, state, scratch, stream_);
       store(h.k, keys_[i]);
       store(h.v, values_[i]);
       layers_[i].attend(h.q, cached(keys_[i], end), cached(values_[i], end), pass, state, stream_);

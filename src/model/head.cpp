@@ -7,8 +7,9 @@
 
 namespace hgt {
 
-HeadState::HeadState(const BatchActivations& memory)
-    : norm{memory.get("final_norm"), memory.find("final_mean"), memory.get("final_scale")},
+HeadState::HeadState(const BatchActivations& memory, const TensorGroup& group)
+    : hidden(memory.get("final_norm")),
+      norm{group.own_rows(hidden), memory.find("final_mean"), memory.get("final_scale")},
       d_norm(memory.get("d_final_norm")),
       losses(memory.get("losses")),
       logits(memory.get("logits")),
@@ -39,24 +40,26 @@ void head_fwd(const ModelConfig& model, const Weights& weights, const Weights* g
               const Tensor& x, const Tensor& targets, float loss_scale, const HeadState& state,
               const TensorGroup& group, VocabularyPart part, Stream stream) {
   norm_fwd(weights.final_norm, static_cast<float>(model.norm_eps), x, state.norm, stream);
-  const std::int64_t rows = x.size(0), chunk = state.logits.size(0);
+  const Tensor all = group.gather_rows(state.norm.out, state.hidden, stream);
+  const Tensor d_all = group.place_for_all(state.d_norm, state.hidden);
+  const std::int64_t rows = all.size(0), chunk = state.logits.size(0);
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const std::int64_t end = std::min(begin + chunk, rows);
-    const Tensor hidden = state.norm.out.slice(0, begin, end);
+    const Tensor hidden = all.slice(0, begin, end);
     const Tensor logits = state.logits.slice(0, 0, end - begin);
     const Tensor labels = targets.slice(0, begin, end), losses = state.losses.slice(0, begin, end);
     linear_fwd(hidden, weights.output, {}, logits, stream);
     cross_entropy(logits, labels, gradients ? &loss_scale : nullptr, losses, state.softmax_parts,
                   group, part, stream);
     if (!gradients) continue;
-    linear_bwd_input(logits, weights.output, state.d_norm.slice(0, begin, end), stream);
     linear_bwd_weight(hidden, logits, gradients->output, {}, stream);
+    linear_bwd_input(logits, weights.output, d_all.slice(0, begin, end), stream);
   }
+  if (gradients) group.sum_rows(d_all, state.d_norm, stream);
 }
 
 void head_bwd(const Weights& weights, const Weights& gradients, const Tensor& x,
-              const HeadState& state, const TensorGroup& group, const Tensor& d, Stream stream) {
-  group.sum(state.d_norm);
+              const HeadState& state, const Tensor& d, Stream stream) {
   norm_bwd(weights.final_norm, gradients.final_norm, x, state.norm, state.d_norm, false, d, stream);
 }
 

@@ -12,9 +12,10 @@ namespace hgt {
 
 /// What the head keeps from forward to backward.
 struct HeadState {
-  explicit HeadState(const BatchActivations& memory);
-  NormState norm;        ///< its `out` is shared by all slots
-  Tensor d_norm;         ///< gradient of norm.out
+  explicit HeadState(const BatchActivations& memory, const TensorGroup& group = {});
+  Tensor hidden;         ///< [N, C], shared: all ranks' norm.out
+  NormState norm;        ///< its `out` lies in `hidden`
+  Tensor d_norm;         ///< [n, C], gradient of norm.out
   Tensor losses;         ///< [N]
   Tensor logits;         ///< [R, V], shared; V of this rank
   Tensor softmax_parts;  ///< [ranks, R, 3], shared, if several ranks share the model
@@ -22,7 +23,7 @@ struct HeadState {
 
 /// Final norm, output product and cross-entropy over N tokens, R rows of logits at a time.
 ///
-///   x [N, C], targets [N] int32
+///   x [n, C], the rank's rows; targets [N] int32
 ///
 /// If `gradients` is null, computes only the losses. Otherwise turns each chunk of logits into its
 /// gradient, times `loss_scale`, and adds it to the gradient of the output matrix at once;
@@ -32,8 +33,8 @@ void head_fwd(const ModelConfig& model, const Weights& weights, const Weights* g
               const Tensor& x, const Tensor& targets, float loss_scale, const HeadState& state,
               const TensorGroup& group, VocabularyPart part, Stream stream);
 
-/// d [N, C] = the gradient of x.
+/// d [n, C] = the gradient of x.
 void head_bwd(const Weights& weights, const Weights& gradients, const Tensor& x,
-              const HeadState& state, const TensorGroup& group, const Tensor& d, Stream stream);
+              const HeadState& state, const Tensor& d, Stream stream);
 
 }  // namespace hgt

@@ -76,16 +76,17 @@ QkvHeads Layer::heads(const Tensor& q_and_k, const Tensor& qkv) const {
 
 void Layer::forward(const LayerWeights& w, const Tensor& x, const Pass& pass,
                     const LayerState& state, const LayerScratch& scratch, Stream stream) const {
-  const QkvHeads h = project(w, x, pass, state, stream);
+  const QkvHeads h = project(w, x, pass, state, scratch, stream);
   const auto [keys, values] = keys_values(h, pass, scratch, stream);
   attend(h.q, keys, values, pass, state, stream);
   finish(w, x, pass, state, scratch, stream);
 }
 
 QkvHeads Layer::project(const LayerWeights& w, const Tensor& x, const Pass& pass,
-                        const LayerState& state, Stream stream) const {
+                        const LayerState& state, const LayerScratch& scratch, Stream stream) const {
   norm_fwd(w.norm1, eps_, x, state.norm1, stream);
-  linear_fwd(state.norm1.out, w.qkv.weight, w.qkv.bias, state.qkv, stream);
+  linear_fwd(group_.gather_rows(state.norm1.out, scratch.branch, stream), w.qkv.weight, w.qkv.bias,
+             state.qkv, stream);
   const QkvHeads raw = heads(state.qkv, state.qkv);
   if (!family_.rope) return raw;
   const QkvHeads out = m_.qk_norm ? heads(state.qk, state.qkv) : raw;
@@ -108,7 +109,7 @@ void Layer::attend(const Tensor& q, const Tensor& keys, const Tensor& values, co
 void Layer::finish(const LayerWeights& w, const Tensor& x, const Pass& pass,
                    const LayerState& state, const LayerScratch& scratch, Stream stream) const {
   add_attention(w, x, pass, state, scratch, stream);
-  mlp_up(w, state, stream);
+  mlp_up(w, state, scratch, stream);
   mlp_down(w, pass, state, scratch, stream);
 }
 
@@ -116,23 +117,24 @@ void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pa
                           const LayerState& state, const LayerScratch& scratch,
                           Stream stream) const {
   linear_fwd(state.attention, w.out.weight, group_.once(w.out.bias), scratch.branch, stream);
-  group_.sum(scratch.branch);
+  const Tensor branch = group_.sum_rows(scratch.branch);
   const Dropout drop = dropout(pass, m_.resid_pdrop, kAttentionBranch);
   if (drop.probability == 0)
-    return add_norm_fwd(w.norm2, eps_, x, scratch.branch, state.after_attention, state.norm2,
-                        stream);
-  dropout_add(x, scratch.branch, drop, state.after_attention, stream);
+    return add_norm_fwd(w.norm2, eps_, x, branch, state.after_attention, state.norm2, stream);
+  dropout_add(x, branch, drop, state.after_attention, stream);
   norm_fwd(w.norm2, eps_, state.after_attention, state.norm2, stream);
 }
 
-void Layer::mlp_up(const LayerWeights& w, const LayerState& state, Stream stream) const {
+void Layer::mlp_up(const LayerWeights& w, const LayerState& state, const LayerScratch& scratch,
+                   Stream stream) const {
+  const Tensor x = group_.gather_rows(state.norm2.out, scratch.branch, stream);
   // What is computed again starts from the stored `up`, so the first time must do so, too.
   if (family_.gated_mlp || recompute_ == Recompute::kSelective) {
-    linear_fwd(state.norm2.out, w.up.weight, w.up.bias, state.up, stream);
+    linear_fwd(x, w.up.weight, w.up.bias, state.up, stream);
     activate(state, stream);
   } else {
-    linear_activation_fwd(activation_, state.norm2.out, w.up.weight, w.up.bias, state.up,
-                          state.activated, stream);
+    linear_activation_fwd(activation_, x, w.up.weight, w.up.bias, state.up, state.activated,
+                          stream);
   }
 }
 
@@ -146,20 +148,19 @@ void Layer::activate(const LayerState& state, Stream stream) const {
 void Layer::mlp_down(const LayerWeights& w, const Pass& pass, const LayerState& state,
                      const LayerScratch& scratch, Stream stream) const {
   linear_fwd(state.activated, w.down.weight, group_.once(w.down.bias), scratch.branch, stream);
-  group_.sum(scratch.branch);
-  dropout_add(state.after_attention, scratch.branch, dropout(pass, m_.resid_pdrop, kMlpBranch),
-              state.output, stream);
+  dropout_add(state.after_attention, group_.sum_rows(scratch.branch),
+              dropout(pass, m_.resid_pdrop, kMlpBranch), state.output, stream);
 }
 
 void Layer::recompute(const LayerWeights& w, const Tensor& x, const Pass& pass,
                       const LayerState& state, const LayerScratch& scratch, Stream stream) const {
   if (recompute_ == Recompute::kNone) return;
   if (recompute_ == Recompute::kFull) {
-    const QkvHeads h = project(w, x, pass, state, stream);
+    const QkvHeads h = project(w, x, pass, state, scratch, stream);
     const auto [keys, values] = keys_values(h, pass, scratch, stream);
     attend(h.q, keys, values, pass, state, stream);
     add_attention(w, x, pass, state, scratch, stream);
-    mlp_up(w, state, stream);
+    mlp_up(w, state, scratch, stream);
   } else {
     norm_fwd(w.norm1, eps_, x, state.norm1, stream);
     norm_fwd(w.norm2, eps_, state.after_attention, state.norm2, stream);
@@ -173,32 +174,31 @@ void Layer::backward(const LayerWeights& w, const LayerWeights& g, const Tensor&
   ProductGradients products = kept;
   products.down = branch_gradient(d, pass, kMlpBranch, kept.down, scratch, stream);
   mlp_backward(w, state, scratch, products, stream);
-  if (!kept.are_kept()) mlp_backward_weights(g, state, products, stream);
-  norm_bwd(w.norm2, g.norm2, state.after_attention, state.norm2, scratch.d_norm, true, d, stream);
+  if (!kept.are_kept()) mlp_backward_weights(g, state, scratch, products, stream);
+  norm_bwd(w.norm2, g.norm2, state.after_attention, state.norm2, group_.sum_rows(scratch.d_norm),
+           true, d, stream);
   products.out = branch_gradient(d, pass, kAttentionBranch, kept.out, scratch, stream);
   attention_backward(w, g, pass, state, scratch, products, stream);
-  if (!kept.are_kept()) attention_backward_weights(g, state, products, stream);
-  norm_bwd(w.norm1, g.norm1, x, state.norm1, scratch.d_norm, true, d, stream);
+  if (!kept.are_kept()) attention_backward_weights(g, state, scratch, products, stream);
+  norm_bwd(w.norm1, g.norm1, x, state.norm1, group_.sum_rows(scratch.d_norm), true, d, stream);
 }
 
 void Layer::backward_weights(const LayerWeights& g, const LayerState& state,
-                             const ProductGradients& products, Stream stream) const {
-  mlp_backward_weights(g, state, products, stream);
-  attention_backward_weights(g, state, products, stream);
+                             const LayerScratch& scratch, const ProductGradients& products,
+                             Stream stream) const {
+  mlp_backward_weights(g, state, scratch, products, stream);
+  attention_backward_weights(g, state, scratch, products, stream);
 }
 
 Tensor Layer::branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t place,
                               const Tensor& kept, const LayerScratch& scratch,
                               Stream stream) const {
   const Dropout drop = dropout(pass, m_.resid_pdrop, place);
-  if (drop.probability == 0) {
-    if (!kept) return d;
-    stream.copy(kept.raw(), d.raw(), d.bytes());
-    return kept;
-  }
-  const Tensor& out = kept ? kept : scratch.branch;
-  hgt::dropout(d, drop, out, stream);
-  return out;
+  if (drop.probability == 0 && !kept) return group_.gather_rows(d, scratch.branch, stream);
+  const Tensor& all = kept ? kept : scratch.branch;
+  const Tensor own = group_.own_rows(all);
+  hgt::dropout(d, drop, own, stream);
+  return group_.gather_rows(own, all, stream);
 }
 
 void Layer::mlp_backward(const LayerWeights& w, const LayerState& state,
@@ -212,13 +212,14 @@ void Layer::mlp_backward(const LayerWeights& w, const LayerState& state,
                                 stream);
   }
   linear_bwd_input(products.up, w.up.weight, scratch.d_norm, stream);
-  group_.sum(scratch.d_norm);
 }
 
 void Layer::mlp_backward_weights(const LayerWeights& g, const LayerState& state,
-                                 const ProductGradients& products, Stream stream) {
+                                 const LayerScratch& scratch, const ProductGradients& products,
+                                 Stream stream) const {
   linear_bwd_weight(state.activated, products.down, g.down.weight, g.down.bias, stream);
-  linear_bwd_weight(state.norm2.out, products.up, g.up.weight, g.up.bias, stream);
+  linear_bwd_weight(group_.gather_rows(state.norm2.out, scratch.branch, stream), products.up,
+                    g.up.weight, g.up.bias, stream);
 }
 
 void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, const Pass& pass,
@@ -253,13 +254,14 @@ void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, con
     norm_bwd(d.k, raw.k, w.key_norm, {}, state.k_scale, false, d_raw.k, g.key_norm, {}, stream);
   }
   linear_bwd_input(products.qkv, w.qkv.weight, scratch.d_norm, stream);
-  group_.sum(scratch.d_norm);
 }
 
 void Layer::attention_backward_weights(const LayerWeights& g, const LayerState& state,
-                                       const ProductGradients& products, Stream stream) {
+                                       const LayerScratch& scratch,
+                                       const ProductGradients& products, Stream stream) const {
   linear_bwd_weight(state.attention, products.out, g.out.weight, g.out.bias, stream);
-  linear_bwd_weight(state.norm1.out, products.qkv, g.qkv.weight, g.qkv.bias, stream);
+  linear_bwd_weight(group_.gather_rows(state.norm1.out, scratch.branch, stream), products.qkv,
+                    g.qkv.weight, g.qkv.bias, stream);
 }
 
 }  // namespace hgt

@@ -40,7 +40,8 @@ struct LayerState {
   Tensor up, activated, output;
 };
 
-/// Temporaries of one layer's forward or backward, shared by all layers.
+/// Temporaries of one layer's forward or backward, shared by all layers. `branch` also holds all
+/// rows of what ranks that split them gather; d_norm all rows of both norms' gradients.
 struct LayerScratch {
   explicit LayerScratch(const BatchActivations& memory);
   Tensor branch, d_norm, d_attention, d_qk, d_activated;
@@ -67,8 +68,9 @@ struct QkvHeads {
 ///
 /// Of a layer that several ranks share, each computes with its heads and its columns of the MLP.
 /// The products `out` and `down` and the gradients of both norms' results are sums over the ranks;
-/// everything else between is the same on all of them, bit for bit. Context ranks compute with
-/// their tokens, and attend to the keys and values of all.
+/// everything else between is the same on all of them, bit for bit, or they split its rows
+/// (tensor_group.h): then x, `output`, d, both norms and after_attention have the rank's rows.
+/// Context ranks compute with their tokens, and attend to the keys and values of all.
 class Layer {
  public:
   /// `index` counts from 0; `recompute` says which of its state is not kept. `model` is this rank's
@@ -82,7 +84,7 @@ class Layer {
 
   // Its three parts, for a caller that keeps the keys and values of earlier tokens:
   QkvHeads project(const LayerWeights& w, const Tensor& x, const Pass& pass,
-                   const LayerState& state, Stream stream) const;
+                   const LayerState& state, const LayerScratch& scratch, Stream stream) const;
   /// keys, values [B, S, K, D]
   void attend(const Tensor& q, const Tensor& keys, const Tensor& values, const Pass& pass,
               const LayerState& state, Stream stream) const;
@@ -99,7 +101,7 @@ class Layer {
   void backward(const LayerWeights& w, const LayerWeights& g, const Tensor& x, const Pass& pass,
                 const LayerState& state, const LayerScratch& scratch,
                 const ProductGradients& products, const Tensor& d, Stream stream) const;
-  void backward_weights(const LayerWeights& g, const LayerState& state,
+  void backward_weights(const LayerWeights& g, const LayerState& state, const LayerScratch& scratch,
                         const ProductGradients& products, Stream stream) const;
 
  private:
@@ -107,7 +109,8 @@ class Layer {
   // MLP's inner activations, to the output.
   void add_attention(const LayerWeights& w, const Tensor& x, const Pass& pass,
                      const LayerState& state, const LayerScratch& scratch, Stream stream) const;
-  void mlp_up(const LayerWeights& w, const LayerState& state, Stream stream) const;
+  void mlp_up(const LayerWeights& w, const LayerState& state, const LayerScratch& scratch,
+              Stream stream) const;
   void mlp_down(const LayerWeights& w, const Pass& pass, const LayerState& state,
                 const LayerScratch& scratch, Stream stream) const;
   void activate(const LayerState& state, Stream stream) const;
@@ -117,21 +120,23 @@ class Layer {
                          Stream stream) const;
   AttentionOptions attention_options(const Pass& pass) const;
   Dropout dropout(const Pass& pass, double probability, std::uint64_t place) const;
-  /// The gradient of a branch, from that of the residual stream it was added to: in `kept` or, if
-  /// there is none and nothing is dropped, `d` itself.
+  /// The gradient of a branch, all rows, from that of the residual stream it was added to: in
+  /// `kept` or, if there is none, nothing is dropped and rows are not split, `d` itself.
   Tensor branch_gradient(const Tensor& d, const Pass& pass, std::uint64_t place, const Tensor& kept,
                          const LayerScratch& scratch, Stream stream) const;
   // The backward of a branch: of its input, which writes the gradients of its products, and of its
   // products' parameters, which reads them.
   void mlp_backward(const LayerWeights& w, const LayerState& state, const LayerScratch& scratch,
                     const ProductGradients& products, Stream stream) const;
-  static void mlp_backward_weights(const LayerWeights& g, const LayerState& state,
-                                   const ProductGradients& products, Stream stream);
+  void mlp_backward_weights(const LayerWeights& g, const LayerState& state,
+                            const LayerScratch& scratch, const ProductGradients& products,
+                            Stream stream) const;
   void attention_backward(const LayerWeights& w, const LayerWeights& g, const Pass& pass,
                           const LayerState& state, const LayerScratch& scratch,
                           const ProductGradients& products, Stream stream) const;
-  static void attention_backward_weights(const LayerWeights& g, const LayerState& state,
-                                         const ProductGradients& products, Stream stream);
+  void attention_backward_weights(const LayerWeights& g, const LayerState& state,
+                                  const LayerScratch& scratch, const ProductGradients& products,
+                                  Stream stream) const;
 
   const ModelConfig& m_;
   Family family_;

@@ -28,7 +28,7 @@ class TransformerModel final : public Model {
   TransformerModel(const ModelConfig& config, const ParameterTable& table,
                    const std::vector<Tensor>& parameters, const std::vector<Tensor>& gradients,
                    const Options& options, Stream stream)
-      : group_(options.tensor),
+      : group_(options.tensor, options.split_rows),
         context_(options.context),
         config_(tensor_part(config, group_.size())),
         vocabulary_{group_.rank() * config_.vocab_size, config.vocab_size},
@@ -39,7 +39,7 @@ class TransformerModel final : public Model {
         memory_(config_,
                 {options.max_batch, options.max_seq_length, options.slots, dtype_of(parameters),
                  options.recompute, options.recomputed_layers, options.blocks, group_.size(),
-                 options.split, context_.size()},
+                 options.split, context_.size(), group_.rank(), group_.split_rows()},
                 stream.device()),
         own_layers_(memory_.sizes().layers(config_)) {
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
@@ -60,10 +60,11 @@ class TransformerModel final : public Model {
     const Tensor d = memory(slot).get("d_hidden");
     if (block == 0) {
       drop_embedded(d, pass);
-      embedding_bwd(ids(batch.tokens_BT, batch), d.split(0, pass.batch), gradients_.tokens,
+      const Tensor all = group_.gather_rows(d, memory(slot).get("branch"), stream_);
+      embedding_bwd(ids(batch.tokens_BT, batch), all.split(0, pass.batch), gradients_.tokens,
                     positions(gradients_, pass), stream_, pass.position_ids, vocabulary_.first);
     } else if (block == head()) {
-      head_bwd(weights_, gradients_, input(block, slot), HeadState(memory(slot)), group_, d,
+      head_bwd(weights_, gradients_, input(block, slot), HeadState(memory(slot), group_), d,
                stream_);
     } else {
       layer_backward(block, slot, pass, d);
@@ -74,7 +75,8 @@ class TransformerModel final : public Model {
     reserve(slot, batch);
     const auto i = static_cast<std::size_t>(block - 1);
     layers_[i].backward_weights(gradients_.layers[i], state(block, slot, true),
-                                {memory(slot), own_layer(block)}, stream_);
+                                LayerScratch(memory(slot)), {memory(slot), own_layer(block)},
+                                stream_);
   }
 
   Tensor residual(int block, int slot, const MicroBatch& batch) override {
@@ -133,6 +135,7 @@ class TransformerModel final : public Model {
     const std::int64_t whole = whole_length(batch);
     pass.tokens = context_rows(whole, context_.size(), context_.rank());
     pass.dropout = {0, options_.seed, batch.samples, 0, pass.tokens};
+    pass.dropout.rows.first = group_.rows_of(group_.rank(), pass.rows()).begin;
     if (context_.size() > 1) pass.owners = owners_of(memory(slot).get("keys_values"));
     if (family_of(config_).rope) {
       rope_.prepare(whole, stream_);
@@ -184,10 +187,11 @@ class TransformerModel final : public Model {
 
   void embed(int slot, const MicroBatch& batch, const Pass& pass) {
     const Tensor out = input(1, slot);
+    const Tensor all = group_.place_for_all(out, memory(slot).get("branch"));
     embedding_fwd(ids(batch.tokens_BT, batch), weights_.tokens,
-                  group_.once(positions(weights_, pass)), out.split(0, pass.batch), stream_,
+                  group_.once(positions(weights_, pass)), all.split(0, pass.batch), stream_,
                   pass.position_ids, vocabulary_);
-    group_.sum(out);
+    group_.sum_rows(all, out, stream_);
     drop_embedded(out, pass);
   }
 
@@ -219,8 +223,8 @@ class TransformerModel final : public Model {
   void head_forward(int slot, const MicroBatch& batch, const Pass& pass, const Weights* gradients) {
     head_fwd(config_, weights_, gradients, input(head(), slot),
              ids(batch.targets_BT, batch).reshaped({pass.rows()}),
-             static_cast<float>(batch.loss_scale), HeadState(memory(slot)), group_, vocabulary_,
-             stream_);
+             static_cast<float>(batch.loss_scale), HeadState(memory(slot), group_), group_,
+             vocabulary_, stream_);
   }
 
   const TensorGroup group_;

@@ -1,35 +1,77 @@
 #include "hgtrain/model/shared_gradients.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/ops/flat.h"
 
 namespace hgt {
+namespace {
 
-SharedGradients::SharedGradients(const ParameterTable& table, Communicator& tensor, Stream stream)
+/// What one takes of the packed memory, in floats.
+std::int64_t packed_size(const PartialGradients& one) {
+  return one.parts * one.elements.size();
+}
+
+}  // namespace
+
+SharedGradients::SharedGradients(std::vector<PartialGradients> partial, Communicator& tensor,
+                                 Stream stream)
     : tensor_(tensor),
       stream_(stream),
-      shared_(head_gradients(table, tensor.size())),
-      all_parts_("gradients of all key/value heads", head_gradient_bytes(shared_),
-                 stream.device()) {}
+      partial_(std::move(partial)),
+      packed_("gradients that tensor ranks sum", partial_gradient_bytes(partial_),
+              stream.device()) {}
 
-/// If the ranks have different parts, each adds its own in a place for the part, and takes the sum
-/// from there.
 void SharedGradients::sum(Range elements, const Tensor& gradients) const {
-  for (const auto& [shared, parts] : shared_) {
-    if (shared.begin < elements.begin || shared.end > elements.end) continue;
-    const Tensor own =
-        gradients.slice(0, shared.begin - elements.begin, shared.end - elements.begin);
-    if (parts == 1) {
-      tensor_.all_reduce_sum(own);
-      continue;
-    }
-    const Tensor all(all_parts_.data(), {parts, own.numel()}, DType::kF32, stream_.device());
-    const std::int64_t part = Split{.parts = parts}.part_of({tensor_.rank(), tensor_.size()});
-    const Tensor of_part = all.slice(0, part, part + 1);
-    clear(all.reshaped({all.numel()}), stream_);
-    stream_.copy(of_part.raw(), own.raw(), own.bytes());
-    tensor_.all_reduce_sum(all);
-    stream_.copy(own.raw(), of_part.raw(), own.bytes());
+  const auto of = [&](Range part) {
+    return gradients.slice(0, part.begin - elements.begin, part.end - elements.begin);
+  };
+  for (Some rest = within(elements); !rest.empty();) {
+    const Some some = first_that_fit(rest);
+    rest = rest.subspan(some.size());
+    std::int64_t used = 0;
+    for_each(some, [&](const PartialGradients& one, const Tensor& all, const Tensor& own) {
+      if (one.parts > 1) clear(all, stream_);
+      stream_.copy(own.raw(), of(one.elements).raw(), own.bytes());
+      used += all.numel();
+    });
+    tensor_.all_reduce_sum(Tensor(packed_.data(), {used}, DType::kF32, stream_.device()));
+    for_each(some, [&](const PartialGradients& one, const Tensor&, const Tensor& own) {
+      stream_.copy(of(one.elements).raw(), own.raw(), own.bytes());
+    });
+  }
+}
+
+SharedGradients::Some SharedGradients::within(Range elements) const {
+  const auto first = std::ranges::find_if(
+      partial_, [&](const PartialGradients& one) { return one.elements.begin >= elements.begin; });
+  const auto last = std::find_if(first, partial_.end(), [&](const PartialGradients& one) {
+    return one.elements.begin >= elements.end;
+  });
+  return {first, last};
+}
+
+SharedGradients::Some SharedGradients::first_that_fit(Some some) const {
+  std::int64_t room = packed_.bytes() / static_cast<std::int64_t>(sizeof(float));
+  std::size_t count = 0;
+  while (count < some.size() && packed_size(some[count]) <= room)
+    room -= packed_size(some[count++]);
+  return some.first(count);
+}
+
+/// Calls fn(one, its packed memory, this rank's part of that).
+template <class Fn>
+void SharedGradients::for_each(Some some, const Fn& fn) const {
+  std::int64_t at = 0;
+  for (const PartialGradients& one : some) {
+    const std::int64_t part = Split{.parts = one.parts}.part_of({tensor_.rank(), tensor_.size()});
+    const Tensor all(packed_.as<float>().data() + at, {packed_size(one)}, DType::kF32,
+                     stream_.device());
+    const std::int64_t size = one.elements.size();
+    fn(one, all, all.slice(0, part * size, (part + 1) * size));
+    at += all.numel();
   }
 }
 

@@ -39,23 +39,29 @@ Tensor PipelineExchange::output(int slot, const MicroBatch& batch) {
   return model_.residual(shape_.last_block() + 1, slot, batch);
 }
 
+/// A rank of those that split the rows may have none of a small micro-batch.
+PipelineExchange::Ticket PipelineExchange::transfer(Communicator& comm, const Tensor& rows) {
+  if (rows.numel() == 0) return std::nullopt;
+  return comm.start_broadcast(bytes_of(rows), kSender);
+}
+
 void PipelineExchange::receive_input(int number, const MicroBatch& batch) {
-  slot(number).input = groups_.input->start_broadcast(bytes_of(input(number, batch)), kSender);
+  slot(number).input = transfer(*groups_.input, input(number, batch));
 }
 
 void PipelineExchange::send_output(int number, const MicroBatch& batch) {
-  slot(number).output = groups_.output->start_broadcast(bytes_of(output(number, batch)), kSender);
+  slot(number).output = transfer(*groups_.output, output(number, batch));
 }
 
 void PipelineExchange::receive_gradient(int number, const MicroBatch& batch) {
   wait(groups_.input_gradient, slot(number).input_gradient);  // it is sent from the same memory
-  slot(number).output_gradient = groups_.output_gradient->start_broadcast(
-      bytes_of(model_.residual_gradient(number, batch)), kSender);
+  slot(number).output_gradient =
+      transfer(*groups_.output_gradient, model_.residual_gradient(number, batch));
 }
 
 void PipelineExchange::send_gradient(int number, const MicroBatch& batch) {
-  slot(number).input_gradient = groups_.input_gradient->start_broadcast(
-      bytes_of(model_.residual_gradient(number, batch)), kSender);
+  slot(number).input_gradient =
+      transfer(*groups_.input_gradient, model_.residual_gradient(number, batch));
 }
 
 void PipelineExchange::before_forward(int block, int number) {

@@ -52,6 +52,7 @@ class PipelineExchange {
     Ticket input, output, input_gradient, output_gradient;
   };
   Slot& slot(int number) { return slots_[static_cast<std::size_t>(number)]; }
+  static Ticket transfer(Communicator& comm, const Tensor& rows);
   void wait(Communicator* comm, Ticket& ticket);
   Tensor input(int slot, const MicroBatch& batch);
   Tensor output(int slot, const MicroBatch& batch);

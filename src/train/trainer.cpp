@@ -132,6 +132,7 @@ Model::Options model_options(const Config& config, const StepShape& shape, const
   Model::Options options = model_options(config, activation_sizes(config, shape));
   options.tensor = groups.tensor;
   options.context = groups.context;
+  options.split_rows = config.parallelism.sequence_parallel;
   return options;
 }
 
@@ -164,7 +165,9 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   graphs_ = std::make_unique<StepGraphs>(parts.stream, parts.config.hardware.cuda_graphs);
   update_graphs_ = std::make_unique<StepGraphs>(updates_, parts.config.hardware.cuda_graphs);
   if (parts.groups.tensor)
-    shared_gradients_.emplace(parts.table, *parts.groups.tensor, parts.stream);
+    shared_gradients_.emplace(partial_gradients(parts.table, parts.groups.tensor->size(),
+                                                parts.config.parallelism.sequence_parallel),
+                              *parts.groups.tensor, parts.stream);
   loss_sum_ = Buffer("loss of a micro-batch", sizeof(double), parts.stream.device());
   if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
     throw Error(ErrorKind::kInternal, "the schedule is not sound: " + fault);

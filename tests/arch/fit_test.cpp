@@ -55,6 +55,14 @@ TEST_CASE("a machine has the memory of all its workers") {
   CHECK(machine_bytes(config, 3) == 3 * machine_bytes(config, 1));
 }
 
+TEST_CASE("tensor ranks may split the rows of activations") {
+  Config config = job();
+  config.parallelism.tensor_parallel_size = 2;
+  CHECK(has(hint(config, bytes_of(config) - 1), "parallelism.sequence_parallel = true"));
+  config.parallelism.sequence_parallel = true;
+  CHECK_FALSE(has(hint(config, bytes_of(config) - 1), "sequence_parallel"));
+}
+
 TEST_CASE("each setting that suffices is named, unless it is already on") {
   Config config = job();
   const std::int64_t bytes = bytes_of(config) - 1;

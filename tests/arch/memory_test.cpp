@@ -190,8 +190,37 @@ TEST_CASE("the memory table of a tensor rank has its part of each layer and of t
   CHECK(bytes("parameters", 8) < bytes("parameters", 1) / 7);
   CHECK(bytes("activations: softmax_parts", 1) == 0);
   CHECK(bytes("activations: softmax_parts", 8) == 8 * 128 * 3 * 4);
-  CHECK(bytes("gradients of all key/value heads", 8) == 0);
-  CHECK(bytes("gradients of all key/value heads", 16) == 8 * 2 * 128 * 4096 * 4);
+  CHECK(bytes("gradients that tensor ranks sum", 8) == 0);
+  CHECK(bytes("gradients that tensor ranks sum", 16) == 8 * 2 * 128 * 4096 * 4);
+}
+
+TEST_CASE("tensor ranks that split rows have a part of what each would have whole") {
+  Config config;
+  config.model = llama3_8b();
+  config.batch = {.train_batch_size = 2, .micro_batch_size = 2, .gradient_accumulation_steps = 1};
+  config.training.seq_length = 64;
+  config.parallelism.tensor_parallel_size = 8;
+  const auto table = [&](bool split) {
+    config.parallelism.sequence_parallel = split;
+    std::map<std::string, std::int64_t> bytes;
+    for (const Allocation& a : memory_table(config, 1)) bytes[a.name] = a.bytes;
+    return bytes;
+  };
+  auto all = table(false), split = table(true);
+  for (const char* name :
+       {"layers: norm1", "layers: norm1_scale", "layers: norm2", "layers: norm2_scale",
+        "layers: after_attention", "layers: output", "activations: embedded",
+        "activations: d_hidden", "activations: d_final_norm", "activations: final_scale"}) {
+    CHECK(split[name] * 8 == all[name]);
+    all.erase(name), split.erase(name);
+  }
+  CHECK(split["gradients that tensor ranks sum"] == 1 << 20);
+  split.erase("gradients that tensor ranks sum");
+  CHECK(split == all);
+
+  const ActivationSizes sizes{
+      .batch = 1, .seq_length = 10, .tensor_size = 4, .tensor_rank = 3, .split_rows = true};
+  CHECK(sizes.own_rows() == Range{8, 10});
 }
 
 TEST_CASE("a stage of ZB-H1 keeps for the weights' half what that reads") {

@@ -252,17 +252,36 @@ TEST_CASE("gradients that ranks with the same heads compute in parts") {
   ModelConfig model = llama3_8b();
   model.qk_norm = true;
   const auto shared = [&](int ranks) {
-    return head_gradients(parameter_table(model, false, ranks), ranks);
+    return partial_gradients(parameter_table(model, false, ranks), ranks, false);
   };
   CHECK(shared(1).empty());
   CHECK(shared(8).size() == 32);  // two gains a layer, side by side
   CHECK(shared(8)[0].elements.size() == 2 * 128);
   CHECK(shared(8)[0].parts == 1);
-  const std::vector<HeadGradients> with_keys = shared(16);
+  const std::vector<PartialGradients> with_keys = shared(16);
   CHECK(with_keys.size() == 64);
   CHECK(with_keys[0].elements.size() == 2 * 128 * 4096);  // keys and values of one head
   CHECK(with_keys[0].parts == 8);
-  CHECK(head_gradients(parameter_table(gpt2_124m(), false, 4), 4).empty());
+  CHECK(partial_gradients(parameter_table(gpt2_124m(), false, 4), 4, false).empty());
+}
+
+TEST_CASE("gradients that ranks compute in parts because they split rows: those of norms") {
+  ModelConfig model = gpt2_124m();
+  model.hidden_size = 72;  // padded to 128
+  model.head_dim = 6;
+  for (const bool apart : {false, true}) {
+    const ParameterTable table = parameter_table(model, apart, 4);
+    const std::vector<PartialGradients> partial = partial_gradients(table, 4, true);
+    CHECK(partial.size() == 25);
+    std::int64_t elements = 0;
+    for (const auto& [range, parts] : partial) {
+      CHECK(parts == 1);
+      elements += range.size();
+    }
+    CHECK(elements == 25 * (128 + 72));  // gain, padding and bias
+    CHECK(partial.back().elements.begin >= table.block(13).begin);
+  }
+  CHECK(partial_gradients(parameter_table(model, false), 1, true).empty());
 }
 
 TEST_CASE("a number of tensor ranks that does not fit is refused with the nearest that do") {

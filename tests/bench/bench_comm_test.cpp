@@ -38,9 +38,9 @@ class Damaging : public Communicator {
       reinterpret_cast<float*>(values.data() + values.size())[-1] += 1;
     return ticket;
   }
-  std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+  std::uint64_t start_reduce_scatter_sum(std::span<std::byte> values, DType type,
                                          std::span<const OwnedRange> parts) override {
-    return inner_->start_reduce_scatter_sum(values, parts);
+    return inner_->start_reduce_scatter_sum(values, type, parts);
   }
   std::uint64_t start_all_gather(std::span<std::byte> values,
                                  std::span<const OwnedRange> parts) override {

@@ -69,6 +69,10 @@ SHAPES = {
 SHAPES['qwen3, bf16, 8192 tokens, 2 context ranks, ZeRO 1'] = llama(
     'qwen3', 4, 256, 8, 4, 768, 1000, 8192, 1, workers=2, parallelism={'context_parallel_size': 2}, **BF16,
     zero_optimization={'stage': 1})
+SHAPES |= {
+    f'llama, 2 tensor ranks{", rows split" if split else ""}': llama(
+        'llama', 6, 384, 6, 2, 1024, 2000, 256, 8, workers=2,
+        parallelism={'tensor_parallel_size': 2, 'sequence_parallel': split}) for split in (False, True)}
 LONG = (1, 64, 2, 50257, 8192, 1)
 LARGE = (12, 768, 12, 50257, 256, 2)
 WIDE = (4, 512, 8, 1000, 16, 2)

@@ -55,6 +55,24 @@ inline void check_sums(const Connect& connect) {
     }
 }
 
+/// Who owns what of `count` elements, in several ways.
+inline std::vector<std::vector<OwnedRange>> layouts(std::int64_t count, int ranks) {
+  std::vector<OwnedRange> even, uneven, several;
+  for (int rank = 0; rank < ranks; ++rank) even.push_back({even_range(count, ranks, rank), rank});
+  // From the last rank on; each owns a third of what is left, but rank 0 the rest.
+  for (std::int64_t begin = 0, rank = ranks - 1; rank >= 0; --rank) {
+    const std::int64_t end = rank == 0 ? count : begin + (count - begin) / 3;
+    uneven.push_back({{begin, end}, static_cast<int>(rank)});
+    begin = end;
+  }
+  for (std::int64_t begin = 0, i = 0; begin < count; ++i) {
+    const std::int64_t end = std::min(count, begin + 1 + i * i * count / 300);
+    several.push_back({{begin, end}, static_cast<int>((i * i + 1) % ranks)});
+    begin = end;
+  }
+  return {even, uneven, several, {{{0, count}, ranks - 1}}};
+}
+
 /// Sums of 16-bit tensors are those of additions in fp32 in rank order, rounded once.
 inline void check_16_bit_sums(const Connect& connect) {
   constexpr std::size_t kCount = 300'007;
@@ -66,14 +84,22 @@ inline void check_16_bit_sums(const Connect& connect) {
         };
         std::vector<T> mine(kCount);
         for (std::size_t i = 0; i < kCount; ++i) mine[i] = value(comm.rank(), i);
+        std::vector<T> scattered = mine;
         comm.all_reduce_sum(Tensor(mine.data(), {std::ssize(mine)}, type));
         for (std::size_t i = 0; i < kCount; ++i) {
           const T sum = float{value(0, i)} + float{value(1, i)} + float{value(2, i)};
           if (std::memcmp(&mine[i], &sum, sizeof sum) != 0)
             throw Error(ErrorKind::kInternal, "wrong sum");
         }
+        const auto parts = layouts(kCount, 3)[1];
+        comm.reduce_scatter_sum(Tensor(scattered.data(), {std::ssize(scattered)}, type), parts);
+        for (const auto& [range, rank] : parts)
+          if (rank == comm.rank() &&
+              std::memcmp(&scattered[range.begin], &mine[range.begin],
+                          static_cast<std::size_t>(range.size()) * sizeof(T)) != 0)
+            throw Error(ErrorKind::kInternal, "wrong sum of a part");
       });
-    if (comm.reduced_bytes() != 4 * kCount) throw Error(ErrorKind::kInternal, "wrong byte count");
+    if (comm.reduced_bytes() != 8 * kCount) throw Error(ErrorKind::kInternal, "wrong byte count");
   });
   CHECK(errors == kNoErrors3);
 }
@@ -110,24 +136,6 @@ inline void check_started_sums(const Connect& connect) {
     if (comm.sequence() != 5) throw Error(ErrorKind::kInternal, "wrong sequence");
   });
   CHECK(errors == kNoErrors2);
-}
-
-/// Who owns what of `count` elements, in several ways.
-inline std::vector<std::vector<OwnedRange>> layouts(std::int64_t count, int ranks) {
-  std::vector<OwnedRange> even, uneven, several;
-  for (int rank = 0; rank < ranks; ++rank) even.push_back({even_range(count, ranks, rank), rank});
-  // From the last rank on; each owns a third of what is left, but rank 0 the rest.
-  for (std::int64_t begin = 0, rank = ranks - 1; rank >= 0; --rank) {
-    const std::int64_t end = rank == 0 ? count : begin + (count - begin) / 3;
-    uneven.push_back({{begin, end}, static_cast<int>(rank)});
-    begin = end;
-  }
-  for (std::int64_t begin = 0, i = 0; begin < count; ++i) {
-    const std::int64_t end = std::min(count, begin + 1 + i * i * count / 300);
-    several.push_back({{begin, end}, static_cast<int>((i * i + 1) % ranks)});
-    begin = end;
-  }
-  return {even, uneven, several, {{{0, count}, ranks - 1}}};
 }
 
 inline std::vector<OwnedRange> in_bytes(std::vector<OwnedRange> parts, std::int64_t size) {

@@ -151,7 +151,7 @@ TEST_CASE("NCCL: reduce-scatters and all-gathers of parts, in device memory and 
           if (result[i] != static_cast<float>(3 * i + 3))
             throw Error(ErrorKind::kInternal, "wrong result");
       }
-      comm.reduce_scatter_sum({}, {});
+      comm.reduce_scatter_sum(std::span<float>(), {});
       if (comm.reduced_bytes() != 2 * 48 || comm.gathered_bytes() != 2 * 48)
         throw Error(ErrorKind::kInternal, "wrong byte count");
     });

@@ -190,9 +190,11 @@ TEST_CASE_METHOD(Connecting,
 
 TEST_CASE_METHOD(Connecting, "NCCL module: even parts are one reduce-scatter or all-gather") {
   const std::vector<OwnedRange> parts{{{0, 4}, 0}, {{4, 8}, 1}, {{8, 12}, 2}};
-  CHECK_FALSE(table.reduce_scatter_f32(comm, g_memory, parts.data(), 3, &stream));
+  CHECK_FALSE(table.reduce_scatter(comm, g_memory, DType::kF32, parts.data(), 3, &stream));
   CHECK((g_asked.count == 4 && g_asked.type == ncclFloat32 && g_asked.stream == kStream));
   CHECK((g_asked.in == g_memory && g_asked.out == g_memory + 4));
+  CHECK_FALSE(table.reduce_scatter(comm, g_memory, DType::kBF16, parts.data(), 3, &stream));
+  CHECK((g_asked.count == 4 && g_asked.type == ncclBfloat16 && g_asked.out == g_memory + 2));
   CHECK_FALSE(table.all_gather_parts(comm, g_memory, parts.data(), 3, &stream));
   CHECK((g_asked.count == 4 && g_asked.type == ncclUint8 && g_asked.stream == kStream));
   CHECK((g_asked.in == g_memory + 1 && g_asked.out == g_memory));
@@ -202,7 +204,7 @@ TEST_CASE_METHOD(Connecting, "NCCL module: even parts are one reduce-scatter or 
 
 TEST_CASE_METHOD(Connecting, "NCCL module: other parts are a group of calls, one per part") {
   const std::vector<OwnedRange> uneven{{{0, 4}, 0}, {{4, 9}, 1}, {{9, 9}, 2}, {{9, 12}, 2}};
-  CHECK_FALSE(table.reduce_scatter_f32(comm, g_memory, uneven.data(), 4, &stream));
+  CHECK_FALSE(table.reduce_scatter(comm, g_memory, DType::kF32, uneven.data(), 4, &stream));
   CHECK(g_asked.grouped == "4 at 0 of rank 0, 5 at 4 of rank 1, 3 at 9 of rank 2, ");
   CHECK((g_asked.type == ncclFloat32 && g_asked.stream == kStream && !g_asked.groups));
   g_asked.grouped.clear();
@@ -212,7 +214,7 @@ TEST_CASE_METHOD(Connecting, "NCCL module: other parts are a group of calls, one
   CHECK((g_asked.type == ncclUint8 && g_asked.stream == kStream && !g_asked.groups));
   g_asked.grouped.clear();
   g_asked.answer = ncclInvalidUsage;
-  CHECK(table.reduce_scatter_f32(comm, g_memory, uneven.data(), 4, &stream));
+  CHECK(table.reduce_scatter(comm, g_memory, DType::kF32, uneven.data(), 4, &stream));
   CHECK(g_asked.grouped == "4 at 0 of rank 0, ");  // no more calls after the failure
   CHECK_FALSE(g_asked.groups);
   g_asked.answer = ncclSuccess;

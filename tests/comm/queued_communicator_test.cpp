@@ -25,8 +25,10 @@ class Recorder final : public Collectives {
   void announce(std::span<const std::byte> mine, std::span<std::byte> all) override {
     std::copy(mine.begin(), mine.end(), all.begin());
   }
-  void reduce_scatter(std::span<float> values, std::span<const OwnedRange> parts) override {
-    calls_.push_back("reduce-scatter " + std::to_string(values.size()) + " in " +
+  void reduce_scatter(std::span<std::byte> values, DType type,
+                      std::span<const OwnedRange> parts) override {
+    calls_.push_back("reduce-scatter " + std::string(name_of(type)) + " " +
+                     std::to_string(values.size() / size_of(type)) + " in " +
                      std::to_string(parts.size()));
   }
   void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) override {
@@ -84,7 +86,8 @@ TEST_CASE("collectives run in call order, and the group is left when all are don
     CHECK(comm->gathered_bytes() == 7);
   }
   CHECK(calls == std::vector<std::string>{"fp32 5", "fp32 2", "fp64 6", "broadcast 7 from 0",
-                                          "reduce-scatter 5 in 2", "all-gather 7 in 1", "leave 7"});
+                                          "reduce-scatter fp32 5 in 2", "all-gather 7 in 1",
+                                          "leave 7"});
 }
 
 TEST_CASE("a failed collective is named, ends the communicator, and the group is not waited for") {

@@ -91,6 +91,16 @@ TEST_CASE("partition_activations has no effect without tensor parallelism") {
   CHECK(contains(unbuilt("2"), "partition_activations"));
 }
 
+TEST_CASE("sequence_parallel asks for nothing without tensor parallelism") {
+  const auto at = [](const std::string& tp) {
+    return loaded(R"({"parallelism": {"sequence_parallel": true, "tensor_parallel_size": )" + tp +
+                  "}}");
+  };
+  CHECK(contains(told(at("1"), Severity::kNotice), "parallelism.sequence_parallel"));
+  CHECK_FALSE(contains(told(at("2"), Severity::kNotice), "sequence_parallel"));
+  CHECK(at("2").config.parallelism.sequence_parallel);
+}
+
 TEST_CASE("activation_checkpointing.enabled leads to the mode") {
   CHECK(contains(
       told(loaded(R"({"activation_checkpointing": {"enabled": true}})"), Severity::kNotBuilt),

@@ -74,10 +74,10 @@ class BenchTest(unittest.TestCase):
                 '--train_batch_size', 8)
         self.assertRegex(self.call(*args, '--num_workers', 2),
                          r'over shared memory, 128 tokens a step, fp32\nlayout +tok/s')
-        result = json.loads(self.call(*args, '--layouts', 'zero3,dp,pp2,one', '--json'))
+        result = json.loads(self.call(*args, '--layouts', 'zero3,dp,pp2,tp2+sp,one', '--json'))
         self.assertEqual((result['bench'], result['threads'], result['tokens_per_step']), ('train', 1, 128))
         self.assertEqual([(x['layout'], x['workers'], x['accumulation']) for x in result['layouts']],
-                         [('dp2 zero3', 2, 2), ('dp2', 2, 2), ('pp2', 2, 4), ('one', 1, 4)])
+                         [('dp2 zero3', 2, 2), ('dp2', 2, 2), ('pp2', 2, 4), ('tp2 sp', 2, 4), ('one', 1, 4)])
         for layout in result['layouts']:
             for spread in ('step_ms', 'tokens_per_sec', 'of_first'):
                 self.assert_spread(layout[spread])

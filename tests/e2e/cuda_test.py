@@ -199,9 +199,11 @@ class CudaTest(unittest.TestCase):
 
     def test_tensor_ranks_on_one_gpu_equal_one_rank(self):
         for model, flags in ('gpt2', ()), ('llama', ('--optimizer.type', 'Lamb')):
-            two = self.train(f'{model}.tensor', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', *flags,
-                             '--parallelism.tensor_parallel_size', 2, config=model)
-            self.assert_close(two, self.train(f'{model}.tensor.one', 'cpu', *flags, config=model))
+            one = self.train(f'{model}.tensor.one', 'cpu', *flags, config=model)
+            for splits in 'false', 'true':
+                two = self.train(f'{model}.tensor.{splits}', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', *flags,
+                                 '--parallelism.tensor_parallel_size', 2, '--parallelism.sequence_parallel', splits, config=model)
+                self.assert_close(two, one)
 
     def test_context_ranks_on_one_gpu_equal_one_rank(self):
         for model, flags in ('gpt2', ()), ('llama', ('--activation_checkpointing.mode', 'full')):

@@ -207,6 +207,7 @@ ROWS = {
     'parallelism.tensor_parallel_size': (JOB, 2, 'refusal'),
     'parallelism.pipeline_parallel_size': (JOB, 2, 'refusal'),
     'parallelism.context_parallel_size': (JOB, 2, 'refusal'),
+    'parallelism.sequence_parallel': (but(JOB, parallelism={'tensor_parallel_size': 2}), True, 'memory_of_two'),
     'parallelism.pipeline_schedule': (PIPELINE, 'gpipe', 'stages_of_two'),
     'parallelism.pipeline_layer_split': (PIPELINE, [1, 1], 'stages_of_two'),
     'distributed.backend': (JOB, 'gloo', 'meeting'),
@@ -307,6 +308,7 @@ class Effects:
     def parameters(self): return self.plan('parameters', 'memory')
     def memory_table(self): return self.plan('memory', 'NOTHING')
     def stages_of_two(self): return re.search('^pipeline .*', self.call('--dry_run', '--num_workers', '2')[1], re.M).group()
+    def memory_of_two(self): return re.search('^memory .*', self.call('--dry_run', '--num_workers', '2')[1], re.M).group()
     def refusal(self): return not self.run.exists() and self.call('--run_dir', str(self.run))[0] in (2, 3)
 
 

@@ -22,6 +22,9 @@ def tensor(number, *flags):
     return ('--parallelism.tensor_parallel_size', number, *flags)
 
 
+SPLIT = ('--parallelism.sequence_parallel', 'true')
+
+
 def stage(number):
     return '--zero_optimization.stage', number
 
@@ -38,8 +41,9 @@ class TensorTest(job.JobTest):
 
     def test_every_layout_gives_the_numbers_of_one_worker(self):
         for name, model, layouts in (
-                ('gpt2', MODEL, ((4, 4, ()), (2, 4, ()), (2, 4, stage(3)), (2, 4, ('--parallelism.pipeline_parallel_size', 2)))),
-                ('llama', LLAMA, ((4, 4, ('--training.ema_decay', 0.9)), (2, 4, stage(2)))),
+                ('gpt2', MODEL, ((4, 4, ()), (2, 4, ()), (2, 4, stage(3)), (2, 4, ('--parallelism.pipeline_parallel_size', 2)),
+                                 (4, 4, SPLIT), (2, 4, (*SPLIT, '--parallelism.pipeline_parallel_size', 2)))),
+                ('llama', LLAMA, ((4, 4, ('--training.ema_decay', 0.9)), (2, 4, stage(2)), (2, 4, (*SPLIT, *stage(3))))),
                 ('qwen', (*QWEN, '--optimizer.type', 'Lamb', '--activation_checkpointing.mode', 'full'),
                  ((2, 4, stage(1)),
                   (2, 4, ('--parallelism.pipeline_parallel_size', 2, '--parallelism.pipeline_schedule', 'zb_h1'))))):
@@ -52,7 +56,7 @@ class TensorTest(job.JobTest):
     def test_a_run_is_the_same_twice(self):
         for precision in ('bf16', 'fp16'):
             for run in 'once', 'again':
-                self.job.train(precision + run, *LLAMA, *tensor(2), f'--{precision}.enabled', 'true', workers=4)
+                self.job.train(precision + run, *LLAMA, *tensor(2, *SPLIT), f'--{precision}.enabled', 'true', workers=4)
             self.assertEqual(self.numbers(precision + 'once'), self.numbers(precision + 'again'))
 
     def test_weights_that_stay_as_they_began_are_the_same_files_in_every_layout(self):
@@ -71,7 +75,7 @@ class TensorTest(job.JobTest):
 
     def test_a_checkpoint_of_any_layout_resumes_in_any_other(self):
         self.job.train('unbroken', *MODEL, workers=1)
-        layouts = (('tensor', tensor(2), 2), ('one', (), 1), ('both', tensor(2, *stage(3)), 4))
+        layouts = (('tensor', tensor(2), 2), ('one', (), 1), ('both', tensor(2, *stage(3)), 4), ('rows', tensor(4, *SPLIT), 4))
         for (name, flags, workers), (_, other, other_workers) in zip(layouts, layouts[1:] + layouts[:1], strict=True):
             run = f'from {name}'
             self.job.train(run, *MODEL, *flags, '--steps', 10, workers=workers)
@@ -98,15 +102,16 @@ class TensorTest(job.JobTest):
             self.assertIn(text, self.job.train('refused', *MODEL, *tensor(size), workers=workers, exit_code=2))
 
     def test_the_plan_shrinks_with_the_tensor_ranks(self):
-        def planned(size):
+        def planned(size, names, *flags):
             text = self.job.call('--config', 'config.json', '--dry_run', '--device', 'cpu', '--num_workers', 4, '--model.n_head', '4',
-                                 '--model.n_embd', '1024', *map(str, tensor(size)))
-            sizes = re.findall(r'^  (parameters|layers: qkv|layers: up) +([\d.]+) ([KM])iB$', text, re.M)
+                                 '--model.n_embd', '1024', *map(str, tensor(size, *flags)))
+            sizes = re.findall(rf'^  ({names}) +([\d.]+) ([KM])iB$', text, re.M)
             return {name: float(number) * (1024 if unit == 'M' else 1) for name, number, unit in sizes}
-        whole, part = planned(1), planned(4)
-        for name, size in part.items():
-            self.assertAlmostEqual(size / whole[name], 0.25, delta=0.01, msg=name)
-        self.assertEqual(len(part), 3)
+        for names, flags in ('parameters|layers: qkv|layers: up', ()), ('layers: norm1|layers: norm2|layers: output', SPLIT):
+            whole, part = planned(1, names), planned(4, names, *flags)
+            for name, size in part.items():
+                self.assertAlmostEqual(size / whole[name], 0.25, delta=0.01, msg=name)
+            self.assertEqual(len(part), 3)
 
 
 if __name__ == '__main__':

@@ -182,16 +182,21 @@ std::uint64_t hash_of(std::span<const OwnedRange> parts) {
 }
 
 /// What this rank does not own becomes NaN.
-CudaResult reduce_scatter(CudaCommState* comm, float* values, const OwnedRange* parts,
+CudaResult reduce_scatter(CudaCommState* comm, void* values, DType type, const OwnedRange* parts,
                           std::size_t num_parts, CudaStreamState* stream) {
   return guarded([&] {
     const std::span all(parts, num_parts);
-    sum_of({.name = "reduce-scatter", .detail = hash_of(all)}, comm, values, elements_of(all),
-           stream);
-    for (const auto& [elements, rank] : all)
-      if (rank != comm->rank)
-        std::fill(values + elements.begin, values + elements.end,
-                  std::numeric_limits<float>::quiet_NaN());
+    const auto as = [&]<class T>(T) {
+      T* const typed = static_cast<T*>(values);
+      const Call call{.name = "reduce-scatter",
+                      .detail = hash_of(all) + static_cast<std::uint64_t>(type)};
+      sum_of(call, comm, typed, elements_of(all), stream);
+      for (const auto& [elements, rank] : all)
+        if (rank != comm->rank)
+          std::fill(typed + elements.begin, typed + elements.end,
+                    T(std::numeric_limits<float>::quiet_NaN()));
+    };
+    type == DType::kF64 ? as(double()) : visit_element(type, as);
   });
 }
 
@@ -277,7 +282,7 @@ const CudaCommTable* cuda_comm_table() {
       .all_gather = all_gather,
       .sum = sum,
       .broadcast = broadcast,
-      .reduce_scatter_f32 = reduce_scatter,
+      .reduce_scatter = reduce_scatter,
       .all_gather_parts = all_gather_parts,
       .start_leave = [](CudaCommState*) -> CudaResult { return nullptr; },
       .destroy = destroy,

@@ -79,7 +79,8 @@ TEST_CASE("a layer's parts, with keys and values kept, equal the whole layer") {
       const Pass pass = s.pass(begin, end);
       const BatchActivations part_memory(s.memory, 0, 1, end - begin);
       const LayerState part(part_memory, 0);
-      const QkvHeads h = s.layer.project(w, s.rows(begin, end), pass, part, stream);
+      const QkvHeads h =
+          s.layer.project(w, s.rows(begin, end), pass, part, LayerScratch(part_memory), stream);
       copy_rows(h.k, keys);
       copy_rows(h.v, values);
       const auto cached = [&](std::vector<float>& v) {

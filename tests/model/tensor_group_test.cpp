@@ -5,6 +5,7 @@
 #include <map>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "hgtrain/base/half.h"
 #include "hgtrain/device/thread_pool.h"
@@ -27,6 +28,7 @@ struct Options {
   Model::Options model = {};
   DType dtype = DType::kF32;
   bool no_decay = false;
+  std::int64_t tokens = 0;  ///< of the batch; 0: all
 };
 
 /// The part of a rank, of values of the whole model.
@@ -60,13 +62,20 @@ void compute(const Golden& golden, Communicator& comm, const Options& options, R
                     flat_tensor(gradients), model_options, pool);
   const Golden::Batch batch = golden.batch_of(0);
   MicroBatch micro = golden.micro_batch(batch);
+  if (options.tokens > 0) {  // of the first sample
+    micro.batch = 1;
+    micro.seq_length = options.tokens;
+    micro.tokens_BT = micro.tokens_BT.first(static_cast<std::size_t>(options.tokens));
+    micro.targets_BT = micro.targets_BT.first(static_cast<std::size_t>(options.tokens));
+  }
   const SampleKey key{7, 40};
   micro.samples = &key;
   result.evaluated = evaluate(*model, micro) * micro.loss_scale;
   for (int block = 0; block < model->num_blocks(); ++block) model->forward(block, 0, micro);
   result.loss = loss_sum(*model) * micro.loss_scale;
   for (int block = model->num_blocks(); block-- > 0;) model->backward(block, 0, micro);
-  const SharedGradients shared(table, comm, pool);
+  const SharedGradients shared(partial_gradients(table, at.size, options.model.split_rows), comm,
+                               pool);
   for (const Range& block : table.blocks())
     shared.sum(block, flat_tensor(gradients).slice(0, block.begin, block.end));
   for (const Parameter& p : table.parameters) {
@@ -212,6 +221,83 @@ TEST_CASE("ranks that share a model in bf16 are no further from fp32 than PyTorc
       }
     }
   }
+}
+
+TEST_CASE("ranks that split rows compute the bits of those that do not, but for norms' gradients") {
+  for (const std::string& name : Golden::names()) {
+    const Golden golden = with_dropout(divisible(name));
+    const Options all{.model = {.seed = 3}, .no_decay = name == "qwen3"};
+    Options split = all;
+    split.model.split_rows = true;
+    for (const int ranks :
+         {2, 4}) {  // 38 rows: four ranks have parts of samples, and not equal ones
+      INFO(name << " on " << ranks);
+      const std::vector<Result> expected = results_of(golden, ranks, all);
+      for (const Recompute what : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+        split.model.recompute = what;
+        split.model.recomputed_layers = 1;
+        const std::vector<Result> results = results_of(golden, ranks, split);
+        const auto gradients = whole_gradients(golden, results, split.no_decay);
+        const auto whole = whole_gradients(golden, expected, split.no_decay);
+        CHECK(results[0].loss == expected[0].loss);
+        CHECK(results[0].evaluated == expected[0].evaluated);
+        for (const auto& [parameter, gradient] : gradients) {
+          INFO(parameter);
+          const bool of_norm = parameter.find("ln_") != std::string::npos ||
+                               parameter.find("norm.") != std::string::npos;
+          if (of_norm)
+            CHECK(distance(gradient, whole.at(parameter)) <= 1e-6 * norm(whole.at(parameter)));
+          else
+            CHECK(gradient == whole.at(parameter));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank that splits rows may have none of a small batch") {
+  for (const std::string name : {"gpt2", "llama"}) {
+    const Golden golden = with_dropout(divisible(name));
+    const Options all{.model = {.seed = 5}, .tokens = 3};
+    Options split = all;
+    split.model.split_rows = true;
+    const Result one = results_of(golden, 1, all)[0];
+    const std::vector<Result> four = results_of(golden, 4, split);
+    CHECK(four[3].loss == Approx(one.loss).epsilon(2e-6));
+    CHECK(four[3].evaluated == Approx(one.evaluated).epsilon(2e-6));
+    for (const auto& [parameter, gradient] : whole_gradients(golden, four)) {
+      INFO(parameter);
+      CHECK(distance(gradient, one.gradients.at(parameter)) <=
+            1e-5 * std::max(norm(one.gradients.at(parameter)), 1e-3 * global_norm(one.gradients)));
+    }
+  }
+}
+
+TEST_CASE("gradients that ranks compute in parts are summed, as many at once as fit") {
+  constexpr std::int64_t kLarge = 300'000;  // more than 1 MiB
+  const std::vector<PartialGradients> partial = {
+      {{0, 64}}, {{64, 96}, 2}, {{128, 128 + kLarge}}, {{128 + kLarge, 192 + kLarge}}};
+  CHECK(partial_gradient_bytes(partial) == kLarge * 4);
+  CHECK(partial_gradient_bytes({{{0, 64}}, {{64, 96}, 2}}) == 128 * 4);
+  CHECK(partial_gradient_bytes({}) == 0);
+  const auto errors = run_ranks(over_shared_memory, 4, [&](Communicator& comm) {
+    ThreadPool pool(1);
+    std::vector<float> gradients(static_cast<std::size_t>(192 + kLarge),
+                                 static_cast<float>(1 + comm.rank()));
+    const SharedGradients shared(partial, comm, pool);
+    const Tensor flat = flat_tensor(gradients);
+    shared.sum({0, 128}, flat.slice(0, 0, 128));
+    shared.sum({128, flat.numel()}, flat.slice(0, 128, flat.numel()));
+    const auto right = [&](std::int64_t i) {
+      if (i < 64 || i >= 128) return 10.0f;
+      if (i >= 96) return static_cast<float>(1 + comm.rank());  // no part of it
+      return comm.rank() < 2 ? 3.0f : 7.0f;                     // of the ranks with the same half
+    };
+    for (std::int64_t i = 0; i < flat.numel(); ++i)
+      if (gradients[static_cast<std::size_t>(i)] != right(i))
+        throw Error(ErrorKind::kInternal, fmt::format("element {} is wrong", i));
+  });
+  CHECK(errors == std::vector<std::string>(4));
 }
 
 TEST_CASE("a vocabulary that leaves ranks without any of it") {

@@ -106,21 +106,33 @@ inline std::string text_of(const std::vector<OwnedRange>& parts) {
 }
 
 /// What a rank does not own becomes NaN.
-inline CudaResult reduce_scatter(CudaCommState* comm, float* values, const OwnedRange* parts,
-                                 std::size_t num_parts, CudaStreamState* stream) {
+template <class T>
+CudaResult reduce_scatter_of(CudaCommState* comm, T* values, const std::vector<OwnedRange>& all,
+                             CudaStreamState* stream) {
+  const std::string call = "reduce-scatter x " + std::to_string(sizeof(T)) + text_of(all);
+  return meet(comm, {values, values, call}, stream, [all](const std::vector<Operand>& ranks) {
+    for (const auto& [elements, owner] : all)
+      for (std::int64_t i = elements.begin; i < elements.end; ++i) {
+        T total = T(0.0f);
+        for (const Operand& rank : ranks) {
+          total += static_cast<const T*>(rank.in)[i];
+          static_cast<T*>(rank.out)[i] = T(std::numeric_limits<float>::quiet_NaN());
+        }
+        static_cast<T*>(ranks[static_cast<std::size_t>(owner)].out)[i] = total;
+      }
+  });
+}
+
+inline CudaResult reduce_scatter(CudaCommState* comm, void* values, DType type,
+                                 const OwnedRange* parts, std::size_t num_parts,
+                                 CudaStreamState* stream) {
   const std::vector<OwnedRange> all(parts, parts + num_parts);
-  return meet(comm, {values, values, "reduce-scatter" + text_of(all)}, stream,
-              [all](const std::vector<Operand>& ranks) {
-                for (const auto& [elements, owner] : all)
-                  for (std::int64_t i = elements.begin; i < elements.end; ++i) {
-                    float total = 0;
-                    for (const Operand& rank : ranks) {
-                      total += static_cast<const float*>(rank.in)[i];
-                      static_cast<float*>(rank.out)[i] = std::numeric_limits<float>::quiet_NaN();
-                    }
-                    static_cast<float*>(ranks[static_cast<std::size_t>(owner)].out)[i] = total;
-                  }
-              });
+  CudaResult result = nullptr;
+  const auto as = [&]<class T>(T) {
+    result = reduce_scatter_of(comm, static_cast<T*>(values), all, stream);
+  };
+  type == DType::kF64 ? as(double()) : visit_element(type, as);
+  return result;
 }
 
 inline CudaResult all_gather_parts(CudaCommState* comm, void* memory, const OwnedRange* parts,
@@ -188,7 +200,7 @@ inline const CudaCommTable& comm_table() {
                     for (const Operand& to : ranks) std::memmove(to.out, from, bytes);
                   });
     };
-    t.reduce_scatter_f32 = reduce_scatter;
+    t.reduce_scatter = reduce_scatter;
     t.all_gather_parts = all_gather_parts;
     t.start_leave = [](CudaCommState*) -> CudaResult { return nullptr; };
     t.destroy = [](CudaCommState* comm) -> CudaResult {

@@ -79,7 +79,8 @@ class Failing : public Communicator {
     if (++sequence_ == 3) throw Error(ErrorKind::kDevice, "CUDA: unspecified launch failure");
     return sequence_;
   }
-  std::uint64_t start_reduce_scatter_sum(std::span<float>, std::span<const OwnedRange>) override {
+  std::uint64_t start_reduce_scatter_sum(std::span<std::byte>, DType,
+                                         std::span<const OwnedRange>) override {
     return sequence_;
   }
   std::uint64_t start_all_gather(std::span<std::byte>, std::span<const OwnedRange>) override {

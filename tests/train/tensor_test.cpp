@@ -56,6 +56,48 @@ TEST_CASE("tensor ranks that share key/value heads and have q/k norms train as o
   }
 }
 
+TEST_CASE("tensor ranks that split rows train as one rank does, in every product of splits") {
+  struct Case {
+    int size, ranks, stage, stages = 1;
+    bool llama = false;
+    std::string optimizer = "AdamW", recompute = "none";
+    int context = 1;
+  };
+  for (const Case& c : {Case{2, 2, 0}, Case{4, 4, 0, 1, true}, Case{2, 4, 1, 1, true, "Lamb"},
+                        Case{2, 4, 3, 1, false, "AdamW", "selective"}, Case{2, 4, 0, 2},
+                        Case{2, 4, 0, 2, true, "AdamW", "full"}, Case{2, 6, 2, 1, true},
+                        Case{2, 4, 1, 1, false, "AdamW", "full", 2}}) {
+    Config config = tensor_config(c.size, c.stage, c.llama);
+    config.parallelism.sequence_parallel = true;
+    config.parallelism.context_parallel_size = c.context;
+    config.parallelism.pipeline_parallel_size = c.stages;
+    if (c.llama) config.parallelism.pipeline_schedule = "zb_h1";
+    config.optimizer.type = c.optimizer;
+    config.recompute.mode = c.recompute;
+    config.training.seq_length = c.context > 1 ? 12 : 15;  // rows that are not cut evenly
+    config.training.ema_decay = 0.9;
+    config.model.resid_pdrop = config.model.embd_pdrop = config.model.attn_pdrop =
+        c.llama ? 0.0 : 0.1;
+    if (c.llama) config.model.num_key_value_heads = 2;
+    Config whole = one_rank(config);
+    whole.parallelism = {};
+    INFO(c.size << " of " << c.ranks << ", stage " << c.stage << ", " << c.stages << " stages");
+    const Result split = train(config, c.ranks, 20);
+    check_near(split, train(whole, 1, 20));
+    CHECK(train(config, c.ranks, 20).norms == split.norms);
+  }
+}
+
+TEST_CASE("tensor ranks that split rows, share key/value heads and have q/k norms") {
+  Config config = tensor_config(4, 0, true);
+  config.parallelism.sequence_parallel = true;
+  config.model.model_type = "qwen3";
+  config.model.qk_norm = true;
+  config.model.num_key_value_heads = 2;
+  config.training.seq_length = 3;  // a rank has no rows
+  check_near(train(config, 4, 20), train(one_rank(config), 1, 20));
+}
+
 TEST_CASE("the time in which a step waits for tensor ranks counts as communication") {
   const auto errors = run_groups(over_shared_memory, tensor_config(2), 2, [](const Groups& groups) {
     TrainedRank rank(tensor_config(2), groups);

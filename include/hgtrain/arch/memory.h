@@ -29,9 +29,16 @@ struct ActivationSizes {
   std::int64_t tensor_size = 1;        ///< ranks that share each layer
   SplitBackward split = {};            ///< what is held for the backward of the weights
   std::int64_t context_size = 1;       ///< ranks that share each sequence
+  std::int64_t tensor_rank = 0;        ///< among those that share layers; only with split_rows
+  bool split_rows = false;             ///< they split the rows of what each would have whole
 
   Range layers(const ModelConfig& model) const;  ///< of these blocks, counted from 0
   bool has_head(const ModelConfig& model) const;
+  std::int64_t rows() const { return batch * (seq_length / context_size); }
+  /// The rank's rows of the residual stream.
+  Range own_rows() const {
+    return split_rows ? even_range(rows(), tensor_size, tensor_rank) : Range{0, rows()};
+  }
 };
 
 /// A tensor that the model computes into: copies of `shape`.
@@ -58,14 +65,15 @@ struct PlannedTensor {
 
 /// All activations that the module model allocates and binds, by name: the only list of them. Of a
 /// model that ranks share, `model` is a rank's part. Names and shapes, with N = B T' rows of
-/// T' = T / context_size tokens each, Q = (H + 2 K) D, M = F or, if the MLP is gated, 2 F:
+/// T' = T / context_size tokens each, n of them the rank's own, Q = (H + 2 K) D, M = F or, if the
+/// MLP is gated, 2 F:
 ///
-///   layer   norm1 [N, C], norm1_mean [N] (layer norm), norm1_scale [N], qkv [N, Q],
+///   layer   norm1 [n, C], norm1_mean [n] (layer norm), norm1_scale [n], qkv [N, Q],
 ///           qk [N, (H + K) D], q_scale [N, H] and k_scale [N, K] (q/k norm), attention [N, H D],
-///           lse [B, H, T'], after_attention [N, C] (the residual between attention and MLP), norm2
-///           ... as norm1, up [N, M], activated [N, F], output [N, C]
-///   slot    embedded [N, C], d_hidden [N, C], losses [N], final_mean [N], final_scale [N],
-///           d_final_norm [N, C]
+///           lse [B, H, T'], after_attention [n, C] (the residual between attention and MLP), norm2
+///           ... as norm1, up [N, M], activated [N, F], output [n, C]
+///   slot    embedded [n, C], d_hidden [n, C], losses [N], final_mean [n], final_scale [n],
+///           d_final_norm [n, C]
 ///   shared  branch [N, C], d_norm [N, C], d_qkv, d_qk, d_attention, d_up, d_activated (gated),
 ///           final_norm [N, C], logits [R, V], softmax_parts [ranks, R, 3] (tensor ranks),
 ///           keys_values and d_keys_values [B, T, 2 K, D] (context ranks)
@@ -83,8 +91,9 @@ ActivationSizes activation_sizes(const Config& config);
 /// Those of the rank whose steps have this shape.
 ActivationSizes activation_sizes(const Config& config, const StepShape& shape);
 
-/// The memory through which tensor ranks sum these gradients.
-std::int64_t head_gradient_bytes(const std::vector<HeadGradients>& shared);
+/// The memory through which tensor ranks sum these gradients: as many at once as fit, and all of
+/// them if that takes no more than 1 MiB.
+std::int64_t partial_gradient_bytes(const std::vector<PartialGradients>& partial);
 
 /// R: the rows of logits that are computed at a time; they take some 64 MiB.
 std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows);

@@ -99,13 +99,16 @@ ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and
 ModelConfig tensor_part(ModelConfig model, int tensor_size);
 
 /// Neighbours in the flat layout whose gradients tensor ranks with the same parameters compute in
-/// parts, each from its own heads: the gains of q/k norms and, if there are fewer key/value heads
-/// than ranks, what makes keys and values. `parts` of them differ.
-struct HeadGradients {
+/// parts: each from its own heads (the gains of q/k norms and, if there are fewer key/value heads
+/// than ranks, what makes keys and values), or from its own rows, if they split them (gains and
+/// biases of the other norms). `parts` of them differ.
+struct PartialGradients {
   Range elements;
   std::int64_t parts = 1;
+  bool operator==(const PartialGradients&) const = default;
 };
-std::vector<HeadGradients> head_gradients(const ParameterTable& table, int tensor_size);
+std::vector<PartialGradients> partial_gradients(const ParameterTable& table, int tensor_size,
+                                                bool split_rows);
 
 /// Error(kConfig), with the nearest sizes that fit, if `tensor_size` ranks cannot share the model's
 /// heads and MLP equally. Several ranks may have the same key/value head; any vocabulary fits.

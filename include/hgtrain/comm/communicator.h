@@ -47,9 +47,9 @@ class Communicator {
 
   /// fp32, fp64, bf16 or fp16 values.
   virtual std::uint64_t start_all_reduce_sum(std::span<std::byte> values, DType type) = 0;
-  /// Reduce-scatter in place: the parts that this rank owns become the sums of all ranks' values.
-  /// Its other parts are undefined afterwards.
-  virtual std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+  /// Reduce-scatter in place, of values of the same types: the parts that this rank owns become the
+  /// sums of all ranks' values. Its other parts are undefined afterwards. `parts` count values.
+  virtual std::uint64_t start_reduce_scatter_sum(std::span<std::byte> values, DType type,
                                                  std::span<const OwnedRange> parts) = 0;
   /// All-gather in place: each owner's parts reach all ranks. `parts` count bytes.
   virtual std::uint64_t start_all_gather(std::span<std::byte> values,
@@ -75,8 +75,16 @@ class Communicator {
     wait(start_all_reduce_sum(std::as_writable_bytes(values), DType::kF64));
   }
   void all_reduce_sum(const Tensor& values) { wait(start_all_reduce_sum(values)); }
+  std::uint64_t start_reduce_scatter_sum(std::span<float> values,
+                                         std::span<const OwnedRange> parts) {
+    return start_reduce_scatter_sum(std::as_writable_bytes(values), DType::kF32, parts);
+  }
   void reduce_scatter_sum(std::span<float> values, std::span<const OwnedRange> parts) {
     wait(start_reduce_scatter_sum(values, parts));
+  }
+  /// A contiguous tensor.
+  void reduce_scatter_sum(const Tensor& values, std::span<const OwnedRange> parts) {
+    wait(start_reduce_scatter_sum(bytes_of(values), values.dtype(), parts));
   }
   void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) {
     wait(start_all_gather(values, parts));

@@ -111,6 +111,7 @@ struct TrainingConfig {
 struct ParallelismConfig {
   std::int64_t data_parallel_size = 0;  ///< 0 = the rest of the world
   std::int64_t tensor_parallel_size = 1;
+  bool sequence_parallel = false;  ///< tensor ranks split the rows of activations that all have
   std::int64_t pipeline_parallel_size = 1;
   std::int64_t context_parallel_size = 1;
   std::string pipeline_schedule = "1f1b";               ///< 1f1b, gpipe

@@ -69,6 +69,9 @@ class Model {
     /// same calls with the same batch, and get the same losses. `table` is that of a tensor rank.
     /// The communicator outlives the model.
     Communicator* tensor = nullptr;
+    /// They split the rows of the residual stream, of norms and of dropout (sequence parallelism),
+    /// each even_range(N, ranks, rank). Sums have the same bits as if they did not.
+    bool split_rows = false;
     /// The ranks that share each sequence (context parallelism); null: this one alone. They make
     /// the same calls, each with its tokens of the same samples, and get the losses and the
     /// gradients of these: the sums over the ranks are those of the batch. max_seq_length counts
@@ -101,12 +104,13 @@ class Model {
   virtual void backward(int block, int slot, const MicroBatch& batch) = 0;
   /// The second half of a layer's split backward.
   virtual void backward_weights(int block, int slot, const MicroBatch& batch) = 0;
-  /// The residual stream that enters a block, [N, C], of the micro-batch of this size in a slot.
+  /// The residual stream that enters a block, [N, C], of the micro-batch of this size in a slot; of
+  /// ranks that split its rows, this rank's, perhaps none.
   /// Stages of a pipeline exchange that of the block after their last one: it is the next stage's
   /// input, which its forward and backward read.
   virtual Tensor residual(int block, int slot, const MicroBatch& batch) = 0;
-  /// Its gradient [N, C], of whichever block: backward turns that of a block's output into that of
-  /// its input.
+  /// Its gradient, likewise, of whichever block: backward turns that of a block's output into that
+  /// of its input.
   virtual Tensor residual_gradient(int slot, const MicroBatch& batch) = 0;
   /// After forward(head): writes the sum of the losses of the slot's valid tokens to `out`, in
   /// device memory.

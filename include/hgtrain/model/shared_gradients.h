@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
@@ -9,21 +10,28 @@
 
 namespace hgt {
 
-/// Sums the gradients that tensor ranks with the same parameters compute in parts: head_gradients
-/// (arch/model_spec.h). Only then are they those of the parameters.
+/// Sums the gradients that tensor ranks with the same parameters compute in parts. Only then are
+/// they those of the parameters.
 class SharedGradients {
  public:
-  /// `table` is that of a tensor rank. The communicator and the stream's device outlive this.
-  SharedGradients(const ParameterTable& table, Communicator& tensor, Stream stream);
+  /// `partial`: partial_gradients() of a tensor rank's table. The communicator and the stream's
+  /// device outlive this.
+  SharedGradients(std::vector<PartialGradients> partial, Communicator& tensor, Stream stream);
   /// Sums those within `elements`, whole blocks, whose gradients are given. All ranks of the group
   /// call it together.
   void sum(Range elements, const Tensor& gradients) const;
 
  private:
+  using Some = std::span<const PartialGradients>;
+  Some within(Range elements) const;
+  Some first_that_fit(Some some) const;
+  template <class Fn>
+  void for_each(Some some, const Fn& fn) const;
+
   Communicator& tensor_;
   const Stream stream_;
-  const std::vector<HeadGradients> shared_;
-  const Buffer all_parts_;
+  const std::vector<PartialGradients> partial_;
+  const Buffer packed_;  ///< for each one `parts` copies, of which every rank fills its own
 };
 
 }  // namespace hgt
