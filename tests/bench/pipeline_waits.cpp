@@ -1,6 +1,7 @@
 // How long the stages of a pipeline wait for each other in real steps, beside the time that follows
 // from the schedules (parallel/pipeline_time.h). Each stage has a layer that also sleeps, so that
-// ranks need no cores of their own. Not part of the tests, because it measures time:
+// ranks need no cores of their own. Not part of the tests, because it measures time, for ten
+// minutes:
 //   ninja -C build tests/bench/pipeline_waits && build/tests/bench/pipeline_waits
 #include <chrono>
 #include <memory>
@@ -21,8 +22,8 @@ using namespace hgt;
 
 namespace {
 
-constexpr int kSteps = 2;
-constexpr BlockTime kLayerMs = {60, 75, 45};
+constexpr int kSteps = 4;
+constexpr BlockTime kLayerMs = {120, 150, 90};
 
 /// A model whose layers sleep for kLayerMs after they have computed.
 class SleepingModel final : public Model {
