@@ -31,7 +31,7 @@ class SmokeTest(unittest.TestCase):
 
     def test_two_workers_on_the_cpu_pass(self):
         said = self.smoke('--device', 'cpu')
-        self.assertEqual(said.count('\n  ok    '), 1 + 4 * 3 + 3 * 2, said)
+        self.assertEqual(said.count('\n  ok    '), 1 + 4 * 3 + 4 * 2, said)
         self.assertIn('\nsmoke: passed in ', said)
         self.assertEqual(list(self.folder.iterdir()), [])
 
