@@ -373,8 +373,7 @@ void Trainer::backward_weights(const Action& action) {
   const StepShape& shape = parts_.plan.shape;
   const MicroBatch& batch = micro_in(shape.slot_of(action.micro));
   const int slot = shape.model_slot_of(action.micro);
-  graphs_->run({action.kind, action.block, slot},
-               [&] { parts_.model.backward_weights(action.block, slot, batch); });
+  run_block(action, slot, [&] { parts_.model.backward_weights(action.block, slot, batch); });
 }
 
 /// Puts a micro-batch into its slot.
