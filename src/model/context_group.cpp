@@ -31,12 +31,12 @@ void ContextGroup::gather(const KeysValues& own, const Tensor& all, const Sample
   const KeysValues views = views_of(all);
   copy_own(own.k, views.k, tokens, false, stream);
   copy_own(own.v, views.v, tokens, false, stream);
-  comm_->all_gather({static_cast<std::byte*>(all.raw()), all.bytes()}, owners);
+  comm_->all_gather(bytes_of(all), owners);
 }
 
 void ContextGroup::sum_own(const Tensor& all, const KeysValues& own, const SampleRows& tokens,
-                           std::span<const OwnedRange>, const Stream& stream) const {
-  comm_->all_reduce_sum(all);
+                           std::span<const OwnedRange> owners, const Stream& stream) const {
+  comm_->reduce_scatter_sum(all, owners);
   const KeysValues views = views_of(all);
   copy_own(own.k, views.k, tokens, true, stream);
   copy_own(own.v, views.v, tokens, true, stream);

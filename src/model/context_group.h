@@ -16,7 +16,7 @@ struct KeysValues {
 
 /// The ranks that share each sequence (parallel/context_split.h), as a layer sees them. By default,
 /// one. `all` are the keys and values of all S tokens, which lie side by side in [B, S, 2 K, D],
-/// and `owners` says which rank has which bytes of that; `own` are the rank's rows [N, K, D].
+/// and `owners` say which rank has what of that; `own` are the rank's rows [N, K, D].
 class ContextGroup {
  public:
   ContextGroup() = default;
@@ -27,10 +27,10 @@ class ContextGroup {
   int rank() const { return comm_ ? comm_->rank() : 0; }
   int size() const { return comm_ ? comm_->size() : 1; }
 
-  /// all = each rank's own.
+  /// all = each rank's own. `owners` count bytes.
   void gather(const KeysValues& own, const Tensor& all, const SampleRows& tokens,
               std::span<const OwnedRange> owners, const Stream& stream) const;
-  /// own = the sum of all ranks' `all`, which is overwritten.
+  /// own = the sum of all ranks' `all`, which is overwritten. `owners` count values.
   void sum_own(const Tensor& all, const KeysValues& own, const SampleRows& tokens,
                std::span<const OwnedRange> owners, const Stream& stream) const;
 

@@ -62,7 +62,7 @@ AttentionOptions Layer::attention_options(const Pass& pass) const {
 KeysValues Layer::keys_values(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
                               Stream stream) const {
   if (context_.size() == 1) return {own.k.split(0, pass.batch), own.v.split(0, pass.batch)};
-  context_.gather({own.k, own.v}, scratch.keys_values, pass.tokens, pass.owners, stream);
+  context_.gather({own.k, own.v}, scratch.keys_values, pass.tokens, pass.byte_owners, stream);
   return ContextGroup::views_of(scratch.keys_values);
 }
 
@@ -243,7 +243,8 @@ void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, con
   attention_bwd(attended(scratch.d_attention), sequences(h.q), all.k, all.v,
                 attended(state.attention), state.lse, attention_options(pass), sequences(d.q),
                 d_all.k, d_all.v, stream);
-  if (shares) context_.sum_own(scratch.d_keys_values, {d.k, d.v}, pass.tokens, pass.owners, stream);
+  if (shares)
+    context_.sum_own(scratch.d_keys_values, {d.k, d.v}, pass.tokens, pass.value_owners, stream);
   if (family_.rope) {
     rope_bwd(sequences(d.q), pass.cos, pass.sin, stream, pass.position_ids);
     rope_bwd(sequences(d.k), pass.cos, pass.sin, stream, pass.position_ids);

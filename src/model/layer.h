@@ -22,7 +22,8 @@ struct Pass {
   bool training = false;    ///< dropout applies
   Dropout dropout;          ///< seed, step, samples, rows; a layer adds probability and site
   SampleRows tokens = {0};  ///< of the queries; see AttentionOptions
-  std::span<const OwnedRange> owners;  ///< of the bytes of all keys and values; context ranks
+  /// Of the bytes and of the values of all keys and values; context ranks.
+  std::span<const OwnedRange> byte_owners, value_owners;
 
   std::int64_t rows() const { return batch * length; }
 };

@@ -136,7 +136,7 @@ class TransformerModel final : public Model {
     pass.tokens = context_rows(whole, context_.size(), context_.rank());
     pass.dropout = {0, options_.seed, batch.samples, 0, pass.tokens};
     pass.dropout.rows.first = group_.rows_of(group_.rank(), pass.rows()).begin;
-    if (context_.size() > 1) pass.owners = owners_of(memory(slot).get("keys_values"));
+    if (context_.size() > 1) name_owners(memory(slot).get("keys_values"), pass);
     if (family_of(config_).rope) {
       rope_.prepare(whole, stream_);
       pass.cos = rope_.cos(0, whole);
@@ -155,14 +155,19 @@ class TransformerModel final : public Model {
     return weights.positions ? weights.positions.slice(0, 0, pass.length * context_.size())
                              : Tensor();
   }
-  /// Of the bytes of keys_values, which are known for the last size.
-  std::span<const OwnedRange> owners_of(const Tensor& keys_values) {
+  /// Who has what of keys_values, which is known for the last size.
+  void name_owners(const Tensor& keys_values, Pass& pass) {
+    const std::int64_t batch = keys_values.size(0), length = keys_values.size(1);
     const auto bytes = static_cast<std::int64_t>(keys_values.bytes());
-    const std::int64_t tokens = keys_values.size(0) * keys_values.size(1);
-    if (owners_.empty() || owners_.back().elements.end != bytes)
-      owners_ =
-          context_owners(keys_values.size(0), keys_values.size(1), context_.size(), bytes / tokens);
-    return owners_;
+    if (byte_owners_.empty() || byte_owners_.back().elements.end != bytes) {
+      const auto owners = [&](std::int64_t units) {
+        return context_owners(batch, length, context_.size(), units / (batch * length));
+      };
+      byte_owners_ = owners(bytes);
+      value_owners_ = owners(keys_values.numel());
+    }
+    pass.byte_owners = byte_owners_;
+    pass.value_owners = value_owners_;
   }
 
   const BatchActivations& memory(int slot) const {
@@ -238,7 +243,7 @@ class TransformerModel final : public Model {
   const Range own_layers_;  ///< counted from 0
   std::vector<Layer> layers_;
   RopeTable rope_;
-  std::vector<OwnedRange> owners_;
+  std::vector<OwnedRange> byte_owners_, value_owners_;  ///< of the last batch; context ranks
   std::vector<std::optional<BatchActivations>> batches_ =
       std::vector<std::optional<BatchActivations>>(static_cast<std::size_t>(
           options_.split.period(options_.slots)));  ///< each slot's last one

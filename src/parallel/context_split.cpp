@@ -28,9 +28,9 @@ SampleRows context_rows(std::int64_t seq_length, int size, int rank) {
 }
 
 std::vector<OwnedRange> context_owners(std::int64_t batch, std::int64_t seq_length, int size,
-                                       std::int64_t bytes) {
+                                       std::int64_t units) {
   const int chunks = 2 * size;
-  const std::int64_t chunk = seq_length / chunks * bytes;
+  const std::int64_t chunk = seq_length / chunks * units;
   std::vector<OwnedRange> out;
   for (std::int64_t i = 0; i < batch * chunks; ++i) {
     const int at = static_cast<int>(i % chunks);

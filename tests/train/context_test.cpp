@@ -30,14 +30,16 @@ TEST_CASE("context ranks train as one rank does, with clipping from the first st
     int context, tensor, pipeline, ranks, stage;
     bool llama;
     std::string optimizer = "AdamW";
+    bool split_rows = false;
   };
   for (const Case& c :
        {Case{2, 1, 1, 2, 0, false}, Case{4, 1, 1, 4, 0, true}, Case{2, 1, 1, 4, 1, true, "Lamb"},
         Case{2, 1, 1, 6, 3, false}, Case{2, 2, 1, 4, 2, true}, Case{2, 1, 2, 4, 1, false},
-        Case{2, 2, 2, 8, 0, true}}) {
+        Case{2, 2, 2, 8, 0, true}, Case{2, 2, 1, 4, 0, false, "AdamW", true}}) {
     Config config = context_config(c.context, c.stage, c.llama);
     config.parallelism.tensor_parallel_size = c.tensor;
     config.parallelism.pipeline_parallel_size = c.pipeline;
+    config.parallelism.sequence_parallel = c.split_rows;
     config.optimizer.type = c.optimizer;
     config.training.ema_decay = 0.9;
     if (c.llama) config.model.num_key_value_heads = 2;

@@ -19,8 +19,8 @@ void check_context_size(std::int64_t seq_length, std::int64_t size);
 /// The tokens that a rank has of each sequence.
 SampleRows context_rows(std::int64_t seq_length, int size, int rank);
 
-/// Who has what of a buffer with `bytes` for each token of `batch` sequences.
+/// Who has what of a buffer with `units` for each token of `batch` sequences; they are counted.
 std::vector<OwnedRange> context_owners(std::int64_t batch, std::int64_t seq_length, int size,
-                                       std::int64_t bytes);
+                                       std::int64_t units);
 
 }  // namespace hgt
