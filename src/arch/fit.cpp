@@ -57,14 +57,17 @@ std::vector<Saving> savings_of(const Config& config, DType narrow) {
   if (config.parallelism.tensor_parallel_size > 1 && !config.parallelism.sequence_parallel)
     out.push_back({"parallelism.sequence_parallel = true",
                    [](Config& c) { c.parallelism.sequence_parallel = true; }});
-  if (config.hardware.device == "cuda" && config.zero.offload_optimizer == "none")
-    out.push_back({config.zero.stage < 2
-                       ? "zero_optimization.stage = 2 with offload_optimizer.device = \"cpu\""
-                       : "zero_optimization.offload_optimizer.device = \"cpu\"",
-                   [](Config& c) {
-                     c.zero.stage = std::max<std::int64_t>(c.zero.stage, 2);
+  if (config.hardware.device == "cuda" && config.zero.offload_optimizer == "none") {
+    const std::int64_t stage = std::max<std::int64_t>(config.zero.stage, std::min(most, 2));
+    const std::string offload = "offload_optimizer.device = \"cpu\"";
+    out.push_back({config.zero.stage < stage
+                       ? fmt::format("zero_optimization.stage = {} with {}", stage, offload)
+                       : "zero_optimization." + offload,
+                   [stage](Config& c) {
+                     c.zero.stage = stage;
                      c.zero.offload_optimizer = "cpu";
                    }});
+  }
   if (config.hardware.device != "cuda" && config.checkpoint.async_save)
     out.push_back(
         {"checkpoint.async_save = false", [](Config& c) { c.checkpoint.async_save = false; }});

@@ -106,6 +106,10 @@ TEST_CASE("a GPU may offload to the host's memory, at a stage that keeps no grad
   CHECK(has(hint(config, bytes_of(config) - 1), "zero_optimization.offload_optimizer.device"));
   config.zero.offload_optimizer = "cpu";
   CHECK_FALSE(has(hint(config, bytes_of(config) - 1), "offload"));
+  config.zero = {};
+  config.parallelism.pipeline_parallel_size = 2;  // it has no stage above 1
+  CHECK(has(hint(config, bytes_of(config) - 1),
+            "zero_optimization.stage = 1 with offload_optimizer.device = \"cpu\""));
 }
 
 TEST_CASE("if settings suffice only together, all are named") {

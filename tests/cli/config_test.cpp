@@ -26,20 +26,22 @@ bool says(const Outcome& outcome, const std::string& text) {
 TEST_CASE(
     "every preset is trainable, and what `config show` prints is a config with the same run") {
   const TemporaryFolder folder;
-  for (const char* preset :
-       {"quickstart", "tiny-llama", "gpt2-124m", "gpt2-1558m", "llama-8b", "ds_config"}) {
+  for (const std::string preset : {"quickstart", "tiny-llama", "gpt2-124m", "gpt2-1558m", "llama-8b",
+                                   "llama-8b-2gpus", "llama-8b-8gpus", "llama-70b-64gpus",
+                                   "ds_config"}) {
     INFO(preset);
+    const std::string world = preset.ends_with("64gpus") ? " --world 64" : " --world 8";
     const std::string path = folder.path() + "/" + preset + ".json";
-    REQUIRE(run_program("config init " + std::string(preset) + " " + path).status == 0);
+    REQUIRE(run_program("config init " + preset + " " + path).status == 0);
     CHECK(read_file(path, 1 << 20) == read_file(kConfigs + preset + ".json", 1 << 20));
-    const Outcome check = run_program("config check " + path + " --world 8 --json");
+    const Outcome check = run_program("config check " + path + world + " --json");
     CHECK(check.status == 0);
     CHECK(Json::parse(check.output)["trainable"] == true);
 
-    const Outcome shown = run_program("config show " + path + " --world 8");
+    const Outcome shown = run_program("config show " + path + world);
     REQUIRE(shown.status == 0);
     write_new_file(path + ".resolved", shown.output);
-    CHECK(run_program("config show " + path + ".resolved --world 8").output == shown.output);
+    CHECK(run_program("config show " + path + ".resolved" + world).output == shown.output);
   }
   CHECK(says(run_program("config show " + folder.path() + "/gpt2-124m.json"),
              "\"fp16\": {\n    \"enabled\": \"auto\""));
