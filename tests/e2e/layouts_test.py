@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Layouts of up to eight workers in which every two settings occur together, if they can: the numbers of one worker.
+usage: layouts_test.py HGTRAIN"""
+import itertools
+import random
+import unittest
+
+import job
+
+COMMON = ('--model.n_layer', 4, '--model.num_attention_heads', 4, '--gradient_clipping', 0.1)
+MODELS = {  # with the keys of dropout that the family has
+    'gpt2': ((), ('resid_pdrop', 'attn_pdrop', 'embd_pdrop')),
+    'gpt2 untied': (('--model.tie_word_embeddings', 'false'), ('resid_pdrop', 'attn_pdrop', 'embd_pdrop')),
+    'llama': (('--model.model_type', 'llama', '--model.num_key_value_heads', 2, '--model.tie_word_embeddings', 'false'), ('attention_dropout',)),
+    'mistral': (('--model.model_type', 'mistral', '--model.num_key_value_heads', 1, '--model.sliding_window', 12), ('attention_dropout',)),
+    'qwen3': (('--model.model_type', 'qwen3', '--model.num_key_value_heads', 2, '--model.head_dim', 8), ('attention_dropout',)),
+}
+FACTORS = {
+    'data_parallel_size': (1, 2, 4, 8),
+    'tensor_parallel_size': (1, 2, 4),
+    'context_parallel_size': (1, 2, 4),
+    'pipeline_parallel_size': (1, 2, 4),
+    'sequence_parallel': ('false', 'true'),
+    'pipeline_schedule': ('1f1b', 'gpipe', 'zb_h1', 'interleaved'),
+    'zero': (0, 1, 2, 3),
+    'recompute': ('none', 'selective', 'full'),
+    'micro_batch': (1, 2),
+    'dropout': (False, True),
+    'model': tuple(MODELS),
+}
+SIZES = [name for name in FACTORS if name.endswith('_size')]
+
+
+def workers_of(layout):
+    workers = 1
+    for name in SIZES:
+        workers *= layout[name]
+    return workers
+
+
+def is_sound(layout):
+    stages = layout['pipeline_parallel_size']
+    return (2 <= workers_of(layout) <= 8
+            and layout['data_parallel_size'] * layout['micro_batch'] <= job.CONFIG['train_batch_size']
+            and (stages == 1 or layout['zero'] < 2)
+            and (stages > 1 or layout['pipeline_schedule'] == '1f1b')
+            and (stages < 4 or layout['pipeline_schedule'] != 'interleaved')  # eight parts of four layers
+            and (layout['tensor_parallel_size'] > 1 or layout['sequence_parallel'] == 'false'))
+
+
+def pairs_of(layout):
+    return set(itertools.combinations(layout.items(), 2))
+
+
+def covering_layouts():
+    """A list in which each pair of settings occurs that any sound layout has. The same in every run."""
+    draw = random.Random(17)
+    some = [layout for layout in ({name: draw.choice(values) for name, values in FACTORS.items()} for _ in range(40_000)) if is_sound(layout)]
+    pairs = [pairs_of(layout) for layout in some]
+    left = set().union(*pairs)
+    chosen = []
+    while left:
+        best = max(range(len(some)), key=lambda i: len(pairs[i] & left))
+        chosen.append(some[best])
+        left -= pairs[best]
+    return chosen
+
+
+def flags_of(layout):
+    model, dropout = MODELS[layout['model']]
+    flags = [*COMMON, *model]
+    for key in dropout:
+        flags += [f'--model.{key}', 0.1 if layout['dropout'] else 0]
+    return flags
+
+
+class LayoutsTest(job.JobTest):
+    def test_the_numbers_are_those_of_one_worker(self):
+        for layout in covering_layouts():
+            one = f'{layout["model"]}, dropout {layout["dropout"]}'
+            if not (self.job.folder / one).exists():
+                self.job.train(one, *flags_of(layout), workers=1)
+            flags = flags_of(layout) + ['--zero_optimization.stage', layout['zero'], '--activation_checkpointing.mode', layout['recompute'],
+                                        '--train_micro_batch_size_per_gpu', layout['micro_batch']]
+            for name, value in layout.items():
+                if name in SIZES or name.startswith(('sequence', 'pipeline')):
+                    flags += [f'--parallelism.{name}', value]
+            if layout['pipeline_schedule'] == 'interleaved':
+                flags += ['--parallelism.virtual_pipeline_stages', 2]
+            with self.subTest(**layout):
+                run = ' '.join(str(value) for value in layout.values())
+                self.job.train(run, *flags, workers=workers_of(layout))
+                self.assert_close(run, one)
+
+
+if __name__ == '__main__':
+    unittest.main()
