@@ -26,9 +26,9 @@ bool says(const Outcome& outcome, const std::string& text) {
 TEST_CASE(
     "every preset is trainable, and what `config show` prints is a config with the same run") {
   const TemporaryFolder folder;
-  for (const std::string preset : {"quickstart", "tiny-llama", "gpt2-124m", "gpt2-1558m", "llama-8b",
-                                   "llama-8b-2gpus", "llama-8b-8gpus", "llama-70b-64gpus",
-                                   "ds_config"}) {
+  for (const std::string preset :
+       {"quickstart", "tiny-llama", "gpt2-124m", "gpt2-1558m", "llama-8b", "llama-8b-2gpus",
+        "llama-8b-8gpus", "llama-70b-64gpus", "ds_config"}) {
     INFO(preset);
     const std::string world = preset.ends_with("64gpus") ? " --world 64" : " --world 8";
     const std::string path = folder.path() + "/" + preset + ".json";

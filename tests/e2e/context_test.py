@@ -17,15 +17,6 @@ def context(number, *flags):
 
 
 class ContextTest(job.JobTest):
-    def numbers(self, run):
-        return [(m['step'], m['loss'], m['grad_norm'], m.get('eval_loss')) for m in self.job.metrics(run)]
-
-    def assert_close(self, run, expected):
-        for one, other in zip(self.numbers(run), self.numbers(expected), strict=True):
-            for a, b in zip(one, other, strict=True):
-                if b is not None:
-                    self.assertAlmostEqual(a, b, delta=1e-5 * abs(b), msg=f'{run}, step {one[0]}')
-
     def test_every_layout_gives_the_numbers_of_one_worker(self):
         for name, model, layouts in (
                 ('gpt2', MODEL, ((4, 4, ()), (2, 4, ('--zero_optimization.stage', 3)), (2, 4, ('--parallelism.tensor_parallel_size', 2)),

@@ -170,6 +170,16 @@ class JobTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.temporary.cleanup()
 
+    def numbers(self, run):
+        return [(m['step'], m['loss'], m['grad_norm'], m.get('eval_loss')) for m in self.job.metrics(run)]
+
+    def assert_close(self, run, expected):
+        """The losses, norms and evaluations of two runs are equal but for rounding."""
+        for one, other in zip(self.numbers(run), self.numbers(expected), strict=True):
+            for a, b in zip(one, other, strict=True):
+                if b is not None:
+                    self.assertAlmostEqual(a, b, delta=1e-5 * abs(b), msg=f'{run}, step {one[0]}')
+
     def assert_close_to_whole(self, run):
         losses = self.job.losses(run)
         self.assertEqual(len(losses), STEPS)

@@ -25,12 +25,6 @@ class ZeroTest(job.JobTest):
             one, other = (self.job.folder / run / f'checkpoints/step_{step:08}/{name}.safetensors' for run in (a, b))
             self.assertTrue(filecmp.cmp(one, other, shallow=False), f'{one} and {other}')
 
-    def assert_close(self, run, expected):
-        for (step, loss, evaluated), (_, other, other_evaluated) in zip(self.job.losses(run), self.job.losses(expected), strict=True):
-            self.assertAlmostEqual(loss, other, delta=1e-5 * other, msg=f'step {step}')
-            if evaluated is not None:
-                self.assertAlmostEqual(evaluated, other_evaluated, delta=1e-5 * other_evaluated)
-
     def test_every_stage_gives_the_bits_of_stage_0(self):
         for name, flags in (('fp32', ()), ('bf16', ('--bf16.enabled', 'true', '--training.ema_decay', 0.9)),
                             ('lamb', ('--optimizer.type', 'Lamb'))):
