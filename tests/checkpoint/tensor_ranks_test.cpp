@@ -29,7 +29,10 @@ namespace {
 struct Grid {
   int data = 1, tensor = 1, pipeline = 1;
   int ranks() const { return data * tensor * pipeline; }
-  Coordinates at(int rank) const { return Layout{pipeline, data, tensor}.coordinates_of(rank); }
+  Coordinates at(int rank) const {
+    return Layout{.pipeline_size = pipeline, .data_size = data, .tensor_size = tensor}
+        .coordinates_of(rank);
+  }
 };
 const Grid kOne{1, 1};
 const Grid kGrids[] = {kOne, {2, 1}, {1, 2}, {2, 2}, {1, 4}, {3, 4}, {2, 2, 2}};
