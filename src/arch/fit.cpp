@@ -52,8 +52,15 @@ std::vector<Saving> savings_of(const Config& config, DType narrow) {
     out.push_back({fmt::format("zero_optimization.stage = {}", most),
                    [most](Config& c) { c.zero.stage = most; }});
   if (stages > 1 && config.parallelism.pipeline_schedule != "1f1b")
-    out.push_back({"parallelism.pipeline_schedule = \"1f1b\"",
-                   [](Config& c) { c.parallelism.pipeline_schedule = "1f1b"; }});
+    out.push_back({config.parallelism.virtual_pipeline_stages > 1
+                       ? "parallelism.pipeline_schedule = \"1f1b\" with virtual_pipeline_stages = 1"
+                       : "parallelism.pipeline_schedule = \"1f1b\"",
+                   [](Config& c) {
+                     c.parallelism.pipeline_schedule = "1f1b";
+                     if (c.parallelism.virtual_pipeline_stages == 1) return;
+                     c.parallelism.virtual_pipeline_stages = 1;
+                     c.parallelism.pipeline_layer_split = {};  // it was that of virtual stages
+                   }});
   if (config.parallelism.tensor_parallel_size > 1 && !config.parallelism.sequence_parallel)
     out.push_back({"parallelism.sequence_parallel = true",
                    [](Config& c) { c.parallelism.sequence_parallel = true; }});

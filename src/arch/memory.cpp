@@ -1,6 +1,7 @@
 #include "hgtrain/arch/memory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -79,10 +80,22 @@ double mean_keys(std::int64_t seq_length, std::int64_t window) {
 
 }  // namespace
 
-std::int64_t PlannedTensor::copy_of(std::int64_t micro, std::int64_t layer) const {
-  if (layer >= layers.begin && layer < layers.end)
-    return micro % slots * layers.size() + layer - layers.begin;
-  return has_shared_copy ? copies() - 1 : -1;
+std::int64_t PlannedTensor::copies() const {
+  std::int64_t out = has_shared_copy ? 1 : 0;
+  for (const OfRange& range : of_ranges) out += range.copies();
+  return out;
+}
+
+std::int64_t PlannedTensor::copy_of(std::size_t range, std::int64_t micro,
+                                    std::int64_t layer) const {
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < of_ranges.size(); ++i) {
+    const auto& [slots, layers] = of_ranges[i];
+    if (i == range && layer >= layers.begin && layer < layers.end)
+      return first + micro % slots * layers.size() + layer - layers.begin;
+    first += of_ranges[i].copies();
+  }
+  return has_shared_copy ? first : -1;
 }
 
 std::int64_t PlannedTensor::numel() const {
@@ -122,15 +135,19 @@ ActivationSizes activation_sizes(const Config& config) {
   return sizes;
 }
 
-ActivationSizes activation_sizes(const Config& config, const StepShape& shape) {
-  ActivationSizes sizes = activation_sizes(config);
-  sizes.slots = shape.slots();
-  sizes.tensor_size = config.parallelism.tensor_parallel_size;
-  sizes.context_size = config.parallelism.context_parallel_size;
-  sizes.split_rows = config.parallelism.sequence_parallel;
-  sizes.blocks = shape.blocks();
-  sizes.split = shape.split();
-  return sizes;
+std::vector<ActivationSizes> activation_sizes(const Config& config, const StepShape& shape) {
+  const std::vector<Range> ranges = shape.ranges();
+  const std::vector<int> slots = shape.slots();
+  std::vector<ActivationSizes> out(ranges.size(), activation_sizes(config));
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    out[i].slots = slots[i];
+    out[i].tensor_size = config.parallelism.tensor_parallel_size;
+    out[i].context_size = config.parallelism.context_parallel_size;
+    out[i].split_rows = config.parallelism.sequence_parallel;
+    out[i].blocks = ranges[i];
+    out[i].split = shape.split();
+  }
+  return out;
 }
 
 Range ActivationSizes::layers(const ModelConfig& model) const {
@@ -143,7 +160,11 @@ bool ActivationSizes::has_head(const ModelConfig& model) const {
   return blocks.size() == 0 || blocks.end == model.num_hidden_layers + 2;
 }
 
-std::vector<PlannedTensor> activations_of(const ModelConfig& m, const ActivationSizes& sizes) {
+namespace {
+
+/// Adds those of a range of a worker to those of the ranges before.
+void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::size_t range,
+                     std::vector<PlannedTensor>& out) {
   const Family family = family_of(m);
   const std::int64_t tokens = sizes.seq_length / sizes.context_size;  // of a sequence, here
   const std::int64_t rows = times(sizes.batch, tokens), own = sizes.own_rows().size();
@@ -151,23 +172,33 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
   const std::int64_t inner = m.intermediate_size, up = family.gated_mlp ? 2 * inner : inner;
 
-  std::vector<PlannedTensor> out;
   const Range layers = sizes.layers(m);
   const bool has_head = sizes.has_head(m);
   const std::int64_t recomputed =
       std::clamp<std::int64_t>(sizes.recomputed_layers - layers.begin, 0, layers.size());
   PlannedTensor::Scope scope = PlannedTensor::Scope::kLayer;
+  const auto plan = [&](DType dtype, const std::string& name,
+                        const std::vector<std::int64_t>& shape,
+                        const PlannedTensor::OfRange& of_range) {
+    auto known = std::ranges::find(out, name, &PlannedTensor::name);
+    if (known == out.end()) {
+      out.push_back({name, shape, scope, dtype});
+      known = std::prev(out.end());
+    }
+    known->of_ranges.resize(range + 1);
+    known->of_ranges[range] = of_range;
+    known->has_shared_copy |= of_range.layers.begin > 0 || scope == PlannedTensor::Scope::kShared;
+  };
   const auto add_as = [&](DType dtype, const std::string& name,
                           const std::vector<std::int64_t>& shape) {
-    PlannedTensor plan{name, shape, scope, dtype};
-    if (scope != PlannedTensor::Scope::kShared) plan.slots = sizes.slots;
-    if (scope == PlannedTensor::Scope::kSlot) plan.layers = {0, 1};
+    PlannedTensor::OfRange of_range;
+    if (scope != PlannedTensor::Scope::kShared) of_range.slots = sizes.slots;
+    if (scope == PlannedTensor::Scope::kSlot) of_range.layers = {0, 1};
     if (scope == PlannedTensor::Scope::kLayer) {
-      if (sizes.split && is_product_input(name)) plan.slots = sizes.split.slots;
-      plan.layers = {is_recomputed(name, sizes) ? recomputed : 0, layers.size()};
+      if (sizes.split && is_product_input(name)) of_range.slots = sizes.split.slots;
+      of_range.layers = {is_recomputed(name, sizes) ? recomputed : 0, layers.size()};
     }
-    plan.has_shared_copy = plan.layers.begin > 0 || scope == PlannedTensor::Scope::kShared;
-    out.push_back(std::move(plan));
+    plan(dtype, name, shape, of_range);
   };
   const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape,
                        bool needed = true) {
@@ -196,9 +227,8 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   if (sizes.split) {
     using Shape = std::vector<std::int64_t>;
     const auto keep = [&](const std::string& name, const Shape& shape, std::int64_t first_layers) {
-      if (first_layers == 0) return;
-      const Range of{0, first_layers};
-      out.push_back({name, shape, scope, sizes.dtype, sizes.split.between, of, false});
+      if (first_layers > 0)
+        plan(sizes.dtype, name, shape, {sizes.split.between, {0, first_layers}});
     };
     const auto keep_recomputed = [&](const std::string& name, const Shape& shape) {
       keep("recomputed " + name, shape, is_recomputed(name, sizes) ? recomputed : 0);
@@ -236,6 +266,15 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& m, const Activation
   for (const char* name : {"keys_values", "d_keys_values"})
     add(name, {sizes.batch, sizes.seq_length, 2 * m.num_key_value_heads, m.head_dim},
         sizes.context_size > 1);
+}
+
+}  // namespace
+
+std::vector<PlannedTensor> activations_of(const ModelConfig& model,
+                                          const std::vector<ActivationSizes>& ranges) {
+  std::vector<PlannedTensor> out;
+  for (std::size_t range = 0; range < ranges.size(); ++range)
+    add_activations(model, ranges[range], range, out);
   return out;
 }
 
@@ -313,7 +352,7 @@ FlatMemory flat_memory(const Config& config, const RankPlan& plan) {
   const Sharded sharded = sharded_at(plan.stage(), offload);
   const bool rounds = dtype != config.precision.parameter_dtype(),
              sends = offload.optimizer && !offload.weights;
-  const std::int64_t all = plan.shape.elements().size(), shard = largest_shard(plan);
+  const std::int64_t all = plan.elements(), shard = largest_shard(plan);
   const auto elements = [&](bool is_sharded) { return is_sharded ? shard : all; };
   const auto weights = [&](bool is_sharded) {
     return flat(fmt::format("{} weights", name_of(dtype)), elements(is_sharded), dtype);
@@ -402,12 +441,13 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   if (on_cpu) out.push_back({"checkpoint: buffers", kCheckpointBufferBytes});
   if (on_cpu && config.parallelism.tensor_parallel_size > 1)
     out.push_back({"checkpoint: exchange between tensor ranks", kCheckpointExchangeBytes});
-  const ActivationSizes sizes = activation_sizes(config, plan.shape);
+  const std::vector<ActivationSizes> ranges = activation_sizes(config, plan.shape);
+  const ActivationSizes& sizes = ranges.front();  // what does not depend on the range
   if (const auto bytes = partial_gradient_bytes(
           partial_gradients(table, tensor_size(config), config.parallelism.sequence_parallel));
       bytes > 0)
     out.push_back({"gradients that tensor ranks sum", bytes});
-  for (const PlannedTensor& a : activations_of(model, sizes)) {
+  for (const PlannedTensor& a : activations_of(model, ranges)) {
     const char* scope = a.scope == PlannedTensor::Scope::kLayer ? "layers" : "activations";
     out.push_back({fmt::format("{}: {}", scope, a.name), a.bytes()});
   }

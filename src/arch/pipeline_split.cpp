@@ -15,6 +15,12 @@ namespace {
 
 using Layers = std::vector<std::int64_t>;
 
+std::string stages_text(std::int64_t stages, std::int64_t virtual_stages) {
+  if (virtual_stages > 1)
+    return fmt::format("{} pipeline stages of {} virtual stages each", stages, virtual_stages);
+  return stages == 1 ? "1 pipeline stage" : fmt::format("{} pipeline stages", stages);
+}
+
 /// The layers of each stage with the smallest maximum of `flops` (by block) over the stages. Of
 /// equal splits, the one whose early stages have fewer layers: they hold more micro-batches.
 Layers balanced(const std::vector<double>& flops, std::int64_t layers, std::int64_t stages) {
@@ -48,40 +54,86 @@ Layers balanced(const std::vector<double>& flops, std::int64_t layers, std::int6
   return out;
 }
 
-void require_fit(const Layers& split, std::int64_t layers, std::int64_t stages) {
+/// The same for an interleaved pipeline, whose layers count as equal: each layer goes to the stage
+/// with the fewest operations so far, and there to the virtual stage with the fewest. Of equal
+/// ones, the last: it holds fewer micro-batches.
+Layers interleaved(const std::vector<double>& flops, std::int64_t layers, std::int64_t stages,
+                   std::int64_t virtual_stages) {
+  const double head = flops.back();
+  const double layer = layers == 0 ? 0
+                                   : (std::accumulate(flops.begin(), flops.end(), 0.0) - head) /
+                                         static_cast<double>(layers);
+  const auto count = static_cast<std::size_t>(stages * virtual_stages),
+             ranks = static_cast<std::size_t>(stages);
+  Layers out(count, 1);
+  out.front() = out.back() = 0;
+  const auto cost = [&](std::size_t part) {
+    return static_cast<double>(out[part]) * layer + (part + 1 == count ? head : 0);
+  };
+  const auto cost_of_stage = [&](std::size_t stage) {
+    std::int64_t own = 0;
+    for (std::size_t part = stage; part < count; part += ranks) own += out[part];
+    return static_cast<double>(own) * layer + (stage + 1 == ranks ? head : 0);
+  };
+  for (auto left = layers - static_cast<std::int64_t>(count) + 2; left > 0; --left) {
+    std::size_t stage = ranks - 1;
+    for (std::size_t other = stage; other-- > 0;)
+      if (cost_of_stage(other) < cost_of_stage(stage)) stage = other;
+    std::size_t part = count - ranks + stage;
+    for (std::size_t other = part; other >= ranks;)
+      if (cost(other -= ranks) < cost(part)) part = other;
+    ++out[part];
+  }
+  return out;
+}
+
+void require_fit(const Layers& split, std::int64_t layers, std::int64_t stages,
+                 std::int64_t virtual_stages) {
   std::int64_t left = layers;
   for (const std::int64_t own : split) left -= std::min(own, layers + 1);  // no sum can overflow
   bool idle = false;
   for (std::size_t stage = 1; stage + 1 < split.size(); ++stage) idle |= split[stage] == 0;
-  if (std::ssize(split) == stages && left == 0 && !idle) return;
+  if (std::ssize(split) == stages * virtual_stages && left == 0 && !idle) return;
+  const bool fits_other =
+      std::ssize(split) != stages * virtual_stages && left == 0 && virtual_stages == 1;
   throw Error(
       ErrorKind::kConfig,
       fmt::format("parallelism.pipeline_layer_split = [{}] does not split {} layers into {}{}",
-                  fmt::join(split, ", "), layers,
-                  stages == 1 ? "1 stage" : fmt::format("{} stages", stages),
+                  fmt::join(split, ", "), layers, stages_text(stages, virtual_stages),
                   idle ? " of at least one layer each" : ""),
-      std::ssize(split) != stages && left == 0
-          ? fmt::format("--parallelism.pipeline_parallel_size {}", split.size())
-          : "leave it out for a balanced split");
+      fits_other ? fmt::format("--parallelism.pipeline_parallel_size {}", split.size())
+                 : "leave it out for a balanced split");
+}
+
+void require_layers(std::int64_t layers, std::int64_t stages, std::int64_t virtual_stages) {
+  if (stages <= (layers + 2) / virtual_stages) return;
+  const std::int64_t fewer = (layers + 2) / stages;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("a model of {} layers cannot be split into {}", layers,
+                          stages_text(stages, virtual_stages)),
+              fewer >= 2 ? fmt::format("parallelism.virtual_pipeline_stages of at most {}: each "
+                                       "has a layer, the embedding or the head",
+                                       fewer)
+                         : fmt::format("parallelism.pipeline_parallel_size of at most {}: each "
+                                       "stage has a layer, the embedding or the head",
+                                       (layers + 2) / virtual_stages));
 }
 
 }  // namespace
 
 std::vector<Range> pipeline_blocks(const Config& config) {
   const std::int64_t layers = config.model.num_hidden_layers;
-  const std::int64_t stages = config.parallelism.pipeline_parallel_size;
-  if (stages > layers + 2)
-    throw Error(
-        ErrorKind::kConfig,
-        fmt::format("a model of {} layers cannot be split into {} pipeline stages", layers, stages),
-        fmt::format("parallelism.pipeline_parallel_size of at most {}: each stage has a "
-                    "layer, the embedding or the head",
-                    layers + 2));
+  const std::int64_t stages = config.parallelism.pipeline_parallel_size,
+                     virtual_stages = config.parallelism.virtual_pipeline_stages;
+  require_layers(layers, stages, virtual_stages);
   Layers split = config.parallelism.pipeline_layer_split;
-  if (split.empty())
-    split = balanced(block_flops(config.model, config.training.seq_length), layers, stages);
+  const std::vector<double> flops = block_flops(config.model, config.training.seq_length);
+  if (!split.empty())
+    require_fit(split, layers, stages, virtual_stages);
+  else if (virtual_stages == 1)
+    split = balanced(flops, layers, stages);
   else
-    require_fit(split, layers, stages);
+    split = interleaved(flops, layers, stages, virtual_stages);
   std::vector<Range> out;
   std::int64_t begin = 0;
   for (std::size_t stage = 0; stage < split.size(); ++stage) {

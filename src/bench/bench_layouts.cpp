@@ -51,6 +51,7 @@ std::string text_of(const Layout& layout, const Config& config) {
   add("pp", layout.pipeline_size);
   if (layout.pipeline_size > 1 && config.parallelism.pipeline_schedule != "1f1b")
     parts.push_back(config.parallelism.pipeline_schedule);
+  add("vpp", layout.virtual_stages);
   add("cp", layout.context_size);
   add("tp", layout.tensor_size);
   if (config.parallelism.sequence_parallel && layout.tensor_size > 1) parts.push_back("sp");

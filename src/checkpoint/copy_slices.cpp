@@ -8,7 +8,7 @@ FlatState copy_slices(
     const std::function<void(void* to, const void* from, std::size_t bytes)>& copy) {
   const Span span = Span::rare("copy for the checkpoint");
   const std::int64_t count =
-      flat.slices.empty() ? 0 : flat.slices.back().local + flat.slices.back().elements.size();
+      flat.slices.empty() ? 0 : flat.slices.back().in_shard + flat.slices.back().elements.size();
   memory.resize(flat.moments.size() + 2);
   const auto copied = [&](const FlatTensor& from, Buffer& buffer) {
     if (!from) return FlatTensor();

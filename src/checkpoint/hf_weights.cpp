@@ -89,7 +89,7 @@ void load_hf_weights(const std::string& folder, const ModelConfig& model,
 void load_hf_weights(const std::string& folder, const ModelConfig& model,
                      const ParameterTable& table, const Tensor& parameters,
                      const std::string& stem) {
-  const Slice all{{0, table.total}, 0};
+  const Slice all{{0, table.total}};
   load_hf_weights(folder, model, table, FlatTensor{parameters}, std::span(&all, 1), {}, stem);
 }
 

@@ -130,9 +130,8 @@ std::vector<TensorPart> parts_of(const Parameter& parameter, const FlatTensor& f
   for (const Slice& slice : slices) {
     const Range shared{std::max(slice.elements.begin, first), std::min(slice.elements.end, last)};
     if (shared.size() <= 0) continue;
-    const std::int64_t local = slice.local + (shared.begin - slice.elements.begin);
     out.push_back({{shared.begin - first, shared.end - first},
-                   flat.at({shared, local}),
+                   flat.at(slice.part(shared)),
                    parameter.placement(tensor)});
   }
   return out;

@@ -133,10 +133,11 @@ class Bench final : public Command {
     constexpr std::pair<std::string_view, const char*> kSizes[] = {
         {"zero", "zero_optimization.stage"},
         {"pp", "parallelism.pipeline_parallel_size"},
+        {"vpp", "parallelism.virtual_pipeline_stages"},
         {"tp", "parallelism.tensor_parallel_size"},
         {"cp", "parallelism.context_parallel_size"}};
     if (part == "dp" || part == "one") return;
-    if (part == "gpipe" || part == "1f1b" || part == "zb_h1")
+    if (part == "gpipe" || part == "1f1b" || part == "interleaved" || part == "zb_h1")
       return set("parallelism.pipeline_schedule", part);
     if (part == "sp") return set("parallelism.sequence_parallel", "true");
     for (const auto& [prefix, key] : kSizes)

@@ -78,13 +78,19 @@ std::string blocks_text(Range blocks, std::int64_t layers) {
 /// The stages, and the share of the time for which they wait for each other, by their operations.
 std::string pipeline_line(const Config& config) {
   const std::vector<Range> blocks = pipeline_blocks(config);
+  const auto count = static_cast<std::size_t>(config.parallelism.pipeline_parallel_size);
   std::vector<std::string> stages;
-  for (const Range& stage : blocks)
-    stages.push_back(fmt::format("stage {}: {}", stages.size(),
-                                 blocks_text(stage, config.model.num_hidden_layers)));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::string text = blocks_text(blocks[i], config.model.num_hidden_layers);
+    if (i < count)
+      stages.push_back(fmt::format("stage {}: {}", i, text));
+    else
+      stages[i % count] += ", then " + text;
+  }
   const double share = idle_share(pipeline_schedule(config.parallelism), blocks,
                                   config.batch.gradient_accumulation_steps,
-                                  block_times(config.model, config.training.seq_length));
+                                  block_times(config.model, config.training.seq_length),
+                                  config.parallelism.virtual_pipeline_stages);
   return fmt::format("pipeline    {}; {}, idle {:.0f} %\n", fmt::join(stages, ", "),
                      config.parallelism.pipeline_schedule, 100 * share);
 }

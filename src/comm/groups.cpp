@@ -43,13 +43,17 @@ std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied) {
         along(layout, at, &Coordinates::tensor, layout.tensor_size), &Groups::tensor);
   const std::vector<int> stages = along(layout, at, &Coordinates::pipeline, layout.pipeline_size);
   const auto stage = [&](int i) { return stages[static_cast<std::size_t>(i)]; };
-  for (int i = std::max(1, at.pipeline); i < std::min(at.pipeline + 2, layout.pipeline_size); ++i) {
-    const bool from_before = i == at.pipeline;
-    add("forward", from_before ? "pipeline: input" : "pipeline: output", {stage(i - 1), stage(i)},
+  // Link i comes after stage i; all ranks connect links in their order. The last one closes a ring.
+  const int links = layout.pipeline_size - (layout.virtual_stages > 1 ? 0 : 1);
+  for (int i = 0; i < links; ++i) {
+    const int next = (i + 1) % layout.pipeline_size;
+    if (at.pipeline != i && at.pipeline != next) continue;
+    const bool from_before = at.pipeline == next;
+    add("forward", from_before ? "pipeline: input" : "pipeline: output", {stage(i), stage(next)},
         from_before ? &Groups::input : &Groups::output);
     add("backward",
         from_before ? "pipeline: gradient of the input" : "pipeline: gradient of the output",
-        {stage(i), stage(i - 1)}, from_before ? &Groups::input_gradient : &Groups::output_gradient);
+        {stage(next), stage(i)}, from_before ? &Groups::input_gradient : &Groups::output_gradient);
   }
   const bool has_end = at.pipeline == 0 || at.pipeline + 1 == layout.pipeline_size;
   if (tied && layout.pipeline_size > 1 && has_end)

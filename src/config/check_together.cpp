@@ -69,6 +69,26 @@ void tell_stages(double stage, Loading& loading) {
   }
 }
 
+void check_pipeline(Loading& loading) {
+  const ParallelismConfig& p = loading.config().parallelism;
+  const bool interleaved = p.pipeline_schedule == "interleaved";
+  if (interleaved && p.pipeline_parallel_size < 2)
+    loading.problem_at(Severity::kError, "parallelism.pipeline_schedule",
+                       "the schedule interleaved needs a pipeline of at least 2 stages",
+                       "set parallelism.pipeline_parallel_size, or use 1f1b");
+  if (interleaved && p.virtual_pipeline_stages < 2)
+    loading.problem_at(Severity::kError, "parallelism.pipeline_schedule",
+                       "the schedule interleaved needs parallelism.virtual_pipeline_stages of at "
+                       "least 2",
+                       "set it to 2, or use 1f1b");
+  if (!interleaved && p.virtual_pipeline_stages > 1)
+    loading.problem_at(
+        Severity::kError, "parallelism.virtual_pipeline_stages",
+        fmt::format("parallelism.virtual_pipeline_stages = {} needs the schedule interleaved",
+                    p.virtual_pipeline_stages),
+        "set parallelism.pipeline_schedule to interleaved, or leave it out");
+}
+
 void check_zero(Loading& loading) {
   const double stage = loading.number("zero_optimization.stage", 0);
   const auto error = [&](const std::string& path, const std::string& message) {
@@ -319,6 +339,7 @@ void tell_ignored(Loading& loading) {
 void check_together(Loading& loading) {
   check_precision(loading);
   check_zero(loading);
+  check_pipeline(loading);
   check_clipping(loading);
   check_rates(loading);
   check_optimizer(loading);

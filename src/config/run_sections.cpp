@@ -226,16 +226,20 @@ Field parallelism_section() {
                "whole: those of norms, dropout and residuals"),
           used("pipeline_schedule", in(&P::pipeline_schedule),
                "order of the micro-batches in a pipeline: a forward and a backward in turns, which "
-               "holds few micro-batches at once; all forwards first; zb_h1: as 1f1b, with the "
-               "gradients of weights while a stage would idle")
-              .one_of({{"1f1b"},
-                       {"gpipe"},
-                       {"interleaved", KeyClass::kNotBuilt, "use 1f1b"},
-                       {"zb_h1"}})
+               "holds few micro-batches at once; all forwards first; interleaved: as 1f1b, with "
+               "several parts of the model for each stage, which then idles less; zb_h1: as 1f1b, "
+               "with the gradients of weights while a stage would idle")
+              .one_of({{"1f1b"}, {"gpipe"}, {"interleaved"}, {"zb_h1"}})
               .aka({"pipeline_parallel_schedule", "pp_engine"}),
+          used("virtual_pipeline_stages", in(&P::virtual_pipeline_stages),
+               "parts of the model that each stage of an interleaved pipeline has")
+              .at_least(1)
+              .at_most(kMaxRanks)
+              .aka({"vpp", "virtual_pipeline_model_parallel_size",
+                    "num_virtual_stages_per_pipeline_rank"}),
           used("pipeline_layer_split", in(&P::pipeline_layer_split),
-               "layers of each stage, for example [9, 3]; balanced: by their operations, with the "
-               "head's")
+               "layers of each stage, for example [9, 3]; if interleaved, of stage 0's first part, "
+               "stage 1's first part, and so on; balanced: by their operations, with the head's")
               .one_of({{"balanced"}})
               .at_least(0),
       });

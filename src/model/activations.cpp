@@ -1,6 +1,7 @@
 #include "activations.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,10 +10,12 @@
 
 namespace hgt {
 
-Activations::Activations(const ModelConfig& model, const ActivationSizes& sizes, Device device)
-    : model_(model), sizes_(sizes) {
-  ActivationSizes largest = sizes;  // of tensor ranks: a smaller batch may give this one more rows
-  largest.tensor_rank = 0;
+Activations::Activations(const ModelConfig& model, std::vector<ActivationSizes> ranges,
+                         Device device)
+    : model_(model), ranges_(std::move(ranges)) {
+  std::vector<ActivationSizes> largest = ranges_;
+  for (ActivationSizes& sizes : largest)
+    sizes.tensor_rank = 0;  // of tensor ranks: a smaller batch may give this one more rows
   for (PlannedTensor& plan : activations_of(model, largest)) {
     Buffer buffer(plan.name, plan.bytes(), device);
     const std::string name = plan.name;
@@ -20,13 +23,21 @@ Activations::Activations(const ModelConfig& model, const ActivationSizes& sizes,
   }
 }
 
+std::pair<std::size_t, std::int64_t> Activations::place_of(std::int64_t slot) const {
+  std::size_t range = 0;
+  for (; range + 1 < ranges_.size() && slot >= ranges_[range].period(); ++range)
+    slot -= ranges_[range].period();
+  return {range, slot};
+}
+
 BatchActivations::BatchActivations(const Activations& memory, std::int64_t slot, std::int64_t batch,
                                    std::int64_t seq_length)
-    : memory_(&memory), slot_(slot), batch_(batch), seq_length_(seq_length) {
-  ActivationSizes sizes = memory.sizes_;
+    : memory_(&memory), batch_(batch), seq_length_(seq_length) {
+  std::tie(range_, slot_) = memory.place_of(slot);
+  ActivationSizes sizes = memory.ranges_[range_];
   sizes.batch = batch;
   sizes.seq_length = seq_length;
-  for (PlannedTensor& plan : activations_of(memory.model_, sizes))
+  for (PlannedTensor& plan : activations_of(memory.model_, {sizes}))
     shapes_.emplace(std::move(plan.name), std::move(plan.shape));
 }
 
@@ -39,7 +50,7 @@ const Activations::Entry& BatchActivations::entry(std::string_view name) const {
 
 Tensor BatchActivations::of_layer(std::string_view name, std::int64_t layer) const {
   const auto& [plan, buffer] = entry(name);
-  const std::int64_t copy = plan.copy_of(slot_, layer);
+  const std::int64_t copy = plan.copy_of(range_, slot_, layer);
   const std::int64_t bytes = plan.numel() * static_cast<std::int64_t>(size_of(plan.dtype));
   const Tensor out(buffer.as<std::byte>().data() + std::max<std::int64_t>(copy, 0) * bytes,
                    shapes_.find(plan.name)->second, plan.dtype, buffer.device());

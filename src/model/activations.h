@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hgtrain/arch/memory.h"
@@ -12,11 +13,13 @@
 
 namespace hgt {
 
-/// The memory of a model's activations, allocated as arch/memory.h plans it.
+/// The memory of the activations of some ranges of a model's blocks, allocated as arch/memory.h
+/// plans it. Slots are counted through all ranges; each range has as many as its period.
 class Activations {
  public:
-  Activations(const ModelConfig& model, const ActivationSizes& sizes, Device device);
-  const ActivationSizes& sizes() const { return sizes_; }
+  Activations(const ModelConfig& model, std::vector<ActivationSizes> ranges, Device device);
+  Activations(const ModelConfig& model, const ActivationSizes& sizes, Device device)
+      : Activations(model, std::vector{sizes}, device) {}
 
  private:
   friend class BatchActivations;
@@ -24,8 +27,11 @@ class Activations {
     PlannedTensor plan;
     Buffer buffer;
   };
+  /// The range of a slot, and the slot's number there.
+  std::pair<std::size_t, std::int64_t> place_of(std::int64_t slot) const;
+
   const ModelConfig model_;
-  const ActivationSizes sizes_;
+  const std::vector<ActivationSizes> ranges_;
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
@@ -41,15 +47,16 @@ class BatchActivations {
   }
 
   bool has(std::string_view name) const { return shapes_.find(name) != shapes_.end(); }
-  /// The layer's tensor of this name: its own, or the one that recomputed layers, or all, share.
+  /// The tensor of this name of a layer of the slot's range: its own, or the one that recomputed
+  /// layers, or all, share.
   /// Error(kInternal) if there is none, or no space for the batch.
   Tensor of_layer(std::string_view name, std::int64_t layer) const;
   /// The slot's tensor, or the one that all slots share.
   Tensor get(std::string_view name) const { return of_layer(name, 0); }
   /// The same, but no tensor if there is none.
   Tensor find_of_layer(std::string_view name, std::int64_t layer) const {
-    return has(name) && entry(name).plan.copy_of(slot_, layer) >= 0 ? of_layer(name, layer)
-                                                                    : Tensor();
+    return has(name) && entry(name).plan.copy_of(range_, slot_, layer) >= 0 ? of_layer(name, layer)
+                                                                            : Tensor();
   }
   Tensor find(std::string_view name) const { return find_of_layer(name, 0); }
 
@@ -57,7 +64,9 @@ class BatchActivations {
   const Activations::Entry& entry(std::string_view name) const;
 
   const Activations* memory_;
-  std::int64_t slot_, batch_, seq_length_;
+  std::size_t range_;
+  std::int64_t slot_;  ///< of the range's
+  std::int64_t batch_, seq_length_;
   std::map<std::string, std::vector<std::int64_t>, std::less<>> shapes_;
 };
 

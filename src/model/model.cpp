@@ -23,6 +23,16 @@ DType dtype_of(const std::vector<Tensor>& blocks) {
   return std::ranges::find_if(blocks, [](const Tensor& block) { return bool(block); })->dtype();
 }
 
+std::vector<ActivationSizes> sizes_of(const Model::Options& options, DType dtype,
+                                      const TensorGroup& group, std::int64_t context_size) {
+  std::vector<ActivationSizes> out;
+  for (const auto& [blocks, slots] : options.ranges)
+    out.push_back({options.max_batch, options.max_seq_length, slots, dtype, options.recompute,
+                   options.recomputed_layers, blocks, group.size(), options.split, context_size,
+                   group.rank(), group.split_rows()});
+  return out;
+}
+
 class TransformerModel final : public Model {
  public:
   TransformerModel(const ModelConfig& config, const ParameterTable& table,
@@ -36,12 +46,12 @@ class TransformerModel final : public Model {
         stream_(stream),
         weights_(bind_weights(config_, table, parameters)),
         gradients_(gradients.empty() ? Weights{} : bind_weights(config_, table, gradients)),
-        memory_(config_,
-                {options.max_batch, options.max_seq_length, options.slots, dtype_of(parameters),
-                 options.recompute, options.recomputed_layers, options.blocks, group_.size(),
-                 options.split, context_.size(), group_.rank(), group_.split_rows()},
-                stream.device()),
-        own_layers_(memory_.sizes().layers(config_)) {
+        memory_(config_, sizes_of(options, dtype_of(parameters), group_, context_.size()),
+                stream.device()) {
+    for (const ActivationSizes& sizes :
+         sizes_of(options, dtype_of(parameters), group_, context_.size()))
+      slots_.resize(slots_.size() + static_cast<std::size_t>(sizes.period()),
+                    {sizes.layers(config_).begin, std::nullopt});
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
       layers_.emplace_back(config_, i,
                            i < options.recomputed_layers ? options.recompute : Recompute::kNone,
@@ -75,7 +85,7 @@ class TransformerModel final : public Model {
     reserve(slot, batch);
     const auto i = static_cast<std::size_t>(block - 1);
     layers_[i].backward_weights(gradients_.layers[i], state(block, slot, true),
-                                LayerScratch(memory(slot)), {memory(slot), own_layer(block)},
+                                LayerScratch(memory(slot)), {memory(slot), own_layer(block, slot)},
                                 stream_);
   }
 
@@ -92,8 +102,8 @@ class TransformerModel final : public Model {
     sum(memory(slot).get("losses"), Tensor(&out, {1}, DType::kF64, stream_.device()), stream_);
   }
 
-  void evaluate_block(int block, const MicroBatch& batch) override {
-    forward_block(block, 0, batch, prepare(0, batch, false));
+  void evaluate_block(int block, int slot, const MicroBatch& batch) override {
+    forward_block(block, slot, batch, prepare(slot, batch, false));
   }
 
  private:
@@ -102,7 +112,7 @@ class TransformerModel final : public Model {
   /// Checks the batch, and that there is memory for it in the slot.
   void reserve(int slot, const MicroBatch& batch) {
     const std::int64_t rows = batch.batch * batch.seq_length;
-    if (slot < 0 || slot >= std::ssize(batches_) || batch.batch < 1 || batch.seq_length < 1 ||
+    if (slot < 0 || slot >= std::ssize(slots_) || batch.batch < 1 || batch.seq_length < 1 ||
         batch.batch > options_.max_batch || whole_length(batch) > options_.max_seq_length ||
         static_cast<std::int64_t>(batch.tokens_BT.size()) != rows ||
         static_cast<std::int64_t>(batch.targets_BT.size()) != rows ||
@@ -114,8 +124,8 @@ class TransformerModel final : public Model {
                       "fit a model made for {} x {} and {} slots",
                       batch.batch, batch.seq_length, batch.tokens_BT.size(),
                       batch.targets_BT.size(), slot, options_.max_batch, options_.max_seq_length,
-                      std::ssize(batches_)));
-    std::optional<BatchActivations>& memory = batches_[static_cast<std::size_t>(slot)];
+                      slots_.size()));
+    std::optional<BatchActivations>& memory = slots_[static_cast<std::size_t>(slot)].batch;
     if (!memory || !memory->is_for(batch.batch, whole_length(batch)))
       memory.emplace(memory_, slot, batch.batch, whole_length(batch));
   }
@@ -171,15 +181,18 @@ class TransformerModel final : public Model {
   }
 
   const BatchActivations& memory(int slot) const {
-    return *batches_[static_cast<std::size_t>(slot)];
+    return *slots_[static_cast<std::size_t>(slot)].batch;
   }
-  std::int64_t own_layer(int block) const { return block - 1 - own_layers_.begin; }
+  /// The number of a block's layer in the slot's range.
+  std::int64_t own_layer(int block, int slot) const {
+    return block - 1 - slots_[static_cast<std::size_t>(slot)].first_layer;
+  }
   LayerState state(int block, int slot, bool backward = false) const {
-    return {memory(slot), own_layer(block), backward};
+    return {memory(slot), own_layer(block, slot), backward};
   }
   /// The residual stream that enters a block.
   Tensor input(int block, int slot) const {
-    const bool is_first = block - 1 <= own_layers_.begin;
+    const bool is_first = own_layer(block, slot) <= 0;
     return is_first ? memory(slot).get("embedded") : state(block - 1, slot).output;
   }
 
@@ -222,7 +235,7 @@ class TransformerModel final : public Model {
     const LayerScratch scratch(memory(slot));
     layers_[i].recompute(weights_.layers[i], x, pass, kept, scratch, stream_);
     layers_[i].backward(weights_.layers[i], gradients_.layers[i], x, pass, kept, scratch,
-                        {memory(slot), own_layer(block)}, d, stream_);
+                        {memory(slot), own_layer(block, slot)}, d, stream_);
   }
 
   void head_forward(int slot, const MicroBatch& batch, const Pass& pass, const Weights* gradients) {
@@ -240,13 +253,14 @@ class TransformerModel final : public Model {
   const Stream stream_;
   const Weights weights_, gradients_;
   const Activations memory_;
-  const Range own_layers_;  ///< counted from 0
+  struct Slot {
+    std::int64_t first_layer = 0;           ///< of its range, counted from 0
+    std::optional<BatchActivations> batch;  ///< the last one
+  };
+  std::vector<Slot> slots_;
   std::vector<Layer> layers_;
   RopeTable rope_;
   std::vector<OwnedRange> byte_owners_, value_owners_;  ///< of the last batch; context ranks
-  std::vector<std::optional<BatchActivations>> batches_ =
-      std::vector<std::optional<BatchActivations>>(static_cast<std::size_t>(
-          options_.split.period(options_.slots)));  ///< each slot's last one
 };
 
 }  // namespace
@@ -267,7 +281,7 @@ std::unique_ptr<Model> Model::create(const ModelConfig& config, const ParameterT
 }
 
 void Model::evaluate(const MicroBatch& batch, double& out) {
-  for (int block = 0; block < num_blocks(); ++block) evaluate_block(block, batch);
+  for (int block = 0; block < num_blocks(); ++block) evaluate_block(block, 0, batch);
   loss_sum(0, out);
 }
 

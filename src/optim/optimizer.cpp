@@ -44,7 +44,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
 
 Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
                      const Buffers& buffers, Stream stream)
-    : Optimizer(config, table, buffers, std::array{Slice{{0, table.total}, 0}}, stream) {}
+    : Optimizer(config, table, buffers, std::array{Slice{{0, table.total}}}, stream) {}
 
 Optimizer::~Optimizer() = default;
 
@@ -110,7 +110,8 @@ void Optimizer::step_on_cpu(const Update& update, std::span<const FlatPiece> pie
     Update u = update;
     if (piece.decay == 0) u.weight_decay = 0;
     FlatPiece part = piece;
-    for (; part.begin < piece.end; part.local += Fp32Window::kMaxElements) {
+    for (; part.begin < piece.end;
+         part.local += Fp32Window::kMaxElements, part.in_shard += Fp32Window::kMaxElements) {
       part.end = std::min(part.begin + Fp32Window::kMaxElements, piece.end);
       const Fp32Window p(parameters.at(part), part.begin), s1(state1.at(part), part.begin),
           s2(state2.at(part), part.begin);

@@ -15,13 +15,14 @@ void cut(const Range& block, const Range& elements, std::int64_t tensor, bool de
   FlatPiece piece{.begin = elements.begin,
                   .end = 0,
                   .local = 0,
+                  .in_shard = 0,
                   .number = 0,
                   .tensor = static_cast<std::int32_t>(tensor),
                   .decay = decay ? 1 : 0};
   for (; piece.begin < elements.end; piece.begin = piece.end) {
     const std::int64_t chunk = (piece.begin - block.begin) / Sharding::kChunk;
     piece.end = std::min(block.begin + (chunk + 1) * Sharding::kChunk, elements.end);
-    piece.local = piece.begin;
+    piece.local = piece.in_shard = piece.begin;
     piece.number = std::ssize(out);
     out.push_back(piece);
   }
@@ -61,13 +62,16 @@ std::vector<FlatPiece> first_copies(std::vector<FlatPiece> pieces, const Paramet
 
 std::vector<FlatPiece> pieces_in(std::span<const FlatPiece> pieces, std::span<const Slice> slices) {
   std::vector<FlatPiece> out;
-  for (const auto& [elements, local] : slices) {
+  for (const Slice& slice : slices) {
+    const Range elements = slice.elements;
     const auto begin =
         std::partition_point(pieces.begin(), pieces.end(),
                              [&](const FlatPiece& piece) { return piece.begin < elements.begin; });
     for (auto piece = begin; piece != pieces.end() && piece->begin < elements.end; ++piece) {
+      const Slice part = slice.part({piece->begin, piece->end});
       out.push_back(*piece);
-      out.back().local = local + piece->begin - elements.begin;
+      out.back().local = part.local;
+      out.back().in_shard = part.in_shard;
     }
   }
   return out;

@@ -26,6 +26,7 @@ Layout make_layout(const ParallelismConfig& config, int world_size) {
   layout.tensor_size = size(config.tensor_parallel_size, "tensor_parallel_size");
   layout.context_size = size(config.context_parallel_size, "context_parallel_size");
   layout.pipeline_size = size(config.pipeline_parallel_size, "pipeline_parallel_size");
+  layout.virtual_stages = size(config.virtual_pipeline_stages, "virtual_pipeline_stages");
   std::int64_t model = 1;
   for (const int axis : {layout.tensor_size, layout.context_size, layout.pipeline_size})
     model = checked_mul(model, axis, "model-parallel size", ErrorKind::kConfig);

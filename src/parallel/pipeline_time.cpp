@@ -7,16 +7,19 @@
 namespace hgt {
 
 double idle_share(PipelineSchedule schedule, std::span<const Range> stages,
-                  std::int64_t micro_batches, std::span<const BlockTime> blocks) {
-  const auto count = static_cast<int>(stages.size());
+                  std::int64_t micro_batches, std::span<const BlockTime> blocks,
+                  std::int64_t virtual_stages) {
+  const auto count = static_cast<int>(std::ssize(stages) / virtual_stages);
   std::vector<StepShape> shapes;
   std::vector<Schedule> schedules;
   std::vector<ScheduledRank> ranks;
   for (int stage = 0; stage < count; ++stage)
-    shapes.push_back({.units = {{stages[static_cast<std::size_t>(stage)], {}}},
+    shapes.push_back({.units = {},
                       .micro_batches = micro_batches,
                       .most_micro_batches = micro_batches,
                       .pipeline = {stage, count, schedule}});
+  for (std::size_t i = 0; i < stages.size(); ++i)
+    shapes[i % shapes.size()].units.push_back({stages[i], {}});
   for (const StepShape& shape : shapes) schedules.push_back(make_schedule(shape));
   for (std::size_t i = 0; i < shapes.size(); ++i) ranks.push_back({&shapes[i], &schedules[i]});
   double work = 0;

@@ -1,6 +1,7 @@
 #include "hgtrain/parallel/rank_plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "hgtrain/base/checked.h"
 
@@ -37,21 +38,45 @@ int parameter_slots(const ZeroConfig& zero, std::span<const Unit> units) {
   return zero.prefetch_bucket_size == 0 || zero.max_live_parameters < kSlots * largest ? 1 : kSlots;
 }
 
-/// The units of the blocks of a stage.
-std::vector<Unit> stage_units(std::span<const Range> all, Range stage, std::int64_t max_elements,
-                              bool first_alone) {
-  std::vector<Unit> units = make_units(
-      all.subspan(static_cast<std::size_t>(stage.begin), static_cast<std::size_t>(stage.size())),
-      max_elements, first_alone);
-  for (Unit& unit : units)
-    unit.blocks = {unit.blocks.begin + stage.begin, unit.blocks.end + stage.begin};
-  return units;
+/// The ranges of blocks that a stage has of `stages`, which are as plan_rank gets them.
+std::vector<Range> ranges_of(std::span<const Range> stages, const Layout& layout, int stage) {
+  std::vector<Range> out;
+  for (auto i = static_cast<std::size_t>(stage); i < stages.size();
+       i += static_cast<std::size_t>(layout.pipeline_size))
+    out.push_back(stages[i]);
+  return out;
+}
+
+std::span<const Range> blocks_in(std::span<const Range> all, Range range) {
+  return all.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
+}
+
+/// The units of a rank's ranges of blocks.
+std::vector<Unit> units_of(std::span<const Range> all, std::span<const Range> ranges,
+                           std::int64_t max_elements, bool first_alone) {
+  std::vector<Unit> out;
+  for (const Range& range : ranges)
+    for (Unit& unit : make_units(blocks_in(all, range), max_elements, first_alone)) {
+      unit.blocks = {unit.blocks.begin + range.begin, unit.blocks.end + range.begin};
+      unit.local = out.empty() ? 0 : out.back().place().end;
+      out.push_back(unit);
+    }
+  return out;
 }
 
 }  // namespace
 
+std::vector<Slice> RankPlan::all_slices() const {
+  std::vector<Slice> out;
+  for (const Unit& unit : shape.units) {
+    if (shape.begins_range(static_cast<int>(unit.blocks.begin))) out.push_back(unit.slice());
+    out.back().elements.end = unit.elements.end;
+  }
+  return out;
+}
+
 std::vector<Slice> RankPlan::updated_slices() const {
-  if (stage() == 0) return {{elements(), 0}};
+  if (stage() == 0) return all_slices();
   return {slices().begin(), slices().end()};
 }
 
@@ -83,17 +108,17 @@ RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tie
                    int ranks, std::int64_t unit_elements, std::span<const Range> stages) {
   const Layout layout = make_layout(config.parallelism, ranks);
   const Coordinates at = layout.coordinates_of(rank);
-  const Range own =
-      stages.empty() ? Range{0, std::ssize(blocks)} : stages[static_cast<std::size_t>(at.pipeline)];
+  const std::vector<Range> own = stages.empty() ? std::vector{Range{0, std::ssize(blocks)}}
+                                                : ranges_of(stages, layout, at.pipeline);
   const std::int64_t micros =
       config.batch.train_batch_size / std::max<std::int64_t>(config.batch.micro_batch_size, 1);
   const Range mine = even_range(micros, layout.data_size, at.data);
   const int stage = stage_of(config, layout.group_size());
   StepShape shape{
       .stage = stage,
-      .units = stage_units(
-          blocks, own, unit_elements > 0 ? unit_elements : unit_limit(config, layout.group_size()),
-          tied && stage >= 2),
+      .units = units_of(blocks, own,
+                        unit_elements > 0 ? unit_elements : unit_limit(config, layout.group_size()),
+                        tied && stage >= 2),
       .tied = tied,
       .micro_batches = mine.size(),
       .most_micro_batches = even_range(micros, layout.data_size, 0).size(),
@@ -101,9 +126,10 @@ RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tie
       .pipeline = {at.pipeline, layout.pipeline_size, pipeline_schedule(config.parallelism)}};
   shape.parameter_slots = parameter_slots(config.zero, shape.units);
   Schedule schedule = make_schedule(shape);
-  Sharding sharding(
-      blocks.subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size())),
-      layout.group_size());
+  std::vector<Range> own_blocks;
+  for (const Range& range : own)
+    std::ranges::copy(blocks_in(blocks, range), std::back_inserter(own_blocks));
+  Sharding sharding(own_blocks, layout.group_size());
   return {layout, at, mine, std::move(sharding), std::move(shape), std::move(schedule)};
 }
 

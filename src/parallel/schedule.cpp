@@ -1,6 +1,7 @@
 #include "hgtrain/parallel/schedule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -20,10 +21,55 @@ std::vector<std::int64_t> slot_elements(const StepShape& shape, const std::vecto
   return sizes;
 }
 
+/// The forward or backward of a micro-batch through one of a rank's ranges of blocks. Of a backward
+/// in two halves, kBackward stands for the first one.
+struct Pass {
+  Kind kind;
+  int range;
+  int micro;
+};
+
+/// How many forwards come before the first backward, if there are that many; `ranges` as below.
+int warm_up(const PipelineStage& stage, int ranges) {
+  const int after = stage.count - 1 - stage.index;  // stages
+  return ranges == 1 ? after : 2 * after + (ranges - 1) * stage.count;
+}
+
+/// The passes of a rank in their order. Micro-batches go through the ranges in groups of as many as
+/// there are stages; those that the last group lacks are left out.
+std::vector<Pass> passes_of(const PipelineStage& stage, int ranges, int micros) {
+  const int in_group = stage.count * ranges;
+  const int count = (micros + stage.count - 1) / stage.count * in_group;
+  const bool all_first = stage.schedule == PipelineSchedule::kGpipe && stage.count > 1;
+  const int ahead = all_first ? count : warm_up(stage, ranges);
+  const SplitBackward split = split_backward(stage, micros);
+  const int between = split ? static_cast<int>(split.between) - 1 : 0;
+  std::vector<Pass> out;
+  const auto add = [&](Kind kind, int i) {
+    if (i < 0 || i >= count) return;
+    const int turn = i % in_group / stage.count,
+              micro = i / in_group * stage.count + i % stage.count;
+    if (micro >= micros) return;
+    out.push_back({kind, kind == Kind::kForward ? turn : ranges - 1 - turn, micro});
+  };
+  for (int i = 0; i < count + ahead + between; ++i) {
+    add(Kind::kForward, i);
+    add(Kind::kBackward, i - ahead);
+    if (split) add(Kind::kBackwardWeights, i - ahead - between);
+  }
+  return out;
+}
+
 /// Writes the actions of a rank, and keeps track of what lies in the slots.
 class Builder {
  public:
-  explicit Builder(const StepShape& shape) : shape_(shape), units_(std::ssize(shape.units)) {
+  explicit Builder(const StepShape& shape)
+      : shape_(shape), units_(std::ssize(shape.units)), ranges_(shape.ranges()) {
+    int first = 0;
+    for (const int slots : shape.slots()) {
+      progress_.push_back({.first_slot = first, .slots = slots});
+      first += slots;
+    }
     if (shape.stage == 3) schedule_.parameter_slots = assign(shape.parameter_slots);
     if (shape.stage >= 2) schedule_.gradient_slots = assign(shape.gradient_slots);
     schedule_.parameter_slot_elements = slot_elements(shape, schedule_.parameter_slots);
@@ -33,9 +79,10 @@ class Builder {
   }
 
   Schedule step() {
-    add_passes();
-    for (int micro = 0; micro < shape_.slots() && micro < shape_.micro_batches; ++micro)
-      receive_input(micro);
+    for (const Pass& pass : passes_of(shape_.pipeline, static_cast<int>(ranges_.size()),
+                                      static_cast<int>(shape_.most_micro_batches)))
+      add_pass(pass);
+    receive_inputs();
     for (std::size_t i = 0; i < computes_.size(); ++i) compute(i);
     if (shape_.is_tied_across()) add({.kind = Kind::kSumTied});
     if (shape_.stage < 2) reduce_completed(shape_.first_block());
@@ -53,13 +100,14 @@ class Builder {
     const bool gathers_once = std::ssize(parameters_) == units_;
     for (int unit = 0; gathers_once && unit < units_; ++unit) gather(unit);
     std::swap(out.before, schedule_.actions);
-    add_pass(Kind::kForward, 0);
-    if (computes) receive_input(0);
+    for (int range = 0; range < std::ssize(ranges_); ++range) add_pass({Kind::kForward, range, 0});
     for (std::size_t i = 0; i < computes_.size(); ++i) {
+      const int block = computes_[i].block;
       gather_for(i);
+      if (computes && shape_.has_input(block)) add_of_micro(Kind::kReceiveInput, block, 0);
       if (computes) add(computes_[i]);
+      if (computes && shape_.has_output(block)) add_of_micro(Kind::kSendOutput, block, 0);
     }
-    if (computes && !shape_.pipeline.is_last()) add({.kind = Kind::kSendOutput, .micro = 0});
     if (!gathers_once) release_all();
     std::swap(out.micro_batch, schedule_.actions);
     release_all();
@@ -73,50 +121,73 @@ class Builder {
   void add(const Action& action) { schedule_.actions.push_back(action); }
   bool is_mine(const Action& action) const { return action.micro < shape_.micro_batches; }
 
-  /// A backward comes once as many forwards are ahead of it as there are slots, and its second half
-  /// once as many first halves are.
-  void add_passes() {
-    const int micros = static_cast<int>(shape_.most_micro_batches), ahead = shape_.slots() - 1;
-    const int between = std::max(static_cast<int>(shape_.split().between) - 1, 0);
-    for (int i = 0; i < micros + ahead + between; ++i) {
-      if (i < micros) add_pass(Kind::kForward, i);
-      if (i >= ahead && i < micros + ahead) add_pass(Kind::kBackward, i - ahead);
-      if (shape_.split() && i >= ahead + between)
-        add_pass(Kind::kBackwardWeights, i - ahead - between);
-    }
+  Action of_micro(Kind kind, int block, int micro) const {
+    const Progress& range = progress_[range_of(block)];
+    return {.kind = kind,
+            .block = block,
+            .micro = micro,
+            .slot = range.first_slot + micro % range.slots};
   }
-  /// Over the rank's blocks; of a backward in two halves, kBackward stands for the first one.
-  void add_pass(Kind kind, int micro) {
-    const int first = shape_.first_block(), last = shape_.last_block();
+  void add_of_micro(Kind kind, int block, int micro) { add(of_micro(kind, block, micro)); }
+  std::size_t range_of(int block) const {
+    const auto found =
+        std::ranges::find_if(ranges_, [&](const Range& range) { return block < range.end; });
+    return static_cast<std::size_t>(found - ranges_.begin());
+  }
+
+  /// Adds what a pass computes and the transfer that it waits for.
+  void add_pass(const Pass& pass) {
+    const auto& [begin, end] = ranges_[static_cast<std::size_t>(pass.range)];
+    const int first = static_cast<int>(begin), last = static_cast<int>(end) - 1;
     for (int i = 0; i <= last - first; ++i) {
-      const int block = kind == Kind::kForward ? first + i : last - i;
-      const bool splits = kind != Kind::kForward && shape_.splits(block);
-      if (kind == Kind::kBackwardWeights && !splits) continue;
-      computes_.push_back({.kind = kind == Kind::kBackward && splits ? Kind::kBackwardInput : kind,
-                           .block = block,
-                           .micro = micro});
+      const int block = pass.kind == Kind::kForward ? first + i : last - i;
+      const bool splits = pass.kind != Kind::kForward && shape_.splits(block);
+      if (pass.kind == Kind::kBackwardWeights && !splits) continue;
+      computes_.push_back(
+          of_micro(pass.kind == Kind::kBackward && splits ? Kind::kBackwardInput : pass.kind, block,
+                   pass.micro));
     }
+    if (pass.micro >= shape_.micro_batches) return;
+    if (pass.kind == Kind::kForward && shape_.has_input(first))
+      inputs_.push_back(of_micro(Kind::kReceiveInput, first, pass.micro));
+    if (pass.kind == Kind::kBackward && shape_.has_output(last))
+      output_gradients_.push_back(of_micro(Kind::kReceiveGradient, last, pass.micro));
   }
 
   // Transfers.
 
-  void receive_input(int micro) {
-    if (!shape_.pipeline.is_first()) add({.kind = Kind::kReceiveInput, .micro = micro});
-  }
-  /// Adds the transfers that the end of a pass over the rank's blocks allows.
+  /// Adds those that the end of a pass allows.
   void transfer_after(const Action& compute) {
-    const PipelineStage& pipeline = shape_.pipeline;
-    if (compute.kind == Kind::kForward && compute.block == shape_.last_block() &&
-        !pipeline.is_last()) {
-      add({.kind = Kind::kSendOutput, .micro = compute.micro});
-      add({.kind = Kind::kReceiveGradient, .micro = compute.micro});
+    Progress& range = progress_[range_of(compute.block)];
+    if (compute.kind == Kind::kForward && shape_.ends_range(compute.block)) {
+      ++range.forwards;
+      if (shape_.has_output(compute.block))
+        add_of_micro(Kind::kSendOutput, compute.block, compute.micro);
+      receive_gradients();
     }
     const bool has_input_gradient =
         compute.kind == Kind::kBackward || compute.kind == Kind::kBackwardInput;
-    if (!has_input_gradient || compute.block != shape_.first_block()) return;
-    if (!pipeline.is_first()) add({.kind = Kind::kSendGradient, .micro = compute.micro});
-    const int next = compute.micro + shape_.slots();
-    if (next < shape_.micro_batches) receive_input(next);
+    if (has_input_gradient && shape_.begins_range(compute.block)) {
+      ++range.backwards;
+      if (shape_.has_input(compute.block))
+        add_of_micro(Kind::kSendGradient, compute.block, compute.micro);
+      receive_inputs();
+    }
+  }
+  /// Inputs in the order of the forwards, which is also that in which they are sent, as far as
+  /// their slots are free.
+  void receive_inputs() {
+    for (; next_input_ < inputs_.size(); add(inputs_[next_input_++])) {
+      const Progress& range = progress_[range_of(inputs_[next_input_].block)];
+      if (inputs_[next_input_].micro >= range.backwards + range.slots) return;
+    }
+  }
+  /// Gradients in the order of the backwards, as far as their forwards are done.
+  void receive_gradients() {
+    for (; next_gradient_ < output_gradients_.size(); add(output_gradients_[next_gradient_++])) {
+      const Action& next = output_gradients_[next_gradient_];
+      if (next.micro >= progress_[range_of(next.block)].forwards) return;
+    }
   }
 
   std::vector<int> assign(int count) const {
@@ -235,22 +306,26 @@ class Builder {
     }
   }
 
+  /// How far the passes through one of the ranges are.
+  struct Progress {
+    int first_slot = 0, slots = 0;
+    int forwards = 0, backwards = 0;  ///< micro-batches
+  };
+
   const StepShape& shape_;
   const int units_;
+  const std::vector<Range> ranges_;
+  std::vector<Progress> progress_;  ///< of each range
   Schedule schedule_;
   std::vector<Action> computes_;             ///< of all micro-batches that any rank has
   std::vector<int> parameters_, gradients_;  ///< the unit in each slot
   std::vector<int> in_flight_;               ///< units that are reduced but not accumulated
   int reduced_ = 0;
+  std::vector<Action> inputs_, output_gradients_;  ///< all that are to be received, in order
+  std::size_t next_input_ = 0, next_gradient_ = 0;
 };
 
 }  // namespace
-
-std::int64_t activation_slots(const PipelineStage& stage, std::int64_t micro_batches) {
-  const bool all = stage.schedule == PipelineSchedule::kGpipe && stage.count > 1;
-  return std::max<std::int64_t>(
-      1, all ? micro_batches : std::min<std::int64_t>(stage.count - stage.index, micro_batches));
-}
 
 /// The first stage would have nothing to postpone its second halves for: it never splits.
 SplitBackward split_backward(const PipelineStage& stage, std::int64_t micro_batches) {
@@ -274,6 +349,43 @@ std::vector<Unit> make_units(std::span<const Range> blocks, std::int64_t max_ele
   }
   std::ranges::reverse(units);
   return units;
+}
+
+std::vector<Range> StepShape::ranges() const {
+  std::vector<Range> out;
+  for (const Unit& unit : units) {
+    if (out.empty() || out.back().end != unit.blocks.begin) out.push_back(unit.blocks);
+    out.back().end = unit.blocks.end;
+  }
+  return out;
+}
+
+bool StepShape::begins_range(int block) const {
+  const auto unit = static_cast<std::size_t>(unit_of(block));
+  return units[unit].blocks.begin == block && (unit == 0 || units[unit - 1].blocks.end != block);
+}
+
+bool StepShape::ends_range(int block) const {
+  const auto unit = static_cast<std::size_t>(unit_of(block));
+  return units[unit].blocks.end == block + 1 &&
+         (unit + 1 == units.size() || units[unit + 1].blocks.begin != block + 1);
+}
+
+std::vector<int> StepShape::slots() const {
+  std::vector<int> held(ranges().size(), 0), most(held.size(), 1);
+  for (const Pass& pass :
+       passes_of(pipeline, static_cast<int>(held.size()), static_cast<int>(most_micro_batches))) {
+    const auto range = static_cast<std::size_t>(pass.range);
+    if (pass.kind == Kind::kBackwardWeights) continue;
+    held[range] += pass.kind == Kind::kForward ? 1 : -1;
+    most[range] = std::max(most[range], held[range]);
+  }
+  return most;
+}
+
+int StepShape::slot_count() const {
+  const std::vector<int> of_ranges = slots();
+  return std::accumulate(of_ranges.begin(), of_ranges.end(), 0);
 }
 
 int StepShape::unit_of(int block) const {
@@ -305,13 +417,13 @@ std::string text_of(const Action& action) {
     case Kind::kUpdate:
       return "U";
     case Kind::kReceiveInput:
-      return fmt::format("<F{}", action.micro);
+      return fmt::format("<F{}.{}", action.block, action.micro);
     case Kind::kSendOutput:
-      return fmt::format(">F{}", action.micro);
+      return fmt::format(">F{}.{}", action.block, action.micro);
     case Kind::kReceiveGradient:
-      return fmt::format("<B{}", action.micro);
+      return fmt::format("<B{}.{}", action.block, action.micro);
     case Kind::kSendGradient:
-      return fmt::format(">B{}", action.micro);
+      return fmt::format(">B{}.{}", action.block, action.micro);
     case Kind::kSumTied:
       return "T";
     case Kind::kCopyTied:

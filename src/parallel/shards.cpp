@@ -18,7 +18,7 @@ Sharding::Sharding(std::span<const Range> blocks, std::span<const double> shares
   // Rounding is carried from block to block, so that small blocks do not all fall to one rank.
   // before[r]: the chunks of the blocks so far that ranks below r own.
   std::vector<std::int64_t> before(shares.size() + 1, 0);
-  std::int64_t chunks = 0;  // of the blocks so far
+  std::int64_t chunks = 0, elements_before = 0;  // of the blocks so far
   for (const Range& block : blocks) {
     const std::int64_t count = (block.size() + kChunk - 1) / kChunk;
     chunks += count;
@@ -36,12 +36,14 @@ Sharding::Sharding(std::span<const Range> blocks, std::span<const double> shares
       begin = end;
       if (elements.begin >= elements.end) continue;
       const int owner = static_cast<int>(rank);
-      slices_[rank].push_back({elements, shard_elements(owner)});
+      const std::int64_t local = elements_before + elements.begin - block.begin;
+      slices_[rank].push_back({elements, local, shard_elements(owner)});
       if (!owners_.empty() && owners_.back().rank == owner)
-        owners_.back().elements.end = elements.end;
+        owners_.back().elements.end = local + elements.size();
       else
-        owners_.push_back({elements, owner});
+        owners_.push_back({{local, local + elements.size()}, owner});
     }
+    elements_before += block.size();
   }
 }
 
@@ -54,15 +56,15 @@ std::span<const Slice> Sharding::slices(int rank) const {
 
 std::int64_t Sharding::shard_elements(int rank) const {
   const std::span<const Slice> all = slices(rank);
-  return all.empty() ? 0 : all.back().local + all.back().elements.size();
+  return all.empty() ? 0 : all.back().in_shard + all.back().elements.size();
 }
 
-std::vector<OwnedRange> Sharding::owners(Range elements) const {
+std::vector<OwnedRange> Sharding::owners(Range local) const {
   std::vector<OwnedRange> out;
   for (const auto& [owned, rank] : owners_) {
-    const Range common{std::max(owned.begin, elements.begin), std::min(owned.end, elements.end)};
+    const Range common{std::max(owned.begin, local.begin), std::min(owned.end, local.end)};
     if (common.begin < common.end)
-      out.push_back({{common.begin - elements.begin, common.end - elements.begin}, rank});
+      out.push_back({{common.begin - local.begin, common.end - local.begin}, rank});
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "transfers.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -11,22 +12,23 @@ namespace {
 
 using Kind = Action::Kind;
 
+/// A micro-batch between a range of blocks and the next one.
+struct Message {
+  int virtual_stage = 0;  ///< of the range before; they are counted in the order of the blocks
+  int micro = 0;
+  auto operator<=>(const Message&) const = default;
+};
+
 /// The transfers that one end of a link has started.
 struct End {
-  std::vector<int> micros;             ///< in order
-  std::vector<double> times;           ///< when they were started
-  std::vector<std::ptrdiff_t> places;  ///< of each micro-batch in that order; -1: it has none
+  std::vector<Message> messages;          ///< in order
+  std::vector<double> times;              ///< when they were started
+  std::map<Message, std::size_t> places;  ///< of each in that order
 
-  void start(int micro, double time) {
-    const auto at = static_cast<std::size_t>(micro);
-    if (at >= places.size()) places.resize(at + 1, -1);
-    places[at] = std::ssize(micros);
-    micros.push_back(micro);
+  void start(const Message& message, double time) {
+    places[message] = messages.size();
+    messages.push_back(message);
     times.push_back(time);
-  }
-  std::ptrdiff_t place(int micro) const {
-    const auto at = static_cast<std::size_t>(micro);
-    return micro >= 0 && at < places.size() ? places[at] : -1;
   }
 };
 
@@ -35,123 +37,135 @@ struct Link {
   using Time = std::optional<double>;
   End sent, received;
 
-  /// When the transfer of the micro-batch was over, if it is; -1: there is none.
-  Time over(std::ptrdiff_t place) const {
-    if (place >= std::min(std::ssize(sent.micros), std::ssize(received.micros))) return {};
-    const auto at = static_cast<std::size_t>(place);
-    return std::max(sent.times[at], received.times[at]);
+  /// When a transfer was over, if it is.
+  Time over(std::size_t place) const {
+    if (place >= std::min(sent.messages.size(), received.messages.size())) return {};
+    return std::max(sent.times[place], received.times[place]);
   }
-  Time arrival(int micro) const {
-    const std::ptrdiff_t place = received.place(micro);
-    return place < 0 ? Time() : over(place);
+  Time arrival(const Message& message) const {
+    const auto found = received.places.find(message);
+    return found == received.places.end() ? Time() : over(found->second);
   }
-  /// When no transfer of the micro-batch was under way any more at the sender.
-  Time departure(int micro) const {
-    const std::ptrdiff_t place = sent.place(micro);
-    return place < 0 ? 0 : over(place);
-  }
+  /// When the message was not under way any more at the sender, which has started to send it.
+  Time departure(const Message& message) const { return over(sent.places.find(message)->second); }
 };
 
-/// The stages of a pipeline, of which each runs until it must wait.
+/// A stage, which runs until it must wait.
+struct Stage {
+  const std::vector<Action>* actions;
+  std::vector<Range> ranges;
+  std::size_t next = 0;  ///< action
+  double now = 0;
+  /// What was sent last from the memory of each slot.
+  std::map<int, Message> outputs = {}, input_gradients = {};
+};
+
 class Pipeline {
  public:
+  /// `blocks`: how long each computes; empty: computing takes no time.
   explicit Pipeline(std::span<const ScheduledRank> stages, std::span<const BlockTime> blocks = {})
-      : stages_(stages),
-        blocks_(blocks),
-        next_(stages.size(), 0),
-        now_(stages.size(), 0.0),
-        forward_(stages.size()),
-        back_(stages.size()) {}
+      : blocks_(blocks), forward_(stages.size()), back_(stages.size()) {
+    for (const ScheduledRank& stage : stages)
+      stages_.push_back({&stage.schedule->actions, stage.shape->ranges()});
+    virtual_stages_ = static_cast<int>(stages.size() * stages_.front().ranges.size());
+  }
 
   /// When the last stage has taken its last action.
-  double end() const { return std::ranges::max(now_); }
+  double end() const { return std::ranges::max_element(stages_, {}, &Stage::now)->now; }
 
   std::string run() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t stage = 0; stage < stages_.size(); ++stage)
-        while (next_[stage] < actions(stage).size() && take(stage, actions(stage)[next_[stage]])) {
-          ++next_[stage];
+      for (std::size_t i = 0; i < stages_.size(); ++i)
+        for (Stage& stage = stages_[i];
+             stage.next < stage.actions->size() && take(i, (*stage.actions)[stage.next]);
+             ++stage.next)
           moved = true;
-        }
     }
-    for (std::size_t stage = 0; stage < stages_.size(); ++stage)
-      if (next_[stage] < actions(stage).size())
-        return fmt::format("deadlock: stage {} cannot pass action {} ({})", stage, next_[stage],
-                           text_of(actions(stage)[next_[stage]]));
-    for (std::size_t stage = 0; stage + 1 < stages_.size(); ++stage)
-      for (const Link* link : {&forward_[stage], &back_[stage]})
-        if (link->sent.micros != link->received.micros)
-          return fmt::format("the transfers between the stages {} and {} do not match", stage,
-                             stage + 1);
+    for (std::size_t i = 0; i < stages_.size(); ++i)
+      if (const Stage& stage = stages_[i]; stage.next < stage.actions->size())
+        return fmt::format("deadlock: stage {} cannot pass action {} ({})", i, stage.next,
+                           text_of((*stage.actions)[stage.next]));
+    for (std::size_t i = 0; i < stages_.size(); ++i)
+      for (const Link* link : {&forward_[i], &back_[i]})
+        if (link->sent.messages != link->received.messages)
+          return fmt::format("the transfers between the stages {} and {} do not match", i,
+                             (i + 1) % stages_.size());
     return "";
   }
 
  private:
-  const std::vector<Action>& actions(std::size_t stage) const {
-    return stages_[stage].schedule->actions;
-  }
-
   /// Whether the stage can take the action now.
-  bool take(std::size_t stage, const Action& a) {
-    const StepShape& shape = *stages_[stage].shape;
-    const bool first = stage == 0, last = stage + 1 == stages_.size();
-    const int before = a.micro - shape.slots();  // the micro-batch whose memory it gets
-    const bool with_before = a.kind == Kind::kReceiveInput || a.kind == Kind::kSendGradient;
-    const bool with_after = a.kind == Kind::kSendOutput || a.kind == Kind::kReceiveGradient;
-    if ((with_before && first) || (with_after && last)) return false;  // there is no such stage
+  bool take(std::size_t i, const Action& a) {
+    Stage& stage = stages_[i];
+    const auto range = std::ranges::find_if(
+        stage.ranges, [&](const Range& blocks) { return a.block < blocks.end; });
+    if (range == stage.ranges.end()) return false;  // it has no such block
+    const int count = static_cast<int>(stages_.size());
+    const int here = static_cast<int>(range - stage.ranges.begin()) * count + static_cast<int>(i);
+    const Message input{here - 1, a.micro}, output{here, a.micro};
+    const bool has_input = here > 0, has_output = here + 1 < virtual_stages_;
+    const bool is_last_block = a.block + 1 == range->end;
+    Link &from_before = forward_[before(i)], &to_before = back_[before(i)];
     switch (a.kind) {
       case Kind::kForward:
-        return (a.block != shape.first_block() || first ||
-                wait(stage, forward_[stage - 1].arrival(a.micro))) &&
-               (a.block != shape.last_block() || last ||
-                wait(stage, forward_[stage].departure(before))) &&
+        return (a.block != range->begin || !has_input || wait(stage, from_before.arrival(input))) &&
+               (!is_last_block || wait_for_slot(stage, stage.outputs, a.slot, forward_[i])) &&
                compute(stage, a);
       case Kind::kBackward:
       case Kind::kBackwardInput:
-        return (a.block != shape.last_block() || last ||
-                wait(stage, back_[stage].arrival(a.micro))) &&
+        return (!is_last_block || !has_output || wait(stage, back_[i].arrival(output))) &&
                compute(stage, a);
       case Kind::kBackwardWeights:
         return compute(stage, a);
       case Kind::kReceiveInput:
-        forward_[stage - 1].received.start(a.micro, now_[stage]);
-        return true;
+        if (has_input) from_before.received.start(input, stage.now);
+        return has_input;
       case Kind::kSendOutput:
-        forward_[stage].sent.start(a.micro, now_[stage]);
-        return true;
+        if (has_output) forward_[i].sent.start(stage.outputs[a.slot] = output, stage.now);
+        return has_output;
       case Kind::kReceiveGradient:
-        if (!first && !wait(stage, back_[stage - 1].departure(before))) return false;
-        back_[stage].received.start(a.micro, now_[stage]);
+        if (!has_output || !wait_for_slot(stage, stage.input_gradients, a.slot, to_before))
+          return false;
+        back_[i].received.start(output, stage.now);
         return true;
       case Kind::kSendGradient:
-        back_[stage - 1].sent.start(a.micro, now_[stage]);
-        return true;
+        if (has_input) to_before.sent.start(stage.input_gradients[a.slot] = input, stage.now);
+        return has_input;
       default:
         return true;
     }
   }
+  std::size_t before(std::size_t stage) const {
+    return (stage + stages_.size() - 1) % stages_.size();
+  }
 
   /// Whether it is known when the stage can go on.
-  bool wait(std::size_t stage, std::optional<double> time) {
-    if (time) now_[stage] = std::max(now_[stage], *time);
+  static bool wait(Stage& stage, std::optional<double> time) {
+    if (time) stage.now = std::max(stage.now, *time);
     return time.has_value();
   }
-  bool compute(std::size_t stage, const Action& a) {
+  /// Until what was sent from the slot's memory has arrived.
+  static bool wait_for_slot(Stage& stage, const std::map<int, Message>& sent, int slot,
+                            const Link& link) {
+    const auto found = sent.find(slot);
+    return found == sent.end() || wait(stage, link.departure(found->second));
+  }
+  bool compute(Stage& stage, const Action& a) const {
     if (blocks_.empty()) return true;
     const BlockTime& block = blocks_[static_cast<std::size_t>(a.block)];
-    now_[stage] += a.kind == Kind::kForward           ? block.forward
-                   : a.kind == Kind::kBackwardInput   ? block.backward_input
-                   : a.kind == Kind::kBackwardWeights ? block.backward_weights
-                                                      : block.backward();
+    stage.now += a.kind == Kind::kForward           ? block.forward
+                 : a.kind == Kind::kBackwardInput   ? block.backward_input
+                 : a.kind == Kind::kBackwardWeights ? block.backward_weights
+                                                    : block.backward();
     return true;
   }
 
-  const std::span<const ScheduledRank> stages_;
-  const std::span<const BlockTime> blocks_;  ///< empty: computing takes no time
-  std::vector<std::size_t> next_;            ///< action of each stage
-  std::vector<double> now_;                  ///< at each stage
-  std::vector<Link> forward_, back_;         ///< between a stage and the one after it
+  const std::span<const BlockTime> blocks_;
+  std::vector<Stage> stages_;
+  int virtual_stages_ = 0;
+  /// Between a stage and the one after it, or after the last one the first.
+  std::vector<Link> forward_, back_;
 };
 
 }  // namespace
@@ -166,9 +180,9 @@ double pipeline_time(std::span<const ScheduledRank> stages, std::span<const Bloc
   return pipeline.end();
 }
 
-/// The other stages' blocks change no transfer: each has one.
+/// The other stages' blocks change no transfer: each range has one.
 std::string find_transfer_fault(const StepShape& shape) {
-  const int count = shape.pipeline.count;
+  const int count = shape.pipeline.count, ranges = static_cast<int>(shape.ranges().size());
   if (count == 1) return "";
   std::vector<StepShape> shapes;
   std::vector<Schedule> schedules;
@@ -176,7 +190,10 @@ std::string find_transfer_fault(const StepShape& shape) {
   for (int i = 0; i < count; ++i) {
     shapes.push_back(shape);
     shapes.back().pipeline.index = i;
-    if (i != shape.pipeline.index) shapes.back().units = {{{i, i + 1}, {i, i + 1}}};
+    if (i == shape.pipeline.index) continue;
+    shapes.back().units.clear();
+    for (std::int64_t block = i; block < count * ranges; block += count)
+      shapes.back().units.push_back({{block, block + 1}, {block, block + 1}});
   }
   for (const StepShape& each : shapes) schedules.push_back(make_schedule(each));
   for (std::size_t i = 0; i < shapes.size(); ++i) stages.push_back({&shapes[i], &schedules[i]});

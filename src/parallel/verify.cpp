@@ -13,6 +13,7 @@ namespace {
 
 using Kind = Action::Kind;
 constexpr int kFree = -1;
+constexpr const char* kNoSlot = "it has no such block, or its range no such slot";
 
 std::size_t at(int i) {
   return static_cast<std::size_t>(i);
@@ -28,7 +29,10 @@ class RankState {
         parameters_(schedule.parameter_slot_elements.size(), kFree),
         gradients_(schedule.gradient_slot_elements.size(), kFree) {
     for (Unit& unit : units_) unit.added.assign(static_cast<std::size_t>(shape.micro_batches), 0);
-    in_slots_.assign(at(shape.slots()), kFree);
+    const std::vector<Range> blocks = shape.ranges();
+    const std::vector<int> slots = shape.slots();
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      ranges_.push_back({.blocks = blocks[i], .in_slots = std::vector<int>(at(slots[i]), kFree)});
     for_weights_.assign(static_cast<std::size_t>(shape.split().slots), kFree);
     between_.assign(static_cast<std::size_t>(shape.split().between), kFree);
   }
@@ -61,6 +65,7 @@ class RankState {
       case Kind::kCopyTied:
         return copy_tied();
       case Kind::kReceiveInput:
+        return receive_input(a);
       case Kind::kSendOutput:
       case Kind::kReceiveGradient:
       case Kind::kSendGradient:
@@ -87,13 +92,19 @@ class RankState {
     std::vector<int> added;  ///< contributions of each micro-batch that were added
   };
 
-  /// The next block of a micro-batch, in its forward or backward, and in the second half of a
-  /// backward in two halves.
+  /// The next block of a micro-batch in a range, in its forward or backward, and in the second half
+  /// of a backward in two halves.
   struct Next {
     int block;
     bool backward;
     int weights;
     bool is_at(int of, bool in_backward) const { return block == of && backward == in_backward; }
+  };
+  /// What has been done in one of the rank's ranges of blocks.
+  struct RangeState {
+    Range blocks;
+    std::vector<int> in_slots;      ///< the micro-batch in each slot
+    std::vector<Next> micros = {};  ///< of each micro-batch that has begun
   };
 
   static bool is_of_unit(Kind kind) {
@@ -126,24 +137,41 @@ class RankState {
     return nullptr;
   }
 
+  /// The range with the block, and its slot that the action names; nullptr if there is none.
+  std::pair<RangeState*, int*> place_of(const Action& a) {
+    int first = 0;
+    for (RangeState& range : ranges_) {
+      const int slot = a.slot - first, slots = static_cast<int>(range.in_slots.size());
+      if (a.block >= range.blocks.begin && a.block < range.blocks.end && slot >= 0 && slot < slots)
+        return {&range, &range.in_slots[at(slot)]};
+      first += slots;
+    }
+    return {};
+  }
+
+  const char* receive_input(const Action& a) {
+    const auto [range, slot] = place_of(a);
+    if (!range) return kNoSlot;
+    return *slot == kFree ? nullptr : "its slot holds another micro-batch";
+  }
   const char* forward(const Action& a) {
     if (updated_) return "the update is over";
     if (a.micro < 0 || a.micro >= shape_.micro_batches)
       return "the rank does not have this micro-batch";
-    int& slot = in_slots_[at(shape_.slot_of(a.micro))];
-    if (a.block == shape_.first_block() && a.micro == begun_) {
-      if (slot != kFree) return "its slot holds another micro-batch";
-      slot = a.micro;
+    const auto [range, slot] = place_of(a);
+    if (!range) return kNoSlot;
+    if (a.block == range->blocks.begin && a.micro == std::ssize(range->micros)) {
+      if (*slot != kFree) return "its slot holds another micro-batch";
+      *slot = a.micro;
       if (shape_.splits(a.block) && !take(for_weights_, a.micro))
         return "another micro-batch waits for its weights' half in its slot";
-      micros_.push_back({a.block, false, last_split_block()});
-      ++begun_;
+      range->micros.push_back({a.block, false, last_split_block()});
     }
-    if (slot != a.micro || !micros_[at(a.micro)].is_at(a.block, false))
+    if (*slot != a.micro || !range->micros[at(a.micro)].is_at(a.block, false))
       return "it is not the next block of its micro-batch";
-    const bool last = a.block == shape_.last_block();
-    micros_[at(a.micro)].block = last ? a.block : a.block + 1;
-    micros_[at(a.micro)].backward = last;
+    Next& next = range->micros[at(a.micro)];
+    next.backward = a.block + 1 == range->blocks.end;
+    next.block = next.backward ? a.block : a.block + 1;
     if (const char* fault = read(a.block)) return fault;
     if (!shape_.is_head(a.block)) return nullptr;
     const bool tied = shape_.is_tied_here();
@@ -152,28 +180,33 @@ class RankState {
     return add(a.block, a.micro);
   }
   const char* backward(const Action& a) {
-    if (a.micro < 0 || a.micro >= begun_ || !micros_[at(a.micro)].is_at(a.block, true))
+    const auto [range, slot] = place_of(a);
+    if (!range) return kNoSlot;
+    if (a.micro < 0 || *slot != a.micro || !range->micros[at(a.micro)].is_at(a.block, true))
       return "it is not the next block of its micro-batch";
     if (shape_.splits(a.block) != (a.kind == Kind::kBackwardInput))
       return "the halves of its backward are not apart, or should not be";
     if (shape_.splits(a.block) && a.block == last_split_block() && !take(between_, a.micro))
       return "another micro-batch is between its halves in its slot";
-    micros_[at(a.micro)].block = a.block - 1;
-    if (a.block == shape_.first_block()) in_slots_[at(shape_.slot_of(a.micro))] = kFree;
+    range->micros[at(a.micro)].block = a.block - 1;
+    if (a.block == range->blocks.begin) *slot = kFree;
     if (const char* fault = a.block > 0 ? read(a.block) : nullptr) return fault;
     return add(a.block, a.micro);
   }
 
+  /// Its micro-batch may have left its slot.
   const char* backward_weights(const Action& a) {
-    if (a.micro < 0 || a.micro >= begun_ || !shape_.splits(a.block) ||
-        micros_[at(a.micro)].weights != a.block)
+    const auto [range, slot] = place_of(a);
+    if (!range) return kNoSlot;
+    if (a.micro < 0 || a.micro >= std::ssize(range->micros) || !shape_.splits(a.block) ||
+        range->micros[at(a.micro)].weights != a.block)
       return "it is not the next weights' half of its micro-batch";
-    if (!micros_[at(a.micro)].backward || micros_[at(a.micro)].block >= a.block)
-      return "its input's half comes first";
+    Next& next = range->micros[at(a.micro)];
+    if (!next.backward || next.block >= a.block) return "its input's half comes first";
     if (a.block == last_split_block() && a.micro != weights_begun_++)
       return "the sums would not be in the order of the micro-batches";
-    micros_[at(a.micro)].weights = a.block - 1;
-    if (a.block == shape_.first_block()) {
+    next.weights = a.block - 1;
+    if (a.block == range->blocks.begin) {
       slot_of(for_weights_, a.micro) = kFree;
       slot_of(between_, a.micro) = kFree;
     }
@@ -293,11 +326,9 @@ class RankState {
   const Schedule& schedule_;
   std::vector<Unit> units_;
   std::vector<int> parameters_, gradients_;  ///< the unit in each slot
-  std::vector<Next> micros_;                 ///< of each micro-batch that has begun
-  int begun_ = 0;                            ///< how many have
-  int weights_begun_ = 0;                    ///< how many weights' halves have
-  std::vector<int> in_slots_;                ///< the micro-batch in each slot
-  std::vector<int> for_weights_, between_;   ///< likewise, of backwards in two halves
+  std::vector<RangeState> ranges_;
+  int weights_begun_ = 0;                   ///< how many weights' halves have
+  std::vector<int> for_weights_, between_;  ///< as in_slots, of backwards in two halves
   int tied_sums_ = 0, tied_copies_ = 0;
   bool updated_ = false;
 };

@@ -19,9 +19,9 @@ FlatBuffers::FlatBuffers(const Config& config, const RankPlan& plan, Device devi
       compute_dtype(config.precision.compute_dtype()),
       parameter_dtype(config.precision.parameter_dtype()),
       state_dtype(config.precision.state_dtype()),
+      all_(plan.all_slices()),
       saved_(plan.slices().begin(), plan.slices().end()),
       updated_(plan.updated_slices()),
-      elements_(plan.elements()),
       tensor_(tensor_rank(plan)),
       rounds_(compute_dtype != parameter_dtype) {
   const Offload offload = device.is_cpu() ? Offload{} : offload_of(config.zero);
@@ -32,7 +32,7 @@ FlatBuffers::FlatBuffers(const Config& config, const RankPlan& plan, Device devi
   rounded_is_sharded_ = sends ? sharded_.masters : sharded_.weights;
   const auto flat = [&](const std::string& name, DType dtype, bool sharded, bool offloaded) {
     const std::int64_t elements =
-        sharded ? plan.sharding.shard_elements(plan.rank()) : elements_.size();
+        sharded ? plan.sharding.shard_elements(plan.rank()) : plan.elements();
     const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(dtype));
     return offloaded ? Buffer::pinned_for(device, name, bytes) : Buffer(name, bytes, device);
   };
@@ -52,7 +52,7 @@ FlatBuffers::FlatBuffers(const Config& config, const RankPlan& plan, Device devi
 FlatTensor FlatBuffers::flat_tensor(const Buffer& flat, DType dtype, bool sharded) const {
   if (!flat.data()) return {};
   const std::int64_t count = flat.bytes() / static_cast<std::int64_t>(size_of(dtype));
-  return {Tensor(flat.data(), {count}, dtype, flat.device()), sharded, elements_.begin};
+  return {Tensor(flat.data(), {count}, dtype, flat.device()), sharded};
 }
 
 FlatState FlatBuffers::state() const {
@@ -94,8 +94,7 @@ FlatTensor FlatBuffers::updated_weights() const {
 void FlatBuffers::initialize(const ParameterTable& table, std::uint64_t seed,
                              ThreadPool& pool) const {
   const FlatTensor values = parameter_values();
-  const Slice everything{elements_, 0};
-  for (const Slice& slice : values.sharded ? updated_ : std::vector{everything}) {
+  for (const Slice& slice : values.sharded ? updated_ : all_) {
     const Tensor out = values.at(slice);
     for (std::int64_t at = 0; at < out.numel(); at += kDrawnElements) {
       const std::int64_t count = std::min(kDrawnElements, out.numel() - at);

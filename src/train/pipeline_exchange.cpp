@@ -21,7 +21,7 @@ PipelineExchange::PipelineExchange(const StepShape& shape, Model& model, const U
       groups_(groups),
       stream_(stream),
       clock_(clock),
-      slots_(static_cast<std::size_t>(shape.slots())) {}
+      slots_(static_cast<std::size_t>(shape.slot_count())) {}
 
 PipelineExchange::~PipelineExchange() {
   try {
@@ -31,48 +31,45 @@ PipelineExchange::~PipelineExchange() {
   }
 }
 
-Tensor PipelineExchange::input(int slot, const MicroBatch& batch) {
-  return model_.residual(shape_.first_block(), slot, batch);
-}
-
-Tensor PipelineExchange::output(int slot, const MicroBatch& batch) {
-  return model_.residual(shape_.last_block() + 1, slot, batch);
-}
-
 /// A rank of those that split the rows may have none of a small micro-batch.
 PipelineExchange::Ticket PipelineExchange::transfer(Communicator& comm, const Tensor& rows) {
   if (rows.numel() == 0) return std::nullopt;
   return comm.start_broadcast(bytes_of(rows), kSender);
 }
 
-void PipelineExchange::receive_input(int number, const MicroBatch& batch) {
-  slot(number).input = transfer(*groups_.input, input(number, batch));
+void PipelineExchange::receive_input(const Action& action, const MicroBatch& batch) {
+  slot_of(action).input =
+      transfer(*groups_.input, model_.residual(action.block, action.slot, batch));
 }
 
-void PipelineExchange::send_output(int number, const MicroBatch& batch) {
-  slot(number).output = transfer(*groups_.output, output(number, batch));
+void PipelineExchange::send_output(const Action& action, const MicroBatch& batch) {
+  slot_of(action).output =
+      transfer(*groups_.output, model_.residual(action.block + 1, action.slot, batch));
 }
 
-void PipelineExchange::receive_gradient(int number, const MicroBatch& batch) {
-  wait(groups_.input_gradient, slot(number).input_gradient);  // it is sent from the same memory
-  slot(number).output_gradient =
-      transfer(*groups_.output_gradient, model_.residual_gradient(number, batch));
+void PipelineExchange::receive_gradient(const Action& action, const MicroBatch& batch) {
+  Slot& slot = slot_of(action);
+  wait(groups_.input_gradient, slot.input_gradient);  // it is sent from the same memory
+  slot.output_gradient =
+      transfer(*groups_.output_gradient, model_.residual_gradient(action.slot, batch));
 }
 
-void PipelineExchange::send_gradient(int number, const MicroBatch& batch) {
-  slot(number).input_gradient =
-      transfer(*groups_.input_gradient, model_.residual_gradient(number, batch));
+void PipelineExchange::send_gradient(const Action& action, const MicroBatch& batch) {
+  slot_of(action).input_gradient =
+      transfer(*groups_.input_gradient, model_.residual_gradient(action.slot, batch));
 }
 
-void PipelineExchange::before_forward(int block, int number) {
-  if (block == shape_.first_block()) wait(groups_.input, slot(number).input);
-  if (block == shape_.last_block()) wait(groups_.output, slot(number).output);
-  if (shape_.is_head(block)) wait_for_tie();
+void PipelineExchange::before_forward(const Action& forward) {
+  Slot& slot = slot_of(forward);
+  if (shape_.begins_range(forward.block)) wait(groups_.input, slot.input);
+  if (shape_.ends_range(forward.block)) wait(groups_.output, slot.output);
+  if (shape_.is_head(forward.block)) wait_for_tie();
 }
 
-void PipelineExchange::before_backward(int block, int number) {
-  if (block == shape_.last_block()) wait(groups_.output_gradient, slot(number).output_gradient);
-  if (shape_.is_head(block)) wait(groups_.input_gradient, slot(number).input_gradient);
+void PipelineExchange::before_backward(const Action& backward) {
+  Slot& slot = slot_of(backward);
+  if (shape_.ends_range(backward.block)) wait(groups_.output_gradient, slot.output_gradient);
+  if (shape_.is_head(backward.block)) wait(groups_.input_gradient, slot.input_gradient);
 }
 
 void PipelineExchange::clear_gradients() {

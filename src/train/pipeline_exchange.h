@@ -27,18 +27,18 @@ class PipelineExchange {
   PipelineExchange(const PipelineExchange&) = delete;
   PipelineExchange& operator=(const PipelineExchange&) = delete;
 
-  // Actions. `batch` is the micro-batch in the slot, or one of its size.
-  void receive_input(int slot, const MicroBatch& batch);
-  void send_output(int slot, const MicroBatch& batch);
-  void receive_gradient(int slot, const MicroBatch& batch);
-  void send_gradient(int slot, const MicroBatch& batch);
+  // Actions. `batch` is the micro-batch in the action's slot, or one of its size.
+  void receive_input(const Action& action, const MicroBatch& batch);
+  void send_output(const Action& action, const MicroBatch& batch);
+  void receive_gradient(const Action& action, const MicroBatch& batch);
+  void send_gradient(const Action& action, const MicroBatch& batch);
   void sum_tied();
   void copy_tied();
 
   /// Waits until the forward of a block may run: its input is there, and what was sent from the
   /// memory of its output is gone.
-  void before_forward(int block, int slot);
-  void before_backward(int block, int slot);
+  void before_forward(const Action& forward);
+  void before_backward(const Action& backward);
   void wait_for_tie() { wait(groups_.tied, tied_); }
   /// Waits for all that was started.
   void wait_for_all();
@@ -51,11 +51,9 @@ class PipelineExchange {
   struct Slot {
     Ticket input, output, input_gradient, output_gradient;
   };
-  Slot& slot(int number) { return slots_[static_cast<std::size_t>(number)]; }
+  Slot& slot_of(const Action& action) { return slots_[static_cast<std::size_t>(action.slot)]; }
   static Ticket transfer(Communicator& comm, const Tensor& rows);
   void wait(Communicator* comm, Ticket& ticket);
-  Tensor input(int slot, const MicroBatch& batch);
-  Tensor output(int slot, const MicroBatch& batch);
 
   const StepShape& shape_;
   Model& model_;

@@ -111,21 +111,23 @@ std::vector<FlatPiece> own_norm_pieces(const Trainer::Parts& parts) {
   return at.size == 1 ? pieces : first_copies(std::move(pieces), parts.table, at);
 }
 
-Model::Options model_options(const Config& config, const ActivationSizes& sizes) {
-  return {.max_batch = sizes.batch,
-          .max_seq_length = sizes.seq_length,
-          .slots = sizes.slots,
-          .split = sizes.split,
-          .seed = static_cast<std::uint64_t>(config.training.seed),
-          .recompute = sizes.recompute,
-          .recomputed_layers = sizes.recomputed_layers,
-          .blocks = sizes.blocks};
+Model::Options model_options(const Config& config, const std::vector<ActivationSizes>& ranges) {
+  const ActivationSizes& sizes = ranges.front();  // what does not depend on the range
+  Model::Options out{.max_batch = sizes.batch,
+                     .max_seq_length = sizes.seq_length,
+                     .ranges = {},
+                     .split = sizes.split,
+                     .seed = static_cast<std::uint64_t>(config.training.seed),
+                     .recompute = sizes.recompute,
+                     .recomputed_layers = sizes.recomputed_layers};
+  for (const ActivationSizes& range : ranges) out.ranges.push_back({range.blocks, range.slots});
+  return out;
 }
 
 }  // namespace
 
 Model::Options model_options(const Config& config) {
-  return model_options(config, activation_sizes(config));
+  return model_options(config, std::vector{activation_sizes(config)});
 }
 
 Model::Options model_options(const Config& config, const StepShape& shape, const Groups& groups) {
@@ -135,6 +137,15 @@ Model::Options model_options(const Config& config, const StepShape& shape, const
   options.split_rows = config.parallelism.sequence_parallel;
   return options;
 }
+
+namespace {
+
+/// After how many micro-batches a stage that splits its backward uses the same memory; else 0.
+int split_period(const StepShape& shape) {
+  return shape.split() ? static_cast<int>(shape.split().period(shape.slots().front())) : 0;
+}
+
+}  // namespace
 
 Trainer::Trainer(const Parts& parts, const TrainingState& state)
     : parts_(parts),
@@ -149,7 +160,8 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
                  updates_),
       squared_(own_norm_pieces(parts), sums_squares_ ? parts.plan.slices() : std::span(updated_),
                updates_),
-      loss_scaler_(parts.config.precision) {
+      loss_scaler_(parts.config.precision),
+      split_period_(split_period(parts.plan.shape)) {
   const BatchConfig& batch = parts.config.batch;
   const Range micros = parts.plan.micro_batches;
   const Range rows{micros.begin * batch.micro_batch_size, micros.end * batch.micro_batch_size};
@@ -158,7 +170,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
                                           state.consumed_samples);
   batch_ = std::make_unique<DeviceBatch>(std::max(rows.size(), batch.micro_batch_size),
                                          batch.micro_batch_size, form, parts.stream,
-                                         parts.plan.shape.slots());
+                                         parts.plan.shape.slot_count());
   exchange_ = std::make_unique<StepExchange>(
       batch.train_batch_size / batch.micro_batch_size, std::ssize(all_norm_pieces(parts)),
       parts.stream, updates_, parts.groups.world->rank(), parts.groups.world->size());
@@ -176,7 +188,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
       parts.plan, parts.buffers, parts.slots, *parts.groups.data, parts.stream, exchange_->update(),
       *clock_, !sums_squares_ && parts.groups.data == parts.groups.world);
   const StepShape& shape = parts.plan.shape;
-  micros_.resize(static_cast<std::size_t>(shape.slots()));
+  micros_.resize(static_cast<std::size_t>(shape.slot_count()));
   pipeline_ = std::make_unique<PipelineExchange>(shape, parts.model, parts.slots, parts.groups,
                                                  parts.stream, *clock_);
   if (parts.buffers.sends_weights()) {
@@ -277,7 +289,6 @@ const Batch& Trainer::next_batch() {
 
 void Trainer::execute(const Action& action) {
   using Kind = Action::Kind;
-  const int slot = parts_.plan.shape.slot_of(action.micro);
   ++parts_.progress.work;
   parts_.progress.action = text_of(action);
   switch (action.kind) {
@@ -301,14 +312,14 @@ void Trainer::execute(const Action& action) {
     case Kind::kUpdate:
       return update();
     case Kind::kReceiveInput:
-      start_micro_batch(action.micro);
-      return pipeline_->receive_input(slot, micro_in(slot));
+      start_micro_batch(action);
+      return pipeline_->receive_input(action, micro_in(action.slot));
     case Kind::kSendOutput:
-      return pipeline_->send_output(slot, micro_in(slot));
+      return pipeline_->send_output(action, micro_in(action.slot));
     case Kind::kReceiveGradient:
-      return pipeline_->receive_gradient(slot, micro_in(slot));
+      return pipeline_->receive_gradient(action, micro_in(action.slot));
     case Kind::kSendGradient:
-      return pipeline_->send_gradient(slot, micro_in(slot));
+      return pipeline_->send_gradient(action, micro_in(action.slot));
     case Kind::kSumTied:
       return pipeline_->sum_tied();
     case Kind::kCopyTied:
@@ -331,9 +342,15 @@ void Trainer::copy_tied() {
 
 /// As a graph, unless ranks communicate in it.
 template <class Compute>
-void Trainer::run_block(const Action& action, int slot, const Compute& compute) {
+void Trainer::run_block(const Action& action, const Compute& compute) {
   if (parts_.groups.tensor || parts_.groups.context) return compute();
-  graphs_->run({action.kind, action.block, slot}, compute);
+  graphs_->run({action.kind, action.block, model_slot(action)}, compute);
+}
+
+/// The number of a micro-batch's slot for the model: if its backward is split, that from which its
+/// slots in both halves follow.
+int Trainer::model_slot(const Action& action) const {
+  return split_period_ > 0 ? action.micro % split_period_ : action.slot;
 }
 
 void Trainer::forward(const Action& action) {
@@ -342,13 +359,12 @@ void Trainer::forward(const Action& action) {
   Model& model = parts_.model;
   const StepShape& shape = parts_.plan.shape;
   const bool is_head = shape.is_head(action.block);
-  const int slot = shape.slot_of(action.micro), model_slot = shape.model_slot_of(action.micro);
-  if (action.block == 0) start_micro_batch(action.micro);
+  if (action.block == 0) start_micro_batch(action);
   units_->require_parameters(action.block);
-  pipeline_->before_forward(action.block, slot);
-  run_block(action, model_slot, [&] {
-    model.forward(action.block, model_slot, micro_in(slot));
-    if (is_head) model.loss_sum(model_slot, *loss_sum_.as<double>().data());
+  pipeline_->before_forward(action);
+  run_block(action, [&] {
+    model.forward(action.block, model_slot(action), micro_in(action.slot));
+    if (is_head) model.loss_sum(model_slot(action), *loss_sum_.as<double>().data());
   });
   if (is_head && parts_.plan.gives_losses())
     parts_.stream.copy(exchange_->loss(parts_.plan.micro_batches.begin + action.micro),
@@ -358,30 +374,27 @@ void Trainer::forward(const Action& action) {
 void Trainer::backward(const Action& action) {
   const Span span = Span::phase("backward", action.block);
   parts_.progress.phase = "backward";
-  const StepShape& shape = parts_.plan.shape;
-  const int slot = shape.slot_of(action.micro), model_slot = shape.model_slot_of(action.micro);
   units_->require_parameters(action.block);
-  pipeline_->before_backward(action.block, slot);
-  run_block(action, model_slot,
-            [&] { parts_.model.backward(action.block, model_slot, micro_in(slot)); });
+  pipeline_->before_backward(action);
+  run_block(action, [&] {
+    parts_.model.backward(action.block, model_slot(action), micro_in(action.slot));
+  });
 }
 
 /// A later micro-batch may be in the slot already: only its size counts.
 void Trainer::backward_weights(const Action& action) {
   const Span span = Span::phase("backward of weights", action.block);
   parts_.progress.phase = "backward";
-  const StepShape& shape = parts_.plan.shape;
-  const MicroBatch& batch = micro_in(shape.slot_of(action.micro));
-  const int slot = shape.model_slot_of(action.micro);
-  run_block(action, slot, [&] { parts_.model.backward_weights(action.block, slot, batch); });
+  run_block(action, [&] {
+    parts_.model.backward_weights(action.block, model_slot(action), micro_in(action.slot));
+  });
 }
 
-/// Puts a micro-batch into its slot.
-void Trainer::start_micro_batch(int micro) {
+/// Puts the action's micro-batch into its slot.
+void Trainer::start_micro_batch(const Action& action) {
   const std::int64_t rows = parts_.config.batch.micro_batch_size;
-  const int slot = parts_.plan.shape.slot_of(micro);
-  MicroBatch& batch = micros_[static_cast<std::size_t>(slot)];
-  batch = batch_->stage_micro_batch(micro * rows, rows, slot);
+  MicroBatch& batch = micros_[static_cast<std::size_t>(action.slot)];
+  batch = batch_->stage_micro_batch(action.micro * rows, rows, action.slot);
   batch.loss_scale = state_.loss_scale.scale / static_cast<double>(tokens_per_step());
 }
 
@@ -528,20 +541,20 @@ void Trainer::evaluate(const std::vector<Action>& actions, const MicroBatch* bat
   for (const Action& action : actions) {
     parts_.progress.action = text_of(action);
     if (action.kind == Kind::kReceiveInput) {
-      pipeline_->receive_input(0, *batch);
+      pipeline_->receive_input(action, *batch);
     } else if (action.kind == Kind::kSendOutput) {
-      pipeline_->send_output(0, *batch);
+      pipeline_->send_output(action, *batch);
     } else if (action.kind == Kind::kForward) {
       units_->require_parameters(action.block);
-      pipeline_->before_forward(action.block, 0);
-      parts_.model.evaluate_block(action.block, *batch);
+      pipeline_->before_forward(action);
+      parts_.model.evaluate_block(action.block, action.slot, *batch);
+      if (parts_.plan.shape.is_head(action.block))
+        parts_.model.loss_sum(action.slot, *loss_sum_.as<double>().data());
     } else {
       execute(action);
     }
   }
   parts_.progress.action = "";
-  if (batch && parts_.plan.shape.pipeline.is_last())
-    parts_.model.loss_sum(0, *loss_sum_.as<double>().data());
 }
 
 void Trainer::wait_for_collectives() {

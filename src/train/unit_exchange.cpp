@@ -38,11 +38,11 @@ UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, con
   std::int64_t largest = 0;
   for (const Unit& unit : plan.shape.units) {
     UnitState& state = units_.emplace_back();
-    state.owners = state.weight_bytes = plan.sharding.owners(unit.elements);
+    state.owners = state.weight_bytes = plan.sharding.owners(unit.place());
     for (OwnedRange& owned : state.weight_bytes)
       owned.elements = {owned.elements.begin * bytes, owned.elements.end * bytes};
     state.own = slices_within(plan.slices(), unit.elements);
-    if (plan.stage() == 0 && buffers.is_offloaded()) state.own = {{unit.elements, 0}};
+    if (plan.stage() == 0 && buffers.is_offloaded()) state.own = {unit.slice()};
     for (const Slice& slice : state.own) largest = std::max(largest, slice.elements.size());
   }
   if (buffers.is_offloaded() || buffers.weights().values.device() != buffers.device)
@@ -71,17 +71,18 @@ void UnitExchange::clear_gradients() {
       for (int unit = 0; unit < std::ssize(units_); ++unit) clear(unit);
     return;
   }
-  const FlatTensor all = buffers_.gradient_values();
-  if (plan_.stage() == 0) hgt::clear(all.values, stream_, &update_->halted);
+  const Tensor all = buffers_.gradient_values().values;
+  if (plan_.stage() == 0) hgt::clear(all, stream_, &update_->halted);
   if (plan_.stage() != 1) return;
   // The peers' parts are undefined: even in a halted run they must not be summed again.
-  std::int64_t at = plan_.elements().begin;
-  for (const auto& [own, local] : plan_.slices()) {
-    hgt::clear(all.at(Slice{{at, own.begin}, 0}), stream_);
-    hgt::clear(all.at(Slice{own, 0}), stream_, &update_->halted);
-    at = own.end;
+  std::int64_t at = 0;
+  for (const Slice& own : plan_.slices()) {
+    const std::int64_t end = own.local + own.elements.size();
+    hgt::clear(all.slice(0, at, own.local), stream_);
+    hgt::clear(all.slice(0, own.local, end), stream_, &update_->halted);
+    at = end;
   }
-  hgt::clear(all.at(Slice{{at, plan_.elements().end}, 0}), stream_);
+  hgt::clear(all.slice(0, at, plan_.elements()), stream_);
 }
 
 void UnitExchange::gather(int unit) {

@@ -16,12 +16,12 @@ std::vector<Tensor> tensors_of(const StepShape& shape, const std::vector<int>& s
     memory.emplace_back(name, size * static_cast<std::int64_t>(size_of(dtype)), device);
   std::vector<Tensor> out;
   for (std::size_t unit = 0; unit < shape.units.size(); ++unit) {
-    const Range elements = shape.units[unit].elements;
+    const Slice slice = shape.units[unit].slice();
     if (slots.empty())
-      out.push_back(flat.at(Slice{elements, 0}));
+      out.push_back(flat.at(slice));
     else
       out.emplace_back(memory[first + static_cast<std::size_t>(slots[unit])].data(),
-                       std::initializer_list<std::int64_t>{elements.size()}, dtype, device);
+                       std::initializer_list<std::int64_t>{slice.elements.size()}, dtype, device);
   }
   return out;
 }
@@ -30,7 +30,7 @@ std::vector<Tensor> tensors_by_block(const ParameterTable& table, const StepShap
                                      const std::vector<Tensor>& of_units) {
   std::vector<Tensor> out(static_cast<std::size_t>(table.num_blocks()));
   for (std::size_t unit = 0; unit < shape.units.size(); ++unit) {
-    const auto& [blocks, elements] = shape.units[unit];
+    const auto& [blocks, elements, local] = shape.units[unit];
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
       const Range range = table.block(static_cast<int>(block));
       out[static_cast<std::size_t>(block)] =

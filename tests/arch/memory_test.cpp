@@ -223,6 +223,35 @@ TEST_CASE("tensor ranks that split rows have a part of what each would have whol
   CHECK(sizes.own_rows() == Range{8, 10});
 }
 
+TEST_CASE("a stage of an interleaved pipeline holds micro-batches in each of its parts") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch = {.train_batch_size = 8, .micro_batch_size = 1, .gradient_accumulation_steps = 8};
+  config.training.seq_length = 1024;
+  config.parallelism = {.pipeline_parallel_size = 2,
+                        .pipeline_schedule = "interleaved",
+                        .virtual_pipeline_stages = 2,
+                        .pipeline_layer_split = {4, 3, 3, 2}};
+  const auto bytes = [&](const std::string& name, int stage) {
+    for (const Allocation& a : memory_table(config, 1, stage))
+      if (a.name == name) return a.bytes;
+    return std::int64_t{0};
+  };
+  const std::int64_t row = std::int64_t{4} * 1024 * 768;
+  // Stage 0 holds four micro-batches in its first part and two in its second, stage 1 three and
+  // one.
+  CHECK(bytes("layers: norm1", 0) == row * (4 * 4 + 3 * 2));
+  CHECK(bytes("layers: norm1", 1) == row * (3 * 3 + 2 * 1));
+  CHECK(bytes("activations: d_hidden", 0) == row * (4 + 2));
+  CHECK(bytes("activations: d_hidden", 1) == row * (3 + 1));
+  CHECK(bytes("activations: d_final_norm", 0) == 0);
+  CHECK(bytes("activations: d_final_norm", 1) == row);
+  CHECK(bytes("activations: branch", 0) == row);
+  config.recompute = {"full", 9};  // of stage 1: three layers of the first part, none of the second
+  CHECK(bytes("layers: norm1", 0) == row * (1 + 2 * 1));
+  CHECK(bytes("layers: norm1", 1) == row * (1 + 2));
+}
+
 TEST_CASE("a stage of ZB-H1 keeps for the weights' half what that reads") {
   Config config;
   config.model = gpt2_124m();
@@ -428,6 +457,6 @@ TEST_CASE("logits are computed in chunks of bounded size") {
 }
 
 TEST_CASE("activations that overflow are refused") {
-  CHECK_THROWS_AS(activations_of(gpt2_124m(), {std::int64_t{1} << 40, std::int64_t{1} << 40, 1}),
+  CHECK_THROWS_AS(activations_of(gpt2_124m(), {{std::int64_t{1} << 40, std::int64_t{1} << 40, 1}}),
                   Error);
 }

@@ -1,6 +1,7 @@
 #include "hgtrain/arch/pipeline_split.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include <catch2/catch.hpp>
@@ -12,7 +13,8 @@ using namespace hgt;
 
 namespace {
 
-Config job(std::int64_t layers, std::int64_t stages, std::vector<std::int64_t> split = {}) {
+Config job(std::int64_t layers, std::int64_t stages, std::vector<std::int64_t> split = {},
+           std::int64_t virtual_stages = 1) {
   Config config;
   ModelConfig& model = config.model;
   model.vocab_size = 50257;
@@ -24,6 +26,7 @@ Config job(std::int64_t layers, std::int64_t stages, std::vector<std::int64_t> s
   config.training.seq_length = 1024;
   config.parallelism.pipeline_parallel_size = stages;
   config.parallelism.pipeline_layer_split = std::move(split);
+  config.parallelism.virtual_pipeline_stages = virtual_stages;
   return config;
 }
 
@@ -75,23 +78,71 @@ TEST_CASE("a balanced split has the smallest possible maximum of operations") {
         std::vector<Range>{{0, 9}, {9, 14}});  // the head is 5 layers
 }
 
+TEST_CASE("a balanced interleaved split has the smallest possible maximum over the stages") {
+  for (const auto& [layers, stages, virtual_stages] :
+       {std::array{12, 2, 2}, std::array{12, 2, 3}, std::array{7, 3, 3}, std::array{20, 3, 2},
+        std::array{9, 4, 2}}) {
+    const Config config = job(layers, stages, {}, virtual_stages);
+    const std::vector<double> flops = block_flops(config.model, config.training.seq_length);
+    const std::vector<Range> blocks = pipeline_blocks(config);
+    REQUIRE(std::ssize(blocks) == stages * virtual_stages);
+    std::vector<double> own(static_cast<std::size_t>(stages), 0);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      CHECK(blocks[i].size() > 0);
+      CHECK(blocks[i].begin == (i == 0 ? 0 : blocks[i - 1].end));
+      own[i % own.size()] +=
+          std::accumulate(flops.begin() + blocks[i].begin, flops.begin() + blocks[i].end, 0.0);
+    }
+    CHECK(blocks.back().end == layers + 2);
+    // To have less, the stage with the most would give a layer away.
+    const std::size_t most = static_cast<std::size_t>(std::ranges::max_element(own) - own.begin());
+    std::int64_t given = 0;  // layers of this stage that it may give away
+    for (std::size_t i = most; i < blocks.size(); i += own.size()) given += blocks[i].size() - 1;
+    INFO(layers << " layers, " << stages << " stages");
+    if (given > 0)
+      for (std::size_t i = 0; i < own.size(); ++i)
+        if (i != most) CHECK(own[i] + flops[1] >= own[most] - 1);
+  }
+  // The head is 5 layers.
+  CHECK(pipeline_blocks(job(12, 2, {}, 2)) ==
+        std::vector<Range>{{0, 5}, {5, 9}, {9, 13}, {13, 14}});
+  CHECK(pipeline_blocks(job(12, 2, {3, 4, 4, 1}, 2)) ==
+        std::vector<Range>{{0, 4}, {4, 8}, {8, 12}, {12, 14}});
+}
+
 TEST_CASE("a split that does not fit is refused") {
   const std::string hint = " | leave it out for a balanced split";
   CHECK(error_of(job(12, 2, {4, 4, 4})) ==
-        "parallelism.pipeline_layer_split = [4, 4, 4] does not split 12 layers into 2 stages | "
+        "parallelism.pipeline_layer_split = [4, 4, 4] does not split 12 layers into 2 pipeline "
+        "stages | "
         "--parallelism.pipeline_parallel_size 3");
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   CHECK_THAT(error_of(job(4, 4, {kHuge, kHuge, kHuge, kHuge + 4})),
-             Catch::Contains("does not split 4 layers into 4 stages"));
-  CHECK(error_of(job(12, 2, {6, 5})) ==
-        "parallelism.pipeline_layer_split = [6, 5] does not split 12 layers into 2 stages" + hint);
+             Catch::Contains("does not split 4 layers into 4 pipeline stages"));
+  CHECK(
+      error_of(job(12, 2, {6, 5})) ==
+      "parallelism.pipeline_layer_split = [6, 5] does not split 12 layers into 2 pipeline stages" +
+          hint);
   CHECK(error_of(job(12, 3, {6, 0, 6})) ==
-        "parallelism.pipeline_layer_split = [6, 0, 6] does not split 12 layers into 3 stages of at "
+        "parallelism.pipeline_layer_split = [6, 0, 6] does not split 12 layers into 3 pipeline "
+        "stages of at "
         "least one "
         "layer each" +
             hint);
   CHECK(error_of(job(2, 5)) ==
         "a model of 2 layers cannot be split into 5 pipeline stages | "
         "parallelism.pipeline_parallel_size of at most 4: each stage has a layer, the embedding or "
+        "the head");
+  CHECK(error_of(job(12, 2, {6, 6}, 2)) ==
+        "parallelism.pipeline_layer_split = [6, 6] does not split 12 layers into 2 pipeline stages "
+        "of 2 virtual stages each" +
+            hint);
+  CHECK(error_of(job(5, 2, {}, 4)) ==
+        "a model of 5 layers cannot be split into 2 pipeline stages of 4 virtual stages each | "
+        "parallelism.virtual_pipeline_stages of at most 3: each has a layer, the embedding or the "
+        "head");
+  CHECK(error_of(job(5, 4, {}, 2)) ==
+        "a model of 5 layers cannot be split into 4 pipeline stages of 2 virtual stages each | "
+        "parallelism.pipeline_parallel_size of at most 3: each stage has a layer, the embedding or "
         "the head");
 }

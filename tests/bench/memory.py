@@ -45,9 +45,9 @@ def shared(stage, workers=2):
     return {'workers': workers, 'zero_optimization': {'stage': stage}}
 
 
-def stages(number, workers, schedule='1f1b', **sections):
+def stages(number, workers, schedule='1f1b', parts=1, **sections):
     return {'workers': workers, 'train_micro_batch_size_per_gpu': 1,
-            'parallelism': {'pipeline_parallel_size': number, 'pipeline_schedule': schedule}, **sections}
+            'parallelism': {'pipeline_parallel_size': number, 'pipeline_schedule': schedule, 'virtual_pipeline_stages': parts}, **sections}
 
 
 SHAPES = {
@@ -57,6 +57,9 @@ SHAPES = {
     'gpt2, 3 stages, zb_h1': gpt2(7, 256, 4, 300, 128, 6, **stages(3, 3, 'zb_h1')),
     'gpt2, 3 stages, zb_h1, recompute full': gpt2(7, 256, 4, 300, 128, 6, **stages(3, 3, 'zb_h1', **recompute('full'))),
     'gpt2, 2 stages, gpipe': gpt2(6, 256, 4, 300, 128, 6, **stages(2, 2, 'gpipe')),
+    'gpt2, 2 stages of 2': gpt2(8, 256, 4, 300, 128, 6, **stages(2, 2, 'interleaved', 2)),
+    'llama, bf16, recompute, 3 stages of 2': llama('llama', 10, 384, 6, 2, 1024, 2000, 128, 9, **BF16,
+                                                   **stages(3, 3, 'interleaved', 2, **recompute('full'))),
     'llama, 3 workers, ZeRO 1': llama('llama', 4, 384, 6, 2, 1024, 2000, 64, 6, **shared(1, 3)),
     'llama, bf16, 4 workers, ZeRO 3': llama('llama', 6, 512, 8, 2, 1408, 4000, 64, 4, **BF16, **shared(3, 4)),
     'llama, 4 workers, ZeRO 2': llama('llama', 6, 512, 8, 2, 1408, 4000, 64, 4, **shared(2, 4)),

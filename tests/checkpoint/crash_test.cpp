@@ -72,7 +72,7 @@ std::vector<FileOp> record_saves_of_two(const std::string& run_dir) {
     for (const std::int64_t step : {10, 20}) {
       run.at(step);
       FlatState flat = run.flat();
-      flat.slices = {{comm.rank() == 0 ? Range{0, 20} : Range{20, run.table.total}, 0}};
+      flat.slices = {comm.rank() == 0 ? Slice{{0, 20}} : Slice{{20, run.table.total}, 20}};
       writer->save(run.state, flat);
       if (const auto error = writer->wait()) throw Error(*error);
       if (comm.rank() == 0) recording.mark(mark_of(1, step));

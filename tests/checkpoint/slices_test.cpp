@@ -34,8 +34,8 @@ struct Division {
     const std::int64_t begin = rank == 0 ? 0 : cuts[static_cast<std::size_t>(rank) - 1];
     const std::int64_t end = cuts[static_cast<std::size_t>(rank)], middle = (begin + end) / 2;
     if (begin == end) return {};
-    if (middle == begin) return {{{begin, end}, 0}};
-    return {{{begin, middle}, 0}, {{middle, end}, middle - begin}};
+    if (middle == begin) return {{{begin, end}, begin}};
+    return {{{begin, middle}, begin}, {{middle, end}, middle, middle - begin}};
   }
 };
 
@@ -45,8 +45,9 @@ class RankState {
   RankState(const Division& division, int rank, DType moments, DType parameters, DType weights,
             std::int64_t total) {
     flat_.slices = division.slices(rank);
-    shard_ =
-        flat_.slices.empty() ? 0 : flat_.slices.back().local + flat_.slices.back().elements.size();
+    shard_ = flat_.slices.empty()
+                 ? 0
+                 : flat_.slices.back().in_shard + flat_.slices.back().elements.size();
     flat_.weights_dtype = weights;
     flat_.parameters = add(parameters, division.shards_parameters, total);
     flat_.moments = {{"exp_avg", add(moments, division.sharded, total)},
@@ -85,7 +86,7 @@ class RankState {
             return p.offset <= i && i < p.offset + p.numel;
           });
           if (!used) continue;
-          const Tensor at = values.at({{i, i + 1}, slice.local + i - slice.elements.begin});
+          const Tensor at = values.at(slice.part({i, i + 1}));
           const auto value = static_cast<float>(buffer * 1000 + i) / 7.0f;
           visit_element(at.dtype(), [&]<class T>(T) {
             float element = static_cast<float>(*at.data<T>());

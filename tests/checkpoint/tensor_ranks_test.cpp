@@ -76,7 +76,8 @@ class GridRank {
     own_ = even_range(stage_.size(), grid.data, at.data);
     own_ = {stage_.begin + own_.begin, stage_.begin + own_.end};
     const std::int64_t middle = (own_.begin + own_.end) / 2 + 1;
-    flat.slices = {{{own_.begin, middle}, 0}, {{middle, own_.end}, middle - own_.begin}};
+    flat.slices = {{{own_.begin, middle}, own_.begin - stage_.begin},
+                   {{middle, own_.end}, middle - stage_.begin, middle - own_.begin}};
     flat.weights_dtype = types.weights;
     flat.parameters = add(types.parameters, false);
     for (const char* name : {"exp_avg", "exp_avg_sq"})
@@ -100,7 +101,7 @@ class GridRank {
   FlatTensor add(DType dtype, bool sharded) {
     const std::int64_t count = sharded ? own_.size() : stage_.size();
     memory_.emplace_back("state", count * static_cast<std::int64_t>(size_of(dtype)));
-    return {Tensor(memory_.back().data(), {count}, dtype), sharded, stage_.begin};
+    return {Tensor(memory_.back().data(), {count}, dtype), sharded};
   }
 
   /// Calls fn(value, element) for all of its elements; the value of padding is 0.

@@ -1,6 +1,7 @@
 #include "hgtrain/comm/groups.h"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 using namespace hgt;
 
@@ -38,4 +39,16 @@ TEST_CASE("both directions between two stages are groups of their own") {
   const Layout layout{.pipeline_size = 2};
   CHECK(names(layout, 0) == "data 0, forward 0-1, backward 1-0, ");
   CHECK(names(layout, 1) == "data 1, forward 0-1, backward 1-0, ");
+}
+
+TEST_CASE("an interleaved pipeline is a ring") {
+  const Layout two{.pipeline_size = 2, .virtual_stages = 2};
+  for (const int rank : {0, 1})
+    CHECK(names(two, rank) == fmt::format("data {}, forward 0-1, backward 1-0, forward 1-0, "
+                                          "backward 0-1, ",
+                                          rank));
+  for (const GroupOfRanks& group : groups_of(two, 1, false))
+    if (group.name == "forward 1-0") CHECK(group.place == &Groups::output);
+  const Layout three{.pipeline_size = 3, .virtual_stages = 2};
+  CHECK(names(three, 0) == "data 0, forward 0-1, backward 1-0, forward 2-0, backward 0-2, ");
 }

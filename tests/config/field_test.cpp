@@ -52,6 +52,10 @@ std::vector<Json> baselines() {
     out.push_back(config(gpt2, optimizer, nullptr));
     out.back()["training"]["lr_schedule"] = {{"type", "wsd"}};
   }
+  out.push_back(config(gpt2, {{"type", "AdamW"}}, nullptr));
+  out.back()["parallelism"] = {{"pipeline_parallel_size", 2},
+                               {"pipeline_schedule", "interleaved"},
+                               {"virtual_pipeline_stages", 2}};
   return out;
 }
 

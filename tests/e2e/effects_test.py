@@ -77,6 +77,8 @@ OVERFLOWING = but(JOB, fp16={'enabled': True, 'initial_scale_power': 31}, traini
 # Overflows, a clean step whose update enlarges the gradients, an overflow.
 JUMPING = but(JOB, fp16={'enabled': True, 'initial_scale_power': 21}, optimizer__params__lr=1.0)
 PIPELINE = but(JOB, parallelism={'pipeline_parallel_size': 2})
+INTERLEAVED = but(JOB, model__n_layer=4, parallelism={'pipeline_parallel_size': 2, 'pipeline_schedule': 'interleaved',
+                                                      'virtual_pipeline_stages': 2})
 SAVING = but(JOB, checkpoint={'save_interval': 2})
 
 # key -> (job, another value, where it shows: a method of Effects below)
@@ -210,6 +212,7 @@ ROWS = {
     'parallelism.sequence_parallel': (but(JOB, parallelism={'tensor_parallel_size': 2}), True, 'memory_of_two'),
     'parallelism.pipeline_schedule': (PIPELINE, 'gpipe', 'stages_of_two'),
     'parallelism.pipeline_layer_split': (PIPELINE, [1, 1], 'stages_of_two'),
+    'parallelism.virtual_pipeline_stages': (INTERLEAVED, 3, 'stages_of_two'),
     'distributed.backend': (JOB, 'gloo', 'meeting'),
     'distributed.timeout_minutes': (JOB, 0.02, 'ends_a_frozen_run'),
     'hardware.device': (JOB, 'cuda', 'refusal'),

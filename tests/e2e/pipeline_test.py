@@ -18,6 +18,10 @@ def stages(number, *flags):
     return ('--parallelism.pipeline_parallel_size', number, *flags)
 
 
+def interleaved(number, parts, *flags):
+    return stages(number, '--parallelism.pipeline_schedule', 'interleaved', '--parallelism.virtual_pipeline_stages', parts, *flags)
+
+
 class PipelineTest(job.JobTest):
     def assert_close(self, run, expected):
         numbers = [[(m['step'], m['loss'], m['grad_norm'], m.get('eval_loss')) for m in self.job.metrics(r)] for r in (run, expected)]
@@ -35,13 +39,20 @@ class PipelineTest(job.JobTest):
                                workers=count)
                 self.assertEqual(self.job.losses(run), self.job.losses('one'), run)
                 self.assert_close(run, 'one')
+        for count, parts in (2, 2), (3, 2):
+            run = f'interleaved{count} x {parts}'
+            self.job.train(run, *LLAMA, '--model.attention_dropout', 0.1, *interleaved(count, parts), workers=count)
+            self.assertEqual(self.job.losses(run), self.job.losses('one'), run)
+            self.assert_close(run, 'one')
 
     def test_a_tied_model_gives_the_numbers_of_one_worker_with_every_combination(self):
         for name, flags in (('plain', ()), ('ema', ('--training.ema_decay', 0.9)), ('lamb', ('--optimizer.type', 'Lamb')),
                             ('recompute', ('--activation_checkpointing.mode', 'full', '--activation_checkpointing.num_layers', 3))):
             self.job.train(f'{name}1', *MODEL, *flags, workers=1)
             for layout, workers, more in (('pp2', 2, ()), ('pp2 dp2', 4, ()), ('pp2 dp2 zero1', 4, ('--zero_optimization.stage', 1)),
-                                          ('pp3', 3, ('--parallelism.pipeline_layer_split', '[0, 4, 0]'))):
+                                          ('pp3', 3, ('--parallelism.pipeline_layer_split', '[0, 4, 0]')),
+                                          ('pp2 of 3 dp2 zero1', 4, (*interleaved(2, 3)[2:], '--zero_optimization.stage', 1)),
+                                          ('pp2 of 2 tp2', 4, (*interleaved(2, 2)[2:], '--parallelism.tensor_parallel_size', 2))):
                 run = f'{name} {layout}'
                 self.job.train(run, *MODEL, *flags, *stages(3 if layout == 'pp3' else 2), *more, workers=workers)
                 self.assert_close(run, f'{name}1')
@@ -70,7 +81,7 @@ class PipelineTest(job.JobTest):
 
     def test_a_checkpoint_of_any_layout_resumes_in_any_other(self):
         self.job.train('unbroken', *MODEL, workers=1)
-        layouts = (('pp2', stages(2), 2), ('one', (), 1), ('pp3 dp2', stages(3), 6), ('zero3', ('--zero_optimization.stage', 3), 2))
+        layouts = (('pp2 of 2', interleaved(2, 2), 2), ('one', (), 1), ('pp3 dp2', stages(3), 6), ('zero3', ('--zero_optimization.stage', 3), 2))
         for name, flags, workers in layouts:
             for other, other_flags, other_workers in layouts:
                 if other == name:
@@ -97,9 +108,12 @@ class PipelineTest(job.JobTest):
     def test_layouts_that_do_not_fit_are_refused(self):
         for flags, workers, text in ((stages(3), 2, 'start a multiple of 3 workers'),
                                      (stages(9), 9, 'a model of 4 layers cannot be split into 9 pipeline stages'),
-                                     (stages(2, '--parallelism.pipeline_layer_split', '[1, 2]'), 2, 'does not split 4 layers into 2 stages'),
+                                     (stages(2, '--parallelism.pipeline_layer_split', '[1, 2]'), 2, 'does not split 4 layers into 2 pipeline stages'),
                                      (stages(2, '--zero_optimization.stage', 2), 2, 'cannot be combined with pipeline parallelism'),
-                                     (stages(2, '--parallelism.pipeline_schedule', 'interleaved'), 2, 'is not built yet')):
+                                     (stages(2, '--parallelism.pipeline_schedule', 'interleaved'), 2, 'virtual_pipeline_stages of at least 2'),
+                                     (stages(2, '--parallelism.virtual_pipeline_stages', 2), 2, 'needs the schedule interleaved'),
+                                     (interleaved(1, 2), 1, 'needs a pipeline of at least 2 stages'),
+                                     (interleaved(2, 4), 2, 'parallelism.virtual_pipeline_stages of at most 3')):
             self.assertIn(text, self.job.train('refused', *MODEL, *flags, workers=workers, exit_code=2))
 
     def test_the_plan_names_the_stages(self):
@@ -107,6 +121,8 @@ class PipelineTest(job.JobTest):
         self.assertIn('data 1 x context 1 x tensor 1 x pipeline 2', output)
         self.assertEqual(self.job.metrics('none'), [])
         self.assertRegex(output, r'stage 0: embedding and layers 0 to \d, stage 1: layers \d to 3 and head')
+        output = self.job.call('--config', 'config.json', '--dry_run', '--device', 'cpu', '--num_workers', 2, *map(str, (*MODEL, *interleaved(2, 2))))
+        self.assertIn('stage 0: embedding and layer 0, then layer 2, stage 1: layer 1, then layer 3 and head; interleaved, idle', output)
 
     def test_the_plan_says_how_long_stages_wait(self):
         def idle(schedule, accumulation):

@@ -77,3 +77,25 @@ TEST_CASE("of a split backward, each tensor is kept for the micro-batches that n
     CHECK(at(0, name, layer) == at(2, name, layer));
   }
 }
+
+TEST_CASE("the slots of several ranges follow on each other; temporaries are shared by all") {
+  const Golden golden("gpt2");
+  REQUIRE(golden.model.num_hidden_layers >= 2);
+  const std::int64_t head = golden.model.num_hidden_layers + 1;
+  ActivationSizes first{1, 8, 2, DType::kF32, Recompute::kFull, 2}, last = first;
+  first.blocks = {0, 2};
+  last.blocks = {2, head + 1};
+  last.slots = 1;
+  const Activations memory(golden.model, std::vector{first, last}, Device::cpu());
+  const BatchActivations slots[] = {{memory, 0, 1, 8}, {memory, 1, 1, 8}, {memory, 2, 1, 8}};
+  for (const char* name : {"embedded", "d_hidden"}) {
+    CHECK(slots[0].get(name).raw() != slots[1].get(name).raw());
+    CHECK(slots[1].get(name).raw() != slots[2].get(name).raw());
+  }
+  CHECK(slots[1].of_layer("output", 0).raw() != slots[2].of_layer("output", 0).raw());
+  CHECK(slots[0].get("branch").raw() == slots[2].get("branch").raw());
+  // The first layer of each range is recomputed.
+  CHECK(slots[0].of_layer("up", 0).raw() == slots[2].of_layer("up", 0).raw());
+  CHECK_FALSE(slots[0].has("losses"));
+  CHECK(slots[2].has("losses"));
+}

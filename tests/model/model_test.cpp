@@ -117,7 +117,7 @@ TEST_CASE("two runs have the same bits") {
 TEST_CASE("a batch split into micro-batches has the same loss and gradients, dropout included") {
   for (const std::string name : {"gpt2", "llama"}) {
     const Golden golden = with_dropout(name);
-    Run whole(golden, {.seed = 5}), split(golden, {.slots = 2, .seed = 5});
+    Run whole(golden, {.seed = 5}), split(golden, {.ranges = {{.slots = 2}}, .seed = 5});
     whole.key = split.key = {7, 40};
     const double loss = whole.loss();
     whole.backward(whole.micro);
@@ -191,7 +191,7 @@ TEST_CASE("evaluation gives the training loss and leaves gradients alone") {
 TEST_CASE("recomputed values equal the ones not kept, including dropout") {
   for (const std::string& name : Golden::names()) {
     const Golden golden = with_dropout(name);
-    Run kept(golden, {.slots = 2});
+    Run kept(golden, {.ranges = {{.slots = 2}}});
     const auto pass = [](Run& run) {  // two micro-batches under way
       run.forward(run.row(0), 0);
       run.forward(run.row(1), 1);
@@ -201,7 +201,7 @@ TEST_CASE("recomputed values equal the ones not kept, including dropout") {
     pass(kept);
     for (const Recompute what : {Recompute::kSelective, Recompute::kFull})
       for (const std::int64_t layers : {std::int64_t{1}, golden.model.num_hidden_layers}) {
-        Run run(golden, {.slots = 2, .recompute = what, .recomputed_layers = layers});
+        Run run(golden, {.ranges = {{.slots = 2}}, .recompute = what, .recomputed_layers = layers});
         pass(run);
         INFO(name << ", " << layers << " layers");
         CHECK(run.gradients == kept.gradients);

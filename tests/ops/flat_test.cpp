@@ -124,10 +124,10 @@ TEST_CASE("CUDA: squares of pieces, each at its number", "[flat]") {
   const CudaQueue queue(Device::cuda(0), *module_with_device());
   const std::int64_t count = 20'011;
   const Floats x = random_floats(count, 1);
-  // The shard has the pieces in another place than the whole layout.
-  const std::vector<FlatPiece> pieces = {{100, 100 + (1 << 14), 3, 2, 0, 0},
-                                         {17'000, 17'001, 16'387, 0, 0, 0},
-                                         {18'001, 20'011, 18'000, 3, 0, 0}};
+  // Neither kind of buffer has the pieces in the place of the whole layout.
+  const std::vector<FlatPiece> pieces = {{300, 300 + (1 << 14), 100, 3, 2, 0, 0},
+                                         {17'200, 17'201, 17'000, 16'387, 0, 0, 0},
+                                         {18'201, 20'211, 18'001, 18'000, 3, 0, 0}};
   const DeviceCopy values(queue, floats(x, {count})),
       out(queue, stored<double>(Doubles(5, 7.0), {5}, DType::kF64));
   const PiecesOnDevice on_device(queue, pieces);
@@ -139,7 +139,7 @@ TEST_CASE("CUDA: squares of pieces, each at its number", "[flat]") {
     check(queue.module().ops().squares_of_pieces(&args, queue.state()));
     for (const FlatPiece& piece : pieces) {
       double expected = 0;
-      const std::int64_t first = sharded ? piece.local : piece.begin;
+      const std::int64_t first = sharded ? piece.in_shard : piece.local;
       for (std::int64_t i = first; i < first + piece.end - piece.begin; ++i)
         expected +=
             static_cast<double>(x[static_cast<std::size_t>(i)]) * x[static_cast<std::size_t>(i)];

@@ -76,7 +76,8 @@ struct Updated {
       losses{queue, stored<double>(Doubles{1.0, 3.0}, {2}, DType::kF64)},
       square_sums{queue,
                   stored<double>(Doubles(kSquares, 9.0 / kSquares), {kSquares}, DType::kF64)};
-  PiecesOnDevice pieces{queue, {{0, kDecayEnd, 0, 0, 0, 1}, {kDecayEnd, kCount, 0, 1, 0, 0}}};
+  PiecesOnDevice pieces{
+      queue, {{0, kDecayEnd, 0, 0, 0, 0, 1}, {kDecayEnd, kCount, kDecayEnd, 0, 1, 0, 0}}};
 
   static Floats squares(std::uint64_t seed) {
     Floats out = random_floats(kCount, seed);
@@ -307,10 +308,10 @@ TEST_CASE("CUDA: Lamb's update is scaled by the norms of its tensor", "[update]"
     Update asked = some_update();
     if (inside) asked.eps = 0;  // harmless if a piece ends within a thread's elements
     const Update u = buffers.prepare(asked);
-    const std::vector<FlatPiece> pieces = {{0, 300, 0, 0, 0, 1},
-                                           {300, 400, 0, 1, 0, 1},
-                                           {400, 800, 0, 2, 1, 0},
-                                           {801, 1003, 0, 3, 2, 0}};
+    const std::vector<FlatPiece> pieces = {{0, 300, 0, 0, 0, 0, 1},
+                                           {300, 400, 300, 0, 1, 0, 1},
+                                           {400, 800, 400, 0, 2, 1, 0},
+                                           {801, 1003, 801, 0, 3, 2, 0}};
     const std::int64_t first_pieces[] = {0, 2, 3, 4};
     const Floats p = buffers.p.read().floats(), g = buffers.g.read().floats(),
                  s1 = buffers.s1.read().floats(), s2 = buffers.s2.read().floats();

@@ -14,6 +14,7 @@ void check_units(const ParameterTable& table, const std::vector<FlatPiece>& piec
     CHECK(piece.number == number++);
     CHECK(piece.begin >= end);
     CHECK(piece.local == piece.begin);
+    CHECK(piece.in_shard == piece.begin);
     end = piece.end;
     const Parameter& p = table.parameters[static_cast<std::size_t>(piece.tensor)];
     CHECK(piece.decay == (p.decay ? 1 : 0));
@@ -67,8 +68,9 @@ TEST_CASE("each piece has one owner, in whose shard it has a place") {
         for (const FlatPiece& piece : pieces.own()) {
           CHECK(piece.begin == all[static_cast<std::size_t>(piece.number)].begin);
           ++owners[static_cast<std::size_t>(piece.number)];
-          CHECK(piece.local >= end);
-          end = piece.local + piece.end - piece.begin;
+          CHECK(piece.local == piece.begin);
+          CHECK(piece.in_shard >= end);
+          end = piece.in_shard + piece.end - piece.begin;
         }
         CHECK(end <= sharding.shard_elements(rank));
         CHECK(pieces.own_elements() <= sharding.shard_elements(rank));

@@ -52,6 +52,32 @@ TEST_CASE("the stages of ZB-H1 fill a part of their waits with gradients of weig
       }
 }
 
+TEST_CASE("the stages of an interleaved pipeline wait for a part of that") {
+  for (int stages = 2; stages <= 6; ++stages)
+    for (int parts = 2; parts <= 4; ++parts)
+      for (const BlockTime& t : kTimes) {
+        // A layer for each virtual stage.
+        std::vector<Range> blocks;
+        std::vector<BlockTime> times = {{}};
+        for (int i = 0; i < stages * parts; ++i) {
+          blocks.push_back({i == 0 ? 0 : i + 1, i + 2});
+          times.push_back(t);
+        }
+        blocks.back().end += 1;
+        times.emplace_back();
+        const auto waits = [&](int micros) {
+          const double share = idle_share(PipelineSchedule::k1F1B, blocks, micros, times, parts);
+          return micros * parts * t.sum() * share / (1 - share);
+        };
+        CAPTURE(stages, parts, t.forward, t.backward_input);
+        for (const int groups : {1, 2, 4})
+          CHECK(waits(groups * stages) == Approx((stages - 1) * t.sum()).margin(1e-9));
+        // In a group that is not whole, a micro-batch waits at most as long as a missing one takes.
+        for (int micros = 1; micros < 2 * stages; ++micros)
+          CHECK(waits(micros) <= (stages - 1 + (parts - 1) * (stages - 1)) * t.sum() + 1e-9);
+      }
+}
+
 TEST_CASE("stages wait for the longest one") {
   const std::vector<Range> stages = {{0, 2}, {2, 4}};
   const std::vector<BlockTime> blocks = {{}, {1, 1, 1}, {2, 2, 2}, {}};

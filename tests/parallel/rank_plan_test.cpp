@@ -38,10 +38,22 @@ TEST_CASE("micro-batches are shared out, and all ranks take part in as many sums
 
 TEST_CASE("stage 0 updates everything, and the others only what the rank owns") {
   CHECK(plan_rank(job(0), kBlocks, true, 1, 2).updated_slices() ==
-        std::vector<Slice>{{{0, 500'000}, 0}});
+        std::vector<Slice>{{{0, 500'000}}});
   const RankPlan plan = plan_rank(job(1), kBlocks, true, 1, 2);
   CHECK(plan.updated_slices() == std::vector<Slice>(plan.slices().begin(), plan.slices().end()));
   CHECK(plan.updated_slices().size() == 3);
+}
+
+TEST_CASE("a rank may have several ranges of blocks, which follow on each other in its buffers") {
+  const std::vector<Range> stages{{0, 1}, {1, 2}, {2, 3}};  // one rank has the first and the last
+  Config config = job(0);
+  config.parallelism.pipeline_parallel_size = 2;
+  const RankPlan plan = plan_rank(config, kBlocks, false, 0, 2, 0, stages);
+  CHECK(plan.elements() == 300'000);
+  CHECK(plan.all_slices() == std::vector<Slice>{{{0, 100'000}}, {{300'000, 500'000}, 100'000}});
+  CHECK(plan.shape.units ==
+        std::vector<Unit>{{{0, 1}, {0, 100'000}}, {{2, 3}, {300'000, 500'000}, 100'000}});
+  CHECK(plan.slices().back().local == 100'000);
 }
 
 TEST_CASE("the config's bucket sizes lower what one collective moves") {

@@ -116,38 +116,83 @@ TEST_CASE(
   StepShape shape = shape_of(0, 1, false, 3);
   shape.pipeline = {.index = 0, .count = 2};
   CHECK(text_of(make_schedule(shape).actions) ==
-        "F0.0 >F0 <B0 F0.1 >F1 <B1 B0.0 F0.2 >F2 <B2 B0.1 B0.2 R0 U");
-  CHECK(shape.slots() == 2);
+        "F0.0 >F0.0 <B0.0 F0.1 >F0.1 <B0.1 B0.0 F0.2 >F0.2 <B0.2 B0.1 B0.2 R0 U");
+  CHECK(shape.slots() == std::vector{2});
   shape.units[0].blocks = {1, 2};
   shape.pipeline.index = 1;
   CHECK(text_of(make_schedule(shape).actions) ==
-        "<F0 F1.0 B1.0 >B0 <F1 F1.1 B1.1 >B1 <F2 F1.2 B1.2 >B2 R0 U");
-  CHECK(shape.slots() == 1);
+        "<F1.0 F1.0 B1.0 >B1.0 <F1.1 F1.1 B1.1 >B1.1 <F1.2 F1.2 B1.2 >B1.2 R0 U");
+  CHECK(shape.slots() == std::vector{1});
+}
+
+TEST_CASE("an interleaved schedule takes micro-batches through a rank's ranges in groups") {
+  StepShape shape = shape_of(0, 1, false, 4);
+  shape.units = {{{0, 1}, {0, 10}}, {{2, 3}, {20, 30}, 10}};
+  shape.pipeline = {.index = 0, .count = 2};
+  CHECK(shape.ranges() == std::vector<Range>{{0, 1}, {2, 3}});
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "<F2.0 <F2.1 "
+        "F0.0 >F0.0 F0.1 >F0.1 F2.0 >F2.0 <B2.0 F2.1 >F2.1 <B2.1 <B0.0 <B0.1 "
+        "F0.2 >F0.2 B2.0 >B2.0 <F2.2 F0.3 >F0.3 B2.1 >B2.1 <F2.3 "
+        "F2.2 >F2.2 <B2.2 B0.0 F2.3 >F2.3 <B2.3 <B0.2 <B0.3 B0.1 "
+        "B2.2 >B2.2 B2.3 >B2.3 R1 B0.2 B0.3 R0 U");
+  CHECK(shape.slots() == std::vector{4, 2});
+  shape.units = {{{1, 2}, {10, 20}}, {{3, 4}, {30, 40}, 10}};
+  shape.pipeline.index = 1;
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "<F1.0 <F1.1 <F3.0 F1.0 >F1.0 <B1.0 F1.1 >F1.1 <B1.1 "
+        "F3.0 B3.0 >B3.0 <F3.1 <F1.2 F3.1 B3.1 >B3.1 "
+        "F1.2 >F1.2 <B1.2 B1.0 >B1.0 <F1.3 <F3.2 F1.3 >F1.3 <B1.3 B1.1 >B1.1 "
+        "F3.2 B3.2 >B3.2 <F3.3 F3.3 B3.3 >B3.3 R1 B1.2 >B1.2 B1.3 >B1.3 R0 U");
+  CHECK(shape.slots() == std::vector{3, 1});
+}
+
+TEST_CASE("an interleaved schedule leaves out the micro-batches that its last group lacks") {
+  const auto without = [](std::vector<Action> actions, int micro) {
+    std::erase_if(actions, [&](const Action& action) {
+      return action.micro >= micro || action.kind == Action::Kind::kReduce;
+    });
+    return text_of(actions);
+  };
+  StepShape shape = shape_of(0, 1, false, 6);
+  shape.units = {{{0, 1}, {0, 10}}, {{3, 4}, {30, 40}, 10}};
+  shape.pipeline = {.index = 0, .count = 3};
+  const auto computes = [](std::vector<Action> actions) {
+    std::erase_if(actions, [](const Action& action) {
+      return action.kind != Action::Kind::kForward && action.kind != Action::Kind::kBackward;
+    });
+    return actions;
+  };
+  const std::vector<Action> all = computes(make_schedule(shape).actions);
+  for (int micros = 0; micros < 6; ++micros) {
+    shape.micro_batches = shape.most_micro_batches = micros;
+    CHECK(text_of(computes(make_schedule(shape).actions)) == without(all, micros));
+  }
 }
 
 TEST_CASE("GPipe computes all forwards, then all backwards") {
   StepShape shape = shape_of(0, 1, false, 3);
   shape.pipeline = {.index = 0, .count = 2, .schedule = PipelineSchedule::kGpipe};
   CHECK(text_of(make_schedule(shape).actions) ==
-        "F0.0 >F0 <B0 F0.1 >F1 <B1 F0.2 >F2 <B2 B0.0 B0.1 B0.2 R0 U");
+        "F0.0 >F0.0 <B0.0 F0.1 >F0.1 <B0.1 F0.2 >F0.2 <B0.2 B0.0 B0.1 B0.2 R0 U");
 }
 
 TEST_CASE("ZB-H1 postpones the gradients of a later stage's weights") {
   StepShape shape = shape_of(0, 1, false, 3);
   shape.pipeline = {.index = 0, .count = 3, .schedule = PipelineSchedule::kZbH1};
   CHECK(text_of(make_schedule(shape).actions) ==
-        "F0.0 >F0 <B0 F0.1 >F1 <B1 F0.2 >F2 <B2 B0.0 B0.1 B0.2 R0 U");
+        "F0.0 >F0.0 <B0.0 F0.1 >F0.1 <B0.1 F0.2 >F0.2 <B0.2 B0.0 B0.1 B0.2 R0 U");
   shape.units[0].blocks = {1, 2};
   shape.pipeline.index = 1;
   CHECK(text_of(make_schedule(shape).actions) ==
-        "<F0 <F1 F1.0 >F0 <B0 F1.1 >F1 <B1 I1.0 >B0 <F2 F1.2 >F2 <B2 I1.1 >B1 W1.0 I1.2 >B2 W1.1 "
-        "W1.2 R0 U");
+        "<F1.0 <F1.1 F1.0 >F1.0 <B1.0 F1.1 >F1.1 <B1.1 I1.0 >B1.0 <F1.2 F1.2 >F1.2 <B1.2 "
+        "I1.1 >B1.1 W1.0 I1.2 >B1.2 W1.1 W1.2 R0 U");
   // The head's weights have their gradient after its forward.
   shape.units[0].blocks = {2, 4};
   shape.pipeline.index = 2;
   CHECK(text_of(make_schedule(shape).actions) ==
-        "<F0 F2.0 F3.0 B3.0 I2.0 >B0 <F1 F2.1 F3.1 B3.1 I2.1 >B1 <F2 F2.2 F3.2 B3.2 I2.2 >B2 W2.0 "
-        "W2.1 W2.2 R0 U");
+        "<F2.0 F2.0 F3.0 B3.0 I2.0 >B2.0 <F2.1 F2.1 F3.1 B3.1 I2.1 >B2.1 <F2.2 F2.2 F3.2 B3.2 I2.2 "
+        ">B2.2 W2.0 W2.1 W2.2 R0 U");
 }
 
 TEST_CASE("no stage of ZB-H1 holds more micro-batches than the first one of 1F1B") {
@@ -159,7 +204,9 @@ TEST_CASE("no stage of ZB-H1 holds more micro-batches than the first one of 1F1B
   CHECK(held(1, 4, 8) == std::pair<std::int64_t, std::int64_t>(4, 2));
   CHECK(held(3, 4, 8) == std::pair<std::int64_t, std::int64_t>(4, 4));
   CHECK(held(3, 4, 2) == std::pair<std::int64_t, std::int64_t>(2, 2));
-  CHECK(activation_slots({3, 4, PipelineSchedule::kZbH1}, 8) == 1);
+  StepShape shape = shape_of(0, 1, false, 8);
+  shape.pipeline = {3, 4, PipelineSchedule::kZbH1};
+  CHECK(shape.slots() == std::vector{1});
   CHECK(SplitBackward{4, 2}.period(3) == 12);
   CHECK(SplitBackward{}.period(3) == 3);
 }
@@ -167,16 +214,16 @@ TEST_CASE("no stage of ZB-H1 holds more micro-batches than the first one of 1F1B
 TEST_CASE("the gradients of a tied embedding are summed over its stages before the ranks' sum") {
   StepShape shape = shape_of(1, 1, true);
   shape.pipeline = {.index = 0, .count = 2};
-  CHECK(text_of(make_schedule(shape).actions) == "F0.0 >F0 <B0 B0.0 T R0 U G0 E");
+  CHECK(text_of(make_schedule(shape).actions) == "F0.0 >F0.0 <B0.0 B0.0 T R0 U G0 E");
   shape.units[0].blocks = {1, 2};
   shape.pipeline.index = 1;
-  CHECK(text_of(make_schedule(shape).actions) == "<F0 F1.0 B1.0 >B0 R0 T U G0 E");
+  CHECK(text_of(make_schedule(shape).actions) == "<F1.0 F1.0 B1.0 >B1.0 R0 T U G0 E");
 }
 
 TEST_CASE("an evaluation passes its micro-batch through the pipeline") {
   StepShape shape = shape_of(0, 1, false);
   shape.units[0].blocks = {1, 2};
   shape.pipeline = {.index = 1, .count = 3};
-  CHECK(text_of(make_evaluation(shape, true)) == " | <F0 F1.0 >F0 | ");
+  CHECK(text_of(make_evaluation(shape, true)) == " | <F1.0 F1.0 >F1.0 | ");
   CHECK(text_of(make_evaluation(shape, false)) == " |  | ");
 }

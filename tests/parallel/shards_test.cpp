@@ -27,7 +27,7 @@ void check_shards(const std::vector<Range>& blocks, const Sharding& sharding) {
     std::int64_t local = 0;
     for (const Slice& slice : sharding.slices(rank)) {
       CHECK(slice.elements.size() > 0);
-      CHECK(slice.local == local);
+      CHECK(slice.in_shard == local);
       local += slice.elements.size();
       all.push_back(slice.elements);
       const auto block = std::ranges::find_if(
@@ -76,6 +76,22 @@ TEST_CASE("unequal shares divide in their proportion, and a rank may own nothing
   CHECK(sharding.shard_elements(0) == 600 * Sharding::kChunk);
   CHECK(sharding.shard_elements(1) == 200 * Sharding::kChunk);
   CHECK(sharding.slices(2).empty());
+}
+
+TEST_CASE("blocks that do not follow on each other do so in a rank's buffers") {
+  constexpr std::int64_t kChunk = Sharding::kChunk;
+  const std::vector<Range> blocks{{0, 2 * kChunk}, {5 * kChunk, 9 * kChunk}};
+  const Sharding sharding(blocks, 2);
+  CHECK(sharding.slices(1)[0] == Slice{{kChunk, 2 * kChunk}, kChunk, 0});
+  CHECK(sharding.slices(1)[1] == Slice{{7 * kChunk, 9 * kChunk}, 4 * kChunk, kChunk});
+  CHECK(sharding.slices(1)[1].part({8 * kChunk, 9 * kChunk}) ==
+        Slice{{8 * kChunk, 9 * kChunk}, 5 * kChunk, 2 * kChunk});
+  CHECK(sharding.owners({0, 6 * kChunk}) == std::vector<OwnedRange>{{{0, kChunk}, 0},
+                                                                    {{kChunk, 2 * kChunk}, 1},
+                                                                    {{2 * kChunk, 4 * kChunk}, 0},
+                                                                    {{4 * kChunk, 6 * kChunk}, 1}});
+  CHECK(Sharding(blocks, 1).owners({0, 6 * kChunk}) ==
+        std::vector<OwnedRange>{{{0, 6 * kChunk}, 0}});
 }
 
 TEST_CASE("the owners of a range of blocks are counted from its begin") {

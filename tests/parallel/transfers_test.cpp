@@ -1,5 +1,6 @@
 #include "transfers.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 #include <vector>
@@ -15,21 +16,23 @@ namespace {
 constexpr PipelineSchedule kSchedules[] = {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B,
                                            PipelineSchedule::kZbH1};
 
-/// The stages of a pipeline with one or two blocks each.
+/// The stages of a pipeline with ranges of one or two blocks each.
 struct Pipeline {
-  Pipeline(int count, int micros, PipelineSchedule schedule, bool tied = false) {
-    std::int64_t begin = 0;
-    for (int i = 0; i < count; ++i) {
-      const std::int64_t end = begin + 1 + i % 2;
+  Pipeline(int count, int micros, PipelineSchedule schedule, bool tied = false, int ranges = 1) {
+    for (int i = 0; i < count; ++i)
       shapes.push_back({.stage = i % 2,
-                        .units = {{{begin, end}, {begin, end}}},
+                        .units = {},
                         .tied = tied,
                         .micro_batches = micros,
                         .most_micro_batches = micros,
                         .pipeline = {i, count, schedule}});
-      schedules.push_back(make_schedule(shapes.back()));
+    std::int64_t begin = 0;
+    for (int i = 0; i < count * ranges; ++i) {
+      const std::int64_t end = begin + 1 + i % 2;
+      shapes[static_cast<std::size_t>(i % count)].units.push_back({{begin, end}, {begin, end}});
       begin = end;
     }
+    for (const StepShape& shape : shapes) schedules.push_back(make_schedule(shape));
   }
   std::vector<ScheduledRank> ranks() const {
     std::vector<ScheduledRank> out;
@@ -62,11 +65,26 @@ TEST_CASE("no pipeline has a deadlock, with any number of stages and micro-batch
         }
 }
 
+TEST_CASE("no interleaved pipeline has a deadlock, with any number of micro-batches") {
+  for (const bool tied : {false, true})
+    for (int stages = 2; stages <= 6; ++stages)
+      for (int ranges = 2; ranges <= 4; ++ranges)
+        for (int micros = 0; micros <= 2 * stages + 1; ++micros) {
+          INFO(stages << " stages, " << ranges << " ranges, " << micros << " micro-batches");
+          const Pipeline pipeline(stages, micros, PipelineSchedule::k1F1B, tied, ranges);
+          REQUIRE(pipeline.fault() == "");
+          for (const StepShape& shape : pipeline.shapes) REQUIRE(find_fault(shape) == "");
+        }
+}
+
 TEST_CASE("a pipeline that lacks a transfer, or has one twice, is not sound") {
   std::mt19937 random(4);
   for (int i = 0; i < 2000; ++i) {
+    const int ranges = 1 + static_cast<int>(random() % 3);
+    const PipelineSchedule schedule =
+        ranges > 1 ? PipelineSchedule::k1F1B : kSchedules[random() % std::size(kSchedules)];
     Pipeline pipeline(2 + static_cast<int>(random() % 4), 1 + static_cast<int>(random() % 6),
-                      kSchedules[random() % std::size(kSchedules)]);
+                      schedule, false, ranges);
     auto& actions = pipeline.schedules[random() % pipeline.schedules.size()].actions;
     std::vector<std::ptrdiff_t> transfers;
     for (std::ptrdiff_t at = 0; at < std::ssize(actions); ++at)
@@ -85,7 +103,7 @@ TEST_CASE("a pipeline that lacks a transfer, or has one twice, is not sound") {
 TEST_CASE("a forward that comes before its input is a deadlock") {
   Pipeline pipeline(2, 2, PipelineSchedule::k1F1B);
   auto& actions = pipeline.schedules[1].actions;
-  REQUIRE(text_of(actions[0]) == "<F0");
+  REQUIRE(text_of(actions[0]) == "<F1.0");
   std::swap(actions[0], actions[1]);
   CHECK(pipeline.fault() == "deadlock: stage 0 cannot pass action 6 (B0.0)");
 }
@@ -93,7 +111,17 @@ TEST_CASE("a forward that comes before its input is a deadlock") {
 TEST_CASE("transfers in another order than the other stage's do not match") {
   Pipeline pipeline(2, 2, PipelineSchedule::kGpipe);
   auto& actions = pipeline.schedules[1].actions;
-  REQUIRE((text_of(actions[0]) == "<F0" && text_of(actions[1]) == "<F1"));
+  REQUIRE((text_of(actions[0]) == "<F1.0" && text_of(actions[1]) == "<F1.1"));
   std::swap(actions[0], actions[1]);
   CHECK(pipeline.fault() == "the transfers between the stages 0 and 1 do not match");
+}
+
+TEST_CASE("the last stage of an interleaved pipeline sends to the first one") {
+  Pipeline pipeline(2, 1, PipelineSchedule::k1F1B, false, 2);
+  auto& actions = pipeline.schedules[0].actions;
+  const auto received = std::ranges::find_if(
+      actions, [](const Action& action) { return action.kind == Action::Kind::kReceiveInput; });
+  REQUIRE(text_of(*received) == "<F3.0");
+  actions.erase(received);
+  CHECK_THAT(pipeline.fault(), Catch::Contains("stage 0 cannot pass") && Catch::Contains("F3.0"));
 }

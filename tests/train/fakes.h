@@ -54,7 +54,9 @@ class FakeModel final : public Model {
       : parameters_(parameters), gradients_(gradients) {}
 
   int num_blocks() const override { return 3; }
-  void forward(int block, int, const MicroBatch& batch) override { evaluate_block(block, batch); }
+  void forward(int block, int slot, const MicroBatch& batch) override {
+    evaluate_block(block, slot, batch);
+  }
   void backward(int block, int, const MicroBatch& batch) override {
     for (std::size_t i = 0; i < batch.tokens_BT.size(); ++i) {
       const std::int32_t token = batch.tokens_BT[i];
@@ -68,7 +70,7 @@ class FakeModel final : public Model {
   Tensor residual(int, int, const MicroBatch&) override { return {}; }
   Tensor residual_gradient(int, const MicroBatch&) override { return {}; }
   void loss_sum(int, double& out) const override { out = loss_; }
-  void evaluate_block(int block, const MicroBatch& batch) override {
+  void evaluate_block(int block, int, const MicroBatch& batch) override {
     if (block != 2) return;
     loss_ = 0;
     for (std::size_t i = 0; i < batch.tokens_BT.size(); ++i)

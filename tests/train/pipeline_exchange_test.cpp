@@ -16,6 +16,12 @@ Config pipeline_config(int stages, bool llama = false) {
   return config;
 }
 
+void interleave(Config& config, int stages, int virtual_stages) {
+  config.parallelism.pipeline_parallel_size = stages;
+  config.parallelism.virtual_pipeline_stages = virtual_stages;
+  config.parallelism.pipeline_schedule = "interleaved";
+}
+
 }  // namespace
 
 TEST_CASE("any pipeline gives the bits of one rank if nothing is tied", "[pipeline]") {
@@ -34,6 +40,23 @@ TEST_CASE("any pipeline gives the bits of one rank if nothing is tied", "[pipeli
   }
 }
 
+TEST_CASE("an interleaved pipeline gives the bits of one rank with any number of micro-batches",
+          "[pipeline]") {
+  for (const int micros : {1, 2, 3, 4, 5, 6}) {
+    Config config = zero_config(0, true);
+    config.model.num_hidden_layers = 5;
+    config.batch.train_batch_size = micros;
+    config.model.resid_pdrop = 0.1;
+    const Result one = train(config, 1);
+    for (const auto& [stages, virtual_stages] :
+         {std::pair(2, 2), std::pair(2, 3), std::pair(3, 2)}) {
+      CAPTURE(micros, stages, virtual_stages);
+      interleave(config, stages, virtual_stages);
+      CHECK(train(config, stages) == one);
+    }
+  }
+}
+
 TEST_CASE("a pipeline with a tied embedding, on data-parallel ranks, gives the numbers of one rank",
           "[pipeline]") {
   const Result one = train(zero_config(0), 1, 20);
@@ -46,6 +69,13 @@ TEST_CASE("a pipeline with a tied embedding, on data-parallel ranks, gives the n
     CAPTURE(stages, ranks, schedule);
     Config config = pipeline_config(stages);
     config.parallelism.pipeline_schedule = schedule;
+    const Result several = train(config, ranks, 20);
+    check_near(several, one);
+    CHECK(train(config, ranks, 20) == several);
+  }
+  Config config = zero_config(0);
+  interleave(config, 2, 2);
+  for (const int ranks : {2, 4}) {
     const Result several = train(config, ranks, 20);
     check_near(several, one);
     CHECK(train(config, ranks, 20) == several);
@@ -98,6 +128,12 @@ TEST_CASE("a pipeline works with each optimizer, type and average, and at ZeRO s
       const Result four = train(config, 4);
       config.zero.stage = 1;
       CHECK(train(config, 4) == four);
+      config.zero.stage = 0;
+      interleave(config, 2, 2);
+      if (llama) CHECK(train(config, 2) == one);
+      const Result interleaved = train(config, 4);
+      config.zero.stage = 1;
+      CHECK(train(config, 4, 4, 1000) == interleaved);
     }
   }
 }

@@ -220,7 +220,7 @@ TEST_CASE("other ranks save their slices, and say nothing") {
     recorder.started({}, "", true);
     recorder.step(record_of(1, 2.5));
     FlatState flat = buffers.state();
-    flat.slices = {{{comm.rank() * 64, comm.rank() == 0 ? 64 : table.total}, 0}};
+    flat.slices = {comm.rank() == 0 ? Slice{{0, 64}} : Slice{{64, table.total}, 64}};
     recorder.save({.step = 1}, flat);
     recorder.finish();
   });

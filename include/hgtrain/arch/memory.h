@@ -17,7 +17,7 @@ namespace hgt {
 /// Sources: Chen et al. 2016, arXiv:1604.06174; Korthikanti et al. 2022, arXiv:2205.05198.
 enum class Recompute { kNone, kSelective, kFull };
 
-/// What the sizes of a model's activations depend on.
+/// What the sizes of the activations of a range of a model's blocks depend on.
 struct ActivationSizes {
   std::int64_t batch = 0;       ///< B, the samples of a micro-batch
   std::int64_t seq_length = 0;  ///< T
@@ -25,7 +25,7 @@ struct ActivationSizes {
   DType dtype = DType::kF32;    ///< the type in which they are computed
   Recompute recompute = Recompute::kNone;
   std::int64_t recomputed_layers = 0;  ///< how many first layers of the model are recomputed
-  Range blocks = {};                   ///< those that the worker has; empty: all of the model
+  Range blocks = {};                   ///< the range; empty: all of the model
   std::int64_t tensor_size = 1;        ///< ranks that share each layer
   SplitBackward split = {};            ///< what is held for the backward of the weights
   std::int64_t context_size = 1;       ///< ranks that share each sequence
@@ -39,9 +39,12 @@ struct ActivationSizes {
   Range own_rows() const {
     return split_rows ? even_range(rows(), tensor_size, tensor_rank) : Range{0, rows()};
   }
+  /// After how many micro-batches all of them use the same memory again.
+  std::int64_t period() const { return split.period(slots); }
 };
 
-/// A tensor that the model computes into: copies of `shape`.
+/// A tensor that the model computes into: copies of `shape`. A worker may have several ranges of
+/// blocks.
 struct PlannedTensor {
   enum class Scope {
     kLayer,   ///< kept from forward to backward, one for each slot and layer
@@ -52,21 +55,27 @@ struct PlannedTensor {
   std::vector<std::int64_t> shape;
   Scope scope = Scope::kShared;
   DType dtype = DType::kF32;
-  std::int64_t slots = 1;       ///< micro-batch m has the copies of slot m % slots
-  Range layers = {};            ///< of the worker's, those with a copy for each slot
-  bool has_shared_copy = true;  ///< for the other layers
+  struct OfRange {
+    std::int64_t slots = 1;  ///< micro-batch m has the copies of slot m % slots
+    Range layers = {};       ///< of the range's, those with a copy for each slot
 
-  std::int64_t copies() const { return slots * layers.size() + (has_shared_copy ? 1 : 0); }
-  /// The number of a micro-batch's copy for a layer; -1 if the layer has none.
-  std::int64_t copy_of(std::int64_t micro, std::int64_t layer) const;
+    std::int64_t copies() const { return slots * layers.size(); }
+  };
+  std::vector<OfRange> of_ranges = {};  ///< one for each range, except for the last ones that lack
+                                        ///< the tensor
+  bool has_shared_copy = false;         ///< for the other layers of all ranges
+
+  std::int64_t copies() const;
+  /// The number of a micro-batch's copy for a layer of a range; -1 if the layer has none.
+  std::int64_t copy_of(std::size_t range, std::int64_t micro, std::int64_t layer) const;
   std::int64_t numel() const;  ///< of one copy
   std::int64_t bytes() const;  ///< of all copies
 };
 
-/// All activations that the module model allocates and binds, by name: the only list of them. Of a
-/// model that ranks share, `model` is a rank's part. Names and shapes, with N = B T' rows of
-/// T' = T / context_size tokens each, n of them the rank's own, Q = (H + 2 K) D, M = F or, if the
-/// MLP is gated, 2 F:
+/// All activations that the module model allocates and binds for some ranges of blocks, by name:
+/// the only list of them. Of a model that ranks share, `model` is a rank's part. Names and shapes,
+/// with N = B T' rows of T' = T / context_size tokens each, n of them the rank's own, Q = (H + 2 K)
+/// D, M = F or, if the MLP is gated, 2 F:
 ///
 ///   layer   norm1 [n, C], norm1_mean [n] (layer norm), norm1_scale [n], qkv [N, Q],
 ///           qk [N, (H + K) D], q_scale [N, H] and k_scale [N, K] (q/k norm), attention [N, H D],
@@ -84,12 +93,13 @@ struct PlannedTensor {
 /// kept from the first half on.
 ///
 /// Means, scales, lse, losses and softmax_parts are fp32; all others have `sizes.dtype`.
-std::vector<PlannedTensor> activations_of(const ModelConfig& model, const ActivationSizes& sizes);
+std::vector<PlannedTensor> activations_of(const ModelConfig& model,
+                                          const std::vector<ActivationSizes>& ranges);
 
 /// The sizes of a whole model that computes one micro-batch at a time.
 ActivationSizes activation_sizes(const Config& config);
-/// Those of the rank whose steps have this shape.
-ActivationSizes activation_sizes(const Config& config, const StepShape& shape);
+/// Those of each range of the rank whose steps have this shape.
+std::vector<ActivationSizes> activation_sizes(const Config& config, const StepShape& shape);
 
 /// The memory through which tensor ranks sum these gradients: as many at once as fit, and all of
 /// them if that takes no more than 1 MiB.

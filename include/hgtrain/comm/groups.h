@@ -25,7 +25,7 @@ struct Groups {
 
   // With the stage before and the stage after, one group of two ranks for each direction, whose
   // rank 0 sends: messages of the two directions, which have no names, cannot cross. Null if there
-  // is no such stage.
+  // is no such stage; in an interleaved pipeline, the first stage comes after the last one.
   Communicator *input = nullptr, *output = nullptr;
   Communicator *input_gradient = nullptr, *output_gradient = nullptr;
   /// The first stage, then the last one; null on other stages, and if the embedding is not tied.

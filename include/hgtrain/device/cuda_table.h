@@ -11,7 +11,7 @@ namespace hgt {
 
 /// Raise it with every change of a table or an argument struct, because both sides must have been
 /// built from the same headers.
-inline constexpr std::uint32_t kCudaTableVersion = 16;
+inline constexpr std::uint32_t kCudaTableVersion = 17;
 
 /// Why a call failed: the parts of an Error, as plain C; `check` makes an Error of them again.
 struct CudaFailure {

@@ -35,6 +35,9 @@ struct MicroBatch {
 /// Forward and hand-derived backward of a Transformer, block by block: 0 is the embedding, 1..L the
 /// layers, L+1 the head (final norm, output product and cross-entropy).
 ///
+/// The activations of a micro-batch in a range of blocks lie in a slot. Slots are counted through
+/// all ranges: those of the first range are 0, 1, ...; those of the second one follow.
+///
 /// `parameters` (fp32, bf16 or fp16: the type of weights, activations and products) and `gradients`
 /// (fp32) are a tensor for each block, on the stream's device: its part of the flat layout. The
 /// caller owns them and keeps them as long as the model. A block's values need only be there while
@@ -53,10 +56,15 @@ struct MicroBatch {
 /// that SharedGradients sums (model/shared_gradients.h).
 class Model {
  public:
+  struct BlockRange {
+    Range blocks = {};       ///< empty: all of the model
+    std::int64_t slots = 1;  ///< micro-batches that are held between forward and backward
+  };
   struct Options {
     std::int64_t max_batch = 1;
     std::int64_t max_seq_length = 0;
-    std::int64_t slots = 1;  ///< micro-batches that are held between forward and backward
+    /// The blocks to compute, ascending: several ranges for a stage of an interleaved pipeline.
+    std::vector<BlockRange> ranges = {{}};
     SplitBackward split =
         {};                  ///< if the layers' backward is split: what is held for its second half
     std::uint64_t seed = 0;  ///< keys dropout
@@ -64,7 +72,6 @@ class Model {
     /// How many layers recompute, from the first. No bit changes, except with kSelective if GELU
     /// was part of a product (ops/linear.h): then it is not, because kept values are rounded.
     std::int64_t recomputed_layers = 0;
-    Range blocks = {};  ///< the blocks to compute, for a stage of a pipeline; empty: all of them
     /// The ranks that share each layer (tensor parallelism); null: this one alone. They make the
     /// same calls with the same batch, and get the same losses. `table` is that of a tensor rank.
     /// The communicator outlives the model.
@@ -92,7 +99,7 @@ class Model {
   virtual int num_blocks() const = 0;  ///< of the whole model
 
   /// Forward of one block; keeps in `slot` what its backward needs. Call blocks in ascending order.
-  /// Of each tensor, slot s has copy s % n, where n is one of the options' numbers of
+  /// Of each tensor, slot s of a range has copy s % n, where n is one of the options' numbers of
   /// micro-batches. The head's forward also computes the gradient of its output product and adds to
   /// the gradients of the output matrix (of a tied embedding), so that the logits never exist as a
   /// whole.
@@ -104,9 +111,9 @@ class Model {
   virtual void backward(int block, int slot, const MicroBatch& batch) = 0;
   /// The second half of a layer's split backward.
   virtual void backward_weights(int block, int slot, const MicroBatch& batch) = 0;
-  /// The residual stream that enters a block, [N, C], of the micro-batch of this size in a slot; of
-  /// ranks that split its rows, this rank's, perhaps none.
-  /// Stages of a pipeline exchange that of the block after their last one: it is the next stage's
+  /// The residual stream that enters a block of the slot's range, or the block after it: [N, C], of
+  /// the micro-batch of this size in the slot; of ranks that split its rows, this rank's, perhaps
+  /// none. Stages of a pipeline exchange that of the block after a range: it is the next stage's
   /// input, which its forward and backward read.
   virtual Tensor residual(int block, int slot, const MicroBatch& batch) = 0;
   /// Its gradient, likewise, of whichever block: backward turns that of a block's output into that
@@ -116,10 +123,10 @@ class Model {
   /// device memory.
   virtual void loss_sum(int slot, double& out) const = 0;
 
-  /// Forward of one block without dropout or gradients; blocks as in `forward`. Uses the memory of
-  /// slot 0, which must not be between a forward and its backward.
-  virtual void evaluate_block(int block, const MicroBatch& batch) = 0;
-  /// Does so for all blocks, and then loss_sum.
+  /// Forward of one block without dropout or gradients; blocks as in `forward`. The slot must not
+  /// be between a forward and its backward.
+  virtual void evaluate_block(int block, int slot, const MicroBatch& batch) = 0;
+  /// Does so for all blocks in slot 0, and then loss_sum.
   void evaluate(const MicroBatch& batch, double& out);
 };
 

@@ -14,24 +14,24 @@ struct FlatPiece {
   static constexpr std::int64_t kMaxElements = 1 << 14;
 
   std::int64_t begin, end;  ///< elements, counted from the start of the flat layout
-  std::int64_t local;       ///< the place of the first one in the shard of the rank that owns it
+  std::int64_t local;       ///< place of the first one in buffers of all the rank's blocks
+  std::int64_t in_shard;    ///< its place in the shard of the rank that owns it
   std::int64_t number;      ///< in the order of the whole layout, the same on every rank
   std::int32_t tensor;      ///< the number of the (first) parameter in it
   std::int32_t decay;       ///< 1: its elements have weight decay
   bool operator==(const FlatPiece&) const = default;
 };
 
-/// Values of the flat layout: of all its elements from `first` on that a rank holds, or of its
-/// shard alone. Without data there are none.
+/// Values of the flat layout: of all blocks of a rank, one after the other, or of its shard alone.
+/// Without data there are none.
 struct FlatValues {
   void* data = nullptr;
   DType type = DType::kF32;
   bool sharded = false;
-  std::int64_t first = 0;
 
   /// The index of a piece's first value.
   constexpr std::int64_t place(const FlatPiece& piece) const {
-    return sharded ? piece.local : piece.begin - first;
+    return sharded ? piece.in_shard : piece.local;
   }
 };
 

@@ -6,25 +6,23 @@
 
 namespace hgt {
 
-/// Values of the flat layout: of all its elements from `first` on that a rank holds, or of its
-/// shard alone.
+/// Values of the flat layout: of all blocks of a rank, one after the other, or of its shard alone.
 struct FlatTensor {
   Tensor values;
   bool sharded = false;
-  std::int64_t first = 0;
 
   explicit operator bool() const { return static_cast<bool>(values); }
   /// The values of a slice of this rank.
   Tensor at(const Slice& slice) const {
-    const std::int64_t begin = sharded ? slice.local : slice.elements.begin - first;
+    const std::int64_t begin = sharded ? slice.in_shard : slice.local;
     return values.slice(0, begin, begin + slice.elements.size());
   }
   /// The values of a piece of this rank; no tensor if there are no values.
   Tensor at(const FlatPiece& piece) const {
-    return values ? at(Slice{{piece.begin, piece.end}, piece.local}) : Tensor();
+    return values ? at(Slice{{piece.begin, piece.end}, piece.local, piece.in_shard}) : Tensor();
   }
   /// For kernels.
-  FlatValues raw() const { return {values.raw(), values.dtype(), sharded, first}; }
+  FlatValues raw() const { return {values.raw(), values.dtype(), sharded}; }
 };
 
 }  // namespace hgt

@@ -21,7 +21,7 @@ std::vector<FlatPiece> tensor_pieces(const ParameterTable& table);
 /// all ranks.
 std::vector<FlatPiece> first_copies(std::vector<FlatPiece> pieces, const ParameterTable& table,
                                     TensorRank at);
-/// The pieces in a rank's slices, with their places in its shard.
+/// The pieces in a rank's slices, with their places in its buffers.
 std::vector<FlatPiece> pieces_in(std::span<const FlatPiece> pieces, std::span<const Slice> slices);
 
 /// The pieces that a rank works on.

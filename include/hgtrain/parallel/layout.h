@@ -20,6 +20,7 @@ struct Layout {
   int data_size = 1;
   int context_size = 1;
   int tensor_size = 1;
+  int virtual_stages = 1;  ///< of each pipeline stage: the parts of the model that it has
 
   int world_size() const { return pipeline_size * data_size * context_size * tensor_size; }
   /// The ranks that have the same part of the model, and the place of one among them.

@@ -17,16 +17,19 @@ struct BlockTime {
 };
 
 /// The share of a step's time for which a pipeline's stages wait for each other, on average, if
-/// nothing but computing takes time: stage s has the blocks `stages[s]`, and block b takes
-/// `blocks[b]`. It follows from the schedules' actions. If each of P stages takes F, I and W for
-/// each of M micro-batches, it waits for
+/// nothing but computing takes time: stage s has the blocks `stages[s]` or, with V virtual stages,
+/// stages[s], stages[s + P] and so on, and block b takes `blocks[b]`. It follows from the
+/// schedules' actions. If each of P stages takes F, I and W for each of M micro-batches, it waits
+/// for
 ///
 ///   gpipe, 1f1b  (P - 1) (F + I + W)
+///   interleaved  (P - 1) (F + I + W) / V, if all virtual stages take equally long and P divides M
 ///   zb_h1        (P - 1) (F + I) - (min(M, P) - 1) min(F, I, W)
 ///
 /// Sources: Narayanan et al. 2021, arXiv:2104.04473, 2.2; Qi et al. 2023, arXiv:2401.10241, 2.3,
 /// for M >= P and W <= F, I: (P - 1) (F + I - W).
 double idle_share(PipelineSchedule schedule, std::span<const Range> stages,
-                  std::int64_t micro_batches, std::span<const BlockTime> blocks);
+                  std::int64_t micro_batches, std::span<const BlockTime> blocks,
+                  std::int64_t virtual_stages = 1);
 
 }  // namespace hgt

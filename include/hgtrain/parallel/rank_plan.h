@@ -49,15 +49,18 @@ struct RankPlan {
   StepShape shape;
   Schedule schedule;
 
-  int rank() const { return layout.group_rank(at); }   ///< in the data-parallel group
-  int ranks() const { return sharding.ranks(); }       ///< of that group
-  Range elements() const { return shape.elements(); }  ///< of the flat layout: its stage's
+  int rank() const { return layout.group_rank(at); }  ///< in the data-parallel group
+  int ranks() const { return sharding.ranks(); }      ///< of that group
   int stage() const { return shape.stage; }
   /// Of ranks that compute the losses of the same micro-batches, one counts them.
   bool gives_losses() const { return shape.pipeline.is_last() && at.tensor == 0; }
+  /// How many elements the rank's blocks have.
+  std::int64_t elements() const { return shape.units.back().place().end; }
+  /// All of these: a slice for each range of blocks.
+  std::vector<Slice> all_slices() const;
   /// What the rank owns: it saves these slices and, from stage 1 on, updates no others.
   std::span<const Slice> slices() const { return sharding.slices(rank()); }
-  /// What it updates: in stage 0 all of its blocks, as one slice.
+  /// What it updates: in stage 0 all of its blocks.
   std::vector<Slice> updated_slices() const;
 };
 
@@ -76,8 +79,10 @@ std::int64_t default_unit_elements(bool on_cpu, int ranks);
 
 /// `blocks`: the elements of the model's blocks in the flat layout, ascending without gaps. `tied`:
 /// the head uses the parameters of block 0. `unit_elements`: 0 takes the default, which the
-/// config's bucket sizes may lower. `stages`: the blocks of each pipeline stage; empty if there is
-/// one stage. `rank` counts the ranks of the job. Error(kConfig) if they cannot be laid out.
+/// config's bucket sizes may lower. `stages`: the blocks of each pipeline stage or, if the pipeline
+/// is interleaved, of each virtual stage, of which stage s has s, s + P, ... with P stages; empty
+/// if there is one stage. `rank` counts the ranks of the job. Error(kConfig) if they cannot be laid
+/// out.
 RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tied, int rank,
                    int ranks, std::int64_t unit_elements = 0, std::span<const Range> stages = {});
 

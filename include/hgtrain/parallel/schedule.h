@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hgtrain/parallel/range.h"
+#include "hgtrain/parallel/shards.h"
 
 namespace hgt {
 
@@ -14,8 +15,12 @@ namespace hgt {
 /// collective.
 struct Unit {
   Range blocks;
-  Range elements;  ///< their part of the flat layout
+  Range elements;          ///< their part of the flat layout
+  std::int64_t local = 0;  ///< as a Slice's
   bool operator==(const Unit&) const = default;
+
+  Slice slice() const { return {elements, local}; }
+  Range place() const { return {local, local + elements.size()}; }  ///< in the rank's buffers
 };
 
 /// Cuts the model, whose blocks are given in ascending order without gaps, into units, in ascending
@@ -33,7 +38,9 @@ enum class PipelineSchedule {
   kZbH1,
 };
 
-/// A stage of a pipeline. Stage 0 has the embedding, the last one the head.
+/// A rank's place in a pipeline. Stage 0 has the embedding, the last one the head. If it is
+/// interleaved, the blocks of each stage are several ranges: a micro-batch goes through the first
+/// range of all stages, then through the second one of all, and so on.
 struct PipelineStage {
   int index = 0;
   int count = 1;
@@ -42,10 +49,6 @@ struct PipelineStage {
   bool is_first() const { return index == 0; }
   bool is_last() const { return index + 1 == count; }
 };
-
-/// How many micro-batches a stage holds at most between their forward and their backward: that of
-/// the input, if the backward is split.
-std::int64_t activation_slots(const PipelineStage& stage, std::int64_t micro_batches);
 
 /// How many micro-batches a stage holds at most for the second half of a backward in two halves.
 struct SplitBackward {
@@ -62,8 +65,8 @@ struct SplitBackward {
 
 SplitBackward split_backward(const PipelineStage& stage, std::int64_t micro_batches);
 
-/// One thing for a rank to do. `block` and `micro` (counted within the rank), or `unit`, say what
-/// it applies to. A collective or transfer is started; what needs its result waits for it.
+/// One thing for a rank to do. `block`, `micro` (counted within the rank) and `slot`, or `unit`,
+/// say what it applies to. A collective or transfer is started; what needs its result waits for it.
 struct Action {
   enum class Kind {
     kForward,          ///< block, micro
@@ -77,11 +80,11 @@ struct Action {
     kAccumulate,       ///< unit: wait for the sum, and add this rank's part of it to its shard
     kUpdate,           ///< wait for the sums, then clip and step the optimizer
 
-    // Between stages of a pipeline, of a micro-batch:
-    kReceiveInput,     ///< what the rank's first block computes with, from the stage before
-    kSendOutput,       ///< what its last block has computed, to the stage after
-    kReceiveGradient,  ///< of the output, from the stage after
-    kSendGradient,     ///< of the input, to the stage before
+    // Between stages of a pipeline: block, the first or last of a range, and micro.
+    kReceiveInput,     ///< what the first block computes with, from the stage before
+    kSendOutput,       ///< what the last block has computed, to the stage after
+    kReceiveGradient,  ///< of the last block's output, from the stage after
+    kSendGradient,     ///< of the first block's input, to the stage before
 
     // Between the first and the last stage, if the embedding is tied:
     kSumTied,   ///< the head's gradients of the embedding are added to those of block 0
@@ -90,20 +93,22 @@ struct Action {
   Kind kind = Kind::kUpdate;
   int block = 0;
   int micro = 0;
+  int slot = 0;  ///< of the micro-batch in the block's range: see StepShape::slots
   int unit = 0;
   bool operator==(const Action&) const = default;
 };
 
 /// "F3.0": forward of block 3, micro-batch 0. B: backward; I and W: its halves, of the input and of
 /// the weights; G2: gather unit 2; X: release; C: clear; R: reduce; A: accumulate; U: update.
-/// "<F0": receive the input of micro-batch 0; ">F0": send its output; "<B0" and ">B0": the same of
-/// gradients. T: sum the tied gradients; E: copy the tied embedding.
+/// "<F3.0": receive the input of block 3, micro-batch 0; ">F4.0": send the output of block 4;
+/// "<B4.0" and ">B3.0": the same of their gradients. T: sum the tied gradients; E: copy the tied
+/// embedding.
 std::string text_of(const Action& action);
 
 /// What a rank's schedule follows from. All ranks have equal values except for `micro_batches`.
 struct StepShape {
   int stage = 0;                        ///< of ZeRO; see Schedule
-  std::vector<Unit> units;              ///< of the rank's blocks; there is one at least
+  std::vector<Unit> units;              ///< of the rank's blocks, ascending; there is one at least
   bool tied = false;                    ///< the head also uses the parameters of block 0
   std::int64_t micro_batches = 1;       ///< of this rank
   std::int64_t most_micro_batches = 1;  ///< of any rank: all ranks take part in as many sums
@@ -112,12 +117,13 @@ struct StepShape {
   PipelineStage pipeline = {};          ///< stages of ZeRO above 1 need a pipeline of one
 
   bool gathers_after_update() const { return stage == 1 || stage == 2; }
-  /// The rank's blocks; all blocks of the model if there is no pipeline.
-  Range blocks() const { return {units.front().blocks.begin, units.back().blocks.end}; }
-  /// Its part of the flat layout.
-  Range elements() const { return {units.front().elements.begin, units.back().elements.end}; }
-  int first_block() const { return static_cast<int>(blocks().begin); }
-  int last_block() const { return static_cast<int>(blocks().end) - 1; }
+  /// The rank's blocks: a range, or several in an interleaved pipeline, ascending; between two of
+  /// them are other ranks' blocks. Without a pipeline, all blocks of the model.
+  std::vector<Range> ranges() const;
+  bool begins_range(int block) const;
+  bool ends_range(int block) const;
+  int first_block() const { return static_cast<int>(units.front().blocks.begin); }
+  int last_block() const { return static_cast<int>(units.back().blocks.end) - 1; }
   bool is_head(int block) const { return pipeline.is_last() && block == last_block(); }
   /// The head's parameters are also block 0's, which this rank has, too.
   bool is_tied_here() const { return tied && pipeline.count == 1; }
@@ -125,13 +131,18 @@ struct StepShape {
   bool is_tied_across() const {
     return tied && pipeline.count > 1 && (pipeline.is_first() || pipeline.is_last());
   }
+  /// Whether the range that begins with the block gets its input from another stage.
+  bool has_input(int block) const { return block > 0 && begins_range(block); }
+  /// Whether the output of the range that ends with the block goes to another stage.
+  bool has_output(int block) const { return ends_range(block) && !is_head(block); }
   SplitBackward split() const { return split_backward(pipeline, most_micro_batches); }
   /// Whether the backward of the block is in two halves: that of a layer in a stage that splits it.
   bool splits(int block) const { return split() && !is_head(block); }
-  int slots() const { return static_cast<int>(activation_slots(pipeline, most_micro_batches)); }
-  int slot_of(int micro) const { return micro % slots(); }
-  /// Another slot, from which those of both halves of a backward follow: see SplitBackward::period.
-  int model_slot_of(int micro) const { return micro % static_cast<int>(split().period(slots())); }
+  /// For each range, how many micro-batches are held at most between their forward and their
+  /// backward there: that of the input, if it is split. Each has a slot of its own; slots are
+  /// counted through all ranges.
+  std::vector<int> slots() const;
+  int slot_count() const;  ///< of all ranges
   int unit_of(int block) const;
 };
 
@@ -147,14 +158,17 @@ struct StepShape {
 ///            needed for another one, or at the end.
 ///
 /// In a pipeline, each stage does so with its own blocks. Transfers are received as early as the
-/// memory of their micro-batch is free. The weights' halves of split backwards are in the order of
-/// the micro-batches, so that sums are the same as with whole ones.
+/// memory of their micro-batch is free. If it is interleaved, micro-batches go through the ranges
+/// in groups of as many as there are stages. If the last group has fewer, the order is that of a
+/// whole group without the missing ones: so any number of micro-batches is as sound as whole
+/// groups. The weights' halves of split backwards are in the order of the micro-batches, so that
+/// sums are the same as with whole ones.
 ///
 /// A unit has a fixed slot. If the embedding is tied, unit 0 has one of its own, because its
 /// gradients begin in the head and its parameters are used there.
 /// Sources: Rajbhandari et al. 2020, arXiv:1910.02054; for pipelines Huang et al. 2019,
-/// arXiv:1811.06965 (GPipe), Narayanan et al. 2021, arXiv:2104.04473 (1F1B), and Qi et al. 2023,
-/// arXiv:2401.10241 (ZB-H1).
+/// arXiv:1811.06965 (GPipe), Narayanan et al. 2021, arXiv:2104.04473 (1F1B, interleaved), and Qi et
+/// al. 2023, arXiv:2401.10241 (ZB-H1).
 struct Schedule {
   std::vector<Action> actions;
   std::vector<int> parameter_slots;  ///< of each unit; empty before stage 3

@@ -8,12 +8,19 @@
 
 namespace hgt {
 
-/// A part of the flat buffers, and the place of its first element in the shard of the rank that
-/// owns it.
+/// A part of the flat buffers, and where its elements lie in the two kinds of buffers that a rank
+/// has: of all its blocks, and of its shard alone.
 struct Slice {
-  Range elements;  ///< counted from the start of the flat layout
-  std::int64_t local = 0;
+  Range elements;             ///< counted from the start of the flat layout
+  std::int64_t local = 0;     ///< place of the first one if the rank's blocks follow on each other
+  std::int64_t in_shard = 0;  ///< its place in the shard of the rank that owns it
   bool operator==(const Slice&) const = default;
+
+  /// The part that has these of its elements.
+  Slice part(Range of_elements) const {
+    const std::int64_t skipped = of_elements.begin - elements.begin;
+    return {of_elements, local + skipped, in_shard + skipped};
+  }
 };
 
 /// A part of a buffer and the rank that owns it.
@@ -33,7 +40,7 @@ class Sharding {
  public:
   static constexpr std::int64_t kChunk = 1 << 14;
 
-  /// `blocks` are the elements of each block, in ascending order without gaps. `shares` has
+  /// `blocks` are the elements of each block of the group's ranks, in ascending order. `shares` has
   /// a number per rank: how much it owns in proportion to the others; a rank may own nothing.
   Sharding(std::span<const Range> blocks, std::span<const double> shares);
   /// Equal shares.
@@ -44,13 +51,13 @@ class Sharding {
   std::span<const Slice> slices(int rank) const;
   /// The elements of a rank's shard.
   std::int64_t shard_elements(int rank) const;
-  /// Who owns what of a range of whole blocks, in ascending order without gaps, counted from the
-  /// begin of the range.
-  std::vector<OwnedRange> owners(Range elements) const;
+  /// Who owns what of `local`, a part of the buffers of all the blocks, which follow on each other
+  /// there. In ascending order without gaps, counted from the begin of the part.
+  std::vector<OwnedRange> owners(Range local) const;
 
  private:
   std::vector<std::vector<Slice>> slices_;  ///< by rank
-  std::vector<OwnedRange> owners_;          ///< of all elements
+  std::vector<OwnedRange> owners_;          ///< of the buffers of all the blocks
 };
 
 }  // namespace hgt

@@ -16,11 +16,11 @@
 namespace hgt {
 
 /// What a worker keeps of the model's state from step to step, on its device: flat buffers, laid
-/// out by the parameter table, of the rank's blocks (all, unless it is a pipeline's stage) or, as
-/// ZeRO's stage says (parallel/rank_plan.h), of its shard. They are fp32; for 16-bit training there
-/// is also a rounded copy of the parameters, which are then called masters. Or, if the config says
-/// so, parameters and the optimizer's state are bf16. What a worker on a GPU offloads lies in
-/// page-locked host memory.
+/// out by the parameter table, of the rank's blocks (all, unless it is a pipeline's stage), one
+/// after the other, or, as ZeRO's stage says (parallel/rank_plan.h), of its shard. They are fp32;
+/// for 16-bit training there is also a rounded copy of the parameters, which are then called
+/// masters. Or, if the config says so, parameters and the optimizer's state are bf16. What a worker
+/// on a GPU offloads lies in page-locked host memory.
 struct FlatBuffers {
   /// `plan` may be a temporary.
   FlatBuffers(const Config& config, const RankPlan& plan, Device device = Device::cpu());
@@ -54,10 +54,9 @@ struct FlatBuffers {
   DType compute_dtype, parameter_dtype, state_dtype;
 
  private:
-  std::vector<Slice> saved_, updated_;  ///< by this rank
+  std::vector<Slice> all_, saved_, updated_;  ///< this rank's
   FlatTensor flat_tensor(const Buffer& flat, DType dtype, bool sharded) const;
   Sharded sharded_;
-  Range elements_;  ///< of the flat layout
   TensorRank tensor_;
   bool rounds_, has_masters_, rounded_is_sharded_;
 };

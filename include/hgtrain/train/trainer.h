@@ -145,8 +145,9 @@ class Trainer {
   void backward(const Action& action);
   void backward_weights(const Action& action);
   template <class Compute>
-  void run_block(const Action& action, int slot, const Compute& compute);
-  void start_micro_batch(int micro);
+  void run_block(const Action& action, const Compute& compute);
+  int model_slot(const Action& action) const;
+  void start_micro_batch(const Action& action);
   const MicroBatch& micro_in(int slot) const { return micros_[static_cast<std::size_t>(slot)]; }
   /// How long the host has waited for the ranks that share layers or sequences.
   std::int64_t waited_in_layers_ns() const;
@@ -172,6 +173,7 @@ class Trainer {
   Optimizer optimizer_;
   const Pieces squared_;  ///< the pieces whose squares this rank computes
   LossScaler loss_scaler_;
+  const int split_period_;
   std::int64_t skipped_in_a_row_ = 0;
   std::unique_ptr<BatchLoader> loader_;
 
