@@ -202,7 +202,7 @@ bool is_of_rows(Role role) {
 }  // namespace
 
 Family family_of(const ModelConfig& model) {
-  if (model.model_type == "gpt2") return {};
+  if (model.model_type == "gpt2") return {.conv1d = true};
   for (const char* llama_like : {"llama", "mistral", "qwen2", "qwen3"})
     if (model.model_type == llama_like) return {.rms_norm = true, .rope = true, .gated_mlp = true};
   throw Error(ErrorKind::kConfig,

@@ -16,8 +16,8 @@ namespace hgt {
 namespace {
 
 Error out_of_memory() {
-  return Error(ErrorKind::kDevice, "the memory is not enough",
-               "fewer --threads take less; free some, or raise the limit (`ulimit -v`)");
+  return Error(ErrorKind::kDevice, "there is not enough memory",
+               "use fewer --threads, free some memory, or raise the limit (`ulimit -v`)");
 }
 
 /// Asio has a category of its own for errno, whose codes equal no std::errc.

@@ -170,7 +170,7 @@ void File::read_at(std::int64_t offset, std::span<std::byte> buffer) const {
         retry([&] { return file_ops().pread(fd_, buffer.data(), buffer.size(), offset); });
     if (done < 0) fail("read");
     if (done == 0)
-      throw Error(kind_, fmt::format("{} ends at byte {}, where more was expected", path_, offset));
+      throw Error(kind_, fmt::format("{} ends at byte {}, but more was expected", path_, offset));
     offset += done;
     buffer = buffer.subspan(static_cast<std::size_t>(done));
   }

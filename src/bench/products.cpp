@@ -76,7 +76,7 @@ std::vector<Product> weight_products(const Config& config) {
   const std::int64_t queries = m.num_attention_heads * m.head_dim;
   const std::int64_t keys = m.num_key_value_heads * m.head_dim;
   const std::int64_t up = (family_of(m).gated_mlp ? 2 : 1) * m.intermediate_size;
-  const bool transposed = m.model_type != "gpt2";  // GPT-2's Conv1D stores [in, out]
+  const bool transposed = !family_of(m).conv1d;
   std::vector<Product> out;
   for (const LinearShape& l : std::vector<LinearShape>{
            {"qkv", m.hidden_size, queries + 2 * keys, rows, layer_rows, transposed},

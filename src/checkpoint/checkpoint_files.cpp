@@ -96,7 +96,7 @@ void check_generation_config(const std::string& folder) {
   const std::string name = "generation_config.json", text = text_of(folder, name);
   if (!text.empty() && !Json::parse(text, nullptr, false).is_object())
     throw Error(ErrorKind::kData, fmt::format("{}/{} is no JSON object", folder, name),
-                "mend it, or remove it: it says how texts of the model are drawn");
+                "correct it, or remove it: it says how to sample from the model");
 }
 
 /// config.json and all that is copied.

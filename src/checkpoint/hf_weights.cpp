@@ -51,11 +51,13 @@ void check_tied_head(const TensorFolder& source, const Destination& embedding) {
 }
 
 void load(const std::string& folder, const std::string& stem, const Manifest* manifest,
-          const ModelConfig& model, const ParameterTable& table, const FlatTensor& parameters,
-          std::span<const Slice> slices, TensorRank tensor) {
+          const ParameterTable& table, const FlatTensor& parameters, std::span<const Slice> slices,
+          TensorRank tensor) {
   const std::map<std::string, Destination> destinations =
       destinations_of(table, parameters, slices, tensor);
-  const std::string prefix = model.model_type == "gpt2" ? "transformer." : "model.";
+  // "transformer.wte.weight", "model.embed_tokens.weight"; a file may leave the first word out.
+  const std::string& embedding = table.find(0, Role::kTokens)->name;
+  const std::string prefix = embedding.substr(0, embedding.find('.') + 1);
   const bool tied = !destinations.contains(kHead);
   const auto canonical = [&](const std::string& name) -> std::string {
     if (is_old_buffer(name) || (tied && name == kHead)) return "";
@@ -65,32 +67,28 @@ void load(const std::string& folder, const std::string& stem, const Manifest* ma
 
   const TensorFolder source = TensorFolder::open(folder, stem);
   read_tensors(source, destinations, canonical, manifest, ErrorKind::kData, false);
-  if (tied)
-    check_tied_head(
-        source, destinations.at(
-                    prefix + (model.model_type == "gpt2" ? "wte.weight" : "embed_tokens.weight")));
+  if (tied) check_tied_head(source, destinations.at(embedding));
 }
 
 }  // namespace
 
-void load_hf_weights(const std::string& folder, const ModelConfig& model,
-                     const ParameterTable& table, const FlatTensor& parameters,
-                     std::span<const Slice> slices, TensorRank tensor, const std::string& stem) {
+void load_hf_weights(const std::string& folder, const ParameterTable& table,
+                     const FlatTensor& parameters, std::span<const Slice> slices, TensorRank tensor,
+                     const std::string& stem) {
   if (!path_exists(folder + "/" + kManifestName))
-    return load(folder, stem, nullptr, model, table, parameters, slices, tensor);
+    return load(folder, stem, nullptr, table, parameters, slices, tensor);
   try {
     const Manifest manifest = read_manifest(folder);
-    load(folder, stem, &manifest, model, table, parameters, slices, tensor);
+    load(folder, stem, &manifest, table, parameters, slices, tensor);
   } catch (const Error& e) {
     throw_offering_before(e, folder);
   }
 }
 
-void load_hf_weights(const std::string& folder, const ModelConfig& model,
-                     const ParameterTable& table, const Tensor& parameters,
-                     const std::string& stem) {
+void load_hf_weights(const std::string& folder, const ParameterTable& table,
+                     const Tensor& parameters, const std::string& stem) {
   const Slice all{{0, table.total}};
-  load_hf_weights(folder, model, table, FlatTensor{parameters}, std::span(&all, 1), {}, stem);
+  load_hf_weights(folder, table, FlatTensor{parameters}, std::span(&all, 1), {}, stem);
 }
 
 }  // namespace hgt

@@ -181,7 +181,7 @@ std::unique_ptr<Command> bench_train_command() {
 std::unique_ptr<Command> bench_gemm_command() {
   return std::make_unique<Bench>(Bench::What{"bench gemm",
                                              "measure how fast a model's matrix products are",
-                                             "--repeats", "times that each is timed", false});
+                                             "--repeats", "how often each is timed", false});
 }
 
 std::unique_ptr<Command> bench_ops_command() {

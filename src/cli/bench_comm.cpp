@@ -28,7 +28,7 @@ class BenchComm final : public Command {
     app.add_option("--num_gpus", num_gpus_, "workers on a GPU each");
     app.add_flag("--oversubscribe", oversubscribe_, "with --num_gpus: workers may share a GPU");
     app.add_option("--backend", backend_,
-                   "auto (NCCL on GPUs; else shared memory where it works, else gloo), or gloo")
+                   "auto (NCCL on GPUs; else shared memory if it works, else gloo), or gloo")
         ->check(CLI::IsMember({"auto", "gloo"}))
         ->capture_default_str();
     app.add_option("--op", op_, "all_reduce, reduce_scatter, all_gather or broadcast")
@@ -38,7 +38,7 @@ class BenchComm final : public Command {
                    "the first size, in bytes; each next is twice as large")
         ->capture_default_str();
     app.add_option("--max_bytes", max_bytes_, "no size is larger, in bytes")->capture_default_str();
-    app.add_option("--repeats", repeats_, "times that each size is timed")->capture_default_str();
+    app.add_option("--repeats", repeats_, "how often each size is timed")->capture_default_str();
     app.add_flag("--json", json_, "print one JSON object instead");
   }
 

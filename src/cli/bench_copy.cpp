@@ -27,7 +27,7 @@ class BenchCopy final : public Command {
     app.add_option("--mib", mib_, "size of a copy, in MiB")->capture_default_str();
     app.add_option("--threads", threads_, "CPU threads at most; 0: all cores")
         ->capture_default_str();
-    app.add_option("--repeats", repeats_, "times that each is timed")->capture_default_str();
+    app.add_option("--repeats", repeats_, "how often each is timed")->capture_default_str();
     app.add_flag("--json", json_, "print one JSON object instead");
   }
 

@@ -18,8 +18,8 @@ class ConfigSchema final : public Command {
   std::string_view summary() const override { return "print the JSON Schema of a config"; }
 
   void add_options(CLI::App& app) override {
-    app.add_flag("--text", text_, "a line a key instead: path, default, meaning");
-    app.add_flag("--all", all_, "with --text: keys too that are ignored or not built yet");
+    app.add_flag("--text", text_, "print one line per key instead: path, default, meaning");
+    app.add_flag("--all", all_, "with --text: also keys that are ignored or not built yet");
   }
 
   int run(const std::vector<std::string>&) override {

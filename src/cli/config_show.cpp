@@ -22,7 +22,7 @@ class ConfigShow final : public Command {
 
   void add_options(CLI::App& app) override {
     source_.add_options(app);
-    app.add_flag("--origin", origin_, "a line a key, with where its value comes from");
+    app.add_flag("--origin", origin_, "print one line per key, with the source of its value");
   }
 
   int run(const std::vector<std::string>& overrides) override {

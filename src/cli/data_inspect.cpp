@@ -36,7 +36,7 @@ class DataInspect final : public Command {
     app.add_option("PATH", options_.path, "prefix, .bin or .idx")->required();
     app.add_option("--token_dtype", options_.token_dtype,
                    "of a file without header: uint16 or uint32");
-    app.add_option("--tokenizer", options_.tokenizer, "to decode with, where not the data's own");
+    app.add_option("--tokenizer", options_.tokenizer, "to decode with (default: the data's own)");
     app.add_option("--show", options_.show, "tokens to show from the start (default: 32)");
     app.add_flag("--verify", options_.verify, "read everything and compare with the manifest");
     app.add_flag("--json", json_, "print JSON");

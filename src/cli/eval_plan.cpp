@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The samples of a file may be too long for the model of a run that flags shaped; those flags are
-/// in the config of the run folder.
+/// If flags changed the model of the run, the samples of its file may be too long for it: the hint
+/// names the run, whose folder has a config with these flags.
 void point_to_own_config(const std::string& config, const std::string& model, LoadResult& loaded) {
   const std::string own = config_of_run(model);
   if (own.empty() || own == fs::path(config).lexically_normal()) return;
@@ -35,8 +35,8 @@ void point_to_own_config(const std::string& config, const std::string& model, Lo
       problem.hint = "leave --config out: " + shell_line({"hgtrain", "eval", "--model", name});
 }
 
-/// The batch of an evaluation: as many samples as in training, the micro-batch that the config
-/// gives, or what it leaves to each worker. Any number of workers shares them out.
+/// The batch of an evaluation has as many samples as in training. The micro-batch is the config's
+/// or, without one, a worker's share of the batch. Any number of workers can share the samples.
 BatchConfig eval_batch(const LoadResult& loaded, std::int64_t workers) {
   constexpr std::int64_t kHfMicroBatch = 8;  // per_device_eval_batch_size of HF's Trainer
   BatchConfig batch = loaded.config.batch;
@@ -51,7 +51,7 @@ BatchConfig eval_batch(const LoadResult& loaded, std::int64_t workers) {
   return batch;
 }
 
-/// The data must be of the model's tokenizer.
+/// The data must have been prepared with the model's tokenizer.
 void check_vocabulary(const Vocabulary& vocabulary, const ModelConfig& model) {
   const std::string hint = fmt::format(
       "prepare the text with the model's: hgtrain data prepare --tokenizer {}", model.init);
@@ -83,7 +83,7 @@ void require_reachable(const DataConfig& data) {
                   "PREFIX");
 }
 
-/// Opens the data that is evaluated as the workers will. How many samples of it there are.
+/// Opens the data that is evaluated, as the workers will, and returns the number of its samples.
 std::int64_t open_data(Config& config, const std::string& file) {
   DataConfig& data = config.data;
   if (!file.empty()) {

@@ -33,7 +33,7 @@ class Generate final : public Command {
         ->capture_default_str();
     app.add_option("--top_k", top_k_, "draw from the k likeliest tokens; 0: from all")
         ->capture_default_str();
-    app.add_option("--top_p", top_p_, "draw from the fewest tokens with this probability")
+    app.add_option("--top_p", top_p_, "draw from the fewest tokens whose probabilities sum to this")
         ->capture_default_str();
     app.add_option("--seed", seed_, "the same seed draws the same text")
         ->capture_default_str()

@@ -30,7 +30,7 @@ class Launch final : public Command {
   void add_options(CLI::App& app) override {
     app.add_option("--num_workers", num_workers_,
                    "processes to start (default: one per visible GPU, else 1)");
-    app.add_option("--num_gpus", num_gpus_, "the same, refused where fewer GPUs are visible");
+    app.add_option("--num_gpus", num_gpus_, "the same, but refused if fewer GPUs are visible");
     app.add_option("--max_restarts", spec_.max_restarts,
                    "start all again up to N times after a failure (default: 0)");
     app.add_option("--log_dir", spec_.log_dir, "also write the output of rank N to DIR/rank_N.log");

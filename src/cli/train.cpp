@@ -81,17 +81,18 @@ class Train final : public Command {
     app.add_option("--device", flags_.device,
                    "auto, cuda or cpu (default: the config's, else auto)")
         ->check(CLI::IsMember({"auto", "cuda", "cpu"}));
-    app.add_option("--steps", flags_.steps, "steps in all, in place of the config's");
+    app.add_option("--steps", flags_.steps, "steps of the whole run, instead of the config's");
     app.add_option("--run_dir", flags_.run_dir,
                    "where the run is kept (default: runs/NAME of the config)");
     app.add_option("--resume", flags_.resume,
                    "auto (the run folder's newest checkpoint), a checkpoint or run folder, or "
                    "none (default)");
-    app.add_option("--max_restarts", flags_.max_restarts,
-                   "start again from the last checkpoint after a failure, this often (default: 0)");
+    app.add_option(
+        "--max_restarts", flags_.max_restarts,
+        "after a failure, start again from the last checkpoint, up to N times (default: 0)");
     app.add_option("--trace", flags_.trace,
-                   "write what each worker did when into this file, in Chrome's trace format");
-    app.add_flag("--profile", flags_.profile, "print at the end which op took how long");
+                   "write what each worker did, and when, into this file in Chrome's trace format");
+    app.add_flag("--profile", flags_.profile, "print at the end how long each op took");
     app.add_option("--trace_steps", flags_.trace_steps,
                    "steps in the trace and profile, from the third on (default: 10)");
     app.add_flag("--dry_run", flags_.dry_run,

@@ -62,7 +62,7 @@ void check_flags(const TrainFlags& flags) {
   if (!flags.gpu.empty() && (flags.device == "cpu" || flags.num_workers))
     refuse("--gpu with workers on the CPU", "leave out --gpu, or --num_workers and --device cpu");
   if (flags.trace_steps && flags.trace.empty() && !flags.profile)
-    refuse("--trace_steps without --trace or --profile", "say what is to come of them");
+    refuse("--trace_steps without --trace or --profile", "add --trace FILE or --profile");
   if (flags.trace_steps.value_or(1) < 1)
     refuse("--trace_steps is not positive", "leave it out for ten");
   if (flags.steps.value_or(1) > kMaxSteps)
@@ -165,8 +165,9 @@ void check_tokenizer(const TokenizerConfig& wanted, const Vocabulary& vocabulary
   if (is_old && !tokenizer->ids_before().empty())
     plan.notices.push_back(
         {Severity::kNotice,
-         fmt::format("the data was prepared by an earlier version, whose documents do not begin "
-                     "with token {} as texts of its tokenizer do: prepare it again",
+         fmt::format("the data was prepared by an earlier version of hgtrain: its documents do not "
+                     "begin with token {}, which its tokenizer puts before each text. Prepare it "
+                     "again",
                      tokenizer->ids_before().front()),
          "", "", 0, ""});
 }

@@ -4,8 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/error.h"
+
 #include "document.h"
 #include "field.h"
+#include "model_family.h"
 #include "value.h"
 
 namespace hgt {
@@ -15,11 +18,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const char* architecture_of(const std::string& model_type) {
-  if (model_type == "gpt2") return "GPT2LMHeadModel";
-  if (model_type == "mistral") return "MistralForCausalLM";
-  if (model_type == "qwen2") return "Qwen2ForCausalLM";
-  if (model_type == "qwen3") return "Qwen3ForCausalLM";
-  return "LlamaForCausalLM";
+  const auto family = std::ranges::find(kFamilies, model_type, &FamilyName::type);
+  if (family == std::end(kFamilies))
+    throw Error(ErrorKind::kInternal, "no architecture is known for model_type " + model_type);
+  return family->architecture;
 }
 
 void add_gpt2(Json& out, const ModelConfig& m) {

@@ -32,15 +32,6 @@ Json family_defaults(const std::string& family) {
   return out;
 }
 
-std::string family_of_architecture(const std::string& architecture) {
-  if (architecture == "GPT2LMHeadModel") return "gpt2";
-  if (architecture == "LlamaForCausalLM") return "llama";
-  if (architecture == "MistralForCausalLM") return "mistral";
-  if (architecture == "Qwen2ForCausalLM") return "qwen2";
-  if (architecture == "Qwen3ForCausalLM") return "qwen3";
-  return "";
-}
-
 std::string activation_name(const std::string& name) {
   if (name == "swish") return "silu";
   if (name == "gelu_python") return "gelu";

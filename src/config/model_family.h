@@ -7,11 +7,18 @@
 
 namespace hgt {
 
+/// A family that is built: its `model_type`, and its class in transformers.
+struct FamilyName {
+  const char *type, *architecture;
+};
+inline constexpr FamilyName kFamilies[] = {{"gpt2", "GPT2LMHeadModel"},
+                                           {"llama", "LlamaForCausalLM"},
+                                           {"mistral", "MistralForCausalLM"},
+                                           {"qwen2", "Qwen2ForCausalLM"},
+                                           {"qwen3", "Qwen3ForCausalLM"}};
+
 /// The defaults of a family's config class in transformers, with the names of our table.
 nlohmann::ordered_json family_defaults(const std::string& family);
-
-/// "llama" for "LlamaForCausalLM", "" if it is not supported.
-std::string family_of_architecture(const std::string& architecture);
 
 /// One name for each activation function that has several names in transformers.
 std::string activation_name(const std::string& name);

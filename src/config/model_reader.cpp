@@ -19,7 +19,12 @@ namespace hgt {
 namespace {
 
 constexpr std::int64_t kMaxFileBytes = 1 << 20;
-constexpr const char* kFamilies = "one of: gpt2, llama, mistral, qwen2, qwen3";
+
+std::string families() {
+  std::vector<std::string> types;
+  for (const FamilyName& family : kFamilies) types.push_back(family.type);
+  return fmt::format("{}", fmt::join(types, ", "));
+}
 
 std::ptrdiff_t count_errors(const Loading& loading) {
   return std::ranges::count(loading.result.problems, Severity::kError, &Problem::severity);
@@ -30,14 +35,15 @@ class ModelReader {
   explicit ModelReader(Loading& loading) : loading_(loading), model_(loading.config().model) {}
 
   void read() {
-    if (!find_family()) return;
+    const bool known = find_family();
     first_of_list("bos_token_id");
     first_of_list("eos_token_id");
-    store_defaults();
+    if (known) store_defaults();
     const auto errors = count_errors(loading_);
     for (const auto& [path, given] : loading_.given_keys)
-      if (path.starts_with("model.")) apply(given, loading_);
-    if (count_errors(loading_) > errors) return;
+      if (path.starts_with("model.") && (known || path != "model.model_type"))
+        apply(given, loading_);
+    if (!known || count_errors(loading_) > errors) return;
     derive_sizes();
     derive_flags();
     check_activation();
@@ -109,21 +115,27 @@ class ModelReader {
   }
 
   bool find_family() {
-    const Json* const type = value("model_type");
-    if (!type) {
-      const Json* const list = value("architectures");
-      if (list && list->is_array() && !list->empty() && list->front().is_string())
-        model_.model_type = family_of_architecture(list->front());
-      if (list && !model_.model_type.empty()) return true;
-      if (!is_unread_) error("config", "model.model_type is missing", kFamilies);
-      return false;
+    if (const Json* const type = value("model_type")) {
+      const Value family = to_value(*find_field("model.model_type"), *type);
+      if (family.problem.empty())
+        model_.model_type = family.json;
+      else  // similar names are no hint: Mixtral is not Mistral
+        error("model_type", "model.model_type " + family.problem, "one of: " + families());
+      return family.problem.empty();
     }
-    const Value family = to_value(*find_field("model.model_type"), *type);
-    if (!family.problem.empty())
-      error("model_type", "model.model_type " + family.problem, kFamilies);
-    else
-      model_.model_type = family.json;
-    return family.problem.empty();
+    const Json* const list = value("architectures");
+    if (list && list->is_array() && !list->empty())
+      for (const FamilyName& family : kFamilies)
+        if (list->front() == family.architecture) {
+          model_.model_type = family.type;
+          return true;
+        }
+    if (list)
+      error("architectures", fmt::format("model.architectures = {} is not supported", list->dump()),
+            "set model.model_type to " + families());
+    else if (!is_unread_)
+      error("config", "model.model_type is missing", "one of: " + families());
+    return false;
   }
 
   /// Llama 3 has several tokens that end a text; the first one ends a document.

@@ -171,9 +171,10 @@ void leave_default_to_family(Field& field) {
 
 Field model_section() {
   const In in{&Config::model};
+  std::vector<Choice> families;
+  for (const FamilyName& family : kFamilies) families.push_back({family.type});
   std::vector<Field> fields = {
-      used("model_type", in(&ModelConfig::model_type), "family")
-          .one_of({{"gpt2"}, {"llama"}, {"mistral"}, {"qwen2"}, {"qwen3"}}),
+      used("model_type", in(&ModelConfig::model_type), "family").one_of(std::move(families)),
       used("init", in(&ModelConfig::init), "HF model folder: architecture and initial weights"),
       noticed("config", Kind::kText, "HF config.json, or a folder with one"),
   };

@@ -1,7 +1,6 @@
 #include "hgtrain/config/schema.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -124,8 +123,7 @@ Json object_schema(const Field& table) {
 /// The default of a model's key by family. Without a file, vocabulary and special tokens are those
 /// of the data; sizes without a default follow from others.
 void add_family_defaults(Json& keys) {
-  constexpr std::array kFamilies{"gpt2", "llama", "mistral", "qwen2", "qwen3"};
-  for (const char* family : kFamilies) {
+  for (const auto& [family, architecture] : kFamilies) {
     const Json defaults = family_defaults(family);
     for (const auto& [name, value] : defaults.items())
       if (name != "vocab_size" && !name.ends_with("_token_id"))
@@ -135,7 +133,7 @@ void add_family_defaults(Json& keys) {
     Json& key = keys[field.name];
     if (!key.contains("x-defaults") || field.kind == Kind::kInteger) continue;
     Config config;
-    for (const char* family : kFamilies)
+    for (const auto& [family, architecture] : kFamilies)
       if (!key["x-defaults"].contains(family)) key["x-defaults"][family] = load(field, config);
   }
 }

@@ -215,7 +215,7 @@ Value to_sources(const Json& given) {
         item.size() == 1 + item.count("weight") &&
         (item.size() == 1 || as_number(item["weight"], number))) {
       out.json.push_back({{"path", item["path"]}, {"weight", number}});
-    } else if (!weighted && as_number(item, number)) {
+    } else if (given.is_array() && !weighted && as_number(item, number)) {
       weight = number;
       weighted = true;
       continue;

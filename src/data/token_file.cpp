@@ -47,7 +47,8 @@ TokenType check_llm_c(const File& file, std::span<const std::int32_t, 3> header,
                       std::int64_t bytes) {
   const auto [magic, version, count] = std::array{header[0], header[1], header[2]};
   const int known = magic == kLlmCMagic16 ? 1 : 7;
-  if (version != known) fail(file, 4, fmt::format("version {}, where {} is known", version, known));
+  if (version != known)
+    fail(file, 4, fmt::format("version {}, but only {} is known", version, known));
   const auto type = magic == kLlmCMagic16 ? TokenType::kUint16 : TokenType::kUint32;
   const std::int64_t expected = kLlmCHeaderBytes + count * static_cast<std::int64_t>(size_of(type));
   if (count < 0 || bytes != expected)
@@ -117,7 +118,7 @@ TokenFile TokenFile::open_megatron(const std::string& prefix) {
   const std::int64_t bytes = tokens.file_.size();
   if (const std::int64_t expected = tokens.byte_offset(index.num_tokens); bytes != expected)
     fail(tokens.file_, std::min(bytes, expected),
-         fmt::format("{} bytes, where {}.idx counts {} {} tokens, {} bytes", bytes, prefix,
+         fmt::format("{} bytes, but {}.idx counts {} {} tokens, {} bytes", bytes, prefix,
                      index.num_tokens, name_of(index.type), expected));
   tokens.num_documents_ = index.num_documents;
   return tokens;

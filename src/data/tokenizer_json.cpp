@@ -202,7 +202,7 @@ json identity(const json& file) {
           around.after};
 }
 
-/// `read` of the JSON; what is missing or no JSON is an Error.
+/// read(JSON). Error(kData) if the text is not JSON, or if a field is missing or of another type.
 template <class Read>
 auto read_json(const std::string& text, Read read) {
   const auto limit_depth = [](int depth, json::parse_event_t, json&) {

@@ -53,7 +53,7 @@ Tensor Generator::tensor(const Buffer& weights) const {
 
 Buffer Generator::load_weights(const std::string& folder, const std::string& which) {
   Buffer weights("weights", table_.total * static_cast<std::int64_t>(size_of(dtype_)));
-  load_hf_weights(folder, config_, table_, tensor(weights), which);
+  load_hf_weights(folder, table_, tensor(weights), which);
   const Stream stream = device_.get();
   if (stream.device().is_cpu()) return weights;
   Buffer copy(weights.name(), weights.bytes(), stream.device());

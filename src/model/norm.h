@@ -6,7 +6,9 @@
 
 namespace hgt {
 
-/// A norm's result [N, C], and what its backward needs: [N] each, no `mean` for an RMS norm.
+// Types, aliasing and determinism are those of hgtrain/ops/norm.h; the device runs asynchronously.
+
+/// A norm's result [N, C], and what its backward needs: [N] each, fp32, no `mean` for an RMS norm.
 struct NormState {
   Tensor out, mean, scale;
 };
@@ -19,7 +21,8 @@ void norm_fwd(const Norm& weights, float eps, const Tensor& x, const NormState& 
 void add_norm_fwd(const Norm& weights, float eps, const Tensor& x, const Tensor& branch,
                   const Tensor& sum, const NormState& state, Stream stream);
 
-/// dx = the gradient of x; with `accumulate` it is added to dx. Without, dx may be dy.
+/// dx = the gradient of x; with `accumulate` it is added to dx. Without, dx may be dy. What
+/// `gradients` holds (fp32) is added to.
 void norm_bwd(const Norm& weights, const Norm& gradients, const Tensor& x, const NormState& state,
               const Tensor& dy, bool accumulate, const Tensor& dx, Stream stream);
 

@@ -43,8 +43,7 @@ class Binder {
   }
 
   Linear linear(int block, Role weight, Role bias, std::int64_t in, std::int64_t out) const {
-    // GPT-2's Conv1D stores [in, out], nn.Linear [out, in].
-    const bool conv1d = m_.model_type == "gpt2";
+    const bool conv1d = family_of(m_).conv1d;
     const Tensor stored = conv1d ? view(block, weight, {in, out}) : view(block, weight, {out, in});
     return {conv1d || !stored ? stored : stored.transposed(), view(block, bias, {out})};
   }

@@ -26,7 +26,7 @@ void check_targets(const Tensor& targets, std::int64_t vocabulary) {
     if (ids[n] != kIgnoredTarget && (ids[n] < 0 || ids[n] >= vocabulary))
       throw Error(ErrorKind::kData,
                   fmt::format("target {} is outside the vocabulary of {}", ids[n], vocabulary),
-                  "the data were made with another tokenizer than the model's");
+                  "prepare the data with the model's tokenizer");
 }
 
 /// No gradient is computed if no gradient scale is given.

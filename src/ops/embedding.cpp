@@ -49,7 +49,7 @@ void embedding_fwd(const Tensor& tokens, const Tensor& table, const Tensor& posi
     if (ids[n] < 0 || ids[n] >= part.size)
       throw Error(ErrorKind::kData,
                   fmt::format("token {} is outside the vocabulary of {}", ids[n], part.size),
-                  "the data were made with another tokenizer than the model's");
+                  "prepare the data with the model's tokenizer");
   cpu::embedding_fwd(tokens, table, part.first, positions, position_ids, out, stream.pool());
 }
 

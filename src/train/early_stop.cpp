@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/report/human.h"
+
 namespace hgt {
 
 void count_evaluation(double eval_loss, TrainingState& state) {
@@ -21,8 +23,8 @@ std::optional<std::string> early_stop(const TrainingConfig& config, const Traini
     return fmt::format("{} loss {:.6g} reached target_loss {:.6g}",
                        evaluates ? "validation" : "training", *loss, *config.target_loss);
   if (config.patience > 0 && state.evaluations_without_improvement >= config.patience)
-    return fmt::format("validation loss has not improved on {:.6g} for {} evaluations",
-                       state.best_eval_loss, state.evaluations_without_improvement);
+    return fmt::format("validation loss has not improved on {:.6g} for {}", state.best_eval_loss,
+                       human_plural(state.evaluations_without_improvement, "evaluation"));
   return std::nullopt;
 }
 

@@ -25,8 +25,7 @@ Buffer load_weights(const Config& config, const ParameterTable& table, const std
   const DType dtype = config.precision.compute_dtype();
   Buffer weights("weights", table.total * static_cast<std::int64_t>(size_of(dtype)));
   if (comm.rank() == 0)
-    load_hf_weights(config.model.init, config.model, table,
-                    Tensor(weights.data(), {table.total}, dtype), stem);
+    load_hf_weights(config.model.init, table, Tensor(weights.data(), {table.total}, dtype), stem);
   comm.broadcast(weights.as<std::byte>(), 0);
   if (stream.device().is_cpu()) return weights;
   Buffer there(weights.name(), weights.bytes(), stream.device());

@@ -141,8 +141,8 @@ bool load(const Parts& parts, Start& start) {
   if (parts.config.model.init.empty()) return false;
   const FlatState flat = parts.buffers.state();
   run_together(parts.comm, [&]() -> std::string {
-    load_hf_weights(parts.config.model.init, parts.config.model, parts.table, flat.parameters,
-                    flat.slices, flat.tensor);
+    load_hf_weights(parts.config.model.init, parts.table, flat.parameters, flat.slices,
+                    flat.tensor);
     return "";
   });
   share(flat.parameters, parts);

@@ -9,7 +9,8 @@
 
 namespace hgt {
 
-/// How long the work on a stream waits for communication, step by step; on a GPU by its own clock.
+/// How long the work on a stream waits for communication in each step: on a GPU between events of
+/// the stream, on the CPU by the host's clock.
 class WaitClock {
  public:
   explicit WaitClock(Stream stream) : stream_(stream) {}

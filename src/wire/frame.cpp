@@ -45,9 +45,8 @@ std::optional<Frame> FrameReader::next() {
   for (std::size_t i = 0; i < kLengthBytes; ++i)
     length |= std::size_t{static_cast<std::uint8_t>(rest[i])} << (8 * i);
   if (length == 0 || length > max_bytes_)
-    throw Error(
-        ErrorKind::kPeer,
-        fmt::format("a frame claims {} bytes where at most {} are allowed", length, max_bytes_));
+    throw Error(ErrorKind::kPeer, fmt::format("a frame claims {} bytes, but at most {} are allowed",
+                                              length, max_bytes_));
   if (rest.size() < kLengthBytes + length) return std::nullopt;
   const auto kind = static_cast<std::uint8_t>(rest[kLengthBytes]);
   if (!is_known(kind))

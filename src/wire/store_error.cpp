@@ -15,7 +15,7 @@ void throw_store_timeout(const std::string& key, std::chrono::milliseconds timeo
 
 void throw_store_ended(const std::string& key, const std::string& reason) {
   throw Error(ErrorKind::kPeer,
-              fmt::format("the job is ending while waiting for '{}' in the rendezvous store: {}",
+              fmt::format("the job ended while a rank waited for '{}' in the rendezvous store: {}",
                           key, reason));
 }
 

@@ -105,7 +105,7 @@ TEST_CASE("reading past the end of a file is an error that says where it ends") 
   const File file = File::open(folder / "f", O_RDONLY);
   std::string buffer(4, ' ');
   CHECK(message_of([&] { file.read_at(3, std::as_writable_bytes(std::span(buffer))); }) ==
-        (folder / "f") + " ends at byte 5, where more was expected");
+        (folder / "f") + " ends at byte 5, but more was expected");
 }
 
 TEST_CASE("a pipe in the place of a file is refused at once") {

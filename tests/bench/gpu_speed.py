@@ -68,7 +68,7 @@ def torchs(shape, python, peak):
 
 
 def peak_of(device):
-    """TFLOP/s; None where it is not known."""
+    """TFLOP/s; None if it is not known."""
     return next((peak for name, peak in PEAKS.items() if re.search(rf'\b{name}\b', device)), None)
 
 
@@ -78,7 +78,7 @@ def json_figures(text, status):
 
 
 def best_variant(text, status):
-    """Of PyTorch's lines the fastest; it is no failure where there is no PyTorch, or no room."""
+    """Of PyTorch's lines the fastest; it is no failure if there is no PyTorch, or no room."""
     if "No module named 'torch'" in text:
         return {'passed': False, 'not_run': True, 'why': 'not run: this Python has no torch (--python)'}
     lines = [json.loads(line) for line in text.splitlines() if line.startswith('{')]

@@ -32,8 +32,8 @@ class DiskModel {
 
  private:
   struct NameChange {
-    std::string remove;  ///< "" where nothing goes
-    std::string add;     ///< "" where nothing comes
+    std::string remove;  ///< "" if nothing goes
+    std::string add;     ///< "" if nothing comes
     int node = 0;
   };
   struct ByteChange {

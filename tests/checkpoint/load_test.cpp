@@ -164,7 +164,7 @@ TEST_CASE("a whole checkpoint of another model is a config error that says what 
   CHECK_THAT(e.message(), Catch::Contains("n_head: 2 there, 4 now"));
 }
 
-TEST_CASE("a moving average is saved under the weights' names, and read where there is one") {
+TEST_CASE("a moving average is saved under the weights' names, and read if there is one") {
   const TemporaryFolder folder;
   TinyRun run;
   run.at(3);
@@ -184,15 +184,14 @@ TEST_CASE("a moving average is saved under the weights' names, and read where th
   CHECK(load_checkpoint(saved, other.model, other.table, into).has_ema);
   CHECK(read == ema);
   CHECK(load_checkpoint(saved, other.model, other.table, other.flat()).has_ema);
-  load_hf_weights(saved, other.model, other.table, flat_tensor(other.parameters), "ema");
+  load_hf_weights(saved, other.table, flat_tensor(other.parameters), "ema");
   CHECK(other.parameters == ema);
 
   SavedRun without;
   CHECK_FALSE(load_checkpoint(without.newest, other.model, other.table, into).has_ema);
   CHECK(read == ema);
-  const Error e = error_of([&] {
-    load_hf_weights(without.newest, other.model, other.table, flat_tensor(other.parameters), "ema");
-  });
+  const Error e = error_of(
+      [&] { load_hf_weights(without.newest, other.table, flat_tensor(other.parameters), "ema"); });
   CHECK(e.exit_code() == 2);
   CHECK_THAT(e.message(), Catch::EndsWith("has no moving average of the weights"));
 }

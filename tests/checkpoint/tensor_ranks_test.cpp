@@ -313,7 +313,7 @@ TEST_CASE("tensor ranks load their parts of an HF folder") {
     for (const Grid& grid : kGrids)
       for (int rank = 0; rank < grid.ranks(); ++rank) {
         GridRank loaded(model, grid, rank), expected(model, grid, rank);
-        load_hf_weights(path, model, loaded.table, loaded.flat.parameters, loaded.flat.slices,
+        load_hf_weights(path, loaded.table, loaded.flat.parameters, loaded.flat.slices,
                         loaded.flat.tensor);
         expected.fill();
         for (const Slice& slice : loaded.flat.slices)
@@ -348,7 +348,7 @@ TEST_CASE("of a tied model, the tensor rank that has the rows notices another ou
   const auto error = [&](int rank) {
     return error_of([&] {
              GridRank loaded(model, {1, 2}, rank);
-             load_hf_weights(path, model, loaded.table, loaded.flat.parameters, loaded.flat.slices,
+             load_hf_weights(path, loaded.table, loaded.flat.parameters, loaded.flat.slices,
                              loaded.flat.tensor);
            })
         .message();

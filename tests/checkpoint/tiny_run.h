@@ -105,7 +105,7 @@ struct TinyRun {
   }
 };
 
-/// The error that an action ends in; fails the test where it ends in none.
+/// The error that an action ends in; fails the test if it ends in none.
 template <class Action>
 Error error_of(Action action) {
   try {

@@ -17,7 +17,7 @@ struct Weights {
   }
   std::vector<float> load(const std::string& folder) const {
     std::vector<float> out(run.parameters.size());
-    load_hf_weights(folder, run.model, run.table, flat_tensor(out));
+    load_hf_weights(folder, run.table, flat_tensor(out));
     return out;
   }
 };

@@ -125,7 +125,7 @@ TEST_CASE("config show tells where each value comes from") {
   CHECK(says(outcome, "default"));
 }
 
-TEST_CASE("config schema is a schema, or a line a key") {
+TEST_CASE("config schema is a schema, or one line per key") {
   const Json schema = Json::parse(run_program("config schema").output);
   CHECK(schema["$schema"] == "https://json-schema.org/draft/2020-12/schema");
   CHECK(schema["properties"]["training"]["properties"].contains("train_iters"));

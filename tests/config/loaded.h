@@ -28,7 +28,7 @@ inline std::string errors(const std::string& text) {
   return told(loaded(text), Severity::kError);
 }
 
-/// JSON text of a key's value, "" where it is not there.
+/// JSON text of a key's value, "" if it is not there.
 inline std::string value(const LoadResult& result, const std::string& path) {
   for (const KeyReport& key : result.keys)
     if (key.path == path) return key.value;

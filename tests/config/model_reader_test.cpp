@@ -133,6 +133,12 @@ TEST_CASE("in a model's own file only keys that change the computation are refus
   CHECK(contains(file_refusal(R"({"model_type": "llama", "rope_scaling": "linear"})"),
                  "model.rope_scaling: must be an object"));
   CHECK(contains(file_refusal(R"({"hidden_size": 8})"), "model.model_type is missing"));
+  CHECK(contains(file_refusal(R"({"architectures": ["GemmaForCausalLM"]})"),
+                 R"(model.architectures = ["GemmaForCausalLM"] is not supported)"));
+  // All that is wrong is said at once, also if the family is not known.
+  const std::string all = model_errors(R"("model_type": "phi", "head_dim": "wide")");
+  CHECK(contains(all, "model_type = \"phi\" is not known"));
+  CHECK(contains(all, "model.head_dim must be"));
   CHECK(contains(file_refusal("{"), "the text ends inside an object"));
 }
 

@@ -33,8 +33,7 @@ TEST_CASE("Megatron's split sets the fraction for validation") {
                    "data.valid_fraction must be"));
 }
 
-TEST_CASE(
-    "recomputing is used, and what of its section is not built is told where it is asked for") {
+TEST_CASE("recomputing is used, and what of its section is not built is told if it is asked for") {
   CHECK(
       told(loaded(
                R"({"activation_checkpointing": {"partition_activations": false, "mode": "none"}})"),

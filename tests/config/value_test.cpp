@@ -104,7 +104,7 @@ TEST_CASE("token files are a path, paths, weights before paths, or objects") {
   CHECK(sources(Json::parse(weighted)) == weighted);
   CHECK(sources(Json::parse(R"([{"path": "a", "weight": "0.5"}])")) ==
         R"([{"path":"a","weight":0.5}])");
-  for (const char* wrong : {"[]", R"([{"path": "a", "weight": 1}, "b"])", R"([1])",
+  for (const char* wrong : {"[]", R"([{"path": "a", "weight": 1}, "b"])", R"([1])", "1",
                             R"([1, 2, "a"])", R"({"weight": 1})", R"([-1, "a"])", R"([""])",
                             R"([{"path": "a", "wieght": 1}])", R"([["a"]])"})
     CHECK(sources(Json::parse(wrong)) == "refused");

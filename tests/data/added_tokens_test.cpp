@@ -37,7 +37,7 @@ TEST_CASE("a single word touches no word character") {
   CHECK(split(tokens, "foo_ foo") == "'foo_ '[foo]");
 }
 
-TEST_CASE("white space beside a token goes to it where it strips") {
+TEST_CASE("white space beside a token goes to it if it strips") {
   const AddedToken left{.content = "<l>", .id = 1, .lstrip = true};
   const AddedToken right{.content = "<r>", .id = 2, .rstrip = true};
   CHECK(split({left}, "a \u3000\n<l> b") == "'a'[ \u3000\n<l>]' b'");

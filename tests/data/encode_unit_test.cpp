@@ -60,7 +60,7 @@ TEST_CASE("a line that is not as it should be is named by file and line") {
              Contains("dir/x.jsonl:11") && Contains("no JSON") && Contains("--skip_bad_lines"));
 }
 
-TEST_CASE("bad lines are passed over and counted where that is asked for") {
+TEST_CASE("bad lines are passed over and counted if that is asked for") {
   const EncodedUnit unit =
       encode_lines("{\"text\": \"a\"}\n[]\n{\"text\": \n{\"text\": \"b\"}", "text", true);
   CHECK(unit.tokens == std::vector<std::int32_t>{'a', 256, 'b', 256});

@@ -47,7 +47,7 @@ TEST_CASE("GPT-2's words") {
         Words{"I", "'ll", " be", " ", " there", ",", "\n", " 42", "x"});
 }
 
-TEST_CASE("a prefix space is put where there is none") {
+TEST_CASE("a space is put first if there is none") {
   const std::string step = R"({"type": "ByteLevel", "add_prefix_space": true, "use_regex": false})";
   CHECK(split(step, "a b") == Words{" a b"});
   CHECK(split(step, " a") == Words{" a"});

@@ -45,7 +45,7 @@ TEST_CASE("a long document comes in parts, of which the first starts it and the 
   CHECK(units.text_bytes() == 3 << 20);
 }
 
-TEST_CASE("a document that cannot be cut is refused where it would take the memory") {
+TEST_CASE("a document that cannot be cut is refused if it would take the memory") {
   const TemporaryFolder folder;
   {
     File file = File::open(folder / "f.txt", O_WRONLY | O_CREAT);

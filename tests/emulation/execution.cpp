@@ -135,7 +135,7 @@ void Block::set_ready(Thread& thread) {
   ready_[thread.rank / 64] |= std::uint64_t{1} << thread.rank % 64;
 }
 
-/// False where no thread can run; else it is the current one.
+/// False if no thread can run; else it is the current one.
 bool Block::choose_next() {
   for (std::size_t word = 0; word < ready_.size(); ++word)
     if (ready_[word] != 0) {
@@ -230,7 +230,7 @@ const Lanes& Block::wait_for_warp(unsigned mask, std::uint64_t bits,
   return me.lanes;
 }
 
-/// The current thread is the last of its mask: all of them go on, where all came to meet here.
+/// The current thread is the last of its mask: all of them go on, if all came to meet here.
 void Block::meet_in_warp() {
   const Thread& me = self();
   Thread* const warp = &threads_[current_ - lane()];

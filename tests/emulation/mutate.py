@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Would the tests notice? Deletes each barrier, bound check and accumulation of the kernels in turn, builds the emulation
-with it and runs the op's tests, which must fail. Ends non-zero where fewer than 95 % do.
+with it and runs the op's tests, which must fail. Ends non-zero if fewer than 95 % do.
 
     tests/emulation/mutate.py build                 all of them; many minutes
     tests/emulation/mutate.py build --only rope     those of files whose name contains it
@@ -45,7 +45,7 @@ class Mutant:
         return self.path.read_text().count('\n', 0, self.begin)
 
     def mutated(self):
-        """The line as it becomes; with the one before where nothing is left of it."""
+        """The line as it becomes; with the one before if nothing is left of it."""
         lines = self.text().splitlines()
         line = ' '.join(lines[self.line()].split())
         return ' '.join([*lines[self.line() - 1].split(), line]) if line.startswith(';') else line
@@ -226,7 +226,7 @@ class Builder:
         return True
 
     def tests_pass(self, folder, tests):
-        """True also where there are none: nothing would notice."""
+        """True also if there are none: nothing would notice."""
         command = [self.build / 'tests/ops/ops_test', '--abort', tests]
         try:
             return subprocess.run(command, env={**os.environ, 'LD_LIBRARY_PATH': str(folder)}, capture_output=True,

@@ -64,7 +64,7 @@ void split(std::uintptr_t at) {
   found->second.end = at;
 }
 
-/// Calls fn for every stretch of [begin, end), made where there is none.
+/// Calls fn for every stretch of [begin, end), made if there is none.
 template <class Fn>
 void for_stretches(std::uintptr_t begin, std::uintptr_t end, const Fn& fn) {
   split(begin);

@@ -12,7 +12,7 @@
 
 /// Which work comes before which, however fast each stream is. The emulation runs all at once and
 /// in the order of the calls; what it was given must not depend on that. So every access of an op
-/// to memory is compared with the earlier ones: where one of two writes, one must come before the
+/// to memory is compared with the earlier ones: if one of two writes, one must come before the
 /// other by the order of a stream, an event or a wait of the host (a happens-before check, after
 /// Lamport 1978, with vector clocks). A violation is an Error(kInternal) of the call that completes
 /// it.

@@ -3,7 +3,7 @@
 
     python3 tests/golden/optimizers.py        needs torch
 
-updates     20 updates of three small tensors: by the classes of torch.optim where it has them, else by DeepSpeed's
+updates     20 updates of three small tensors: by the classes of torch.optim if it has them, else by DeepSpeed's
             formulas as they stand below; all in fp64
 schedules   rates by the classes of torch.optim.lr_scheduler, one after the other
 """

@@ -120,7 +120,7 @@ TEST_CASE("the verdict has the failing rank's own words and exit code") {
   CHECK(failure["stopped_ranks"] == 2);
 }
 
-TEST_CASE("ranks that only lost a peer are not to blame where one died of something else") {
+TEST_CASE("ranks that only lost a peer are not to blame if one died of something else") {
   Front front({"--own", "--workers", "3", "--", LAUNCH_PROBE, "blame"});
   CHECK(front.wait() == 128 + SIGSEGV);
   CHECK(front.failure()["rank"] == 1);

@@ -91,7 +91,7 @@ TEST_CASE("threads and devices are the user's where he has decided on them") {
   CHECK(contains(env, "CUDA_VISIBLE_DEVICES=4,5,6,7"));
 }
 
-TEST_CASE("files of a rank are named where there is a folder for them") {
+TEST_CASE("files of a rank are named if there is a folder for them") {
   JobSpec spec = four_workers();
   CHECK(log_file(spec, 1).empty());
   spec.log_dir = "logs";

@@ -54,7 +54,7 @@ TEST_CASE("a step is one plain line with an ETA") {
         "3:10\n");
 }
 
-TEST_CASE("mfu stands only where it is known, the last step has no ETA") {
+TEST_CASE("mfu is shown only if it is known, and the last step has no ETA") {
   Screen s;
   StepRecord r = record_of(2000);
   r.mfu = 0.612;

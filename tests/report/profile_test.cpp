@@ -72,7 +72,7 @@ TEST_CASE("the table has rates, and their share of what the machine can do") {
         "max: products 2.00 GFLOP/s, copies 1.00 GB/s, measured before the first step\n");
 }
 
-TEST_CASE("a profile is read as it was written, and refused where it is damaged") {
+TEST_CASE("a profile is read as it was written, and refused if it is damaged") {
   const TemporaryFolder folder;
   const Profile profile = two_steps_profile();
   write_profile(folder.path(), profile);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The programs link no CUDA library; the module links CUDA's maths and communication and exports one function.
-Arguments: the built programs, and hgtrain_cuda.so where it was built."""
+Arguments: the built programs, and hgtrain_cuda.so if it was built."""
 import pathlib
 import re
 import subprocess

@@ -17,7 +17,7 @@ def name(path):
 
 
 def finish(problems):
-    """Ends the rule: prints each problem, exit status 1 where there is one."""
+    """Ends the rule: prints each problem, exit status 1 if there is one."""
     for problem in problems:
         print(problem)
     sys.exit(1 if problems else 0)

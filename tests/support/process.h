@@ -39,7 +39,7 @@ inline bool is_alive(pid_t pid) {
   return state != std::string::npos && stat.compare(state, 3, ") Z") != 0;
 }
 
-/// A program with stdout and stderr in files, killed at the end of the test where it still runs.
+/// A program with stdout and stderr in files, killed at the end of the test if it still runs.
 class Process {
  public:
   /// `folder` gets the files `out` and `err`.

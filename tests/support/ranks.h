@@ -44,7 +44,7 @@ inline std::unique_ptr<Communicator> over_shared_memory(ControlChannel& channel,
   return communicator;
 }
 
-/// Runs `body` as each of `size` ranks at once. The error message of each, "" where there was none.
+/// Runs `body` as each of `size` ranks at once. The error message of each, "" if there was none.
 inline std::vector<std::string> run_ranks(
     const Connect& connect, int size, const std::function<void(Communicator&)>& body,
     std::chrono::milliseconds timeout = std::chrono::seconds(30)) {

@@ -8,7 +8,7 @@
 namespace hgt {
 
 /// A fresh folder that is removed with all in it at the end of the test. Thousands of small files
-/// are better held in memory, where there is such a file system.
+/// are better held in memory, if there is such a file system.
 class TemporaryFolder {
  public:
   enum Where { kDisk, kMemory };

@@ -93,7 +93,7 @@ class Call:
 
     @functools.cached_property
     def path(self):
-        """Of the file it is about; '' where there is none."""
+        """Of the file it is about; '' if there is none."""
         try:
             if self.name in FD_CALLS:
                 return os.readlink(f'/proc/{self.process.pid}/fd/{self.arguments[0] & 0xffffffff}')

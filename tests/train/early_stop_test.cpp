@@ -23,7 +23,7 @@ TrainingConfig config_of(std::int64_t eval_interval, std::optional<double> targe
 
 }  // namespace
 
-TEST_CASE("the target is judged by the validation loss where there is one") {
+TEST_CASE("the target is judged by the validation loss if there is one") {
   TrainingState state = fresh();
   const TrainingConfig config = config_of(2, 1.5);
   CHECK_FALSE(early_stop(config, state, 1.0));
@@ -39,6 +39,14 @@ TEST_CASE("without evaluations the target is judged by the training loss") {
   CHECK_FALSE(early_stop(config, fresh(), 1.6));
   CHECK_FALSE(early_stop(config, fresh(), std::nullopt));
   CHECK(*early_stop(config, fresh(), 1.4) == "training loss 1.4 reached target_loss 1.5");
+}
+
+TEST_CASE("patience of one evaluation") {
+  TrainingState state = fresh();
+  count_evaluation(2.0, state);
+  count_evaluation(2.5, state);
+  CHECK(*early_stop(config_of(1, std::nullopt, 1), state, 1.0) ==
+        "validation loss has not improved on 2 for 1 evaluation");
 }
 
 TEST_CASE("patience counts evaluations without a new best") {

@@ -29,7 +29,7 @@ void with_free_memory(std::int64_t bytes, const Fn& fn) {
   fn(CudaQueue(Device::cuda(0), module));
 }
 
-/// What require_memory says; "" where the job fits.
+/// What require_memory says; "" if the job fits.
 std::string verdict(const Config& config, std::int64_t free_bytes) {
   std::string said;
   with_free_memory(free_bytes, [&](const CudaQueue& queue) {
@@ -72,7 +72,7 @@ TEST_CASE("a job that does not fit is refused with the largest micro-batch that 
   CHECK(verdict(config, 1000).find("no setting makes it fit") != std::string::npos);
 }
 
-TEST_CASE("memory that is gone all the same names a smaller micro-batch where one fits") {
+TEST_CASE("memory that is gone all the same names a smaller micro-batch if one fits") {
   const Config config = six_of_twelve();
   const std::int64_t six = total_bytes(memory_table(config, 1));
   const std::string full = "out of memory on cuda:0";

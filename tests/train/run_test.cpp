@@ -151,7 +151,7 @@ TEST_CASE("an exception that is no Error becomes one") {
     }
   };
   Odd comm(std::nullopt);
-  CHECK(failure(comm) == "the memory is not enough");
+  CHECK(failure(comm) == "there is not enough memory");
 }
 
 TEST_CASE("a checkpoint that is asked for in a step that saves anyway is not saved again later") {

@@ -76,7 +76,7 @@ TEST_CASE("a fresh start has the same weights on every rank, drawn from the seed
   CHECK(Started(other, {}, *comm).weights() != weights[0]);
 }
 
-TEST_CASE("auto goes on from the newest checkpoint, and starts fresh where there is none") {
+TEST_CASE("auto goes on from the newest checkpoint, and starts fresh if there is none") {
   const TemporaryFolder folder;
   const RunOptions options{.run_dir = folder.path(), .resume = "auto"};
   const auto comm = make_self_communicator();

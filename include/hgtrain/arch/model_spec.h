@@ -15,6 +15,7 @@ struct Family {
   bool rms_norm = false;   ///< else layer norm with bias
   bool rope = false;       ///< else learned positions
   bool gated_mlp = false;  ///< down(act(gate(x)) * up(x)), else down(act(up(x)))
+  bool conv1d = false;     ///< weights of layers are [in, out] (GPT-2's Conv1D), else [out, in]
 };
 
 /// Error(kConfig) names a model_type that is none of gpt2, llama, mistral, qwen2, qwen3.

@@ -165,13 +165,11 @@ LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& m
 ///
 /// The weights are read from STEM.safetensors; `stem` is "model", or "ema" for the moving average
 /// of a checkpoint.
-void load_hf_weights(const std::string& folder, const ModelConfig& model,
-                     const ParameterTable& table, const FlatTensor& parameters,
-                     std::span<const Slice> slices, TensorRank tensor = {},
-                     const std::string& stem = "model");
+void load_hf_weights(const std::string& folder, const ParameterTable& table,
+                     const FlatTensor& parameters, std::span<const Slice> slices,
+                     TensorRank tensor = {}, const std::string& stem = "model");
 /// The same for all weights.
-void load_hf_weights(const std::string& folder, const ModelConfig& model,
-                     const ParameterTable& table, const Tensor& parameters,
-                     const std::string& stem = "model");
+void load_hf_weights(const std::string& folder, const ParameterTable& table,
+                     const Tensor& parameters, const std::string& stem = "model");
 
 }  // namespace hgt

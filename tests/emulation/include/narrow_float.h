@@ -4,7 +4,7 @@
 
 namespace hgt::emulation {
 
-/// A 16-bit float as CUDA has it: uninitialised where it is not given a value, computed with in
+/// A 16-bit float as CUDA has it: uninitialised if it is not given a value, computed with in
 /// fp32 and rounded to nearest even. `Storage` knows the format.
 template <class Storage>
 struct NarrowFloat {
