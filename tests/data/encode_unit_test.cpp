@@ -57,7 +57,7 @@ TEST_CASE("each line of JSON is a document, blank lines are none") {
 
 TEST_CASE("a line that is not as it should be is named by file and line") {
   CHECK_THAT(refusal("{\"text\": \"a\"}\n{\"text\": \n"),
-             Contains("dir/x.jsonl:11") && Contains("no JSON") && Contains("--skip_bad_lines"));
+             Contains("dir/x.jsonl:11") && Contains("not JSON") && Contains("--skip_bad_lines"));
 }
 
 TEST_CASE("bad lines are passed over and counted if that is asked for") {
