@@ -92,7 +92,8 @@ Layout layout_of(const Config& config) {
   const ParallelismConfig& parallelism = config.parallelism;
   return {static_cast<int>(parallelism.pipeline_parallel_size), ranks_of(config),
           static_cast<int>(parallelism.context_parallel_size),
-          static_cast<int>(parallelism.tensor_parallel_size)};
+          static_cast<int>(parallelism.tensor_parallel_size),
+          static_cast<int>(parallelism.virtual_pipeline_stages)};
 }
 
 PipelineSchedule pipeline_schedule(const ParallelismConfig& config) {

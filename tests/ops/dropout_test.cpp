@@ -144,9 +144,9 @@ TEST_CASE("CUDA: dropout draws the CPU's numbers", "[dropout]") {
 
 TEST_CASE("CUDA: dropout draws the CPU's numbers for a part of the tokens", "[dropout]") {
   for (const DType type : kTypes)
-    for (const std::int64_t width : {5, 24, 64})
+    for (const std::int64_t width : {3, 5, 24, 64})
       for (const SampleRows& rows : {SampleRows{10, 1, {6, 0}, 3}, SampleRows{10, 2, {5, 40}, 0},
-                                     SampleRows{10, 2, {3, 8}, 7}})
+                                     SampleRows{10, 2, {3, 8}, 7}, SampleRows{1, 1, {6, 0}, 0}})
         compare(
             {normal({26, width}, 1, 1, type), normal({26, width}, 2, 1, type),
              normal({26, width}, 3, 1, type), normal({26, width}, 4, 1, type), sample_key(5, 17)},
