@@ -12,6 +12,12 @@ constexpr double kTolerance = 1e-6;
 
 }  // namespace
 
+std::vector<OwnedRange> counted_in_bytes(std::vector<OwnedRange> parts, std::int64_t size) {
+  for (OwnedRange& part : parts)
+    part.elements = {part.elements.begin * size, part.elements.end * size};
+  return parts;
+}
+
 Sharding::Sharding(std::span<const Range> blocks, std::span<const double> shares)
     : slices_(shares.size()) {
   const double total = std::accumulate(shares.begin(), shares.end(), 0.0);

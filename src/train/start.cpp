@@ -34,10 +34,8 @@ struct Parts {
 void share(const FlatTensor& flat, const Parts& parts) {
   if (!flat || flat.sharded) return;
   const auto size = static_cast<std::int64_t>(size_of(flat.values.dtype()));
-  std::vector<OwnedRange> owners = parts.plan.sharding.owners({0, parts.plan.elements()});
-  for (OwnedRange& owned : owners)
-    owned.elements = {owned.elements.begin * size, owned.elements.end * size};
-  parts.groups.data->all_gather(bytes_of(flat.values), owners);
+  const auto owners = parts.plan.sharding.owners({0, parts.plan.elements()});
+  parts.groups.data->all_gather(bytes_of(flat.values), counted_in_bytes(owners, size));
 }
 
 void share_state(const FlatState& flat, const LoadedCheckpoint& loaded, const Parts& parts) {

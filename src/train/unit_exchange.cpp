@@ -38,9 +38,8 @@ UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, con
   std::int64_t largest = 0;
   for (const Unit& unit : plan.shape.units) {
     UnitState& state = units_.emplace_back();
-    state.owners = state.weight_bytes = plan.sharding.owners(unit.place());
-    for (OwnedRange& owned : state.weight_bytes)
-      owned.elements = {owned.elements.begin * bytes, owned.elements.end * bytes};
+    state.owners = plan.sharding.owners(unit.place());
+    state.weight_bytes = counted_in_bytes(state.owners, bytes);
     state.own = slices_within(plan.slices(), unit.elements);
     if (plan.stage() == 0 && buffers.is_offloaded()) state.own = {unit.slice()};
     for (const Slice& slice : state.own) largest = std::max(largest, slice.elements.size());
@@ -119,12 +118,9 @@ void UnitExchange::clear(int unit) {
 
 void UnitExchange::reduce(int unit) {
   const Tensor gradients = slots_.gradients(unit);
-  const std::uint64_t ticket =
-      plan_.stage() == 0
-          ? comm_.start_all_reduce_sum(gradients)
-          : comm_.start_reduce_scatter_sum(
-                {gradients.data<float>(), static_cast<std::size_t>(gradients.numel())},
-                state(unit).owners);
+  const std::uint64_t ticket = plan_.stage() == 0
+                                   ? comm_.start_all_reduce_sum(gradients)
+                                   : comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
   if (buffers_.is_offloaded())
     copy_to_host(unit, ticket);
   else if (!losses_follow_)

@@ -23,13 +23,6 @@ def interleaved(number, parts, *flags):
 
 
 class PipelineTest(job.JobTest):
-    def assert_close(self, run, expected):
-        numbers = [[(m['step'], m['loss'], m['grad_norm'], m.get('eval_loss')) for m in self.job.metrics(r)] for r in (run, expected)]
-        for one, other in zip(*numbers, strict=True):
-            for a, b in zip(one, other, strict=True):
-                if b is not None:
-                    self.assertAlmostEqual(a, b, delta=1e-5 * abs(b), msg=f'{run}, step {one[0]}')
-
     def test_any_schedule_gives_the_bits_of_one_worker_if_nothing_is_tied(self):
         self.job.train('one', *LLAMA, '--model.attention_dropout', 0.1, workers=1)
         for schedule in '1f1b', 'gpipe', 'zb_h1':

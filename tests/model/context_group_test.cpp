@@ -112,19 +112,11 @@ void check_near(const Golden& golden, const Result& sum, const Result& one, doub
   }
 }
 
-Golden with_dropout(const std::string& name) {
-  Golden golden(name);
-  golden.model.embd_pdrop = 0.1;
-  golden.model.resid_pdrop = 0.2;
-  golden.model.attn_pdrop = 0.3;
-  return golden;
-}
-
 }  // namespace
 
 TEST_CASE("ranks that share sequences have the loss and gradients of one rank, with dropout") {
   for (const std::string& name : Golden::names()) {
-    const Golden golden = with_dropout(name);
+    const Golden golden = with_dropout(Golden(name));
     for (const std::int64_t document : {0, 5}) {
       const Options options{.model = {.seed = 3}, .document = document};
       const Result one = compute(golden, nullptr, options);
@@ -146,7 +138,7 @@ TEST_CASE("ranks that share sequences scale dynamic rotary positions by the whol
 
 TEST_CASE("ranks that share sequences have the same bits from run to run, and if they recompute") {
   for (const std::string name : {"gpt2", "qwen3"}) {
-    const Golden golden = with_dropout(name);
+    const Golden golden = with_dropout(Golden(name));
     const Result kept = of_ranks(golden, 2, {.model = {.seed = 1}});
     for (const Recompute what : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       const Result again =

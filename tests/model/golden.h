@@ -54,3 +54,11 @@ struct Golden {
   std::map<std::string, double> bf16_gradient_errors;
   std::map<std::string, std::vector<float>> tensors;  ///< "logits"; gradients by parameter name
 };
+
+/// The same model with dropout in all places.
+inline Golden with_dropout(Golden golden) {
+  golden.model.embd_pdrop = 0.1;
+  golden.model.resid_pdrop = 0.2;
+  golden.model.attn_pdrop = 0.3;
+  return golden;
+}

@@ -63,14 +63,6 @@ struct Run {
   std::unique_ptr<Model> model;
 };
 
-Golden with_dropout(const std::string& name) {
-  Golden golden(name);
-  golden.model.embd_pdrop = 0.1;
-  golden.model.resid_pdrop = 0.2;
-  golden.model.attn_pdrop = 0.3;
-  return golden;
-}
-
 /// The largest difference, in units of the largest element.
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
   double largest = 0, difference = 0;
@@ -85,7 +77,7 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST_CASE("the gradient is the slope of the loss, dropout included") {
   for (const std::string name : {"gpt2", "qwen3", "mistral"}) {
-    Run run(with_dropout(name), {.seed = 3});
+    Run run(with_dropout(Golden(name)), {.seed = 3});
     run.loss();
     run.backward(run.micro);
     double squares = 0;
@@ -106,7 +98,7 @@ TEST_CASE("the gradient is the slope of the loss, dropout included") {
 }
 
 TEST_CASE("two runs have the same bits") {
-  const Golden golden = with_dropout("qwen2");
+  const Golden golden = with_dropout(Golden("qwen2"));
   Run a(golden, {.seed = 1}), b(golden, {.seed = 1});
   CHECK(a.loss() == b.loss());
   a.backward(a.micro);
@@ -116,7 +108,7 @@ TEST_CASE("two runs have the same bits") {
 
 TEST_CASE("a batch split into micro-batches has the same loss and gradients, dropout included") {
   for (const std::string name : {"gpt2", "llama"}) {
-    const Golden golden = with_dropout(name);
+    const Golden golden = with_dropout(Golden(name));
     Run whole(golden, {.seed = 5}), split(golden, {.ranges = {{.slots = 2}}, .seed = 5});
     whole.key = split.key = {7, 40};
     const double loss = whole.loss();
@@ -169,7 +161,7 @@ TEST_CASE("documents packed into a sample have the loss and gradients of separat
 }
 
 TEST_CASE("dropout depends on the seed and the step, and evaluation has none") {
-  const Golden golden = with_dropout("gpt2");
+  const Golden golden = with_dropout(Golden("gpt2"));
   Run run(golden, {.seed = 1}), other(golden, {.seed = 2}), plain(Golden("gpt2"));
   const double first = run.loss();
   CHECK(other.loss() != first);
@@ -190,7 +182,7 @@ TEST_CASE("evaluation gives the training loss and leaves gradients alone") {
 
 TEST_CASE("recomputed values equal the ones not kept, including dropout") {
   for (const std::string& name : Golden::names()) {
-    const Golden golden = with_dropout(name);
+    const Golden golden = with_dropout(Golden(name));
     Run kept(golden, {.ranges = {{.slots = 2}}});
     const auto pass = [](Run& run) {  // two micro-batches under way
       run.forward(run.row(0), 0);
@@ -215,7 +207,7 @@ TEST_CASE("a backward in two halves gives the bits of a whole one, however late 
     std::int64_t layers = 0;
   };
   for (const std::string& name : Golden::names()) {
-    const Golden golden = with_dropout(name);
+    const Golden golden = with_dropout(Golden(name));
     for (const auto& [recompute, layers] :
          {Variant{}, Variant{Recompute::kSelective, 1},
           Variant{Recompute::kFull, golden.model.num_hidden_layers}}) {

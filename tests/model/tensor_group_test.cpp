@@ -155,13 +155,6 @@ Golden divisible(const std::string& name) {
   return golden;
 }
 
-Golden with_dropout(Golden golden) {
-  golden.model.embd_pdrop = 0.1;
-  golden.model.resid_pdrop = 0.2;
-  golden.model.attn_pdrop = 0.3;
-  return golden;
-}
-
 }  // namespace
 
 TEST_CASE("ranks that share a model have the loss and gradients of one rank, dropout included") {

@@ -1,7 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "hgtrain/base/error.h"
-
 #include "trained_ranks.h"
 
 // Training with context ranks, alone and with the other splits, against one rank.
@@ -64,15 +62,7 @@ TEST_CASE("context ranks train on packed documents and with sliding windows as o
 }
 
 TEST_CASE("two runs of context ranks have the same bits") {
-  for (const bool bf16 : {false, true}) {
-    Config config = context_config(2, 1);
-    config.precision.bf16 = bf16;
-    config.model.resid_pdrop = config.model.attn_pdrop = 0.1;
-    const Result first = train(config, 4), again = train(config, 4);
-    CHECK(first.losses == again.losses);
-    CHECK(first.norms == again.norms);
-    CHECK(first.evaluated == again.evaluated);
-  }
+  check_repeatable(context_config(2, 1), 4);
 }
 
 TEST_CASE("context ranks in fp16 skip the same steps as one rank") {
@@ -86,16 +76,7 @@ TEST_CASE("context ranks in fp16 skip the same steps as one rank") {
 }
 
 TEST_CASE("the time in which a step waits for context ranks counts as communication") {
-  const auto errors =
-      run_groups(over_shared_memory, context_config(2), 2, [](const Groups& groups) {
-        TrainedRank rank(context_config(2), groups);
-        const std::int64_t before = groups.context->waited_ns();
-        const double ms = rank.trainer.step().comm_ms;
-        const std::int64_t waited = groups.context->waited_ns() - before;
-        if (waited <= 0 || ms < static_cast<double>(waited) * 1e-6)
-          throw Error(ErrorKind::kInternal, "the waits were not counted");
-      });
-  for (const std::string& error : errors) CHECK(error == "");
+  check_waits_count(context_config(2), &Groups::context);
 }
 
 TEST_CASE("all context ranks name the same bad tensor") {

@@ -1,7 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "hgtrain/base/error.h"
-
 #include "trained_ranks.h"
 
 // Training with tensor ranks, alone and with ZeRO and data parallelism, against one rank.
@@ -99,27 +97,11 @@ TEST_CASE("tensor ranks that split rows, share key/value heads and have q/k norm
 }
 
 TEST_CASE("the time in which a step waits for tensor ranks counts as communication") {
-  const auto errors = run_groups(over_shared_memory, tensor_config(2), 2, [](const Groups& groups) {
-    TrainedRank rank(tensor_config(2), groups);
-    const std::int64_t before = groups.tensor->waited_ns();
-    const double ms = rank.trainer.step().comm_ms;
-    const std::int64_t waited = groups.tensor->waited_ns() - before;
-    if (waited <= 0 || ms < static_cast<double>(waited) * 1e-6)
-      throw Error(ErrorKind::kInternal, "the waits were not counted");
-  });
-  for (const std::string& error : errors) CHECK(error == "");
+  check_waits_count(tensor_config(2), &Groups::tensor);
 }
 
 TEST_CASE("two runs of tensor ranks have the same bits") {
-  for (const bool bf16 : {false, true}) {
-    Config config = tensor_config(2, 1);
-    config.precision.bf16 = bf16;
-    config.model.resid_pdrop = config.model.attn_pdrop = 0.1;
-    const Result first = train(config, 4), again = train(config, 4);
-    CHECK(first.losses == again.losses);
-    CHECK(first.norms == again.norms);
-    CHECK(first.evaluated == again.evaluated);
-  }
+  check_repeatable(tensor_config(2, 1), 4);
 }
 
 TEST_CASE("all tensor ranks name the same bad tensor, and the element of the whole parameter") {

@@ -12,6 +12,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/train/trainer.h"
 
 #include "fakes.h"
@@ -157,6 +158,31 @@ inline void check_near(const Result& a, const Result& b, double tolerance = 1e-5
     CHECK(a.norms[i] == Approx(b.norms[i]).epsilon(tolerance));
   }
   CHECK(a.evaluated == Approx(b.evaluated).epsilon(tolerance));
+}
+
+/// Two runs with dropout, in fp32 and in bf16, have the same bits.
+inline void check_repeatable(Config config, int ranks) {
+  config.model.resid_pdrop = config.model.attn_pdrop = 0.1;
+  for (const bool bf16 : {false, true}) {
+    config.precision.bf16 = bf16;
+    const Result first = train(config, ranks), again = train(config, ranks);
+    CHECK(first.losses == again.losses);
+    CHECK(first.norms == again.norms);
+    CHECK(first.evaluated == again.evaluated);
+  }
+}
+
+/// A step of two ranks waits for the group, and counts all of that as communication.
+inline void check_waits_count(const Config& config, Communicator* Groups::*group) {
+  const auto errors = run_groups(over_shared_memory, config, 2, [&](const Groups& groups) {
+    TrainedRank rank(config, groups);
+    const std::int64_t before = (groups.*group)->waited_ns();
+    const double ms = rank.trainer.step().comm_ms;
+    const std::int64_t waited = (groups.*group)->waited_ns() - before;
+    if (waited <= 0 || ms < static_cast<double>(waited) * 1e-6)
+      throw Error(ErrorKind::kInternal, "the waits were not counted");
+  });
+  for (const std::string& error : errors) CHECK(error == "");
 }
 
 }  // namespace hgt

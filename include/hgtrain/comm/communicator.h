@@ -83,8 +83,11 @@ class Communicator {
     wait(start_reduce_scatter_sum(values, parts));
   }
   /// A contiguous tensor.
+  std::uint64_t start_reduce_scatter_sum(const Tensor& values, std::span<const OwnedRange> parts) {
+    return start_reduce_scatter_sum(bytes_of(values), values.dtype(), parts);
+  }
   void reduce_scatter_sum(const Tensor& values, std::span<const OwnedRange> parts) {
-    wait(start_reduce_scatter_sum(bytes_of(values), values.dtype(), parts));
+    wait(start_reduce_scatter_sum(values, parts));
   }
   void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) {
     wait(start_all_gather(values, parts));

@@ -30,6 +30,9 @@ struct OwnedRange {
   bool operator==(const OwnedRange&) const = default;
 };
 
+/// The same parts of a buffer with elements of `size` bytes, for collectives that count bytes.
+std::vector<OwnedRange> counted_in_bytes(std::vector<OwnedRange> parts, std::int64_t size);
+
 /// How the flat buffers are divided among the ranks of a data-parallel group. Every rank owns a
 /// contiguous part, perhaps an empty one, of every block, in the order of the ranks; its shard is
 /// these parts one after the other. Blocks are cut at multiples of kChunk from their begin, so that
