@@ -9,6 +9,7 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/parallel/rank_plan.h"
 
 namespace hgt {

@@ -12,6 +12,7 @@
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/kernel_sizes.h"
+#include "hgtrain/config/config.h"
 
 namespace hgt {
 namespace {
@@ -329,7 +330,7 @@ std::vector<Allocation> slots_of(const RankPlan& plan, DType dtype) {
 /// The elements of the largest shard.
 std::int64_t largest_shard(const RankPlan& plan) {
   std::int64_t out = 0;
-  for (int rank = 0; rank < plan.ranks(); ++rank)
+  for (int rank = 0; rank < plan.group_size(); ++rank)
     out = std::max(out, plan.sharding.shard_elements(rank));
   return out;
 }

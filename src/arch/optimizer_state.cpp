@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/optimizer_config.h"
 
 namespace hgt {
 

@@ -9,6 +9,7 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/model_config.h"
 
 namespace hgt {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/config.h"
 
 namespace hgt {
 namespace {

@@ -1,6 +1,7 @@
 #include "hgtrain/arch/rank_plan.h"
 
 #include "hgtrain/arch/pipeline_split.h"
+#include "hgtrain/config/config.h"
 
 namespace hgt {
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/config/config.h"
 #include "hgtrain/machine/resources.h"
 
 namespace hgt {

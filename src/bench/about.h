@@ -2,10 +2,11 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "hgtrain/config/config.h"
 #include "hgtrain/device/stream.h"
 
 namespace hgt {
+
+struct Config;
 
 /// The beginning of every result: which bench, of which model, on which machine.
 nlohmann::ordered_json about(const char* bench, const Config& config, const Stream& stream);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/bench/bench.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/device/compute_stream.h"
 #include "hgtrain/ops/gemm.h"
 

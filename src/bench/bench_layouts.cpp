@@ -12,6 +12,7 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/comm/together.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/train/process_memory.h"
 

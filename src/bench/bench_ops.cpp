@@ -11,6 +11,7 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/comm/connect.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/report/profile.h"
 #include "hgtrain/train/machine_rates.h"
 

@@ -7,6 +7,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/comm/connect.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/train/machine_rates.h"
 #include "hgtrain/train/process_memory.h"
 

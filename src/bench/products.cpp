@@ -6,6 +6,7 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/half.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/ops/gemm.h"
 
 namespace hgt {

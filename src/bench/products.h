@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "hgtrain/config/config.h"
+#include "hgtrain/base/dtype.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
 
 namespace hgt {
+
+struct Config;
 
 /// One product of a step: c [m, n] = a [m, k] b [k, n], or with `gradient` c += a b in
 /// fp32.

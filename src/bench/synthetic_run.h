@@ -5,6 +5,7 @@
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/comm/groups.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/device/compute_stream.h"
 #include "hgtrain/model/model.h"

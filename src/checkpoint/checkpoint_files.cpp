@@ -11,6 +11,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/config/hf_config.h"
 #include "hgtrain/config/hf_folder.h"
+#include "hgtrain/config/model_config.h"
 
 #include "training_state.h"
 

@@ -8,6 +8,7 @@
 
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/config/hf_config.h"
+#include "hgtrain/config/model_config.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 #include "folders.h"

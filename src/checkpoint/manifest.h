@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "hgtrain/checkpoint/safetensors.h"
-#include "hgtrain/config/config.h"
+#include "hgtrain/config/parallelism_config.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {

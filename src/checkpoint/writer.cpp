@@ -16,6 +16,7 @@
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/comm/together.h"
+#include "hgtrain/config/model_config.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 #include "checkpoint_files.h"

@@ -1,8 +1,9 @@
 #pragma once
 
-#include "hgtrain/config/load.h"
-
 namespace hgt {
+
+struct LoadResult;
+struct PrecisionConfig;
 
 /// Settles "auto" of bf16 and fp16 by the compute capability of the oldest of a job's GPUs (90 is
 /// 9.0). If that is not known (0), the GPU is assumed to have bf16. Error(kConfig) if the config

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/config/config.h"
+
 #include "sections.h"
 
 namespace hgt {

@@ -3,16 +3,21 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "hgtrain/config/load.h"
+#include "hgtrain/config/key_report.h"
 
 namespace hgt {
+
+struct Config;
+struct DataSource;
 
 enum class Kind { kBool, kInteger, kNumber, kText, kList, kObject, kAny };
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/config.h"
 
 #include "document.h"
 #include "field.h"

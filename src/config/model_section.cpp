@@ -1,6 +1,8 @@
 // Section model: the names of HF's config.json, both GPT-2's and those of the other families.
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/config/config.h"
+
 #include "model_family.h"
 #include "sections.h"
 

@@ -1,6 +1,8 @@
 // DeepSpeed's optimizer and scheduler sections.
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/config/config.h"
+
 #include "sections.h"
 
 namespace hgt {

@@ -1,4 +1,6 @@
 // fp16, bf16 and related sections. Sections that are off are checked too.
+#include "hgtrain/config/config.h"
+
 #include "sections.h"
 
 namespace hgt {

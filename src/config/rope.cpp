@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/model_config.h"
 
 namespace hgt {
 namespace {

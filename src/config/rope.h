@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/config/config.h"
-
 namespace hgt {
+
+struct ModelConfig;
 
 /// Reads HF's `rope_scaling` or `rope_parameters` (null: none) into the model's rope_theta and
 /// rope_scaling. The rope_theta of an old file must be set before.

@@ -3,6 +3,8 @@
 // activation_checkpointing.
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/config/config.h"
+
 #include "sections.h"
 
 namespace hgt {

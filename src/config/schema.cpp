@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/config/config.h"
+
 #include "field.h"
 #include "model_family.h"
 #include "value.h"

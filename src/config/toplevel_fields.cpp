@@ -1,6 +1,8 @@
 // The keys of a DeepSpeed file that are outside any section.
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/config/config.h"
+
 #include "sections.h"
 
 namespace hgt {

@@ -9,6 +9,7 @@
 
 #include "hgtrain/base/shorten.h"
 #include "hgtrain/base/suggest.h"
+#include "hgtrain/config/config.h"
 
 namespace hgt {
 

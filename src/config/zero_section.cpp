@@ -1,6 +1,8 @@
 // DeepSpeed's zero_optimization.
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/config/config.h"
+
 #include "sections.h"
 
 namespace hgt {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/data_config.h"
 #include "hgtrain/data/token_file.h"
 
 #include "blend.h"
@@ -129,6 +130,10 @@ void check(const DataConfig& config, std::int64_t seq_length) {
 }
 
 }  // namespace
+
+bool has_validation(const DataConfig& config) {
+  return !config.valid.empty() || config.valid_fraction > 0;
+}
 
 std::unique_ptr<Dataset> Dataset::open(const DataConfig& config, std::int64_t seq_length,
                                        Split split, std::int64_t vocab_size) {

@@ -9,6 +9,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/json_integer.h"
 #include "hgtrain/base/xxh3.h"
+#include "hgtrain/config/data_config.h"
 #include "hgtrain/data/token_file.h"
 #include "hgtrain/data/tokenizer.h"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hgtrain/arch/memory.h"
+#include "hgtrain/config/model_config.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/tensor/tensor.h"
 

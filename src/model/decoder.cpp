@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/model_config.h"
 #include "hgtrain/model/model.h"
 #include "hgtrain/ops/embedding.h"
 #include "hgtrain/ops/linear.h"

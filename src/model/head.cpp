@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hgtrain/config/model_config.h"
 #include "hgtrain/ops/cross_entropy.h"
 #include "hgtrain/ops/linear.h"
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/model_config.h"
 #include "hgtrain/ops/linear.h"
 #include "hgtrain/ops/norm.h"
 #include "hgtrain/ops/rope.h"

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "hgtrain/config/config.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/activation.h"
 #include "hgtrain/ops/attention.h"
@@ -12,6 +11,8 @@
 #include "weights.h"
 
 namespace hgt {
+
+struct ModelConfig;
 
 /// What a layer computes with in one call: B sequences of T tokens; of context ranks, T tokens of
 /// each sequence.

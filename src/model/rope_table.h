@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "hgtrain/config/config.h"
+#include "hgtrain/config/model_config.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/tensor/tensor.h"

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "hgtrain/config/optimizer_config.h"
+
 namespace hgt {
 namespace {
 

@@ -2,10 +2,11 @@
 
 #include <cstdint>
 
-#include "hgtrain/config/config.h"
 #include "hgtrain/ops/update.h"
 
 namespace hgt {
+
+struct OptimizerConfig;
 
 /// Updates `count` elements with the same weight decay. `s1` and `s2` are the optimizer's state,
 /// null if it has fewer.

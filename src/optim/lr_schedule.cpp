@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/config.h"
 
 namespace hgt {
 namespace {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/checked.h"
+#include "hgtrain/config/parallelism_config.h"
 
 namespace hgt {
 

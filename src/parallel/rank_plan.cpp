@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "hgtrain/base/checked.h"
+#include "hgtrain/config/config.h"
 
 namespace hgt {
 namespace {
@@ -65,6 +66,10 @@ std::vector<Unit> units_of(std::span<const Range> all, std::span<const Range> ra
 }
 
 }  // namespace
+
+Offload offload_of(const ZeroConfig& zero) {
+  return {zero.offload_optimizer == "cpu", zero.stage == 3 && zero.offload_param == "cpu"};
+}
 
 std::vector<Slice> RankPlan::all_slices() const {
   std::vector<Slice> out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hgtrain/base/trace.h"
+#include "hgtrain/config/config.h"
 
 namespace hgt {
 

@@ -9,12 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "hgtrain/config/config.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/parallel/context_split.h"
 #include "hgtrain/parallel/rank_plan.h"
 
 namespace hgt {
+
+struct Config;
 
 /// Rows of a step for one rank: [rows, T] token ids, their successors, the position of each in its
 /// document (none if SampleForm has none), and which samples they are.

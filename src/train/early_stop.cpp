@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/config/training_config.h"
 #include "hgtrain/report/human.h"
 
 namespace hgt {

@@ -4,9 +4,10 @@
 #include <string>
 
 #include "hgtrain/checkpoint/checkpoint.h"
-#include "hgtrain/config/config.h"
 
 namespace hgt {
+
+struct TrainingConfig;
 
 /// Keeps the evaluation counters of `state`.
 void count_evaluation(double eval_loss, TrainingState& state);

@@ -7,6 +7,7 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/model/model.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hgtrain/arch/optimizer_state.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/model/init.h"
 #include "hgtrain/optim/round.h"
 
@@ -32,7 +33,7 @@ FlatBuffers::FlatBuffers(const Config& config, const RankPlan& plan, Device devi
   rounded_is_sharded_ = sends ? sharded_.masters : sharded_.weights;
   const auto flat = [&](const std::string& name, DType dtype, bool sharded, bool offloaded) {
     const std::int64_t elements =
-        sharded ? plan.sharding.shard_elements(plan.rank()) : plan.elements();
+        sharded ? plan.sharding.shard_elements(plan.group_rank()) : plan.elements();
     const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(dtype));
     return offloaded ? Buffer::pinned_for(device, name, bytes) : Buffer(name, bytes, device);
   };

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "hgtrain/config/config.h"
 #include "hgtrain/parallel/range.h"
 
 #include "batch_loader.h"

@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "hgtrain/comm/groups.h"
-#include "hgtrain/config/config.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
@@ -14,6 +13,8 @@
 #include "device_batch.h"
 
 namespace hgt {
+
+struct Config;
 
 /// What a rank evaluates with. `loss_sum` has room for an fp64 on the stream's device.
 struct Evaluation {

@@ -9,6 +9,7 @@
 #include "hgtrain/arch/fit.h"
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/report/human.h"
 

@@ -1,10 +1,11 @@
 #pragma once
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/config/config.h"
 #include "hgtrain/device/cuda_queue.h"
 
 namespace hgt {
+
+struct Config;
 
 /// Error(kDevice) if the job takes more than is free on the queue's GPU. It says what the job asks
 /// for, by kind, what is free, and the largest micro-batch that fits. Nothing has been allocated by

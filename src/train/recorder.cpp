@@ -11,6 +11,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {

@@ -15,6 +15,7 @@
 #include "hgtrain/base/exception.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/base/trace.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/machine_rates.h"

@@ -12,6 +12,7 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/base/xxh3.h"
 #include "hgtrain/comm/together.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {

@@ -13,6 +13,7 @@
 #include "hgtrain/base/stochastic_rounding.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/comm/together.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/ops/flat.h"
 #include "hgtrain/optim/ema.h"
 #include "hgtrain/optim/norm.h"

@@ -5,6 +5,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/bench/bench.h"
+#include "hgtrain/config/config.h"
 
 #include "commands.h"
 #include "ranks.h"

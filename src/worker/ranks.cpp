@@ -12,6 +12,7 @@
 #include "hgtrain/base/exception.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/comm/connect.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/ops/use_cudnn.h"
 #include "hgtrain/wire/messages.h"

@@ -8,13 +8,14 @@
 
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/comm/groups.h"
-#include "hgtrain/config/config.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/wire/control.h"
 
 #include "environment.h"
 
 namespace hgt {
+
+struct Config;
 
 /// The queue of the worker's own GPU, which does products and attention as the config asks; null if
 /// the device is the CPU. Error(kDevice) if there is no GPU for it.

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/arch/memory.h"
+#include "hgtrain/config/config.h"
 
 #include "models.h"
 

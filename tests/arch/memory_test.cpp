@@ -6,6 +6,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/kernel_sizes.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/parallel/shards.h"
 
 #include "cuda/attention_cudnn.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "hgtrain/config/config.h"
+#include "hgtrain/config/model_config.h"
 
 /// GPT-2 124M.
 inline hgt::ModelConfig gpt2_124m() {

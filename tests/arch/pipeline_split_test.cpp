@@ -8,6 +8,7 @@
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/config.h"
 
 using namespace hgt;
 

@@ -6,7 +6,7 @@
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/parallel/rank_plan.h"
 
-#include "support/ranks.h"
+#include "support/groups.h"
 #include "train/tiny_config.h"
 
 using namespace hgt;

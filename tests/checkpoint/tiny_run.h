@@ -7,6 +7,7 @@
 
 #include "hgtrain/base/philox.h"
 #include "hgtrain/checkpoint/checkpoint.h"
+#include "hgtrain/config/model_config.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/model_config.h"
 
 using namespace hgt;
 using Json = nlohmann::ordered_json;

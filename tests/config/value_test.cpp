@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/config/config.h"
+
 using namespace hgt;
 using Json = nlohmann::ordered_json;
 

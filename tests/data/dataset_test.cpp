@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/data_config.h"
 
 #include "support/temporary_folder.h"
 #include "token_files.h"

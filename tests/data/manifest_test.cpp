@@ -4,6 +4,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/config/data_config.h"
 #include "hgtrain/data/prepare.h"
 #include "hgtrain/data/tokenizer.h"
 

@@ -8,6 +8,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/config/data_config.h"
 #include "hgtrain/data/token_file.h"
 #include "hgtrain/data/tokenizer.h"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
+#include "hgtrain/config/model_config.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/model/model.h"

@@ -7,6 +7,7 @@
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/device/thread_pool.h"
 
 #include "golden.h"

@@ -8,6 +8,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/config/config.h"
 
 #include "support/roots.h"
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/parallelism_config.h"
 #include "hgtrain/parallel/range.h"
 
 using namespace hgt;

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/config/config.h"
+
 using namespace hgt;
 
 namespace {

@@ -8,8 +8,6 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/comm/connect.h"
-#include "hgtrain/comm/groups.h"
-#include "hgtrain/config/config.h"
 
 namespace hgt {
 
@@ -68,25 +66,6 @@ inline std::vector<std::string> run_ranks(
     });
   for (std::thread& thread : threads) thread.join();
   return errors;
-}
-
-/// Likewise, with the groups of the config's layout.
-inline std::vector<std::string> run_groups(const Connect& connect, const Config& config, int size,
-                                           const std::function<void(const Groups&)>& body) {
-  const Layout layout = make_layout(config.parallelism, size);
-  MemoryChannel channel;
-  const auto run = [&](Communicator& world) {
-    ConnectedGroups groups(layout, config.model.tie_word_embeddings, world,
-                           {.timeout = std::chrono::seconds(30)},
-                           [&](const GroupOptions& options) { return connect(channel, options); });
-    try {
-      body(groups.get());
-    } catch (...) {
-      groups.abort();
-      throw;
-    }
-  };
-  return run_ranks(connect, size, run);
 }
 
 }  // namespace hgt

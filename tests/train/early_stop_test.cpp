@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/config/training_config.h"
+
 using namespace hgt;
 
 namespace {

@@ -16,7 +16,7 @@
 #include "hgtrain/train/trainer.h"
 
 #include "fakes.h"
-#include "support/ranks.h"
+#include "support/groups.h"
 #include "tiny_config.h"
 
 namespace hgt {

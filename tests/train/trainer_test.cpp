@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/config.h"
 
 #include "fakes.h"
 #include "support/ranks.h"

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/config.h"
 
 using namespace hgt;
 

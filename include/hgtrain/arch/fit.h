@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "hgtrain/config/config.h"
+#include "hgtrain/base/dtype.h"
 
 namespace hgt {
+
+struct Config;
 
 /// The memory in bytes of all workers of a job on one machine's CPU: memory_table() of each,
 /// and what each process needs without anything to train.

@@ -12,6 +12,8 @@
 
 namespace hgt {
 
+struct Config;
+
 /// The activations of a layer that its backward pass computes again: none; those of norms and
 /// activation functions, which need no matrix products; all but the layer's output.
 /// Sources: Chen et al. 2016, arXiv:1604.06174; Korthikanti et al. 2022, arXiv:2205.05198.

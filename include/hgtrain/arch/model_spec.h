@@ -5,10 +5,11 @@
 #include <vector>
 
 #include "hgtrain/arch/split.h"
-#include "hgtrain/config/config.h"
 #include "hgtrain/parallel/range.h"
 
 namespace hgt {
+
+struct ModelConfig;
 
 /// How a model family computes: what model_type means.
 struct Family {

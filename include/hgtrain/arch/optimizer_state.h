@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "hgtrain/config/config.h"
-
 namespace hgt {
+
+struct OptimizerConfig;
 
 /// Names of the flat buffers that an optimizer keeps from update to update, in the order in which
 /// Optimizer takes them. They are those of torch and DeepSpeed, and checkpoints use them too.

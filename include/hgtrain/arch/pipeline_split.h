@@ -2,10 +2,11 @@
 
 #include <vector>
 
-#include "hgtrain/config/config.h"
 #include "hgtrain/parallel/range.h"
 
 namespace hgt {
+
+struct Config;
 
 /// The blocks of each stage of the config's pipeline or, if it is interleaved, of each virtual
 /// stage v, which is stage v % P's: the first has the embedding, the last one the head. The layers

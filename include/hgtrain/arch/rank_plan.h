@@ -5,6 +5,8 @@
 
 namespace hgt {
 
+struct Config;
+
 /// The plan of a rank for a model. `unit_elements` as in parallel/rank_plan.h.
 RankPlan plan_rank(const Config& config, const ParameterTable& table, int rank = 0, int ranks = 1,
                    std::int64_t unit_elements = 0);

@@ -8,12 +8,12 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "hgtrain/comm/groups.h"
-#include "hgtrain/config/config.h"
 
 namespace hgt {
 
 class CudaModule;
 class CudaQueue;
+struct Config;
 
 // How fast training is here, and what limits it. The first four take resolved configs with their
 // model, batch, precision and threads, and need no files (tokens are drawn). Each returns the

@@ -11,6 +11,7 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/comm/communicator.h"
+#include "hgtrain/config/parallelism_config.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/optim/flat_tensor.h"
 #include "hgtrain/optim/loss_scaler.h"

@@ -4,9 +4,11 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "hgtrain/config/config.h"
+#include "hgtrain/base/dtype.h"
 
 namespace hgt {
+
+struct ModelConfig;
 
 /// transformers' config.json of the model with weights of this type, with the key names that
 /// versions 4 and 5 both read.

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "hgtrain/config/load.h"
+#include "hgtrain/config/key_report.h"
 
 namespace hgt {
 

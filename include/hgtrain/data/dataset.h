@@ -4,9 +4,9 @@
 #include <memory>
 #include <span>
 
-#include "hgtrain/config/config.h"
-
 namespace hgt {
+
+struct DataConfig;
 
 /// A split of the data as fixed-length samples of seq_length + 1 tokens.
 ///
@@ -56,8 +56,6 @@ class Dataset {
 };
 
 /// Whether the config asks for a validation split.
-inline bool has_validation(const DataConfig& config) {
-  return !config.valid.empty() || config.valid_fraction > 0;
-}
+bool has_validation(const DataConfig& config);
 
 }  // namespace hgt

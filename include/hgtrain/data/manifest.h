@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "hgtrain/config/config.h"
-
 namespace hgt {
+
+struct DataConfig;
 
 /// PREFIX.json, which `hgtrain data prepare` writes last, after PREFIX.bin, PREFIX.idx and the
 /// folder of the tokenizer, PREFIX.tokenizer/. If it exists, those are complete.

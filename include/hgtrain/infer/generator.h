@@ -10,7 +10,7 @@
 
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/dtype.h"
-#include "hgtrain/config/config.h"
+#include "hgtrain/config/model_config.h"
 #include "hgtrain/data/tokenizer.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/compute_stream.h"

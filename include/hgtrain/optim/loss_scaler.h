@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "hgtrain/config/config.h"
+#include "hgtrain/config/precision_config.h"
 
 namespace hgt {
 

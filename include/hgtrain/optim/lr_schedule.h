@@ -4,9 +4,11 @@
 #include <optional>
 #include <variant>
 
-#include "hgtrain/config/config.h"
-
 namespace hgt {
+
+struct Config;
+struct SchedulerConfig;
+struct TrainingConfig;
 
 /// What a schedule sets for one update. The betas are set only if it cycles the momentum.
 struct Rate {

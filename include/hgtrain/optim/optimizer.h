@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
-#include "hgtrain/config/config.h"
+#include "hgtrain/config/optimizer_config.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/update.h"
 #include "hgtrain/optim/flat_tensor.h"

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "hgtrain/config/config.h"
-
 namespace hgt {
+
+struct ParallelismConfig;
 
 /// Where a rank stands on the four axes.
 struct Coordinates {

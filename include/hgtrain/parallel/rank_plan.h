@@ -4,12 +4,15 @@
 #include <span>
 #include <vector>
 
-#include "hgtrain/config/config.h"
 #include "hgtrain/parallel/layout.h"
 #include "hgtrain/parallel/schedule.h"
 #include "hgtrain/parallel/shards.h"
 
 namespace hgt {
+
+struct Config;
+struct ParallelismConfig;
+struct ZeroConfig;
 
 /// What lies in host memory, and not on the GPU that computes.
 struct Offload {
@@ -19,9 +22,7 @@ struct Offload {
   bool weights = false;  ///< the shard from which they are gathered; stage 3
 };
 /// What the config says of GPUs; workers on the CPU offload nothing.
-inline Offload offload_of(const ZeroConfig& zero) {
-  return {zero.offload_optimizer == "cpu", zero.stage == 3 && zero.offload_param == "cpu"};
-}
+Offload offload_of(const ZeroConfig& zero);
 
 /// Which values a rank keeps only its shard of. Masters are the parameters in full precision, if
 /// the weights that the model computes with are a rounded copy of them.
@@ -49,8 +50,8 @@ struct RankPlan {
   StepShape shape;
   Schedule schedule;
 
-  int rank() const { return layout.group_rank(at); }  ///< in the data-parallel group
-  int ranks() const { return sharding.ranks(); }      ///< of that group
+  int group_rank() const { return layout.group_rank(at); }  ///< among the ranks that share shards
+  int group_size() const { return sharding.ranks(); }
   int stage() const { return shape.stage; }
   /// Of ranks that compute the losses of the same micro-batches, one counts them.
   bool gives_losses() const { return shape.pipeline.is_last() && at.tensor == 0; }
@@ -59,7 +60,7 @@ struct RankPlan {
   /// All of these: a slice for each range of blocks.
   std::vector<Slice> all_slices() const;
   /// What the rank owns: it saves these slices and, from stage 1 on, updates no others.
-  std::span<const Slice> slices() const { return sharding.slices(rank()); }
+  std::span<const Slice> slices() const { return sharding.slices(group_rank()); }
   /// What it updates: in stage 0 all of its blocks.
   std::vector<Slice> updated_slices() const;
 };
@@ -67,7 +68,7 @@ struct RankPlan {
 /// The number of data-parallel ranks for which the config's batch was resolved; 1 if it was not.
 int ranks_of(const Config& config);
 
-/// The layout of the workers for which it was.
+/// The layout of the workers for which the config's batch was resolved.
 Layout layout_of(const Config& config);
 
 PipelineSchedule pipeline_schedule(const ParallelismConfig& config);

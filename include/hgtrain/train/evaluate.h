@@ -4,11 +4,12 @@
 #include <string>
 
 #include "hgtrain/comm/communicator.h"
-#include "hgtrain/config/config.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/wire/control.h"
 
 namespace hgt {
+
+struct Config;
 
 /// Mean loss of the model in the folder config.model.init over the first `samples` samples of the
 /// config's validation data; every rank of `comm` calls it. The same, bit for bit, as training's

@@ -6,7 +6,6 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/arch/rank_plan.h"
 #include "hgtrain/checkpoint/checkpoint.h"
-#include "hgtrain/config/config.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/optim/flat_tensor.h"
@@ -14,6 +13,8 @@
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
+
+struct Config;
 
 /// What a worker keeps of the model's state from step to step, on its device: flat buffers, laid
 /// out by the parameter table, of the rank's blocks (all, unless it is a pipeline's stage), one

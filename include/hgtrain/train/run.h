@@ -5,12 +5,13 @@
 #include <string>
 
 #include "hgtrain/comm/groups.h"
-#include "hgtrain/config/config.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/train/trainer.h"
 #include "hgtrain/wire/control.h"
 
 namespace hgt {
+
+struct Config;
 
 struct RunOptions {
   std::string run_dir;

@@ -12,7 +12,6 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/comm/groups.h"
-#include "hgtrain/config/config.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/device/stream.h"
@@ -37,6 +36,7 @@ class StepGraphs;
 class UnitExchange;
 class WaitClock;
 struct Batch;
+struct Config;
 
 /// The options with which a job's whole model is constructed.
 Model::Options model_options(const Config& config);
