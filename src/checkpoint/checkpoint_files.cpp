@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/hf_config.h"
 #include "hgtrain/config/hf_folder.h"
 #include "hgtrain/config/model_config.h"
@@ -88,14 +89,14 @@ Json generation_config(const Json& config) {
 /// If `changed` is empty, the text is returned unchanged, byte for byte.
 std::string generation_config(const std::string& text, const std::vector<std::string>& changed,
                               const Json& config) {
-  Json generation = Json::parse(text);
+  Json generation = parse_json<Json>(text);
   for (const std::string& key : changed) generation[key] = config.at(key);
   return changed.empty() ? text : generation.dump(2) + "\n";
 }
 
 void check_generation_config(const std::string& folder) {
   const std::string name = "generation_config.json", text = text_of(folder, name);
-  if (!text.empty() && !Json::parse(text, nullptr, false).is_object())
+  if (!text.empty() && !try_parse_json<Json>(text).is_object())
     throw Error(ErrorKind::kData, fmt::format("{}/{} is no JSON object", folder, name),
                 "correct it, or remove it: it says how to sample from the model");
 }

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/config/hf_config.h"
 #include "hgtrain/config/model_config.h"
@@ -43,7 +44,7 @@ DType check_model(const std::string& path, const ModelConfig& model) {
         fmt::format("{} is of another model:\n    {}", path, fmt::join(differences, "\n    ")),
         "resume with the config the run was started with, or start anew from these weights with "
         "model.init and another --run_dir");
-  const std::string weights = nlohmann::json::parse(text).value("torch_dtype", "float32");
+  const std::string weights = parse_json<nlohmann::json>(text).value("torch_dtype", "float32");
   return weights == "bfloat16" ? DType::kBF16 : weights == "float16" ? DType::kF16 : DType::kF32;
 }
 

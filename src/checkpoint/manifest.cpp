@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
-#include "hgtrain/base/json_integer.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/xxh3.h"
 
 namespace hgt {
@@ -144,7 +144,7 @@ Manifest parse_manifest(std::string_view text) {
   if (text.substr(body.size()) != manifest_seal(body))
     throw Error(ErrorKind::kData, "the manifest is damaged: it does not end in its own hash");
   try {
-    return from_json(json::parse(text));
+    return from_json(parse_json<json>(text));
   } catch (const json::exception& e) {
     throw Error(ErrorKind::kData, fmt::format("the manifest is damaged: {}", e.what()));
   }

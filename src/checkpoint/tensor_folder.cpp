@@ -8,6 +8,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
+
 namespace hgt {
 
 namespace {
@@ -24,7 +26,7 @@ std::string index_name(const std::string& stem) {
 /// `weight_map` of an index file: tensor name -> file name.
 std::map<std::string, std::string> read_index(const std::string& path) {
   try {
-    auto map = json::parse(read_file(path, kMaxIndexBytes))
+    auto map = parse_json<json>(read_file(path, kMaxIndexBytes))
                    .at("weight_map")
                    .get<std::map<std::string, std::string>>();
     for (const auto& [tensor, file] : map)

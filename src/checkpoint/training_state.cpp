@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/json_integer.h"
+#include "hgtrain/base/json.h"
 
 namespace hgt {
 
@@ -31,7 +31,7 @@ std::string training_state_text(const TrainingState& state) {
 
 TrainingState parse_training_state(std::string_view text) {
   try {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = parse_json<nlohmann::json>(text);
     const auto& best = json.at("best_eval_loss");
     TrainingState state;
     state.step = json_integer(json.at("global_step"));

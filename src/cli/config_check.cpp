@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/shorten.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/schema.h"
@@ -49,7 +50,7 @@ Json to_json(const LoadResult& result) {
                     {"class", name_of(key.key_class)},
                     {"given", key.given},
                     {"switched_on", key.switched_on},
-                    {"value", Json::parse(key.value)},
+                    {"value", parse_json<Json>(key.value)},
                     {"origin", text_of(key.origin)}});
   for (const Problem& p : result.problems)
     problems.push_back({{"severity", name_of(p.severity)},

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/data/inspect.h"
 
@@ -21,7 +22,7 @@ ordered_json to_json(const TokenReport& report) {
                        {"tokens", report.tokens},
                        {"max_token", report.max_token}};
   if (report.documents >= 0) json["documents"] = report.documents;
-  if (report.manifest) json["manifest"] = ordered_json::parse(to_text(*report.manifest));
+  if (report.manifest) json["manifest"] = parse_json<ordered_json>(to_text(*report.manifest));
   json["first_tokens"] = report.first;
   if (report.first_text) json["first_text"] = *report.first_text;
   return json;

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/data/prepare.h"
 #include "hgtrain/report/console.h"
@@ -146,7 +147,7 @@ class DataPrepare final : public Command {
 
   /// The manifest, and what was passed over.
   static void print_json(const PrepareResult& result) {
-    auto json = nlohmann::ordered_json::parse(to_text(result.manifest));
+    auto json = parse_json<nlohmann::ordered_json>(to_text(result.manifest));
     json["passed_over"] = {{"other_files", result.other_files},
                            {"json_files", result.json_files},
                            {"bad_lines", result.bad_lines},

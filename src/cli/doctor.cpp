@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/machine/diagnosis.h"
 #include "hgtrain/machine/library_search.h"
@@ -44,7 +45,7 @@ CudaModuleState ask_worker() {
   CudaModuleState state;
   try {
     const auto [status, out] = run_to_end({worker_program(), "probe"});
-    const auto said = nlohmann::json::parse(last_line(out), nullptr, false);
+    const auto said = try_parse_json<nlohmann::json>(last_line(out));
     if (status != 0 || !said.is_object()) {
       state.worker_problem = out.empty() ? fmt::format("exit status {}", status) : last_line(out);
       return state;

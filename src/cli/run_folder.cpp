@@ -17,6 +17,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file_ops.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
@@ -84,7 +85,7 @@ File take_lock(const std::string& path) {
 std::optional<nlohmann::json> read_resolved_config(const std::string& path) {
   const std::string file = path + "/resolved.json";
   if (!path_exists(file)) return std::nullopt;
-  nlohmann::json json = nlohmann::json::parse(read_file(file, kMaxConfigBytes), nullptr, false);
+  nlohmann::json json = try_parse_json<nlohmann::json>(read_file(file, kMaxConfigBytes));
   if (!json.is_object())
     throw Error(ErrorKind::kData, file + " is damaged: it is not a JSON object",
                 "remove it: the run can be resumed without it");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/exception.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/wire/messages.h"
 
 namespace hgt {
@@ -43,7 +44,7 @@ std::vector<std::string> run_together(Communicator& comm,
       comm.broadcast(std::as_writable_bytes(std::span(all[rank])), static_cast<int>(rank));
   }
   for (std::string& text : all) {
-    if (text.starts_with(kError)) throw Error(error_in(nlohmann::json::parse(text.substr(1))));
+    if (text.starts_with(kError)) throw Error(error_in(parse_json<nlohmann::json>(text.substr(1))));
     if (!text.empty()) text.erase(0, 1);
   }
   return all;

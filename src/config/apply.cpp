@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "hgtrain/base/json.h"
+
 #include "loading.h"
 #include "value.h"
 
@@ -32,7 +34,7 @@ bool settle_auto(Given& given, Loading& loading) {
     return true;
   }
   if (!field.auto_value.empty()) {
-    given.value = Json::parse(field.auto_value);
+    given.value = parse_json<Json>(field.auto_value);
     loading.set_origin(given.path, OriginKind::kAuto, "\"auto\": " + field.auto_reason);
     return false;
   }

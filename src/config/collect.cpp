@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/shorten.h"
 #include "hgtrain/base/suggest.h"
 #include "hgtrain/config/foreign_keys.h"
@@ -154,9 +155,9 @@ class Walk {
     for (const auto& [target, text] : field.moves(value))
       if (!target.empty())
         give(find_field(target), target,
-             is_auto        ? Json::parse(field.auto_value)
+             is_auto        ? parse_json<Json>(field.auto_value)
              : text.empty() ? value
-                            : Json::parse(text),
+                            : parse_json<Json>(text),
              place(pointer));
   }
 
@@ -323,7 +324,7 @@ void expand_shorthands(Document& document, const Field& table) {
     if (value.is_object() || value.is_null()) continue;
     const std::string text = field.shorthand(value);
     if (text.empty()) continue;
-    value = Json::parse(text);
+    value = parse_json<Json>(text);
     const std::string pointer = "/" + field.name;
     for (const auto& [key, unused] : value.items())
       document.lines[pointer_to(pointer, key)] = document.lines[pointer];

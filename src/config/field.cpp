@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/config.h"
 
 #include "sections.h"
@@ -184,7 +185,7 @@ const Field* find_row(const Field& table, std::string_view name, const std::stri
 
 bool is_off(const Field& field, const nlohmann::ordered_json& value) {
   if (field.fallback.empty()) return false;
-  const auto off = nlohmann::ordered_json::parse(field.fallback);
+  const auto off = parse_json<nlohmann::ordered_json>(field.fallback);
   return field.kind == Kind::kInteger ? value <= off : value == off;
 }
 

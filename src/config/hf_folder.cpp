@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 
 namespace hgt {
 namespace {
@@ -59,7 +60,7 @@ bool has_auto_map(const std::string& path) {
   constexpr std::int64_t kMaxBytes = 16 << 20;
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;
-  const auto json = nlohmann::json::parse(read_file(path, kMaxBytes), nullptr, false);
+  const auto json = try_parse_json<nlohmann::json>(read_file(path, kMaxBytes));
   return json.is_object() && json.contains("auto_map");
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 
 #include "batch.h"
 #include "loading.h"
@@ -20,7 +21,7 @@ void fill_params(Loading& loading, const std::string& section, const std::string
     const std::string path = section + "." + field.name;
     if (goes_with(field, type) && !field.fallback.empty() && field.slot &&
         !loading.has_origin(path) && !loading.derive.contains(path))
-      store(field.slot(loading.config()), Json::parse(field.fallback));
+      store(field.slot(loading.config()), parse_json<Json>(field.fallback));
   }
 }
 

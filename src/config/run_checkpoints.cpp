@@ -10,6 +10,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/xxh3.h"
 
 namespace hgt {
@@ -80,8 +81,7 @@ std::vector<std::string> list_step_folders(const std::string& run_dir) {
 }
 
 nlohmann::json manifest_of(const std::string& folder) {
-  return nlohmann::json::parse(read_file(folder + "/" + kManifestName, kMaxManifestBytes), nullptr,
-                               false);
+  return try_parse_json<nlohmann::json>(read_file(folder + "/" + kManifestName, kMaxManifestBytes));
 }
 
 }  // namespace

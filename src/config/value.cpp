@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/shorten.h"
 #include "hgtrain/base/suggest.h"
 #include "hgtrain/config/config.h"
@@ -334,7 +335,7 @@ Json load(const Field& field, Config& config) {
 }
 
 nlohmann::ordered_json default_of(const Field& field) {
-  if (!field.fallback.empty()) return nlohmann::ordered_json::parse(field.fallback);
+  if (!field.fallback.empty()) return parse_json<nlohmann::ordered_json>(field.fallback);
   if (!field.slot || field.default_varies) return nullptr;
   Config config;
   return load(field, config);

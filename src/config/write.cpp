@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/hf_config.h"
 #include "hgtrain/config/load.h"
 
@@ -50,7 +51,7 @@ void keep_not_built(const LoadResult& given, Json& json) {
         key.key_class == KeyClass::kNoticed && key.given &&
         (key.path.starts_with("optimizer.params.") || key.path.starts_with("scheduler.params.")) &&
         !find_field(key.path);
-    if (key.switched_on || parameter) json[pointer_of(key.path)] = Json::parse(key.value);
+    if (key.switched_on || parameter) json[pointer_of(key.path)] = parse_json<Json>(key.value);
   }
 }
 

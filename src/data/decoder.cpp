@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/json_integer.h"
+#include "hgtrain/base/json.h"
 
 #include "byte_alphabet.h"
 #include "pattern.h"

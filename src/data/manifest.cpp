@@ -7,7 +7,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
-#include "hgtrain/base/json_integer.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/xxh3.h"
 #include "hgtrain/config/data_config.h"
 #include "hgtrain/data/token_file.h"
@@ -112,7 +112,7 @@ std::optional<Manifest> read_manifest(const std::string& path) {
   const std::string file = prefix + ".json";
   if (prefix.empty() || !path_exists(file)) return std::nullopt;
   try {
-    const auto json = nlohmann::ordered_json::parse(read_file(file, kMaxBytes));
+    const auto json = parse_json<nlohmann::ordered_json>(read_file(file, kMaxBytes));
     if (!json.is_object() || json.value("format", "") != kFormat) return std::nullopt;
     if (const auto version = json_integer(json.at("format_version"));
         version < 1 || version > Manifest::kFormatVersion)

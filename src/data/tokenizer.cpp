@@ -5,6 +5,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/hf_folder.h"
 
 #include "bpe_tokenizer.h"
@@ -19,7 +20,7 @@ constexpr std::int64_t kMaxBytes = std::int64_t{1} << 28;
 /// The name of the token that ends a text: "eos_token" of tokenizer_config.json or
 /// special_tokens_map.json; "" if neither has it.
 std::string end_of_text_in(const std::string& path, const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = try_parse_json<nlohmann::json>(text);
   if (json.is_discarded() || !json.is_object())
     throw Error(ErrorKind::kData, fmt::format("{} is no JSON object", path));
   const auto eos = json.find("eos_token");

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/json_integer.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/xxh3.h"
 
 #include "bpe_tokenizer.h"

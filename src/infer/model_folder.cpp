@@ -6,7 +6,7 @@
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
-#include "hgtrain/base/json_integer.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
@@ -19,7 +19,7 @@ constexpr std::int64_t kMaxConfigBytes = 16 << 20;
 std::vector<std::int32_t> end_ids_of(const std::string& path) {
   if (!path_exists(path)) return {};
   try {
-    const auto json = nlohmann::json::parse(read_file(path, kMaxConfigBytes));
+    const auto json = parse_json<nlohmann::json>(read_file(path, kMaxConfigBytes));
     const auto ids = json.value("eos_token_id", nlohmann::json());
     if (ids.is_null()) return {};
     std::vector<std::int32_t> out;

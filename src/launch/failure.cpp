@@ -11,6 +11,7 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/wire/messages.h"
 
 namespace hgt {
@@ -65,8 +66,7 @@ std::string hint_of(const WorkerEnd& end, bool out_of_memory) {
 
 std::string message_in_error_file(const std::string& path) {
   try {
-    const nlohmann::json json =
-        nlohmann::json::parse(read_file(path, 1 << 20), nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json json = try_parse_json<nlohmann::json>(read_file(path, 1 << 20));
     const nlohmann::json message =
         json.is_object() ? json.value("message", nlohmann::json()) : json;
     if (message.is_string()) return message.get<std::string>();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/terminal.h"
 
 namespace hgt {
@@ -69,7 +70,8 @@ void to_json(nlohmann::json& json, const Verdict& v) {
                            {"stopped_ranks", v.stopped_ranks}};
   if (v.step >= 0) json["first_failure"]["step"] = v.step;
   // What a program printed need not be UTF-8; JSON must be.
-  json = nlohmann::json::parse(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  json = parse_json<nlohmann::json>(
+      json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace hgt

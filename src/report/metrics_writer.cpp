@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file_ops.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/report/human.h"
 
 #include "step_fields.h"
@@ -53,7 +54,7 @@ std::string csv_line(const StepRecord& record) {
 
 /// The record of a line, if it is a whole one.
 std::optional<StepRecord> parse_line(const std::string& line) {
-  const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = try_parse_json<nlohmann::json>(line);
   if (!json.is_object()) return std::nullopt;
   try {
     return json.get<StepRecord>();

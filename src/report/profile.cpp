@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/report/human.h"
 
 namespace hgt {
@@ -145,7 +146,7 @@ void write_profile(const std::string& run_dir, const Profile& p) {
 Profile read_profile(const std::string& run_dir) {
   const std::string path = run_dir + "/profile.json";
   try {
-    const Json json = Json::parse(read_file(path, kMaxBytes));
+    const Json json = parse_json<Json>(read_file(path, kMaxBytes));
     Profile p;
     json.at("first_step").get_to(p.first_step);
     json.at("steps").get_to(p.steps);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 
 namespace hgt {
 
@@ -51,7 +52,7 @@ Json summary_json(const RunSummary& s) {
 /// The summary of the run file that lies there, for a run that has done no step since.
 Json previous_summary(const std::string& path) {
   if (!path_exists(path)) return nullptr;
-  const Json file = Json::parse(read_file(path, kMaxRunFileBytes), nullptr, false);
+  const Json file = try_parse_json<Json>(read_file(path, kMaxRunFileBytes));
   return file.is_object() && file.contains("summary") ? file["summary"] : Json(nullptr);
 }
 

@@ -9,6 +9,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/base/xxh3.h"
 #include "hgtrain/comm/together.h"
@@ -97,7 +98,7 @@ std::vector<std::string> found_by_first(std::vector<std::string> (*find)(const s
                               if (parts.comm.rank() > 0) return "";
                               return nlohmann::json(find(parts.options.run_dir)).dump();
                             }).front();
-  return nlohmann::json::parse(found).get<std::vector<std::string>>();
+  return parse_json<nlohmann::json>(found).get<std::vector<std::string>>();
 }
 
 /// Resumes from the newest whole checkpoint of the run's branch or, if the branch has saved none

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
+
 namespace hgt {
 namespace {
 
@@ -32,7 +34,7 @@ Integer take(std::string_view& payload, const char* what) {
 }
 
 nlohmann::json parse_object(std::string_view payload, const char* what) {
-  nlohmann::json json = nlohmann::json::parse(payload, nullptr, /*allow_exceptions=*/false);
+  nlohmann::json json = try_parse_json<nlohmann::json>(payload);
   if (!json.is_object()) refuse(what);
   return json;
 }

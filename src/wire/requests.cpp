@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/utf8.h"
 
 namespace hgt {
@@ -113,7 +114,7 @@ template <class Request>
 Request decode_request(std::string_view text) {
   Request request;
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text);
     visit_fields(request, [&](const char* name, auto& field) { from_json(json.at(name), field); });
   } catch (const nlohmann::json::exception& e) {
     throw Error(ErrorKind::kConfig,

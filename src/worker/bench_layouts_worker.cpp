@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/config/load.h"
@@ -18,7 +19,7 @@ namespace {
 
 void measure(ControlChannel& channel, const BenchLayoutsRequest& request) {
   std::vector<Config> configs;
-  for (const auto& config : nlohmann::ordered_json::parse(request.configs))
+  for (const auto& config : parse_json<nlohmann::ordered_json>(request.configs))
     configs.push_back(config_from_resolved(config));
   const Environment environment = read_environment();
   const auto [comm, backend_name] = connect_ranks(channel, configs.front(), environment, nullptr);

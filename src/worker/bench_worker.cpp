@@ -6,6 +6,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/bench/bench.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_module.h"
@@ -16,7 +17,7 @@ namespace hgt {
 namespace {
 
 nlohmann::ordered_json measure(const BenchRequest& request, std::int64_t start_ns) {
-  const Config config = config_from_resolved(nlohmann::ordered_json::parse(request.config));
+  const Config config = config_from_resolved(parse_json<nlohmann::ordered_json>(request.config));
   if (request.what == "train") return bench_train(config, request.repeats, start_ns);
   if (request.what == "gemm") return bench_gemm(config, request.repeats);
   return bench_ops(config, request.repeats);

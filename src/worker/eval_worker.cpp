@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/train/evaluate.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 void evaluate(ControlChannel& channel, const EvalRequest& request) {
   const Environment environment = read_environment();
-  const Config config = config_from_resolved(nlohmann::ordered_json::parse(request.config));
+  const Config config = config_from_resolved(parse_json<nlohmann::ordered_json>(request.config));
   channel.progress().phase = "connecting";
   const std::unique_ptr<CudaQueue> queue = open_device(config, environment);
   const auto [comm, backend_name] = connect_ranks(channel, config, environment, queue.get());

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/hf_config.h"
 
 #include "support/temporary_folder.h"
@@ -102,7 +103,7 @@ TEST_CASE("a checkpoint has its source's files and keys, and its own numbers") {
     return folder;
   };
   const std::string first = save(1);
-  const Json saved = Json::parse(text(first + "/config.json"));
+  const Json saved = parse_json<Json>(text(first + "/config.json"));
   CHECK(saved["pad_token_id"] == 7);
   CHECK(saved["eos_token_id"] == Json({1, 2}));
   CHECK(text(first + "/generation_config.json") == generation);
@@ -113,10 +114,10 @@ TEST_CASE("a checkpoint has its source's files and keys, and its own numbers") {
   tiny.model.eos_token_id = tiny.model.bos_token_id = std::nullopt;
   const std::string resumed = save(2);
   CHECK(text(resumed + "/generation_config.json") == generation);
-  CHECK(Json::parse(text(resumed + "/config.json")) == saved);
+  CHECK(parse_json<Json>(text(resumed + "/config.json")) == saved);
 
   tiny.model.eos_token_id = 3;
-  const Json changed = Json::parse(text(save(3) + "/generation_config.json"));
+  const Json changed = parse_json<Json>(text(save(3) + "/generation_config.json"));
   CHECK(changed["eos_token_id"] == 3);
   CHECK(changed["top_k"] == 5);
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 
 #include "program.h"
 #include "support/roots.h"
@@ -36,7 +37,7 @@ TEST_CASE(
     CHECK(read_file(path, 1 << 20) == read_file(kConfigs + preset + ".json", 1 << 20));
     const Outcome check = run_program("config check " + path + world + " --json");
     CHECK(check.status == 0);
-    CHECK(Json::parse(check.output)["trainable"] == true);
+    CHECK(parse_json<Json>(check.output)["trainable"] == true);
 
     const Outcome shown = run_program("config show " + path + world);
     REQUIRE(shown.status == 0);
@@ -88,7 +89,7 @@ TEST_CASE("config check reports problems and ends with 2") {
             .output.ends_with("quickstart.json: trainable\n"));
   const Outcome json = run_program("config check " + path + " --json");
   CHECK(json.status == 2);
-  CHECK(Json::parse(json.output)["problems"][0]["line"] == 2);
+  CHECK(parse_json<Json>(json.output)["problems"][0]["line"] == 2);
   CHECK(run_program("config check " + folder.path() + "/none.json").status == 2);
 }
 
@@ -126,7 +127,7 @@ TEST_CASE("config show tells where each value comes from") {
 }
 
 TEST_CASE("config schema is a schema, or one line per key") {
-  const Json schema = Json::parse(run_program("config schema").output);
+  const Json schema = parse_json<Json>(run_program("config schema").output);
   CHECK(schema["$schema"] == "https://json-schema.org/draft/2020-12/schema");
   CHECK(schema["properties"]["training"]["properties"].contains("train_iters"));
   CHECK(says(run_program("config schema --text"), "optimizer.params.lr"));
@@ -155,10 +156,10 @@ TEST_CASE("a config that is shown without --world is one for any number of worke
   const std::string path = folder.path() + "/c.json";
   write_new_file(
       path, R"({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}})");
-  const Json shown = Json::parse(run_program("config show " + path).output);
+  const Json shown = parse_json<Json>(run_program("config show " + path).output);
   CHECK(shown["train_micro_batch_size_per_gpu"] == "auto");
   CHECK_FALSE(shown.contains("train_batch_size"));
   CHECK(shown["zero_optimization"]["stage"] == 2);
-  CHECK(Json::parse(run_program("config show " + path + " --world 2").output)["train_batch_size"] ==
-        16);
+  CHECK(parse_json<Json>(
+            run_program("config show " + path + " --world 2").output)["train_batch_size"] == 16);
 }

@@ -1,6 +1,7 @@
 #include "hgtrain/config/hf_config.h"
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 
 #include "loaded.h"
 #include "support/temporary_folder.h"
@@ -49,7 +50,7 @@ TEST_CASE("a model that came from a folder keeps the keys and spellings of its c
           "pad_token_id": 9, "use_cache": false, "attention_dropout": 0.25, "made_up": {"a": [1]},
           "dtype": "bfloat16", "torch_dtype": "bfloat16", "transformers_version": "4.40.0"})";
   ModelConfig model = parse_hf_config(source, "config.json");
-  Json expected = Json::parse(source);
+  Json expected = parse_json<Json>(source);
   expected["dtype"] = expected["torch_dtype"] = "float16";
   Json kept = hf_config_json(model, DType::kF16, source);
   for (const auto& [key, value] : expected.items()) CHECK(kept[key] == value);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/model_config.h"
 
 using namespace hgt;
@@ -13,7 +14,7 @@ namespace {
 ModelConfig read(const char* text) {
   ModelConfig model;
   model.max_position_embeddings = 4096;
-  read_rope(Json::parse(text), model);
+  read_rope(parse_json<Json>(text), model);
   return model;
 }
 

@@ -2,6 +2,8 @@
 
 #include <regex>
 
+#include "hgtrain/base/json.h"
+
 #include "loaded.h"
 
 using namespace hgt;
@@ -26,7 +28,7 @@ void each_key(const Json& schema, const std::string& prefix, const Visit& visit)
 
 /// A job with every optimizer and scheduler, for those keys that only some have.
 std::vector<Json> jobs_of(const std::string& family) {
-  Json job = Json::parse(R"({"train_batch_size": 8, "model": {},
+  Json job = parse_json<Json>(R"({"train_batch_size": 8, "model": {},
     "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
     "training": {"train_iters": 100, "seq_length": 64}, "data": {"train_data_path": "x"}})");
   job["model"]["model_type"] = family;

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/config.h"
 
 using namespace hgt;
@@ -101,15 +102,15 @@ TEST_CASE("token files are a path, paths, weights before paths, or objects") {
   CHECK(sources("a") == R"(["a"])");
   CHECK(sources({"a", "b"}) == R"(["a","b"])");
   const std::string weighted = R"([{"path":"a","weight":0.3},{"path":"b","weight":0.7}])";
-  CHECK(sources(Json::parse(R"([0.3, "a", 0.7, "b"])")) == weighted);
-  CHECK(sources(Json::parse(R"(["0.3", "a", "0.7", "b"])")) == weighted);
-  CHECK(sources(Json::parse(weighted)) == weighted);
-  CHECK(sources(Json::parse(R"([{"path": "a", "weight": "0.5"}])")) ==
+  CHECK(sources(parse_json<Json>(R"([0.3, "a", 0.7, "b"])")) == weighted);
+  CHECK(sources(parse_json<Json>(R"(["0.3", "a", "0.7", "b"])")) == weighted);
+  CHECK(sources(parse_json<Json>(weighted)) == weighted);
+  CHECK(sources(parse_json<Json>(R"([{"path": "a", "weight": "0.5"}])")) ==
         R"([{"path":"a","weight":0.5}])");
   for (const char* wrong : {"[]", R"([{"path": "a", "weight": 1}, "b"])", R"([1])", "1",
                             R"([1, 2, "a"])", R"({"weight": 1})", R"([-1, "a"])", R"([""])",
                             R"([{"path": "a", "wieght": 1}])", R"([["a"]])"})
-    CHECK(sources(Json::parse(wrong)) == "refused");
+    CHECK(sources(parse_json<Json>(wrong)) == "refused");
 }
 
 TEST_CASE("the hint for a wrong choice names a valid one") {

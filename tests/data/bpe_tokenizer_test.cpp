@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/philox.h"
 
 #include "support/roots.h"
@@ -15,7 +16,7 @@ namespace {
 const std::string kFixtures = source_root() + "/tests/fixtures/tokenizers/";
 
 json load(const std::string& name) {
-  return json::parse(read_file(kFixtures + name, 1 << 24));
+  return parse_json<json>(read_file(kFixtures + name, 1 << 24));
 }
 
 /// The fixture without the added tokens that strip white space: they make cuts unsafe.

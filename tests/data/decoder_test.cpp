@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 
 using namespace hgt;
 using Catch::Contains;
@@ -13,7 +14,7 @@ TEST_CASE("a byte-level decoder spells letters as bytes") {
   for (const char* text :
        {R"({"type": "ByteLevel"})", R"({"type": "Sequence", "decoders": [{"type": "ByteLevel"}]})",
         "null"}) {
-    const Decoder decoder = parse_decoder(json::parse(text), true);
+    const Decoder decoder = parse_decoder(parse_json<json>(text), true);
     CHECK(decoder.bytes_of_token("Ġaé") == " a\xE9");
     CHECK(decoder.bytes_of_token("a b") == "a b");  // a space is no letter of the alphabet
     CHECK(decoder.strip_count == 0);
@@ -21,7 +22,7 @@ TEST_CASE("a byte-level decoder spells letters as bytes") {
 }
 
 TEST_CASE("a sequence replaces, falls back to bytes and strips") {
-  const Decoder decoder = parse_decoder(json::parse(R"({"type": "Sequence", "decoders": [
+  const Decoder decoder = parse_decoder(parse_json<json>(R"({"type": "Sequence", "decoders": [
       {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
       {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})"),
                                         false);
@@ -35,7 +36,7 @@ TEST_CASE("a sequence replaces, falls back to bytes and strips") {
 
 TEST_CASE("other decoders are refused by name") {
   const auto refuses = [](const char* text, const char* what) {
-    CHECK_THROWS_WITH(parse_decoder(json::parse(text), false), Contains(what));
+    CHECK_THROWS_WITH(parse_decoder(parse_json<json>(text), false), Contains(what));
   };
   refuses(R"({"type": "WordPiece"})", "WordPiece");
   refuses(R"({"type": "Replace", "pattern": {"Regex": "x"}, "content": ""})", "Replace");

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 
 using namespace hgt;
 using Catch::Contains;
@@ -11,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 std::string apply(const char* normalizer, std::string_view text) {
-  return parse_normalizer(json::parse(normalizer))(text);
+  return parse_normalizer(parse_json<json>(normalizer))(text);
 }
 }  // namespace
 
@@ -45,8 +46,8 @@ TEST_CASE("prepend, replace and sequences of them") {
 TEST_CASE("only NFC leaves line ends and what is beside them alone") {
   CHECK(normalizer_is_local(json()));
   CHECK(normalizer_is_local(
-      json::parse(R"({"type": "Sequence", "normalizers": [{"type": "NFC"}]})")));
-  CHECK_FALSE(normalizer_is_local(json::parse(R"({"type": "Prepend", "prepend": "x"})")));
+      parse_json<json>(R"({"type": "Sequence", "normalizers": [{"type": "NFC"}]})")));
+  CHECK_FALSE(normalizer_is_local(parse_json<json>(R"({"type": "Prepend", "prepend": "x"})")));
 }
 
 TEST_CASE("other normalizers are refused by name") {

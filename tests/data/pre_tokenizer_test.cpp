@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 
 using namespace hgt;
 using Catch::Contains;
@@ -14,7 +15,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 Words split(const std::string& pre_tokenizer, std::string_view text) {
-  const PreTokenizer parsed(json::parse(pre_tokenizer));
+  const PreTokenizer parsed(parse_json<json>(pre_tokenizer));
   const Pieces pieces = parsed.split(text);
   return {pieces.views.begin(), pieces.views.end()};
 }
@@ -67,7 +68,7 @@ TEST_CASE("steps follow each other; nothing may follow ByteLevel") {
     return R"({"type": "Sequence", "pretokenizers": [)" + a + "," + b + "]}";
   };
   CHECK(split(sequence(split_step(" ", "MergedWithNext"), byte_level), "a b") == Words{"a", " b"});
-  CHECK(PreTokenizer(json::parse(byte_level)).byte_level());
+  CHECK(PreTokenizer(parse_json<json>(byte_level)).byte_level());
   CHECK_FALSE(PreTokenizer(json()).byte_level());
   CHECK_THROWS_WITH(split(sequence(byte_level, split_step(" ", "Isolated")), ""),
                     Contains("Split behind ByteLevel"));

@@ -6,6 +6,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/data/tokenizer.h"
 
 #include "../../src/data/bpe_tokenizer.h"
@@ -22,7 +23,7 @@ const std::string kFixtures = source_root() + "/tests/fixtures/tokenizers/";
 
 /// tests/golden/make_tokenizers.py: what HF's tokenizers give.
 const json& golden() {
-  static const json instance = json::parse(read_file(kFixtures + "golden.json", 1 << 24));
+  static const json instance = parse_json<json>(read_file(kFixtures + "golden.json", 1 << 24));
   return instance;
 }
 
@@ -30,7 +31,7 @@ using Ids = std::vector<std::int32_t>;
 
 /// A small byte-level tokenizer.json to be spoilt.
 json tiny() {
-  return json::parse(R"({"added_tokens": [{"id": 4, "content": "<eos>", "special": true}],
+  return parse_json<json>(R"({"added_tokens": [{"id": 4, "content": "<eos>", "special": true}],
     "normalizer": null, "post_processor": null, "decoder": {"type": "ByteLevel"},
     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "aba": 3}, "merges": ["a b", "ab a"]}})");
@@ -129,7 +130,7 @@ TEST_CASE("a damaged tokenizer.json is refused with what is wrong") {
   CHECK_THAT(refusal("/model/merges", {"a c"}), Contains("\"c\" is in a merge"));
   CHECK_THAT(refusal("/model/merges", {"a b c"}), Contains("not two tokens"));
   CHECK_THAT(refusal("/model/merges", {"ab"}), Contains("not two tokens"));
-  CHECK_THAT(refusal("/model/merges", json::parse(R"([["a"]])")), Contains("damaged"));
+  CHECK_THAT(refusal("/model/merges", parse_json<json>(R"([["a"]])")), Contains("damaged"));
   CHECK_THAT(refusal("/model/vocab", {{"a", -1}}), Contains("-1 is no token id"));
   CHECK_THAT(refusal("/model/vocab", {{"a", 1ll << 40}}), Contains("is no token id"));
   CHECK_THAT(refusal("/model/vocab", {{"a", 1e99}}), Contains("damaged"));
@@ -137,7 +138,7 @@ TEST_CASE("a damaged tokenizer.json is refused with what is wrong") {
   CHECK_THAT(refusal("/model", nullptr),
              Contains("it is damaged: ") && !Contains("json.exception"));
   CHECK_THAT(refusal("/added_tokens", {{{"id", 0}}}), Contains("content"));
-  CHECK_THAT(refusal(json::parse("[1]")), Contains("damaged"));
+  CHECK_THAT(refusal(parse_json<json>("[1]")), Contains("damaged"));
   json deep = tiny()["pre_tokenizer"];
   for (int i = 0; i < 100; ++i) deep = {{"type", "Sequence"}, {"pretokenizers", {deep}}};
   CHECK_THAT(refusal("/pre_tokenizer", deep), Contains("nested too deep"));

@@ -5,6 +5,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/model/decoder.h"
 
@@ -71,7 +72,7 @@ TEST_CASE("the text ends when the context is full") {
 // tests/golden/make_greedy.py wrote the fixture with transformers' generate().
 TEST_CASE("the greedy continuation is that of transformers, for every family") {
   const auto greedy =
-      nlohmann::json::parse(read_file(source_root() + "/tests/fixtures/greedy.json", 1 << 20));
+      parse_json<nlohmann::json>(read_file(source_root() + "/tests/fixtures/greedy.json", 1 << 20));
   ThreadPool pool(2);
   for (const std::string& name : Golden::names()) {
     const Golden golden(name);

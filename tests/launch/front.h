@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
+
 #include "support/process.h"
 #include "support/temporary_folder.h"
 
@@ -27,7 +29,7 @@ class Front {
   std::string out() const { return process_.out(); }
   std::string err() const { return process_.err(); }
   std::string file(const std::string& name) const { return contents(folder_ / name); }
-  nlohmann::json verdict() const { return nlohmann::json::parse(file("verdict.json")); }
+  nlohmann::json verdict() const { return parse_json<nlohmann::json>(file("verdict.json")); }
   nlohmann::json failure() const { return verdict().value("first_failure", nlohmann::json()); }
 
   /// Waits until `text` has been printed on stdout so often.

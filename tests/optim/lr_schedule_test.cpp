@@ -8,6 +8,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/config.h"
 
 #include "support/roots.h"
@@ -149,7 +150,7 @@ TEST_CASE("a warmup takes two steps at least") {
 
 TEST_CASE("our own schedules have the rates of torch's, from the first update to the last") {
   const json golden =
-      json::parse(read_file(source_root() + "/tests/fixtures/optimizers.json", 1 << 20));
+      parse_json<json>(read_file(source_root() + "/tests/fixtures/optimizers.json", 1 << 20));
   CHECK(golden.at("schedules").size() == 8);
   for (const json& of : golden.at("schedules")) {
     const json& keys = of.at("lr_schedule");

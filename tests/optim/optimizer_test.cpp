@@ -7,6 +7,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/half.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/stochastic_rounding.h"
 #include "hgtrain/config/load.h"
 
@@ -71,7 +72,7 @@ void check_padding(const OptimizerRun& run) {
 
 TEST_CASE("20 updates agree with torch's classes and DeepSpeed's formulas") {
   const json golden =
-      json::parse(read_file(source_root() + "/tests/fixtures/optimizers.json", 1 << 20));
+      parse_json<json>(read_file(source_root() + "/tests/fixtures/optimizers.json", 1 << 20));
   CHECK(golden.at("updates").size() == 14);
   for (const json& of : golden.at("updates")) {
     const json section{{"type", of["type"]}, {"params", of["params"]}};

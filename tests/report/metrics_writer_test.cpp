@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file_ops.h"
+#include "hgtrain/base/json.h"
 
 #include "support/failing_file_ops.h"
 #include "support/temporary_folder.h"
@@ -86,7 +87,7 @@ TEST_CASE("numbers that are not finite or not known are null, and read back so")
   r.loss = NAN;
   r.grad_norm = INFINITY;
   MetricsWriter(dir.path(), 0).write(r);
-  const auto json = nlohmann::json::parse(dir.read("metrics.jsonl"));
+  const auto json = parse_json<nlohmann::json>(dir.read("metrics.jsonl"));
   CHECK(json["loss"].is_null());
   CHECK(json["grad_norm"].is_null());
   CHECK(json["mfu"].is_null());
@@ -101,7 +102,7 @@ TEST_CASE("numbers that are not finite or not known are null, and read back so")
 TEST_CASE("a record survives the control channel") {
   StepRecord r = record_of(7);
   r.eval_loss = 1.25;
-  const auto back = nlohmann::json::parse(nlohmann::json(r).dump()).get<StepRecord>();
+  const auto back = parse_json<nlohmann::json>(nlohmann::json(r).dump()).get<StepRecord>();
   CHECK(back.step == 7);
   CHECK(back.loss == r.loss);
   CHECK(back.consumed_samples == r.consumed_samples);
@@ -116,7 +117,7 @@ TEST_CASE("on resume both files are cut back so that each step stands once") {
   REQUIRE(jsonl.size() == 12);
   REQUIRE(csv.size() == 13);
   for (std::size_t i = 0; i < 12; ++i) {
-    CHECK(nlohmann::json::parse(jsonl[i])["step"] == i + 1);
+    CHECK(parse_json<nlohmann::json>(jsonl[i])["step"] == i + 1);
     CHECK(csv[i + 1].starts_with(std::to_string(i + 1) + ","));
   }
 }
@@ -294,7 +295,7 @@ TEST_CASE("a damaged line costs its step alone, and the old file is kept aside")
     REQUIRE(jsonl.size() == 3);
     REQUIRE(csv.size() == 4);
     for (std::size_t i = 0; i < 3; ++i)
-      CHECK(nlohmann::json::parse(jsonl[i])["step"] == std::vector{1, 3, 4}[i]);
+      CHECK(parse_json<nlohmann::json>(jsonl[i])["step"] == std::vector{1, 3, 4}[i]);
   }
 }
 
@@ -367,7 +368,7 @@ TEST_CASE("a full disk loses no step: it is reported, and written once there is 
   }
   const auto lines = dir.lines("metrics.jsonl");
   REQUIRE(lines.size() == 3);
-  for (std::size_t i = 0; i < 3; ++i) CHECK(nlohmann::json::parse(lines[i])["step"] == i + 1);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(parse_json<nlohmann::json>(lines[i])["step"] == i + 1);
   CHECK(dir.lines("metrics.csv").size() == 4);
 }
 

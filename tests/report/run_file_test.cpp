@@ -1,10 +1,12 @@
 #include "hgtrain/report/run_file.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/json.h"
 
 #include "support/temporary_folder.h"
 
@@ -12,7 +14,9 @@ using namespace hgt;
 
 TEST_CASE("run.json says what a run was and what became of it") {
   const TemporaryFolder dir;
-  const auto read = [&] { return nlohmann::json::parse(std::ifstream(dir / "run.json")); };
+  const auto read = [&] {
+    return parse_json<nlohmann::json>(read_file(dir / "run.json", 1 << 20));
+  };
 
   RunFile run;
   run.started_at = utc_now();

@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
+
 #include "support/temporary_folder.h"
 
 using namespace hgt;
@@ -25,7 +27,7 @@ std::vector<ThreadSpans> one_step() {
 nlohmann::json merged(const TemporaryFolder& folder, int ranks, std::vector<int>& missing) {
   File to = File::open(folder / "trace.json", O_WRONLY | O_CREAT | O_TRUNC);
   missing = merge_rank_traces(folder.path(), ranks, to);
-  return nlohmann::json::parse(read_file(folder / "trace.json", 1 << 20));
+  return parse_json<nlohmann::json>(read_file(folder / "trace.json", 1 << 20));
 }
 
 /// The events of spans.

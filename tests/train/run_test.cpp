@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 #include "support/ranks.h"
@@ -55,7 +56,7 @@ struct Job {
     std::vector<double> values;
     std::ifstream in(folder / "metrics.jsonl");
     for (std::string line; std::getline(in, line);) {
-      const auto record = nlohmann::json::parse(line);
+      const auto record = parse_json<nlohmann::json>(line);
       if (record.contains(key) && !record[key].is_null()) values.push_back(record[key]);
     }
     return values;

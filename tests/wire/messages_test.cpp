@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/json.h"
+
 using namespace hgt;
 
 namespace {
@@ -58,7 +60,7 @@ TEST_CASE("an error travels with kind, hint and context") {
   for (const char* text : {"{}", R"({"kind": 7, "message": "", "hint": "", "context": []})",
                            R"({"kind": 1, "message": "", "hint": "", "context": [1]})",
                            R"({"kind": 1, "message": 2, "hint": "", "context": []})"})
-    CHECK_THROWS_AS(error_in(nlohmann::json::parse(text)), Error);
+    CHECK_THROWS_AS(error_in(parse_json<nlohmann::json>(text)), Error);
 }
 
 TEST_CASE("an event with text that is not UTF-8 still gets through") {
