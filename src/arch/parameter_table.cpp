@@ -10,6 +10,7 @@
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/model_config.h"
+#include "hgtrain/config/model_family.h"
 
 namespace hgt {
 namespace {
@@ -204,11 +205,14 @@ bool is_of_rows(Role role) {
 
 Family family_of(const ModelConfig& model) {
   if (model.model_type == "gpt2") return {.conv1d = true};
-  for (const char* llama_like : {"llama", "mistral", "qwen2", "qwen3"})
-    if (model.model_type == llama_like) return {.rms_norm = true, .rope = true, .gated_mlp = true};
+  std::string types;
+  for (const auto& [type, architecture] : kFamilies) {
+    if (model.model_type == type) return {.rms_norm = true, .rope = true, .gated_mlp = true};
+    types += types.empty() ? type : fmt::format(", {}", type);
+  }
   throw Error(ErrorKind::kConfig,
               fmt::format("model_type \"{}\" is not supported", model.model_type),
-              "use gpt2, llama, mistral, qwen2 or qwen3");
+              "use one of " + types);
 }
 
 void check_tensor_size(const ModelConfig& model, int tensor_size) {

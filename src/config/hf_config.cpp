@@ -6,10 +6,10 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/model_family.h"
 
 #include "document.h"
 #include "field.h"
-#include "model_family.h"
 #include "value.h"
 
 namespace hgt {

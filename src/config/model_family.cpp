@@ -1,4 +1,6 @@
-#include "model_family.h"
+#include "hgtrain/config/model_family.h"
+
+#include <nlohmann/json.hpp>
 
 namespace hgt {
 

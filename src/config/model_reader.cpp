@@ -7,10 +7,10 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/config/hf_config.h"
+#include "hgtrain/config/model_family.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 #include "loading.h"
-#include "model_family.h"
 #include "rope.h"
 #include "sections.h"
 #include "value.h"

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/model_family.h"
 
-#include "model_family.h"
 #include "sections.h"
 
 namespace hgt {

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/model_family.h"
 
 #include "field.h"
-#include "model_family.h"
 #include "value.h"
 
 namespace hgt {

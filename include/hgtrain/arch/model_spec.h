@@ -19,7 +19,7 @@ struct Family {
   bool conv1d = false;     ///< weights of layers are [in, out] (GPT-2's Conv1D), else [out, in]
 };
 
-/// Error(kConfig) names a model_type that is none of gpt2, llama, mistral, qwen2, qwen3.
+/// Error(kConfig) names a model_type that is none of kFamilies (config/model_family.h).
 Family family_of(const ModelConfig& model);
 
 /// The initial values of a parameter: all zeros, all ones, or normal(0, std).
