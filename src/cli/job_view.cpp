@@ -132,7 +132,7 @@ void JobView::finish(Verdict verdict) {
   if (failed) {
     // Heartbeats are a second apart; what is in the metrics has been finished by all ranks.
     verdict.step = std::max(verdict.step, run_.finished_steps);
-    run_.reason = fmt::format("rank {} {}", verdict.rank, verdict.reason);
+    run_.reason = fmt::format("{} {}", verdict.culprit(), verdict.reason);
     run_.failure =
         RunFile::Failure{.rank = verdict.rank,
                          .message = verdict.message.empty() ? verdict.reason : verdict.message,

@@ -9,16 +9,16 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "output_sink.h"
+
 namespace hgt {
 
 /// This process's stdout and stderr, written without ever blocking the loop: a console that does
 /// not take its text (a stopped terminal, a slow pipe) must not keep signals and heartbeats from
 /// being seen. Who writes looks at is_full() and waits; the queue grows no further then. What a
 /// full disk does not take is dropped and counted.
-class ConsoleQueue {
+class ConsoleQueue final : public OutputSink {
  public:
-  enum Stream { kOut = 0, kErr = 1 };
-
   struct Events {
     /// Once, if stdout or stderr has lost its reader.
     std::function<void()> gone;
@@ -27,8 +27,8 @@ class ConsoleQueue {
   };
   ConsoleQueue(asio::io_context& io, Events events);
 
-  void write(Stream stream, std::string_view text);
-  bool is_full() const;
+  void write(Stream stream, std::string_view text) override;
+  bool is_full() const override;
   bool is_empty() const;
   /// How much was dropped because it could not be written, "" if nothing was.
   std::string what_was_dropped() const;

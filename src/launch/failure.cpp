@@ -16,6 +16,10 @@
 
 namespace hgt {
 
+std::string Failure::culprit() const {
+  return rank >= 0 ? fmt::format("rank {}", rank) : "host " + host_name;
+}
+
 Failure failure_from_event(int rank, const nlohmann::json& body) {
   const Error error = error_in(body);
   Failure out;

@@ -13,10 +13,12 @@
 
 namespace hgt {
 
-/// What is known of one rank's failure: from its own last words, from how its process ended, or
-/// both.
+/// What is known of the failure of a rank (from its own last words, from how its process ended, or
+/// both) or of a whole host.
 struct Failure {
-  int rank = 0;
+  int rank = 0;           ///< -1: a host's
+  int host = 0;           ///< its index, if it is a host's
+  std::string host_name;  ///< likewise
   std::int64_t at_ns = 0;
   int exit_code = 1;
   bool by_peer = false;    ///< it only noticed that another rank was gone
@@ -25,6 +27,11 @@ struct Failure {
   std::string message;
   std::string hint;
   std::vector<std::string> context;
+
+  /// Orders failures: a rank's number, or -1 - a host's index.
+  int key() const { return rank >= 0 ? rank : -1 - host; }
+  /// "rank 3", or "host b".
+  std::string culprit() const;
 };
 
 /// What a `failed` event says; its reason is left open.

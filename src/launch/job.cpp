@@ -1,10 +1,15 @@
 #include "hgtrain/launch/job.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <exception>
+#include <fcntl.h>
 #include <filesystem>
+#include <optional>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
@@ -14,10 +19,13 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 
-#include "attempt.h"
+#include "agent.h"
+#include "agent_link.h"
 #include "children.h"
+#include "coordinator.h"
 #include "environment.h"
 #include "job_group.h"
 
@@ -58,7 +66,7 @@ class Job {
         signals_(io_),
         console_(io_, {[this] { on_console_gone(); },
                        [this](const std::string& text) { notice(text); }}),
-        others_(children()) {
+        children_before_(children()) {
     if (spec_.run_id.empty()) spec_.run_id = random_suffix();
     for (const int signal : kWatched)
       // nohup asks for SIGHUP to be ignored; that a shell lets its background jobs ignore SIGINT
@@ -67,12 +75,14 @@ class Job {
   }
 
   Verdict run() {
-    program_ = find_program(spec_.argv(0).at(0), search_path(spec_));
+    find_program(spec_.argv(0).at(0), search_path(spec_));
     worker_environment(spec_, 0, 0);  // refuses names that cannot be given, before all else
     if (!spec_.log_dir.empty()) make_log_folder();
     watch_signals();
+    add_local_host();
     start_attempt();
     io_.run();
+    if (cannot_start_) throw *cannot_start_;
     return verdict_;
   }
 
@@ -88,44 +98,69 @@ class Job {
     make_folders(spec_.log_dir);
   }
 
+  [[noreturn]] static void throw_no_descriptor() {
+    throw Error(ErrorKind::kDevice, fmt::format("no socket: {}", std::strerror(errno)),
+                "raise the limit on open files: `ulimit -n`");
+  }
+
   void notice(const std::string& text) {
     if (spec_.on_event) spec_.on_event(-1, "notice", {{"text", text}});
   }
 
+  /// This machine, as a host like any other: its agent runs on the same loop.
+  void add_local_host() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_no_descriptor();
+    OwnedFd ours(ends[0]), theirs(ends[1]);
+    OwnedFd our_copy(fcntl(ours.get(), F_DUPFD_CLOEXEC, 3));
+    OwnedFd their_copy(fcntl(theirs.get(), F_DUPFD_CLOEXEC, 3));
+    if (our_copy.get() < 0 || their_copy.get() < 0) throw_no_descriptor();
+    agent_ = std::make_unique<Agent>(
+        Agent::Context{io_, group_.join_fd(), children_before_, [](const std::string&) {}},
+        std::move(theirs), std::move(their_copy));
+    links_.push_back(std::make_unique<AgentLink>(
+        io_, host_name(), std::move(ours), std::move(our_copy), console_,
+        AgentLink::Events{
+            [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },
+            [this](const std::string& text) { notice(text); },
+            [this](AgentLink& link, const std::string& why) { coordinator_->on_lost(link, why); }}));
+  }
+
   void start_attempt() {
-    Attempt::Context context{io_,
-                             spec_,
-                             program_,
-                             spec_.show_output ? &console_ : nullptr,
-                             group_.join_fd(),
-                             others_,
-                             [this](const std::string& text) { notice(text); },
-                             [this] { asio::post(io_, [this] { on_finished(); }); }};
-    attempt_ = std::make_unique<Attempt>(std::move(context), restarts_);
+    Coordinator::Context context{io_,
+                                 spec_,
+                                 {{links_[0].get(), 0, spec_.num_workers}},
+                                 [this](const std::string& text) { notice(text); },
+                                 [this](const Error& why) {
+                                   cannot_start_ = why;
+                                   io_.stop();
+                                 },
+                                 [this] { asio::post(io_, [this] { on_finished(); }); }};
+    coordinator_ = std::make_unique<Coordinator>(std::move(context), restarts_);
     log_info("attempt {}: starting {} process{} of {}", restarts_, spec_.num_workers,
-             spec_.num_workers == 1 ? "" : "es", program_);
-    attempt_->start();
+             spec_.num_workers == 1 ? "" : "es", spec_.argv(restarts_).at(0));
+    coordinator_->start();
   }
 
   /// The loop may still refer to the last attempt, so that is destroyed after what is queued there.
   void restart() {
     ++restarts_;
-    attempt_->close();
-    asio::post(io_, [last = std::move(attempt_)] {});
+    coordinator_->close();
+    asio::post(io_, [last = std::move(coordinator_)] {});
     start_attempt();
   }
 
   void on_finished() {
-    verdict_ = attempt_->verdict();
+    verdict_ = coordinator_->verdict();
     log_info("attempt {} ended with exit code {}", restarts_, verdict_.exit_code);
     verdict_.restarts = restarts_;
     if (interrupts_ >= 2) {
       verdict_.outcome = Verdict::Outcome::kStopped;
       verdict_.exit_code = 128 + SIGINT;
       verdict_.reason = "stopped at once by a second Ctrl-C";
-    } else if (!stopping_ && restarts_ < spec_.max_restarts && attempt_->is_worth_a_restart()) {
+    } else if (!stopping_ && restarts_ < spec_.max_restarts && coordinator_->is_worth_a_restart()) {
       notice(fmt::format(
-          "rank {} {}; restarting {} ({} of {})", verdict_.rank,
+          "{} {}; restarting {} ({} of {})", verdict_.culprit(),
           verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message,
           spec_.num_workers == 1 ? "it" : fmt::format("all {} ranks", spec_.num_workers),
           restarts_ + 1, spec_.max_restarts));
@@ -159,16 +194,16 @@ class Job {
 
   void on_signal(int signal) {
     log_info("SIG{} received", sigabbrev_np(signal));
-    if (signal == SIGINT && ++interrupts_ >= 2) return attempt_->kill();
+    if (signal == SIGINT && ++interrupts_ >= 2) return coordinator_->kill();
     if (done_) return;
-    if (signal == SIGUSR2) return attempt_->relay(signal, MessageKind::kCheckpoint);
+    if (signal == SIGUSR2) return coordinator_->relay(signal, MessageKind::kCheckpoint);
     // A program that is not ours may take SIGUSR1 to mean anything: it need not stop the job.
     if (signal != SIGUSR1 || spec_.own_workers) {
       const bool is_first = !std::exchange(stopping_, true);
       if (is_first && spec_.on_event)
         spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
     }
-    attempt_->stop(signal);
+    coordinator_->stop(signal);
   }
 
   void on_console_gone() {
@@ -184,9 +219,11 @@ class Job {
   asio::signal_set signals_;
   asio::steady_timer drain_timer_{io_};
   ConsoleQueue console_;
-  const std::set<pid_t> others_;
-  std::string program_;
-  std::unique_ptr<Attempt> attempt_;
+  const std::set<pid_t> children_before_;
+  std::unique_ptr<Agent> agent_;  // of this machine
+  std::vector<std::unique_ptr<AgentLink>> links_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::optional<Error> cannot_start_;
   int restarts_ = 0;
   Verdict verdict_;
   int interrupts_ = 0;

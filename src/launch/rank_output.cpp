@@ -13,20 +13,20 @@ RankOutput::RankOutput(Options options) : options_(std::move(options)) {
     log_ = File::open(options_.log_path, O_WRONLY | O_CREAT | O_APPEND);
 }
 
-void RankOutput::feed(ConsoleQueue::Stream stream, std::string_view bytes) {
+void RankOutput::feed(OutputSink::Stream stream, std::string_view bytes) {
   if (options_.console && options_.prefix.empty()) options_.console->write(stream, bytes);
   deliver(stream, bytes, /*at_end=*/false);
 }
 
 void RankOutput::finish() {
-  deliver(ConsoleQueue::kOut, {}, /*at_end=*/true);
-  deliver(ConsoleQueue::kErr, {}, /*at_end=*/true);
+  deliver(OutputSink::kOut, {}, /*at_end=*/true);
+  deliver(OutputSink::kErr, {}, /*at_end=*/true);
   if (dropped_bytes_ > 0 && options_.log_failed)
     options_.log_failed(fmt::format("{} bytes of output could not be written to {}", dropped_bytes_,
                                     options_.log_path));
 }
 
-void RankOutput::deliver(ConsoleQueue::Stream stream, std::string_view bytes, bool at_end) {
+void RankOutput::deliver(OutputSink::Stream stream, std::string_view bytes, bool at_end) {
   std::string for_log;
   std::string for_console;
   const LineCutter::Sink sink = [&](const Piece& piece) {

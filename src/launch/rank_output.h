@@ -10,8 +10,8 @@
 
 #include "hgtrain/base/file.h"
 
-#include "console_queue.h"
 #include "lines.h"
+#include "output_sink.h"
 
 namespace hgt {
 
@@ -21,7 +21,7 @@ class RankOutput {
  public:
   struct Options {
     std::string log_path;             ///< appended to; "" = no log
-    ConsoleQueue* console = nullptr;  ///< nullptr = not shown
+    OutputSink* console = nullptr;    ///< nullptr = not shown
     std::string prefix;  ///< of each line on the console; "" passes bytes on as they come
     /// Told once if the log cannot be written (a full disk); it is tried again with each line. At
     /// the end, how much it lacks.
@@ -31,12 +31,12 @@ class RankOutput {
   /// Error(kData) if the log cannot be opened.
   explicit RankOutput(Options options);
 
-  void feed(ConsoleQueue::Stream stream, std::string_view bytes);
+  void feed(OutputSink::Stream stream, std::string_view bytes);
   void finish();
   std::vector<std::string> last_lines() const { return last_.lines(); }
 
  private:
-  void deliver(ConsoleQueue::Stream stream, std::string_view bytes, bool at_end);
+  void deliver(OutputSink::Stream stream, std::string_view bytes, bool at_end);
   void log(std::string_view text);
 
   Options options_;

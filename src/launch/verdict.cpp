@@ -30,13 +30,18 @@ std::string last_words(const Verdict& v) {
 
 }  // namespace
 
+std::string Verdict::culprit() const {
+  return rank >= 0 ? fmt::format("rank {}", rank) : "host " + host;
+}
+
 std::string Verdict::render(const std::string& program) const {
   if (outcome == Outcome::kDone) return "";
   if (outcome == Outcome::kStopped) return printable(fmt::format("{}: {}\n", program, reason));
   std::string out = fmt::format("{}: error: ", program);
   const std::string who =
-      fmt::format("rank {} of {} (pid {} on {}) {}{}", rank, world_size, pid, host, reason,
-                  step > 0 ? fmt::format(" after step {}", step) : "");
+      rank < 0 ? fmt::format("{} {}", culprit(), reason)
+               : fmt::format("rank {} of {} (pid {} on {}) {}{}", rank, world_size, pid, host,
+                             reason, step > 0 ? fmt::format(" after step {}", step) : "");
   if (message.empty()) {
     out += who + "\n";
   } else {
@@ -46,7 +51,8 @@ std::string Verdict::render(const std::string& program) const {
   }
   if (restarts > 0)
     out += fmt::format("  it failed after {} restart{}\n", restarts, restarts == 1 ? "" : "s");
-  out += last_words(*this) + others(*this);
+  if (rank >= 0) out += last_words(*this);
+  out += others(*this);
   if (!hint.empty()) out += "  hint: " + hint + "\n";
   return printable(out);
 }
@@ -58,16 +64,15 @@ void to_json(nlohmann::json& json, const Verdict& v) {
           {"world_size", v.world_size},
           {"restarts", v.restarts}};
   if (!v.reason.empty()) json["reason"] = v.reason;
-  if (v.rank < 0) return;
-  json["first_failure"] = {{"rank", v.rank},
-                           {"host", v.host},
-                           {"pid", v.pid},
+  if (v.outcome != Verdict::Outcome::kFailed) return;
+  json["first_failure"] = {{"host", v.host},
                            {"message", v.message},
                            {"hint", v.hint},
                            {"context", v.context},
                            {"log", v.log_path},
                            {"last_lines", v.last_lines},
                            {"stopped_ranks", v.stopped_ranks}};
+  if (v.rank >= 0) json["first_failure"].update({{"rank", v.rank}, {"pid", v.pid}});
   if (v.step >= 0) json["first_failure"]["step"] = v.step;
   // What a program printed need not be UTF-8; JSON must be.
   json = parse_json<nlohmann::json>(

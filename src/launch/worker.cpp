@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <fstream>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -11,7 +12,6 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
-#include "hgtrain/wire/messages.h"
 
 namespace hgt {
 namespace {
@@ -20,22 +20,19 @@ constexpr std::size_t kHelloBytes = 4096;  // what a stranger may make us hold
 // More than a socket holds, so that all a worker left is read when it has ended; no more, so that
 // one that never stops talking does not keep the loop from the others.
 constexpr int kMaxReads = 64;
-constexpr std::chrono::milliseconds kConsoleRetry{20};
+// States of a process in /proc/PID/stat.
+constexpr char kStopped = 'T';
+constexpr char kTraced = 't';
 // After the guard has killed all that descends from the worker only somebody else can hold its
 // output open.
 constexpr std::chrono::seconds kDrainLimit{2};
 
-/// "type must be string" of "[json.exception.type_error.302] type must be string".
-std::string_view reason_in(std::string_view json_error) {
-  const std::size_t end = json_error.find("] ");
-  return json_error.substr(end == std::string_view::npos ? 0 : end + 2);
-}
-
 }  // namespace
 
 Worker::Worker(asio::io_context& io, int rank, GuardedWorker process, const JobKey& key,
-               JobStore& store, RankOutput output, ConsoleQueue* console, Events events)
-    : pid_(process.worker),
+               JobStore& store, RankOutput output, OutputSink* console, Events events)
+    : rank_(rank),
+      pid_(process.worker),
       guard_(process.guard),
       key_(key),
       store_(store),
@@ -43,26 +40,18 @@ Worker::Worker(asio::io_context& io, int rank, GuardedWorker process, const JobK
       lifeline_(io, process.lifeline.release()),
       control_(io, process.control.release()),
       streams_{Descriptor(io, process.output.release()), Descriptor(io, process.errors.release())},
-      retry_{asio::steady_timer(io), asio::steady_timer(io)},
       drain_limit_(io),
       output_(std::move(output)),
       console_(console),
       frames_(kHelloBytes) {
-  pulse_.rank = rank;
-  pulse_.greeted = false;
-  pulse_.last.phase = "starting";
-  pulse_.heard_ns = pulse_.changed_ns = now_ns();
   watch_lifeline();
-  watch_output(ConsoleQueue::kOut);
-  watch_output(ConsoleQueue::kErr);
+  watch_output(OutputSink::kOut);
+  watch_output(OutputSink::kErr);
   watch_control();
 }
 
-void Worker::forgive_silence(std::int64_t now_ns) {
-  pulse_.heard_ns = pulse_.changed_ns = now_ns;
-}
-
 void Worker::signal(int number) {
+  if (number == SIGKILL && guard_state() == kTraced) return kill_guard();
   wake_guard();
   if (lifeline_.is_open())
     (void)!::send(lifeline_.native_handle(), &number, sizeof number, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -120,13 +109,27 @@ void Worker::wake_guard() {
   if (lifeline_.is_open()) kill(guard_, SIGCONT);
 }
 
+/// Of its guard, as /proc says it; 0 if there is none.
+char Worker::guard_state() const {
+  if (!lifeline_.is_open()) return 0;
+  std::ifstream file(fmt::format("/proc/{}/stat", guard_));
+  std::string stat;
+  std::getline(file, stat);
+  const std::size_t name = stat.rfind(") ");
+  return name == std::string::npos ? 0 : stat[name + 2];
+}
+
+void Worker::wake_stopped_guard() {
+  if (guard_state() == kStopped) wake_guard();
+}
+
 void Worker::kill_guard() {
   if (lifeline_.is_open()) kill(guard_, SIGKILL);
 }
 
 void Worker::close() {
   for (Descriptor* stream : {&lifeline_, &control_, &streams_[0], &streams_[1]}) stream->close();
-  for (asio::steady_timer* timer : {&retry_[0], &retry_[1], &drain_limit_}) timer->cancel();
+  drain_limit_.cancel();
 }
 
 void Worker::kill_and_wait() {
@@ -137,19 +140,20 @@ void Worker::kill_and_wait() {
 
 // ---- stdout and stderr ----
 
-void Worker::watch_output(ConsoleQueue::Stream stream) {
-  if (console_ && console_->is_full()) {
-    retry_[stream].expires_after(kConsoleRetry);
-    return retry_[stream].async_wait([this, stream](const std::error_code& error) {
-      if (!error && streams_[stream].is_open()) watch_output(stream);
-    });
-  }
+void Worker::watch_output(OutputSink::Stream stream) {
+  paused_[stream] = console_ && console_->is_full();
+  if (paused_[stream]) return;
   streams_[stream].async_wait(Descriptor::wait_read, [this, stream](const std::error_code& error) {
     if (!error && streams_[stream].is_open()) on_output(stream);
   });
 }
 
-void Worker::on_output(ConsoleQueue::Stream stream) {
+void Worker::resume_output() {
+  for (const OutputSink::Stream stream : {OutputSink::kOut, OutputSink::kErr})
+    if (paused_[stream] && streams_[stream].is_open()) watch_output(stream);
+}
+
+void Worker::on_output(OutputSink::Stream stream) {
   std::array<char, 65536> buffer;
   const ssize_t bytes = read(streams_[stream].native_handle(), buffer.data(), buffer.size());
   if (bytes > 0) output_.feed(stream, {buffer.data(), static_cast<std::size_t>(bytes)});
@@ -204,12 +208,12 @@ void Worker::greet(const Frame& frame) {
                             hello.version, kProtocolVersion));
   if (hello.rank != rank())
     throw Error(ErrorKind::kPeer, fmt::format("it says it is rank {}", hello.rank));
-  pulse_.greeted = true;
+  greeted_ = true;
   frames_.set_max_bytes(kMaxFrameBytes);
 }
 
 void Worker::dispatch(const Frame& frame) {
-  if (!pulse_.greeted) return greet(frame);
+  if (!greeted_) return greet(frame);
   switch (frame.kind) {
     case MessageKind::kStoreSet: {
       const StoreSet message = decode_store_set(frame.payload);
@@ -222,33 +226,17 @@ void Worker::dispatch(const Frame& frame) {
       });
     }
     case MessageKind::kHeartbeat:
-      return on_heartbeat(decode_heartbeat(frame.payload));
+      return events_.heartbeat(*this, decode_heartbeat(frame.payload));
     case MessageKind::kEvent: {
       nlohmann::json body;
       const std::string kind = decode_event(frame.payload, body);
-      try {
-        return events_.event(*this, kind, body);
-      } catch (const nlohmann::json::exception& e) {
-        throw Error(ErrorKind::kPeer,
-                    fmt::format("a field of its event '{}' is missing or wrong: {}", kind,
-                                reason_in(e.what())));
-      }
+      return events_.event(*this, kind, body);
     }
     case MessageKind::kHello:
       throw Error(ErrorKind::kPeer, "it sent a second hello");
     default:
       throw Error(ErrorKind::kPeer, "it sent a message that only the launcher may send");
   }
-}
-
-void Worker::on_heartbeat(Heartbeat beat) {
-  pulse_.heard_ns = now_ns();
-  if (beat.step != pulse_.last.step || beat.collective != pulse_.last.collective ||
-      beat.phase != pulse_.last.phase || beat.work != pulse_.last.work ||
-      beat.waits_for != pulse_.last.waits_for || beat.waits_in != pulse_.last.waits_in)
-    pulse_.changed_ns = pulse_.heard_ns;
-  pulse_.last = std::move(beat);
-  events_.event(*this, "heartbeat", {{"phase", pulse_.last.phase}});
 }
 
 void Worker::send(std::string_view frame) {

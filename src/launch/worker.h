@@ -13,10 +13,11 @@
 
 #include "hgtrain/wire/frame.h"
 #include "hgtrain/wire/job_key.h"
+#include "hgtrain/wire/messages.h"
 
 #include "guard.h"
-#include "hang.h"
 #include "job_store.h"
+#include "output_sink.h"
 #include "rank_output.h"
 
 namespace hgt {
@@ -34,28 +35,27 @@ class Worker {
     std::function<void(Worker&, const std::string& kind, const nlohmann::json& body)> event;
     /// What came on the control channel is not of this job; the stream is closed.
     std::function<void(Worker&, const std::string& why)> broken;
+    std::function<void(Worker&, const Heartbeat& beat)> heartbeat;
   };
 
   Worker(asio::io_context& io, int rank, GuardedWorker process, const JobKey& key, JobStore& store,
-         RankOutput output, ConsoleQueue* console, Events events);
+         RankOutput output, OutputSink* console, Events events);
 
-  int rank() const { return pulse_.rank; }
+  int rank() const { return rank_; }
   pid_t pid() const { return pid_; }
   pid_t guard() const { return guard_; }
-  /// Has said hello: commands reach it.
-  bool is_greeted() const { return pulse_.greeted; }
   bool has_ended() const { return end_.has_value(); }
   bool is_gone() const { return gone_; }
   /// How it ended; at_ns is 0 if its guard was killed and took it along.
   const WorkerEnd& end() const { return *end_; }
-  const Pulse& pulse() const { return pulse_; }
-  /// The time up to now does not count as silence: this process itself was not running.
-  void forgive_silence(std::int64_t now_ns);
   std::vector<std::string> last_lines() const { return output_.last_lines(); }
 
   /// Sends the signal to its process group, SIGKILL to all its descendants. A guard that somebody
-  /// has stopped is continued so that it passes the signal on.
+  /// has stopped is continued so that it passes the signal on; one that a debugger holds cannot be,
+  /// so SIGKILL goes to the guard itself.
   void signal(int number);
+  /// Continues the guard if somebody has stopped it: it could not say that the worker has ended.
+  void wake_stopped_guard();
   /// Kills the guard itself, if it is still there.
   void kill_guard();
   /// Kills all of it at once and waits for the end, without the loop; nothing is reported.
@@ -65,23 +65,28 @@ class Worker {
   void close();
   /// Queues a frame for it; it is read whenever the worker opens its end.
   void send(std::string_view frame);
+  /// Ends the control channel.
+  void close_channel() { control_.close(); }
+  /// Reads its output again if the console was full.
+  void resume_output();
 
  private:
   using Descriptor = asio::posix::stream_descriptor;
   void watch_lifeline();
   void on_lifeline();
-  void watch_output(ConsoleQueue::Stream stream);
-  void on_output(ConsoleQueue::Stream stream);
+  void watch_output(OutputSink::Stream stream);
+  void on_output(OutputSink::Stream stream);
   void watch_control();
   bool read_control();
   void dispatch(const Frame& frame);
   void greet(const Frame& frame);
-  void on_heartbeat(Heartbeat beat);
   void pump();
   void break_control(const std::string& why);
   void check_gone();
   void wake_guard();
+  char guard_state() const;
 
+  const int rank_;
   const pid_t pid_;
   const pid_t guard_;
   const JobKey key_;
@@ -90,14 +95,14 @@ class Worker {
   Descriptor lifeline_;
   Descriptor control_;
   std::array<Descriptor, 2> streams_;  // stdout, stderr
-  std::array<asio::steady_timer, 2> retry_;
+  std::array<bool, 2> paused_{};       // the console was full
   asio::steady_timer drain_limit_;
   RankOutput output_;
-  ConsoleQueue* console_;
+  OutputSink* console_;
   FrameReader frames_;
   std::string outbox_;
   bool sending_ = false;
-  Pulse pulse_;
+  bool greeted_ = false;  // it has said hello
   std::optional<WorkerEnd> end_;
   bool gone_ = false;
 };

@@ -9,11 +9,17 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 4;
 
+/// Whether `kind` lies between two kinds, both included.
+bool is_from(std::uint8_t kind, MessageKind first, MessageKind last) {
+  return kind >= static_cast<std::uint8_t>(first) && kind <= static_cast<std::uint8_t>(last);
+}
+
 bool is_known(std::uint8_t kind) {
-  return (kind >= static_cast<std::uint8_t>(MessageKind::kHello) &&
-          kind <= static_cast<std::uint8_t>(MessageKind::kEvent)) ||
-         (kind >= static_cast<std::uint8_t>(MessageKind::kStoreValue) &&
-          kind <= static_cast<std::uint8_t>(MessageKind::kAbort));
+  return is_from(kind, MessageKind::kHello, MessageKind::kEvent) ||
+         is_from(kind, MessageKind::kStoreValue, MessageKind::kAbort) ||
+         is_from(kind, MessageKind::kPortReserved, MessageKind::kAgentStoreGet) ||
+         is_from(kind, MessageKind::kReservePort, MessageKind::kAgentStoreValue) ||
+         kind == static_cast<std::uint8_t>(MessageKind::kPart);
 }
 
 }  // namespace

@@ -78,3 +78,17 @@ TEST_CASE("PyTorch's error file gives the exception's message") {
        {"", "{", "[]", "3", R"({"message": 3})", R"({"message": {"message": []}})"})
     CHECK(message_of(text) == "");
 }
+
+TEST_CASE("a failure is a rank's or a host's, and the first one counts") {
+  Failure host;
+  host.rank = -1;
+  host.host = 2;
+  host.host_name = "n03";
+  host.at_ns = 1;
+  Failure rank;
+  rank.rank = 2;
+  rank.at_ns = 2;
+  CHECK(host.key() != rank.key());
+  CHECK(first_failure({{host.key(), host}, {rank.key(), rank}})->culprit() == "host n03");
+  CHECK(rank.culprit() == "rank 2");
+}

@@ -41,6 +41,7 @@ int main(int argc, char** argv) try {
   for (++i; i < argc; ++i) command.emplace_back(argv[i]);
   spec.argv = [&](int) { return command; };
   spec.on_event = [](int rank, std::string_view kind, const nlohmann::json& body) {
+    if (rank >= 0 && kind == "notice") body.at("text").get<std::string>();  // as a real front would
     std::fprintf(stderr, "event %d %s %s\n", rank, std::string(kind).c_str(), body.dump().c_str());
   };
   const hgt::Verdict verdict = hgt::run_job(spec);

@@ -28,3 +28,28 @@ TEST_CASE("a job cannot make the launcher hold more than a bound") {
   CHECK_THROWS_AS(store.set("key", "value"), Error);
   CHECK_THROWS_AS(store.set("", std::string(1000, 'x')), Error);
 }
+
+TEST_CASE("a key is written once") {
+  JobStore store;
+  store.set("k", "v");
+  CHECK_NOTHROW(store.set("k", "v"));
+  CHECK_THROWS_AS(store.set("k", "w"), Error);
+}
+
+TEST_CASE("a copy tells upstream what is set here and what is missing, each once") {
+  std::vector<std::string> told;
+  JobStore store(JobStore::kMaxBytes,
+                 {[&](const std::string& key, const std::string& value) {
+                    told.push_back(key + "=" + value);
+                  },
+                  [&](const std::string& key) { told.push_back(key + "?"); }});
+  std::vector<std::string> got;
+  const auto reply = [&](const std::string& value) { got.push_back(value); };
+  store.get("far", reply);
+  store.get("far", reply);
+  store.set("near", "n");
+  store.get("near", reply);
+  store.put("far", "f");
+  CHECK(told == std::vector<std::string>{"far?", "near=n"});
+  CHECK(got == std::vector<std::string>{"n", "f", "f"});
+}

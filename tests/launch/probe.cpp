@@ -91,6 +91,9 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
       throw Error(ErrorKind::kPeer, "all_reduce 8 timed out");
     }
     for (;;) pause();
+  } else if (what == "flood") {
+    const std::string block(1 << 16, '\n');
+    for (;;) std::cout << block << std::flush;
   } else if (what == "freeze") {
     channel.send("started", {{"step", 0}});
     channel.flush();

@@ -11,9 +11,9 @@ using namespace hgt;
 TEST_CASE("the log has the lines of both streams whole, in the order they were finished") {
   const TemporaryFolder folder;
   RankOutput output({folder / "log", nullptr, "", {}});
-  output.feed(ConsoleQueue::kOut, "first half, ");
-  output.feed(ConsoleQueue::kErr, "an error\n");
-  output.feed(ConsoleQueue::kOut, "second half\nrest");
+  output.feed(OutputSink::kOut, "first half, ");
+  output.feed(OutputSink::kErr, "an error\n");
+  output.feed(OutputSink::kOut, "second half\nrest");
   CHECK(contents(folder / "log") == "an error\nfirst half, second half\n");
   output.finish();
   CHECK(contents(folder / "log") == "an error\nfirst half, second half\nrest\n");
@@ -24,7 +24,7 @@ TEST_CASE("the log has the lines of both streams whole, in the order they were f
 TEST_CASE("a log that is there already is continued") {
   const TemporaryFolder folder;
   for (int attempt = 0; attempt < 2; ++attempt)
-    RankOutput({folder / "log", nullptr, "", {}}).feed(ConsoleQueue::kOut, "line\n");
+    RankOutput({folder / "log", nullptr, "", {}}).feed(OutputSink::kOut, "line\n");
   CHECK(contents(folder / "log") == "line\nline\n");
 }
 
@@ -41,10 +41,10 @@ TEST_CASE("a full disk under the log is told once, and the output goes on; so do
   {
     FailingFileOps full(0, ENOSPC, /*for_good=*/true);
     const FileOpsOverride override(full);
-    output.feed(ConsoleQueue::kOut, "a\n");
-    output.feed(ConsoleQueue::kOut, "b\n");
+    output.feed(OutputSink::kOut, "a\n");
+    output.feed(OutputSink::kOut, "b\n");
   }
-  output.feed(ConsoleQueue::kOut, "c\n");
+  output.feed(OutputSink::kOut, "c\n");
   REQUIRE(told.size() == 1);
   CHECK_THAT(told[0], Catch::Contains("No space left on device"));
   CHECK(contents(folder / "log") == "c\n");

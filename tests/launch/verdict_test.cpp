@@ -35,6 +35,18 @@ TEST_CASE(
         "  the other 63 ranks were stopped\n");
 }
 
+TEST_CASE("a host that is lost is named once, and none of its ranks") {
+  Verdict v = failed();
+  v.rank = -1;
+  v.reason = "is lost: the stream has ended";
+  v.log_path.clear();
+  v.last_lines.clear();
+  v.stopped_ranks = 32;
+  CHECK(v.render() ==
+        "hgtrain: error: host n02 is lost: the stream has ended\n"
+        "  the other 32 ranks were stopped\n");
+}
+
 TEST_CASE("the rank's own words come first") {
   Verdict v = failed();
   v.message = "the token file is damaged";

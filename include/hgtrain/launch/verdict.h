@@ -21,7 +21,7 @@ struct Verdict {
   int restarts = 0;       ///< how many restarts happened
   int stopped_ranks = 0;  ///< other ranks that still ran and had to be stopped
 
-  // About the first rank that failed, by this machine's clock; rank -1: no rank in particular.
+  // About the first rank that failed, by this machine's clock; rank -1: a whole host, or none.
   int rank = -1;
   std::int64_t pid = 0;
   std::string host;
@@ -34,6 +34,9 @@ struct Verdict {
   /// sent a message.
   std::vector<std::string> last_lines;
   std::string log_path;  ///< "" = no file
+
+  /// "rank 3", or "host b": who failed.
+  std::string culprit() const;
 
   /// The message to the user: several lines with a newline at the end, or "" for a job that is
   /// done. Safe for a terminal even if the rank printed control characters (base/terminal.h).

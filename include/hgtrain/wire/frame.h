@@ -8,7 +8,8 @@
 
 namespace hgt {
 
-/// Kinds of messages on the control channel. The numbers are the protocol: never reuse one.
+/// Kinds of messages: between a worker and its agent, and between an agent and the coordinator. The
+/// numbers are the protocol: never reuse one.
 enum class MessageKind : std::uint8_t {
   // worker to agent
   kHello = 1,  ///< must be the first frame of a worker
@@ -21,6 +22,30 @@ enum class MessageKind : std::uint8_t {
   kStop = 17,
   kCheckpoint = 18,
   kAbort = 19,
+  // agent to coordinator (launch/agent_messages.h)
+  kPortReserved = 32,
+  kSpawned = 33,
+  kNotSpawned = 34,
+  kRankHeartbeat = 35,
+  kRankEvent = 36,
+  kChannelBroken = 37,
+  kEnded = 38,
+  kGone = 39,
+  kOutput = 40,
+  kNotice = 41,
+  kAgentStoreSet = 42,
+  kAgentStoreGet = 43,
+  // coordinator to agent
+  kReservePort = 64,
+  kSpawn = 65,
+  kRankCommand = 66,
+  kSignalRanks = 67,
+  kKillGuards = 68,
+  kCloseChannel = 69,
+  kCredit = 70,
+  kAgentStoreValue = 71,
+  // both ways
+  kPart = 96,  ///< the start of a payload that is too long for one frame (launch/frame_link.h)
 };
 
 /// One message: a u32 length (little-endian, of what follows), the kind (u8), the payload.

@@ -1,0 +1,136 @@
+#include "agent.h"
+
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/log.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kWindowBytes = 1 << 20;
+constexpr std::chrono::seconds kGuardLimit{5};  // from SIGKILL to killing the guards themselves
+
+}  // namespace
+
+// ---- the window ----
+
+void Agent::Window::write(Stream stream, std::string_view text) {
+  open_bytes_ += std::ssize(text);
+  link_.send(Output{static_cast<std::uint8_t>(stream), std::string(text)});
+}
+
+bool Agent::Window::is_full() const {
+  return open_bytes_ >= kWindowBytes;
+}
+
+// ---- the agent ----
+
+Agent::Agent(Context context, OwnedFd in, OwnedFd out)
+    : context_(std::move(context)),
+      link_(context_.io, std::move(in), std::move(out),
+            {[this](const Frame& frame) { on_frame(frame); },
+             [this](const std::string& why) { on_stream_ended(why); }}),
+      window_(link_),
+      end_timer_(context_.io) {}
+
+void Agent::with_ranks(std::uint32_t epoch, const std::function<void(LocalRanks&)>& act) {
+  if (ranks_ && ranks_->epoch() == epoch) act(*ranks_);
+}
+
+void Agent::on_frame(const Frame& frame) {
+  switch (frame.kind) {
+    case MessageKind::kReservePort:
+      return reserve_port(decode_payload<ReservePort>(frame.payload));
+    case MessageKind::kSpawn:
+      return spawn(decode_payload<Spawn>(frame.payload));
+    case MessageKind::kRankCommand: {
+      const auto message = decode_payload<RankCommand>(frame.payload);
+      return with_ranks(message.epoch, [&](LocalRanks& ranks) { ranks.command(message); });
+    }
+    case MessageKind::kSignalRanks: {
+      const auto message = decode_payload<SignalRanks>(frame.payload);
+      return with_ranks(message.epoch, [&](LocalRanks& ranks) { ranks.signal(message); });
+    }
+    case MessageKind::kKillGuards: {
+      const auto message = decode_payload<KillGuards>(frame.payload);
+      return with_ranks(message.epoch, [](LocalRanks& ranks) { ranks.kill_guards(); });
+    }
+    case MessageKind::kCloseChannel: {
+      const auto message = decode_payload<CloseChannel>(frame.payload);
+      return with_ranks(message.epoch,
+                        [&](LocalRanks& ranks) { ranks.close_channel(message.rank); });
+    }
+    case MessageKind::kAgentStoreValue: {
+      const auto message = decode_payload<AgentStoreValue>(frame.payload);
+      return with_ranks(message.epoch, [&](LocalRanks& ranks) { ranks.put(message); });
+    }
+    case MessageKind::kCredit:
+      window_.credit(decode_payload<Credit>(frame.payload).bytes);
+      if (ranks_) ranks_->resume_output();
+      return;
+    default:
+      throw Error(ErrorKind::kPeer, "the launcher sent a message that only agents send");
+  }
+}
+
+void Agent::reserve_port(const ReservePort& message) {
+  try {
+    port_.reset();
+    port_.emplace(message.wanted);
+    link_.send(PortReserved{message.epoch, port_->number()});
+  } catch (const Error& e) {
+    link_.send(not_spawned(message.epoch, e));
+  }
+}
+
+void Agent::spawn(const Spawn& order) {
+  if (ranks_) {  // the loop may still refer to it: it is destroyed after what is queued there
+    ranks_->close();
+    asio::post(context_.io, [last = std::move(ranks_)] {});
+  }
+  LocalRanks::Context context{context_.io,
+                              link_,
+                              window_,
+                              context_.group_fd,
+                              context_.others,
+                              port_ ? port_->number() : 0,
+                              [this] {
+                                if (why_ended_) end_now();
+                              }};
+  ranks_ = std::make_unique<LocalRanks>(std::move(context), order);
+  try {
+    ranks_->start();
+  } catch (const Error& e) {
+    link_.send(not_spawned(order.epoch, e));
+  }
+}
+
+/// Without a coordinator nobody can say that the job is wanted: there is no grace.
+void Agent::on_stream_ended(const std::string& why) {
+  log_info("the coordinator is gone: {}", why);
+  why_ended_ = why;
+  if (!ranks_ || ranks_->are_gone()) return end_now();
+  ranks_->signal({ranks_->epoch(), kAllRanks, SIGKILL});
+  end_timer_.expires_after(kGuardLimit);
+  end_timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    ranks_->kill_guards();
+    end_timer_.expires_after(kGuardLimit);
+    end_timer_.async_wait([this](const std::error_code& cancelled) {
+      if (!cancelled) end_now();
+    });
+  });
+}
+
+void Agent::end_now() {
+  end_timer_.cancel();
+  asio::post(context_.io, [this] { context_.ended(*why_ended_); });
+}
+
+}  // namespace hgt

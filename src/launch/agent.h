@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <sys/types.h>
+
+#include <asio/io_context.hpp>
+
+#include "frame_link.h"
+#include "local_ranks.h"
+#include "master_port.h"
+#include "output_sink.h"
+#include "owned_fd.h"
+
+namespace hgt {
+
+/// One host of a job: obeys what comes on its stream from the coordinator, attempt after attempt. If
+/// the stream ends, it kills what it has started. Must outlive the loop.
+class Agent {
+ public:
+  struct Context {
+    asio::io_context& io;
+    int group_fd = -1;       ///< of the job's control group, -1 = none
+    std::set<pid_t> others;  ///< children of this process that are none of the job's
+    /// The coordinator is gone, and so is all that this agent has started, but for what cannot be
+    /// killed.
+    std::function<void(const std::string& why)> ended;
+  };
+
+  Agent(Context context, OwnedFd in, OwnedFd out);
+
+ private:
+  /// The output that is on its way to the console: what is not credited yet.
+  class Window final : public OutputSink {
+   public:
+    explicit Window(FrameLink& link) : link_(link) {}
+    void write(Stream stream, std::string_view text) override;
+    bool is_full() const override;
+    void credit(std::int64_t bytes) { open_bytes_ -= bytes; }
+
+   private:
+    FrameLink& link_;
+    std::int64_t open_bytes_ = 0;
+  };
+
+  void on_frame(const Frame& frame);
+  void on_stream_ended(const std::string& why);
+  void reserve_port(const ReservePort& message);
+  void spawn(const Spawn& order);
+  void with_ranks(std::uint32_t epoch, const std::function<void(LocalRanks&)>& act);
+  void end_now();
+
+  const Context context_;
+  FrameLink link_;
+  Window window_;
+  std::optional<MasterPort> port_;
+  std::unique_ptr<LocalRanks> ranks_;  // of the last Spawn
+  std::optional<std::string> why_ended_;  // the stream
+  asio::steady_timer end_timer_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,229 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/wire/messages.h"
+
+namespace hgt {
+
+// What an agent and the coordinator tell each other. Each struct is the payload of one kind of frame
+// (payload.h). `epoch` is the number of the attempt: what belongs to another attempt is ignored.
+
+/// A rank of RankCommand or SignalRanks: all that the agent has.
+inline constexpr std::int32_t kAllRanks = -1;
+
+// ---- agent to coordinator ----
+
+/// The answer to ReservePort, if the port could be had; otherwise it is NotSpawned.
+struct PortReserved {
+  static constexpr MessageKind kKind = MessageKind::kPortReserved;
+  std::uint32_t epoch = 0;
+  std::int32_t port = 0;
+  static auto fields(auto& m) { return std::tie(m.epoch, m.port); }
+};
+
+struct Spawned {
+  static constexpr MessageKind kKind = MessageKind::kSpawned;
+  std::uint32_t epoch = 0;
+  std::int32_t rank = 0;
+  std::int64_t pid = 0;
+  static auto fields(auto& m) { return std::tie(m.epoch, m.rank, m.pid); }
+};
+
+/// The attempt cannot start on this host, and nothing of it runs there.
+struct NotSpawned {
+  static constexpr MessageKind kKind = MessageKind::kNotSpawned;
+  std::uint32_t epoch = 0;
+  std::int32_t error_kind = 0;
+  std::string message;
+  std::string hint;
+  std::vector<std::string> context;
+  static auto fields(auto& m) {
+    return std::tie(m.epoch, m.error_kind, m.message, m.hint, m.context);
+  }
+};
+NotSpawned not_spawned(std::uint32_t epoch, const Error& error);
+/// The reverse of not_spawned(). Error(kPeer) if its kind is none.
+Error error_in(const NotSpawned& message);
+
+struct RankHeartbeat {
+  static constexpr MessageKind kKind = MessageKind::kRankHeartbeat;
+  std::uint32_t epoch = 0;
+  std::int32_t rank = 0;
+  Heartbeat beat;
+  static auto fields(auto& m) {
+    return std::tie(m.epoch, m.rank, m.beat.step, m.beat.collective, m.beat.phase, m.beat.work,
+                    m.beat.action, m.beat.waits_in, m.beat.waits_for);
+  }
+};
+
+/// An event that a worker sent on its control channel.
+struct RankEvent {
+  static constexpr MessageKind kKind = MessageKind::kRankEvent;
+  std::uint32_t epoch = 0;
+  std::int32_t rank = 0;
+  std::int64_t at_ns = 0;  ///< by the agent's clock
+  bool signalled = false;  ///< a signal of the launcher's came before
+  std::string name;
+  std::string body;  ///< an object, as JSON
+  static auto fields(auto& m) {
+    return std::tie(m.epoch, m.rank, m.at_ns, m.signalled, m.name, m.body);
+  }
+};
+
+/// A worker's control channel is closed because what came on it is not of this job.
+struct ChannelBroken {
+  static constexpr MessageKind kKind = MessageKind::kChannelBroken;
+  std::uint32_t epoch = 0;
+  std::int32_t rank = 0;
+  std::string why;
+  static auto fields(auto& m) { return std::tie(m.epoch, m.rank, m.why); }
+};
+
+/// A worker's program has ended.
+struct Ended {
+  static constexpr MessageKind kKind = MessageKind::kEnded;
+  std::uint32_t epoch = 0;
+  std::int32_t rank = 0;
+  std::int32_t wait_status = 0;
+  std::int64_t max_rss_kib = 0;
+  std::int64_t at_ns = 0;  ///< by the agent's clock
+  bool lost_guard = false;
+  bool signalled = false;  ///< a signal of the launcher's came before
+  bool out_of_memory = false;
+  static auto fields(auto& m) {
+    return std::tie(m.epoch, m.rank, m.wait_status, m.max_rss_kib, m.at_ns, m.lost_guard,
+                    m.signalled, m.out_of_memory);
+  }
+};
+
+/// Nothing is left of a worker, and all its output was sent before this.
+struct Gone {
+  static constexpr MessageKind kKind = MessageKind::kGone;
+  std::uint32_t epoch = 0;
+  std::int32_t rank = 0;
+  std::vector<std::string> last_lines;
+  std::string error_message;  ///< of its error file, "" = none
+  std::string port_user;      ///< who listens on MASTER_PORT though the whole host is done, "" = nobody
+  static auto fields(auto& m) {
+    return std::tie(m.epoch, m.rank, m.last_lines, m.error_message, m.port_user);
+  }
+};
+
+/// What a worker printed. It counts against the agent's window until it is credited.
+struct Output {
+  static constexpr MessageKind kKind = MessageKind::kOutput;
+  std::uint8_t stream = 0;  ///< OutputSink::Stream
+  std::string text;
+  static auto fields(auto& m) { return std::tie(m.stream, m.text); }
+};
+
+/// For the user.
+struct Notice {
+  static constexpr MessageKind kKind = MessageKind::kNotice;
+  std::string text;
+  static auto fields(auto& m) { return std::tie(m.text); }
+};
+
+struct AgentStoreSet {
+  static constexpr MessageKind kKind = MessageKind::kAgentStoreSet;
+  std::uint32_t epoch = 0;
+  std::string key;
+  std::string value;
+  static auto fields(auto& m) { return std::tie(m.epoch, m.key, m.value); }
+};
+
+/// The answer, sent once the key is there, is an AgentStoreValue.
+struct AgentStoreGet {
+  static constexpr MessageKind kKind = MessageKind::kAgentStoreGet;
+  std::uint32_t epoch = 0;
+  std::string key;
+  static auto fields(auto& m) { return std::tie(m.epoch, m.key); }
+};
+
+// ---- coordinator to agent ----
+
+/// To the host of rank 0, before Spawn.
+struct ReservePort {
+  static constexpr MessageKind kKind = MessageKind::kReservePort;
+  std::uint32_t epoch = 0;
+  std::int32_t wanted = 0;  ///< 0 = any free one
+  static auto fields(auto& m) { return std::tie(m.epoch, m.wanted); }
+};
+
+/// Ends what the agent has of the attempt before, and starts its ranks of this one.
+struct Spawn {
+  static constexpr MessageKind kKind = MessageKind::kSpawn;
+  std::uint32_t epoch = 0;
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> env;  ///< JobSpec::env
+  std::string run_id;
+  std::string run_dir;
+  std::string log_dir;
+  std::int32_t world_size = 1;
+  std::int32_t first_rank = 0;
+  std::int32_t num_ranks = 1;
+  std::int32_t max_restarts = 0;
+  std::int32_t master_port = 0;
+  bool own_workers = false;
+  bool show_output = false;
+  static auto fields(auto& m) {
+    return std::tie(m.epoch, m.argv, m.env, m.run_id, m.run_dir, m.log_dir, m.world_size,
+                    m.first_rank, m.num_ranks, m.max_restarts, m.master_port, m.own_workers,
+                    m.show_output);
+  }
+};
+
+/// A frame for a worker's control channel.
+struct RankCommand {
+  static constexpr MessageKind kKind = MessageKind::kRankCommand;
+  std::uint32_t epoch = 0;
+  std::int32_t rank = 0;
+  std::string frame;
+  static auto fields(auto& m) { return std::tie(m.epoch, m.rank, m.frame); }
+};
+
+struct SignalRanks {
+  static constexpr MessageKind kKind = MessageKind::kSignalRanks;
+  std::uint32_t epoch = 0;
+  std::int32_t rank = kAllRanks;
+  std::int32_t signal = 0;
+  bool excuses = true;  ///< what happens to the rank from now on is the launcher's doing
+  static auto fields(auto& m) { return std::tie(m.epoch, m.rank, m.signal, m.excuses); }
+};
+
+struct KillGuards {
+  static constexpr MessageKind kKind = MessageKind::kKillGuards;
+  std::uint32_t epoch = 0;
+  static auto fields(auto& m) { return std::tie(m.epoch); }
+};
+
+/// Closes a worker's control channel.
+struct CloseChannel {
+  static constexpr MessageKind kKind = MessageKind::kCloseChannel;
+  std::uint32_t epoch = 0;
+  std::int32_t rank = 0;
+  static auto fields(auto& m) { return std::tie(m.epoch, m.rank); }
+};
+
+/// The console has taken so many bytes of Output.
+struct Credit {
+  static constexpr MessageKind kKind = MessageKind::kCredit;
+  std::uint32_t bytes = 0;
+  static auto fields(auto& m) { return std::tie(m.bytes); }
+};
+
+struct AgentStoreValue {
+  static constexpr MessageKind kKind = MessageKind::kAgentStoreValue;
+  std::uint32_t epoch = 0;
+  std::string key;
+  std::string value;
+  static auto fields(auto& m) { return std::tie(m.epoch, m.key, m.value); }
+};
+
+}  // namespace hgt

@@ -1,0 +1,527 @@
+#include "coordinator.h"
+
+#include <algorithm>
+#include <csignal>
+#include <sys/wait.h>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/log.h"
+#include "hgtrain/wire/messages.h"
+
+#include "environment.h"
+#include "lines.h"
+#include "payload.h"
+
+namespace hgt {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAbortLimit{5'000};       // from `abort` to SIGTERM
+constexpr milliseconds kGuardLimit{5'000};       // from SIGKILL to killing the guards themselves
+constexpr milliseconds kUnkillableLimit{5'000};  // from then to giving up
+constexpr milliseconds kSilentLimit{30'000};
+constexpr std::chrono::seconds kHangCheck{1};
+
+/// For the log, by Stage.
+constexpr const char* kStageTexts[] = {"running",
+                                       "stopping: every rank is to save and end",
+                                       "aborting: every rank is to end",
+                                       "sending SIGTERM to every rank",
+                                       "sending SIGKILL to every rank",
+                                       "killing the guards",
+                                       "all ranks have ended"};
+
+/// "type must be string" of "[json.exception.type_error.302] type must be string".
+std::string_view reason_in(std::string_view json_error) {
+  const std::size_t end = json_error.find("] ");
+  return json_error.substr(end == std::string_view::npos ? 0 : end + 2);
+}
+
+int exit_code_of(const Ended& end) {
+  return exit_code_of(WorkerEnd{end.wait_status, end.max_rss_kib, end.at_ns});
+}
+
+}  // namespace
+
+Coordinator::Coordinator(Context context, int number)
+    : context_(std::move(context)),
+      spec_(context_.spec),
+      epoch_(static_cast<std::uint32_t>(number)),
+      ranks_(static_cast<std::size_t>(spec_.num_workers)),
+      stage_timer_(context_.io),
+      hang_timer_(context_.io) {
+  for (std::size_t host = 0; host < context_.hosts.size(); ++host) {
+    const HostRanks& place = context_.hosts[host];
+    for (int rank = place.first_rank; rank < place.first_rank + place.num_ranks; ++rank) {
+      RankView& view = ranks_[static_cast<std::size_t>(rank)];
+      view.host = host;
+      view.pulse.rank = rank;
+      view.pulse.greeted = false;
+      view.pulse.last.phase = "starting";
+    }
+  }
+}
+
+// ---- starting ----
+
+void Coordinator::start() {
+  context_.hosts[0].link->send(ReservePort{epoch_, spec_.master_port});
+}
+
+void Coordinator::spawn(int master_port) {
+  master_port_ = master_port;
+  if (stage_ >= Stage::kAborting) {  // it was killed before it began
+    for (RankView& rank : ranks_) rank.is_gone = true;
+    return advance(Stage::kFinished);
+  }
+  Spawn order;
+  order.epoch = epoch_;
+  order.argv = spec_.argv(static_cast<int>(epoch_));
+  order.env = spec_.env;
+  order.run_id = spec_.run_id;
+  order.run_dir = spec_.run_dir;
+  order.log_dir = spec_.log_dir;
+  order.world_size = spec_.num_workers;
+  order.max_restarts = spec_.max_restarts;
+  order.master_port = master_port;
+  order.own_workers = spec_.own_workers;
+  order.show_output = spec_.show_output;
+  for (const HostRanks& host : context_.hosts) {
+    order.first_rank = host.first_rank;
+    order.num_ranks = host.num_ranks;
+    host.link->send(order);
+  }
+  spawned_ = true;
+  for (RankView& rank : ranks_) rank.pulse.heard_ns = rank.pulse.changed_ns = now_ns();
+  if (stop_signal_ != 0) ask_to_stop(stop_signal_);
+  watch_for_hangs();
+}
+
+// ---- stopping ----
+
+void Coordinator::signal_all(int number) {
+  for (const HostRanks& host : context_.hosts)
+    host.link->send(SignalRanks{epoch_, kAllRanks, number});
+}
+
+void Coordinator::command(const RankView& rank, const std::string& frame) {
+  context_.hosts[rank.host].link->send(RankCommand{epoch_, rank.pulse.rank, frame});
+}
+
+void Coordinator::command_all(const std::string& frame) {
+  for (const RankView& rank : ranks_)
+    if (!rank.end && obeys_commands(rank)) command(rank, frame);
+}
+
+bool Coordinator::obeys_commands(const RankView& rank) const {
+  return spec_.own_workers || rank.pulse.greeted;
+}
+
+void Coordinator::then(Stage next, milliseconds after) {
+  stage_timer_.expires_after(after);
+  stage_timer_.async_wait([this, next](const std::error_code& error) {
+    if (!error) advance(next);
+  });
+}
+
+/// Each stage asks harder than the one before and says when the next begins.
+void Coordinator::advance(Stage next) {
+  if (next <= stage_) return;
+  stage_ = next;
+  log_info("{}", kStageTexts[static_cast<std::size_t>(next)]);
+  const bool commands = std::any_of(ranks_.begin(), ranks_.end(), [this](const RankView& rank) {
+    return !rank.end && obeys_commands(rank);
+  });
+  switch (next) {
+    case Stage::kRunning:
+      return;
+    case Stage::kStopping:
+      return commands ? then(Stage::kTerminating, spec_.stop_limit)
+                      : then(Stage::kKilling, spec_.grace);
+    case Stage::kAborting: {
+      if (!commands) return advance(Stage::kTerminating);
+      const Failure& failure = *first_failure(failures_);
+      command_all(encode_abort(
+          fmt::format("{} {}", failure.culprit(),
+                      failure.message.empty() ? failure.reason : failure.message)));
+      return then(Stage::kTerminating, std::min(kAbortLimit, spec_.grace));
+    }
+    case Stage::kTerminating:
+      signal_all(SIGTERM);
+      signal_all(SIGCONT);  // one that is stopped sees SIGTERM only then
+      return then(Stage::kKilling, spec_.grace);
+    case Stage::kKilling:
+      signal_all(SIGKILL);
+      return then(Stage::kKillingGuards, kGuardLimit);
+    case Stage::kKillingGuards:
+      for (const HostRanks& host : context_.hosts) host.link->send(KillGuards{epoch_});
+      return then(Stage::kFinished, kUnkillableLimit);
+    case Stage::kFinished:
+      stage_timer_.cancel();
+      hang_timer_.cancel();
+      if (!are_gone())
+        context_.notice("some processes cannot be killed: they are stuck in the kernel");
+      return context_.finished();
+  }
+}
+
+void Coordinator::stop(int signal) {
+  if (stage_ >= Stage::kAborting) return;
+  if (signal == SIGUSR1 && !spec_.own_workers) return relay(signal, MessageKind::kStop);
+  if (stop_signal_ == 0) stop_signal_ = signal;
+  if (spawned_) ask_to_stop(signal);
+  advance(Stage::kStopping);
+}
+
+void Coordinator::ask_to_stop(int signal) {
+  for (const RankView& rank : ranks_) {
+    if (rank.end) continue;
+    if (obeys_commands(rank))
+      command(rank, encode_frame(MessageKind::kStop, ""));
+    else
+      context_.hosts[rank.host].link->send(SignalRanks{epoch_, rank.pulse.rank, signal});
+  }
+}
+
+void Coordinator::relay(int signal, MessageKind kind) {
+  bool commanded = false;  // one rank passes it on; sent to all, it might be obeyed twice
+  for (const RankView& rank : ranks_) {
+    if (rank.end) continue;
+    if (!obeys_commands(rank))
+      context_.hosts[rank.host].link->send(SignalRanks{epoch_, rank.pulse.rank, signal, false});
+    else if (!std::exchange(commanded, true))
+      command(rank, encode_frame(kind, ""));
+  }
+}
+
+void Coordinator::close() {
+  stage_timer_.cancel();
+  hang_timer_.cancel();
+}
+
+void Coordinator::kill() {
+  advance(Stage::kKilling);
+}
+
+// ---- what the agents report ----
+
+void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
+  switch (frame.kind) {
+    case MessageKind::kPortReserved:
+      return with<PortReserved>(frame, [&](const auto& message) { spawn(message.port); });
+    case MessageKind::kNotSpawned:
+      return with<NotSpawned>(
+          frame, [&](const auto& message) { context_.cannot_start(error_in(message)); });
+    case MessageKind::kSpawned:
+      return with<Spawned>(frame, [&](const auto& message) {
+        RankView& rank = view_of(message.rank, link);
+        rank.pid = message.pid;
+        if (spec_.on_event) spec_.on_event(message.rank, "spawned", {{"pid", message.pid}});
+      });
+    case MessageKind::kRankHeartbeat:
+      return with<RankHeartbeat>(frame, [&](const auto& message) {
+        on_heartbeat(view_of(message.rank, link), message.beat);
+      });
+    case MessageKind::kRankEvent:
+      return with<RankEvent>(
+          frame, [&](const auto& message) { on_event(view_of(message.rank, link), message); });
+    case MessageKind::kChannelBroken:
+      return with<ChannelBroken>(
+          frame, [&](const auto& message) { on_broken(view_of(message.rank, link), message.why); });
+    case MessageKind::kEnded:
+      return with<Ended>(
+          frame, [&](const auto& message) { on_ended(view_of(message.rank, link), message); });
+    case MessageKind::kGone:
+      return with<Gone>(
+          frame, [&](const auto& message) { on_gone(view_of(message.rank, link), message); });
+    case MessageKind::kAgentStoreSet:
+      return with<AgentStoreSet>(
+          frame, [&](const auto& message) { store_.set(message.key, message.value); });
+    case MessageKind::kAgentStoreGet:
+      return with<AgentStoreGet>(frame, [&](const auto& message) {
+        store_.get(message.key, [this, host = host_of(link), key = message.key](
+                                    const std::string& value) {
+          context_.hosts[host].link->send(AgentStoreValue{epoch_, key, value});
+        });
+      });
+    default:
+      throw Error(ErrorKind::kPeer, "an agent sent a message that only the launcher may send");
+  }
+}
+
+/// Does `act` with the message in `frame`, unless it is of another attempt.
+template <class Message, class Act>
+void Coordinator::with(const Frame& frame, const Act& act) {
+  const auto message = decode_payload<Message>(frame.payload);
+  if (message.epoch == epoch_) act(message);
+}
+
+std::size_t Coordinator::host_of(const AgentLink& link) const {
+  const auto it = std::find_if(context_.hosts.begin(), context_.hosts.end(),
+                               [&](const HostRanks& host) { return host.link == &link; });
+  return static_cast<std::size_t>(it - context_.hosts.begin());
+}
+
+/// An agent speaks of its own ranks only.
+RankView& Coordinator::view_of(int rank, const AgentLink& link) {
+  const std::size_t host = host_of(link);
+  if (rank < 0 || rank >= spec_.num_workers || ranks_[static_cast<std::size_t>(rank)].host != host)
+    throw Error(ErrorKind::kPeer, fmt::format("an agent speaks of rank {}, which it has not", rank));
+  return ranks_[static_cast<std::size_t>(rank)];
+}
+
+void Coordinator::on_heartbeat(RankView& rank, const Heartbeat& beat) {
+  if (!rank.is_heard) return;
+  Pulse& pulse = rank.pulse;
+  pulse.greeted = true;
+  pulse.heard_ns = now_ns();
+  if (beat.step != pulse.last.step || beat.collective != pulse.last.collective ||
+      beat.phase != pulse.last.phase || beat.work != pulse.last.work ||
+      beat.waits_for != pulse.last.waits_for || beat.waits_in != pulse.last.waits_in)
+    pulse.changed_ns = pulse.heard_ns;
+  pulse.last = beat;
+  tell(rank, "heartbeat", {{"phase", beat.phase}});
+}
+
+void Coordinator::on_event(RankView& rank, const RankEvent& message) {
+  log_debug("rank {} sent {} {}", rank.pulse.rank, message.name, message.body);
+  if (!rank.is_heard) return;
+  rank.pulse.greeted = true;
+  const nlohmann::json body =
+      nlohmann::json::parse(message.body, nullptr, /*allow_exceptions=*/false);
+  if (!body.is_object()) refuse_payload();
+  // What it says after we have sent it a signal is our doing.
+  if (message.name == "failed" && !message.signalled) {
+    try {
+      Failure failure = failure_from_event(rank.pulse.rank, body);
+      failure.at_ns = message.at_ns;
+      fail(failure);
+    } catch (const Error& e) {
+      return break_channel(rank, e.message());
+    }
+  }
+  tell(rank, message.name, body);
+}
+
+/// Passes an event on to whoever shows it. What that cannot make sense of breaks the channel.
+void Coordinator::tell(RankView& rank, const std::string& kind, const nlohmann::json& body) {
+  if (!spec_.on_event) return;
+  try {
+    spec_.on_event(rank.pulse.rank, kind, body);
+  } catch (const nlohmann::json::exception& e) {
+    break_channel(rank, fmt::format("a field of its event '{}' is missing or wrong: {}", kind,
+                                    reason_in(e.what())));
+  } catch (const Error& e) {
+    break_channel(rank, e.message());
+  }
+}
+
+void Coordinator::break_channel(RankView& rank, const std::string& why) {
+  context_.hosts[rank.host].link->send(CloseChannel{epoch_, rank.pulse.rank});
+  on_broken(rank, why);
+}
+
+void Coordinator::on_broken(RankView& rank, const std::string& why) {
+  rank.is_heard = false;
+  if (!spec_.own_workers)
+    return context_.notice(
+        fmt::format("the control channel of rank {} is closed: {}", rank.pulse.rank, why));
+  Failure failure;
+  failure.rank = rank.pulse.rank;
+  failure.at_ns = now_ns();
+  failure.exit_code = static_cast<int>(ErrorKind::kPeer);
+  failure.reason = "broke the control channel: " + why;
+  fail(failure);
+}
+
+bool Coordinator::is_clean(const RankView& rank) const {
+  const int code = exit_code_of(*rank.end);
+  return code == 0 || (spec_.own_workers && code == kExitStoppedEarly);
+}
+
+void Coordinator::on_ended(RankView& rank, const Ended& end) {
+  rank.end = end;
+  if (is_clean(rank) || end.signalled) return;
+
+  Failure failure;
+  failure.rank = rank.pulse.rank;
+  failure.at_ns = end.at_ns;
+  failure.exit_code = exit_code_of(end);
+  if (spec_.own_workers) {
+    failure.by_peer = failure.exit_code == static_cast<int>(ErrorKind::kPeer);
+    failure.permanent = failure.exit_code >= static_cast<int>(ErrorKind::kConfig) &&
+                        failure.exit_code <= static_cast<int>(ErrorKind::kData);
+  }
+  const WorkerEnd worker_end{end.wait_status, end.max_rss_kib, end.at_ns};
+  failure.reason = end.lost_guard ? "was killed with its guard process"
+                                  : reason_of(worker_end, end.out_of_memory);
+  if (!end.lost_guard) failure.hint = hint_of(worker_end, end.out_of_memory);
+  fail(failure);
+}
+
+void Coordinator::on_gone(RankView& rank, const Gone& message) {
+  rank.is_gone = true;
+  rank.last_lines = message.last_lines;
+  rank.error_message = message.error_message;
+  if (!message.port_user.empty()) port_user_ = message.port_user;
+  if (are_gone()) advance(Stage::kFinished);
+}
+
+void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
+  const std::size_t host = host_of(link);
+  const bool had_ranks = std::any_of(ranks_.begin(), ranks_.end(), [&](const RankView& rank) {
+    return rank.host == host && !rank.is_gone;
+  });
+  if (!had_ranks) return;
+  for (RankView& rank : ranks_) rank.is_gone = rank.is_gone || rank.host == host;
+  Failure failure;
+  failure.rank = -1;
+  failure.host = static_cast<int>(host);
+  failure.host_name = link.host();
+  failure.at_ns = now_ns();
+  failure.exit_code = static_cast<int>(ErrorKind::kPeer);
+  failure.reason = "is lost: " + why;
+  fail(failure);
+  if (are_gone()) advance(Stage::kFinished);
+}
+
+bool Coordinator::are_gone() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const RankView& r) { return r.is_gone; });
+}
+
+void Coordinator::fail(const Failure& failure) {
+  log_info("{} failed: {}", failure.culprit(),
+           failure.message.empty() ? failure.reason : failure.message);
+  if (const auto known = failures_.find(failure.key()); known != failures_.end()) {
+    // Its last words came before; now it has ended.
+    if (known->second.reason.empty()) known->second.reason = failure.reason;
+    return;
+  }
+  if (failure.by_peer && stage_ < Stage::kAborting)
+    blame_straggler(ranks_[static_cast<std::size_t>(failure.rank)]);
+  failures_.emplace(failure.key(), failure);
+  advance(Stage::kAborting);
+}
+
+void Coordinator::watch_for_hangs() {
+  if (spec_.hang_limit.count() == 0) return;
+  hang_timer_.expires_after(kHangCheck);
+  hang_timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    check_for_hangs();
+    if (stage_ <= Stage::kStopping) watch_for_hangs();
+  });
+}
+
+void Coordinator::check_for_hangs() {
+  const std::int64_t now = now_ns();
+  // A gap means that this process stood still (Ctrl-Z, a machine asleep), not the workers.
+  const bool stood_still = hang_check_ns_ > 0 && now - hang_check_ns_ > 5'000'000'000;
+  hang_check_ns_ = now;
+  if (stood_still)
+    for (RankView& rank : ranks_) rank.pulse.heard_ns = rank.pulse.changed_ns = now;
+  if (const auto hang = hang_after(std::min(kSilentLimit, spec_.hang_limit), spec_.hang_limit))
+    fail(failure_from_hang(*hang));
+}
+
+/// A rank that has hung, of those that send heartbeats and have not failed.
+std::optional<Hang> Coordinator::hang_after(milliseconds silent, milliseconds still) const {
+  std::vector<Pulse> pulses;
+  for (const RankView& rank : ranks_)
+    if (!rank.end && !rank.is_gone && obeys_commands(rank) && !failures_.count(rank.pulse.rank))
+      pulses.push_back(rank.pulse);
+  return find_hang(pulses, now_ns(), silent, still);
+}
+
+/// A rank that waits for another may time out before the launcher does. If another rank has stood
+/// still behind `waiting` for long, that rank is at fault.
+void Coordinator::blame_straggler(const RankView& waiting) {
+  const milliseconds limit = std::min(kSilentLimit, spec_.hang_limit / 2);
+  if (limit.count() == 0) return;
+  const auto hang = hang_after(limit, limit);
+  if (!hang) return;
+  if (is_behind(ranks_[static_cast<std::size_t>(hang->rank)].pulse.last, waiting.pulse.last))
+    failures_.emplace(hang->rank, failure_from_hang(*hang));
+}
+
+// ---- how it went ----
+
+bool Coordinator::is_worth_a_restart() const {
+  const Failure* failure = first_failure(failures_);
+  return failure && !failure->permanent && stop_signal_ == 0;
+}
+
+Verdict Coordinator::verdict() const {
+  Verdict out;
+  out.world_size = spec_.num_workers;
+  if (const Failure* failure = first_failure(failures_))
+    describe(out, *failure);
+  else
+    describe_stop(out);
+  return out;
+}
+
+void Coordinator::describe(Verdict& out, const Failure& failure) const {
+  out.outcome = Verdict::Outcome::kFailed;
+  out.exit_code = failure.exit_code;
+  out.rank = failure.rank;
+  out.reason = failure.reason.empty() ? "failed" : failure.reason;
+  out.message = failure.message;
+  out.hint = failure.hint;
+  out.context = failure.context;
+  if (failure.rank < 0)
+    out.host = failure.host_name;
+  else
+    describe_rank(out, failure);
+  out.stopped_ranks = static_cast<int>(
+      std::count_if(ranks_.begin(), ranks_.end(), [&](const RankView& other) {
+        if (failure.rank < 0 && other.host == static_cast<std::size_t>(failure.host)) return false;
+        return other.pulse.rank != failure.rank &&
+               (!other.end || other.end->lost_guard || other.end->at_ns >= failure.at_ns);
+      }));
+}
+
+void Coordinator::describe_rank(Verdict& out, const Failure& failure) const {
+  const RankView& rank = ranks_[static_cast<std::size_t>(failure.rank)];
+  out.pid = rank.pid;
+  out.host = context_.hosts[rank.host].link->host();
+  out.step = rank.pulse.greeted ? rank.pulse.last.step : -1;
+  if (out.message.empty()) out.message = rank.error_message;
+  if (!spec_.own_workers && out.hint.empty() && !port_user_.empty())
+    out.hint = fmt::format(
+        "{} listens on MASTER_PORT {} and is not of this job; rank 0 could not; --master_port "
+        "chooses another",
+        port_user_, master_port_);
+  if (!spec_.own_workers)
+    out.last_lines = rank.last_lines;
+  else if (failure.message.empty())  // its own words say it better than its log
+    out.last_lines = brief(rank.last_lines);
+  out.log_path = log_file(spec_, failure.rank);
+}
+
+void Coordinator::describe_stop(Verdict& out) const {
+  const RankView* first = nullptr;  // the first to end of those that did not end cleanly
+  for (const RankView& rank : ranks_) {
+    if (!rank.end) continue;
+    if (exit_code_of(*rank.end) == kExitStoppedEarly) out.exit_code = kExitStoppedEarly;
+    if (!is_clean(rank) && (!first || rank.end->at_ns < first->end->at_ns)) first = &rank;
+  }
+  if (first) {
+    out.exit_code = exit_code_of(*first->end);
+    // Our own SIGKILL is no news: what counts is why it was sent.
+    if (out.exit_code == 128 + SIGKILL && stop_signal_) out.exit_code = 128 + stop_signal_;
+  }
+  if (out.exit_code == 0) return;
+  out.outcome = Verdict::Outcome::kStopped;
+  out.reason =
+      stop_signal_ ? fmt::format("stopped by SIG{}", sigabbrev_np(stop_signal_)) : "stopped early";
+  if (first && spec_.own_workers)
+    out.reason += "; not every rank left in time, so some were killed";
+}
+
+}  // namespace hgt

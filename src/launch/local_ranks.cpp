@@ -1,0 +1,200 @@
+#include "local_ranks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/log.h"
+
+#include "children.h"
+#include "environment.h"
+#include "failure.h"
+#include "oom.h"
+#include "port_user.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::chrono::seconds kGuardCheck{1};
+
+JobSpec spec_of(const Spawn& order) {
+  JobSpec spec;
+  spec.argv = [argv = order.argv](int) { return argv; };
+  spec.num_workers = order.world_size;
+  spec.env = order.env;
+  spec.run_id = order.run_id;
+  spec.run_dir = order.run_dir;
+  spec.log_dir = order.log_dir;
+  spec.master_port = order.master_port;
+  spec.own_workers = order.own_workers;
+  spec.show_output = order.show_output;
+  spec.max_restarts = order.max_restarts;
+  return spec;
+}
+
+}  // namespace
+
+LocalRanks::LocalRanks(Context context, const Spawn& order)
+    : context_(std::move(context)),
+      order_(order),
+      spec_(spec_of(order)),
+      oom_kills_before_(oom_kills()),
+      store_(JobStore::kMaxBytes,
+             {[this](const std::string& key, const std::string& value) {
+                context_.link.send(AgentStoreSet{order_.epoch, key, value});
+              },
+              [this](const std::string& key) {
+                context_.link.send(AgentStoreGet{order_.epoch, key});
+              }}),
+      guard_timer_(context_.io) {}
+
+// ---- starting ----
+
+void LocalRanks::start() {
+  try {
+    for (int i = 0; i < order_.num_ranks; ++i) start_worker(order_.first_rank + i);
+  } catch (...) {
+    for (const auto& worker : workers_) worker->kill_and_wait();
+    throw;
+  }
+  for (const auto& worker : workers_)
+    context_.link.send(Spawned{order_.epoch, worker->rank(), worker->pid()});
+  watch_guards();
+}
+
+void LocalRanks::start_worker(int rank) {
+  if (!spec_.log_dir.empty()) unlink(error_file(spec_, rank).c_str());
+  const std::vector<std::string> env =
+      full_environment(worker_environment(spec_, rank, static_cast<int>(order_.epoch)),
+                       {{"MASTER_PORT", std::to_string(order_.master_port)},
+                        {"HGTRAIN_CONTROL_FD", std::to_string(kControlFd)},
+                        {"HGTRAIN_JOB_KEY", key_.hex()}});
+  RankOutput::Options options;
+  options.log_path = log_file(spec_, rank);
+  options.console = spec_.show_output ? &context_.console : nullptr;
+  options.prefix = spec_.num_workers > 1 ? fmt::format("[r{}] ", rank) : "";
+  options.log_failed = [this](const std::string& text) { context_.link.send(Notice{text}); };
+  RankOutput output(options);  // before there is a worker: this may throw
+  const std::string program = find_program(order_.argv.at(0), search_path(spec_));
+  workers_.push_back(std::make_unique<Worker>(
+      context_.io, rank, spawn_guarded(rank, program, order_.argv, env, context_.group_fd), key_,
+      store_, std::move(output), options.console, worker_events()));
+  const Worker& worker = *workers_.back();
+  log_info("rank {}: pid {}, guard {}, log {}", rank, worker.pid(), worker.guard(),
+           options.log_path.empty() ? "none" : options.log_path);
+}
+
+Worker::Events LocalRanks::worker_events() {
+  return {[this](Worker& w) { on_ended(w); },
+          [this](Worker& w) { on_gone(w); },
+          [this](Worker& w) { on_orphaned(w); },
+          [this](Worker& w, const std::string& name, const nlohmann::json& body) {
+            context_.link.send(RankEvent{order_.epoch, w.rank(), now_ns(),
+                                         signalled_ns_.count(w.rank()) > 0, name, body.dump()});
+          },
+          [this](Worker& w, const std::string& why) {
+            context_.link.send(ChannelBroken{order_.epoch, w.rank(), why});
+          },
+          [this](Worker& w, const Heartbeat& beat) {
+            context_.link.send(RankHeartbeat{order_.epoch, w.rank(), beat});
+          }};
+}
+
+// ---- what the coordinator asks for ----
+
+/// Visits the worker of `rank`, or all of them, if the program still runs.
+template <class Visit>
+void LocalRanks::for_ranks(int rank, const Visit& visit) {
+  for (const auto& worker : workers_)
+    if (!worker->has_ended() && (rank == kAllRanks || rank == worker->rank())) visit(*worker);
+}
+
+void LocalRanks::command(const RankCommand& message) {
+  for_ranks(message.rank, [&](Worker& worker) { worker.send(message.frame); });
+}
+
+void LocalRanks::signal(const SignalRanks& message) {
+  for_ranks(message.rank, [&](Worker& worker) {
+    if (message.excuses) signalled_ns_.emplace(worker.rank(), now_ns());
+    worker.signal(message.signal);
+  });
+}
+
+void LocalRanks::kill_guards() {
+  for (const auto& worker : workers_) worker->kill_guard();
+}
+
+void LocalRanks::close_channel(int rank) {
+  for_ranks(rank, [](Worker& worker) { worker.close_channel(); });
+}
+
+void LocalRanks::put(const AgentStoreValue& message) {
+  store_.put(message.key, message.value);
+}
+
+void LocalRanks::resume_output() {
+  for (const auto& worker : workers_) worker->resume_output();
+}
+
+void LocalRanks::close() {
+  guard_timer_.cancel();
+  for (const auto& worker : workers_) worker->close();
+}
+
+// ---- what happens ----
+
+void LocalRanks::on_ended(const Worker& worker) {
+  const WorkerEnd& end = worker.end();
+  log_info("rank {}: {}", worker.rank(), reason_of(end, false));
+  Ended message{order_.epoch, worker.rank(), end.wait_status, end.max_rss_kib, end.at_ns};
+  message.lost_guard = end.at_ns == 0;
+  if (message.lost_guard) message.at_ns = now_ns();
+  const auto signalled = signalled_ns_.find(worker.rank());
+  message.signalled = signalled != signalled_ns_.end() && signalled->second <= message.at_ns;
+  message.out_of_memory = exit_code_of(end) == 128 + SIGKILL && !message.lost_guard &&
+                          oom_kills().value_or(0) > oom_kills_before_.value_or(0);
+  context_.link.send(message);
+}
+
+void LocalRanks::on_orphaned(const Worker& worker) {
+  std::set<pid_t> keep = context_.others;
+  for (const auto& other : workers_)
+    if (!other->is_gone() && other.get() != &worker) keep.insert(other->guard());
+  kill_other_children(keep);
+}
+
+void LocalRanks::on_gone(const Worker& worker) {
+  context_.link.send(Gone{order_.epoch, worker.rank(), worker.last_lines(),
+                          message_in_error_file(error_file(spec_, worker.rank())),
+                          port_user_at_the_end()});
+  if (!are_gone()) return;
+  guard_timer_.cancel();
+  context_.gone();
+}
+
+bool LocalRanks::are_gone() const {
+  return std::all_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->is_gone(); });
+}
+
+/// If nothing of the job is left to listen on MASTER_PORT, a process that does has taken the port.
+std::string LocalRanks::port_user_at_the_end() const {
+  return context_.held_port > 0 && !spec_.own_workers && are_gone()
+             ? port_user(context_.held_port)
+             : "";
+}
+
+void LocalRanks::watch_guards() {
+  guard_timer_.expires_after(kGuardCheck);
+  guard_timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    for (const auto& worker : workers_) worker->wake_stopped_guard();
+    watch_guards();
+  });
+}
+
+}  // namespace hgt

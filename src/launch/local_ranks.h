@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "hgtrain/launch/job.h"
+
+#include "agent_messages.h"
+#include "frame_link.h"
+#include "job_store.h"
+#include "output_sink.h"
+#include "worker.h"
+
+namespace hgt {
+
+/// The ranks of one attempt that run on this host: starts them, passes signals and commands on, and
+/// reports to the coordinator what becomes of them. Decides nothing. Must outlive the loop, unless it
+/// is closed first.
+class LocalRanks {
+ public:
+  struct Context {
+    asio::io_context& io;
+    FrameLink& link;         ///< where it reports
+    OutputSink& console;     ///< where the workers' output goes, if it is shown
+    int group_fd = -1;       ///< of the job's control group, -1 = none
+    std::set<pid_t> others;  ///< children of this process that are none of the job's
+    int held_port = 0;       ///< MASTER_PORT, if this host keeps it
+    std::function<void()> gone;  ///< nothing is left of any rank
+  };
+
+  LocalRanks(Context context, const Spawn& order);
+
+  /// Starts all. Error if one cannot be started; then none is left running.
+  void start();
+  void command(const RankCommand& message);
+  void signal(const SignalRanks& message);
+  void kill_guards();
+  void close_channel(int rank);
+  /// A value of the store that this host has asked for.
+  void put(const AgentStoreValue& message);
+  /// The console has room again.
+  void resume_output();
+  std::uint32_t epoch() const { return order_.epoch; }
+  bool are_gone() const;
+  /// Gives up all descriptors; once what is queued on the loop has run, it may be destroyed.
+  void close();
+
+ private:
+  void start_worker(int rank);
+  Worker::Events worker_events();
+  void on_ended(const Worker& worker);
+  void on_gone(const Worker& worker);
+  void on_orphaned(const Worker& worker);
+  void watch_guards();
+  std::string port_user_at_the_end() const;
+  template <class Visit>
+  void for_ranks(int rank, const Visit& visit);
+
+  const Context context_;
+  const Spawn order_;
+  const JobSpec spec_;
+  const std::optional<long> oom_kills_before_;
+  const JobKey key_ = JobKey::random();
+  JobStore store_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::map<int, std::int64_t> signalled_ns_;  // by rank: when we first sent it a signal
+  asio::steady_timer guard_timer_;
+};
+
+}  // namespace hgt

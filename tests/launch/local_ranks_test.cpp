@@ -1,0 +1,112 @@
+#include "local_ranks.h"
+
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/file.h"
+
+#include "agent_host.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+// LocalRanks through the agent that owns them: what they report, and what they are told.
+
+TEST_CASE("a rank that cannot start is an error, and the ranks before it do not run on") {
+  AgentHost host;
+  TemporaryFolder folder;
+  Spawn order = shell_ranks("echo pid=$$; sleep 1000", 2);
+  SECTION("its program") {
+    order.argv = {"no-such-program"};
+    host.link->send(order);
+    CHECK(error_in(host.wait_for<NotSpawned>()).kind() == ErrorKind::kConfig);
+  }
+  SECTION("its log") {
+    order.log_dir = folder.path();
+    make_folders(folder / "rank_1.log");
+    host.link->send(order);
+    CHECK(error_in(host.wait_for<NotSpawned>()).kind() == ErrorKind::kData);
+  }
+  CHECK(host.all<Spawned>().empty());
+  CHECK(host.all<Ended>().empty());
+}
+
+TEST_CASE("an end is reported with whether a signal of the launcher's came before") {
+  AgentHost host;
+  host.link->send(shell_ranks("trap 'echo mine=1' USR1; echo pid=$$; while :; do wait; done", 2));
+  host.run_until([&] { return host.printed().find("[r1] pid=") != std::string::npos; });
+  host.link->send(SignalRanks{0, 1, SIGUSR1, /*excuses=*/false});
+  host.number("mine");
+  for (const auto& spawned : host.all<Spawned>())
+    if (spawned.rank == 1) kill(static_cast<pid_t>(spawned.pid), SIGSEGV);
+  const Ended own = host.wait_for<Ended>();
+  CHECK(own.rank == 1);
+  CHECK(WTERMSIG(own.wait_status) == SIGSEGV);
+  CHECK_FALSE(own.signalled);
+  host.link->send(SignalRanks{0, kAllRanks, SIGTERM});
+  const Ended ours = host.wait_for<Ended>(2);
+  CHECK(ours.rank == 0);
+  CHECK(ours.signalled);
+}
+
+TEST_CASE("a rank is gone with its last lines and the message of its error file") {
+  AgentHost host;
+  TemporaryFolder folder;
+  Spawn order = shell_ranks(
+      "echo first; echo '{\"message\": \"the loss is nan\"}' > $TORCHELASTIC_ERROR_FILE; exit 1");
+  order.log_dir = folder.path();
+  host.link->send(order);
+  const Gone gone = host.wait_for<Gone>();
+  CHECK(gone.last_lines == std::vector<std::string>{"first"});
+  CHECK(gone.error_message == "the loss is nan");
+}
+
+TEST_CASE("what ranks tell each other stays on the host, and is told upstream once") {
+  AgentHost host;
+  Spawn order;
+  order.argv = {LAUNCH_PROBE, "meet"};
+  order.world_size = 3;
+  order.num_ranks = 2;
+  order.own_workers = order.show_output = true;
+  host.link->send(order);
+  CHECK(host.wait_for<AgentStoreGet>().key == "rank2");  // of another host
+  host.link->send(AgentStoreValue{0, "rank2", "from afar"});
+  host.wait_for<Gone>(2);
+  CHECK(host.all<AgentStoreSet>().size() == 2);
+  for (const char* line : {"[r0] value of 1\n", "[r1] value of 0\n", "[r0] from afar\n", "[r1] from afar\n"})
+    CHECK(host.printed().find(line) != std::string::npos);
+}
+
+TEST_CASE("a rank's heartbeats and events are passed on, and its channel can be closed") {
+  AgentHost host;
+  Spawn order;
+  order.argv = {LAUNCH_PROBE, "stop"};
+  order.own_workers = true;
+  host.link->send(order);
+  const RankEvent event = host.wait_for<RankEvent>();
+  CHECK(event.name == "started");
+  CHECK(nlohmann::json::parse(event.body)["step"] == 0);
+  CHECK(host.wait_for<RankHeartbeat>().beat.phase == "starting");
+  SECTION("a command reaches it") {
+    host.link->send(RankCommand{0, 0, encode_frame(MessageKind::kStop, "")});
+    CHECK(WEXITSTATUS(host.wait_for<Ended>().wait_status) == 75);
+  }
+  SECTION("without a channel none does") {
+    host.link->send(CloseChannel{0, 0});
+    host.link->send(RankCommand{0, 0, encode_frame(MessageKind::kStop, "")});
+    host.link->send(SignalRanks{0, 0, SIGKILL});
+    CHECK(WTERMSIG(host.wait_for<Ended>().wait_status) == SIGKILL);
+  }
+}
+
+TEST_CASE("a guard that somebody has stopped is continued, so that its worker's end is known") {
+  AgentHost host;
+  host.link->send(shell_ranks("sleep 1000 & echo pid=$$; echo guard=$PPID; wait"));
+  const pid_t worker = host.number("pid"), guard = host.number("guard");
+  kill(guard, SIGSTOP);
+  REQUIRE(eventually([&] {
+    return contents("/proc/" + std::to_string(guard) + "/stat").find(") T") != std::string::npos;
+  }));
+  kill(worker, SIGKILL);  // its child holds the output open
+  CHECK(WTERMSIG(host.wait_for<Ended>().wait_status) == SIGKILL);
+  host.wait_for<Gone>();
+}
