@@ -18,8 +18,8 @@
 
 namespace hgt {
 
-/// One host of a job: obeys what comes on its stream from the coordinator, attempt after attempt. If
-/// the stream ends, it kills what it has started. Must outlive the loop.
+/// One host of a job: obeys what comes on its stream from the coordinator, attempt after attempt.
+/// If the stream ends, it kills what it has started. Must outlive the loop.
 class Agent {
  public:
   struct Context {
@@ -58,7 +58,7 @@ class Agent {
   FrameLink link_;
   Window window_;
   std::optional<MasterPort> port_;
-  std::unique_ptr<LocalRanks> ranks_;  // of the last Spawn
+  std::unique_ptr<LocalRanks> ranks_;     // of the last Spawn
   std::optional<std::string> why_ended_;  // the stream
   asio::steady_timer end_timer_;
 };

@@ -14,9 +14,9 @@
 
 namespace hgt {
 
-/// The coordinator's end of the stream to the agent of one host, for the whole job. It shows what the
-/// host's workers print and lets the agent send more when the console has taken it; all else goes to
-/// the coordinator. Must outlive the loop.
+/// The coordinator's end of the stream to the agent of one host, for the whole job. It shows what
+/// the host's workers print and lets the agent send more when the console has taken it; all else
+/// goes to the coordinator. Must outlive the loop.
 class AgentLink {
  public:
   struct Events {

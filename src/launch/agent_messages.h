@@ -11,8 +11,9 @@
 
 namespace hgt {
 
-// What an agent and the coordinator tell each other. Each struct is the payload of one kind of frame
-// (payload.h). `epoch` is the number of the attempt: what belongs to another attempt is ignored.
+// What an agent and the coordinator tell each other. Each struct is the payload of one kind of
+// frame (payload.h). `epoch` is the number of the attempt: what belongs to another attempt is
+// ignored.
 
 /// A rank of RankCommand or SignalRanks: all that the agent has.
 inline constexpr std::int32_t kAllRanks = -1;
@@ -109,7 +110,7 @@ struct Gone {
   std::int32_t rank = 0;
   std::vector<std::string> last_lines;
   std::string error_message;  ///< of its error file, "" = none
-  std::string port_user;      ///< who listens on MASTER_PORT though the whole host is done, "" = nobody
+  std::string port_user;  ///< who listens on MASTER_PORT though the whole host is done, "" = nobody
   static auto fields(auto& m) {
     return std::tie(m.epoch, m.rank, m.last_lines, m.error_message, m.port_user);
   }

@@ -146,9 +146,8 @@ void Coordinator::advance(Stage next) {
     case Stage::kAborting: {
       if (!commands) return advance(Stage::kTerminating);
       const Failure& failure = *first_failure(failures_);
-      command_all(encode_abort(
-          fmt::format("{} {}", failure.culprit(),
-                      failure.message.empty() ? failure.reason : failure.message)));
+      command_all(encode_abort(fmt::format(
+          "{} {}", failure.culprit(), failure.message.empty() ? failure.reason : failure.message)));
       return then(Stage::kTerminating, std::min(kAbortLimit, spec_.grace));
     }
     case Stage::kTerminating:
@@ -244,10 +243,10 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
           frame, [&](const auto& message) { store_.set(message.key, message.value); });
     case MessageKind::kAgentStoreGet:
       return with<AgentStoreGet>(frame, [&](const auto& message) {
-        store_.get(message.key, [this, host = host_of(link), key = message.key](
-                                    const std::string& value) {
-          context_.hosts[host].link->send(AgentStoreValue{epoch_, key, value});
-        });
+        store_.get(message.key,
+                   [this, host = host_of(link), key = message.key](const std::string& value) {
+                     context_.hosts[host].link->send(AgentStoreValue{epoch_, key, value});
+                   });
       });
     default:
       throw Error(ErrorKind::kPeer, "an agent sent a message that only the launcher may send");
@@ -271,7 +270,8 @@ std::size_t Coordinator::host_of(const AgentLink& link) const {
 RankView& Coordinator::view_of(int rank, const AgentLink& link) {
   const std::size_t host = host_of(link);
   if (rank < 0 || rank >= spec_.num_workers || ranks_[static_cast<std::size_t>(rank)].host != host)
-    throw Error(ErrorKind::kPeer, fmt::format("an agent speaks of rank {}, which it has not", rank));
+    throw Error(ErrorKind::kPeer,
+                fmt::format("an agent speaks of rank {}, which it has not", rank));
   return ranks_[static_cast<std::size_t>(rank)];
 }
 
@@ -478,8 +478,8 @@ void Coordinator::describe(Verdict& out, const Failure& failure) const {
     out.host = failure.host_name;
   else
     describe_rank(out, failure);
-  out.stopped_ranks = static_cast<int>(
-      std::count_if(ranks_.begin(), ranks_.end(), [&](const RankView& other) {
+  out.stopped_ranks =
+      static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(), [&](const RankView& other) {
         if (failure.rank < 0 && other.host == static_cast<std::size_t>(failure.host)) return false;
         return other.pulse.rank != failure.rank &&
                (!other.end || other.end->lost_guard || other.end->at_ns >= failure.at_ns);

@@ -25,7 +25,7 @@ namespace hgt {
 /// On the loop's thread only. Must outlive what it has queued on the loop.
 class FrameLink {
  public:
-  static constexpr std::size_t kMaxBytes = 64 << 10;         ///< of a frame: its kind and payload
+  static constexpr std::size_t kMaxBytes = 64 << 10;  ///< of a frame: its kind and payload
   /// Of all payloads that are not whole yet.
   static constexpr std::size_t kMaxPartBytes = 64 << 20;
 

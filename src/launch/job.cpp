@@ -123,7 +123,9 @@ class Job {
         AgentLink::Events{
             [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },
             [this](const std::string& text) { notice(text); },
-            [this](AgentLink& link, const std::string& why) { coordinator_->on_lost(link, why); }}));
+            [this](AgentLink& link, const std::string& why) {
+              coordinator_->on_lost(link, why);
+            }}));
   }
 
   void start_attempt() {

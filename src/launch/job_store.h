@@ -9,8 +9,8 @@
 namespace hgt {
 
 /// The rendezvous store of one attempt: the coordinator's, or an agent's copy of what its workers
-/// have set or asked for. A key is written once, so a copy is never out of date. On the loop's thread
-/// only.
+/// have set or asked for. A key is written once, so a copy is never out of date. On the loop's
+/// thread only.
 class JobStore {
  public:
   using Reply = std::function<void(const std::string& value)>;
@@ -24,8 +24,8 @@ class JobStore {
   explicit JobStore(std::size_t max_bytes = kMaxBytes, Upstream upstream = {})
       : max_bytes_(max_bytes), upstream_(std::move(upstream)) {}
 
-  /// Error(kPeer) if all keys and values would take more than `max_bytes`, or if the key has another
-  /// value already.
+  /// Error(kPeer) if all keys and values would take more than `max_bytes`, or if the key has
+  /// another value already.
   void set(const std::string& key, const std::string& value);
   /// The same for what comes from upstream.
   void put(const std::string& key, const std::string& value);

@@ -44,13 +44,12 @@ LocalRanks::LocalRanks(Context context, const Spawn& order)
       order_(order),
       spec_(spec_of(order)),
       oom_kills_before_(oom_kills()),
-      store_(JobStore::kMaxBytes,
-             {[this](const std::string& key, const std::string& value) {
-                context_.link.send(AgentStoreSet{order_.epoch, key, value});
-              },
-              [this](const std::string& key) {
-                context_.link.send(AgentStoreGet{order_.epoch, key});
-              }}),
+      store_(JobStore::kMaxBytes, {[this](const std::string& key, const std::string& value) {
+                                     context_.link.send(AgentStoreSet{order_.epoch, key, value});
+                                   },
+                                   [this](const std::string& key) {
+                                     context_.link.send(AgentStoreGet{order_.epoch, key});
+                                   }}),
       guard_timer_(context_.io) {}
 
 // ---- starting ----
@@ -183,9 +182,8 @@ bool LocalRanks::are_gone() const {
 
 /// If nothing of the job is left to listen on MASTER_PORT, a process that does has taken the port.
 std::string LocalRanks::port_user_at_the_end() const {
-  return context_.held_port > 0 && !spec_.own_workers && are_gone()
-             ? port_user(context_.held_port)
-             : "";
+  return context_.held_port > 0 && !spec_.own_workers && are_gone() ? port_user(context_.held_port)
+                                                                    : "";
 }
 
 void LocalRanks::watch_guards() {

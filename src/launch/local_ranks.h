@@ -24,17 +24,17 @@
 namespace hgt {
 
 /// The ranks of one attempt that run on this host: starts them, passes signals and commands on, and
-/// reports to the coordinator what becomes of them. Decides nothing. Must outlive the loop, unless it
-/// is closed first.
+/// reports to the coordinator what becomes of them. Decides nothing. Must outlive the loop, unless
+/// it is closed first.
 class LocalRanks {
  public:
   struct Context {
     asio::io_context& io;
-    FrameLink& link;         ///< where it reports
-    OutputSink& console;     ///< where the workers' output goes, if it is shown
-    int group_fd = -1;       ///< of the job's control group, -1 = none
-    std::set<pid_t> others;  ///< children of this process that are none of the job's
-    int held_port = 0;       ///< MASTER_PORT, if this host keeps it
+    FrameLink& link;             ///< where it reports
+    OutputSink& console;         ///< where the workers' output goes, if it is shown
+    int group_fd = -1;           ///< of the job's control group, -1 = none
+    std::set<pid_t> others;      ///< children of this process that are none of the job's
+    int held_port = 0;           ///< MASTER_PORT, if this host keeps it
     std::function<void()> gone;  ///< nothing is left of any rank
   };
 

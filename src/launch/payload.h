@@ -13,10 +13,10 @@
 
 namespace hgt {
 
-// The fields of a message as bytes, one after another: integers little-endian, a bool as one byte, a
-// text with its length before it (u32), a list or map with its count before it (u32). A message is a
-// struct with a static function `fields` that ties them; encoder and decoder both follow it. Texts
-// may hold any bytes: arguments and environments need not be UTF-8.
+// The fields of a message as bytes, one after another: integers little-endian, a bool as one byte,
+// a text with its length before it (u32), a list or map with its count before it (u32). A message
+// is a struct with a static function `fields` that ties them; encoder and decoder both follow it.
+// Texts may hold any bytes: arguments and environments need not be UTF-8.
 
 inline void put(std::string& out, bool value) {
   out.push_back(value ? 1 : 0);

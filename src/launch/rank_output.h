@@ -20,8 +20,8 @@ namespace hgt {
 class RankOutput {
  public:
   struct Options {
-    std::string log_path;             ///< appended to; "" = no log
-    OutputSink* console = nullptr;    ///< nullptr = not shown
+    std::string log_path;           ///< appended to; "" = no log
+    OutputSink* console = nullptr;  ///< nullptr = not shown
     std::string prefix;  ///< of each line on the console; "" passes bytes on as they come
     /// Told once if the log cannot be written (a full disk); it is tried again with each line. At
     /// the end, how much it lacks.

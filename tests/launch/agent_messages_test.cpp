@@ -47,8 +47,7 @@ TEST_CASE("a payload that is cut, too long or no message at all is an error") {
 TEST_CASE("an error survives the way through a message, one of no kind is refused") {
   Error error(ErrorKind::kDevice, "no process", "use fewer");
   error.in("rank 3");
-  const Error copy =
-      error_in(decode_payload<NotSpawned>(encode_payload(not_spawned(2, error))));
+  const Error copy = error_in(decode_payload<NotSpawned>(encode_payload(not_spawned(2, error))));
   CHECK(copy.kind() == ErrorKind::kDevice);
   CHECK(copy.message() == "no process");
   CHECK(copy.hint() == "use fewer");

@@ -15,7 +15,8 @@ TEST_CASE("an agent starts its ranks, passes their output on, and says when noth
     CHECK(host.printed().find(line) != std::string::npos);
 }
 
-TEST_CASE("the port is kept by the agent, and one that is taken is an error with the owner's name") {
+TEST_CASE(
+    "the port is kept by the agent, and one that is taken is an error with the owner's name") {
   AgentHost host;
   host.link->send(ReservePort{0, 0});
   CHECK(host.wait_for<PortReserved>().port > 0);
@@ -44,7 +45,8 @@ TEST_CASE("what belongs to another attempt is ignored, and a new attempt ends wh
 
 TEST_CASE("the end of the stream is the end of all ranks, at once, also if a guard is stopped") {
   AgentHost host;
-  host.link->send(shell_ranks("trap '' TERM; echo pid=$$; echo guard=$PPID; while :; do wait; done"));
+  host.link->send(
+      shell_ranks("trap '' TERM; echo pid=$$; echo guard=$PPID; while :; do wait; done"));
   const pid_t worker = host.number("pid"), guard = host.number("guard");
   if (GENERATE(false, true)) kill(guard, SIGSTOP);
   host.link->close();

@@ -176,6 +176,7 @@ TEST_CASE("an event that its reader cannot make sense of closes the channel, and
   Front front({"--own", "--", LAUNCH_PROBE, "malformed"});
   CHECK(front.wait() == 6);
   CHECK(front.failure()["rank"] == 0);
-  CHECK(has(front.err(),
-            "a field of its event 'notice' is missing or wrong: type must be string, but is number"));
+  CHECK(
+      has(front.err(),
+          "a field of its event 'notice' is missing or wrong: type must be string, but is number"));
 }

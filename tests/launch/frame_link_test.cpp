@@ -75,9 +75,9 @@ TEST_CASE("the end of the stream is told once, and what is sent after it is drop
 
 TEST_CASE("a peer that sends no frames, or parts without end, is cut off") {
   Links links;
-  const std::string bytes = GENERATE(
-      std::string("GET / HTTP/1.1\r\n"), encode_frame(MessageKind::kPart, ""),
-      encode_frame(MessageKind::kSpawn, std::string(70'000, 'x')));
+  const std::string bytes =
+      GENERATE(std::string("GET / HTTP/1.1\r\n"), encode_frame(MessageKind::kPart, ""),
+               encode_frame(MessageKind::kSpawn, std::string(70'000, 'x')));
   REQUIRE(write(links.stream.out[0].get(), bytes.data(), bytes.size()) == std::ssize(bytes));
   links.run_until([&] { return links.ended.has_value(); });
   CHECK(links.frames.empty());

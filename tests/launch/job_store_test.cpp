@@ -38,11 +38,10 @@ TEST_CASE("a key is written once") {
 
 TEST_CASE("a copy tells upstream what is set here and what is missing, each once") {
   std::vector<std::string> told;
-  JobStore store(JobStore::kMaxBytes,
-                 {[&](const std::string& key, const std::string& value) {
-                    told.push_back(key + "=" + value);
-                  },
-                  [&](const std::string& key) { told.push_back(key + "?"); }});
+  JobStore store(JobStore::kMaxBytes, {[&](const std::string& key, const std::string& value) {
+                                         told.push_back(key + "=" + value);
+                                       },
+                                       [&](const std::string& key) { told.push_back(key + "?"); }});
   std::vector<std::string> got;
   const auto reply = [&](const std::string& value) { got.push_back(value); };
   store.get("far", reply);

@@ -15,20 +15,19 @@ struct Run {
   explicit Run(const std::vector<std::string>& argv, std::vector<std::string> env = {}) {
     env.insert(env.end(), {"RANK=0", "WORLD_SIZE=1", "PATH=/usr/bin:/bin", "HGTRAIN_CONTROL_FD=3",
                            "HGTRAIN_JOB_KEY=" + key.hex()});
-    worker.emplace(
-        io, 0, spawn_guarded(0, argv[0], argv, env), key, store, RankOutput({"", nullptr, "", {}}),
-        nullptr,
-        Worker::Events{[this](Worker&) { told.push_back("ended"); },
-                       [this](Worker&) {
-                         told.push_back("gone");
-                         io.stop();
-                       },
-                       [](Worker&) {},
-                       [this](Worker&, const std::string& kind, const nlohmann::json&) {
-                         told.push_back(kind);
-                       },
-                       [this](Worker&, const std::string&) { told.push_back("broken"); },
-                       [](Worker&, const Heartbeat&) {}});
+    worker.emplace(io, 0, spawn_guarded(0, argv[0], argv, env), key, store,
+                   RankOutput({"", nullptr, "", {}}), nullptr,
+                   Worker::Events{[this](Worker&) { told.push_back("ended"); },
+                                  [this](Worker&) {
+                                    told.push_back("gone");
+                                    io.stop();
+                                  },
+                                  [](Worker&) {},
+                                  [this](Worker&, const std::string& kind, const nlohmann::json&) {
+                                    told.push_back(kind);
+                                  },
+                                  [this](Worker&, const std::string&) { told.push_back("broken"); },
+                                  [](Worker&, const Heartbeat&) {}});
   }
 
   asio::io_context io;
