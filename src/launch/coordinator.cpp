@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <sys/wait.h>
 #include <utility>
 
 #include <fmt/format.h>

@@ -181,9 +181,14 @@ bool LocalRanks::are_gone() const {
 }
 
 /// If nothing of the job is left to listen on MASTER_PORT, a process that does has taken the port.
+/// It takes milliseconds to find, so a job that has not failed is not kept waiting for it.
 std::string LocalRanks::port_user_at_the_end() const {
-  return context_.held_port > 0 && !spec_.own_workers && are_gone() ? port_user(context_.held_port)
-                                                                    : "";
+  const bool failed = std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+    return worker->has_ended() && worker->end().wait_status != 0;
+  });
+  return failed && context_.held_port > 0 && !spec_.own_workers && are_gone()
+             ? port_user(context_.held_port)
+             : "";
 }
 
 void LocalRanks::watch_guards() {
