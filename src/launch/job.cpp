@@ -100,7 +100,7 @@ class Job {
 
   [[noreturn]] static void throw_no_descriptor() {
     throw Error(ErrorKind::kDevice, fmt::format("no socket: {}", std::strerror(errno)),
-                "raise the limit on open files: `ulimit -n`");
+                "too many files are open; raise the limit with `ulimit -n`");
   }
 
   void notice(const std::string& text) {
