@@ -222,6 +222,10 @@ CudaResult end_capture(CudaStreamState* stream, CudaGraphState** out) {
     cudaGraph_t raw = nullptr;
     HGT_CUDA_CHECK(cudaStreamEndCapture(stream->use(), &raw));
     const UniqueHandle<cudaGraph_t, cudaGraphDestroy> graph(raw);
+    std::size_t nodes = 0;
+    HGT_CUDA_CHECK(cudaGraphGetNodes(graph.get(), nullptr, &nodes));
+    *out = nullptr;
+    if (nodes == 0) return;
     cudaGraphExec_t executable = nullptr;
     HGT_CUDA_CHECK(cudaGraphInstantiate(&executable, graph.get(), 0));
     *out = new CudaGraphState{stream->device,

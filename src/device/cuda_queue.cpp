@@ -15,20 +15,6 @@ CudaEventState* make_event(const CudaQueue& queue) {
   return state;
 }
 
-CudaGraphState* capture(const CudaQueue& queue, const std::function<void()>& work) {
-  const CudaDeviceTable& device = queue.module().device();
-  CudaGraphState* state = nullptr;
-  check(device.begin_capture(queue.state()));
-  try {
-    work();
-  } catch (...) {
-    if (device.end_capture(queue.state(), &state) == nullptr) (void)device.destroy_graph(state);
-    throw;
-  }
-  check(device.end_capture(queue.state(), &state));
-  return state;
-}
-
 }  // namespace
 
 CudaQueue::CudaQueue(Device device, const CudaModule& module)
@@ -62,6 +48,11 @@ void CudaQueue::synchronize() const {
   check(module_->device().synchronize_stream(state()));
 }
 
+void CudaQueue::run_between_graphs(const std::function<void()>& call) const {
+  if (graph_ == nullptr) return call();
+  graph_->cut(*this, call);
+}
+
 CudaEvent::CudaEvent(const CudaQueue& queue)
     : module_(&queue.module()), state_(make_event(queue), module_->device().destroy_event) {}
 
@@ -86,10 +77,41 @@ double CudaEvent::elapsed_ms(const CudaEvent& begin, const CudaEvent& end) {
 }
 
 CudaGraph::CudaGraph(const CudaQueue& queue, const std::function<void()>& work)
-    : module_(&queue.module()), state_(capture(queue, work), module_->device().destroy_graph) {}
+    : module_(&queue.module()) {
+  check(module_->device().begin_capture(queue.state()));
+  queue.graph_ = this;
+  try {
+    work();
+    add_stretch(queue);
+  } catch (...) {
+    queue.graph_ = nullptr;
+    CudaGraphState* rest = nullptr;
+    (void)module_->device().end_capture(queue.state(), &rest);  // fails if that is what has failed
+    const Stretch dropped(rest, module_->device().destroy_graph);
+    throw;
+  }
+  queue.graph_ = nullptr;
+}
 
 void CudaGraph::launch(const CudaQueue& queue) const {
-  check(module_->device().launch_graph(state_.get(), queue.state()));
+  for (const auto& part : parts_)
+    if (const auto* const stretch = std::get_if<Stretch>(&part))
+      check(module_->device().launch_graph(stretch->get(), queue.state()));
+    else
+      std::get<std::function<void()>>(part)();
+}
+
+/// Adds what was captured since the last call, if there is any.
+void CudaGraph::add_stretch(const CudaQueue& queue) {
+  CudaGraphState* state = nullptr;
+  check(module_->device().end_capture(queue.state(), &state));
+  if (state != nullptr) parts_.emplace_back(Stretch(state, module_->device().destroy_graph));
+}
+
+void CudaGraph::cut(const CudaQueue& queue, const std::function<void()>& call) {
+  add_stretch(queue);
+  parts_.emplace_back(call);
+  check(module_->device().begin_capture(queue.state()));
 }
 
 }  // namespace hgt

@@ -12,7 +12,7 @@
 namespace hgt {
 
 /// Pieces of a step that queue the same in every step, as CUDA graphs: one launch instead of one a
-/// kernel.
+/// kernel. A collective within a piece cuts its graph (comm/between_graphs.h).
 class StepGraphs {
  public:
   /// What identifies a piece: what it does, and to which block, in which slot; or which part of the

@@ -341,10 +341,8 @@ void Trainer::copy_tied() {
   pipeline_->copy_tied();
 }
 
-/// As a graph, unless ranks communicate in it.
 template <class Compute>
 void Trainer::run_block(const Action& action, const Compute& compute) {
-  if (parts_.groups.tensor || parts_.groups.context) return compute();
   graphs_->run({action.kind, action.block, model_slot(action)}, compute);
 }
 

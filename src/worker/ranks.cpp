@@ -11,6 +11,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/comm/between_graphs.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/ops/gemm.h"
@@ -109,7 +110,9 @@ std::unique_ptr<ConnectedGroups> connect_groups(ControlChannel& channel, const C
   return std::make_unique<ConnectedGroups>(
       make_layout(job.parallelism, environment.world_size), job.model.tie_word_embeddings, world,
       options, [&](const GroupOptions& group) {
-        return connect(channel, job, environment, queue, group).communicator;
+        auto communicator = connect(channel, job, environment, queue, group).communicator;
+        return queue ? run_between_graphs(std::move(communicator), *queue)
+                     : std::move(communicator);
       });
 }
 

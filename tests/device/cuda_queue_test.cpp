@@ -35,7 +35,7 @@ const CudaTables& fake_tables() {
     out.copy = [](void*, const void*, std::size_t, CudaStreamState*) { return called("copy"); };
     out.begin_capture = [](CudaStreamState*) { return called("begin"); };
     out.end_capture = [](CudaStreamState*, CudaGraphState** graph) {
-      *graph = reinterpret_cast<CudaGraphState*>(8);
+      *graph = g_calls.back() == "begin" ? nullptr : reinterpret_cast<CudaGraphState*>(8);
       return called("end");
     };
     out.launch_graph = [](CudaGraphState*, CudaStreamState*) { return called("launch"); };
@@ -62,13 +62,46 @@ TEST_CASE("a graph contains the captured work, and can be launched again") {
   CHECK(g_calls == Calls{"begin", "copy", "end", "launch", "launch", "end of graph"});
 }
 
-TEST_CASE("work that fails ends its capture") {
+TEST_CASE("calls cut a graph: each launch makes them between the stretches of captured work") {
+  const CudaModule module(fake_tables());
+  const CudaQueue queue(Device::cuda(0), module);
+  const auto copy = [&] { queue.copy(nullptr, nullptr, 1); };
+  const auto call = [&] {
+    queue.run_between_graphs([&] { called(queue.is_captured() ? "!" : "call"); });
+  };
+  call();
+  CHECK(g_calls.back() == "call");
+  g_calls.clear();
+  {
+    const CudaGraph graph(queue, [&] {
+      CHECK(queue.is_captured());
+      call(), copy(), call(), call(), copy();
+    });
+    CHECK(g_calls ==
+          Calls{"begin", "end", "begin", "copy", "end", "begin", "end", "begin", "copy", "end"});
+    CHECK_FALSE(queue.is_captured());
+    for (int launch = 0; launch < 2; ++launch) {
+      g_calls.clear();
+      graph.launch(queue);
+      CHECK(g_calls == Calls{"call", "launch", "call", "call", "launch"});
+    }
+    g_calls.clear();
+  }
+  CHECK(g_calls == Calls{"end of graph", "end of graph"});
+}
+
+TEST_CASE("work that fails ends its capture, and the queue runs what it gets afterwards") {
   const CudaModule module(fake_tables());
   const CudaQueue queue(Device::cuda(0), module);
   g_calls.clear();
-  CHECK_THROWS_WITH(CudaGraph(queue, [] { throw Error(ErrorKind::kDevice, "no"); }),
-                    Catch::Contains("no"));
-  CHECK(g_calls == Calls{"begin", "end", "end of graph"});
+  const auto fail = [&] {
+    queue.copy(nullptr, nullptr, 1);
+    throw Error(ErrorKind::kDevice, "no");
+  };
+  CHECK_THROWS_WITH(CudaGraph(queue, fail), Catch::Contains("no"));
+  CHECK(g_calls == Calls{"begin", "copy", "end", "end of graph"});
+  queue.run_between_graphs([] { called("call"); });
+  CHECK(g_calls.back() == "call");
 }
 
 TEST_CASE("a device's properties and memory are what the module says") {

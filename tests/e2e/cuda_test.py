@@ -76,6 +76,23 @@ class CudaTest(unittest.TestCase):
         for run, device in ('plain', 'cuda'), ('graphs', 'cuda by graphs'):
             self.assertIn(f', {device}, ', (self.job.folder / run / 'logs/rank_0.log').read_text())
 
+    def test_graphs_change_nothing_of_splits_within_a_layer(self):
+        if EMULATED:
+            os.environ['NVTX_INJECTION64_PATH'] = 'a profiler'  # it is shown what the host queues kernel by kernel
+            self.addCleanup(os.environ.pop, 'NVTX_INJECTION64_PATH')
+        tensor = '--parallelism.tensor_parallel_size', 2, '--model.resid_pdrop', 0.1
+        for name, flags in (('tensor', tensor), ('rows', (*tensor, '--parallelism.sequence_parallel', 'true')),
+                            ('context', ('--parallelism.context_parallel_size', 2)),
+                            ('host', (*tensor, '--distributed.backend', 'gloo'))):
+            flags = '--num_gpus', 2, '--hardware.oversubscribe', 'true', '--train_batch_size', 4, *flags
+            graphs = self.train(f'{name}.graphs', 'cuda', *flags)
+            plain = self.train(f'{name}.plain', 'cuda', *flags, '--hardware.cuda_graphs', 'false')
+            self.assertEqual(graphs, plain, name)
+            if EMULATED:
+                queued = {run: (self.job.folder / f'{name}.{run}/logs/rank_1.log').read_text().count('range attention_bwd\n')
+                          for run in ('graphs', 'plain')}
+                self.assertEqual(queued, {'graphs': 2, 'plain': 4 * CONFIG['training']['train_iters']}, name)
+
     def test_curves_in_16_bits_are_close_to_the_cpus(self):
         for name, kind in itertools.product(MODELS, ('bf16', 'fp16')):
             curves = [self.train(f'{name}.{kind}.{device}', device, f'--{kind}.enabled', 'true', config=name)

@@ -257,7 +257,9 @@ CudaResult begin_capture(CudaStreamState* stream) {
 
 CudaResult end_capture(CudaStreamState* stream, CudaGraphState** out) {
   return guarded([&] {
-    *out = static_cast<CudaGraphState*>(std::exchange(stream->use()->captured, nullptr));
+    std::unique_ptr<CudaGraphState> graph(
+        static_cast<CudaGraphState*>(std::exchange(stream->use()->captured, nullptr)));
+    *out = graph && !graph->work.empty() ? graph.release() : nullptr;
   });
 }
 

@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <variant>
+#include <vector>
 
 #include "hgtrain/device/cuda_module.h"
 #include "hgtrain/device/device.h"
 
 namespace hgt {
+
+class CudaGraph;
 
 /// An owned CUDA stream: its work runs in order, while other queues run too. One thread uses it.
 /// Calls throw Error(kDevice); an error of a queued kernel is thrown by a later call.
@@ -37,10 +41,17 @@ class CudaQueue {
                  std::size_t row_bytes, std::size_t rows) const;
   /// Blocks until all queued work is done.
   void synchronize() const;
+  /// Runs `call`, which may be what a graph must not contain. While the queue is captured, `call`
+  /// is kept instead: each launch of the graph runs it between what the queue got before and after
+  /// it.
+  void run_between_graphs(const std::function<void()>& call) const;
+  bool is_captured() const { return graph_ != nullptr; }
 
  private:
+  friend class CudaGraph;
   Device device_;
   const CudaModule* module_;
+  mutable CudaGraph* graph_ = nullptr;  ///< that is being made of what the queue gets
   std::unique_ptr<CudaStreamState, CudaResult (*)(CudaStreamState*)> state_;
 };
 
@@ -64,17 +75,23 @@ class CudaEvent {
 };
 
 /// Work that was captured from a queue and can be queued again at the cost of one launch. It reads
-/// and writes the memory that it was captured with.
+/// and writes the memory that it was captured with. Calls of run_between_graphs cut it: then it is
+/// one launch for each stretch of work between them.
 class CudaGraph {
  public:
-  /// Captures what `work` queues, without running it. `work` must not allocate device memory, wait
-  /// for the device, or copy from host memory that is not page-locked.
+  /// Captures what `work` queues, without running it. Except in run_between_graphs, `work` must not
+  /// allocate device memory, wait for the device, or copy from host memory that is not page-locked.
   CudaGraph(const CudaQueue& queue, const std::function<void()>& work);
   void launch(const CudaQueue& queue) const;
 
  private:
+  friend class CudaQueue;
+  using Stretch = std::unique_ptr<CudaGraphState, CudaResult (*)(CudaGraphState*)>;
+  void add_stretch(const CudaQueue& queue);
+  void cut(const CudaQueue& queue, const std::function<void()>& call);
+
   const CudaModule* module_;
-  std::unique_ptr<CudaGraphState, CudaResult (*)(CudaGraphState*)> state_;
+  std::vector<std::variant<Stretch, std::function<void()>>> parts_;  ///< in the order of the queue
 };
 
 }  // namespace hgt

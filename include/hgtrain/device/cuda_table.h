@@ -11,7 +11,7 @@ namespace hgt {
 
 /// Raise it with every change of a table or an argument struct, because both sides must have been
 /// built from the same headers.
-inline constexpr std::uint32_t kCudaTableVersion = 17;
+inline constexpr std::uint32_t kCudaTableVersion = 18;
 
 /// Why a call failed: the parts of an Error, as plain C; `check` makes an Error of them again.
 struct CudaFailure {
@@ -80,8 +80,8 @@ struct CudaDeviceTable {
   /// The time between two events that have been passed.
   CudaResult (*elapsed_ms)(CudaEventState* begin, CudaEventState* end, float* out);
 
-  /// Work that the stream gets between begin and end is not run but kept in a graph. A failure ends
-  /// the capture as well.
+  /// Work that the stream gets between begin and end is not run but kept in a graph, null if it
+  /// gets none. A failure ends the capture as well.
   CudaResult (*begin_capture)(CudaStreamState* stream);
   CudaResult (*end_capture)(CudaStreamState* stream, CudaGraphState** out);
   CudaResult (*launch_graph)(CudaGraphState* graph, CudaStreamState* stream);
