@@ -10,8 +10,9 @@ namespace {
 
 class SelfCommunicator final : public Communicator {
  public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
+  SelfCommunicator(int rank, int size) : rank_(rank), size_(size) {}
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
 
   void barrier() override { enter(0, 0); }
 
@@ -20,12 +21,12 @@ class SelfCommunicator final : public Communicator {
   }
   std::uint64_t start_reduce_scatter_sum(std::span<std::byte> values, DType type,
                                          std::span<const OwnedRange> parts) override {
-    require_parts(parts, values.size() / size_of(type), 1);
+    require_parts(parts, values.size() / size_of(type), size_);
     return enter(values.size(), 0);
   }
   std::uint64_t start_all_gather(std::span<std::byte> values,
                                  std::span<const OwnedRange> parts) override {
-    require_parts(parts, values.size(), 1);
+    require_parts(parts, values.size(), size_);
     return enter(0, values.size());
   }
   std::uint64_t start_broadcast(std::span<std::byte>, int) override { return enter(0, 0); }
@@ -48,6 +49,7 @@ class SelfCommunicator final : public Communicator {
     gathered_bytes_ += gathered;
     return ++sequence_;
   }
+  const int rank_, size_;
   std::atomic<bool> aborted_{false};
   std::uint64_t sequence_ = 0;
   std::uint64_t reduced_bytes_ = 0, gathered_bytes_ = 0;
@@ -55,8 +57,8 @@ class SelfCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_self_communicator() {
-  return std::make_unique<SelfCommunicator>();
+std::unique_ptr<Communicator> make_self_communicator(int rank, int size) {
+  return std::make_unique<SelfCommunicator>(rank, size);
 }
 
 }  // namespace hgt

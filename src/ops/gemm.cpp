@@ -50,4 +50,20 @@ void disable_gemm_autotuning(const CudaQueue& queue) {
   check(queue.module().ops().disable_gemm_autotuning(queue.state()));
 }
 
+ProductChoices product_choices(const CudaQueue& queue) {
+  ProductChoices out;
+  check(queue.module().ops().product_choices(
+      queue.state(), &out,
+      [](void* to, const char* valid_for, const char* text, std::int64_t count) {
+        *static_cast<ProductChoices*>(to) = {valid_for, text, count};
+      }));
+  return out;
+}
+
+std::int64_t use_product_choices(const CudaQueue& queue, const std::string& text) {
+  std::int64_t count = 0;
+  check(queue.module().ops().use_product_choices(queue.state(), text.c_str(), &count));
+  return count;
+}
+
 }  // namespace hgt

@@ -1,4 +1,4 @@
-#include "memory_fit.h"
+#include "hgtrain/train/memory_fit.h"
 
 #include <algorithm>
 #include <vector>

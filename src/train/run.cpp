@@ -19,10 +19,10 @@
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/machine_rates.h"
+#include "hgtrain/train/memory_fit.h"
 #include "hgtrain/train/process_memory.h"
 
 #include "early_stop.h"
-#include "memory_fit.h"
 #include "recorder.h"
 #include "start.h"
 #include "trace_window.h"
@@ -123,7 +123,6 @@ class Run {
 };
 
 RunOutcome Run::train() {
-  if (queue_) require_memory(config_, *queue_);
   measure_rates();
   make_model();
   start();

@@ -15,7 +15,9 @@
 #include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/report/human.h"
+#include "hgtrain/train/memory_fit.h"
 #include "hgtrain/train/run.h"
+#include "hgtrain/train/tune_products.h"
 #include "hgtrain/wire/messages.h"
 
 #include "commands.h"
@@ -136,9 +138,15 @@ class TrainWorker {
     config_ = load_resolved_config(request.config);
     log_header(environment, config_);
     log_debug("config {}, resume {}", request.config, request.resume);
-    channel_->progress().phase = "connecting";
     std::unique_ptr<CudaQueue> queue = open_device(config_, environment);
     const CudaQueue* const compute = queue.get();
+    if (compute) require_memory(config_, *compute);
+    if (compute && environment.world_size > 1 && !config_.training.deterministic) {
+      channel_->progress().phase = "choosing how to compute products";
+      log_info("{}", tune_products(config_, environment.rank, environment.world_size, *channel_,
+                                   *compute));
+    }
+    channel_->progress().phase = "connecting";
     const Groups& groups = group_.connect(*channel_, config_, environment, std::move(queue));
     const RunOptions options{request.run_dir, request.resume, request.record_steps};
     run_.emplace(config_, options, groups, *channel_, requests_, compute, group_.savers());

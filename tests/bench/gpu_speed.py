@@ -135,7 +135,7 @@ def table(found):
 
 def measure(checks, python):
     """Runs what was not run yet; prints the table and writes speed.json."""
-    name, memory, capability = checks.gpu()
+    name, memory, capability, _ = checks.gpu()
     peak, dtype = peak_of(name), 'bf16' if capability >= 8 else 'fp16'
     for shape in SHAPES:
         if memory < shape.least_gib:

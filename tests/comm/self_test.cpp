@@ -29,3 +29,15 @@ TEST_CASE("a world of one sums to itself and counts like any other") {
   comm->abort();
   CHECK_THROWS_AS(comm->barrier(), Error);
 }
+
+TEST_CASE("a rank that does alone what it would do with others changes no memory") {
+  const auto comm = make_self_communicator(1, 3);
+  CHECK(comm->rank() == 1);
+  CHECK(comm->size() == 3);
+  std::vector<float> values{1, 2, 3};
+  const std::vector<OwnedRange> parts{{{0, 1}, 0}, {{1, 2}, 1}, {{2, 3}, 2}};
+  comm->all_reduce_sum(values);
+  comm->reduce_scatter_sum(values, parts);
+  CHECK(values == std::vector<float>{1, 2, 3});
+  CHECK_THROWS_AS(comm->reduce_scatter_sum(values, std::vector<OwnedRange>{{{0, 3}, 3}}), Error);
+}

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 import unittest
@@ -221,6 +222,23 @@ class CudaTest(unittest.TestCase):
                 two = self.train(f'{model}.tensor.{splits}', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', *flags,
                                  '--parallelism.tensor_parallel_size', 2, '--parallelism.sequence_parallel', splits, config=model)
                 self.assert_close(two, one)
+
+    def test_ranks_choose_how_to_compute_products_before_they_connect(self):
+        cache = os.environ.get('XDG_CACHE_HOME')
+        self.addCleanup(lambda: os.environ.pop('XDG_CACHE_HOME') if cache is None else os.environ.update(XDG_CACHE_HOME=cache))
+        splits = {'data': ('--activation_checkpointing.mode', 'selective', '--activation_checkpointing.num_layers', 1),
+                  'tensor': ('--parallelism.tensor_parallel_size', 2, '--parallelism.sequence_parallel', 'true'),
+                  'context': ('--parallelism.context_parallel_size', 2), 'weights': ('--zero_optimization.stage', 3)}
+        for name, flags in splits.items():
+            os.environ['XDG_CACHE_HOME'] = str(self.job.folder / f'chosen.{name}')  # nothing was chosen before
+            self.train(f'chosen.{name}', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true', '--steps', 2, '--model.n_layer', 3,
+                       '--training.seq_length', 16, *flags)
+            first, second = ((self.job.folder / f'chosen.{name}/logs/rank_{rank}.log').read_text() for rank in range(2))
+            chosen = re.search(r' matrix products: chose how to compute (\d+) in [\d.]+ s\n.* communication backend: ', first, re.S)
+            self.assertIn(f' matrix products: {chosen[1]} computed as rank 0 chose, which has the same kind of GPU\n', second)
+            (kept,) = (self.job.folder / f'chosen.{name}/hgtrain').glob('products-*.txt')
+            of_steps = re.findall(r'(?m)^(?!(\d{3,}) x \1 x \1,).*\t', kept.read_text())  # those that measure the device are square
+            self.assertEqual(len(of_steps), int(chosen[1]), f'{name}: others were chosen in a step')
 
     def test_context_ranks_on_one_gpu_equal_one_rank(self):
         for model, flags in ('gpt2', ()), ('llama', ('--activation_checkpointing.mode', 'full')):

@@ -55,6 +55,16 @@ TEST_CASE("a choice of one process is valid for later and simultaneous ones") {
   CHECK(!GemmCache(folder.path(), "another device").find("2 x 3"));
 }
 
+TEST_CASE("choices that come from elsewhere take the place of the file's") {
+  const TemporaryFolder folder;
+  GemmCache cache(folder.path(), kBasis);
+  cache.keep("2 x 3", "a");
+  cache.use({{"2 x 3", "b"}, {"4 x 5", "c"}});
+  CHECK(cache.find("2 x 3") == "b");
+  CHECK(cache.keep("4 x 5", "d") == "c");
+  CHECK(GemmCache(folder.path(), kBasis).find("2 x 3") == "a");  // until something is added to it
+}
+
 TEST_CASE("an unusable choice is replaced") {
   const TemporaryFolder folder;
   GemmCache first(folder.path(), kBasis);

@@ -77,6 +77,21 @@ TEST_CASE("another process uses the first one's choice, without timing") {
   CHECK(second.us(apart) == 5);
 }
 
+TEST_CASE("a process that is given the choices of another one uses them, without timing") {
+  const TemporaryFolder folder;
+  const GemmOperands x, never_run(16, 4, 12), bias = with_bias(12), apart = with_bias(13);
+  Process first(folder.path());
+  for (const GemmOperands* product : {&x, &bias, &apart}) (void)first.plan(*product);
+  first.cache->keep(CublasShape(never_run.args).text(), "a choice of another run");
+  const GemmChoices chosen = choices_of(first.stream);
+  CHECK(chosen.size() == 4);  // with the plain product to which a kernel adds the last one's bias
+  Process second;
+  second.cache->use(choices_of(to_text("emulation", chosen), second.cache->basis()));
+  CHECK(second.us(x) == 2);
+  CHECK(second.us(bias) == 2.5);
+  CHECK(second.us(apart) == 5);
+}
+
 TEST_CASE("a cached choice that cuBLAS refuses is timed anew and replaced") {
   const TemporaryFolder folder;
   const GemmOperands x;

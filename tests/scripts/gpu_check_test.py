@@ -34,6 +34,7 @@ class GpuCheckTest(unittest.TestCase):
         self.program('bin/nvidia-smi', 'echo "NVIDIA H100 80GB HBM3, 81559, 9.0"')
         self.program('tests/ops/ops_test', 'echo ops >> called; echo "All tests passed (3 assertions in 1 test case)"')
         self.program('tests/e2e/cuda_test.py', 'import sys; open("called", "a").write(sys.argv[2] + "\\n")', '')
+        self.program('scripts/smoke', 'import sys; open("called", "a").write(" ".join(sys.argv[1:]) + "\\n")', '')
         self.program('bin/compute-sanitizer', 'echo $2 >> called; [ $2 != racecheck ] || { echo Device not supported; exit 1; }')
 
     def program(self, name, text, first='#!/bin/sh\n'):
@@ -60,7 +61,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
         self.assertIn('| wrong by 0.1', said)
-        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 16)
+        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 20)
         self.program('tests/ops/ops_test', 'echo ops >> called; echo "All tests passed (3 assertions in 1 test case)"')
         status, said = self.check('correct')
         self.assertEqual(status, 0, said)
@@ -76,7 +77,15 @@ class GpuCheckTest(unittest.TestCase):
         status, said = self.check('correct')
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
-        self.assertEqual(len(self.called()), 17)
+        self.assertEqual(len(self.called()), 21)
+
+    def test_workers_share_a_gpu_if_there_is_only_one(self):
+        self.assertEqual(self.check('splits')[0], 0)
+        self.assertIn('--num_gpus 2 --oversubscribe ', self.called()[0])
+        shutil.rmtree(self.folder / 'gpu-check')
+        self.program('bin/nvidia-smi', 'for gpu in 0 1; do echo "NVIDIA H100 80GB HBM3, 81559, 9.0"; done')
+        self.assertEqual(self.check('splits')[0], 0)
+        self.assertNotIn('--oversubscribe', self.called()[0])
 
     def test_what_is_not_built_is_named(self):
         (self.folder / 'tests/ops/ops_test').unlink()

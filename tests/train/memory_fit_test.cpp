@@ -1,4 +1,4 @@
-#include "memory_fit.h"
+#include "hgtrain/train/memory_fit.h"
 
 #include <catch2/catch.hpp>
 

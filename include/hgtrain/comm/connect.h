@@ -14,7 +14,9 @@ namespace hgt {
 class CudaQueue;
 
 /// The communicator of a world of one: every sum is its own operand. Only abort() makes it fail.
-std::unique_ptr<Communicator> make_self_communicator();
+/// With a rank and a size, that of a rank which does alone what it would do with others: for work
+/// whose results do not matter.
+std::unique_ptr<Communicator> make_self_communicator(int rank = 0, int size = 1);
 
 struct GroupOptions {
   std::string group = "world";  ///< prefix of its keys in the store, unique in the job

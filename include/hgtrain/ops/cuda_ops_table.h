@@ -370,6 +370,11 @@ struct CudaOpsTable {
 
   /// See hgtrain/ops/gemm.h.
   CudaResult (*disable_gemm_autotuning)(CudaStreamState* stream);
+  /// `take` is called once, with `to` and what ProductChoices has.
+  CudaResult (*product_choices)(CudaStreamState* stream, void* to,
+                                void (*take)(void* to, const char* valid_for, const char* text,
+                                             std::int64_t count));
+  CudaResult (*use_product_choices)(CudaStreamState* stream, const char* text, std::int64_t* count);
 
   /// From now on, cuDNN computes the stream's attention if it supports it. `library` is dlopen's
   /// handle of libcudnn; `version` becomes cuDNN's: 91900 is 9.19.0. Fails if cuDNN cannot be used.

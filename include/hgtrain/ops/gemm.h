@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "hgtrain/device/stream.h"
 #include "hgtrain/tensor/tensor.h"
 
@@ -25,6 +28,19 @@ void gemm(float alpha, const Tensor& a, const Tensor& b, float beta, const Tenso
 /// kernels its epilogue (linear.h). On other queues, products are timed, and the fastest algorithm
 /// is kept in a file: another run has the same bits only if it finds that file.
 void disable_gemm_autotuning(const CudaQueue& queue);
+
+/// Which algorithms were chosen by timing.
+struct ProductChoices {
+  std::string valid_for;   ///< the kind of GPU and cuBLAS's version
+  std::string text;        ///< for use_product_choices
+  std::int64_t count = 0;  ///< of products
+};
+/// The choices for the products that the queue has run.
+ProductChoices product_choices(const CudaQueue& queue);
+/// From now on, the products in the text of another process are computed as that one chose, on all
+/// queues of the device that have not run them yet. Returns how many there are: none if the text is
+/// damaged, or valid for something else than this GPU. With autotuning disabled, nothing changes.
+std::int64_t use_product_choices(const CudaQueue& queue, const std::string& text);
 
 /// Whether this CPU has instructions for products of this type. If not, operands are widened to
 /// fp32 first, which costs more than fp32 training itself.

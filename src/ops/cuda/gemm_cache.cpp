@@ -84,6 +84,11 @@ GemmChoices GemmCache::stored() const {
   }
 }
 
+void GemmCache::use(const GemmChoices& choices) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [shape, choice] : choices) choices_[shape] = choice;
+}
+
 std::optional<std::string> GemmCache::find(const std::string& shape) const {
   const std::lock_guard lock(mutex_);
   const auto found = choices_.find(shape);

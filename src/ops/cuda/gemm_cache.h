@@ -24,6 +24,9 @@ class GemmCache {
   /// version. It determines the file's name in `folder`; without a folder there is no file.
   GemmCache(std::string folder, std::string basis);
 
+  const std::string& basis() const { return basis_; }
+  /// From now on these choices are valid here, whatever this process or the file has chosen.
+  void use(const GemmChoices& choices);
   std::optional<std::string> find(const std::string& shape) const;
   /// Adds a choice, and returns the valid one: another process's if that was first, unless it is
   /// `refused`, a choice that turned out to be unusable.

@@ -179,13 +179,25 @@ GemmPlans::GemmPlans(std::shared_ptr<GemmCache> choices) : cache(std::move(choic
   handle = decltype(handle)(raw);
 }
 
-const GemmPlan& plan_of(const GemmArgs& args, CudaStreamState& stream) {
+GemmPlans& plans_of(CudaStreamState& stream) {
   (void)stream.use();
   if (!stream.gemm_plans) {
     stream.gemm_plans = std::make_shared<GemmPlans>(cache_of(stream.device));
     stream.reserve(cuda::kProductWorkspaceBytes);
   }
-  auto& plans = stream.gemm_plans->plans;
+  return *stream.gemm_plans;
+}
+
+GemmChoices choices_of(CudaStreamState& stream) {
+  const GemmPlans& state = plans_of(stream);
+  GemmChoices out;
+  for (const auto& [shape, plan] : state.plans)
+    if (const auto choice = state.cache->find(shape.text())) out.emplace(shape.text(), *choice);
+  return out;
+}
+
+const GemmPlan& plan_of(const GemmArgs& args, CudaStreamState& stream) {
+  auto& plans = plans_of(stream).plans;
   const CublasShape shape(args);
   const auto found = plans.find(shape);
   if (found != plans.end()) return found->second;

@@ -37,6 +37,11 @@ struct GemmPlans {
 /// epilogue. Such a plan is for this stream only, and in no file.
 const GemmPlan& plan_of(const GemmArgs& args, CudaStreamState& stream);
 
+/// The stream's state, made by the first call.
+GemmPlans& plans_of(CudaStreamState& stream);
+/// The cache's choices for the shapes that the stream has plans for.
+GemmChoices choices_of(CudaStreamState& stream);
+
 /// Queues the product with its epilogue; returns CUBLAS_STATUS_NOT_SUPPORTED or the like if cuBLAS
 /// does not support it.
 cublasStatus_t run_fused(const CublasProduct& product, const CublasAlgorithm& algorithm,

@@ -2,6 +2,7 @@
 #include "hgtrain/ops/cuda_ops_table.h"
 
 #include "attention_cudnn.h"
+#include "gemm_plans.h"
 #include "launchers.h"
 
 namespace hgt {
@@ -17,6 +18,24 @@ CudaResult disable_gemm_autotuning(CudaStreamState* stream) {
   return guarded([&] { stream->gemm_autotuning_disabled = true; });
 }
 
+CudaResult product_choices(CudaStreamState* stream, void* to,
+                           void (*take)(void*, const char*, const char*, std::int64_t)) {
+  return guarded([&] {
+    const GemmChoices choices = choices_of(*stream);
+    const std::string& basis = plans_of(*stream).cache->basis();
+    take(to, basis.c_str(), to_text(basis, choices).c_str(), std::ssize(choices));
+  });
+}
+
+CudaResult use_product_choices(CudaStreamState* stream, const char* text, std::int64_t* count) {
+  return guarded([&] {
+    GemmCache& cache = *plans_of(*stream).cache;
+    const GemmChoices choices = choices_of(text, cache.basis());
+    cache.use(choices);
+    *count = std::ssize(choices);
+  });
+}
+
 CudaResult use_cudnn(void* library, CudaStreamState* stream, std::size_t* version) {
   return guarded([&] { *version = cudnn::use(library, *stream); });
 }
@@ -26,7 +45,7 @@ CudaResult use_cudnn(void* library, CudaStreamState* stream, std::size_t* versio
 const CudaOpsTable* cuda_ops_table() {
 #define HGT_ENTRY(op, Args) entry<Args, cuda::op>,
   static constexpr CudaOpsTable kTable = {HGT_CUDA_OPS(HGT_ENTRY) disable_gemm_autotuning,
-                                          use_cudnn};
+                                          product_choices, use_product_choices, use_cudnn};
 #undef HGT_ENTRY
   return &kTable;
 }

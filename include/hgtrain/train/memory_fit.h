@@ -8,8 +8,8 @@ namespace hgt {
 struct Config;
 
 /// Error(kDevice) if the job takes more than is free on the queue's GPU. It says what the job asks
-/// for, by kind, what is free, and the largest micro-batch that fits. Nothing has been allocated by
-/// then.
+/// for, by kind, what is free, and the largest micro-batch that fits. Call it before anything is
+/// allocated.
 void require_memory(const Config& config, const CudaQueue& queue);
 
 /// If the error says that the device is out of memory all the same, because other processes took

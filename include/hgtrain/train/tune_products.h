@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "hgtrain/config/config.h"
+#include "hgtrain/device/cuda_queue.h"
+#include "hgtrain/wire/store.h"
+
+namespace hgt {
+
+/// Chooses the algorithms of a training job's matrix products. All ranks call it before they
+/// connect: then no collective shares the GPU with what is timed, and no rank waits in one for
+/// another that times. Of the ranks whose GPUs are of one kind, the first one chooses for all, so
+/// that they compute the same bits: on its own, it computes a micro-batch with a few layers of its
+/// part of the job's model. The others wait for its choices. What is missing then is timed when it
+/// is first computed.
+///
+/// Returns what to log. Error(kPeer) if the choices do not come within the config's timeout.
+std::string tune_products(const Config& config, int rank, int ranks, Store& store,
+                          const CudaQueue& queue);
+
+}  // namespace hgt

@@ -1,0 +1,123 @@
+#include "hgtrain/train/tune_products.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "hgtrain/arch/rank_plan.h"
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/device/buffer.h"
+#include "hgtrain/device/thread_pool.h"
+#include "hgtrain/ops/gemm.h"
+#include "hgtrain/ops/normal.h"
+#include "hgtrain/optim/round.h"
+#include "hgtrain/train/trainer.h"
+
+namespace hgt {
+namespace {
+
+/// The job with a model whose layers differ like the job's: the first ones may be recomputed.
+Config small_job(Config config) {
+  std::int64_t& layers = config.model.num_hidden_layers;
+  std::int64_t& recomputed = config.recompute.num_layers;
+  if (recomputed >= layers) recomputed = 0;  // all of them
+  recomputed = std::min<std::int64_t>(recomputed, 1);
+  layers = std::min<std::int64_t>(layers, 2);
+  return config;
+}
+
+/// Fills `values` [N], fp32, with numbers as a new model has them: what multiplies zeros takes less
+/// power, and may run at another pace.
+void fill(const Tensor& values, const CudaQueue& queue) {
+  const std::int64_t count = std::min<std::int64_t>(values.numel(), 1 << 20);
+  const Buffer drawn("numbers to try products with", count * 4);
+  ThreadPool pool(1);
+  constexpr float kDeviation = 0.02f;
+  normal_fill(0, 0, kDeviation, 0, Tensor(drawn.data(), {count}, DType::kF32), pool);
+  for (std::int64_t begin = 0; begin < values.numel(); begin += count) {
+    const Tensor part = values.slice(0, begin, std::min(begin + count, values.numel()));
+    queue.copy(part.raw(), drawn.data(), part.bytes());
+  }
+  queue.synchronize();
+}
+
+/// Computes the forward and backward of a micro-batch, alone, as the rank would do with others.
+void compute_alone(const Config& config, const Coordinates& at, const CudaQueue& queue) {
+  const Stream stream(queue);
+  const Device device = queue.device();
+  const ParallelismConfig& split = config.parallelism;
+  const auto rank_of = [](int rank, std::int64_t size) {
+    return size > 1 ? make_self_communicator(rank, static_cast<int>(size)) : nullptr;
+  };
+  const auto tensor = rank_of(at.tensor, split.tensor_parallel_size);
+  const auto context = rank_of(at.context, split.context_parallel_size);
+  Model::Options options = model_options(config);
+  options.tensor = tensor.get();
+  options.context = context.get();
+  options.split_rows = split.sequence_parallel;
+
+  const ParameterTable table = rank_table(config);
+  const DType dtype = config.precision.compute_dtype();
+  const Buffer gradients("gradients to try products with", table.total * 4, device);
+  const Buffer weights("weights to try products with",
+                       table.total * static_cast<std::int64_t>(size_of(dtype)), device);
+  const Tensor d(gradients.data(), {table.total}, DType::kF32, device);
+  const Tensor w(weights.data(), {table.total}, dtype, device);
+  fill(d, queue);
+  if (dtype == DType::kF32)
+    stream.copy(w.raw(), d.raw(), w.bytes());
+  else
+    round_to(d, w, stream);
+  const auto model = Model::create(config.model, table, w, d, options, stream);
+
+  MicroBatch batch;
+  batch.batch = config.batch.micro_batch_size;
+  batch.seq_length = config.training.seq_length / split.context_parallel_size;
+  const Buffer ids("tokens to try products with", batch.batch * batch.seq_length * 4, device);
+  const Buffer key("sample to try products with", sizeof(SampleKey), device);
+  batch.tokens_BT = batch.targets_BT = batch.positions_BT = ids.as<std::int32_t>();
+  batch.samples = key.as<SampleKey>().data();
+  for (int block = 0; block < model->num_blocks(); ++block) model->forward(block, 0, batch);
+  for (int block = model->num_blocks(); block-- > 0;) model->backward(block, 0, batch);
+  queue.synchronize();
+}
+
+}  // namespace
+
+std::string tune_products(const Config& config, int rank, int ranks, Store& store,
+                          const CudaQueue& queue) {
+  const std::chrono::milliseconds timeout(config.distributed.timeout_ms());
+  const auto gpu_of = [](int of) { return fmt::format("products/gpu of {}", of); };
+  const auto choices_of = [](int of) { return fmt::format("products/choices of {}", of); };
+  const std::string kind = product_choices(queue).valid_for;
+  store.set(gpu_of(rank), kind);
+  int first = 0;
+  while (first < rank && store.get(gpu_of(first), timeout) != kind) ++first;
+  if (first < rank) {
+    const std::int64_t count = use_product_choices(queue, store.get(choices_of(first), timeout));
+    return fmt::format(
+        "matrix products: {} computed as rank {} chose, which has the same kind of GPU", count,
+        first);
+  }
+
+  const std::int64_t begin_ns = now_ns();
+  std::string trouble;
+  try {
+    compute_alone(small_job(config), make_layout(config.parallelism, ranks).coordinates_of(rank),
+                  queue);
+  } catch (const Error& error) {  // too little memory: training says so better
+    trouble = "; the others when they are first computed, because of " + error.message();
+  }
+  const ProductChoices chosen = product_choices(queue);
+  store.set(choices_of(rank), chosen.text);
+  return fmt::format("matrix products: chose how to compute {} in {:.1f} s{}", chosen.count,
+                     ms_since(begin_ns) * 1e-3, trouble);
+}
+
+}  // namespace hgt

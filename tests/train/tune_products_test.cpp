@@ -1,0 +1,66 @@
+#include "hgtrain/train/tune_products.h"
+
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/ops/cuda_ops_table.h"
+
+#include "support/fake_cuda.h"
+
+using namespace hgt;
+
+namespace {
+
+using Catch::Contains;
+using Catch::StartsWith;
+
+const char* g_kind;  ///< of the GPU
+std::string g_used;
+
+/// What a rank does whose GPU is of the kind; three ranks cannot try out a model for two.
+std::string tune(const char* kind, int rank, Store& store) {
+  g_kind = kind;
+  CudaOpsTable ops{};
+  ops.product_choices = [](CudaStreamState*, void* to, auto* take) -> CudaResult {
+    take(to, g_kind, (std::string("choices for ") + g_kind).c_str(), 7);
+    return nullptr;
+  };
+  ops.use_product_choices = [](CudaStreamState*, const char* text, std::int64_t* count) {
+    g_used = text;
+    *count = 7;
+    return CudaResult(nullptr);
+  };
+  const CudaModule module = fake_cuda::module(&ops, nullptr);
+  Config config;
+  config.parallelism.tensor_parallel_size = 2;
+  config.distributed.timeout_minutes = 1e-3;
+  return tune_products(config, rank, 3, store, CudaQueue(Device::cuda(0), module));
+}
+
+}  // namespace
+
+TEST_CASE("of the ranks with GPUs of one kind, the first one chooses for all") {
+  MemoryStore store;
+  CHECK_THAT(tune("A", 0, store), StartsWith("matrix products: chose how to compute 7 in "));
+  CHECK_THAT(tune("B", 1, store), StartsWith("matrix products: chose how to compute 7 in "));
+  CHECK(g_used.empty());
+  CHECK(tune("A", 2, store) ==
+        "matrix products: 7 computed as rank 0 chose, which has the same kind of GPU");
+  CHECK(g_used == "choices for A");
+}
+
+TEST_CASE("a rank that cannot try products out says why, and goes on") {
+  MemoryStore store;
+  CHECK_THAT(
+      tune("A", 0, store),
+      Contains("; the others when they are first computed, because of ") && Contains("tensor"));
+}
+
+TEST_CASE("a rank that waits for another's choices in vain names them") {
+  MemoryStore store;
+  CHECK_THROWS_WITH(tune("A", 2, store), Contains("products/gpu of 0"));
+  store.set("products/gpu of 0", "A");
+  CHECK_THROWS_WITH(tune("A", 2, store), Contains("products/choices of 0"));
+}
