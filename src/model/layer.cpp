@@ -175,13 +175,16 @@ void Layer::backward(const LayerWeights& w, const LayerWeights& g, const Tensor&
   ProductGradients products = kept;
   products.down = branch_gradient(d, pass, kMlpBranch, kept.down, scratch, stream);
   mlp_backward(w, state, scratch, products, stream);
+  std::uint64_t sum = group_.start_sum(scratch.d_norm);
   if (!kept.are_kept()) mlp_backward_weights(g, state, scratch, products, stream);
-  norm_bwd(w.norm2, g.norm2, state.after_attention, state.norm2, group_.sum_rows(scratch.d_norm),
-           true, d, stream);
+  norm_bwd(w.norm2, g.norm2, state.after_attention, state.norm2,
+           group_.finish_sum(scratch.d_norm, sum), true, d, stream);
   products.out = branch_gradient(d, pass, kAttentionBranch, kept.out, scratch, stream);
   attention_backward(w, g, pass, state, scratch, products, stream);
+  sum = group_.start_sum(scratch.d_norm);
   if (!kept.are_kept()) attention_backward_weights(g, state, scratch, products, stream);
-  norm_bwd(w.norm1, g.norm1, x, state.norm1, group_.sum_rows(scratch.d_norm), true, d, stream);
+  norm_bwd(w.norm1, g.norm1, x, state.norm1, group_.finish_sum(scratch.d_norm, sum), true, d,
+           stream);
 }
 
 void Layer::backward_weights(const LayerWeights& g, const LayerState& state,

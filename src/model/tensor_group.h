@@ -54,11 +54,14 @@ class TensorGroup {
   }
   /// The ranks' sum of all rows, as far as they are this rank's. `all` is overwritten, and the sum
   /// lies there.
-  Tensor sum_rows(const Tensor& all) const {
-    if (split_rows_)
-      comm_->reduce_scatter_sum(all, parts(all.size(0), all.numel()));
-    else if (comm_)
-      comm_->all_reduce_sum(all);
+  Tensor sum_rows(const Tensor& all) const { return finish_sum(all, start_sum(all)); }
+  /// The same in two halves: until the second one, what is computed may not use `all`.
+  std::uint64_t start_sum(const Tensor& all) const {
+    if (split_rows_) return comm_->start_reduce_scatter_sum(all, parts(all.size(0), all.numel()));
+    return comm_ ? comm_->start_all_reduce_sum(all) : 0;
+  }
+  Tensor finish_sum(const Tensor& all, std::uint64_t ticket) const {
+    if (comm_) comm_->wait(ticket);
     return own_rows(all);
   }
   /// The same, put into `own`, which may be `all`.
