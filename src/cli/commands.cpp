@@ -19,6 +19,7 @@ Commands all_commands() {
   commands.push_back(config_show_command());
   commands.push_back(config_schema_command());
   commands.push_back(config_init_command());
+  commands.push_back(agent_command());
   commands.push_back(doctor_command());
   commands.push_back(completion_command());
   commands.push_back(version_command());

@@ -29,8 +29,15 @@ class Launch final : public Command {
 
   void add_options(CLI::App& app) override {
     app.add_option("--num_workers", num_workers_,
-                   "processes to start (default: one per visible GPU, else 1)");
+                   "processes to start, on each host (default: one per visible GPU, else 1)");
     app.add_option("--num_gpus", num_gpus_, "the same, but refused if fewer GPUs are visible");
+    app.add_option("--hosts", hosts_,
+                   "run on these hosts, over ssh: a,b or a:4,b:4 with the workers of each");
+    app.add_option("--export", spec_.exports,
+                   "NAME of a variable that the hosts get as well; may be "
+                   "repeated")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.add_option("--max_restarts", spec_.max_restarts,
                    "start all again up to N times after a failure (default: 0)");
     app.add_option("--log_dir", spec_.log_dir, "also write the output of rank N to DIR/rank_N.log");
@@ -46,6 +53,7 @@ class Launch final : public Command {
     if (program.empty())
       throw Error(ErrorKind::kConfig, "there is no program to start",
                   "hgtrain launch --num_workers 4 -- PROGRAM ARGUMENTS...");
+    if (!hosts_.empty()) fill_hosts();
     fill_spec(program);
     if (dry_run_) {
       print_plan(program);
@@ -57,9 +65,24 @@ class Launch final : public Command {
   }
 
  private:
+  void fill_hosts() {
+    for (const auto& [flag, given] :
+         {std::pair("--dry_run", dry_run_), std::pair("--num_gpus", num_gpus_.has_value())})
+      if (given)
+        throw Error(ErrorKind::kConfig, fmt::format("{} with --hosts is not built yet", flag),
+                    "the number of workers of each host: --hosts a:4,b:4");
+    spec_.hosts = parse_hosts(hosts_);
+    if (num_workers_)
+      for (JobHost& host : spec_.hosts)
+        if (host.workers == 0) host.workers = count_workers();
+  }
+
   void fill_spec(const std::vector<std::string>& program) {
     spec_.argv = [program](int) { return program; };
-    spec_.num_workers = count_workers();
+    if (hosts_.empty() && !spec_.exports.empty())
+      throw Error(ErrorKind::kConfig, "--export is for --hosts",
+                  "on this machine, programs inherit the whole environment");
+    spec_.num_workers = hosts_.empty() ? count_workers() : 1;
     spec_.show_output = true;
     check_range("--max_restarts", spec_.max_restarts, 0, 1'000'000);
     check_range("--master_port", spec_.master_port, 0, 65535);
@@ -118,6 +141,7 @@ class Launch final : public Command {
   JobSpec spec_;
   std::optional<int> num_workers_;
   std::optional<int> num_gpus_;
+  std::string hosts_;
   std::vector<std::string> env_;
   double grace_seconds_ = 30;
   bool dry_run_ = false;

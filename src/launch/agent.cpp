@@ -2,11 +2,14 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <sstream>
 #include <utility>
 
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
 
@@ -38,6 +41,14 @@ Agent::Agent(Context context, OwnedFd in, OwnedFd out)
              [this](const std::string& why) { on_stream_ended(why); }}),
       window_(link_),
       end_timer_(context_.io) {}
+
+void Agent::say_hello(int gpus) {
+  // CLIENT PORT SERVER PORT: the launcher, or the jump host next to us, knows us by the third word.
+  std::string client, port, address;
+  const char* const connection = std::getenv("SSH_CONNECTION");
+  std::istringstream(connection ? connection : "") >> client >> port >> address;
+  link_.send(AgentHello{kAgentVersion, address, gpus, now_ns()});
+}
 
 void Agent::with_ranks(std::uint32_t epoch, const std::function<void(LocalRanks&)>& act) {
   if (ranks_ && ranks_->epoch() == epoch) act(*ranks_);

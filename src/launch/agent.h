@@ -33,6 +33,9 @@ class Agent {
 
   Agent(Context context, OwnedFd in, OwnedFd out);
 
+  /// The first message to a launcher on another host.
+  void say_hello(int gpus);
+
  private:
   /// The output that is on its way to the console: what is not credited yet.
   class Window final : public OutputSink {

@@ -20,6 +20,18 @@ inline constexpr std::int32_t kAllRanks = -1;
 
 // ---- agent to coordinator ----
 
+inline constexpr std::uint32_t kAgentVersion = 1;
+
+/// The first message of an agent on another host.
+struct AgentHello {
+  static constexpr MessageKind kKind = MessageKind::kAgentHello;
+  std::uint32_t version = kAgentVersion;
+  std::string address;     ///< by which ssh reached this host, "" = unknown
+  std::int32_t gpus = 0;   ///< that a program sees
+  std::int64_t at_ns = 0;  ///< by the agent's clock
+  static auto fields(auto& m) { return std::tie(m.version, m.address, m.gpus, m.at_ns); }
+};
+
 /// The answer to ReservePort, if the port could be had; otherwise it is NotSpawned.
 struct PortReserved {
   static constexpr MessageKind kKind = MessageKind::kPortReserved;
@@ -162,21 +174,26 @@ struct Spawn {
   static constexpr MessageKind kKind = MessageKind::kSpawn;
   std::uint32_t epoch = 0;
   std::vector<std::string> argv;
-  std::map<std::string, std::string> env;  ///< JobSpec::env
+  std::map<std::string, std::string> env;        ///< JobSpec::env
+  std::string folder;                            ///< to work in; "" = where the agent is
+  std::map<std::string, std::string> inherited;  ///< for the agent's own environment
   std::string run_id;
   std::string run_dir;
   std::string log_dir;
   std::int32_t world_size = 1;
   std::int32_t first_rank = 0;
   std::int32_t num_ranks = 1;
+  std::int32_t host = 0;
+  std::int32_t num_hosts = 1;
   std::int32_t max_restarts = 0;
+  std::string master_addr = "127.0.0.1";
   std::int32_t master_port = 0;
   bool own_workers = false;
   bool show_output = false;
   static auto fields(auto& m) {
-    return std::tie(m.epoch, m.argv, m.env, m.run_id, m.run_dir, m.log_dir, m.world_size,
-                    m.first_rank, m.num_ranks, m.max_restarts, m.master_port, m.own_workers,
-                    m.show_output);
+    return std::tie(m.epoch, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir, m.log_dir,
+                    m.world_size, m.first_rank, m.num_ranks, m.host, m.num_hosts, m.max_restarts,
+                    m.master_addr, m.master_port, m.own_workers, m.show_output);
   }
 };
 

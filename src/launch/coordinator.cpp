@@ -78,22 +78,17 @@ void Coordinator::spawn(int master_port) {
     for (RankView& rank : ranks_) rank.is_gone = true;
     return advance(Stage::kFinished);
   }
-  Spawn order;
+  Spawn order = context_.order;
   order.epoch = epoch_;
   order.argv = spec_.argv(static_cast<int>(epoch_));
-  order.env = spec_.env;
-  order.run_id = spec_.run_id;
-  order.run_dir = spec_.run_dir;
-  order.log_dir = spec_.log_dir;
-  order.world_size = spec_.num_workers;
-  order.max_restarts = spec_.max_restarts;
   order.master_port = master_port;
-  order.own_workers = spec_.own_workers;
-  order.show_output = spec_.show_output;
+  order.num_hosts = static_cast<std::int32_t>(context_.hosts.size());
+  order.host = 0;
   for (const HostRanks& host : context_.hosts) {
     order.first_rank = host.first_rank;
     order.num_ranks = host.num_ranks;
     host.link->send(order);
+    ++order.host;
   }
   spawned_ = true;
   for (RankView& rank : ranks_) rank.pulse.heard_ns = rank.pulse.changed_ns = now_ns();
@@ -213,8 +208,11 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
     case MessageKind::kPortReserved:
       return with<PortReserved>(frame, [&](const auto& message) { spawn(message.port); });
     case MessageKind::kNotSpawned:
-      return with<NotSpawned>(
-          frame, [&](const auto& message) { context_.cannot_start(error_in(message)); });
+      return with<NotSpawned>(frame, [&](const auto& message) {
+        Error error = error_in(message);
+        if (context_.hosts.size() > 1) error.in("host " + link.host());
+        context_.cannot_start(error);
+      });
     case MessageKind::kSpawned:
       return with<Spawned>(frame, [&](const auto& message) {
         RankView& rank = view_of(message.rank, link);
@@ -298,7 +296,7 @@ void Coordinator::on_event(RankView& rank, const RankEvent& message) {
   if (message.name == "failed" && !message.signalled) {
     try {
       Failure failure = failure_from_event(rank.pulse.rank, body);
-      failure.at_ns = message.at_ns;
+      failure.at_ns = context_.hosts[rank.host].link->here_ns(message.at_ns);
       fail(failure);
     } catch (const Error& e) {
       return break_channel(rank, e.message());
@@ -345,11 +343,12 @@ bool Coordinator::is_clean(const RankView& rank) const {
 
 void Coordinator::on_ended(RankView& rank, const Ended& end) {
   rank.end = end;
+  rank.end->at_ns = context_.hosts[rank.host].link->here_ns(end.at_ns);
   if (is_clean(rank) || end.signalled) return;
 
   Failure failure;
   failure.rank = rank.pulse.rank;
-  failure.at_ns = end.at_ns;
+  failure.at_ns = rank.end->at_ns;
   failure.exit_code = exit_code_of(end);
   if (spec_.own_workers) {
     failure.by_peer = failure.exit_code == static_cast<int>(ErrorKind::kPeer);
@@ -384,6 +383,7 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   failure.host_name = link.host();
   failure.at_ns = now_ns();
   failure.exit_code = static_cast<int>(ErrorKind::kPeer);
+  failure.permanent = true;  // a restart would need the host
   failure.reason = "is lost: " + why;
   fail(failure);
   if (are_gone()) advance(Stage::kFinished);
@@ -501,6 +501,8 @@ void Coordinator::describe_rank(Verdict& out, const Failure& failure) const {
   else if (failure.message.empty())  // its own words say it better than its log
     out.last_lines = brief(rank.last_lines);
   out.log_path = log_file(spec_, failure.rank);
+  if (context_.hosts.size() > 1 && !out.log_path.empty())
+    out.log_path = out.host + ":" + out.log_path;
 }
 
 void Coordinator::describe_stop(Verdict& out) const {

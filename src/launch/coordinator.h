@@ -21,15 +21,9 @@
 #include "failure.h"
 #include "hang.h"
 #include "job_store.h"
+#include "roster.h"
 
 namespace hgt {
-
-/// The ranks of a host are numbered one after another.
-struct HostRanks {
-  AgentLink* link;
-  int first_rank;
-  int num_ranks;
-};
 
 /// What the coordinator knows of one rank.
 struct RankView {
@@ -52,6 +46,7 @@ class Coordinator {
     asio::io_context& io;
     const JobSpec& spec;
     std::vector<HostRanks> hosts;
+    Spawn order;  ///< what is the same for all hosts and attempts
     std::function<void(const std::string& text)> notice;
     std::function<void(const Error& why)> cannot_start;
     std::function<void()> finished;  ///< nothing is left, or what is left cannot be killed

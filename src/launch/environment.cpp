@@ -22,17 +22,20 @@ bool is_set(const JobSpec& spec, const char* name) {
 }
 
 /// Names that other launchers' workers go by: torchrun's, DeepSpeed's, Horovod's (CROSS_*).
-std::map<std::string, std::string> contract(const JobSpec& spec, int rank, int attempt) {
-  const std::string rank_text = std::to_string(rank);
-  const std::string world_text = std::to_string(spec.num_workers);
+std::map<std::string, std::string> contract(const JobSpec& spec, int rank, int attempt,
+                                            const RankPlace& place) {
   std::map<std::string, std::string> out;
-  for (const char* name : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) out[name] = rank_text;
-  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "ROLE_WORLD_SIZE"})
-    out[name] = world_text;
-  for (const char* name : {"NODE_RANK", "GROUP_RANK", "CROSS_RANK"}) out[name] = "0";
-  for (const char* name : {"GROUP_WORLD_SIZE", "CROSS_SIZE"}) out[name] = "1";
+  const auto set = [&](std::initializer_list<const char*> names, int value) {
+    for (const char* name : names) out[name] = std::to_string(value);
+  };
+  set({"RANK", "ROLE_RANK"}, rank);
+  set({"LOCAL_RANK"}, place.local_rank);
+  set({"WORLD_SIZE", "ROLE_WORLD_SIZE"}, spec.num_workers);
+  set({"LOCAL_WORLD_SIZE", "LOCAL_SIZE"}, place.local_size);
+  set({"NODE_RANK", "GROUP_RANK", "CROSS_RANK"}, place.host);
+  set({"GROUP_WORLD_SIZE", "CROSS_SIZE"}, place.num_hosts);
   out["ROLE_NAME"] = "default";
-  out["MASTER_ADDR"] = "127.0.0.1";
+  out["MASTER_ADDR"] = place.master_addr;
   out["MASTER_PORT"] = spec.master_port ? std::to_string(spec.master_port) : "";
   out["TORCHELASTIC_RESTART_COUNT"] = std::to_string(attempt);
   out["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(spec.max_restarts);
@@ -44,7 +47,7 @@ std::map<std::string, std::string> contract(const JobSpec& spec, int rank, int a
 }
 
 void refuse_contract_names(const JobSpec& spec) {
-  auto names = contract(spec, 0, 0);
+  auto names = contract(spec, 0, 0, {});
   names["HGTRAIN_CONTROL_FD"] = names["HGTRAIN_JOB_KEY"] = "";
   for (const auto& [name, value] : spec.env) {
     if (names.count(name))
@@ -78,11 +81,17 @@ std::string search_path(const JobSpec& spec) {
 }
 
 EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt) {
+  return worker_environment(spec, rank, attempt,
+                            {.local_rank = rank, .local_size = spec.num_workers});
+}
+
+EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt,
+                                     const RankPlace& place) {
   refuse_contract_names(spec);
   EnvironmentChange out;
   out.set = spec.env;
   out.at_start = {"HGTRAIN_CONTROL_FD", "HGTRAIN_JOB_KEY"};
-  for (const auto& [name, value] : contract(spec, rank, attempt)) {
+  for (const auto& [name, value] : contract(spec, rank, attempt, place)) {
     if (!value.empty())
       out.set[name] = value;
     else if (name == "TORCHELASTIC_ERROR_FILE" || name == "HGTRAIN_RUN_DIR")
@@ -92,11 +101,40 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt)
   }
   // All workers together use one thread per core, unless the user has set the variable.
   if (!is_set(spec, "OMP_NUM_THREADS"))
-    out.set["OMP_NUM_THREADS"] = std::to_string(std::max(1, usable_cores() / spec.num_workers));
+    out.set["OMP_NUM_THREADS"] = std::to_string(std::max(1, usable_cores() / place.local_size));
   // A failed NCCL collective ends its process, and Python's output comes when it is printed.
   if (!is_set(spec, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
     out.set["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
   if (!is_set(spec, "PYTHONUNBUFFERED")) out.set["PYTHONUNBUFFERED"] = "1";
+  return out;
+}
+
+std::map<std::string, std::string> travelling_environment(const std::vector<std::string>& exports) {
+  constexpr const char* kNames[] = {
+      "PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "LANG", "TZ"};
+  constexpr const char* kBeginnings[] = {
+      "PYTHON", "LC_",           "CUDA_",       "NCCL_",     "TORCH",   "OMP_",
+      "MKL_",   "KMP_",          "GOMP_",       "OPENBLAS_", "GLOO_",   "UCX_",
+      "HF_",    "TRANSFORMERS_", "TOKENIZERS_", "WANDB_",    "MLFLOW_", "HGTRAIN_"};
+  const auto travels = [&](const std::string& name) {
+    if (std::find(exports.begin(), exports.end(), name) != exports.end()) return true;
+    // The numbers of another machine's GPUs mean nothing.
+    if (name == "CUDA_VISIBLE_DEVICES") return false;
+    return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+           std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
+                       [&](const char* beginning) { return name.starts_with(beginning); });
+  };
+  for (const std::string& name : exports)
+    if (std::getenv(name.c_str()) == nullptr)
+      throw Error(ErrorKind::kConfig, fmt::format("--export {}: it is not set in this shell", name),
+                  fmt::format("to give it a value: --env {}=VALUE", name));
+  std::map<std::string, std::string> out;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos && travels(text.substr(0, equals)))
+      out[text.substr(0, equals)] = text.substr(equals + 1);
+  }
   return out;
 }
 

@@ -1,15 +1,11 @@
 #include "hgtrain/launch/job.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <exception>
-#include <fcntl.h>
 #include <filesystem>
 #include <optional>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
@@ -19,15 +15,13 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
-#include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 
-#include "agent.h"
-#include "agent_link.h"
 #include "children.h"
 #include "coordinator.h"
 #include "environment.h"
 #include "job_group.h"
+#include "roster.h"
 
 namespace hgt {
 namespace {
@@ -75,68 +69,65 @@ class Job {
   }
 
   Verdict run() {
-    find_program(spec_.argv(0).at(0), search_path(spec_));
     worker_environment(spec_, 0, 0);  // refuses names that cannot be given, before all else
-    if (!spec_.log_dir.empty()) make_log_folder();
     watch_signals();
-    add_local_host();
-    start_attempt();
+    if (spec_.hosts.empty()) {
+      roster_.add_this_machine({io_, group_.join_fd(), children_before_, [](const std::string&) {}},
+                               spec_.num_workers);
+    } else {
+      inherited_ = travelling_environment(spec_.exports);
+      roster_.call(spec_.hosts, fs::read_symlink("/proc/self/exe"));
+    }
     io_.run();
     if (cannot_start_) throw *cannot_start_;
     return verdict_;
   }
 
  private:
-  void make_log_folder() {
-    std::error_code ignored;
-    for (fs::path path = spec_.log_dir; !path.empty() && path != path.parent_path();
-         path = path.parent_path())
-      if (fs::exists(path, ignored) && !fs::is_directory(path, ignored))
-        throw Error(ErrorKind::kConfig,
-                    fmt::format("{} is not a folder that logs can be written to", path.string()),
-                    "name another one: --log_dir FOLDER");
-    make_folders(spec_.log_dir);
-  }
-
-  [[noreturn]] static void throw_no_descriptor() {
-    throw Error(ErrorKind::kDevice, fmt::format("no socket: {}", std::strerror(errno)),
-                "too many files are open; raise the limit with `ulimit -n`");
-  }
-
   void notice(const std::string& text) {
     if (spec_.on_event) spec_.on_event(-1, "notice", {{"text", text}});
   }
 
-  /// This machine, as a host like any other: its agent runs on the same loop.
-  void add_local_host() {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_no_descriptor();
-    OwnedFd ours(ends[0]), theirs(ends[1]);
-    OwnedFd our_copy(fcntl(ours.get(), F_DUPFD_CLOEXEC, 3));
-    OwnedFd their_copy(fcntl(theirs.get(), F_DUPFD_CLOEXEC, 3));
-    if (our_copy.get() < 0 || their_copy.get() < 0) throw_no_descriptor();
-    agent_ = std::make_unique<Agent>(
-        Agent::Context{io_, group_.join_fd(), children_before_, [](const std::string&) {}},
-        std::move(theirs), std::move(their_copy));
-    links_.push_back(std::make_unique<AgentLink>(
-        io_, host_name(), std::move(ours), std::move(our_copy), console_,
-        AgentLink::Events{
-            [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },
-            [this](const std::string& text) { notice(text); },
-            [this](AgentLink& link, const std::string& why) {
-              coordinator_->on_lost(link, why);
-            }}));
+  /// What the agents need to know, the same in all attempts.
+  Spawn order() const {
+    Spawn order;
+    if (!spec_.hosts.empty()) {
+      order.folder = fs::current_path();
+      order.inherited = inherited_;
+    }
+    order.env = spec_.env;
+    order.run_id = spec_.run_id;
+    order.run_dir = spec_.run_dir;
+    order.log_dir = spec_.log_dir;
+    order.world_size = spec_.num_workers;
+    order.max_restarts = spec_.max_restarts;
+    order.master_addr = roster_.master_address();
+    order.own_workers = spec_.own_workers;
+    order.show_output = spec_.show_output;
+    return order;
+  }
+
+  void give_up(const Error& why) {
+    cannot_start_ = why;
+    io_.stop();
+  }
+
+  void on_ready() {
+    spec_.num_workers = roster_.num_ranks();
+    try {
+      start_attempt();
+    } catch (const Error& e) {
+      give_up(e);
+    }
   }
 
   void start_attempt() {
     Coordinator::Context context{io_,
                                  spec_,
-                                 {{links_[0].get(), 0, spec_.num_workers}},
+                                 roster_.hosts(),
+                                 order(),
                                  [this](const std::string& text) { notice(text); },
-                                 [this](const Error& why) {
-                                   cannot_start_ = why;
-                                   io_.stop();
-                                 },
+                                 [this](const Error& why) { give_up(why); },
                                  [this] { asio::post(io_, [this] { on_finished(); }); }};
     coordinator_ = std::make_unique<Coordinator>(std::move(context), restarts_);
     log_info("attempt {}: starting {} process{} of {}", restarts_, spec_.num_workers,
@@ -196,6 +187,7 @@ class Job {
 
   void on_signal(int signal) {
     log_info("SIG{} received", sigabbrev_np(signal));
+    if (!coordinator_) return stop_before_the_start(signal);
     if (signal == SIGINT && ++interrupts_ >= 2) return coordinator_->kill();
     if (done_) return;
     if (signal == SIGUSR2) return coordinator_->relay(signal, MessageKind::kCheckpoint);
@@ -206,6 +198,14 @@ class Job {
         spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
     }
     coordinator_->stop(signal);
+  }
+
+  void stop_before_the_start(int signal) {
+    verdict_.outcome = Verdict::Outcome::kStopped;
+    verdict_.exit_code = 128 + signal;
+    verdict_.reason =
+        fmt::format("stopped by SIG{} before all hosts had answered", sigabbrev_np(signal));
+    io_.stop();
   }
 
   void on_console_gone() {
@@ -222,8 +222,14 @@ class Job {
   asio::steady_timer drain_timer_{io_};
   ConsoleQueue console_;
   const std::set<pid_t> children_before_;
-  std::unique_ptr<Agent> agent_;  // of this machine
-  std::vector<std::unique_ptr<AgentLink>> links_;
+  Roster roster_{
+      io_,
+      console_,
+      {[this] { on_ready(); }, [this](const Error& why) { give_up(why); },
+       [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },
+       [this](AgentLink& link, const std::string& why) { coordinator_->on_lost(link, why); },
+       [this](const std::string& text) { notice(text); }}};
+  std::map<std::string, std::string> inherited_;  // by the agents of other hosts
   std::unique_ptr<Coordinator> coordinator_;
   std::optional<Error> cannot_start_;
   int restarts_ = 0;

@@ -1,7 +1,11 @@
 #include "local_ranks.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <unistd.h>
 #include <utility>
 
@@ -9,6 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 
 #include "children.h"
@@ -21,6 +28,18 @@ namespace hgt {
 namespace {
 
 constexpr std::chrono::seconds kGuardCheck{1};
+
+void make_log_folder(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (fs::path path = folder; !path.empty() && path != path.parent_path();
+       path = path.parent_path())
+    if (fs::exists(path, ignored) && !fs::is_directory(path, ignored))
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("{} is not a folder that logs can be written to", path.string()),
+                  "name another one: --log_dir FOLDER");
+  make_folders(folder);
+}
 
 JobSpec spec_of(const Spawn& order) {
   JobSpec spec;
@@ -55,6 +74,7 @@ LocalRanks::LocalRanks(Context context, const Spawn& order)
 // ---- starting ----
 
 void LocalRanks::start() {
+  prepare_host();
   try {
     for (int i = 0; i < order_.num_ranks; ++i) start_worker(order_.first_rank + i);
   } catch (...) {
@@ -66,10 +86,24 @@ void LocalRanks::start() {
   watch_guards();
 }
 
+/// Makes this process like the launcher's shell: its children inherit that. Then the log folder.
+void LocalRanks::prepare_host() const {
+  for (const auto& [name, value] : order_.inherited) ::setenv(name.c_str(), value.c_str(), 1);
+  if (!order_.folder.empty() && ::chdir(order_.folder.c_str()) != 0)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("host {} has no folder {}: {}", host_name(), order_.folder,
+                            std::strerror(errno)),
+                "start the job in a folder that every host has at the same path");
+  find_program(order_.argv.at(0), search_path(spec_));  // before any folder is made
+  if (!spec_.log_dir.empty()) make_log_folder(spec_.log_dir);
+}
+
 void LocalRanks::start_worker(int rank) {
   if (!spec_.log_dir.empty()) unlink(error_file(spec_, rank).c_str());
   const std::vector<std::string> env =
-      full_environment(worker_environment(spec_, rank, static_cast<int>(order_.epoch)),
+      full_environment(worker_environment(spec_, rank, static_cast<int>(order_.epoch),
+                                          {rank - order_.first_rank, order_.num_ranks, order_.host,
+                                           order_.num_hosts, order_.master_addr}),
                        {{"MASTER_PORT", std::to_string(order_.master_port)},
                         {"HGTRAIN_CONTROL_FD", std::to_string(kControlFd)},
                         {"HGTRAIN_JOB_KEY", key_.hex()}});

@@ -56,6 +56,7 @@ class LocalRanks {
   void close();
 
  private:
+  void prepare_host() const;
   void start_worker(int rank);
   Worker::Events worker_events();
   void on_ended(const Worker& worker);

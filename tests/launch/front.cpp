@@ -1,6 +1,7 @@
 // A front as small as can be: runs the job its arguments describe, so that tests can look at it,
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
-// front [--workers N] [--own] [--restarts N] [--grace MS] [--hang MS] [--logs DIR] [--verdict FILE]
+// front [--workers N] [--hosts A,B] [--own] [--restarts N] [--grace MS] [--hang MS] [--logs DIR]
+// [--verdict FILE]
 // -- PROGRAM ...
 #include <cstdio>
 #include <fstream>
@@ -10,9 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/launch/agent_process.h"
 #include "hgtrain/launch/job.h"
 
 int main(int argc, char** argv) try {
+  if (argc == 2 && std::string(argv[1]) == "agent") return hgt::run_agent();
   hgt::JobSpec spec;
   spec.show_output = true;
   std::string verdict_path;
@@ -33,6 +36,8 @@ int main(int argc, char** argv) try {
       spec.hang_limit = std::chrono::milliseconds(std::stoi(argv[++i]));
     else if (flag == "--logs")
       spec.log_dir = argv[++i];
+    else if (flag == "--hosts")
+      spec.hosts = hgt::parse_hosts(argv[++i]);
     else if (flag == "--verdict")
       verdict_path = argv[++i];
     else

@@ -9,17 +9,23 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "hgtrain/launch/hosts.h"
 #include "hgtrain/launch/verdict.h"
 
 namespace hgt {
 
-/// A job on this machine: the command to start, the number of restarts, and the handling of output
-/// and events.
+/// A job: the command to start, where, the number of restarts, and the handling of output and
+/// events.
 struct JobSpec {
   /// The command line of attempt 0, 1, ...; the first word is looked up in PATH. Never goes through
   /// a shell.
   std::function<std::vector<std::string>(int attempt)> argv;
-  int num_workers = 1;
+  int num_workers = 1;  ///< ignored if there are `hosts`
+  /// Where the workers run: on these hosts, which are reached by ssh and have this program at the
+  /// same path. None: on this machine.
+  std::vector<JobHost> hosts;
+  /// Variables of this shell that the hosts get, in addition to travelling_environment().
+  std::vector<std::string> exports;
   /// Variables added to the environment that the workers inherit. The variables that hgtrain sets
   /// for each rank (RANK, ...) are added after them.
   std::map<std::string, std::string> env;
@@ -52,6 +58,15 @@ struct JobSpec {
   std::function<void(int rank, std::string_view kind, const nlohmann::json& body)> on_event;
 };
 
+/// A rank among those of its host, and that host among the others.
+struct RankPlace {
+  int local_rank = 0;
+  int local_size = 1;
+  int host = 0;
+  int num_hosts = 1;
+  std::string master_addr = "127.0.0.1";
+};
+
 /// The differences between the environment of one rank and the inherited one.
 struct EnvironmentChange {
   std::map<std::string, std::string> set;
@@ -59,7 +74,14 @@ struct EnvironmentChange {
   std::vector<std::string>
       at_start;  ///< set to values that are known only at the start: the port, the job key, ...
 };
+EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt,
+                                     const RankPlace& place);
+/// The same for a rank of a job on one host.
 EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt);
+
+/// What other hosts get of this shell's environment: the variables of the list in docs/hosts.md,
+/// and those that `exports` names. Error(kConfig) if one of the latter is not set.
+std::map<std::string, std::string> travelling_environment(const std::vector<std::string>& exports);
 
 /// The file to pass to execve for `program`: `program` itself if it has a slash, else the first
 /// match in the folders of `path` (in the form of PATH). Throws Error(kConfig) if there is none
@@ -74,6 +96,9 @@ std::string find_program(const std::string& program, const std::string& path);
 /// Signals while it runs: SIGTERM, SIGINT, SIGHUP and SIGUSR1 stop the job, and SIGUSR2 requests a
 /// checkpoint. If the program is not hgtrain's, each of these and SIGQUIT is passed on to it
 /// instead. A second SIGINT kills the job. On return the previous signal handlers are restored.
+///
+/// With `hosts`, one ssh process a host carries the stream to `hgtrain agent` there. Error(kDevice)
+/// names each host that cannot be used, and why. A host that is lost later ends the job.
 ///
 /// No process of the job outlives run_job or this process, even if this process is killed. Each
 /// worker runs under a guard, which is a child subreaper (PR_SET_CHILD_SUBREAPER): orphaned

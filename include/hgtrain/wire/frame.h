@@ -35,6 +35,7 @@ enum class MessageKind : std::uint8_t {
   kNotice = 41,
   kAgentStoreSet = 42,
   kAgentStoreGet = 43,
+  kAgentHello = 44,
   // coordinator to agent
   kReservePort = 64,
   kSpawn = 65,

@@ -1,0 +1,141 @@
+#include "roster.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/host.h"
+
+namespace hgt {
+namespace {
+
+[[noreturn]] void throw_no_descriptor() {
+  throw Error(ErrorKind::kDevice, fmt::format("no socket: {}", std::strerror(errno)),
+              "too many files are open; raise the limit with `ulimit -n`");
+}
+
+OwnedFd copy_of(const OwnedFd& fd) {
+  OwnedFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
+  if (copy.get() < 0) throw_no_descriptor();
+  return copy;
+}
+
+}  // namespace
+
+Roster::Roster(asio::io_context& io, ConsoleQueue& console, Events events)
+    : io_(io), console_(console), events_(std::move(events)) {}
+
+void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_no_descriptor();
+  OwnedFd ours(ends[0]), theirs(ends[1]);
+  OwnedFd our_copy = copy_of(ours), their_copy = copy_of(theirs);
+  agent_ = std::make_unique<Agent>(context, std::move(theirs), std::move(their_copy));
+  Host& host = hosts_.emplace_back();
+  host.spec = {host_name(), num_ranks};
+  connect(host, std::move(ours), std::move(our_copy));
+  host.has_answered = true;
+  check_ready();
+}
+
+void Roster::call(const std::vector<JobHost>& hosts, const std::string& program) {
+  hosts_.resize(hosts.size());
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    Host& host = hosts_[i];
+    host.spec = hosts[i];
+    host.ssh = std::make_unique<SshHost>(
+        io_, host.spec.name, program,
+        SshHost::Events{[this, &host](OwnedFd in, OwnedFd out) {
+                          connect(host, std::move(in), std::move(out));
+                        },
+                        [this, &host](const std::string& why) { on_unusable(host, why); }});
+  }
+}
+
+void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
+  host.link = std::make_unique<AgentLink>(
+      io_, host.spec.name, std::move(in), std::move(out), console_,
+      AgentLink::Events{[this, &host](AgentLink&, const Frame& frame) { on_frame(host, frame); },
+                        events_.notice,
+                        [this, &host](AgentLink&, const std::string& why) { on_lost(host, why); }});
+}
+
+void Roster::on_frame(Host& host, const Frame& frame) {
+  if (frame.kind == MessageKind::kAgentHello)
+    return on_hello(host, decode_payload<AgentHello>(frame.payload));
+  if (!is_ready_) throw Error(ErrorKind::kPeer, "its first message is not a hello");
+  events_.frame(*host.link, frame);
+}
+
+void Roster::on_hello(Host& host, const AgentHello& hello) {
+  if (host.has_answered) throw Error(ErrorKind::kPeer, "it said hello twice");
+  if (hello.version != kAgentVersion)
+    return on_unusable(host, "its hgtrain is of another version than this one");
+  host.link->set_clock(hello.at_ns, now_ns());
+  if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
+  host.address = hello.address;
+  host.has_answered = true;
+  check_ready();
+}
+
+void Roster::on_lost(Host& host, const std::string& why) {
+  const std::string said = host.ssh ? host.ssh->last_words() : "";
+  const std::string& reason = said.empty() ? why : said;
+  if (is_ready_)
+    events_.lost(*host.link, reason);
+  else
+    on_unusable(host, reason);
+}
+
+/// A host that is lost while others are called cannot be used either.
+void Roster::on_unusable(Host& host, const std::string& why) {
+  Error error(ErrorKind::kDevice, fmt::format("host {} cannot be used: {}", host.spec.name, why),
+              hint_for_ssh(host.spec.name, why));
+  if (unusable_)
+    unusable_->also(std::move(error));
+  else
+    unusable_ = std::move(error);
+  host.has_answered = true;
+  check_ready();
+}
+
+void Roster::check_ready() {
+  if (!std::all_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return h.has_answered; }))
+    return;
+  if (unusable_) return events_.unusable(*unusable_);
+  is_ready_ = true;
+  events_.ready();
+}
+
+std::vector<HostRanks> Roster::hosts() const {
+  std::vector<HostRanks> out;
+  int first_rank = 0;
+  for (const Host& host : hosts_) {
+    out.push_back({host.link.get(), first_rank, host.spec.workers});
+    first_rank += host.spec.workers;
+  }
+  return out;
+}
+
+int Roster::num_ranks() const {
+  const HostRanks last = hosts().back();
+  return last.first_rank + last.num_ranks;
+}
+
+std::string Roster::master_address() const {
+  if (hosts_.size() == 1) return "127.0.0.1";
+  const std::string& address = hosts_[0].address;
+  if (!address.empty() && !address.starts_with("127.") && address != "::1") return address;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("ssh reaches host {} at {}, where other hosts cannot reach it",
+                          hosts_[0].spec.name, address.empty() ? "an unknown address" : address),
+              "name the first host by an address in the network of the others");
+}
+
+}  // namespace hgt

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/launch/hosts.h"
+
+#include "agent.h"
+#include "agent_link.h"
+#include "console_queue.h"
+#include "ssh_host.h"
+
+namespace hgt {
+
+/// A host of the job that has answered. The ranks of a host are numbered one after another.
+struct HostRanks {
+  AgentLink* link;
+  int first_rank;
+  int num_ranks;
+};
+
+/// The hosts of a job: calls each, and has a link to its agent. They stay for all attempts. Must
+/// outlive the loop.
+class Roster {
+ public:
+  struct Events {
+    std::function<void()> ready;                     ///< all hosts have answered
+    std::function<void(const Error& why)> unusable;  ///< instead: all hosts that cannot be used
+    std::function<void(AgentLink&, const Frame& frame)> frame;     ///< after `ready`
+    std::function<void(AgentLink&, const std::string& why)> lost;  ///< after `ready`
+    std::function<void(const std::string& text)> notice;
+  };
+
+  Roster(asio::io_context& io, ConsoleQueue& console, Events events);
+
+  /// This machine, with an agent on the same loop. Ready at once.
+  void add_this_machine(const Agent::Context& context, int num_ranks);
+  /// Other machines, each with an agent that ssh starts: the file `program` there.
+  void call(const std::vector<JobHost>& hosts, const std::string& program);
+
+  std::vector<HostRanks> hosts() const;
+  int num_ranks() const;
+  /// Where the other hosts find the first one. Error(kConfig) if they cannot.
+  std::string master_address() const;
+
+ private:
+  struct Host {
+    JobHost spec;
+    std::unique_ptr<SshHost> ssh;  // none for this machine
+    std::unique_ptr<AgentLink> link;
+    bool has_answered = false;  // with a hello, or it cannot be used
+    std::string address;        // by which ssh reached it
+  };
+
+  void connect(Host& host, OwnedFd in, OwnedFd out);
+  void on_frame(Host& host, const Frame& frame);
+  void on_hello(Host& host, const AgentHello& hello);
+  void on_lost(Host& host, const std::string& why);
+  void on_unusable(Host& host, const std::string& why);
+  void check_ready();
+
+  asio::io_context& io_;
+  ConsoleQueue& console_;
+  const Events events_;
+  std::unique_ptr<Agent> agent_;  // of this machine
+  std::vector<Host> hosts_;
+  bool is_ready_ = false;
+  std::optional<Error> unusable_;
+};
+
+}  // namespace hgt

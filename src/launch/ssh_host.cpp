@@ -1,0 +1,225 @@
+#include "ssh_host.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/log.h"
+#include "hgtrain/wire/job_key.h"
+
+extern char** environ;
+
+namespace hgt {
+namespace {
+
+constexpr std::size_t kMaxNoise = 64 << 10;      // of a shell's start-up files, on stdout
+constexpr std::size_t kMaxErrorText = 4 << 10;   // of stderr that is kept
+constexpr std::chrono::seconds kStartLimit{30};  // ssh's own for connecting is 10 s
+
+[[noreturn]] void throw_cannot_start(const std::string& name, int error_number) {
+  throw Error(ErrorKind::kDevice,
+              fmt::format("cannot start ssh for host {}: {}", name, std::strerror(error_number)),
+              error_number == ENOENT ? "install an ssh client" : "");
+}
+
+struct Pipe {
+  explicit Pipe(const std::string& name) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw_cannot_start(name, errno);
+    read_end = OwnedFd(ends[0]);
+    write_end = OwnedFd(ends[1]);
+  }
+  OwnedFd read_end, write_end;
+};
+
+/// As one word for a POSIX shell and for csh.
+std::string quoted(const std::string& word) {
+  std::string out = "'";
+  for (const char c : word) {
+    if (c == '\'')
+      out += "'\\''";
+    else
+      out += c;
+  }
+  return out + "'";
+}
+
+std::string last_line_of(const std::string& text) {
+  const std::size_t end = text.find_last_not_of("\r\n ");
+  if (end == std::string::npos) return "";
+  const std::size_t start = text.find_last_of('\n', end);
+  return text.substr(start == std::string::npos ? 0 : start + 1,
+                     end - (start == std::string::npos ? 0 : start + 1) + 1);
+}
+
+}  // namespace
+
+std::vector<std::string> ssh_command(const std::string& host, const std::string& program,
+                                     const std::string& nonce) {
+  std::vector<std::string> out = {"ssh", "-T", "-x", "-a"};
+  for (const char* option :
+       {"IgnoreUnknown=StdinNull,ForkAfterAuthentication,SessionType", "BatchMode=yes",
+        "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ControlMaster=no",
+        "ControlPersist=no", "ClearAllForwardings=yes", "PermitLocalCommand=no",
+        "RemoteCommand=none", "StdinNull=no", "ForkAfterAuthentication=no", "SessionType=default",
+        "LogLevel=ERROR"}) {
+    out.emplace_back("-o");
+    out.emplace_back(option);
+  }
+  const std::string script =
+      "[ -x \"$0\" ] || { echo \"there is no program $0 on this host\" >&2; exit 127; }; "
+      "printf \"\\n%s\\n\" " +
+      nonce + "; exec \"$0\" agent";
+  out.emplace_back("--");
+  out.push_back(host);
+  out.push_back("exec /bin/sh -c " + quoted(script) + " " + quoted(program));
+  return out;
+}
+
+std::string hint_for_ssh(const std::string& host, const std::string& message) {
+  const auto says = [&](std::string_view text) { return message.find(text) != std::string::npos; };
+  if (says("Could not resolve hostname"))
+    return "this name is neither in DNS, nor in /etc/hosts, nor in ~/.ssh/config";
+  if (says("Connection refused"))
+    return "the host is there, but no ssh server listens on that port: set Port in ~/.ssh/config";
+  if (says("timed out") || says("No route to host") || says("Network is unreachable"))
+    return "the host is down, or a firewall is between";
+  if (says("Host key verification failed"))
+    return fmt::format("run `ssh {}` once by hand and confirm the host's key", host);
+  if (says("Permission denied"))
+    return fmt::format(
+        "`ssh {} true` must work without a password: install a key with "
+        "ssh-copy-id, or start ssh-agent",
+        host);
+  if (says("there is no program")) return "install the same hgtrain at the same path on every host";
+  return "";
+}
+
+SshHost::SshHost(asio::io_context& io, std::string name, const std::string& program, Events events)
+    : name_(std::move(name)),
+      nonce_(JobKey::random().hex()),
+      events_(std::move(events)),
+      output_(io),
+      errors_(io),
+      deadline_(io) {
+  Pipe in(name_), out(name_), errors(name_);
+  std::vector<std::string> words = ssh_command(name_, program, nonce_);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, in.read_end.get(), 0);
+  posix_spawn_file_actions_adddup2(&files, out.write_end.get(), 1);
+  posix_spawn_file_actions_adddup2(&files, errors.write_end.get(), 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t all;
+  sigfillset(&all);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF);
+  ::setenv("SSH_ASKPASS_REQUIRE", "never", 1);  // no window asks for a password
+  const int result = posix_spawnp(&pid_, "ssh", &files, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (result != 0) {
+    pid_ = -1;
+    throw_cannot_start(name_, result);
+  }
+  log_info("host {}: ssh has pid {}", name_, pid_);
+  in_ = std::move(in.write_end);
+  output_.assign(out.read_end.release());
+  errors_.assign(errors.read_end.release());
+  output_.native_non_blocking(true);
+  errors_.native_non_blocking(true);
+  deadline_.expires_after(kStartLimit);
+  deadline_.async_wait([this](const std::error_code& error) {
+    if (!error) fail(fmt::format("it did not answer within {} s", kStartLimit.count()));
+  });
+  watch_output();
+  watch_errors();
+}
+
+SshHost::~SshHost() {
+  if (pid_ < 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void SshHost::watch_output() {
+  output_.async_wait(Descriptor::wait_read, [this](const std::error_code& error) {
+    if (!error && output_.is_open()) read_output();
+  });
+}
+
+/// Byte by byte: what follows the nonce is the agent's.
+void SshHost::read_output() {
+  for (;;) {
+    char c = 0;
+    const ssize_t bytes = ::read(output_.native_handle(), &c, 1);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0 && errno == EAGAIN) return watch_output();
+    if (bytes <= 0) {
+      read_errors();
+      const std::string said = last_line_of(error_text_);
+      return fail(said.empty() ? "ssh ended without a word" : said);
+    }
+    if (++discarded_ > kMaxNoise)
+      return fail("its shell prints more than 64 KiB before it starts a program");
+    if (c != '\n') {
+      line_ += c;
+    } else if (std::exchange(line_, "") == nonce_) {
+      is_open_ = true;
+      deadline_.cancel();
+      return events_.ready(OwnedFd(output_.release()), std::move(in_));
+    }
+  }
+}
+
+void SshHost::watch_errors() {
+  errors_.async_wait(Descriptor::wait_read, [this](const std::error_code& error) {
+    if (!error && errors_.is_open() && read_errors()) watch_errors();
+  });
+}
+
+bool SshHost::read_errors() {
+  std::array<char, 4096> buffer;
+  while (errors_.is_open()) {
+    const ssize_t bytes = ::read(errors_.native_handle(), buffer.data(), buffer.size());
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0 && errno == EAGAIN) break;
+    if (bytes <= 0) {
+      errors_.close();
+      break;
+    }
+    error_text_.append(buffer.data(), static_cast<std::size_t>(bytes));
+    if (error_text_.size() > kMaxErrorText)
+      error_text_.erase(0, error_text_.size() - kMaxErrorText);
+  }
+  return errors_.is_open();
+}
+
+std::string SshHost::last_words() {
+  read_errors();
+  return last_line_of(error_text_);
+}
+
+void SshHost::fail(const std::string& why) {
+  if (std::exchange(is_open_, true)) return;
+  deadline_.cancel();
+  output_.close();
+  events_.failed(why);
+}
+
+}  // namespace hgt

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "owned_fd.h"
+
+namespace hgt {
+
+/// The agent of another host, started by ssh: ssh's stdin and stdout are the stream to it, so
+/// nothing listens, and login and encryption are ssh's. The user's ssh_config, keys, agent and jump
+/// hosts work. What the remote shell prints before the agent starts is discarded, and nothing is
+/// sent before, so that a start-up file which reads stdin gets none of it.
+///
+/// ssh runs in a session of its own: Ctrl-C does not reach it. It is killed when this is destroyed.
+/// Must outlive the loop.
+class SshHost {
+ public:
+  struct Events {
+    /// The agent starts; these are its stdout and stdin.
+    std::function<void(OwnedFd in, OwnedFd out)> ready;
+    /// It does not start. `why` is what ssh or the host said.
+    std::function<void(const std::string& why)> failed;
+  };
+
+  /// Starts `ssh name` with the file `program` of that host. Error(kDevice) if there is no ssh.
+  SshHost(asio::io_context& io, std::string name, const std::string& program, Events events);
+  ~SshHost();
+  SshHost(const SshHost&) = delete;
+  SshHost& operator=(const SshHost&) = delete;
+
+  const std::string& name() const { return name_; }
+  /// The last line of ssh's stderr so far: why a connection has ended, say. "" if there is none.
+  std::string last_words();
+
+ private:
+  using Descriptor = asio::posix::stream_descriptor;
+  void watch_output();
+  void read_output();
+  void watch_errors();
+  bool read_errors();
+  void fail(const std::string& why);
+
+  const std::string name_;
+  const std::string nonce_;
+  const Events events_;
+  pid_t pid_ = -1;
+  OwnedFd in_;  // ssh's stdin
+  Descriptor output_;
+  Descriptor errors_;
+  asio::steady_timer deadline_;
+  std::string line_;  // of stdout, not yet whole
+  std::size_t discarded_ = 0;
+  bool is_open_ = false;    // ready or failed
+  std::string error_text_;  // the end of stderr
+};
+
+/// The command line of ssh that starts `program` as an agent on `host`, after a line with `nonce`.
+std::vector<std::string> ssh_command(const std::string& host, const std::string& program,
+                                     const std::string& nonce);
+
+/// What to do about an error message of ssh; "" if it is not known.
+std::string hint_for_ssh(const std::string& host, const std::string& message);
+
+}  // namespace hgt

@@ -1,0 +1,266 @@
+"""Jobs on two hosts, which are namespaces of this machine (network, mounts, names, processes, IPC and /dev/shm), each with a
+real sshd. Needs root, sshd, ip and unshare; without them it ends with 77."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+SSHD = shutil.which('sshd', path=os.environ['PATH'] + ':/usr/sbin')
+MARK = f'HGT_HOSTS_TEST_{os.getpid()}'  # in the environment of all that runs on a host
+SECRET = 'hf_' + 'SeCrEt' * 3
+
+
+def sh(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, **options)
+
+
+def unusable():
+    """Why this machine can have no such hosts, '' if it can."""
+    if os.getuid() != 0:
+        return 'not root'
+    for name in ('ip', 'unshare', 'ssh', 'ssh-keygen'):
+        if not shutil.which(name):
+            return f'no {name}'
+    if not SSHD:
+        return 'no sshd: apt-get install openssh-server'
+    try:
+        sh('unshare', '-n', '-m', '-u', '-p', '-i', '--fork', '--mount-proc', 'true')
+    except subprocess.CalledProcessError as error:
+        return error.stderr.strip()
+    return ''
+
+
+class Hosts:
+    """Two hosts, `a` and `b`, and this machine, which reaches both."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        pid = os.getpid()
+        self.net = f'10.{100 + pid % 100}.{pid // 100 % 250}'
+        self.bridge = f'hgt{pid}'
+        self.processes = []
+        pathlib.Path('/run/sshd').mkdir(exist_ok=True)
+        for key in ('key', 'hostkey'):
+            sh('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', self.folder / key)
+        sh('ip', 'link', 'add', self.bridge, 'type', 'bridge')
+        sh('ip', 'addr', 'add', f'{self.net}.254/24', 'dev', self.bridge)
+        sh('ip', 'link', 'set', self.bridge, 'up')
+        config = ''
+        for number, name in enumerate('ab', start=1):
+            self.start_host(number, name)
+            config += (f'Host {name}\n HostName {self.net}.{number}\n Port 2222\n User root\n IdentityFile {self.folder}/key\n'
+                       ' IdentitiesOnly yes\n StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n')
+        config += f'Host shut\n HostName {self.net}.1\n Port 2223\n'
+        (self.folder / 'ssh_config').write_text(config)
+        # ssh reads the configuration of the user's home from /etc/passwd: no variable changes that.
+        wrapper = self.folder / 'bin/ssh'
+        wrapper.parent.mkdir()
+        wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/ssh_config "$@"\n')
+        wrapper.chmod(0o755)
+        for name in 'ab':
+            self.wait_for_sshd(name)
+
+    def start_host(self, number, name):
+        space, link = f'{self.bridge}{name}', f'{self.bridge}{name}'
+        home = self.folder / f'home_{name}'
+        home.mkdir()
+        sh('ip', 'netns', 'add', space)
+        sh('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', space)
+        sh('ip', 'link', 'set', link, 'master', self.bridge, 'up')
+        sh('ip', '-n', space, 'addr', 'add', f'{self.net}.{number}/24', 'dev', 'eth0')
+        for device in ('eth0', 'lo'):
+            sh('ip', '-n', space, 'link', 'set', device, 'up')
+        (self.folder / f'sshd_{name}').write_text(
+            f'Port 2222\nListenAddress {self.net}.{number}\nHostKey {self.folder}/hostkey\n'
+            f'AuthorizedKeysFile {self.folder}/key.pub\nStrictModes no\nUsePAM no\nPidFile none\n'
+            f'SetEnv {MARK}=1\n')
+        start = (f'hostname {name}; mount -t tmpfs tmpfs /dev/shm; mount --bind {home} /root; '
+                 f'exec {SSHD} -D -e -f {self.folder}/sshd_{name}')
+        self.processes.append(subprocess.Popen(
+            ['ip', 'netns', 'exec', space, 'unshare', '-m', '-u', '-p', '-i', '--fork', '--kill-child', '--mount-proc',
+             'sh', '-c', start], stderr=(self.folder / f'sshd_{name}.log').open('w'), cwd='/'))
+
+    def wait_for_sshd(self, name):
+        deadline = time.monotonic() + 60
+        while subprocess.run([self.folder / 'bin/ssh', name, 'true'], capture_output=True).returncode != 0:
+            if time.monotonic() > deadline:
+                raise AssertionError((self.folder / f'sshd_{name}.log').read_text())
+
+    def down(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for name in 'ab':
+            subprocess.run(['ip', 'netns', 'del', f'{self.bridge}{name}'], check=False)
+        subprocess.run(['ip', 'link', 'del', self.bridge], check=False)
+
+
+def command_lines():
+    """Of all processes: those of the hosts are seen from here too."""
+    lines = []
+    for entry in pathlib.Path('/proc').glob('[0-9]*'):
+        try:
+            lines.append((int(entry.name), (entry / 'cmdline').read_bytes(), (entry / 'environ').read_bytes()))
+        except OSError:
+            pass
+    return lines
+
+
+def left_on_hosts():
+    """Programs, agents and guards that are still there."""
+    return [line for _, line, environment in command_lines()
+            if MARK.encode() in environment and b'sshd' not in line and line]
+
+
+class HostsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.hosts = Hosts(cls.temporary.name)
+        cls.work = pathlib.Path(cls.temporary.name) / 'work'
+        cls.work.mkdir()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.hosts.down()
+        cls.temporary.cleanup()
+
+    def tearDown(self):
+        deadline = time.monotonic() + 10  # what the documentation promises
+        while left_on_hosts():
+            self.assertLess(time.monotonic(), deadline, left_on_hosts())
+            time.sleep(0.01)
+
+    def start(self, *args, hosts='a:2,b:2', env=(), cwd=None):
+        path = f'{self.hosts.folder}/bin:' + os.environ['PATH']
+        return subprocess.Popen([PROGRAM, 'launch', '--hosts', hosts, *args], cwd=cwd or self.work, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env={**os.environ, 'PATH': path, **dict(env)})
+
+    def run_on_hosts(self, *args, exit_code=0, **options):
+        process = self.start(*args, **options)
+        out, err = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, exit_code, out + err)
+        return out, err
+
+    def test_every_rank_knows_its_place(self):
+        out, err = self.run_on_hosts('--', 'sh', '-c', 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE '
+                                     '$NODE_RANK/$GROUP_WORLD_SIZE $MASTER_ADDR $(hostname) $(pwd)')
+        self.assertEqual(err, '')
+        for rank in range(4):
+            self.assertIn(f'[r{rank}] {rank}/4 {rank % 2}/2 {rank // 2}/2 {self.hosts.net}.1 {"ab"[rank // 2]} {self.work}\n', out)
+
+    def test_the_master_port_is_one_of_the_first_host(self):
+        out, _ = self.run_on_hosts('--', 'sh', '-c', 'echo port=$MASTER_PORT')
+        self.assertEqual(len(set(line.split('port=')[1] for line in out.splitlines())), 1)
+
+    def test_start_up_files_that_print_and_read_do_no_harm(self):
+        for text in ('echo welcome', 'printf "no newline"', 'read -t 1 line; echo got "$line"', 'head -c 50000 /dev/zero'):
+            (self.hosts.folder / 'home_b/.bashrc').write_text(text + '\n')
+            out, _ = self.run_on_hosts('--', 'sh', '-c', 'echo rank $RANK')
+            self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] rank {rank}' for rank in range(4)], text)
+        (self.hosts.folder / 'home_b/.bashrc').unlink()
+
+    def test_variables_of_the_list_travel_and_others_if_they_are_named(self):
+        show = 'echo $HF_TOKEN,$OTHER,$GIVEN,${CUDA_VISIBLE_DEVICES-unset}'
+        env = {'HF_TOKEN': SECRET, 'OTHER': 'other', 'CUDA_VISIBLE_DEVICES': '7'}
+        out, _ = self.run_on_hosts('--env', 'GIVEN=a b', '--', 'sh', '-c', show, hosts='b', env=env)
+        self.assertEqual(out, f'{SECRET},,a b,unset\n')
+        out, _ = self.run_on_hosts('--export', 'OTHER', '--', 'sh', '-c', show, hosts='b', env=env)
+        self.assertEqual(out, f'{SECRET},other,,unset\n')
+        _, err = self.run_on_hosts('--export', 'NOT_SET', '--', 'true', exit_code=2)
+        self.assertIn('--export NOT_SET: it is not set in this shell', err)
+
+    def test_secrets_are_in_no_command_line(self):
+        process = self.start('--env', 'TOKEN=' + SECRET[::-1], '--', 'sh', '-c', 'echo ready; exec sleep 1000',
+                             env={'HF_TOKEN': SECRET, 'HGTRAIN_LOG': 'debug'})
+        for _ in range(4):
+            self.assertIn('ready', process.stdout.readline())
+        lines = [line for pid, line, _ in command_lines() if pid != process.pid]  # --env is in the command itself
+        for secret in (SECRET, SECRET[::-1]):
+            self.assertFalse([line for line in lines if secret.encode() in line])
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        self.assertNotIn(SECRET, err)
+        self.assertEqual(process.returncode, 143)
+
+    def test_a_rank_that_fails_is_named_with_its_host_and_the_others_are_stopped(self):
+        _, err = self.run_on_hosts('--log_dir', 'logs', '--', 'sh', '-c', 'echo rank $RANK; [ $RANK != 3 ] || exit 7; exec sleep 1000',
+                                   exit_code=7)
+        self.assertRegex(err, r'rank 3 of 4 \(pid \d+ on b\) exited with code 7')
+        self.assertIn('more in b:logs/rank_3.log', err)
+        self.assertIn('the other 3 ranks were stopped', err)
+
+    def test_ctrl_c_reaches_the_programs_of_all_hosts_and_they_may_save(self):
+        process = self.start('--', 'sh', '-c', 'trap "echo saved; exit 75" INT; echo ready; while :; do sleep 0.01; done')
+        for _ in range(4):
+            self.assertIn('ready', process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(out.count('saved'), 4)
+        self.assertEqual(process.returncode, 75)
+
+    def test_a_host_whose_connection_ends_is_named_and_ends_the_job(self):
+        process = self.start('--', 'sh', '-c', 'echo ready; exec sleep 1000')
+        for _ in range(4):
+            self.assertIn('ready', process.stdout.readline())
+        for pid, line, _ in command_lines():
+            if line.startswith(b'/usr/bin/ssh') and b'\0b\0' in line and str(self.hosts.folder).encode() in line:
+                os.kill(pid, signal.SIGKILL)
+        start = time.monotonic()
+        _, err = process.communicate(timeout=60)
+        self.assertLess(time.monotonic() - start, 10)
+        self.assertEqual(process.returncode, 6, err)
+        self.assertIn('error: host b is lost: ', err)
+        self.assertIn('the other 2 ranks were stopped', err)
+
+    def test_an_agent_that_is_killed_takes_its_ranks_along(self):
+        process = self.start('--', 'sh', '-c', 'echo ready; exec sleep 1000')
+        for _ in range(4):
+            self.assertIn('ready', process.stdout.readline())
+        agents = [pid for pid, line, environment in command_lines()
+                  if line.endswith(b'\0agent\0') and MARK.encode() in environment]
+        self.assertEqual(len(agents), 2)
+        os.kill(agents[0], signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 6, err)
+
+    def test_nothing_is_left_on_any_host_if_the_launcher_is_killed(self):
+        process = self.start('--', 'sh', '-c', 'trap "" TERM HUP; setsid sleep 1000 & echo ready; while :; do sleep 1; done')
+        for _ in range(4):
+            self.assertIn('ready', process.stdout.readline())
+        process.kill()
+        process.communicate()
+
+    def test_hosts_that_cannot_be_used_are_all_named_before_anything_starts(self):
+        out, err = self.run_on_hosts('--', 'echo', 'started', hosts='a,shut,nowhere.invalid', exit_code=3)
+        self.assertEqual(out, '')
+        self.assertIn('host shut cannot be used: ssh: connect to host', err)
+        self.assertIn('Connection refused', err)
+        self.assertIn('host nowhere.invalid cannot be used: ssh: Could not resolve hostname', err)
+
+    def test_a_folder_or_program_that_a_host_lacks_is_named(self):
+        with tempfile.TemporaryDirectory(dir='/dev/shm') as folder:  # each host has its own
+            _, err = self.run_on_hosts('--', 'true', cwd=folder, exit_code=2)
+        self.assertRegex(err, f'host [ab] has no folder {folder}')
+        _, err = self.run_on_hosts('--', 'no-such-program', exit_code=2)
+        self.assertIn("there is no program 'no-such-program' in PATH", err)
+        self.assertRegex(err, 'in host [ab]')
+
+    def test_what_is_not_built_says_so(self):
+        for flags in (('--dry_run',), ('--num_gpus', '2')):
+            _, err = self.run_on_hosts(*flags, '--', 'true', exit_code=2)
+            self.assertIn('is not built yet', err)
+
+
+if __name__ == '__main__':
+    if why := unusable():
+        print('skipped:', why)
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,98 @@
+#include "roster.h"
+
+#include "fake_ssh.h"
+#include "front.h"
+
+using namespace hgt;
+
+// The hosts of these tests are all this machine: a program in place of ssh starts the agent here.
+
+namespace {
+
+const std::string kStartAgent =
+    "case $host in a) n=1;; *) n=2;; esac; SSH_CONNECTION=\"10.0.0.9 1 10.0.0.$n 22\" "
+    "exec sh -c \"$last\"";
+
+}  // namespace
+
+TEST_CASE("the ranks of several hosts are numbered host by host, and each knows its place") {
+  const FakeSsh ssh(kStartAgent);
+  Front front({"--hosts", "a:2,b", "--", "/bin/sh", "-c",
+               "echo $RANK $LOCAL_RANK of $LOCAL_WORLD_SIZE, $NODE_RANK of $CROSS_SIZE, "
+               "$WORLD_SIZE $MASTER_ADDR:${MASTER_PORT:+port}"});
+  CHECK(front.wait() == 0);
+  for (const char* line :
+       {"[r0] 0 0 of 2, 0 of 2, 3 10.0.0.1:port\n", "[r1] 1 1 of 2, 0 of 2, 3 10.0.0.1:port\n",
+        "[r2] 2 0 of 1, 1 of 2, 3 10.0.0.1:port\n"})
+    CHECK(has(front.out(), line));
+}
+
+TEST_CASE("workers of ours on several hosts meet through the store") {
+  const FakeSsh ssh(kStartAgent);
+  Front front({"--own", "--hosts", "a:2,b:2", "--", LAUNCH_PROBE, "meet"});
+  CHECK(front.wait() == 0);
+  for (const char* line : {"[r0] value of 3\n", "[r3] value of 0\n", "[r1] value of 2\n"})
+    CHECK(has(front.out(), line));
+}
+
+TEST_CASE("the first failure of any host is the verdict, and the ranks of all are stopped") {
+  const FakeSsh ssh(kStartAgent);
+  Front front({"--hosts", "a:2,b:2", "--", "/bin/sh", "-c",
+               "echo pid=$$; [ $RANK = 2 ] && exit 7; exec sleep 1000"});
+  CHECK(front.wait() == 7);
+  CHECK(front.failure()["rank"] == 2);
+  CHECK(front.failure()["host"] == "b");
+  CHECK(front.failure()["stopped_ranks"] == 3);
+  CHECK(all_end(front.numbers("pid")));
+}
+
+TEST_CASE("a host that is lost ends the job, and nothing is left there") {
+  const FakeSsh ssh(kStartAgent);
+  Front front({"--hosts", "a:2,b:2", "--restarts", "3", "--", "/bin/sh", "-c",
+               "echo pid=$$; [ $RANK = 3 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); "
+               "exec sleep 1000"});
+  CHECK(front.wait() == 6);
+  CHECK(front.failure()["host"] == "b");
+  CHECK_FALSE(front.failure().contains("rank"));
+  CHECK(has(front.err(), "error: host b is lost: the stream has ended"));
+  CHECK(has(front.err(), "the other 2 ranks were stopped"));
+  CHECK(all_end(front.numbers("pid")));
+}
+
+TEST_CASE("hosts that cannot be used are all named, and nothing is started") {
+  const FakeSsh ssh("[ $host = a ] || { echo \"no route to $host\" >&2; exit 255; }; " +
+                    kStartAgent);
+  Front front({"--hosts", "a,b,c", "--", "/bin/echo", "started"});
+  CHECK(front.wait() == 3);
+  CHECK(has(front.err(), "host b cannot be used: no route to b"));
+  CHECK(has(front.err(), "host c cannot be used: no route to c"));
+  CHECK(front.out() == "");
+}
+
+TEST_CASE("an address that other hosts cannot use is refused") {
+  const FakeSsh ssh(GENERATE("SSH_CONNECTION='::1 1 ::1 22' exec sh -c \"$last\"",
+                             "SSH_CONNECTION='1 1 127.0.1.1 22' exec sh -c \"$last\"",
+                             "unset SSH_CONNECTION; exec sh -c \"$last\""));
+  Front front({"--hosts", "a,b", "--", "/bin/echo", "started"});
+  CHECK(front.wait() == 2);
+  CHECK(has(front.err(), "where other hosts cannot reach it"));
+}
+
+TEST_CASE("a signal ends a job whose hosts have not answered yet") {
+  const TemporaryFolder folder;
+  const FakeSsh ssh("echo > " + (folder / "called") + "; exec sleep 1000");
+  Front front({"--hosts", "a,b", "--", "/bin/echo", "started"});
+  REQUIRE(eventually([&] { return contents(folder / "called") != ""; }));
+  front.kill(SIGTERM);
+  CHECK(front.wait() == 128 + SIGTERM);
+  CHECK(has(front.err(), "before all hosts had answered"));
+}
+
+TEST_CASE("a peer that is no agent is not used") {
+  const std::string says = GENERATE("echo hello", "exec cat /dev/zero");
+  const FakeSsh ssh("nonce=$(echo \"$last\" | grep -oE '[0-9a-f]{64}'); echo; echo $nonce; " +
+                    says);
+  Front front({"--hosts", "a", "--", "/bin/echo", "started"});
+  CHECK(front.wait() == 3);
+  CHECK(has(front.err(), "host a cannot be used: "));
+}

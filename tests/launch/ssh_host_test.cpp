@@ -1,0 +1,106 @@
+#include "ssh_host.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sys/stat.h>
+
+#include "fake_ssh.h"
+#include "support/process.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+namespace {
+
+/// A host whose program is a shell script that gets the word "agent".
+struct Run {
+  explicit Run(const std::string& program) {
+    std::ofstream(folder / "program") << "#!/bin/sh\n" + program + "\n";
+    chmod((folder / "program").c_str(), 0755);
+    host.emplace(io, "far", folder / "program",
+                 SshHost::Events{[this](OwnedFd in, OwnedFd out) {
+                                   output = std::move(in);
+                                   input = std::move(out);
+                                   io.stop();
+                                 },
+                                 [this](const std::string& reason) {
+                                   why = reason;
+                                   io.stop();
+                                 }});
+    io.run();
+  }
+  std::string read_all() {
+    std::string out;
+    char c;
+    for (;;) {
+      const ssize_t bytes = read(output.get(), &c, 1);
+      if (bytes < 0 && errno == EAGAIN) continue;
+      if (bytes <= 0) return out;
+      out += c;
+    }
+  }
+
+  TemporaryFolder folder;
+  asio::io_context io;
+  OwnedFd output, input;
+  std::string why;
+  std::optional<SshHost> host;
+};
+
+}  // namespace
+
+TEST_CASE("what the login shell prints first is no part of the stream") {
+  const std::string shell = GENERATE("sh -c \"$last\"", "echo hello; sh -c \"$last\"",
+                                     "printf 'no newline'; sh -c \"$last\"");
+  const FakeSsh ssh(shell);
+  Run run("printf 'I am an %s' $1");
+  REQUIRE(run.why == "");
+  CHECK(run.read_all() == "I am an agent");
+}
+
+TEST_CASE("a host that cannot be used says why") {
+  SECTION("ssh fails") {
+    const FakeSsh ssh("echo 'ssh: connect to host far port 22: Connection refused' >&2; exit 255");
+    CHECK(Run("true").why == "ssh: connect to host far port 22: Connection refused");
+  }
+  SECTION("the program is missing there") {
+    const FakeSsh ssh("rm $(echo \"$last\" | grep -o \"/[^']*program\"); sh -c \"$last\"");
+    CHECK_THAT(Run("true").why, Catch::Contains("there is no program /"));
+  }
+  SECTION("a start-up file prints without end") {
+    const FakeSsh ssh("yes");
+    CHECK_THAT(Run("true").why, Catch::Contains("more than 64 KiB"));
+  }
+  SECTION("ssh says nothing") {
+    const FakeSsh ssh("exit 1");
+    CHECK(Run("true").why == "ssh ended without a word");
+  }
+}
+
+TEST_CASE("ssh leads a session of its own, and dies with its owner") {
+  const FakeSsh ssh("echo pid=$$ >&2; sh -c \"$last\"; exec sleep 1000");
+  std::optional<Run> run(std::in_place, "exit 0");
+  std::string said;
+  REQUIRE(eventually([&] { return (said = run->host->last_words()) != ""; }));
+  const pid_t pid = std::atoi(said.c_str() + 4);
+  CHECK(getsid(pid) == pid);
+  run.reset();
+  CHECK_FALSE(is_alive(pid));
+}
+
+TEST_CASE("the host is no option to ssh, and nothing of the program needs quoting") {
+  const auto words = ssh_command("far", "/odd path/it's", "123");
+  REQUIRE(words.size() > 3);
+  CHECK(words[words.size() - 3] == "--");
+  CHECK(words[words.size() - 2] == "far");
+  CHECK_THAT(words.back(), Catch::EndsWith(" '/odd path/it'\\''s'"));
+}
+
+TEST_CASE("each way that ssh fails has its own advice") {
+  CHECK(hint_for_ssh("a", "ssh: Could not resolve hostname a: Name or service not known") != "");
+  CHECK(hint_for_ssh("a", "Host key verification failed.").find("ssh a") != std::string::npos);
+  CHECK(hint_for_ssh("a", "root@a: Permission denied (publickey).").find("ssh-copy-id") !=
+        std::string::npos);
+  CHECK(hint_for_ssh("a", "something else") == "");
+}
