@@ -82,9 +82,10 @@ class Hosts:
             f'SetEnv {MARK}=1\n')
         start = (f'hostname {name}; mount -t tmpfs tmpfs /dev/shm; mount --bind {home} /root; '
                  f'exec {SSHD} -D -e -f {self.folder}/sshd_{name}')
-        self.processes.append(subprocess.Popen(
-            ['ip', 'netns', 'exec', space, 'unshare', '-m', '-u', '-p', '-i', '--fork', '--kill-child', '--mount-proc',
-             'sh', '-c', start], stderr=(self.folder / f'sshd_{name}.log').open('w'), cwd='/'))
+        with (self.folder / f'sshd_{name}.log').open('w') as log:
+            self.processes.append(subprocess.Popen(
+                ['ip', 'netns', 'exec', space, 'unshare', '-m', '-u', '-p', '-i', '--fork', '--kill-child', '--mount-proc',
+                 'sh', '-c', start], stderr=log, cwd='/'))
 
     def wait_for_sshd(self, name):
         deadline = time.monotonic() + 60

@@ -11,11 +11,15 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/log.h"
 #include "hgtrain/launch/agent_process.h"
 #include "hgtrain/launch/job.h"
 
 int main(int argc, char** argv) try {
-  if (argc == 2 && std::string(argv[1]) == "agent") return hgt::run_agent();
+  if (argc == 2 && std::string(argv[1]) == "agent") {
+    const hgt::LogSession log("agent", hgt::LogLevel::kWarning, /*asynchronous=*/false);
+    return hgt::run_agent();
+  }
   hgt::JobSpec spec;
   spec.show_output = true;
   std::string verdict_path;
