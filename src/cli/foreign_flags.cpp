@@ -43,6 +43,12 @@ constexpr ForeignFlag kTraining[] = {
     {"--save_steps", "--checkpoint.save_interval N"},
     {"--save_total_limit", "--checkpoint.keep_last_n N"},
     {"--logging_steps", "--steps_per_print N"},
+    {"--zero", "--zero_optimization.stage N"},
+    {"--use_distributed_optimizer", "--zero_optimization.stage 1"},
+    {"--offload", "--zero_optimization.offload_optimizer.device cpu"},
+    {"--cpu_offload", "--zero_optimization.offload_optimizer.device cpu"},
+    {"--offload_optimizer", "--zero_optimization.offload_optimizer.device cpu"},
+    {"--offload_param", "--zero_optimization.stage 3 --zero_optimization.offload_param.device cpu"},
     {"--resume_from_checkpoint", "--resume auto, or --resume FOLDER"},
 };
 

@@ -163,7 +163,7 @@ class Walk {
 
   void subsection(const Field& field, const Json& value, const std::string& path,
                   const std::string& pointer, const Json& siblings) {
-    if (value == false && (field.may_be_false || find_row(field, "enabled"))) return;
+    if (value == false && field.takes_false()) return;
     if (!value.is_object()) {
       loading_.problem(
           Severity::kError, place(pointer),

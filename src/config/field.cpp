@@ -49,6 +49,10 @@ bool same_key(std::string_view a, std::string_view b) {
                     [](char x, char y) { return (x == '-' ? '_' : x) == (y == '-' ? '_' : y); });
 }
 
+bool Field::takes_false() const {
+  return may_be_false || find_row(*this, "enabled") != nullptr;
+}
+
 Field Field::aka(std::vector<std::string> names) && {
   aliases = std::move(names);
   return std::move(*this);

@@ -89,6 +89,8 @@ struct Field {
   /// Only for a `type` of one of these names, in the same section or next to it.
   std::vector<std::string> only_for;
 
+  bool takes_false() const;  ///< of a section
+
   Field aka(std::vector<std::string> names) &&;
   Field one_of(std::vector<Choice> list) &&;
   Field others_are(std::string choice) &&;

@@ -1,6 +1,7 @@
 #include "hgtrain/config/schema.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -53,31 +54,51 @@ Json number(double value) {
 
 Json object_schema(const Field& table);
 
-/// Whether a config that the program writes may have null for the key.
-bool may_be_null(const Field& field) {
-  if (field.takes_null || !field.slot) return field.takes_null;
-  Config config;
-  const Slot slot = field.slot(config);
-  return std::holds_alternative<std::optional<std::int64_t>*>(slot) ||
-         std::holds_alternative<std::optional<double>*>(slot);
+/// A pattern of the words in upper or lower case, as configs may spell them.
+std::string in_any_case(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) {
+    out += out.empty() ? "^(" : "|";
+    for (const char c : word)
+      out += std::isalpha(static_cast<unsigned char>(c)) != 0
+                 ? fmt::format("[{}{}]", static_cast<char>(std::toupper(c)),
+                               static_cast<char>(std::tolower(c)))
+                 : std::string(1, c);
+  }
+  return out + ")$";
 }
 
-Json value_schema(const Field& field) {
-  Json out = Json::object();
-  if (const char* type = type_name(field.kind)) out["type"] = type;
+/// The schemas of which a value must satisfy one. Every key may be null, which counts as absent.
+std::vector<Json> value_schemas(const Field& field) {
+  std::vector<Json> out;
   if (!field.choices.empty()) {
-    out["enum"] = Json::array();
-    for (const Choice& choice : field.choices)
-      if (choice.key_class != KeyClass::kError) out["enum"].push_back(choice.name);
-    for (const Choice& choice : field.choices)
+    Json named = {{"enum", Json::array()}};
+    for (const Choice& choice : field.choices) {
+      if (choice.key_class != KeyClass::kError) named["enum"].push_back(choice.name);
       if (choice.key_class != KeyClass::kUsed)
-        out["x-choices"][choice.name] = name_of(choice.key_class);
+        named["x-choices"][choice.name] = name_of(choice.key_class);
+    }
+    const std::string pattern = in_any_case(named["enum"].get<std::vector<std::string>>());
+    out = {named, {{"type", "string"}, {"pattern", pattern}}};
   }
+  Json value = Json::object();
+  if (const char* type = type_name(field.kind)) value["type"] = Json::array({type, "null"});
+  if (field.kind == Kind::kText && !field.choices.empty()) value["type"] = "null";
   const bool numeric = field.kind == Kind::kInteger || field.kind == Kind::kNumber;
   if (numeric && std::isfinite(field.min))
-    out[field.above_min ? "exclusiveMinimum" : "minimum"] = number(field.min);
-  if (numeric && std::isfinite(field.max)) out["maximum"] = number(field.max);
-  if (may_be_null(field) && out.contains("type")) out["type"] = Json::array({out["type"], "null"});
+    value[field.above_min ? "exclusiveMinimum" : "minimum"] = number(field.min);
+  if (numeric && std::isfinite(field.max)) value["maximum"] = number(field.max);
+  out.push_back(std::move(value));
+  return out;
+}
+
+Json section_schema(const Field& field) {
+  Json out = object_schema(field);
+  out["type"] = Json::array({"object", "null"});
+  if (field.takes_false()) {
+    out["type"].push_back("boolean");
+    out["not"] = {{"const", true}};
+  }
   return out;
 }
 
@@ -91,10 +112,12 @@ Json shorthand_schema(const Field& field) {
 }
 
 Json schema_of(const Field& field) {
-  Json out = field.fields.empty() ? value_schema(field) : object_schema(field);
+  std::vector<Json> any =
+      field.fields.empty() ? value_schemas(field) : std::vector<Json>{section_schema(field)};
   if (!field.refuses_auto && (!field.auto_value.empty() || field.auto_is_derived))
-    out = {{"anyOf", {out, {{"const", "auto"}}}}};
-  if (field.shorthand) out = {{"anyOf", {out, shorthand_schema(field)}}};
+    any.push_back({{"const", "auto"}});
+  if (field.shorthand) any.push_back(shorthand_schema(field));
+  Json out = any.size() == 1 ? any.front() : Json::object({{"anyOf", any}});
   out["description"] = description(field);
   if (field.fields.empty()) out["x-class"] = name_of(field.key_class);
   if (const Json value = default_of(field); !value.is_null() && value != Json::array())
@@ -205,6 +228,7 @@ std::vector<std::string> config_paths_of(std::string_view name) {
 bool is_toplevel_key(std::string_view name) {
   for (const Field& field : root_section().fields)
     if (field.fields.empty() &&
+        (field.kind != Kind::kAny || field.key_class != KeyClass::kNoticed) &&
         (field.name == name ||
          std::find(field.aliases.begin(), field.aliases.end(), name) != field.aliases.end()))
       return true;

@@ -13,6 +13,9 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   CHECK(hint_for_flag("train", "--warmup_steps") == "--scheduler.params.warmup_num_steps VALUE");
   CHECK(hint_for_flag("train", "--gradient_checkpointing").find("activation_checkpointing.mode") !=
         std::string::npos);
+  CHECK(hint_for_flag("train", "--zero") == "--zero_optimization.stage N");
+  CHECK(hint_for_flag("train", "--offload_optimizer") ==
+        "--zero_optimization.offload_optimizer.device cpu");
   CHECK(hint_for_flag("generate", "--nnodes").empty());
   for (const char* command : {"config show", "config check"}) {
     CHECK(hint_for_flag(command, "--num_workers").find("--world N") != std::string::npos);
@@ -24,6 +27,7 @@ TEST_CASE("the last part of a config key leads to the key") {
   CHECK(hint_for_flag("train", "--lr") == "did you mean --optimizer.params.lr?");
   CHECK(hint_for_flag("train", "--seed") == "did you mean --data.seed or --training.seed?");
   CHECK(hint_for_flag("train", "--lora_r").find("every parameter in full") != std::string::npos);
+  CHECK(hint_for_flag("train", "--tp") == "did you mean --parallelism.tensor_parallel_size?");
   CHECK(hint_for_flag("train", "--no_such_key").empty());
 }
 

@@ -1,5 +1,7 @@
 #include "hgtrain/config/schema.h"
 
+#include <algorithm>
+#include <cmath>
 #include <regex>
 
 #include "hgtrain/base/json.h"
@@ -24,6 +26,53 @@ void each_key(const Json& schema, const std::string& prefix, const Visit& visit)
     else
       each_key(key, prefix + name + ".", visit);
   }
+}
+
+bool satisfies(const Json& value, const Json& schema);
+
+bool has_type(const Json& value, const std::string& type) {
+  return type == "null"      ? value.is_null()
+         : type == "boolean" ? value.is_boolean()
+         : type == "string"  ? value.is_string()
+         : type == "array"   ? value.is_array()
+         : type == "object"  ? value.is_object()
+         : type == "number"  ? value.is_number()
+                             : value.is_number() && value == std::floor(value.get<double>());
+}
+
+bool keys_satisfy(const Json& object, const Json& schema) {
+  return std::ranges::all_of(object.items(), [&](const auto& item) {
+    if (schema.at("properties").contains(item.key()))
+      return satisfies(item.value(), schema["properties"][item.key()]);
+    return std::regex_search(item.key(),
+                             std::regex(schema["patternProperties"].begin().key()));
+  });
+}
+
+/// What a validator does with those words of JSON Schema that the schema uses.
+bool satisfies(const Json& value, const Json& schema) {
+  const auto any = [](const Json& of, const auto& holds) {
+    return std::any_of(of.begin(), of.end(), holds);
+  };
+  const Json types = schema.value("type", Json::array());
+  const auto is = [&](const Json& type) { return has_type(value, type); };
+  if (types.is_string() ? !is(types) : !types.empty() && !any(types, is)) return false;
+  if (schema.contains("anyOf") &&
+      !any(schema["anyOf"], [&](const Json& one) { return satisfies(value, one); }))
+    return false;
+  if (schema.contains("enum") && !any(schema["enum"], [&](const Json& x) { return x == value; }))
+    return false;
+  if (schema.contains("const") && schema["const"] != value) return false;
+  if (schema.contains("not") && satisfies(value, schema["not"])) return false;
+  if (value.is_string() && schema.contains("pattern") &&
+      !std::regex_search(value.get<std::string>(), std::regex(schema["pattern"].get<std::string>())))
+    return false;
+  if (value.is_number() &&
+      ((schema.contains("minimum") && value < schema["minimum"]) ||
+       (schema.contains("exclusiveMinimum") && value <= schema["exclusiveMinimum"]) ||
+       (schema.contains("maximum") && value > schema["maximum"])))
+    return false;
+  return !value.is_object() || !schema.contains("properties") || keys_satisfy(value, schema);
 }
 
 /// A job with every optimizer and scheduler, for those keys that only some have.
@@ -60,7 +109,7 @@ TEST_CASE("the schema has types, ranges, choices, defaults and other spellings")
   const auto schema = config_schema();
   CHECK(schema["$schema"] == "https://json-schema.org/draft/2020-12/schema");
   const auto& training = schema["properties"]["training"]["properties"];
-  CHECK(training["train_iters"]["type"] == "integer");
+  CHECK(training["train_iters"]["type"][0] == "integer");
   CHECK(training["eval_iters"]["minimum"] == 1);
   CHECK(training["eval_iters"]["x-class"] == "used");
   CHECK(training["eval_iters"]["default"] == 10);
@@ -71,11 +120,11 @@ TEST_CASE("the schema has types, ranges, choices, defaults and other spellings")
   CHECK(params["additionalProperties"] == false);
   const auto& model = schema["properties"]["model"]["anyOf"][0]["properties"];
   CHECK(model["bos_token_id"]["type"][1] == "null");  // as a run's config.json has it
-  CHECK(model["hidden_size"]["type"] == "integer");
+  CHECK(model["hidden_size"]["type"][0] == "integer");
   CHECK(params["properties"].contains("momentum"));
   CHECK(schema["properties"]["gradient_clipping"]["anyOf"][1]["const"] == "auto");
-  CHECK(schema["properties"]["hardware"]["properties"]["device"]["enum"].size() == 3);
-  const auto& type = schema["properties"]["optimizer"]["properties"]["type"];
+  CHECK(schema["properties"]["hardware"]["properties"]["device"]["anyOf"][0]["enum"].size() == 3);
+  const auto& type = schema["properties"]["optimizer"]["properties"]["type"]["anyOf"][0];
   CHECK(type["x-choices"]["Muon"] == "not_built");
   CHECK(type["x-choices"]["OneBitAdam"] == "not_built");
   CHECK_FALSE(type["x-choices"].contains("SGD"));
@@ -83,6 +132,40 @@ TEST_CASE("the schema has types, ranges, choices, defaults and other spellings")
   CHECK(schema["properties"]["amp"]["properties"]["enabled"]["description"]
             .get<std::string>()
             .starts_with("(not built yet)"));
+}
+
+TEST_CASE("the schema takes what trains, and refuses what does not") {
+  const Json schema = config_schema();
+  const Json job = jobs_of("llama").front();
+  const auto with = [&](const std::string& keys) {
+    Json out = job;
+    out.merge_patch(Json::parse("{" + keys + "}"));
+    for (const auto& [key, value] : Json::parse("{" + keys + "}").items())
+      if (value.is_null()) out[key] = nullptr;
+    return out;
+  };
+  for (const char* keys :
+       {"", R"("optimizer": null)", R"("fp16": null, "bf16": null, "gradient_clipping": null)",
+        R"("optimizer": {"type": "adamw"})", R"("scheduler": {"type": "WARMUPLR"})",
+        R"("fp16": false, "zero_optimization": {"stage": 3, "offload_param": false})",
+        R"("zero_optimization": true)", R"("zero_optimization": null, "_why": "small")",
+        R"("train_batch_size": "auto", "gradient_accumulation_steps": 1,
+           "train_micro_batch_size_per_gpu": 8.0)",
+        R"("parallelism": {"pipeline_layer_split": "Balanced"})",
+        R"("parallelism": {"pipeline_layer_split": [12]})", R"("tokenizer": "bytes")"}) {
+    INFO(keys);
+    CHECK(told(loaded(with(keys).dump()), Severity::kError) == "");
+    CHECK(satisfies(with(keys), schema));
+  }
+  for (const char* keys :
+       {R"("optimizer": 3)", R"("optimizer": {"type": "adam w"})", R"("optimizer": true)",
+        R"("zero_optimization": {"stage": 4})", R"("optimizer": {"params": {"eps": -1}})",
+        R"("training": {"train_iters": "many"})", R"("hardware": {"device": "gpu"})",
+        R"("parallelism": {"pipeline_layer_split": "odd"})", R"("training": {"iters": 3})"}) {
+    INFO(keys);
+    CHECK(told(loaded(with(keys).dump()), Severity::kError) != "");
+    CHECK_FALSE(satisfies(with(keys), schema));
+  }
 }
 
 TEST_CASE("the schema can be printed as text") {
@@ -96,6 +179,7 @@ TEST_CASE("keys outside any section are known by every name") {
   CHECK(is_toplevel_key("micro_batch_size"));
   CHECK_FALSE(is_toplevel_key("training"));
   CHECK_FALSE(is_toplevel_key("num_gpus"));
+  CHECK_FALSE(is_toplevel_key("tp"));
   CHECK(config_key_paths().size() > 60);
 }
 

@@ -26,7 +26,8 @@ std::vector<std::string> config_key_paths();
 /// "training.seed" and "data.seed" for "seed".
 std::vector<std::string> config_paths_of(std::string_view name);
 
-/// True for a key outside any section ("train_batch_size"), by any of its names.
+/// True for a key outside any section ("train_batch_size"), by any of its names, unless it is one
+/// of those without effect whose values are not known either ("tp").
 bool is_toplevel_key(std::string_view name);
 
 /// True for a section ("scheduler").
