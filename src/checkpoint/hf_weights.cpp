@@ -78,7 +78,7 @@ void load_hf_weights(const std::string& folder, const ParameterTable& table,
   if (!path_exists(folder + "/" + kManifestName))
     return load(folder, stem, nullptr, table, parameters, slices, tensor);
   try {
-    const Manifest manifest = read_manifest(folder);
+    const Manifest manifest = read_manifest(folder, stem);
     load(folder, stem, &manifest, table, parameters, slices, tensor);
   } catch (const Error& e) {
     throw_offering_before(e, folder);

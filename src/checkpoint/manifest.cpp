@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,8 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/json.h"
 #include "hgtrain/base/xxh3.h"
+
+#include "training_state.h"
 
 namespace hgt {
 
@@ -23,6 +26,15 @@ constexpr const char* kFormat = "hgtrain checkpoint";
 constexpr int kVersion = 2;
 constexpr std::int64_t kMaxManifestBytes = 256 << 20;
 constexpr std::int64_t kMaxSmallFileBytes = 256 << 20;
+
+/// The sizes in "layout"; earlier versions wrote the first three.
+constexpr std::pair<const char*, std::int64_t ParallelismConfig::*> kLayoutSizes[] = {
+    {"data_parallel_size", &ParallelismConfig::data_parallel_size},
+    {"tensor_parallel_size", &ParallelismConfig::tensor_parallel_size},
+    {"pipeline_parallel_size", &ParallelismConfig::pipeline_parallel_size},
+    {"context_parallel_size", &ParallelismConfig::context_parallel_size},
+    {"virtual_pipeline_stages", &ParallelismConfig::virtual_pipeline_stages},
+};
 
 /// The whole text as a number.
 std::optional<std::uint64_t> parse_number(std::string_view text, int base) {
@@ -100,15 +112,21 @@ Manifest from_json(const json& json) {
   manifest.step = json_integer(json.at("step"));
   manifest.only_best = json.value("only_best", false);
   const auto& layout = json.at("layout");
-  manifest.layout.data_parallel_size = json_integer(layout.at("data_parallel_size"));
-  manifest.layout.tensor_parallel_size = json_integer(layout.at("tensor_parallel_size"));
-  manifest.layout.pipeline_parallel_size = json_integer(layout.at("pipeline_parallel_size"));
+  for (const auto& [name, size] : kLayoutSizes)
+    if (layout.contains(name)) manifest.layout.*size = json_integer(layout[name]);
   for (const auto& [name, entry] : json.at("files").items()) {
     if (!is_below(name))
       throw Error(ErrorKind::kData, "the manifest lists a file outside its folder");
     manifest.files[name] = parse_file(entry);
   }
   return manifest;
+}
+
+/// Whether the file is one of the tensors of `stem`, or is needed with them.
+bool belongs_to(std::string_view stem, const std::string& name) {
+  const bool has_tensors = name.find(".safetensors") != std::string::npos;
+  if (stem.empty() || !has_tensors) return stem.empty() || name != kTrainingStateName;
+  return name.starts_with(stem) && (name[stem.size()] == '.' || name[stem.size()] == '-');
 }
 
 }  // namespace
@@ -124,9 +142,7 @@ std::string manifest_seal(std::string_view body) {
 std::string manifest_text(const Manifest& manifest) {
   nlohmann::ordered_json out{{"format", kFormat}, {"version", kVersion}, {"step", manifest.step}};
   if (manifest.only_best) out["only_best"] = true;
-  out["layout"] = {{"data_parallel_size", manifest.layout.data_parallel_size},
-                   {"tensor_parallel_size", manifest.layout.tensor_parallel_size},
-                   {"pipeline_parallel_size", manifest.layout.pipeline_parallel_size}};
+  for (const auto& [name, size] : kLayoutSizes) out["layout"][name] = manifest.layout.*size;
   for (const auto& [name, file] : manifest.files) {
     auto& entry = out["files"][name] = {{"bytes", file.bytes}};
     entry[file.tensors.empty() ? "xxh3" : "header_xxh3"] = hash_text(file.hash);
@@ -160,9 +176,10 @@ Manifest read_manifest_file(const std::string& folder) {
   }
 }
 
-Manifest read_manifest(const std::string& folder) {
+Manifest read_manifest(const std::string& folder, std::string_view stem) {
   Manifest manifest = read_manifest_file(folder);
   for (const auto& [name, expected] : manifest.files) {
+    if (!belongs_to(stem, name)) continue;
     const std::string file_path = folder + "/" + name;
     const std::int64_t bytes = File::open(file_path, O_RDONLY).size();
     if (bytes != expected.bytes)

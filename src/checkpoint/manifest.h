@@ -39,7 +39,9 @@ Manifest parse_manifest(std::string_view text);
 
 /// Reads the manifest of a folder and checks that every file is there in its size and that the
 /// files without tensors have their hash. Error(kData) names the file.
-Manifest read_manifest(const std::string& folder);
+/// `stem`: "" or the only tensors that are needed, "model" or "ema"; then other files with tensors
+/// and the counters of the training may be missing.
+Manifest read_manifest(const std::string& folder, std::string_view stem = "");
 /// The same without a look at the files.
 Manifest read_manifest_file(const std::string& folder);
 

@@ -63,12 +63,17 @@ TEST_CASE("weights of a checkpoint of ours are checked against its manifest") {
   writer->save(w.run.state, w.run.flat());
   const std::string path = folder / "checkpoints/step_00000005";
   CHECK(w.load(path) == w.run.parameters);
+  for (const char* of_training : {"/optimizer.safetensors", "/trainer_state.json"})
+    remove_file(path + of_training);
+  CHECK(w.load(path) == w.run.parameters);
   std::string bytes = read_file(path + "/model.safetensors", 1 << 20);
   bytes.back() ^= 1;
   remove_file(path + "/model.safetensors");
   write_new_file(path + "/model.safetensors", bytes);
   CHECK_THAT(error_of([&] { w.load(path); }).message(),
              Catch::Contains("tensor transformer.ln_f.weight does not have the manifest's hash"));
+  remove_file(path + "/config.json");
+  CHECK_THAT(error_of([&] { w.load(path); }).message(), Catch::Contains("config.json"));
   // A manifest that cannot be looked at is not one that is missing: the weights are not taken as
   // they are.
   FailingStat bad_disk("/manifest.json");

@@ -38,7 +38,11 @@ std::string with(const std::string& old_text, const std::string& new_text) {
 TEST_CASE("a manifest is read as it was written") {
   Manifest manifest;
   manifest.step = 100;
-  manifest.layout = {4, 2, 1};
+  manifest.layout = {.data_parallel_size = 4,
+                     .tensor_parallel_size = 2,
+                     .pipeline_parallel_size = 3,
+                     .context_parallel_size = 5,
+                     .virtual_pipeline_stages = 6};
   manifest.files["config.json"] = {10, 0xffffffffffffffffu, {}};
   manifest.files["model.safetensors"] = {
       1'000'000'000'000,
@@ -48,9 +52,19 @@ TEST_CASE("a manifest is read as it was written") {
   CHECK(back.step == 100);
   CHECK(back.layout.data_parallel_size == 4);
   CHECK(back.layout.tensor_parallel_size == 2);
+  CHECK(back.layout.pipeline_parallel_size == 3);
+  CHECK(back.layout.context_parallel_size == 5);
+  CHECK(back.layout.virtual_pipeline_stages == 6);
   CHECK(back.files.at("config.json").hash == 0xffffffffffffffffu);
   CHECK(back.files.at("model.safetensors").bytes == 1'000'000'000'000);
   CHECK(back.files.at("model.safetensors").tensors == manifest.files["model.safetensors"].tensors);
+}
+
+TEST_CASE("a manifest of an earlier version names no context ranks and no virtual stages") {
+  const Manifest manifest = parse_manifest(seal(kBody));
+  CHECK(manifest.layout.data_parallel_size == 2);
+  CHECK(manifest.layout.context_parallel_size == 1);
+  CHECK(manifest.layout.virtual_pipeline_stages == 1);
 }
 
 TEST_CASE("a manifest that is not whole, not ours or hostile is refused") {
