@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/shared_memory.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/config.h"
@@ -101,7 +102,9 @@ std::int64_t machine_bytes(const Config& config, int workers) {
   constexpr std::int64_t kProcessBytes = 16 << 20;
   const auto threads = static_cast<int>(config.hardware.threads);
   return sum_over_workers(config, workers, [&](int stage) {
-    return total_bytes(memory_table(config, threads, stage)) + kProcessBytes;
+    const SharedMemory shared = shared_memory(config, stage);
+    return total_bytes(memory_table(config, threads, stage)) - shared.mapped + shared.share +
+           kProcessBytes;
   });
 }
 

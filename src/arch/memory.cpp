@@ -9,6 +9,7 @@
 
 #include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/arch/rank_plan.h"
+#include "hgtrain/arch/shared_memory.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/kernel_sizes.h"
@@ -464,6 +465,8 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
     if (dtype != DType::kF32 && threads > 1 && sizes.has_head(model) && rows <= kRowsInFp32)
       out.push_back(
           {"logits in fp32, in oneDNN", times(times(rows, model.vocab_size), kFloatBytes)});
+    if (const std::int64_t shared = shared_memory(config, stage).mapped; shared > 0)
+      out.push_back({"memory shared with other workers", shared});
     return out;
   }
   out.push_back({"scratch of matrix products and attention",

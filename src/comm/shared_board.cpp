@@ -16,7 +16,7 @@ namespace hgt {
 namespace {
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kSets = 3;
+constexpr auto kSets = static_cast<std::size_t>(kSharedTurns);
 constexpr int kSpins = 200;  // another rank may need this core to compute
 constexpr std::int64_t kRecheckNs = 50'000'000;
 

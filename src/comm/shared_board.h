@@ -6,6 +6,7 @@
 #include <span>
 
 #include "hgtrain/comm/connect.h"
+#include "hgtrain/parallel/shared_pieces.h"
 
 #include "shared_segment.h"
 
@@ -15,12 +16,12 @@ namespace hgt {
 /// its piece of the open turn, then calls next_turn(), which returns when all have. After that it
 /// may read all pieces of that turn, and change those parts that no other rank reads or changes,
 /// until it calls next_turn() again; all ranks may read the changes from then until one turn later.
-/// Three sets of pieces are used in rotation, so that a turn takes one wait.
+/// Three sets of pieces (kSharedTurns) are used in rotation, so that a turn takes one wait.
 ///
 /// One thread uses it; any thread may call abort().
 class SharedBoard {
  public:
-  static constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
+  static constexpr auto kPieceBytes = static_cast<std::size_t>(kSharedPieceBytes);
   static std::size_t bytes(int size);
 
   /// The segment must be all zeros, or in use by the other ranks in the same way.

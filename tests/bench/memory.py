@@ -4,7 +4,7 @@
     python3 tests/bench/memory.py build/hgtrain [--threads 2] [--quick]
 
 Measured is the most that was ever resident, less that of a worker with next to nothing to train. Covers GPT-2 124m (fp32,
-bf16, recompute, ZeRO on two workers), a few shapes of each family, and a small model on a sample of 8192 tokens, whose scores and logits would be gigabytes; --quick leaves
+bf16, recompute, ZeRO on two workers), a few shapes of each family, layouts with every kind of split, saves, and a small model on a sample of 8192 tokens, whose scores and logits would be gigabytes; --quick leaves
 124m out. Exits 1 if the table is off by more than --most and --allowance.
 """
 import argparse
@@ -73,6 +73,19 @@ SHAPES['qwen3, bf16, 8192 tokens, 2 context ranks, ZeRO 1'] = llama(
     'qwen3', 4, 256, 8, 4, 768, 1000, 8192, 1, workers=2, parallelism={'context_parallel_size': 2}, **BF16,
     zero_optimization={'stage': 1})
 SHAPES |= {
+    f'llama, {ranks} context ranks': llama('llama', 4, 128, 4, 2, 384, 1000, 512, 1, workers=ranks,
+                                           parallelism={'context_parallel_size': ranks}) for ranks in (2, 4)}
+SHAPES['llama, 2 tensor ranks x 2 stages, zb_h1'] = llama(
+    'llama', 6, 384, 6, 2, 1024, 2000, 128, 6, workers=4, train_micro_batch_size_per_gpu=1,
+    parallelism={'tensor_parallel_size': 2, 'pipeline_parallel_size': 2, 'pipeline_schedule': 'zb_h1'})
+SAVING = {'checkpoint': {'save_interval': 1}}  # in the background
+SHAPES |= {
+    'gpt2, saving': gpt2(6, 512, 8, 8000, 64, 2, **SAVING),
+    'gpt2, bf16, saving, ZeRO 1': gpt2(6, 512, 8, 8000, 64, 2, **SAVING, **BF16, **shared(1)),
+    'gpt2, saving, 2 tensor ranks': gpt2(6, 512, 8, 8000, 64, 2, workers=2, parallelism={'tensor_parallel_size': 2}, **SAVING),
+    'gpt2, resumed': gpt2(6, 512, 8, 8000, 64, 2, resumed=True),
+    'gpt2, bf16, resumed, ZeRO 0': gpt2(6, 512, 8, 8000, 64, 2, resumed=True, **BF16, **shared(0))}
+SHAPES |= {
     f'llama, 2 tensor ranks{", rows split" if split else ""}': llama(
         'llama', 6, 384, 6, 2, 1024, 2000, 256, 8, workers=2,
         parallelism={'tensor_parallel_size': 2, 'sequence_parallel': split}) for split in (False, True)}
@@ -105,7 +118,7 @@ class Worker:
 
     def arguments(self, config):
         workers = config.get('workers', 1)
-        (self.folder / 'config.json').write_text(json.dumps({k: v for k, v in config.items() if k != 'workers'}))
+        (self.folder / 'config.json').write_text(json.dumps({k: v for k, v in config.items() if k not in ('workers', 'resumed')}))
         return '--config', 'config.json', '--device', 'cpu', '--num_workers', str(workers), '--hardware.threads', str(self.threads)
 
     def planned_bytes(self, config):
@@ -115,8 +128,12 @@ class Worker:
                    for table in tables)
 
     def peak_bytes(self, config):
-        """Of the largest process below the front, by the kernel's count."""
-        front = subprocess.Popen([self.program, *self.arguments(config), '--run_dir', 'run'], cwd=self.folder,
+        """Of the largest process below the front, by the kernel's count. `resumed`: of the job that goes on."""
+        arguments = *self.arguments(config), '--run_dir', 'run'
+        if config.get('resumed'):
+            self.call(*arguments, '--training.train_iters', '1')
+            arguments += '--resume', 'auto'
+        front = subprocess.Popen([self.program, *arguments], cwd=self.folder,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(front.pid, 0)
         if status:

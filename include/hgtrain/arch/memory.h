@@ -120,8 +120,8 @@ struct Allocation {
 /// parameters (16-bit weights with their fp32 masters, or the weights alone), gradients, optimizer
 /// state, the moving average of the parameters, activations, the scratch memory of the CPU threads,
 /// the copy from which an asynchronous save writes (of all but 16-bit weights and gradients; the
-/// worker's part), and the buffers of checkpoints.
-/// If the device is cuda, the table has what lies on the GPU: the same without these two, with the
+/// worker's part), the buffers of checkpoints, and the memory that workers of a machine share.
+/// If the device is cuda, the table has what lies on the GPU: the same without these three, with the
 /// GPU's scratch memory and the memory of CUDA's libraries, but without the driver's context, and
 /// without what is offloaded.
 ///
