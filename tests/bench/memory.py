@@ -4,8 +4,8 @@
     python3 tests/bench/memory.py build/hgtrain [--threads 2] [--quick]
 
 Measured is the most that was ever resident, less that of a worker with next to nothing to train. Covers GPT-2 124m (fp32,
-bf16, recompute, ZeRO on two workers), a few shapes of each family, layouts with every kind of split, saves, and a small model on a sample of 8192 tokens, whose scores and logits would be gigabytes; --quick leaves
-124m out. Exits 1 if the table is off by more than --most and --allowance.
+bf16, recompute, ZeRO on two workers), a few shapes of each family, layouts with every kind of split, saves, and a small
+model on a sample of 8192 tokens, whose scores and logits would be gigabytes; --quick leaves most of it out. Exits 1 if the table is off by more than --most and --allowance.
 """
 import argparse
 import json
