@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/parallel/shared_pieces.h"
 
@@ -22,8 +22,8 @@ SharedMemory shared_memory(const Config& config, int stage) {
   };
   const ModelConfig& m = config.model;
   const auto element = static_cast<std::int64_t>(size_of(config.precision.compute_dtype()));
-  const std::int64_t rows = config.batch.micro_batch_size *
-                            (config.training.seq_length / layout.context_size);
+  const std::int64_t rows =
+      config.batch.micro_batch_size * (config.training.seq_length / layout.context_size);
   const std::int64_t hidden = rows * m.hidden_size * element;
   add(layout.group_size(), layout.group_size(), kSharedPieceBytes);  // gradients
   add(layout.context_size, layout.context_size,

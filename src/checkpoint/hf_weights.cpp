@@ -65,9 +65,10 @@ void load(const std::string& folder, const std::string& stem, const Manifest* ma
                                                                                 : name;
   };
 
-  const TensorFolder source = TensorFolder::open(folder, stem);
-  read_tensors(source, destinations, canonical, manifest, ErrorKind::kData, false);
-  if (tied) check_tied_head(source, destinations.at(embedding));
+  const TensorReads reads(TensorFolder::open(folder, stem), destinations, canonical, manifest,
+                          ErrorKind::kData);
+  reads.read(false);
+  if (tied) check_tied_head(reads.source(), destinations.at(embedding));
 }
 
 }  // namespace

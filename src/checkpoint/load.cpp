@@ -76,41 +76,13 @@ void check_optimizer(const std::string& folder, std::set<std::string> saved,
       "with model.init and another --run_dir");
 }
 
-/// Reads the moving average; false if the checkpoint has none.
-bool load_ema(const std::string& folder, const Manifest& manifest, const ParameterTable& table,
-              const FlatState& flat) {
-  const bool has_ema = std::any_of(manifest.files.begin(), manifest.files.end(),
-                                   [](const auto& file) { return file.first.starts_with("ema"); });
-  if (has_ema && flat.ema)
-    read_tensors(
-        TensorFolder::open(folder, "ema"),
-        destinations_of(table, flat.ema, flat.slices, flat.tensor),
-        [](const std::string& name) { return name; }, &manifest, ErrorKind::kConfig, true);
-  return has_ema;
+std::string same_name(const std::string& name) {
+  return name;
 }
 
-LoadedCheckpoint load(const std::string& folder, const ModelConfig& model,
-                      const ParameterTable& table, const FlatState& flat) {
-  const Manifest manifest = read_manifest(folder);
-  const DType weights_dtype = check_model(folder + "/config.json", model);
-  const auto same_name = [](const std::string& name) { return name; };
-  read_tensors(TensorFolder::open(folder, "model"),
-               destinations_of(table, flat.parameters, flat.slices, flat.tensor), same_name,
-               &manifest, ErrorKind::kConfig, true);
-  const TensorFolder optimizer = TensorFolder::open(folder, "optimizer");
-  check_headers(optimizer, manifest);
-  const std::set<std::string> prefixes = prefixes_of(optimizer);
-  check_optimizer(folder, prefixes, flat);
-  std::map<std::string, Destination> moments;
-  for (const FlatState::Moment& moment : flat.moments)
-    moments.merge(
-        destinations_of(table, moment.values, flat.slices, flat.tensor, moment.name + "."));
-  if (prefixes.contains(kMasterPrefix))
-    moments.merge(destinations_of(table, flat.parameters, flat.slices, flat.tensor, kMasterPrefix));
-  read_tensors(optimizer, moments, same_name, &manifest, ErrorKind::kConfig, true);
-  const bool has_ema = load_ema(folder, manifest, table, flat);
-  return {parse_training_state(read_file(folder + "/" + kTrainingStateName, kMaxStateBytes)),
-          weights_dtype, has_ema};
+bool has_average(const Manifest& manifest) {
+  return std::any_of(manifest.files.begin(), manifest.files.end(),
+                     [](const auto& file) { return file.first.starts_with("ema"); });
 }
 
 }  // namespace
@@ -129,8 +101,63 @@ void throw_offering_before(const Error& error, const std::string& folder) {
   throw offering;
 }
 
-LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
-                                 const ParameterTable& table, const FlatState& flat) {
+/// A checkpoint that can be read.
+struct CheckpointReader::Contents {
+  /// What is read of one kind of files.
+  struct Kind {
+    TensorReads reads;
+    /// By the tensor's name, unless another one is read into the same place later.
+    std::map<std::string, std::pair<const FlatTensor*, const Parameter*>> places;
+  };
+
+  Contents(std::string path, const ModelConfig& model, const ParameterTable& parameters,
+           const FlatState& state)
+      : folder(std::move(path)),
+        flat(state),
+        table(parameters),
+        manifest(read_manifest(folder)),
+        loaded{parse_training_state(read_file(folder + "/" + kTrainingStateName, kMaxStateBytes)),
+               check_model(folder + "/config.json", model), has_average(manifest)} {
+    TensorFolder optimizer = TensorFolder::open(folder, "optimizer");
+    check_headers(optimizer, manifest);
+    const std::set<std::string> prefixes = prefixes_of(optimizer);
+    check_optimizer(folder, prefixes, flat);
+    const bool has_masters = prefixes.contains(kMasterPrefix);
+    add(TensorFolder::open(folder, "model"), {{"", &flat.parameters}}, !has_masters);
+    std::vector<std::pair<std::string, const FlatTensor*>> of_optimizer;
+    if (has_masters) of_optimizer.emplace_back(kMasterPrefix, &flat.parameters);
+    for (const FlatState::Moment& moment : flat.moments)
+      of_optimizer.emplace_back(moment.name + ".", &moment.values);
+    add(std::move(optimizer), of_optimizer, true);
+    if (loaded.has_ema && flat.ema) add(TensorFolder::open(folder, "ema"), {{"", &flat.ema}}, true);
+  }
+
+  /// The tensors of the parameters with each prefix, and the buffers in which they belong. `last`:
+  /// nothing else is read into these.
+  void add(TensorFolder source,
+           const std::vector<std::pair<std::string, const FlatTensor*>>& buffers, bool last) {
+    std::map<std::string, Destination> destinations;
+    std::map<std::string, std::pair<const FlatTensor*, const Parameter*>> places;
+    for (const auto& [prefix, values] : buffers) {
+      destinations.merge(destinations_of(table, *values, flat.slices, flat.tensor, prefix));
+      if (!last) continue;
+      for (const Parameter& p : table.parameters) places[prefix + p.name] = {values, &p};
+    }
+    kinds.push_back({TensorReads(std::move(source), std::move(destinations), same_name, &manifest,
+                                 ErrorKind::kConfig),
+                     std::move(places)});
+  }
+
+  const std::string folder;
+  const FlatState flat;
+  const ParameterTable& table;
+  const Manifest manifest;
+  const LoadedCheckpoint loaded;
+  std::vector<Kind> kinds;
+};
+
+CheckpointReader::CheckpointReader(const std::string& folder, const ModelConfig& model,
+                                   const ParameterTable& table, const FlatState& flat) {
   const char* hint = "name a folder RUN_DIR/checkpoints/step_N";
   if (!is_folder(folder))
     throw Error(ErrorKind::kConfig, fmt::format("there is no checkpoint {}", folder), hint);
@@ -140,11 +167,37 @@ LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& m
         fmt::format("{} is no checkpoint, or not a whole one: it has no {}", folder, kManifestName),
         hint);
   try {
-    return load(folder, model, table, flat);
+    contents_ = std::make_unique<Contents>(folder, model, table, flat);
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::kData) throw_offering_before(e, folder);
     throw;
   }
+}
+
+CheckpointReader::~CheckpointReader() = default;
+
+const LoadedCheckpoint& CheckpointReader::loaded() const {
+  return contents_->loaded;
+}
+
+void CheckpointReader::read(const OnRead& on_read) const {
+  try {
+    for (const auto& [reads, places] : contents_->kinds)
+      reads.read(true, [&](const TensorInfo& tensor) {
+        const auto place = places.find(tensor.name);
+        if (on_read && place != places.end()) on_read(*place->second.first, *place->second.second);
+      });
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::kData) throw_offering_before(e, contents_->folder);
+    throw;
+  }
+}
+
+LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
+                                 const ParameterTable& table, const FlatState& flat) {
+  const CheckpointReader reader(folder, model, table, flat);
+  reader.read();
+  return reader.loaded();
 }
 
 }  // namespace hgt

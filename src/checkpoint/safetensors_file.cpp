@@ -167,21 +167,27 @@ std::vector<SafetensorsFile::Piece> SafetensorsFile::pieces_of(const TensorReque
   return out;
 }
 
-void SafetensorsFile::read(std::vector<TensorRequest> wanted, bool once) const {
-  std::vector<Piece> pieces;
-  for (const TensorRequest& request : wanted)
-    for (const Piece& piece : pieces_of(request)) pieces.push_back(piece);
-  std::ranges::sort(pieces, {}, [](const Piece& piece) { return piece.bytes().begin; });
+void SafetensorsFile::read(std::vector<TensorRequest> wanted, bool once,
+                           const std::function<void(const TensorInfo&)>& done) const {
+  std::ranges::sort(wanted, {}, [](const TensorRequest& request) { return request.tensor->begin; });
+  std::vector<std::vector<Piece>> of_requests;
   std::vector<Range> bytes;
-  for (const Piece& piece : pieces)
-    bytes.push_back({data_start_ + piece.bytes().begin, data_start_ + piece.bytes().end});
+  for (const TensorRequest& request : wanted) {
+    of_requests.push_back(pieces_of(request));
+    for (const Piece& piece : of_requests.back())
+      bytes.push_back({data_start_ + piece.bytes().begin, data_start_ + piece.bytes().end});
+  }
   RunReader reader(path(), bytes, once);
-  for (const auto& [request, elements, hash] : pieces) {
-    std::uint64_t found = 0;
-    visit_element(*request->tensor->dtype, [&]<class From>(From) {
-      found = read_as<From>(reader, data_start_ + request->tensor->begin, elements, request->parts);
-    });
-    if (hash && *hash != found) throw_damaged(path(), *request->tensor);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const TensorInfo& tensor = *wanted[i].tensor;
+    for (const auto& [request, elements, hash] : of_requests[i]) {
+      std::uint64_t found = 0;
+      visit_element(*tensor.dtype, [&]<class From>(From) {
+        found = read_as<From>(reader, data_start_ + tensor.begin, elements, request->parts);
+      });
+      if (hash && *hash != found) throw_damaged(path(), tensor);
+    }
+    if (done) done(tensor);
   }
 }
 

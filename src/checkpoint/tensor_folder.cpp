@@ -153,32 +153,40 @@ void check_headers(const TensorFolder& source, const Manifest& manifest) {
   for (const SafetensorsFile& file : source.files()) listed(file, manifest);
 }
 
-void read_tensors(const TensorFolder& source,
-                  const std::map<std::string, Destination>& destinations,
-                  const std::function<std::string(const std::string&)>& canonical,
-                  const Manifest* manifest, ErrorKind misfit, bool once) {
-  if (manifest != nullptr) check_headers(source, *manifest);
-  std::map<const SafetensorsFile*, std::vector<TensorRequest>> wanted;
+TensorReads::TensorReads(TensorFolder source, std::map<std::string, Destination> destinations,
+                         const std::function<std::string(const std::string&)>& canonical,
+                         const Manifest* manifest, ErrorKind misfit)
+    : source_(std::move(source)), destinations_(std::move(destinations)) {
+  if (manifest != nullptr) check_headers(source_, *manifest);
   std::set<std::string> met;
   Misfits misfits;
-  source.for_each([&](const SafetensorsFile& file, const TensorInfo& tensor) {
-    const std::string name = canonical(tensor.name);
-    if (name.empty()) return;
-    const auto destination = destinations.find(name);
-    if (destination == destinations.end()) return misfits.add("unexpected " + tensor.name);
-    if (!met.insert(name).second) return misfits.add("twice " + name);
-    if (tensor.shape != destination->second.shape)
-      return misfits.add(fmt::format("misshaped {}: {} in the file, {} in the model", tensor.name,
-                                     shape_text(tensor.shape),
-                                     shape_text(destination->second.shape)));
-    wanted[&file].push_back(
-        {&tensor, destination->second.parts,
-         manifest != nullptr ? blocks_of(listed(file, *manifest), tensor.name) : nullptr});
-  });
-  for (const auto& [name, destination] : destinations)
+  for (const SafetensorsFile& file : source_.files()) {
+    std::vector<TensorRequest>& wanted = of_files_.emplace_back();
+    for (const TensorInfo& tensor : file.tensors()) {
+      const std::string name = canonical(tensor.name);
+      if (name.empty()) continue;
+      const auto destination = destinations_.find(name);
+      if (destination == destinations_.end())
+        misfits.add("unexpected " + tensor.name);
+      else if (!met.insert(name).second)
+        misfits.add("twice " + name);
+      else if (tensor.shape != destination->second.shape)
+        misfits.add(fmt::format("misshaped {}: {} in the file, {} in the model", tensor.name,
+                                shape_text(tensor.shape), shape_text(destination->second.shape)));
+      else
+        wanted.push_back(
+            {&tensor, destination->second.parts,
+             manifest != nullptr ? blocks_of(listed(file, *manifest), tensor.name) : nullptr});
+    }
+  }
+  for (const auto& [name, destination] : destinations_)
     if (!met.contains(name)) misfits.add("missing " + name);
-  misfits.throw_if_any(source.folder(), misfit);
-  for (const auto& [file, requests] : wanted) file->read(requests, once);
+  misfits.throw_if_any(source_.folder(), misfit);
+}
+
+void TensorReads::read(bool once, const std::function<void(const TensorInfo&)>& done) const {
+  for (std::size_t i = 0; i < of_files_.size(); ++i)
+    source_.files()[i].read(of_files_[i], once, done);
 }
 
 std::vector<PlannedFile> plan_files(const std::string& stem, std::vector<NamedTensor> tensors,

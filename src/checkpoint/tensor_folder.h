@@ -55,16 +55,27 @@ std::map<std::string, Destination> destinations_of(const ParameterTable& table,
                                                    std::span<const Slice> slices, TensorRank tensor,
                                                    const std::string& prefix = "");
 
-/// Reads the tensors of a folder into their destinations.
-///   destinations  by name; each must occur once
-///   canonical     maps a tensor's name in the files to its name in `destinations`, "" to skip it
-///   manifest      nullptr, or the expected hashes: Error(kData) names file and tensor
-///   misfit        kind of the Error that lists every missing, unexpected and misshaped tensor
-///   once          see SafetensorsFile::read
-void read_tensors(const TensorFolder& source,
-                  const std::map<std::string, Destination>& destinations,
-                  const std::function<std::string(const std::string&)>& canonical,
-                  const Manifest* manifest, ErrorKind misfit, bool once);
+/// The tensors of a folder that are to be read, and their destinations.
+class TensorReads {
+ public:
+  ///   destinations  by name; each must occur once
+  ///   canonical     maps a tensor's name in the files to its name in `destinations`, "" to skip it
+  ///   manifest      nullptr, or the expected hashes: Error(kData) names file and tensor; outlives
+  ///                 this object
+  ///   misfit        kind of the Error that lists every missing, unexpected and misshaped tensor
+  TensorReads(TensorFolder source, std::map<std::string, Destination> destinations,
+              const std::function<std::string(const std::string&)>& canonical,
+              const Manifest* manifest, ErrorKind misfit);
+
+  const TensorFolder& source() const { return source_; }
+  /// See SafetensorsFile::read.
+  void read(bool once, const std::function<void(const TensorInfo&)>& done = {}) const;
+
+ private:
+  TensorFolder source_;
+  std::map<std::string, Destination> destinations_;
+  std::vector<std::vector<TensorRequest>> of_files_;
+};
 
 /// A safetensors file to be written.
 struct PlannedFile {

@@ -1,7 +1,10 @@
 #include "start.h"
 
+#include <exception>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,6 +18,8 @@
 #include "hgtrain/comm/together.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/config/run_checkpoints.h"
+
+#include "state_exchange.h"
 
 namespace hgt {
 namespace {
@@ -32,19 +37,35 @@ struct Parts {
   Communicator& comm = *groups.world;
 };
 
-/// Gives all ranks the slices that each has read, unless a rank needs no more than its own.
-void share(const FlatTensor& flat, const Parts& parts) {
-  if (!flat || flat.sharded) return;
-  const auto size = static_cast<std::int64_t>(size_of(flat.values.dtype()));
-  const auto owners = parts.plan.sharding.owners({0, parts.plan.elements()});
-  parts.groups.data->all_gather(bytes_of(flat.values), counted_in_bytes(owners, size));
+/// Exchanges what ranks read of those of the buffers of which they need more than their own part.
+StateExchange exchange_of(std::vector<FlatTensor> buffers, const Parts& parts) {
+  std::erase_if(buffers, [](const FlatTensor& buffer) { return !buffer || buffer.sharded; });
+  return {parts.table, parts.plan, *parts.groups.data, std::move(buffers)};
 }
 
-void share_state(const FlatState& flat, const LoadedCheckpoint& loaded, const Parts& parts) {
-  share(flat.parameters, parts);
-  if (loaded.has_ema) share(flat.ema, parts);
-  if (loaded.state.optimizer_steps > 0)  // else they are zero everywhere
-    for (const FlatState::Moment& moment : flat.moments) share(moment.values, parts);
+/// The buffers that a checkpoint fills. Moments before the first update are zero everywhere.
+std::vector<FlatTensor> filled_by(const LoadedCheckpoint& loaded, const FlatState& flat) {
+  std::vector<FlatTensor> out = {flat.parameters};
+  if (loaded.state.optimizer_steps > 0)
+    for (const FlatState::Moment& moment : flat.moments) out.push_back(moment.values);
+  if (loaded.has_ema) out.push_back(flat.ema);
+  return out;
+}
+
+/// Reads this rank's slices, and meanwhile gives and gets what all ranks need. A rank that finds
+/// damage still gives the others what they wait for.
+void read_and_share(const CheckpointReader& reader, const FlatState& flat, const Parts& parts) {
+  StateExchange exchange = exchange_of(filled_by(reader.loaded(), flat), parts);
+  std::exception_ptr failed;
+  try {
+    reader.read([&](const FlatTensor& buffer, const Parameter& parameter) {
+      exchange.read(buffer.values, parameter);
+    });
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  exchange.finish();
+  if (failed) std::rethrow_exception(failed);
 }
 
 void require_same_batches(const std::string& folder, const LoadedCheckpoint& loaded,
@@ -60,13 +81,17 @@ void require_same_batches(const std::string& folder, const LoadedCheckpoint& loa
 
 void resume(const std::string& folder, const Parts& parts, Start& start) {
   const FlatState flat = parts.buffers.state();
-  LoadedCheckpoint loaded;
+  std::optional<CheckpointReader> reader;
   run_together(parts.comm, [&]() -> std::string {
-    loaded = load_checkpoint(folder, parts.config.model, parts.table, flat);
-    if (parts.comm.rank() == 0) require_same_batches(folder, loaded, parts);
+    reader.emplace(folder, parts.config.model, parts.table, flat);
+    if (parts.comm.rank() == 0) require_same_batches(folder, reader->loaded(), parts);
     return "";
   });
-  share_state(flat, loaded, parts);
+  run_together(parts.comm, [&]() -> std::string {
+    read_and_share(*reader, flat, parts);
+    return "";
+  });
+  const LoadedCheckpoint& loaded = reader->loaded();
   start.state = loaded.state;
   start.state.config_digest = parts.digest;
   start.state.loss_scale =
@@ -145,7 +170,7 @@ bool load(const Parts& parts, Start& start) {
                     flat.tensor);
     return "";
   });
-  share(flat.parameters, parts);
+  exchange_of({flat.parameters}, parts).finish();
   parts.buffers.begin_ema(parts.pool);
   return true;
 }

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/arch/memory.h"
+#include "hgtrain/config/config.h"
 #include "hgtrain/parallel/shared_pieces.h"
 
 #include "models.h"
@@ -19,9 +20,8 @@ Config job(int data_ranks, const ParallelismConfig& parallelism = {}) {
   config.model = llama3_8b();
   config.hardware.device = "cpu";
   config.training.seq_length = 1024;
-  config.batch = {.train_batch_size = data_ranks,
-                  .micro_batch_size = 1,
-                  .gradient_accumulation_steps = 1};
+  config.batch = {
+      .train_batch_size = data_ranks, .micro_batch_size = 1, .gradient_accumulation_steps = 1};
   config.parallelism = parallelism;
   config.checkpoint.async_save = false;
   return config;

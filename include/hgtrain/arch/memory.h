@@ -121,9 +121,9 @@ struct Allocation {
 /// state, the moving average of the parameters, activations, the scratch memory of the CPU threads,
 /// the copy from which an asynchronous save writes (of all but 16-bit weights and gradients; the
 /// worker's part), the buffers of checkpoints, and the memory that workers of a machine share.
-/// If the device is cuda, the table has what lies on the GPU: the same without these three, with the
-/// GPU's scratch memory and the memory of CUDA's libraries, but without the driver's context, and
-/// without what is offloaded.
+/// If the device is cuda, the table has what lies on the GPU: the same without these three, with
+/// the GPU's scratch memory and the memory of CUDA's libraries, but without the driver's context,
+/// and without what is offloaded.
 ///
 /// The table of a rank of a pipeline stage, or the largest of them. Of ranks with unequal shards,
 /// the one with the largest counts.

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "hgtrain/config/config.h"
-
 namespace hgt {
+
+struct Config;
 
 /// The memory through which a worker communicates with the others of its groups, on the CPU of one
 /// machine, in bytes.

@@ -152,6 +152,24 @@ class CheckpointWriter {
 /// Error(kConfig). After an error the content of `flat` is undefined. The parameters are read from
 /// the masters if the checkpoint has any. All values are rounded to the types of `flat`. `flat.ema`
 /// is filled if the checkpoint has an average.
+class CheckpointReader {
+ public:
+  /// Checks everything but the values of the tensors. `table` outlives this object.
+  CheckpointReader(const std::string& folder, const ModelConfig& model, const ParameterTable& table,
+                   const FlatState& flat);
+  ~CheckpointReader();
+
+  /// Called with each parameter that has been read, and the buffer of `flat` that has it.
+  using OnRead = std::function<void(const FlatTensor& buffer, const Parameter& parameter)>;
+  /// Buffer by buffer: the parameters, the moments, the average.
+  void read(const OnRead& on_read = {}) const;
+  const LoadedCheckpoint& loaded() const;
+
+ private:
+  struct Contents;
+  std::unique_ptr<Contents> contents_;
+};
+/// The same in one step.
 LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
                                  const ParameterTable& table, const FlatState& flat);
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -85,8 +86,10 @@ class SafetensorsFile {
   /// If the type of `values` is narrower, they are rounded to it. If blocks are given, every one
   /// that has elements of a part is read as a whole; Error(kData) names file and tensor if one does
   /// not have its hash, or if these are no blocks of the tensor. `once`: nothing will read these
-  /// bytes again soon, so they go past the page cache.
-  void read(std::vector<TensorRequest> wanted, bool once = false) const;
+  /// bytes again soon, so they go past the page cache. `done` is called with each tensor that is
+  /// wanted once its parts are there, in the order in which the tensors lie in the file.
+  void read(std::vector<TensorRequest> wanted, bool once = false,
+            const std::function<void(const TensorInfo&)>& done = {}) const;
 
  private:
   explicit SafetensorsFile(File file) : file_(std::move(file)) {}
