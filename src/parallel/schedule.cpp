@@ -95,21 +95,24 @@ class Builder {
     return std::move(schedule_);
   }
 
-  EvaluationSchedule evaluation(bool computes) {
+  EvaluationSchedule evaluation() {
     EvaluationSchedule out;
     const bool gathers_once = std::ssize(parameters_) == units_;
     for (int unit = 0; gathers_once && unit < units_; ++unit) gather(unit);
     std::swap(out.before, schedule_.actions);
-    for (int range = 0; range < std::ssize(ranges_); ++range) add_pass({Kind::kForward, range, 0});
+    const int micros = std::max(static_cast<int>(shape_.micro_batches), 1);
+    for (int range = 0; range < std::ssize(ranges_); ++range)
+      for (int micro = 0; micro < micros; ++micro) add_pass({Kind::kForward, range, micro});
+    receive_inputs();
     for (std::size_t i = 0; i < computes_.size(); ++i) {
-      const int block = computes_[i].block;
       gather_for(i);
-      if (computes && shape_.has_input(block)) add_of_micro(Kind::kReceiveInput, block, 0);
-      if (computes) add(computes_[i]);
-      if (computes && shape_.has_output(block)) add_of_micro(Kind::kSendOutput, block, 0);
+      if (!is_mine(computes_[i])) continue;
+      add(computes_[i]);
+      transfer_after(computes_[i]);
+      if (shape_.ends_range(computes_[i].block)) leave_slot(computes_[i].block);
     }
     if (!gathers_once) release_all();
-    std::swap(out.micro_batch, schedule_.actions);
+    std::swap(out.round, schedule_.actions);
     release_all();
     std::swap(out.after, schedule_.actions);
     return out;
@@ -168,18 +171,22 @@ class Builder {
     const bool has_input_gradient =
         compute.kind == Kind::kBackward || compute.kind == Kind::kBackwardInput;
     if (has_input_gradient && shape_.begins_range(compute.block)) {
-      ++range.backwards;
       if (shape_.has_input(compute.block))
         add_of_micro(Kind::kSendGradient, compute.block, compute.micro);
-      receive_inputs();
+      leave_slot(compute.block);
     }
+  }
+  /// The next micro-batch in the block's range may have the slot.
+  void leave_slot(int block) {
+    ++progress_[range_of(block)].left;
+    receive_inputs();
   }
   /// Inputs in the order of the forwards, which is also that in which they are sent, as far as
   /// their slots are free.
   void receive_inputs() {
     for (; next_input_ < inputs_.size(); add(inputs_[next_input_++])) {
       const Progress& range = progress_[range_of(inputs_[next_input_].block)];
-      if (inputs_[next_input_].micro >= range.backwards + range.slots) return;
+      if (inputs_[next_input_].micro >= range.left + range.slots) return;
     }
   }
   /// Gradients in the order of the backwards, as far as their forwards are done.
@@ -228,8 +235,13 @@ class Builder {
     if (action.kind != Kind::kBackward && action.kind != Kind::kBackwardWeights) return;
     if (shape_.stage >= 2)
       reduce_after(action.block);
-    else if (action.micro + 1 == shape_.micro_batches && !is_summed_over_tie(action.block))
+    else if (action.micro == last_summed_micro() && !is_summed_over_tie(action.block))
       reduce_completed(action.block);
+  }
+  /// The micro-batch whose backward completes the gradients. A rank without one starts its sums at
+  /// the first one of the others, so that all ranks start theirs before those of a tied embedding.
+  std::int64_t last_summed_micro() const {
+    return std::max<std::int64_t>(shape_.micro_batches, 1) - 1;
   }
   /// The gradients of block 0 are not complete before the other end of the tie has added its own.
   bool is_summed_over_tie(int block) const { return block == 0 && shape_.is_tied_across(); }
@@ -309,7 +321,7 @@ class Builder {
   /// How far the passes through one of the ranges are.
   struct Progress {
     int first_slot = 0, slots = 0;
-    int forwards = 0, backwards = 0;  ///< micro-batches
+    int forwards = 0, left = 0;  ///< micro-batches; those that have left their slot
   };
 
   const StepShape& shape_;
@@ -436,8 +448,13 @@ Schedule make_schedule(const StepShape& shape) {
   return Builder(shape).step();
 }
 
-EvaluationSchedule make_evaluation(const StepShape& shape, bool computes) {
-  return Builder(shape).evaluation(computes);
+std::int64_t evaluation_round(const StepShape& shape) {
+  return std::clamp<std::int64_t>(shape.micro_batches, 1, shape.pipeline.count);
+}
+
+EvaluationSchedule make_evaluation(StepShape shape, std::int64_t micro_batches) {
+  shape.micro_batches = micro_batches;
+  return Builder(shape).evaluation();
 }
 
 }  // namespace hgt

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -132,9 +133,25 @@ class Pipeline {
       case Kind::kSendGradient:
         if (has_input) to_before.sent.start(stage.input_gradients[a.slot] = input, stage.now);
         return has_input;
-      default:
-        return true;
+      case Kind::kSumTied:
+      case Kind::kCopyTied:
+        return meet(i, a.kind, 2);
+      case Kind::kUpdate:
+        return meet(i, a.kind, stages_.size());
+      case Kind::kGather:
+      case Kind::kRelease:
+      case Kind::kClear:
+      case Kind::kReduce:
+      case Kind::kAccumulate:
+        return true;  // within the stage
     }
+    return false;
+  }
+  /// A collective of some stages holds each of them until all are there.
+  bool meet(std::size_t stage, Kind kind, std::size_t stages) {
+    std::set<std::size_t>& there = meetings_[kind];
+    there.insert(stage);
+    return there.size() == stages;
   }
   std::size_t before(std::size_t stage) const {
     return (stage + stages_.size() - 1) % stages_.size();
@@ -166,6 +183,7 @@ class Pipeline {
   int virtual_stages_ = 0;
   /// Between a stage and the one after it, or after the last one the first.
   std::vector<Link> forward_, back_;
+  std::map<Kind, std::set<std::size_t>> meetings_;  ///< the stages that are there
 };
 
 }  // namespace
@@ -180,13 +198,22 @@ double pipeline_time(std::span<const ScheduledRank> stages, std::span<const Bloc
   return pipeline.end();
 }
 
+Schedule evaluation_of(const StepShape& shape, std::int64_t micro_batches) {
+  const std::int64_t round = evaluation_round(shape);
+  Schedule out;
+  for (std::int64_t begin = 0; begin < micro_batches; begin += round)
+    for (Action action : make_evaluation(shape, std::min(round, micro_batches - begin)).round) {
+      action.micro += static_cast<int>(begin);
+      out.actions.push_back(action);
+    }
+  return out;
+}
+
 /// The other stages' blocks change no transfer: each range has one.
 std::string find_transfer_fault(const StepShape& shape) {
   const int count = shape.pipeline.count, ranges = static_cast<int>(shape.ranges().size());
   if (count == 1) return "";
   std::vector<StepShape> shapes;
-  std::vector<Schedule> schedules;
-  std::vector<ScheduledRank> stages;
   for (int i = 0; i < count; ++i) {
     shapes.push_back(shape);
     shapes.back().pipeline.index = i;
@@ -195,9 +222,17 @@ std::string find_transfer_fault(const StepShape& shape) {
     for (std::int64_t block = i; block < count * ranges; block += count)
       shapes.back().units.push_back({{block, block + 1}, {block, block + 1}});
   }
-  for (const StepShape& each : shapes) schedules.push_back(make_schedule(each));
-  for (std::size_t i = 0; i < shapes.size(); ++i) stages.push_back({&shapes[i], &schedules[i]});
-  return find_transfer_fault(stages);
+  const auto fault_of = [&](const auto& schedule_of) {
+    std::vector<Schedule> schedules;
+    std::vector<ScheduledRank> stages;
+    for (const StepShape& each : shapes) schedules.push_back(schedule_of(each));
+    for (std::size_t i = 0; i < shapes.size(); ++i) stages.push_back({&shapes[i], &schedules[i]});
+    return find_transfer_fault(stages);
+  };
+  if (std::string fault = fault_of(make_schedule); !fault.empty()) return fault;
+  const std::string fault =
+      fault_of([&](const StepShape& each) { return evaluation_of(each, 2 * count + 1); });
+  return fault.empty() ? "" : "evaluation: " + fault;
 }
 
 }  // namespace hgt

@@ -333,9 +333,11 @@ class RankState {
   bool updated_ = false;
 };
 
-/// Over the ranks of a data-parallel group.
+/// Over the ranks of a data-parallel group or, of a tied embedding, with a rank of another one: its
+/// place counts too, else two ranks of either group could wait in a circle.
 bool is_collective(const Action& action, int stage) {
   return action.kind == Kind::kReduce || action.kind == Kind::kUpdate ||
+         action.kind == Kind::kSumTied || action.kind == Kind::kCopyTied ||
          (action.kind == Kind::kGather && stage > 0);
 }
 

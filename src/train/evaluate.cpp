@@ -56,9 +56,11 @@ double evaluate_model(const Config& config, const std::string& weights, std::int
   const Buffer loss_sum("loss of a micro-batch", sizeof(double), stream.device());
   progress.phase = "evaluating";
   const double loss = mean_loss(
-      {config, comm, form, comm.rank(), comm.size(), true, stream, *data, batch, loss_sum, progress,
-       [&](const MicroBatch* micro_batch) {
-         if (micro_batch) model->evaluate(*micro_batch, *loss_sum.as<double>().data());
+      {config, comm, form, comm.rank(), comm.size(), true, stream, *data, batch, loss_sum, 1,
+       progress,
+       [&](std::int64_t rows) {
+         if (rows == 0) return;
+         model->evaluate(batch.stage_micro_batch(0, rows), *loss_sum.as<double>().data());
        }},
       samples);
   if (!std::isfinite(loss))

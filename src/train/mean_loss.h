@@ -16,7 +16,8 @@ namespace hgt {
 
 struct Config;
 
-/// What a rank evaluates with. `loss_sum` has room for an fp64 on the stream's device.
+/// What a rank evaluates with, `round` micro-batches at a time, which fit in `batch`. `loss_sums`
+/// has room for an fp64 for each on the stream's device.
 struct Evaluation {
   const Config& config;
   const Groups& groups;
@@ -27,11 +28,13 @@ struct Evaluation {
   Stream stream;
   const Dataset& data;
   DeviceBatch& batch;
-  const Buffer& loss_sum;
+  const Buffer& loss_sums;
+  std::int64_t round;
   Progress& progress;
-  /// Writes the sum of a micro-batch's losses to `loss_sum`. Every rank calls it equally often,
-  /// with null after its last micro-batch.
-  std::function<void(const MicroBatch*)> evaluate;
+  /// Evaluates so many rows of the batch loaded last, and writes the sum of each micro-batch's
+  /// losses to `loss_sums`. Every rank calls it equally often if a round is one micro-batch: with 0
+  /// rows after its last one.
+  std::function<void(std::int64_t rows)> evaluate;
 };
 
 /// Mean loss over the first `samples` samples of the data, shared out over the data-parallel

@@ -181,7 +181,10 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
     shared_gradients_.emplace(partial_gradients(parts.table, parts.groups.tensor->size(),
                                                 parts.config.parallelism.sequence_parallel),
                               *parts.groups.tensor, parts.stream);
-  loss_sum_ = Buffer("loss of a micro-batch", sizeof(double), parts.stream.device());
+  loss_sums_ = Buffer(
+      "losses of micro-batches",
+      evaluation_round(parts.plan.shape) * static_cast<std::int64_t>(sizeof(double)),
+      parts.stream.device());
   if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
     throw Error(ErrorKind::kInternal, "the schedule is not sound: " + fault);
   clock_ = std::make_unique<WaitClock>(parts.stream);
@@ -313,7 +316,7 @@ void Trainer::execute(const Action& action) {
     case Kind::kUpdate:
       return update();
     case Kind::kReceiveInput:
-      start_micro_batch(action);
+      start_micro_batch(action, step_rows());
       return pipeline_->receive_input(action, micro_in(action.slot));
     case Kind::kSendOutput:
       return pipeline_->send_output(action, micro_in(action.slot));
@@ -358,16 +361,16 @@ void Trainer::forward(const Action& action) {
   Model& model = parts_.model;
   const StepShape& shape = parts_.plan.shape;
   const bool is_head = shape.is_head(action.block);
-  if (action.block == 0) start_micro_batch(action);
+  if (action.block == 0) start_micro_batch(action, step_rows());
   units_->require_parameters(action.block);
   pipeline_->before_forward(action);
   run_block(action, [&] {
     model.forward(action.block, model_slot(action), micro_in(action.slot));
-    if (is_head) model.loss_sum(model_slot(action), *loss_sum_.as<double>().data());
+    if (is_head) model.loss_sum(model_slot(action), *loss_sums_.as<double>().data());
   });
   if (is_head && parts_.plan.gives_losses())
     parts_.stream.copy(exchange_->loss(parts_.plan.micro_batches.begin + action.micro),
-                       loss_sum_.data(), sizeof(double));
+                       loss_sums_.data(), sizeof(double));
 }
 
 void Trainer::backward(const Action& action) {
@@ -389,11 +392,15 @@ void Trainer::backward_weights(const Action& action) {
   });
 }
 
-/// Puts the action's micro-batch into its slot.
-void Trainer::start_micro_batch(const Action& action) {
-  const std::int64_t rows = parts_.config.batch.micro_batch_size;
+std::int64_t Trainer::step_rows() const {
+  return parts_.plan.micro_batches.size() * parts_.config.batch.micro_batch_size;
+}
+
+/// Puts the action's micro-batch into its slot, if the batch has so many rows.
+void Trainer::start_micro_batch(const Action& action, std::int64_t batch_rows) {
+  const std::int64_t rows = parts_.config.batch.micro_batch_size, begin = action.micro * rows;
   MicroBatch& batch = micros_[static_cast<std::size_t>(action.slot)];
-  batch = batch_->stage_micro_batch(action.micro * rows, rows, action.slot);
+  batch = batch_->stage_micro_batch(begin, std::min(rows, batch_rows - begin), action.slot);
   batch.loss_scale = state_.loss_scale.scale / static_cast<double>(tokens_per_step());
 }
 
@@ -521,34 +528,37 @@ double Trainer::evaluate() {
   const Config& config = parts_.config;
   const std::int64_t samples = std::min(parts_.valid->num_samples(),
                                         config.training.eval_iters * config.batch.train_batch_size);
-  const EvaluationSchedule computing = make_evaluation(parts_.plan.shape, true),
-                           idle = make_evaluation(parts_.plan.shape, false);
-  for (const Action& action : computing.before) execute(action);
+  const StepShape& shape = parts_.plan.shape;
+  const std::int64_t round = evaluation_round(shape), rows = config.batch.micro_batch_size;
+  const EvaluationSchedule whole = make_evaluation(shape, round);
+  for (const Action& action : whole.before) execute(action);
   const double loss = mean_loss(
       {config, parts_.groups, sample_form(config, parts_.plan), parts_.plan.at.data,
        parts_.plan.layout.data_size, parts_.plan.gives_losses(), parts_.stream, *parts_.valid,
-       *batch_, loss_sum_, parts_.progress,
-       [&](const MicroBatch* batch) { evaluate((batch ? computing : idle).micro_batch, batch); }},
+       *batch_, loss_sums_, round, parts_.progress,
+       [&](std::int64_t batch_rows) {
+         const std::int64_t micros = (batch_rows + rows - 1) / rows;
+         evaluate(micros == round ? whole.round : make_evaluation(shape, micros).round, batch_rows);
+       }},
       samples);
-  for (const Action& action : computing.after) execute(action);
+  for (const Action& action : whole.after) execute(action);
   return loss;
 }
 
-/// If there is no batch, the rank only takes part in the gathers.
-void Trainer::evaluate(const std::vector<Action>& actions, const MicroBatch* batch) {
+void Trainer::evaluate(const std::vector<Action>& actions, std::int64_t rows) {
   using Kind = Action::Kind;
   for (const Action& action : actions) {
     parts_.progress.action = text_of(action);
     if (action.kind == Kind::kReceiveInput) {
-      pipeline_->receive_input(action, *batch);
-    } else if (action.kind == Kind::kSendOutput) {
-      pipeline_->send_output(action, *batch);
+      start_micro_batch(action, rows);
+      pipeline_->receive_input(action, micro_in(action.slot));
     } else if (action.kind == Kind::kForward) {
+      if (action.block == 0) start_micro_batch(action, rows);
       units_->require_parameters(action.block);
       pipeline_->before_forward(action);
-      parts_.model.evaluate_block(action.block, action.slot, *batch);
+      parts_.model.evaluate_block(action.block, action.slot, micro_in(action.slot));
       if (parts_.plan.shape.is_head(action.block))
-        parts_.model.loss_sum(action.slot, *loss_sum_.as<double>().data());
+        parts_.model.loss_sum(action.slot, loss_sums_.as<double>()[action.micro]);
     } else {
       execute(action);
     }

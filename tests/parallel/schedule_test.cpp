@@ -21,7 +21,7 @@ std::string text_of(const std::vector<Action>& actions) {
 }
 
 std::string text_of(const EvaluationSchedule& schedule) {
-  return fmt::format("{} | {} | {}", text_of(schedule.before), text_of(schedule.micro_batch),
+  return fmt::format("{} | {} | {}", text_of(schedule.before), text_of(schedule.round),
                      text_of(schedule.after));
 }
 
@@ -79,6 +79,13 @@ TEST_CASE("stage 3 gathers a unit while the one before it computes") {
         "C2 B2.0 R2 A3 C1 B1.0 R1 A2 C0 B0.0 R0 A1 A0 X2 X1 U");
 }
 
+TEST_CASE("a rank without a micro-batch starts its sums before those of a tied embedding") {
+  StepShape shape = shape_of(0, 2, true, 0);
+  shape.most_micro_batches = 1;
+  shape.pipeline = {.index = 0, .count = 2};
+  CHECK(text_of(make_schedule(shape).actions) == "R1 T R0 U E");
+}
+
 TEST_CASE("a rank without a micro-batch takes part in all sums and gathers") {
   StepShape shape = shape_of(3, 3, true, 0);
   shape.most_micro_batches = 1;
@@ -87,18 +94,17 @@ TEST_CASE("a rank without a micro-batch takes part in all sums and gathers") {
 
 TEST_CASE("an evaluation goes forward only, and gathers what it reads") {
   StepShape shape = shape_of(3, 4, false);
-  CHECK(text_of(make_evaluation(shape, true)) ==
-        " | G0 G1 F0.0 X0 G2 F1.0 X1 G3 F2.0 F3.0 X2 X3 | ");
-  CHECK(text_of(make_evaluation(shape, false)) == " | G0 G1 X0 G2 X1 G3 X2 X3 | ");
+  CHECK(text_of(make_evaluation(shape, 1)) == " | G0 G1 F0.0 X0 G2 F1.0 X1 G3 F2.0 F3.0 X2 X3 | ");
+  CHECK(text_of(make_evaluation(shape, 0)) == " | G0 G1 X0 G2 X1 G3 X2 X3 | ");
   shape.stage = 1;
-  CHECK(text_of(make_evaluation(shape, true)) == " | F0.0 F1.0 F2.0 F3.0 | ");
+  CHECK(text_of(make_evaluation(shape, 1)) == " | F0.0 F1.0 F2.0 F3.0 | ");
 }
 
 TEST_CASE("an evaluation gathers once if every unit has a slot of its own") {
-  CHECK(text_of(make_evaluation(shape_of(3, 2, false), true)) == "G0 G1 | F0.0 F1.0 | X0 X1");
-  CHECK(text_of(make_evaluation(shape_of(3, 3, true), true)) ==
+  CHECK(text_of(make_evaluation(shape_of(3, 2, false), 1)) == "G0 G1 | F0.0 F1.0 | X0 X1");
+  CHECK(text_of(make_evaluation(shape_of(3, 3, true), 1)) ==
         "G0 G1 G2 | F0.0 F1.0 F2.0 | X1 X2 X0");
-  CHECK(text_of(make_evaluation(shape_of(3, 3, true), false)) == "G0 G1 G2 |  | X1 X2 X0");
+  CHECK(text_of(make_evaluation(shape_of(3, 3, true), 0)) == "G0 G1 G2 |  | X1 X2 X0");
 }
 
 TEST_CASE("a slot is as large as its largest unit") {
@@ -220,10 +226,19 @@ TEST_CASE("the gradients of a tied embedding are summed over its stages before t
   CHECK(text_of(make_schedule(shape).actions) == "<F1.0 F1.0 B1.0 >B1.0 R0 T U G0 E");
 }
 
-TEST_CASE("an evaluation passes its micro-batch through the pipeline") {
+TEST_CASE("an evaluation passes as many micro-batches through the pipeline as it has stages") {
   StepShape shape = shape_of(0, 1, false);
   shape.units[0].blocks = {1, 2};
   shape.pipeline = {.index = 1, .count = 3};
-  CHECK(text_of(make_evaluation(shape, true)) == " | <F1.0 F1.0 >F1.0 | ");
-  CHECK(text_of(make_evaluation(shape, false)) == " |  | ");
+  CHECK(text_of(make_evaluation(shape, 1)) == " | <F1.0 F1.0 >F1.0 | ");
+  CHECK(text_of(make_evaluation(shape, 0)) == " |  | ");
+  CHECK(evaluation_round(shape) == 1);  // it has no more in a step
+  shape.micro_batches = shape.most_micro_batches = 8;
+  CHECK(evaluation_round(shape) == 3);
+  CHECK(text_of(make_evaluation(shape, 3)) ==
+        " | <F1.0 <F1.1 F1.0 >F1.0 <F1.2 F1.1 >F1.1 F1.2 >F1.2 | ");
+  shape.units = {{{0, 1}, {0, 10}}, {{2, 3}, {20, 30}, 10}};
+  shape.pipeline = {.index = 0, .count = 2};
+  CHECK(text_of(make_evaluation(shape, 2)) ==
+        " | <F2.0 <F2.1 F0.0 >F0.0 F0.1 >F0.1 F2.0 >F2.0 F2.1 >F2.1 | ");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,16 @@ struct Pipeline {
   std::vector<StepShape> shapes;
   std::vector<Schedule> schedules;
 };
+
+/// Takes the action from its place, and puts it to the end of the schedule, or before another one.
+void move(std::vector<Action>& actions, const std::string& text, const std::string& before = "") {
+  const auto find = [&](const std::string& what) {
+    return std::ranges::find(actions, what, [](const Action& a) { return text_of(a); });
+  };
+  const Action action = *find(text);
+  actions.erase(find(text));
+  actions.insert(find(before), action);
+}
 
 bool is_transfer(const Action& action) {
   using Kind = Action::Kind;
@@ -114,6 +125,49 @@ TEST_CASE("transfers in another order than the other stage's do not match") {
   REQUIRE((text_of(actions[0]) == "<F1.0" && text_of(actions[1]) == "<F1.1"));
   std::swap(actions[0], actions[1]);
   CHECK(pipeline.fault() == "the transfers between the stages 0 and 1 do not match");
+}
+
+TEST_CASE("a transfer that comes after what the stages do together is a deadlock") {
+  Pipeline late(2, 2, PipelineSchedule::k1F1B);
+  move(late.schedules[1].actions, ">B1.1");
+  CHECK(late.fault() == "deadlock: stage 0 cannot pass action 7 (B0.1)");
+  Pipeline tied(2, 2, PipelineSchedule::k1F1B, true);
+  REQUIRE(tied.fault() == "");
+  move(tied.schedules[1].actions, "T", ">B1.1");
+  CHECK(tied.fault() == "deadlock: stage 0 cannot pass action 7 (B0.1)");
+}
+
+TEST_CASE("ends of a tied embedding that are not at the same action are a deadlock") {
+  Pipeline other(2, 1, PipelineSchedule::k1F1B, true);
+  move(other.schedules[1].actions, "E", "T");
+  CHECK(other.fault() == "deadlock: stage 0 cannot pass action 4 (T)");
+  Pipeline one(3, 1, PipelineSchedule::k1F1B, true);
+  std::erase_if(one.schedules[2].actions, [](const Action& a) { return text_of(a) == "T"; });
+  CHECK(one.fault() == "deadlock: stage 0 cannot pass action 4 (T)");
+}
+
+TEST_CASE("in an evaluation, stages wait for each other at the begin and at the end alone") {
+  const BlockTime block{1, 0, 0};
+  const std::vector<BlockTime> blocks(100, block);
+  for (int stages = 2; stages <= 6; ++stages)
+    for (int ranges = 1; ranges <= 4; ++ranges) {
+      Pipeline pipeline(stages, 2 * stages, PipelineSchedule::k1F1B, false, ranges);
+      for (std::size_t i = 0; i < pipeline.shapes.size(); ++i) {
+        std::vector<Unit>& units = pipeline.shapes[i].units;
+        for (std::size_t range = 0; range < units.size(); ++range) {
+          const auto at = static_cast<std::int64_t>(range * pipeline.shapes.size() + i);
+          units[range].blocks = {at, at + 1};
+        }
+      }
+      for (int micros = 1; micros <= 3 * stages; ++micros) {
+        CAPTURE(stages, ranges, micros);
+        for (std::size_t i = 0; i < pipeline.shapes.size(); ++i)
+          pipeline.schedules[i] = evaluation_of(pipeline.shapes[i], micros);
+        REQUIRE(pipeline.fault() == "");
+        if (ranges == 1 || micros % stages == 0)
+          CHECK(pipeline_time(pipeline.ranks(), blocks) == micros * ranges + stages - 1);
+      }
+    }
 }
 
 TEST_CASE("the last stage of an interleaved pipeline sends to the first one") {

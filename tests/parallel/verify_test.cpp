@@ -212,3 +212,15 @@ TEST_CASE("ranks that start collectives in another order are named") {
   CHECK(find_fault(ranks) == "rank 1 is at G2, but rank 0 is at G1");
   CHECK(find_fault(shape) == "");
 }
+
+TEST_CASE("ranks that sum tied gradients at another place are named") {
+  StepShape shape{.units = {{{0, 1}, {0, 10}}, {{1, 2}, {10, 20}}}, .tied = true};
+  shape.pipeline = {.index = 0, .count = 2};
+  const Schedule right = make_schedule(shape);
+  Schedule wrong = right;
+  // Rank 0 waits for rank 1's part of R1, rank 1 for the other end of its tie, and that for the
+  // same of the last stage's ranks.
+  move(wrong.actions, "R1", "R0");
+  const ScheduledRank ranks[] = {{&shape, &right}, {&shape, &wrong}};
+  CHECK(find_fault(ranks) == "rank 1 is at T, but rank 0 is at R1");
+}

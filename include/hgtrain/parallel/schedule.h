@@ -181,12 +181,18 @@ Schedule make_schedule(const StepShape& shape);
 
 /// The actions of an evaluation, with the same slots: forwards, in stage 3 with gathers and
 /// releases, in a pipeline with transfers. If every unit has a slot of its own, it is gathered once
-/// for all micro-batches.
+/// for all micro-batches. `round` is for some micro-batches: in an interleaved pipeline, all of
+/// them go through the first range of all stages, then through the second one of all, and so on.
 struct EvaluationSchedule {
-  std::vector<Action> before, micro_batch, after;
+  std::vector<Action> before, round, after;
 };
 
-/// If not `computes`, the rank only takes part in the gathers of a micro-batch.
-EvaluationSchedule make_evaluation(const StepShape& shape, bool computes);
+/// How many micro-batches an evaluation takes in a round: one or, in a pipeline, as many as there
+/// are stages, because stages then wait for each other only at the begin and at the end; but no
+/// more than the rank has in a step.
+std::int64_t evaluation_round(const StepShape& shape);
+
+/// If there are no micro-batches, the rank only takes part in the gathers for one.
+EvaluationSchedule make_evaluation(StepShape shape, std::int64_t micro_batches);
 
 }  // namespace hgt

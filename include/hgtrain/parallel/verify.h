@@ -15,7 +15,8 @@ struct ScheduledRank {
 
 /// Executes the schedules of all ranks of a data-parallel group symbolically. Returns "" if
 ///
-///   - all ranks start the same collectives in the same order, so that none waits in vain;
+///   - all ranks start the same collectives in the same order, those of a tied embedding too, so
+///     that none waits in vain;
 ///   - each micro-batch goes forward through the rank's blocks, then backward, alone in its slot,
 ///     and adds each of its contributions to a gradient exactly once, before that gradient is
 ///     summed; gradients of a tied embedding are summed over its two stages before that;
@@ -31,8 +32,9 @@ struct ScheduledRank {
 std::string find_fault(std::span<const ScheduledRank> ranks);
 
 /// The same for a job whose ranks have the shape's most micro-batches, or one less: one rank of
-/// each kind stands for all. In a pipeline, also: there is no deadlock between stages, and what
-/// one sends is what the other expects.
+/// each kind stands for all. In a pipeline, also: there is no deadlock between stages, even if a
+/// sum or copy of the tied embedding and the update hold each stage until the others are there, and
+/// what one stage sends is what the other expects; so in an evaluation.
 std::string find_fault(StepShape shape);
 
 }  // namespace hgt

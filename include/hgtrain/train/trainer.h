@@ -147,7 +147,8 @@ class Trainer {
   template <class Compute>
   void run_block(const Action& action, const Compute& compute);
   int model_slot(const Action& action) const;
-  void start_micro_batch(const Action& action);
+  std::int64_t step_rows() const;  ///< of this rank
+  void start_micro_batch(const Action& action, std::int64_t batch_rows);
   const MicroBatch& micro_in(int slot) const { return micros_[static_cast<std::size_t>(slot)]; }
   /// How long the host has waited for the ranks that share layers or sequences.
   std::int64_t waited_in_layers_ns() const;
@@ -161,7 +162,7 @@ class Trainer {
   Work update_traffic() const;
   void skip_update(const StepResult& result);
   [[noreturn]] void stop_at_bad_tensor(const StepResult& result) const;
-  void evaluate(const std::vector<Action>& actions, const MicroBatch* batch);
+  void evaluate(const std::vector<Action>& actions, std::int64_t rows);
 
   Parts parts_;
   const Stream updates_;              ///< the stream of the buffers' home
@@ -184,7 +185,7 @@ class Trainer {
   std::unique_ptr<UnitExchange> units_;
   std::unique_ptr<PipelineExchange> pipeline_;
   std::optional<SharedGradients> shared_gradients_;  ///< none without tensor ranks
-  Buffer loss_sum_;                                  ///< of the current micro-batch, on the device
+  Buffer loss_sums_;  ///< on the device: of the current micro-batch, or of an evaluation's round
 
   std::array<StepResult, 2> results_;  ///< of the last two steps
   std::vector<MicroBatch> micros_;     ///< in each slot
