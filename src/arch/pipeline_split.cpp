@@ -1,8 +1,11 @@
 #include "hgtrain/arch/pipeline_split.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,6 +13,8 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/parallel/pipeline_time.h"
+#include "hgtrain/parallel/rank_plan.h"
 
 namespace hgt {
 namespace {
@@ -24,7 +29,7 @@ std::string stages_text(std::int64_t stages, std::int64_t virtual_stages) {
 
 /// The layers of each stage with the smallest maximum of `flops` (by block) over the stages. Of
 /// equal splits, the one whose early stages have fewer layers: they hold more micro-batches.
-Layers balanced(const std::vector<double>& flops, std::int64_t layers, std::int64_t stages) {
+Layers contiguous(const std::vector<double>& flops, std::int64_t layers, std::int64_t stages) {
   const auto fewest = [&](std::int64_t stage) { return stage == 0 || stage + 1 == stages ? 0 : 1; };
   const auto index = [](std::int64_t i) { return static_cast<std::size_t>(i); };
   std::vector<double> before_block(1, 0.0);
@@ -55,37 +60,91 @@ Layers balanced(const std::vector<double>& flops, std::int64_t layers, std::int6
   return out;
 }
 
-/// The same for an interleaved pipeline, whose layers count as equal: each layer goes to the stage
+/// The same for an interleaved pipeline whose layers count as equal: each layer goes to the stage
 /// with the fewest operations so far, and there to the virtual stage with the fewest. Of equal
 /// ones, the last: it holds fewer micro-batches.
-Layers interleaved(const std::vector<double>& flops, std::int64_t layers, std::int64_t stages,
-                   std::int64_t virtual_stages) {
-  const double head = flops.back();
-  const double layer = layers == 0 ? 0
-                                   : (std::accumulate(flops.begin(), flops.end(), 0.0) - head) /
-                                         static_cast<double>(layers);
-  const auto count = static_cast<std::size_t>(stages * virtual_stages),
-             ranks = static_cast<std::size_t>(stages);
-  Layers out(count, 1);
-  out.front() = out.back() = 0;
-  const auto cost = [&](std::size_t part) {
-    return static_cast<double>(out[part]) * layer + (part + 1 == count ? head : 0);
+Layers interleaved(const std::vector<double>& flops, std::int64_t layers, std::size_t stages,
+                   std::size_t parts) {
+  std::vector<double> of_parts(parts, 0), of_stages(stages, 0);
+  Layers out(parts, 0);
+  const auto add = [&](std::size_t part, double cost) {
+    of_parts[part] += cost;
+    of_stages[part % stages] += cost;
   };
-  const auto cost_of_stage = [&](std::size_t stage) {
-    std::int64_t own = 0;
-    for (std::size_t part = stage; part < count; part += ranks) own += out[part];
-    return static_cast<double>(own) * layer + (stage + 1 == ranks ? head : 0);
-  };
-  for (auto left = layers - static_cast<std::int64_t>(count) + 2; left > 0; --left) {
-    std::size_t stage = ranks - 1;
-    for (std::size_t other = stage; other-- > 0;)
-      if (cost_of_stage(other) < cost_of_stage(stage)) stage = other;
-    std::size_t part = count - ranks + stage;
-    for (std::size_t other = part; other >= ranks;)
-      if (cost(other -= ranks) < cost(part)) part = other;
+  add(0, flops.front());
+  add(parts - 1, flops.back());
+  const double layer = std::round(std::accumulate(flops.begin() + 1, flops.end() - 1, 0.0) /
+                                  static_cast<double>(layers));
+  const auto give = [&](std::size_t part) {
     ++out[part];
+    add(part, layer);
+    --layers;
+  };
+  for (std::size_t part = 1; part + 1 < parts; ++part) give(part);
+  while (layers > 0) {
+    std::size_t part = parts - 1;
+    for (std::size_t other = part; other-- > 0;) {
+      const auto costs = [&](std::size_t i) {
+        return std::pair(of_stages[i % stages], of_parts[i]);
+      };
+      if (costs(other) < costs(part)) part = other;
+    }
+    give(part);
   }
   return out;
+}
+
+/// The operations of the stages and then those of the virtual stages, the most first in each. The
+/// longest stage delays every micro-batch, the longest virtual stage every group of them.
+std::vector<double> costs_of(const Layers& split, std::size_t stages,
+                             const std::vector<double>& flops) {
+  std::vector<double> costs(stages, 0);
+  auto next = flops.begin();
+  for (std::size_t part = 0; part < split.size(); ++part) {
+    const bool is_last = part + 1 == split.size();
+    const auto end = is_last ? flops.end() : next + split[part] + (part == 0 ? 1 : 0);
+    costs.push_back(std::accumulate(next, end, 0.0));
+    costs[part % stages] += costs.back();
+    next = end;
+  }
+  const auto parts = costs.begin() + static_cast<std::ptrdiff_t>(stages);
+  std::sort(costs.begin(), parts, std::greater());
+  std::sort(parts, costs.end(), std::greater());
+  return costs;
+}
+
+/// Layers with different windows cost more or less: moves one at a time, as long as that helps.
+Layers improved(Layers split, std::size_t stages, const std::vector<double>& flops) {
+  std::vector<double> least = costs_of(split, stages, flops);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t from = 0; from < split.size(); ++from)
+      for (std::size_t to = 0; to < split.size(); ++to) {
+        const bool is_end = from == 0 || from + 1 == split.size();
+        if (from == to || split[from] == (is_end ? 0 : 1)) continue;
+        --split[from], ++split[to];
+        std::vector<double> costs = costs_of(split, stages, flops);
+        moved |= costs < least;
+        if (costs < least)
+          least = std::move(costs);
+        else
+          ++split[from], --split[to];
+      }
+  }
+  return split;
+}
+
+Layers balanced(const Config& config) {
+  const std::int64_t layers = config.model.num_hidden_layers;
+  const std::int64_t stages = config.parallelism.pipeline_parallel_size,
+                     virtual_stages = config.parallelism.virtual_pipeline_stages;
+  std::vector<double> flops = block_flops(config.model, config.training.seq_length);
+  for (double& block : flops) block = std::round(block);  // their sums depend on no order
+  if (virtual_stages == 1) return contiguous(flops, layers, stages);
+  const auto ranks = static_cast<std::size_t>(stages),
+             parts = static_cast<std::size_t>(stages * virtual_stages);
+  Layers split = interleaved(flops, layers, ranks, parts);
+  return config.model.layer_windows.empty() ? split : improved(std::move(split), ranks, flops);
 }
 
 void require_fit(const Layers& split, std::int64_t layers, std::int64_t stages,
@@ -128,13 +187,10 @@ std::vector<Range> pipeline_blocks(const Config& config) {
                      virtual_stages = config.parallelism.virtual_pipeline_stages;
   require_layers(layers, stages, virtual_stages);
   Layers split = config.parallelism.pipeline_layer_split;
-  const std::vector<double> flops = block_flops(config.model, config.training.seq_length);
-  if (!split.empty())
-    require_fit(split, layers, stages, virtual_stages);
-  else if (virtual_stages == 1)
-    split = balanced(flops, layers, stages);
+  if (split.empty())
+    split = balanced(config);
   else
-    split = interleaved(flops, layers, stages, virtual_stages);
+    require_fit(split, layers, stages, virtual_stages);
   std::vector<Range> out;
   std::int64_t begin = 0;
   for (std::size_t stage = 0; stage < split.size(); ++stage) {
@@ -144,6 +200,14 @@ std::vector<Range> pipeline_blocks(const Config& config) {
     begin = end;
   }
   return out;
+}
+
+double pipeline_idle_share(const Config& config) {
+  const ParallelismConfig& parallelism = config.parallelism;
+  return idle_share(pipeline_schedule(parallelism), pipeline_blocks(config),
+                    config.batch.gradient_accumulation_steps,
+                    block_times(config.model, config.training.seq_length),
+                    parallelism.virtual_pipeline_stages);
 }
 
 }  // namespace hgt

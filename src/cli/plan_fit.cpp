@@ -6,6 +6,7 @@
 
 #include "hgtrain/arch/fit.h"
 #include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/pipeline_split.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
@@ -45,6 +46,15 @@ void require_kernels(const KnownGpu& gpu, const std::string& name) {
               "a GPU of the generations Volta (V100), Turing (T4, RTX 20, GTX 16) or newer");
 }
 
+/// Nullopt without a pipeline or such a micro-batch.
+std::optional<double> idle_share_with(Config config, std::int64_t micro_batch) {
+  if (config.parallelism.pipeline_parallel_size == 1 || micro_batch == 0) return std::nullopt;
+  BatchConfig& batch = config.batch;
+  batch.gradient_accumulation_steps =
+      batch.micro_batch_size * batch.gradient_accumulation_steps / micro_batch;
+  return pipeline_idle_share(config);
+}
+
 PlanFit fit_gpu(const Config& config, const std::string& name) {
   constexpr int kHasBf16 = 80;
   // What the driver's context takes: 300 to 616 MiB were seen (pytorch/pytorch#20532,
@@ -59,6 +69,7 @@ PlanFit fit_gpu(const Config& config, const std::string& name) {
               .asked = worker_bytes(config),
               .room = room,
               .largest_micro_batch = largest_micro_batch(config, fits)};
+  fit.idle_share = idle_share_with(config, fit.largest_micro_batch);
   if (!fit.fits()) fit.hint = how_to_fit(config, fits, has_bf16 ? DType::kBF16 : DType::kF16);
   return fit;
 }
@@ -68,6 +79,7 @@ PlanFit fit_cpu(const TrainPlan& plan, std::int64_t room) {
   PlanFit fit{.asked = machine_bytes(plan.config, plan.workers),
               .room = room,
               .largest_micro_batch = largest_micro_batch(plan.config, fits)};
+  fit.idle_share = idle_share_with(plan.config, fit.largest_micro_batch);
   if (!fit.fits())
     fit.hint = how_to_fit(plan.config, fits, DType::kBF16, fewer_workers(plan, room));
   return fit;
@@ -76,10 +88,12 @@ PlanFit fit_cpu(const TrainPlan& plan, std::int64_t room) {
 }  // namespace
 
 std::string PlanFit::text() const {
-  return fmt::format("{:<11} {}: {} of {}{}; the largest micro-batch of this batch that fits: {}\n",
-                     "fits " + (gpu.empty() ? "here" : gpu), fits() ? "yes" : "no",
-                     human_bytes(asked), human_bytes(room), gpu.empty() ? " that are free" : "",
-                     largest_micro_batch > 0 ? fmt::to_string(largest_micro_batch) : "none");
+  return fmt::format(
+      "{:<11} {}: {} of {}{}; the largest micro-batch of this batch that fits: {}{}\n",
+      "fits " + (gpu.empty() ? "here" : gpu), fits() ? "yes" : "no", human_bytes(asked),
+      human_bytes(room), gpu.empty() ? " that are free" : "",
+      largest_micro_batch > 0 ? fmt::to_string(largest_micro_batch) : "none",
+      idle_share ? fmt::format(", idle {:.0f} %", 100 * *idle_share) : "");
 }
 
 void PlanFit::require() const {

@@ -15,7 +15,6 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/arch/pipeline_split.h"
 #include "hgtrain/parallel/layout.h"
-#include "hgtrain/parallel/pipeline_time.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
 
@@ -87,12 +86,8 @@ std::string pipeline_line(const Config& config) {
     else
       stages[i % count] += ", then " + text;
   }
-  const double share = idle_share(pipeline_schedule(config.parallelism), blocks,
-                                  config.batch.gradient_accumulation_steps,
-                                  block_times(config.model, config.training.seq_length),
-                                  config.parallelism.virtual_pipeline_stages);
   return fmt::format("pipeline    {}; {}, idle {:.0f} %\n", fmt::join(stages, ", "),
-                     config.parallelism.pipeline_schedule, 100 * share);
+                     config.parallelism.pipeline_schedule, 100 * pipeline_idle_share(config));
 }
 
 }  // namespace

@@ -79,30 +79,53 @@ TEST_CASE("a balanced split has the smallest possible maximum of operations") {
         std::vector<Range>{{0, 9}, {9, 14}});  // the head is 5 layers
 }
 
-TEST_CASE("a balanced interleaved split has the smallest possible maximum over the stages") {
-  for (const auto& [layers, stages, virtual_stages] :
-       {std::array{12, 2, 2}, std::array{12, 2, 3}, std::array{7, 3, 3}, std::array{20, 3, 2},
-        std::array{9, 4, 2}}) {
-    const Config config = job(layers, stages, {}, virtual_stages);
+TEST_CASE("a balanced interleaved split has the shortest stages, then the shortest parts") {
+  struct Case {
+    std::int64_t layers, stages, virtual_stages, vocabulary;
+    std::vector<std::int64_t> windows = {};
+  };
+  for (const Case& c :
+       {Case{2, 2, 2, 50257}, Case{7, 2, 2, 50257}, Case{12, 2, 2, 50257}, Case{12, 2, 3, 50257},
+        Case{7, 3, 3, 50257}, Case{12, 3, 2, 50257}, Case{9, 4, 2, 50257}, Case{12, 2, 2, 100},
+        Case{11, 3, 2, 9000}, Case{10, 2, 4, 9000}, Case{11, 2, 3, 15000},
+        Case{8, 2, 2, 100, {16, 16, 16, 16, 0, 0, 0, 0}},
+        Case{9, 3, 2, 9000, {0, 64, 64, 0, 64, 64, 0, 64, 64}}}) {
+    Config config = job(c.layers, c.stages, {}, c.virtual_stages);
+    config.model.vocab_size = c.vocabulary;
+    config.model.layer_windows = c.windows;
+    config.training.seq_length = c.windows.empty() ? 1024 : 8192;
     const std::vector<double> flops = block_flops(config.model, config.training.seq_length);
-    const std::vector<Range> blocks = pipeline_blocks(config);
-    REQUIRE(std::ssize(blocks) == stages * virtual_stages);
-    std::vector<double> own(static_cast<std::size_t>(stages), 0);
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      CHECK(blocks[i].size() > 0);
-      CHECK(blocks[i].begin == (i == 0 ? 0 : blocks[i - 1].end));
-      own[i % own.size()] +=
-          std::accumulate(flops.begin() + blocks[i].begin, flops.begin() + blocks[i].end, 0.0);
-    }
-    CHECK(blocks.back().end == layers + 2);
-    // To have less, the stage with the most would give a layer away.
-    const std::size_t most = static_cast<std::size_t>(std::ranges::max_element(own) - own.begin());
-    std::int64_t given = 0;  // layers of this stage that it may give away
-    for (std::size_t i = most; i < blocks.size(); i += own.size()) given += blocks[i].size() - 1;
-    INFO(layers << " layers, " << stages << " stages");
-    if (given > 0)
-      for (std::size_t i = 0; i < own.size(); ++i)
-        if (i != most) CHECK(own[i] + flops[1] >= own[most] - 1);
+    const auto costs = [&](const std::vector<Range>& blocks) {
+      std::vector<double> of_stages(static_cast<std::size_t>(c.stages), 0);
+      double longest = 0;
+      for (std::size_t i = 0; i < blocks.size(); ++i) {
+        const double cost =
+            std::accumulate(flops.begin() + blocks[i].begin, flops.begin() + blocks[i].end, 0.0);
+        longest = std::max(longest, cost);
+        of_stages[i % of_stages.size()] += cost;
+      }
+      return std::pair(std::ranges::max(of_stages), longest);
+    };
+    const auto best = costs(pipeline_blocks(config));
+    // Every other split, by brute force.
+    std::vector<std::int64_t> split(static_cast<std::size_t>(c.stages * c.virtual_stages), 0);
+    const auto check_all = [&](const auto& self, std::size_t at, std::int64_t left) -> void {
+      if (at + 1 == split.size()) {
+        split[at] = left;
+        Config other = config;
+        other.parallelism.pipeline_layer_split = split;
+        const auto [stage, part] = costs(pipeline_blocks(other));
+        constexpr double kRounding = 1 + 1e-9;
+        REQUIRE(stage * kRounding >= best.first);
+        if (c.windows.empty() && stage <= best.first * kRounding)
+          REQUIRE(part * kRounding >= best.second);
+        return;
+      }
+      for (split[at] = at == 0 ? 0 : 1; split[at] <= left; ++split[at])
+        self(self, at + 1, left - split[at]);
+    };
+    CAPTURE(c.layers, c.stages, c.virtual_stages, c.vocabulary);
+    check_all(check_all, 0, c.layers);
   }
   // The head is 5 layers.
   CHECK(pipeline_blocks(job(12, 2, {}, 2)) ==

@@ -125,6 +125,10 @@ class PipelineTest(job.JobTest):
             return int(re.search(rf'; {schedule}, idle (\d+) %', output)[1])
         self.assertGreater(idle('1f1b', 4), idle('zb_h1', 4))
         self.assertGreater(idle('zb_h1', 4), idle('zb_h1', 16))
+        output = self.job.call('--config', 'config.json', '--dry_run', '--device', 'cpu', '--num_workers', 2, *map(str, (*MODEL, *stages(2))))
+        now, then = map(int, re.findall(r', idle (\d+) %', output))
+        self.assertIn('the largest micro-batch of this batch that fits: 8, idle', output)
+        self.assertGreater(then, now)  # one large micro-batch leaves nothing to do meanwhile
 
 
 if __name__ == '__main__':
