@@ -150,7 +150,9 @@ std::string hint_for_choice(const Field& field, const std::string& word) {
           lower(word).find(lower(name)) != word.npos)
         meant = name;
   return std::count(usable.begin(), usable.end(), meant) == 0
-             ? fmt::format("one of: {}", fmt::join(usable, ", "))
+             ? fmt::format("{}one of: {}",
+                           field.kind == Kind::kList ? "a list in brackets, or " : "",
+                           fmt::join(usable, ", "))
              : fmt::format("did you mean \"{}\"?", meant);
 }
 
