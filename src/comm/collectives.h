@@ -48,8 +48,8 @@ std::unique_ptr<Collectives> stage_for(const CudaQueue* compute, std::unique_ptr
 
 /// A communicator that runs the collectives in call order on a thread of its own, each after all
 /// ranks agreed on its kind and number.
-std::unique_ptr<Communicator> make_queued_communicator(
-    ControlChannel& channel, std::unique_ptr<Collectives> collectives,
-    const char* thread_name = GroupOptions().thread_name);
+std::unique_ptr<Communicator> make_queued_communicator(ControlChannel& channel,
+                                                       std::unique_ptr<Collectives> collectives,
+                                                       const GroupOptions& options = {});
 
 }  // namespace hgt

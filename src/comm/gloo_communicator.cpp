@@ -163,7 +163,7 @@ std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GroupO
                                            const CudaQueue* compute) {
   return make_queued_communicator(
       channel, stage_for(compute, std::make_unique<GlooCollectives>(channel, options, master_host)),
-      options.thread_name);
+      options);
 }
 
 }  // namespace hgt

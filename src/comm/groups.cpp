@@ -22,9 +22,9 @@ std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied) {
   const Coordinates at = layout.coordinates_of(rank);
   std::vector<GroupOfRanks> out;
   const auto add = [&](const char* kind, const char* thread, std::vector<int> members,
-                       Communicator* Groups::*place) {
-    out.push_back(
-        {fmt::format("{} {}", kind, fmt::join(members, "-")), thread, std::move(members), place});
+                       Communicator* Groups::*place, std::optional<int> peer_stage = {}) {
+    out.push_back({fmt::format("{} {}", kind, fmt::join(members, "-")), thread, std::move(members),
+                   place, peer_stage});
   };
   const auto context = [&](Coordinates of) {
     return along(layout, of, &Coordinates::context, layout.context_size);
@@ -49,11 +49,13 @@ std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied) {
     const int next = (i + 1) % layout.pipeline_size;
     if (at.pipeline != i && at.pipeline != next) continue;
     const bool from_before = at.pipeline == next;
+    const int peer = from_before ? i : next;
     add("forward", from_before ? "pipeline: input" : "pipeline: output", {stage(i), stage(next)},
-        from_before ? &Groups::input : &Groups::output);
+        from_before ? &Groups::input : &Groups::output, peer);
     add("backward",
         from_before ? "pipeline: gradient of the input" : "pipeline: gradient of the output",
-        {stage(next), stage(i)}, from_before ? &Groups::input_gradient : &Groups::output_gradient);
+        {stage(next), stage(i)}, from_before ? &Groups::input_gradient : &Groups::output_gradient,
+        peer);
   }
   const bool has_end = at.pipeline == 0 || at.pipeline + 1 == layout.pipeline_size;
   if (tied && layout.pipeline_size > 1 && has_end)
@@ -65,10 +67,19 @@ GroupOptions GroupOfRanks::options(const GroupOptions& world) const {
   GroupOptions out = world;
   out.group = fmt::format("{}: {}", world.group, name);
   out.thread_name = thread_name;
+  out.peer_stage = peer_stage;
   out.members = members;
   out.size = static_cast<int>(members.size());
   out.rank = static_cast<int>(std::ranges::find(members, world.rank) - members.begin());
   return out;
+}
+
+std::uint64_t Groups::sent_bytes() const {
+  std::uint64_t sum = data == world ? 0 : data->sent_bytes();
+  for (const Communicator* const group :
+       {world, context, tensor, input, output, input_gradient, output_gradient, tied})
+    if (group) sum += group->sent_bytes();
+  return sum;
 }
 
 ConnectedGroups::ConnectedGroups(const Layout& layout, bool tied, Communicator& world,

@@ -90,6 +90,7 @@ class NcclCommunicator final : public Communicator {
 
   std::uint64_t start_all_reduce_sum(std::span<std::byte> values, DType type) override {
     reduced_bytes_ += values.size();
+    count_sent(2 * peers() * values.size() / (peers() + 1));
     return run_collective(sum_of(values, type), [&](const Announcement& what) {
       on_device(what, values, [&](std::byte* data, std::size_t bytes) {
         return nccl_.sum(comm_, data, bytes / size_of(type), type, queue_.state());
@@ -100,6 +101,7 @@ class NcclCommunicator final : public Communicator {
                                          std::span<const OwnedRange> parts) override {
     require_parts(parts, values.size() / size_of(type), size());
     reduced_bytes_ += values.size();
+    count_sent(values.size() - elements_of(parts, rank()) * size_of(type));
     return by_parts(Announcement::kReduceScatter, values, type, parts,
                     [&](std::byte* data, std::span<const OwnedRange> owned) {
                       return nccl_.reduce_scatter(comm_, data, type, owned.data(), owned.size(),
@@ -110,6 +112,7 @@ class NcclCommunicator final : public Communicator {
                                  std::span<const OwnedRange> parts) override {
     require_parts(parts, values.size(), size());
     gathered_bytes_ += values.size();
+    count_sent(peers() * elements_of(parts, rank()));
     return by_parts(Announcement::kAllGather, values, DType::kU8, parts,
                     [&](std::byte* data, std::span<const OwnedRange> owned) {
                       return nccl_.all_gather_parts(comm_, data, owned.data(), owned.size(),
@@ -118,6 +121,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) override {
+    if (root == rank()) count_sent(bytes.size());
     return run_collective({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
                           [&](const Announcement& what) {
                             on_device(what, bytes, [&](std::byte* data, std::size_t count) {

@@ -34,6 +34,12 @@ std::uint64_t hash_of(std::span<const OwnedRange> parts) {
   return hash;
 }
 
+std::uint64_t elements_of(std::span<const OwnedRange> parts, int rank) {
+  std::int64_t sum = 0;
+  for (const auto& [elements, owner] : parts) sum += owner == rank ? elements.size() : 0;
+  return static_cast<std::uint64_t>(sum);
+}
+
 PartsLeft::PartsLeft(std::span<const OwnedRange> parts, int ranks)
     : ranks_(static_cast<std::size_t>(ranks)) {
   for (const auto& [elements, rank] : parts)

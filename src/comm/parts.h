@@ -15,6 +15,9 @@ void require_parts(std::span<const OwnedRange> parts, std::size_t size, int rank
 /// By which ranks find out that they disagree.
 std::uint64_t hash_of(std::span<const OwnedRange> parts);
 
+/// How many elements a rank's parts have.
+std::uint64_t elements_of(std::span<const OwnedRange> parts, int rank);
+
 /// Elements, and where they lie in a buffer that holds those of several ranks one after the other.
 struct PackedPart {
   Range elements;

@@ -27,10 +27,11 @@ namespace {
 class QueuedCommunicator final : public Communicator {
  public:
   QueuedCommunicator(ControlChannel& channel, std::unique_ptr<Collectives> collectives,
-                     const char* thread_name)
+                     const GroupOptions& options)
       : channel_(channel),
         collectives_(std::move(collectives)),
-        thread_name_(thread_name),
+        thread_name_(options.thread_name),
+        peer_stage_(options.peer_stage),
         thread_([this] { serve(); }) {}
 
   ~QueuedCommunicator() override {
@@ -49,12 +50,14 @@ class QueuedCommunicator final : public Communicator {
 
   std::uint64_t start_all_reduce_sum(std::span<std::byte> values, DType type) override {
     reduced_bytes_ += values.size();
+    count_sent(2 * peers() * values.size() / (peers() + 1));
     return enter(sum_of(values, type), [this, values, type] { collectives_->sum(values, type); });
   }
   std::uint64_t start_reduce_scatter_sum(std::span<std::byte> values, DType type,
                                          std::span<const OwnedRange> parts) override {
     require_parts(parts, values.size() / size_of(type), size());
     reduced_bytes_ += values.size();
+    count_sent(values.size() - elements_of(parts, rank()) * size_of(type));
     return enter(with_parts(Announcement::kReduceScatter, values, type, parts),
                  [this, values, type, own = std::vector(parts.begin(), parts.end())] {
                    collectives_->reduce_scatter(values, type, own);
@@ -64,12 +67,14 @@ class QueuedCommunicator final : public Communicator {
                                  std::span<const OwnedRange> parts) override {
     require_parts(parts, values.size(), size());
     gathered_bytes_ += values.size();
+    count_sent(peers() * elements_of(parts, rank()));
     return enter(with_parts(Announcement::kAllGather, values, DType::kU8, parts),
                  [this, values, own = std::vector(parts.begin(), parts.end())] {
                    collectives_->all_gather(values, own);
                  });
   }
   std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) override {
+    if (root == rank()) count_sent(bytes.size());
     return enter({.count = bytes.size(), .kind = Announcement::kBroadcast, .root = root},
                  [this, bytes, root] { collectives_->broadcast(bytes, root); });
   }
@@ -143,7 +148,7 @@ class QueuedCommunicator final : public Communicator {
       lock.unlock();
       std::optional<Error> failure;
       try {
-        const Span span = Span::phase(task.announcement.name(), task.announcement.sequence);
+        const Span span = span_of(task.announcement);
         require_same_collective(task.announcement);
         const Span transfer("transfer", Work{.bytes = task.announcement.bytes()});
         task.run();
@@ -159,6 +164,12 @@ class QueuedCommunicator final : public Communicator {
     }
   }
 
+  Span span_of(const Announcement& what) const {
+    if (!peer_stage_ || what.kind != Announcement::kBroadcast)
+      return Span::phase(what.name(), static_cast<std::int64_t>(what.sequence));
+    return Span::phase(what.root == rank() ? "send to stage" : "receive from stage", *peer_stage_);
+  }
+
   void require_same_collective(const Announcement& mine) {
     const Span span("wait for peers");
     std::vector<Announcement> all(static_cast<std::size_t>(size()));
@@ -170,6 +181,7 @@ class QueuedCommunicator final : public Communicator {
   ControlChannel& channel_;
   const std::unique_ptr<Collectives> collectives_;
   const char* const thread_name_;
+  const std::optional<int> peer_stage_;
   std::atomic<std::uint64_t> reduced_bytes_{0}, gathered_bytes_{0};
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::int64_t> waited_ns_{0};
@@ -187,8 +199,8 @@ class QueuedCommunicator final : public Communicator {
 
 std::unique_ptr<Communicator> make_queued_communicator(ControlChannel& channel,
                                                        std::unique_ptr<Collectives> collectives,
-                                                       const char* thread_name) {
-  return std::make_unique<QueuedCommunicator>(channel, std::move(collectives), thread_name);
+                                                       const GroupOptions& options) {
+  return std::make_unique<QueuedCommunicator>(channel, std::move(collectives), options);
 }
 
 }  // namespace hgt

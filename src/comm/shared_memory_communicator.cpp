@@ -192,8 +192,7 @@ std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
     all_have_it = !of_rank(rank).empty();
   if (!all_have_it) return nullptr;
   return make_queued_communicator(
-      channel, std::make_unique<SharedMemoryCollectives>(std::move(*segment), options),
-      options.thread_name);
+      channel, std::make_unique<SharedMemoryCollectives>(std::move(*segment), options), options);
 }
 
 }  // namespace hgt

@@ -26,6 +26,7 @@ void for_each_field(Record& record, Visit visit) {
   visit("mem_bytes", record.mem_bytes);
   visit("mem_peak_bytes", record.mem_peak_bytes);
   visit("comm_ms", record.comm_ms);
+  visit("sent_bytes", record.sent_bytes);
   visit("data_wait_ms", record.data_wait_ms);
   visit("mfu", record.mfu);
   visit("eval_loss", record.eval_loss);

@@ -214,7 +214,8 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   const double seconds = step_ms * 1e-3;
   const ProcessMemory memory = memory_in_use(stream_);
   peak_bytes_ = std::max(peak_bytes_, memory.peak_bytes);
-  usage_ = {static_cast<double>(memory.bytes), static_cast<double>(peak_bytes_), result.comm_ms};
+  usage_ = {static_cast<double>(memory.bytes), static_cast<double>(peak_bytes_), result.comm_ms,
+            static_cast<double>(result.sent_bytes)};
   const bool first = result.step == first_step_ + 1;  // of the others nothing is known yet
   const RankUsage most = first ? usage_ : result.usage;
   StepRecord record;
@@ -231,6 +232,7 @@ StepRecord Run::record_of(const StepResult& result, double step_ms) {
   record.mem_bytes = static_cast<std::int64_t>(most.mem_bytes);
   record.mem_peak_bytes = static_cast<std::int64_t>(most.mem_peak_bytes);
   record.comm_ms = std::min(most.comm_ms, step_ms);  // the others' are of an earlier step
+  record.sent_bytes = most.sent_bytes;
   record.data_wait_ms = result.data_wait_ms;
   record.mfu = peak_rate_->share(
       train_flops(config_.model, config_.training.seq_length, record.tokens) / seconds);
@@ -252,8 +254,8 @@ StepRecord Run::finish_step() {
   const StepResult& result = trainer_->finish_step();
   const double step_ms =
       ms_since(std::max(std::exchange(finished_ns_, now_ns()), result.queued_ns));
-  log_info("step {} samples [{}] reduced_bytes {}", result.step, fmt::join(result.samples, ","),
-           result.reduced_bytes);
+  log_info("step {} samples [{}] reduced_bytes {} sent_bytes {}", result.step,
+           fmt::join(result.samples, ","), result.reduced_bytes, result.sent_bytes);
   stop_requested_ |= result.stop_requested;
   checkpoint_requested_ |= result.checkpoint_requested;
   if (result.skipped) {

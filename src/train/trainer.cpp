@@ -181,10 +181,10 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
     shared_gradients_.emplace(partial_gradients(parts.table, parts.groups.tensor->size(),
                                                 parts.config.parallelism.sequence_parallel),
                               *parts.groups.tensor, parts.stream);
-  loss_sums_ = Buffer(
-      "losses of micro-batches",
-      evaluation_round(parts.plan.shape) * static_cast<std::int64_t>(sizeof(double)),
-      parts.stream.device());
+  loss_sums_ =
+      Buffer("losses of micro-batches",
+             evaluation_round(parts.plan.shape) * static_cast<std::int64_t>(sizeof(double)),
+             parts.stream.device());
   if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
     throw Error(ErrorKind::kInternal, "the schedule is not sound: " + fault);
   clock_ = std::make_unique<WaitClock>(parts.stream);
@@ -237,9 +237,11 @@ void Trainer::queue_step(const RankUsage& usage) {
   exchange_->clear_sums();
   reduced_before_ = parts_.groups.data->reduced_bytes();
   const std::int64_t waited_before_ns = waited_in_layers_ns();
+  const std::uint64_t sent_before = parts_.groups.sent_bytes();
   for (const Action& action : parts_.plan.schedule.actions) execute(action);
   parts_.progress.action = "";
   clock_->add_ns(waited_in_layers_ns() - waited_before_ns);
+  result.sent_bytes = parts_.groups.sent_bytes() - sent_before;
 
   ++state_.step;
   result.consumed_samples = state_.consumed_samples += parts_.config.batch.train_batch_size;

@@ -118,6 +118,9 @@ inline void check_other_collectives(const Connect& connect) {
       for (const std::byte b : bytes)
         if (b != std::byte(root + 1)) throw Error(ErrorKind::kInternal, "wrong byte");
     }
+    const std::uint64_t of_sum = 2 * 2 * 16 / 3;
+    if (comm.sent_bytes() != of_sum + 3'000'001)
+      throw Error(ErrorKind::kInternal, "wrong count of what was sent");
   });
   CHECK(errors == kNoErrors3);
 }
@@ -214,6 +217,12 @@ inline void check_started_parts(const Connect& connect) {
             throw Error(ErrorKind::kInternal, "wrong result");
     if (comm.reduced_bytes() != 8 * kCount * 4 || comm.gathered_bytes() != 4 * kCount * 4)
       throw Error(ErrorKind::kInternal, "wrong byte count");
+    std::uint64_t own = 0;
+    for (const auto& [range, rank] : parts)
+      if (rank == comm.rank()) own += 4 * static_cast<std::uint64_t>(range.size());
+    const std::uint64_t all = 4 * kCount;
+    if (comm.sent_bytes() != 4 * (all - own + 2 * 2 * all / 3 + 2 * own))
+      throw Error(ErrorKind::kInternal, "wrong count of what was sent");
     if (comm.sequence() != 12) throw Error(ErrorKind::kInternal, "wrong sequence");
   });
   CHECK(errors == kNoErrors3);

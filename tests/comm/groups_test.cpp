@@ -1,5 +1,7 @@
 #include "hgtrain/comm/groups.h"
 
+#include <optional>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
@@ -39,6 +41,15 @@ TEST_CASE("both directions between two stages are groups of their own") {
   const Layout layout{.pipeline_size = 2};
   CHECK(names(layout, 0) == "data 0, forward 0-1, backward 1-0, ");
   CHECK(names(layout, 1) == "data 1, forward 0-1, backward 1-0, ");
+}
+
+TEST_CASE("a link between stages names the other one") {
+  for (const GroupOfRanks& group : groups_of({.pipeline_size = 3, .tensor_size = 2}, 2, false)) {
+    std::optional<int> stage;
+    if (group.place == &Groups::input || group.place == &Groups::input_gradient) stage = 0;
+    if (group.place == &Groups::output || group.place == &Groups::output_gradient) stage = 2;
+    CHECK(group.options({}).peer_stage == stage);
+  }
 }
 
 TEST_CASE("an interleaved pipeline is a ring") {

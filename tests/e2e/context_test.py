@@ -18,24 +18,14 @@ def context(number, *flags):
 
 class ContextTest(job.JobTest):
     def test_every_layout_gives_the_numbers_of_one_worker(self):
-        for name, model, layouts in (
-                ('gpt2', MODEL, ((4, 4, ()), (2, 4, ('--zero_optimization.stage', 3)), (2, 4, ('--parallelism.tensor_parallel_size', 2)),
-                                 (2, 4, ('--parallelism.pipeline_parallel_size', 2)))),
-                ('packed', (*MISTRAL, *PACKED, '--activation_checkpointing.mode', 'full'), ((2, 4, ('--training.ema_decay', 0.9)),))):
-            self.job.train(name, *model, workers=1)
-            for size, workers, flags in layouts:
-                run = f'{name} {size} of {workers} {flags}'.replace('/', '')
-                self.job.train(run, *model, *context(size, *flags), workers=workers)
-                self.assert_close(run, name)
+        self.assert_layouts_close('gpt2', MODEL, ((context(4), 4), (context(2, '--zero_optimization.stage', 3), 4),
+                                                  (context(2, '--parallelism.tensor_parallel_size', 2), 4),
+                                                  (context(2, '--parallelism.pipeline_parallel_size', 2), 4)))
+        self.assert_layouts_close('packed', (*MISTRAL, *PACKED, '--activation_checkpointing.mode', 'full'),
+                                  ((context(2, '--training.ema_decay', 0.9), 4),))
 
     def test_a_checkpoint_of_any_layout_resumes_in_any_other(self):
-        self.job.train('unbroken', *MODEL, workers=1)
-        layouts = (('context', context(2), 2), ('one', (), 1), ('both', context(2, '--zero_optimization.stage', 1), 4))
-        for (name, flags, workers), (_, other, other_workers) in zip(layouts, layouts[1:] + layouts[:1], strict=True):
-            run = f'from {name}'
-            self.job.train(run, *MODEL, *flags, '--steps', 10, workers=workers)
-            self.job.train(run, *MODEL, *other, '--resume', 'auto', workers=other_workers)
-            self.assert_close(run, 'unbroken')
+        self.assert_each_resumes_in_the_next(MODEL, ((context(2), 2), ((), 1), (context(2, '--zero_optimization.stage', 1), 4)))
 
     def test_sizes_that_do_not_fit_are_refused(self):
         for size, workers, text in ((2, 3, 'start a multiple of 2 workers'), (3, 3, 'the nearest lengths that fit are 30 and 36')):

@@ -89,7 +89,7 @@ class Job:
         """step -> (samples, reduced bytes) from a rank's log."""
         log = (self.folder / run / 'logs' / f'rank_{rank}.log').read_text()
         return {int(s): ([int(x) for x in samples.split(',') if x], int(reduced)) for s, samples, reduced in
-                re.findall(r' info: step (\d+) samples \[([\d,]*)\] reduced_bytes (\d+)$', log, re.M)}
+                re.findall(r' info: step (\d+) samples \[([\d,]*)\] reduced_bytes (\d+) ', log, re.M)}
 
     def checkpoints(self, run):
         return sorted(p.name for p in (self.folder / run / 'checkpoints').glob('step_????????'))
@@ -179,6 +179,23 @@ class JobTest(unittest.TestCase):
             for a, b in zip(one, other, strict=True):
                 if b is not None:
                     self.assertAlmostEqual(a, b, delta=1e-5 * abs(b), msg=f'{run}, step {one[0]}')
+
+    def assert_layouts_close(self, name, model, layouts):
+        """One worker trains the model in the run `name`; layouts, each as flags and a number of workers, give its numbers."""
+        self.job.train(name, *model, workers=1)
+        for flags, workers in layouts:
+            run = f'{name} {workers} {flags}'.replace('/', '')
+            self.job.train(run, *model, *flags, workers=workers)
+            self.assert_close(run, name)
+
+    def assert_each_resumes_in_the_next(self, model, layouts):
+        """Runs of layouts, each as flags and a number of workers, go on in the next one's, and end as one worker's."""
+        self.job.train('unbroken', *model, workers=1)
+        for (flags, workers), (other, other_workers) in zip(layouts, layouts[1:] + layouts[:1], strict=True):
+            run = f'from {workers} {flags}'.replace('/', '')
+            self.job.train(run, *model, *flags, '--steps', 10, workers=workers)
+            self.job.train(run, *model, *other, '--resume', 'auto', workers=other_workers)
+            self.assert_close(run, 'unbroken')
 
     def assert_close_to_whole(self, run):
         losses = self.job.losses(run)

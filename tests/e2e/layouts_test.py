@@ -92,6 +92,39 @@ class LayoutsTest(job.JobTest):
                 self.job.train(run, *flags, workers=workers_of(layout))
                 self.assert_close(run, one)
 
+    def test_what_is_sent_is_what_the_docs_say(self):
+        """docs/splitting.md, with fp32 values; embedding and head, and what ranks agree on in a step, count for little in its examples."""
+        layers, width, tokens, micros = 4, 64, 32, 8
+        model = (*COMMON, *MODELS['llama'][0], '--model.n_embd', width, '--steps', 1)
+        activations = tokens * width * 4
+
+        def sent(name, workers, *flags):
+            self.job.train(f'sent {name}', *model, *flags, workers=workers)
+            return self.job.metrics(f'sent {name}')[0]['sent_bytes']
+
+        def axis(name, size):
+            return f'--parallelism.{name}_parallel_size', size
+
+        pipeline = axis('pipeline', 2)
+        interleaved = (*pipeline, '--parallelism.pipeline_schedule', 'interleaved', '--parallelism.virtual_pipeline_stages', 2)
+        rows, full = ('--parallelism.sequence_parallel', 'true'), ('--activation_checkpointing.mode', 'full')
+        by_data_parallelism = sent('data', 2)
+        _, parameters = self.job.taken('sent data', 0)[1]  # in bytes
+        self.assertAlmostEqual(by_data_parallelism / parameters, 1, delta=0.1)
+        keys_values = activations  # two of four heads have them
+        for name, expected, flags in (
+                ('zero1', parameters / 2 + parameters / 2, ('--zero_optimization.stage', 1)),
+                ('zero2', parameters / 2 * micros / 2 + parameters / 2, ('--zero_optimization.stage', 2)),
+                ('tensor', activations * (4 * layers + 2) * micros, axis('tensor', 2)),
+                ('tensor, full', activations * (5 * layers + 2) * micros, (*axis('tensor', 2), *full)),
+                ('rows', activations / 2 * (10 * layers + 3) * micros, (*axis('tensor', 2), *rows)),
+                ('rows, full', activations / 2 * (13 * layers + 3) * micros, (*axis('tensor', 2), *rows, *full)),
+                ('context', 3 / 2 * keys_values * layers * micros + parameters, axis('context', 2)),
+                ('context, full', 3 / 2 * keys_values * layers * micros + parameters, (*axis('context', 2), *full)),
+                ('pipeline', activations * micros, pipeline),
+                ('interleaved', 3 * activations * micros, interleaved)):
+            self.assertAlmostEqual(sent(name, 2, *flags) / expected, 1, delta=0.1, msg=name)
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -23,6 +23,7 @@ def tensor(number, *flags):
 
 
 SPLIT = ('--parallelism.sequence_parallel', 'true')
+PIPELINE = ('--parallelism.pipeline_parallel_size', 2)
 
 
 def stage(number):
@@ -31,18 +32,12 @@ def stage(number):
 
 class TensorTest(job.JobTest):
     def test_every_layout_gives_the_numbers_of_one_worker(self):
-        for name, model, layouts in (
-                ('gpt2', MODEL, ((4, 4, ()), (2, 4, ()), (2, 4, stage(3)), (2, 4, ('--parallelism.pipeline_parallel_size', 2)),
-                                 (4, 4, SPLIT), (2, 4, (*SPLIT, '--parallelism.pipeline_parallel_size', 2)))),
-                ('llama', LLAMA, ((4, 4, ('--training.ema_decay', 0.9)), (2, 4, stage(2)), (2, 4, (*SPLIT, *stage(3))))),
-                ('qwen', (*QWEN, '--optimizer.type', 'Lamb', '--activation_checkpointing.mode', 'full'),
-                 ((2, 4, stage(1)),
-                  (2, 4, ('--parallelism.pipeline_parallel_size', 2, '--parallelism.pipeline_schedule', 'zb_h1'))))):
-            self.job.train(name, *model, workers=1)
-            for size, workers, flags in layouts:
-                run = f'{name} {size} of {workers} {flags}'.replace('/', '')
-                self.job.train(run, *model, *tensor(size, *flags), workers=workers)
-                self.assert_close(run, name)
+        self.assert_layouts_close('gpt2', MODEL, ((tensor(4), 4), (tensor(2), 4), (tensor(2, *stage(3)), 4), (tensor(2, *PIPELINE), 4),
+                                                  (tensor(4, *SPLIT), 4), (tensor(2, *SPLIT, *PIPELINE), 4)))
+        self.assert_layouts_close('llama', LLAMA, ((tensor(4, '--training.ema_decay', 0.9), 4), (tensor(2, *stage(2)), 4),
+                                                   (tensor(2, *SPLIT, *stage(3)), 4)))
+        self.assert_layouts_close('qwen', (*QWEN, '--optimizer.type', 'Lamb', '--activation_checkpointing.mode', 'full'),
+                                  ((tensor(2, *stage(1)), 4), (tensor(2, *PIPELINE, '--parallelism.pipeline_schedule', 'zb_h1'), 4)))
 
     def test_a_run_is_the_same_twice(self):
         for precision in ('bf16', 'fp16'):
@@ -51,7 +46,7 @@ class TensorTest(job.JobTest):
             self.assertEqual(self.numbers(precision + 'once'), self.numbers(precision + 'again'))
 
     def test_weights_that_stay_as_they_began_are_the_same_files_in_every_layout(self):
-        layouts = ((2, 2, ()), (4, 4, ()), (2, 4, stage(1)), (2, 4, stage(3)), (2, 4, ('--parallelism.pipeline_parallel_size', 2)))
+        layouts = ((2, 2, ()), (4, 4, ()), (2, 4, stage(1)), (2, 4, stage(3)), (2, 4, PIPELINE))
         for name, model in ('gpt2', MODEL), ('qwen', QWEN):
             still = (*model, '--model.vocab_size', 263, '--training.ema_decay', 0.9, '--optimizer.params.lr', 0, '--steps', 1)
             first = self.job.folder / f'still {name}/checkpoints/step_00000001'
@@ -65,13 +60,7 @@ class TensorTest(job.JobTest):
                     self.assertTrue(filecmp.cmp(first / f'{file}.safetensors', saved, shallow=False), f'{run}: {file}')
 
     def test_a_checkpoint_of_any_layout_resumes_in_any_other(self):
-        self.job.train('unbroken', *MODEL, workers=1)
-        layouts = (('tensor', tensor(2), 2), ('one', (), 1), ('both', tensor(2, *stage(3)), 4), ('rows', tensor(4, *SPLIT), 4))
-        for (name, flags, workers), (_, other, other_workers) in zip(layouts, layouts[1:] + layouts[:1], strict=True):
-            run = f'from {name}'
-            self.job.train(run, *MODEL, *flags, '--steps', 10, workers=workers)
-            self.job.train(run, *MODEL, *other, '--resume', 'auto', workers=other_workers)
-            self.assert_close(run, 'unbroken')
+        self.assert_each_resumes_in_the_next(MODEL, ((tensor(2), 2), ((), 1), (tensor(2, *stage(3)), 4), (tensor(4, *SPLIT), 4)))
 
     def test_a_killed_run_resumes_from_its_last_checkpoint(self):
         self.job.train('unkilled', *MODEL, *tensor(2), workers=2)

@@ -46,6 +46,22 @@ class TraceTest(job.JobTest):
         self.assertIn('write checkpoint 12', [name for _, _, name, _ in spans(events, 0, 'checkpoint')])
         self.assertFalse((self.job.folder / 'traced/trace').exists())
 
+    def test_a_trace_names_the_stages_that_transfers_go_to_and_come_from(self):
+        events = self.trace('stages', '--steps', 4, '--trace_steps', 1, '--parallelism.pipeline_parallel_size', 2)
+        ends = []
+        for rank, thread, what in ((0, 'pipeline: output', 'send to stage 1'), (1, 'pipeline: input', 'receive from stage 0'),
+                                   (1, 'pipeline: gradient of the input', 'send to stage 0'),
+                                   (0, 'pipeline: gradient of the output', 'receive from stage 1')):
+            transfers = [(begin, end) for begin, end, name, _ in spans(events, rank, thread) if name == what]
+            self.assertEqual({name for _, _, name, _ in spans(events, rank, thread)}, {what, 'wait for peers', 'transfer'})
+            ends.append(transfers)
+        for sent, received in zip(ends[::2], ends[1::2]):
+            self.assertEqual(len(sent), len(received))
+            self.assertGreater(len(sent), 0)
+            for a, b in zip(sent, received):  # a transfer ends at no end before it began at both
+                self.assertLess(a[0], b[1])
+                self.assertLess(b[0], a[1])
+
     def assert_nested(self, spans):
         """Two spans of a thread are nested or do not overlap."""
         open_ends = []

@@ -12,7 +12,7 @@ import job
 from job import STEPS
 
 FIELDS = {'step', 'loss', 'grad_norm', 'lr', 'step_ms', 'elapsed_s', 'tokens', 'tokens_per_sec', 'consumed_samples',
-          'samples_per_sec', 'mem_bytes', 'mem_peak_bytes', 'comm_ms', 'data_wait_ms', 'mfu'}
+          'samples_per_sec', 'mem_bytes', 'mem_peak_bytes', 'comm_ms', 'sent_bytes', 'data_wait_ms', 'mfu'}
 
 
 class TrainTest(job.JobTest):

@@ -72,13 +72,13 @@ TEST_CASE("a step is one object with exactly the documented names, in their orde
       dir.read("metrics.jsonl") ==
       R"({"step":1,"loss":4.9,"grad_norm":0.5,"lr":0.0003,"step_ms":12.5,"elapsed_s":0.25,)"
       R"("tokens":4096,"tokens_per_sec":327680.0,"consumed_samples":32,"samples_per_sec":2560.0,"mem_bytes":1000,)"
-      R"("mem_peak_bytes":2000,"comm_ms":0.0,"data_wait_ms":0.0,"mfu":0.25,"eval_loss":4.5})"
+      R"("mem_peak_bytes":2000,"comm_ms":0.0,"sent_bytes":0.0,"data_wait_ms":0.0,"mfu":0.25,"eval_loss":4.5})"
       "\n");
   CHECK(dir.read("metrics.csv") ==
         "step,loss,grad_norm,lr,step_ms,elapsed_s,tokens,tokens_per_sec,consumed_samples,samples_"
         "per_sec,"
-        "mem_bytes,mem_peak_bytes,comm_ms,data_wait_ms,mfu,eval_loss,loss_scale\n"
-        "1,4.9,0.5,0.0003,12.5,0.25,4096,327680,32,2560,1000,2000,0,0,0.25,4.5,\n");
+        "mem_bytes,mem_peak_bytes,comm_ms,sent_bytes,data_wait_ms,mfu,eval_loss,loss_scale\n"
+        "1,4.9,0.5,0.0003,12.5,0.25,4096,327680,32,2560,1000,2000,0,0,0,0.25,4.5,\n");
 }
 
 TEST_CASE("numbers that are not finite or not known are null, and read back so") {
@@ -92,7 +92,8 @@ TEST_CASE("numbers that are not finite or not known are null, and read back so")
   CHECK(json["grad_norm"].is_null());
   CHECK(json["mfu"].is_null());
   CHECK(!json.contains("eval_loss"));
-  CHECK(dir.lines("metrics.csv")[1] == "1,,,0.0003,12.5,0.25,4096,327680,32,2560,1000,2000,0,0,,,");
+  CHECK(dir.lines("metrics.csv")[1] ==
+        "1,,,0.0003,12.5,0.25,4096,327680,32,2560,1000,2000,0,0,0,,,");
   const auto back = json.get<StepRecord>();
   CHECK(std::isnan(back.loss));
   CHECK(!back.mfu);
@@ -347,7 +348,7 @@ TEST_CASE("records of a version that had no elapsed_s are read") {
   const MetricsWriter writer(dir.path(), 1);
   CHECK(!writer.kept_aside());
   CHECK(writer.elapsed_s() == 0);
-  CHECK(dir.lines("metrics.csv")[1] == "1,,,,,,1,,1,,1,1,,,,,");
+  CHECK(dir.lines("metrics.csv")[1] == "1,,,,,,1,,1,,1,1,,,,,,");
 }
 
 TEST_CASE("a full disk loses no step: it is reported, and written once there is room") {

@@ -82,6 +82,22 @@ TEST_CASE("a pipeline with a tied embedding, on data-parallel ranks, gives the n
   }
 }
 
+TEST_CASE("a step counts what its stage sends", "[pipeline]") {
+  const Config config = pipeline_config(2, true);
+  constexpr std::uint64_t kTransfers = 6 * 16 * 128 * sizeof(float);
+  const auto errors = run_groups(over_shared_memory, config, 2, [&](const Groups& groups) {
+    TrainedRank rank(config, groups);
+    const std::uint64_t before = groups.world->sent_bytes();
+    const std::uint64_t sent = rank.trainer.step().sent_bytes;
+    const bool first = groups.world->rank() == 0;
+    if ((first ? groups.output : groups.input_gradient)->sent_bytes() != kTransfers ||
+        (first ? groups.output_gradient : groups.input)->sent_bytes() != 0 ||
+        sent != kTransfers + groups.world->sent_bytes() - before)
+      throw Error(ErrorKind::kInternal, "wrong count of what was sent");
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
 TEST_CASE("a pipeline's stages may have fewer micro-batches than there are stages", "[pipeline]") {
   Config config = zero_config(0, true);
   config.batch.micro_batch_size = 3;

@@ -174,8 +174,9 @@ TEST_CASE("a request on one rank reaches all with the step under way") {
 
 TEST_CASE("a step tells every rank the largest usage of all") {
   run_world(3, small_config(), [](Rank& rank, int number) {
-    rank.trainer.queue_step({100.0 * number, 100.0 - number, number == 1 ? 5.0 : 1.0});
-    if (rank.trainer.finish_step().usage != RankUsage{200, 100, 5})
+    rank.trainer.queue_step(
+        {100.0 * number, 100.0 - number, number == 1 ? 5.0 : 1.0, 7.0 * number});
+    if (rank.trainer.finish_step().usage != RankUsage{200, 100, 5, 14})
       throw Error(ErrorKind::kInternal, "another usage");
     if (rank.trainer.step().usage != RankUsage{})
       throw Error(ErrorKind::kInternal, "the usage of an earlier step");

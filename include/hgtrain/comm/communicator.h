@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -100,12 +101,24 @@ class Communicator {
   virtual std::uint64_t reduced_bytes() const = 0;
   /// Payload bytes of the all-gathers so far: the whole spans, not the traffic.
   virtual std::uint64_t gathered_bytes() const = 0;
+  /// What this rank sends its peers in the collectives so far, in bytes, if they send no more than
+  /// they must. With N ranks that is 2 (N - 1) / N of the values of an all-reduce, the other ranks'
+  /// parts of a reduce-scatter, N - 1 times its own parts of an all-gather, and from the root all
+  /// of a broadcast, which the others pass on.
+  std::uint64_t sent_bytes() const { return sent_bytes_; }
   /// The number of collectives entered so far.
   virtual std::uint64_t sequence() const = 0;
   /// How long the host has waited for collectives so far. It does not wait for those of NCCL.
   virtual std::int64_t waited_ns() const { return 0; }
   /// Makes every pending and later call throw. Any thread may call it.
   virtual void abort() noexcept = 0;
+
+ protected:
+  void count_sent(std::uint64_t bytes) { sent_bytes_ += bytes; }
+  std::uint64_t peers() const { return static_cast<std::uint64_t>(size()) - 1; }
+
+ private:
+  std::atomic<std::uint64_t> sent_bytes_{0};
 };
 
 }  // namespace hgt

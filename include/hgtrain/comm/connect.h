@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ struct GroupOptions {
   std::vector<int> members = {};  ///< the job's rank of each, for messages; empty: the same
   std::chrono::milliseconds timeout{600000};   ///< to connect, and for each wait for a peer
   const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; NCCL only
+
+  /// Of a link between two stages of a pipeline: the stage of the other rank, for traces, in which
+  /// a broadcast is then a send or a receive.
+  std::optional<int> peer_stage = {};
 
   int job_rank(int of_group) const {
     return members.empty() ? of_group : members[static_cast<std::size_t>(of_group)];

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,9 @@ struct Groups {
   Communicator *input_gradient = nullptr, *output_gradient = nullptr;
   /// The first stage, then the last one; null on other stages, and if the embedding is not tied.
   Communicator* tied = nullptr;
+
+  /// What the rank has sent in all of them so far; see Communicator.
+  std::uint64_t sent_bytes() const;
 };
 
 /// A group of a job's ranks to connect.
@@ -38,6 +43,7 @@ struct GroupOfRanks {
   const char* thread_name;   ///< in traces; a literal
   std::vector<int> members;  ///< the job's ranks, from the group's rank 0
   Communicator* Groups::*place;
+  std::optional<int> peer_stage = {};  ///< see GroupOptions
 
   /// To connect it, from those of the world.
   GroupOptions options(const GroupOptions& world) const;

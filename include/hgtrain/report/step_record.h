@@ -21,7 +21,8 @@ struct StepRecord {
   double samples_per_sec = 0;
   std::int64_t mem_bytes = 0;  ///< of a process or GPU, as the next two: the largest of all ranks
   std::int64_t mem_peak_bytes = 0;
-  double comm_ms = 0;  ///< exposed communication: compute waited for it
+  double comm_ms = 0;     ///< exposed communication: compute waited for it
+  double sent_bytes = 0;  ///< to other ranks, by the rank that sends most
   double data_wait_ms = 0;
   std::optional<double> mfu;
   std::optional<double> eval_loss;

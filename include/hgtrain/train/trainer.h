@@ -58,6 +58,7 @@ struct StepResult {
   RankUsage usage;                    ///< the largest that the ranks passed to queue_step()
   double data_wait_ms = 0;            ///< how long it waited for its batch
   std::uint64_t reduced_bytes = 0;    ///< of gradients that this rank gave to sums over the ranks
+  std::uint64_t sent_bytes = 0;       ///< by this rank, in all its groups; see Communicator
   bool stop_requested = false;        ///< by any rank, before the all-reduces of the step
   bool checkpoint_requested = false;  ///< likewise
   std::vector<std::int64_t> samples;  ///< the dataset's samples that this rank took, in order
