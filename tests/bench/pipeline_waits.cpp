@@ -3,9 +3,12 @@
 // ranks need no cores of their own. Not part of the tests, because it measures time, for ten
 // minutes:
 //   ninja -C build tests/bench/pipeline_waits && build/tests/bench/pipeline_waits
+// With "-c interleaved" behind it, for that schedule alone.
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -114,9 +117,10 @@ double expected_share(const Config& config) {
 }  // namespace
 
 TEST_CASE("stages wait for as long as the schedules say") {
-  fmt::print("{:<11} {:>6} {:>13} {:>12} {:>12}\n", "schedule", "stages", "micro-batches",
-             "waits (ms)", "expected");
-  for (const std::string schedule : {"gpipe", "1f1b", "interleaved", "zb_h1"})
+  const std::string schedule = GENERATE("gpipe", "1f1b", "interleaved", "zb_h1");
+  DYNAMIC_SECTION(schedule) {
+    fmt::print("{:<11} {:>6} {:>13} {:>12} {:>12}\n", "schedule", "stages", "micro-batches",
+               "waits (ms)", "expected");
     for (int stages = 2; stages <= 8; ++stages) {
       const int micros = 2 * stages;
       const Config config = config_of(schedule, stages, micros);
@@ -126,6 +130,8 @@ TEST_CASE("stages wait for as long as the schedules say") {
                    expected_ms = work_ms * share / (1 - share);
       fmt::print("{:<11} {:>6} {:>13} {:>12.1f} {:>12.1f}\n", schedule, stages, micros, waits_ms,
                  expected_ms);
+      std::fflush(stdout);
       CHECK(waits_ms == Approx(expected_ms).epsilon(0.05));
     }
+  }
 }
