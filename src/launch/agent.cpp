@@ -9,7 +9,6 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
 
@@ -40,14 +39,21 @@ Agent::Agent(Context context, OwnedFd in, OwnedFd out)
             {[this](const Frame& frame) { on_frame(frame); },
              [this](const std::string& why) { on_stream_ended(why); }}),
       window_(link_),
-      end_timer_(context_.io) {}
+      lease_(context_.io, link_, Lease::Standstill::kCounts,
+             [this] {
+               link_.close();
+               on_stream_ended("nothing has come from it for the lease");
+             }),
+      end_timer_(context_.io) {
+  if (context_.lease.count() > 0) lease_.start(context_.lease);
+}
 
 void Agent::say_hello(int gpus) {
   // CLIENT PORT SERVER PORT: the launcher, or the jump host next to us, knows us by the third word.
   std::string client, port, address;
   const char* const connection = std::getenv("SSH_CONNECTION");
   std::istringstream(connection ? connection : "") >> client >> port >> address;
-  link_.send(AgentHello{kAgentVersion, address, gpus, now_ns()});
+  link_.send(AgentHello{kAgentVersion, address, gpus});
 }
 
 void Agent::with_ranks(std::uint32_t epoch, const std::function<void(LocalRanks&)>& act) {
@@ -55,6 +61,7 @@ void Agent::with_ranks(std::uint32_t epoch, const std::function<void(LocalRanks&
 }
 
 void Agent::on_frame(const Frame& frame) {
+  lease_.hear();
   switch (frame.kind) {
     case MessageKind::kReservePort:
       return reserve_port(decode_payload<ReservePort>(frame.payload));
@@ -81,6 +88,8 @@ void Agent::on_frame(const Frame& frame) {
       const auto message = decode_payload<AgentStoreValue>(frame.payload);
       return with_ranks(message.epoch, [&](LocalRanks& ranks) { ranks.put(message); });
     }
+    case MessageKind::kBeat:
+      return lease_.hear(decode_payload<Beat>(frame.payload));
     case MessageKind::kCredit:
       window_.credit(decode_payload<Credit>(frame.payload).bytes);
       if (ranks_) ranks_->resume_output();
@@ -110,6 +119,7 @@ void Agent::spawn(const Spawn& order) {
                               window_,
                               context_.group_fd,
                               context_.others,
+                              context_.lease,
                               port_ ? port_->number() : 0,
                               [this] {
                                 if (why_ended_) end_now();
@@ -126,6 +136,7 @@ void Agent::spawn(const Spawn& order) {
 void Agent::on_stream_ended(const std::string& why) {
   log_info("the coordinator is gone: {}", why);
   why_ended_ = why;
+  lease_.stop();
   if (!ranks_ || ranks_->are_gone()) return end_now();
   ranks_->signal({ranks_->epoch(), kAllRanks, SIGKILL});
   end_timer_.expires_after(kGuardLimit);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <asio/io_context.hpp>
 
 #include "frame_link.h"
+#include "lease.h"
 #include "local_ranks.h"
 #include "master_port.h"
 #include "output_sink.h"
@@ -26,6 +28,8 @@ class Agent {
     asio::io_context& io;
     int group_fd = -1;       ///< of the job's control group, -1 = none
     std::set<pid_t> others;  ///< children of this process that are none of the job's
+    /// For a coordinator on another machine: how long it may be silent. 0 = for ever.
+    std::chrono::milliseconds lease{0};
     /// The coordinator is gone, and so is all that this agent has started, but for what cannot be
     /// killed.
     std::function<void(const std::string& why)> ended;
@@ -60,6 +64,7 @@ class Agent {
   const Context context_;
   FrameLink link_;
   Window window_;
+  Lease lease_;
   std::optional<MasterPort> port_;
   std::unique_ptr<LocalRanks> ranks_;     // of the last Spawn
   std::optional<std::string> why_ended_;  // the stream

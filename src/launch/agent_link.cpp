@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "hgtrain/base/error.h"
 
 namespace hgt {
@@ -21,10 +23,21 @@ AgentLink::AgentLink(asio::io_context& io, std::string host, OwnedFd in, OwnedFd
       credit_timer_(io),
       link_(io, std::move(in), std::move(out),
             {[this](const Frame& frame) { on_frame(frame); },
-             [this](const std::string& why) { events_.lost(*this, why); }}) {}
+             [this](const std::string& why) {
+               lease_.stop();
+               events_.lost(*this, why);
+             }}),
+      lease_(io, link_, Lease::Standstill::kExcused, [this] {
+        link_.close();
+        events_.lost(*this, fmt::format("nothing has come from it for {} s",
+                                        Lease::kDefault.count() / 1000));
+      }) {}
 
 void AgentLink::on_frame(const Frame& frame) {
+  lease_.hear();
   switch (frame.kind) {
+    case MessageKind::kBeat:
+      return lease_.hear(decode_payload<Beat>(frame.payload));
     case MessageKind::kOutput:
       return show(decode_payload<Output>(frame.payload));
     case MessageKind::kNotice:

@@ -10,6 +10,7 @@
 #include "agent_messages.h"
 #include "console_queue.h"
 #include "frame_link.h"
+#include "lease.h"
 #include "owned_fd.h"
 
 namespace hgt {
@@ -29,10 +30,11 @@ class AgentLink {
             Events events);
 
   const std::string& host() const { return host_; }
-  /// A time of the agent's clock as this process's clock shows it. It can be late by as long as a
-  /// message takes.
-  std::int64_t here_ns(std::int64_t at_ns) const { return at_ns + offset_ns_; }
-  void set_clock(std::int64_t agent_ns, std::int64_t here_ns) { offset_ns_ = here_ns - agent_ns; }
+  /// A time of the agent's clock as this process's clock shows it, wrong by at most half a round
+  /// trip.
+  std::int64_t here_ns(std::int64_t at_ns) const { return at_ns - lease_.peer_ahead_ns(); }
+  /// For an agent on another machine: from now on its silence counts as a loss.
+  void start_lease() { lease_.start(Lease::kDefault); }
   template <class Message>
   void send(const Message& message) {
     link_.send(message);
@@ -48,8 +50,8 @@ class AgentLink {
   const Events events_;
   asio::steady_timer credit_timer_;
   std::uint32_t owed_bytes_ = 0;
-  std::int64_t offset_ns_ = 0;  // from the agent's clock to ours
   FrameLink link_;
+  Lease lease_;
 };
 
 }  // namespace hgt

@@ -18,6 +18,17 @@ namespace hgt {
 /// A rank of RankCommand or SignalRanks: all that the agent has.
 inline constexpr std::int32_t kAllRanks = -1;
 
+// ---- both ways ----
+
+/// Once a second between two machines: says that the sender is there, and what its clock shows.
+struct Beat {
+  static constexpr MessageKind kKind = MessageKind::kBeat;
+  std::int64_t at_ns = 0;       ///< by the sender's clock
+  std::int64_t answers_ns = 0;  ///< at_ns of the last beat that came to the sender, 0 = none yet
+  std::int64_t held_ns = 0;     ///< how long ago that came
+  static auto fields(auto& m) { return std::tie(m.at_ns, m.answers_ns, m.held_ns); }
+};
+
 // ---- agent to coordinator ----
 
 inline constexpr std::uint32_t kAgentVersion = 1;
@@ -26,10 +37,9 @@ inline constexpr std::uint32_t kAgentVersion = 1;
 struct AgentHello {
   static constexpr MessageKind kKind = MessageKind::kAgentHello;
   std::uint32_t version = kAgentVersion;
-  std::string address;     ///< by which ssh reached this host, "" = unknown
-  std::int32_t gpus = 0;   ///< that a program sees
-  std::int64_t at_ns = 0;  ///< by the agent's clock
-  static auto fields(auto& m) { return std::tie(m.version, m.address, m.gpus, m.at_ns); }
+  std::string address;    ///< by which ssh reached this host, "" = unknown
+  std::int32_t gpus = 0;  ///< that a program sees
+  static auto fields(auto& m) { return std::tie(m.version, m.address, m.gpus); }
 };
 
 /// The answer to ReservePort, if the port could be had; otherwise it is NotSpawned.

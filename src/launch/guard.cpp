@@ -39,6 +39,7 @@ struct Prepared {
   bool ignore_hangup;
   std::array<int, 6> fds;  // what becomes descriptor 0-5
   int group_fd;
+  std::int64_t lease_ns;
   ProcessTitle title;
 };
 
@@ -72,13 +73,15 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 class Guard {
  public:
-  explicit Guard(pid_t worker) : worker_(worker) {}
+  Guard(pid_t worker, std::int64_t lease_ns) : worker_(worker), lease_ns_(lease_ns) {}
 
   [[noreturn]] void watch(int child_events) {
     for (;;) {
       pollfd events[2] = {{kLifelineFd, POLLIN, 0}, {child_events, POLLIN, 0}};
-      poll(events, 2, -1);
+      constexpr int kLeaseCheckMs = 1000;
+      poll(events, 2, lease_ns_ > 0 ? kLeaseCheckMs : -1);
       if (events[0].revents) obey();
+      if (lease_ns_ > 0 && now_ns() - heard_ns_ > lease_ns_) end_all();
       if (events[1].revents) {
         signalfd_siginfo info;
         (void)!read(child_events, &info, sizeof info);
@@ -104,6 +107,7 @@ class Guard {
     const ssize_t bytes = recv(kLifelineFd, &signal, sizeof signal, MSG_DONTWAIT);
     if (bytes < 0 && errno == EAGAIN) return;
     if (bytes != sizeof signal || signal == SIGKILL) end_all();
+    heard_ns_ = now_ns();
     if (kill(-worker_, signal) != 0) kill(worker_, signal);
   }
 
@@ -123,6 +127,8 @@ class Guard {
   }
 
   const pid_t worker_;
+  const std::int64_t lease_ns_;  // 0 = none
+  std::int64_t heard_ns_ = now_ns();
   bool ended_ = false;
 };
 
@@ -158,7 +164,7 @@ void arrange_descriptors(const Prepared& prepared) {
   close(kControlFd);
   dup2(0, 1);
   dup2(0, 2);
-  Guard(worker).watch(child_events);
+  Guard(worker, prepared.lease_ns).watch(child_events);
 }
 
 // ---- in this process ----
@@ -235,7 +241,8 @@ pid_t wait_for_start(int rank, const std::string& path, int status_fd) {
 }  // namespace
 
 GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector<std::string>& argv,
-                            const std::vector<std::string>& env, int group_fd) {
+                            const std::vector<std::string>& env, int group_fd,
+                            std::chrono::milliseconds lease) {
   Pair lifeline = make_pair(rank, false, SOCK_SEQPACKET);
   Pair control = make_pair(rank, false, SOCK_STREAM);
   Pair output = make_pair(rank, true);
@@ -254,6 +261,7 @@ GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector
                     {null.get(), output.theirs.get(), errors.theirs.get(), control.theirs.get(),
                      lifeline.theirs.get(), status.theirs.get()},
                     group_fd,
+                    std::chrono::nanoseconds(lease).count(),
                     {}};
   *fmt::format_to_n(prepared.name, sizeof prepared.name - 1, "guard-of-{}", rank).out = 0;
   struct sigaction hangup {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <sys/types.h>
@@ -32,6 +33,9 @@ struct GuardedWorker {
 
 /// Starts `path` with `argv` and `env` ("NAME=value") in a session of its own, under a guard.
 ///
+/// With a lease, the guard also ends all if nothing comes over `lifeline` for so long: this process
+/// has been stopped, and who gave it its orders has given it up. Signal 0 renews the lease.
+///
 /// Guard and worker join the control group of `group_fd` (JobGroup), if there is one.
 ///
 /// The guard is a fork of this process that calls only async-signal-safe functions, so it needs no
@@ -46,6 +50,7 @@ struct GuardedWorker {
 /// Error(kConfig) if the program cannot be executed, Error(kDevice) if the system has no process or
 /// descriptor left.
 GuardedWorker spawn_guarded(int rank, const std::string& path, const std::vector<std::string>& argv,
-                            const std::vector<std::string>& env, int group_fd = -1);
+                            const std::vector<std::string>& env, int group_fd = -1,
+                            std::chrono::milliseconds lease = {});
 
 }  // namespace hgt

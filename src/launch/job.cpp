@@ -72,8 +72,9 @@ class Job {
     worker_environment(spec_, 0, 0);  // refuses names that cannot be given, before all else
     watch_signals();
     if (spec_.hosts.empty()) {
-      roster_.add_this_machine({io_, group_.join_fd(), children_before_, [](const std::string&) {}},
-                               spec_.num_workers);
+      roster_.add_this_machine(
+          {io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}},
+          spec_.num_workers);
     } else {
       inherited_ = travelling_environment(spec_.exports);
       roster_.call(spec_.hosts, fs::read_symlink("/proc/self/exe"));

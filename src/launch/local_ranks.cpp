@@ -115,7 +115,8 @@ void LocalRanks::start_worker(int rank) {
   RankOutput output(options);  // before there is a worker: this may throw
   const std::string program = find_program(order_.argv.at(0), search_path(spec_));
   workers_.push_back(std::make_unique<Worker>(
-      context_.io, rank, spawn_guarded(rank, program, order_.argv, env, context_.group_fd), key_,
+      context_.io, rank,
+      spawn_guarded(rank, program, order_.argv, env, context_.group_fd, context_.lease), key_,
       store_, std::move(output), options.console, worker_events()));
   const Worker& worker = *workers_.back();
   log_info("rank {}: pid {}, guard {}, log {}", rank, worker.pid(), worker.guard(),
@@ -229,7 +230,10 @@ void LocalRanks::watch_guards() {
   guard_timer_.expires_after(kGuardCheck);
   guard_timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
-    for (const auto& worker : workers_) worker->wake_stopped_guard();
+    for (const auto& worker : workers_) {
+      worker->wake_stopped_guard();
+      if (context_.lease.count() > 0) worker->renew_lease();
+    }
     watch_guards();
   });
 }

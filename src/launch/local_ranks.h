@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -30,12 +31,13 @@ class LocalRanks {
  public:
   struct Context {
     asio::io_context& io;
-    FrameLink& link;             ///< where it reports
-    OutputSink& console;         ///< where the workers' output goes, if it is shown
-    int group_fd = -1;           ///< of the job's control group, -1 = none
-    std::set<pid_t> others;      ///< children of this process that are none of the job's
-    int held_port = 0;           ///< MASTER_PORT, if this host keeps it
-    std::function<void()> gone;  ///< nothing is left of any rank
+    FrameLink& link;                     ///< where it reports
+    OutputSink& console;                 ///< where the workers' output goes, if it is shown
+    int group_fd = -1;                   ///< of the job's control group, -1 = none
+    std::set<pid_t> others;              ///< children of this process that are none of the job's
+    std::chrono::milliseconds lease{0};  ///< of the guards on this process, 0 = none
+    int held_port = 0;                   ///< MASTER_PORT, if this host keeps it
+    std::function<void()> gone;          ///< nothing is left of any rank
   };
 
   LocalRanks(Context context, const Spawn& order);

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
 
 namespace hgt {
@@ -64,6 +63,7 @@ void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
       AgentLink::Events{[this, &host](AgentLink&, const Frame& frame) { on_frame(host, frame); },
                         events_.notice,
                         [this, &host](AgentLink&, const std::string& why) { on_lost(host, why); }});
+  if (host.ssh) host.link->start_lease();
 }
 
 void Roster::on_frame(Host& host, const Frame& frame) {
@@ -77,7 +77,6 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
   if (host.has_answered) throw Error(ErrorKind::kPeer, "it said hello twice");
   if (hello.version != kAgentVersion)
     return on_unusable(host, "its hgtrain is of another version than this one");
-  host.link->set_clock(hello.at_ns, now_ns());
   if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
   host.address = hello.address;
   host.has_answered = true;
@@ -87,6 +86,7 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
 void Roster::on_lost(Host& host, const std::string& why) {
   const std::string said = host.ssh ? host.ssh->last_words() : "";
   const std::string& reason = said.empty() ? why : said;
+  if (host.ssh) host.ssh->kill();
   if (is_ready_)
     events_.lost(*host.link, reason);
   else

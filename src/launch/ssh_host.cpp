@@ -151,9 +151,13 @@ SshHost::SshHost(asio::io_context& io, std::string name, const std::string& prog
   watch_errors();
 }
 
+void SshHost::kill() const {
+  ::kill(pid_, SIGKILL);  // not reaped before the end, so the number is its own
+}
+
 SshHost::~SshHost() {
   if (pid_ < 0) return;
-  kill(pid_, SIGKILL);
+  kill();
   waitpid(pid_, nullptr, 0);
 }
 

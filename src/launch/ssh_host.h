@@ -36,6 +36,8 @@ class SshHost {
   SshHost& operator=(const SshHost&) = delete;
 
   const std::string& name() const { return name_; }
+  /// Ends ssh, and with it the stream, also if the connection hangs.
+  void kill() const;
   /// The last line of ssh's stderr so far: why a connection has ended, say. "" if there is none.
   std::string last_words();
 

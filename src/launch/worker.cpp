@@ -123,6 +123,13 @@ void Worker::wake_stopped_guard() {
   if (guard_state() == kStopped) wake_guard();
 }
 
+void Worker::renew_lease() {
+  constexpr int kNoSignal = 0;
+  if (lifeline_.is_open())
+    (void)!::send(lifeline_.native_handle(), &kNoSignal, sizeof kNoSignal,
+                  MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void Worker::kill_guard() {
   if (lifeline_.is_open()) kill(guard_, SIGKILL);
 }

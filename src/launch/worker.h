@@ -56,6 +56,8 @@ class Worker {
   void signal(int number);
   /// Continues the guard if somebody has stopped it: it could not say that the worker has ended.
   void wake_stopped_guard();
+  /// Tells the guard that this process runs; it need not, if the guard has no lease.
+  void renew_lease();
   /// Kills the guard itself, if it is still there.
   void kill_guard();
   /// Kills all of it at once and waits for the end, without the loop; nothing is reported.

@@ -19,7 +19,7 @@ bool is_known(std::uint8_t kind) {
          is_from(kind, MessageKind::kStoreValue, MessageKind::kAbort) ||
          is_from(kind, MessageKind::kPortReserved, MessageKind::kAgentHello) ||
          is_from(kind, MessageKind::kReservePort, MessageKind::kAgentStoreValue) ||
-         kind == static_cast<std::uint8_t>(MessageKind::kPart);
+         is_from(kind, MessageKind::kPart, MessageKind::kBeat);
 }
 
 }  // namespace

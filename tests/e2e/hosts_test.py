@@ -133,9 +133,13 @@ class HostsTest(unittest.TestCase):
         cls.temporary.cleanup()
 
     def tearDown(self):
-        deadline = time.monotonic() + 10  # what the documentation promises
-        while left_on_hosts():
-            self.assertLess(time.monotonic(), deadline, left_on_hosts())
+        self.wait_until_nothing_is_left()
+
+    def wait_until_nothing_is_left(self, seconds=10, but=b'\0\0'):
+        """On any host, but for command lines that end with `but`."""
+        deadline = time.monotonic() + seconds
+        while left := [line for line in left_on_hosts() if not line.endswith(but)]:
+            self.assertLess(time.monotonic(), deadline, left)
             time.sleep(0.01)
 
     def start(self, *args, hosts='a:2,b:2', env=(), cwd=None):
@@ -231,6 +235,43 @@ class HostsTest(unittest.TestCase):
         os.kill(agents[0], signal.SIGKILL)
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 6, err)
+
+    def sleeping_job(self):
+        """A job of four ranks that have started and only wait."""
+        process = self.start('--', 'sh', '-c', 'trap "" TERM HUP; echo ready; while :; do sleep 1; done')
+        for _ in range(4):
+            self.assertIn('ready', process.stdout.readline())
+        return process
+
+    def test_a_connection_that_is_silent_ends_the_job_on_both_sides(self):
+        process = self.sleeping_job()
+        sh('ip', 'link', 'set', f'{self.hosts.bridge}b', 'down')
+        try:
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 6, err)
+            self.assertIn('error: host b is lost: ', err)
+            self.wait_until_nothing_is_left()  # though the host cannot be reached
+        finally:
+            sh('ip', 'link', 'set', f'{self.hosts.bridge}b', 'up')
+
+    def test_a_launcher_that_is_stopped_is_given_up_by_the_hosts(self):
+        process = self.sleeping_job()
+        process.send_signal(signal.SIGSTOP)
+        self.wait_until_nothing_is_left(seconds=25)  # 10 after the lease
+        process.send_signal(signal.SIGCONT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 6, err)
+
+    def test_an_agent_that_is_stopped_is_given_up_by_the_launcher_and_its_guards(self):
+        process = self.sleeping_job()
+        agents = [pid for pid, line, environment in command_lines()
+                  if line.endswith(b'\0agent\0') and MARK.encode() in environment]
+        os.kill(agents[1], signal.SIGSTOP)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 6, err)
+        self.assertIn('is lost: nothing has come from it for 15 s', err)
+        self.wait_until_nothing_is_left(but=b'\0agent\0')
+        os.kill(agents[1], signal.SIGCONT)  # and then it ends too
 
     def test_nothing_is_left_on_any_host_if_the_launcher_is_killed(self):
         process = self.start('--', 'sh', '-c', 'trap "" TERM HUP; setsid sleep 1000 & echo ready; while :; do sleep 1; done')

@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view payload(reinterpret_cast<const char*>(data) + 1, size - 1);
   const auto kind = static_cast<hgt::MessageKind>(data[0]);
   try {
-    decode_kind<hgt::AgentHello, hgt::PortReserved, hgt::Spawned, hgt::NotSpawned,
+    decode_kind<hgt::Beat, hgt::AgentHello, hgt::PortReserved, hgt::Spawned, hgt::NotSpawned,
                 hgt::RankHeartbeat, hgt::RankEvent, hgt::ChannelBroken, hgt::Ended, hgt::Gone,
                 hgt::Output, hgt::Notice, hgt::AgentStoreSet, hgt::AgentStoreGet, hgt::ReservePort,
                 hgt::Spawn, hgt::RankCommand, hgt::SignalRanks, hgt::KillGuards, hgt::CloseChannel,

@@ -33,8 +33,8 @@ struct StreamPair {
 
 /// An agent on a loop of its own, and the coordinator's end of its stream: what the agent has sent.
 struct AgentHost {
-  AgentHost()
-      : agent({io, -1, {}, [this](const std::string& why) { ended = why; }},
+  explicit AgentHost(std::chrono::milliseconds lease = {})
+      : agent({io, -1, {}, lease, [this](const std::string& why) { ended = why; }},
               std::move(stream.in[1]), std::move(stream.out[1])) {
     link.emplace(io, std::move(stream.in[0]), std::move(stream.out[0]),
                  FrameLink::Events{[this](const Frame& frame) { frames.push_back(frame); },

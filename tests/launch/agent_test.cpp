@@ -56,6 +56,16 @@ TEST_CASE("the end of the stream is the end of all ranks, at once, also if a gua
   CHECK_FALSE(is_alive(guard));
 }
 
+TEST_CASE("a coordinator that is silent for the lease is the end of all ranks") {
+  AgentHost host(std::chrono::milliseconds(1000));
+  host.link->send(shell_ranks("trap '' TERM; echo pid=$$; while :; do sleep 1; done"));
+  const pid_t worker = host.number("pid");
+  CHECK_FALSE(host.all<Beat>().empty());
+  host.run_until([&] { return host.ended.has_value(); });
+  CHECK(host.ended == "nothing has come from it for the lease");
+  CHECK_FALSE(is_alive(worker));
+}
+
 TEST_CASE("an agent reads no more of the output than the console takes") {
   AgentHost host;
   host.link->send(shell_ranks("head -c 10000000 /dev/zero; echo the end"));

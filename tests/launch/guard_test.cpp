@@ -90,6 +90,15 @@ TEST_CASE("a worker does not outlive its guard") {
   CHECK(eventually([&] { return !is_alive(process.worker); }));
 }
 
+TEST_CASE("a guard with a lease ends all if nothing comes from its parent") {
+  const GuardedWorker process =
+      spawn_guarded(0, "/bin/sh", {"sh", "-c", "trap '' TERM; echo 1; while :; do sleep 1; done"},
+                    {"PATH=/usr/bin:/bin"}, -1, std::chrono::milliseconds(500));
+  CHECK(read_number(process.output) == 1);
+  CHECK(WTERMSIG(wait_for_end(process).wait_status) == SIGKILL);
+  reap(process);
+}
+
 TEST_CASE("a signal goes to all of the worker's process group") {
   const GuardedWorker process = start("sleep 1000 & echo $!; wait");
   const pid_t child = read_number(process.output);

@@ -47,6 +47,7 @@ enum class MessageKind : std::uint8_t {
   kAgentStoreValue = 71,
   // both ways
   kPart = 96,  ///< the start of a payload that is too long for one frame (launch/frame_link.h)
+  kBeat = 97,
 };
 
 /// One message: a u32 length (little-endian, of what follows), the kind (u8), the payload.

@@ -1,0 +1,47 @@
+#include "lease.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "hgtrain/base/clock.h"
+
+namespace hgt {
+
+Lease::Lease(asio::io_context& io, FrameLink& link, Standstill standstill,
+             std::function<void()> expired)
+    : link_(link), standstill_(standstill), expired_(std::move(expired)), timer_(io) {}
+
+void Lease::start(std::chrono::milliseconds lease) {
+  lease_ = lease;
+  heard_ns_ = ticked_ns_ = now_ns();
+  tick();
+}
+
+void Lease::hear() {
+  heard_ns_ = now_ns();
+}
+
+/// As in NTP: what the way there and back took is all the time but what the peer held the beat for.
+void Lease::hear(const Beat& beat) {
+  beat_ns_ = beat.at_ns;
+  beat_at_ns_ = now_ns();
+  if (beat.answers_ns == 0) return;
+  const std::int64_t round_trip = beat_at_ns_ - beat.answers_ns - beat.held_ns;
+  if (round_trip < 0 || (round_trip_ns_ >= 0 && round_trip >= round_trip_ns_)) return;
+  round_trip_ns_ = round_trip;
+  peer_ahead_ns_ = beat.at_ns + round_trip / 2 - beat_at_ns_;
+}
+
+void Lease::tick() {
+  const std::int64_t now = now_ns();
+  if (standstill_ == Standstill::kExcused && now - ticked_ns_ > lease_.count() / 3) heard_ns_ = now;
+  ticked_ns_ = now;
+  if (now - heard_ns_ >= lease_.count()) return expired_();
+  link_.send(Beat{now, beat_ns_, beat_ns_ == 0 ? 0 : now - beat_at_ns_});
+  timer_.expires_after(std::min<std::chrono::nanoseconds>(std::chrono::seconds(1), lease_ / 5));
+  timer_.async_wait([this](const std::error_code& error) {
+    if (!error) tick();
+  });
+}
+
+}  // namespace hgt

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "agent_messages.h"
+#include "frame_link.h"
+
+namespace hgt {
+
+/// Either end of a stream between two machines: a peer from which nothing has come for the lease is
+/// lost, however open the stream looks. Each end sends a Beat a second, so that the other hears it.
+class Lease {
+ public:
+  static constexpr std::chrono::milliseconds kDefault{15'000};
+
+  enum class Standstill {
+    kExcused,  ///< if this process itself has stood still, that was not the peer's silence
+    kCounts,   ///< the peer has given this process up meanwhile, so it must end
+  };
+
+  /// Runs from start() on. `expired` is called once.
+  Lease(asio::io_context& io, FrameLink& link, Standstill standstill,
+        std::function<void()> expired);
+
+  void start(std::chrono::milliseconds lease);
+  void stop() { timer_.cancel(); }
+  /// Anything has come from the peer.
+  void hear();
+  void hear(const Beat& beat);
+
+  /// The shortest way of a beat there and back so far, and the peer's clock minus ours by it, which
+  /// is wrong by at most half of that. -1 before the first.
+  std::int64_t round_trip_ns() const { return round_trip_ns_; }
+  std::int64_t peer_ahead_ns() const { return peer_ahead_ns_; }
+
+ private:
+  void tick();
+
+  FrameLink& link_;
+  const Standstill standstill_;
+  const std::function<void()> expired_;
+  asio::steady_timer timer_;
+  std::chrono::nanoseconds lease_{0};
+  std::int64_t heard_ns_ = 0;
+  std::int64_t ticked_ns_ = 0;
+  std::int64_t beat_ns_ = 0;     // the peer's time in its last beat, 0 = none yet
+  std::int64_t beat_at_ns_ = 0;  // when that came
+  std::int64_t round_trip_ns_ = -1;
+  std::int64_t peer_ahead_ns_ = 0;
+};
+
+}  // namespace hgt

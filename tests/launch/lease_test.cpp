@@ -1,0 +1,74 @@
+#include "lease.h"
+
+#include "hgtrain/base/clock.h"
+
+#include "agent_host.h"
+
+using namespace hgt;
+
+namespace {
+
+/// A lease on one end of a stream; the other end is a link without one.
+struct Leased {
+  explicit Leased(Lease::Standstill standstill = Lease::Standstill::kCounts)
+      : link(io, std::move(stream.in[0]), std::move(stream.out[0]),
+             {[this](const Frame& frame) {
+                lease.hear();
+                if (frame.kind == MessageKind::kBeat)
+                  lease.hear(decode_payload<Beat>(frame.payload));
+              },
+              [](const std::string&) {}}),
+        peer(io, std::move(stream.in[1]), std::move(stream.out[1]),
+             {[this](const Frame& frame) { on_beat(decode_payload<Beat>(frame.payload)); },
+              [](const std::string&) {}}),
+        lease(io, link, standstill, [this] { expired = true; }) {}
+
+  asio::io_context io;
+  StreamPair stream;
+  FrameLink link, peer;
+  std::function<void(const Beat&)> on_beat = [](const Beat&) {};
+  bool expired = false;
+  Lease lease;
+};
+
+}  // namespace
+
+TEST_CASE("a peer that is silent for the lease is lost, one that says anything is not") {
+  Leased leased;
+  int beats = 0;
+  leased.on_beat = [&](const Beat&) {
+    if (++beats < 20) leased.peer.send(Notice{"still here"});
+  };
+  leased.lease.start(std::chrono::milliseconds(500));
+  while (!leased.expired) leased.io.run_one();
+  CHECK(beats >= 20);
+}
+
+TEST_CASE("the peer's clock is known to within half of the shortest round trip") {
+  Leased leased;
+  constexpr std::int64_t kAhead = 3'600'000'000'000;
+  int beats = 0;
+  leased.on_beat = [&](const Beat& beat) {
+    ++beats;
+    const std::int64_t now = now_ns();
+    leased.peer.send(Beat{now + kAhead, beat.at_ns, 0});
+  };
+  leased.lease.start(std::chrono::milliseconds(500));
+  while (beats < 5) leased.io.run_one();
+  REQUIRE(leased.lease.round_trip_ns() >= 0);
+  CHECK(std::abs(leased.lease.peer_ahead_ns() - kAhead) <= leased.lease.round_trip_ns() / 2 + 1);
+}
+
+TEST_CASE("a process that stood still blames no peer for it, or ends, as it is told") {
+  const bool excused = GENERATE(true, false);
+  Leased leased(excused ? Lease::Standstill::kExcused : Lease::Standstill::kCounts);
+  int beats = 0;
+  leased.on_beat = [&](const Beat&) { ++beats; };
+  leased.lease.start(std::chrono::milliseconds(200));
+  while (beats < 1) leased.io.run_one();
+  const std::int64_t until = now_ns() + 400'000'000;
+  while (now_ns() < until) {  // the loop does not run
+  }
+  while (beats < 2 && !leased.expired) leased.io.run_one();
+  CHECK(leased.expired == !excused);
+}
