@@ -23,6 +23,12 @@ struct CudaCommTable {
   CudaResult (*make_id)(CudaCommId* out);
   CudaResult (*start_connect)(const CudaCommId* id, int rank, int size, int device,
                               CudaCommState** out);
+  /// Makes groups of the ranks of `comm`, all of which call it while nothing else of `comm` is
+  /// under way. Ranks that give the same color become a group of `size` ranks, in which this one is
+  /// `rank`; a rank that gives -1 is in none, and gets null. Before `comm` is ready again, `*out`
+  /// must not be used, except to abort it after `comm`.
+  CudaResult (*start_split)(CudaCommState* comm, int color, int rank, int size,
+                            CudaCommState** out);
   /// Also reports what failed since the last call, here or at a peer.
   CudaResult (*poll)(CudaCommState* comm, bool* ready);
 

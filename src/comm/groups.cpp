@@ -43,23 +43,34 @@ std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied) {
         along(layout, at, &Coordinates::tensor, layout.tensor_size), &Groups::tensor);
   const std::vector<int> stages = along(layout, at, &Coordinates::pipeline, layout.pipeline_size);
   const auto stage = [&](int i) { return stages[static_cast<std::size_t>(i)]; };
-  // Link i comes after stage i; all ranks connect links in their order. The last one closes a ring.
-  const int links = layout.pipeline_size - (layout.virtual_stages > 1 ? 0 : 1);
-  for (int i = 0; i < links; ++i) {
-    const int next = (i + 1) % layout.pipeline_size;
-    if (at.pipeline != i && at.pipeline != next) continue;
-    const bool from_before = at.pipeline == next;
-    const int peer = from_before ? i : next;
-    add("forward", from_before ? "pipeline: input" : "pipeline: output", {stage(i), stage(next)},
+  // Link i comes after stage i; in a ring, the last one leads to stage 0. Links that share no stage
+  // are connected together: those of even numbers, and those of odd ones. In a ring of an odd
+  // number of stages the last link is on its own, because it meets link 0.
+  const int count = layout.pipeline_size, links = layout.virtual_stages > 1 ? count : count - 1;
+  const auto turn_of = [&](int link) { return link % 2 == 0 && link + 1 == count ? 2 : link % 2; };
+  const int turns = links == count && count % 2 == 1 ? 3 : std::min(links, 2);
+  for (int turn = 0; turn < turns; ++turn) {
+    std::vector<int> ends;  // of the link that this rank is at
+    bool from_before = false;
+    std::optional<int> peer;
+    for (int i = 0; i < links; ++i) {
+      const int next = (i + 1) % count;
+      if (turn_of(i) != turn || (at.pipeline != i && at.pipeline != next)) continue;
+      ends = {stage(i), stage(next)};
+      from_before = at.pipeline == next;
+      peer = from_before ? i : next;
+    }
+    add("forward", from_before ? "pipeline: input" : "pipeline: output", ends,
         from_before ? &Groups::input : &Groups::output, peer);
     add("backward",
         from_before ? "pipeline: gradient of the input" : "pipeline: gradient of the output",
-        {stage(next), stage(i)}, from_before ? &Groups::input_gradient : &Groups::output_gradient,
-        peer);
+        {ends.rbegin(), ends.rend()},
+        from_before ? &Groups::input_gradient : &Groups::output_gradient, peer);
   }
-  const bool has_end = at.pipeline == 0 || at.pipeline + 1 == layout.pipeline_size;
-  if (tied && layout.pipeline_size > 1 && has_end)
-    add("tied", "pipeline: tied embedding", {stages.front(), stages.back()}, &Groups::tied);
+  const bool has_end = at.pipeline == 0 || at.pipeline + 1 == count;
+  if (tied && count > 1)
+    add("tied", "pipeline: tied embedding",
+        has_end ? std::vector{stages.front(), stages.back()} : std::vector<int>(), &Groups::tied);
   return out;
 }
 
@@ -88,12 +99,11 @@ ConnectedGroups::ConnectedGroups(const Layout& layout, bool tied, Communicator& 
   GroupOptions all = options;
   all.rank = world.rank();
   for (const GroupOfRanks& group : groups_of(layout, world.rank(), tied)) {
-    if (group.members.size() == 1) {
-      owned_.push_back(make_self_communicator());
-    } else {
-      owned_.push_back(connect(group.options(all)));
-      owned_.back()->barrier();  // NCCL connects in the first collective, which waits for its peers
-    }
+    auto communicator =
+        group.members.size() == 1 ? make_self_communicator() : connect(group.options(all));
+    if (!communicator) continue;
+    communicator->barrier();  // NCCL connects in the first collective, which waits for its peers
+    owned_.push_back(std::move(communicator));
     groups_.*group.place = owned_.back().get();
   }
 }

@@ -53,15 +53,16 @@ CudaCommId exchange_id(ControlChannel& channel, const CudaCommTable& nccl,
 /// never waits for them; a thread watches them, and aborts NCCL if they fail or take too long.
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(ControlChannel& channel, const CudaQueue& compute, const GroupOptions& options)
+  /// `comm`: which connects.
+  NcclCommunicator(ControlChannel& channel, const CudaQueue& compute, const GroupOptions& options,
+                   CudaCommState* comm)
       : channel_(channel),
         options_(options),
         compute_(compute),
         queue_(compute.device(), compute.module()),
         nccl_(compute.module().comm()),
-        staging_(nullptr, [this](void* memory) { release(memory); }) {
-    const CudaCommId id = exchange_id(channel, nccl_, options);
-    hgt::check(nccl_.start_connect(&id, options.rank, options.size, queue_.device().index, &comm_));
+        staging_(nullptr, [this](void* memory) { release(memory); }),
+        comm_(comm) {
     try {
       wait_until_ready(Clock::now() + options.timeout);
     } catch (Error& error) {
@@ -83,6 +84,24 @@ class NcclCommunicator final : public Communicator {
       abort_nccl();
     else
       leave();
+  }
+
+  /// Null on a rank that is not in the group.
+  std::unique_ptr<NcclCommunicator> split(const GroupOptions& group) {
+    check();
+    const int color = group.size == 0 ? -1 : group.members.front();
+    CudaCommState* part = nullptr;
+    try {
+      with_comm([&] { return nccl_.start_split(comm_, color, group.rank, group.size, &part); });
+      wait_until_ready(Clock::now() + options_.timeout);
+    } catch (Error& error) {
+      fail(error.in("splitting over NCCL"));
+      abort_nccl();
+      if (part != nullptr) (void)nccl_.abort(part);
+      throw;
+    }
+    if (part == nullptr) return nullptr;
+    return std::make_unique<NcclCommunicator>(channel_, compute_, group, part);
   }
 
   int rank() const override { return options_.rank; }
@@ -395,7 +414,15 @@ class NcclCommunicator final : public Communicator {
 
 std::unique_ptr<Communicator> connect_nccl(ControlChannel& channel, const CudaQueue& compute,
                                            const GroupOptions& options) {
-  return std::make_unique<NcclCommunicator>(channel, compute, options);
+  const CudaCommTable& nccl = compute.module().comm();
+  const CudaCommId id = exchange_id(channel, nccl, options);
+  CudaCommState* comm = nullptr;
+  check(nccl.start_connect(&id, options.rank, options.size, compute.device().index, &comm));
+  return std::make_unique<NcclCommunicator>(channel, compute, options, comm);
+}
+
+std::unique_ptr<Communicator> split_nccl(Communicator& world, const GroupOptions& group) {
+  return dynamic_cast<NcclCommunicator&>(world).split(group);
 }
 
 }  // namespace hgt

@@ -19,6 +19,7 @@ namespace hgt {
 struct CudaCommState {
   int device = 0, rank = 0, size = 0;
   ncclComm_t comm = nullptr;
+  ncclComm_t no_part = nullptr;  ///< what a split gives to a rank that is in no group
 };
 
 namespace {
@@ -56,6 +57,21 @@ CudaResult start_connect(const CudaCommId* id, int rank, int size, int device,
     config.blocking = 0;
     HGT_NCCL_CHECK(nullptr, ncclCommInitRankConfig(&state->comm, size, nccl_id, rank, &config));
     *out = state.release();
+  });
+}
+
+/// The new one does not block either: without a config of its own it has the first one's. NCCL sets
+/// it when the first one is ready again.
+CudaResult start_split(CudaCommState* comm, int color, int rank, int size, CudaCommState** out) {
+  return guarded([&] {
+    HGT_CUDA_CHECK(cudaSetDevice(comm->device));
+    std::unique_ptr<CudaCommState> part;
+    if (color >= 0)
+      part = std::make_unique<CudaCommState>(
+          CudaCommState{.device = comm->device, .rank = rank, .size = size});
+    HGT_NCCL_CHECK(comm->comm, ncclCommSplit(comm->comm, part ? color : NCCL_SPLIT_NOCOLOR, rank,
+                                             part ? &part->comm : &comm->no_part, nullptr));
+    *out = part.release();
   });
 }
 
@@ -200,6 +216,7 @@ const CudaCommTable* cuda_comm_table() {
   static constexpr CudaCommTable kTable = {
       .make_id = make_id,
       .start_connect = start_connect,
+      .start_split = start_split,
       .poll = poll,
       .all_gather = all_gather,
       .sum = sum,

@@ -46,13 +46,17 @@ class SideChannel final : public ControlChannel {
   Progress progress_;
 };
 
+bool uses_nccl(const Config& job, const CudaQueue* queue) {
+  return queue != nullptr && job.distributed.backend != "gloo";
+}
+
 Connection connect(ControlChannel& channel, const Config& job, const Environment& environment,
                    const CudaQueue* queue, const GroupOptions& group) {
   const std::string& backend = job.distributed.backend;
-  if (queue != nullptr && backend == "gloo")
+  if (uses_nccl(job, queue)) return {connect_nccl(channel, *queue, group), "NCCL"};
+  if (queue != nullptr)
     return {connect_gloo(channel, group, environment.master_host, queue),
             "Gloo, through the host's memory"};
-  if (queue != nullptr) return {connect_nccl(channel, *queue, group), "NCCL"};
   if (backend == "nccl")
     throw Error(ErrorKind::kConfig, "distributed.backend = \"nccl\" needs GPUs",
                 "leave it at auto on the CPU");
@@ -87,7 +91,7 @@ std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& 
 Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,
                          const CudaQueue* queue, const std::atomic<bool>* aborted) {
   if (environment.world_size == 1) return {make_self_communicator(), ""};
-  if (queue != nullptr && job.distributed.backend != "gloo") {
+  if (uses_nccl(job, queue)) {
     // NCCL accepts two ranks on a GPU only if they seem to be on two machines.
     if (job.hardware.oversubscribe)
       ::setenv("NCCL_HOSTID", fmt::to_string(environment.rank).c_str(), 0);
@@ -110,9 +114,12 @@ std::unique_ptr<ConnectedGroups> connect_groups(ControlChannel& channel, const C
   return std::make_unique<ConnectedGroups>(
       make_layout(job.parallelism, environment.world_size), job.model.tie_word_embeddings, world,
       options, [&](const GroupOptions& group) {
-        auto communicator = connect(channel, job, environment, queue, group).communicator;
-        return queue ? run_between_graphs(std::move(communicator), *queue)
-                     : std::move(communicator);
+        auto communicator = uses_nccl(job, queue) ? split_nccl(world, group)
+                            : group.size == 0
+                                ? nullptr
+                                : connect(channel, job, environment, queue, group).communicator;
+        return queue && communicator ? run_between_graphs(std::move(communicator), *queue)
+                                     : std::move(communicator);
       });
 }
 

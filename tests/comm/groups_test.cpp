@@ -1,5 +1,7 @@
 #include "hgtrain/comm/groups.h"
 
+#include <algorithm>
+#include <map>
 #include <optional>
 
 #include <catch2/catch.hpp>
@@ -11,8 +13,27 @@ namespace {
 
 std::string names(const Layout& layout, int rank, bool tied = false) {
   std::string out;
-  for (const GroupOfRanks& group : groups_of(layout, rank, tied)) out += group.name + ", ";
+  for (const GroupOfRanks& group : groups_of(layout, rank, tied))
+    if (!group.members.empty()) out += group.name + ", ";
   return out;
+}
+
+/// How many groups all ranks connect one after the other, if at each place those of all ranks share
+/// none, and each rank is in its own.
+std::size_t turns(const Layout& layout, bool tied) {
+  const std::size_t count = groups_of(layout, 0, tied).size();
+  std::vector<std::map<int, std::string>> names(count);  // of each member at each place
+  for (int rank = 0; rank < layout.world_size(); ++rank) {
+    const std::vector<GroupOfRanks> groups = groups_of(layout, rank, tied);
+    REQUIRE(groups.size() == count);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (groups[i].members.empty()) continue;
+      CHECK(std::ranges::count(groups[i].members, rank) == 1);
+      for (const int member : groups[i].members)
+        CHECK(names[i].try_emplace(member, groups[i].name).first->second == groups[i].name);
+    }
+  }
+  return count;
 }
 
 }  // namespace
@@ -62,4 +83,17 @@ TEST_CASE("an interleaved pipeline is a ring") {
     if (group.name == "forward 1-0") CHECK(group.place == &Groups::output);
   const Layout three{.pipeline_size = 3, .virtual_stages = 2};
   CHECK(names(three, 0) == "data 0, forward 0-1, backward 1-0, forward 2-0, backward 0-2, ");
+}
+
+TEST_CASE("groups that share no rank are connected together, in one order of all ranks") {
+  CHECK(turns({.data_size = 4}, true) == 0);
+  CHECK(turns({.data_size = 2, .context_size = 2, .tensor_size = 2}, false) == 3);
+  // Data, and both directions of the links of even numbers and of odd ones.
+  CHECK(turns({.pipeline_size = 2}, false) == 1 + 2);
+  CHECK(turns({.pipeline_size = 3}, false) == 1 + 4);
+  CHECK(turns({.pipeline_size = 8, .data_size = 2, .tensor_size = 2}, true) == 2 + 4 + 1);
+  CHECK(turns({.pipeline_size = 2, .virtual_stages = 2}, false) == 1 + 4);
+  CHECK(turns({.pipeline_size = 4, .virtual_stages = 2}, true) == 1 + 4 + 1);
+  for (const int stages : {3, 5, 7})  // the last link of such a ring meets the first one
+    CHECK(turns({.pipeline_size = stages, .virtual_stages = 3}, false) == 1 + 6);
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <barrier>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -46,6 +47,14 @@ std::vector<std::string> run_nccl_ranks(
     });
   for (std::thread& thread : threads) thread.join();
   return errors;
+}
+
+/// What a rank splits off to be in a group of these ranks.
+GroupOptions group_of(const std::vector<int>& members, int rank) {
+  return {.rank = static_cast<int>(std::ranges::find(members, rank) - members.begin()),
+          .size = static_cast<int>(members.size()),
+          .members = members,
+          .timeout = std::chrono::seconds(60)};
 }
 
 const CudaModule* module_with_device() {
@@ -243,6 +252,45 @@ TEST_CASE("NCCL: a rank that never connects is an error after the timeout") {
              Contains("did not arrive within 0.05 s") && Contains("connecting over NCCL"));
 }
 
+TEST_CASE("NCCL: a split gives groups of their own, which outlive the failure of the first one") {
+  std::barrier split(4);
+  const auto errors = run_nccl_ranks(4, 4, [&](Communicator& world, CudaQueue&) {
+    const int rank = world.rank();
+    // Ranks 3 and 1, in this order, then 0 and 2; then 1 and 2, with the others outside.
+    GroupOptions pair = group_of({rank % 2 == 0 ? 0 : 3, rank % 2 == 0 ? 2 : 1}, rank);
+    const auto first = split_nccl(world, pair);
+    const auto second = split_nccl(
+        world, rank == 1 || rank == 2 ? group_of({1, 2}, rank) : GroupOptions{.size = 0});
+    if ((second == nullptr) != (rank == 0 || rank == 3))
+      throw Error(ErrorKind::kInternal, "the wrong ranks are outside");
+    split.arrive_and_wait();
+    if (rank == 0) world.abort();
+    std::vector<float> values{static_cast<float>(rank)};
+    first->all_reduce_sum(values);
+    if (values[0] != (rank % 2 == 0 ? 2 : 4)) throw Error(ErrorKind::kInternal, "a wrong sum");
+    values[0] = static_cast<float>(first->rank() * 10 + rank);
+    first->broadcast(std::as_writable_bytes(std::span(values)), 0);
+    if (values[0] != static_cast<float>(pair.members[0]))
+      throw Error(ErrorKind::kInternal, "the members are in another order");
+    if (!second) return;
+    values[0] = static_cast<float>(rank);
+    second->all_reduce_sum(values);
+    if (values[0] != 3) throw Error(ErrorKind::kInternal, "a wrong sum of the second split");
+  });
+  CHECK(errors == std::vector<std::string>(4));
+}
+
+TEST_CASE("NCCL: a rank that does not come to a split is an error after the timeout") {
+  const auto errors = run_nccl_ranks(2, 2, [](Communicator& world, CudaQueue&) {
+    if (world.rank() == 1) return;
+    GroupOptions options = group_of({0, 1}, 0);
+    options.timeout = std::chrono::milliseconds(50);
+    (void)split_nccl(world, options);
+  });
+  CHECK_THAT(errors[0],
+             Contains("did not arrive within 0.05 s") && Contains("connecting over NCCL"));
+}
+
 TEST_CASE("NCCL: abort wakes a rank that waits, and its peers get an error from NCCL") {
   const auto errors = run_nccl_ranks(2, 2, [](Communicator& comm, CudaQueue&) {
     if (comm.rank() == 1) return comm.abort();
@@ -294,8 +342,157 @@ TEST_CASE("CUDA: the emulation's NCCL notices calls that differ, and spoils what
       comm.reduce_scatter_sum(values, parts);
     else
       comm.all_reduce_sum(values);
+    while (true) {
+      comm.check();
+      std::this_thread::yield();
+    }
   });
   CHECK_THAT(errors[0], Catch::Contains("rank 1 is at call 2 (sum of 16 bytes"));
   CHECK_THAT(errors[0], Catch::Contains("rank 0 at call 2 (reduce-scatter of 16 bytes"));
   CHECK_FALSE(errors[1].empty());
+}
+
+namespace {
+
+/// Floats of a device.
+struct Values {
+  Values(CudaQueue& queue, std::size_t count, float value)
+      : memory("values", static_cast<std::int64_t>(count) * 4, queue.device()), compute(queue) {
+    set(value);
+  }
+  std::span<float> span() const { return memory.as<float>(); }
+  std::span<std::byte> bytes() const { return std::as_writable_bytes(span()); }
+  void set(float value) const {
+    const std::vector<float> host(span().size(), value);
+    compute.copy(span().data(), host.data(), span().size_bytes());
+    compute.synchronize();
+  }
+  std::vector<float> get() const {
+    std::vector<float> host(span().size());
+    compute.copy(host.data(), span().data(), span().size_bytes());
+    compute.synchronize();
+    return host;
+  }
+  Buffer memory;
+  CudaQueue& compute;
+};
+
+void require(bool right, const char* what) {
+  if (!right) throw Error(ErrorKind::kInternal, what);
+}
+
+}  // namespace
+
+TEST_CASE("CUDA: a receive over NCCL may be entered long before its sender sends") {
+  const CudaModule* const module = module_for_two();
+  if (module == nullptr) return;
+  const auto errors = run_on_devices(*module, [](Communicator& world, CudaQueue& compute) {
+    const int rank = world.rank();
+    const auto there = split_nccl(world, group_of({0, 1}, rank));
+    const auto back = split_nccl(world, group_of({1, 0}, rank));
+    const auto round = split_nccl(world, group_of({1, 0}, rank));
+    const Values first(compute, 8, static_cast<float>(rank)), answer(compute, 8, 5),
+        later(compute, 8, static_cast<float>(rank));
+    if (rank == 0) {
+      const auto received = back->start_broadcast(answer.bytes(), 0);
+      const auto last = round->start_broadcast(later.bytes(), 0);
+      first.set(7);  // this rank goes on meanwhile
+      (void)there->start_broadcast(first.bytes(), 0);
+      back->wait(received);
+      require(answer.get() == std::vector<float>(8, 8), "a wrong answer");
+      round->wait(last);
+      require(later.get() == std::vector<float>(8, 1), "a wrong last message");
+    } else {
+      there->wait(there->start_broadcast(first.bytes(), 0));
+      answer.set(first.get()[0] + 1);
+      back->wait(back->start_broadcast(answer.bytes(), 0));
+      round->wait(round->start_broadcast(later.bytes(), 0));
+      compute.synchronize();
+    }
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("CUDA: a collective over NCCL reads its memory when all ranks have come to it") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr || !emulated(*module)) return;
+  std::promise<void> changed;
+  const auto errors = run_on_devices(*module, [&](Communicator& world, CudaQueue& compute) {
+    const Values values(compute, 4, 1);
+    if (world.rank() == 1) changed.get_future().wait();
+    const std::uint64_t ticket = world.start_all_reduce_sum(values.span());
+    if (world.rank() == 0) {
+      std::ranges::fill(values.span(), 3.0f);  // behind the back of the order check
+      changed.set_value();
+    }
+    world.wait(ticket);
+    require(values.get() == std::vector<float>(4, 4), "the memory was read when it was queued");
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("CUDA: the emulation notices work that does not wait for a collective under way") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr || !emulated(*module)) return;
+  std::promise<void> noticed;
+  const auto errors = run_on_devices(*module, [&](Communicator& world, CudaQueue& compute) {
+    const Values values(compute, 4, 1);
+    if (world.rank() == 1) noticed.get_future().wait();
+    const std::uint64_t ticket = world.start_all_reduce_sum(values.span());
+    if (world.rank() == 0) {
+      std::string error;
+      try {
+        values.set(2);
+      } catch (const Error& e) {
+        error = e.message();
+      }
+      noticed.set_value();
+      require(error.ends_with("waits for nothing"), "it was not noticed");
+    }
+    world.wait(ticket);
+    require(values.get() == std::vector<float>(4, 2), "a wrong sum");
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("CUDA: the emulation notices ranks that enter collectives in different orders") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr || !emulated(*module)) return;
+  const auto errors = run_on_devices(*module, [](Communicator& world, CudaQueue& compute) {
+    const auto group = split_nccl(world, group_of({0, 1}, world.rank()));
+    const Values one(compute, 4, 1), other(compute, 4, 1);
+    Communicator& first = world.rank() == 0 ? world : *group;
+    Communicator& second = world.rank() == 0 ? *group : world;
+    first.wait(first.start_all_reduce_sum(one.span()));
+    second.wait(second.start_all_reduce_sum(other.span()));
+    compute.synchronize();
+    while (true) {
+      world.check();
+      group->check();
+      std::this_thread::yield();
+    }
+  });
+  CHECK_THAT(errors[0], Contains("collectives of two groups in different orders"));
+  CHECK_FALSE(errors[1].empty());
+}
+
+TEST_CASE("CUDA: the emulation notices ranks that disagree about a split") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr || !emulated(*module)) return;
+  const auto errors = run_on_devices(*module, [](Communicator& world, CudaQueue&) {
+    (void)split_nccl(world, world.rank() == 0 ? group_of({0, 1}, 0) : group_of({0, 1, 2}, 1));
+  });
+  CHECK_THAT(errors[0], Contains("the ranks of color 0 of a split are 0 1, but one expects 3"));
+}
+
+TEST_CASE("CUDA: aborting the emulation's NCCL wakes who waits for a collective of it") {
+  const CudaModule* const module = module_with_device();
+  if (module == nullptr || !emulated(*module)) return;
+  const auto errors = run_on_devices(*module, [](Communicator& world, CudaQueue& compute) {
+    const Values values(compute, 4, 1);
+    if (world.rank() == 1) return world.abort();
+    world.wait(world.start_all_reduce_sum(values.span()));
+    (void)values.get();
+  });
+  CHECK_THAT(errors[0], Contains("NCCL: a peer is gone"));
 }

@@ -21,7 +21,7 @@ namespace {
 struct Asked {
   ncclResult_t answer = ncclSuccess;      ///< to every call
   ncclResult_t background = ncclSuccess;  ///< what ncclCommGetAsyncError finds
-  int device = -1, rank = -1, size = -1, root = -1, blocking = -1;
+  int device = -1, rank = -1, size = -1, root = -1, blocking = -1, color = -2, key = -1;
   ncclUniqueId id{};
   std::size_t count = 0;
   ncclDataType_t type{};
@@ -29,13 +29,14 @@ struct Asked {
   std::string ended;
   std::string grouped;  ///< what is asked from ncclGroupStart to ncclGroupEnd
   bool groups = false;
+  ncclComm_t comm = nullptr;  ///< of the last sum
   const void* in = nullptr;
   void* out = nullptr;
 } g_asked;
 
 float g_memory[16];  ///< of collectives by parts
 
-const auto kComm = reinterpret_cast<ncclComm_t>(0x10);
+const auto kComm = reinterpret_cast<ncclComm_t>(0x10), kPart = reinterpret_cast<ncclComm_t>(0x30);
 const auto kStream = reinterpret_cast<cudaStream_t>(0x20);
 
 /// Notes a call to or from a root in memory that begins at `begin`, of elements of `size` bytes.
@@ -87,6 +88,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   g_asked.size = size, g_asked.id = id, g_asked.rank = rank, g_asked.blocking = config->blocking;
   return *comm = kComm, g_asked.answer;
 }
+ncclResult_t ncclCommSplit(ncclComm_t, int color, int key, ncclComm_t* comm, ncclConfig_t* config) {
+  g_asked.color = color, g_asked.key = key, g_asked.blocking = config ? config->blocking : -1;
+  return *comm = color == NCCL_SPLIT_NOCOLOR ? nullptr : kPart, g_asked.answer;
+}
 ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* out) {
   return *out = g_asked.background, g_asked.answer;
 }
@@ -113,7 +118,8 @@ ncclResult_t ncclGroupEnd() {
   return g_asked.groups = false, ncclSuccess;
 }
 ncclResult_t ncclAllReduce(const void*, void*, std::size_t count, ncclDataType_t type, ncclRedOp_t,
-                           ncclComm_t, cudaStream_t stream) {
+                           ncclComm_t comm, cudaStream_t stream) {
+  g_asked.comm = comm;
   return collective(count, type, stream);
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type,
@@ -185,6 +191,31 @@ TEST_CASE_METHOD(Connecting,
   CHECK((g_asked.count == 6 && g_asked.type == ncclUint8));
   CHECK_FALSE(table.broadcast(comm, floats, 7, 2, &stream));
   CHECK((g_asked.count == 7 && g_asked.type == ncclUint8 && g_asked.root == 2));
+  CHECK_FALSE(table.abort(comm));
+}
+
+TEST_CASE_METHOD(Connecting, "NCCL module: a split gives a group that does not block, or none") {
+  CudaCommState* part = nullptr;
+  CHECK_FALSE(table.start_split(comm, 5, 1, 2, &part));
+  CHECK((g_asked.color == 5 && g_asked.key == 1 && g_asked.device == 2));
+  CHECK(g_asked.blocking == -1);  // as the first one
+  REQUIRE(part != nullptr);
+  float value = 0;
+  CHECK_FALSE(table.sum(part, &value, 1, DType::kF32, &stream));
+  CHECK(g_asked.comm == kPart);
+  // It has two ranks, of which this is number 1: even parts are known by that.
+  const std::vector<OwnedRange> parts{{{0, 4}, 0}, {{4, 8}, 1}};
+  CHECK_FALSE(table.reduce_scatter(part, g_memory, DType::kF32, parts.data(), 2, &stream));
+  CHECK((g_asked.count == 4 && g_asked.out == g_memory + 4));
+  CHECK_FALSE(table.abort(part));
+
+  part = comm;
+  CHECK_FALSE(table.start_split(comm, -1, 0, 0, &part));
+  CHECK(g_asked.color == NCCL_SPLIT_NOCOLOR);
+  CHECK(part == nullptr);
+  g_asked.answer = ncclInvalidUsage;
+  CHECK(table.start_split(comm, 5, 1, 2, &part));
+  g_asked.answer = ncclSuccess;
   CHECK_FALSE(table.abort(comm));
 }
 

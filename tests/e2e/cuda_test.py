@@ -256,6 +256,28 @@ class CudaTest(unittest.TestCase):
                                  '--parallelism.pipeline_schedule', schedule, config=model)
                 self.assert_close(two, one)
 
+    def train_pipeline(self, run, ranks, *flags):
+        return self.train(run, 'cuda', '--num_gpus', ranks, '--hardware.oversubscribe', 'true', '--parallelism.pipeline_parallel_size', 2, *flags)
+
+    def test_an_interleaved_pipeline_on_one_gpu_equals_one_rank(self):
+        for tied in 'true', 'false':
+            flags = ('--train_batch_size', 6, '--model.n_layer', 4, '--model.tie_word_embeddings', tied)
+            one = self.train(f'interleaved.{tied}.one', 'cpu', *flags)
+            for parts in 2, 3:
+                two = self.train_pipeline(f'interleaved.{tied}.{parts}', 2, *flags, '--parallelism.pipeline_schedule', 'interleaved',
+                                          '--parallelism.virtual_pipeline_stages', parts)
+                self.assert_close(two, one)
+
+    def test_a_pipeline_offloads_its_optimizer(self):
+        flags = ('--train_batch_size', 8, *WIDE)
+        one = self.train('pipeline.one', 'cpu', *flags)
+        for ranks in 2, 4:
+            for schedule, parts in ('1f1b', 1), ('interleaved', 2):
+                moved = self.train_pipeline(f'{schedule}.{ranks}.moved', ranks, *flags, *OPTIMIZER, '--zero_optimization.stage', 1,
+                                            '--zero_optimization.reduce_bucket_size', 1, '--parallelism.pipeline_schedule', schedule,
+                                            '--parallelism.virtual_pipeline_stages', parts)
+                self.assert_close(moved, one)
+
     @unittest.skipUnless(EMULATED, 'fills the device')
     def test_a_full_device_says_what_is_held(self):
         os.environ['HGTRAIN_EMULATION_MEMORY'] = '250000000'  # more than measuring the rate takes

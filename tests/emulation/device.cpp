@@ -1,5 +1,5 @@
 // The emulated device behind the module's tables: one device, whose streams do at once what they
-// are given, unless it is captured.
+// are given, unless it is captured or a collective.
 
 #include <atomic>
 #include <cstdio>
@@ -44,7 +44,9 @@ cudaError_t cudaMalloc(void** out, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* memory) {
-  hgt::emulation::forget(memory, hgt::emulation::size_of_allocation(memory));
+  const std::size_t bytes = hgt::emulation::size_of_allocation(memory);
+  hgt::emulation::wait_for_uses(memory, bytes);
+  hgt::emulation::forget(memory, bytes);
   hgt::emulation::release(memory);
   return cudaSuccess;
 }
@@ -221,6 +223,7 @@ CudaResult destroy_event(CudaEventState* event) {
 CudaResult synchronize_stream(CudaStreamState* stream) {
   return guarded([&] {
     if (stream->use()->captured) throw Error(ErrorKind::kDevice, "a wait cannot be captured");
+    emulation::wait_until_over(stream->use()->pending);
     emulation::host_waits_for(stream->use()->clock);
   });
 }
@@ -238,8 +241,8 @@ CudaResult wait_event(CudaStreamState* stream, CudaEventState* event) {
 
 CudaResult query_event(CudaEventState* event, bool* done) {
   return guarded([&] {
-    emulation::host_waits_for(event->clock);
-    *done = true;
+    *done = emulation::are_over(event->pending);
+    if (*done) emulation::host_waits_for(event->clock);
   });
 }
 

@@ -1,4 +1,6 @@
+#include <atomic>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -9,6 +11,7 @@
 #include "cuda_fp16.h"
 #include "cuda_runtime.h"
 #include "device_memory.h"
+#include "order.h"
 #include "sanitizer.h"
 
 // What the emulation gives and what it notices, by kernels that are right and ones that are not.
@@ -241,4 +244,82 @@ TEST_CASE("16-bit floats are rounded to nearest even") {
   CHECK(std::isinf(__half2float(__float2half_rn(1e6f))));
   const float2 pair = __half22float2(__floats2half2_rn(1.5f, -3));
   CHECK((pair.x == 1.5f && pair.y == -3));
+}
+
+namespace {
+
+/// A stream of collectives with one under way, and a stream that waits for it.
+struct Streams {
+  Streams() {
+    emulation::record(event, &collectives);
+    emulation::wait(&compute, event);
+  }
+  ~Streams() { emulation::forget(values.data, 4); }
+  /// What the next work of `compute` reads.
+  float read() {
+    float seen = 0;
+    emulation::note(&compute, {{values.data, 4, false}});
+    emulation::submit(&compute, [&] { seen = values.data[0]; });
+    return seen;
+  }
+  Floats values{1};
+  CUstream_st collectives{1001, {}}, compute{1002, {}};
+  emulation::Event event{1001};
+  const std::shared_ptr<emulation::Operation> operation =
+      emulation::queue_operation(&collectives, {{values.data, 4, true}});
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Streams, "work waits for the collective that its stream waits for") {
+  CHECK_FALSE(emulation::are_over(event.pending));
+  std::thread device([&] {
+    values.data[0] = 5;
+    operation->finish();
+  });
+  CHECK(read() == 5);
+  CHECK(emulation::are_over(event.pending));
+  device.join();
+}
+
+TEST_CASE_METHOD(Streams, "work that waits for a collective which fails throws, once") {
+  operation->fail(Error(ErrorKind::kPeer, "a peer is gone"));
+  CHECK_FALSE(emulation::are_over(event.pending));  // on a device it hangs
+  CHECK_THROWS_AS(read(), Error);
+  CHECK(read() == 0);
+  operation->give_up();
+  CHECK(emulation::are_over(event.pending));
+}
+
+TEST_CASE_METHOD(Streams, "a collective fails with what it waits for, and comes after it") {
+  CUstream_st others{1003, {}};
+  emulation::wait(&others, event);
+  const auto next = emulation::queue_operation(&others, {{values.data, 4, true}});
+  std::atomic<bool> finished = false;
+  std::thread device([&] {
+    finished = true;
+    operation->finish();
+  });
+  next->wait_for_its_turn();
+  CHECK(finished);
+  device.join();
+  next->finish();
+
+  const auto first = emulation::queue_operation(&collectives, {});
+  emulation::record(event, &collectives);
+  emulation::wait(&others, event);
+  const auto last = emulation::queue_operation(&others, {});
+  first->fail(Error(ErrorKind::kPeer, "a peer is gone"));
+  CHECK_THROWS_AS(last->wait_for_its_turn(), Error);
+}
+
+TEST_CASE_METHOD(Streams, "memory is in use until the collective is over") {
+  std::atomic<bool> finished = false;
+  std::thread device([&] {
+    finished = true;
+    operation->give_up();
+  });
+  emulation::wait_for_uses(values.data, 4);
+  CHECK(finished);
+  device.join();
 }

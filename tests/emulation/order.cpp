@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -142,6 +143,11 @@ void finish_before(const Access& access, const Clock& clock) {
   });
 }
 
+/// Whoever waited for what failed throws, but only once: the stream goes on then.
+void wait_for_pending(CUstream_st& stream) {
+  wait_until_done(std::exchange(stream.pending, {}));
+}
+
 void check_all(CUstream_st& stream, const std::vector<Access>& accesses) {
   const Moment moment = advance(stream);
   for (const Access& access : accesses) {
@@ -164,10 +170,18 @@ void note(cudaStream_t stream, const std::vector<Access>& accesses) {
 }
 
 void submit(cudaStream_t stream, std::function<void()> work) {
-  if (stream && stream->captured)
-    stream->captured->work.push_back(std::move(work));
-  else
-    work();
+  if (stream && stream->captured) return stream->captured->work.push_back(std::move(work));
+  if (stream) wait_for_pending(*stream);
+  work();
+}
+
+std::shared_ptr<Operation> queue_operation(cudaStream_t stream,
+                                           const std::vector<Access>& accesses) {
+  if (stream->captured) fail("a collective is captured");
+  note(stream, accesses);
+  auto operation = std::make_shared<Operation>(accesses, std::move(stream->pending));
+  stream->pending = {operation};
+  return operation;
 }
 
 void submit_copy(cudaStream_t stream, void* to, const void* from, std::size_t bytes) {
@@ -181,9 +195,10 @@ void submit_copy(cudaStream_t stream, void* to, const void* from, std::size_t by
   note(stream, {{tracked(from), bytes, false}, {tracked(to), bytes, true}});
   if (stream->captured || to_pinned == from_pinned)
     return submit(stream, [=] { std::memmove(to, from, bytes); });
+  wait_for_pending(*stream);
   const std::lock_guard lock(g_mutex);
   const auto* const values = static_cast<const std::byte*>(from);
-  Copy copy{{stream->id, g_time}, {}, {values, values + bytes}, to_pinned};
+  Copy copy{{stream->id, stream->clock.at(stream->id)}, {}, {values, values + bytes}, to_pinned};
   if (to_pinned)
     std::memset(to, kUninitialised, bytes);
   else
@@ -203,12 +218,15 @@ void record(Event& event, cudaStream_t stream) {
   (void)advance(*stream);
   event.recorded = true;
   event.clock = stream->clock;
+  event.pending = stream->pending;
 }
 
 void wait(cudaStream_t stream, const Event& event) {
   const std::lock_guard lock(g_mutex);
   if (stream->captured) fail("an event is waited for in a capture");
-  if (event.recorded && !is_dropped(stream->id, event.id)) join(stream->clock, event.clock);
+  if (!event.recorded || is_dropped(stream->id, event.id)) return;
+  join(stream->clock, event.clock);
+  stream->pending.insert(stream->pending.end(), event.pending.begin(), event.pending.end());
 }
 
 void host_waits_for(const Clock& clock) {

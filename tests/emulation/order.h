@@ -9,23 +9,18 @@
 
 #include "cuda_runtime_api.h"
 #include "device_memory.h"
+#include "operations.h"
 
-/// Which work comes before which, however fast each stream is. The emulation runs all at once and
-/// in the order of the calls; what it was given must not depend on that. So every access of an op
-/// to memory is compared with the earlier ones: if one of two writes, one must come before the
-/// other by the order of a stream, an event or a wait of the host (a happens-before check, after
-/// Lamport 1978, with vector clocks). A violation is an Error(kInternal) of the call that completes
-/// it.
+/// Which work comes before which, however fast each stream is. The emulation runs all but
+/// collectives (operations.h) at once and in the order of the calls; what it was given must not
+/// depend on that. So every access of an op to memory is compared with the earlier ones: if one of
+/// two writes, one must come before the other by the order of a stream, an event or a wait of the
+/// host (a happens-before check, after Lamport 1978, with vector clocks). A violation is an
+/// Error(kInternal) of the call that completes it.
 namespace hgt::emulation {
 
 /// How far each stream had come, of what the holder comes after.
 using Clock = std::map<int, std::uint64_t>;
-
-struct Access {
-  const void* memory;
-  std::size_t bytes;
-  bool writes;
-};
 
 /// Work that was captured.
 struct Graph {
@@ -37,12 +32,17 @@ struct Graph {
 struct Event {
   int id;
   bool recorded = false;
-  Clock clock;
+  Clock clock = {};
+  Operations pending = {};  ///< of its stream, when it was recorded
 };
 
 /// The accesses of the op that is given to the stream next, or becomes part of its graph.
 void note(cudaStream_t stream, const std::vector<Access>& accesses);
-/// Runs work of the stream, or keeps it in the graph that is being captured.
+/// The stream's next operation, which somebody else does; its accesses are noted.
+std::shared_ptr<Operation> queue_operation(cudaStream_t stream,
+                                           const std::vector<Access>& accesses);
+/// Runs work of the stream once the operations before it are done, or keeps it in the graph that is
+/// being captured.
 void submit(cudaStream_t stream, std::function<void()> work);
 /// A copy; one to page-locked memory arrives when the host has waited for it, and what is copied
 /// from there must be the same until then.
@@ -64,4 +64,5 @@ struct CUstream_st {
   int id;
   hgt::emulation::Clock clock;
   hgt::emulation::Graph* captured = nullptr;  ///< that is being captured
+  hgt::emulation::Operations pending = {};    ///< what its next work comes after
 };

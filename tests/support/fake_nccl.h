@@ -47,8 +47,9 @@ inline std::size_t g_absent = 0;
 }  // namespace fake_cuda
 
 struct CudaCommState {
+  std::string name;
   std::shared_ptr<fake_cuda::Group> group;
-  int rank = 0, next = 0;
+  int rank = 0, next = 0, splits = 0;
 };
 
 namespace fake_cuda {
@@ -150,6 +151,17 @@ inline CudaResult all_gather_parts(CudaCommState* comm, void* memory, const Owne
               });
 }
 
+/// A rank comes to the group of that name, which the first one makes.
+inline CudaCommState* join(const std::string& name, int rank, int size) {
+  const std::lock_guard lock(g_mutex);
+  std::shared_ptr<Group>& group = g_groups[name];
+  if (!group) group = std::make_shared<Group>();
+  const std::lock_guard group_lock(group->mutex);
+  group->size = static_cast<std::size_t>(size);
+  ++group->connected;
+  return new CudaCommState{name, group, rank};
+}
+
 inline const CudaCommTable& comm_table() {
   static const CudaCommTable table = [] {
     CudaCommTable t{};
@@ -158,17 +170,17 @@ inline const CudaCommTable& comm_table() {
       const std::lock_guard lock(g_mutex);
       std::memset(out->bytes, 0, sizeof out->bytes);
       std::snprintf(out->bytes, sizeof out->bytes, "group %d", ++made);
-      g_groups[out->bytes] = std::make_shared<Group>();
       return nullptr;
     };
     t.start_connect = [](const CudaCommId* id, int rank, int size, int,
                          CudaCommState** out) -> CudaResult {
-      const std::lock_guard lock(g_mutex);
-      const auto group = g_groups.at(id->bytes);
-      const std::lock_guard group_lock(group->mutex);
-      group->size = static_cast<std::size_t>(size);
-      ++group->connected;
-      *out = new CudaCommState{group, rank, 0};
+      *out = join(id->bytes, rank, size);
+      return nullptr;
+    };
+    t.start_split = [](CudaCommState* comm, int color, int rank, int size,
+                       CudaCommState** out) -> CudaResult {
+      const std::string name = comm->name + "." + std::to_string(++comm->splits);
+      *out = color < 0 ? nullptr : join(name + "." + std::to_string(color), rank, size);
       return nullptr;
     };
     t.poll = [](CudaCommState* comm, bool* ready) -> CudaResult {

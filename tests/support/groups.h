@@ -20,8 +20,9 @@ inline std::vector<std::string> run_groups(const Connect& connect, const Config&
   MemoryChannel channel;
   const auto run = [&](Communicator& world) {
     ConnectedGroups groups(layout, config.model.tie_word_embeddings, world,
-                           {.timeout = std::chrono::seconds(30)},
-                           [&](const GroupOptions& options) { return connect(channel, options); });
+                           {.timeout = std::chrono::seconds(30)}, [&](const GroupOptions& options) {
+                             return options.size == 0 ? nullptr : connect(channel, options);
+                           });
     try {
       body(groups.get());
     } catch (...) {

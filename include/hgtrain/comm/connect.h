@@ -24,7 +24,7 @@ struct GroupOptions {
   const char* thread_name = "communication";  ///< in traces; a literal
   int rank = 0;
   int size = 1;
-  std::vector<int> members = {};  ///< the job's rank of each, for messages; empty: the same
+  std::vector<int> members = {};               ///< the job's rank of each; empty: the same
   std::chrono::milliseconds timeout{600000};   ///< to connect, and for each wait for a peer
   const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; NCCL only
 
@@ -66,5 +66,10 @@ std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GroupO
 /// number, and is done when it returns. One thread uses it, except for abort().
 std::unique_ptr<Communicator> connect_nccl(ControlChannel& channel, const CudaQueue& compute,
                                            const GroupOptions& options);
+/// Splits groups off `world`, which connect_nccl made. All its ranks call this together, while no
+/// collective of it is under way, each with the options of the group that it gets into, or of
+/// size 0 if it gets into none: then the result is null. The groups are communicators of their own:
+/// they may outlive `world`, and its failure or abort does not end them.
+std::unique_ptr<Communicator> split_nccl(Communicator& world, const GroupOptions& group);
 
 }  // namespace hgt

@@ -37,18 +37,19 @@ struct Groups {
   std::uint64_t sent_bytes() const;
 };
 
-/// A group of a job's ranks to connect.
+/// A group of a job's ranks to connect. Those of all ranks at one place of groups_of share no rank.
 struct GroupOfRanks {
-  std::string name;          ///< unique in the job
+  std::string name;          ///< unique in the job if there are members
   const char* thread_name;   ///< in traces; a literal
-  std::vector<int> members;  ///< the job's ranks, from the group's rank 0
+  std::vector<int> members;  ///< the job's, from the group's rank 0; none: the rank is outside
   Communicator* Groups::*place;
   std::optional<int> peer_stage = {};  ///< see GroupOptions
 
-  /// To connect it, from those of the world.
+  /// To connect it, from those of the world; of size 0 if the rank is outside.
   GroupOptions options(const GroupOptions& world) const;
 };
-/// The groups that a rank is in besides the world, in the order in which all ranks connect them.
+/// The groups that a rank is in besides the world, in the order in which all ranks connect them:
+/// equally many for all ranks, with those that the rank is outside of.
 std::vector<GroupOfRanks> groups_of(const Layout& layout, int rank, bool tied);
 
 /// The groups of a rank, with those communicators that are not the world's.
@@ -56,7 +57,7 @@ class ConnectedGroups {
  public:
   using Connect = std::function<std::unique_ptr<Communicator>(const GroupOptions&)>;
   /// `world` outlives this object. All ranks call it together; `connect` gets the options of each
-  /// group.
+  /// group, and returns null for one that the rank is outside of.
   ConnectedGroups(const Layout& layout, bool tied, Communicator& world, const GroupOptions& options,
                   const Connect& connect);
   const Groups& get() const { return groups_; }
