@@ -61,7 +61,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
         self.assertIn('| wrong by 0.1', said)
-        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 20)
+        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 21)
         self.program('tests/ops/ops_test', 'echo ops >> called; echo "All tests passed (3 assertions in 1 test case)"')
         status, said = self.check('correct')
         self.assertEqual(status, 0, said)
@@ -77,7 +77,7 @@ class GpuCheckTest(unittest.TestCase):
         status, said = self.check('correct')
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
-        self.assertEqual(len(self.called()), 21)
+        self.assertEqual(len(self.called()), 22)
 
     def test_workers_share_a_gpu_if_there_is_only_one(self):
         self.assertEqual(self.check('splits')[0], 0)
