@@ -462,7 +462,9 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
     out.push_back({"packed operands of matrix products",
                    times(threads, dtype == DType::kF32 ? kPackedBytes : kPackedBytes16)});
     const std::int64_t rows = times(sizes.batch, sizes.seq_length / sizes.context_size);
-    if (dtype != DType::kF32 && threads > 1 && sizes.has_head(model) && rows <= kRowsInFp32)
+    const bool has_head = std::ranges::any_of(
+        ranges, [&](const ActivationSizes& range) { return range.has_head(model); });
+    if (dtype != DType::kF32 && threads > 1 && has_head && rows <= kRowsInFp32)
       out.push_back(
           {"logits in fp32, in oneDNN", times(times(rows, model.vocab_size), kFloatBytes)});
     if (const std::int64_t shared = shared_memory(config, stage).mapped; shared > 0)

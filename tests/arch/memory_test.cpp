@@ -233,8 +233,9 @@ TEST_CASE("a stage of an interleaved pipeline holds micro-batches in each of its
                         .pipeline_schedule = "interleaved",
                         .virtual_pipeline_stages = 2,
                         .pipeline_layer_split = {4, 3, 3, 2}};
+  int threads = 1;
   const auto bytes = [&](const std::string& name, int stage) {
-    for (const Allocation& a : memory_table(config, 1, stage))
+    for (const Allocation& a : memory_table(config, threads, stage))
       if (a.name == name) return a.bytes;
     return std::int64_t{0};
   };
@@ -251,6 +252,12 @@ TEST_CASE("a stage of an interleaved pipeline holds micro-batches in each of its
   config.recompute = {"full", 9};  // of stage 1: three layers of the first part, none of the second
   CHECK(bytes("layers: norm1", 0) == row * (1 + 2 * 1));
   CHECK(bytes("layers: norm1", 1) == row * (1 + 2));
+  // The head is in the last stage's last part.
+  config.precision.bf16 = true;
+  config.training.seq_length = 64;
+  threads = 2;
+  CHECK(bytes("logits in fp32, in oneDNN", 0) == 0);
+  CHECK(bytes("logits in fp32, in oneDNN", 1) == std::int64_t{4} * 64 * 50257);
 }
 
 TEST_CASE("a stage of ZB-H1 keeps for the weights' half what that reads") {
