@@ -5,7 +5,6 @@ import re
 
 import tree
 
-INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 HEAVY = ('fmt/', 'spdlog/', 'nlohmann/', 'CLI/')
 LAUNCHER_ONLY = {'plan', 'launch', 'cli'}
 
@@ -35,22 +34,13 @@ def module_of(path):
     return parts[2] if parts[0] == 'include' else parts[1]
 
 
-def resolve(include, path):
-    """The file of ours that an #include means, or None for a library's."""
-    for candidate in (path.parent / include, tree.ROOT / 'include' / include):
-        if candidate.is_file():
-            return candidate.resolve()
-    return None
-
-
 def heavy_reached(path, seen):
     """Heavy headers reachable from a file through headers of ours, each with the file that includes it."""
     if path in seen:
         return []
     seen.add(path)
     found = []
-    for include in INCLUDE.findall(path.read_text()):
-        ours = resolve(include, path)
+    for include, ours in tree.includes(path):
         if ours:
             found += heavy_reached(ours, seen)
         elif include.startswith(HEAVY):
@@ -65,8 +55,7 @@ for path in tree.files('include', 'src'):
     if module not in table:
         problems.append(f'{tree.name(path)}: no module {module} in docs/architecture.md')
         continue
-    for include in INCLUDE.findall(path.read_text()):
-        ours = resolve(include, path)
+    for include, ours in tree.includes(path):
         if include.startswith('hgtrain/') and not ours:
             problems.append(f'{tree.name(path)}: no header {include}')
         elif ours and module_of(ours) not in table[module] | {module}:

@@ -1,5 +1,6 @@
 """The files of the checkout that the rules look at, and how a rule reports."""
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -14,6 +15,13 @@ def files(*tops, suffixes=SOURCES):
 
 def name(path):
     return path.relative_to(ROOT).as_posix()
+
+
+def includes(path):
+    """What a file includes, each with the file of ours that it means, or None for a library's."""
+    for include in re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.M):
+        ours = [file for file in (path.parent / include, ROOT / 'include' / include) if file.is_file()]
+        yield include, ours[0].resolve() if ours else None
 
 
 def finish(problems):

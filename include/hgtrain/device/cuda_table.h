@@ -9,9 +9,9 @@ namespace hgt {
 // boundary. Worker code does not call the tables itself but through CudaModule and the wrappers in
 // device, ops and comm.
 
-/// Raise it with every change of a table or an argument struct, because both sides must have been
-/// built from the same headers.
-inline constexpr std::uint32_t kCudaTableVersion = 18;
+/// Changes with every change of a table or an argument struct, because both sides must have been
+/// built from the same headers: tests/rules/cuda_table.py says which value it must have.
+inline constexpr std::uint32_t kCudaTableVersion = 0x3da7c10d;
 
 /// Why a call failed: the parts of an Error, as plain C; `check` makes an Error of them again.
 struct CudaFailure {
