@@ -11,6 +11,7 @@
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/machine/resources.h"
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/wire/requests.h"
 
@@ -18,7 +19,6 @@
 #include "check_flags.h"
 #include "commands.h"
 #include "gpu_precision.h"
-#include "train_plan.h"
 #include "worker_program.h"
 
 namespace hgt {

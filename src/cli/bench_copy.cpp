@@ -2,12 +2,12 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "hgtrain/machine/resources.h"
 #include "hgtrain/machine/visible_gpus.h"
 #include "hgtrain/wire/requests.h"
 
 #include "check_flags.h"
 #include "commands.h"
-#include "train_plan.h"
 #include "worker_program.h"
 
 namespace hgt {

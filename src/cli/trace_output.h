@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "train_plan.h"
+#include "train_flags.h"
 
 namespace hgt {
 

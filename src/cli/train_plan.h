@@ -7,24 +7,9 @@
 
 #include "hgtrain/config/load.h"
 
-namespace hgt {
+#include "train_flags.h"
 
-/// What the user typed for `train`.
-struct TrainFlags {
-  std::string config;
-  std::optional<std::int64_t> num_gpus;
-  std::optional<std::int64_t> num_workers;
-  std::string device;  ///< "" = the config's
-  std::optional<std::int64_t> steps;
-  std::string run_dir;
-  std::string resume = "none";
-  std::int64_t max_restarts = 0;
-  bool dry_run = false;
-  std::string gpu;    ///< whose memory a dry run looks at, "" = none
-  std::string trace;  ///< file for a trace, "" = none
-  bool profile = false;
-  std::optional<std::int64_t> trace_steps;  ///< of either
-};
+namespace hgt {
 
 /// A job ready to be started.
 struct TrainPlan {
@@ -34,9 +19,6 @@ struct TrainPlan {
   std::vector<Problem> notices;
   LoadResult given;  ///< what the config said, before devices and data completed it
 };
-
-/// Error(kConfig) unless the flags go together.
-void check_flags(const TrainFlags& flags);
 
 /// Adds the value of a flag that is short for a key. Error(kConfig) if the key has another one.
 void add_short_flag(std::vector<std::string>& overrides, const std::string& flag,
@@ -67,9 +49,6 @@ std::string notice_lines(const std::vector<Problem>& notices);
 
 /// "runs/NAME" for NAME.json.
 std::string default_run_dir(const std::string& config);
-
-/// This process's share of the machine's cores for each worker.
-std::int64_t threads_per_worker(std::int64_t workers);
 
 /// Reads and checks everything before anything starts, in this order: command line and config
 /// (kConfig), devices (kDevice), data (kData). A dry run asks for no device, and opens data only if

@@ -88,6 +88,10 @@ int usable_cores() {
   return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
+std::int64_t threads_per_worker(std::int64_t workers) {
+  return std::max<std::int64_t>(1, usable_cores() / workers);
+}
+
 Resources resources_of(const std::string& root) {
   Resources out;
   out.cpu = cpu_name(root);

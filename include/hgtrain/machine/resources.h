@@ -34,5 +34,7 @@ Resources resources_of(const std::string& root = "");
 std::string cpu_name(const std::string& root = "");
 /// Processors that this process may run on.
 int usable_cores();
+/// How many threads each of `workers` workers gets of these, at least one.
+std::int64_t threads_per_worker(std::int64_t workers);
 
 }  // namespace hgt

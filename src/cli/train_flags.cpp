@@ -1,0 +1,52 @@
+#include "train_flags.h"
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kMaxWorkers = 1024;
+constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
+
+}  // namespace
+
+void check_flags(const TrainFlags& flags) {
+  const auto refuse = [](const std::string& message, const std::string& hint) {
+    throw Error(ErrorKind::kConfig, message, hint);
+  };
+  if (flags.config.empty())
+    refuse("no config is named", "name one, as in --config configs/quickstart.json");
+  if (flags.num_gpus && flags.num_workers)
+    refuse("--num_gpus and --num_workers exclude each other",
+           "--num_gpus N for N GPUs, --num_workers N for N workers on the CPU");
+  if (flags.num_gpus && flags.device == "cpu")
+    refuse("--num_gpus with --device cpu", "for N workers on the CPU: --num_workers N");
+  if (flags.num_workers && flags.device == "cuda")
+    refuse("--num_workers starts CPU workers, but the device is cuda", "for N GPUs: --num_gpus N");
+  if (flags.num_gpus.value_or(1) < 1)
+    refuse("--num_gpus is not positive",
+           "leave it out to use all; for N workers on the CPU: --num_workers N");
+  if (flags.num_workers.value_or(1) < 1)
+    refuse("--num_workers is not positive", "leave it out for one");
+  if (flags.num_workers.value_or(1) > kMaxWorkers)
+    refuse(
+        fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMaxWorkers),
+        "one for each core is plenty");
+  if (!flags.gpu.empty() && !flags.dry_run)
+    refuse("--gpu without --dry_run", "GPUs to train on are counted: --num_gpus N");
+  if (!flags.gpu.empty() && (flags.device == "cpu" || flags.num_workers))
+    refuse("--gpu with workers on the CPU", "leave out --gpu, or --num_workers and --device cpu");
+  if (flags.trace_steps && flags.trace.empty() && !flags.profile)
+    refuse("--trace_steps without --trace or --profile", "add --trace FILE or --profile");
+  if (flags.trace_steps.value_or(1) < 1)
+    refuse("--trace_steps is not positive", "leave it out for ten");
+  if (flags.steps.value_or(1) > kMaxSteps)
+    refuse(fmt::format("--steps is larger than {}", kMaxSteps),
+           "leave it out for the config's training.train_iters");
+  if (flags.steps.value_or(1) < 1)
+    refuse("--steps is not positive", "leave it out for the config's training.train_iters");
+}
+
+}  // namespace hgt

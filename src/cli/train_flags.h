@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace hgt {
+
+/// What the user typed for `train`.
+struct TrainFlags {
+  std::string config;
+  std::optional<std::int64_t> num_gpus;
+  std::optional<std::int64_t> num_workers;
+  std::string device;  ///< "" = the config's
+  std::optional<std::int64_t> steps;
+  std::string run_dir;
+  std::string resume = "none";
+  std::int64_t max_restarts = 0;
+  bool dry_run = false;
+  std::string gpu;    ///< whose memory a dry run looks at, "" = none
+  std::string trace;  ///< file for a trace, "" = none
+  bool profile = false;
+  std::optional<std::int64_t> trace_steps;  ///< of either
+};
+
+/// Error(kConfig) unless the flags go together.
+void check_flags(const TrainFlags& flags);
+
+}  // namespace hgt
