@@ -336,7 +336,7 @@ TEST_CASE("CUDA: the emulation's NCCL notices calls that differ, and spoils what
     compute.copy(host.data(), values.data(), 16);
     compute.synchronize();
     for (std::size_t i = 0; i < 4; ++i)
-      if (i < 3 == (comm.rank() == 0) ? host[i] != 2 : !std::isnan(host[i]))
+      if ((i < 3) == (comm.rank() == 0) ? host[i] != 2 : !std::isnan(host[i]))
         throw Error(ErrorKind::kInternal, "wrong result");
     if (comm.rank() == 0)
       comm.reduce_scatter_sum(values, parts);

@@ -1,5 +1,7 @@
 #include "../../src/data/megatron_index.h"
 
+#include <cstring>
+
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
@@ -28,7 +30,8 @@ std::string message_for_idx(const std::string& idx) {
 
 template <class T>
 std::string with(std::string bytes, std::size_t offset, T value) {
-  return bytes.replace(offset, sizeof value, reinterpret_cast<const char*>(&value), sizeof value);
+  std::memcpy(&bytes.at(offset), &value, sizeof value);
+  return bytes;
 }
 
 std::string written(const std::vector<std::int32_t>& lengths) {
