@@ -9,6 +9,7 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/config/layout_rules.h"
 #include "hgtrain/config/model_config.h"
 #include "hgtrain/config/model_family.h"
 
@@ -215,30 +216,6 @@ Family family_of(const ModelConfig& model) {
               "use one of " + types);
 }
 
-void check_tensor_size(const ModelConfig& model, int tensor_size) {
-  const std::int64_t heads = model.num_attention_heads, keys = model.num_key_value_heads;
-  const auto fits = [&](std::int64_t size) {
-    return heads % size == 0 && model.intermediate_size % size == 0 &&
-           (keys % size == 0 || size % keys == 0);
-  };
-  if (tensor_size >= 1 && fits(tensor_size)) return;
-  const auto nearest = [&](std::int64_t size, std::int64_t step) {
-    while (size >= 1 && size <= heads && !fits(size)) size += step;
-    return size;
-  };
-  const std::int64_t below = nearest(std::min<std::int64_t>(tensor_size, heads), -1);
-  const std::int64_t above = nearest(std::max(tensor_size, 1), 1);
-  throw Error(
-      ErrorKind::kConfig,
-      fmt::format("parallelism.tensor_parallel_size = {} does not fit the model: it must divide "
-                  "num_attention_heads = {} and intermediate_size = {}, and must divide "
-                  "num_key_value_heads = {} or be a multiple of it",
-                  tensor_size, heads, model.intermediate_size, keys),
-      below >= 1 && above <= heads
-          ? fmt::format("the nearest sizes that fit are {} and {}", below, above)
-          : fmt::format("the nearest size that fits is {}", below >= 1 ? below : above));
-}
-
 std::vector<PartialGradients> partial_gradients(const ParameterTable& table, int tensor_size,
                                                 bool split_rows) {
   std::vector<PartialGradients> out;
@@ -269,7 +246,8 @@ ModelConfig tensor_part(ModelConfig model, int tensor_size) {
 ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases,
                                int tensor_size) {
   check_sizes(model);
-  check_tensor_size(model, tensor_size);
+  if (const std::string misfit = tensor_misfit(model, tensor_size); !misfit.empty())
+    throw Error(ErrorKind::kConfig, misfit);
   ParameterTable table;
   table.parameters = Builder(model, tensor_size).build();
   for (Parameter& p : table.parameters)

@@ -13,6 +13,7 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/layout_rules.h"
 #include "hgtrain/parallel/pipeline_time.h"
 #include "hgtrain/parallel/rank_plan.h"
 
@@ -20,12 +21,6 @@ namespace hgt {
 namespace {
 
 using Layers = std::vector<std::int64_t>;
-
-std::string stages_text(std::int64_t stages, std::int64_t virtual_stages) {
-  if (virtual_stages > 1)
-    return fmt::format("{} pipeline stages of {} virtual stages each", stages, virtual_stages);
-  return stages == 1 ? "1 pipeline stage" : fmt::format("{} pipeline stages", stages);
-}
 
 /// The layers of each stage with the smallest maximum of `flops` (by block) over the stages. Of
 /// equal splits, the one whose early stages have fewer layers: they hold more micro-batches.
@@ -147,50 +142,13 @@ Layers balanced(const Config& config) {
   return config.model.layer_windows.empty() ? split : improved(std::move(split), ranks, flops);
 }
 
-void require_fit(const Layers& split, std::int64_t layers, std::int64_t stages,
-                 std::int64_t virtual_stages) {
-  std::int64_t left = layers;
-  for (const std::int64_t own : split) left -= std::min(own, layers + 1);  // no sum can overflow
-  bool idle = false;
-  for (std::size_t stage = 1; stage + 1 < split.size(); ++stage) idle |= split[stage] == 0;
-  if (std::ssize(split) == stages * virtual_stages && left == 0 && !idle) return;
-  const bool fits_other =
-      std::ssize(split) != stages * virtual_stages && left == 0 && virtual_stages == 1;
-  throw Error(
-      ErrorKind::kConfig,
-      fmt::format("parallelism.pipeline_layer_split = [{}] does not split {} layers into {}{}",
-                  fmt::join(split, ", "), layers, stages_text(stages, virtual_stages),
-                  idle ? " of at least one layer each" : ""),
-      fits_other ? fmt::format("--parallelism.pipeline_parallel_size {}", split.size())
-                 : "leave it out for a balanced split");
-}
-
-void require_layers(std::int64_t layers, std::int64_t stages, std::int64_t virtual_stages) {
-  if (stages <= (layers + 2) / virtual_stages) return;
-  const std::int64_t fewer = (layers + 2) / stages;
-  throw Error(ErrorKind::kConfig,
-              fmt::format("a model of {} layers cannot be split into {}", layers,
-                          stages_text(stages, virtual_stages)),
-              fewer >= 2 ? fmt::format("parallelism.virtual_pipeline_stages of at most {}: each "
-                                       "has a layer, the embedding or the head",
-                                       fewer)
-                         : fmt::format("parallelism.pipeline_parallel_size of at most {}: each "
-                                       "stage has a layer, the embedding or the head",
-                                       (layers + 2) / virtual_stages));
-}
-
 }  // namespace
 
 std::vector<Range> pipeline_blocks(const Config& config) {
-  const std::int64_t layers = config.model.num_hidden_layers;
-  const std::int64_t stages = config.parallelism.pipeline_parallel_size,
-                     virtual_stages = config.parallelism.virtual_pipeline_stages;
-  require_layers(layers, stages, virtual_stages);
+  for (const std::string& misfit : {pipeline_misfit(config), layer_split_misfit(config)})
+    if (!misfit.empty()) throw Error(ErrorKind::kConfig, misfit);
   Layers split = config.parallelism.pipeline_layer_split;
-  if (split.empty())
-    split = balanced(config);
-  else
-    require_fit(split, layers, stages, virtual_stages);
+  if (split.empty()) split = balanced(config);
   std::vector<Range> out;
   std::int64_t begin = 0;
   for (std::size_t stage = 0; stage < split.size(); ++stage) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/checked.h"
@@ -102,6 +103,23 @@ std::int64_t open_data(Config& config, const std::string& file) {
   return split->num_samples();
 }
 
+/// Every worker of an evaluation has the whole model.
+void tell_unsplit(const ParallelismConfig& asked, std::vector<Problem>& notices) {
+  std::vector<std::string> keys;
+  const auto add = [&](const char* key, std::int64_t size) {
+    if (size > 1) keys.push_back(fmt::format("parallelism.{} = {}", key, size));
+  };
+  add("tensor_parallel_size", asked.tensor_parallel_size);
+  add("context_parallel_size", asked.context_parallel_size);
+  add("pipeline_parallel_size", asked.pipeline_parallel_size);
+  if (!keys.empty())
+    notices.push_back({Severity::kNotice,
+                       fmt::format("eval does not split the model: each worker has all of it, in "
+                                   "spite of {}",
+                                   fmt::join(keys, " and ")),
+                       "", "", 0, ""});
+}
+
 }  // namespace
 
 std::string config_of_run(const std::string& checkpoint) {
@@ -122,7 +140,7 @@ EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overri
   overrides.insert(overrides.end(), {"model", nlohmann::json{{"init", model}}.dump()});
   if (!flags.device.empty()) add_short_flag(overrides, "--device", "hardware.device", flags.device);
   // The number of workers is left open: a batch that training splits evenly need not be here.
-  LoadResult loaded = load_config(flags.config, {overrides, std::nullopt});
+  LoadResult loaded = load_config(flags.config, {.overrides = overrides, .splits_model = false});
   point_to_own_config(flags.config, model, loaded);
   loaded.throw_errors();
   const Devices devices = choose_devices(flags, loaded);
@@ -131,6 +149,7 @@ EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overri
                 notices_of(LoadResult(), devices)};  // those of the config are about training
   Config& config = plan.config;
   settle_devices(loaded, devices, config);
+  tell_unsplit(config.parallelism, plan.notices);
   config.parallelism = {};
   config.batch = eval_batch(loaded, devices.workers);
   plan.samples = open_data(config, data);

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "hgtrain/arch/memory.h"
-#include "hgtrain/arch/pipeline_split.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
@@ -19,7 +18,6 @@
 #include "hgtrain/data/tokenizer.h"
 #include "hgtrain/machine/resources.h"
 #include "hgtrain/machine/visible_gpus.h"
-#include "hgtrain/parallel/context_split.h"
 #include "hgtrain/parallel/layout.h"
 #include "hgtrain/report/human.h"
 
@@ -338,11 +336,6 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   plan.config.parallelism.data_parallel_size =
       make_layout(plan.config.parallelism, plan.workers).data_size;
   if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan, saved);
-  (void)pipeline_blocks(plan.config);  // refuses a split that does not fit the model
-  check_tensor_size(plan.config.model,
-                    static_cast<int>(plan.config.parallelism.tensor_parallel_size));
-  check_context_size(plan.config.training.seq_length,
-                     plan.config.parallelism.context_parallel_size);
   // The epochs of a dry run are not counted in steps.
   if (const auto step = saved.empty() ? std::nullopt : saved_step(saved);
       step && plan.config.training.num_epochs == 0)

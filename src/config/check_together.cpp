@@ -69,26 +69,6 @@ void tell_stages(double stage, Loading& loading) {
   }
 }
 
-void check_pipeline(Loading& loading) {
-  const ParallelismConfig& p = loading.config().parallelism;
-  const bool interleaved = p.pipeline_schedule == "interleaved";
-  if (interleaved && p.pipeline_parallel_size < 2)
-    loading.problem_at(Severity::kError, "parallelism.pipeline_schedule",
-                       "the schedule interleaved needs a pipeline of at least 2 stages",
-                       "set parallelism.pipeline_parallel_size, or use 1f1b");
-  if (interleaved && p.virtual_pipeline_stages < 2)
-    loading.problem_at(Severity::kError, "parallelism.pipeline_schedule",
-                       "the schedule interleaved needs parallelism.virtual_pipeline_stages of at "
-                       "least 2",
-                       "set it to 2, or use 1f1b");
-  if (!interleaved && p.virtual_pipeline_stages > 1)
-    loading.problem_at(
-        Severity::kError, "parallelism.virtual_pipeline_stages",
-        fmt::format("parallelism.virtual_pipeline_stages = {} needs the schedule interleaved",
-                    p.virtual_pipeline_stages),
-        "set parallelism.pipeline_schedule to interleaved, or leave it out");
-}
-
 void check_zero(Loading& loading) {
   const double stage = loading.number("zero_optimization.stage", 0);
   const auto error = [&](const std::string& path, const std::string& message) {
@@ -97,9 +77,6 @@ void check_zero(Loading& loading) {
   if (stage == 3 && value_of(loading, "gradient_allreduce_op") == "sum")
     error("gradient_allreduce_op",
           "gradient_allreduce_op = \"sum\" cannot be combined with ZeRO stage 3");
-  if (stage >= 2 && loading.config().parallelism.pipeline_parallel_size > 1)
-    error("zero_optimization.stage",
-          "ZeRO stages 2 and 3 cannot be combined with pipeline parallelism: use stage 0 or 1");
   if (stage < 3 && loading.number("zero_optimization.offload_optimizer.ratio", 1) < 1)
     error("zero_optimization.offload_optimizer.ratio",
           "offload_optimizer.ratio below 1 needs ZeRO stage 3");
@@ -218,12 +195,12 @@ void check_lengths(Loading& loading) {
   const Config& c = loading.config();
   if (c.model.model_type == "gpt2" && c.training.seq_length > c.model.max_position_embeddings &&
       c.model.max_position_embeddings > 0)
-    loading.problem_at(
-        Severity::kError, "training.seq_length",
-        fmt::format("training.seq_length = {} is longer than model.max_position_embeddings = {}",
-                    c.training.seq_length, c.model.max_position_embeddings),
-        loading.given("model.init") ? "shorten training.seq_length"
-                                    : "raise model.n_positions, or shorten training.seq_length");
+    loading.problem_at(Severity::kError, "training.seq_length",
+                       fmt::format("training.seq_length = {} is longer than model.n_positions = {}",
+                                   c.training.seq_length, c.model.max_position_embeddings),
+                       loading.given("model.init")
+                           ? "shorten training.seq_length"
+                           : "raise model.n_positions, or shorten training.seq_length");
   const auto& [recompute, layers] = c.recompute;
   if (layers > 0 && recompute == "none")
     loading.problem_at(Severity::kNotice, "activation_checkpointing.num_layers",
@@ -339,7 +316,6 @@ void tell_ignored(Loading& loading) {
 void check_together(Loading& loading) {
   check_precision(loading);
   check_zero(loading);
-  check_pipeline(loading);
   check_clipping(loading);
   check_rates(loading);
   check_optimizer(loading);

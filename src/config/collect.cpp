@@ -88,6 +88,11 @@ bool asks_for_nothing(const Json& value) {
   return value == false || value.is_null();
 }
 
+/// Of a key of the section parallelism: one worker shares nothing.
+bool splits_nothing(const Json& value) {
+  return asks_for_nothing(value) || value == 0 || value == 1 || value == "auto";
+}
+
 /// The path of a key that is given outside its section, or in another one; "" if it is not the key
 /// of one section alone.
 std::string path_elsewhere(const std::string& key) {
@@ -102,7 +107,8 @@ std::string path_from_top(const std::string& key) {
   for (const char* section : {"training", "optimizer.params", "scheduler.params"})
     for (std::string& path : paths_of(key, *find_field(section), section + std::string(".")))
       return std::move(path);
-  return "";
+  const Field* const split = find_row(*find_field("parallelism"), key);
+  return split ? "parallelism." + split->name : "";
 }
 
 class Walk {
@@ -286,8 +292,11 @@ class Walk {
     const std::string name = lower(key);  // "LoRA" means the same as "lora"
     const ForeignKey* const foreign = find_foreign_key(name);
     const std::string path = foreign ? std::string(foreign->key) : path_from_top(name);
-    if (asks_for_nothing(value) || (!foreign && path.empty()))
-      return unknown_but_passed(key, table, "", pointer);
+    if (!foreign && path.empty()) return unknown_but_passed(key, table, "", pointer);
+    const bool splits = path.starts_with("parallelism.");
+    const bool is_typed = place(pointer).file.empty();
+    if (!is_typed && (splits ? splits_nothing(value) : asks_for_nothing(value)))
+      return loading_.unknown.push_back(key);
     loading_.problem(
         Severity::kError, place(pointer), fmt::format("there is no key {}", key),
         path.empty() ? std::string(foreign->hint) : fmt::format("did you mean {}?", path));

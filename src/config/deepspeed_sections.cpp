@@ -232,7 +232,6 @@ std::vector<Field> deepspeed_sections() {
       refused("sparse_attention", "DeepSpeed has removed it, and attention here is dense",
               "remove the section to train with dense attention"),
       datastates,
-      noticed("tp", Kind::kAny, "see tensor_parallel"),
       expert_parallel(),
       switched("nebula", "Azure's checkpoint service",
                {"load_path", "nebula_load_path", "enable_nebula_load", "persistent_storage_path",
@@ -258,8 +257,6 @@ std::vector<Field> deepspeed_sections() {
                 "layer_num"}),
       compression_training(),
       not_built("weight_quantization", Kind::kAny, "{}", "quantised weights"),
-      noticed("sequence_parallel", Kind::kAny,
-              "not a key of DeepSpeed's: see parallelism.sequence_parallel_size"),
   };
 }
 

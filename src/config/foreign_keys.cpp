@@ -14,7 +14,9 @@ constexpr std::string_view kFullOnly =
     "hgtrain trains every parameter in full: remove it, or train with another program";
 constexpr std::string_view kPacked =
     "hgtrain always packs documents into samples of the same length: remove it";
-constexpr std::string_view kSharding = "sharding of parameters is not built yet: remove it";
+constexpr std::string_view kSharding = "to shard the parameters, set zero_optimization.stage to 3";
+constexpr std::string_view kShardDegree =
+    "all data-parallel workers share the shards of zero_optimization.stage, 1 to 3: set that";
 constexpr std::string_view kNone = "hgtrain has no such option: remove it";
 constexpr std::string_view kPrecision = "bf16.enabled or fp16.enabled";
 
@@ -57,6 +59,39 @@ constexpr ForeignKey kForeignKeys[] = {
      R"(it belongs to zero_optimization: {"stage": 3, "offload_param": {"device": "cpu"}})"},
     {"cpu_offload", "zero_optimization.offload_optimizer.device", ""},
     {"zero_stage", "zero_optimization.stage", ""},
+    {"autotp_size", "parallelism.tensor_parallel_size", ""},
+    {"tp_size", "parallelism.tensor_parallel_size", ""},
+    {"mp_size", "parallelism.tensor_parallel_size", ""},
+    {"num_tensor_parallel", "parallelism.tensor_parallel_size", ""},
+    {"tensor_parallel_world_size", "parallelism.tensor_parallel_size", ""},
+    {"pp_size", "parallelism.pipeline_parallel_size", ""},
+    {"num_stages", "parallelism.pipeline_parallel_size", ""},
+    {"pipeline_stages", "parallelism.pipeline_parallel_size", ""},
+    {"pp_schedule", "parallelism.pipeline_schedule", ""},
+    {"num_layers_per_virtual_pipeline_stage", "parallelism.virtual_pipeline_stages", ""},
+    {"pipeline_parallel_layers_per_stage", "parallelism.virtual_pipeline_stages", ""},
+    {"pipeline_parallel_split_points", "parallelism.pipeline_layer_split", ""},
+    {"pipeline_model_parallel_layout", "parallelism.pipeline_layer_split", ""},
+    {"pipeline_model_parallel_split_rank", "parallelism.pipeline_layer_split", ""},
+    {"decoder_first_pipeline_num_layers", "parallelism.pipeline_layer_split", ""},
+    {"decoder_last_pipeline_num_layers", "parallelism.pipeline_layer_split", ""},
+    {"num_layers_in_first_pipeline_stage", "parallelism.pipeline_layer_split", ""},
+    {"num_layers_in_last_pipeline_stage", "parallelism.pipeline_layer_split", ""},
+    {"pipeline_parallel_microbatch_size", "train_micro_batch_size_per_gpu", ""},
+    {"pipeline_parallel_microbatches", "gradient_accumulation_steps", ""},
+    {"cp_size", "parallelism.context_parallel_size", ""},
+    {"sequence_parallel", "",
+     "tensor ranks split activations with parallelism.sequence_parallel = true; to share each "
+     "sequence: parallelism.context_parallel_size"},
+    {"sp_size", "parallelism.context_parallel_size", ""},
+    {"sequence_parallel_degree", "parallelism.context_parallel_size", ""},
+    {"ulysses_size", "parallelism.context_parallel_size", ""},
+    {"ulysses_degree", "parallelism.context_parallel_size", ""},
+    {"ulysses_sequence_parallel_size", "parallelism.context_parallel_size", ""},
+    {"dp_size", "parallelism.data_parallel_size", ""},
+    {"data_parallel_shard_degree", "", kShardDegree},
+    {"dp_shard", "", kShardDegree},
+    {"dp_replicate", "parallelism.data_parallel_size", ""},
     {"max_length", "training.seq_length", ""},
     {"max_seq_length", "training.seq_length", ""},
     {"max_seq_len", "training.seq_length", ""},

@@ -34,6 +34,19 @@ Json family_defaults(const std::string& family) {
   return out;
 }
 
+std::string family_key(const std::string& family, const std::string& key) {
+  constexpr std::pair<std::string_view, const char*> kGpt2[] = {
+      {"hidden_size", "n_embd"},
+      {"intermediate_size", "n_inner"},
+      {"num_hidden_layers", "n_layer"},
+      {"num_attention_heads", "n_head"},
+      {"max_position_embeddings", "n_positions"}};
+  if (family == "gpt2")
+    for (const auto& [name, own] : kGpt2)
+      if (name == key) return own;
+  return key;
+}
+
 std::string activation_name(const std::string& name) {
   if (name == "swish") return "silu";
   if (name == "gelu_python") return "gelu";

@@ -335,10 +335,11 @@ void check_model(Loading& loading) {
     loading.problem_at(Severity::kError, std::string("model.") + name, std::move(message),
                        std::move(hint));
   };
+  const auto key = [&](const char* name) { return family_key(m.model_type, name); };
   if (m.num_attention_heads % m.num_key_value_heads != 0)
     error("num_key_value_heads",
-          fmt::format("model.num_key_value_heads = {} does not divide num_attention_heads = {}",
-                      m.num_key_value_heads, m.num_attention_heads));
+          fmt::format("model.num_key_value_heads = {} does not divide {} = {}",
+                      m.num_key_value_heads, key("num_attention_heads"), m.num_attention_heads));
   const auto origin = loading.origins.find("model.head_dim");
   const bool derived =
       origin != loading.origins.end() && origin->second.kind == OriginKind::kDerived;
@@ -346,10 +347,10 @@ void check_model(Loading& loading) {
              covers = m.head_dim * m.num_attention_heads == m.hidden_size;
   if (derived && !covers)
     error("num_attention_heads",
-          fmt::format("model.num_attention_heads = {} does not divide hidden_size = {}",
-                      m.num_attention_heads, m.hidden_size));
+          fmt::format("model.{} = {} does not divide {} = {}", key("num_attention_heads"),
+                      m.num_attention_heads, key("hidden_size"), m.hidden_size));
   else if (gpt2 && !covers)
-    error("head_dim", fmt::format("model.head_dim = {}: GPT-2's heads cover hidden_size = {}",
+    error("head_dim", fmt::format("model.head_dim = {}: GPT-2's heads cover n_embd = {}",
                                   m.head_dim, m.hidden_size));
   else if (!gpt2 && m.head_dim % 2 != 0)
     error("head_dim", fmt::format("model.head_dim = {} is odd, but a rotary embedding needs pairs",

@@ -1,11 +1,14 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/json.h"
+#include "hgtrain/config/layout_rules.h"
 
 #include "batch.h"
+#include "layout_neighbours.h"
 #include "loading.h"
 #include "value.h"
 
@@ -98,50 +101,106 @@ void resolve_keep_best(Loading& loading) {
   loading.set_origin(path, OriginKind::kDerived, "training.patience");
 }
 
-/// Sets the data-parallel size; returns its derivation, "8 workers / (2 tensor * 1 pipeline)", or
+/// Ulysses is not built yet, but the sizes of a job are already checked for it.
+std::int64_t ulysses_size(const Loading& loading) {
+  return static_cast<std::int64_t>(loading.number("parallelism.sequence_parallel_size", 1));
+}
+
+/// The ranks that compute the same samples.
+std::int64_t group_size(const Loading& loading) {
+  const ParallelismConfig& p = loading.result.config.parallelism;
+  return p.tensor_parallel_size * p.context_parallel_size * p.pipeline_parallel_size *
+         ulysses_size(loading);
+}
+
+/// Their number as a product: "2 tensor * 2 pipeline".
+std::string group_factors(const Loading& loading) {
+  const ParallelismConfig& p = loading.result.config.parallelism;
+  std::vector<std::string> factors;
+  const auto add = [&](std::int64_t size, const char* axis) {
+    if (size > 1) factors.push_back(fmt::format("{} {}", size, axis));
+  };
+  add(p.tensor_parallel_size, "tensor");
+  add(p.context_parallel_size, "context");
+  add(ulysses_size(loading), "sequence");
+  add(p.pipeline_parallel_size, "pipeline");
+  return fmt::format("{}", fmt::join(factors, " * "));
+}
+
+/// What keeps so many workers from forming the groups that the config asks for, if anything does.
+std::optional<LayoutProblem> world_problem(const Loading& loading, std::int64_t world) {
+  const ParallelismConfig& p = loading.result.config.parallelism;
+  const std::int64_t group = group_size(loading);
+  if (world % group != 0)
+    return LayoutProblem{p.tensor_parallel_size > 1    ? "parallelism.tensor_parallel_size"
+                         : p.context_parallel_size > 1 ? "parallelism.context_parallel_size"
+                                                       : "parallelism.pipeline_parallel_size",
+                         fmt::format("{} worker{} cannot form groups of {} ({})", world,
+                                     world == 1 ? "" : "s", group, group_factors(loading))};
+  if (p.data_parallel_size == 0 || p.data_parallel_size == world / group) return std::nullopt;
+  return LayoutProblem{
+      "parallelism.data_parallel_size",
+      group == 1 ? fmt::format("parallelism.data_parallel_size = {}, but there {} {} worker{}",
+                               p.data_parallel_size, world == 1 ? "is" : "are", world,
+                               world == 1 ? "" : "s")
+                 : fmt::format("parallelism.data_parallel_size = {}, but {} workers are {} group{} "
+                               "of {} ({})",
+                               p.data_parallel_size, world, world / group,
+                               world == group ? "" : "s", group, group_factors(loading))};
+}
+
+/// Reports all that is wrong with the layout, and in the last problem's hint what would be right.
+/// False if the workers cannot be laid out, so that nothing can be said of their batches.
+bool check_layout(Loading& loading, const LoadOptions& options) {
+  const Config& config = loading.config();
+  const std::int64_t world = options.world_size.value_or(0);
+  std::vector<LayoutProblem> problems = layout_problems(config);
+  std::vector<std::string> ways;
+  if (const auto misfit = world > 0 ? world_problem(loading, world) : std::nullopt) {
+    const std::int64_t group = group_size(loading),
+                       groups = std::max<std::int64_t>(config.parallelism.data_parallel_size, 1);
+    if (problems.empty())
+      ways.push_back(config.parallelism.data_parallel_size > 0
+                         ? fmt::format("start {} workers", groups * group)
+                         : fmt::format("start a multiple of {} workers", group));
+    problems.push_back(*misfit);
+  }
+  if (problems.empty()) return true;
+  BatchConfig batch = config.batch;
+  if (batch.train_batch_size == 0) batch.train_batch_size = options.resumed_batch_size.value_or(0);
+  const auto fits_batch = [&](std::int64_t groups) {
+    return (batch.train_batch_size == 0 && batch.micro_batch_size == 0) ||
+           !check_batch(batch, groups, "");
+  };
+  const std::int64_t ulysses = ulysses_size(loading);
+  if (world % ulysses == 0)
+    for (const std::string& settings : neighbours_of(config, world / ulysses, fits_batch))
+      ways.push_back("set " + settings);
+  const std::string hint = fmt::format("{}", fmt::join(ways, ", or "));
+  for (const LayoutProblem& problem : problems)
+    loading.problem_at(Severity::kError, problem.key, problem.message,
+                       &problem == &problems.back() ? hint : "");
+  return world == 0 || !world_problem(loading, world);
+}
+
+/// Sets the data-parallel size; returns its derivation, "8 workers / (2 tensor * 2 pipeline)", or
 /// "" if it is the number of workers.
 std::string resolve_workers(Loading& loading, const LoadOptions& options) {
-  ParallelismConfig& parallelism = loading.config().parallelism;
-  // Workers that share a sequence compute the same samples. Ulysses is not built yet, but the batch
-  // sizes are already checked for it.
-  const std::int64_t sequence =
-      std::max<std::int64_t>(1, parallelism.context_parallel_size) *
-      static_cast<std::int64_t>(loading.number("parallelism.sequence_parallel_size", 1));
-  const std::int64_t model = std::max<std::int64_t>(1, parallelism.tensor_parallel_size) *
-                             std::max<std::int64_t>(1, parallelism.pipeline_parallel_size) *
-                             sequence;
   if (!options.world_size) {
     const BatchConfig& b = loading.config().batch;
+    const std::int64_t data = loading.config().parallelism.data_parallel_size;
     const std::int64_t product = b.micro_batch_size * b.gradient_accumulation_steps;
     loading.data_workers =
-        parallelism.data_parallel_size > 0 ? parallelism.data_parallel_size
+        data > 0 ? data
         : product > 0 && b.train_batch_size % product == 0 && b.train_batch_size > 0
             ? b.train_batch_size / product
             : 1;
     return "the number of workers is not known yet";
   }
-  const std::int64_t world = *options.world_size;
-  std::string factors =
-      fmt::format("{} workers / ({} tensor * {} pipeline{})", world,
-                  parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size,
-                  sequence > 1 ? fmt::format(" * {} sequence", sequence) : "");
-  loading.data_workers = std::max<std::int64_t>(1, world / model);
-  if (world % model != 0)
-    loading.problem_at(Severity::kError,
-                       parallelism.tensor_parallel_size > 1 ? "parallelism.tensor_parallel_size"
-                       : parallelism.context_parallel_size > 1
-                           ? "parallelism.context_parallel_size"
-                           : "parallelism.pipeline_parallel_size",
-                       fmt::format("{} is not a whole number", factors),
-                       fmt::format("start a multiple of {} workers, or set other sizes", model));
-  else if (parallelism.data_parallel_size > 0 &&
-           parallelism.data_parallel_size != loading.data_workers)
-    loading.problem_at(
-        Severity::kError, "parallelism.data_parallel_size",
-        fmt::format("parallelism.data_parallel_size = {} is not {} = {}",
-                    parallelism.data_parallel_size, factors, loading.data_workers),
-        fmt::format("leave it out, or start {} workers", parallelism.data_parallel_size * model));
-  return model == 1 ? "" : factors;
+  const std::int64_t group = group_size(loading);
+  loading.data_workers = *options.world_size / group;
+  return group == 1 ? ""
+                    : fmt::format("{} workers / ({})", *options.world_size, group_factors(loading));
 }
 
 /// "auto" follows from the other batch sizes or, if it does not, is HF's default.
@@ -179,6 +238,7 @@ void resolve_batch(Loading& loading, const LoadOptions& options) {
   if (!options.resumed_batch_size) settle_auto_batch(loading);
   BatchConfig& b = loading.config().batch;
   const BatchConfig asked = b;
+  if (options.splits_model && !check_layout(loading, options)) return;
   const std::string derivation = resolve_workers(loading, options);
   if (options.resumed_batch_size) {
     keep_resumed_batch(loading, *options.resumed_batch_size);
@@ -228,9 +288,9 @@ void set_epoch_samples(Config& config, std::int64_t epoch_samples) {
 }
 
 void resolve(Loading& loading, const LoadOptions& options) {
+  resolve_seq_length(loading);
   resolve_batch(loading, options);
   resolve_length(loading);
-  resolve_seq_length(loading);
   resolve_keep_best(loading);
   fill_params(loading, "optimizer.params", loading.config().optimizer.type);
   resolve_scheduler(loading);

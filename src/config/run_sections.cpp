@@ -219,7 +219,8 @@ Field parallelism_section() {
               .at_most(kMaxRanks)
               .aka({"cp", "context_parallel_degree"}),
           one(not_built("sequence_parallel_size", Kind::kInteger, "1",
-                        "Ulysses: workers that share each sequence")),
+                        "Ulysses: workers that share each sequence"))
+              .instead("parallelism.context_parallel_size also shares each sequence"),
           one(not_built("expert_parallel_size", Kind::kInteger, "1",
                         "workers that share the experts"))
               .aka({"expert_parallel_degree", "expert_model_parallel_size"}),

@@ -111,13 +111,13 @@ TEST_CASE("a warmup that is longer than the run is noticed") {
 TEST_CASE("a sequence longer than GPT-2's positions is refused") {
   CHECK(contains(errors(R"({"model": {"model_type": "gpt2", "n_positions": 64},
                             "training": {"seq_length": 65}})"),
-                 "training.seq_length = 65 is longer than model.max_position_embeddings = 64 | "
+                 "training.seq_length = 65 is longer than model.n_positions = 64 | "
                  "raise model.n_positions, or shorten training.seq_length"));
   const TemporaryFolder folder;
   write_new_file(folder / "config.json", R"({"model_type": "gpt2", "n_positions": 64})");
   CHECK(contains(
       errors(R"({"model": {"init": ")" + folder.path() + R"("}, "training": {"seq_length": 65}})"),
-      "max_position_embeddings = 64 | shorten training.seq_length\n"));
+      "n_positions = 64 | shorten training.seq_length\n"));
 }
 
 TEST_CASE("betas must be less than 1") {

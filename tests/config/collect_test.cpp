@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "loaded.h"
 
 using namespace hgt;
@@ -186,13 +188,55 @@ TEST_CASE(
       {"tokenizer_name", "did you mean tokenizer.path?"},
       {"trainer", "its keys belong to the section training"},
       {"packing", "hgtrain always packs documents into samples"},
-      {"fsdp", "sharding of parameters is not built yet"}};
+      {"fsdp", "set zero_optimization.stage to 3"}};
   for (const auto& [key, says] : keys)
     CHECK(contains(errors("{\"" + std::string(key) + "\": 1}"), says));
   CHECK(
       errors(
           R"({"lora": {"enabled": false, "r": 8}, "peft": {}, "gradient_checkpointing": false})") ==
       "");
+}
+
+TEST_CASE("a split that another program's key asks for is not dropped: the key to use is named") {
+  const std::vector<std::pair<const char*, const char*>> keys = {
+      {"tensor_parallel_size", "did you mean parallelism.tensor_parallel_size?"},
+      {"tensor_model_parallel_size", "did you mean parallelism.tensor_parallel_size?"},
+      {"tensor_parallel_degree", "did you mean parallelism.tensor_parallel_size?"},
+      {"tp", "did you mean parallelism.tensor_parallel_size?"},
+      {"autotp_size", "did you mean parallelism.tensor_parallel_size?"},
+      {"mp_size", "did you mean parallelism.tensor_parallel_size?"},
+      {"pipeline_parallel_size", "did you mean parallelism.pipeline_parallel_size?"},
+      {"pipeline_model_parallel_size", "did you mean parallelism.pipeline_parallel_size?"},
+      {"pp", "did you mean parallelism.pipeline_parallel_size?"},
+      {"virtual_pipeline_model_parallel_size", "parallelism.virtual_pipeline_stages"},
+      {"pipeline_parallel_schedule", "parallelism.pipeline_schedule"},
+      {"context_parallel_size", "did you mean parallelism.context_parallel_size?"},
+      {"context_parallel_degree", "did you mean parallelism.context_parallel_size?"},
+      {"cp", "did you mean parallelism.context_parallel_size?"},
+      {"sequence_parallel", "parallelism.sequence_parallel = true"},
+      {"expert_parallel_size", "did you mean parallelism.expert_parallel_size?"},
+      {"dp", "did you mean parallelism.data_parallel_size?"},
+      {"data_parallel_shard_degree", "zero_optimization.stage"}};
+  for (const auto& [key, says] : keys)
+    for (const char* value : {"2", "true"})
+      CHECK(contains(errors(fmt::format("{{\"{}\": {}}}", key, value)), says));
+  for (const char* nothing :
+       {R"({"tensor_parallel_size": 1, "pipeline_model_parallel_size": 1, "cp": 1})",
+        R"({"tp": null, "sequence_parallel": false, "context_parallel_size": 0})"})
+    CHECK(errors(nothing) == "");
+}
+
+TEST_CASE("the section of parallelism names its key for another program's") {
+  const auto hint = [](const char* key) {
+    return errors(fmt::format("{{\"parallelism\": {{\"{}\": 2}}}}", key));
+  };
+  CHECK(contains(hint("tp_size"), "did you mean parallelism.tensor_parallel_size?"));
+  CHECK(contains(hint("pp_size"), "did you mean parallelism.pipeline_parallel_size?"));
+  CHECK(contains(hint("data_parallel_shard_degree"), "zero_optimization.stage"));
+  CHECK(contains(hint("num_layers_per_virtual_pipeline_stage"), "virtual_pipeline_stages"));
+  for (const char* key : {"tensor_parallel_degree", "tp", "tensor_model_parallel_size"})
+    CHECK(loaded(fmt::format("{{\"parallelism\": {{\"{}\": 2}}}}", key), 2)
+              .config.parallelism.tensor_parallel_size == 2);
 }
 
 TEST_CASE("unknown keys of an open section are noticed, or refused if similar to a known one") {

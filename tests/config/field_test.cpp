@@ -52,10 +52,14 @@ std::vector<Json> baselines() {
     out.push_back(config(gpt2, optimizer, nullptr));
     out.back()["training"]["lr_schedule"] = {{"type", "wsd"}};
   }
-  out.push_back(config(gpt2, {{"type", "AdamW"}}, nullptr));
-  out.back()["parallelism"] = {{"pipeline_parallel_size", 2},
-                               {"pipeline_schedule", "interleaved"},
-                               {"virtual_pipeline_stages", 2}};
+  for (const Json& schedule :
+       {Json{{"pipeline_schedule", "interleaved"}, {"virtual_pipeline_stages", 2}},
+        Json::object()}) {
+    out.push_back(config(gpt2, {{"type", "AdamW"}}, nullptr));
+    out.back()["model"]["num_hidden_layers"] = 5;
+    out.back()["parallelism"] = {{"pipeline_parallel_size", 2}};
+    out.back()["parallelism"].update(schedule);
+  }
   return out;
 }
 

@@ -144,14 +144,14 @@ TEST_CASE("in a model's own file only keys that change the computation are refus
 
 TEST_CASE("sizes must fit each other") {
   CHECK(contains(model_errors(R"("model_type": "gpt2", "n_embd": 50, "n_head": 4)"),
-                 "does not divide hidden_size = 50"));
+                 "model.n_head = 4 does not divide n_embd = 50"));
   CHECK(contains(
       model_errors(R"("model_type": "llama", "num_attention_heads": 8, "num_key_value_heads": 3)"),
       "model.num_key_value_heads = 3 does not divide num_attention_heads = 8"));
   CHECK(contains(model_errors(R"("model_type": "llama", "head_dim": 5)"), "is odd"));
   CHECK(contains(model_errors(R"("model_type": "gpt2", "num_key_value_heads": 3)"),
                  "as many key and value heads"));
-  CHECK(contains(model_errors(R"("model_type": "gpt2", "head_dim": 32)"), "cover hidden_size"));
+  CHECK(contains(model_errors(R"("model_type": "gpt2", "head_dim": 32)"), "cover n_embd"));
   CHECK(inline_model(
             R"("model_type": "llama", "hidden_size": 50, "num_attention_heads": 4, "head_dim": 6)")
             .head_dim == 6);

@@ -21,15 +21,23 @@ TEST_CASE("batch sizes that are auto follow from the others, or are the Trainer'
         Triple{48, 8, 3});
 }
 
-TEST_CASE("the workers must be a multiple of the parallel sizes") {
-  const std::string text =
-      R"({"train_micro_batch_size_per_gpu": 1, "parallelism": {"tp": 2, "pp": 2}})";
+TEST_CASE("workers that the parallel sizes do not divide are refused with what would fit") {
+  const std::string text = R"({"train_micro_batch_size_per_gpu": 1,
+      "model": {"model_type": "gpt2", "n_layer": 4, "n_head": 4, "n_embd": 64, "n_positions": 64},
+      "parallelism": {"tp": 2, "pp": 2}})";
   CHECK(loaded(text, 8).config.batch.train_batch_size == 2);
-  CHECK(contains(told(loaded(text, 6), Severity::kError),
-                 "6 workers / (2 tensor * 2 pipeline) is not a whole number | start a multiple of "
-                 "4 workers, or set other sizes"));
+  CHECK(told(loaded(text, 6), Severity::kError) ==
+        "6 workers cannot form groups of 4 (2 tensor * 2 pipeline) | start a multiple of 4 "
+        "workers, or set parallelism.pipeline_parallel_size = 3, or set "
+        "parallelism.pipeline_parallel_size = 1, or set parallelism.tensor_parallel_size = 1\n");
+  CHECK(contains(told(loaded(text, 1), Severity::kError), "1 worker cannot form groups of 4"));
   CHECK(contains(errors(R"({"train_batch_size": 4, "data_parallel_size": 2})"),
-                 "parallelism.data_parallel_size = 2 is not 1 workers"));
+                 "parallelism.data_parallel_size = 2, but there is 1 worker | start 2 workers"));
+  const std::string data =
+      R"({"train_micro_batch_size_per_gpu": 1, "parallelism": {"dp": 3, "tp": 2}})";
+  CHECK(contains(told(loaded(data, 8), Severity::kError),
+                 "parallelism.data_parallel_size = 3, but 8 workers are 4 groups of 2 (2 tensor) | "
+                 "start 6 workers, or set parallelism.data_parallel_size = 4"));
   CHECK(contains(errors(R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2})"),
                  "a batch of 9 cannot be shared by 1 worker in micro-batches of 2"));
   const std::string sequence =
@@ -37,8 +45,35 @@ TEST_CASE("the workers must be a multiple of the parallel sizes") {
           "sequence_parallel_size": 4})";
   CHECK(told(loaded(sequence, 8), Severity::kError) == "");
   CHECK(contains(told(loaded(sequence, 6), Severity::kError),
-                 "6 workers / (1 tensor * 1 pipeline * 4 sequence) is not a whole number"));
+                 "6 workers cannot form groups of 4 (4 sequence)"));
+  CHECK(contains(told(loaded(R"({"train_batch_size": 9, "parallelism": {"tp": 2, "cp": 2}})", 8),
+                      Severity::kError),
+                 "8 workers / (2 tensor * 2 context)"));
   CHECK(contains(errors(R"({"parallelism": {"tp": 1e18}})"), "must be at most 10000"));
+}
+
+TEST_CASE("a layout is checked as a whole: its model, its sequences, its workers and its batch") {
+  const std::string text = R"({"train_batch_size": 6, "train_micro_batch_size_per_gpu": 1,
+      "model": {"model_type": "gpt2", "n_layer": 4, "n_head": 4, "n_embd": 64, "n_positions": 64},
+      "parallelism": {"tp": 3, "cp": 5, "pipeline_layer_split": [3, 3]}})";
+  const std::string known = told(loaded(text, std::nullopt), Severity::kError);
+  CHECK(contains(known, "tensor_parallel_size = 3 does not fit the model: it must divide n_head"));
+  CHECK(contains(known, "context_parallel_size = 5 does not fit training.seq_length = 64"));
+  CHECK(contains(known, "[3, 3] does not split 4 layers into 1 pipeline stage | set "));
+  const std::string with_workers = told(loaded(text, 8), Severity::kError);
+  CHECK(contains(with_workers, "[3, 3] does not split 4 layers into 1 pipeline stage | \n"));
+  // 8 or 4 groups could not share a batch of 6.
+  CHECK(contains(with_workers,
+                 "8 workers cannot form groups of 15 (3 tensor * 5 context) | set "
+                 "parallelism.tensor_parallel_size = 2 and parallelism.context_parallel_size = 4 "
+                 "and parallelism.pipeline_layer_split = \"balanced\""));
+}
+
+TEST_CASE("what does not split the model is not asked whether it could") {
+  const LoadOptions alone{.splits_model = false};
+  CHECK_FALSE(load_config_text(R"({"train_batch_size": 6, "parallelism": {"tp": 2, "vpp": 3}})",
+                               "f.json", alone)
+                  .has(Severity::kError));
 }
 
 TEST_CASE("an unknown number of workers is the one that the batch sizes imply") {

@@ -153,7 +153,7 @@ TEST_CASE("the schema takes what trains, and refuses what does not") {
         R"("train_batch_size": "auto", "gradient_accumulation_steps": 1,
            "train_micro_batch_size_per_gpu": 8.0)",
         R"("parallelism": {"pipeline_layer_split": "Balanced"})",
-        R"("parallelism": {"pipeline_layer_split": [12]})", R"("tokenizer": "bytes")"}) {
+        R"("parallelism": {"pipeline_layer_split": [32]})", R"("tokenizer": "bytes")"}) {
     INFO(keys);
     CHECK(told(loaded(with(keys).dump()), Severity::kError) == "");
     CHECK(satisfies(with(keys), schema));

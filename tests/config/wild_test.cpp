@@ -40,13 +40,16 @@ bool has(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE(
-    "every file loads without an error, except one with a section that DeepSpeed has removed") {
+    "every file loads without an error, except one with a section that DeepSpeed has removed and "
+    "one that asks for Ulysses") {
   int count = 0;
   for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
     if (file.path().extension() != ".json") continue;
     const LoadResult result = load_config(file.path(), {{}, std::nullopt});
     INFO(file.path().filename() << ": " << texts(result, Severity::kError));
-    CHECK(result.has(Severity::kError) == (file.path().stem() == "bing_bert_lamb"));
+    const std::string name = file.path().stem();
+    CHECK(result.has(Severity::kError) ==
+          (name == "bing_bert_lamb" || name == "llama_factory_alst"));
     CHECK(result.has(Severity::kMissing));
     ++count;
   }

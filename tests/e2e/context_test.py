@@ -28,7 +28,7 @@ class ContextTest(job.JobTest):
         self.assert_each_resumes_in_the_next(MODEL, ((context(2), 2), ((), 1), (context(2, '--zero_optimization.stage', 1), 4)))
 
     def test_sizes_that_do_not_fit_are_refused(self):
-        for size, workers, text in ((2, 3, 'start a multiple of 2 workers'), (3, 3, 'the nearest lengths that fit are 30 and 36')):
+        for size, workers, text in ((2, 3, 'start a multiple of 2 workers'), (3, 3, 'set training.seq_length = 30')):
             self.assertIn(text, self.job.train('refused', *MODEL, *context(size), workers=workers, exit_code=2))
 
 

@@ -106,7 +106,7 @@ class PipelineTest(job.JobTest):
                                      (stages(2, '--parallelism.pipeline_schedule', 'interleaved'), 2, 'virtual_pipeline_stages of at least 2'),
                                      (stages(2, '--parallelism.virtual_pipeline_stages', 2), 2, 'needs the schedule interleaved'),
                                      (interleaved(1, 2), 1, 'needs a pipeline of at least 2 stages'),
-                                     (interleaved(2, 4), 2, 'parallelism.virtual_pipeline_stages of at most 3')):
+                                     (interleaved(2, 4), 2, 'set parallelism.virtual_pipeline_stages = 3')):
             self.assertIn(text, self.job.train('refused', *MODEL, *flags, workers=workers, exit_code=2))
 
     def test_the_plan_names_the_stages(self):

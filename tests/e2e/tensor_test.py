@@ -77,8 +77,8 @@ class TensorTest(job.JobTest):
         self.assertEqual(said[0], said[1])
 
     def test_sizes_that_do_not_fit_are_refused(self):
-        for size, workers, text in ((2, 3, 'start a multiple of 2 workers'), (3, 3, 'the nearest sizes that fit are 2 and 4'),
-                                    (8, 8, 'the nearest size that fits is 4')):
+        for size, workers, text in ((2, 3, 'start a multiple of 2 workers'), (3, 3, 'set parallelism.tensor_parallel_size = 1'),
+                                    (8, 8, 'set parallelism.tensor_parallel_size = 4')):
             self.assertIn(text, self.job.train('refused', *MODEL, *tensor(size), workers=workers, exit_code=2))
 
     def test_the_plan_shrinks_with_the_tensor_ranks(self):

@@ -2,8 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "hgtrain/base/error.h"
-
 using namespace hgt;
 
 TEST_CASE("context ranks share a sequence's tokens, and see about as many pairs") {
@@ -31,20 +29,4 @@ TEST_CASE("context ranks share a sequence's tokens, and see about as many pairs"
       for (std::int64_t byte = part.elements.begin; byte < part.elements.end; ++byte)
         REQUIRE(part.rank == owner[static_cast<std::size_t>(byte / 8 % length)]);
   }
-}
-
-TEST_CASE("a length that context ranks cannot share is refused with the nearest ones") {
-  const auto hint_of = [](std::int64_t length, std::int64_t size) -> std::string {
-    try {
-      check_context_size(length, size);
-      return "";
-    } catch (const Error& e) {
-      CHECK(e.kind() == ErrorKind::kConfig);
-      return e.hint();
-    }
-  };
-  CHECK(hint_of(101, 1).empty());
-  CHECK(hint_of(96, 3).empty());
-  CHECK(hint_of(100, 3) == "the nearest lengths that fit are 96 and 102");
-  CHECK(hint_of(3, 2) == "the nearest length that fits is 4");
 }

@@ -112,8 +112,4 @@ struct PartialGradients {
 std::vector<PartialGradients> partial_gradients(const ParameterTable& table, int tensor_size,
                                                 bool split_rows);
 
-/// Error(kConfig), with the nearest sizes that fit, if `tensor_size` ranks cannot share the model's
-/// heads and MLP equally. Several ranks may have the same key/value head; any vocabulary fits.
-void check_tensor_size(const ModelConfig& model, int tensor_size);
-
 }  // namespace hgt

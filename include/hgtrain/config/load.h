@@ -15,11 +15,13 @@ namespace hgt {
 
 struct LoadOptions {
   /// `--a.b.c VALUE` pairs, alternating, without the dashes.
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides = {};
   /// Workers of the run; if unknown, the number that the batch sizes imply, or 1.
-  std::optional<std::int64_t> world_size;
+  std::optional<std::int64_t> world_size = std::nullopt;
   /// train_batch_size of the run that is resumed. A config that gives none keeps it.
   std::optional<std::int64_t> resumed_batch_size = std::nullopt;
+  /// Whether the workers share the model as the config says, which is then checked.
+  bool splits_model = true;
 };
 
 struct LoadResult {

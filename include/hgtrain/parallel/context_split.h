@@ -12,10 +12,6 @@ namespace hgt {
 // and 2 size - 1 - r, so that its queries see about as many keys as those of any other rank.
 // Source: Dubey et al. 2024, arXiv:2407.21783, section 3.3.2.
 
-/// Error(kConfig), with the nearest lengths that fit, if sequences of `seq_length` tokens cannot be
-/// cut.
-void check_context_size(std::int64_t seq_length, std::int64_t size);
-
 /// The tokens that a rank has of each sequence.
 SampleRows context_rows(std::int64_t seq_length, int size, int rank);
 
