@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/arch/optimizer_state.h"
+#include "hgtrain/arch/flat_spec.h"
 #include "hgtrain/arch/rank_plan.h"
 #include "hgtrain/arch/shared_memory.h"
 #include "hgtrain/base/checked.h"
@@ -303,18 +303,6 @@ Allocation flat(std::string name, std::int64_t elements, DType type) {
   return {std::move(name), times(elements, static_cast<std::int64_t>(size_of(type)))};
 }
 
-/// The allocations that a checkpoint holds, with this many elements of the parameters and of
-/// the rest.
-std::vector<Allocation> state_of(const Config& config, std::int64_t parameters,
-                                 std::int64_t others) {
-  std::vector<Allocation> out = {
-      flat("parameters", parameters, config.precision.parameter_dtype())};
-  for (const std::string& name : optimizer_state(config.optimizer))
-    out.push_back(flat("optimizer: " + name, others, config.precision.state_dtype()));
-  if (config.training.ema_decay > 0) out.push_back(flat("ema", others, DType::kF32));
-  return out;
-}
-
 /// The slots of ZeRO's stages 2 and 3.
 std::vector<Allocation> slots_of(const RankPlan& plan, DType dtype) {
   const auto sum = [](const std::vector<std::int64_t>& elements) {
@@ -336,41 +324,41 @@ std::int64_t largest_shard(const RankPlan& plan) {
   return out;
 }
 
-Offload offload_of(const Config& config) {
-  return config.hardware.device == "cuda" ? offload_of(config.zero) : Offload{};
+FlatSpec flat_spec_of(const Config& config, const RankPlan& plan) {
+  return flat_spec(config, plan.stage(), config.hardware.device == "cuda");
+}
+
+/// What a rank writes into a checkpoint.
+std::int64_t checkpoint_bytes(const FlatSpec& spec, std::int64_t shard) {
+  std::size_t bytes = size_of(spec.parameters.dtype);
+  for (const FlatBufferSpec& buffer : spec.state) bytes += size_of(buffer.dtype);
+  if (spec.ema) bytes += size_of(spec.ema->dtype);
+  return times(shard, static_cast<std::int64_t>(bytes));
 }
 
 /// What stays from step to step.
 struct FlatMemory {
   std::vector<Allocation> on_device, offloaded;
-  void add(bool is_offloaded, Allocation row) {
-    (is_offloaded ? offloaded : on_device).push_back(std::move(row));
-  }
 };
 
-FlatMemory flat_memory(const Config& config, const RankPlan& plan) {
-  const DType dtype = config.precision.compute_dtype();
-  const Offload offload = offload_of(config);
-  const Sharded sharded = sharded_at(plan.stage(), offload);
-  const bool rounds = dtype != config.precision.parameter_dtype(),
-             sends = offload.optimizer && !offload.weights;
-  const std::int64_t all = plan.elements(), shard = largest_shard(plan);
-  const auto elements = [&](bool is_sharded) { return is_sharded ? shard : all; };
-  const auto weights = [&](bool is_sharded) {
-    return flat(fmt::format("{} weights", name_of(dtype)), elements(is_sharded), dtype);
-  };
+FlatMemory flat_memory(const FlatSpec& spec, const RankPlan& plan) {
   FlatMemory out;
-  for (Allocation& row :
-       state_of(config, elements(sharded.parameters(rounds || sends)), elements(sharded.state))) {
-    const bool is_weights = row.name == "parameters" && !rounds;
-    out.add(offload.optimizer || (offload.weights && is_weights), std::move(row));
-  }
-  out.add(offload.optimizer, flat("gradients", elements(sharded.gradients), DType::kF32));
-  if (offload.optimizer && plan.stage() < 2) out.add(false, flat("gradients", all, DType::kF32));
-  if (rounds)
-    out.add(offload.optimizer || offload.weights,
-            weights(sends ? sharded.masters : sharded.weights));
-  if (sends) out.add(false, weights(sharded.weights));
+  const std::int64_t all = plan.elements(), shard = largest_shard(plan);
+  const auto add = [&](std::string name, const FlatBufferSpec& buffer) {
+    (buffer.offloaded ? out.offloaded : out.on_device)
+        .push_back(flat(std::move(name), buffer.sharded ? shard : all, buffer.dtype));
+  };
+  const auto add_weights = [&](const std::optional<FlatBufferSpec>& buffer) {
+    if (buffer) add(fmt::format("{} weights", name_of(buffer->dtype)), *buffer);
+  };
+  add("parameters", spec.parameters);
+  for (const FlatBufferSpec& buffer : spec.state) add("optimizer: " + buffer.name, buffer);
+  if (spec.ema) add("ema", *spec.ema);
+  add("gradients", spec.gradients);
+  if (spec.gradients.offloaded && plan.stage() < 2)
+    out.on_device.push_back(flat("gradients", all, DType::kF32));
+  add_weights(spec.rounded);
+  add_weights(spec.sent);
   return out;
 }
 
@@ -398,16 +386,18 @@ void require_gpu_widths(const ModelConfig& model, DType dtype) {
 }
 
 std::vector<Allocation> offloaded_memory(const Config& config, int stage) {
-  return flat_memory(config, plan_of(config, rank_table(config), stage)).offloaded;
+  const RankPlan plan = plan_of(config, rank_table(config), stage);
+  return flat_memory(flat_spec_of(config, plan), plan).offloaded;
 }
 
 std::int64_t save_bytes(const Config& config) {
-  if (offload_of(config).optimizer && !config.checkpoint.async_save) return 0;
   const ParameterTable table = rank_table(config);
   std::int64_t most = 0;
   for (int stage = 0; stage < config.parallelism.pipeline_parallel_size; ++stage) {
-    const std::int64_t shard = largest_shard(plan_of(config, table, stage));
-    most = std::max(most, total_bytes(state_of(config, shard, shard)));
+    const RankPlan plan = plan_of(config, table, stage);
+    const FlatSpec spec = flat_spec_of(config, plan);
+    if (spec.gradients.offloaded && !config.checkpoint.async_save) return 0;
+    most = std::max(most, checkpoint_bytes(spec, largest_shard(plan)));
   }
   return most;
 }
@@ -426,10 +416,9 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   const ModelConfig model = tensor_part(config.model, tensor_size(config));
   const ParameterTable table = rank_table(config);
   const RankPlan plan = plan_of(config, table, stage);
-  const std::int64_t shard = largest_shard(plan);
-  std::vector<Allocation> out = flat_memory(config, plan).on_device;
-  if (offload_of(config).optimizer && plan.stage() >= 2 &&
-      config.batch.gradient_accumulation_steps > 1)
+  const FlatSpec spec = flat_spec_of(config, plan);
+  std::vector<Allocation> out = flat_memory(spec, plan).on_device;
+  if (spec.gradients.offloaded && plan.stage() >= 2 && config.batch.gradient_accumulation_steps > 1)
     out.push_back(earlier_sum(plan));
   for (Allocation& slots : slots_of(plan, dtype)) out.push_back(std::move(slots));
   if (plan.shape.is_tied_across() && plan.shape.pipeline.is_last()) {
@@ -439,7 +428,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   }
   const bool on_cpu = config.hardware.device != "cuda";
   if (on_cpu && config.checkpoint.async_save)
-    out.push_back({"checkpoint: copy", total_bytes(state_of(config, shard, shard))});
+    out.push_back({"checkpoint: copy", checkpoint_bytes(spec, largest_shard(plan))});
   if (on_cpu) out.push_back({"checkpoint: buffers", kCheckpointBufferBytes});
   if (on_cpu && config.parallelism.tensor_parallel_size > 1)
     out.push_back({"checkpoint: exchange between tensor ranks", kCheckpointExchangeBytes});

@@ -67,10 +67,6 @@ std::vector<Unit> units_of(std::span<const Range> all, std::span<const Range> ra
 
 }  // namespace
 
-Offload offload_of(const ZeroConfig& zero) {
-  return {zero.offload_optimizer == "cpu", zero.stage == 3 && zero.offload_param == "cpu"};
-}
-
 std::vector<Slice> RankPlan::all_slices() const {
   std::vector<Slice> out;
   for (const Unit& unit : shape.units) {

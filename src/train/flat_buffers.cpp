@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "hgtrain/arch/optimizer_state.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/model/init.h"
 #include "hgtrain/optim/round.h"
@@ -13,83 +12,71 @@ namespace {
 /// How much is drawn at a time if it is to be rounded.
 constexpr std::int64_t kDrawnElements = 1 << 20;
 
+FlatTensor flat_tensor(const Buffer& flat, const FlatBufferSpec& spec) {
+  if (!flat.data()) return {};
+  const std::int64_t count = flat.bytes() / static_cast<std::int64_t>(size_of(spec.dtype));
+  return {Tensor(flat.data(), {count}, spec.dtype, flat.device()), spec.sharded};
+}
+
 }  // namespace
 
 FlatBuffers::FlatBuffers(const Config& config, const RankPlan& plan, Device device)
     : device(device),
+      spec(flat_spec(config, plan.stage(), !device.is_cpu())),
       compute_dtype(config.precision.compute_dtype()),
-      parameter_dtype(config.precision.parameter_dtype()),
-      state_dtype(config.precision.state_dtype()),
       all_(plan.all_slices()),
       saved_(plan.slices().begin(), plan.slices().end()),
       updated_(plan.updated_slices()),
-      tensor_(tensor_rank(plan)),
-      rounds_(compute_dtype != parameter_dtype) {
-  const Offload offload = device.is_cpu() ? Offload{} : offload_of(config.zero);
-  const bool sends = offload.optimizer && !offload.weights;
-  home = offload.optimizer ? Device::cpu() : device;
-  sharded_ = sharded_at(plan.stage(), offload);
-  has_masters_ = rounds_ || sends;
-  rounded_is_sharded_ = sends ? sharded_.masters : sharded_.weights;
-  const auto flat = [&](const std::string& name, DType dtype, bool sharded, bool offloaded) {
+      tensor_(tensor_rank(plan)) {
+  home = spec.gradients.offloaded ? Device::cpu() : device;
+  const auto flat = [&](const FlatBufferSpec& buffer) {
     const std::int64_t elements =
-        sharded ? plan.sharding.shard_elements(plan.group_rank()) : plan.elements();
-    const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(dtype));
-    return offloaded ? Buffer::pinned_for(device, name, bytes) : Buffer(name, bytes, device);
+        buffer.sharded ? plan.sharding.shard_elements(plan.group_rank()) : plan.elements();
+    const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(buffer.dtype));
+    return buffer.offloaded ? Buffer::pinned_for(device, buffer.name, bytes)
+                            : Buffer(buffer.name, bytes, device);
   };
-  parameters = flat("parameters", parameter_dtype, sharded_.parameters(has_masters_),
-                    offload.optimizer || (offload.weights && !rounds_));
-  gradients = flat("gradients", DType::kF32, sharded_.gradients, offload.optimizer);
-  if (rounds_)
-    rounded =
-        flat("weights", compute_dtype, rounded_is_sharded_, offload.optimizer || offload.weights);
-  if (sends) sent_weights = flat("weights", compute_dtype, sharded_.weights, false);
-  for (const std::string& name : hgt::optimizer_state(config.optimizer))
-    optimizer_state.push_back(flat(name, state_dtype, sharded_.state, offload.optimizer));
-  if (config.training.ema_decay > 0)
-    ema = flat("ema", DType::kF32, sharded_.state, offload.optimizer);
-}
-
-FlatTensor FlatBuffers::flat_tensor(const Buffer& flat, DType dtype, bool sharded) const {
-  if (!flat.data()) return {};
-  const std::int64_t count = flat.bytes() / static_cast<std::int64_t>(size_of(dtype));
-  return {Tensor(flat.data(), {count}, dtype, flat.device()), sharded};
+  parameters = flat(spec.parameters);
+  gradients = flat(spec.gradients);
+  if (spec.rounded) rounded = flat(*spec.rounded);
+  if (spec.sent) sent_weights = flat(*spec.sent);
+  for (const FlatBufferSpec& buffer : spec.state) optimizer_state.push_back(flat(buffer));
+  if (spec.ema) ema = flat(*spec.ema);
 }
 
 FlatState FlatBuffers::state() const {
   FlatState state{parameter_values(), {}, compute_dtype, ema_values(), saved_, tensor_};
-  for (const Buffer& buffer : optimizer_state)
-    state.moments.push_back({buffer.name(), flat_tensor(buffer, state_dtype, sharded_.state)});
+  for (std::size_t i = 0; i < spec.state.size(); ++i)
+    state.moments.push_back({spec.state[i].name, flat_tensor(optimizer_state[i], spec.state[i])});
   return state;
 }
 
 Optimizer::Buffers FlatBuffers::optimizer_buffers() const {
   Optimizer::Buffers out{parameter_values(), gradient_values(), {}, {}};
-  if (rounds_) out.weights = updated_weights();
-  for (const Buffer& buffer : optimizer_state)
-    out.state.push_back(flat_tensor(buffer, state_dtype, sharded_.state));
+  if (spec.rounded) out.weights = updated_weights();
+  for (std::size_t i = 0; i < spec.state.size(); ++i)
+    out.state.push_back(flat_tensor(optimizer_state[i], spec.state[i]));
   return out;
 }
 
 FlatTensor FlatBuffers::parameter_values() const {
-  return flat_tensor(parameters, parameter_dtype, sharded_.parameters(has_masters_));
+  return flat_tensor(parameters, spec.parameters);
 }
 
 FlatTensor FlatBuffers::gradient_values() const {
-  return flat_tensor(gradients, DType::kF32, sharded_.gradients);
+  return flat_tensor(gradients, spec.gradients);
 }
 
 FlatTensor FlatBuffers::ema_values() const {
-  return flat_tensor(ema, DType::kF32, sharded_.state);
+  return spec.ema ? flat_tensor(ema, *spec.ema) : FlatTensor{};
 }
 
 FlatTensor FlatBuffers::weights() const {
-  return sends_weights() ? flat_tensor(sent_weights, compute_dtype, sharded_.weights)
-                         : updated_weights();
+  return spec.sent ? flat_tensor(sent_weights, *spec.sent) : updated_weights();
 }
 
 FlatTensor FlatBuffers::updated_weights() const {
-  return rounds_ ? flat_tensor(rounded, compute_dtype, rounded_is_sharded_) : parameter_values();
+  return spec.rounded ? flat_tensor(rounded, *spec.rounded) : parameter_values();
 }
 
 void FlatBuffers::initialize(const ParameterTable& table, std::uint64_t seed,
@@ -117,7 +104,7 @@ void FlatBuffers::begin_ema(ThreadPool& pool) const {
 }
 
 void FlatBuffers::round_weights(Stream stream) const {
-  if (!rounds_) return;
+  if (!spec.rounded) return;
   for (const Slice& slice : updated_)
     round_to(parameter_values().at(slice), updated_weights().at(slice), stream);
 }

@@ -483,10 +483,9 @@ void Trainer::step_and_send(const Update* update) {
 /// Gradients are read; parameters and the optimizer's state are read and written; weights written.
 Work Trainer::update_traffic() const {
   const FlatBuffers& flat = parts_.buffers;
-  const std::size_t of_state = flat.optimizer_state.size() * size_of(flat.state_dtype);
-  const std::size_t of_weights = flat.rounded.data() ? size_of(flat.compute_dtype) : 0;
-  const std::size_t bytes =
-      sizeof(float) + 2 * size_of(flat.parameter_dtype) + of_weights + 2 * of_state;
+  std::size_t bytes = sizeof(float) + 2 * size_of(flat.spec.parameters.dtype);
+  for (const FlatBufferSpec& buffer : flat.spec.state) bytes += 2 * size_of(buffer.dtype);
+  if (flat.spec.rounded) bytes += size_of(flat.spec.rounded->dtype);
   return {.bytes =
               static_cast<double>(bytes) * static_cast<double>(optimizer_.pieces().own_elements())};
 }

@@ -12,33 +12,6 @@ namespace hgt {
 
 struct Config;
 struct ParallelismConfig;
-struct ZeroConfig;
-
-/// What lies in host memory, and not on the GPU that computes.
-struct Offload {
-  /// All that the optimizer reads and updates, which the CPU does; the GPU then has the weights,
-  /// and the gradients until they are summed.
-  bool optimizer = false;
-  bool weights = false;  ///< the shard from which they are gathered; stage 3
-};
-/// What the config says of GPUs; workers on the CPU offload nothing.
-Offload offload_of(const ZeroConfig& zero);
-
-/// Which values a rank keeps only its shard of. Masters are the parameters in full precision, if
-/// the weights that the model computes with are a rounded copy of them.
-struct Sharded {
-  bool state = false;  ///< the optimizer's, and the moving average
-  bool masters = false;
-  bool gradients = false;
-  bool weights = false;
-
-  /// What the optimizer updates: the masters or, if there are none, the weights.
-  bool parameters(bool has_masters) const { return has_masters ? masters : weights; }
-};
-/// In host memory, a rank has its shard alone of the gradients, too.
-constexpr Sharded sharded_at(int stage, const Offload& offload = {}) {
-  return {stage >= 1, stage >= 1, stage >= (offload.optimizer ? 1 : 2), stage >= 3};
-}
 
 /// What one rank of a job does in a step and which part of the model's state it keeps. It follows
 /// from the config, the model's blocks and the number of ranks alone.

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "hgtrain/arch/flat_spec.h"
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/arch/rank_plan.h"
 #include "hgtrain/checkpoint/checkpoint.h"
@@ -18,7 +19,7 @@ struct Config;
 
 /// What a worker keeps of the model's state from step to step, on its device: flat buffers, laid
 /// out by the parameter table, of the rank's blocks (all, unless it is a pipeline's stage), one
-/// after the other, or, as ZeRO's stage says (parallel/rank_plan.h), of its shard. They are fp32;
+/// after the other, or, as ZeRO's stage says (arch/flat_spec.h), of its shard. They are fp32;
 /// for 16-bit training there is also a rounded copy of the parameters, which are then called
 /// masters. Or, if the config says so, parameters and the optimizer's state are bf16. What a worker
 /// on a GPU offloads lies in page-locked host memory.
@@ -52,14 +53,12 @@ struct FlatBuffers {
   Buffer sent_weights;                  ///< on the device, if it has no others
   std::vector<Buffer> optimizer_state;  ///< named by optimizer_state()
   Buffer ema;                           ///< empty without training.ema_decay
-  DType compute_dtype, parameter_dtype, state_dtype;
+  FlatSpec spec;
+  DType compute_dtype;
 
  private:
   std::vector<Slice> all_, saved_, updated_;  ///< this rank's
-  FlatTensor flat_tensor(const Buffer& flat, DType dtype, bool sharded) const;
-  Sharded sharded_;
   TensorRank tensor_;
-  bool rounds_, has_masters_, rounded_is_sharded_;
 };
 
 /// Flat buffers in host memory, from which checkpoints are written and into which they are read. If

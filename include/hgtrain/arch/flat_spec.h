@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hgtrain/base/dtype.h"
+
+namespace hgt {
+
+struct Config;
+
+/// A flat buffer that a rank keeps from step to step.
+struct FlatBufferSpec {
+  std::string name;
+  DType dtype = DType::kF32;
+  bool sharded = false;    ///< the rank's shard alone, not all elements of its blocks
+  bool offloaded = false;  ///< in host memory, while a GPU computes
+};
+
+/// What a rank keeps of the model's state. Workers allocate by it, and the memory plan counts by
+/// it.
+struct FlatSpec {
+  /// What the optimizer updates: the weights that the model computes with or, if these are a
+  /// rounded or a sent copy, the masters.
+  FlatBufferSpec parameters;
+  FlatBufferSpec gradients;               ///< that the optimizer reads
+  std::vector<FlatBufferSpec> state;      ///< named by optimizer_state()
+  std::optional<FlatBufferSpec> ema;      ///< with training.ema_decay
+  std::optional<FlatBufferSpec> rounded;  ///< a copy of the parameters in the compute dtype
+  std::optional<FlatBufferSpec> sent;     ///< the GPU's copy of what an offloaded optimizer leaves
+};
+
+/// `zero_stage` is the rank plan's. Workers on the CPU (`on_gpu` false) offload nothing.
+FlatSpec flat_spec(const Config& config, int zero_stage, bool on_gpu);
+
+}  // namespace hgt

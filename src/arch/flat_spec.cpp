@@ -1,0 +1,33 @@
+#include "hgtrain/arch/flat_spec.h"
+
+#include "hgtrain/arch/optimizer_state.h"
+#include "hgtrain/config/config.h"
+
+namespace hgt {
+
+FlatSpec flat_spec(const Config& config, int zero_stage, bool on_gpu) {
+  const DType compute = config.precision.compute_dtype(),
+              parameter = config.precision.parameter_dtype();
+  const ZeroConfig& zero = config.zero;
+  const bool offloads_optimizer = on_gpu && zero.offload_optimizer == "cpu",
+             offloads_weights = on_gpu && zero.stage == 3 && zero.offload_param == "cpu",
+             rounds = compute != parameter, sends = offloads_optimizer && !offloads_weights;
+  const bool shards_state = zero_stage >= 1, shards_weights = zero_stage >= 3;
+  // In host memory, a rank has its shard alone of the gradients, too.
+  const bool shards_gradients = zero_stage >= (offloads_optimizer ? 1 : 2);
+  FlatSpec out;
+  out.parameters = {"parameters", parameter, rounds || sends ? shards_state : shards_weights,
+                    offloads_optimizer || (offloads_weights && !rounds)};
+  out.gradients = {"gradients", DType::kF32, shards_gradients, offloads_optimizer};
+  for (const std::string& name : optimizer_state(config.optimizer))
+    out.state.push_back({name, config.precision.state_dtype(), shards_state, offloads_optimizer});
+  if (config.training.ema_decay > 0)
+    out.ema = {"ema", DType::kF32, shards_state, offloads_optimizer};
+  if (rounds)
+    out.rounded = {"weights", compute, sends ? shards_state : shards_weights,
+                   offloads_optimizer || offloads_weights};
+  if (sends) out.sent = {"weights", compute, shards_weights, false};
+  return out;
+}
+
+}  // namespace hgt
