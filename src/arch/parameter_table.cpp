@@ -289,6 +289,13 @@ Placement Parameter::placement(TensorRank at) const {
   return {chunk, period, begin, std::clamp(period - begin, std::int64_t{0}, chunk)};
 }
 
+// FNV-1a, 64 bits.
+std::uint64_t Parameter::random_stream() const {
+  std::uint64_t h = 0xcbf29ce484222325;
+  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return h;
+}
+
 Range ParameterTable::block(int number) const {
   const auto begin_of = [this](int wanted) {
     const auto first = std::partition_point(parameters.begin(), parameters.end(),

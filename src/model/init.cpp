@@ -1,7 +1,6 @@
 #include "hgtrain/model/init.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -9,17 +8,6 @@
 #include "hgtrain/ops/normal.h"
 
 namespace hgt {
-namespace {
-
-/// FNV-1a, 64 bits.
-std::uint64_t hash(std::string_view text) {
-  std::uint64_t h = 0xcbf29ce484222325;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return h;
-}
-
-}  // namespace
-
 void init_parameters(const ParameterTable& table, std::uint64_t seed, Range elements,
                      std::span<float> values, ThreadPool& pool, TensorRank tensor) {
   if (elements.end > table.total || std::ssize(values) != elements.size())
@@ -37,7 +25,7 @@ void init_parameters(const ParameterTable& table, std::uint64_t seed, Range elem
       if (p.init.kind == Init::kOnes)
         std::fill_n(to, run.size, 1.0f);
       else if (p.init.kind == Init::kNormal)
-        normal_fill(seed, hash(p.name), static_cast<float>(p.init.std), run.whole,
+        normal_fill(seed, p.random_stream(), static_cast<float>(p.init.std), run.whole,
                     Tensor(to, {run.size}), Stream(pool));
     });
   }

@@ -24,7 +24,7 @@ DeviceOptimizer::DeviceOptimizer(const OptimizerConfig& config, const ParameterT
                                  const Optimizer::Buffers& buffers, const Pieces& pieces,
                                  const Tensor& norm_parts, Stream stream)
     : stream_(stream), is_lamb_(config.type == "Lamb") {
-  const auto& [parameters, gradients, states, weights] = buffers;
+  const auto& [parameters, gradients, states, weights, at] = buffers;
   const auto state = [&](std::size_t i) {
     return i < states.size() ? states[i].raw() : FlatValues();
   };

@@ -7,7 +7,7 @@
 
 namespace hgt {
 
-Fp32Window::Fp32Window(const Tensor& values, std::int64_t first) : first_(first) {
+Fp32Window::Fp32Window(const Tensor& values, const FlatPiece& part) : part_(part) {
   if (!values) return;
   if (values.dtype() == DType::kF32) {
     data_ = values.data<float>();
@@ -23,18 +23,22 @@ Fp32Window::Fp32Window(const Tensor& values, std::int64_t first) : first_(first)
 void Fp32Window::write_back(std::uint64_t key, Rounded what) const {
   if (!narrow_) return;
   constexpr std::int64_t kBlock = kPhiloxLanes * kRoundedByCounter;
+  const std::uint64_t stream = rounding_stream(part_.stream, what);
   auto* const to = narrow_.data<BFloat16>();
-  for (std::int64_t begin = 0; begin < count_; begin += kBlock) {
+  WholeElement whole(part_, 0);
+  for (std::int64_t begin = 0; begin < count_;) {
     std::uint32_t words[kPhiloxWords], numbers[kBlock];
-    philox_lanes(key, static_cast<std::uint64_t>(what),
-                 static_cast<std::uint64_t>((first_ + begin) / kRoundedByCounter), words);
+    philox_lanes(key, stream, static_cast<std::uint64_t>(whole.index / kRoundedByCounter), words);
     for (std::int64_t i = 0; i < kBlock; ++i) {
       const std::int64_t counter = i / kRoundedByCounter, half = i % kRoundedByCounter;
       numbers[i] = words[half / 2 * kPhiloxLanes + counter] >> (half % 2 * 16);
     }
-    const std::int64_t count = std::min(kBlock, count_ - begin);
-    for (std::int64_t i = begin; i < begin + count; ++i)
-      to[i] = round_stochastically(copy_[i], numbers[i - begin]);
+    const std::int64_t first = whole.index % kRoundedByCounter;
+    const std::int64_t count = std::min({kBlock - first, count_ - begin, whole.run});
+    for (std::int64_t i = 0; i < count; ++i)
+      to[begin + i] = round_stochastically(copy_[begin + i], numbers[first + i]);
+    whole.advance(part_, count);
+    begin += count;
   }
 }
 

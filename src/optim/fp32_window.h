@@ -1,6 +1,7 @@
 #pragma once
 
 #include "hgtrain/base/stochastic_rounding.h"
+#include "hgtrain/ops/flat_piece.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
@@ -11,14 +12,15 @@ class Fp32Window {
  public:
   static constexpr std::int64_t kMaxElements = 2048;
 
-  /// `first` is the place of the first value in the flat layout, a multiple of kRoundedByCounter.
-  Fp32Window(const Tensor& values, std::int64_t first);
+  /// The values are those of `part`, a piece or a part of one; it must outlive the window.
+  Fp32Window(const Tensor& values, const FlatPiece& part);
   float* data() const { return data_; }
   void write_back(std::uint64_t key, Rounded what) const;
 
  private:
   Tensor narrow_;
-  std::int64_t first_, count_ = 0;
+  const FlatPiece& part_;
+  std::int64_t count_ = 0;
   float* data_ = nullptr;
   float copy_[kMaxElements];
 };

@@ -29,7 +29,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
     : config_(config),
       buffers_(buffers),
       stream_(stream),
-      pieces_(all_pieces(config, table), slices, stream) {
+      pieces_(tensor_pieces(table, buffers.tensor), slices, stream) {
   const std::size_t wanted = optimizer_state(config).size();
   if (buffers.state.size() != wanted)
     throw Error(ErrorKind::kInternal, "the optimizer's state is not what optimizer_state() says");
@@ -47,11 +47,6 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ParameterTable& table,
     : Optimizer(config, table, buffers, std::array{Slice{{0, table.total}}}, stream) {}
 
 Optimizer::~Optimizer() = default;
-
-std::vector<FlatPiece> Optimizer::all_pieces(const OptimizerConfig& config,
-                                             const ParameterTable& table) {
-  return is_lamb(config) ? tensor_pieces(table) : element_pieces(table);
-}
 
 Update Optimizer::constants(const Rate& rate, std::int64_t t) const {
   const double beta1 = rate.beta1.value_or(config_.beta1),
@@ -102,7 +97,7 @@ void Optimizer::step(const Update* update, Range elements) {
 
 void Optimizer::step_on_cpu(const Update& update, std::span<const FlatPiece> pieces) {
   if (lamb_) return lamb_->step(update, pieces, norm_parts_.as<double>(), stream_.pool());
-  const auto& [parameters, gradients, states, weights] = buffers_;
+  const auto& [parameters, gradients, states, weights, at] = buffers_;
   const auto state = [&](std::size_t i) { return i < states.size() ? states[i] : FlatTensor(); };
   const FlatTensor state1 = state(0), state2 = state(1);
   const Kernel kernel = elementwise_kernel(config_);
@@ -113,8 +108,8 @@ void Optimizer::step_on_cpu(const Update& update, std::span<const FlatPiece> pie
     for (; part.begin < piece.end;
          part.local += Fp32Window::kMaxElements, part.in_shard += Fp32Window::kMaxElements) {
       part.end = std::min(part.begin + Fp32Window::kMaxElements, piece.end);
-      const Fp32Window p(parameters.at(part), part.begin), s1(state1.at(part), part.begin),
-          s2(state2.at(part), part.begin);
+      const Fp32Window p(parameters.at(part), part), s1(state1.at(part), part),
+          s2(state2.at(part), part);
       kernel(u, p.data(), gradients.at(part).data<float>(), s1.data(), s2.data(),
              part.end - part.begin);
       p.write_back(u.rounding_key, Rounded::kParameter);

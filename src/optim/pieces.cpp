@@ -5,50 +5,34 @@
 #include "device_copy.h"
 
 namespace hgt {
-namespace {
-
 static_assert(FlatPiece::kMaxElements == Sharding::kChunk);
 
-/// Adds the pieces of elements that lie in one block.
-void cut(const Range& block, const Range& elements, std::int64_t tensor, bool decay,
-         std::vector<FlatPiece>& out) {
-  FlatPiece piece{.begin = elements.begin,
-                  .end = 0,
-                  .local = 0,
-                  .in_shard = 0,
-                  .number = 0,
-                  .tensor = static_cast<std::int32_t>(tensor),
-                  .decay = decay ? 1 : 0};
-  for (; piece.begin < elements.end; piece.begin = piece.end) {
-    const std::int64_t chunk = (piece.begin - block.begin) / Sharding::kChunk;
-    piece.end = std::min(block.begin + (chunk + 1) * Sharding::kChunk, elements.end);
-    piece.local = piece.in_shard = piece.begin;
-    piece.number = std::ssize(out);
-    out.push_back(piece);
-  }
-}
-
-}  // namespace
-
-std::vector<FlatPiece> element_pieces(const ParameterTable& table) {
-  const std::vector<Parameter>& all = table.parameters;
+std::vector<FlatPiece> tensor_pieces(const ParameterTable& table, TensorRank at) {
   std::vector<FlatPiece> out;
-  for (std::size_t first = 0, next = 0; first < all.size(); first = next) {
-    while (next < all.size() && all[next].block == all[first].block &&
-           all[next].decay == all[first].decay)
-      ++next;
-    const Range elements{all[first].offset, next < all.size() ? all[next].offset : table.total};
-    cut(table.block(all[first].block), elements, static_cast<std::int64_t>(first), all[first].decay,
-        out);
+  std::int32_t tensor = 0;
+  for (const Parameter& p : table.parameters) {
+    const Placement placement = p.placement(at);
+    const std::int64_t first = table.block(p.block).begin, end = p.offset + p.numel;
+    FlatPiece piece{.begin = p.offset,
+                    .end = 0,
+                    .local = 0,
+                    .in_shard = 0,
+                    .number = 0,
+                    .tensor = tensor++,
+                    .decay = p.decay ? 1 : 0,
+                    .stream = p.random_stream(),
+                    .origin = p.offset,
+                    .chunk = placement.chunk,
+                    .period = placement.period,
+                    .shift = placement.begin};
+    for (; piece.begin < end; piece.begin = piece.end) {
+      const std::int64_t chunk = (piece.begin - first) / Sharding::kChunk;
+      piece.end = std::min(first + (chunk + 1) * Sharding::kChunk, end);
+      piece.local = piece.in_shard = piece.begin;
+      piece.number = std::ssize(out);
+      out.push_back(piece);
+    }
   }
-  return out;
-}
-
-std::vector<FlatPiece> tensor_pieces(const ParameterTable& table) {
-  std::vector<FlatPiece> out;
-  std::int64_t tensor = 0;
-  for (const Parameter& p : table.parameters)
-    cut(table.block(p.block), {p.offset, p.offset + p.numel}, tensor++, p.decay, out);
   return out;
 }
 

@@ -52,7 +52,7 @@ FlatState FlatBuffers::state() const {
 }
 
 Optimizer::Buffers FlatBuffers::optimizer_buffers() const {
-  Optimizer::Buffers out{parameter_values(), gradient_values(), {}, {}};
+  Optimizer::Buffers out{parameter_values(), gradient_values(), {}, {}, tensor_};
   if (spec.rounded) out.weights = updated_weights();
   for (std::size_t i = 0; i < spec.state.size(); ++i)
     out.state.push_back(flat_tensor(optimizer_state[i], spec.state[i]));

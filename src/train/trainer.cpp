@@ -97,17 +97,9 @@ std::int64_t number_of(const Trainer::Parts& parts, std::int64_t at) {
   return number;
 }
 
-/// The pieces of the whole layout by which the norm is computed. With tensor ranks they are cut
-/// where a tensor begins or ends.
-std::vector<FlatPiece> all_norm_pieces(const Trainer::Parts& parts) {
-  return parts.plan.layout.tensor_size == 1
-             ? Optimizer::all_pieces(parts.config.optimizer, parts.table)
-             : tensor_pieces(parts.table);
-}
-
-/// Those that count in the norm of all ranks.
+/// The pieces that count in the norm of all ranks.
 std::vector<FlatPiece> own_norm_pieces(const Trainer::Parts& parts) {
-  std::vector<FlatPiece> pieces = all_norm_pieces(parts);
+  std::vector<FlatPiece> pieces = tensor_pieces(parts.table);
   const TensorRank at = tensor_rank(parts.plan);
   return at.size == 1 ? pieces : first_copies(std::move(pieces), parts.table, at);
 }
@@ -173,7 +165,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
                                          batch.micro_batch_size, form, parts.stream,
                                          parts.plan.shape.slot_count());
   exchange_ = std::make_unique<StepExchange>(
-      batch.train_batch_size / batch.micro_batch_size, std::ssize(all_norm_pieces(parts)),
+      batch.train_batch_size / batch.micro_batch_size, std::ssize(tensor_pieces(parts.table)),
       parts.stream, updates_, parts.groups.world->rank(), parts.groups.world->size());
   graphs_ = std::make_unique<StepGraphs>(parts.stream, parts.config.hardware.cuda_graphs);
   update_graphs_ = std::make_unique<StepGraphs>(updates_, parts.config.hardware.cuda_graphs);

@@ -42,13 +42,18 @@ TEST_CASE("what is not finite stays what it is") {
   CHECK(round_stochastically(std::numeric_limits<float>::max(), 0xffff) == infinity);
 }
 
-TEST_CASE("each seed, update, value and element is rounded by a number of its own") {
+TEST_CASE("each seed, update, parameter, value and element is rounded by a number of its own") {
   std::set<std::uint32_t> words;
   for (const std::uint64_t seed : {1, 2})
     for (const std::int64_t update : {1, 2})
       for (const Rounded what : {Rounded::kParameter, Rounded::kState1, Rounded::kState2})
         for (const std::int64_t counter : {0, 1})
-          for (const std::uint32_t word : rounding_words(rounding_key(seed, update), what, counter))
-            words.insert(word);
-  CHECK(words.size() == 2 * 2 * 3 * 2 * 4);
+          for (const std::uint64_t parameter : {0xcbf29ce484222325u, 0x84222325cbf29ce4u}) {
+            const auto four = rounding_words(rounding_key(seed, update), parameter, what, counter);
+            words.insert(four.begin(), four.end());
+            for (std::int64_t e = 0; e < 8; ++e)
+              CHECK(rounding_number(four, 8 * counter + e) ==
+                    four[static_cast<std::size_t>(e / 2)] >> (e % 2 * 16));
+          }
+  CHECK(words.size() == 2 * 2 * 3 * 2 * 2 * 4);
 }

@@ -76,8 +76,16 @@ struct Updated {
       losses{queue, stored<double>(Doubles{1.0, 3.0}, {2}, DType::kF64)},
       square_sums{queue,
                   stored<double>(Doubles(kSquares, 9.0 / kSquares), {kSquares}, DType::kF64)};
-  PiecesOnDevice pieces{
-      queue, {{0, kDecayEnd, 0, 0, 0, 0, 1}, {kDecayEnd, kCount, kDecayEnd, 0, 1, 0, 0}}};
+  PiecesOnDevice pieces{queue,
+                        {{0, kDecayEnd, 0, 0, 0, 0, 1, 11},
+                         {kDecayEnd, kCount, kDecayEnd, 0, 1, 1, 0, 12, 371, 37, 111, 74}}};
+  /// An element's number among those with which `what` is rounded: the second piece belongs to a
+  /// parameter of which this rank has a part.
+  static std::uint32_t rounding_number(std::uint64_t key, Rounded what, std::int64_t i) {
+    const std::int64_t local = i - 371, e = i < kDecayEnd ? i : local / 37 * 111 + 74 + local % 37;
+    const auto words = rounding_words(key, i < kDecayEnd ? 11 : 12, what, e / 8);
+    return words[static_cast<std::size_t>(e % 8 / 2)] >> (e % 2 * 16);
+  }
 
   static Floats squares(std::uint64_t seed) {
     Floats out = random_floats(kCount, seed);
@@ -279,9 +287,9 @@ TEST_CASE("CUDA: parameters and state of bf16 are rounded by the numbers of thei
         }
         REQUIRE(
             (actual == round_stochastically(x, 0) || actual == round_stochastically(x, 0xffff)));
-        const auto words =
-            rounding_words(update.rounding_key, what, static_cast<std::int64_t>(i / 8));
-        if (actual != round_stochastically(x, words[i % 8 / 2] >> (i % 2 * 16))) ++other;
+        const std::uint32_t number =
+            Updated::rounding_number(update.rounding_key, what, static_cast<std::int64_t>(i));
+        if (actual != round_stochastically(x, number)) ++other;
       };
       for (std::size_t i = 0; i < p.size(); ++i) {
         Reference element{p[i], static_cast<double>(g[i]) * update.gradient_factor, s1[i], s2[i]};

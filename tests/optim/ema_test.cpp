@@ -19,7 +19,7 @@ TEST_CASE(
     return FlatTensor{Tensor(x.data(), {std::ssize(x)})};
   };
   const ParameterTable table = table_of({std::ssize(values)}, 1);
-  const Pieces pieces(element_pieces(table), std::array{Slice{{0, table.total}}}, one);
+  const Pieces pieces(tensor_pieces(table), std::array{Slice{{0, table.total}}}, one);
   Update update{};
   for (int step = 0; step < 3; ++step) {
     update_ema(0.9, flat(values), flat(first), pieces, &update, one);

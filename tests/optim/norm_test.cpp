@@ -15,7 +15,7 @@ std::vector<double> squares_of(std::vector<float>& values, int threads) {
   const ParameterTable table = table_of({std::ssize(values)}, 1);
   values.resize(static_cast<std::size_t>(table.total));
   ThreadPool pool(threads);
-  const Pieces pieces(element_pieces(table), std::array{Slice{{0, table.total}}}, pool);
+  const Pieces pieces(tensor_pieces(table), std::array{Slice{{0, table.total}}}, pool);
   std::vector<double> out(static_cast<std::size_t>(pieces.total()), -1);
   squares_of_pieces({flat_tensor(values)}, pieces,
                     Tensor(out.data(), {pieces.total()}, DType::kF64), pool);

@@ -14,6 +14,7 @@ namespace hgt {
 inline void add_tensor(ParameterTable& table, std::int64_t size, bool decay, int block = 0) {
   Parameter p;
   p.numel = size;
+  p.shape = p.local_shape = {size};
   p.offset = table.total;
   p.decay = decay;
   p.block = block;
@@ -26,6 +27,18 @@ inline void add_tensor(ParameterTable& table, std::int64_t size, bool decay, int
 inline ParameterTable table_of(const std::vector<std::int64_t>& sizes, std::size_t decaying) {
   ParameterTable table;
   for (std::size_t i = 0; i < sizes.size(); ++i) add_tensor(table, sizes[i], i < decaying);
+  return table;
+}
+
+/// A matrix of which each of `parts` tensor ranks has a part.
+inline ParameterTable table_of_part(std::int64_t rows, std::int64_t columns, const Split& split) {
+  ParameterTable table;
+  add_tensor(table, rows * columns / split.parts, true);
+  Parameter& p = table.parameters[0];
+  p.name = "matrix";
+  p.split = split;
+  p.shape = p.local_shape = {rows, columns};
+  p.local_shape[static_cast<std::size_t>(split.axis)] /= split.parts;
   return table;
 }
 

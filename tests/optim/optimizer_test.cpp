@@ -113,7 +113,11 @@ namespace {
 struct NarrowRun {
   NarrowRun(const OptimizerConfig& config, std::int64_t count, float value, DType state_type,
             int threads = 1)
-      : table(table_of({count}, 1)),
+      : NarrowRun(config, table_of({count}, 1), {}, value, state_type, threads) {}
+  NarrowRun(const OptimizerConfig& config, ParameterTable of, TensorRank at, float value,
+            DType state_type, int threads = 1)
+      : table(std::move(of)),
+        rank(at),
         parameters(static_cast<std::size_t>(table.total), BFloat16(value)),
         gradients(parameters.size(), 1.0f),
         narrow(optimizer_state(config).size(), std::vector<BFloat16>(parameters.size())),
@@ -130,7 +134,8 @@ struct NarrowRun {
     }
   }
   Optimizer::Buffers buffers(DType state_type) {
-    Optimizer::Buffers out{{flat_tensor(parameters, DType::kBF16)}, {flat_tensor(gradients)}, {}};
+    Optimizer::Buffers out{
+        {flat_tensor(parameters, DType::kBF16)}, {flat_tensor(gradients)}, {}, {}, rank};
     for (std::size_t i = 0; i < narrow.size(); ++i)
       out.state.push_back(
           {state_type == DType::kBF16 ? flat_tensor(narrow[i], state_type) : flat_tensor(wide[i])});
@@ -138,6 +143,7 @@ struct NarrowRun {
   }
 
   ParameterTable table;
+  TensorRank rank;
   std::vector<BFloat16> parameters;
   std::vector<float> gradients;
   std::vector<std::vector<BFloat16>> narrow;
@@ -184,6 +190,27 @@ TEST_CASE("no number of threads changes how bf16 is rounded") {
   };
   CHECK(after(2) == after(1));
   CHECK(after(3) == after(1));
+}
+
+TEST_CASE("tensor ranks round their parts of bf16 as one rank rounds the whole") {
+  const auto after = [](const Split& split, TensorRank at) {
+    NarrowRun run(optimizer_config("AdamW"), table_of_part(60, 42, split), at, 0.3f, DType::kBF16);
+    run.steps(0.01, 3);
+    return std::array{run.parameters, run.narrow[0], run.narrow[1]};
+  };
+  const auto whole = after({}, {});
+  for (const Split split : {Split{0, 1, 2}, Split{1, 1, 2}, Split{1, 3, 2}})
+    for (const int rank : {0, 1}) {
+      const auto part = after(split, {rank, 2});
+      const ParameterTable table = table_of_part(60, 42, split);
+      const auto compare = [&](const Placement::Run& run) {
+        for (std::size_t buffer = 0; buffer < part.size(); ++buffer)
+          for (std::int64_t i = 0; i < run.size; ++i)
+            REQUIRE(part[buffer][static_cast<std::size_t>(run.local + i)].bits ==
+                    whole[buffer][static_cast<std::size_t>(run.whole + i)].bits);
+      };
+      table.parameters[0].placement({rank, 2}).for_each_run({0, 60 * 21}, compare);
+    }
 }
 
 TEST_CASE("without bias correction the first update is the raw moments' ratio") {

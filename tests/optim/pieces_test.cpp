@@ -27,20 +27,6 @@ void check_units(const ParameterTable& table, const std::vector<FlatPiece>& piec
 
 }  // namespace
 
-TEST_CASE("pieces of elements cover the layout and end with units and weight decay") {
-  const ParameterTable table = table_of_blocks();
-  const std::vector<FlatPiece> pieces = element_pieces(table);
-  check_units(table, pieces);
-  CHECK(pieces.size() == 8);
-  std::int64_t end = 0;
-  for (const FlatPiece& piece : pieces) {
-    CHECK(piece.begin == end);
-    CHECK(piece.begin % ParameterTable::kAlignment == 0);
-    end = piece.end;
-  }
-  CHECK(end == table.total);
-}
-
 TEST_CASE("pieces of tensors cover the tensors and end with units") {
   const ParameterTable table = table_of_blocks();
   const std::vector<FlatPiece> pieces = tensor_pieces(table);
@@ -57,26 +43,26 @@ TEST_CASE("pieces of tensors cover the tensors and end with units") {
 TEST_CASE("each piece has one owner, in whose shard it has a place") {
   const ParameterTable table = table_of_blocks();
   ThreadPool pool(1);
-  for (const std::vector<FlatPiece>& all : {element_pieces(table), tensor_pieces(table)})
-    for (const std::vector<double>& shares : some_shares()) {
-      const Sharding sharding(table.blocks(), shares);
-      std::vector<int> owners(all.size(), 0);
-      for (int rank = 0; rank < sharding.ranks(); ++rank) {
-        const Pieces pieces(all, sharding.slices(rank), pool);
-        CHECK(pieces.total() == std::ssize(all));
-        std::int64_t end = 0;
-        for (const FlatPiece& piece : pieces.own()) {
-          CHECK(piece.begin == all[static_cast<std::size_t>(piece.number)].begin);
-          ++owners[static_cast<std::size_t>(piece.number)];
-          CHECK(piece.local == piece.begin);
-          CHECK(piece.in_shard >= end);
-          end = piece.in_shard + piece.end - piece.begin;
-        }
-        CHECK(end <= sharding.shard_elements(rank));
-        CHECK(pieces.own_elements() <= sharding.shard_elements(rank));
+  const std::vector<FlatPiece> all = tensor_pieces(table);
+  for (const std::vector<double>& shares : some_shares()) {
+    const Sharding sharding(table.blocks(), shares);
+    std::vector<int> owners(all.size(), 0);
+    for (int rank = 0; rank < sharding.ranks(); ++rank) {
+      const Pieces pieces(all, sharding.slices(rank), pool);
+      CHECK(pieces.total() == std::ssize(all));
+      std::int64_t end = 0;
+      for (const FlatPiece& piece : pieces.own()) {
+        CHECK(piece.begin == all[static_cast<std::size_t>(piece.number)].begin);
+        ++owners[static_cast<std::size_t>(piece.number)];
+        CHECK(piece.local == piece.begin);
+        CHECK(piece.in_shard >= end);
+        end = piece.in_shard + piece.end - piece.begin;
       }
-      CHECK(owners == std::vector<int>(all.size(), 1));
+      CHECK(end <= sharding.shard_elements(rank));
+      CHECK(pieces.own_elements() <= sharding.shard_elements(rank));
     }
+    CHECK(owners == std::vector<int>(all.size(), 1));
+  }
 }
 
 TEST_CASE("of what several tensor ranks have, the pieces of the first one count") {
@@ -93,4 +79,30 @@ TEST_CASE("of what several tensor ranks have, the pieces of the first one count"
     }
   CHECK(ranks == std::vector<int>{4, 1, 1, 2, 1, 1, 1});
   CHECK(first_copies(all, table, {}) == all);
+}
+
+TEST_CASE("a piece knows the places of its elements in the whole parameter") {
+  for (const Split split : {Split{}, Split{0, 1, 2}, Split{1, 1, 2}, Split{1, 3, 2}}) {
+    const ParameterTable table = table_of_part(1200, 42, split);
+    const Parameter& p = table.parameters[0];
+    for (const int rank : {0, 1}) {
+      const std::vector<FlatPiece> pieces = tensor_pieces(table, {rank, 2});
+      CHECK(pieces.size() > 1);
+      for (const FlatPiece& piece : pieces) {
+        CHECK(piece.stream == p.random_stream());
+        std::int64_t element = 0;
+        WholeElement next(piece, 0);
+        const auto visit = [&](const Placement::Run& run) {
+          for (std::int64_t i = 0; i < run.size; ++i, ++element) {
+            REQUIRE(WholeElement(piece, element).index == run.whole + i);
+            REQUIRE(next.index == run.whole + i);
+            REQUIRE(next.run >= run.size - i);
+            next.advance(piece, 1);
+          }
+        };
+        p.placement({rank, 2}).for_each_run({piece.begin, piece.end}, visit);
+        CHECK(element == piece.end - piece.begin);
+      }
+    }
+  }
 }

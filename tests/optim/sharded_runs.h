@@ -225,7 +225,7 @@ inline void check_shards(const OptimizerConfig& config, Stream stream) {
 inline std::vector<double> squares_by_ranks(const ParameterTable& table, bool sharded,
                                             const std::vector<double>& shares, Stream stream) {
   const Sharding sharding(table.blocks(), shares);
-  const std::vector<FlatPiece> all = element_pieces(table);
+  const std::vector<FlatPiece> all = tensor_pieces(table);
   const Buffer squares("squares", std::ssize(all) * 8, stream.device());
   const Tensor out(squares.data(), {std::ssize(all)}, DType::kF64, stream.device());
   for (int rank = 0; rank < sharding.ranks(); ++rank) {
@@ -254,7 +254,7 @@ inline Bytes averaged_by_ranks(const ParameterTable& table, bool average_sharded
                                bool values_sharded, DType type, const std::vector<double>& shares,
                                Stream stream) {
   const Sharding sharding(table.blocks(), shares);
-  const std::vector<FlatPiece> all = element_pieces(table);
+  const std::vector<FlatPiece> all = tensor_pieces(table);
   Bytes out(static_cast<std::size_t>(table.total) * 4);
   const Buffer update("update", sizeof(Update), stream.device());
   for (int rank = 0; rank < sharding.ranks(); ++rank) {

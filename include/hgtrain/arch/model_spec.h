@@ -68,6 +68,8 @@ struct Parameter {
   std::int64_t offset = 0;  ///< of the part: elements from the start of the flat buffer
 
   Placement placement(TensorRank at) const;
+  /// The stream of the parameter's random numbers: a hash of its name.
+  std::uint64_t random_stream() const;
 };
 
 /// The parameter table: parameters ordered by block and, inside a block, those that decay first;

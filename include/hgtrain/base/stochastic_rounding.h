@@ -36,10 +36,24 @@ enum class Rounded : std::uint64_t { kParameter, kState1, kState2 };
 /// The number of elements whose random numbers come from one counter.
 inline constexpr std::int64_t kRoundedByCounter = 8;
 
-/// The random numbers of elements 8 counter, ..., 8 counter + 7: the lower half of each word first.
-constexpr std::array<std::uint32_t, 4> rounding_words(std::uint64_t key, Rounded what,
-                                                      std::int64_t counter) {
-  return philox(key, static_cast<std::uint64_t>(what), static_cast<std::uint64_t>(counter));
+/// Philox's stream for these values of a parameter, whose own stream is `parameter`.
+constexpr std::uint64_t rounding_stream(std::uint64_t parameter, Rounded what) {
+  return parameter + static_cast<std::uint64_t>(what);
+}
+
+/// The random numbers of elements 8 counter, ..., 8 counter + 7 of the whole parameter.
+constexpr std::array<std::uint32_t, 4> rounding_words(std::uint64_t key, std::uint64_t parameter,
+                                                      Rounded what, std::int64_t counter) {
+  return philox(key, rounding_stream(parameter, what), static_cast<std::uint64_t>(counter));
+}
+
+/// The number of an element among these: the lower half of each word comes first.
+constexpr std::uint32_t rounding_number(const std::array<std::uint32_t, 4>& words,
+                                        std::int64_t element) {
+  const auto of_counter = static_cast<unsigned>(element % kRoundedByCounter);
+  const std::uint32_t early = of_counter < 2 ? words[0] : words[1];
+  const std::uint32_t late = of_counter < 6 ? words[2] : words[3];
+  return (of_counter < 4 ? early : late) >> (of_counter % 2 * 16);
 }
 
 }  // namespace hgt

@@ -17,9 +17,38 @@ struct FlatPiece {
   std::int64_t local;       ///< place of the first one in buffers of all the rank's blocks
   std::int64_t in_shard;    ///< its place in the shard of the rank that owns it
   std::int64_t number;      ///< in the order of the whole layout, the same on every rank
-  std::int32_t tensor;      ///< the number of the (first) parameter in it
+  std::int32_t tensor;      ///< the number of its parameter
   std::int32_t decay;       ///< 1: its elements have weight decay
+
+  // For random numbers that no split changes: the number of the parameter's stream, and where the
+  // part of it that lies in the layout has come from (arch/split.h). Its element e is element
+  // e / chunk * period + shift + e % chunk of the whole parameter.
+  std::uint64_t stream = 0;
+  std::int64_t origin = 0;  ///< where the part begins in the flat layout
+  std::int64_t chunk = std::int64_t{1} << 62, period = chunk, shift = 0;
+
   bool operator==(const FlatPiece&) const = default;
+};
+
+/// The places in the whole parameter of a piece's elements, one after the other.
+struct WholeElement {
+  std::int64_t index;  ///< in the whole parameter
+  std::int64_t run;    ///< how many elements from this one on are neighbours there, too
+
+  /// Of the piece's element `element`, counted from its begin.
+  constexpr WholeElement(const FlatPiece& piece, std::int64_t element) {
+    const std::int64_t e = piece.begin + element - piece.origin, chunk = e / piece.chunk;
+    index = chunk * piece.period + piece.shift + e - chunk * piece.chunk;
+    run = (chunk + 1) * piece.chunk - e;
+  }
+  /// `count` elements further, at most `run`.
+  constexpr void advance(const FlatPiece& piece, std::int64_t count) {
+    index += count;
+    run -= count;
+    if (run > 0) return;
+    index += piece.period - piece.chunk;
+    run = piece.chunk;
+  }
 };
 
 /// Values of the flat layout: of all blocks of a rank, one after the other, or of its shard alone.

@@ -43,8 +43,8 @@ class Lamb;
 /// bit. Zeros without gradient, such as padding, stay zero.
 ///
 /// Everything is computed in fp32. Parameters and state in bf16 are rounded stochastically
-/// (base/stochastic_rounding.h); the random numbers follow from the update's key and the element's
-/// place in the flat layout.
+/// (base/stochastic_rounding.h); the random numbers follow from the update's key, the parameter's
+/// name and the element's place in the whole parameter, so that no split changes them.
 class Optimizer {
  public:
   /// Each holds the values of the whole layout or of the rank's shard, on the stream's device;
@@ -55,6 +55,7 @@ class Optimizer {
     FlatTensor gradients;           ///< fp32
     std::vector<FlatTensor> state;  ///< fp32, or bf16 if the parameters are
     FlatTensor weights = {};        ///< the fp32 parameters, rounded in each update; or none
+    TensorRank tensor = {};         ///< whose part of the model the table is
   };
   /// Updates the elements in the rank's slices alone.
   Optimizer(const OptimizerConfig& config, const ParameterTable& table, const Buffers& buffers,
@@ -64,9 +65,6 @@ class Optimizer {
             Stream stream);
   ~Optimizer();
 
-  /// The pieces into which it cuts the whole layout.
-  static std::vector<FlatPiece> all_pieces(const OptimizerConfig& config,
-                                           const ParameterTable& table);
   /// The pieces that it updates.
   const Pieces& pieces() const { return pieces_; }
 

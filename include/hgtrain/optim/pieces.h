@@ -12,11 +12,9 @@
 
 namespace hgt {
 
-/// The pieces of the flat layout, in ascending order: its chunks (Sharding::kChunk), cut further
-/// where weight decay begins or ends. They cover the layout.
-std::vector<FlatPiece> element_pieces(const ParameterTable& table);
-/// Likewise, cut where a tensor begins or ends. They cover the tensors, without the padding.
-std::vector<FlatPiece> tensor_pieces(const ParameterTable& table);
+/// The pieces of the flat layout of a tensor rank, in ascending order: its chunks
+/// (Sharding::kChunk), cut at the tensors' ends. They cover the tensors, without the padding.
+std::vector<FlatPiece> tensor_pieces(const ParameterTable& table, TensorRank at = {});
 /// Of tensor_pieces(), those that no tensor rank before this one has too: they count in a sum over
 /// all ranks.
 std::vector<FlatPiece> first_copies(std::vector<FlatPiece> pieces, const ParameterTable& table,

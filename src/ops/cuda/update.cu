@@ -107,11 +107,18 @@ template <class T, int N>
 __device__ void write_back(const Part& part, const FlatValues& flat, Floats<N>& elements,
                            std::uint64_t key, Rounded what) {
   if constexpr (!std::is_same_v<T, float>) {
-    static_assert(N == kRoundedByCounter);
-    const auto words = rounding_words(key, what, (part.piece.begin + part.first) / N);
+    WholeElement whole(part.piece, part.first);
+    std::int64_t counter = whole.index / kRoundedByCounter;
+    auto words = rounding_words(key, part.piece.stream, what, counter);
 #pragma unroll
-    for (int i = 0; i < N; ++i)
-      elements.x[i] = round_stochastically(elements.x[i], words[i / 2] >> (i % 2 * 16));
+    for (int i = 0; i < N; ++i) {
+      if (whole.index / kRoundedByCounter != counter) {
+        counter = whole.index / kRoundedByCounter;
+        words = rounding_words(key, part.piece.stream, what, counter);
+      }
+      elements.x[i] = round_stochastically(elements.x[i], rounding_number(words, whole.index));
+      whole.advance(part.piece, 1);
+    }
   }
   part.template write<T>(flat, elements);
 }
