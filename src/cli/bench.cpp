@@ -115,12 +115,13 @@ class Bench final : public Command {
       set("train_micro_batch_size_per_gpu", std::to_string(batch.micro_batch_size));
       set("gradient_accumulation_steps", "auto");
       for (const std::string& part : split(layout, '+')) set_part(part, set);
-      out.push_back(job_of(overrides, layout == "one" ? 1 : workers));
+      out.push_back(job_of(overrides, layout == "one" ? 1 : workers, "--layouts " + layout));
     }
     return out;
   }
-  Config job_of(const std::vector<std::string>& overrides, int workers) const {
-    Config config = bench_job(shape_, dtype_, overrides, workers).config;
+  Config job_of(const std::vector<std::string>& overrides, int workers,
+                const std::string& layout = "") const {
+    Config config = bench_job(shape_, dtype_, overrides, workers, layout).config;
     if (threads_ > 0) config.hardware.threads = threads_;
     if (config.hardware.threads == 0)
       config.hardware.threads = threads_per_worker(num_workers_.value_or(2));

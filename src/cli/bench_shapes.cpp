@@ -39,12 +39,19 @@ LoadResult load(const std::string& shape, const LoadOptions& options) {
 }  // namespace
 
 LoadResult bench_job(const std::string& shape, const std::string& dtype,
-                     std::vector<std::string> overrides, std::int64_t workers) {
+                     std::vector<std::string> overrides, std::int64_t workers,
+                     const std::string& layout) {
   if (!dtype.empty())
     for (const char* section : {"bf16", "fp16"})
       overrides.insert(overrides.end(),
                        {fmt::format("{}.enabled", section), dtype == section ? "true" : "false"});
   LoadResult loaded = load(shape, {.overrides = overrides, .world_size = workers});
+  if (!layout.empty())
+    for (Problem& problem : loaded.problems)
+      if (problem.file.empty() && !problem.pointer.empty()) {
+        problem.message = fmt::format("{}: {}", layout, problem.message);
+        problem.pointer.clear();
+      }
   loaded.throw_unless_trainable();
   if (loaded.config.model.vocab_size == 0)
     throw Error(ErrorKind::kConfig,

@@ -63,6 +63,17 @@ std::string data_workers(const TrainPlan& plan) {
              : fmt::format("{} of {}", human_plural(layout.data_size, "group"), workers);
 }
 
+std::string layout_line(const TrainPlan& plan) {
+  const Config& config = plan.config;
+  const Layout layout = make_layout(config.parallelism, plan.workers);
+  std::string text =
+      fmt::format("layout      data {} x context {} x tensor {} x pipeline {}", layout.data_size,
+                  layout.context_size, layout.tensor_size, layout.pipeline_size);
+  if (config.parallelism.sequence_parallel && layout.tensor_size > 1) text += ", sequence parallel";
+  if (config.zero.stage > 0) text += fmt::format(", ZeRO stage {}", config.zero.stage);
+  return text + "\n";
+}
+
 /// "layers 3 to 5", with embedding and head.
 std::string blocks_text(Range blocks, std::int64_t layers) {
   const Range own{std::max<std::int64_t>(blocks.begin - 1, 0), std::min(blocks.end - 1, layers)};
@@ -112,7 +123,7 @@ std::string banner(const TrainPlan& plan, const std::string& run_dir) {
                         human_count(static_cast<double>(steps) * static_cast<double>(samples) /
                                     static_cast<double>(plan.epoch_samples)),
                         human_plural(plan.epoch_samples, "sample"));
-  text += fmt::format("\ntraining    {}\n", how(config));
+  text += fmt::format("\ntraining    {}\n", how(config)) + layout_line(plan);
   if (config.parallelism.pipeline_parallel_size > 1) text += pipeline_line(config);
   return text + fmt::format("run folder  {}\n", run_dir);
 }
@@ -202,12 +213,8 @@ std::string memory_lines(const std::vector<Allocation>& memory, const std::strin
 std::string describe(const TrainPlan& plan, const std::string& run_dir,
                      const std::optional<PlanFit>& fit) {
   const Config& config = plan.config;
-  const Layout layout = make_layout(config.parallelism, plan.workers);
   const ParameterTable table = parameters_of(plan);
   std::string text = banner(plan, run_dir);
-  text +=
-      fmt::format("layout      data {} x context {} x tensor {} x pipeline {}\n", layout.data_size,
-                  layout.context_size, layout.tensor_size, layout.pipeline_size);
   const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
   std::string lines;
   std::int64_t most_offloaded = 0;  // of a worker

@@ -222,9 +222,26 @@ std::string JobConfig::path() const {
   return path_exists(next) ? next : folder_ + "/resolved.json";
 }
 
+namespace {
+
+/// All values by JSON pointer. A list of numbers is one value.
+nlohmann::json values_of(const nlohmann::json& config, const std::string& pointer = "") {
+  nlohmann::json out = nlohmann::json::object();
+  const bool is_value = !config.is_structured() || config.empty() ||
+                        (config.is_array() && config.front().is_number());
+  if (is_value) {
+    out[pointer] = config;
+    return out;
+  }
+  for (const auto& [key, below] : config.items()) out.update(values_of(below, pointer + "/" + key));
+  return out;
+}
+
+}  // namespace
+
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now) {
   std::vector<std::string> frozen, changes;
-  const auto before = previous.flatten(), after = now.flatten();
+  const auto before = values_of(previous), after = values_of(now);
   for (const auto& [pointer, value] : after.items()) {
     const std::string was = before.contains(pointer) ? before[pointer].dump() : "absent";
     if (was == value.dump()) continue;

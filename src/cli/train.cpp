@@ -15,6 +15,7 @@
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/launch/job.h"
+#include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/wire/requests.h"
 
@@ -189,6 +190,13 @@ class Train final : public Command {
       run.workers.push_back({rank, host_name(),
                              plan.config.hardware.device + ", " +
                                  human_plural(plan.config.hardware.threads, "thread")});
+    const Layout layout = layout_of(plan.config);
+    run.layout = {{"data", layout.data_size},
+                  {"context", layout.context_size},
+                  {"tensor", layout.tensor_size},
+                  {"pipeline", layout.pipeline_size},
+                  {"virtual_stages", layout.virtual_stages},
+                  {"zero_stage", plan.config.zero.stage}};
     JobView view(folder.path, folder.holds_run, run,
                  {.plan = {.total_steps = plan.config.training.train_iters,
                            .eval_interval = plan.config.training.eval_interval,

@@ -62,8 +62,10 @@ bool is_idle(const std::string& path, const Loading& loading) {
     return loading.result.config.precision.bf16 || loading.result.config.precision.fp16;
   if (path == "seq_parallel_communication_data_type")
     return loading.number("parallelism.sequence_parallel_size", 1) <= 1;
+  if (path == "pipeline.partition")
+    return loading.number("parallelism.pipeline_parallel_size", 1) <= 1;
   return (path == "activation_checkpointing.partition_activations" ||
-          path == "parallelism.sequence_parallel") &&
+          path == "parallelism.sequence_parallel" || path == "tensor_parallel.partition_config") &&
          loading.number("parallelism.tensor_parallel_size", 1) <= 1;
 }
 

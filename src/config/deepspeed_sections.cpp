@@ -58,7 +58,9 @@ Field tensor_parallel() {
                    noticed("mpu", Kind::kAny, "of AutoTP"),
                    noticed("tp_group", Kind::kAny, "of AutoTP")}),
           noticed("preset_model", Kind::kText, "of AutoTP"),
-          noticed("partition_config", Kind::kAny, "of AutoTP"),
+          not_built("partition_config", Kind::kAny, "null", "which weights AutoTP splits, and how")
+              .instead("leave it out: parallelism.tensor_parallel_size splits every layer, the "
+                       "embedding and the head"),
           noticed("tp_overlap_comm", Kind::kBool, "of AutoTP"),
           noticed("vocab_parallel_lm_head", Kind::kBool, "of AutoTP"),
           noticed("vocab_parallel_ce_backend", Kind::kText, "of AutoTP"),
@@ -73,13 +75,21 @@ Field tensor_parallel() {
 Field pipeline() {
   Field stages = moved("stages", Kind::kInteger, "parallelism.pipeline_parallel_size");
   stages.auto_value = "1";
+  Field partition = not_built("partition", Kind::kText, "\"best\"",
+                              "how layers are assigned to stages; best: by their operations, as "
+                              "parallelism.pipeline_layer_split does");
+  partition.hint =
+      "leave it out to split by operations, with the head's; or name the layers of each stage: "
+      "parallelism.pipeline_layer_split, for example [6, 6]";
   Field out = section("pipeline", "DeepSpeed's pipeline engine",
                       {
                           stages,
-                          noticed("partition", Kind::kAny, "how layers are assigned to stages"),
+                          partition,
                           noticed("seed_layers", Kind::kBool, "every layer has a seed of its own"),
                           not_built("activation_checkpoint_interval", Kind::kInteger, "0",
-                                    "layers per recomputed segment"),
+                                    "layers per recomputed segment")
+                              .instead("to recompute each layer: activation_checkpointing.mode = "
+                                       "\"full\""),
                           noticed("pipe_partitioned", Kind::kBool, "of stages"),
                           noticed("grad_partitioned", Kind::kBool, "of stages"),
                           noticed("use_reentrant", Kind::kBool, "of PyTorch"),

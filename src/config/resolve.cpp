@@ -232,6 +232,26 @@ void keep_resumed_batch(Loading& loading, std::int64_t resumed_batch_size) {
   b.micro_batch_size = micro;
 }
 
+/// A pipeline with few micro-batches idles most of the time, which is easily overlooked if only
+/// train_batch_size is given.
+void advise_micro_batches(Loading& loading) {
+  constexpr std::int64_t kEnough = 4;  // micro-batches for each stage: then they idle about 20 %
+  const Config& config = loading.config();
+  const BatchConfig& b = config.batch;
+  const std::int64_t stages = config.parallelism.pipeline_parallel_size;
+  const std::int64_t samples = b.micro_batch_size * b.gradient_accumulation_steps;
+  if (stages == 1 || b.gradient_accumulation_steps >= stages || b.micro_batch_size < 2) return;
+  std::int64_t micro = std::max<std::int64_t>(1, samples / (kEnough * stages));
+  while (samples % micro != 0) --micro;
+  loading.problem_at(
+      Severity::kNotice, "parallelism.pipeline_parallel_size",
+      fmt::format(
+          "a pipeline of {} stages has only {} micro-batch{} a step, so its stages wait for "
+          "each other most of the time",
+          stages, b.gradient_accumulation_steps, b.gradient_accumulation_steps == 1 ? "" : "es"),
+      fmt::format("train_micro_batch_size_per_gpu = {} makes {} of them", micro, samples / micro));
+}
+
 }  // namespace
 
 void resolve_batch(Loading& loading, const LoadOptions& options) {
@@ -271,6 +291,7 @@ void resolve_batch(Loading& loading, const LoadOptions& options) {
   derived("train_batch_size", asked.train_batch_size);
   derived("train_micro_batch_size_per_gpu", asked.micro_batch_size);
   derived("gradient_accumulation_steps", asked.gradient_accumulation_steps);
+  if (options.world_size && options.splits_model) advise_micro_batches(loading);
 }
 
 void set_epoch_samples(Config& config, std::int64_t epoch_samples) {

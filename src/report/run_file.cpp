@@ -57,8 +57,9 @@ Json previous_summary(const std::string& path) {
 }
 
 Json run_json(const RunFile& run, const RunSummary& summary) {
-  Json versions = Json::object(), workers = Json::array();
+  Json versions = Json::object(), workers = Json::array(), layout = Json::object();
   for (const auto& [name, version] : run.versions) versions[name] = version;
+  for (const auto& [axis, size] : run.layout) layout[axis] = size;
   for (const RunFile::Worker& w : run.workers) {
     workers.push_back({{"rank", w.rank}, {"host", w.host}, {"device", w.device}});
   }
@@ -71,6 +72,7 @@ Json run_json(const RunFile& run, const RunSummary& summary) {
           {"command", run.command},
           {"versions", versions},
           {"workers", workers},
+          {"layout", layout},
           {"start_step", run.start_step},
           {"resumed_from", text_or_null(run.resumed_from)},
           {"finished_steps", run.finished_steps},

@@ -14,6 +14,7 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_queue.h"
+#include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/memory_fit.h"
 #include "hgtrain/train/run.h"
@@ -83,13 +84,20 @@ class Group {
   SaveGroup savers_;
 };
 
-/// The first line of a rank's log.
+/// The first lines of a rank's log.
 void log_header(const Environment& environment, const Config& config) {
   log_info("rank {} of {} on {}, pid {}, {}{}, {}{}, hgtrain {}", environment.rank,
            environment.world_size, host_name(), ::getpid(), config.hardware.device,
            config.hardware.device == "cuda" && config.hardware.cuda_graphs ? " by graphs" : "",
            human_plural(config.hardware.threads, "thread"),
            config.training.deterministic ? ", deterministic" : "", HGT_VERSION);
+  const Layout layout = layout_of(config);
+  const Coordinates at = layout.coordinates_of(environment.rank);
+  log_info(
+      "data rank {} of {}, context rank {} of {}, tensor rank {} of {}, pipeline stage {} of {}, "
+      "ZeRO stage {}",
+      at.data, layout.data_size, at.context, layout.context_size, at.tensor, layout.tensor_size,
+      at.pipeline, layout.pipeline_size, config.zero.stage);
 }
 
 /// The launcher hears why before any peer sees this rank's connections go.

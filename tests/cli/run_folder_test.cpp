@@ -50,6 +50,22 @@ TEST_CASE("a model's folder is no run folder, although it has a config.json") {
   CHECK(read_file(folder / "config.json", 100) == "mine");
 }
 
+TEST_CASE("what a resumed run changes is told by key, and a list of numbers is one value") {
+  const auto split = [](nlohmann::json layers) {
+    return nlohmann::json{{"parallelism", {{"pipeline_layer_split", std::move(layers)}}},
+                          {"data", {{"train_data_path", {"a"}}}}};
+  };
+  CHECK(config_changes(split({3, 1}), split({2, 2})) ==
+        std::vector<std::string>{"parallelism.pipeline_layer_split: [2,2], was [3,1]"});
+  CHECK(config_changes(split("balanced"), split({2, 2})) ==
+        std::vector<std::string>{"parallelism.pipeline_layer_split: [2,2], was \"balanced\""});
+  CHECK(config_changes(split({2, 2}), split({2, 2})).empty());
+  nlohmann::json moved = split({2, 2});
+  moved["data"]["train_data_path"][0] = "b";
+  CHECK(config_changes(split({2, 2}), moved) ==
+        std::vector<std::string>{"data.train_data_path.0: \"b\", was \"a\""});
+}
+
 TEST_CASE("a damaged resolved.json is named, and a run without one can be resumed") {
   const TemporaryFolder folder;
   write_new_file(folder / "run.json", "{}");

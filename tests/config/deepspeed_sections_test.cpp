@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "loaded.h"
 
 using namespace hgt;
@@ -49,8 +51,30 @@ TEST_CASE("DeepSpeed's names of the parallel sizes are understood") {
             .config.parallelism.tensor_parallel_size == 1);
   CHECK(loaded(R"({"tensor_parallel": {"tp": {"tp_size": 4}}})", 4)
             .config.parallelism.tensor_parallel_size == 4);
-  CHECK(loaded(R"({"pipeline": {"stages": 2, "partition": "uniform"}})", 2)
+  CHECK(loaded(R"({"pipeline": {"stages": 2, "partition": "best"}})", 2)
             .config.parallelism.pipeline_parallel_size == 2);
   CHECK(loaded(R"({"pipeline": {"stages": "auto"}})").config.parallelism.pipeline_parallel_size ==
         1);
+}
+
+TEST_CASE("other ways to split a model than hgtrain's are refused with the key to use") {
+  for (const char* partition : {"uniform", "parameters", "type:transformer"}) {
+    const std::string text =
+        fmt::format(R"({{"pipeline": {{"stages": 2, "partition": "{}"}}}})", partition);
+    CHECK(contains(told(loaded(text, 2), Severity::kNotBuilt), "parallelism.pipeline_layer_split"));
+  }
+  CHECK(told(loaded(R"({"pipeline": {"stages": 2, "partition": "best"}})", 2),
+             Severity::kNotBuilt) == "");
+  CHECK(told(loaded(R"({"pipeline": {"partition": "uniform"}})"), Severity::kNotBuilt) == "");
+  CHECK(contains(
+      told(loaded(R"({"pipeline": {"activation_checkpoint_interval": 1}})"), Severity::kNotBuilt),
+      "activation_checkpointing.mode"));
+  const std::string layers = R"("partition_config": {"layer_specs": []})";
+  CHECK(contains(told(loaded(R"({"tensor_parallel": {"autotp_size": 2, )" + layers + "}}", 2),
+                      Severity::kNotBuilt),
+                 "parallelism.tensor_parallel_size splits every layer"));
+  CHECK(told(loaded(R"({"tensor_parallel": {)" + layers + "}}"), Severity::kNotBuilt) == "");
+  CHECK(contains(told(loaded(R"({"sequence_parallel_size": 2, "train_batch_size": 2})", 2),
+                      Severity::kNotBuilt),
+                 "parallelism.context_parallel_size also shares each sequence"));
 }

@@ -152,3 +152,16 @@ TEST_CASE("train_iters 0 on the command line leaves the length to the epochs") {
   CHECK(epochs("0") == 0.5);
   CHECK(epochs("3") == 0);
 }
+
+TEST_CASE("a pipeline with few micro-batches is told how to get more") {
+  const auto notices = [](const std::string& batch) {
+    return told(loaded("{" + batch + R"(, "parallelism": {"pp": 2}})", 4), Severity::kNotice);
+  };
+  CHECK(
+      contains(notices(R"("train_batch_size": 32)"),
+               "a pipeline of 2 stages has only 1 micro-batch a step, so its stages wait for each "
+               "other most of the time | train_micro_batch_size_per_gpu = 2 makes 8 of them"));
+  CHECK_FALSE(contains(notices(R"("train_batch_size": 32, "train_micro_batch_size_per_gpu": 2)"),
+                       "a pipeline of"));
+  CHECK_FALSE(contains(notices(R"("train_batch_size": 2)"), "a pipeline of"));  // nothing helps
+}

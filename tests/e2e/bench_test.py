@@ -86,6 +86,9 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(result['layouts'][0]['of_first'], {'median': 1, 'p10': 1, 'p90': 1})
         planned = {x['layout']: x['planned_bytes'] for x in result['layouts']}
         self.assertLess(planned['pp2'], planned['one'])
+        refused = self.call(*args, '--layouts', 'dp,tp3', exit_code=2)
+        self.assertIn('error: --layouts tp3: parallelism.tensor_parallel_size = 3 does not fit the model', refused)
+        self.assertNotIn('on the command line', refused)
         alone = json.loads(self.call(*args, '--num_workers', 2, '--zero_optimization.stage', 3, '--json'))
         self.assertEqual([(x['layout'], x['planned_bytes']) for x in alone['layouts']], [('dp2 zero3', planned['dp2 zero3'])])
 

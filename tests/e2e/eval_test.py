@@ -40,6 +40,13 @@ class EvalTest(job.JobTest):
         self.assertEqual(found['perplexity'], math.exp(found['loss']))
         self.assertEqual((found['samples'], found['seq_length'], found['tokens']), (16, 32, 512))
 
+    def test_a_layout_is_not_dropped_silently(self):
+        args = ('eval', '--device', 'cpu', '--config', 'config.json', '--run_dir', 'whole', '--max_batches', '1')
+        said = [subprocess.run([job.PROGRAM, *args, *layout], cwd=self.job.folder, capture_output=True, text=True, timeout=120).stderr
+                for layout in ((), ('--parallelism.tensor_parallel_size', '2'))]
+        self.assertNotIn('does not split', said[0])
+        self.assertIn('note: eval does not split the model: each worker has all of it, in spite of parallelism.tensor_parallel_size = 2', said[1])
+
     def test_all_of_a_file_is_evaluated(self):
         split = self.json('--model', 'whole')
         other = self.json('--model', 'whole', '--data', 'other')

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tensor parallelism with the built program: the same numbers, checkpoints and failures as one worker.
 usage: tensor_test.py HGTRAIN"""
+import json
 import filecmp
 import os
 import random
@@ -80,6 +81,15 @@ class TensorTest(job.JobTest):
         for size, workers, text in ((2, 3, 'start a multiple of 2 workers'), (3, 3, 'set parallelism.tensor_parallel_size = 1'),
                                     (8, 8, 'set parallelism.tensor_parallel_size = 4')):
             self.assertIn(text, self.job.train('refused', *MODEL, *tensor(size), workers=workers, exit_code=2))
+
+    def test_a_run_says_how_it_is_split(self):
+        said = self.job.train('split', *MODEL, *SPLIT, *tensor(2, '--zero_optimization.stage', 1), workers=4)
+        self.assertIn('layout      data 2 x context 1 x tensor 2 x pipeline 1, sequence parallel, ZeRO stage 1\n', said)
+        run = self.job.folder / 'split'
+        self.assertEqual(json.loads((run / 'run.json').read_text())['layout'],
+                         {'data': 2, 'context': 1, 'tensor': 2, 'pipeline': 1, 'virtual_stages': 1, 'zero_stage': 1})
+        self.assertIn('data rank 1 of 2, context rank 0 of 1, tensor rank 1 of 2, pipeline stage 0 of 1, ZeRO stage 1',
+                      (run / 'logs/rank_3.log').read_text())
 
     def test_the_plan_shrinks_with_the_tensor_ranks(self):
         def planned(size, names, *flags):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every command of the built hgtrain has a help page that starts with how to type it, and its line in the README's table.
+"""Every command of the built hgtrain has a help page that starts with how to type it, and no line of more than 116
+characters, and its line in the README's table.
 Argument: build/hgtrain."""
 import re
 import subprocess
@@ -19,6 +20,7 @@ for command in commands:
     page = said('help', *command.split())
     if not page.startswith('hgtrain ') or len(page.splitlines()) < 3:
         problems.append(f'hgtrain help {command}: no page')
+    problems += [f'hgtrain help {command}: a line of {len(line)} characters' for line in page.splitlines() if len(line) > 116]
 pages = {path.stem.replace('_', ' ') for path in tree.files('src/cli', suffixes={'.md'})} - {'hgtrain'}
 problems += [f'src/cli: a page for {page}, which is no command' for page in sorted(pages - set(commands))]
 problems += [f'README.md: no line for hgtrain {command}' for command in sorted(set(commands) - readme)]

@@ -32,10 +32,11 @@ struct RunFile {
   std::vector<std::string> command;                           ///< argv; it holds no secrets
   std::vector<std::pair<std::string, std::string>> versions;  ///< "hgtrain" -> "0.1.0"
   std::vector<Worker> workers;
-  std::string started_at;       ///< utc_now()
-  std::string ended_at;         ///< "" while running
-  std::int64_t start_step = 0;  ///< finished steps at the start
-  std::string resumed_from;     ///< checkpoint folder, or ""
+  std::vector<std::pair<std::string, std::int64_t>> layout;  ///< "data" -> 2
+  std::string started_at;                                    ///< utc_now()
+  std::string ended_at;                                      ///< "" while running
+  std::int64_t start_step = 0;                               ///< finished steps at the start
+  std::string resumed_from;                                  ///< checkpoint folder, or ""
   std::int64_t finished_steps = 0;
   std::int64_t restarts = 0;
   std::string last_checkpoint;  ///< folder, or ""
