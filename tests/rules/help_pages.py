@@ -20,7 +20,8 @@ for command in commands:
     page = said('help', *command.split())
     if not page.startswith('hgtrain ') or len(page.splitlines()) < 3:
         problems.append(f'hgtrain help {command}: no page')
-    problems += [f'hgtrain help {command}: a line of {len(line)} characters' for line in page.splitlines() if len(line) > 116]
+for path in tree.files('src/cli', suffixes={'.md'}):
+    problems += [f'{tree.name(path)}: a line of {len(line)} characters' for line in path.read_text().splitlines() if len(line) > 116]
 pages = {path.stem.replace('_', ' ') for path in tree.files('src/cli', suffixes={'.md'})} - {'hgtrain'}
 problems += [f'src/cli: a page for {page}, which is no command' for page in sorted(pages - set(commands))]
 problems += [f'README.md: no line for hgtrain {command}' for command in sorted(set(commands) - readme)]
