@@ -336,6 +336,18 @@ std::int64_t checkpoint_bytes(const FlatSpec& spec, std::int64_t shard) {
   return times(shard, static_cast<std::int64_t>(bytes));
 }
 
+/// What tensor ranks exchange at once for a save: a block of a tensor, once as the ranks have it
+/// and once as a file does.
+std::int64_t exchanged_bytes(const FlatSpec& spec, const ParameterTable& table) {
+  std::int64_t largest = 0;
+  for (const Parameter& p : table.parameters)
+    if (p.split.parts > 1) largest = std::max(largest, times(p.numel, p.split.parts));
+  std::size_t widest = size_of(spec.parameters.dtype);
+  for (const FlatBufferSpec& buffer : spec.state) widest = std::max(widest, size_of(buffer.dtype));
+  if (spec.ema) widest = std::max(widest, size_of(spec.ema->dtype));
+  return std::min(kCheckpointExchangeBytes, times(2 * largest, static_cast<std::int64_t>(widest)));
+}
+
 /// What stays from step to step.
 struct FlatMemory {
   std::vector<Allocation> on_device, offloaded;
@@ -431,7 +443,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
     out.push_back({"checkpoint: copy", checkpoint_bytes(spec, largest_shard(plan))});
   if (on_cpu) out.push_back({"checkpoint: buffers", kCheckpointBufferBytes});
   if (on_cpu && config.parallelism.tensor_parallel_size > 1)
-    out.push_back({"checkpoint: exchange between tensor ranks", kCheckpointExchangeBytes});
+    out.push_back({"checkpoint: exchange between tensor ranks", exchanged_bytes(spec, table)});
   const std::vector<ActivationSizes> ranges = activation_sizes(config, plan.shape);
   const ActivationSizes& sizes = ranges.front();  // what does not depend on the range
   if (const auto bytes = partial_gradient_bytes(

@@ -365,6 +365,23 @@ TEST_CASE("a tensor rank keeps and copies its part, and exchanges pieces for a s
   }
 }
 
+TEST_CASE("tensor ranks of a small model exchange no more than its largest cut tensor") {
+  Config config;
+  config.model = gpt2_124m();
+  config.model.vocab_size = 100;
+  config.model.num_hidden_layers = 1;
+  config.model.hidden_size = 64;
+  config.model.intermediate_size = 256;
+  config.model.num_attention_heads = config.model.num_key_value_heads = 4;
+  config.model.head_dim = 16;
+  config.batch = {.train_batch_size = 1, .micro_batch_size = 1, .gradient_accumulation_steps = 1};
+  config.training.seq_length = 8;
+  config.parallelism.tensor_parallel_size = 2;
+  std::map<std::string, std::int64_t> bytes;
+  for (const Allocation& a : memory_table(config, 1)) bytes[a.name] = a.bytes;
+  CHECK(bytes["checkpoint: exchange between tensor ranks"] == 2 * 4 * 64 * 256);  // of the MLP
+}
+
 TEST_CASE("the memory table follows training without fp32 masters") {
   Config config;
   config.model = gpt2_124m();

@@ -140,7 +140,7 @@ void require_gpu_widths(const ModelConfig& model, DType dtype);
 
 /// The memory of the pieces in which a worker reads and writes checkpoints.
 inline constexpr std::int64_t kCheckpointBufferBytes = 8 << 20;
-/// The memory through which tensor ranks exchange what they have of a tensor that they save.
+/// The most memory through which tensor ranks exchange what they have of a tensor that they save.
 inline constexpr std::int64_t kCheckpointExchangeBytes = 8 << 20;
 
 /// What a worker copies for a save, in bytes: its part of parameters, optimizer state and moving
