@@ -23,9 +23,9 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 }
 
 constexpr std::int64_t kFloatBytes = 4;
-/// What oneDNN packs of the operands of products in a thread, as measured with oneDNN 2.6 and
-/// AVX-512 (tests/bench/memory.py).
-constexpr std::int64_t kPackedBytes = 2 << 20, kPackedBytes16 = 3 << 20;
+/// What oneDNN packs of the operands of products in a thread, with its kernels, as measured with
+/// oneDNN 2.6 and AVX-512 (tests/bench/memory.py): 0.2 to 3 MiB, by the shapes of products.
+constexpr std::int64_t kPackedBytes = 2 << 20;
 /// With several threads, oneDNN 2.6 computes 16-bit products of at most so many rows in fp32 first.
 constexpr std::int64_t kRowsInFp32 = 96;
 /// An allowance for the kernels of cuBLAS and cuDNN, which are loaded when first used, and graphs.
@@ -460,8 +460,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   if (on_cpu) {
     out.push_back({"scratch of threads",
                    times(scratch_floats(model, sizes.seq_length, dtype, threads), kFloatBytes)});
-    out.push_back({"packed operands of matrix products",
-                   times(threads, dtype == DType::kF32 ? kPackedBytes : kPackedBytes16)});
+    out.push_back({"packed operands of matrix products", times(threads, kPackedBytes)});
     const std::int64_t rows = times(sizes.batch, sizes.seq_length / sizes.context_size);
     const bool has_head = std::ranges::any_of(
         ranges, [&](const ActivationSizes& range) { return range.has_head(model); });
