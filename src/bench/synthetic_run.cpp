@@ -4,6 +4,7 @@
 #include "hgtrain/base/philox.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/ops/use_cudnn.h"
+#include "hgtrain/train/model_options.h"
 
 namespace hgt {
 namespace {

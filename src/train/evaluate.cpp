@@ -12,7 +12,7 @@
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/model/model.h"
 #include "hgtrain/report/human.h"
-#include "hgtrain/train/trainer.h"
+#include "hgtrain/train/model_options.h"
 
 #include "mean_loss.h"
 

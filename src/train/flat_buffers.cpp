@@ -115,26 +115,16 @@ HostBuffers::HostBuffers(const FlatBuffers& buffers, const Config& config, const
   if (!buffers.home.is_cpu()) copy_.emplace(config, plan);
 }
 
-template <class Fn>
-void HostBuffers::for_each_pair(const Fn& fn) const {
-  if (!copy_) return;
-  fn(buffers_.parameters, copy_->parameters);
-  fn(buffers_.ema, copy_->ema);
-  for (std::size_t i = 0; i < buffers_.optimizer_state.size(); ++i)
-    fn(buffers_.optimizer_state[i], copy_->optimizer_state[i]);
-  stream_.synchronize();
-}
-
-void HostBuffers::fetch() const {
-  for_each_pair([&](const Buffer& device, const Buffer& host) {
-    stream_.copy(host.data(), device.data(), static_cast<std::size_t>(host.bytes()));
-  });
-}
-
 void HostBuffers::store() const {
-  for_each_pair([&](const Buffer& device, const Buffer& host) {
-    stream_.copy(device.data(), host.data(), static_cast<std::size_t>(host.bytes()));
-  });
+  if (!copy_) return;
+  const auto copy = [&](const Buffer& to, const Buffer& from) {
+    stream_.copy(to.data(), from.data(), static_cast<std::size_t>(from.bytes()));
+  };
+  copy(buffers_.parameters, copy_->parameters);
+  copy(buffers_.ema, copy_->ema);
+  for (std::size_t i = 0; i < buffers_.optimizer_state.size(); ++i)
+    copy(buffers_.optimizer_state[i], copy_->optimizer_state[i]);
+  stream_.synchronize();
 }
 
 }  // namespace hgt

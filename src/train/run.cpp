@@ -20,6 +20,7 @@
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/machine_rates.h"
 #include "hgtrain/train/memory_fit.h"
+#include "hgtrain/train/model_options.h"
 #include "hgtrain/train/process_memory.h"
 
 #include "early_stop.h"

@@ -1,25 +1,21 @@
 #include "hgtrain/train/trainer.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/clock.h"
-#include "hgtrain/base/element.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/stochastic_rounding.h"
 #include "hgtrain/base/trace.h"
-#include "hgtrain/comm/together.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/ops/flat.h"
 #include "hgtrain/optim/ema.h"
 #include "hgtrain/optim/norm.h"
 #include "hgtrain/parallel/verify.h"
-#include "hgtrain/report/human.h"
 
+#include "bad_tensor.h"
 #include "batch_loader.h"
 #include "device_batch.h"
 #include "mean_loss.h"
@@ -36,102 +32,12 @@ namespace {
 /// will not recover.
 constexpr std::int64_t kMaxSkipped = 100;
 
-/// Copied from the stream's device.
-std::vector<float> floats_of(const Tensor& values, Stream stream) {
-  const auto count = static_cast<std::size_t>(values.numel());
-  std::vector<std::byte> copy(count * size_of(values.dtype()));
-  stream.copy(copy.data(), values.raw(), copy.size());
-  stream.synchronize();
-  std::vector<float> out(count);
-  visit_element(values.dtype(), [&]<class T>(T) {
-    const T* const from = reinterpret_cast<const T*>(copy.data());
-    std::copy(from, from + count, out.begin());
-  });
-  return out;
-}
-
-/// An element that is not finite, and where it is.
-struct BadElement {
-  std::int64_t at = -1;     ///< in the flat layout; -1: there is none
-  std::int64_t number = 0;  ///< in the whole parameter
-  double value = 0;
-};
-
-/// The first one in this rank's slices.
-BadElement first_bad(const FlatTensor& flat, std::span<const Slice> slices, Stream stream) {
-  for (const Slice& slice : slices) {
-    const std::vector<float> values = floats_of(flat.at(slice), stream);
-    const auto found =
-        std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-    if (found != values.end())
-      return {slice.elements.begin + (found - values.begin()), 0, static_cast<double>(*found)};
-  }
-  return {};
-}
-
-/// The first one of all ranks, each of which passes its own.
-BadElement first_of_ranks(const BadElement& mine, Communicator& comm) {
-  const std::vector<double> all = values_of_ranks(
-      comm, std::array{static_cast<double>(mine.at), static_cast<double>(mine.number), mine.value});
-  BadElement first;
-  for (std::size_t i = 0; i < all.size(); i += 3) {
-    const auto at = static_cast<std::int64_t>(all[i]);
-    if (at >= 0 && (first.at < 0 || at < first.at))
-      first = {at, static_cast<std::int64_t>(all[i + 1]), all[i + 2]};
-  }
-  return first;
-}
-
-/// The parameter with an element of the flat layout.
-const Parameter& parameter_at(const ParameterTable& table, std::int64_t at) {
-  return *std::ranges::find_if(table.parameters,
-                               [&](const Parameter& p) { return at < p.offset + p.numel; });
-}
-
-/// The number of an element of the flat layout in its whole parameter.
-std::int64_t number_of(const Trainer::Parts& parts, std::int64_t at) {
-  const Parameter& p = parameter_at(parts.table, at);
-  std::int64_t number = at - p.offset;
-  p.placement(tensor_rank(parts.plan))
-      .for_each_run({number, number + 1}, [&](const Placement::Run& run) { number = run.whole; });
-  return number;
-}
-
 /// The pieces that count in the norm of all ranks.
 std::vector<FlatPiece> own_norm_pieces(const Trainer::Parts& parts) {
   std::vector<FlatPiece> pieces = tensor_pieces(parts.table);
   const TensorRank at = tensor_rank(parts.plan);
   return at.size == 1 ? pieces : first_copies(std::move(pieces), parts.table, at);
 }
-
-Model::Options model_options(const Config& config, const std::vector<ActivationSizes>& ranges) {
-  const ActivationSizes& sizes = ranges.front();  // what does not depend on the range
-  Model::Options out{.max_batch = sizes.batch,
-                     .max_seq_length = sizes.seq_length,
-                     .ranges = {},
-                     .split = sizes.split,
-                     .seed = static_cast<std::uint64_t>(config.training.seed),
-                     .recompute = sizes.recompute,
-                     .recomputed_layers = sizes.recomputed_layers};
-  for (const ActivationSizes& range : ranges) out.ranges.push_back({range.blocks, range.slots});
-  return out;
-}
-
-}  // namespace
-
-Model::Options model_options(const Config& config) {
-  return model_options(config, std::vector{activation_sizes(config)});
-}
-
-Model::Options model_options(const Config& config, const StepShape& shape, const Groups& groups) {
-  Model::Options options = model_options(config, activation_sizes(config, shape));
-  options.tensor = groups.tensor;
-  options.context = groups.context;
-  options.split_rows = config.parallelism.sequence_parallel;
-  return options;
-}
-
-namespace {
 
 /// After how many micro-batches a stage that splits its backward uses the same memory; else 0.
 int split_period(const StepShape& shape) {
@@ -483,7 +389,10 @@ Work Trainer::update_traffic() const {
 }
 
 void Trainer::skip_update(const StepResult& result) {
-  if (!parts_.config.precision.fp16) stop_at_bad_tensor(result);
+  if (!parts_.config.precision.fp16) {
+    units_->wait_for_all();
+    stop_at_bad_tensor(parts_, updated_, updates_, result);
+  }
   --state_.optimizer_steps;
   loss_scaler_.update(true, state_.loss_scale);
   if (++skipped_in_a_row_ == kMaxSkipped)
@@ -493,26 +402,6 @@ void Trainer::skip_update(const StepResult& result) {
                 parts_.config.precision.loss_scale > 0
                     ? "a lower fp16.loss_scale, 0 for one that adapts itself, or bf16"
                     : "a lower fp16.initial_scale_power, or bf16");
-}
-
-void Trainer::stop_at_bad_tensor(const StepResult& result) const {
-  units_->wait_for_all();
-  const auto describe = [&](const FlatTensor& flat, const char* what) -> std::string {
-    BadElement mine = first_bad(flat, updated_, updates_);
-    if (mine.at >= 0) mine.number = number_of(parts_, mine.at);
-    const BadElement bad = first_of_ranks(mine, *parts_.groups.world);
-    if (bad.at < 0) return {};
-    return fmt::format("the first bad tensor is the {} of {}: element {} is {}", what,
-                       parameter_at(parts_.table, bad.at).name, bad.number,
-                       human_number(bad.value, 4));
-  };
-  std::string where = describe(parts_.buffers.parameter_values(), "weight");
-  if (where.empty()) where = describe(parts_.buffers.gradient_values(), "gradient");
-  if (where.empty()) where = "every weight and gradient is finite";
-  throw Error(ErrorKind::kGuard,
-              fmt::format("step {}: loss is {}, gradient norm is {}; {}", result.step,
-                          human_number(result.loss, 4), human_number(result.grad_norm, 4), where),
-              "lower the learning rate, or lengthen the warmup; this step changed no weight");
 }
 
 double Trainer::evaluate() {

@@ -17,7 +17,7 @@
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/ops/normal.h"
 #include "hgtrain/optim/round.h"
-#include "hgtrain/train/trainer.h"
+#include "hgtrain/train/model_options.h"
 
 namespace hgt {
 namespace {

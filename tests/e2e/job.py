@@ -91,6 +91,11 @@ class Job:
         return {int(s): ([int(x) for x in samples.split(',') if x], int(reduced)) for s, samples, reduced in
                 re.findall(r' info: step (\d+) samples \[([\d,]*)\] reduced_bytes (\d+) ', log, re.M)}
 
+    def bad_tensors(self, run, workers):
+        """What the log of each rank says of the first bad tensor."""
+        logs = [(self.folder / run / f'logs/rank_{rank}.log').read_text() for rank in range(workers)]
+        return [re.search('the first bad tensor is .*', log)[0] for log in logs]
+
     def checkpoints(self, run):
         return sorted(p.name for p in (self.folder / run / 'checkpoints').glob('step_????????'))
 

@@ -5,6 +5,7 @@
 
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/model/init.h"
+#include "hgtrain/train/model_options.h"
 #include "hgtrain/train/trainer.h"
 
 #include "fakes.h"

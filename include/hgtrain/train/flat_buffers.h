@@ -61,20 +61,17 @@ struct FlatBuffers {
   TensorRank tensor_;
 };
 
-/// Flat buffers in host memory, from which checkpoints are written and into which they are read. If
-/// their home is the CPU, they are the worker's own; else they are a copy, which lives as long as
-/// this object. The stream is the device's.
+/// Flat buffers in host memory, in which a run's state is made before it begins. If their home is
+/// the CPU, they are the worker's own; else they are a copy, which lives as long as this object.
+/// The stream is the device's.
 class HostBuffers {
  public:
   HostBuffers(const FlatBuffers& buffers, const Config& config, const RankPlan& plan,
               Stream stream);
   const FlatBuffers& get() const { return copy_ ? *copy_ : buffers_; }
-  void fetch() const;  ///< copies from the device; blocks until done
   void store() const;  ///< copies to the device; blocks until done
 
  private:
-  template <class Fn>
-  void for_each_pair(const Fn& fn) const;
   const FlatBuffers& buffers_;
   const Stream stream_;
   std::optional<FlatBuffers> copy_;

@@ -38,11 +38,6 @@ class WaitClock;
 struct Batch;
 struct Config;
 
-/// The options with which a job's whole model is constructed.
-Model::Options model_options(const Config& config);
-/// Those of a rank whose steps have this shape; the groups are the rank's.
-Model::Options model_options(const Config& config, const StepShape& shape, const Groups& groups);
-
 /// The result of a step. The loss and the gradient norm are those of the global batch, the same on
 /// every rank.
 struct StepResult {
@@ -162,7 +157,6 @@ class Trainer {
   Update constants();
   Work update_traffic() const;
   void skip_update(const StepResult& result);
-  [[noreturn]] void stop_at_bad_tensor(const StepResult& result) const;
   void evaluate(const std::vector<Action>& actions, std::int64_t rows);
 
   Parts parts_;

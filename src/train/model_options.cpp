@@ -1,0 +1,38 @@
+#include "hgtrain/train/model_options.h"
+
+#include <vector>
+
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/config/config.h"
+
+namespace hgt {
+namespace {
+
+Model::Options options_of(const Config& config, const std::vector<ActivationSizes>& ranges) {
+  const ActivationSizes& sizes = ranges.front();  // what does not depend on the range
+  Model::Options out{.max_batch = sizes.batch,
+                     .max_seq_length = sizes.seq_length,
+                     .ranges = {},
+                     .split = sizes.split,
+                     .seed = static_cast<std::uint64_t>(config.training.seed),
+                     .recompute = sizes.recompute,
+                     .recomputed_layers = sizes.recomputed_layers};
+  for (const ActivationSizes& range : ranges) out.ranges.push_back({range.blocks, range.slots});
+  return out;
+}
+
+}  // namespace
+
+Model::Options model_options(const Config& config) {
+  return options_of(config, {activation_sizes(config)});
+}
+
+Model::Options model_options(const Config& config, const StepShape& shape, const Groups& groups) {
+  Model::Options options = options_of(config, activation_sizes(config, shape));
+  options.tensor = groups.tensor;
+  options.context = groups.context;
+  options.split_rows = config.parallelism.sequence_parallel;
+  return options;
+}
+
+}  // namespace hgt
