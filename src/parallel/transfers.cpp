@@ -1,6 +1,7 @@
 #include "transfers.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,19 +18,30 @@ using Kind = Action::Kind;
 struct Message {
   int virtual_stage = 0;  ///< of the range before; they are counted in the order of the blocks
   int micro = 0;
-  auto operator<=>(const Message&) const = default;
+  bool operator==(const Message&) const = default;
 };
 
 /// The transfers that one end of a link has started.
 struct End {
-  std::vector<Message> messages;          ///< in order
-  std::vector<double> times;              ///< when they were started
-  std::map<Message, std::size_t> places;  ///< of each in that order
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  std::vector<Message> messages;                 ///< in order
+  std::vector<double> times;                     ///< when they were started
+  std::vector<std::vector<std::size_t>> places;  ///< in that order, by virtual stage and micro
 
   void start(const Message& message, double time) {
-    places[message] = messages.size();
+    const auto stage = static_cast<std::size_t>(message.virtual_stage),
+               micro = static_cast<std::size_t>(message.micro);
+    if (stage >= places.size()) places.resize(stage + 1);
+    if (micro >= places[stage].size()) places[stage].resize(micro + 1, kNone);
+    places[stage][micro] = messages.size();
     messages.push_back(message);
     times.push_back(time);
+  }
+  /// kNone, also if it was not started.
+  std::size_t place_of(const Message& message) const {
+    const auto stage = static_cast<std::size_t>(message.virtual_stage),
+               micro = static_cast<std::size_t>(message.micro);
+    return stage < places.size() && micro < places[stage].size() ? places[stage][micro] : kNone;
   }
 };
 
@@ -43,12 +55,9 @@ struct Link {
     if (place >= std::min(sent.messages.size(), received.messages.size())) return {};
     return std::max(sent.times[place], received.times[place]);
   }
-  Time arrival(const Message& message) const {
-    const auto found = received.places.find(message);
-    return found == received.places.end() ? Time() : over(found->second);
-  }
+  Time arrival(const Message& message) const { return over(received.place_of(message)); }
   /// When the message was not under way any more at the sender, which has started to send it.
-  Time departure(const Message& message) const { return over(sent.places.find(message)->second); }
+  Time departure(const Message& message) const { return over(sent.place_of(message)); }
 };
 
 /// A stage, which runs until it must wait.
@@ -101,7 +110,7 @@ class Pipeline {
     Stage& stage = stages_[i];
     const auto range = std::ranges::find_if(
         stage.ranges, [&](const Range& blocks) { return a.block < blocks.end; });
-    if (range == stage.ranges.end()) return false;  // it has no such block
+    if (range == stage.ranges.end() || a.micro < 0) return false;  // there is no such thing
     const int count = static_cast<int>(stages_.size());
     const int here = static_cast<int>(range - stage.ranges.begin()) * count + static_cast<int>(i);
     const Message input{here - 1, a.micro}, output{here, a.micro};
@@ -210,7 +219,7 @@ Schedule evaluation_of(const StepShape& shape, std::int64_t micro_batches) {
 }
 
 /// The other stages' blocks change no transfer: each range has one.
-std::string find_transfer_fault(const StepShape& shape) {
+std::string find_transfer_fault(const StepShape& shape, const Schedule& schedule) {
   const int count = shape.pipeline.count, ranges = static_cast<int>(shape.ranges().size());
   if (count == 1) return "";
   std::vector<StepShape> shapes;
@@ -229,7 +238,10 @@ std::string find_transfer_fault(const StepShape& shape) {
     for (std::size_t i = 0; i < shapes.size(); ++i) stages.push_back({&shapes[i], &schedules[i]});
     return find_transfer_fault(stages);
   };
-  if (std::string fault = fault_of(make_schedule); !fault.empty()) return fault;
+  const auto of_step = [&](const StepShape& each) {
+    return each.pipeline.index == shape.pipeline.index ? schedule : make_schedule(each);
+  };
+  if (std::string fault = fault_of(of_step); !fault.empty()) return fault;
   const std::string fault =
       fault_of([&](const StepShape& each) { return evaluation_of(each, 2 * count + 1); });
   return fault.empty() ? "" : "evaluation: " + fault;

@@ -25,7 +25,8 @@ double pipeline_time(std::span<const ScheduledRank> stages, std::span<const Bloc
 /// A stage's actions in an evaluation of some micro-batches, in rounds.
 Schedule evaluation_of(const StepShape& shape, std::int64_t micro_batches);
 
-/// find_transfer_fault for steps and evaluations of the pipeline of which `shape` is a stage.
-std::string find_transfer_fault(const StepShape& shape);
+/// find_transfer_fault for steps and evaluations of the pipeline of which `shape` is a stage, which
+/// has this schedule of its steps. The other stages' are made here.
+std::string find_transfer_fault(const StepShape& shape, const Schedule& schedule);
 
 }  // namespace hgt

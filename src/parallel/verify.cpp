@@ -89,7 +89,8 @@ class RankState {
     bool open = false;      ///< gradients may be added
     bool reducing = false;
     std::int64_t sums = 0;
-    std::vector<int> added;  ///< contributions of each micro-batch that were added
+    std::vector<int> added;      ///< contributions of each micro-batch that were added
+    std::int64_t all_added = 0;  ///< their sum
   };
 
   /// The next block of a micro-batch in a range, in its forward or backward, and in the second half
@@ -134,6 +135,7 @@ class RankState {
       return "its gradients are being summed";
     if (shape_.stage >= 2 && !unit.open) return "its gradients were not cleared";
     ++unit.added[at(micro)];
+    ++unit.all_added;
     return nullptr;
   }
 
@@ -286,10 +288,12 @@ class RankState {
     if (!u.open) return "its gradients were not cleared";
     u.open = false;
     u.reducing = true;
-    ++u.sums;
-    return is_complete(unit, std::min<std::int64_t>(u.sums, shape_.micro_batches))
-               ? nullptr
-               : "a contribution is missing, or one too many";
+    const std::int64_t micros = std::min(++u.sums, shape_.micro_batches);
+    // The micro-batches before the last one were complete when they were summed.
+    const bool is_complete =
+        u.all_added == micros * contributions(unit) &&
+        (u.sums > micros || u.added[static_cast<std::size_t>(micros - 1)] == contributions(unit));
+    return is_complete ? nullptr : "a contribution is missing, or one too many";
   }
   /// Whether the first `micros` micro-batches have added all, and the others nothing.
   bool is_complete(int unit, std::int64_t micros) const {
@@ -376,14 +380,15 @@ std::string find_fault(std::span<const ScheduledRank> ranks) {
   return "";
 }
 
-std::string find_fault(StepShape shape) {
-  StepShape less = shape;
-  shape.micro_batches = shape.most_micro_batches;
-  less.micro_batches = std::max<std::int64_t>(0, shape.micro_batches - 1);
-  const Schedule most_work = make_schedule(shape), less_work = make_schedule(less);
-  const ScheduledRank ranks[] = {{&shape, &most_work}, {&less, &less_work}};
-  for (const ScheduledRank& rank : ranks)
-    if (std::string fault = find_transfer_fault(*rank.shape); !fault.empty()) return fault;
+std::string find_fault(const StepShape& shape, const Schedule& schedule) {
+  StepShape peer = shape;
+  peer.micro_batches = shape.micro_batches < shape.most_micro_batches
+                           ? shape.most_micro_batches
+                           : std::max<std::int64_t>(0, shape.micro_batches - 1);
+  const Schedule peers = make_schedule(peer);
+  const ScheduledRank ranks[] = {{&shape, &schedule}, {&peer, &peers}};
+  for (const auto& [each, of_each] : ranks)
+    if (std::string fault = find_transfer_fault(*each, *of_each); !fault.empty()) return fault;
   return find_fault(ranks);
 }
 

@@ -83,7 +83,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
       Buffer("losses of micro-batches",
              evaluation_round(parts.plan.shape) * static_cast<std::int64_t>(sizeof(double)),
              parts.stream.device());
-  if (const std::string fault = find_fault(parts.plan.shape); !fault.empty())
+  if (const std::string fault = find_fault(parts.plan.shape, parts.plan.schedule); !fault.empty())
     throw Error(ErrorKind::kInternal, "the schedule is not sound: " + fault);
   clock_ = std::make_unique<WaitClock>(parts.stream);
   units_ = std::make_unique<UnitExchange>(

@@ -1,6 +1,7 @@
 #include "hgtrain/parallel/pipeline_time.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -76,6 +77,40 @@ TEST_CASE("the stages of an interleaved pipeline wait for a part of that") {
         for (int micros = 1; micros < 2 * stages; ++micros)
           CHECK(waits(micros) <= (stages - 1 + (parts - 1) * (stages - 1)) * t.sum() + 1e-9);
       }
+}
+
+TEST_CASE("the waits for very many micro-batches are found as fast as for a few") {
+  for (const int stages : {2, 5, 8})
+    for (const BlockTime& t : kTimes) {
+      CAPTURE(stages, t.forward, t.backward_input);
+      const double filled = std::min({t.forward, t.backward_input, t.backward_weights});
+      CHECK(waits(PipelineSchedule::k1F1B, stages, 1'000'003, t) ==
+            Approx((stages - 1) * t.sum()).epsilon(1e-6));
+      CHECK(waits(PipelineSchedule::kZbH1, stages, 1'000'003, t) ==
+            Approx((stages - 1) * (t.forward + t.backward_input - filled)).epsilon(1e-6));
+    }
+}
+
+TEST_CASE("each further group of micro-batches takes as long as the one before") {
+  const std::vector<BlockTime> blocks = {{},        {1, 1, 1}, {2, 2.5, 1.5}, {0.5, 1, 0.5},
+                                         {1, 2, 1}, {3, 2, 2}, {1, 1, 0.5},   {2, 1, 0}};
+  double work = 0;
+  for (const BlockTime& block : blocks) work += block.sum();
+  for (const auto& [parts, stages] :
+       {std::pair(1, std::vector<Range>{{0, 3}, {3, 5}, {5, 8}}),
+        std::pair(2, std::vector<Range>{{0, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 8}})})
+    for (const auto schedule :
+         {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B, PipelineSchedule::kZbH1}) {
+      if (parts > 1 && schedule != PipelineSchedule::k1F1B) continue;
+      const auto time = [&](std::int64_t micros) {
+        const double share = idle_share(schedule, stages, micros, blocks, parts);
+        return static_cast<double>(micros) * work / (3 * (1 - share));
+      };
+      CAPTURE(parts, static_cast<int>(schedule));
+      const double group = time(47) - time(44);
+      CHECK(time(44) - time(41) == Approx(group));
+      CHECK(time(44 + 3 * 20'000) == Approx(time(44) + 20'000 * group));
+    }
 }
 
 TEST_CASE("stages wait for the longest one") {

@@ -19,8 +19,8 @@ struct BlockTime {
 /// The share of a step's time for which a pipeline's stages wait for each other, on average, if
 /// nothing but computing takes time: stage s has the blocks `stages[s]` or, with V virtual stages,
 /// stages[s], stages[s + P] and so on, and block b takes `blocks[b]`. It follows from the
-/// schedules' actions. If each of P stages takes F, I and W for each of M micro-batches, it waits
-/// for
+/// schedules' actions, of the first micro-batches if there are very many. If each of P stages takes
+/// F, I and W for each of M micro-batches, it waits for
 ///
 ///   gpipe, 1f1b  (P - 1) (F + I + W)
 ///   interleaved  (P - 1) (F + I + W) / V, if all virtual stages take equally long and P divides M
