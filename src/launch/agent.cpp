@@ -39,7 +39,7 @@ Agent::Agent(Context context, OwnedFd in, OwnedFd out)
             {[this](const Frame& frame) { on_frame(frame); },
              [this](const std::string& why) { on_stream_ended(why); }}),
       window_(link_),
-      lease_(context_.io, link_, Lease::Standstill::kCounts,
+      lease_(context_.io, link_, "the launcher", Lease::Standstill::kCounts,
              [this] {
                link_.close();
                on_stream_ended("nothing has come from it for the lease");
@@ -88,6 +88,11 @@ void Agent::on_frame(const Frame& frame) {
       const auto message = decode_payload<AgentStoreValue>(frame.payload);
       return with_ranks(message.epoch, [&](LocalRanks& ranks) { ranks.put(message); });
     }
+    case MessageKind::kWelcome: {
+      const auto message = decode_payload<Welcome>(frame.payload);
+      if (message.lease_ms <= 0) refuse_payload();
+      return lease_.start(std::chrono::milliseconds(message.lease_ms));
+    }
     case MessageKind::kBeat:
       return lease_.hear(decode_payload<Beat>(frame.payload));
     case MessageKind::kCredit:
@@ -114,16 +119,17 @@ void Agent::spawn(const Spawn& order) {
     ranks_->close();
     asio::post(context_.io, [last = std::move(ranks_)] {});
   }
-  LocalRanks::Context context{context_.io,
-                              link_,
-                              window_,
-                              context_.group_fd,
-                              context_.others,
-                              context_.lease,
-                              port_ ? port_->number() : 0,
-                              [this] {
-                                if (why_ended_) end_now();
-                              }};
+  LocalRanks::Context context{
+      context_.io,
+      link_,
+      window_,
+      context_.group_fd,
+      context_.others,
+      std::chrono::duration_cast<std::chrono::milliseconds>(lease_.length()),
+      port_ ? port_->number() : 0,
+      [this] {
+        if (why_ended_) end_now();
+      }};
   ranks_ = std::make_unique<LocalRanks>(std::move(context), order);
   try {
     ranks_->start();

@@ -28,7 +28,8 @@ class Agent {
     asio::io_context& io;
     int group_fd = -1;       ///< of the job's control group, -1 = none
     std::set<pid_t> others;  ///< children of this process that are none of the job's
-    /// For a coordinator on another machine: how long it may be silent. 0 = for ever.
+    /// For a coordinator on another machine: how long it may be silent until its Welcome says
+    /// something else. 0 = for ever.
     std::chrono::milliseconds lease{0};
     /// The coordinator is gone, and so is all that this agent has started, but for what cannot be
     /// killed.

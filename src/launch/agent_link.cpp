@@ -27,11 +27,16 @@ AgentLink::AgentLink(asio::io_context& io, std::string host, OwnedFd in, OwnedFd
                lease_.stop();
                events_.lost(*this, why);
              }}),
-      lease_(io, link_, Lease::Standstill::kExcused, [this] {
+      lease_(io, link_, "host " + host_, Lease::Standstill::kExcused, [this] {
         link_.close();
-        events_.lost(*this, fmt::format("nothing has come from it for {} s",
-                                        Lease::kDefault.count() / 1000));
+        events_.lost(*this, fmt::format("nothing has come from it for {:g} s",
+                                        static_cast<double>(lease_.length().count()) * 1e-9));
       }) {}
+
+void AgentLink::start_lease(std::chrono::milliseconds lease) {
+  send(Welcome{lease.count()});
+  lease_.start(lease);
+}
 
 void AgentLink::on_frame(const Frame& frame) {
   lease_.hear();

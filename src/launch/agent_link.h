@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -33,8 +35,15 @@ class AgentLink {
   /// A time of the agent's clock as this process's clock shows it, wrong by at most half a round
   /// trip.
   std::int64_t here_ns(std::int64_t at_ns) const { return at_ns - lease_.peer_ahead_ns(); }
-  /// For an agent on another machine: from now on its silence counts as a loss.
-  void start_lease() { lease_.start(Lease::kDefault); }
+  std::int64_t uncertainty_ns() const {
+    return std::max<std::int64_t>(0, lease_.round_trip_ns()) / 2;
+  }
+  /// For an agent on another machine: from now on its silence for that long counts as a loss, on
+  /// both sides.
+  void start_lease(std::chrono::milliseconds lease);
+  /// If it is lost: from when on nothing that it has started can be left. Each agent and each guard
+  /// kills what it has started if it hears nothing for a lease.
+  std::int64_t fenced_ns() const { return lease_.heard_ns() + 2 * lease_.length().count(); }
   template <class Message>
   void send(const Message& message) {
     link_.send(message);

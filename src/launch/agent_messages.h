@@ -171,6 +171,13 @@ struct AgentStoreGet {
 
 // ---- coordinator to agent ----
 
+/// The first message to an agent on another host.
+struct Welcome {
+  static constexpr MessageKind kKind = MessageKind::kWelcome;
+  std::int64_t lease_ms = 0;  ///< a side that hears nothing for so long gives the other up
+  static auto fields(auto& m) { return std::tie(m.lease_ms); }
+};
+
 /// To the host of rank 0, before Spawn.
 struct ReservePort {
   static constexpr MessageKind kKind = MessageKind::kReservePort;

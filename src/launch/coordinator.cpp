@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/json.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/wire/messages.h"
 
@@ -289,8 +290,7 @@ void Coordinator::on_event(RankView& rank, const RankEvent& message) {
   log_debug("rank {} sent {} {}", rank.pulse.rank, message.name, message.body);
   if (!rank.is_heard) return;
   rank.pulse.greeted = true;
-  const nlohmann::json body =
-      nlohmann::json::parse(message.body, nullptr, /*allow_exceptions=*/false);
+  const auto body = try_parse_json<nlohmann::json>(message.body);
   if (!body.is_object()) refuse_payload();
   // What it says after we have sent it a signal is our doing.
   if (message.name == "failed" && !message.signalled) {
@@ -383,7 +383,6 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   failure.host_name = link.host();
   failure.at_ns = now_ns();
   failure.exit_code = static_cast<int>(ErrorKind::kPeer);
-  failure.permanent = true;  // a restart would need the host
   failure.reason = "is lost: " + why;
   fail(failure);
   if (are_gone()) advance(Stage::kFinished);
@@ -391,6 +390,15 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
 
 bool Coordinator::are_gone() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const RankView& r) { return r.is_gone; });
+}
+
+/// With what is known of its host.
+Failure Coordinator::placed(Failure failure) const {
+  if (failure.rank >= 0)
+    failure.host = static_cast<int>(ranks_[static_cast<std::size_t>(failure.rank)].host);
+  failure.uncertainty_ns =
+      context_.hosts[static_cast<std::size_t>(failure.host)].link->uncertainty_ns();
+  return failure;
 }
 
 void Coordinator::fail(const Failure& failure) {
@@ -403,7 +411,7 @@ void Coordinator::fail(const Failure& failure) {
   }
   if (failure.by_peer && stage_ < Stage::kAborting)
     blame_straggler(ranks_[static_cast<std::size_t>(failure.rank)]);
-  failures_.emplace(failure.key(), failure);
+  failures_.emplace(failure.key(), placed(failure));
   advance(Stage::kAborting);
 }
 
@@ -445,7 +453,7 @@ void Coordinator::blame_straggler(const RankView& waiting) {
   const auto hang = hang_after(limit, limit);
   if (!hang) return;
   if (is_behind(ranks_[static_cast<std::size_t>(hang->rank)].pulse.last, waiting.pulse.last))
-    failures_.emplace(hang->rank, failure_from_hang(*hang));
+    failures_.emplace(hang->rank, placed(failure_from_hang(*hang)));
 }
 
 // ---- how it went ----
@@ -473,6 +481,13 @@ void Coordinator::describe(Verdict& out, const Failure& failure) const {
   out.message = failure.message;
   out.hint = failure.hint;
   out.context = failure.context;
+  if (const Failure* const rival = rival_of(failure, failures_))
+    out.doubt = fmt::format(
+        "{} on {} failed within {:.1f} ms of it, and the hosts' clocks are known to {:.1f} ms: it "
+        "may have been the first",
+        rival->culprit(), context_.hosts[static_cast<std::size_t>(rival->host)].link->host(),
+        static_cast<double>(std::abs(rival->at_ns - failure.at_ns)) * 1e-6,
+        static_cast<double>(rival->uncertainty_ns + failure.uncertainty_ns) * 1e-6);
   if (failure.rank < 0)
     out.host = failure.host_name;
   else

@@ -105,6 +105,7 @@ class Coordinator {
   void break_channel(RankView& rank, const std::string& why);
   void tell(RankView& rank, const std::string& kind, const nlohmann::json& body);
   void fail(const Failure& failure);
+  Failure placed(Failure failure) const;
   bool are_gone() const;
   void watch_for_hangs();
   void check_for_hangs();

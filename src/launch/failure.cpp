@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <sys/wait.h>
 #include <tuple>
@@ -88,6 +89,15 @@ const Failure* first_failure(const std::map<int, Failure>& failures) {
         return std::tie(a.second.by_peer, a.second.at_ns) <
                std::tie(b.second.by_peer, b.second.at_ns);
       });
+  return it == failures.end() ? nullptr : &it->second;
+}
+
+const Failure* rival_of(const Failure& first, const std::map<int, Failure>& failures) {
+  const auto it = std::find_if(failures.begin(), failures.end(), [&](const auto& entry) {
+    const Failure& other = entry.second;
+    return other.host != first.host && other.by_peer == first.by_peer &&
+           std::abs(other.at_ns - first.at_ns) <= other.uncertainty_ns + first.uncertainty_ns;
+  });
   return it == failures.end() ? nullptr : &it->second;
 }
 

@@ -17,9 +17,10 @@ namespace hgt {
 /// both) or of a whole host.
 struct Failure {
   int rank = 0;           ///< -1: a host's
-  int host = 0;           ///< its index, if it is a host's
-  std::string host_name;  ///< likewise
+  int host = 0;           ///< its index, or that of the rank's host
+  std::string host_name;  ///< if it is a host's
   std::int64_t at_ns = 0;
+  std::int64_t uncertainty_ns = 0;  ///< of at_ns, because the host's clock is not known better
   int exit_code = 1;
   bool by_peer = false;    ///< it only noticed that another rank was gone
   bool permanent = false;  ///< a restart would end the same way
@@ -54,5 +55,8 @@ std::string message_in_error_file(const std::string& path);
 /// The failure that the verdict is about: the first one. A rank that only lost a peer is chosen
 /// only if there is no other failure.
 const Failure* first_failure(const std::map<int, Failure>& failures);
+/// A failure on another host that may have come before `first`, as far as the hosts' clocks are
+/// known; nullptr if there is none.
+const Failure* rival_of(const Failure& first, const std::map<int, Failure>& failures);
 
 }  // namespace hgt

@@ -141,7 +141,16 @@ class Job {
     ++restarts_;
     coordinator_->close();
     asio::post(io_, [last = std::move(coordinator_)] {});
-    start_attempt();
+    roster_.call_lost();
+  }
+
+  /// If there is no host to restart on, the last attempt is how the job ended.
+  void on_unusable(const Error& why) {
+    if (restarts_ == 0) return give_up(why);
+    if (done_) return;
+    verdict_.restarts = --restarts_;
+    notice("no restart: " + why.message());
+    leave();
   }
 
   void on_finished() {
@@ -226,7 +235,8 @@ class Job {
   Roster roster_{
       io_,
       console_,
-      {[this] { on_ready(); }, [this](const Error& why) { give_up(why); },
+      spec_.host_lease,
+      {[this] { on_ready(); }, [this](const Error& why) { on_unusable(why); },
        [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },
        [this](AgentLink& link, const std::string& why) { coordinator_->on_lost(link, why); },
        [this](const std::string& text) { notice(text); }}};

@@ -4,12 +4,22 @@
 #include <utility>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/log.h"
 
 namespace hgt {
+namespace {
 
-Lease::Lease(asio::io_context& io, FrameLink& link, Standstill standstill,
+constexpr std::int64_t kSilentNs = 2'000'000'000;
+
+}  // namespace
+
+Lease::Lease(asio::io_context& io, FrameLink& link, std::string peer, Standstill standstill,
              std::function<void()> expired)
-    : link_(link), standstill_(standstill), expired_(std::move(expired)), timer_(io) {}
+    : link_(link),
+      peer_(std::move(peer)),
+      standstill_(standstill),
+      expired_(std::move(expired)),
+      timer_(io) {}
 
 void Lease::start(std::chrono::milliseconds lease) {
   lease_ = lease;
@@ -18,7 +28,9 @@ void Lease::start(std::chrono::milliseconds lease) {
 }
 
 void Lease::hear() {
-  heard_ns_ = now_ns();
+  const std::int64_t before_ns = std::exchange(heard_ns_, now_ns());
+  if (std::exchange(is_silent_, false))
+    log_info("{} is heard again after {:.1f} s", peer_, (heard_ns_ - before_ns) * 1e-9);
 }
 
 /// As in NTP: what the way there and back took is all the time but what the peer held the beat for.
@@ -37,6 +49,8 @@ void Lease::tick() {
   if (standstill_ == Standstill::kExcused && now - ticked_ns_ > lease_.count() / 3) heard_ns_ = now;
   ticked_ns_ = now;
   if (now - heard_ns_ >= lease_.count()) return expired_();
+  if (now - heard_ns_ >= kSilentNs && !std::exchange(is_silent_, true))
+    log_info("nothing has come from {} for 2 s", peer_);
   link_.send(Beat{now, beat_ns_, beat_ns_ == 0 ? 0 : now - beat_at_ns_});
   timer_.expires_after(std::min<std::chrono::nanoseconds>(std::chrono::seconds(1), lease_ / 5));
   timer_.async_wait([this](const std::error_code& error) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -14,6 +15,7 @@ namespace hgt {
 
 /// Either end of a stream between two machines: a peer from which nothing has come for the lease is
 /// lost, however open the stream looks. Each end sends a Beat a second, so that the other hears it.
+/// The log names a peer that is silent for 2 s.
 class Lease {
  public:
   static constexpr std::chrono::milliseconds kDefault{15'000};
@@ -24,7 +26,7 @@ class Lease {
   };
 
   /// Runs from start() on. `expired` is called once.
-  Lease(asio::io_context& io, FrameLink& link, Standstill standstill,
+  Lease(asio::io_context& io, FrameLink& link, std::string peer, Standstill standstill,
         std::function<void()> expired);
 
   void start(std::chrono::milliseconds lease);
@@ -32,6 +34,9 @@ class Lease {
   /// Anything has come from the peer.
   void hear();
   void hear(const Beat& beat);
+
+  std::chrono::nanoseconds length() const { return lease_; }
+  std::int64_t heard_ns() const { return heard_ns_; }
 
   /// The shortest way of a beat there and back so far, and the peer's clock minus ours by it, which
   /// is wrong by at most half of that. -1 before the first.
@@ -42,11 +47,13 @@ class Lease {
   void tick();
 
   FrameLink& link_;
+  const std::string peer_;
   const Standstill standstill_;
   const std::function<void()> expired_;
   asio::steady_timer timer_;
   std::chrono::nanoseconds lease_{0};
   std::int64_t heard_ns_ = 0;
+  bool is_silent_ = false;  // and the log says so
   std::int64_t ticked_ns_ = 0;
   std::int64_t beat_ns_ = 0;     // the peer's time in its last beat, 0 = none yet
   std::int64_t beat_at_ns_ = 0;  // when that came

@@ -27,7 +27,8 @@
 namespace hgt {
 namespace {
 
-constexpr std::chrono::seconds kGuardCheck{1};
+constexpr std::chrono::seconds kCheck{1};
+constexpr int kStoppedChecks = 3;  // one after another: for 2 s
 
 void make_log_folder(const std::string& folder) {
   namespace fs = std::filesystem;
@@ -69,7 +70,7 @@ LocalRanks::LocalRanks(Context context, const Spawn& order)
                                    [this](const std::string& key) {
                                      context_.link.send(AgentStoreGet{order_.epoch, key});
                                    }}),
-      guard_timer_(context_.io) {}
+      timer_(context_.io) {}
 
 // ---- starting ----
 
@@ -83,7 +84,7 @@ void LocalRanks::start() {
   }
   for (const auto& worker : workers_)
     context_.link.send(Spawned{order_.epoch, worker->rank(), worker->pid()});
-  watch_guards();
+  watch_workers();
 }
 
 /// Makes this process like the launcher's shell: its children inherit that. Then the log folder.
@@ -176,7 +177,7 @@ void LocalRanks::resume_output() {
 }
 
 void LocalRanks::close() {
-  guard_timer_.cancel();
+  timer_.cancel();
   for (const auto& worker : workers_) worker->close();
 }
 
@@ -207,7 +208,7 @@ void LocalRanks::on_gone(const Worker& worker) {
                           message_in_error_file(error_file(spec_, worker.rank())),
                           port_user_at_the_end()});
   if (!are_gone()) return;
-  guard_timer_.cancel();
+  timer_.cancel();
   context_.gone();
 }
 
@@ -226,15 +227,26 @@ std::string LocalRanks::port_user_at_the_end() const {
              : "";
 }
 
-void LocalRanks::watch_guards() {
-  guard_timer_.expires_after(kGuardCheck);
-  guard_timer_.async_wait([this](const std::error_code& error) {
+/// Whoever waits for a rank that is stopped should know that it is no hang.
+void LocalRanks::name_if_stopped(const Worker& worker) {
+  int& checks = stopped_checks_[worker.rank()];
+  checks = worker.is_stopped() ? checks + 1 : 0;
+  if (checks == kStoppedChecks)
+    context_.link.send(Notice{
+        fmt::format("rank {0} has been stopped by a signal; on {1}, `kill -CONT {2}` lets it go on",
+                    worker.rank(), host_name(), worker.pid())});
+}
+
+void LocalRanks::watch_workers() {
+  timer_.expires_after(kCheck);
+  timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
     for (const auto& worker : workers_) {
+      name_if_stopped(*worker);
       worker->wake_stopped_guard();
       if (context_.lease.count() > 0) worker->renew_lease();
     }
-    watch_guards();
+    watch_workers();
   });
 }
 

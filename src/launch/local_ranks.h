@@ -64,7 +64,8 @@ class LocalRanks {
   void on_ended(const Worker& worker);
   void on_gone(const Worker& worker);
   void on_orphaned(const Worker& worker);
-  void watch_guards();
+  void name_if_stopped(const Worker& worker);
+  void watch_workers();
   std::string port_user_at_the_end() const;
   template <class Visit>
   void for_ranks(int rank, const Visit& visit);
@@ -77,7 +78,8 @@ class LocalRanks {
   JobStore store_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::map<int, std::int64_t> signalled_ns_;  // by rank: when we first sent it a signal
-  asio::steady_timer guard_timer_;
+  std::map<int, int> stopped_checks_;         // by rank: how often in a row it was found stopped
+  asio::steady_timer timer_;
 };
 
 }  // namespace hgt

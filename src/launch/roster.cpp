@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -9,10 +10,13 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
 
 namespace hgt {
 namespace {
+
+constexpr std::ptrdiff_t kMaxCalls = 8;  // at once; sshd's own MaxStartups drops some above 10
 
 [[noreturn]] void throw_no_descriptor() {
   throw Error(ErrorKind::kDevice, fmt::format("no socket: {}", std::strerror(errno)),
@@ -27,8 +31,9 @@ OwnedFd copy_of(const OwnedFd& fd) {
 
 }  // namespace
 
-Roster::Roster(asio::io_context& io, ConsoleQueue& console, Events events)
-    : io_(io), console_(console), events_(std::move(events)) {}
+Roster::Roster(asio::io_context& io, ConsoleQueue& console, std::chrono::milliseconds lease,
+               Events events)
+    : io_(io), console_(console), lease_(lease), events_(std::move(events)), fence_timer_(io) {}
 
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
   int ends[2];
@@ -44,17 +49,53 @@ void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
 }
 
 void Roster::call(const std::vector<JobHost>& hosts, const std::string& program) {
+  program_ = program;
   hosts_.resize(hosts.size());
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    Host& host = hosts_[i];
-    host.spec = hosts[i];
+  for (std::size_t i = 0; i < hosts.size(); ++i) hosts_[i].spec = hosts[i];
+  call_next();
+}
+
+void Roster::call_next() {
+  if (is_fenced_) return;
+  auto calls = std::count_if(hosts_.begin(), hosts_.end(),
+                             [](const Host& h) { return h.ssh && !h.has_answered; });
+  for (Host& host : hosts_) {
+    if (host.ssh || host.has_answered || calls == kMaxCalls) continue;
+    ++calls;
     host.ssh = std::make_unique<SshHost>(
-        io_, host.spec.name, program,
+        io_, host.spec.name, program_,
         SshHost::Events{[this, &host](OwnedFd in, OwnedFd out) {
                           connect(host, std::move(in), std::move(out));
                         },
                         [this, &host](const std::string& why) { on_unusable(host, why); }});
   }
+}
+
+void Roster::call_lost() {
+  is_ready_ = false;
+  std::int64_t fence_ns = 0;
+  std::string names;
+  for (Host& host : hosts_) {
+    if (!host.is_lost) continue;
+    names += (names.empty() ? "" : ", ") + host.spec.name;
+    fence_ns = std::max(fence_ns, host.link->fenced_ns());
+    const JobHost spec = host.spec;
+    lost_.push_back(std::exchange(host, {}));
+    host.spec = spec;
+  }
+  if (names.empty()) return check_ready();
+  const std::chrono::nanoseconds wait(std::max<std::int64_t>(0, fence_ns - now_ns()));
+  events_.notice(
+      fmt::format("{} {} called again in {:.0f} s, when nothing of the job is left there", names,
+                  names.find(',') == std::string::npos ? "is" : "are",
+                  std::ceil(std::chrono::duration<double>(wait).count())));
+  is_fenced_ = true;
+  fence_timer_.expires_after(wait);
+  fence_timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    is_fenced_ = false;
+    call_next();
+  });
 }
 
 void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
@@ -63,13 +104,14 @@ void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
       AgentLink::Events{[this, &host](AgentLink&, const Frame& frame) { on_frame(host, frame); },
                         events_.notice,
                         [this, &host](AgentLink&, const std::string& why) { on_lost(host, why); }});
-  if (host.ssh) host.link->start_lease();
+  if (host.ssh) host.link->start_lease(lease_);
 }
 
 void Roster::on_frame(Host& host, const Frame& frame) {
   if (frame.kind == MessageKind::kAgentHello)
     return on_hello(host, decode_payload<AgentHello>(frame.payload));
-  if (!is_ready_) throw Error(ErrorKind::kPeer, "its first message is not a hello");
+  if (!host.has_answered) throw Error(ErrorKind::kPeer, "its first message is not a hello");
+  if (!is_ready_) return;  // of the last attempt
   events_.frame(*host.link, frame);
 }
 
@@ -87,10 +129,9 @@ void Roster::on_lost(Host& host, const std::string& why) {
   const std::string said = host.ssh ? host.ssh->last_words() : "";
   const std::string& reason = said.empty() ? why : said;
   if (host.ssh) host.ssh->kill();
-  if (is_ready_)
-    events_.lost(*host.link, reason);
-  else
-    on_unusable(host, reason);
+  if (!is_ready_) return on_unusable(host, reason);
+  host.is_lost = true;
+  events_.lost(*host.link, reason);
 }
 
 /// A host that is lost while others are called cannot be used either.
@@ -107,7 +148,7 @@ void Roster::on_unusable(Host& host, const std::string& why) {
 
 void Roster::check_ready() {
   if (!std::all_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return h.has_answered; }))
-    return;
+    return call_next();
   if (unusable_) return events_.unusable(*unusable_);
   is_ready_ = true;
   events_.ready();

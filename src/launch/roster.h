@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/launch/hosts.h"
@@ -37,12 +39,18 @@ class Roster {
     std::function<void(const std::string& text)> notice;
   };
 
-  Roster(asio::io_context& io, ConsoleQueue& console, Events events);
+  /// Other machines have `lease` to say something.
+  Roster(asio::io_context& io, ConsoleQueue& console, std::chrono::milliseconds lease,
+         Events events);
 
   /// This machine, with an agent on the same loop. Ready at once.
   void add_this_machine(const Agent::Context& context, int num_ranks);
-  /// Other machines, each with an agent that ssh starts: the file `program` there.
+  /// Other machines, each with an agent that ssh starts: the file `program` there. A few are called
+  /// at a time: many logins at once are refused by sshd, and by users' identity services.
   void call(const std::vector<JobHost>& hosts, const std::string& program);
+  /// Calls the hosts again that were lost, once nothing of the job can be left there; then `ready`
+  /// or `unusable` comes again. At once if none was lost.
+  void call_lost();
 
   std::vector<HostRanks> hosts() const;
   int num_ranks() const;
@@ -55,9 +63,11 @@ class Roster {
     std::unique_ptr<SshHost> ssh;  // none for this machine
     std::unique_ptr<AgentLink> link;
     bool has_answered = false;  // with a hello, or it cannot be used
+    bool is_lost = false;       // after that
     std::string address;        // by which ssh reached it
   };
 
+  void call_next();
   void connect(Host& host, OwnedFd in, OwnedFd out);
   void on_frame(Host& host, const Frame& frame);
   void on_hello(Host& host, const AgentHello& hello);
@@ -67,10 +77,15 @@ class Roster {
 
   asio::io_context& io_;
   ConsoleQueue& console_;
+  const std::chrono::milliseconds lease_;
   const Events events_;
   std::unique_ptr<Agent> agent_;  // of this machine
+  std::string program_;
   std::vector<Host> hosts_;
+  std::vector<Host> lost_;  // what the loop may still refer to
+  asio::steady_timer fence_timer_;
   bool is_ready_ = false;
+  bool is_fenced_ = false;  // no host is called
   std::optional<Error> unusable_;
 };
 

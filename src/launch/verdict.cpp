@@ -52,6 +52,7 @@ std::string Verdict::render(const std::string& program) const {
   if (restarts > 0)
     out += fmt::format("  it failed after {} restart{}\n", restarts, restarts == 1 ? "" : "s");
   if (rank >= 0) out += last_words(*this);
+  if (!doubt.empty()) out += "  " + doubt + "\n";
   out += others(*this);
   if (!hint.empty()) out += "  hint: " + hint + "\n";
   return printable(out);
@@ -73,6 +74,7 @@ void to_json(nlohmann::json& json, const Verdict& v) {
                            {"last_lines", v.last_lines},
                            {"stopped_ranks", v.stopped_ranks}};
   if (v.rank >= 0) json["first_failure"].update({{"rank", v.rank}, {"pid", v.pid}});
+  if (!v.doubt.empty()) json["first_failure"]["doubt"] = v.doubt;
   if (v.step >= 0) json["first_failure"]["step"] = v.step;
   // What a program printed need not be UTF-8; JSON must be.
   json = parse_json<nlohmann::json>(

@@ -23,9 +23,18 @@ constexpr int kMaxReads = 64;
 // States of a process in /proc/PID/stat.
 constexpr char kStopped = 'T';
 constexpr char kTraced = 't';
+constexpr char kNone = 0;
 // After the guard has killed all that descends from the worker only somebody else can hold its
 // output open.
 constexpr std::chrono::seconds kDrainLimit{2};
+
+char state_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string stat;
+  std::getline(file, stat);
+  const std::size_t name = stat.rfind(") ");
+  return name == std::string::npos ? kNone : stat[name + 2];
+}
 
 }  // namespace
 
@@ -109,14 +118,12 @@ void Worker::wake_guard() {
   if (lifeline_.is_open()) kill(guard_, SIGCONT);
 }
 
-/// Of its guard, as /proc says it; 0 if there is none.
 char Worker::guard_state() const {
-  if (!lifeline_.is_open()) return 0;
-  std::ifstream file(fmt::format("/proc/{}/stat", guard_));
-  std::string stat;
-  std::getline(file, stat);
-  const std::size_t name = stat.rfind(") ");
-  return name == std::string::npos ? 0 : stat[name + 2];
+  return lifeline_.is_open() ? state_of(guard_) : kNone;
+}
+
+bool Worker::is_stopped() const {
+  return !has_ended() && state_of(pid_) == kStopped;
 }
 
 void Worker::wake_stopped_guard() {

@@ -54,6 +54,8 @@ class Worker {
   /// has stopped is continued so that it passes the signal on; one that a debugger holds cannot be,
   /// so SIGKILL goes to the guard itself.
   void signal(int number);
+  /// Somebody has stopped it (SIGSTOP, or its terminal); a debugger has not.
+  bool is_stopped() const;
   /// Continues the guard if somebody has stopped it: it could not say that the worker has ended.
   void wake_stopped_guard();
   /// Tells the guard that this process runs; it need not, if the guard has no lease.

@@ -18,7 +18,7 @@ bool is_known(std::uint8_t kind) {
   return is_from(kind, MessageKind::kHello, MessageKind::kEvent) ||
          is_from(kind, MessageKind::kStoreValue, MessageKind::kAbort) ||
          is_from(kind, MessageKind::kPortReserved, MessageKind::kAgentHello) ||
-         is_from(kind, MessageKind::kReservePort, MessageKind::kAgentStoreValue) ||
+         is_from(kind, MessageKind::kReservePort, MessageKind::kWelcome) ||
          is_from(kind, MessageKind::kPart, MessageKind::kBeat);
 }
 

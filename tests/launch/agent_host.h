@@ -37,7 +37,7 @@ struct AgentHost {
       : agent({io, -1, {}, lease, [this](const std::string& why) { ended = why; }},
               std::move(stream.in[1]), std::move(stream.out[1])) {
     link.emplace(io, std::move(stream.in[0]), std::move(stream.out[0]),
-                 FrameLink::Events{[this](const Frame& frame) { frames.push_back(frame); },
+                 FrameLink::Events{[this](const Frame& frame) { on_frame(frame); },
                                    [this](const std::string& why) { lost = why; }});
   }
 
@@ -59,12 +59,7 @@ struct AgentHost {
     while (!condition()) io.run_one();
   }
   /// What the ranks have printed to stdout.
-  std::string printed() const {
-    std::string out;
-    for (const Output& output : all<Output>())
-      if (output.stream == OutputSink::kOut) out += output.text;
-    return out;
-  }
+  const std::string& printed() const { return printed_; }
   /// A number that a rank prints as "NAME=NUMBER\n".
   pid_t number(const std::string& name) {
     std::string text;
@@ -83,6 +78,16 @@ struct AgentHost {
   std::optional<std::string> lost;   ///< the agent has closed the stream
   Agent agent;
   std::optional<FrameLink> link;
+
+ private:
+  void on_frame(const Frame& frame) {
+    frames.push_back(frame);
+    if (frame.kind != MessageKind::kOutput) return;
+    const auto output = decode_payload<Output>(frame.payload);
+    if (output.stream == OutputSink::kOut) printed_ += output.text;
+  }
+
+  std::string printed_;
 };
 
 /// Ranks that run a shell script and whose output is shown.

@@ -50,6 +50,28 @@ TEST_CASE("the first failure counts, but one that only lost a peer not before ot
   CHECK(first_failure({{0, peer}})->rank == 0);
 }
 
+TEST_CASE("of two hosts whose clocks are known badly, either may have failed first") {
+  Failure first;
+  first.rank = 0;
+  first.at_ns = 1'000;
+  first.uncertainty_ns = 100;
+  Failure other;
+  other.rank = 1;
+  other.host = 1;
+  other.uncertainty_ns = 200;
+  const auto is_rival = [&] { return rival_of(first, {{0, first}, {1, other}}) != nullptr; };
+  other.at_ns = 1'300;
+  CHECK(is_rival());
+  other.by_peer = true;
+  CHECK_FALSE(is_rival());
+  other.by_peer = false;
+  other.at_ns = 1'301;
+  CHECK_FALSE(is_rival());
+  other.at_ns = 1'000;
+  other.host = 0;  // one clock
+  CHECK_FALSE(is_rival());
+}
+
 TEST_CASE("errors that would come again are permanent, a crash or a lost peer is not") {
   const auto permanent = [](ErrorKind kind) {
     return failure_from_event(0, failed_body(Error(kind, "x"))).permanent;

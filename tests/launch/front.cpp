@@ -1,6 +1,7 @@
 // A front as small as can be: runs the job its arguments describe, so that tests can look at it,
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
-// front [--workers N] [--hosts A,B] [--own] [--restarts N] [--grace MS] [--hang MS] [--logs DIR]
+// front [--workers N] [--hosts A,B] [--own] [--restarts N] [--grace MS] [--hang MS] [--lease MS]
+// [--logs DIR]
 // [--verdict FILE]
 // -- PROGRAM ...
 #include <cstdio>
@@ -38,6 +39,8 @@ int main(int argc, char** argv) try {
       spec.grace = std::chrono::milliseconds(std::stoi(argv[++i]));
     else if (flag == "--hang")
       spec.hang_limit = std::chrono::milliseconds(std::stoi(argv[++i]));
+    else if (flag == "--lease")
+      spec.host_lease = std::chrono::milliseconds(std::stoi(argv[++i]));
     else if (flag == "--logs")
       spec.log_dir = argv[++i];
     else if (flag == "--hosts")

@@ -21,7 +21,7 @@ struct Leased {
         peer(io, std::move(stream.in[1]), std::move(stream.out[1]),
              {[this](const Frame& frame) { on_beat(decode_payload<Beat>(frame.payload)); },
               [](const std::string&) {}}),
-        lease(io, link, standstill, [this] { expired = true; }) {}
+        lease(io, link, "the peer", standstill, [this] { expired = true; }) {}
 
   asio::io_context io;
   StreamPair stream;

@@ -1,5 +1,6 @@
 #include "local_ranks.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/file.h"
@@ -46,6 +47,17 @@ TEST_CASE("an end is reported with whether a signal of the launcher's came befor
   const Ended ours = host.wait_for<Ended>(2);
   CHECK(ours.rank == 0);
   CHECK(ours.signalled);
+}
+
+TEST_CASE("a rank that somebody has stopped is named, with the way to let it go on") {
+  AgentHost host;
+  host.link->send(shell_ranks("echo pid=$$; kill -STOP $$; exit 3"));
+  const pid_t worker = host.number("pid");
+  CHECK(host.wait_for<Notice>().text.find("rank 0 has been stopped by a signal; on ") == 0);
+  CHECK(host.all<Notice>()[0].text.find(fmt::format("`kill -CONT {}`", worker)) !=
+        std::string::npos);
+  kill(worker, SIGCONT);
+  CHECK(WEXITSTATUS(host.wait_for<Ended>().wait_status) == 3);
 }
 
 TEST_CASE("a rank is gone with its last lines and the message of its error file") {

@@ -1,5 +1,9 @@
 #include "roster.h"
 
+#include <sstream>
+
+#include <fmt/format.h>
+
 #include "fake_ssh.h"
 #include "front.h"
 
@@ -48,7 +52,7 @@ TEST_CASE("the first failure of any host is the verdict, and the ranks of all ar
 
 TEST_CASE("a host that is lost ends the job, and nothing is left there") {
   const FakeSsh ssh(kStartAgent);
-  Front front({"--hosts", "a:2,b:2", "--restarts", "3", "--", "/bin/sh", "-c",
+  Front front({"--hosts", "a:2,b:2", "--", "/bin/sh", "-c",
                "echo pid=$$; [ $RANK = 3 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); "
                "exec sleep 1000"});
   CHECK(front.wait() == 6);
@@ -57,6 +61,49 @@ TEST_CASE("a host that is lost ends the job, and nothing is left there") {
   CHECK(has(front.err(), "error: host b is lost: the stream has ended"));
   CHECK(has(front.err(), "the other 2 ranks were stopped"));
   CHECK(all_end(front.numbers("pid")));
+}
+
+TEST_CASE("a job restarts on a host that was lost, when nothing of it can be left there") {
+  const FakeSsh ssh(kStartAgent);
+  Front front({"--hosts", "a:2,b:2", "--restarts", "1", "--lease", "5000", "--", "/bin/sh", "-c",
+               "if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then echo again; "
+               "for p in $(cat \"$1\"); do grep -qs 'State:.[^Z]' /proc/$p/status && echo left; "
+               "done; exit 0; fi; "
+               "echo $$ >> \"$1\"; while [ $(wc -l < \"$1\") -lt 4 ]; do sleep 0.01; done; "
+               "[ $RANK = 3 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000",
+               "sh", "@pids"});
+  CHECK(front.wait() == 0);
+  CHECK(has(front.err(), "host b is lost: the stream has ended; restarting all 4 ranks (1 of 1)"));
+  CHECK(has(front.err(), "b is called again in"));
+  for (const char* line : {"[r0] again\n", "[r3] again\n"}) CHECK(has(front.out(), line));
+  CHECK_FALSE(has(front.out(), "left"));
+}
+
+TEST_CASE("if a lost host does not come back, the job ends as its last attempt did") {
+  const TemporaryFolder folder;
+  const FakeSsh ssh("mkdir " + (folder / "$host") + " || { echo down >&2; exit 255; }; " +
+                    kStartAgent);
+  Front front({"--hosts", "a,b", "--restarts", "1", "--lease", "5000", "--", "/bin/sh", "-c",
+               "[ $RANK = 1 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000"});
+  CHECK(front.wait() == 6);
+  CHECK(has(front.err(), "no restart: host b cannot be used: down"));
+  CHECK(front.failure()["host"] == "b");
+  CHECK(front.verdict()["restarts"] == 0);
+}
+
+TEST_CASE("at most eight hosts are called at once") {
+  const TemporaryFolder folder;
+  const FakeSsh ssh("touch " + (folder / "call_$host") + "; ls " + folder.path() +
+                    " | grep -c call_ >> " + (folder / "counts") + "; sleep 0.05; rm " +
+                    (folder / "call_$host") + "; " + kStartAgent);
+  std::string hosts = "a";
+  for (int i = 1; i < 20; ++i) hosts += fmt::format(",h{}", i);
+  Front front({"--hosts", hosts, "--", "/bin/true"});
+  CHECK(front.wait() == 0);
+  std::istringstream counts(contents(folder / "counts"));
+  int calls = 0;
+  for (int count = 0; counts >> count; ++calls) CHECK(count <= 8);
+  CHECK(calls == 20);
 }
 
 TEST_CASE("hosts that cannot be used are all named, and nothing is started") {

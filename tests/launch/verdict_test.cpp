@@ -35,6 +35,15 @@ TEST_CASE(
         "  the other 63 ranks were stopped\n");
 }
 
+TEST_CASE("a verdict that is not certain says so") {
+  Verdict v = failed();
+  v.doubt = "rank 9 on n03 may have been the first";
+  CHECK(v.render().find("\n  rank 9 on n03 may have been the first\n  the other 63") !=
+        std::string::npos);
+  CHECK(nlohmann::json(v)["first_failure"]["doubt"] == v.doubt);
+  CHECK_FALSE(nlohmann::json(failed())["first_failure"].contains("doubt"));
+}
+
 TEST_CASE("a host that is lost is named once, and none of its ranks") {
   Verdict v = failed();
   v.rank = -1;

@@ -50,6 +50,8 @@ struct JobSpec {
   /// sends no heartbeat for this long or 30 s, whichever is shorter. Only ranks that have sent a
   /// hello are watched; 0 = none.
   std::chrono::milliseconds hang_limit{600'000};
+  /// Of `hosts`, one from which nothing comes for so long is lost.
+  std::chrono::milliseconds host_lease{15'000};
 
   /// Called on the thread of run_job with each event that a worker sends ("started", "metrics",
   /// ...; see ControlChannel), and with the launcher's own events: "spawned" {pid} and "heartbeat"
@@ -98,7 +100,8 @@ std::string find_program(const std::string& program, const std::string& path);
 /// instead. A second SIGINT kills the job. On return the previous signal handlers are restored.
 ///
 /// With `hosts`, one ssh process a host carries the stream to `hgtrain agent` there. Error(kDevice)
-/// names each host that cannot be used, and why. A host that is lost later ends the job.
+/// names each host that cannot be used, and why. A host that is lost later ends the attempt; a
+/// restart begins two leases after it was last heard, when nothing of the job can be left there.
 ///
 /// No process of the job outlives run_job or this process, even if this process is killed. Each
 /// worker runs under a guard, which is a child subreaper (PR_SET_CHILD_SUBREAPER): orphaned

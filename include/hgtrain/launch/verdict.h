@@ -34,6 +34,9 @@ struct Verdict {
   /// sent a message.
   std::vector<std::string> last_lines;
   std::string log_path;  ///< "" = no file
+  /// Who else may have failed first, because the hosts' clocks are not known well enough; "" if it
+  /// is certain.
+  std::string doubt;
 
   /// "rank 3", or "host b": who failed.
   std::string culprit() const;

@@ -45,6 +45,7 @@ enum class MessageKind : std::uint8_t {
   kCloseChannel = 69,
   kCredit = 70,
   kAgentStoreValue = 71,
+  kWelcome = 72,
   // both ways
   kPart = 96,  ///< the start of a payload that is too long for one frame (launch/frame_link.h)
   kBeat = 97,
