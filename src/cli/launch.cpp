@@ -33,6 +33,8 @@ class Launch final : public Command {
     app.add_option("--num_gpus", num_gpus_, "the same, but refused if fewer GPUs are visible");
     app.add_option("--hosts", hosts_,
                    "run on these hosts, over ssh: a,b or a:4,b:4 with the workers of each");
+    app.add_option("--hostfile", hostfile_,
+                   "the same, from a file with lines of the form \"a slots=4\"");
     app.add_option("--export", spec_.exports,
                    "NAME of a variable that the hosts get as well; may be "
                    "repeated")
@@ -53,7 +55,8 @@ class Launch final : public Command {
     if (program.empty())
       throw Error(ErrorKind::kConfig, "there is no program to start",
                   "hgtrain launch --num_workers 4 -- PROGRAM ARGUMENTS...");
-    if (!hosts_.empty()) fill_hosts();
+    spec_.hosts = hosts_of(hosts_, hostfile_);
+    if (!spec_.hosts.empty()) fill_hosts();
     fill_spec(program);
     if (dry_run_) {
       print_plan(program);
@@ -69,9 +72,8 @@ class Launch final : public Command {
     for (const auto& [flag, given] :
          {std::pair("--dry_run", dry_run_), std::pair("--num_gpus", num_gpus_.has_value())})
       if (given)
-        throw Error(ErrorKind::kConfig, fmt::format("{} with --hosts is not built yet", flag),
+        throw Error(ErrorKind::kConfig, fmt::format("{} on several hosts is not built yet", flag),
                     "the number of workers of each host: --hosts a:4,b:4");
-    spec_.hosts = parse_hosts(hosts_);
     if (num_workers_)
       for (JobHost& host : spec_.hosts)
         if (host.workers == 0) host.workers = count_workers();
@@ -79,10 +81,10 @@ class Launch final : public Command {
 
   void fill_spec(const std::vector<std::string>& program) {
     spec_.argv = [program](int) { return program; };
-    if (hosts_.empty() && !spec_.exports.empty())
+    if (spec_.hosts.empty() && !spec_.exports.empty())
       throw Error(ErrorKind::kConfig, "--export is for --hosts",
                   "on this machine, programs inherit the whole environment");
-    spec_.num_workers = hosts_.empty() ? count_workers() : 1;
+    spec_.num_workers = spec_.hosts.empty() ? count_workers() : 1;
     spec_.show_output = true;
     check_range("--max_restarts", spec_.max_restarts, 0, 1'000'000);
     check_range("--master_port", spec_.master_port, 0, 65535);
@@ -141,7 +143,7 @@ class Launch final : public Command {
   JobSpec spec_;
   std::optional<int> num_workers_;
   std::optional<int> num_gpus_;
-  std::string hosts_;
+  std::string hosts_, hostfile_;
   std::vector<std::string> env_;
   double grace_seconds_ = 30;
   bool dry_run_ = false;

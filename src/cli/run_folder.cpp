@@ -222,6 +222,17 @@ std::string JobConfig::path() const {
   return path_exists(next) ? next : folder_ + "/resolved.json";
 }
 
+// If this process is killed, the next start removes the file.
+SharedMark::SharedMark(const RunFolder& folder)
+    : path_(folder.path + "/run.json" + kUnfinished + random_suffix()) {
+  File::open(path_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC);
+}
+
+SharedMark::~SharedMark() {
+  std::error_code ignored;
+  fs::remove(path_, ignored);
+}
+
 namespace {
 
 /// All values by JSON pointer. A list of numbers is one value.

@@ -46,6 +46,20 @@ class JobConfig {
   const std::string folder_;
 };
 
+/// A fresh file of a random name in the run folder, for as long as this lives: who sees it has the
+/// same folder.
+class SharedMark {
+ public:
+  explicit SharedMark(const RunFolder& folder);
+  SharedMark(const SharedMark&) = delete;
+  SharedMark& operator=(const SharedMark&) = delete;
+  ~SharedMark();
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
 /// What a resumed run changes, "training.train_iters: 200, was 100" each. Error(kConfig) names
 /// every change that would make another model or other batches of the run: those cannot be.
 std::vector<std::string> config_changes(const nlohmann::json& previous, const nlohmann::json& now);

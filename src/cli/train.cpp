@@ -79,6 +79,10 @@ class Train final : public Command {
                    "the job: a DeepSpeed config with hgtrain's sections");
     app.add_option("--num_gpus", flags_.num_gpus, "GPUs to train on (default: all visible ones)");
     app.add_option("--num_workers", flags_.num_workers, "workers on the CPU");
+    app.add_option("--hosts", flags_.hosts,
+                   "train on the CPUs of these hosts, over ssh: a:4,b:4 with the workers of each");
+    app.add_option("--hostfile", flags_.hostfile,
+                   "the same, from a file with lines of the form \"a slots=4\"");
     app.add_option("--device", flags_.device,
                    "auto, cuda or cpu (default: the config's, else auto)")
         ->check(CLI::IsMember({"auto", "cuda", "cpu"}));
@@ -110,11 +114,12 @@ class Train final : public Command {
     const TrainPlan plan = make_train_plan(flags_, overrides);
     const std::string notices = notice_lines(plan.notices);
     tell("{}", notices);
-    const std::optional<PlanFit> fit = fit_of(plan, flags_.gpu);
+    const bool is_here = hosts_of(flags_).empty();  // the memory that is looked at
+    const std::optional<PlanFit> fit = is_here ? fit_of(plan, flags_.gpu) : std::nullopt;
     if (flags_.dry_run) say("{}", describe(plan, flags_.run_dir, fit));
     if (fit) fit->require();
     if (flags_.dry_run) return 0;
-    require_room_to_offload(plan);
+    if (is_here) require_room_to_offload(plan);
     if (names_checkpoint(flags_.resume) && !is_folder(flags_.resume))
       throw Error(ErrorKind::kConfig,
                   fmt::format("there is no checkpoint folder {}", flags_.resume),
@@ -168,6 +173,7 @@ class Train final : public Command {
     // gaps.
     if (!std::getenv("GLIBC_TUNABLES")) spec.env["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0";
     spec.num_workers = plan.workers;
+    spec.hosts = hosts_of(flags_);
     spec.run_dir = folder.path;
     spec.log_dir = folder.path + "/logs";
     spec.own_workers = true;
@@ -186,10 +192,13 @@ class Train final : public Command {
     run.started_at = utc_now();
     run.versions = {{"hgtrain", HGT_VERSION}};
     run.command = command_line();
-    for (int rank = 0; rank < plan.workers; ++rank)
-      run.workers.push_back({rank, host_name(),
-                             plan.config.hardware.device + ", " +
-                                 human_plural(plan.config.hardware.threads, "thread")});
+    std::vector<JobHost> hosts = hosts_of(flags_);
+    if (hosts.empty()) hosts.push_back({host_name(), plan.workers});
+    for (const JobHost& host : hosts)
+      for (int i = 0; i < host.workers; ++i)
+        run.workers.push_back({static_cast<int>(run.workers.size()), host.name,
+                               plan.config.hardware.device + ", " +
+                                   human_plural(plan.config.hardware.threads, "thread")});
     const Layout layout = layout_of(plan.config);
     run.layout = {{"data", layout.data_size},
                   {"context", layout.context_size},
@@ -207,7 +216,10 @@ class Train final : public Command {
     view.log(notices);
     view.print_at_begin(changes);
     view.print(banner(plan, folder.path));
-    const Verdict verdict = run_job(job_of(plan, folder, config, record_steps, view));
+    const SharedMark mark(folder);
+    JobSpec spec = job_of(plan, folder, config, record_steps, view);
+    spec.shared_file = mark.path();
+    const Verdict verdict = run_job(spec);
     view.finish(verdict);
     return verdict.exit_code;
   }

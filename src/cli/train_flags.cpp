@@ -34,6 +34,14 @@ void check_flags(const TrainFlags& flags) {
     refuse(
         fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMaxWorkers),
         "one for each core is plenty");
+  const std::vector<JobHost> hosts = hosts_of(flags);
+  if (!hosts.empty() && (flags.num_gpus || flags.device == "cuda" || !flags.gpu.empty()))
+    refuse("training on the GPUs of several hosts is not built yet",
+           "train on their CPUs: --hosts a:4,b:4 --device cpu");
+  for (const JobHost& host : hosts)
+    if (host.workers == 0)
+      refuse(fmt::format("host {} has no number of workers", host.name),
+             fmt::format("--hosts {0}:4, or --num_workers for those without one", host.name));
   if (!flags.gpu.empty() && !flags.dry_run)
     refuse("--gpu without --dry_run", "GPUs to train on are counted: --num_gpus N");
   if (!flags.gpu.empty() && (flags.device == "cpu" || flags.num_workers))
@@ -47,6 +55,13 @@ void check_flags(const TrainFlags& flags) {
            "leave it out for the config's training.train_iters");
   if (flags.steps.value_or(1) < 1)
     refuse("--steps is not positive", "leave it out for the config's training.train_iters");
+}
+
+std::vector<JobHost> hosts_of(const TrainFlags& flags) {
+  std::vector<JobHost> out = hosts_of(flags.hosts, flags.hostfile);
+  for (JobHost& host : out)
+    if (host.workers == 0) host.workers = static_cast<int>(flags.num_workers.value_or(0));
+  return out;
 }
 
 }  // namespace hgt

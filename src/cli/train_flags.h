@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "hgtrain/launch/hosts.h"
 
 namespace hgt {
 
@@ -11,6 +14,8 @@ struct TrainFlags {
   std::string config;
   std::optional<std::int64_t> num_gpus;
   std::optional<std::int64_t> num_workers;
+  std::string hosts;  ///< this and the next: "" = this machine
+  std::string hostfile;
   std::string device;  ///< "" = the config's
   std::optional<std::int64_t> steps;
   std::string run_dir;
@@ -25,5 +30,8 @@ struct TrainFlags {
 
 /// Error(kConfig) unless the flags go together.
 void check_flags(const TrainFlags& flags);
+
+/// Those of --hosts, each with the number of its workers.
+std::vector<JobHost> hosts_of(const TrainFlags& flags);
 
 }  // namespace hgt

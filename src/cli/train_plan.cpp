@@ -44,10 +44,26 @@ void check_backend(const std::string& backend, const Devices& devices) {
                 "leave it out");
 }
 
+/// The CPUs of several hosts.
+Devices devices_of(const std::vector<JobHost>& hosts, const std::string& device) {
+  if (device == "cuda")
+    throw Error(ErrorKind::kConfig, "training on the GPUs of several hosts is not built yet",
+                "train on their CPUs: --device cpu");
+  Devices out{"cpu", 0};
+  out.on_one_machine = 1;
+  for (const JobHost& host : hosts) {
+    out.workers += host.workers;
+    out.on_one_machine = std::max<std::int64_t>(out.on_one_machine, host.workers);
+  }
+  return out;
+}
+
 }  // namespace
 
 Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded) {
   check_device_key(flags, loaded);
+  if (const std::vector<JobHost> hosts = hosts_of(flags); !hosts.empty())
+    return devices_of(hosts, loaded.config.hardware.device);
   const HardwareConfig& hardware = loaded.config.hardware;
   const bool on_gpus = flags.num_gpus || !flags.gpu.empty();
   const std::string device = on_gpus ? "cuda" : flags.num_workers ? "cpu" : hardware.device;
@@ -76,7 +92,8 @@ void settle_devices(const LoadResult& loaded, const Devices& devices, Config& co
     settle_precision(loaded, devices.compute_capability, config.precision);
     require_gpu_widths(config.model, config.precision.compute_dtype());
   }
-  if (config.hardware.threads == 0) config.hardware.threads = threads_per_worker(devices.workers);
+  if (config.hardware.threads == 0)
+    config.hardware.threads = threads_per_worker(devices.on_one_machine);
 }
 
 std::vector<Problem> notices_of(const LoadResult& loaded, const Devices& devices) {
@@ -322,7 +339,9 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   tell_incomplete(flags, saved, notices);
   use_saved_model(flags, saved, overrides, notices);
   // Which batch sizes fit workers that are not counted is asked last: first they must be there.
-  const auto counted = flags.num_workers ? flags.num_workers : flags.num_gpus;
+  const auto counted = !hosts_of(flags).empty() ? std::nullopt
+                       : flags.num_workers      ? flags.num_workers
+                                                : flags.num_gpus;
   const LoadResult first = load(counted);
   const Devices devices = choose_devices(flags, first);
   const std::int64_t workers = devices.workers;

@@ -30,8 +30,9 @@ bool has_tokenizer(const std::string& folder);
 struct Devices {
   std::string kind;  ///< "cpu" or "cuda"
   std::int64_t workers = 1;
-  int compute_capability = 0;  ///< the least of the GPUs'; 0: not known
-  std::string notice = {};     ///< why no GPUs are used, if there could be some
+  int compute_capability = 0;             ///< the least of the GPUs'; 0: not known
+  std::string notice = {};                ///< why no GPUs are used, if there could be some
+  std::int64_t on_one_machine = workers;  ///< at most
 };
 
 /// Looks for the devices that flags and config ask for, unless it is a dry run. Error(kDevice) if

@@ -16,6 +16,7 @@ namespace hgt {
 namespace {
 
 constexpr std::int64_t kWindowBytes = 1 << 20;
+constexpr std::int64_t kMaxLeaseMs = 86'400'000;
 constexpr std::chrono::seconds kGuardLimit{5};  // from SIGKILL to killing the guards themselves
 
 }  // namespace
@@ -90,7 +91,7 @@ void Agent::on_frame(const Frame& frame) {
     }
     case MessageKind::kWelcome: {
       const auto message = decode_payload<Welcome>(frame.payload);
-      if (message.lease_ms <= 0) refuse_payload();
+      if (message.lease_ms <= 0 || message.lease_ms > kMaxLeaseMs) refuse_payload();
       return lease_.start(std::chrono::milliseconds(message.lease_ms));
     }
     case MessageKind::kBeat:

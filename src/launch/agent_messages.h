@@ -196,6 +196,7 @@ struct Spawn {
   std::map<std::string, std::string> inherited;  ///< for the agent's own environment
   std::string run_id;
   std::string run_dir;
+  std::string shared_file;  ///< must be there, "" = none
   std::string log_dir;
   std::int32_t world_size = 1;
   std::int32_t first_rank = 0;
@@ -208,9 +209,10 @@ struct Spawn {
   bool own_workers = false;
   bool show_output = false;
   static auto fields(auto& m) {
-    return std::tie(m.epoch, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir, m.log_dir,
-                    m.world_size, m.first_rank, m.num_ranks, m.host, m.num_hosts, m.max_restarts,
-                    m.master_addr, m.master_port, m.own_workers, m.show_output);
+    return std::tie(m.epoch, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir,
+                    m.shared_file, m.log_dir, m.world_size, m.first_rank, m.num_ranks, m.host,
+                    m.num_hosts, m.max_restarts, m.master_addr, m.master_port, m.own_workers,
+                    m.show_output);
   }
 };
 

@@ -99,6 +99,7 @@ class Job {
     order.env = spec_.env;
     order.run_id = spec_.run_id;
     order.run_dir = spec_.run_dir;
+    order.shared_file = spec_.hosts.empty() ? "" : spec_.shared_file;
     order.log_dir = spec_.log_dir;
     order.world_size = spec_.num_workers;
     order.max_restarts = spec_.max_restarts;

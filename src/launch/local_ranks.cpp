@@ -95,6 +95,12 @@ void LocalRanks::prepare_host() const {
                 fmt::format("host {} has no folder {}: {}", host_name(), order_.folder,
                             std::strerror(errno)),
                 "start the job in a folder that every host has at the same path");
+  if (!order_.shared_file.empty() && !path_exists(order_.shared_file))
+    throw Error(ErrorKind::kConfig,
+                fmt::format("host {} does not see the run folder {} of the launcher", host_name(),
+                            order_.run_dir),
+                "take one on a file system that all hosts share: --run_dir DIR; training without "
+                "one is not built yet");
   find_program(order_.argv.at(0), search_path(spec_));  // before any folder is made
   if (!spec_.log_dir.empty()) make_log_folder(spec_.log_dir);
 }

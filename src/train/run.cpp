@@ -1,9 +1,11 @@
 #include "hgtrain/train/run.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +15,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/config/config.h"
@@ -74,6 +77,7 @@ class Run {
  private:
   void measure_rates();
   void make_model();
+  void require_same_data();
   void start();
   void report_start(const Start& start);
   void take_steps();
@@ -156,13 +160,25 @@ void Run::make_model() {
                          model_options(config_, plan_.shape, groups_), stream_);
 }
 
+/// Ranks on other machines may have other files at the same paths.
+void Run::require_same_data() {
+  const std::array mine{train_data_->fingerprint(), valid_data_ ? valid_data_->fingerprint() : 0};
+  std::array first = mine;
+  comm_.broadcast(std::as_writable_bytes(std::span(first)), 0);
+  if (first != mine)
+    throw Error(
+        ErrorKind::kData,
+        fmt::format("the {} data of rank {} on {} are not the same as rank 0's",
+                    first[0] == mine[0] ? "validation" : "training", comm_.rank(), host_name()),
+        "every host needs the same files at the paths of `data`");
+}
+
 /// Starts from a checkpoint or from the first step, together with the other ranks.
 void Run::start() {
   channel_.progress().phase = "loading";
   const HostBuffers host(*buffers_, config_, plan_, stream_);
-  const DataFingerprint data = comm_.rank() == 0 ? DataFingerprint{train_data_->fingerprint(),
-                                                                   train_data_->old_fingerprint()}
-                                                 : DataFingerprint{};
+  require_same_data();
+  const DataFingerprint data{train_data_->fingerprint(), train_data_->old_fingerprint()};
   const Start from =
       prepare_start(config_, options_, table_, plan_, host.get(), data, pool_, groups_);
   host.store();

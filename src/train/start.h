@@ -15,7 +15,7 @@ struct Start {
   std::string notice;                ///< to the user, or ""
 };
 
-/// What the data holds, as Dataset::fingerprint and old_fingerprint say. Rank 0's counts.
+/// What the data holds, as Dataset::fingerprint and old_fingerprint say.
 struct DataFingerprint {
   std::uint64_t content = 0;
   std::uint64_t old = 0;

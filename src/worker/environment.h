@@ -9,6 +9,7 @@ struct Environment {
   int rank = 0;                           ///< RANK
   int local_rank = 0;                     ///< LOCAL_RANK, of the ranks of this machine
   int world_size = 1;                     ///< WORLD_SIZE
+  int num_hosts = 1;                      ///< GROUP_WORLD_SIZE
   std::string master_host = "127.0.0.1";  ///< MASTER_ADDR
 };
 

@@ -1,17 +1,22 @@
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/exception.h"
+#include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/base/xxh3.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/parallel/rank_plan.h"
@@ -108,6 +113,27 @@ int report(ControlChannel& channel, const Error& error) {
   return error.exit_code();
 }
 
+/// Error(kConfig) if this rank runs another program, or reads another config, than rank 0: on
+/// another host both are other files.
+void require_same_job(ControlChannel& channel, const Environment& environment,
+                      const std::string& config, std::chrono::milliseconds timeout) {
+  if (environment.num_hosts == 1) return;
+  for (const auto& [what, path, hint] :
+       {std::tuple("program", std::string("/proc/self/exe"),
+                   "install the same hgtrain at the same path on every host"),
+        std::tuple("config", config, "take a run folder that all hosts share: --run_dir DIR")}) {
+    const std::string key = fmt::format("hash of the {}", what);
+    const std::string mine = fmt::format("{:x}", xxh3(read_file(path, 1 << 30)));
+    if (environment.rank == 0)
+      channel.set(key, mine);
+    else if (channel.get(key, timeout) != mine)
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("the {} of rank {} on {} is not the same as rank 0's", what,
+                              environment.rank, host_name()),
+                  hint);
+  }
+}
+
 /// One rank of a training job.
 class TrainWorker {
  public:
@@ -146,6 +172,8 @@ class TrainWorker {
     config_ = load_resolved_config(request.config);
     log_header(environment, config_);
     log_debug("config {}, resume {}", request.config, request.resume);
+    require_same_job(*channel_, environment, request.config,
+                     std::chrono::milliseconds(config_.distributed.timeout_ms()));
     std::unique_ptr<CudaQueue> queue = open_device(config_, environment);
     const CudaQueue* const compute = queue.get();
     if (compute) require_memory(config_, *compute);

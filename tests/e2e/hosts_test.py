@@ -1,7 +1,9 @@
 """Jobs on two hosts, which are namespaces of this machine (network, mounts, names, processes, IPC and /dev/shm), each with a
 real sshd. Needs root, sshd, ip and unshare; without them it ends with 77."""
+import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -50,6 +52,7 @@ class Hosts:
             sh('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', self.folder / key)
         sh('ip', 'link', 'add', self.bridge, 'type', 'bridge')
         sh('ip', 'addr', 'add', f'{self.net}.254/24', 'dev', self.bridge)
+        sh('ip', 'addr', 'add', f'fd00:{pid % 9999}::fe/64', 'dev', self.bridge, 'nodad')
         sh('ip', 'link', 'set', self.bridge, 'up')
         config = ''
         for number, name in enumerate('ab', start=1):
@@ -57,6 +60,11 @@ class Hosts:
             config += (f'Host {name}\n HostName {self.net}.{number}\n Port 2222\n User root\n IdentityFile {self.folder}/key\n'
                        ' IdentitiesOnly yes\n StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n')
         config += f'Host shut\n HostName {self.net}.1\n Port 2223\n'
+        login = (f' Port 2222\n User root\n IdentityFile {self.folder}/key\n IdentitiesOnly yes\n StrictHostKeyChecking no\n'
+                 ' UserKnownHostsFile /dev/null\n')
+        config += f'Host behind\n HostName {self.net}.2\n ProxyJump a\n{login}'
+        config += f'Host six\n HostName fd00:{pid % 9999}::2\n{login}'
+        config += f'Host busy\n HostName {self.net}.2\n RemoteCommand echo no; sleep 1000\n RequestTTY yes\n StdinNull yes\n{login}'
         (self.folder / 'ssh_config').write_text(config)
         # ssh reads the configuration of the user's home from /etc/passwd: no variable changes that.
         wrapper = self.folder / 'bin/ssh'
@@ -74,10 +82,11 @@ class Hosts:
         sh('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', space)
         sh('ip', 'link', 'set', link, 'master', self.bridge, 'up')
         sh('ip', '-n', space, 'addr', 'add', f'{self.net}.{number}/24', 'dev', 'eth0')
+        sh('ip', '-n', space, 'addr', 'add', f'fd00:{os.getpid() % 9999}::{number}/64', 'dev', 'eth0', 'nodad')
         for device in ('eth0', 'lo'):
             sh('ip', '-n', space, 'link', 'set', device, 'up')
         (self.folder / f'sshd_{name}').write_text(
-            f'Port 2222\nListenAddress {self.net}.{number}\nHostKey {self.folder}/hostkey\n'
+            f'Port 2222\nHostKey {self.folder}/hostkey\n'
             f'AuthorizedKeysFile {self.folder}/key.pub\nStrictModes no\nUsePAM no\nPidFile none\n'
             f'SetEnv {MARK}=1\n')
         start = (f'hostname {name}; mount -t tmpfs tmpfs /dev/shm; mount --bind {home} /root; '
@@ -86,6 +95,11 @@ class Hosts:
             self.processes.append(subprocess.Popen(
                 ['ip', 'netns', 'exec', space, 'unshare', '-m', '-u', '-p', '-i', '--fork', '--kill-child', '--mount-proc',
                  'sh', '-c', start], stderr=log, cwd='/'))
+
+    def first_process(self, name):
+        """The number of the host's sshd, here."""
+        return next(pid for pid, line, _ in command_lines()
+                    if b'sshd' in line and f'{self.folder}/sshd_{name}'.encode() in line and b'unshare' not in line)
 
     def wait_for_sshd(self, name):
         deadline = time.monotonic() + 60
@@ -142,9 +156,9 @@ class HostsTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, left)
             time.sleep(0.01)
 
-    def start(self, *args, hosts='a:2,b:2', env=(), cwd=None):
+    def start(self, *args, hosts='a:2,b:2', env=(), cwd=None, command=('launch',)):
         path = f'{self.hosts.folder}/bin:' + os.environ['PATH']
-        return subprocess.Popen([PROGRAM, 'launch', '--hosts', hosts, *args], cwd=cwd or self.work, text=True,
+        return subprocess.Popen([PROGRAM, *command, *(['--hosts', hosts] if hosts else []), *args], cwd=cwd or self.work, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 env={**os.environ, 'PATH': path, **dict(env)})
 
@@ -161,6 +175,11 @@ class HostsTest(unittest.TestCase):
         for rank in range(4):
             self.assertIn(f'[r{rank}] {rank}/4 {rank % 2}/2 {rank // 2}/2 {self.hosts.net}.1 {"ab"[rank // 2]} {self.work}\n', out)
 
+    def test_a_hostfile_names_hosts_and_their_workers(self):
+        (self.work / 'hostfile').write_text('# both\nb slots=2\na slots=1\n')
+        out, _ = self.run_on_hosts('--', 'sh', '-c', 'echo $(hostname) $RANK', hosts=None, command=('launch', '--hostfile', 'hostfile'))
+        self.assertEqual(sorted(out.splitlines()), ['[r0] b 0', '[r1] b 1', '[r2] a 2'])
+
     def test_the_master_port_is_one_of_the_first_host(self):
         out, _ = self.run_on_hosts('--', 'sh', '-c', 'echo port=$MASTER_PORT')
         self.assertEqual(len(set(line.split('port=')[1] for line in out.splitlines())), 1)
@@ -171,6 +190,25 @@ class HostsTest(unittest.TestCase):
             out, _ = self.run_on_hosts('--', 'sh', '-c', 'echo rank $RANK')
             self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] rank {rank}' for rank in range(4)], text)
         (self.hosts.folder / 'home_b/.bashrc').unlink()
+
+    def test_jump_hosts_ipv6_and_remote_commands_of_the_config_work(self):
+        for host in ('behind', 'six', 'busy'):
+            out, _ = self.run_on_hosts('--', 'sh', '-c', 'echo $(hostname) $RANK', hosts=f'a,{host}')
+            self.assertEqual(sorted(out.splitlines()), ['[r0] a 0', '[r1] b 1'], host)
+
+    @unittest.skipUnless(shutil.which('csh'), 'no csh')
+    def test_csh_may_be_the_login_shell(self):
+        shells = self.hosts.folder / 'passwd_csh'
+        shells.write_text(re.sub(r'(?m)^(root:.*):[^:]*$', r'\1:' + shutil.which('csh'), pathlib.Path('/etc/passwd').read_text()))
+        inside = ['nsenter', '-t', self.hosts.first_process('b'), '-m', '-p']  # umount looks into /proc
+        sh(*inside, 'mount', '--bind', shells, '/etc/passwd')
+        try:
+            (self.hosts.folder / 'home_b/.cshrc').write_text('echo welcome; set a = "it\'s"\n')
+            out, _ = self.run_on_hosts('--', 'sh', '-c', 'echo "it\'s $RANK"')
+            self.assertEqual(sorted(out.splitlines()), [f"[r{rank}] it's {rank}" for rank in range(4)])
+        finally:
+            sh(*inside, 'umount', '--lazy', '/etc/passwd')
+            (self.hosts.folder / 'home_b/.cshrc').unlink()
 
     def test_variables_of_the_list_travel_and_others_if_they_are_named(self):
         show = 'echo $HF_TOKEN,$OTHER,$GIVEN,${CUDA_VISIBLE_DEVICES-unset}'
@@ -295,7 +333,73 @@ class HostsTest(unittest.TestCase):
         self.assertIn("there is no program 'no-such-program' in PATH", err)
         self.assertRegex(err, 'in host [ab]')
 
+    def prepare(self, name, seed):
+        """Data and a config in the folder `name`, which is returned."""
+        folder = self.work / name
+        folder.mkdir()
+        words = 'the quick brown fox jumps over a lazy dog while seven small birds sing'.split()
+        (folder / 'text.txt').write_text('\n'.join(
+            ' '.join(words[(i * i + seed * j) % len(words)] for j in range(12)) for i in range(1500)))
+        sh(PROGRAM, 'data', 'prepare', '--input', 'text.txt', '--out', 'data', cwd=folder)
+        (folder / 'config.json').write_text(json.dumps({
+            'train_batch_size': 8, 'train_micro_batch_size_per_gpu': 1,
+            'optimizer': {'type': 'AdamW', 'params': {'lr': 3e-3}},
+            'model': {'model_type': 'gpt2', 'n_embd': 32, 'n_layer': 2, 'n_head': 2, 'n_positions': 32},
+            'training': {'train_iters': 12, 'seq_length': 32, 'seed': 7, 'eval_interval': 5, 'eval_iters': 2},
+            'data': {'train_data_path': 'data', 'valid_fraction': 0.1},
+            'checkpoint': {'save_interval': 5}, 'hardware': {'threads': 1}}))
+        return folder
+
+    def train_on_hosts(self, folder, run, *args, exit_code=0):
+        return self.run_on_hosts('--config', 'config.json', '--device', 'cpu', '--run_dir', run, *args, cwd=folder,
+                                 command=('train',), exit_code=exit_code)
+
+    @staticmethod
+    def losses(folder, run):
+        lines = (folder / run / 'metrics.jsonl').read_text().splitlines()
+        return [(m['step'], m['loss'], m.get('eval_loss')) for m in map(json.loads, lines)]
+
+    def test_training_on_two_hosts_has_the_losses_of_one(self):
+        folder = self.prepare('training', 3)
+        sh(PROGRAM, '--config', 'config.json', '--device', 'cpu', '--run_dir', 'one', '--num_workers', '4', cwd=folder)
+        one = self.losses(folder, 'one')
+        self.assertEqual(len(one), 12)
+        for run, flags in (('two', ()), ('zero', ('--zero_optimization.stage', '2'))):
+            self.train_on_hosts(folder, run, *flags)
+            for a, b in zip(one, self.losses(folder, run), strict=True):
+                self.assertEqual(a[0], b[0])
+                self.assertAlmostEqual(a[1], b[1], delta=1e-5)
+        self.assertEqual([w['host'] for w in json.loads((folder / 'two/run.json').read_text())['workers']], ['a', 'a', 'b', 'b'])
+        for rank in range(4):
+            self.assertIn(f'rank {rank} of 4 on {"ab"[rank // 2]}', (folder / f'two/logs/rank_{rank}.log').read_text())
+
+    def test_training_on_hosts_is_resumed_from_its_checkpoint(self):
+        folder = self.prepare('resuming', 3)
+        self.train_on_hosts(folder, 'whole')
+        self.train_on_hosts(folder, 'parts', '--steps', '5')
+        self.train_on_hosts(folder, 'parts', '--resume', 'auto')
+        self.assertEqual(self.losses(folder, 'parts')[5:], self.losses(folder, 'whole')[5:])
+
+    def test_other_data_on_a_host_are_an_error_that_names_it(self):
+        with tempfile.TemporaryDirectory(dir='/dev/shm') as common:  # each host has its own
+            for name, seed in (('data_here', 3), ('data_b', 5)):
+                self.prepare(name, seed)
+            shutil.copytree(self.work / 'data_here', common, dirs_exist_ok=True)
+            for host, name in (('a', 'data_here'), ('b', 'data_b')):
+                sh(self.hosts.folder / 'bin/ssh', host, f'mkdir {common}; cp -r {self.work}/{name}/* {common}')
+            _, err = self.train_on_hosts(self.work / 'data_here', 'other', '--data.train_data_path', f'{common}/data',
+                                         exit_code=4)
+        self.assertRegex(err, 'the training data of rank [23] on b are not the same as rank 0')
+
+    def test_a_run_folder_that_a_host_does_not_see_is_an_error(self):
+        folder = self.prepare('unshared', 3)
+        with tempfile.TemporaryDirectory(dir='/dev/shm') as own:
+            _, err = self.train_on_hosts(folder, own + '/run', exit_code=2)
+        self.assertRegex(err, 'host [ab] does not see the run folder')
+
     def test_what_is_not_built_says_so(self):
+        _, err = self.run_on_hosts('--config', 'x.json', '--device', 'cuda', command=('train',), exit_code=2)
+        self.assertIn('is not built yet', err)
         for flags in (('--dry_run',), ('--num_gpus', '2')):
             _, err = self.run_on_hosts(*flags, '--', 'true', exit_code=2)
             self.assertIn('is not built yet', err)
