@@ -12,7 +12,7 @@ class Agent final : public Command {
  public:
   std::string_view name() const override { return "agent"; }
   std::string_view summary() const override { return "one host of a job (the launcher starts it)"; }
-  void add_options(CLI::App&) override {}
+  void add_options(Options&) override {}
 
   int run(const std::vector<std::string>&) override {
     if (isatty(STDIN_FILENO))

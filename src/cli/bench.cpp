@@ -3,9 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +16,7 @@
 #include "check_flags.h"
 #include "commands.h"
 #include "gpu_precision.h"
+#include "options.h"
 #include "worker_program.h"
 
 namespace hgt {
@@ -38,23 +36,23 @@ class Bench final : public Command {
   std::string_view summary() const override { return what_.summary; }
   Rest rest() const override { return Rest::kOverrides; }
 
-  void add_options(CLI::App& app) override {
-    app.add_option("--shape", shape_, "small, 124m, or a config file")->capture_default_str();
+  void add_options(Options& options) override {
+    options.add("--shape", shape_, "small, 124m, or a config file").show_default();
     if (what_.has_dtype)
-      app.add_option("--dtype", dtype_, "fp32, bf16 or fp16 (default: the shape's)")
-          ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-    app.add_option("--device", device_, "cpu, or cuda: the first GPU")
-        ->check(CLI::IsMember({"cpu", "cuda"}))
-        ->capture_default_str();
-    app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
+      options.add("--dtype", dtype_, "fp32, bf16 or fp16 (default: the shape's)")
+          .one_of({"fp32", "bf16", "fp16"});
+    options.add("--device", device_, "cpu, or cuda: the first GPU")
+        .one_of({"cpu", "cuda"})
+        .show_default();
+    options.add("--threads", threads_, "CPU threads; 0: all cores").show_default();
     if (what_.has_workers) {
-      app.add_option("--num_workers", num_workers_,
-                     "workers on this machine's CPU (default: one, or two with --layouts)");
-      app.add_option("--layouts", layouts_,
-                     "layouts to compare, such as dp,zero3,pp2,one (default: the config's alone)");
+      options.add("--num_workers", num_workers_,
+                  "workers on this machine's CPU (default: one, or two with --layouts)");
+      options.add("--layouts", layouts_,
+                  "layouts to compare, such as dp,zero3,pp2,one (default: the config's alone)");
     }
-    app.add_option(what_.repeats, repeats_, what_.repeats_help)->capture_default_str();
-    app.add_flag("--json", json_, "print one JSON object instead");
+    options.add(what_.repeats, repeats_, what_.repeats_help).show_default();
+    options.add_flag("--json", json_, "print one JSON object instead");
   }
 
   int run(const std::vector<std::string>& overrides) override {

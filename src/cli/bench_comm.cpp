@@ -1,8 +1,5 @@
 #include <optional>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
@@ -11,6 +8,7 @@
 
 #include "check_flags.h"
 #include "commands.h"
+#include "options.h"
 #include "worker_program.h"
 
 namespace hgt {
@@ -23,23 +21,23 @@ class BenchComm final : public Command {
     return "measure collectives between workers, by size";
   }
 
-  void add_options(CLI::App& app) override {
-    app.add_option("--num_workers", num_workers_, "workers on this machine's CPU (default: 2)");
-    app.add_option("--num_gpus", num_gpus_, "workers on a GPU each");
-    app.add_flag("--oversubscribe", oversubscribe_, "with --num_gpus: workers may share a GPU");
-    app.add_option("--backend", backend_,
-                   "auto (NCCL on GPUs; else shared memory if it works, else gloo), or gloo")
-        ->check(CLI::IsMember({"auto", "gloo"}))
-        ->capture_default_str();
-    app.add_option("--op", op_, "all_reduce, reduce_scatter, all_gather or broadcast")
-        ->check(CLI::IsMember({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}))
-        ->capture_default_str();
-    app.add_option("--min_bytes", min_bytes_,
-                   "the first size, in bytes; each next is twice as large")
-        ->capture_default_str();
-    app.add_option("--max_bytes", max_bytes_, "no size is larger, in bytes")->capture_default_str();
-    app.add_option("--repeats", repeats_, "how often each size is timed")->capture_default_str();
-    app.add_flag("--json", json_, "print one JSON object instead");
+  void add_options(Options& options) override {
+    options.add("--num_workers", num_workers_, "workers on this machine's CPU (default: 2)");
+    options.add("--num_gpus", num_gpus_, "workers on a GPU each");
+    options.add_flag("--oversubscribe", oversubscribe_, "with --num_gpus: workers may share a GPU");
+    options
+        .add("--backend", backend_,
+             "auto (NCCL on GPUs; else shared memory if it works, else gloo), or gloo")
+        .one_of({"auto", "gloo"})
+        .show_default();
+    options.add("--op", op_, "all_reduce, reduce_scatter, all_gather or broadcast")
+        .one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast"})
+        .show_default();
+    options.add("--min_bytes", min_bytes_, "the first size, in bytes; each next is twice as large")
+        .show_default();
+    options.add("--max_bytes", max_bytes_, "no size is larger, in bytes").show_default();
+    options.add("--repeats", repeats_, "how often each size is timed").show_default();
+    options.add_flag("--json", json_, "print one JSON object instead");
   }
 
   int run(const std::vector<std::string>&) override {

@@ -1,6 +1,3 @@
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 
 #include "hgtrain/machine/resources.h"
 #include "hgtrain/machine/visible_gpus.h"
@@ -8,6 +5,7 @@
 
 #include "check_flags.h"
 #include "commands.h"
+#include "options.h"
 #include "worker_program.h"
 
 namespace hgt {
@@ -20,15 +18,14 @@ class BenchCopy final : public Command {
   std::string_view name() const override { return "bench copy"; }
   std::string_view summary() const override { return "measure how fast memory is copied"; }
 
-  void add_options(CLI::App& app) override {
-    app.add_option("--device", device_, "cpu, or cuda: the first GPU")
-        ->check(CLI::IsMember({"cpu", "cuda"}))
-        ->capture_default_str();
-    app.add_option("--mib", mib_, "size of a copy, in MiB")->capture_default_str();
-    app.add_option("--threads", threads_, "CPU threads at most; 0: all cores")
-        ->capture_default_str();
-    app.add_option("--repeats", repeats_, "how often each is timed")->capture_default_str();
-    app.add_flag("--json", json_, "print one JSON object instead");
+  void add_options(Options& options) override {
+    options.add("--device", device_, "cpu, or cuda: the first GPU")
+        .one_of({"cpu", "cuda"})
+        .show_default();
+    options.add("--mib", mib_, "size of a copy, in MiB").show_default();
+    options.add("--threads", threads_, "CPU threads at most; 0: all cores").show_default();
+    options.add("--repeats", repeats_, "how often each is timed").show_default();
+    options.add_flag("--json", json_, "print one JSON object instead");
   }
 
   int run(const std::vector<std::string>&) override {

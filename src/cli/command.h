@@ -5,11 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace hgt {
+
+class Options;
 
 /// One command of the program: `hgtrain NAME ...`, in a file of its own next to its help page.
 class Command {
@@ -20,7 +18,7 @@ class Command {
   /// One line for the overview.
   virtual std::string_view summary() const = 0;
   /// Adds the flags, spelled with underscores ("--num_gpus"); the user may type hyphens as well.
-  virtual void add_options(CLI::App& app) = 0;
+  virtual void add_options(Options& options) = 0;
   /// What run() gets as `rest`: nothing, the `--a.b.c VALUE` pairs, or what stands after `--`.
   enum class Rest { kNone, kOverrides, kProgram };
   virtual Rest rest() const { return Rest::kNone; }
@@ -35,6 +33,9 @@ Commands all_commands();
 
 /// The help page src/cli/NAME.md of a command, spaces in its name as '_' ("data_prepare").
 std::string_view help_page(std::string_view name);
+
+/// The flags of a command, without its `--a.b.c VALUE` pairs: {"--json", "--log_level"}.
+std::vector<std::string> flag_names(Command& command);
 
 /// Parses and runs one command line (without the program's name), and prints help if it asks for
 /// that. Wrong usage is an Error(kConfig) with the nearest right spelling.

@@ -20,6 +20,7 @@
 
 #include "command.h"
 #include "foreign_flags.h"
+#include "options.h"
 #include "shell_words.h"
 
 namespace hgt {
@@ -295,12 +296,32 @@ void parse(CLI::App& app, const Command& command, std::vector<std::string> args)
   refuse_extras(app, command);
 }
 
+/// The command's own options, and those of every command.
+void declare(CLI::App& app, Command& command, std::string& log_level) {
+  app.set_help_flag();
+  app.allow_extras();
+  Options options(app);
+  command.add_options(options);
+  options
+      .add("--log_level", log_level,
+           "what launcher and workers log: debug, info, warning, error or off (default: "
+           "HGTRAIN_LOG, else warning, and info in the workers' own logs)")
+      .one_of({std::begin(kLogLevelNames), std::end(kLogLevelNames)});
+}
+
 bool asks_for_help(const std::vector<std::string>& args) {
   return std::find(args.begin(), args.end(), "--help") != args.end() ||
          std::find(args.begin(), args.end(), "-h") != args.end();
 }
 
 }  // namespace
+
+std::vector<std::string> flag_names(Command& command) {
+  CLI::App app;
+  std::string log_level;
+  declare(app, command, log_level);
+  return flag_names(app);
+}
 
 int run_command_line(std::vector<std::string> args, const Commands& commands) {
   if (!args.empty() && args[0] == "help") {
@@ -326,15 +347,8 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
   std::transform(args.begin(), args.end(), args.begin(), with_underscores);
 
   CLI::App app;
-  app.set_help_flag();
-  app.allow_extras();
-  command.add_options(app);
   std::string log_level;
-  app.add_option("--log_level", log_level,
-                 "what launcher and workers log: debug, info, warning, error or off (default: "
-                 "HGTRAIN_LOG, else warning, and info in the workers' own logs)")
-      ->check(CLI::IsMember(
-          std::vector<std::string>(std::begin(kLogLevelNames), std::end(kLogLevelNames))));
+  declare(app, command, log_level);
   if (command.rest() == Command::Rest::kOverrides) rest = take_overrides(args, flag_names(app));
   if (asks_for_help(args)) {
     print_help(command, app);

@@ -1,9 +1,7 @@
 #include <map>
 #include <set>
+#include <vector>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
@@ -11,6 +9,7 @@
 #include "hgtrain/config/schema.h"
 
 #include "commands.h"
+#include "options.h"
 
 namespace hgt {
 namespace {
@@ -20,12 +19,9 @@ namespace {
 using Words = std::map<std::string, std::set<std::string>>;
 
 std::set<std::string> flags_of(Command& command) {
-  CLI::App app;
-  app.set_help_flag();
-  command.add_options(app);
-  std::set<std::string> flags = {"--help", "--log_level"};
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) flags.insert("--" + name);
+  const std::vector<std::string> own = flag_names(command);
+  std::set<std::string> flags(own.begin(), own.end());
+  flags.insert("--help");
   if (command.rest() == Command::Rest::kOverrides)
     for (const std::string& path : config_key_paths()) flags.insert("--" + path);
   return flags;
@@ -114,8 +110,8 @@ class Completion final : public Command {
  public:
   std::string_view name() const override { return "completion"; }
   std::string_view summary() const override { return "print completion for bash, zsh or fish"; }
-  void add_options(CLI::App& app) override {
-    app.add_option("SHELL", shell_, "bash, zsh or fish")->required();
+  void add_options(Options& options) override {
+    options.add("SHELL", shell_, "bash, zsh or fish").required();
   }
   int run(const std::vector<std::string>&) override {
     const Words words = all_words();

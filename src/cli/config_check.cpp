@@ -2,9 +2,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -18,6 +15,7 @@
 
 #include "commands.h"
 #include "config_command.h"
+#include "options.h"
 
 namespace hgt {
 namespace {
@@ -115,9 +113,9 @@ class ConfigCheck final : public Command {
   }
   Rest rest() const override { return Rest::kOverrides; }
 
-  void add_options(CLI::App& app) override {
-    source_.add_options(app);
-    app.add_flag("--json", json_, "print JSON");
+  void add_options(Options& options) override {
+    source_.add_options(options);
+    options.add_flag("--json", json_, "print JSON");
   }
 
   int run(const std::vector<std::string>& overrides) override {

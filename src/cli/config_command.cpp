@@ -1,16 +1,14 @@
 #include "config_command.h"
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "hgtrain/base/error.h"
+
+#include "options.h"
 
 namespace hgt {
 
-void ConfigSource::add_options(CLI::App& app) {
-  app.add_option("FILE", file, "config file, - reads standard input")->required();
-  app.add_option("--world", world, "workers of the run, for the batch sizes");
+void ConfigSource::add_options(Options& options) {
+  options.add("FILE", file, "config file, - reads standard input").required();
+  options.add("--world", world, "workers of the run, for the batch sizes");
 }
 
 LoadResult ConfigSource::load(const std::vector<std::string>& overrides) const {

@@ -7,18 +7,16 @@
 
 #include "hgtrain/config/load.h"
 
-namespace CLI {
-class App;
-}
-
 namespace hgt {
+
+class Options;
 
 /// What the commands of the group `config` have in common: a file, overrides, a world.
 struct ConfigSource {
   std::string file;
   std::optional<std::int64_t> world;
 
-  void add_options(CLI::App& app);
+  void add_options(Options& options);
   LoadResult load(const std::vector<std::string>& overrides) const;
 };
 

@@ -1,9 +1,6 @@
 #include <algorithm>
 #include <unistd.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
@@ -12,6 +9,7 @@
 #include "hgtrain/base/terminal.h"
 
 #include "commands.h"
+#include "options.h"
 #include "pages.h"
 
 namespace hgt {
@@ -22,9 +20,9 @@ class ConfigInit final : public Command {
   std::string_view name() const override { return "config init"; }
   std::string_view summary() const override { return "write a config to start from"; }
 
-  void add_options(CLI::App& app) override {
-    app.add_option("PRESET", preset_, fmt::format("{}", fmt::join(preset_names(), ", ")));
-    app.add_option("PATH", path_, "file to write, - for standard output (default: PRESET.json)");
+  void add_options(Options& options) override {
+    options.add("PRESET", preset_, fmt::format("{}", fmt::join(preset_names(), ", ")));
+    options.add("PATH", path_, "file to write, - for standard output (default: PRESET.json)");
   }
 
   int run(const std::vector<std::string>&) override {

@@ -1,6 +1,3 @@
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -8,6 +5,7 @@
 #include "hgtrain/config/schema.h"
 
 #include "commands.h"
+#include "options.h"
 
 namespace hgt {
 namespace {
@@ -17,9 +15,9 @@ class ConfigSchema final : public Command {
   std::string_view name() const override { return "config schema"; }
   std::string_view summary() const override { return "print the JSON Schema of a config"; }
 
-  void add_options(CLI::App& app) override {
-    app.add_flag("--text", text_, "print one line per key instead: path, default, meaning");
-    app.add_flag("--all", all_, "with --text: also keys that are ignored or not built yet");
+  void add_options(Options& options) override {
+    options.add_flag("--text", text_, "print one line per key instead: path, default, meaning");
+    options.add_flag("--all", all_, "with --text: also keys that are ignored or not built yet");
   }
 
   int run(const std::vector<std::string>&) override {

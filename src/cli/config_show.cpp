@@ -1,6 +1,3 @@
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -8,6 +5,7 @@
 
 #include "commands.h"
 #include "config_command.h"
+#include "options.h"
 
 namespace hgt {
 namespace {
@@ -20,9 +18,9 @@ class ConfigShow final : public Command {
   }
   Rest rest() const override { return Rest::kOverrides; }
 
-  void add_options(CLI::App& app) override {
-    source_.add_options(app);
-    app.add_flag("--origin", origin_, "print one line per key, with the source of its value");
+  void add_options(Options& options) override {
+    source_.add_options(options);
+    options.add_flag("--origin", origin_, "print one line per key, with the source of its value");
   }
 
   int run(const std::vector<std::string>& overrides) override {

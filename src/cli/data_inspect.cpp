@@ -1,6 +1,3 @@
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +6,7 @@
 #include "hgtrain/data/inspect.h"
 
 #include "commands.h"
+#include "options.h"
 
 namespace hgt {
 namespace {
@@ -33,14 +31,14 @@ class DataInspect final : public Command {
   std::string_view name() const override { return "data inspect"; }
   std::string_view summary() const override { return "show what a token file holds"; }
 
-  void add_options(CLI::App& app) override {
-    app.add_option("PATH", options_.path, "prefix, .bin or .idx")->required();
-    app.add_option("--token_dtype", options_.token_dtype,
-                   "of a file without header: uint16 or uint32");
-    app.add_option("--tokenizer", options_.tokenizer, "to decode with (default: the data's own)");
-    app.add_option("--show", options_.show, "tokens to show from the start (default: 32)");
-    app.add_flag("--verify", options_.verify, "read everything and compare with the manifest");
-    app.add_flag("--json", json_, "print JSON");
+  void add_options(Options& options) override {
+    options.add("PATH", options_.path, "prefix, .bin or .idx").required();
+    options.add("--token_dtype", options_.token_dtype,
+                "of a file without header: uint16 or uint32");
+    options.add("--tokenizer", options_.tokenizer, "to decode with (default: the data's own)");
+    options.add("--show", options_.show, "tokens to show from the start (default: 32)");
+    options.add_flag("--verify", options_.verify, "read everything and compare with the manifest");
+    options.add_flag("--json", json_, "print JSON");
   }
 
   int run(const std::vector<std::string>&) override {

@@ -5,9 +5,6 @@
 #include <span>
 #include <unistd.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -20,6 +17,7 @@
 #include "hgtrain/report/human.h"
 
 #include "commands.h"
+#include "options.h"
 
 namespace hgt {
 namespace {
@@ -88,19 +86,19 @@ class DataPrepare final : public Command {
   std::string_view name() const override { return "data prepare"; }
   std::string_view summary() const override { return "turn text into token files"; }
 
-  void add_options(CLI::App& app) override {
-    app.add_option("--input", options_.inputs, "files and folders to read")->required();
-    app.add_option("--out", options_.out, "prefix of the files to write")->required();
-    app.add_option("--tokenizer", options_.tokenizer, "byte, a model folder, or a tokenizer.json");
-    app.add_option("--json_field", options_.json_field, "the text's field in a .jsonl line");
-    app.add_option("--end_of_text", options_.end_of_text,
-                   "token between documents (default: the tokenizer's own)");
-    app.add_option("--threads", options_.threads, "threads to use (default: all cores)");
-    app.add_flag("--overwrite", options_.overwrite, "replace data that was prepared before");
-    app.add_flag("--skip_bad_lines", options_.skip_bad_lines,
-                 "count lines of JSON without a text instead of stopping at the first");
-    app.add_flag("--json", json_,
-                 "print the manifest and what was passed over instead of a summary");
+  void add_options(Options& options) override {
+    options.add("--input", options_.inputs, "files and folders to read").required();
+    options.add("--out", options_.out, "prefix of the files to write").required();
+    options.add("--tokenizer", options_.tokenizer, "byte, a model folder, or a tokenizer.json");
+    options.add("--json_field", options_.json_field, "the text's field in a .jsonl line");
+    options.add("--end_of_text", options_.end_of_text,
+                "token between documents (default: the tokenizer's own)");
+    options.add("--threads", options_.threads, "threads to use (default: all cores)");
+    options.add_flag("--overwrite", options_.overwrite, "replace data that was prepared before");
+    options.add_flag("--skip_bad_lines", options_.skip_bad_lines,
+                     "count lines of JSON without a text instead of stopping at the first");
+    options.add_flag("--json", json_,
+                     "print the manifest and what was passed over instead of a summary");
   }
 
   int run(const std::vector<std::string>&) override {

@@ -3,9 +3,6 @@
 #include <filesystem>
 #include <sys/wait.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +14,7 @@
 
 #include "commands.h"
 #include "doctor_report.h"
+#include "options.h"
 #include "shell_words.h"
 #include "worker_program.h"
 
@@ -69,8 +67,8 @@ class Doctor final : public Command {
   std::string_view summary() const override {
     return "show what this machine has, and what keeps its GPUs from being used";
   }
-  void add_options(CLI::App& app) override {
-    app.add_flag("--json", json_, "print one JSON object instead");
+  void add_options(Options& options) override {
+    options.add_flag("--json", json_, "print one JSON object instead");
   }
 
   int run(const std::vector<std::string>&) override {

@@ -1,9 +1,6 @@
 #include <cmath>
 #include <optional>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +15,7 @@
 #include "check_flags.h"
 #include "commands.h"
 #include "eval_plan.h"
+#include "options.h"
 #include "worker_program.h"
 
 namespace hgt {
@@ -29,24 +27,24 @@ class Eval final : public Command {
   std::string_view summary() const override { return "measure a model's loss on a token file"; }
   Rest rest() const override { return Rest::kOverrides; }
 
-  void add_options(CLI::App& app) override {
-    app.add_option("--config", flags_.config,
-                   "the job whose model and data these are (default: that of the --model's run)");
-    app.add_option("--data", data_, "token file (default: the config's validation data)");
-    app.add_option("--model", model_,
-                   "checkpoint, RUN, RUN@best, or HF model folder (default: the config's run)");
-    app.add_option("--run_dir", flags_.run_dir,
-                   "the run folder of --config's run (default: runs/NAME of the config)");
-    app.add_option("--max_batches", max_batches_,
-                   "only the first so many batches of train_batch_size samples; 0: all")
-        ->capture_default_str();
-    app.add_option("--num_gpus", flags_.num_gpus, "GPUs to use (default: all visible ones)");
-    app.add_option("--num_workers", flags_.num_workers, "workers on the CPU");
-    app.add_option("--device", flags_.device,
-                   "auto, cuda or cpu (default: the config's, else auto)")
-        ->check(CLI::IsMember({"auto", "cuda", "cpu"}));
-    app.add_flag("--ema", ema_, "with the moving average of the weights (training.ema_decay)");
-    app.add_flag("--json", json_, "print one JSON object instead");
+  void add_options(Options& options) override {
+    options.add("--config", flags_.config,
+                "the job whose model and data these are (default: that of the --model's run)");
+    options.add("--data", data_, "token file (default: the config's validation data)");
+    options.add("--model", model_,
+                "checkpoint, RUN, RUN@best, or HF model folder (default: the config's run)");
+    options.add("--run_dir", flags_.run_dir,
+                "the run folder of --config's run (default: runs/NAME of the config)");
+    options
+        .add("--max_batches", max_batches_,
+             "only the first so many batches of train_batch_size samples; 0: all")
+        .show_default();
+    options.add("--num_gpus", flags_.num_gpus, "GPUs to use (default: all visible ones)");
+    options.add("--num_workers", flags_.num_workers, "workers on the CPU");
+    options.add("--device", flags_.device, "auto, cuda or cpu (default: the config's, else auto)")
+        .one_of({"auto", "cuda", "cpu"});
+    options.add_flag("--ema", ema_, "with the moving average of the weights (training.ema_decay)");
+    options.add_flag("--json", json_, "print one JSON object instead");
   }
 
   int run(const std::vector<std::string>& overrides) override {

@@ -1,9 +1,6 @@
 #include <charconv>
 #include <cmath>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
@@ -12,6 +9,7 @@
 
 #include "check_flags.h"
 #include "commands.h"
+#include "options.h"
 #include "worker_program.h"
 
 namespace hgt {
@@ -24,30 +22,27 @@ class Generate final : public Command {
   std::string_view name() const override { return "generate"; }
   std::string_view summary() const override { return "continue a text with a trained model"; }
 
-  void add_options(CLI::App& app) override {
-    app.add_option("--model", model_, "checkpoint, run folder, or HF model folder")->required();
-    app.add_option("--prompt", prompt_, "text to continue; - reads it from standard input")
-        ->required();
-    app.add_option("--max_tokens", max_tokens_, "new tokens at most")->capture_default_str();
-    app.add_option("--temperature", temperature_, "0: always the likeliest token")
-        ->capture_default_str();
-    app.add_option("--top_k", top_k_, "draw from the k likeliest tokens; 0: from all")
-        ->capture_default_str();
-    app.add_option("--top_p", top_p_, "draw from the fewest tokens whose probabilities sum to this")
-        ->capture_default_str();
-    app.add_option("--seed", seed_, "the same seed draws the same text")
-        ->capture_default_str()
-        ->type_name("UINT");
-    app.add_option("--device", device_, "cpu, or cuda: the first GPU; auto: that, if there is one")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-    app.add_option("--dtype", dtype_, "type of the weights and of what is computed")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-    app.add_option("--threads", threads_, "CPU threads; 0: all cores")->capture_default_str();
-    app.add_flag("--ema", ema_, "with the moving average of the weights (training.ema_decay)");
-    app.add_flag("--no_prompt", no_prompt_, "print only what is new");
-    app.add_flag("--json", json_, "print one JSON object instead");
+  void add_options(Options& options) override {
+    options.add("--model", model_, "checkpoint, run folder, or HF model folder").required();
+    options.add("--prompt", prompt_, "text to continue; - reads it from standard input").required();
+    options.add("--max_tokens", max_tokens_, "new tokens at most").show_default();
+    options.add("--temperature", temperature_, "0: always the likeliest token").show_default();
+    options.add("--top_k", top_k_, "draw from the k likeliest tokens; 0: from all").show_default();
+    options.add("--top_p", top_p_, "draw from the fewest tokens whose probabilities sum to this")
+        .show_default();
+    options.add("--seed", seed_, "the same seed draws the same text")
+        .show_default()
+        .type_name("UINT");
+    options.add("--device", device_, "cpu, or cuda: the first GPU; auto: that, if there is one")
+        .show_default()
+        .one_of({"auto", "cpu", "cuda"});
+    options.add("--dtype", dtype_, "type of the weights and of what is computed")
+        .show_default()
+        .one_of({"fp32", "bf16", "fp16"});
+    options.add("--threads", threads_, "CPU threads; 0: all cores").show_default();
+    options.add_flag("--ema", ema_, "with the moving average of the weights (training.ema_decay)");
+    options.add_flag("--no_prompt", no_prompt_, "print only what is new");
+    options.add_flag("--json", json_, "print one JSON object instead");
   }
 
   int run(const std::vector<std::string>&) override {

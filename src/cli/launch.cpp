@@ -3,9 +3,6 @@
 #include <cstdio>
 #include <optional>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +13,7 @@
 
 #include "check_flags.h"
 #include "commands.h"
+#include "options.h"
 #include "shell_words.h"
 
 namespace hgt {
@@ -27,28 +25,27 @@ class Launch final : public Command {
   std::string_view summary() const override { return "start any program, once per worker"; }
   Rest rest() const override { return Rest::kProgram; }
 
-  void add_options(CLI::App& app) override {
-    app.add_option("--num_workers", num_workers_,
-                   "processes to start, on each host (default: one per visible GPU, else 1)");
-    app.add_option("--num_gpus", num_gpus_, "the same, but refused if fewer GPUs are visible");
-    app.add_option("--hosts", hosts_,
-                   "run on these hosts, over ssh: a,b or a:4,b:4 with the workers of each");
-    app.add_option("--hostfile", hostfile_,
-                   "the same, from a file with lines of the form \"a slots=4\"");
-    app.add_option("--export", spec_.exports,
-                   "NAME of a variable that the hosts get as well; may be "
-                   "repeated")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    app.add_option("--max_restarts", spec_.max_restarts,
-                   "start all again up to N times after a failure (default: 0)");
-    app.add_option("--log_dir", spec_.log_dir, "also write the output of rank N to DIR/rank_N.log");
-    app.add_option("--env", env_, "NAME=VALUE, added to the environment; may be repeated")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    app.add_option("--grace", grace_seconds_, "seconds from SIGTERM to SIGKILL (default: 30)");
-    app.add_option("--master_port", spec_.master_port, "MASTER_PORT (default: a free one)");
-    app.add_flag("--dry_run", dry_run_, "print commands and environments, start nothing");
+  void add_options(Options& options) override {
+    options.add("--num_workers", num_workers_,
+                "processes to start, on each host (default: one per visible GPU, else 1)");
+    options.add("--num_gpus", num_gpus_, "the same, but refused if fewer GPUs are visible");
+    options.add("--hosts", hosts_,
+                "run on these hosts, over ssh: a,b or a:4,b:4 with the workers of each");
+    options.add("--hostfile", hostfile_,
+                "the same, from a file with lines of the form \"a slots=4\"");
+    options
+        .add("--export", spec_.exports,
+             "NAME of a variable that the hosts get as well; may be "
+             "repeated")
+        .repeatable();
+    options.add("--max_restarts", spec_.max_restarts,
+                "start all again up to N times after a failure (default: 0)");
+    options.add("--log_dir", spec_.log_dir, "also write the output of rank N to DIR/rank_N.log");
+    options.add("--env", env_, "NAME=VALUE, added to the environment; may be repeated")
+        .repeatable();
+    options.add("--grace", grace_seconds_, "seconds from SIGTERM to SIGKILL (default: 30)");
+    options.add("--master_port", spec_.master_port, "MASTER_PORT (default: a free one)");
+    options.add_flag("--dry_run", dry_run_, "print commands and environments, start nothing");
   }
 
   int run(const std::vector<std::string>& program) override {

@@ -2,9 +2,6 @@
 #include <cstdlib>
 #include <optional>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -21,6 +18,7 @@
 
 #include "commands.h"
 #include "job_view.h"
+#include "options.h"
 #include "plan_fit.h"
 #include "plan_text.h"
 #include "run_folder.h"
@@ -74,37 +72,35 @@ class Train final : public Command {
   std::string_view summary() const override { return "train a model (the default command)"; }
   Rest rest() const override { return Rest::kOverrides; }
 
-  void add_options(CLI::App& app) override {
-    app.add_option("--config", flags_.config,
-                   "the job: a DeepSpeed config with hgtrain's sections");
-    app.add_option("--num_gpus", flags_.num_gpus, "GPUs to train on (default: all visible ones)");
-    app.add_option("--num_workers", flags_.num_workers, "workers on the CPU");
-    app.add_option("--hosts", flags_.hosts,
-                   "train on the CPUs of these hosts, over ssh: a:4,b:4 with the workers of each");
-    app.add_option("--hostfile", flags_.hostfile,
-                   "the same, from a file with lines of the form \"a slots=4\"");
-    app.add_option("--device", flags_.device,
-                   "auto, cuda or cpu (default: the config's, else auto)")
-        ->check(CLI::IsMember({"auto", "cuda", "cpu"}));
-    app.add_option("--steps", flags_.steps, "steps of the whole run, instead of the config's");
-    app.add_option("--run_dir", flags_.run_dir,
-                   "where the run is kept (default: runs/NAME of the config)");
-    app.add_option("--resume", flags_.resume,
-                   "auto (the run folder's newest checkpoint), a checkpoint or run folder, or "
-                   "none (default)");
-    app.add_option(
+  void add_options(Options& options) override {
+    options.add("--config", flags_.config, "the job: a DeepSpeed config with hgtrain's sections");
+    options.add("--num_gpus", flags_.num_gpus, "GPUs to train on (default: all visible ones)");
+    options.add("--num_workers", flags_.num_workers, "workers on the CPU");
+    options.add("--hosts", flags_.hosts,
+                "train on the CPUs of these hosts, over ssh: a:4,b:4 with the workers of each");
+    options.add("--hostfile", flags_.hostfile,
+                "the same, from a file with lines of the form \"a slots=4\"");
+    options.add("--device", flags_.device, "auto, cuda or cpu (default: the config's, else auto)")
+        .one_of({"auto", "cuda", "cpu"});
+    options.add("--steps", flags_.steps, "steps of the whole run, instead of the config's");
+    options.add("--run_dir", flags_.run_dir,
+                "where the run is kept (default: runs/NAME of the config)");
+    options.add("--resume", flags_.resume,
+                "auto (the run folder's newest checkpoint), a checkpoint or run folder, or "
+                "none (default)");
+    options.add(
         "--max_restarts", flags_.max_restarts,
         "after a failure, start again from the last checkpoint, up to N times (default: 0)");
-    app.add_option("--trace", flags_.trace,
-                   "write what each worker did, and when, into this file in Chrome's trace format");
-    app.add_flag("--profile", flags_.profile, "print at the end how long each op took");
-    app.add_option("--trace_steps", flags_.trace_steps,
-                   "steps in the trace and profile, from the third on (default: 10)");
-    app.add_flag("--dry_run", flags_.dry_run,
-                 "print what would run, and how large it is; touch no device");
-    app.add_option("--gpu", flags_.gpu,
-                   "with --dry_run: whether it fits a GPU of this kind (h100, rtx4090) or memory "
-                   "(24GB)");
+    options.add("--trace", flags_.trace,
+                "write what each worker did, and when, into this file in Chrome's trace format");
+    options.add_flag("--profile", flags_.profile, "print at the end how long each op took");
+    options.add("--trace_steps", flags_.trace_steps,
+                "steps in the trace and profile, from the third on (default: 10)");
+    options.add_flag("--dry_run", flags_.dry_run,
+                     "print what would run, and how large it is; touch no device");
+    options.add("--gpu", flags_.gpu,
+                "with --dry_run: whether it fits a GPU of this kind (h100, rtx4090) or memory "
+                "(24GB)");
   }
 
   int run(const std::vector<std::string>& overrides) override {

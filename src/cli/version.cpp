@@ -11,7 +11,7 @@ class Version final : public Command {
  public:
   std::string_view name() const override { return "version"; }
   std::string_view summary() const override { return "print the version"; }
-  void add_options(CLI::App&) override {}
+  void add_options(Options&) override {}
   int run(const std::vector<std::string>&) override {
     say("hgtrain {}\n", HGT_VERSION);
     return 0;

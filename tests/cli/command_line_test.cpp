@@ -1,11 +1,9 @@
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
 
 #include "command.h"
+#include "options.h"
 
 using namespace hgt;
 
@@ -22,14 +20,13 @@ class Fake final : public Command {
   Fake(std::string name, Rest rest, Seen& seen) : name_(name), rest_(rest), seen_(seen) {}
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return "a test"; }
-  void add_options(CLI::App& app) override {
-    app.add_option("--num_gpus", seen_.num_gpus, "GPUs to train on");
-    app.add_option("--resume", seen_.resume, "a folder");
-    app.add_option("--device", seen_.resume, "a device")
-        ->check(CLI::IsMember({"auto", "cuda", "cpu"}));
+  void add_options(Options& options) override {
+    options.add("--num_gpus", seen_.num_gpus, "GPUs to train on");
+    options.add("--resume", seen_.resume, "a folder");
+    options.add("--device", seen_.resume, "a device").one_of({"auto", "cuda", "cpu"});
     if (name_ == "generate") {
-      app.add_option("--model", seen_.resume, "a folder")->required();
-      app.add_option("--prompt", seen_.resume, "a text")->required();
+      options.add("--model", seen_.resume, "a folder").required();
+      options.add("--prompt", seen_.resume, "a text").required();
     }
   }
   Rest rest() const override { return rest_; }
