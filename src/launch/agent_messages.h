@@ -81,7 +81,7 @@ struct RankHeartbeat {
   Heartbeat beat;
   static auto fields(auto& m) {
     return std::tie(m.epoch, m.rank, m.beat.step, m.beat.collective, m.beat.phase, m.beat.work,
-                    m.beat.action, m.beat.waits_in, m.beat.waits_for);
+                    m.beat.action, m.beat.waits_in, m.beat.waits_for, m.beat.begun);
   }
 };
 

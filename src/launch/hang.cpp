@@ -15,7 +15,7 @@ double seconds(std::int64_t ns) {
 std::string place(const Heartbeat& beat) {
   std::string text = fmt::format("in '{}'", beat.phase);
   if (!beat.action.empty()) text += fmt::format(" ({})", beat.action);
-  text += fmt::format(" at step {}, collective {}", beat.step, beat.collective);
+  text += fmt::format(" at step {}, collective {}", beat.begun, beat.collective);
   if (beat.waits_in.empty()) return text;
   if (beat.waits_for == 0) return text + ", waiting for " + beat.waits_in;
   return text + fmt::format(", waiting for collective {} of '{}'", beat.waits_for, beat.waits_in);
@@ -23,7 +23,7 @@ std::string place(const Heartbeat& beat) {
 
 /// The less of a rank, the further it is behind.
 auto advance(const Heartbeat& beat) {
-  return std::tuple(beat.step, !beat.waits_in.empty(), beat.collective);
+  return std::tuple(beat.begun, !beat.waits_in.empty(), beat.collective);
 }
 
 /// Where the rank furthest ahead stands, `odd` left out.

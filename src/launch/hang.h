@@ -19,8 +19,8 @@ struct Pulse {
   bool greeted = true;          ///< it has said hello; until then it may be slow to load
 };
 
-/// Whether a rank is behind another: in steps, then because it does not wait for its peers and the
-/// other does, then in collectives entered.
+/// Whether a rank is behind another: in steps begun, then because it does not wait for its peers
+/// and the other does, then in collectives entered.
 bool is_behind(const Heartbeat& one, const Heartbeat& other);
 
 struct Hang {

@@ -1,7 +1,11 @@
 #include "context_group.h"
 
+#include "hgtrain/base/trace.h"
+
 namespace hgt {
 namespace {
+
+constexpr const char* kWait = "wait for context ranks";
 
 /// Copies a rank's rows own [N, K, D] to their places in all [B, S, K, D], or back.
 void copy_own(const Tensor& own, const Tensor& all, const SampleRows& tokens, bool back,
@@ -31,12 +35,16 @@ void ContextGroup::gather(const KeysValues& own, const Tensor& all, const Sample
   const KeysValues views = views_of(all);
   copy_own(own.k, views.k, tokens, false, stream);
   copy_own(own.v, views.v, tokens, false, stream);
+  const Span span(kWait);
   comm_->all_gather(bytes_of(all), owners);
 }
 
 void ContextGroup::sum_own(const Tensor& all, const KeysValues& own, const SampleRows& tokens,
                            std::span<const OwnedRange> owners, const Stream& stream) const {
-  comm_->reduce_scatter_sum(all, owners);
+  {
+    const Span span(kWait);
+    comm_->reduce_scatter_sum(all, owners);
+  }
   const KeysValues views = views_of(all);
   copy_own(own.k, views.k, tokens, true, stream);
   copy_own(own.v, views.v, tokens, true, stream);

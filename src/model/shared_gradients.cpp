@@ -6,6 +6,8 @@
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/ops/flat.h"
 
+#include "tensor_group.h"
+
 namespace hgt {
 namespace {
 
@@ -37,7 +39,7 @@ void SharedGradients::sum(Range elements, const Tensor& gradients) const {
       stream_.copy(own.raw(), of(one.elements).raw(), own.bytes());
       used += all.numel();
     });
-    tensor_.all_reduce_sum(Tensor(packed_.data(), {used}, DType::kF32, stream_.device()));
+    TensorGroup(&tensor_).sum_rows(Tensor(packed_.data(), {used}, DType::kF32, stream_.device()));
     for_each(some, [&](const PartialGradients& one, const Tensor&, const Tensor& own) {
       stream_.copy(of(one.elements).raw(), own.raw(), own.bytes());
     });

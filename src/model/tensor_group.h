@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "hgtrain/base/trace.h"
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/parallel/range.h"
@@ -48,6 +49,7 @@ class TensorGroup {
     if (!split_rows_) return own;
     const Tensor place = own_rows(scratch);
     if (place.raw() != own.raw()) stream.copy(place.raw(), own.raw(), own.bytes());
+    const Span span(kWait);
     comm_->all_gather(bytes_of(scratch),
                       parts(scratch.size(0), static_cast<std::int64_t>(scratch.bytes())));
     return scratch;
@@ -61,7 +63,9 @@ class TensorGroup {
     return comm_ ? comm_->start_all_reduce_sum(all) : 0;
   }
   Tensor finish_sum(const Tensor& all, std::uint64_t ticket) const {
-    if (comm_) comm_->wait(ticket);
+    if (!comm_) return all;
+    const Span span(kWait);
+    comm_->wait(ticket);
     return own_rows(all);
   }
   /// The same, put into `own`, which may be `all`.
@@ -79,10 +83,13 @@ class TensorGroup {
     std::vector<OwnedRange> owners;
     for (int rank = 0; rank < size(); ++rank)
       owners.push_back({{rank * row, (rank + 1) * row}, rank});
+    const Span span(kWait);
     comm_->all_gather(bytes_of(x), owners);
   }
 
  private:
+  static constexpr const char* kWait = "wait for tensor ranks";
+
   /// Which of `units` that N rows consist of each rank has.
   std::vector<OwnedRange> parts(std::int64_t rows, std::int64_t units) const {
     std::vector<OwnedRange> out;

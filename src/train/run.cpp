@@ -187,7 +187,7 @@ void Run::start() {
       Trainer::Parts{config_, table_, plan_, *buffers_, *slots_, *model_, groups_, stream_,
                      *train_data_, valid_data_.get(), channel_.progress(), requests_, &pool_},
       from.state);
-  first_step_ = channel_.progress().step = from.state.step;
+  first_step_ = channel_.progress().step = channel_.progress().begun = from.state.step;
   trace_.plan(first_step_, config_.training.train_iters);
   early_stop_ = early_stop(config_.training, from.state, std::nullopt);
   report_start(from);

@@ -118,6 +118,7 @@ std::int64_t Trainer::steps_ahead() const {
 void Trainer::queue_step(const RankUsage& usage) {
   const Span span = Span::phase("step", state_.step + 1);
   usage_ = usage;
+  parts_.progress.begun = state_.step + 1;
   StepResult& result = start_result();
   parts_.progress.phase = "reading the batch";
   const std::int64_t start_ns = result.queued_ns = now_ns();
@@ -326,6 +327,7 @@ void Trainer::update() {
 /// Lamb's, of the parts of each tensor. If several tensor ranks have the same part, it counts as
 /// often in both norms, and their ratio stays the same.
 void Trainer::sum_norms(const Tensor& parts) const {
+  const Span span("wait for sums");
   if (parts_.plan.stage() > 0) clock_->measure([&] { parts_.groups.data->all_reduce_sum(parts); });
   if (parts_.groups.tensor) parts_.groups.tensor->all_reduce_sum(parts);
 }

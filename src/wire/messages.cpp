@@ -101,7 +101,8 @@ std::string encode(const Heartbeat& message) {
                             {"work", message.work},
                             {"action", message.action.substr(0, kMaxPhaseBytes)},
                             {"waits_in", message.waits_in.substr(0, kMaxPhaseBytes)},
-                            {"waits_for", message.waits_for}}));
+                            {"waits_for", message.waits_for},
+                            {"begun", message.begun}}));
 }
 
 std::string encode_event(std::string_view kind, const nlohmann::json& body) {
@@ -168,6 +169,7 @@ Heartbeat decode_heartbeat(std::string_view payload) {
   message.action = string_at(json, "action").substr(0, kMaxPhaseBytes);
   message.waits_in = string_at(json, "waits_in").substr(0, kMaxPhaseBytes);
   message.waits_for = static_cast<std::uint64_t>(integer_at(json, "waits_for", 0, kInt64Max));
+  message.begun = integer_at(json, "begun", 0, kInt64Max);
   return message;
 }
 

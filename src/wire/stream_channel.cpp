@@ -124,7 +124,7 @@ class StreamChannel final : public ControlChannel {
     const char* const group = progress_.waits_in;
     return encode(Heartbeat{progress_.step, progress_.collective, progress_.phase.load(),
                             progress_.work, progress_.action.get(), group ? group : "",
-                            progress_.waits_for});
+                            progress_.waits_for, progress_.begun});
   }
 
   bool write_all(std::string_view bytes) {

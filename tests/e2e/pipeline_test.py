@@ -66,6 +66,10 @@ class PipelineTest(job.JobTest):
             self.assertEqual(process.returncode, 5, err)
             self.assertRegex(err, rf"rank {rank} of 2 .* has hung: no progress for \d+ s, in '.* at step \d+, collective \d+; "
                                   rf"rank {1 - rank} stands in '.* at step \d+, collective \d+, waiting for collective \d+ of '")
+            phase, action, step = re.search(r"no progress for \d+ s, in '(\w+)[^']*'(.*?) at step (\d+)", err).groups()
+            if phase in ('forward', 'backward'):
+                self.assertRegex(action, r' \([FB]\d+\.\d+\)')  # block and micro-batch
+                self.assertEqual(int(step), int(re.search(r' after step (\d+)', err)[1]) + 1)
 
     def test_a_run_is_the_same_twice(self):
         for run in 'once', 'again':

@@ -106,6 +106,12 @@ class TraceTest(job.JobTest):
         if not job.SANITIZED:  # a sanitizer keeps freed memory
             self.assertLess(peaks[1], peaks[0] + (32 << 20))  # what was copied to measure does not count
 
+    def test_a_profile_names_the_waits_for_ranks_that_share_layers_and_sequences(self):
+        for axis in 'tensor', 'context':
+            self.job.train(axis, '--steps', 4, '--profile', f'--parallelism.{axis}_parallel_size', 2)
+            ops = {op['op']: op for op in self.job.read_json(axis, 'profile.json')['ops']}
+            self.assertGreater(ops[f'wait for {axis} ranks']['ms'], 0)
+
     def test_a_single_step_is_recorded(self):
         events = self.trace('single', '--steps', 1, workers=1)
         self.assertIn('step 1', [name for _, _, name, _ in spans(events, 0, 'training')])

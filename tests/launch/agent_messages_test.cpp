@@ -28,7 +28,7 @@ TEST_CASE("every field of a message arrives, whatever bytes it holds") {
   order.master_port = 29500;
   order.own_workers = true;
   check_copy(order);
-  check_copy(RankHeartbeat{7, 1, {41, 99, "forward", 5, "F0.2", "tp", 12}});
+  check_copy(RankHeartbeat{7, 1, {41, 99, "forward", 5, "F0.2", "tp", 12, 42}});
   check_copy(Ended{0, 1, 139, 1 << 20, -5, true, false, true});
 }
 

@@ -13,7 +13,10 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 
 Pulse pulse(int rank, std::int64_t collective, std::int64_t heard_s, std::int64_t changed_s) {
   return {rank,
-          {5, static_cast<std::uint64_t>(collective), "phase" + std::to_string(rank)},
+          {.step = 5,
+           .collective = static_cast<std::uint64_t>(collective),
+           .phase = "phase" + std::to_string(rank),
+           .begun = 6},
           heard_s * kSecond,
           changed_s * kSecond};
 }
@@ -50,8 +53,8 @@ TEST_CASE("where all stand still, the one that is behind is named, and where the
   REQUIRE(hang);
   CHECK(hang->rank == 1);
   CHECK(hang->reason ==
-        "has hung: no progress for 61 s, in 'phase1' at step 5, collective 7; rank 0 "
-        "stands in 'phase0' at step 5, collective 8");
+        "has hung: no progress for 61 s, in 'phase1' at step 6, collective 7; rank 0 "
+        "stands in 'phase0' at step 6, collective 8");
 }
 
 TEST_CASE("of ranks in the same step, one that waits for no other is named") {
@@ -65,8 +68,8 @@ TEST_CASE("of ranks in the same step, one that waits for no other is named") {
   REQUIRE(hang);
   CHECK(hang->rank == 1);
   CHECK(hang->reason ==
-        "has hung: no progress for 64 s, in 'phase1' (B4.0) at step 5, collective 9; rank 0 stands "
-        "in 'phase0' at step 5, collective 8, waiting for collective 3 of 'pipeline: input'");
+        "has hung: no progress for 64 s, in 'phase1' (B4.0) at step 6, collective 9; rank 0 stands "
+        "in 'phase0' at step 6, collective 8, waiting for collective 3 of 'pipeline: input'");
   pulses[0].last.waits_in = "the device";
   pulses[0].last.waits_for = 0;
   CHECK(at(100, pulses)->reason.ends_with(", collective 8, waiting for the device"));

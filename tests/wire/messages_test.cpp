@@ -39,11 +39,12 @@ TEST_CASE("messages come back as they were sent") {
   CHECK((value.id == ~0ull && value.value == binary));
 
   const Heartbeat beat = decode_heartbeat(
-      payload_of(encode(Heartbeat{12, 99, std::string(100, 'p'), 7, "B3.0", "tensor", 4}),
+      payload_of(encode(Heartbeat{12, 99, std::string(100, 'p'), 7, "B3.0", "tensor", 4, 13}),
                  MessageKind::kHeartbeat));
   CHECK((beat.step == 12 && beat.collective == 99 && beat.phase == std::string(64, 'p') &&
          beat.work == 7));
-  CHECK((beat.action == "B3.0" && beat.waits_in == "tensor" && beat.waits_for == 4));
+  CHECK((beat.action == "B3.0" && beat.waits_in == "tensor" && beat.waits_for == 4 &&
+         beat.begun == 13));
 
   nlohmann::json body;
   const std::string kind =

@@ -17,8 +17,9 @@ TEST_CASE("heartbeats tell step, phase, action and collective, and for what the 
   const auto channel = ControlChannel::open({});
   agent.expect(MessageKind::kHeartbeat);
   channel->progress().step = 41;
+  channel->progress().begun = 42;
   channel->progress().phase = "backward";
-  channel->progress().action = "B123.4567";  // of which eight characters are kept
+  channel->progress().action = "B123.4567";
   channel->progress().collective = 812;
   const auto next = [&](std::string_view phase) {
     Heartbeat beat;
@@ -27,8 +28,8 @@ TEST_CASE("heartbeats tell step, phase, action and collective, and for what the 
     return beat;
   };
   const Heartbeat computing = next("backward");
-  CHECK((computing.step == 41 && computing.collective == 812));
-  CHECK((computing.action == "B123.456" && computing.waits_in.empty()));
+  CHECK((computing.step == 41 && computing.begun == 42 && computing.collective == 812));
+  CHECK((computing.action == "B123.4567" && computing.waits_in.empty()));
 
   channel->progress().wait("tensor", 17, [&] {
     channel->progress().phase = "waiting";

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -15,29 +14,29 @@
 
 namespace hgt {
 
-/// A text of at most eight characters, the first ones of what it is given, that threads may read
-/// and write at any time.
-class AtomicText {
+/// A text that threads may read and write at any time.
+class SharedText {
  public:
   void operator=(std::string_view text) {
-    std::array<char, 8> chars{};
-    text.copy(chars.data(), chars.size());
-    chars_ = chars;
+    const std::lock_guard lock(mutex_);
+    text_ = text;
   }
   std::string get() const {
-    const std::array<char, 8> chars = chars_;
-    return {chars.begin(), std::find(chars.begin(), chars.end(), '\0')};
+    const std::lock_guard lock(mutex_);
+    return text_;
   }
 
  private:
-  std::atomic<std::array<char, 8>> chars_{{}};
+  mutable std::mutex mutex_;
+  std::string text_;
 };
 
 /// What a rank is doing, for heartbeats and hang reports.
 struct Progress {
   std::atomic<std::int64_t> step{0};           ///< finished steps
+  std::atomic<std::int64_t> begun{0};          ///< steps that have begun
   std::atomic<const char*> phase{"starting"};  ///< a string literal
-  AtomicText action;                           ///< of the schedule, as text; "": none
+  SharedText action;                           ///< of the schedule, as text; "": none
   std::atomic<std::uint64_t> collective{0};    ///< collectives entered, of all groups
   std::atomic<std::uint64_t> work{0};          ///< grows while it computes, also in a long phase
   /// What the rank waits for, or waited for in vain: a collective of this group, or the device. A

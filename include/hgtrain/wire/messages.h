@@ -53,6 +53,7 @@ struct Heartbeat {
   std::string action = {};
   std::string waits_in = {};  ///< "": it does not wait
   std::uint64_t waits_for = 0;
+  std::int64_t begun = 0;
 };
 
 std::string encode(const Hello& message);
