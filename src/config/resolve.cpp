@@ -5,6 +5,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/json.h"
+#include "hgtrain/config/data_groups.h"
 #include "hgtrain/config/layout_rules.h"
 
 #include "batch.h"
@@ -108,9 +109,7 @@ std::int64_t ulysses_size(const Loading& loading) {
 
 /// The ranks that compute the same samples.
 std::int64_t group_size(const Loading& loading) {
-  const ParallelismConfig& p = loading.result.config.parallelism;
-  return p.tensor_parallel_size * p.context_parallel_size * p.pipeline_parallel_size *
-         ulysses_size(loading);
+  return workers_of_model(loading.result.config.parallelism) * ulysses_size(loading);
 }
 
 /// Their number as a product: "2 tensor * 2 pipeline".
@@ -130,14 +129,14 @@ std::string group_factors(const Loading& loading) {
 /// What keeps so many workers from forming the groups that the config asks for, if anything does.
 std::optional<LayoutProblem> world_problem(const Loading& loading, std::int64_t world) {
   const ParallelismConfig& p = loading.result.config.parallelism;
-  const std::int64_t group = group_size(loading);
+  const std::int64_t group = group_size(loading), sequence = ulysses_size(loading);
+  if (world % sequence == 0 && data_groups(p, world / sequence) > 0) return std::nullopt;
   if (world % group != 0)
     return LayoutProblem{p.tensor_parallel_size > 1    ? "parallelism.tensor_parallel_size"
                          : p.context_parallel_size > 1 ? "parallelism.context_parallel_size"
                                                        : "parallelism.pipeline_parallel_size",
                          fmt::format("{} worker{} cannot form groups of {} ({})", world,
                                      world == 1 ? "" : "s", group, group_factors(loading))};
-  if (p.data_parallel_size == 0 || p.data_parallel_size == world / group) return std::nullopt;
   return LayoutProblem{
       "parallelism.data_parallel_size",
       group == 1 ? fmt::format("parallelism.data_parallel_size = {}, but there {} {} worker{}",

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/checked.h"
-#include "hgtrain/config/parallelism_config.h"
+#include "hgtrain/config/data_groups.h"
 
 namespace hgt {
 
@@ -28,20 +28,18 @@ Layout make_layout(const ParallelismConfig& config, int world_size) {
   layout.context_size = size(config.context_parallel_size, "context_parallel_size");
   layout.pipeline_size = size(config.pipeline_parallel_size, "pipeline_parallel_size");
   layout.virtual_stages = size(config.virtual_pipeline_stages, "virtual_pipeline_stages");
-  std::int64_t model = 1;
-  for (const int axis : {layout.tensor_size, layout.context_size, layout.pipeline_size})
-    model = checked_mul(model, axis, "model-parallel size", ErrorKind::kConfig);
-  const std::int64_t data =
-      config.data_parallel_size > 0 ? config.data_parallel_size : world_size / model;
-  if (data * model != world_size)
+  layout.data_size = static_cast<int>(data_groups(config, world_size));
+  if (layout.data_size == 0) {
+    const std::int64_t model = workers_of_model(config), asked = config.data_parallel_size;
     throw Error(
         ErrorKind::kConfig,
         fmt::format(
             "{} workers cannot be laid out as data x context x tensor x pipeline = {} x {} x {} x "
             "{}",
-            world_size, data, layout.context_size, layout.tensor_size, layout.pipeline_size),
+            world_size, asked > 0 ? asked : world_size / model, layout.context_size,
+            layout.tensor_size, layout.pipeline_size),
         fmt::format("leave data_parallel_size out, and start a multiple of {} workers", model));
-  layout.data_size = size(data, "data_parallel_size");
+  }
   return layout;
 }
 

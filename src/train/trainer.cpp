@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/arch/memory.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/stochastic_rounding.h"
@@ -40,8 +41,8 @@ std::vector<FlatPiece> own_norm_pieces(const Trainer::Parts& parts) {
 }
 
 /// After how many micro-batches a stage that splits its backward uses the same memory; else 0.
-int split_period(const StepShape& shape) {
-  return shape.split() ? static_cast<int>(shape.split().period(shape.slots().front())) : 0;
+int split_period(const Config& config, const StepShape& shape) {
+  return shape.split() ? static_cast<int>(activation_sizes(config, shape).front().period()) : 0;
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
       squared_(own_norm_pieces(parts), sums_squares_ ? parts.plan.slices() : std::span(updated_),
                updates_),
       loss_scaler_(parts.config.precision),
-      split_period_(split_period(parts.plan.shape)) {
+      split_period_(split_period(parts.config, parts.plan.shape)) {
   const BatchConfig& batch = parts.config.batch;
   const Range micros = parts.plan.micro_batches;
   const Range rows{micros.begin * batch.micro_batch_size, micros.end * batch.micro_batch_size};

@@ -36,7 +36,10 @@ TEST_CASE("a layout that does not fit the world is refused with its factors") {
   CHECK_THROWS_WITH(
       make_layout({.data_parallel_size = 3}, 4),
       "4 workers cannot be laid out as data x context x tensor x pipeline = 3 x 1 x 1 x 1");
-  CHECK_THROWS_AS(make_layout({.tensor_parallel_size = 3}, 4), Error);
+  CHECK_THROWS_WITH(
+      make_layout({.context_parallel_size = 3}, 4),
+      "4 workers cannot be laid out as data x context x tensor x pipeline = 1 x 3 x 1 x 1");
+  CHECK_THROWS_AS(make_layout({.tensor_parallel_size = 3}, 2), Error);
   CHECK_THROWS_AS(make_layout({.tensor_parallel_size = 0}, 4), Error);
   CHECK_THROWS_AS(make_layout({.tensor_parallel_size = std::int64_t{1} << 40}, 4), Error);
 }

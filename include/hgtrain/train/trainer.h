@@ -66,13 +66,14 @@ struct Requests {
   std::atomic<bool> checkpoint{false};
 };
 
-/// The training step of one data-parallel rank, and the evaluation.
+/// The training step of a rank, and the evaluation.
 ///
-/// A step's train_batch_size samples are cut into micro-batches of fixed size, and each rank takes
-/// a contiguous range of them. Gradients are summed over all tokens and divided by the global
-/// number of tokens. So any number of ranks computes the same step, except that fp32 additions may
-/// happen in another order. The losses of the micro-batches are exchanged one by one and added in
-/// order, so the reported loss does not depend on the number of ranks at all.
+/// A step's train_batch_size samples are cut into micro-batches of fixed size, and each group of
+/// ranks that has the model takes a contiguous range of them; a rank computes its part of the model
+/// for them, as the schedule of its plan says. Gradients are summed over all tokens and divided by
+/// the global number of tokens. So any layout computes the same step, except that fp32 additions
+/// may happen in another order. The losses of the micro-batches are exchanged one by one and added
+/// in order, so the reported loss does not depend on the number of data-parallel ranks at all.
 class Trainer {
  public:
   /// All references outlive the trainer; all ranks pass equal parts except `plan` and `groups`.

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "hgtrain/base/checked.h"
+#include "hgtrain/config/parallelism_config.h"
+
+namespace hgt {
+
+/// The workers that have the model together, each a part of it. Error(kConfig) if they are too many
+/// to count.
+inline std::int64_t workers_of_model(const ParallelismConfig& config) {
+  std::int64_t workers = 1;
+  for (const std::int64_t size :
+       {config.tensor_parallel_size, config.context_parallel_size, config.pipeline_parallel_size})
+    workers = checked_mul(workers, size, "the number of workers", ErrorKind::kConfig);
+  return workers;
+}
+
+/// How many such groups so many workers form; 0 if they cannot, or if the config asks for another
+/// number.
+inline std::int64_t data_groups(const ParallelismConfig& config, std::int64_t workers) {
+  const std::int64_t group = workers_of_model(config), groups = workers / group;
+  const bool is_asked = config.data_parallel_size == 0 || config.data_parallel_size == groups;
+  return workers % group == 0 && is_asked ? groups : 0;
+}
+
+}  // namespace hgt
