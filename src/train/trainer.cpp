@@ -11,15 +11,13 @@
 #include "hgtrain/base/stochastic_rounding.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/config/config.h"
-#include "hgtrain/ops/flat.h"
-#include "hgtrain/optim/ema.h"
-#include "hgtrain/optim/norm.h"
 #include "hgtrain/parallel/verify.h"
 
 #include "bad_tensor.h"
 #include "batch_loader.h"
 #include "device_batch.h"
 #include "mean_loss.h"
+#include "parameter_update.h"
 #include "pipeline_exchange.h"
 #include "step_exchange.h"
 #include "step_graphs.h"
@@ -33,13 +31,6 @@ namespace {
 /// will not recover.
 constexpr std::int64_t kMaxSkipped = 100;
 
-/// The pieces that count in the norm of all ranks.
-std::vector<FlatPiece> own_norm_pieces(const Trainer::Parts& parts) {
-  std::vector<FlatPiece> pieces = tensor_pieces(parts.table);
-  const TensorRank at = tensor_rank(parts.plan);
-  return at.size == 1 ? pieces : first_copies(std::move(pieces), parts.table, at);
-}
-
 /// After how many micro-batches a stage that splits its backward uses the same memory; else 0.
 int split_period(const Config& config, const StepShape& shape) {
   return shape.split() ? static_cast<int>(activation_sizes(config, shape).front().period()) : 0;
@@ -52,14 +43,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
       updates_(parts.buffers.is_offloaded() ? Stream(*parts.pool) : parts.stream),
       state_(state),
       finished_steps_(state.step),
-      updated_(parts.plan.updated_slices()),
-      sums_squares_(parts.plan.stage() > 0 || parts.plan.shape.pipeline.count > 1 ||
-                    parts.plan.layout.tensor_size > 1),
       lr_schedule_(parts.config),
-      optimizer_(parts.config.optimizer, parts.table, parts.buffers.optimizer_buffers(), updated_,
-                 updates_),
-      squared_(own_norm_pieces(parts), sums_squares_ ? parts.plan.slices() : std::span(updated_),
-               updates_),
       loss_scaler_(parts.config.precision),
       split_period_(split_period(parts.config, parts.plan.shape)) {
   const BatchConfig& batch = parts.config.batch;
@@ -75,7 +59,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
       batch.train_batch_size / batch.micro_batch_size, std::ssize(tensor_pieces(parts.table)),
       parts.stream, updates_, parts.groups.world->rank(), parts.groups.world->size());
   graphs_ = std::make_unique<StepGraphs>(parts.stream, parts.config.hardware.cuda_graphs);
-  update_graphs_ = std::make_unique<StepGraphs>(updates_, parts.config.hardware.cuda_graphs);
+  update_ = std::make_unique<ParameterUpdate>(parts_, *exchange_, updates_);
   if (parts.groups.tensor)
     shared_gradients_.emplace(partial_gradients(parts.table, parts.groups.tensor->size(),
                                                 parts.config.parallelism.sequence_parallel),
@@ -89,7 +73,7 @@ Trainer::Trainer(const Parts& parts, const TrainingState& state)
   clock_ = std::make_unique<WaitClock>(parts.stream);
   units_ = std::make_unique<UnitExchange>(
       parts.plan, parts.buffers, parts.slots, *parts.groups.data, parts.stream, exchange_->update(),
-      *clock_, !sums_squares_ && parts.groups.data == parts.groups.world);
+      *clock_, !update_->sums_squares() && parts.groups.data == parts.groups.world);
   const StepShape& shape = parts.plan.shape;
   micros_.resize(static_cast<std::size_t>(shape.slot_count()));
   pipeline_ = std::make_unique<PipelineExchange>(shape, parts.model, parts.slots, parts.groups,
@@ -310,33 +294,19 @@ void Trainer::update() {
   const Span span = Span::phase("update");
   parts_.progress.phase = "updating";
   StepResult& result = result_of(state_.step + 1);
-  Communicator& world = *parts_.groups.world;
   result.reduced_bytes = parts_.groups.data->reduced_bytes() - reduced_before_;
   exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false),
                   usage_);
   pipeline_->wait_for_all();
   units_->wait_for_sums();
-  if (!sums_squares_) clock_->measure([&] { exchange_->sum_losses(world); });
-  update_graphs_->run({Action::Kind::kUpdate, 0}, [&] { sum_squares(); });
-  if (sums_squares_) clock_->measure([&] { exchange_->sum_losses_and_squares(world); });
-  update_graphs_->run({Action::Kind::kUpdate, 1}, [&] { prepare(); });
-  if (const Tensor norms = optimizer_.norm_parts()) sum_norms(norms);
-  update_graphs_->run({Action::Kind::kUpdate, 2}, [&] { change_parameters(); });
+  update_->queue(*units_, *clock_);
   exchange_->fetch();
-}
-
-/// Lamb's, of the parts of each tensor. If several tensor ranks have the same part, it counts as
-/// often in both norms, and their ratio stays the same.
-void Trainer::sum_norms(const Tensor& parts) const {
-  const Span span("wait for sums");
-  if (parts_.plan.stage() > 0) clock_->measure([&] { parts_.groups.data->all_reduce_sum(parts); });
-  if (parts_.groups.tensor) parts_.groups.tensor->all_reduce_sum(parts);
 }
 
 Update Trainer::constants() {
   const Rate rate = lr_schedule_.at(state_.optimizer_steps);
   StepResult& result = result_of(state_.step + 1);
-  Update out = optimizer_.constants(rate, ++state_.optimizer_steps);
+  Update out = update_->constants(rate, ++state_.optimizer_steps);
   result.lr = rate.lr;
   result.loss_scale = out.loss_scale = state_.loss_scale.scale;
   out.clip = parts_.config.gradient_clipping;
@@ -347,54 +317,10 @@ Update Trainer::constants() {
   return out;
 }
 
-/// Sums the squares of the gradients that this rank updates with.
-void Trainer::sum_squares() {
-  squares_of_pieces(parts_.buffers.gradient_values(), squared_, exchange_->squares(), updates_);
-}
-
-void Trainer::prepare() {
-  Update* const update = exchange_->update();
-  prepare_update(exchange_->losses(), exchange_->squares(), update, updates_);
-  optimizer_.prepare(update);
-}
-
-void Trainer::change_parameters() {
-  const Span span("optimizer", update_traffic());
-  const FlatBuffers& flat = parts_.buffers;
-  Update* const update = exchange_->update();
-  if (flat.sends_weights())
-    step_and_send(update);
-  else
-    optimizer_.step(update);
-  update_ema(parts_.config.training.ema_decay, flat.parameter_values(), flat.ema_values(),
-             optimizer_.pieces(), update, updates_);
-}
-
-/// A unit's weights are on their way to the device while the next unit is updated.
-void Trainer::step_and_send(const Update* update) {
-  if (update->skip != 0) return;
-  const std::vector<Unit>& units = parts_.plan.shape.units;
-  for (std::size_t unit = 0; unit < units.size(); ++unit) {
-    optimizer_.step(update, units[unit].elements);
-    units_->send(static_cast<int>(unit));
-  }
-  units_->finish_sending();
-}
-
-/// Gradients are read; parameters and the optimizer's state are read and written; weights written.
-Work Trainer::update_traffic() const {
-  const FlatBuffers& flat = parts_.buffers;
-  std::size_t bytes = sizeof(float) + 2 * size_of(flat.spec.parameters.dtype);
-  for (const FlatBufferSpec& buffer : flat.spec.state) bytes += 2 * size_of(buffer.dtype);
-  if (flat.spec.rounded) bytes += size_of(flat.spec.rounded->dtype);
-  return {.bytes =
-              static_cast<double>(bytes) * static_cast<double>(optimizer_.pieces().own_elements())};
-}
-
 void Trainer::skip_update(const StepResult& result) {
   if (!parts_.config.precision.fp16) {
     units_->wait_for_all();
-    stop_at_bad_tensor(parts_, updated_, updates_, result);
+    stop_at_bad_tensor(parts_, update_->slices(), updates_, result);
   }
   --state_.optimizer_steps;
   loss_scaler_.update(true, state_.loss_scale);

@@ -243,22 +243,6 @@ TEST_CASE("a fixed loss scale that always overflows ends the run after a hundred
   CHECK(rank.copy() == before);
 }
 
-TEST_CASE("the moving average follows each update by its share") {
-  Config config = small_config();
-  config.training.ema_decay = 0.75;
-  const auto comm = make_self_communicator();
-  Rank rank(config, *comm);
-  const std::span<float> ema = rank.buffers.ema.as<float>();
-  std::copy(rank.weights().begin(), rank.weights().end(), ema.begin());
-  float expected = ema[0];
-  for (int i = 0; i < 3; ++i) {
-    rank.trainer.step();
-    expected = 0.75f * expected + 0.25f * rank.weights()[0];
-    CHECK(ema[0] == Approx(expected));
-  }
-  CHECK(ema[0] != rank.weights()[0]);
-}
-
 TEST_CASE("a loss that is not finite ends the run before the update, naming step and tensor") {
   const Config config = small_config();
   const auto comm = make_self_communicator();

@@ -30,6 +30,7 @@ namespace hgt {
 
 class BatchLoader;
 class DeviceBatch;
+class ParameterUpdate;
 class PipelineExchange;
 class StepExchange;
 class StepGraphs;
@@ -150,25 +151,15 @@ class Trainer {
   /// How long the host has waited for the ranks that share layers or sequences.
   std::int64_t waited_in_layers_ns() const;
   void update();
-  void sum_squares();
-  void prepare();
-  void sum_norms(const Tensor& parts) const;
-  void change_parameters();
-  void step_and_send(const Update* update);
   Update constants();
-  Work update_traffic() const;
   void skip_update(const StepResult& result);
   void evaluate(const std::vector<Action>& actions, std::int64_t rows);
 
   Parts parts_;
-  const Stream updates_;              ///< the stream of the buffers' home
-  TrainingState state_;               ///< counts the steps that were queued
-  std::int64_t finished_steps_;       ///< of those, counted likewise
-  const std::vector<Slice> updated_;  ///< by this rank
-  const bool sums_squares_;           ///< over the ranks: none has all gradients
+  const Stream updates_;         ///< the stream of the buffers' home
+  TrainingState state_;          ///< counts the steps that were queued
+  std::int64_t finished_steps_;  ///< of those, counted likewise
   LrSchedule lr_schedule_;
-  Optimizer optimizer_;
-  const Pieces squared_;  ///< the pieces whose squares this rank computes
   LossScaler loss_scaler_;
   const int split_period_;
   std::int64_t skipped_in_a_row_ = 0;
@@ -176,7 +167,8 @@ class Trainer {
 
   std::unique_ptr<DeviceBatch> batch_;
   std::unique_ptr<StepExchange> exchange_;
-  std::unique_ptr<StepGraphs> graphs_, update_graphs_;
+  std::unique_ptr<StepGraphs> graphs_;
+  std::unique_ptr<ParameterUpdate> update_;
   std::unique_ptr<WaitClock> clock_;
   std::unique_ptr<UnitExchange> units_;
   std::unique_ptr<PipelineExchange> pipeline_;
