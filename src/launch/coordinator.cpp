@@ -275,14 +275,8 @@ RankView& Coordinator::view_of(int rank, const AgentLink& link) {
 
 void Coordinator::on_heartbeat(RankView& rank, const Heartbeat& beat) {
   if (!rank.is_heard) return;
-  Pulse& pulse = rank.pulse;
-  pulse.greeted = true;
-  pulse.heard_ns = now_ns();
-  if (beat.step != pulse.last.step || beat.collective != pulse.last.collective ||
-      beat.phase != pulse.last.phase || beat.work != pulse.last.work ||
-      beat.waits_for != pulse.last.waits_for || beat.waits_in != pulse.last.waits_in)
-    pulse.changed_ns = pulse.heard_ns;
-  pulse.last = beat;
+  rank.pulse.greeted = true;
+  rank.pulse.hear(beat, now_ns());
   tell(rank, "heartbeat", {{"phase", beat.phase}});
 }
 
@@ -432,8 +426,15 @@ void Coordinator::check_for_hangs() {
   hang_check_ns_ = now;
   if (stood_still)
     for (RankView& rank : ranks_) rank.pulse.heard_ns = rank.pulse.changed_ns = now;
-  if (const auto hang = hang_after(std::min(kSilentLimit, spec_.hang_limit), spec_.hang_limit))
-    fail(failure_from_hang(*hang));
+  const auto hang = hang_after(std::min(kSilentLimit, spec_.hang_limit), spec_.hang_limit);
+  if (!hang) return;
+  ask_for_stacks();
+  fail(failure_from_hang(*hang));
+}
+
+/// Each rank writes to its log where it stands, before it is told to end.
+void Coordinator::ask_for_stacks() {
+  command_all(encode_frame(MessageKind::kShowStacks, ""));
 }
 
 /// A rank that has hung, of those that send heartbeats and have not failed.
@@ -452,8 +453,10 @@ void Coordinator::blame_straggler(const RankView& waiting) {
   if (limit.count() == 0) return;
   const auto hang = hang_after(limit, limit);
   if (!hang) return;
-  if (is_behind(ranks_[static_cast<std::size_t>(hang->rank)].pulse.last, waiting.pulse.last))
-    failures_.emplace(hang->rank, placed(failure_from_hang(*hang)));
+  if (!is_behind(ranks_[static_cast<std::size_t>(hang->rank)].pulse.last, waiting.pulse.last))
+    return;
+  ask_for_stacks();
+  failures_.emplace(hang->rank, placed(failure_from_hang(*hang)));
 }
 
 // ---- how it went ----

@@ -109,6 +109,7 @@ class Coordinator {
   bool are_gone() const;
   void watch_for_hangs();
   void check_for_hangs();
+  void ask_for_stacks();
   std::optional<Hang> hang_after(std::chrono::milliseconds silent,
                                  std::chrono::milliseconds still) const;
   void blame_straggler(const RankView& waiting);

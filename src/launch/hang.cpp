@@ -1,9 +1,12 @@
 #include "hang.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include <fmt/format.h>
+
+#include "hgtrain/wire/phases.h"
 
 namespace hgt {
 namespace {
@@ -19,6 +22,26 @@ std::string place(const Heartbeat& beat) {
   if (beat.waits_in.empty()) return text;
   if (beat.waits_for == 0) return text + ", waiting for " + beat.waits_in;
   return text + fmt::format(", waiting for collective {} of '{}'", beat.waits_for, beat.waits_in);
+}
+
+/// The first steps, which also prepare kernels and connections, say nothing about later ones. The
+/// step counter also moves when a run resumes.
+constexpr int kFirstSteps = 3;
+constexpr int kTimesAsLong = 10;
+constexpr std::chrono::seconds kLeastBudget{5};  // some heartbeats
+
+bool is_in_step(const Heartbeat& beat) {
+  const std::array phases{kForwardPhase, kBackwardPhase, kUpdatePhase, kStepEndPhase};
+  return std::ranges::find(phases, beat.phase) != phases.end();
+}
+
+bool is_in_evaluation(const Heartbeat& beat) {
+  return beat.phase == kEvaluationPhase;
+}
+
+bool is_the_same(const Heartbeat& a, const Heartbeat& b) {
+  return std::tie(a.step, a.collective, a.phase, a.work, a.waits_for, a.waits_in) ==
+         std::tie(b.step, b.collective, b.phase, b.work, b.waits_for, b.waits_in);
 }
 
 /// The less of a rank, the further it is behind.
@@ -41,10 +64,35 @@ bool is_behind(const Heartbeat& one, const Heartbeat& other) {
   return advance(one) < advance(other);
 }
 
+void Pulse::hear(const Heartbeat& beat, std::int64_t now_ns) {
+  heard_ns = now_ns;
+  if (!is_the_same(beat, last)) {
+    const std::int64_t still_ns = now_ns - changed_ns;
+    if (is_in_step(last) && steps.rounds >= kFirstSteps - 1)
+      steps.longest_ns = std::max(steps.longest_ns, still_ns);
+    if (is_in_evaluation(last)) {
+      evaluations.longest_ns = std::max(evaluations.longest_ns, still_ns);
+      if (!is_in_evaluation(beat)) ++evaluations.rounds;
+    }
+    if (beat.step != last.step) ++steps.rounds;
+    changed_ns = now_ns;
+  }
+  last = beat;
+}
+
+std::chrono::nanoseconds Pulse::budget(std::chrono::nanoseconds most) const {
+  const Habit* const habit = is_in_step(last) && steps.rounds >= kFirstSteps    ? &steps
+                             : is_in_evaluation(last) && evaluations.rounds > 0 ? &evaluations
+                                                                                : nullptr;
+  if (!habit) return most;
+  return std::min(most, std::max({std::chrono::nanoseconds(kTimesAsLong * habit->longest_ns),
+                                  most / 10, std::chrono::nanoseconds(kLeastBudget)}));
+}
+
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
                               std::chrono::milliseconds silent, std::chrono::milliseconds still) {
-  const auto older = [now_ns](std::int64_t since_ns, std::chrono::milliseconds limit) {
-    return now_ns - since_ns >= std::chrono::nanoseconds(limit).count();
+  const auto older = [now_ns](std::int64_t since_ns, std::chrono::nanoseconds limit) {
+    return now_ns - since_ns >= limit.count();
   };
   const Pulse* quiet = nullptr;
   for (const Pulse& pulse : pulses)
@@ -57,7 +105,7 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
                                          where_others_are(pulses, *quiet))};
   if (pulses.empty()) return std::nullopt;
   if (!std::all_of(pulses.begin(), pulses.end(),
-                   [&](const Pulse& p) { return older(p.changed_ns, still); }))
+                   [&](const Pulse& p) { return older(p.changed_ns, p.budget(still)); }))
     return std::nullopt;
   const auto odd =
       std::min_element(pulses.begin(), pulses.end(), [](const Pulse& a, const Pulse& b) {

@@ -17,6 +17,20 @@ struct Pulse {
   std::int64_t heard_ns = 0;    ///< when the last heartbeat came
   std::int64_t changed_ns = 0;  ///< when a heartbeat last differed from the one before
   bool greeted = true;          ///< it has said hello; until then it may be slow to load
+
+  /// The longest time that it has stood still in steps or in evaluations, and went on.
+  struct Habit {
+    int rounds = 0;  ///< steps, or evaluations, that have ended
+    std::int64_t longest_ns = 0;
+  };
+  Habit steps = {};
+  Habit evaluations = {};
+
+  void hear(const Heartbeat& beat, std::int64_t now_ns);
+  /// How long it may stand still where it is: ten times as long as ever before, but at least 5 s
+  /// and a tenth of `most`. If that is not known, `most`: in its first steps and its first
+  /// evaluation, and where it reads, saves, or does what it does once.
+  std::chrono::nanoseconds budget(std::chrono::nanoseconds most) const;
 };
 
 /// Whether a rank is behind another: in steps begun, then because it does not wait for its peers
@@ -29,9 +43,9 @@ struct Hang {
 };
 
 /// The rank that has hung, if any: one from which nothing came for `silent` (`still` before its
-/// hello). Otherwise, if all have stood still for `still` (a rank that hangs makes the others
-/// wait), it is the rank that the others wait for: the one behind, and of several the first that
-/// stopped.
+/// hello). Otherwise, if all have stood still for longer than their budgets, which are at most
+/// `still` (a rank that hangs makes the others wait), it is the rank that the others wait for: the
+/// one behind, and of several the first that stopped.
 std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns,
                               std::chrono::milliseconds silent, std::chrono::milliseconds still);
 

@@ -13,6 +13,7 @@
 #include "hgtrain/model/model.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/train/model_options.h"
+#include "hgtrain/wire/phases.h"
 
 #include "mean_loss.h"
 
@@ -54,7 +55,7 @@ double evaluate_model(const Config& config, const std::string& weights, std::int
   const SampleForm form = sample_form(config);
   DeviceBatch batch(config.batch.micro_batch_size, config.batch.micro_batch_size, form, stream);
   const Buffer loss_sum("loss of a micro-batch", sizeof(double), stream.device());
-  progress.phase = "evaluating";
+  progress.phase = kEvaluationPhase;
   const double loss =
       mean_loss({config, comm, form, comm.rank(), comm.size(), true, stream, *data, batch, loss_sum,
                  1, progress,

@@ -306,6 +306,7 @@ void Run::save(bool due) {
   finish_steps(0, false);
   due |= std::exchange(checkpoint_requested_, false) || is_over();
   if (is_over()) require_an_update();
+  channel_.progress().phase = "saving";
   recorder_.prepare_save();
   trainer_->wait_for_collectives();
   FlatState flat = buffers_->state();

@@ -12,6 +12,7 @@
 #include "hgtrain/base/trace.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/parallel/verify.h"
+#include "hgtrain/wire/phases.h"
 
 #include "bad_tensor.h"
 #include "batch_loader.h"
@@ -150,7 +151,7 @@ StepResult& Trainer::start_result() {
 }
 
 const StepResult& Trainer::finish_step() {
-  parts_.progress.phase = "waiting for the step";
+  parts_.progress.phase = kStepEndPhase;
   StepExchange::Results results;
   parts_.progress.wait("the device", 0, [&] { results = exchange_->take(*parts_.groups.world); });
   const auto& [update, stop, checkpoint, usage] = results;
@@ -243,7 +244,7 @@ int Trainer::model_slot(const Action& action) const {
 
 void Trainer::forward(const Action& action) {
   const Span span = Span::phase("forward", action.block);
-  parts_.progress.phase = "forward";
+  parts_.progress.phase = kForwardPhase;
   Model& model = parts_.model;
   const StepShape& shape = parts_.plan.shape;
   const bool is_head = shape.is_head(action.block);
@@ -261,7 +262,7 @@ void Trainer::forward(const Action& action) {
 
 void Trainer::backward(const Action& action) {
   const Span span = Span::phase("backward", action.block);
-  parts_.progress.phase = "backward";
+  parts_.progress.phase = kBackwardPhase;
   units_->require_parameters(action.block);
   pipeline_->before_backward(action);
   run_block(action, [&] {
@@ -272,7 +273,7 @@ void Trainer::backward(const Action& action) {
 /// A later micro-batch may be in the slot already: only its size counts.
 void Trainer::backward_weights(const Action& action) {
   const Span span = Span::phase("backward of weights", action.block);
-  parts_.progress.phase = "backward";
+  parts_.progress.phase = kBackwardPhase;
   run_block(action, [&] {
     parts_.model.backward_weights(action.block, model_slot(action), micro_in(action.slot));
   });
@@ -292,7 +293,7 @@ void Trainer::start_micro_batch(const Action& action, std::int64_t batch_rows) {
 
 void Trainer::update() {
   const Span span = Span::phase("update");
-  parts_.progress.phase = "updating";
+  parts_.progress.phase = kUpdatePhase;
   StepResult& result = result_of(state_.step + 1);
   result.reduced_bytes = parts_.groups.data->reduced_bytes() - reduced_before_;
   exchange_->send(constants(), parts_.requests.stop, parts_.requests.checkpoint.exchange(false),
@@ -335,7 +336,7 @@ void Trainer::skip_update(const StepResult& result) {
 
 double Trainer::evaluate() {
   const Span span = Span::rare("evaluate", state_.step);
-  parts_.progress.phase = "evaluating";
+  parts_.progress.phase = kEvaluationPhase;
   const Config& config = parts_.config;
   const std::int64_t samples = std::min(parts_.valid->num_samples(),
                                         config.training.eval_iters * config.batch.train_batch_size);

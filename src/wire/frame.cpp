@@ -16,7 +16,7 @@ bool is_from(std::uint8_t kind, MessageKind first, MessageKind last) {
 
 bool is_known(std::uint8_t kind) {
   return is_from(kind, MessageKind::kHello, MessageKind::kEvent) ||
-         is_from(kind, MessageKind::kStoreValue, MessageKind::kAbort) ||
+         is_from(kind, MessageKind::kStoreValue, MessageKind::kShowStacks) ||
          is_from(kind, MessageKind::kPortReserved, MessageKind::kAgentHello) ||
          is_from(kind, MessageKind::kReservePort, MessageKind::kWelcome) ||
          is_from(kind, MessageKind::kPart, MessageKind::kBeat);

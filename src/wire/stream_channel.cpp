@@ -169,6 +169,8 @@ class StreamChannel final : public ControlChannel {
         return commands_.stop ? commands_.stop() : void();
       case MessageKind::kCheckpoint:
         return commands_.checkpoint ? commands_.checkpoint() : void();
+      case MessageKind::kShowStacks:
+        return commands_.show_stacks ? commands_.show_stacks() : void();
       case MessageKind::kAbort:
         end_waits(frame.payload);
         return commands_.abort ? commands_.abort(frame.payload) : void();

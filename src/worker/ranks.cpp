@@ -18,6 +18,8 @@
 #include "hgtrain/ops/use_cudnn.h"
 #include "hgtrain/wire/messages.h"
 
+#include "stacks.h"
+
 namespace hgt {
 namespace {
 
@@ -150,6 +152,10 @@ void SaveGroup::abort() noexcept {
   if (tensor) tensor->abort();
 }
 
+void show_stacks() {
+  std::fputs(stacks_of_threads().c_str(), stderr);
+}
+
 int run_rank(const std::function<void(ControlChannel&)>& body) {
   std::atomic<bool> failed = false;  // the exit status is then that of the error
   const auto leave = [&] {
@@ -160,6 +166,7 @@ int run_rank(const std::function<void(ControlChannel&)>& body) {
       .checkpoint = [] {},
       .abort = [&](const std::string&) { leave(); },
       .lost = [&] { leave(); },
+      .show_stacks = show_stacks,
   });
   try {
     body(*channel);

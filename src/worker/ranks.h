@@ -51,6 +51,9 @@ struct SaveGroup {
 SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
                              const Environment& environment);
 
+/// Writes where each thread stands to stderr.
+void show_stacks();
+
 /// The main of a rank that leaves nothing to save: runs `body` with the control channel, and
 /// reports the exception that ends it. If the launcher or a peer ends the job, the process exits at
 /// once. Returns the exit status.

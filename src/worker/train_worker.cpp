@@ -148,6 +148,7 @@ class TrainWorker {
                   group_.abort();
                   group_.abort_saves();
                 },
+            .show_stacks = show_stacks,
         })) {}
 
   int run(const TrainRequest& request) {

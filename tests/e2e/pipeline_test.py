@@ -70,6 +70,9 @@ class PipelineTest(job.JobTest):
             if phase in ('forward', 'backward'):
                 self.assertRegex(action, r' \([FB]\d+\.\d+\)')  # block and micro-batch
                 self.assertEqual(int(step), int(re.search(r' after step (\d+)', err)[1]) + 1)
+            log = (self.job.folder / f'hangs{rank}/logs/rank_{rank}.log').read_text()
+            self.assertRegex(log, r'thread \d+ stands in\n  .*\+0x')
+            self.assertRegex(log, r'thread \d+ does not answer\n')  # the test holds it
 
     def test_a_run_is_the_same_twice(self):
         for run in 'once', 'again':

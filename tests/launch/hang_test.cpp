@@ -34,6 +34,62 @@ TEST_CASE("ranks that are heard of and move have not hung") {
   CHECK_FALSE(at(100, {pulse(0, 8, 99, 10), pulse(1, 7, 99, 98)}));
 }
 
+namespace {
+
+Heartbeat beat(std::int64_t step, const std::string& phase, std::uint64_t work) {
+  return {step, 0, phase, work};
+}
+
+/// A rank after so many steps, in which it stood still for at most 2 s, but for 40 s in the first.
+Pulse after_steps(int steps) {
+  Pulse pulse;
+  std::int64_t at_s = 0;
+  std::uint64_t work = 0;
+  for (int step = 0; step < steps; ++step) {
+    pulse.hear(beat(step, "reading the batch", work), (at_s += 1) * kSecond);
+    pulse.hear(beat(step, "forward", ++work), (at_s += 50) * kSecond);
+    pulse.hear(beat(step, "backward", ++work), (at_s += step == 0 ? 40 : 2) * kSecond);
+  }
+  pulse.hear(beat(steps, "forward", work), (at_s + 1) * kSecond);
+  return pulse;
+}
+
+}  // namespace
+
+TEST_CASE("a rank may stand still in a step for ten times as long as before, within limits") {
+  CHECK(after_steps(2).budget(600s) == 600s);  // these may be slow because they are the first
+  Pulse pulse = after_steps(6);
+  CHECK(pulse.budget(150s) == 20s);
+  CHECK(pulse.budget(600s) == 60s);
+  CHECK(pulse.budget(10s) == 10s);
+  for (const char* phase : {"reading the batch", "saving", "evaluating"}) {
+    pulse.last.phase = phase;
+    CHECK(pulse.budget(150s) == 150s);
+  }
+}
+
+TEST_CASE("an evaluation has its own budget, which the first one gives it") {
+  Pulse pulse = after_steps(6);
+  const std::int64_t begin_ns = pulse.changed_ns;
+  pulse.hear(beat(6, "evaluating", 100), begin_ns + kSecond);
+  pulse.hear(beat(6, "evaluating", 101), begin_ns + 5 * kSecond);
+  CHECK(pulse.budget(150s) == 150s);
+  pulse.hear(beat(6, "forward", 102), begin_ns + 6 * kSecond);
+  CHECK(pulse.budget(150s) == 20s);
+  pulse.hear(beat(6, "evaluating", 103), begin_ns + 7 * kSecond);
+  CHECK(pulse.budget(150s) == 40s);
+}
+
+TEST_CASE("it is a hang once all ranks have stood still for longer than their budgets") {
+  std::vector<Pulse> pulses = {after_steps(6), after_steps(6)};
+  const std::int64_t since_ns = pulses[0].changed_ns;
+  for (Pulse& pulse : pulses) pulse.heard_ns = since_ns + 30 * kSecond;
+  CHECK_FALSE(find_hang(pulses, since_ns + 19 * kSecond, 30s, 150s));
+  CHECK(find_hang(pulses, since_ns + 20 * kSecond, 30s, 150s));
+  pulses[1].last.phase = "reading the batch";
+  CHECK_FALSE(find_hang(pulses, since_ns + 20 * kSecond, 30s, 150s));
+}
+
 TEST_CASE("a rank not heard of has hung, whatever the others do") {
   const auto hang = at(100, {pulse(0, 8, 99, 99), pulse(1, 7, 70, 70), pulse(2, 8, 69, 99)});
   REQUIRE(hang);

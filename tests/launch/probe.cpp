@@ -118,7 +118,8 @@ int main(int, char** argv) {
   const auto channel = ControlChannel::open({[&] { inbox.put("stop"); },
                                              [&] { inbox.put("checkpoint"); },
                                              [&](const std::string&) { inbox.put("abort"); },
-                                             {}});
+                                             {},
+                                             [] { std::cerr << "asked for stacks" << std::endl; }});
   try {
     return run(what, *channel, inbox);
   } catch (const Error& e) {

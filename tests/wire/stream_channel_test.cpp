@@ -57,17 +57,19 @@ TEST_CASE("the store travels over the channel") {
 
 TEST_CASE("commands arrive, and abort ends the store's waits") {
   FakeAgent agent;
-  std::promise<void> stop, checkpoint;
+  std::promise<void> stop, checkpoint, stacks;
   std::promise<std::string> abort;
   const auto channel = ControlChannel::open({[&] { stop.set_value(); },
                                              [&] { checkpoint.set_value(); },
                                              [&](const std::string& r) { abort.set_value(r); },
-                                             {}});
+                                             {},
+                                             [&] { stacks.set_value(); }});
   auto value = std::async(std::launch::async, [&] { return channel->get("x", 10s); });
   agent.write(encode_frame(MessageKind::kStop, "") + encode_frame(MessageKind::kCheckpoint, ""));
   stop.get_future().get();
   checkpoint.get_future().get();
-  agent.write(encode_abort("rank 2 failed"));
+  agent.write(encode_frame(MessageKind::kShowStacks, "") + encode_abort("rank 2 failed"));
+  stacks.get_future().get();
   CHECK(abort.get_future().get() == "rank 2 failed");
   CHECK_THROWS_WITH(value.get(), Catch::Contains("rank 2 failed"));
 }
@@ -76,7 +78,7 @@ TEST_CASE(
     "a launcher that is gone, reads nothing, or talks nonsense, ends the waits and calls lost") {
   FakeAgent agent;
   std::promise<void> lost;
-  const auto channel = ControlChannel::open({{}, {}, {}, [&] { lost.set_value(); }});
+  const auto channel = ControlChannel::open({{}, {}, {}, [&] { lost.set_value(); }, {}});
   auto value = std::async(std::launch::async, [&] { return channel->get("x", 10s); });
   agent.expect(MessageKind::kStoreGet);
   SECTION("gone") {

@@ -47,9 +47,10 @@ struct JobSpec {
   int max_restarts = 0;
   std::chrono::milliseconds grace{30'000};         ///< from SIGTERM to SIGKILL
   std::chrono::milliseconds stop_limit{1800'000};  ///< from the `stop` command to SIGTERM
-  /// A rank hangs if its step, phase, collective and work do not change for this long, or if it
-  /// sends no heartbeat for this long or 30 s, whichever is shorter. Only ranks that have sent a
-  /// hello are watched; 0 = none.
+  /// The ranks hang if the step, phase, collective and work of none change for this long, or for
+  /// ten times as long as they ever did in earlier steps or evaluations (at least a tenth of this
+  /// and 5 s); and a rank hangs if it sends no heartbeat for this long or 30 s, whichever is
+  /// shorter. Only ranks that have sent a hello are watched; 0 = none.
   std::chrono::milliseconds hang_limit{600'000};
   /// Of `hosts`, one from which nothing comes for so long is lost.
   std::chrono::milliseconds host_lease{15'000};

@@ -68,6 +68,8 @@ class ControlChannel : public Store {
     /// A peer failed: abort communicators. Store waits have ended with Error(kPeer) already.
     std::function<void(const std::string& reason)> abort;
     std::function<void()> lost;  ///< the launcher is gone; store waits have ended likewise
+    /// The job hangs: write to stderr where this process stands. `abort` follows.
+    std::function<void()> show_stacks;
   };
 
   /// Opens the channel that the environment names (RANK, HGTRAIN_CONTROL_FD, HGTRAIN_JOB_KEY). It

@@ -22,6 +22,7 @@ enum class MessageKind : std::uint8_t {
   kStop = 17,
   kCheckpoint = 18,
   kAbort = 19,
+  kShowStacks = 20,
   // agent to coordinator (launch/agent_messages.h)
   kPortReserved = 32,
   kSpawned = 33,

@@ -1,0 +1,110 @@
+#include "stacks.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <filesystem>
+#include <memory>
+#include <semaphore.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace hgt {
+namespace {
+
+constexpr int kDepth = 64;
+constexpr int kOwnFrames = 2;  // of the handler, and of the kernel's return from it
+constexpr std::size_t kMaxName = 120;
+constexpr std::int64_t kAnswerNs = 200'000'000;
+
+/// What a thread is asked for. One that does not answer in time may still do so: it is never freed.
+struct Question {
+  std::array<void*, kDepth> frames;
+  int depth = 0;
+  sem_t answered;
+};
+
+void answer(int, siginfo_t* info, void*) {
+  const int error_number = errno;
+  auto* const question = static_cast<Question*>(info->si_value.sival_ptr);
+  question->depth = ::backtrace(question->frames.data(), kDepth);
+  ::sem_post(&question->answered);
+  errno = error_number;
+}
+
+bool ask(pid_t thread, Question& question) {
+  siginfo_t info{};
+  info.si_code = SI_QUEUE;
+  info.si_pid = ::getpid();
+  info.si_uid = ::getuid();
+  info.si_value.sival_ptr = &question;
+  if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), thread, SIGRTMIN, &info) != 0) return false;
+  timespec until{};
+  ::clock_gettime(CLOCK_REALTIME, &until);
+  const std::int64_t ns = until.tv_nsec + kAnswerNs;
+  until.tv_sec += ns / 1'000'000'000;
+  until.tv_nsec = ns % 1'000'000'000;
+  int result = 0;
+  while ((result = ::sem_timedwait(&question.answered, &until)) != 0 && errno == EINTR) {
+  }
+  return result == 0;
+}
+
+/// "hgt::Trainer::update()+0x12", or "libc.so.6+0x91234" for a function without a name.
+std::string name_of(const void* address) {
+  Dl_info info{};
+  if (::dladdr(address, &info) == 0) return fmt::format("{}", address);
+  const auto after = [address](const void* base) {
+    return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(base);
+  };
+  if (!info.dli_sname)
+    return fmt::format("{}+{:#x}", std::filesystem::path(info.dli_fname).filename().string(),
+                       after(info.dli_fbase));
+  const std::unique_ptr<char, decltype(&std::free)> plain(
+      abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, nullptr), &std::free);
+  std::string name = plain ? plain.get() : info.dli_sname;
+  if (name.size() > kMaxName) name = name.substr(0, kMaxName) + " ...";
+  return fmt::format("{}+{:#x}", name, after(info.dli_saddr));
+}
+
+std::string stack_of(pid_t thread) {
+  auto* const question = new Question;
+  ::sem_init(&question->answered, 0, 0);
+  if (!ask(thread, *question)) return fmt::format("thread {} does not answer\n", thread);
+  std::string out = fmt::format("thread {} stands in\n", thread);
+  for (int i = question->depth - 1; i >= std::min(kOwnFrames, question->depth); --i)
+    out += fmt::format("  {}\n", name_of(question->frames[static_cast<std::size_t>(i)]));
+  delete question;
+  return out;
+}
+
+}  // namespace
+
+std::string stacks_of_threads() {
+  void* frame = nullptr;
+  ::backtrace(&frame, 1);  // loads what it needs, which the handler could not
+  struct sigaction action {};
+  action.sa_sigaction = answer;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  ::sigaction(SIGRTMIN, &action, nullptr);
+  std::vector<pid_t> threads;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
+    threads.push_back(std::atoi(entry.path().filename().c_str()));
+  std::ranges::sort(threads);
+  std::ranges::stable_partition(threads, [](pid_t thread) { return thread != ::getpid(); });
+  std::string out;
+  for (const pid_t thread : threads)
+    if (thread != ::gettid()) out += stack_of(thread);
+  return out;
+}
+
+}  // namespace hgt
