@@ -288,14 +288,11 @@ int tensor_size(const Config& config) {
 
 /// The plan of a rank of a pipeline stage. Its schedule is that of one micro-batch: shards and
 /// slots of units do not depend on their number.
-RankPlan plan_of(Config config, const ParameterTable& table, int stage) {
+RankPlan plan_of(const Config& config, const ParameterTable& table, int stage) {
   const Layout layout = layout_of(config);
-  const std::int64_t micros = config.batch.gradient_accumulation_steps;
-  config.batch.train_batch_size = config.batch.micro_batch_size * layout.data_size;
-  config.parallelism.data_parallel_size = layout.data_size;
-  RankPlan plan =
-      plan_rank(config, table, layout.rank_of({.pipeline = stage}), layout.world_size());
-  plan.shape.most_micro_batches = std::max<std::int64_t>(1, micros);
+  RankPlan plan = plan_rank(config, table, layout, {.pipeline = stage}, layout.data_size);
+  plan.shape.most_micro_batches =
+      std::max<std::int64_t>(1, config.batch.gradient_accumulation_steps);
   return plan;
 }
 
@@ -483,7 +480,11 @@ std::int64_t total_bytes(const std::vector<Allocation>& table) {
                          [](std::int64_t sum, const Allocation& a) { return sum + a.bytes; });
 }
 
-std::vector<BlockTime> block_times(const ModelConfig& m, std::int64_t seq_length) {
+namespace {
+
+/// As block_times, if the model's first layers are recomputed.
+std::vector<BlockTime> times_of(const ModelConfig& m, std::int64_t seq_length,
+                                std::int64_t recomputed_layers) {
   const double width = static_cast<double>(m.hidden_size);
   const double q = static_cast<double>(m.num_attention_heads * m.head_dim);
   const double k = static_cast<double>(m.num_key_value_heads * m.head_dim);
@@ -494,21 +495,26 @@ std::vector<BlockTime> block_times(const ModelConfig& m, std::int64_t seq_length
   for (std::int64_t i = 0; i < m.num_hidden_layers; ++i) {
     const double keys = mean_keys(
         seq_length, m.layer_windows.empty() ? 0 : m.layer_windows[static_cast<std::size_t>(i)]);
-    out.push_back({2 * layer + 4 * q * keys, 2 * layer + 8 * q * keys, 2 * layer});
+    const double forward = 2 * layer + 4 * q * keys;
+    const double again = i < recomputed_layers ? forward : 0;
+    out.push_back({forward, 2 * layer + 8 * q * keys + again, 2 * layer});
   }
   out.push_back({6 * static_cast<double>(m.vocab_size) * width, 0, 0});
   return out;
 }
 
-std::vector<double> block_flops(const ModelConfig& m, std::int64_t seq_length) {
-  std::vector<double> out;
-  for (const BlockTime& block : block_times(m, seq_length)) out.push_back(block.sum());
-  return out;
+}  // namespace
+
+std::vector<BlockTime> block_times(const Config& config) {
+  const ActivationSizes sizes = activation_sizes(config);
+  return times_of(config.model, sizes.seq_length,
+                  sizes.recompute == Recompute::kFull ? sizes.recomputed_layers : 0);
 }
 
 double train_flops(const ModelConfig& m, std::int64_t seq_length, std::int64_t tokens) {
-  const std::vector<double> blocks = block_flops(m, seq_length);
-  return static_cast<double>(tokens) * std::accumulate(blocks.begin(), blocks.end(), 0.0);
+  double of_token = 0;
+  for (const BlockTime& block : times_of(m, seq_length, 0)) of_token += block.sum();
+  return static_cast<double>(tokens) * of_token;
 }
 
 }  // namespace hgt

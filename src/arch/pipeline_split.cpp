@@ -133,8 +133,8 @@ Layers balanced(const Config& config) {
   const std::int64_t layers = config.model.num_hidden_layers;
   const std::int64_t stages = config.parallelism.pipeline_parallel_size,
                      virtual_stages = config.parallelism.virtual_pipeline_stages;
-  std::vector<double> flops = block_flops(config.model, config.training.seq_length);
-  for (double& block : flops) block = std::round(block);  // their sums depend on no order
+  std::vector<double> flops;  // rounded, so that their sums depend on no order
+  for (const BlockTime& block : block_times(config)) flops.push_back(std::round(block.sum()));
   if (virtual_stages == 1) return contiguous(flops, layers, stages);
   const auto ranks = static_cast<std::size_t>(stages),
              parts = static_cast<std::size_t>(stages * virtual_stages);
@@ -163,8 +163,7 @@ std::vector<Range> pipeline_blocks(const Config& config) {
 double pipeline_idle_share(const Config& config) {
   const ParallelismConfig& parallelism = config.parallelism;
   return idle_share(pipeline_schedule(parallelism), pipeline_blocks(config),
-                    config.batch.gradient_accumulation_steps,
-                    block_times(config.model, config.training.seq_length),
+                    config.batch.gradient_accumulation_steps, block_times(config),
                     parallelism.virtual_pipeline_stages);
 }
 

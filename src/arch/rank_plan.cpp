@@ -4,13 +4,29 @@
 #include "hgtrain/config/config.h"
 
 namespace hgt {
+namespace {
+
+bool is_tied(const ParameterTable& table) {
+  return table.find(table.num_blocks() - 1, Role::kOutput) == nullptr;
+}
+
+std::vector<Range> stages_of(const Config& config) {
+  if (config.parallelism.pipeline_parallel_size == 1) return {};
+  return pipeline_blocks(config);
+}
+
+}  // namespace
 
 RankPlan plan_rank(const Config& config, const ParameterTable& table, int rank, int ranks,
                    std::int64_t unit_elements) {
-  const bool tied = table.find(table.num_blocks() - 1, Role::kOutput) == nullptr;
-  const bool has_stages = config.parallelism.pipeline_parallel_size > 1;
-  return plan_rank(config, table.blocks(), tied, rank, ranks, unit_elements,
-                   has_stages ? pipeline_blocks(config) : std::vector<Range>());
+  return plan_rank(config, table.blocks(), is_tied(table), rank, ranks, unit_elements,
+                   stages_of(config));
+}
+
+RankPlan plan_rank(const Config& config, const ParameterTable& table, const Layout& layout,
+                   const Coordinates& at, std::int64_t micro_batches) {
+  return plan_rank(config, table.blocks(), is_tied(table), layout, at, micro_batches, 0,
+                   stages_of(config));
 }
 
 ParameterTable rank_table(const Config& config) {

@@ -109,12 +109,18 @@ std::int64_t default_unit_elements(bool on_cpu, int ranks) {
 RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tied, int rank,
                    int ranks, std::int64_t unit_elements, std::span<const Range> stages) {
   const Layout layout = make_layout(config.parallelism, ranks);
-  const Coordinates at = layout.coordinates_of(rank);
+  const BatchConfig& batch = config.batch;
+  return plan_rank(config, blocks, tied, layout, layout.coordinates_of(rank),
+                   batch.train_batch_size / std::max<std::int64_t>(batch.micro_batch_size, 1),
+                   unit_elements, stages);
+}
+
+RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tied,
+                   const Layout& layout, const Coordinates& at, std::int64_t micro_batches,
+                   std::int64_t unit_elements, std::span<const Range> stages) {
   const std::vector<Range> own = stages.empty() ? std::vector{Range{0, std::ssize(blocks)}}
                                                 : ranges_of(stages, layout, at.pipeline);
-  const std::int64_t micros =
-      config.batch.train_batch_size / std::max<std::int64_t>(config.batch.micro_batch_size, 1);
-  const Range mine = even_range(micros, layout.data_size, at.data);
+  const Range mine = even_range(micro_batches, layout.data_size, at.data);
   const int stage = stage_of(config, layout.group_size());
   StepShape shape{
       .stage = stage,
@@ -123,7 +129,7 @@ RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tie
                         tied && stage >= 2),
       .tied = tied,
       .micro_batches = mine.size(),
-      .most_micro_batches = even_range(micros, layout.data_size, 0).size(),
+      .most_micro_batches = even_range(micro_batches, layout.data_size, 0).size(),
       .gradient_slots = kSlots,
       .pipeline = {at.pipeline, layout.pipeline_size, pipeline_schedule(config.parallelism)}};
   shape.parameter_slots = parameter_slots(config.zero, shape.units);

@@ -29,6 +29,11 @@ struct Pass {
   int micro;
 };
 
+/// Whether all forwards come before the first backward.
+bool holds_all(const PipelineStage& stage) {
+  return stage.schedule == PipelineSchedule::kGpipe && stage.count > 1;
+}
+
 /// How many forwards come before the first backward, if there are that many; `ranges` as below.
 int warm_up(const PipelineStage& stage, int ranges) {
   const int after = stage.count - 1 - stage.index;  // stages
@@ -40,8 +45,7 @@ int warm_up(const PipelineStage& stage, int ranges) {
 std::vector<Pass> passes_of(const PipelineStage& stage, int ranges, int micros) {
   const int in_group = stage.count * ranges;
   const int count = (micros + stage.count - 1) / stage.count * in_group;
-  const bool all_first = stage.schedule == PipelineSchedule::kGpipe && stage.count > 1;
-  const int ahead = all_first ? count : warm_up(stage, ranges);
+  const int ahead = holds_all(stage) ? count : warm_up(stage, ranges);
   const SplitBackward split = split_backward(stage, micros);
   const int between = split ? static_cast<int>(split.between) - 1 : 0;
   std::vector<Pass> out;
@@ -385,8 +389,15 @@ bool StepShape::ends_range(int block) const {
 
 std::vector<int> StepShape::slots() const {
   std::vector<int> held(ranges().size(), 0), most(held.size(), 1);
-  for (const Pass& pass :
-       passes_of(pipeline, static_cast<int>(held.size()), static_cast<int>(most_micro_batches))) {
+  if (holds_all(pipeline)) {
+    std::ranges::fill(most, std::max(1, static_cast<int>(most_micro_batches)));
+    return most;
+  }
+  // It holds the most of them before the warm-up is over, which takes at most two groups of as many
+  // as there are stages.
+  const auto micros =
+      static_cast<int>(std::min<std::int64_t>(most_micro_batches, 4 * pipeline.count));
+  for (const Pass& pass : passes_of(pipeline, static_cast<int>(held.size()), micros)) {
     const auto range = static_cast<std::size_t>(pass.range);
     if (pass.kind == Kind::kBackwardWeights) continue;
     held[range] += pass.kind == Kind::kForward ? 1 : -1;

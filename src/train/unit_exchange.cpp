@@ -25,15 +25,14 @@ std::vector<Slice> slices_within(std::span<const Slice> all, Range elements) {
 
 UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
                            Communicator& comm, Stream stream, const Update* update,
-                           WaitClock& clock, bool losses_follow)
+                           WaitClock& clock)
     : plan_(plan),
       buffers_(buffers),
       slots_(slots),
       comm_(comm),
       stream_(stream),
       update_(update),
-      clock_(clock),
-      losses_follow_(losses_follow) {
+      clock_(clock) {
   const auto bytes = static_cast<std::int64_t>(size_of(buffers.compute_dtype));
   std::int64_t largest = 0;
   for (const Unit& unit : plan.shape.units) {
@@ -123,7 +122,7 @@ void UnitExchange::reduce(int unit) {
                                    : comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
   if (buffers_.is_offloaded())
     copy_to_host(unit, ticket);
-  else if (!losses_follow_)
+  else
     state(unit).reducing = ticket;
 }
 

@@ -39,17 +39,25 @@ TEST_CASE("a training step's floating-point operations are counted") {
 }
 
 TEST_CASE("the gradients of weights need as many operations as the products in the forward") {
-  const ModelConfig m = gpt2_124m();
-  const std::vector<BlockTime> times = block_times(m, 1024);
-  const std::vector<double> flops = block_flops(m, 1024);
+  Config config;
+  config.model = gpt2_124m();
+  config.training.seq_length = 1024;
+  const std::vector<BlockTime> times = block_times(config);
   REQUIRE(times.size() == 14);
-  for (std::size_t block = 0; block < times.size(); ++block)
-    CHECK(flops[block] == times[block].sum());
+  double all = 0;
+  for (const BlockTime& block : times) all += block.sum();
+  CHECK(all == Approx(train_flops(config.model, 1024, 1)));
   const double attention = 4.0 * 12 * 64 * 512;
   CHECK(times[1].backward_weights == 2.0 * 12 * 768 * 768);
   CHECK(times[1].forward == times[1].backward_weights + attention);
   CHECK(times[1].backward_input == times[1].backward_weights + 2 * attention);
   CHECK(times.back().backward() == 0);  // the head computes its gradients in its forward
+  config.recompute = {"full", 3};
+  const std::vector<BlockTime> recomputed = block_times(config);
+  CHECK(recomputed[3].backward_input == times[3].backward_input + times[3].forward);
+  CHECK(recomputed[4].backward_input == times[4].backward_input);
+  config.recompute = {"selective", 3};  // norms and activations: no product
+  CHECK(block_times(config)[3].backward_input == times[3].backward_input);
 }
 
 TEST_CASE("the memory table counts all allocations of a step") {

@@ -40,6 +40,12 @@ std::string error_of(const Config& config) {
   }
 }
 
+std::vector<double> flops_of(const Config& config) {
+  std::vector<double> out;
+  for (const BlockTime& block : block_times(config)) out.push_back(block.sum());
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("stages have the layers that the config gives them, the ends also embedding and head") {
@@ -48,11 +54,21 @@ TEST_CASE("stages have the layers that the config gives them, the ends also embe
   CHECK(pipeline_blocks(job(12, 3, {0, 12, 0})) == std::vector<Range>{{0, 1}, {1, 13}, {13, 14}});
 }
 
+TEST_CASE("a balanced split gives fewer layers to a stage that recomputes them") {
+  Config config = job(12, 2);
+  config.model.vocab_size = 1;
+  REQUIRE(pipeline_blocks(config) == std::vector<Range>{{0, 7}, {7, 14}});
+  config.recompute = {"full", 6};
+  CHECK(pipeline_blocks(config) == std::vector<Range>{{0, 6}, {6, 14}});
+  config.recompute = {"full", 12};
+  CHECK(pipeline_blocks(config) == std::vector<Range>{{0, 7}, {7, 14}});
+}
+
 TEST_CASE("a balanced split has the smallest possible maximum of operations") {
   for (const std::int64_t layers : {0, 1, 5, 12})
     for (std::int64_t stages = 1; stages <= std::min<std::int64_t>(layers + 2, 5); ++stages) {
       const Config config = job(layers, stages);
-      const std::vector<double> flops = block_flops(config.model, config.training.seq_length);
+      const std::vector<double> flops = flops_of(config);
       const auto most = [&](const std::vector<Range>& blocks) {
         double out = 0;
         for (const Range& part : blocks)
@@ -94,7 +110,7 @@ TEST_CASE("a balanced interleaved split has the shortest stages, then the shorte
     config.model.vocab_size = c.vocabulary;
     config.model.layer_windows = c.windows;
     config.training.seq_length = c.windows.empty() ? 1024 : 8192;
-    const std::vector<double> flops = block_flops(config.model, config.training.seq_length);
+    const std::vector<double> flops = flops_of(config);
     const auto costs = [&](const std::vector<Range>& blocks) {
       std::vector<double> of_stages(static_cast<std::size_t>(c.stages), 0);
       double longest = 0;

@@ -1,5 +1,8 @@
 #include "hgtrain/parallel/schedule.h"
 
+#include <algorithm>
+#include <set>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -174,6 +177,40 @@ TEST_CASE("an interleaved schedule leaves out the micro-batches that its last gr
     shape.micro_batches = shape.most_micro_batches = micros;
     CHECK(text_of(computes(make_schedule(shape).actions)) == without(all, micros));
   }
+}
+
+TEST_CASE("a stage holds as many micro-batches however many there are, except in GPipe") {
+  for (const auto schedule :
+       {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B, PipelineSchedule::kZbH1})
+    for (const int ranges : {1, 2, 3})
+      for (int count = 1; count <= 5; ++count)
+        for (int stage = 0; stage < count; ++stage) {
+          if (ranges > 1 && (schedule != PipelineSchedule::k1F1B || count == 1)) continue;
+          StepShape shape{.stage = 0, .units = {}, .pipeline = {stage, count, schedule}};
+          for (int range = 0; range < ranges; ++range)
+            shape.units.push_back({{2 * range, 2 * range + 1}, {}});
+          shape.most_micro_batches = 4 * count;
+          const std::vector<int> few = shape.slots();
+          shape.most_micro_batches = 1'000'003;
+          CAPTURE(static_cast<int>(schedule), ranges, count, stage);
+          CHECK(shape.slots() == (schedule == PipelineSchedule::kGpipe && count > 1
+                                      ? std::vector<int>{1'000'003}
+                                      : few));
+          // By executing the schedule: no slot is free for another micro-batch before.
+          shape.micro_batches = shape.most_micro_batches = 9 * count;
+          std::vector<std::set<int>> held(static_cast<std::size_t>(ranges));
+          std::vector<int> most(held.size(), 0);
+          for (const Action& action : make_schedule(shape).actions) {
+            std::set<int>& of_range = held[static_cast<std::size_t>(action.block / 2)];
+            if (action.kind == Action::Kind::kForward) of_range.insert(action.micro);
+            const std::size_t range = static_cast<std::size_t>(action.block / 2);
+            most[range] = std::max(most[range], static_cast<int>(of_range.size()));
+            if (action.kind == Action::Kind::kBackward ||
+                action.kind == Action::Kind::kBackwardInput)
+              of_range.erase(action.micro);
+          }
+          CHECK(shape.slots() == most);
+        }
 }
 
 TEST_CASE("GPipe computes all forwards, then all backwards") {

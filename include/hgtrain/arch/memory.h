@@ -152,10 +152,9 @@ std::int64_t save_bytes(const Config& config);
 std::int64_t total_bytes(const std::vector<Allocation>& table);
 
 /// The floating-point operations of each block in the forward and backward of a token, as
-/// train_flops() counts them; 0 for the embedding. All of the head's are in its forward.
-std::vector<BlockTime> block_times(const ModelConfig& model, std::int64_t seq_length);
-/// Their sum by block.
-std::vector<double> block_flops(const ModelConfig& model, std::int64_t seq_length);
+/// train_flops() counts them, and those of a layer that is wholly recomputed; 0 for the embedding.
+/// All of the head's are in its forward.
+std::vector<BlockTime> block_times(const Config& config);
 
 /// Floating-point operations of one training step over `tokens` tokens: 6 per parameter of a weight
 /// product and token, and 12 H D a layer and token times the mean number of keys a query sees (T /

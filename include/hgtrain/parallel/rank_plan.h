@@ -59,5 +59,9 @@ std::int64_t default_unit_elements(bool on_cpu, int ranks);
 /// out.
 RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tied, int rank,
                    int ranks, std::int64_t unit_elements = 0, std::span<const Range> stages = {});
+/// The same for a place in a layout, if a step has so many micro-batches.
+RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tied,
+                   const Layout& layout, const Coordinates& at, std::int64_t micro_batches,
+                   std::int64_t unit_elements = 0, std::span<const Range> stages = {});
 
 }  // namespace hgt
