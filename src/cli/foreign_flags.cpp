@@ -18,16 +18,18 @@ struct ForeignFlag {
   std::string_view hint;
 };
 
+constexpr std::string_view kMachines =
+    "name the machines, on one of them: --hosts a:4,b:4, or --hostfile FILE";
+
 /// Flags of torchrun, the deepspeed launcher, mpirun and HF's Trainer, for `train` and `launch`.
 constexpr ForeignFlag kLaunching[] = {
     {"--nproc_per_node", "workers on this machine: --num_workers N, or --num_gpus N"},
     {"--nproc", "workers on this machine: --num_workers N, or --num_gpus N"},
     {"--world_size", "workers on this machine: --num_workers N, or --num_gpus N"},
     {"--gpus", "--num_gpus N"},
-    {"--nnodes", "leave it out: one machine only so far"},
-    {"--node_rank", "leave it out: one machine only so far"},
-    {"--hostfile", "leave it out: one machine only so far"},
-    {"--master_addr", "leave it out: one machine only so far"},
+    {"--nnodes", kMachines},
+    {"--node_rank", kMachines},
+    {"--master_addr", kMachines},
     {"--standalone", "leave it out: workers of one machine always find each other"},
 };
 constexpr ForeignFlag kTraining[] = {
@@ -45,6 +47,7 @@ constexpr ForeignFlag kTraining[] = {
     {"--logging_steps", "--steps_per_print N"},
     {"--zero", "--zero_optimization.stage N"},
     {"--use_distributed_optimizer", "--zero_optimization.stage 1"},
+    {"--expert_model_parallel_size", "leave it out: experts are not built yet"},
     {"--offload", "--zero_optimization.offload_optimizer.device cpu"},
     {"--cpu_offload", "--zero_optimization.offload_optimizer.device cpu"},
     {"--offload_optimizer", "--zero_optimization.offload_optimizer.device cpu"},

@@ -65,7 +65,7 @@ bool is_idle(const std::string& path, const Loading& loading) {
   if (path == "pipeline.partition")
     return loading.number("parallelism.pipeline_parallel_size", 1) <= 1;
   return (path == "activation_checkpointing.partition_activations" ||
-          path == "parallelism.sequence_parallel" || path == "tensor_parallel.partition_config") &&
+          path == "tensor_parallel.partition_config") &&
          loading.number("parallelism.tensor_parallel_size", 1) <= 1;
 }
 

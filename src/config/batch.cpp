@@ -47,16 +47,16 @@ std::string nearest_triples(const BatchConfig& asked, std::int64_t workers) {
   return text;
 }
 
-/// The message for a batch size that the workers cannot share, if the micro-batch or accumulation
-/// is left open.
-std::string cannot_share(const BatchConfig& asked, std::int64_t workers) {
+/// The message for a batch size that the `kind` workers cannot share, if the micro-batch or
+/// accumulation is left open.
+std::string cannot_share(const BatchConfig& asked, std::int64_t workers, const char* kind) {
   std::string how;
   if (asked.micro_batch_size > 0)
     how = fmt::format(" in micro-batches of {}", asked.micro_batch_size);
   else if (asked.gradient_accumulation_steps > 1)
     how = fmt::format(" in {} micro-batches each", asked.gradient_accumulation_steps);
-  return fmt::format("a batch of {} cannot be shared by {} worker{}{}", asked.train_batch_size,
-                     workers, workers == 1 ? "" : "s", how);
+  return fmt::format("a batch of {} cannot be shared by {} {}worker{}{}", asked.train_batch_size,
+                     workers, kind, workers == 1 ? "" : "s", how);
 }
 
 }  // namespace
@@ -98,15 +98,16 @@ std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t w
     return BatchProblem{fmt::format("a micro-batch of {} exceeds the batch of {}",
                                     b.micro_batch_size, b.train_batch_size),
                         hint};
-  const std::string workers_of = derivation.empty() ? "" : fmt::format(" ({})", derivation);
+  const std::string because = derivation.empty() ? "" : ": " + derivation;
   if (asked.train_batch_size > 0 &&
       (asked.micro_batch_size == 0 || asked.gradient_accumulation_steps == 0))
-    return BatchProblem{cannot_share(asked, workers) + workers_of, hint};
+    return BatchProblem{
+        cannot_share(asked, workers, derivation.empty() ? "" : "data-parallel ") + because, hint};
   return BatchProblem{
       fmt::format("train_batch_size = {} is not train_micro_batch_size_per_gpu * "
                   "gradient_accumulation_steps * data-parallel workers = {} * {} * {} = {}{}",
                   b.train_batch_size, b.micro_batch_size, b.gradient_accumulation_steps, workers,
-                  product, workers_of),
+                  product, because),
       hint};
 }
 

@@ -283,6 +283,15 @@ void check_best(Loading& loading) {
                        "set training.eval_interval, or leave checkpoint.keep_best out");
 }
 
+void tell_idle_split(Loading& loading) {
+  const ParallelismConfig& p = loading.config().parallelism;
+  if (p.sequence_parallel && p.tensor_parallel_size == 1)
+    loading.problem_at(Severity::kNotice, "parallelism.sequence_parallel",
+                       "parallelism.sequence_parallel has no effect without tensor parallelism",
+                       "set parallelism.tensor_parallel_size, or leave it out; to share each "
+                       "sequence: parallelism.context_parallel_size");
+}
+
 /// The user waits for metrics that do not come there.
 void tell_monitors(Loading& loading) {
   for (const char* monitor : {"tensorboard", "csv_monitor", "wandb", "comet"})
@@ -326,6 +335,7 @@ void check_together(Loading& loading) {
   check_best(loading);
   check_complete(loading);
   tell_defaults(loading);
+  tell_idle_split(loading);
   tell_monitors(loading);
   tell_ignored(loading);
 }

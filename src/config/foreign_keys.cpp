@@ -17,6 +17,20 @@ constexpr std::string_view kPacked =
 constexpr std::string_view kSharding = "to shard the parameters, set zero_optimization.stage to 3";
 constexpr std::string_view kShardDegree =
     "all data-parallel workers share the shards of zero_optimization.stage, 1 to 3: set that";
+constexpr std::string_view kReplicas =
+    "leave it out: the workers that the other sizes leave are data-parallel, and "
+    "zero_optimization.stage, 1 to 3, shards over all of them";
+constexpr std::string_view kLayersOfPart =
+    "set parallelism.virtual_pipeline_stages, how many parts each stage has: the model's layers / "
+    "(stages * layers of a part)";
+constexpr std::string_view kLayersOfStages =
+    "list the layers of every stage: parallelism.pipeline_layer_split, for example [5, 7]";
+constexpr std::string_view kGathersKeys =
+    "leave it out: context ranks always gather keys and values";
+constexpr std::string_view kRecompute =
+    "activation_checkpointing.mode is none, selective or full; activation_checkpointing.num_layers "
+    "says for how many layers";
+constexpr std::string_view kExperts = "leave it out: experts are not built yet";
 constexpr std::string_view kNone = "hgtrain has no such option: remove it";
 constexpr std::string_view kPrecision = "bf16.enabled or fp16.enabled";
 
@@ -68,15 +82,15 @@ constexpr ForeignKey kForeignKeys[] = {
     {"num_stages", "parallelism.pipeline_parallel_size", ""},
     {"pipeline_stages", "parallelism.pipeline_parallel_size", ""},
     {"pp_schedule", "parallelism.pipeline_schedule", ""},
-    {"num_layers_per_virtual_pipeline_stage", "parallelism.virtual_pipeline_stages", ""},
-    {"pipeline_parallel_layers_per_stage", "parallelism.virtual_pipeline_stages", ""},
-    {"pipeline_parallel_split_points", "parallelism.pipeline_layer_split", ""},
-    {"pipeline_model_parallel_layout", "parallelism.pipeline_layer_split", ""},
-    {"pipeline_model_parallel_split_rank", "parallelism.pipeline_layer_split", ""},
-    {"decoder_first_pipeline_num_layers", "parallelism.pipeline_layer_split", ""},
-    {"decoder_last_pipeline_num_layers", "parallelism.pipeline_layer_split", ""},
-    {"num_layers_in_first_pipeline_stage", "parallelism.pipeline_layer_split", ""},
-    {"num_layers_in_last_pipeline_stage", "parallelism.pipeline_layer_split", ""},
+    {"num_layers_per_virtual_pipeline_stage", "", kLayersOfPart},
+    {"pipeline_parallel_layers_per_stage", "", kLayersOfPart},
+    {"pipeline_parallel_split_points", "", kLayersOfStages},
+    {"pipeline_model_parallel_layout", "", kLayersOfStages},
+    {"pipeline_model_parallel_split_rank", "", kLayersOfStages},
+    {"decoder_first_pipeline_num_layers", "", kLayersOfStages},
+    {"decoder_last_pipeline_num_layers", "", kLayersOfStages},
+    {"num_layers_in_first_pipeline_stage", "", kLayersOfStages},
+    {"num_layers_in_last_pipeline_stage", "", kLayersOfStages},
     {"pipeline_parallel_microbatch_size", "train_micro_batch_size_per_gpu", ""},
     {"pipeline_parallel_microbatches", "gradient_accumulation_steps", ""},
     {"cp_size", "parallelism.context_parallel_size", ""},
@@ -91,7 +105,29 @@ constexpr ForeignKey kForeignKeys[] = {
     {"dp_size", "parallelism.data_parallel_size", ""},
     {"data_parallel_shard_degree", "", kShardDegree},
     {"dp_shard", "", kShardDegree},
-    {"dp_replicate", "parallelism.data_parallel_size", ""},
+    {"dp_replicate", "", kReplicas},
+    {"data_parallel_replicate_degree", "", kReplicas},
+    {"module_fqns_per_model_part", "", kLayersOfStages},
+    {"pipeline_parallel_first_stage_less_layers", "", kLayersOfStages},
+    {"pipeline_parallel_last_stage_less_layers", "", kLayersOfStages},
+    {"expert_tensor_parallel_size", "", kExperts},
+    {"expert_tensor_parallel_degree", "", kExperts},
+    {"fsdp_reshard_after_forward", "",
+     "zero_optimization.stage 3 gathers parameters again for the backward pass, 2 keeps them"},
+    {"context_parallel_rotate_method", "", kGathersKeys},
+    {"cp_comm_type", "", kGathersKeys},
+    {"enable_async_tensor_parallel", "", kNone},
+    {"disable_loss_parallel", "", "leave it out: tensor ranks always share the head and its loss"},
+    {"overlap_grad_reduce", "",
+     "leave it out: gradients are always reduced during the backward pass"},
+    {"overlap_p2p_communication", "",
+     "leave it out: parallelism.pipeline_schedule says when stages exchange"},
+    {"distribute_saved_activations", "parallelism.sequence_parallel", ""},
+    {"recompute_activations", "", kRecompute},
+    {"recompute_granularity", "", kRecompute},
+    {"recompute_method", "", kRecompute},
+    {"recompute_num_layers", "", kRecompute},
+    {"activation_checkpoint", "", kRecompute},
     {"max_length", "training.seq_length", ""},
     {"max_seq_length", "training.seq_length", ""},
     {"max_seq_len", "training.seq_length", ""},

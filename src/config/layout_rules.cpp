@@ -47,13 +47,16 @@ LayoutProblem schedule_misfit(const ParallelismConfig& p) {
 
 std::string tensor_misfit(const ModelConfig& model, std::int64_t size) {
   const std::int64_t heads = model.num_attention_heads, keys = model.num_key_value_heads;
-  std::vector<std::string> needs;
+  std::vector<std::string> multiples;
   const auto must_divide = [&](const char* key, std::int64_t value) {
     if (size < 1 || value % size != 0)
-      needs.push_back(fmt::format("must divide {} = {}", family_key(model.model_type, key), value));
+      multiples.push_back(fmt::format("{} = {}", family_key(model.model_type, key), value));
   };
   must_divide("num_attention_heads", heads);
   must_divide("intermediate_size", model.intermediate_size);
+  std::vector<std::string> needs;
+  if (!multiples.empty())
+    needs.push_back(fmt::format("must divide {}", fmt::join(multiples, " and ")));
   if (size >= 1 && keys % size != 0 && size % keys != 0 && keys != heads)
     needs.push_back(
         fmt::format("must divide num_key_value_heads = {} or be a multiple of it", keys));

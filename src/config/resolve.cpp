@@ -112,18 +112,18 @@ std::int64_t group_size(const Loading& loading) {
   return workers_of_model(loading.result.config.parallelism) * ulysses_size(loading);
 }
 
-/// Their number as a product: "2 tensor * 2 pipeline".
+/// Their number as a product: "2 tensor ranks x 2 pipeline stages".
 std::string group_factors(const Loading& loading) {
   const ParallelismConfig& p = loading.result.config.parallelism;
   std::vector<std::string> factors;
   const auto add = [&](std::int64_t size, const char* axis) {
     if (size > 1) factors.push_back(fmt::format("{} {}", size, axis));
   };
-  add(p.tensor_parallel_size, "tensor");
-  add(p.context_parallel_size, "context");
-  add(ulysses_size(loading), "sequence");
-  add(p.pipeline_parallel_size, "pipeline");
-  return fmt::format("{}", fmt::join(factors, " * "));
+  add(p.tensor_parallel_size, "tensor ranks");
+  add(p.context_parallel_size, "context ranks");
+  add(ulysses_size(loading), "Ulysses ranks");
+  add(p.pipeline_parallel_size, "pipeline stages");
+  return fmt::format("{}", fmt::join(factors, " x "));
 }
 
 /// What keeps so many workers from forming the groups that the config asks for, if anything does.
@@ -182,8 +182,8 @@ bool check_layout(Loading& loading, const LoadOptions& options) {
   return world == 0 || !world_problem(loading, world);
 }
 
-/// Sets the data-parallel size; returns its derivation, "8 workers / (2 tensor * 2 pipeline)", or
-/// "" if it is the number of workers.
+/// Sets the data-parallel size; returns its derivation, "8 workers form 4 groups of 2 (2 tensor
+/// ranks)", or "" if it is the number of workers.
 std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   if (!options.world_size) {
     const BatchConfig& b = loading.config().batch;
@@ -199,7 +199,9 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
   const std::int64_t group = group_size(loading);
   loading.data_workers = *options.world_size / group;
   return group == 1 ? ""
-                    : fmt::format("{} workers / ({})", *options.world_size, group_factors(loading));
+                    : fmt::format("{} workers form {} group{} of {} ({})", *options.world_size,
+                                  loading.data_workers, loading.data_workers == 1 ? "" : "s", group,
+                                  group_factors(loading));
 }
 
 /// "auto" follows from the other batch sizes or, if it does not, is HF's default.

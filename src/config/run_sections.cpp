@@ -200,7 +200,7 @@ Field parallelism_section() {
                "auto: the workers that the other sizes leave")
               .at_least(0)
               .auto_is("0")
-              .aka({"dp", "data_parallel_degree", "data_parallel_replicate_degree"}),
+              .aka({"dp", "data_parallel_degree"}),
           used("tensor_parallel_size", in(&P::tensor_parallel_size),
                "workers that share each layer, the embedding and the head")
               .at_least(1)
@@ -362,7 +362,8 @@ Field activation_checkpointing_section() {
       {
           on("enabled", "recompute")
               .instead("set activation_checkpointing.mode: full, or selective"),
-          on("partition_activations", "split the kept activations between tensor-parallel workers"),
+          on("partition_activations", "split the kept activations between tensor-parallel workers")
+              .instead("parallelism.sequence_parallel = true splits them"),
           on("cpu_checkpointing", "keep activations in the host's memory"),
           on("contiguous_memory_optimization", "keep activations in one buffer"),
           on("synchronize_checkpoint_boundary", "wait at each layer"),

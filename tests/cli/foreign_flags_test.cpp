@@ -17,6 +17,12 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   CHECK(hint_for_flag("train", "--offload_optimizer") ==
         "--zero_optimization.offload_optimizer.device cpu");
   CHECK(hint_for_flag("generate", "--nnodes").empty());
+  for (const char* command : {"train", "launch"})
+    CHECK(hint_for_flag(command, "--nnodes").find("--hosts a:4,b:4") != std::string::npos);
+  CHECK(hint_for_flag("train", "--expert_model_parallel_size").find("not built") !=
+        std::string::npos);
+  CHECK(hint_for_flag("train", "--recompute_granularity").find("activation_checkpointing.mode") !=
+        std::string::npos);
   for (const char* command : {"config show", "config check"}) {
     CHECK(hint_for_flag(command, "--num_workers").find("--world N") != std::string::npos);
     CHECK(hint_for_flag(command, "--lr") == "did you mean --optimizer.params.lr?");

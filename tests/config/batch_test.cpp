@@ -38,12 +38,13 @@ TEST_CASE("the batch triple follows DeepSpeed's rule") {
 }
 
 TEST_CASE("the error shows the product and the nearest valid triples") {
-  const auto problem = check_batch({256, 2, 18}, 7, "14 workers / (2 tensor * 1 pipeline)");
+  const auto problem =
+      check_batch({256, 2, 18}, 7, "14 workers form 7 groups of 2 (2 tensor ranks)");
   REQUIRE(problem);
   CHECK(
       problem->message ==
       "train_batch_size = 256 is not train_micro_batch_size_per_gpu * gradient_accumulation_steps "
-      "* data-parallel workers = 2 * 18 * 7 = 252 (14 workers / (2 tensor * 1 pipeline))");
+      "* data-parallel workers = 2 * 18 * 7 = 252: 14 workers form 7 groups of 2 (2 tensor ranks)");
   CHECK(
       problem->hint ==
       "these batches fit, as micro-batch * accumulation * workers: 252 = 2 * 18 * 7, or 266 = 2 * "

@@ -233,7 +233,12 @@ TEST_CASE("the section of parallelism names its key for another program's") {
   CHECK(contains(hint("tp_size"), "did you mean parallelism.tensor_parallel_size?"));
   CHECK(contains(hint("pp_size"), "did you mean parallelism.pipeline_parallel_size?"));
   CHECK(contains(hint("data_parallel_shard_degree"), "zero_optimization.stage"));
-  CHECK(contains(hint("num_layers_per_virtual_pipeline_stage"), "virtual_pipeline_stages"));
+  // Where the value means something else there, the hint says what to set.
+  CHECK(contains(hint("num_layers_per_virtual_pipeline_stage"),
+                 "set parallelism.virtual_pipeline_stages, how many parts each stage has"));
+  CHECK(contains(hint("data_parallel_replicate_degree"), "leave it out"));
+  CHECK(contains(hint("decoder_first_pipeline_num_layers"), "pipeline_layer_split, for example ["));
+  CHECK(contains(hint("disable_loss_parallel"), "always share the head and its loss"));
   for (const char* key : {"tensor_parallel_degree", "tp", "tensor_model_parallel_size"})
     CHECK(loaded(fmt::format("{{\"parallelism\": {{\"{}\": 2}}}}", key), 2)
               .config.parallelism.tensor_parallel_size == 2);

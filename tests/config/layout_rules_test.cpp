@@ -39,7 +39,7 @@ std::string messages(const Config& config) {
 TEST_CASE("tensor ranks share heads and MLP equally; several may have one key/value head") {
   CHECK(tensor_misfit(llama(32, 8, 14336), 3) ==
         "parallelism.tensor_parallel_size = 3 does not fit the model: it must divide "
-        "num_attention_heads = 32, and must divide intermediate_size = 14336, and must divide "
+        "num_attention_heads = 32 and intermediate_size = 14336, and must divide "
         "num_key_value_heads = 8 or be a multiple of it");
   for (const std::int64_t size : {1, 2, 4, 8, 16, 32})
     CHECK(tensor_misfit(llama(32, 8, 14336), size).empty());
@@ -50,8 +50,8 @@ TEST_CASE("tensor ranks share heads and MLP equally; several may have one key/va
   ModelConfig gpt2 = llama(12, 12, 3072);
   gpt2.model_type = "gpt2";
   CHECK(tensor_misfit(gpt2, 5) ==
-        "parallelism.tensor_parallel_size = 5 does not fit the model: it must divide n_head = 12, "
-        "and must divide n_inner = 3072");
+        "parallelism.tensor_parallel_size = 5 does not fit the model: it must divide n_head = 12 "
+        "and n_inner = 3072");
 }
 
 TEST_CASE("each stage of a pipeline has a layer, the embedding or the head") {

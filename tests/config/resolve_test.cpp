@@ -27,7 +27,8 @@ TEST_CASE("workers that the parallel sizes do not divide are refused with what w
       "parallelism": {"tp": 2, "pp": 2}})";
   CHECK(loaded(text, 8).config.batch.train_batch_size == 2);
   CHECK(told(loaded(text, 6), Severity::kError) ==
-        "6 workers cannot form groups of 4 (2 tensor * 2 pipeline) | start a multiple of 4 "
+        "6 workers cannot form groups of 4 (2 tensor ranks x 2 pipeline stages) | start a multiple "
+        "of 4 "
         "workers, or set parallelism.pipeline_parallel_size = 3, or set "
         "parallelism.pipeline_parallel_size = 1, or set parallelism.tensor_parallel_size = 1\n");
   CHECK(contains(told(loaded(text, 1), Severity::kError), "1 worker cannot form groups of 4"));
@@ -36,7 +37,8 @@ TEST_CASE("workers that the parallel sizes do not divide are refused with what w
   const std::string data =
       R"({"train_micro_batch_size_per_gpu": 1, "parallelism": {"dp": 3, "tp": 2}})";
   CHECK(contains(told(loaded(data, 8), Severity::kError),
-                 "parallelism.data_parallel_size = 3, but 8 workers are 4 groups of 2 (2 tensor) | "
+                 "parallelism.data_parallel_size = 3, but 8 workers are 4 groups of 2 (2 tensor "
+                 "ranks) | "
                  "start 6 workers, or set parallelism.data_parallel_size = 4"));
   CHECK(contains(errors(R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2})"),
                  "a batch of 9 cannot be shared by 1 worker in micro-batches of 2"));
@@ -45,10 +47,12 @@ TEST_CASE("workers that the parallel sizes do not divide are refused with what w
           "sequence_parallel_size": 4})";
   CHECK(told(loaded(sequence, 8), Severity::kError) == "");
   CHECK(contains(told(loaded(sequence, 6), Severity::kError),
-                 "6 workers cannot form groups of 4 (4 sequence)"));
-  CHECK(contains(told(loaded(R"({"train_batch_size": 9, "parallelism": {"tp": 2, "cp": 2}})", 8),
-                      Severity::kError),
-                 "8 workers / (2 tensor * 2 context)"));
+                 "6 workers cannot form groups of 4 (4 Ulysses ranks)"));
+  CHECK(
+      contains(told(loaded(R"({"train_batch_size": 9, "parallelism": {"tp": 2, "cp": 2}})", 8),
+                    Severity::kError),
+               "a batch of 9 cannot be shared by 2 data-parallel workers: 8 workers form 2 groups "
+               "of 4 (2 tensor ranks x 2 context ranks)"));
   CHECK(contains(errors(R"({"parallelism": {"tp": 1e18}})"), "must be at most 10000"));
 }
 
@@ -64,7 +68,7 @@ TEST_CASE("a layout is checked as a whole: its model, its sequences, its workers
   CHECK(contains(with_workers, "[3, 3] does not split 4 layers into 1 pipeline stage | \n"));
   // 8 or 4 groups could not share a batch of 6.
   CHECK(contains(with_workers,
-                 "8 workers cannot form groups of 15 (3 tensor * 5 context) | set "
+                 "8 workers cannot form groups of 15 (3 tensor ranks x 5 context ranks) | set "
                  "parallelism.tensor_parallel_size = 2 and parallelism.context_parallel_size = 4 "
                  "and parallelism.pipeline_layer_split = \"balanced\""));
 }

@@ -95,7 +95,9 @@ TEST_CASE("sequence_parallel asks for nothing without tensor parallelism") {
     return loaded(R"({"parallelism": {"sequence_parallel": true, "tensor_parallel_size": )" + tp +
                   "}}");
   };
-  CHECK(contains(told(at("1"), Severity::kNotice), "parallelism.sequence_parallel"));
+  CHECK(contains(told(at("1"), Severity::kNotice),
+                 "parallelism.sequence_parallel has no effect without tensor parallelism | set "
+                 "parallelism.tensor_parallel_size"));
   CHECK_FALSE(contains(told(at("2"), Severity::kNotice), "sequence_parallel"));
   CHECK(at("2").config.parallelism.sequence_parallel);
 }
