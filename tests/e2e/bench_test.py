@@ -4,13 +4,13 @@ usage: bench_test.py HGTRAIN"""
 import json
 import os
 import pathlib
+import signal
 import subprocess
-import sys
 import tempfile
 import unittest
 
-PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
-SANITIZED = subprocess.run(['grep', '-q', '-e', '__asan_init', '-e', '__tsan_init', PROGRAM]).returncode == 0
+from job import PROGRAM, SANITIZED, wait_for, workers_of
+
 TINY = {
     'train_batch_size': 4,
     'train_micro_batch_size_per_gpu': 2,
@@ -159,6 +159,15 @@ class BenchTest(unittest.TestCase):
         done = subprocess.run(['bash', '-c', command], capture_output=True, text=True, timeout=600)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr, r'rank \d of 2 .* exited with code 3\n|--max_bytes asks for')
+
+    def test_a_bench_of_workers_that_is_stopped_prints_no_figures(self):
+        for args in (('train', '--shape', self.tiny, '--layouts', 'one,dp', '--steps', 1000000),
+                     ('comm', '--num_workers', 2, '--repeats', 1000000)):
+            process = subprocess.Popen([PROGRAM, 'bench', *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            wait_for(lambda: len(workers_of(process)) == 2, process)
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.communicate(timeout=600), ('', 'hgtrain: stopped by SIGTERM\n'))
+            self.assertEqual(process.returncode, 75)
 
     def test_each_help_page_has_only_its_own_options(self):
         for what in ('train', 'gemm', 'ops', 'copy', 'comm'):
