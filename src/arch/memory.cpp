@@ -154,8 +154,12 @@ std::vector<ActivationSizes> activation_sizes(const Config& config, const StepSh
 
 Range ActivationSizes::layers(const ModelConfig& model) const {
   if (blocks.size() == 0) return {0, model.num_hidden_layers};
-  return {std::max<std::int64_t>(blocks.begin - 1, 0),
-          std::clamp<std::int64_t>(blocks.end - 1, 0, model.num_hidden_layers)};
+  const std::int64_t first = std::max<std::int64_t>(blocks.begin - 1, 0);
+  return {first, std::max(first, std::min(blocks.end - 1, model.num_hidden_layers))};
+}
+
+bool ActivationSizes::hands_on(const ModelConfig& model) const {
+  return blocks.begin >= model.num_hidden_layers + 2;
 }
 
 bool ActivationSizes::has_head(const ModelConfig& model) const {
@@ -210,6 +214,13 @@ void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::si
                            bool needed = true) {
     if (needed) add_as(DType::kF32, name, shape);
   };
+  if (sizes.hands_on(m)) {
+    plan(sizes.dtype, "output", {own, width}, {sizes.slots, {0, 1}});
+    scope = PlannedTensor::Scope::kSlot;
+    add("embedded", {own, width});
+    add("d_hidden", {own, width});
+    return;
+  }
   for (const std::string norm : {"norm1", "norm2"}) {
     add(norm, {own, width});
     add_f32(norm + "_mean", {own}, !family.rms_norm);

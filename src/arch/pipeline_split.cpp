@@ -153,6 +153,12 @@ std::vector<Range> pipeline_blocks(const Config& config) {
   std::int64_t begin = 0;
   for (std::size_t stage = 0; stage < split.size(); ++stage) {
     const bool last = stage + 1 == split.size();
+    if (stage > 0 && !last && split[stage] == 0) {
+      const std::int64_t handing_on =
+          config.model.num_hidden_layers + 2 + static_cast<std::int64_t>(stage);
+      out.push_back({handing_on, handing_on + 1});
+      continue;
+    }
     const std::int64_t end = begin + split[stage] + (stage == 0 ? 1 : 0) + (last ? 1 : 0);
     out.push_back({begin, end});
     begin = end;

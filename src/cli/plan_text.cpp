@@ -76,6 +76,7 @@ std::string layout_line(const TrainPlan& plan) {
 
 /// "layers 3 to 5", with embedding and head.
 std::string blocks_text(Range blocks, std::int64_t layers) {
+  if (blocks.begin >= layers + 2) return "no layers";
   const Range own{std::max<std::int64_t>(blocks.begin - 1, 0), std::min(blocks.end - 1, layers)};
   std::vector<std::string> parts;
   if (blocks.begin == 0) parts.push_back("embedding");

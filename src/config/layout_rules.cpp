@@ -68,9 +68,12 @@ std::string tensor_misfit(const ModelConfig& model, std::int64_t size) {
 std::string pipeline_misfit(const Config& config) {
   const ParallelismConfig& p = config.parallelism;
   const std::int64_t layers = config.model.num_hidden_layers;
-  if (p.pipeline_parallel_size <= (layers + 2) / p.virtual_pipeline_stages) return "";
+  if (!p.pipeline_layer_split.empty() ||
+      p.pipeline_parallel_size <= (layers + 2) / p.virtual_pipeline_stages)
+    return "";
   return fmt::format(
-      "a model of {} layer{} cannot be split into {}: each has a layer, the embedding or the head",
+      "a model of {} layer{} cannot be split into {}: each has a layer, the embedding or the head, "
+      "unless parallelism.pipeline_layer_split leaves some without",
       layers, layers == 1 ? "" : "s", stages_text(p));
 }
 
@@ -81,13 +84,10 @@ std::string layer_split_misfit(const Config& config) {
   const std::int64_t layers = config.model.num_hidden_layers;
   std::int64_t left = layers;
   for (const std::int64_t own : split) left -= std::min(own, layers + 1);  // no sum can overflow
-  const bool idle =
-      split.size() > 2 && std::find(split.begin() + 1, split.end() - 1, 0) != split.end() - 1;
   const bool has_stages = std::ssize(split) == p.pipeline_parallel_size * p.virtual_pipeline_stages;
-  if (has_stages && left == 0 && !idle) return "";
-  return fmt::format("parallelism.pipeline_layer_split = [{}] does not split {} layer{} into {}{}",
-                     fmt::join(split, ", "), layers, layers == 1 ? "" : "s", stages_text(p),
-                     idle ? " of at least one layer each" : "");
+  if (has_stages && left == 0) return "";
+  return fmt::format("parallelism.pipeline_layer_split = [{}] does not split {} layer{} into {}",
+                     fmt::join(split, ", "), layers, layers == 1 ? "" : "s", stages_text(p));
 }
 
 std::vector<LayoutProblem> layout_problems(const Config& config) {

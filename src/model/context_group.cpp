@@ -30,13 +30,19 @@ void copy_own(const Tensor& own, const Tensor& all, const SampleRows& tokens, bo
 
 }  // namespace
 
-void ContextGroup::gather(const KeysValues& own, const Tensor& all, const SampleRows& tokens,
-                          std::span<const OwnedRange> owners, const Stream& stream) const {
+std::uint64_t ContextGroup::start_gather(const KeysValues& own, const Tensor& all,
+                                         const SampleRows& tokens,
+                                         std::span<const OwnedRange> owners,
+                                         const Stream& stream) const {
   const KeysValues views = views_of(all);
   copy_own(own.k, views.k, tokens, false, stream);
   copy_own(own.v, views.v, tokens, false, stream);
+  return comm_->start_all_gather(bytes_of(all), owners);
+}
+
+void ContextGroup::finish_gather(std::uint64_t ticket) const {
   const Span span(kWait);
-  comm_->all_gather(bytes_of(all), owners);
+  comm_->wait(ticket);
 }
 
 void ContextGroup::sum_own(const Tensor& all, const KeysValues& own, const SampleRows& tokens,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "hgtrain/base/sample_rows.h"
@@ -27,9 +28,10 @@ class ContextGroup {
   int rank() const { return comm_ ? comm_->rank() : 0; }
   int size() const { return comm_ ? comm_->size() : 1; }
 
-  /// all = each rank's own. `owners` count bytes.
-  void gather(const KeysValues& own, const Tensor& all, const SampleRows& tokens,
-              std::span<const OwnedRange> owners, const Stream& stream) const;
+  /// all = each rank's own, once finish_gather has returned. `owners` count bytes.
+  std::uint64_t start_gather(const KeysValues& own, const Tensor& all, const SampleRows& tokens,
+                             std::span<const OwnedRange> owners, const Stream& stream) const;
+  void finish_gather(std::uint64_t ticket) const;
   /// own = the sum of all ranks' `all`, which is overwritten. `owners` count values.
   void sum_own(const Tensor& all, const KeysValues& own, const SampleRows& tokens,
                std::span<const OwnedRange> owners, const Stream& stream) const;

@@ -62,8 +62,20 @@ AttentionOptions Layer::attention_options(const Pass& pass) const {
 
 KeysValues Layer::keys_values(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
                               Stream stream) const {
+  return finish_gather(own, pass, scratch, start_gather(own, pass, scratch, stream));
+}
+
+std::uint64_t Layer::start_gather(const QkvHeads& own, const Pass& pass,
+                                  const LayerScratch& scratch, Stream stream) const {
+  if (context_.size() == 1) return 0;
+  return context_.start_gather({own.k, own.v}, scratch.keys_values, pass.tokens, pass.byte_owners,
+                               stream);
+}
+
+KeysValues Layer::finish_gather(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
+                                std::uint64_t ticket) const {
   if (context_.size() == 1) return {own.k.split(0, pass.batch), own.v.split(0, pass.batch)};
-  context_.gather({own.k, own.v}, scratch.keys_values, pass.tokens, pass.byte_owners, stream);
+  context_.finish_gather(ticket);
   return ContextGroup::views_of(scratch.keys_values);
 }
 
@@ -229,19 +241,20 @@ void Layer::mlp_backward_weights(const LayerWeights& g, const LayerState& state,
 void Layer::attention_backward(const LayerWeights& w, const LayerWeights& g, const Pass& pass,
                                const LayerState& state, const LayerScratch& scratch,
                                const ProductGradients& products, Stream stream) const {
+  const QkvHeads h = heads(m_.qk_norm ? state.qk : state.qkv, state.qkv);
+  const QkvHeads d = heads(m_.qk_norm ? scratch.d_qk : products.qkv, products.qkv);
+  const bool shares = context_.size() > 1;
+  // What `recompute` has gathered is still there; else this product is computed meanwhile.
+  const bool is_gathered = shares && recompute_ == Recompute::kFull;
+  const std::uint64_t gathering = is_gathered ? 0 : start_gather(h, pass, scratch, stream);
   linear_bwd_input(products.out, w.out.weight, scratch.d_attention, stream);
+  const KeysValues all = is_gathered ? ContextGroup::views_of(scratch.keys_values)
+                                     : finish_gather(h, pass, scratch, gathering);
 
   const auto sequences = [&](const Tensor& x) { return x.split(0, pass.batch); };
   const auto attended = [&](const Tensor& x) {
     return sequences(x.split(1, m_.num_attention_heads));
   };
-  const QkvHeads h = heads(m_.qk_norm ? state.qk : state.qkv, state.qkv);
-  const QkvHeads d = heads(m_.qk_norm ? scratch.d_qk : products.qkv, products.qkv);
-  const bool shares = context_.size() > 1;
-  // What `recompute` has gathered is still there.
-  const KeysValues all = shares && recompute_ == Recompute::kFull
-                             ? ContextGroup::views_of(scratch.keys_values)
-                             : keys_values(h, pass, scratch, stream);
   const KeysValues d_all = shares ? ContextGroup::views_of(scratch.d_keys_values)
                                   : KeysValues{sequences(d.k), sequences(d.v)};
   attention_bwd(attended(scratch.d_attention), sequences(h.q), all.k, all.v,

@@ -120,6 +120,11 @@ class Layer {
   /// Those of all tokens; context ranks gather them.
   KeysValues keys_values(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
                          Stream stream) const;
+  // The same in two halves, between which other things may be computed.
+  std::uint64_t start_gather(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
+                             Stream stream) const;
+  KeysValues finish_gather(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
+                           std::uint64_t ticket) const;
   AttentionOptions attention_options(const Pass& pass) const;
   Dropout dropout(const Pass& pass, double probability, std::uint64_t place) const;
   /// The gradient of a branch, all rows, from that of the residual stream it was added to: in

@@ -24,7 +24,8 @@ double step_time(PipelineSchedule schedule, std::span<const Range> stages, int c
                       .most_micro_batches = micro_batches,
                       .pipeline = {stage, count, schedule}});
   for (std::size_t i = 0; i < stages.size(); ++i)
-    shapes[i % shapes.size()].units.push_back({stages[i], {}});
+    shapes[i % shapes.size()].units.push_back(
+        {.blocks = stages[i], .elements = {}, .range = static_cast<int>(i / shapes.size())});
   for (const StepShape& shape : shapes) schedules.push_back(make_schedule(shape));
   for (std::size_t i = 0; i < shapes.size(); ++i) ranks.push_back({&shapes[i], &schedules[i]});
   return pipeline_time(ranks, blocks);

@@ -52,16 +52,28 @@ std::span<const Range> blocks_in(std::span<const Range> all, Range range) {
   return all.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
 }
 
+/// Whether a range is the block of a stage without layers: see arch/pipeline_split.h.
+bool hands_on(const Range& range, std::span<const Range> all) {
+  return range.begin >= std::ssize(all);
+}
+
 /// The units of a rank's ranges of blocks.
 std::vector<Unit> units_of(std::span<const Range> all, std::span<const Range> ranges,
                            std::int64_t max_elements, bool first_alone) {
   std::vector<Unit> out;
-  for (const Range& range : ranges)
-    for (Unit& unit : make_units(blocks_in(all, range), max_elements, first_alone)) {
-      unit.blocks = {unit.blocks.begin + range.begin, unit.blocks.end + range.begin};
-      unit.local = out.empty() ? 0 : out.back().place().end;
-      out.push_back(unit);
+  const auto end = [&] { return out.empty() ? 0 : out.back().place().end; };
+  for (int i = 0; i < std::ssize(ranges); ++i) {
+    const Range& range = ranges[static_cast<std::size_t>(i)];
+    if (hands_on(range, all)) {
+      out.push_back({.blocks = range, .elements = {}, .local = end(), .range = i});
+      continue;
     }
+    for (const Unit& unit : make_units(blocks_in(all, range), max_elements, first_alone))
+      out.push_back({.blocks = {unit.blocks.begin + range.begin, unit.blocks.end + range.begin},
+                     .elements = unit.elements,
+                     .local = end(),
+                     .range = i});
+  }
   return out;
 }
 
@@ -70,6 +82,7 @@ std::vector<Unit> units_of(std::span<const Range> all, std::span<const Range> ra
 std::vector<Slice> RankPlan::all_slices() const {
   std::vector<Slice> out;
   for (const Unit& unit : shape.units) {
+    if (unit.elements.size() == 0) continue;
     if (shape.begins_range(static_cast<int>(unit.blocks.begin))) out.push_back(unit.slice());
     out.back().elements.end = unit.elements.end;
   }
@@ -136,7 +149,8 @@ RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tie
   Schedule schedule = make_schedule(shape);
   std::vector<Range> own_blocks;
   for (const Range& range : own)
-    std::ranges::copy(blocks_in(blocks, range), std::back_inserter(own_blocks));
+    if (!hands_on(range, blocks))
+      std::ranges::copy(blocks_in(blocks, range), std::back_inserter(own_blocks));
   Sharding sharding(own_blocks, layout.group_size());
   return {layout, at, mine, std::move(sharding), std::move(shape), std::move(schedule)};
 }

@@ -137,8 +137,8 @@ class Builder {
   }
   void add_of_micro(Kind kind, int block, int micro) { add(of_micro(kind, block, micro)); }
   std::size_t range_of(int block) const {
-    const auto found =
-        std::ranges::find_if(ranges_, [&](const Range& range) { return block < range.end; });
+    const auto found = std::ranges::find_if(
+        ranges_, [&](const Range& range) { return range.begin <= block && block < range.end; });
     return static_cast<std::size_t>(found - ranges_.begin());
   }
 
@@ -315,9 +315,11 @@ class Builder {
   }
   /// Before stage 2: sums the units that are complete after the backward of `block`.
   void reduce_completed(int block) {
+    const int of_block = shape_.unit_of(block);
+    const bool is_first = shape_.units[static_cast<std::size_t>(of_block)].blocks.begin == block;
     for (; reduced_ < units_; ++reduced_) {
       const int unit = units_ - 1 - reduced_;
-      if (shape_.units[static_cast<std::size_t>(unit)].blocks.begin < block) return;
+      if (unit < of_block || (unit == of_block && !is_first)) return;
       add({.kind = Kind::kReduce, .unit = unit});
     }
   }
@@ -370,7 +372,7 @@ std::vector<Unit> make_units(std::span<const Range> blocks, std::int64_t max_ele
 std::vector<Range> StepShape::ranges() const {
   std::vector<Range> out;
   for (const Unit& unit : units) {
-    if (out.empty() || out.back().end != unit.blocks.begin) out.push_back(unit.blocks);
+    if (unit.range == std::ssize(out)) out.push_back(unit.blocks);
     out.back().end = unit.blocks.end;
   }
   return out;
@@ -378,13 +380,14 @@ std::vector<Range> StepShape::ranges() const {
 
 bool StepShape::begins_range(int block) const {
   const auto unit = static_cast<std::size_t>(unit_of(block));
-  return units[unit].blocks.begin == block && (unit == 0 || units[unit - 1].blocks.end != block);
+  return units[unit].blocks.begin == block &&
+         (unit == 0 || units[unit - 1].range != units[unit].range);
 }
 
 bool StepShape::ends_range(int block) const {
   const auto unit = static_cast<std::size_t>(unit_of(block));
   return units[unit].blocks.end == block + 1 &&
-         (unit + 1 == units.size() || units[unit + 1].blocks.begin != block + 1);
+         (unit + 1 == units.size() || units[unit + 1].range != units[unit].range);
 }
 
 std::vector<int> StepShape::slots() const {
@@ -412,8 +415,8 @@ int StepShape::slot_count() const {
 }
 
 int StepShape::unit_of(int block) const {
-  const auto unit =
-      std::ranges::find_if(units, [&](const Unit& u) { return block < u.blocks.end; });
+  const auto unit = std::ranges::find_if(
+      units, [&](const Unit& u) { return u.blocks.begin <= block && block < u.blocks.end; });
   return static_cast<int>(unit - units.begin());
 }
 

@@ -107,9 +107,27 @@ class Pipeline {
  private:
   /// Whether the stage can take the action now.
   bool take(std::size_t i, const Action& a) {
+    switch (a.kind) {
+      case Kind::kSumTied:
+      case Kind::kCopyTied:
+        return meet(i, a.kind, 2);
+      case Kind::kUpdate:
+        return meet(i, a.kind, stages_.size());
+      case Kind::kGather:
+      case Kind::kRelease:
+      case Kind::kClear:
+      case Kind::kReduce:
+      case Kind::kAccumulate:
+        return true;  // within the stage
+      default:
+        return take_of_block(i, a);
+    }
+  }
+  bool take_of_block(std::size_t i, const Action& a) {
     Stage& stage = stages_[i];
-    const auto range = std::ranges::find_if(
-        stage.ranges, [&](const Range& blocks) { return a.block < blocks.end; });
+    const auto range = std::ranges::find_if(stage.ranges, [&](const Range& blocks) {
+      return blocks.begin <= a.block && a.block < blocks.end;
+    });
     if (range == stage.ranges.end() || a.micro < 0) return false;  // there is no such thing
     const int count = static_cast<int>(stages_.size());
     const int here = static_cast<int>(range - stage.ranges.begin()) * count + static_cast<int>(i);
@@ -142,19 +160,9 @@ class Pipeline {
       case Kind::kSendGradient:
         if (has_input) to_before.sent.start(stage.input_gradients[a.slot] = input, stage.now);
         return has_input;
-      case Kind::kSumTied:
-      case Kind::kCopyTied:
-        return meet(i, a.kind, 2);
-      case Kind::kUpdate:
-        return meet(i, a.kind, stages_.size());
-      case Kind::kGather:
-      case Kind::kRelease:
-      case Kind::kClear:
-      case Kind::kReduce:
-      case Kind::kAccumulate:
-        return true;  // within the stage
+      default:
+        return false;
     }
-    return false;
   }
   /// A collective of some stages holds each of them until all are there.
   bool meet(std::size_t stage, Kind kind, std::size_t stages) {
@@ -178,7 +186,7 @@ class Pipeline {
     return found == sent.end() || wait(stage, link.departure(found->second));
   }
   bool compute(Stage& stage, const Action& a) const {
-    if (blocks_.empty()) return true;
+    if (a.block >= std::ssize(blocks_)) return true;  // it hands on, or times do not matter
     const BlockTime& block = blocks_[static_cast<std::size_t>(a.block)];
     stage.now += a.kind == Kind::kForward           ? block.forward
                  : a.kind == Kind::kBackwardInput   ? block.backward_input
@@ -229,7 +237,8 @@ std::string find_transfer_fault(const StepShape& shape, const Schedule& schedule
     if (i == shape.pipeline.index) continue;
     shapes.back().units.clear();
     for (std::int64_t block = i; block < count * ranges; block += count)
-      shapes.back().units.push_back({{block, block + 1}, {block, block + 1}});
+      shapes.back().units.push_back(
+          {{block, block + 1}, {block, block + 1}, 0, static_cast<int>(block / count)});
   }
   const auto fault_of = [&](const auto& schedule_of) {
     std::vector<Schedule> schedules;

@@ -13,6 +13,7 @@ StateExchange::StateExchange(const ParameterTable& table, const RankPlan& plan, 
   for (const Parameter& parameter : table.parameters)
     for_each_chunk(parameter,
                    [&](std::size_t chunk, std::int64_t elements) { unread[chunk] += elements; });
+  if (unread.empty()) return;  // a pipeline stage without parameters
   for (FlatTensor& buffer : buffers) buffers_.push_back({std::move(buffer), unread});
 }
 

@@ -70,6 +70,7 @@ void UnitExchange::clear_gradients() {
     return;
   }
   const Tensor all = buffers_.gradient_values().values;
+  if (!all) return;
   if (plan_.stage() == 0) hgt::clear(all, stream_, &update_->halted);
   if (plan_.stage() != 1) return;
   // The peers' parts are undefined: even in a halted run they must not be summed again.
@@ -84,6 +85,7 @@ void UnitExchange::clear_gradients() {
 }
 
 void UnitExchange::gather(int unit) {
+  if (state(unit).owners.empty()) return;
   if (buffers_.weights().sharded) copy_own_weights(unit);
   state(unit).gathering =
       comm_.start_all_gather(bytes_of(slots_.weights(unit)), state(unit).weight_bytes);
@@ -116,6 +118,7 @@ void UnitExchange::clear(int unit) {
 }
 
 void UnitExchange::reduce(int unit) {
+  if (state(unit).owners.empty()) return;
   const Tensor gradients = slots_.gradients(unit);
   const std::uint64_t ticket = plan_.stage() == 0
                                    ? comm_.start_all_reduce_sum(gradients)

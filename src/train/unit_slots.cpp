@@ -5,19 +5,25 @@
 namespace hgt {
 namespace {
 
+/// What a block has here whose values are not: only a type and a device.
+Tensor nothing(DType dtype, Device device) {
+  return Tensor(nullptr, {0}, dtype, device);
+}
+
 /// A tensor for each unit: its part of `flat` or, if units have slots, of a new buffer for its own.
 std::vector<Tensor> tensors_of(const StepShape& shape, const std::vector<int>& slots,
                                const std::vector<std::int64_t>& slot_elements,
-                               const FlatTensor& flat, const char* name, Device device,
+                               const FlatTensor& flat, DType dtype, const char* name, Device device,
                                std::vector<Buffer>& memory) {
-  const DType dtype = flat.values.dtype();
   const std::size_t first = memory.size();
   for (const std::int64_t size : slot_elements)
     memory.emplace_back(name, size * static_cast<std::int64_t>(size_of(dtype)), device);
   std::vector<Tensor> out;
   for (std::size_t unit = 0; unit < shape.units.size(); ++unit) {
     const Slice slice = shape.units[unit].slice();
-    if (slots.empty())
+    if (slice.elements.size() == 0)
+      out.push_back(nothing(dtype, device));
+    else if (slots.empty())
       out.push_back(flat.at(slice));
     else
       out.emplace_back(memory[first + static_cast<std::size_t>(slots[unit])].data(),
@@ -28,10 +34,11 @@ std::vector<Tensor> tensors_of(const StepShape& shape, const std::vector<int>& s
 
 std::vector<Tensor> tensors_by_block(const ParameterTable& table, const StepShape& shape,
                                      const std::vector<Tensor>& of_units) {
-  std::vector<Tensor> out(static_cast<std::size_t>(table.num_blocks()));
+  std::vector<Tensor> out(static_cast<std::size_t>(table.num_blocks()),
+                          nothing(of_units[0].dtype(), of_units[0].device()));
   for (std::size_t unit = 0; unit < shape.units.size(); ++unit) {
-    const auto& [blocks, elements, local] = shape.units[unit];
-    for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+    const Range &blocks = shape.units[unit].blocks, &elements = shape.units[unit].elements;
+    for (std::int64_t block = blocks.begin; elements.size() > 0 && block < blocks.end; ++block) {
       const Range range = table.block(static_cast<int>(block));
       out[static_cast<std::size_t>(block)] =
           of_units[unit].slice(0, range.begin - elements.begin, range.end - elements.begin);
@@ -59,7 +66,8 @@ UnitSlots::UnitSlots(const ParameterTable& table, const RankPlan& plan,
   const StepShape& shape = plan.shape;
   const Schedule& schedule = plan.schedule;
   weights_ = tensors_of(shape, schedule.parameter_slots, schedule.parameter_slot_elements,
-                        buffers.weights(), "gathered weights", buffers.device, memory_);
+                        buffers.weights(), buffers.compute_dtype, "gathered weights",
+                        buffers.device, memory_);
   std::vector<int> slots = schedule.gradient_slots;
   std::vector<std::int64_t> elements = schedule.gradient_slot_elements;
   if (slots.empty() && buffers.is_offloaded())  // each unit has a slot of its own
@@ -67,8 +75,8 @@ UnitSlots::UnitSlots(const ParameterTable& table, const RankPlan& plan,
       slots.push_back(static_cast<int>(std::ssize(slots)));
       elements.push_back(unit.elements.size());
     }
-  gradients_ = tensors_of(shape, slots, elements, buffers.gradient_values(), "gradients of blocks",
-                          buffers.device, memory_);
+  gradients_ = tensors_of(shape, slots, elements, buffers.gradient_values(), DType::kF32,
+                          "gradients of blocks", buffers.device, memory_);
   block_weights_ = tensors_by_block(table, shape, weights_);
   block_gradients_ = tensors_by_block(table, shape, gradients_);
   if (!shape.is_tied_across()) return;

@@ -268,6 +268,27 @@ TEST_CASE("a stage of an interleaved pipeline holds micro-batches in each of its
   CHECK(bytes("logits in fp32, in oneDNN", 1) == std::int64_t{4} * 64 * 50257);
 }
 
+TEST_CASE("a stage without layers holds what it hands on and nothing of the model") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch = {.train_batch_size = 8, .micro_batch_size = 1, .gradient_accumulation_steps = 8};
+  config.training.seq_length = 1024;
+  config.parallelism = {.pipeline_parallel_size = 3, .pipeline_layer_split = {12, 0, 0}};
+  const auto bytes = [&](const std::string& name) {
+    for (const Allocation& a : memory_table(config, 1, 1))
+      if (a.name == name) return a.bytes;
+    return std::int64_t{0};
+  };
+  const std::int64_t row = std::int64_t{4} * 1024 * 768;
+  CHECK(bytes("parameters") == 0);
+  CHECK(bytes("gradients") == 0);
+  CHECK(bytes("layers: qkv") == 0);
+  CHECK(bytes("activations: branch") == 0);
+  CHECK(bytes("activations: embedded") == 2 * row);
+  CHECK(bytes("activations: d_hidden") == 2 * row);
+  CHECK(bytes("layers: output") == 2 * row);
+}
+
 TEST_CASE("a stage of ZB-H1 keeps for the weights' half what that reads") {
   Config config;
   config.model = gpt2_124m();

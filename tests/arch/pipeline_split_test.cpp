@@ -64,6 +64,23 @@ TEST_CASE("a balanced split gives fewer layers to a stage that recomputes them")
   CHECK(pipeline_blocks(config) == std::vector<Range>{{0, 7}, {7, 14}});
 }
 
+TEST_CASE("a stage without layers has a block of its own, above the model's") {
+  CHECK(pipeline_blocks(job(12, 4, {0, 0, 12, 0})) ==
+        std::vector<Range>{{0, 1}, {15, 16}, {1, 13}, {13, 14}});
+  CHECK(pipeline_blocks(job(12, 2, {0, 0, 0, 12}, 2)) ==
+        std::vector<Range>{{0, 1}, {15, 16}, {16, 17}, {1, 14}});
+  CHECK(pipeline_blocks(job(1, 5, {1, 0, 0, 0, 0})).size() == 5);
+}
+
+TEST_CASE("stages without layers only wait") {
+  for (const auto& split : {std::vector<std::int64_t>{6, 0, 0, 6}, {0, 6, 0, 6}}) {
+    Config config = job(12, 4, split);
+    config.batch.gradient_accumulation_steps = 64;
+    CHECK(pipeline_idle_share(config) > 0.5);
+    CHECK(pipeline_idle_share(config) < 0.8);
+  }
+}
+
 TEST_CASE("a balanced split has the smallest possible maximum of operations") {
   for (const std::int64_t layers : {0, 1, 5, 12})
     for (std::int64_t stages = 1; stages <= std::min<std::int64_t>(layers + 2, 5); ++stages) {
@@ -72,8 +89,9 @@ TEST_CASE("a balanced split has the smallest possible maximum of operations") {
       const auto most = [&](const std::vector<Range>& blocks) {
         double out = 0;
         for (const Range& part : blocks)
-          out = std::max(
-              out, std::accumulate(flops.begin() + part.begin, flops.begin() + part.end, 0.0));
+          if (part.begin < std::ssize(flops))
+            out = std::max(
+                out, std::accumulate(flops.begin() + part.begin, flops.begin() + part.end, 0.0));
         return out;
       };
       // Every other split, by brute force.

@@ -50,6 +50,34 @@ class PipelineTest(job.JobTest):
                 self.job.train(run, *MODEL, *flags, *stages(3 if layout == 'pp3' else 2), *more, workers=workers)
                 self.assert_close(run, f'{name}1')
 
+    def test_stages_without_layers_hand_on(self):
+        """The embedding, the head and layers may have stages of their own, with others that have nothing between them."""
+        self.job.train('one of llama', *LLAMA, '--model.attention_dropout', 0.1, workers=1)
+        for name, split, flags in (('1f1b', [0, 4, 0, 0], ()), ('gpipe', [4, 0, 0], ()), ('zb_h1', [0, 0, 4, 0], ()),
+                                   ('interleaved', [1, 0, 0, 3], interleaved(2, 2)[2:]), ('interleaved', [0, 0, 4, 0, 0, 0], interleaved(2, 3)[2:])):
+            stage_count = 2 if flags else len(split)
+            run = f'{name} {split}'
+            self.job.train(run, *LLAMA, '--model.attention_dropout', 0.1,
+                           *stages(stage_count, '--parallelism.pipeline_schedule', name, '--parallelism.pipeline_layer_split', split), *flags[2:],
+                           workers=stage_count)
+            self.assertEqual(self.job.losses(run), self.job.losses('one of llama'), run)
+            self.assert_close(run, 'one of llama')
+
+    def test_stages_without_layers_fit_every_other_split(self):
+        """Tied, with ZeRO and other ranks, evaluations, the moving average, bf16, and checkpoints of which some ranks have nothing."""
+        for name, flags in (('ema', ('--training.ema_decay', 0.9)), ('lamb', ('--optimizer.type', 'Lamb')),
+                            ('recompute', ('--activation_checkpointing.mode', 'full'))):
+            self.job.train(f'{name} of one', *MODEL, *flags, workers=1)
+            for layout, workers, more in (('dp2 zero1', 6, ('--zero_optimization.stage', 1)), ('tp2', 6, ('--parallelism.tensor_parallel_size', 2)),
+                                          ('cp2', 6, ('--parallelism.context_parallel_size', 2))):
+                run = f'{name} empty stage {layout}'
+                split = stages(3, '--parallelism.pipeline_layer_split', '[4, 0, 0]', *more)
+                self.job.train(run, *MODEL, *flags, *split, '--steps', 10, workers=workers)
+                self.job.train(run, *MODEL, *flags, *split, '--resume', 'auto', workers=workers)
+                self.assert_close(run, f'{name} of one')
+                self.job.train(run, *MODEL, *flags, '--steps', STEPS + 2, '--resume', 'auto', workers=1)
+        self.job.train('bf16', *MODEL, '--bf16.enabled', 'true', *stages(3, '--parallelism.pipeline_layer_split', '[4, 0, 0]'), workers=3)
+
     def test_fewer_micro_batches_than_stages(self):
         few = ('--train_batch_size', 2, *MODEL)
         self.job.train('few1', *few, workers=1)

@@ -54,7 +54,7 @@ TEST_CASE("a rank may have several ranges of blocks, which follow on each other 
   CHECK(plan.elements() == 300'000);
   CHECK(plan.all_slices() == std::vector<Slice>{{{0, 100'000}}, {{300'000, 500'000}, 100'000}});
   CHECK(plan.shape.units ==
-        std::vector<Unit>{{{0, 1}, {0, 100'000}}, {{2, 3}, {300'000, 500'000}, 100'000}});
+        std::vector<Unit>{{{0, 1}, {0, 100'000}}, {{2, 3}, {300'000, 500'000}, 100'000, 1}});
   CHECK(plan.slices().back().local == 100'000);
 }
 

@@ -136,7 +136,7 @@ TEST_CASE(
 
 TEST_CASE("an interleaved schedule takes micro-batches through a rank's ranges in groups") {
   StepShape shape = shape_of(0, 1, false, 4);
-  shape.units = {{{0, 1}, {0, 10}}, {{2, 3}, {20, 30}, 10}};
+  shape.units = {{{0, 1}, {0, 10}}, {{2, 3}, {20, 30}, 10, 1}};
   shape.pipeline = {.index = 0, .count = 2};
   CHECK(shape.ranges() == std::vector<Range>{{0, 1}, {2, 3}});
   CHECK(text_of(make_schedule(shape).actions) ==
@@ -146,7 +146,7 @@ TEST_CASE("an interleaved schedule takes micro-batches through a rank's ranges i
         "F2.2 >F2.2 <B2.2 B0.0 F2.3 >F2.3 <B2.3 <B0.2 <B0.3 B0.1 "
         "B2.2 >B2.2 B2.3 >B2.3 R1 B0.2 B0.3 R0 U");
   CHECK(shape.slots() == std::vector{4, 2});
-  shape.units = {{{1, 2}, {10, 20}}, {{3, 4}, {30, 40}, 10}};
+  shape.units = {{{1, 2}, {10, 20}}, {{3, 4}, {30, 40}, 10, 1}};
   shape.pipeline.index = 1;
   CHECK(text_of(make_schedule(shape).actions) ==
         "<F1.0 <F1.1 <F3.0 F1.0 >F1.0 <B1.0 F1.1 >F1.1 <B1.1 "
@@ -154,6 +154,17 @@ TEST_CASE("an interleaved schedule takes micro-batches through a rank's ranges i
         "F1.2 >F1.2 <B1.2 B1.0 >B1.0 <F1.3 <F3.2 F1.3 >F1.3 <B1.3 B1.1 >B1.1 "
         "F3.2 B3.2 >B3.2 <F3.3 F3.3 B3.3 >B3.3 R1 B1.2 >B1.2 B1.3 >B1.3 R0 U");
   CHECK(shape.slots() == std::vector{3, 1});
+}
+
+TEST_CASE("two ranges of a rank between which a stage has no layers are not one") {
+  StepShape shape = shape_of(0, 1, false, 1);
+  shape.units = {{{0, 1}, {0, 10}}, {{1, 3}, {10, 30}, 10, 1}};
+  shape.pipeline = {.index = 0, .count = 2};
+  CHECK(shape.ranges() == std::vector<Range>{{0, 1}, {1, 3}});
+  CHECK(shape.ends_range(0));
+  CHECK(shape.begins_range(1));
+  CHECK(text_of(make_schedule(shape).actions) ==
+        "<F1.0 F0.0 >F0.0 F1.0 F2.0 >F2.0 <B2.0 <B0.0 B2.0 B1.0 >B1.0 R1 B0.0 R0 U");
 }
 
 TEST_CASE("an interleaved schedule leaves out the micro-batches that its last group lacks") {
@@ -164,7 +175,7 @@ TEST_CASE("an interleaved schedule leaves out the micro-batches that its last gr
     return text_of(actions);
   };
   StepShape shape = shape_of(0, 1, false, 6);
-  shape.units = {{{0, 1}, {0, 10}}, {{3, 4}, {30, 40}, 10}};
+  shape.units = {{{0, 1}, {0, 10}}, {{3, 4}, {30, 40}, 10, 1}};
   shape.pipeline = {.index = 0, .count = 3};
   const auto computes = [](std::vector<Action> actions) {
     std::erase_if(actions, [](const Action& action) {
@@ -188,7 +199,7 @@ TEST_CASE("a stage holds as many micro-batches however many there are, except in
           if (ranges > 1 && (schedule != PipelineSchedule::k1F1B || count == 1)) continue;
           StepShape shape{.stage = 0, .units = {}, .pipeline = {stage, count, schedule}};
           for (int range = 0; range < ranges; ++range)
-            shape.units.push_back({{2 * range, 2 * range + 1}, {}});
+            shape.units.push_back({{2 * range, 2 * range + 1}, {}, 0, range});
           shape.most_micro_batches = 4 * count;
           const std::vector<int> few = shape.slots();
           shape.most_micro_batches = 1'000'003;
@@ -274,7 +285,7 @@ TEST_CASE("an evaluation passes as many micro-batches through the pipeline as it
   CHECK(evaluation_round(shape) == 3);
   CHECK(text_of(make_evaluation(shape, 3)) ==
         " | <F1.0 <F1.1 F1.0 >F1.0 <F1.2 F1.1 >F1.1 F1.2 >F1.2 | ");
-  shape.units = {{{0, 1}, {0, 10}}, {{2, 3}, {20, 30}, 10}};
+  shape.units = {{{0, 1}, {0, 10}}, {{2, 3}, {20, 30}, 10, 1}};
   shape.pipeline = {.index = 0, .count = 2};
   CHECK(text_of(make_evaluation(shape, 2)) ==
         " | <F2.0 <F2.1 F0.0 >F0.0 F0.1 >F0.1 F2.0 >F2.0 F2.1 >F2.1 | ");

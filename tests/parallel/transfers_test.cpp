@@ -30,7 +30,8 @@ struct Pipeline {
     std::int64_t begin = 0;
     for (int i = 0; i < count * ranges; ++i) {
       const std::int64_t end = begin + 1 + i % 2;
-      shapes[static_cast<std::size_t>(i % count)].units.push_back({{begin, end}, {begin, end}});
+      shapes[static_cast<std::size_t>(i % count)].units.push_back(
+          {{begin, end}, {begin, end}, 0, i / count});
       begin = end;
     }
     for (const StepShape& shape : shapes) schedules.push_back(make_schedule(shape));

@@ -40,6 +40,9 @@ struct Job {
                      .pipeline = pipeline};
     if (!pipeline.is_first())
       for (Unit& unit : common.units) unit.blocks = {unit.blocks.begin + 1, unit.blocks.end + 1};
+    const bool is_inner = !pipeline.is_first() && !pipeline.is_last();
+    if (is_inner && draw(0, 3) == 0)
+      common.units = {{.blocks = {100, 101}, .elements = {}}};  // it has no layers
     const int ranks = draw(1, 5), micros = draw(0, pipeline.count > 1 ? 9 : 3);
     for (int rank = 0; rank < ranks; ++rank) {
       shapes.push_back(common);

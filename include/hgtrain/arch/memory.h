@@ -36,6 +36,7 @@ struct ActivationSizes {
 
   Range layers(const ModelConfig& model) const;  ///< of these blocks, counted from 0
   bool has_head(const ModelConfig& model) const;
+  bool hands_on(const ModelConfig& model) const;  ///< the block of a stage without layers
   std::int64_t rows() const { return batch * (seq_length / context_size); }
   /// The rank's rows of the residual stream.
   Range own_rows() const {
@@ -93,6 +94,9 @@ struct PlannedTensor {
 /// attention, norm2, activated) and, from the first half on, the gradients of their outputs: d_qkv,
 /// d_out [N, C], d_up, d_down [N, C]. Of inputs that are recomputed, "recomputed norm1" etc. are
 /// kept from the first half on.
+///
+/// A block that hands on has embedded and d_hidden and, for what is sent on, an output for each
+/// slot.
 ///
 /// Means, scales, lse, losses and softmax_parts are fp32; all others have `sizes.dtype`.
 std::vector<PlannedTensor> activations_of(const ModelConfig& model,

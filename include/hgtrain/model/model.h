@@ -33,7 +33,8 @@ struct MicroBatch {
 };
 
 /// Forward and hand-derived backward of a Transformer, block by block: 0 is the embedding, 1..L the
-/// layers, L+1 the head (final norm, output product and cross-entropy).
+/// layers, L+1 the head (final norm, output product and cross-entropy). A block above these has no
+/// parameters: it hands the residual stream on, and its gradient back (arch/pipeline_split.h).
 ///
 /// The activations of a micro-batch in a range of blocks lie in a slot. Slots are counted through
 /// all ranges: those of the first range are 0, 1, ...; those of the second one follow.
@@ -43,7 +44,7 @@ struct MicroBatch {
 /// caller owns them and keeps them as long as the model. A block's values need only be there while
 /// a call reads or adds to them; the head of a tied model reads, and in training adds to, block 0's
 /// too: of a stage without block 0 only the token embedding, with which its tensor begins. The
-/// other blocks of other stages need no tensors.
+/// other blocks of other stages need no tensors, but if there are none at all, their type.
 /// Blocks that are not used at the same time may share memory. Gradients are added to,
 /// never cleared; a model that only evaluates needs none. All activations are allocated in
 /// `create`, as arch/memory.h plans them. Not thread-safe. Calls run on the stream: on

@@ -17,6 +17,7 @@ struct Unit {
   Range blocks;
   Range elements;          ///< their part of the flat layout
   std::int64_t local = 0;  ///< as a Slice's
+  int range = 0;           ///< which of the rank's ranges of blocks it is in
   bool operator==(const Unit&) const = default;
 
   Slice slice() const { return {elements, local}; }
@@ -107,18 +108,20 @@ std::string text_of(const Action& action);
 
 /// What a rank's schedule follows from. All ranks have equal values except for `micro_batches`.
 struct StepShape {
-  int stage = 0;                        ///< of ZeRO; see Schedule
-  std::vector<Unit> units;              ///< of the rank's blocks, ascending; there is one at least
-  bool tied = false;                    ///< the head also uses the parameters of block 0
-  std::int64_t micro_batches = 1;       ///< of this rank
+  int stage = 0;                   ///< of ZeRO; see Schedule
+  std::vector<Unit> units;         ///< of the rank's blocks, in their order; there is one at least
+  bool tied = false;               ///< the head also uses the parameters of block 0
+  std::int64_t micro_batches = 1;  ///< of this rank
   std::int64_t most_micro_batches = 1;  ///< of any rank: all ranks take part in as many sums
   int parameter_slots = 2;              ///< stage 3: at least 1
   int gradient_slots = 2;               ///< stages 2 and 3: at least 1
   PipelineStage pipeline = {};          ///< stages of ZeRO above 1 need a pipeline of one
 
   bool gathers_after_update() const { return stage == 1 || stage == 2; }
-  /// The rank's blocks: a range, or several in an interleaved pipeline, ascending; between two of
-  /// them are other ranks' blocks. Without a pipeline, all blocks of the model.
+  /// The rank's blocks: a range, or several in an interleaved pipeline, in the order in which a
+  /// micro-batch goes through them; between two of them it is on other ranks. A range without
+  /// layers is a block that hands on, with a number above all others. Without a pipeline, all
+  /// blocks of the model.
   std::vector<Range> ranges() const;
   bool begins_range(int block) const;
   bool ends_range(int block) const;
