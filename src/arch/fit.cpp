@@ -11,76 +11,241 @@
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/layout_rules.h"
 #include "hgtrain/parallel/rank_plan.h"
 
 namespace hgt {
 namespace {
 
-/// A setting that saves memory.
-struct Saving {
-  std::string setting;
-  std::function<void(Config&)> apply;
-  bool contained = false;  ///< part of another option
+/// What a setting changes; a change has one setting of each at most, so that none contradicts
+/// another.
+enum class Subject {
+  kBatch,
+  kZero,
+  kSaving,
+  kPrecision,
+  kRecompute,
+  kRows,
+  kSchedule,
+  kTensor,
+  kContext,
+  kPipeline
 };
 
-/// The settings that are not on yet.
-std::vector<Saving> savings_of(const Config& config, DType narrow) {
-  std::vector<Saving> out;
-  const PrecisionConfig& precision = config.precision;
-  const auto& [mode, layers] = config.recompute;
-  if (mode != "full" || (layers > 0 && layers < config.model.num_hidden_layers))
-    out.push_back({layers > 0 ? "activation_checkpointing.mode = \"full\" with num_layers = 0"
-                              : "activation_checkpointing.mode = \"full\"",
-                   [](Config& c) {
-                     c.recompute = {"full", 0};
-                   }});
-  if (precision.compute_dtype() == DType::kF32 && narrow == DType::kF16)
-    out.push_back({"fp16.enabled = true", [](Config& c) { c.precision.fp16 = true; }});
-  if (precision.compute_dtype() == DType::kF32 && narrow == DType::kBF16)
-    out.push_back({"bf16.enabled = true", [](Config& c) { c.precision.bf16 = true; }, true});
-  if ((narrow == DType::kBF16 || precision.bf16) && !precision.fp16 &&
-      config.optimizer.type != "Lamb" &&
-      !(precision.bf16 && precision.bf16_parameters && precision.bf16_state))
-    out.push_back(
-        {"bf16.enabled, bf16.bf16_master_weights_and_grads and "
-         "bf16.bf16_optimizer_states = true",
-         [](Config& c) {
-           c.precision.bf16 = true;
-           c.precision.bf16_parameters = c.precision.bf16_state = true;
-         }});
-  const std::int64_t stages = config.parallelism.pipeline_parallel_size;
-  const int most = stages > 1 ? 1 : 3;  // of ZeRO's stages
-  if (ranks_of(config) > 1 && config.zero.stage < most)
-    out.push_back({fmt::format("zero_optimization.stage = {}", most),
-                   [most](Config& c) { c.zero.stage = most; }});
-  if (stages > 1 && config.parallelism.pipeline_schedule != "1f1b")
-    out.push_back({config.parallelism.virtual_pipeline_stages > 1
-                       ? "parallelism.pipeline_schedule = \"1f1b\" with virtual_pipeline_stages = 1"
-                       : "parallelism.pipeline_schedule = \"1f1b\"",
-                   [](Config& c) {
-                     c.parallelism.pipeline_schedule = "1f1b";
-                     if (c.parallelism.virtual_pipeline_stages == 1) return;
-                     c.parallelism.virtual_pipeline_stages = 1;
-                     c.parallelism.pipeline_layer_split = {};  // it was that of virtual stages
-                   }});
-  if (config.parallelism.tensor_parallel_size > 1 && !config.parallelism.sequence_parallel)
-    out.push_back({"parallelism.sequence_parallel = true",
-                   [](Config& c) { c.parallelism.sequence_parallel = true; }});
-  if (config.hardware.device == "cuda" && config.zero.offload_optimizer == "none") {
-    const std::int64_t stage = std::max<std::int64_t>(config.zero.stage, std::min(most, 2));
-    const std::string offload = "offload_optimizer.device = \"cpu\"";
-    out.push_back({config.zero.stage < stage
-                       ? fmt::format("zero_optimization.stage = {} with {}", stage, offload)
-                       : "zero_optimization." + offload,
-                   [stage](Config& c) {
-                     c.zero.stage = stage;
-                     c.zero.offload_optimizer = "cpu";
-                   }});
+/// A setting that saves memory.
+struct Saving {
+  Subject subject;
+  std::string setting;
+  std::function<void(Config&)> apply;
+};
+
+std::string micro_batch(std::int64_t samples) {
+  return fmt::format("train_micro_batch_size_per_gpu = {}", samples);
+}
+
+/// The savings that a config does not have yet, those first that cost the least time.
+class Savings {
+ public:
+  Savings(const Config& config, DType narrow) : config_(config), narrow_(narrow) {
+    add_micro_batches();
+    add_zero(1);
+    if (!on_gpu_ && config.checkpoint.async_save)
+      add(Subject::kSaving, "checkpoint.async_save = false",
+          [](Config& c) { c.checkpoint.async_save = false; });
+    add_narrow();
+    if (config.recompute.mode == "none") add_recompute("selective");
+    add_zero(2);
+    add_schedule();
+    if (config.parallelism.tensor_parallel_size > 1 && !config.parallelism.sequence_parallel)
+      add(Subject::kRows, "parallelism.sequence_parallel = true",
+          [](Config& c) { c.parallelism.sequence_parallel = true; });
+    if (config.recompute.mode != "full" || recomputes_some()) add_recompute("full");
+    add_zero(3);
+    using P = ParallelismConfig;
+    for (int factor = 2; factor <= ranks_of(config); ++factor) {
+      add_split(Subject::kTensor, "tensor_parallel_size", &P::tensor_parallel_size, factor);
+      add_split(Subject::kContext, "context_parallel_size", &P::context_parallel_size, factor);
+      add_split(Subject::kPipeline, "pipeline_parallel_size", &P::pipeline_parallel_size, factor);
+    }
+    add_narrow_state();
+    if (on_gpu_ && config.zero.offload_optimizer == "none")
+      for (std::int64_t stage = config_.zero.stage; stage <= most_zero(); ++stage)
+        add_offload(stage);
   }
-  if (config.hardware.device != "cuda" && config.checkpoint.async_save)
-    out.push_back(
-        {"checkpoint.async_save = false", [](Config& c) { c.checkpoint.async_save = false; }});
+
+  const std::vector<Saving>& all() const { return all_; }
+
+ private:
+  void add(Subject subject, std::string setting, std::function<void(Config&)> apply) {
+    all_.push_back({subject, std::move(setting), std::move(apply)});
+  }
+  bool recomputes_some() const {
+    return config_.recompute.num_layers > 0 &&
+           config_.recompute.num_layers < config_.model.num_hidden_layers;
+  }
+  std::int64_t most_zero() const { return config_.parallelism.pipeline_parallel_size > 1 ? 1 : 3; }
+
+  void add_micro_batches() {
+    const std::int64_t now = config_.batch.micro_batch_size,
+                       samples = now * config_.batch.gradient_accumulation_steps;
+    for (std::int64_t fewer = now - 1; fewer >= 1; --fewer)
+      if (samples % fewer == 0)
+        add(Subject::kBatch, micro_batch(fewer),
+            [fewer](Config& c) { c.batch.micro_batch_size = fewer; });
+  }
+
+  void add_zero(std::int64_t stage) {
+    if (config_.zero.stage < stage && layout_of(config_).group_size() > 1)
+      add(Subject::kZero, fmt::format("zero_optimization.stage = {}", stage),
+          [stage](Config& c) { c.zero.stage = stage; });
+  }
+
+  void add_narrow() {
+    if (config_.precision.compute_dtype() != DType::kF32) return;
+    if (narrow_ == DType::kF16)
+      add(Subject::kPrecision, "fp16.enabled = true", [](Config& c) { c.precision.fp16 = true; });
+    else
+      add(Subject::kPrecision, "bf16.enabled = true", [](Config& c) { c.precision.bf16 = true; });
+  }
+
+  void add_narrow_state() {
+    const PrecisionConfig& now = config_.precision;
+    const bool has_bf16 = (narrow_ == DType::kBF16 || now.bf16) && !now.fp16;
+    if (!has_bf16 || config_.optimizer.type == "Lamb" || (now.bf16_parameters && now.bf16_state))
+      return;
+    add(Subject::kPrecision,
+        fmt::format("{}bf16.bf16_master_weights_and_grads and bf16.bf16_optimizer_states = true",
+                    now.bf16 ? "" : "bf16.enabled, "),
+        [](Config& c) {
+          c.precision.bf16 = c.precision.bf16_parameters = c.precision.bf16_state = true;
+        });
+  }
+
+  void add_recompute(const std::string& mode) {
+    add(Subject::kRecompute,
+        fmt::format("activation_checkpointing.mode = \"{}\"{}", mode,
+                    config_.recompute.num_layers > 0 ? " with num_layers = 0" : ""),
+        [mode](Config& c) {
+          c.recompute = {mode, 0};
+        });
+  }
+
+  void add_schedule() {
+    const ParallelismConfig& now = config_.parallelism;
+    if (now.pipeline_parallel_size == 1 || now.pipeline_schedule == "1f1b") return;
+    add(Subject::kSchedule,
+        now.virtual_pipeline_stages > 1
+            ? "parallelism.pipeline_schedule = \"1f1b\" with virtual_pipeline_stages = 1"
+            : "parallelism.pipeline_schedule = \"1f1b\"",
+        [](Config& c) {
+          c.parallelism.pipeline_schedule = "1f1b";
+          if (c.parallelism.virtual_pipeline_stages == 1) return;
+          c.parallelism.virtual_pipeline_stages = 1;
+          c.parallelism.pipeline_layer_split = {};  // it was that of virtual stages
+        });
+  }
+
+  /// The workers stay as many: fewer groups of them, each of more.
+  void add_split(Subject subject, const char* key, std::int64_t ParallelismConfig::*size,
+                 int factor) {
+    const std::int64_t more = config_.parallelism.*size * factor;
+    if (ranks_of(config_) % factor == 0)
+      add(subject, fmt::format("parallelism.{} = {}", key, more),
+          [size, more](Config& c) { c.parallelism.*size = more; });
+  }
+
+  void add_offload(std::int64_t stage) {
+    const std::string offload = "offload_optimizer.device = \"cpu\"";
+    add(Subject::kZero,
+        stage > config_.zero.stage
+            ? fmt::format("zero_optimization.stage = {} with {}", stage, offload)
+            : "zero_optimization." + offload,
+        [stage](Config& c) {
+          c.zero.stage = stage;
+          c.zero.offload_optimizer = "cpu";
+        });
+  }
+
+  const Config& config_;
+  const DType narrow_;
+  const bool on_gpu_ = config_.hardware.device == "cuda";
+  std::vector<Saving> all_;
+};
+
+/// Several savings, of a subject each.
+using Change = std::vector<const Saving*>;
+
+std::string text_of(const Change& change) {
+  std::vector<std::string> settings;
+  for (const Saving* saving : change) settings.push_back(saving->setting);
+  return fmt::format("{}", fmt::join(settings, " and "));
+}
+
+/// Whether the job of the same workers and batch fits with a change, and is one that can run.
+bool fits_with(const Config& config, const Change& change, const Fits& fits) {
+  const int workers = layout_of(config).world_size();
+  Config other = config;
+  for (const Saving* saving : change) saving->apply(other);
+  ParallelismConfig& split = other.parallelism;
+  BatchConfig& batch = other.batch;
+  const std::int64_t groups = workers / (split.tensor_parallel_size * split.context_parallel_size *
+                                         split.pipeline_parallel_size);
+  const std::int64_t samples = groups * batch.micro_batch_size;
+  if (samples == 0 || batch.train_batch_size % samples != 0 || !layout_problems(other).empty())
+    return false;
+  batch.gradient_accumulation_steps = batch.train_batch_size / samples;
+  split.data_parallel_size = groups;
+  return fits(other);
+}
+
+/// The cheapest changes that suffice: of one saving each or, if none does alone, of two.
+std::vector<std::string> sufficient(const Config& config, const std::vector<Saving>& savings,
+                                    const Fits& fits, std::size_t most) {
+  std::vector<std::string> out;
+  std::vector<Subject> told;
+  for (const Saving& saving : savings) {
+    if (out.size() == most || std::ranges::count(told, saving.subject) > 0) continue;
+    if (!fits_with(config, {&saving}, fits)) continue;
+    told.push_back(saving.subject);
+    out.push_back(saving.setting);
+  }
+  if (!out.empty()) return out;
+  std::vector<std::pair<Subject, Subject>> told_pairs;
+  for (std::size_t cost = 1; cost < 2 * savings.size() && out.size() < most; ++cost)
+    for (std::size_t i = 0; 2 * i < cost; ++i) {
+      const std::size_t j = cost - i;
+      if (j >= savings.size() || out.size() == most) continue;
+      const std::pair subjects{savings[i].subject, savings[j].subject};
+      if (subjects.first == subjects.second || std::ranges::count(told_pairs, subjects) > 0)
+        continue;
+      const Change change{&savings[i], &savings[j]};
+      if (!fits_with(config, change, fits)) continue;
+      told_pairs.push_back(subjects);
+      out.push_back(text_of(change));
+    }
   return out;
+}
+
+/// A change of more savings: the cheapest are added until it suffices, then all that it does not
+/// need are left out. Empty if nothing suffices.
+Change combined(const Config& config, const std::vector<Saving>& savings, const Fits& fits) {
+  const Fits any = [](const Config&) { return true; };
+  Change change;
+  for (const Saving& saving : savings) {
+    Change next = change;
+    std::erase_if(next, [&](const Saving* other) { return other->subject == saving.subject; });
+    next.push_back(&saving);
+    if (!fits_with(config, next, any)) continue;
+    change = std::move(next);
+    if (!fits_with(config, change, fits)) continue;
+    for (std::size_t i = change.size(); i-- > 0;) {
+      Change fewer = change;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      if (fits_with(config, fewer, fits)) change = std::move(fewer);
+    }
+    return change;
+  }
+  return {};
 }
 
 /// Of what a worker of each stage takes.
@@ -90,10 +255,6 @@ std::int64_t sum_over_workers(const Config& config, int workers, const BytesOfSt
   std::int64_t pipeline = 0;
   for (int stage = 0; stage < stages; ++stage) pipeline += bytes(stage);
   return checked_mul(pipeline, workers / stages, "the memory of all workers", ErrorKind::kConfig);
-}
-
-std::string micro_batch(std::int64_t samples) {
-  return fmt::format("train_micro_batch_size_per_gpu = {}", samples);
 }
 
 }  // namespace
@@ -128,24 +289,16 @@ std::int64_t largest_micro_batch(const Config& config, const Fits& fits, std::in
 
 std::string how_to_fit(const Config& config, const Fits& fits, DType narrow,
                        std::vector<std::string> others) {
-  std::vector<std::string> enough = std::move(others), all;
-  const std::int64_t now = config.batch.micro_batch_size;
-  if (const std::int64_t smaller = largest_micro_batch(config, fits, now); smaller > 0)
-    enough.push_back(micro_batch(smaller));
-  Config every = config;
-  for (const Saving& saving : savings_of(config, narrow)) {
-    Config one = config;
-    saving.apply(one);
-    saving.apply(every);
-    if (fits(one)) enough.push_back(saving.setting);
-    if (!saving.contained) all.push_back(saving.setting);
-  }
-  if (!enough.empty())
-    return fmt::format("{} fit{}", fmt::join(enough, ", or "), enough.size() > 1 ? "" : "s");
-  const std::int64_t largest = largest_micro_batch(every, fits);
-  if (largest == 0) return "no setting makes it fit: use a smaller model, or more memory";
-  if (largest < now) all.push_back(micro_batch(largest));
-  return fmt::format("it fits with all of these: {}", fmt::join(all, "; "));
+  constexpr std::size_t kTold = 4;
+  const Savings savings(config, narrow);
+  std::vector<std::string> ways = std::move(others);
+  for (std::string& way : sufficient(config, savings.all(), fits, kTold - ways.size()))
+    ways.push_back(std::move(way));
+  if (ways.empty())
+    if (const Change change = combined(config, savings.all(), fits); !change.empty())
+      ways.push_back(text_of(change));
+  if (ways.empty()) return "no setting makes it fit: use a smaller model, or more memory";
+  return fmt::format("it fits with {}", fmt::join(ways, "; or with "));
 }
 
 }  // namespace hgt

@@ -56,22 +56,12 @@ TEST_CASE("a machine has the memory of all its workers") {
   CHECK(machine_bytes(config, 3) == 3 * machine_bytes(config, 1));
 }
 
-TEST_CASE("tensor ranks may split the rows of activations") {
-  Config config = job();
-  config.parallelism.tensor_parallel_size = 2;
-  CHECK(has(hint(config, bytes_of(config) - 1), "parallelism.sequence_parallel = true"));
-  config.parallelism.sequence_parallel = true;
-  CHECK_FALSE(has(hint(config, bytes_of(config) - 1), "sequence_parallel"));
-}
-
-TEST_CASE("each setting that suffices is named, unless it is already on") {
+TEST_CASE("settings that suffice alone are named, the cheapest first, and none that is on") {
   Config config = job();
   const std::int64_t bytes = bytes_of(config) - 1;
-  const std::string all = hint(config, bytes);
-  CHECK(has(all, "train_micro_batch_size_per_gpu = 2"));
-  CHECK(has(all, "activation_checkpointing.mode = \"full\""));
-  CHECK(has(all, "bf16.enabled = true"));
-  CHECK(has(all, "checkpoint.async_save = false"));
+  CHECK(hint(config, bytes) ==
+        "it fits with train_micro_batch_size_per_gpu = 2; or with checkpoint.async_save = false; "
+        "or with bf16.enabled = true; or with activation_checkpointing.mode = \"selective\"");
   config.recompute.mode = "full";
   config.checkpoint.async_save = false;
   const std::string fewer = hint(config, bytes_of(config) - 1);
@@ -79,54 +69,91 @@ TEST_CASE("each setting that suffices is named, unless it is already on") {
   CHECK_FALSE(has(fewer, "async_save"));
   config.precision.bf16 = true;
   const std::string masters = hint(config, bytes_of(config) - 1);
-  CHECK_FALSE(has(masters, "bf16.enabled = true"));
-  CHECK(has(masters, "bf16.bf16_optimizer_states"));
+  CHECK_FALSE(has(masters, "bf16.enabled"));
+  CHECK(has(masters, "bf16.bf16_optimizer_states = true"));
   config.precision.bf16_parameters = config.precision.bf16_state = true;
   config.batch = {.train_batch_size = 16, .micro_batch_size = 1, .gradient_accumulation_steps = 16};
   CHECK(hint(config, bytes_of(config) - 1) ==
         "no setting makes it fit: use a smaller model, or more memory");
 }
 
-TEST_CASE(
-    "fp16 is suggested for a device without bf16, and recomputing all layers if only some are") {
-  Config config = job();
-  config.recompute = {"full", 2};
-  const std::string text = hint(config, bytes_of(config) - 1, DType::kF16);
-  CHECK(has(text, "fp16.enabled = true"));
-  CHECK_FALSE(has(text, "bf16"));
-  CHECK(has(text, "with num_layers = 0"));
+TEST_CASE("workers that have each other are told the first stage of ZeRO and the splits that fit") {
+  Config config = job();  // nothing is saved by other means
+  config.recompute.mode = "full";
+  config.checkpoint.async_save = false;
+  config.precision.bf16 = config.precision.bf16_parameters = config.precision.bf16_state = true;
+  config.batch = {.train_batch_size = 16, .micro_batch_size = 1, .gradient_accumulation_steps = 2};
+  const auto with = [&](std::int64_t stage, ParallelismConfig split) {
+    Config other = config;
+    other.zero.stage = stage;
+    other.parallelism = split;
+    other.batch.gradient_accumulation_steps =
+        2 * split.tensor_parallel_size * split.pipeline_parallel_size;
+    return bytes_of(other);
+  };
+  CHECK(hint(config, with(0, {}) - 1) ==
+        "it fits with zero_optimization.stage = 1; or with parallelism.tensor_parallel_size = 2; "
+        "or with parallelism.context_parallel_size = 2; or with "
+        "parallelism.pipeline_parallel_size = 2");
+  CHECK(has(hint(config, with(2, {})), "it fits with zero_optimization.stage = 2; or"));
+  const std::string four = hint(config, with(0, {.tensor_parallel_size = 4}));
+  CHECK(has(four, "parallelism.tensor_parallel_size = 4"));
+  CHECK_FALSE(has(four, "parallelism.tensor_parallel_size = 2"));
+  CHECK_FALSE(has(four, "parallelism.tensor_parallel_size = 8"));  // of 12 heads
+  config.zero.stage = 3;                                           // no pipeline goes with it
+  CHECK_FALSE(has(hint(config, with(3, {}) - 1), "pipeline_parallel_size"));
+  config.zero.stage = 0;
+  config.parallelism.tensor_parallel_size = 2;
+  config.batch.gradient_accumulation_steps = 4;
+  CHECK(has(hint(config, bytes_of(config) - 1), "parallelism.sequence_parallel = true"));
+  config.parallelism.sequence_parallel = true;
+  CHECK_FALSE(has(hint(config, bytes_of(config) - 1), "sequence_parallel"));
 }
 
-TEST_CASE("a GPU may offload to the host's memory, at a stage that keeps no gradients") {
-  Config config = job();
-  CHECK_FALSE(has(hint(config, bytes_of(config) - 1), "offload"));
-  config.hardware.device = "cuda";
-  const std::string advice = hint(config, bytes_of(config) - 1);
-  CHECK(has(advice, "zero_optimization.stage = 2 with offload_optimizer.device = \"cpu\""));
-  config.zero.stage = 3;
-  CHECK(has(hint(config, bytes_of(config) - 1), "zero_optimization.offload_optimizer.device"));
-  config.zero.offload_optimizer = "cpu";
-  CHECK_FALSE(has(hint(config, bytes_of(config) - 1), "offload"));
-  config.zero = {};
-  config.parallelism.pipeline_parallel_size = 2;  // it has no stage above 1
-  CHECK(has(hint(config, bytes_of(config) - 1),
-            "zero_optimization.stage = 1 with offload_optimizer.device = \"cpu\""));
-}
-
-TEST_CASE("if settings suffice only together, all are named") {
+TEST_CASE("if no setting suffices alone, pairs are named, or one change of more") {
+  Config both = job();
+  both.precision.bf16 = both.precision.bf16_parameters = both.precision.bf16_state = true;
+  both.recompute.mode = "full";
+  CHECK(hint(job(), bytes_of(both)) ==
+        "it fits with activation_checkpointing.mode = \"full\" and bf16.enabled, "
+        "bf16.bf16_master_weights_and_grads and bf16.bf16_optimizer_states = true");
   Config least = job();
   least.recompute.mode = "full";
   least.checkpoint.async_save = false;
   least.precision.bf16 = least.precision.bf16_parameters = least.precision.bf16_state = true;
   least.batch = {.train_batch_size = 16, .micro_batch_size = 1, .gradient_accumulation_steps = 16};
   CHECK(hint(job(), bytes_of(least)) ==
-        "it fits with all of these: activation_checkpointing.mode = \"full\"; bf16.enabled, "
-        "bf16.bf16_master_weights_and_grads and bf16.bf16_optimizer_states = true; "
-        "checkpoint.async_save = false; train_micro_batch_size_per_gpu = 1");
+        "it fits with train_micro_batch_size_per_gpu = 1 and checkpoint.async_save = false and "
+        "activation_checkpointing.mode = \"full\" and bf16.enabled, "
+        "bf16.bf16_master_weights_and_grads and bf16.bf16_optimizer_states = true");
+}
+
+TEST_CASE(
+    "fp16 is suggested for a device without bf16, and recomputing all layers if only some are") {
+  Config config = job();
+  config.recompute = {"full", 2};
+  config.checkpoint.async_save = false;
+  const std::string text = hint(config, bytes_of(config) - 1, DType::kF16);
+  CHECK(has(text, "fp16.enabled = true"));
+  CHECK_FALSE(has(text, "bf16"));
+  CHECK(has(text, "with num_layers = 0"));
+}
+
+TEST_CASE("a GPU may offload to the host's memory, and says so once") {
+  Config config = job();
+  config.precision.bf16 = config.precision.bf16_parameters = config.precision.bf16_state = true;
+  config.recompute.mode = "full";
+  config.batch = {.train_batch_size = 16, .micro_batch_size = 1, .gradient_accumulation_steps = 16};
+  CHECK_FALSE(has(hint(config, bytes_of(config) - 1), "offload"));
+  config.hardware.device = "cuda";
+  CHECK(hint(config, bytes_of(config) - 1) ==
+        "it fits with zero_optimization.offload_optimizer.device = \"cpu\"");
+  config.zero.offload_optimizer = "cpu";
+  CHECK_FALSE(has(hint(config, bytes_of(config) - 1), "offload"));
 }
 
 TEST_CASE("other settings that are known to suffice come first") {
   const Config config = job();
   CHECK(how_to_fit(config, fits_in(1000), DType::kBF16, {"--num_workers 1"}) ==
-        "--num_workers 1 fits");
+        "it fits with --num_workers 1");
 }

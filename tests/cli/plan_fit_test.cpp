@@ -59,7 +59,7 @@ TEST_CASE("fewer workers are a way out") {
   plan.config.batch = {
       .train_batch_size = 1024, .micro_batch_size = 1, .gradient_accumulation_steps = 1};
   plan.workers = 1024;
-  CHECK(fit_of(plan, "")->hint.find("--num_workers ") == 0);
+  CHECK(fit_of(plan, "")->hint.find("it fits with --num_workers ") == 0);
 }
 
 TEST_CASE("of GPUs that are not named nothing is known") {

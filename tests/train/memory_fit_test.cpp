@@ -65,7 +65,7 @@ TEST_CASE("a job that does not fit is refused with the largest micro-batch that 
   const Config config = six_of_twelve();
   const std::int64_t six = total_bytes(memory_table(config, 1));
   CHECK(verdict(config, six).empty());
-  CHECK(verdict(config, six - 1).find("train_micro_batch_size_per_gpu = 4, or ") !=
+  CHECK(verdict(config, six - 1).find("it fits with train_micro_batch_size_per_gpu = 4; or ") !=
         std::string::npos);
   CHECK(verdict(config, six - 1).find("scratch of matrix products and attention 32") !=
         std::string::npos);
