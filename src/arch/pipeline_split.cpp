@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/flops.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/config/layout_rules.h"

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/arch/flops.h"
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/bench/bench.h"

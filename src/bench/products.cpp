@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/activations.h"
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/half.h"

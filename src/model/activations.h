@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/activations.h"
 #include "hgtrain/config/model_config.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/tensor/tensor.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/activations.h"
 #include "hgtrain/ops/flat.h"
 
 #include "tensor_group.h"

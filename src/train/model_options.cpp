@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/activations.h"
 #include "hgtrain/config/config.h"
 
 namespace hgt {

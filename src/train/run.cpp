@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/flops.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/activations.h"
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/stochastic_rounding.h"

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/arch/activations.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/config/config.h"
@@ -23,42 +24,6 @@ std::int64_t bytes_of(const Config& config, int threads, const std::string& name
 }
 
 }  // namespace
-
-TEST_CASE("a training step's floating-point operations are counted") {
-  // Products: 12 L C^2 + V C; attention: 12 L C T / 2 a token, causal half.
-  const double per_token = 6 * (12 * 12 * 768.0 * 768 + 50257 * 768.0) + 12 * 12 * 768 * 512.0;
-  CHECK(train_flops(gpt2_124m(), 1024, 10) == Approx(10 * per_token));
-
-  ModelConfig windowed = llama3_8b();
-  const double full = train_flops(windowed, 8192, 1);
-  windowed.layer_windows.assign(32, 8192);
-  CHECK(train_flops(windowed, 8192, 1) == full);
-  windowed.layer_windows.assign(32, 1024);
-  CHECK(full - train_flops(windowed, 8192, 1) ==
-        Approx(12.0 * 32 * 4096 * (4096 - (1024 - 1024.0 * 1024 / (2 * 8192)))));
-}
-
-TEST_CASE("the gradients of weights need as many operations as the products in the forward") {
-  Config config;
-  config.model = gpt2_124m();
-  config.training.seq_length = 1024;
-  const std::vector<BlockTime> times = block_times(config);
-  REQUIRE(times.size() == 14);
-  double all = 0;
-  for (const BlockTime& block : times) all += block.sum();
-  CHECK(all == Approx(train_flops(config.model, 1024, 1)));
-  const double attention = 4.0 * 12 * 64 * 512;
-  CHECK(times[1].backward_weights == 2.0 * 12 * 768 * 768);
-  CHECK(times[1].forward == times[1].backward_weights + attention);
-  CHECK(times[1].backward_input == times[1].backward_weights + 2 * attention);
-  CHECK(times.back().backward() == 0);  // the head computes its gradients in its forward
-  config.recompute = {"full", 3};
-  const std::vector<BlockTime> recomputed = block_times(config);
-  CHECK(recomputed[3].backward_input == times[3].backward_input + times[3].forward);
-  CHECK(recomputed[4].backward_input == times[4].backward_input);
-  config.recompute = {"selective", 3};  // norms and activations: no product
-  CHECK(block_times(config)[3].backward_input == times[3].backward_input);
-}
 
 TEST_CASE("the memory table counts all allocations of a step") {
   Config config;
@@ -498,19 +463,4 @@ TEST_CASE("a save copies nothing that is offloaded, unless it goes on during the
   CHECK(save_bytes(config) == all);
   config.checkpoint.async_save = false;
   CHECK(save_bytes(config) == 0);
-}
-
-TEST_CASE("logits are computed in chunks of bounded size") {
-  ModelConfig model = gpt2_124m();
-  CHECK(logit_rows(model, 100) == 100);
-  CHECK(logit_rows(model, 100000) * model.vocab_size * 4 <= 64 << 20);
-  model.vocab_size = 256;
-  CHECK(logit_rows(model, 4096) == 4096);
-  model.vocab_size = 1 << 30;
-  CHECK(logit_rows(model, 4096) == 128);
-}
-
-TEST_CASE("activations that overflow are refused") {
-  CHECK_THROWS_AS(activations_of(gpt2_124m(), {{std::int64_t{1} << 40, std::int64_t{1} << 40, 1}}),
-                  Error);
 }

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/flops.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/config.h"
 

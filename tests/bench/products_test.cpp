@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/flops.h"
 #include "hgtrain/config/config.h"
 
 using namespace hgt;

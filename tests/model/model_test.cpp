@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "hgtrain/arch/activations.h"
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/config.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/activations.h"
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/device/stream.h"
@@ -47,7 +47,7 @@ struct MicroBatch {
 /// other blocks of other stages need no tensors, but if there are none at all, their type.
 /// Blocks that are not used at the same time may share memory. Gradients are added to,
 /// never cleared; a model that only evaluates needs none. All activations are allocated in
-/// `create`, as arch/memory.h plans them. Not thread-safe. Calls run on the stream: on
+/// `create`, as arch/activations.h plans them. Not thread-safe. Calls run on the stream: on
 /// the CPU they have finished when they return, on a CUDA device they are queued, and what they
 /// read must not change until they are done. Bit-identical from run to run. A token or target
 /// outside the vocabulary is Error(kData) on the CPU; on a CUDA device it makes the loss NaN.
