@@ -36,6 +36,7 @@ std::string bytes_of(const std::vector<PlacedBlock>& blocks) {
 std::vector<PlacedBlock> blocks_in(const std::vector<std::string>& of_ranks) {
   std::vector<PlacedBlock> out;
   for (const std::string& bytes : of_ranks) {
+    if (bytes.empty()) continue;  // of a rank with so little that it wrote no block
     const std::size_t before = out.size();
     out.resize(before + bytes.size() / sizeof(PlacedBlock));
     std::memcpy(out.data() + before, bytes.data(), bytes.size());
