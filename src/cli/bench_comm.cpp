@@ -27,7 +27,7 @@ class BenchComm final : public Command {
     options.add_flag("--oversubscribe", oversubscribe_, "with --num_gpus: workers may share a GPU");
     options
         .add("--backend", backend_,
-             "auto (NCCL on GPUs; else shared memory if it works, else gloo), or gloo")
+             "auto (NCCL on GPUs; else shared memory if it works, else TCP), or gloo (TCP)")
         .one_of({"auto", "gloo"})
         .show_default();
     options.add("--op", op_, "all_reduce, reduce_scatter, all_gather or broadcast")

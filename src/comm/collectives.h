@@ -12,7 +12,7 @@ namespace hgt {
 
 class CudaQueue;
 
-/// How a group of ranks does its collectives: over Gloo or NCCL. All calls except `entered` and
+/// How a group of ranks does its collectives: over TCP or NCCL. All calls except `entered` and
 /// `abort` come from one thread, and are the same on all ranks in the same order; each returns when
 /// this rank's result is there, after a bounded time, or throws Error(kPeer).
 class Collectives {

@@ -9,7 +9,7 @@
 
 #include "hgtrain/base/error.h"
 
-#include "gloo_transport.h"
+#include "peer_sockets.h"
 
 namespace hgt {
 

@@ -254,8 +254,8 @@ Field distributed_section() {
                  {
                      used("backend", in(&DistributedConfig::backend),
                           "auto: nccl on GPUs; on CPUs shared memory if all workers are on one "
-                          "machine, otherwise gloo. gloo also connects GPUs that NCCL cannot, "
-                          "slowly, through the host's memory")
+                          "machine, otherwise gloo. gloo is TCP; it also connects GPUs that NCCL "
+                          "cannot, slowly, through the host's memory")
                          .one_of({{"auto"}, {"gloo"}, {"nccl"}})
                          .aka({"distributed_backend"}),
                      used("timeout_minutes", in(&DistributedConfig::timeout_minutes),

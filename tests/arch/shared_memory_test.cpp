@@ -76,7 +76,7 @@ TEST_CASE("tensor ranks that save in the background share memory for that, too")
   CHECK(mapped(config) == 2 * 2 * kPieces);
 }
 
-TEST_CASE("workers on GPUs or over Gloo share no memory") {
+TEST_CASE("workers on GPUs or over TCP share no memory") {
   Config config = job(2);
   config.distributed.backend = "gloo";
   CHECK(mapped(config) == 0);

@@ -64,7 +64,7 @@ class Damaging : public Communicator {
 }  // namespace
 
 TEST_CASE("sizes double, and busbw follows from the number of ranks as in nccl-tests") {
-  for (const Connect& connect : {Connect(over_shared_memory), Connect(over_gloo)}) {
+  for (const Connect& connect : {Connect(over_shared_memory), Connect(over_tcp)}) {
     const auto result = bench(connect, 3, {.min_bytes = 12, .max_bytes = 100, .repeats = 2});
     REQUIRE(result["sizes"].size() == 4);
     for (const auto& size : result["sizes"]) {

@@ -2,7 +2,7 @@
 
 #include "hgtrain/base/error.h"
 
-#include "gloo_transport.h"
+#include "peer_sockets.h"
 
 using namespace hgt;
 

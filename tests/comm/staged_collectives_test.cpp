@@ -21,7 +21,7 @@ const CudaModule& fake_module() {
   return module;
 }
 
-/// Runs `body` as each of three ranks over Gloo, each with a GPU of its own.
+/// Runs `body` as each of three ranks over TCP, each with a GPU of its own.
 void run_ranks(const std::function<void(Communicator&, CudaQueue&)>& body) {
   MemoryChannel channel;
   std::vector<std::string> errors(3);
@@ -30,7 +30,7 @@ void run_ranks(const std::function<void(Communicator&, CudaQueue&)>& body) {
     threads.emplace_back([&, rank] {
       try {
         CudaQueue compute(Device::cuda(rank), fake_module());
-        const auto comm = connect_gloo(channel, {.rank = rank, .size = 3}, "127.0.0.1", &compute);
+        const auto comm = connect_tcp(channel, {.rank = rank, .size = 3}, "127.0.0.1", &compute);
         body(*comm, compute);
       } catch (const Error& e) {
         errors[static_cast<std::size_t>(rank)] = e.render();
@@ -46,7 +46,7 @@ bool all_are(std::span<const float> values, float value) {
 
 }  // namespace
 
-TEST_CASE("Gloo sums a GPU's memory in pieces, after the work that its queue had") {
+TEST_CASE("TCP sums a GPU's memory in pieces, after the work that its queue had") {
   constexpr std::size_t kCount = 5'000'000;  // more than two pieces
   std::vector<char> right(3);
   run_ranks([&](Communicator& comm, CudaQueue& compute) {
@@ -59,7 +59,7 @@ TEST_CASE("Gloo sums a GPU's memory in pieces, after the work that its queue had
   CHECK(right == std::vector<char>(3, 1));
 }
 
-TEST_CASE("Gloo broadcasts a GPU's memory, and sums host memory as well") {
+TEST_CASE("TCP broadcasts a GPU's memory, and sums host memory as well") {
   std::vector<char> right(3);
   run_ranks([&](Communicator& comm, CudaQueue& compute) {
     const std::vector<float> filled(100, static_cast<float>(comm.rank()));
@@ -75,7 +75,7 @@ TEST_CASE("Gloo broadcasts a GPU's memory, and sums host memory as well") {
   CHECK(right == std::vector<char>(3, 1));
 }
 
-TEST_CASE("Gloo sums parts of a GPU's memory, and gives them to all") {
+TEST_CASE("TCP sums parts of a GPU's memory, and gives them to all") {
   constexpr std::int64_t kCount = 3'000'001;  // more than a piece
   const std::vector<OwnedRange> parts{{{0, 10}, 2}, {{10, 2'900'000}, 0}, {{2'900'000, kCount}, 2}};
   std::vector<char> right(3);

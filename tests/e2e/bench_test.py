@@ -125,7 +125,7 @@ class BenchTest(unittest.TestCase):
     def test_bench_comm_measures_each_size(self):
         args = ('comm', '--min_bytes', 64, '--max_bytes', 1 << 16, '--repeats', 2)
         for more, op, backend, factor in (((), 'all_reduce', 'shared memory', 1),
-                                          (('--backend', 'gloo', '--num_workers', 4), 'all_reduce', 'Gloo', 1.5),
+                                          (('--backend', 'gloo', '--num_workers', 4), 'all_reduce', 'TCP', 1.5),
                                           (('--op', 'reduce_scatter'), 'reduce_scatter', 'shared memory', 0.5),
                                           (('--op', 'all_gather'), 'all_gather', 'shared memory', 0.5),
                                           (('--op', 'broadcast'), 'broadcast', 'shared memory', 1)):

@@ -294,9 +294,9 @@ class CudaTest(unittest.TestCase):
         # From 1028 bytes on, an odd count: the parts of the two are not equal.
         for op, first, backend, flags in (('all_reduce', 1024, 'NCCL', []), ('broadcast', 1024, 'NCCL', []),
                                           ('reduce_scatter', 1028, 'NCCL', []), ('all_gather', 1028, 'NCCL', []),
-                                          ('all_reduce', 1024, "Gloo, through the host's memory", gloo),
-                                          ('reduce_scatter', 1028, "Gloo, through the host's memory", gloo),
-                                          ('all_gather', 1028, "Gloo, through the host's memory", gloo)):
+                                          ('all_reduce', 1024, "TCP, through the host's memory", gloo),
+                                          ('reduce_scatter', 1028, "TCP, through the host's memory", gloo),
+                                          ('all_gather', 1028, "TCP, through the host's memory", gloo)):
             result = json.loads(self.job.call('bench', 'comm', '--num_gpus', 2, '--oversubscribe', '--op', op, *flags,
                                               '--min_bytes', first, '--max_bytes', 4 * first, '--repeats', 2, '--json'))
             self.assertEqual((result['backend'], [size['bytes'] for size in result['sizes']]), (backend, [first, 2 * first, 4 * first]))
@@ -315,7 +315,7 @@ class CudaTest(unittest.TestCase):
         two = self.train('through_host', 'cuda', '--num_gpus', 2, '--hardware.oversubscribe', 'true',
                          '--distributed.backend', 'gloo')
         self.assert_close(two, self.train('one', 'cpu'))
-        self.assertIn('communication backend: Gloo, through the host', (self.job.folder / 'through_host/logs/rank_1.log').read_text())
+        self.assertIn('communication backend: TCP, through the host', (self.job.folder / 'through_host/logs/rank_1.log').read_text())
 
     @unittest.skipUnless(EMULATED, 'leaves out what a run on a device needs')
     def test_every_wait_for_an_event_is_needed(self):

@@ -124,9 +124,9 @@ class DoctorTest(unittest.TestCase):
         worker = self.folder / 'hgtrain-worker'
         worker.unlink()
         self.state('none', 'hgtrain-worker does not start: there is no ')
-        worker.write_text('#!/bin/sh\necho libgloo.so.0: cannot open >&2\nexit 127\n')
+        worker.write_text('#!/bin/sh\necho libdnnl.so.3: cannot open >&2\nexit 127\n')
         worker.chmod(0o755)
-        self.state('none', 'does not start: libgloo.so.0: cannot open')
+        self.state('none', 'does not start: libdnnl.so.3: cannot open')
 
 
 if __name__ == '__main__':

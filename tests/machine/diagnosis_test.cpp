@@ -135,8 +135,8 @@ TEST_CASE("the module must open, start, and support the GPU") {
 TEST_CASE("a worker that does not start is a problem everywhere") {
   Machine m;
   m.driver.absent = true;
-  m.module.worker_problem = "libgloo.so.0: cannot open shared object file";
-  CHECK(problem_of(m, "none").find("libgloo.so.0") != std::string::npos);
+  m.module.worker_problem = "libdnnl.so.3: cannot open shared object file";
+  CHECK(problem_of(m, "none").find("libdnnl.so.3") != std::string::npos);
   Machine gpus = healthy();
   gpus.module = {.worker_problem = "exit status 127"};
   problem_of(gpus, "no_module");

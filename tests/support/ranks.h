@@ -30,9 +30,9 @@ class MemoryChannel : public ControlChannel {
 /// How a rank of a test meets the others.
 using Connect = std::function<std::unique_ptr<Communicator>(ControlChannel&, const GroupOptions&)>;
 
-inline std::unique_ptr<Communicator> over_gloo(ControlChannel& channel,
-                                               const GroupOptions& options) {
-  return connect_gloo(channel, options);
+inline std::unique_ptr<Communicator> over_tcp(ControlChannel& channel,
+                                              const GroupOptions& options) {
+  return connect_tcp(channel, options);
 }
 
 inline std::unique_ptr<Communicator> over_shared_memory(ControlChannel& channel,

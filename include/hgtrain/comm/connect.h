@@ -26,7 +26,7 @@ struct GroupOptions {
   int size = 1;
   std::vector<int> members = {};               ///< the job's rank of each; empty: the same
   std::chrono::milliseconds timeout{600000};   ///< to connect, and for each wait for a peer
-  const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; NCCL only
+  const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; not in shared memory
 
   /// Of a link between two stages of a pipeline: the stage of the other rank, for traces, in which
   /// a broadcast is then a send or a receive.
@@ -40,22 +40,24 @@ struct GroupOptions {
 /// Connects ranks of one machine through shared memory (some 0.8 MB per rank). They meet
 /// through the channel's store; the channel must outlive the communicator. Returns nullptr on every
 /// rank if one of them cannot have that memory, such as on another machine. Sums run in rank order.
-/// A lost rank is named, as with Gloo. Error(kPeer) if a rank does not come within the timeout.
+/// A lost rank is named, as over TCP. Error(kPeer) if a rank does not come within the timeout.
 std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
                                                     const GroupOptions& options);
 
 /// Connects `size` ranks over TCP, through the interface of the route to `master_host`. They meet
-/// through the channel's store; the channel must outlive the communicator. Sums run in rank order:
-/// the bits are those of shared memory. Each collective begins with an exchange of its kind and
-/// number: a peer at another one, late or lost is named. The destructor waits until every rank is
-/// done with the last collective. Error(kPeer) if a rank does not come within the timeout.
+/// through the channel's store; the channel must outlive the communicator. A rank listens on a port
+/// of its own until all have connected; who cannot show the token that is in the store is dropped.
+/// Nothing is encrypted. Sums run in rank order: the bits are those of shared memory. Each
+/// collective begins with an exchange of its kind and number: a peer at another one, late or lost
+/// is named. The destructor waits until every rank is done with the last collective. Error(kPeer)
+/// if a rank does not come within the timeout.
 ///
 /// With `compute`, which must outlive the communicator, spans may also be that GPU's memory. It is
 /// copied through page-locked host memory, after the work that `compute` has when the collective is
 /// entered, and the result is there when wait() returns. Slow: for GPUs that NCCL cannot connect.
-std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GroupOptions& options,
-                                           const std::string& master_host = "127.0.0.1",
-                                           const CudaQueue* compute = nullptr);
+std::unique_ptr<Communicator> connect_tcp(ControlChannel& channel, const GroupOptions& options,
+                                          const std::string& master_host = "127.0.0.1",
+                                          const CudaQueue* compute = nullptr);
 
 /// Connects ranks with one CUDA device each over NCCL. They meet through the channel's store; the
 /// channel must outlive the communicator. A collective of device memory runs on a queue of its own,

@@ -6,9 +6,9 @@
 #include "hgtrain/parallel/range.h"
 
 #include "collectives.h"
-#include "gloo_transport.h"
 #include "parts.h"
 #include "rank_order.h"
+#include "tcp_transport.h"
 
 namespace hgt {
 namespace {
@@ -16,10 +16,10 @@ namespace {
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 /// Collectives as messages of the transport.
-class GlooCollectives final : public Collectives {
+class TcpCollectives final : public Collectives {
  public:
-  GlooCollectives(ControlChannel& channel, const GroupOptions& options,
-                  const std::string& master_host)
+  TcpCollectives(ControlChannel& channel, const GroupOptions& options,
+                 const std::string& master_host)
       : transport_(channel, options, master_host) {}
 
   int rank() const override { return transport_.rank(); }
@@ -59,7 +59,7 @@ class GlooCollectives final : public Collectives {
   }
 
  private:
-  using Transfer = GlooTransport::Transfer;
+  using Transfer = TcpTransport::Transfer;
 
   /// Each rank sums a part of the values, and gives it to all.
   template <class T>
@@ -153,16 +153,16 @@ class GlooCollectives final : public Collectives {
     return sum;
   }
 
-  GlooTransport transport_;
+  TcpTransport transport_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> connect_gloo(ControlChannel& channel, const GroupOptions& options,
-                                           const std::string& master_host,
-                                           const CudaQueue* compute) {
+std::unique_ptr<Communicator> connect_tcp(ControlChannel& channel, const GroupOptions& options,
+                                          const std::string& master_host,
+                                          const CudaQueue* compute) {
   return make_queued_communicator(
-      channel, stage_for(compute, std::make_unique<GlooCollectives>(channel, options, master_host)),
+      channel, stage_for(compute, std::make_unique<TcpCollectives>(channel, options, master_host)),
       options);
 }
 

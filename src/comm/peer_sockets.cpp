@@ -1,0 +1,292 @@
+#include "peer_sockets.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sstream>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/log.h"
+#include "hgtrain/wire/job_key.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kProofNs = 5'000'000'000;  // what who connects has to prove itself
+constexpr std::size_t kMaxStrangers = 64;         // at once; more wait in the kernel's queue
+constexpr std::int64_t kCheckNs = 100'000'000;    // whether the job is aborted
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+Address address_of(const std::string& host, const std::string& port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0)
+    throw Error(ErrorKind::kPeer, fmt::format("'{}' is not the address of a rank", host));
+  Address out;
+  out.length = found->ai_addrlen;
+  std::memcpy(&out.storage, found->ai_addr, found->ai_addrlen);
+  ::freeaddrinfo(found);
+  return out;
+}
+
+[[noreturn]] void throw_system(const std::string& what) {
+  throw Error(ErrorKind::kPeer, fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+OwnedSocket make_socket(int family) {
+  OwnedSocket out(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (out.get() < 0) throw_system("no socket to connect ranks");
+  return out;
+}
+
+/// What a rank that connects sends first: the token of whom it calls, and its own rank. The answer
+/// is its own token.
+struct Proof {
+  std::array<char, 64> token;
+  std::array<char, 8> rank;
+};
+
+Proof proof_of(const std::string& token, int rank) {
+  Proof out;
+  token.copy(out.token.data(), out.token.size());
+  fmt::format("{:08}", rank).copy(out.rank.data(), out.rank.size());
+  return out;
+}
+
+/// Where a rank listens, and the token of this group that only ranks of the job know.
+struct Place {
+  std::string address, port, token;
+};
+
+class Meeting {
+ public:
+  Meeting(ControlChannel& channel, const GroupOptions& options, const std::string& address)
+      : channel_(channel),
+        options_(options),
+        until_ns_(now_ns() + std::chrono::nanoseconds(options.timeout).count()),
+        own_{address, "0", JobKey::random().hex()},
+        sockets_(static_cast<std::size_t>(options.size)),
+        places_(sockets_.size()) {}
+
+  std::vector<OwnedSocket> run() {
+    listen();
+    for (int rank = 0; rank < options_.size; ++rank)
+      if (rank != options_.rank) places_[static_cast<std::size_t>(rank)] = place_of(rank);
+    for (int rank = 0; rank < options_.rank; ++rank) call(rank);
+    for (int left = options_.size - 1 - options_.rank; left > 0;) left -= accept_some();
+    return std::move(sockets_);
+  }
+
+ private:
+  /// One who has connected, and has not proven yet that it is a rank.
+  struct Stranger {
+    OwnedSocket socket;
+    std::int64_t since_ns;
+    Proof proof{};
+    std::size_t bytes = 0;
+  };
+
+  std::string key(int rank) const {
+    return fmt::format("comm/{}/place of {}", options_.group, rank);
+  }
+
+  void listen() {
+    Address address = address_of(own_.address, "0");
+    listener_ = make_socket(address.storage.ss_family);
+    if (::bind(listener_.get(), address.get(), address.length) != 0 ||
+        ::listen(listener_.get(), SOMAXCONN) != 0 ||
+        ::getsockname(listener_.get(), address.get(), &address.length) != 0)
+      throw_system("cannot listen for other ranks at " + own_.address);
+    const auto* const v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
+    const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
+    own_.port =
+        std::to_string(ntohs(address.storage.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port));
+    channel_.set(key(options_.rank), fmt::format("{} {} {}", own_.address, own_.port, own_.token));
+  }
+
+  Place place_of(int rank) {
+    std::istringstream text(channel_.get(key(rank), options_.timeout));
+    Place out;
+    if (!(text >> out.address >> out.port >> out.token) || out.token.size() != own_.token.size())
+      throw Error(ErrorKind::kPeer,
+                  fmt::format("rank {} did not say where it listens", options_.job_rank(rank)));
+    return out;
+  }
+
+  /// Waits until the socket is ready, or a moment. False if the time is over.
+  bool wait_for(std::vector<pollfd> sockets) {
+    if (options_.aborted && *options_.aborted) throw Error(ErrorKind::kPeer, "aborted");
+    const std::int64_t left_ns = until_ns_ - now_ns();
+    if (left_ns <= 0) return false;
+    ::poll(sockets.data(), sockets.size(),
+           static_cast<int>(std::min(left_ns, kCheckNs) / 1'000'000 + 1));
+    return true;
+  }
+
+  [[noreturn]] void refuse(int rank, const std::string& why) {
+    const Place& place = places_[static_cast<std::size_t>(rank)];
+    throw Error(ErrorKind::kPeer,
+                fmt::format("cannot connect to rank {} at {}, port {}: {}", options_.job_rank(rank),
+                            place.address, place.port, why),
+                "the hosts' firewalls must let the ranks connect to each other");
+  }
+
+  /// Connects to a rank that listens, and proves both ends.
+  void call(int rank) {
+    const Place& place = places_[static_cast<std::size_t>(rank)];
+    OwnedSocket socket = connected(rank);
+    const Proof proof = proof_of(place.token, options_.rank);
+    std::string_view out(reinterpret_cast<const char*>(&proof), sizeof proof);
+    std::string answer;
+    while (answer.size() < own_.token.size()) {
+      const bool sends = !out.empty();
+      if (!wait_for({{socket.get(), static_cast<short>(sends ? POLLOUT : POLLIN), 0}}))
+        refuse(rank, "it does not answer");
+      char buffer[64];
+      const ssize_t bytes =
+          sends ? ::send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL)
+                : ::recv(socket.get(), buffer, own_.token.size() - answer.size(), 0);
+      if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (bytes <= 0) refuse(rank, bytes == 0 ? "it hung up" : std::strerror(errno));
+      if (sends)
+        out.remove_prefix(static_cast<std::size_t>(bytes));
+      else
+        answer.append(buffer, static_cast<std::size_t>(bytes));
+    }
+    if (!JobKey::parse(answer).matches(JobKey::parse(own_.token)))
+      refuse(rank, "who listens there is not that rank");
+    keep(rank, std::move(socket));
+  }
+
+  OwnedSocket connected(int rank) {
+    const Place& place = places_[static_cast<std::size_t>(rank)];
+    Address address = address_of(place.address, place.port);
+    OwnedSocket socket = make_socket(address.storage.ss_family);
+    if (::connect(socket.get(), address.get(), address.length) == 0) return socket;
+    while (errno == EINPROGRESS || errno == EINTR) {
+      pollfd ready{socket.get(), POLLOUT, 0};
+      if (!wait_for({ready})) refuse(rank, "it does not answer");
+      if (::poll(&ready, 1, 0) == 0) {
+        errno = EINPROGRESS;
+        continue;
+      }
+      socklen_t length = sizeof errno;
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &errno, &length);
+      if (errno == 0) return socket;
+    }
+    refuse(rank, std::strerror(errno));
+  }
+
+  void keep(int rank, OwnedSocket socket) {
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    sockets_[static_cast<std::size_t>(rank)] = std::move(socket);
+  }
+
+  /// Waits for those who connect, and returns how many of them were ranks.
+  int accept_some() {
+    std::vector<pollfd> sockets{
+        {strangers_.size() < kMaxStrangers ? listener_.get() : -1, POLLIN, 0}};
+    for (const Stranger& stranger : strangers_)
+      sockets.push_back({stranger.socket.get(), POLLIN, 0});
+    if (!wait_for(std::move(sockets))) throw_missing();
+    while (strangers_.size() < kMaxStrangers) {
+      OwnedSocket socket(
+          ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (socket.get() < 0) break;
+      strangers_.push_back({std::move(socket), now_ns()});
+    }
+    int ranks = 0;
+    std::erase_if(strangers_, [&](Stranger& stranger) {
+      const int known = hear(stranger);
+      ranks += known;
+      return known > 0 || stranger.socket.get() < 0;
+    });
+    return ranks;
+  }
+
+  /// 1 if it has proven to be a rank; it has no socket any more if it is dropped.
+  int hear(Stranger& stranger) {
+    char* const proof = reinterpret_cast<char*>(&stranger.proof);
+    const ssize_t bytes =
+        ::recv(stranger.socket.get(), proof + stranger.bytes, sizeof(Proof) - stranger.bytes, 0);
+    if (bytes > 0) stranger.bytes += static_cast<std::size_t>(bytes);
+    const bool waits = bytes > 0 || (bytes < 0 && (errno == EAGAIN || errno == EINTR));
+    if (stranger.bytes < sizeof(Proof) && waits && now_ns() - stranger.since_ns < kProofNs)
+      return 0;
+    OwnedSocket socket = std::move(stranger.socket);
+    const int rank = stranger.bytes == sizeof(Proof) ? rank_in(stranger.proof) : -1;
+    if (rank < 0) {
+      log_warning("dropped a connection to the port of rank {} that is not of this job",
+                  options_.job_rank(options_.rank));
+      return 0;
+    }
+    const std::string& token = places_[static_cast<std::size_t>(rank)].token;
+    if (::send(socket.get(), token.data(), token.size(), MSG_NOSIGNAL) != std::ssize(token))
+      return 0;  // it has gone; its own error says why
+    keep(rank, std::move(socket));
+    return 1;
+  }
+
+  /// The rank that it proves to be, one that is to call and has not yet; -1 if it is none.
+  int rank_in(const Proof& proof) const {
+    const std::string_view token(proof.token.data(), proof.token.size());
+    if (!JobKey::parse(token).matches(JobKey::parse(own_.token))) return -1;
+    const int rank = std::atoi(std::string(proof.rank.data(), proof.rank.size()).c_str());
+    const bool is_awaited = rank > options_.rank && rank < options_.size &&
+                            sockets_[static_cast<std::size_t>(rank)].get() < 0;
+    return is_awaited ? rank : -1;
+  }
+
+  [[noreturn]] void throw_missing() const {
+    for (int rank = options_.rank + 1; rank < options_.size; ++rank)
+      if (sockets_[static_cast<std::size_t>(rank)].get() < 0)
+        throw Error(ErrorKind::kPeer,
+                    fmt::format("rank {} did not connect within {:g} s", options_.job_rank(rank),
+                                static_cast<double>(options_.timeout.count()) * 1e-3),
+                    "the hosts' firewalls must let the ranks connect to each other");
+    throw Error(ErrorKind::kInternal, "no rank is missing");
+  }
+
+  ControlChannel& channel_;
+  const GroupOptions& options_;
+  const std::int64_t until_ns_;
+  Place own_;
+  OwnedSocket listener_;
+  std::vector<OwnedSocket> sockets_;  // by rank
+  std::vector<Place> places_;         // by rank
+  std::list<Stranger> strangers_;
+};
+
+}  // namespace
+
+OwnedSocket::~OwnedSocket() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::vector<OwnedSocket> connect_peers(ControlChannel& channel, const GroupOptions& options,
+                                       const std::string& address) {
+  return Meeting(channel, options, address).run();
+}
+
+}  // namespace hgt

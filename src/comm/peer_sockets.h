@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hgtrain/comm/connect.h"
+
+namespace hgt {
+
+/// Closes its descriptor. -1: none.
+class OwnedSocket {
+ public:
+  explicit OwnedSocket(int fd = -1) : fd_(fd) {}
+  OwnedSocket(OwnedSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OwnedSocket& operator=(OwnedSocket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~OwnedSocket();
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// Connects the ranks of a group over TCP, each with each, and returns the streams by rank (this
+/// rank's is none); they do not block. Each rank listens at `address`, in numbers, on a port of its
+/// own until all have come. It tells them the port and a random token through the channel's store,
+/// for this group only, so that both ends of a stream can prove that they are of the job. Who does
+/// not do so within 5 s is dropped. Error(kPeer) if a rank does not come within the timeout.
+std::vector<OwnedSocket> connect_peers(ControlChannel& channel, const GroupOptions& options,
+                                       const std::string& address);
+
+/// This machine's address on the route to `host`, in numbers: "127.0.0.1" for "localhost".
+/// Error(kPeer) if the name does not resolve or there is no route.
+std::string address_towards(const std::string& host);
+
+}  // namespace hgt

@@ -1,0 +1,184 @@
+#include "tcp_transport.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/clock.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::chrono::milliseconds kLeaveTimeout{5000};
+
+}  // namespace
+
+struct TcpTransport::Transfer::State {
+  TcpTransport& transport;
+  bool sends;
+  int peer;
+  std::byte* at;  ///< what is sent is only read
+  std::size_t left;
+};
+
+TcpTransport::Transfer::Transfer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+TcpTransport::Transfer::Transfer(Transfer&&) noexcept = default;
+
+TcpTransport::Transfer::~Transfer() {
+  if (state_ && state_->left > 0) state_->transport.drop(*state_);
+}
+
+void TcpTransport::Transfer::wait() {
+  if (state_) state_->transport.finish(*state_);
+}
+
+TcpTransport::TcpTransport(ControlChannel& channel, const GroupOptions& options,
+                           const std::string& master_host)
+    : channel_(channel),
+      options_(options),
+      peers_(static_cast<std::size_t>(options.size)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  std::vector<OwnedSocket> sockets = connect_peers(channel, options_, address_towards(master_host));
+  for (std::size_t peer = 0; peer < peers_.size(); ++peer)
+    peers_[peer].socket = std::move(sockets[peer]);
+}
+
+TcpTransport::~TcpTransport() = default;
+
+// ---- transfers ----
+
+TcpTransport::Transfer TcpTransport::start(Transfer::State state) {
+  if (state.left == 0) return Transfer(nullptr);
+  auto kept = std::make_unique<Transfer::State>(state);
+  Peer& peer = peers_[static_cast<std::size_t>(state.peer)];
+  auto& queue = state.sends ? peer.out : peer.in;
+  queue.push_back(kept.get());
+  Transfer out(std::move(kept));
+  if (queue.size() == 1 && !aborted_) move_bytes(state.peer);  // as much as the kernel takes now
+  return out;
+}
+
+TcpTransport::Transfer TcpTransport::send(std::span<const std::byte> out, int to) {
+  return start({*this, true, to, const_cast<std::byte*>(out.data()), out.size()});
+}
+
+TcpTransport::Transfer TcpTransport::receive(std::span<std::byte> in, int from) {
+  return start({*this, false, from, in.data(), in.size()});
+}
+
+/// Passes what can be passed to and from a peer without waiting; false if that is nothing.
+bool TcpTransport::move_bytes(int peer) {
+  Peer& stream = peers_[static_cast<std::size_t>(peer)];
+  bool moved = false;
+  for (auto* const queue : {&stream.out, &stream.in})
+    while (!queue->empty()) {
+      Transfer::State& transfer = *queue->front();
+      const ssize_t bytes =
+          transfer.sends ? ::send(stream.socket.get(), transfer.at, transfer.left, MSG_NOSIGNAL)
+                         : ::recv(stream.socket.get(), transfer.at, transfer.left, 0);
+      if (bytes < 0 && errno == EINTR) continue;
+      if (bytes < 0 && errno == EAGAIN) break;
+      if (bytes < 0) throw lost(peer, std::strerror(errno));
+      if (bytes == 0) throw lost(peer, "it has closed the connection");
+      moved = true;
+      transfer.at += bytes;
+      transfer.left -= static_cast<std::size_t>(bytes);
+      if (transfer.left == 0) queue->pop_front();
+    }
+  return moved;
+}
+
+Error TcpTransport::lost(int peer, const std::string& why) const {
+  return {ErrorKind::kPeer, fmt::format("lost rank {}: {}", options_.job_rank(peer), why)};
+}
+
+/// Waits until the transfer is done, and moves the bytes of all others meanwhile.
+void TcpTransport::finish(Transfer::State& transfer) {
+  const std::int64_t until_ns = now_ns() + std::chrono::nanoseconds(options_.timeout).count();
+  while (transfer.left > 0) {
+    if (aborted_) throw Error(ErrorKind::kPeer, "aborted");
+    bool moved = false;
+    for (int peer = 0; peer < size(); ++peer) moved |= move_bytes(peer);
+    if (moved) continue;
+    if (now_ns() >= until_ns)
+      throw Error(
+          ErrorKind::kPeer,
+          fmt::format("rank {} did not answer within {:g} s", options_.job_rank(transfer.peer),
+                      static_cast<double>(options_.timeout.count()) * 1e-3));
+    wait_for_sockets(until_ns);
+  }
+}
+
+void TcpTransport::wait_for_sockets(std::int64_t until_ns) {
+  std::vector<pollfd> sockets{{wake_.get(), POLLIN, 0}};
+  for (const Peer& peer : peers_)
+    if (!peer.out.empty() || !peer.in.empty())
+      sockets.push_back(
+          {peer.socket.get(),
+           static_cast<short>((peer.out.empty() ? 0 : POLLOUT) | (peer.in.empty() ? 0 : POLLIN)),
+           0});
+  const std::int64_t left_ms = (until_ns - now_ns()) / 1'000'000 + 1;
+  ::poll(sockets.data(), sockets.size(),
+         static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, 1'000'000)));
+}
+
+/// The stream is cut in the middle of a message.
+void TcpTransport::drop(Transfer::State& transfer) {
+  Peer& peer = peers_[static_cast<std::size_t>(transfer.peer)];
+  std::erase(transfer.sends ? peer.out : peer.in, &transfer);
+  abort();
+}
+
+void TcpTransport::abort() noexcept {
+  aborted_ = true;
+  const std::uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof one);
+}
+
+// ---- what is made of them ----
+
+void TcpTransport::exchange(std::span<const std::byte> out, int to, std::span<std::byte> in,
+                            int from) {
+  Transfer incoming = receive(in, from);
+  Transfer outgoing = send(out, to);
+  incoming.wait();
+  outgoing.wait();
+}
+
+void TcpTransport::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+  std::vector<Transfer> transfers;
+  for (int peer = 0; peer < size(); ++peer) {
+    const std::span<std::byte> theirs = all.subspan(peer * mine.size(), mine.size());
+    if (peer == rank()) {
+      std::copy(mine.begin(), mine.end(), theirs.begin());
+      continue;
+    }
+    transfers.push_back(receive(theirs, peer));
+    transfers.push_back(send(mine, peer));
+  }
+  for (Transfer& transfer : transfers) transfer.wait();
+}
+
+void TcpTransport::leave() noexcept {
+  // Closing a connection drops data that are still on their way, so a rank needs a sign that there
+  // are none, which must not come over these connections.
+  const auto name = [&](int rank) { return fmt::format("comm/{}/left/{}", options_.group, rank); };
+  try {
+    channel_.set(name(rank()), "");
+    for (int peer = 0; peer < size(); ++peer)
+      channel_.get(name(peer), std::min(options_.timeout, kLeaveTimeout));
+  } catch (const std::exception&) {
+    // A peer that failed will not come; its own error says why.
+  }
+}
+
+}  // namespace hgt

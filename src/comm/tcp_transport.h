@@ -1,0 +1,86 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/comm/connect.h"
+
+#include "peer_sockets.h"
+
+namespace hgt {
+
+/// Bytes to and from the other ranks of a group over TCP; every wait is bounded. Messages between
+/// two ranks arrive in the order sent, and both must agree about their sizes: nothing but the
+/// messages' bytes is sent. One thread uses it; any thread may call abort(). Throws Error(kPeer)
+/// that names the peer.
+class TcpTransport {
+ public:
+  TcpTransport(ControlChannel& channel, const GroupOptions& options,
+               const std::string& master_host);
+  ~TcpTransport();
+
+  int rank() const { return options_.rank; }
+  int size() const { return options_.size; }
+
+  /// A message on its way. Its memory must stay, and what is received must not be touched, until
+  /// wait() returns or the transfer is gone. Bytes move while any transfer is waited for. Nothing
+  /// can be sent or received any more if one goes before it is done.
+  class Transfer {
+   public:
+    Transfer(Transfer&&) noexcept;
+    ~Transfer();
+    void wait();
+
+   private:
+    friend TcpTransport;
+    struct State;
+    explicit Transfer(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+  };
+
+  /// Empty messages are skipped.
+  Transfer send(std::span<const std::byte> out, int to);
+  Transfer receive(std::span<std::byte> in, int from);
+
+  /// Sends `out` to one rank while receiving all of `in` from another. Empty spans are skipped; the
+  /// two must not overlap.
+  void exchange(std::span<const std::byte> out, int to, std::span<std::byte> in, int from);
+
+  /// Gives `mine` to every rank; `all` receives all ranks' in rank order (size() times as long).
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
+
+  /// Waits some seconds until every rank has called it: after that no rank needs this one's
+  /// connections. Never throws.
+  void leave() noexcept;
+  void abort() noexcept;
+
+ private:
+  /// The stream to a peer, and what waits to pass it in either direction, in order.
+  struct Peer {
+    OwnedSocket socket;
+    std::deque<Transfer::State*> out, in;
+  };
+
+  Transfer start(Transfer::State state);
+  void finish(Transfer::State& transfer);
+  void drop(Transfer::State& transfer);
+  bool move_bytes(int peer);
+  void wait_for_sockets(std::int64_t until_ns);
+  Error lost(int peer, const std::string& why) const;
+
+  ControlChannel& channel_;
+  const GroupOptions options_;
+  std::vector<Peer> peers_;  ///< by rank; this rank's is not used
+  const OwnedSocket wake_;   ///< readable once abort() was called
+  std::atomic<bool> aborted_ = false;
+};
+
+}  // namespace hgt

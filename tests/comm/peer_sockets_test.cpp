@@ -1,0 +1,138 @@
+#include "peer_sockets.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sstream>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "support/ranks.h"
+
+using namespace hgt;
+
+namespace {
+
+/// What a rank has told the others: its address, its port and its token.
+struct Place {
+  explicit Place(Store& store, int rank) {
+    std::istringstream(
+        store.get("comm/world/place of " + std::to_string(rank), std::chrono::minutes(1))) >>
+        address >> port >> token;
+  }
+  std::string address, port, token;
+};
+
+/// Somebody who has connected there and says `words`.
+OwnedSocket stranger(const Place& place, const std::string& words) {
+  addrinfo* found = nullptr;
+  REQUIRE(getaddrinfo(place.address.c_str(), place.port.c_str(), nullptr, &found) == 0);
+  OwnedSocket out(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(connect(out.get(), found->ai_addr, found->ai_addrlen) == 0);
+  freeaddrinfo(found);
+  REQUIRE(send(out.get(), words.data(), words.size(), MSG_NOSIGNAL) == std::ssize(words));
+  return out;
+}
+
+/// What comes until the other end closes.
+std::string rest(const OwnedSocket& socket) {
+  std::string out;
+  char buffer[256];
+  for (ssize_t bytes; (bytes = recv(socket.get(), buffer, sizeof buffer, 0)) > 0;)
+    out.append(buffer, static_cast<std::size_t>(bytes));
+  return out;
+}
+
+/// A group of two whose rank 0 listens; rank 1 comes when it is told to.
+struct Pair {
+  explicit Pair(const std::string& at = "127.0.0.1") : address(at) {}
+  std::vector<OwnedSocket> run(int rank) {
+    return connect_peers(channel, {.rank = rank, .size = 2}, address);
+  }
+  std::string address;
+  MemoryChannel channel;
+};
+
+void check_connected(const std::vector<OwnedSocket>& first,
+                     const std::vector<OwnedSocket>& second) {
+  REQUIRE(first[1].get() >= 0);
+  CHECK(first[0].get() < 0);
+  REQUIRE(send(first[1].get(), "hello", 5, 0) == 5);
+  fcntl(second[0].get(), F_SETFL, 0);
+  char text[5];
+  CHECK(recv(second[0].get(), text, 5, MSG_WAITALL) == 5);
+  CHECK(std::string(text, 5) == "hello");
+}
+
+}  // namespace
+
+TEST_CASE("ranks connect, also over IPv6") {
+  Pair pair(GENERATE("127.0.0.1", "::1"));
+  std::vector<OwnedSocket> second;
+  std::jthread other([&] { second = pair.run(1); });
+  const auto first = pair.run(0);
+  other.join();
+  check_connected(first, second);
+}
+
+TEST_CASE("who connects without the token is dropped, and told nothing") {
+  Pair pair;
+  std::vector<OwnedSocket> first, second;
+  std::jthread listening([&] { first = pair.run(0); });
+  const Place place(pair.channel, 0);
+  pair.channel.set("comm/world/place of 1", "127.0.0.1 1 " + std::string(64, 'a'));
+  const std::string right = place.token, wrong(64, '0'), rank = "00000001";
+  for (const std::string& words : {wrong + rank, right + "00000000", right + "00000002",
+                                   right + "-0000001", right + "xxxxxxxx", std::string(1000, 'x')})
+    CHECK(rest(stranger(place, words)).empty());
+  const OwnedSocket silent = stranger(place, ""), slow = stranger(place, right);
+  const OwnedSocket proven = stranger(place, right + rank);
+  listening.join();
+  CHECK(first[1].get() >= 0);
+  char answer[64];
+  CHECK(recv(proven.get(), answer, sizeof answer, MSG_WAITALL) == 64);
+  CHECK(std::string(answer, 64) == std::string(64, 'a'));
+  CHECK(rest(silent).empty());
+  CHECK(rest(slow).empty());
+}
+
+TEST_CASE("who takes the port of a rank, and does not know the caller's token, is not that rank") {
+  Pair pair;
+  const OwnedSocket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(listen(listener.get(), 1) == 0);
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  pair.channel.set("comm/world/place of 0", "127.0.0.1 " + std::to_string(ntohs(address.sin_port)) +
+                                                " " + std::string(64, 'a'));
+  std::jthread impostor([&] {
+    const OwnedSocket caller(accept(listener.get(), nullptr, nullptr));
+    const std::string answer(64, 'b');
+    (void)!send(caller.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    rest(caller);
+  });
+  CHECK_THROWS_WITH(pair.run(1), Catch::Contains("who listens there is not that rank"));
+}
+
+TEST_CASE("a rank that cannot be reached, or does not come, is named") {
+  MemoryChannel channel;
+  const GroupOptions options{.rank = 1, .size = 2, .timeout = std::chrono::milliseconds(200)};
+  channel.set("comm/world/place of 0", "127.0.0.1 1 " + std::string(64, 'a'));
+  CHECK_THROWS_WITH(connect_peers(channel, options, "127.0.0.1"),
+                    "cannot connect to rank 0 at 127.0.0.1, port 1: Connection refused");
+  channel.set("comm/world/place of 1", "127.0.0.1 1 " + std::string(64, 'a'));
+  CHECK_THROWS_WITH(
+      connect_peers(channel, {.rank = 0, .size = 2, .timeout = std::chrono::milliseconds(200)},
+                    "127.0.0.1"),
+      "rank 1 did not connect within 0.2 s");
+  channel.set("comm/world/place of 1", "nonsense");
+  CHECK_THROWS_WITH(
+      connect_peers(channel, {.rank = 0, .size = 2, .timeout = std::chrono::milliseconds(200)},
+                    "127.0.0.1"),
+      "rank 1 did not say where it listens");
+}
