@@ -28,6 +28,7 @@ class ParameterUpdate {
   /// Queues it. The constants are there, and so are the sums of the gradients that this rank
   /// updates with. All ranks call it together.
   void queue(UnitExchange& units, WaitClock& clock);
+  bool sums_squares() const { return sums_squares_; }
   /// The slices that this rank updates.
   const std::vector<Slice>& slices() const { return updated_; }
 

@@ -25,14 +25,15 @@ std::vector<Slice> slices_within(std::span<const Slice> all, Range elements) {
 
 UnitExchange::UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
                            Communicator& comm, Stream stream, const Update* update,
-                           WaitClock& clock)
+                           WaitClock& clock, bool losses_follow)
     : plan_(plan),
       buffers_(buffers),
       slots_(slots),
       comm_(comm),
       stream_(stream),
       update_(update),
-      clock_(clock) {
+      clock_(clock),
+      losses_follow_(losses_follow) {
   const auto bytes = static_cast<std::int64_t>(size_of(buffers.compute_dtype));
   std::int64_t largest = 0;
   for (const Unit& unit : plan.shape.units) {
@@ -125,7 +126,7 @@ void UnitExchange::reduce(int unit) {
                                    : comm_.start_reduce_scatter_sum(gradients, state(unit).owners);
   if (buffers_.is_offloaded())
     copy_to_host(unit, ticket);
-  else
+  else if (!losses_follow_)
     state(unit).reducing = ticket;
 }
 

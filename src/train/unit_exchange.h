@@ -25,9 +25,11 @@ namespace hgt {
 class UnitExchange {
  public:
   /// The references outlive this object. `update`, in memory of the buffers' home, says whether the
-  /// run is halted.
+  /// run is halted. If `losses_follow`, the caller sums the losses over `comm` after the gradients,
+  /// and need not wait for these: collectives end in the order in which they began.
   UnitExchange(const RankPlan& plan, const FlatBuffers& buffers, const UnitSlots& slots,
-               Communicator& comm, Stream stream, const Update* update, WaitClock& clock);
+               Communicator& comm, Stream stream, const Update* update, WaitClock& clock,
+               bool losses_follow);
   /// Waits for what is on its way, because it uses the buffers; not if the communicator failed.
   ~UnitExchange();
   UnitExchange(const UnitExchange&) = delete;
@@ -45,8 +47,8 @@ class UnitExchange {
 
   /// Waits until the parameters that a block reads are there.
   void require_parameters(int block);
-  /// Waits for the sums that were started. If they are offloaded, the host waits, also for all else
-  /// that the stream has.
+  /// Waits for the sums that were started, unless the losses follow. If they are offloaded, the
+  /// host waits, also for all else that the stream has.
   void wait_for_sums();
   /// Starts to send a unit's updated weights to the device; only if buffers.sends_weights().
   void send(int unit);
@@ -80,6 +82,7 @@ class UnitExchange {
   const Stream stream_;
   const Update* const update_;
   WaitClock& clock_;
+  const bool losses_follow_;
   std::vector<UnitState> units_;
   Buffer earlier_sum_;              ///< of a slice, on its way back from the host
   std::optional<HostCopies> host_;  ///< if anything is offloaded
