@@ -101,7 +101,7 @@ std::vector<ThreadSpans> recorded_spans() {
       SpanRecord& record = thread.records[i];
       const std::int64_t end_ns = std::atomic_ref(record.end_ns).load(std::memory_order_acquire);
       spans.spans.push_back({record.name, record.number, record.begin_ns, end_ns, record.flops,
-                             record.bytes, record.kind, record.depth});
+                             record.bytes, record.kind, record.depth, record.micro});
     }
   }
   return out;
@@ -119,7 +119,7 @@ void forget_spans() {
 }
 
 void Span::open(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number,
-                Work work) {
+                int micro, Work work) {
   observed_ = observe_begin != nullptr;
   if (observed_) observe_begin(name);
   if (recording.load(std::memory_order_relaxed) < least) return;
@@ -130,7 +130,7 @@ void Span::open(Recording least, const char* name, SpanRecord::Kind kind, std::i
     return;
   }
   record_ = &log.records[at];
-  *record_ = {name, number, now_ns(), 0, work.flops, work.bytes, kind, log.depth++};
+  *record_ = {name, number, now_ns(), 0, work.flops, work.bytes, kind, log.depth++, micro};
   log.count.store(at + 1, std::memory_order_release);
   if (lease.marker && kind == SpanRecord::Kind::kOp) lease.marker->begin(*record_);
 }

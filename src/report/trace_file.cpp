@@ -33,6 +33,7 @@ std::string arguments(const SpanRecord& span) {
     text += fmt::format("{}\"{}\":{}", text.empty() ? "" : ",", name, value);
   };
   if (span.number >= 0) add("number", span.number);
+  if (span.micro >= 0) add("micro_batch", span.micro);
   const auto ns = static_cast<double>(span.end_ns - span.begin_ns);
   if (span.flops > 0 && ns > 0) add("GFLOP/s", span.flops / ns);
   if (span.bytes > 0 && ns > 0) add("GB/s", span.bytes / ns);
@@ -52,7 +53,8 @@ std::string metadata(int rank, std::size_t thread, const char* what, const std::
 
 void append_event(std::string& text, int rank, std::size_t thread, const SpanRecord& span) {
   const auto us = [](std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); };
-  const std::string number = span.number < 0 ? "" : fmt::format(" {}", span.number);
+  std::string number = span.number < 0 ? "" : fmt::format(" {}", span.number);
+  if (span.micro >= 0) number += fmt::format(".{}", span.micro);
   fmt::format_to(
       std::back_inserter(text),
       R"({{"name":"{}{}","cat":"{}","ph":"X","ts":{},"dur":{},"pid":{},"tid":{},"args":{{{}}}}})"

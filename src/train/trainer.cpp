@@ -243,7 +243,7 @@ int Trainer::model_slot(const Action& action) const {
 }
 
 void Trainer::forward(const Action& action) {
-  const Span span = Span::phase("forward", action.block);
+  const Span span = Span::phase("forward", action.block, action.micro);
   parts_.progress.phase = kForwardPhase;
   Model& model = parts_.model;
   const StepShape& shape = parts_.plan.shape;
@@ -261,7 +261,7 @@ void Trainer::forward(const Action& action) {
 }
 
 void Trainer::backward(const Action& action) {
-  const Span span = Span::phase("backward", action.block);
+  const Span span = Span::phase("backward", action.block, action.micro);
   parts_.progress.phase = kBackwardPhase;
   units_->require_parameters(action.block);
   pipeline_->before_backward(action);
@@ -272,7 +272,7 @@ void Trainer::backward(const Action& action) {
 
 /// A later micro-batch may be in the slot already: only its size counts.
 void Trainer::backward_weights(const Action& action) {
-  const Span span = Span::phase("backward of weights", action.block);
+  const Span span = Span::phase("backward of weights", action.block, action.micro);
   parts_.progress.phase = kBackwardPhase;
   run_block(action, [&] {
     parts_.model.backward_weights(action.block, model_slot(action), micro_in(action.slot));

@@ -31,7 +31,7 @@ class TraceTest(job.JobTest):
             self.assertEqual([name for _, _, name, _ in training if name.startswith('step')],
                              ['step 3', 'step 4', 'step 5', 'step 6'])
             names = {name for _, _, name, _ in training}
-            self.assertLessEqual({'forward 1', 'backward 1', 'gemm', 'attention_bwd', 'cross_entropy_fwd_bwd', 'optimizer',
+            self.assertLessEqual({'forward 1.0', 'backward 1.0', 'forward 1.1', 'gemm', 'attention_bwd', 'cross_entropy_fwd_bwd', 'optimizer',
                                   'wait for data', 'wait for sums', 'evaluate 10'}, names)
             self.assert_nested(training)
             self.assertTrue(spans(events, rank, 'data'))

@@ -20,21 +20,22 @@ constexpr std::int64_t kMs = 1'000'000;
 /// them is what belongs to no step.
 std::vector<ThreadSpans> two_steps() {
   ThreadSpans training{"training", {}};
-  training.spans.push_back({"evaluate", 2, 1, 5 * kMs, 0, 0, Kind::kRare, 0});
-  training.spans.push_back({"gemm", -1, 2, 4 * kMs, 9e9, 0, Kind::kOp, 1});
+  training.spans.push_back({"evaluate", 2, 1, 5 * kMs, 0, 0, Kind::kRare, 0, -1});
+  training.spans.push_back({"gemm", -1, 2, 4 * kMs, 9e9, 0, Kind::kOp, 1, -1});
   for (std::int64_t step = 3; step < 5; ++step) {
     const std::int64_t t = step * 20 * kMs;
-    training.spans.insert(training.spans.end(),
-                          {{"step", step, t, t + 10 * kMs, 0, 0, Kind::kPhase, 0},
-                           {"forward", 0, t, t + 9 * kMs, 0, 0, Kind::kPhase, 1},
-                           {"linear_fwd", -1, t, t + 5 * kMs, 0, 0, Kind::kOp, 2},
-                           {"gemm", -1, t, t + 4 * kMs, 4e6, 0, Kind::kOp, 3},
-                           {"layer_norm_fwd", -1, t + 5 * kMs, t + 7 * kMs, 0, 1e6, Kind::kOp, 2},
-                           {"wait for sums", -1, t + 9 * kMs, t + 10 * kMs, 0, 0, Kind::kOp, 1}});
+    training.spans.insert(
+        training.spans.end(),
+        {{"step", step, t, t + 10 * kMs, 0, 0, Kind::kPhase, 0, -1},
+         {"forward", 0, t, t + 9 * kMs, 0, 0, Kind::kPhase, 1, -1},
+         {"linear_fwd", -1, t, t + 5 * kMs, 0, 0, Kind::kOp, 2, -1},
+         {"gemm", -1, t, t + 4 * kMs, 4e6, 0, Kind::kOp, 3, -1},
+         {"layer_norm_fwd", -1, t + 5 * kMs, t + 7 * kMs, 0, 1e6, Kind::kOp, 2, -1},
+         {"wait for sums", -1, t + 9 * kMs, t + 10 * kMs, 0, 0, Kind::kOp, 1, -1}});
   }
-  training.spans.push_back({"step", 5, 200 * kMs, 0, 0, 0, Kind::kPhase, 0});  // not over
-  training.spans.push_back({"gemm", -1, 200 * kMs, 201 * kMs, 0, 0, Kind::kOp, 1});
-  return {{"data", {{"step", 3, 1, 2, 0, 0, Kind::kPhase, 0}}}, training};
+  training.spans.push_back({"step", 5, 200 * kMs, 0, 0, 0, Kind::kPhase, 0, -1});  // not over
+  training.spans.push_back({"gemm", -1, 200 * kMs, 201 * kMs, 0, 0, Kind::kOp, 1, -1});
+  return {{"data", {{"step", 3, 1, 2, 0, 0, Kind::kPhase, 0, -1}}}, training};
 }
 
 Profile two_steps_profile() {

@@ -16,12 +16,13 @@ namespace {
 
 using Kind = SpanRecord::Kind;
 
-/// Thread "training": a step of 3 us with a product in it, and a span that is not over.
+/// Thread "training": a step of 3 us with a product in it, a span that is not over, and a block's.
 std::vector<ThreadSpans> one_step() {
   return {{"training",
-           {{"step", 4, 1'000'500, 1'003'500, 0, 0, Kind::kPhase, 0},
-            {"gemm", -1, 1'001'000, 1'002'000, 5000, 0, Kind::kOp, 1},
-            {"open", -1, 1'002'000, 0, 0, 0, Kind::kOp, 1}}}};
+           {{"step", 4, 1'000'500, 1'003'500, 0, 0, Kind::kPhase, 0, -1},
+            {"gemm", -1, 1'001'000, 1'002'000, 5000, 0, Kind::kOp, 1, -1},
+            {"open", -1, 1'002'000, 0, 0, 0, Kind::kOp, 1, -1},
+            {"forward", 2, 1'002'000, 1'003'000, 0, 0, Kind::kPhase, 1, 5}}}};
 }
 
 nlohmann::json merged(const TemporaryFolder& folder, int ranks, std::vector<int>& missing) {
@@ -47,7 +48,7 @@ TEST_CASE("the ranks' traces become one, in microseconds, with names for ranks a
   const auto trace = merged(folder, 2, missing);
   CHECK(missing.empty());
   const auto spans = spans_in(trace);
-  REQUIRE(spans.size() == 4);
+  REQUIRE(spans.size() == 6);
   CHECK(spans[0] == nlohmann::json{{"name", "step 4"},
                                    {"cat", "phase"},
                                    {"ph", "X"},
@@ -57,6 +58,8 @@ TEST_CASE("the ranks' traces become one, in microseconds, with names for ranks a
                                    {"tid", 0},
                                    {"args", {{"number", 4}}}});
   CHECK(spans[1]["args"] == nlohmann::json{{"GFLOP/s", 5.0}});
+  CHECK(spans[2]["name"] == "forward 2.5");
+  CHECK(spans[2]["args"] == nlohmann::json{{"number", 2}, {"micro_batch", 5}});
   CHECK(spans[3]["pid"] == 1);
   CHECK(trace["traceEvents"][0]["args"]["name"] == "rank 0");
   CHECK(trace["traceEvents"][2]["args"]["name"] == "training");
@@ -72,5 +75,5 @@ TEST_CASE("a rank without a trace is named, and a line that broke off is left ou
   std::vector<int> missing;
   const auto trace = merged(folder, 3, missing);
   CHECK(missing == std::vector<int>{0, 2});
-  CHECK(spans_in(trace).size() == 2);
+  CHECK(spans_in(trace).size() == 3);
 }

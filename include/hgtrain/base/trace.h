@@ -26,6 +26,7 @@ struct SpanRecord {
   double flops, bytes;  ///< its Work
   Kind kind;
   int depth;  ///< spans of the same thread that were open when it began
+  int micro;  ///< number of the micro-batch in its step; -1 for none
 };
 
 /// What a thread did, in the order in which its spans began.
@@ -72,12 +73,12 @@ void forget_spans();
 class Span {
  public:
   explicit Span(const char* name, Work work = {})
-      : Span(Recording::kAll, name, SpanRecord::Kind::kOp, -1, work) {}
-  static Span phase(const char* name, std::int64_t number = -1) {
-    return {Recording::kAll, name, SpanRecord::Kind::kPhase, number, {}};
+      : Span(Recording::kAll, name, SpanRecord::Kind::kOp, -1, -1, work) {}
+  static Span phase(const char* name, std::int64_t number = -1, int micro = -1) {
+    return {Recording::kAll, name, SpanRecord::Kind::kPhase, number, micro, {}};
   }
   static Span rare(const char* name, std::int64_t number = -1) {
-    return {Recording::kRare, name, SpanRecord::Kind::kRare, number, {}};
+    return {Recording::kRare, name, SpanRecord::Kind::kRare, number, -1, {}};
   }
   ~Span() {
     if (record_ || observed_) close();
@@ -86,11 +87,13 @@ class Span {
   Span& operator=(const Span&) = delete;
 
  private:
-  Span(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number, Work work) {
-    if (noticed.load(std::memory_order_relaxed) >= least) open(least, name, kind, number, work);
+  Span(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number, int micro,
+       Work work) {
+    if (noticed.load(std::memory_order_relaxed) >= least)
+      open(least, name, kind, number, micro, work);
   }
   void open(Recording least, const char* name, SpanRecord::Kind kind, std::int64_t number,
-            Work work);
+            int micro, Work work);
   void close();
 
   friend void record_spans(Recording what);
