@@ -204,20 +204,21 @@ void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::si
   add("d_final_norm", {own, width}, has_head);
 
   scope = PlannedTensor::Scope::kShared;
-  add("branch", {rows, width});
-  add("d_norm", {rows, width});
-  add("d_attention", {rows, q});
-  add("d_qkv", {rows, q + 2 * k}, !sizes.split);
-  add("d_qk", {rows, q + k}, m.qk_norm);
-  add("d_up", {rows, up}, !sizes.split);
-  add("d_activated", {rows, inner}, family.gated_mlp);
+  const bool has_layers = layers.size() > 0;
+  add("branch", {rows, width}, has_layers || sizes.blocks.begin == 0);
+  add("d_norm", {rows, width}, has_layers);
+  add("d_attention", {rows, q}, has_layers);
+  add("d_qkv", {rows, q + 2 * k}, has_layers && !sizes.split);
+  add("d_qk", {rows, q + k}, has_layers && m.qk_norm);
+  add("d_up", {rows, up}, has_layers && !sizes.split);
+  add("d_activated", {rows, inner}, has_layers && family.gated_mlp);
   add("final_norm", {rows, width}, has_head);
   add("logits", {logit_rows(m, rows), m.vocab_size}, has_head);
   add_f32("softmax_parts", {sizes.tensor_size, logit_rows(m, rows), 3},
           has_head && sizes.tensor_size > 1);
   for (const char* name : {"keys_values", "d_keys_values"})
     add(name, {sizes.batch, sizes.seq_length, 2 * m.num_key_value_heads, m.head_dim},
-        sizes.context_size > 1);
+        has_layers && sizes.context_size > 1);
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ class TransformerModel final : public Model {
     pass.tokens = context_rows(whole, context_.size(), context_.rank());
     pass.dropout = {0, options_.seed, batch.samples, 0, pass.tokens};
     pass.dropout.rows.first = group_.rows_of(group_.rank(), pass.rows()).begin;
-    if (context_.size() > 1) name_owners(memory(slot).get("keys_values"), pass);
+    if (const Tensor all = memory(slot).find("keys_values")) name_owners(all, pass);
     if (family_of(config_).rope) {
       rope_.prepare(whole, stream_);
       pass.cos = rope_.cos(0, whole);

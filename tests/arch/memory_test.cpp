@@ -254,6 +254,28 @@ TEST_CASE("a stage without layers holds what it hands on and nothing of the mode
   CHECK(bytes("layers: output") == 2 * row);
 }
 
+TEST_CASE("a stage of the embedding or the head alone holds no scratch of layers") {
+  Config config;
+  config.model = gpt2_124m();
+  config.batch = {.train_batch_size = 8, .micro_batch_size = 1, .gradient_accumulation_steps = 8};
+  config.training.seq_length = 1024;
+  config.parallelism = {
+      .pipeline_parallel_size = 3, .context_parallel_size = 2, .pipeline_layer_split = {0, 12, 0}};
+  const auto bytes = [&](const std::string& name, int stage) {
+    for (const Allocation& a : memory_table(config, 1, stage))
+      if (a.name == "activations: " + name) return a.bytes;
+    return std::int64_t{0};
+  };
+  for (const char* of_layers : {"d_norm", "d_attention", "d_qkv", "d_up", "keys_values"}) {
+    CHECK(bytes(of_layers, 1) > 0);
+    CHECK(bytes(of_layers, 0) == 0);
+    CHECK(bytes(of_layers, 2) == 0);
+  }
+  CHECK(bytes("branch", 0) > 0);
+  CHECK(bytes("branch", 2) == 0);
+  CHECK(bytes("logits", 2) > 0);
+}
+
 TEST_CASE("a stage of ZB-H1 keeps for the weights' half what that reads") {
   Config config;
   config.model = gpt2_124m();
