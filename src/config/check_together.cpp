@@ -193,14 +193,16 @@ void check_warmup(Loading& loading) {
 
 void check_lengths(Loading& loading) {
   const Config& c = loading.config();
+  const std::string positions = loading.model_key("max_position_embeddings");
   if (c.model.model_type == "gpt2" && c.training.seq_length > c.model.max_position_embeddings &&
       c.model.max_position_embeddings > 0)
-    loading.problem_at(Severity::kError, "training.seq_length",
-                       fmt::format("training.seq_length = {} is longer than model.n_positions = {}",
-                                   c.training.seq_length, c.model.max_position_embeddings),
-                       loading.given("model.init")
-                           ? "shorten training.seq_length"
-                           : "raise model.n_positions, or shorten training.seq_length");
+    loading.problem_at(
+        Severity::kError, "training.seq_length",
+        fmt::format("training.seq_length = {} is longer than model.{} = {}", c.training.seq_length,
+                    positions, c.model.max_position_embeddings),
+        loading.given("model.init")
+            ? "shorten training.seq_length"
+            : fmt::format("raise model.{}, or shorten training.seq_length", positions));
   const auto& [recompute, layers] = c.recompute;
   if (layers > 0 && recompute == "none")
     loading.problem_at(Severity::kNotice, "activation_checkpointing.num_layers",
@@ -285,11 +287,19 @@ void check_best(Loading& loading) {
 
 void tell_idle_split(Loading& loading) {
   const ParallelismConfig& p = loading.config().parallelism;
+  const std::string default_schedule = ParallelismConfig().pipeline_schedule;
   if (p.sequence_parallel && p.tensor_parallel_size == 1)
     loading.problem_at(Severity::kNotice, "parallelism.sequence_parallel",
                        "parallelism.sequence_parallel has no effect without tensor parallelism",
                        "set parallelism.tensor_parallel_size, or leave it out; to share each "
                        "sequence: parallelism.context_parallel_size");
+  if (p.pipeline_schedule != default_schedule && p.pipeline_parallel_size == 1 &&
+      p.pipeline_schedule != "interleaved")  // which is refused
+    loading.problem_at(
+        Severity::kNotice, "parallelism.pipeline_schedule",
+        fmt::format("parallelism.pipeline_schedule = \"{}\" has no effect without a pipeline",
+                    p.pipeline_schedule),
+        "set parallelism.pipeline_parallel_size, or leave it out");
 }
 
 /// The user waits for metrics that do not come there.

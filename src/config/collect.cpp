@@ -293,7 +293,7 @@ class Walk {
     const ForeignKey* const foreign = find_foreign_key(name);
     const std::string path = foreign ? std::string(foreign->key) : path_from_top(name);
     if (!foreign && path.empty()) return unknown_but_passed(key, table, "", pointer);
-    const bool splits = path.starts_with("parallelism.");
+    const bool splits = path.starts_with("parallelism");
     const bool is_typed = place(pointer).file.empty();
     if (!is_typed && (splits ? splits_nothing(value) : asks_for_nothing(value)))
       return loading_.unknown.push_back(key);

@@ -73,6 +73,8 @@ constexpr ForeignKey kForeignKeys[] = {
      R"(it belongs to zero_optimization: {"stage": 3, "offload_param": {"device": "cpu"}})"},
     {"cpu_offload", "zero_optimization.offload_optimizer.device", ""},
     {"zero_stage", "zero_optimization.stage", ""},
+    {"model_parallel", "parallelism", ""},
+    {"parallel", "parallelism", ""},
     {"autotp_size", "parallelism.tensor_parallel_size", ""},
     {"tp_size", "parallelism.tensor_parallel_size", ""},
     {"mp_size", "parallelism.tensor_parallel_size", ""},

@@ -45,12 +45,13 @@ LayoutProblem schedule_misfit(const ParallelismConfig& p) {
 
 }  // namespace
 
-std::string tensor_misfit(const ModelConfig& model, std::int64_t size) {
+std::string tensor_misfit(const ModelConfig& model, std::int64_t size, const KeyName& name) {
   const std::int64_t heads = model.num_attention_heads, keys = model.num_key_value_heads;
   std::vector<std::string> multiples;
   const auto must_divide = [&](const char* key, std::int64_t value) {
     if (size < 1 || value % size != 0)
-      multiples.push_back(fmt::format("{} = {}", family_key(model.model_type, key), value));
+      multiples.push_back(
+          fmt::format("{} = {}", name ? name(key) : family_key(model.model_type, key), value));
   };
   must_divide("num_attention_heads", heads);
   must_divide("intermediate_size", model.intermediate_size);
@@ -90,7 +91,7 @@ std::string layer_split_misfit(const Config& config) {
                      fmt::join(split, ", "), layers, layers == 1 ? "" : "s", stages_text(p));
 }
 
-std::vector<LayoutProblem> layout_problems(const Config& config) {
+std::vector<LayoutProblem> layout_problems(const Config& config, const KeyName& name) {
   const ParallelismConfig& p = config.parallelism;
   std::vector<LayoutProblem> out;
   const auto add = [&](const char* key, std::string message) {
@@ -98,7 +99,7 @@ std::vector<LayoutProblem> layout_problems(const Config& config) {
   };
   const ModelConfig& model = config.model;
   if (model.num_attention_heads > 0 && model.intermediate_size > 0 && model.num_key_value_heads > 0)
-    add("parallelism.tensor_parallel_size", tensor_misfit(model, p.tensor_parallel_size));
+    add("parallelism.tensor_parallel_size", tensor_misfit(model, p.tensor_parallel_size, name));
   add("parallelism.context_parallel_size",
       context_misfit(config.training.seq_length, p.context_parallel_size));
   if (LayoutProblem schedule = schedule_misfit(p); !schedule.message.empty())

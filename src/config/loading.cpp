@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hgtrain/base/shorten.h"
+#include "hgtrain/config/model_family.h"
 
 #include "value.h"
 
@@ -19,6 +20,13 @@ void Loading::problem_at(Severity severity, const std::string& path, const std::
                          const std::string& hint) {
   const auto found = given_keys.find(path);
   problem(severity, found == given_keys.end() ? Place() : found->second.place, message, hint);
+}
+
+std::string Loading::model_key(const std::string& key) const {
+  const auto found = given_keys.find("model." + key);
+  if (found == given_keys.end()) return family_key(result.config.model.model_type, key);
+  const std::string& pointer = found->second.place.pointer;
+  return pointer.substr(pointer.rfind('/') + 1);
 }
 
 bool Loading::refused(const std::string& path) const {

@@ -49,6 +49,8 @@ struct Loading {
   void problem_at(Severity severity, const std::string& path, const std::string& message,
                   const std::string& hint = "");
   bool given(const std::string& path) const { return given_keys.count(path) > 0; }
+  /// A key of the model as it was given, else as the model's family calls it: for messages.
+  std::string model_key(const std::string& key) const;
   /// Given with a value that was refused.
   bool refused(const std::string& path) const;
   /// The number that was given for a key, `otherwise` if nothing or no number was given.

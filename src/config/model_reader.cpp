@@ -335,7 +335,7 @@ void check_model(Loading& loading) {
     loading.problem_at(Severity::kError, std::string("model.") + name, std::move(message),
                        std::move(hint));
   };
-  const auto key = [&](const char* name) { return family_key(m.model_type, name); };
+  const auto key = [&](const char* name) { return loading.model_key(name); };
   if (m.num_attention_heads % m.num_key_value_heads != 0)
     error("num_key_value_heads",
           fmt::format("model.num_key_value_heads = {} does not divide {} = {}",

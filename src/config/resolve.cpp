@@ -148,12 +148,31 @@ std::optional<LayoutProblem> world_problem(const Loading& loading, std::int64_t 
                                world == group ? "" : "s", group, group_factors(loading))};
 }
 
+/// Adds what to set. Values of the same key are told together: "set parallelism.x = 4 or 2".
+void add_ways(const std::vector<std::string>& settings, std::vector<std::string>& ways) {
+  const auto sets_more = [](const std::string& way) {
+    return way.find(" and ") != std::string::npos;
+  };
+  for (const std::string& setting : settings) {
+    const std::string way = "set " + setting;
+    const std::size_t value = way.find(" = ") + 3;
+    const auto known = std::ranges::find_if(ways, [&](const std::string& other) {
+      return !sets_more(way) && !sets_more(other) && other.starts_with(way.substr(0, value));
+    });
+    if (known == ways.end())
+      ways.push_back(way);
+    else
+      *known += " or " + way.substr(value);
+  }
+}
+
 /// Reports all that is wrong with the layout, and in the last problem's hint what would be right.
 /// False if the workers cannot be laid out, so that nothing can be said of their batches.
 bool check_layout(Loading& loading, const LoadOptions& options) {
   const Config& config = loading.config();
   const std::int64_t world = options.world_size.value_or(0);
-  std::vector<LayoutProblem> problems = layout_problems(config);
+  std::vector<LayoutProblem> problems =
+      layout_problems(config, [&](const std::string& key) { return loading.model_key(key); });
   std::vector<std::string> ways;
   if (const auto misfit = world > 0 ? world_problem(loading, world) : std::nullopt) {
     const std::int64_t group = group_size(loading),
@@ -172,9 +191,11 @@ bool check_layout(Loading& loading, const LoadOptions& options) {
            !check_batch(batch, groups, "");
   };
   const std::int64_t ulysses = ulysses_size(loading);
-  if (world % ulysses == 0)
-    for (const std::string& settings : neighbours_of(config, world / ulysses, fits_batch))
-      ways.push_back("set " + settings);
+  if (world % ulysses == 0) add_ways(neighbours_of(config, world / ulysses, fits_batch), ways);
+  if (world > 0 && ways.empty()) {
+    add_ways(neighbours_of(config, 0, fits_batch), ways);
+    if (!ways.empty()) ways.front() = "with another number of workers, " + ways.front();
+  }
   const std::string hint = fmt::format("{}", fmt::join(ways, ", or "));
   for (const LayoutProblem& problem : problems)
     loading.problem_at(Severity::kError, problem.key, problem.message,

@@ -223,7 +223,8 @@ Field parallelism_section() {
               .instead("parallelism.context_parallel_size also shares each sequence"),
           one(not_built("expert_parallel_size", Kind::kInteger, "1",
                         "workers that share the experts"))
-              .aka({"expert_parallel_degree", "expert_model_parallel_size"}),
+              .aka({"expert_parallel_degree", "expert_model_parallel_size"})
+              .instead("leave it out: no model has experts here"),
           used("sequence_parallel", in(&P::sequence_parallel),
                "the tensor-parallel workers split the activations that each of them would have "
                "whole: those of norms, dropout and residuals"),

@@ -214,15 +214,19 @@ TEST_CASE("a split that another program's key asks for is not dropped: the key t
       {"context_parallel_degree", "did you mean parallelism.context_parallel_size?"},
       {"cp", "did you mean parallelism.context_parallel_size?"},
       {"sequence_parallel", "parallelism.sequence_parallel = true"},
+      {"model_parallel", "did you mean parallelism?"},
       {"expert_parallel_size", "did you mean parallelism.expert_parallel_size?"},
       {"dp", "did you mean parallelism.data_parallel_size?"},
       {"data_parallel_shard_degree", "zero_optimization.stage"}};
   for (const auto& [key, says] : keys)
     for (const char* value : {"2", "true"})
       CHECK(contains(errors(fmt::format("{{\"{}\": {}}}", key, value)), says));
-  for (const char* nothing :
-       {R"({"tensor_parallel_size": 1, "pipeline_model_parallel_size": 1, "cp": 1})",
-        R"({"tp": null, "sequence_parallel": false, "context_parallel_size": 0})"})
+  CHECK(contains(errors(R"({"model_parallel": {"tensor_parallel_size": 2}})"),
+                 "did you mean parallelism?"));
+  for (
+      const char* nothing :
+      {R"({"model_parallel": {}, "tensor_parallel_size": 1, "pipeline_model_parallel_size": 1, "cp": 1})",
+       R"({"tp": null, "sequence_parallel": false, "context_parallel_size": 0})"})
     CHECK(errors(nothing) == "");
 }
 
@@ -233,6 +237,9 @@ TEST_CASE("the section of parallelism names its key for another program's") {
   CHECK(contains(hint("tp_size"), "did you mean parallelism.tensor_parallel_size?"));
   CHECK(contains(hint("pp_size"), "did you mean parallelism.pipeline_parallel_size?"));
   CHECK(contains(hint("data_parallel_shard_degree"), "zero_optimization.stage"));
+  CHECK(
+      contains(told(loaded(R"({"parallelism": {"expert_parallel_size": 2}})"), Severity::kNotBuilt),
+               "not built yet | leave it out"));
   // Where the value means something else there, the hint says what to set.
   CHECK(contains(hint("num_layers_per_virtual_pipeline_stage"),
                  "set parallelism.virtual_pipeline_stages, how many parts each stage has"));

@@ -29,8 +29,15 @@ TEST_CASE("workers that the parallel sizes do not divide are refused with what w
   CHECK(told(loaded(text, 6), Severity::kError) ==
         "6 workers cannot form groups of 4 (2 tensor ranks x 2 pipeline stages) | start a multiple "
         "of 4 "
-        "workers, or set parallelism.pipeline_parallel_size = 3, or set "
-        "parallelism.pipeline_parallel_size = 1, or set parallelism.tensor_parallel_size = 1\n");
+        "workers, or set parallelism.pipeline_parallel_size = 3 or 1, or set "
+        "parallelism.tensor_parallel_size = 1\n");
+  // What fits no layout of so many workers fits one of others.
+  CHECK(contains(told(loaded(R"({"train_micro_batch_size_per_gpu": 1, "train_batch_size": 8,
+      "model": {"model_type": "gpt2", "n_layer": 4, "n_head": 4, "n_embd": 64, "n_positions": 64},
+      "parallelism": {"pp": 7}})",
+                             7),
+                      Severity::kError),
+                 "with another number of workers, set parallelism.pipeline_parallel_size = 6 or "));
   CHECK(contains(told(loaded(text, 1), Severity::kError), "1 worker cannot form groups of 4"));
   CHECK(contains(errors(R"({"train_batch_size": 4, "data_parallel_size": 2})"),
                  "parallelism.data_parallel_size = 2, but there is 1 worker | start 2 workers"));

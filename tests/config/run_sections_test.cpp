@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "loaded.h"
 
 using namespace hgt;
@@ -100,6 +102,29 @@ TEST_CASE("sequence_parallel asks for nothing without tensor parallelism") {
                  "parallelism.tensor_parallel_size"));
   CHECK_FALSE(contains(told(at("2"), Severity::kNotice), "sequence_parallel"));
   CHECK(at("2").config.parallelism.sequence_parallel);
+}
+
+TEST_CASE("a schedule asks for nothing without a pipeline") {
+  const auto notices = [](const std::string& keys) {
+    return told(loaded(fmt::format(R"({{"parallelism": {{"pipeline_schedule": {}}}}})", keys)),
+                Severity::kNotice);
+  };
+  CHECK(contains(notices("\"zb_h1\""),
+                 "parallelism.pipeline_schedule = \"zb_h1\" has no effect without a pipeline | set "
+                 "parallelism.pipeline_parallel_size"));
+  CHECK_FALSE(contains(notices("\"1f1b\""), "pipeline_schedule"));
+  CHECK_FALSE(contains(notices(R"("zb_h1", "pp": 2)"), "pipeline_schedule"));
+}
+
+TEST_CASE("a layout's problem names the keys of the model as they were given") {
+  const auto told_of = [](const char* heads) {
+    return errors(fmt::format(R"({{"model": {{"model_type": "gpt2", "{}": 4, "n_embd": 64}},
+                                  "parallelism": {{"tp": 3}}}})",
+                              heads));
+  };
+  CHECK(contains(told_of("num_attention_heads"),
+                 "it must divide num_attention_heads = 4 and n_inner"));
+  CHECK(contains(told_of("n_head"), "it must divide n_head = 4 and n_inner"));
 }
 
 TEST_CASE("activation_checkpointing.enabled leads to the mode") {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,12 @@ namespace hgt {
 struct Config;
 struct ModelConfig;
 
+/// What a message calls a key of the model; none: as the model's family does.
+using KeyName = std::function<std::string(const std::string& key)>;
+
 /// Why tensor ranks cannot share the model's heads and MLP equally; "" if they can. Several ranks
 /// may have the same key/value head; any vocabulary fits.
-std::string tensor_misfit(const ModelConfig& model, std::int64_t size);
+std::string tensor_misfit(const ModelConfig& model, std::int64_t size, const KeyName& name = {});
 
 /// Why the config's layers cannot be split into its (virtual) pipeline stages; "" if they can.
 std::string pipeline_misfit(const Config& config);
@@ -26,6 +30,6 @@ struct LayoutProblem {
 
 /// All that keeps the config's workers from sharing its model and its sequences as the config says,
 /// whatever their number. A size that is not known yet (0) keeps them from nothing.
-std::vector<LayoutProblem> layout_problems(const Config& config);
+std::vector<LayoutProblem> layout_problems(const Config& config, const KeyName& name = {});
 
 }  // namespace hgt
