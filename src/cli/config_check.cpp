@@ -49,6 +49,7 @@ Json to_json(const LoadResult& result) {
                     {"given", key.given},
                     {"switched_on", key.switched_on},
                     {"value", parse_json<Json>(key.value)},
+                    {"help", key.help},
                     {"origin", text_of(key.origin)}});
   for (const Problem& p : result.problems)
     problems.push_back({{"severity", name_of(p.severity)},
@@ -89,6 +90,7 @@ void print_keys(const LoadResult& result, KeyClass key_class, const char* title)
     if (++lines > kMaxLines) continue;
     if (lines == 1) say("{}\n", title);
     say("  {:46} {:24} {}\n", key.path, shortened(key.value), text_of(key.origin));
+    if (key_class == KeyClass::kNoticed && !key.help.empty()) say("    {}\n", key.help);
   }
   print_rest(lines);
 }

@@ -49,7 +49,8 @@ void refuse(const Given& given, KeyClass key_class, const std::string& shown,
             const std::string& why, const std::string& hint, Loading& loading) {
   if (key_class == KeyClass::kNotBuilt)
     loading.problem(Severity::kNotBuilt, given.place,
-                    fmt::format("{} = {} is not built yet", given.path, shown), hint);
+                    fmt::format("{} = {} is not built yet", given.path, shown),
+                    hint.empty() ? "remove it to train without" : hint);
   else
     loading.problem(Severity::kError, given.place,
                     fmt::format("{} = {} is not supported{}", given.path, shown, why), hint);

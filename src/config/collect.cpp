@@ -228,6 +228,7 @@ class Walk {
     report.key_class = refused ? KeyClass::kError : KeyClass::kNoticed;
     report.given = true;
     report.value = value.dump();
+    report.help = "the key is not known";
     report.origin = origin_of(place(pointer));
     loading_.unmatched_keys.push_back(std::move(report));
   }

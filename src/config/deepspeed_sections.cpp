@@ -165,7 +165,7 @@ Field compression_training() {
 Field compile() {
   return with_keys(section("compile", "torch.compile",
                            {not_built("deepcompile", Kind::kBool, "false", "DeepCompile")
-                                .instead("there is no PyTorch graph to compile")}),
+                                .instead("remove it: there is no PyTorch graph to compile")}),
                    {"enabled",
                     "backend",
                     "kwargs",
@@ -231,7 +231,7 @@ Field expert_parallel() {
 
 std::vector<Field> deepspeed_sections() {
   Field datastates = not_built("datastates_ckpt", Kind::kAny, "false", "DataStates checkpoints")
-                         .instead("see checkpoint.async_save");
+                         .instead("remove it: checkpoint.async_save writes in the background");
   return {
       aio(),
       tensor_parallel(),
@@ -246,7 +246,7 @@ std::vector<Field> deepspeed_sections() {
       switched("nebula", "Azure's checkpoint service",
                {"load_path", "nebula_load_path", "enable_nebula_load", "persistent_storage_path",
                 "persistent_time_interval", "num_of_version_in_retention"},
-               "see checkpoint.async_save"),
+               "remove it: checkpoint.async_save writes in the background"),
       switched("fp8", "8-bit floating point",
                {"format", "recipe", "margin", "backend", "opt_level"}, "use bf16.enabled"),
       switched("msamp", "8-bit floating point of MS-AMP", {"opt_level"}, "use bf16.enabled"),

@@ -9,7 +9,8 @@ namespace {
 constexpr const char* kByGpus = "depends on the GPUs of the run";
 
 std::vector<Choice> types() {
-  const char* const hint = "masters and gradients are fp32; see fp16 and bf16 for the rest";
+  const char* const hint =
+      "remove it: masters and gradients are fp32; bf16.enabled or fp16.enabled computes in 16 bits";
   return {{"fp32"}, {"fp16", KeyClass::kNotBuilt, hint}, {"bf16", KeyClass::kNotBuilt, hint}};
 }
 

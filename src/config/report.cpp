@@ -29,6 +29,7 @@ class Report {
     KeyReport out;
     out.path = path;
     out.key_class = field.key_class;
+    out.help = field.help;
     out.given = is_given;
     out.value = json_text(field.slot ? load(field, loading_.config()) : given->second.value);
     out.given_auto = is_given && given->second.is_auto;

@@ -365,11 +365,16 @@ Field activation_checkpointing_section() {
               .instead("set activation_checkpointing.mode: full, or selective"),
           on("partition_activations", "split the kept activations between tensor-parallel workers")
               .instead("parallelism.sequence_parallel = true splits them"),
-          on("cpu_checkpointing", "keep activations in the host's memory"),
-          on("contiguous_memory_optimization", "keep activations in one buffer"),
-          on("synchronize_checkpoint_boundary", "wait at each layer"),
-          on("profile", "time each layer"),
-          not_built("number_checkpoints", Kind::kInteger, "null", "number of pieces to recompute"),
+          on("cpu_checkpointing", "keep activations in the host's memory")
+              .instead("remove it: activation_checkpointing.mode = full keeps only the output of "
+                       "each layer"),
+          noticed("contiguous_memory_optimization", Kind::kBool,
+                  "activations always lie in memory that is planned before the first step"),
+          noticed("number_checkpoints", Kind::kInteger,
+                  "the size of the buffer of contiguous_memory_optimization"),
+          noticed("synchronize_checkpoint_boundary", Kind::kBool,
+                  "waiting for the GPU at each layer changes no result"),
+          noticed("profile", Kind::kBool, "--profile times each op"),
           used(
               "mode", [](Config& c) -> Slot { return &c.recompute.mode; },
               "selective: norms and activation functions; full: all but a layer's output")

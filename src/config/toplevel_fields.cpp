@@ -15,8 +15,8 @@ constexpr double kMaxBatch = 1e9;
 std::vector<Field> communication_fields() {
   const std::vector<Choice> types = {
       {"fp32"},
-      {"fp16", KeyClass::kNotBuilt, "gradients are reduced in fp32"},
-      {"bf16", KeyClass::kNotBuilt, "gradients are reduced in fp32"}};
+      {"fp16", KeyClass::kNotBuilt, "remove it: gradients are reduced in fp32"},
+      {"bf16", KeyClass::kNotBuilt, "remove it: gradients are reduced in fp32"}};
   return {
       noticed("prescale_gradients", Kind::kBool,
               "losses are weighted before backward, so sums need no scaling"),

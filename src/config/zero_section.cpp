@@ -54,36 +54,37 @@ Field offload_param() {
       section("offload_param", "parameters outside the device (stage 3)",
               {
                   device(&Z::offload_param, 3),
-                  noticed("nvme_path", Kind::kText, "folder on the disk"),
-                  noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
-                  noticed("buffer_size", Kind::kInteger, "elements of a buffer").elements(),
-                  noticed("max_in_cpu", Kind::kInteger, "elements kept in memory").elements(),
+                  noticed("nvme_path", Kind::kText, "of NVMe"),
+                  noticed("buffer_count", Kind::kInteger, "of NVMe").at_least(0),
+                  noticed("buffer_size", Kind::kInteger, "of NVMe").elements(),
+                  noticed("max_in_cpu", Kind::kInteger, "of NVMe").elements(),
                   noticed("max_in_nvme", Kind::kInteger, "of old files"),
-                  noticed("pin_memory", Kind::kBool, "page-locked memory"),
+                  noticed("pin_memory", Kind::kBool, "offloaded memory is always page-locked"),
               });
   out.may_be_false = true;
   return out;
 }
 
 Field offload_optimizer() {
-  Field out = section("offload_optimizer", "optimizer outside the device",
-                      {
-                          device(&Z::offload_optimizer, 0),
-                          noticed("nvme_path", Kind::kText, "folder on the disk"),
-                          noticed("buffer_count", Kind::kInteger, "buffers").at_least(0),
-                          noticed("buffer_size", Kind::kInteger, "of old files"),
-                          noticed("pin_memory", Kind::kBool, "page-locked memory"),
-                          noticed("pipeline_read", Kind::kBool, "of NVMe"),
-                          noticed("pipeline_write", Kind::kBool, "of NVMe"),
-                          noticed("pipeline", Kind::kBool, "of NVMe"),
-                          noticed("fast_init", Kind::kBool, "of NVMe"),
-                          not_built("ratio", Kind::kNumber, "1.0", "share that is offloaded")
-                              .at_least(0)
-                              .at_most(1)
-                              .instead("remove it: device = \"cpu\" offloads the whole state"),
-                          not_built("super_offload", Kind::kBool, "false", "SuperOffload"),
-                          noticed("cpuadam_cores_perc", Kind::kNumber, "of SuperOffload"),
-                      });
+  Field out =
+      section("offload_optimizer", "optimizer outside the device",
+              {
+                  device(&Z::offload_optimizer, 0),
+                  noticed("nvme_path", Kind::kText, "of NVMe"),
+                  noticed("buffer_count", Kind::kInteger, "of NVMe").at_least(0),
+                  noticed("buffer_size", Kind::kInteger, "of old files"),
+                  noticed("pin_memory", Kind::kBool, "offloaded memory is always page-locked"),
+                  noticed("pipeline_read", Kind::kBool, "of NVMe"),
+                  noticed("pipeline_write", Kind::kBool, "of NVMe"),
+                  noticed("pipeline", Kind::kBool, "of NVMe"),
+                  noticed("fast_init", Kind::kBool, "of NVMe"),
+                  not_built("ratio", Kind::kNumber, "1.0", "share that is offloaded")
+                      .at_least(0)
+                      .at_most(1)
+                      .instead("remove it: device = \"cpu\" offloads the whole state"),
+                  not_built("super_offload", Kind::kBool, "false", "SuperOffload"),
+                  noticed("cpuadam_cores_perc", Kind::kNumber, "of SuperOffload"),
+              });
   out.may_be_false = true;
   return out;
 }

@@ -63,6 +63,8 @@ TEST_CASE("config check says what becomes of each key") {
   CHECK(says(outcome, "\"model\": {"));
   CHECK(says(outcome, "\"data\": {"));
   CHECK(says(outcome, "\"training\": {"));
+  CHECK(says(outcome,
+             "transformers_zero2.json:38\n    gradients are always reduced during backward"));
 }
 
 TEST_CASE("standard output that takes nothing is an error, and a closed one harms no file") {

@@ -42,6 +42,8 @@ TEST_CASE("what is not built is listed only if it is switched on") {
                  "parallelism.sequence_parallel_size = 2 is not built"));
   CHECK(told(on, Severity::kError) == "");
   CHECK(report(on, "zero_optimization.mics_shard_size")->switched_on);
+  CHECK(contains(told(loaded(R"({"sparse_gradients": true})"), Severity::kNotBuilt),
+                 "sparse_gradients = true is not built yet | remove it to train without"));
 }
 
 TEST_CASE("one notice names all ignored keys, except those that are false") {

@@ -45,11 +45,20 @@ TEST_CASE("recomputing is used, and what of its section is not built is told if 
   CHECK(told(full, Severity::kNotBuilt) == "");
   CHECK(full.config.recompute.mode == "full");
   CHECK(full.config.recompute.num_layers == 3);
-  for (const char* on :
-       {R"("cpu_checkpointing": true)", R"("number_checkpoints": 4)", R"("enabled": true)"})
+  for (const char* on : {R"("cpu_checkpointing": true)", R"("enabled": true)"})
     CHECK(contains(told(loaded(std::string(R"({"activation_checkpointing": {)") + on + "}}"),
                         Severity::kNotBuilt),
-                   "activation_checkpointing."));
+                   "activation_checkpointing.mode"));
+}
+
+TEST_CASE("how DeepSpeed allocates and times recomputed activations has no effect") {
+  const LoadResult result = loaded(R"({"activation_checkpointing": {
+      "contiguous_memory_optimization": true, "number_checkpoints": 4,
+      "synchronize_checkpoint_boundary": true, "profile": true}})");
+  CHECK(told(result, Severity::kNotBuilt) == "");
+  for (const char* key : {"contiguous_memory_optimization", "number_checkpoints",
+                          "synchronize_checkpoint_boundary", "profile"})
+    CHECK(contains(told(result, Severity::kNotice), key));
 }
 
 TEST_CASE("checkpoint keys that a flag replaces name the flag") {

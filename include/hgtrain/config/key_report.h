@@ -48,6 +48,7 @@ struct KeyReport {
   bool switched_on = false;  ///< kNotBuilt: the value needs what is not built; training refuses it
   bool given_auto = false;   ///< given as "auto"; a rule determined the value
   std::string value;         ///< JSON text
+  std::string help;          ///< what it is; of a noticed key: why it has no effect
   Origin origin;
 };
 
