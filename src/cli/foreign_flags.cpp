@@ -19,18 +19,64 @@ struct ForeignFlag {
 };
 
 constexpr std::string_view kMachines =
-    "name the machines, on one of them: --hosts a:4,b:4, or --hostfile FILE";
+    "name the machines, on one of them: --hosts a:4,b:4, or --hostfile FILE; it starts the others";
+constexpr std::string_view kWorkers = "workers on each machine: --num_workers N, or --num_gpus N";
+constexpr std::string_view kOverSsh =
+    "leave it out: hosts are reached by ssh; Slurm's and MPI's ways are not built yet";
+constexpr std::string_view kElastic =
+    "leave it out: a number of hosts that changes is not built yet";
+constexpr std::string_view kLogs = "output in files: --log_dir DIR";
 
-/// Flags of torchrun, the deepspeed launcher, mpirun and HF's Trainer, for `train` and `launch`.
+/// Flags of torchrun, the deepspeed launcher, accelerate, horovodrun, mpirun and HF's Trainer, for
+/// `train` and `launch`.
 constexpr ForeignFlag kLaunching[] = {
-    {"--nproc_per_node", "workers on this machine: --num_workers N, or --num_gpus N"},
-    {"--nproc", "workers on this machine: --num_workers N, or --num_gpus N"},
-    {"--world_size", "workers on this machine: --num_workers N, or --num_gpus N"},
+    {"--nproc_per_node", kWorkers},
+    {"--nproc", kWorkers},
+    {"--world_size", kWorkers},
+    {"--num_processes", kWorkers},
+    {"--num_proc", kWorkers},
+    {"-np", kWorkers},
+    {"-n", kWorkers},
     {"--gpus", "--num_gpus N"},
-    {"--nnodes", kMachines},
+    {"--num_accelerators", "--num_gpus N"},
+    {"--nnodes", "of the hosts in --hosts a:4,b:4 or --hostfile FILE, the first N: --num_nodes N"},
+    {"--num_machines", kMachines},
     {"--node_rank", kMachines},
-    {"--master_addr", kMachines},
+    {"--machine_rank", kMachines},
+    {"--no_ssh", kMachines},
+    {"--rdzv_backend", kMachines},
+    {"--rdzv_endpoint", kMachines},
+    {"--rdzv_id", kMachines},
+    {"--rdzv_conf", kMachines},
+    {"--main_process_ip", "--master_addr ADDRESS"},
+    {"--main_process_port", "--master_port N"},
+    {"-H", "--hosts a:4,b:4, or --hostfile FILE"},
+    {"--host", "--hosts a:4,b:4"},
+    {"-i", "--include a@b:0,2"},
+    {"-e", "--exclude a@b:0,2"},
+    {"--launcher", kOverSsh},
+    {"--launcher_args", kOverSsh},
+    {"--no_ssh_check", "leave it out: a host that cannot be used is named at once"},
+    {"--force_multi", "leave it out: hosts that are named are reached by ssh, even one alone"},
+    {"--elastic_training", kElastic},
+    {"--min_elastic_nodes", kElastic},
+    {"--max_elastic_nodes", kElastic},
+    {"--venv_script", "activate the environment in this shell: the hosts get PATH and VIRTUAL_ENV"},
+    {"--no_local_rank", "leave it out: the program gets no --local_rank, but LOCAL_RANK is set"},
+    {"--save_pid", "leave it out: no process outlives the command"},
+    {"--bind_cores_to_rank", "leave it out: workers are not bound to cores"},
+    {"--bind_core_list", "leave it out: workers are not bound to cores"},
+    {"--numa_binding", "leave it out: workers are not bound to cores"},
     {"--standalone", "leave it out: workers of one machine always find each other"},
+};
+constexpr ForeignFlag kProgram[] = {
+    {"--module", "name the whole command: -- python3 -m MODULE"},
+    {"-m", "name the whole command: -- python3 -m MODULE"},
+    {"--no_python", "leave it out: the program after -- is started as it is"},
+    {"--enable_each_rank_log", kLogs},
+    {"--redirects", kLogs},
+    {"--tee", kLogs},
+    {"--output_filename", kLogs},
 };
 constexpr ForeignFlag kTraining[] = {
     {"--deepspeed", "name the file: --config FILE"},
@@ -98,7 +144,8 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
   if (command == "data prepare") return hint_in(kPreparing, flag);
   if (command != "train" && command != "launch") return "";
   std::string hint = hint_in(kLaunching, flag);
-  if (!hint.empty() || command == "launch") return hint;
+  if (!hint.empty()) return hint;
+  if (command == "launch") return hint_in(kProgram, flag);
   std::string training = hint_in(kTraining, flag);
   return training.empty() && flag.size() > 2 ? hint_from_keys(flag.substr(2)) : training;
 }

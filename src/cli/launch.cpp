@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
@@ -13,6 +14,8 @@
 
 #include "check_flags.h"
 #include "commands.h"
+#include "host_options.h"
+#include "host_plan.h"
 #include "options.h"
 #include "shell_words.h"
 
@@ -29,10 +32,7 @@ class Launch final : public Command {
     options.add("--num_workers", num_workers_,
                 "processes to start, on each host (default: one per visible GPU, else 1)");
     options.add("--num_gpus", num_gpus_, "the same, but refused if fewer GPUs are visible");
-    options.add("--hosts", hosts_,
-                "run on these hosts, over ssh: a,b or a:4,b:4 with the workers of each");
-    options.add("--hostfile", hostfile_,
-                "the same, from a file with lines of the form \"a slots=4\"");
+    add_host_options(options, host_flags_);
     options
         .add("--export", spec_.exports,
              "NAME of a variable that the hosts get as well; may be "
@@ -52,11 +52,13 @@ class Launch final : public Command {
     if (program.empty())
       throw Error(ErrorKind::kConfig, "there is no program to start",
                   "hgtrain launch --num_workers 4 -- PROGRAM ARGUMENTS...");
-    spec_.hosts = hosts_of(hosts_, hostfile_);
-    if (!spec_.hosts.empty()) fill_hosts();
+    fill_hosts();
     fill_spec(program);
     if (dry_run_) {
-      print_plan(program);
+      if (spec_.hosts.empty())
+        print_plan(program);
+      else
+        say("{}", host_plan(spec_, device_of));
       return 0;
     }
     const Verdict verdict = run_job(spec_);
@@ -66,14 +68,10 @@ class Launch final : public Command {
 
  private:
   void fill_hosts() {
-    for (const auto& [flag, given] :
-         {std::pair("--dry_run", dry_run_), std::pair("--num_gpus", num_gpus_.has_value())})
-      if (given)
-        throw Error(ErrorKind::kConfig, fmt::format("{} on several hosts is not built yet", flag),
-                    "the number of workers of each host: --hosts a:4,b:4");
-    if (num_workers_)
-      for (JobHost& host : spec_.hosts)
-        if (host.workers == 0) host.workers = count_workers();
+    host_flags_.num_workers = asked_workers();
+    spec_.hosts = hosts_of(host_flags_);
+    if (spec_.hosts.empty()) return;
+    for (JobHost& host : spec_.hosts) host.min_gpus = num_gpus_.value_or(0);
   }
 
   void fill_spec(const std::vector<std::string>& program) {
@@ -81,7 +79,7 @@ class Launch final : public Command {
     if (spec_.hosts.empty() && !spec_.exports.empty())
       throw Error(ErrorKind::kConfig, "--export is for --hosts",
                   "on this machine, programs inherit the whole environment");
-    spec_.num_workers = spec_.hosts.empty() ? count_workers() : 1;
+    spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
     spec_.show_output = true;
     check_range("--max_restarts", spec_.max_restarts, 0, 1'000'000);
     check_range("--master_port", spec_.master_port, 0, 65535);
@@ -98,6 +96,13 @@ class Launch final : public Command {
                         entry));
       spec_.env[entry.substr(0, equals)] = entry.substr(equals + 1);
     }
+    for (const JobHost& host : spec_.hosts)
+      for (const auto& [name, value] : host_environment(host))
+        if (spec_.env.contains(name))
+          throw Error(ErrorKind::kConfig,
+                      fmt::format("--env {}={}, and host {} gets {}={}", name, spec_.env[name],
+                                  host.name, name, value),
+                      "keep one");
     spec_.on_event = [grace = grace_seconds_](int, std::string_view kind,
                                               const nlohmann::json& body) {
       if (kind == "notice") tell("hgtrain: {}\n", body.at("text").get<std::string>());
@@ -107,23 +112,33 @@ class Launch final : public Command {
     };
   }
 
-  int count_workers() const {
+  /// On each host.
+  std::optional<int> asked_workers() const {
     constexpr int kMaxWorkers = 4096;
     if (num_workers_ && num_gpus_)
       throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers exclude each other",
                   "keep one");
-    if (num_workers_) {
-      check_range("--num_workers", *num_workers_, 1, kMaxWorkers);
-      return *num_workers_;
-    }
-    if (!num_gpus_) return std::max(1, static_cast<int>(visible_gpus().gpus.size()));
-    if (*num_gpus_ == 0)
+    if (num_workers_) check_range("--num_workers", *num_workers_, 1, kMaxWorkers);
+    if (num_gpus_ == 0)
       throw Error(ErrorKind::kConfig, "--num_gpus 0 starts nothing",
                   "for N workers on the CPU: --num_workers N");
-    check_range("--num_gpus", *num_gpus_, 1, kMaxWorkers);
-    if (!dry_run_)
+    if (num_gpus_) check_range("--num_gpus", *num_gpus_, 1, kMaxWorkers);
+    return num_workers_ ? num_workers_ : num_gpus_;
+  }
+
+  int workers_here() const {
+    const std::optional<int> asked = asked_workers();
+    if (!asked) return std::max(1, static_cast<int>(visible_gpus().gpus.size()));
+    if (num_gpus_ && !dry_run_)
       require_gpus(*num_gpus_, visible_gpus());  // a dry run may be for another machine
-    return *num_gpus_;
+    return *asked;
+  }
+
+  /// What a program uses that obeys LOCAL_RANK.
+  static std::string device_of(const JobHost& host, int local_rank) {
+    const auto place = static_cast<std::size_t>(local_rank);
+    return fmt::format("GPU {}, if it uses GPUs",
+                       host.devices.empty() ? std::to_string(local_rank) : host.devices[place]);
   }
 
   void print_plan(const std::vector<std::string>& program) const {
@@ -140,7 +155,7 @@ class Launch final : public Command {
   JobSpec spec_;
   std::optional<int> num_workers_;
   std::optional<int> num_gpus_;
-  std::string hosts_, hostfile_;
+  HostFlags host_flags_;
   std::vector<std::string> env_;
   double grace_seconds_ = 30;
   bool dry_run_ = false;

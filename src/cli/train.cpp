@@ -17,6 +17,8 @@
 #include "hgtrain/wire/requests.h"
 
 #include "commands.h"
+#include "host_options.h"
+#include "host_plan.h"
 #include "job_view.h"
 #include "options.h"
 #include "plan_fit.h"
@@ -75,11 +77,10 @@ class Train final : public Command {
   void add_options(Options& options) override {
     options.add("--config", flags_.config, "the job: a DeepSpeed config with hgtrain's sections");
     options.add("--num_gpus", flags_.num_gpus, "GPUs to train on (default: all visible ones)");
-    options.add("--num_workers", flags_.num_workers, "workers on the CPU");
-    options.add("--hosts", flags_.hosts,
-                "train on the CPUs of these hosts, over ssh: a:4,b:4 with the workers of each");
-    options.add("--hostfile", flags_.hostfile,
-                "the same, from a file with lines of the form \"a slots=4\"");
+    options.add("--num_workers", flags_.num_workers, "workers on the CPU, on each host");
+    add_host_options(options, flags_.on_hosts);
+    options.add("--master_port", flags_.master_port,
+                "MASTER_PORT of the workers (default: a free one)");
     options.add("--device", flags_.device, "auto, cuda or cpu (default: the config's, else auto)")
         .one_of({"auto", "cuda", "cpu"});
     options.add("--steps", flags_.steps, "steps of the whole run, instead of the config's");
@@ -112,7 +113,10 @@ class Train final : public Command {
     tell("{}", notices);
     const bool is_here = hosts_of(flags_).empty();  // the memory that is looked at
     const std::optional<PlanFit> fit = is_here ? fit_of(plan, flags_.gpu) : std::nullopt;
-    if (flags_.dry_run) say("{}", describe(plan, flags_.run_dir, fit));
+    if (flags_.dry_run) {
+      say("{}", describe(plan, flags_.run_dir, fit));
+      if (!is_here) say("\n{}", plan_of_hosts(plan));
+    }
     if (fit) fit->require();
     if (flags_.dry_run) return 0;
     if (is_here) require_room_to_offload(plan);
@@ -152,9 +156,24 @@ class Train final : public Command {
     return resume != "auto" && resume != "none";
   }
 
+  static std::string device_of(const TrainPlan& plan) {
+    return plan.config.hardware.device + ", " +
+           human_plural(plan.config.hardware.threads, "thread");
+  }
+
+  std::string plan_of_hosts(const TrainPlan& plan) const {
+    JobSpec spec = job_in(plan, flags_.run_dir);
+    spec.argv = [&](int) {
+      return worker_argv(worker_program(), TrainRequest{.run_dir = flags_.run_dir,
+                                                        .config = flags_.run_dir + "/resolved.json",
+                                                        .resume = flags_.resume});
+    };
+    return host_plan(spec, [&](const JobHost&, int) { return device_of(plan); });
+  }
+
   JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
                  std::int64_t record_steps, JobView& view) const {
-    JobSpec spec;
+    JobSpec spec = job_in(plan, folder.path);
     spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume, record_steps,
                  &config, &view](int attempt) {
       // The run folder is on this job's branch only once it has begun.
@@ -164,20 +183,26 @@ class Train final : public Command {
                                               .resume = from,
                                               .record_steps = record_steps});
     };
+    spec.on_event = [&view](int rank, std::string_view kind, const nlohmann::json& body) {
+      view.event(rank, kind, body);
+    };
+    return spec;
+  }
+
+  JobSpec job_in(const TrainPlan& plan, const std::string& run_dir) const {
+    JobSpec spec;
     // oneDNN packs operands into aligned blocks. glibc's per-thread cache of free memory would keep
     // the rest before each one, so that freed blocks do not fit the next: tens of megabytes of
     // gaps.
     if (!std::getenv("GLIBC_TUNABLES")) spec.env["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0";
     spec.num_workers = plan.workers;
     spec.hosts = hosts_of(flags_);
-    spec.run_dir = folder.path;
-    spec.log_dir = folder.path + "/logs";
+    spec.run_dir = run_dir;
+    spec.log_dir = run_dir + "/logs";
     spec.own_workers = true;
     spec.max_restarts = static_cast<int>(flags_.max_restarts);
+    spec.master_port = flags_.master_port;
     spec.hang_limit = std::chrono::milliseconds(plan.config.distributed.timeout_ms());
-    spec.on_event = [&view](int rank, std::string_view kind, const nlohmann::json& body) {
-      view.event(rank, kind, body);
-    };
     return spec;
   }
 
@@ -189,12 +214,10 @@ class Train final : public Command {
     run.versions = {{"hgtrain", HGT_VERSION}};
     run.command = command_line();
     std::vector<JobHost> hosts = hosts_of(flags_);
-    if (hosts.empty()) hosts.push_back({host_name(), plan.workers});
+    if (hosts.empty()) hosts.push_back({.name = host_name(), .workers = plan.workers});
     for (const JobHost& host : hosts)
       for (int i = 0; i < host.workers; ++i)
-        run.workers.push_back({static_cast<int>(run.workers.size()), host.name,
-                               plan.config.hardware.device + ", " +
-                                   human_plural(plan.config.hardware.threads, "thread")});
+        run.workers.push_back({static_cast<int>(run.workers.size()), host.name, device_of(plan)});
     const Layout layout = layout_of(plan.config);
     run.layout = {{"data", layout.data_size},
                   {"context", layout.context_size},

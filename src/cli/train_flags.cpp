@@ -4,6 +4,8 @@
 
 #include "hgtrain/base/error.h"
 
+#include "check_flags.h"
+
 namespace hgt {
 namespace {
 
@@ -34,6 +36,7 @@ void check_flags(const TrainFlags& flags) {
     refuse(
         fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMaxWorkers),
         "one for each core is plenty");
+  check_range("--master_port", flags.master_port, 0, 65535);
   const std::vector<JobHost> hosts = hosts_of(flags);
   if (!hosts.empty() && (flags.num_gpus || flags.device == "cuda" || !flags.gpu.empty()))
     refuse("training on the GPUs of several hosts is not built yet",
@@ -58,10 +61,9 @@ void check_flags(const TrainFlags& flags) {
 }
 
 std::vector<JobHost> hosts_of(const TrainFlags& flags) {
-  std::vector<JobHost> out = hosts_of(flags.hosts, flags.hostfile);
-  for (JobHost& host : out)
-    if (host.workers == 0) host.workers = static_cast<int>(flags.num_workers.value_or(0));
-  return out;
+  HostFlags on_hosts = flags.on_hosts;
+  on_hosts.num_workers = flags.num_workers;
+  return hosts_of(on_hosts);
 }
 
 }  // namespace hgt

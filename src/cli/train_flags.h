@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hgtrain/launch/hosts.h"
+#include "hgtrain/launch/host_choice.h"
 
 namespace hgt {
 
@@ -14,9 +14,9 @@ struct TrainFlags {
   std::string config;
   std::optional<std::int64_t> num_gpus;
   std::optional<std::int64_t> num_workers;
-  std::string hosts;  ///< this and the next: "" = this machine
-  std::string hostfile;
-  std::string device;  ///< "" = the config's
+  HostFlags on_hosts;   ///< empty = this machine
+  int master_port = 0;  ///< 0 = a free one
+  std::string device;   ///< "" = the config's
   std::optional<std::int64_t> steps;
   std::string run_dir;
   std::string resume = "none";
@@ -31,7 +31,7 @@ struct TrainFlags {
 /// Error(kConfig) unless the flags go together.
 void check_flags(const TrainFlags& flags);
 
-/// Those of --hosts, each with the number of its workers.
+/// Those of `on_hosts`, each with the number of its workers.
 std::vector<JobHost> hosts_of(const TrainFlags& flags);
 
 }  // namespace hgt

@@ -11,6 +11,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/machine/network.h"
 
 namespace hgt {
 namespace {
@@ -109,7 +110,7 @@ void Agent::reserve_port(const ReservePort& message) {
   try {
     port_.reset();
     port_.emplace(message.wanted);
-    link_.send(PortReserved{message.epoch, port_->number()});
+    link_.send(PortReserved{message.epoch, port_->number(), address_of(message.interface)});
   } catch (const Error& e) {
     link_.send(not_spawned(message.epoch, e));
   }

@@ -31,7 +31,7 @@ struct Beat {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 1;
+inline constexpr std::uint32_t kAgentVersion = 2;
 
 /// The first message of an agent on another host.
 struct AgentHello {
@@ -47,7 +47,8 @@ struct PortReserved {
   static constexpr MessageKind kKind = MessageKind::kPortReserved;
   std::uint32_t epoch = 0;
   std::int32_t port = 0;
-  static auto fields(auto& m) { return std::tie(m.epoch, m.port); }
+  std::string address = {};  ///< of ReservePort::interface
+  static auto fields(auto& m) { return std::tie(m.epoch, m.port, m.address); }
 };
 
 struct Spawned {
@@ -182,8 +183,9 @@ struct Welcome {
 struct ReservePort {
   static constexpr MessageKind kKind = MessageKind::kReservePort;
   std::uint32_t epoch = 0;
-  std::int32_t wanted = 0;  ///< 0 = any free one
-  static auto fields(auto& m) { return std::tie(m.epoch, m.wanted); }
+  std::int32_t wanted = 0;     ///< 0 = any free one
+  std::string interface = {};  ///< whose address to tell, "" = none
+  static auto fields(auto& m) { return std::tie(m.epoch, m.wanted, m.interface); }
 };
 
 /// Ends what the agent has of the attempt before, and starts its ranks of this one.
@@ -204,6 +206,8 @@ struct Spawn {
   std::int32_t host = 0;
   std::int32_t num_hosts = 1;
   std::int32_t max_restarts = 0;
+  std::string address;  ///< JobHost::address and interface
+  std::string interface;
   std::string master_addr = "127.0.0.1";
   std::int32_t master_port = 0;
   bool own_workers = false;
@@ -211,8 +215,8 @@ struct Spawn {
   static auto fields(auto& m) {
     return std::tie(m.epoch, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir,
                     m.shared_file, m.log_dir, m.world_size, m.first_rank, m.num_ranks, m.host,
-                    m.num_hosts, m.max_restarts, m.master_addr, m.master_port, m.own_workers,
-                    m.show_output);
+                    m.num_hosts, m.max_restarts, m.address, m.interface, m.master_addr,
+                    m.master_port, m.own_workers, m.show_output);
   }
 };
 

@@ -70,11 +70,12 @@ Coordinator::Coordinator(Context context, int number)
 // ---- starting ----
 
 void Coordinator::start() {
-  context_.hosts[0].link->send(ReservePort{epoch_, spec_.master_port});
+  context_.hosts[0].link->send(
+      ReservePort{epoch_, spec_.master_port, context_.hosts[0].spec.interface});
 }
 
-void Coordinator::spawn(int master_port) {
-  master_port_ = master_port;
+void Coordinator::spawn(const PortReserved& master) {
+  master_port_ = master.port;
   if (stage_ >= Stage::kAborting) {  // it was killed before it began
     for (RankView& rank : ranks_) rank.is_gone = true;
     return advance(Stage::kFinished);
@@ -82,12 +83,23 @@ void Coordinator::spawn(int master_port) {
   Spawn order = context_.order;
   order.epoch = epoch_;
   order.argv = spec_.argv(static_cast<int>(epoch_));
-  order.master_port = master_port;
+  order.master_port = master.port;
+  if (order.master_addr.empty()) order.master_addr = master.address;
+  if (context_.hosts.size() > 1 && is_loopback(order.master_addr))
+    return context_.cannot_start(Error(
+        ErrorKind::kConfig,
+        fmt::format("interface {} of host {} is its loopback, where other hosts cannot reach it",
+                    context_.hosts[0].spec.interface, context_.hosts[0].spec.name),
+        "iface= an interface in the network of the others"));
   order.num_hosts = static_cast<std::int32_t>(context_.hosts.size());
   order.host = 0;
   for (const HostRanks& host : context_.hosts) {
     order.first_rank = host.first_rank;
     order.num_ranks = host.num_ranks;
+    order.env = context_.order.env;
+    order.env.merge(host_environment(host.spec));
+    order.address = host.spec.address;
+    order.interface = host.spec.interface;
     host.link->send(order);
     ++order.host;
   }
@@ -207,7 +219,7 @@ void Coordinator::kill() {
 void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
   switch (frame.kind) {
     case MessageKind::kPortReserved:
-      return with<PortReserved>(frame, [&](const auto& message) { spawn(message.port); });
+      return with<PortReserved>(frame, [&](const auto& message) { spawn(message); });
     case MessageKind::kNotSpawned:
       return with<NotSpawned>(frame, [&](const auto& message) {
         Error error = error_in(message);

@@ -85,7 +85,7 @@ class Coordinator {
     kFinished
   };
 
-  void spawn(int master_port);
+  void spawn(const PortReserved& master);
   void advance(Stage next);
   void then(Stage next, std::chrono::milliseconds after);
   void signal_all(int number);

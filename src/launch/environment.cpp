@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/machine/resources.h"
@@ -43,6 +44,7 @@ std::map<std::string, std::string> contract(const JobSpec& spec, int rank, int a
   out["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // rank 0 listens on MASTER_PORT itself
   out["TORCHELASTIC_ERROR_FILE"] = error_file(spec, rank);
   out["HGTRAIN_RUN_DIR"] = spec.run_dir;
+  out["HGTRAIN_ADDRESS"] = place.address;
   return out;
 }
 
@@ -94,7 +96,8 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt,
   for (const auto& [name, value] : contract(spec, rank, attempt, place)) {
     if (!value.empty())
       out.set[name] = value;
-    else if (name == "TORCHELASTIC_ERROR_FILE" || name == "HGTRAIN_RUN_DIR")
+    else if (name == "TORCHELASTIC_ERROR_FILE" || name == "HGTRAIN_RUN_DIR" ||
+             name == "HGTRAIN_ADDRESS")
       out.unset.push_back(name);
     else
       out.at_start.push_back(name);
@@ -106,6 +109,17 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt,
   if (!is_set(spec, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
     out.set["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
   if (!is_set(spec, "PYTHONUNBUFFERED")) out.set["PYTHONUNBUFFERED"] = "1";
+  return out;
+}
+
+std::map<std::string, std::string> host_environment(const JobHost& host) {
+  std::map<std::string, std::string> out;
+  if (!host.devices.empty())
+    out["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(host.devices, ","));
+  if (!host.interface.empty()) {
+    out["NCCL_SOCKET_IFNAME"] = "=" + host.interface;  // else NCCL takes what begins with it
+    out["GLOO_SOCKET_IFNAME"] = host.interface;
+  }
   return out;
 }
 

@@ -3,35 +3,48 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <optional>
+#include <set>
 #include <sstream>
 #include <strings.h>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
-#include "hgtrain/base/file.h"
+
+#include "error_list.h"
+#include "host_range.h"
 
 namespace hgt {
 namespace {
 
 constexpr int kMaxWorkers = 4096;
-constexpr std::int64_t kMaxHostfileBytes = 16 << 20;
 constexpr const char* kListHint =
-    "hosts are separated by commas, and each may have a number of workers: a:4,b:4";
+    "hosts are separated by commas, and each may have a number of workers: a:4,n[01-16]:8";
 constexpr const char* kFileHint = "each line is a host and the number of its workers: a slots=4";
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorKind::kConfig, message);
+[[noreturn]] void refuse(const std::string& message, const std::string& hint = "") {
+  throw Error(ErrorKind::kConfig, message, hint);
 }
 
-int workers_in(const std::string& text) {
+int number_in(const std::string& text, const char* what, int max) {
   int out = 0;
   const char* const end = text.data() + text.size();
   const auto [last, error] = std::from_chars(text.data(), end, out);
-  if (error != std::errc() || last != end || out < 1 || out > kMaxWorkers)
-    refuse(fmt::format("'{}' is not a number of workers, 1 to {}", text, kMaxWorkers));
+  if (error != std::errc() || last != end || out < 1 || out > max)
+    refuse(fmt::format("'{}' is not {}, 1 to {}", text, what, max));
   return out;
+}
+
+int workers_in(const std::string& text) {
+  return number_in(text, "a number of workers", kMaxWorkers);
+}
+
+/// What is no part of a name, nor of a word that ssh gets.
+bool is_odd(const std::string& text) {
+  return text.empty() || text[0] == '-' ||
+         std::any_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isspace(c) || std::iscntrl(c) || c == '[' || c == ']' || c == ',';
+         });
 }
 
 /// The name as ssh takes it: an address of IPv6 without the brackets that it has in lists.
@@ -39,96 +52,158 @@ std::string name_in(const std::string& text) {
   if (text.empty()) refuse("a host has no name");
   std::string out = text;
   const std::size_t bracket = out.find('[');
-  if (bracket != std::string::npos && out.back() == ']') {
+  if (bracket != std::string::npos && out.back() == ']' &&
+      (bracket == 0 || out[bracket - 1] == '@')) {
     out.pop_back();
     out.erase(bracket, 1);
   } else if (out.find(':') != std::string::npos) {
     refuse(fmt::format("'{}' is not the name of a host; an IPv6 address has brackets: [fd00::1]",
                        text));
   }
-  const bool is_odd = std::any_of(out.begin(), out.end(), [](unsigned char c) {
-    return std::isspace(c) || std::iscntrl(c) || c == '[' || c == ']';
-  });
-  if (out.empty() || out[0] == '-' || is_odd)
+  if (is_odd(out) || bare_name(out).empty())
     refuse(fmt::format("'{}' is not the name of a host", text));
   return out;
 }
 
-/// "a" or "a:4".
-JobHost host_in_list(const std::string& word) {
-  const std::size_t colon = word.ends_with(']') ? std::string::npos : word.rfind(':');
-  if (colon == std::string::npos) return {name_in(word), 0};
-  return {name_in(word.substr(0, colon)), workers_in(word.substr(colon + 1))};
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> out = expand_names(text);
+  for (std::string& name : out) name = name_in(name);
+  return out;
 }
 
-/// "a slots=4", of which nothing is left out.
-JobHost host_in_line(const std::vector<std::string>& words) {
-  constexpr std::string_view kSlots = "slots=";
-  if (words.size() < 2) refuse(fmt::format("{} has no slots=N", words[0]));
-  if (words.size() > 2 || !words[1].starts_with(kSlots))
-    refuse(fmt::format("'{}' is not known here: only slots=N is", words.back()));
-  return {name_in(words[0]), workers_in(words[1].substr(kSlots.size()))};
-}
-
-/// DNS takes A and a for the same.
 void add(JobHost host, std::vector<JobHost>& hosts) {
   for (const JobHost& other : hosts)
-    if (strcasecmp(host.name.c_str(), other.name.c_str()) == 0)
-      refuse(fmt::format("{} is given twice", host.name));
+    if (is_same_host(host.name, other.name)) refuse(fmt::format("{} is given twice", host.name));
+  if (hosts.size() == kMaxHosts) refuse(fmt::format("there are more than {} hosts", kMaxHosts));
   hosts.push_back(std::move(host));
 }
 
+/// Reads a hostfile line by line, and remembers everything that is wrong.
+class HostfileReader {
+ public:
+  explicit HostfileReader(const std::string& path) : path_(path) {}
+
+  void read(const std::string& line) {
+    ++number_;
+    std::istringstream stream(line.substr(0, line.find('#')));
+    std::vector<std::string> words;
+    for (std::string word; stream >> word;) words.push_back(word);
+    if (!words.empty()) attempt([&] { read_words(words); });
+  }
+  std::vector<JobHost> hosts() const {
+    wrong_.throw_if_any();
+    if (hosts_.empty()) refuse(path_ + " names no host", kFileHint);
+    return hosts_;
+  }
+
+ private:
+  template <class Act>
+  void attempt(const Act& act) {
+    try {
+      act();
+    } catch (const Error& e) {
+      wrong_.add(Error(ErrorKind::kConfig, fmt::format("{}:{}: {}", path_, number_, e.message()),
+                       e.hint().empty() ? kFileHint : e.hint()));
+    }
+  }
+
+  void read_words(const std::vector<std::string>& words) {
+    JobHost host;
+    std::set<std::string> keys;
+    bool has_slots = false;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const std::size_t equals = words[i].find('=');
+      const std::string key = words[i].substr(0, equals);
+      has_slots = has_slots || key == "slots";
+      attempt([&] {
+        if (!keys.insert(key).second) refuse(fmt::format("{} is given twice", key));
+        read_key(words[i], key, equals == std::string::npos ? "" : words[i].substr(equals + 1),
+                 host);
+      });
+    }
+    if (!has_slots) refuse(fmt::format("{} has no slots=N", words[0]));
+    if (!host.devices.empty() && host.workers > 0 &&
+        host.devices.size() != static_cast<std::size_t>(host.workers))
+      refuse(fmt::format("gpus names {}, and slots={}", host.devices.size(), host.workers),
+             "each worker has a GPU: slots=2 gpus=0,3");
+    const std::vector<std::string> names = names_in(words[0]);
+    if (!host.address.empty() && names.size() > 1)
+      refuse(fmt::format("addr={} is the address of one host, and {} names {}", host.address,
+                         words[0], names.size()),
+             "a line for each, or iface=NAME if it is that interface's address everywhere");
+    for (const std::string& name : names)
+      attempt([&] {
+        host.name = name;
+        add(host, hosts_);
+      });
+  }
+
+  static void read_key(const std::string& word, const std::string& key, const std::string& value,
+                       JobHost& host) {
+    if (key == "slots") {
+      host.workers = workers_in(value);
+    } else if (key == "gpus") {
+      host.devices = device_list(value);
+      const std::set<std::string> distinct(host.devices.begin(), host.devices.end());
+      if (distinct.size() != host.devices.size()) refuse(fmt::format("{} names a GPU twice", word));
+    } else if (key == "user") {
+      if (is_odd(value)) refuse(fmt::format("'{}' is not the name of a user", value));
+      host.user = value;
+    } else if (key == "ssh_port") {
+      host.ssh_port = number_in(value, "a port", 65535);
+    } else if (key == "addr") {
+      if (is_odd(value)) refuse(fmt::format("'{}' is not an address", value));
+      host.address = value;
+    } else if (key == "iface") {
+      if (is_odd(value)) refuse(fmt::format("'{}' is not a network interface", value));
+      host.interface = value;
+    } else if (word == "spare") {
+      refuse("spare hosts are not built yet", "leave the line out");
+    } else {
+      refuse(
+          fmt::format("'{}' is not known here: slots=N, gpus=0-3, user=NAME, ssh_port=N, "
+                      "addr=ADDRESS and iface=NAME are",
+                      word));
+    }
+  }
+
+  const std::string path_;
+  int number_ = 0;
+  std::vector<JobHost> hosts_;
+  ErrorList wrong_;
+};
+
 }  // namespace
+
+std::string bare_name(const std::string& name) {
+  return name.substr(name.rfind('@') + 1);  // npos + 1 is 0
+}
+
+bool is_same_host(const std::string& a, const std::string& b) {
+  return strcasecmp(bare_name(a).c_str(), bare_name(b).c_str()) == 0;
+}
 
 std::vector<JobHost> parse_hosts(const std::string& text) {
   std::vector<JobHost> out;
-  try {
-    for (std::size_t at = 0; at <= text.size();) {
-      const std::size_t end = std::min(text.find(',', at), text.size());
-      add(host_in_list(text.substr(at, end - at)), out);
-      at = end + 1;
+  ErrorList wrong;
+  for (const std::string& word : split_outside_brackets(text, ',')) try {
+      const std::size_t colon = word.ends_with(']') ? std::string::npos : word.rfind(':');
+      const int workers = colon == std::string::npos ? 0 : workers_in(word.substr(colon + 1));
+      for (const std::string& name : names_in(word.substr(0, colon)))
+        add({.name = name, .workers = workers}, out);
+    } catch (const Error& e) {
+      wrong.add(Error(ErrorKind::kConfig, "--hosts: " + e.message(),
+                      e.hint().empty() ? kListHint : e.hint()));
     }
-  } catch (const Error& e) {
-    throw Error(ErrorKind::kConfig, "--hosts: " + e.message(), kListHint);
-  }
+  wrong.throw_if_any();
   return out;
 }
 
 std::vector<JobHost> parse_hostfile(const std::string& text, const std::string& path) {
-  std::vector<JobHost> out;
-  std::optional<Error> wrong;
+  HostfileReader reader(path);
   std::istringstream lines(text);
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    std::istringstream stream(line.substr(0, line.find('#')));
-    std::vector<std::string> words;
-    for (std::string word; stream >> word;) words.push_back(word);
-    if (words.empty()) continue;
-    try {
-      add(host_in_line(words), out);
-    } catch (const Error& e) {
-      Error error(ErrorKind::kConfig, fmt::format("{}:{}: {}", path, number, e.message()),
-                  kFileHint);
-      if (wrong)
-        wrong->also(std::move(error));
-      else
-        wrong = std::move(error);
-    }
-  }
-  if (wrong) throw *wrong;
-  if (out.empty()) throw Error(ErrorKind::kConfig, path + " names no host", kFileHint);
-  return out;
-}
-
-std::vector<JobHost> hosts_of(const std::string& list, const std::string& hostfile) {
-  if (!list.empty() && !hostfile.empty())
-    throw Error(ErrorKind::kConfig, "--hosts and --hostfile exclude each other", "keep one");
-  if (!list.empty()) return parse_hosts(list);
-  if (hostfile.empty()) return {};
-  if (!path_exists(hostfile, ErrorKind::kConfig))
-    throw Error(ErrorKind::kConfig, "there is no hostfile " + hostfile, kFileHint);
-  return parse_hostfile(read_file(hostfile, kMaxHostfileBytes), hostfile);
+  for (std::string line; std::getline(lines, line);) reader.read(line);
+  return reader.hosts();
 }
 
 }  // namespace hgt

@@ -22,6 +22,7 @@
 #include "environment.h"
 #include "job_group.h"
 #include "roster.h"
+#include "ssh_host.h"
 
 namespace hgt {
 namespace {
@@ -253,6 +254,10 @@ class Job {
 };
 
 }  // namespace
+
+std::vector<std::string> agent_command(const JobHost& host) {
+  return ssh_command(host, fs::read_symlink("/proc/self/exe"), "NONCE");
+}
 
 Verdict run_job(const JobSpec& spec) {
   return Job(spec).run();

@@ -17,6 +17,7 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/machine/network.h"
 
 #include "children.h"
 #include "environment.h"
@@ -88,7 +89,7 @@ void LocalRanks::start() {
 }
 
 /// Makes this process like the launcher's shell: its children inherit that. Then the log folder.
-void LocalRanks::prepare_host() const {
+void LocalRanks::prepare_host() {
   for (const auto& [name, value] : order_.inherited) ::setenv(name.c_str(), value.c_str(), 1);
   if (!order_.folder.empty() && ::chdir(order_.folder.c_str()) != 0)
     throw Error(ErrorKind::kConfig,
@@ -101,6 +102,7 @@ void LocalRanks::prepare_host() const {
                             order_.run_dir),
                 "take one on a file system that all hosts share: --run_dir DIR; training without "
                 "one is not built yet");
+  address_ = order_.address.empty() ? address_of(order_.interface) : order_.address;
   find_program(order_.argv.at(0), search_path(spec_));  // before any folder is made
   if (!spec_.log_dir.empty()) make_log_folder(spec_.log_dir);
 }
@@ -110,7 +112,7 @@ void LocalRanks::start_worker(int rank) {
   const std::vector<std::string> env =
       full_environment(worker_environment(spec_, rank, static_cast<int>(order_.epoch),
                                           {rank - order_.first_rank, order_.num_ranks, order_.host,
-                                           order_.num_hosts, order_.master_addr}),
+                                           order_.num_hosts, order_.master_addr, address_}),
                        {{"MASTER_PORT", std::to_string(order_.master_port)},
                         {"HGTRAIN_CONTROL_FD", std::to_string(kControlFd)},
                         {"HGTRAIN_JOB_KEY", key_.hex()}});

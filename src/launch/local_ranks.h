@@ -58,7 +58,7 @@ class LocalRanks {
   void close();
 
  private:
-  void prepare_host() const;
+  void prepare_host();
   void start_worker(int rank);
   Worker::Events worker_events();
   void on_ended(const Worker& worker);
@@ -73,6 +73,7 @@ class LocalRanks {
   const Context context_;
   const Spawn order_;
   const JobSpec spec_;
+  std::string address_;  // of this host, "" = not said
   const std::optional<long> oom_kills_before_;
   const JobKey key_ = JobKey::random();
   JobStore store_;

@@ -31,6 +31,10 @@ OwnedFd copy_of(const OwnedFd& fd) {
 
 }  // namespace
 
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
+}
+
 Roster::Roster(asio::io_context& io, ConsoleQueue& console, std::chrono::milliseconds lease,
                Events events)
     : io_(io), console_(console), lease_(lease), events_(std::move(events)), fence_timer_(io) {}
@@ -42,7 +46,7 @@ void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
   OwnedFd our_copy = copy_of(ours), their_copy = copy_of(theirs);
   agent_ = std::make_unique<Agent>(context, std::move(theirs), std::move(their_copy));
   Host& host = hosts_.emplace_back();
-  host.spec = {host_name(), num_ranks};
+  host.spec = {.name = host_name(), .workers = num_ranks};
   connect(host, std::move(ours), std::move(our_copy));
   host.has_answered = true;
   check_ready();
@@ -63,7 +67,7 @@ void Roster::call_next() {
     if (host.ssh || host.has_answered || calls == kMaxCalls) continue;
     ++calls;
     host.ssh = std::make_unique<SshHost>(
-        io_, host.spec.name, program_,
+        io_, host.spec, program_,
         SshHost::Events{[this, &host](OwnedFd in, OwnedFd out) {
                           connect(host, std::move(in), std::move(out));
                         },
@@ -119,6 +123,11 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
   if (host.has_answered) throw Error(ErrorKind::kPeer, "it said hello twice");
   if (hello.version != kAgentVersion)
     return on_unusable(host, "its hgtrain is of another version than this one");
+  if (hello.gpus < host.spec.min_gpus)
+    return on_unusable(host,
+                       fmt::format("programs see {} there, and {} are asked for",
+                                   hello.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", hello.gpus),
+                                   host.spec.min_gpus));
   if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
   host.address = hello.address;
   host.has_answered = true;
@@ -137,7 +146,7 @@ void Roster::on_lost(Host& host, const std::string& why) {
 /// A host that is lost while others are called cannot be used either.
 void Roster::on_unusable(Host& host, const std::string& why) {
   Error error(ErrorKind::kDevice, fmt::format("host {} cannot be used: {}", host.spec.name, why),
-              hint_for_ssh(host.spec.name, why));
+              hint_for_ssh(host.spec, why));
   if (unusable_)
     unusable_->also(std::move(error));
   else
@@ -158,7 +167,7 @@ std::vector<HostRanks> Roster::hosts() const {
   std::vector<HostRanks> out;
   int first_rank = 0;
   for (const Host& host : hosts_) {
-    out.push_back({host.link.get(), first_rank, host.spec.workers});
+    out.push_back({host.link.get(), first_rank, host.spec.workers, host.spec});
     first_rank += host.spec.workers;
   }
   return out;
@@ -170,13 +179,16 @@ int Roster::num_ranks() const {
 }
 
 std::string Roster::master_address() const {
-  if (hosts_.size() == 1) return "127.0.0.1";
-  const std::string& address = hosts_[0].address;
-  if (!address.empty() && !address.starts_with("127.") && address != "::1") return address;
+  const JobHost& first = hosts_[0].spec;
+  if (hosts_.size() == 1) return first.address.empty() ? "127.0.0.1" : first.address;
+  if (first.address.empty() && !first.interface.empty()) return "";
+  const std::string& address = first.address.empty() ? hosts_[0].address : first.address;
+  if (!address.empty() && !is_loopback(address)) return address;
   throw Error(ErrorKind::kConfig,
-              fmt::format("ssh reaches host {} at {}, where other hosts cannot reach it",
-                          hosts_[0].spec.name, address.empty() ? "an unknown address" : address),
-              "name the first host by an address in the network of the others");
+              fmt::format("{} host {} at {}, where other hosts cannot reach it",
+                          first.address.empty() ? "ssh reaches" : "the workers look for",
+                          first.name, address.empty() ? "an unknown address" : address),
+              "--master_addr with its address in the network of the others");
 }
 
 }  // namespace hgt

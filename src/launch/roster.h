@@ -25,7 +25,13 @@ struct HostRanks {
   AgentLink* link;
   int first_rank;
   int num_ranks;
+  JobHost spec;
 };
+
+bool is_loopback(const std::string& address);
+
+/// Other hosts cannot use it.
+bool is_loopback(const std::string& address);
 
 /// The hosts of a job: calls each, and has a link to its agent. They stay for all attempts. Must
 /// outlive the loop.
@@ -54,7 +60,8 @@ class Roster {
 
   std::vector<HostRanks> hosts() const;
   int num_ranks() const;
-  /// Where the other hosts find the first one. Error(kConfig) if they cannot.
+  /// Where the other hosts find the first one; "" = at the address of its interface, which its
+  /// agent knows. Error(kConfig) if they cannot.
   std::string master_address() const;
 
  private:

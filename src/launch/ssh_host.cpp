@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
@@ -63,9 +64,17 @@ std::string last_line_of(const std::string& text) {
                      end - (start == std::string::npos ? 0 : start + 1) + 1);
 }
 
+/// What ssh gets beyond the name.
+std::vector<std::string> login_flags(const JobHost& host) {
+  std::vector<std::string> out;
+  if (host.ssh_port != 0) out.insert(out.end(), {"-p", std::to_string(host.ssh_port)});
+  if (!host.user.empty()) out.insert(out.end(), {"-l", host.user});
+  return out;
+}
+
 }  // namespace
 
-std::vector<std::string> ssh_command(const std::string& host, const std::string& program,
+std::vector<std::string> ssh_command(const JobHost& host, const std::string& program,
                                      const std::string& nonce) {
   std::vector<std::string> out = {"ssh", "-T", "-x", "-a"};
   for (const char* option :
@@ -77,44 +86,48 @@ std::vector<std::string> ssh_command(const std::string& host, const std::string&
     out.emplace_back("-o");
     out.emplace_back(option);
   }
+  for (const std::string& word : login_flags(host)) out.push_back(word);
   const std::string script =
       "[ -x \"$0\" ] || { echo \"there is no program $0 on this host\" >&2; exit 127; }; "
       "printf \"\\n%s\\n\" " +
       nonce + "; exec \"$0\" agent";
   out.emplace_back("--");
-  out.push_back(host);
+  out.push_back(host.name);
   out.push_back("exec /bin/sh -c " + quoted(script) + " " + quoted(program));
   return out;
 }
 
-std::string hint_for_ssh(const std::string& host, const std::string& message) {
+std::string hint_for_ssh(const JobHost& host, const std::string& message) {
+  const std::string login = fmt::format("ssh {}{}{}", fmt::join(login_flags(host), " "),
+                                        login_flags(host).empty() ? "" : " ", host.name);
   const auto says = [&](std::string_view text) { return message.find(text) != std::string::npos; };
   if (says("Could not resolve hostname"))
     return "this name is neither in DNS, nor in /etc/hosts, nor in ~/.ssh/config";
   if (says("Connection refused"))
-    return "the host is there, but no ssh server listens on that port: set Port in ~/.ssh/config";
+    return "the host is there, but no ssh server listens on that port: --ssh_port, or Port in "
+           "~/.ssh/config, says which";
   if (says("timed out") || says("No route to host") || says("Network is unreachable"))
     return "the host is down, or a firewall is between";
   if (says("Host key verification failed"))
-    return fmt::format("run `ssh {}` once by hand and confirm the host's key", host);
+    return fmt::format("run `{}` once by hand and confirm the host's key", login);
   if (says("Permission denied"))
     return fmt::format(
-        "`ssh {} true` must work without a password: install a key with "
+        "`{} true` must work without a password: install a key with "
         "ssh-copy-id, or start ssh-agent",
-        host);
+        login);
   if (says("there is no program")) return "install the same hgtrain at the same path on every host";
   return "";
 }
 
-SshHost::SshHost(asio::io_context& io, std::string name, const std::string& program, Events events)
-    : name_(std::move(name)),
-      nonce_(JobKey::random().hex()),
+SshHost::SshHost(asio::io_context& io, const JobHost& host, const std::string& program,
+                 Events events)
+    : nonce_(JobKey::random().hex()),
       events_(std::move(events)),
       output_(io),
       errors_(io),
       deadline_(io) {
-  Pipe in(name_), out(name_), errors(name_);
-  std::vector<std::string> words = ssh_command(name_, program, nonce_);
+  Pipe in(host.name), out(host.name), errors(host.name);
+  std::vector<std::string> words = ssh_command(host, program, nonce_);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -135,9 +148,9 @@ SshHost::SshHost(asio::io_context& io, std::string name, const std::string& prog
   posix_spawnattr_destroy(&attributes);
   if (result != 0) {
     pid_ = -1;
-    throw_cannot_start(name_, result);
+    throw_cannot_start(host.name, result);
   }
-  log_info("host {}: ssh has pid {}", name_, pid_);
+  log_info("host {}: ssh has pid {}", host.name, pid_);
   in_ = std::move(in.write_end);
   output_.assign(out.read_end.release());
   errors_.assign(errors.read_end.release());

@@ -9,6 +9,8 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "hgtrain/launch/hosts.h"
+
 #include "owned_fd.h"
 
 namespace hgt {
@@ -29,13 +31,12 @@ class SshHost {
     std::function<void(const std::string& why)> failed;
   };
 
-  /// Starts `ssh name` with the file `program` of that host. Error(kDevice) if there is no ssh.
-  SshHost(asio::io_context& io, std::string name, const std::string& program, Events events);
+  /// Starts ssh with the file `program` of that host. Error(kDevice) if there is no ssh.
+  SshHost(asio::io_context& io, const JobHost& host, const std::string& program, Events events);
   ~SshHost();
   SshHost(const SshHost&) = delete;
   SshHost& operator=(const SshHost&) = delete;
 
-  const std::string& name() const { return name_; }
   /// Ends ssh, and with it the stream, also if the connection hangs.
   void kill() const;
   /// The last line of ssh's stderr so far: why a connection has ended, say. "" if there is none.
@@ -49,7 +50,6 @@ class SshHost {
   bool read_errors();
   void fail(const std::string& why);
 
-  const std::string name_;
   const std::string nonce_;
   const Events events_;
   pid_t pid_ = -1;
@@ -64,10 +64,10 @@ class SshHost {
 };
 
 /// The command line of ssh that starts `program` as an agent on `host`, after a line with `nonce`.
-std::vector<std::string> ssh_command(const std::string& host, const std::string& program,
+std::vector<std::string> ssh_command(const JobHost& host, const std::string& program,
                                      const std::string& nonce);
 
 /// What to do about an error message of ssh; "" if it is not known.
-std::string hint_for_ssh(const std::string& host, const std::string& message);
+std::string hint_for_ssh(const JobHost& host, const std::string& message);
 
 }  // namespace hgt

@@ -8,6 +8,12 @@
 #include <map>
 #include <netdb.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
+
 #include "folder_entries.h"
 
 namespace hgt {
@@ -76,6 +82,32 @@ Network look_at_network(const std::string& root) {
                                 .state = state_of(port),
                                 .rate = line_of(port / "rate"),
                                 .link_layer = line_of(port / "link_layer")});
+  return out;
+}
+
+std::string address_of(const std::string& name) {
+  if (name.empty()) return "";
+  const auto all = addresses();
+  const auto interface = all.find(name);
+  if (interface == all.end()) {
+    std::vector<std::string> names;
+    for (const auto& [other, list] : all) names.push_back(other);
+    throw Error(
+        ErrorKind::kDevice,
+        fmt::format("host {} has no network interface {} with an address", host_name(), name),
+        fmt::format("it has {}", fmt::join(names, ", ")));
+  }
+  std::string out;
+  for (const std::string& address : interface->second) {
+    if (address.starts_with("fe80:")) continue;  // on a link, and an interface belongs to it
+    if (out.empty() ||
+        (out.find(':') != std::string::npos && address.find(':') == std::string::npos))
+      out = address;
+  }
+  if (out.empty())
+    throw Error(ErrorKind::kDevice,
+                fmt::format("interface {} of host {} has no address that other hosts could use",
+                            name, host_name()));
   return out;
 }
 

@@ -35,7 +35,8 @@ Environment read_environment() {
   if (environment.rank >= environment.world_size)
     throw Error(ErrorKind::kConfig, fmt::format("RANK = {} is not below WORLD_SIZE = {}",
                                                 environment.rank, environment.world_size));
-  if (const char* host = std::getenv("MASTER_ADDR")) environment.master_host = host;
+  for (const char* name : {"MASTER_ADDR", "HGTRAIN_ADDRESS"})
+    if (const char* host = std::getenv(name)) environment.network_host = host;
   return environment;
 }
 

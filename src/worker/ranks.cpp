@@ -57,7 +57,7 @@ Connection connect(ControlChannel& channel, const Config& job, const Environment
   const std::string& backend = job.distributed.backend;
   if (uses_nccl(job, queue)) return {connect_nccl(channel, *queue, group), "NCCL"};
   if (queue != nullptr)
-    return {connect_tcp(channel, group, environment.master_host, queue),
+    return {connect_tcp(channel, group, environment.network_host, queue),
             "TCP, through the host's memory"};
   if (backend == "nccl")
     throw Error(ErrorKind::kConfig, "distributed.backend = \"nccl\" needs GPUs",
@@ -65,7 +65,7 @@ Connection connect(ControlChannel& channel, const Config& job, const Environment
   if (backend == "auto")
     if (auto shared = connect_shared_memory(channel, group))
       return {std::move(shared), "shared memory"};
-  return {connect_tcp(channel, group, environment.master_host), "TCP"};
+  return {connect_tcp(channel, group, environment.network_host), "TCP"};
 }
 
 }  // namespace
@@ -136,7 +136,7 @@ SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
     group.thread_name = "communication for saves";
     std::unique_ptr<Communicator> shared;
     if (job.distributed.backend != "gloo") shared = connect_shared_memory(*out.channel, group);
-    return shared ? std::move(shared) : connect_tcp(*out.channel, group, environment.master_host);
+    return shared ? std::move(shared) : connect_tcp(*out.channel, group, environment.network_host);
   };
   out.communicator = connect(world, "saves");
   const Layout layout = make_layout(job.parallelism, environment.world_size);

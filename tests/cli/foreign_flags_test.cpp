@@ -17,8 +17,14 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   CHECK(hint_for_flag("train", "--offload_optimizer") ==
         "--zero_optimization.offload_optimizer.device cpu");
   CHECK(hint_for_flag("generate", "--nnodes").empty());
-  for (const char* command : {"train", "launch"})
-    CHECK(hint_for_flag(command, "--nnodes").find("--hosts a:4,b:4") != std::string::npos);
+  for (const char* command : {"train", "launch"}) {
+    CHECK(hint_for_flag(command, "--nnodes").find("--num_nodes N") != std::string::npos);
+    for (const char* flag : {"--node_rank", "--no_ssh", "--rdzv_endpoint", "--machine_rank", "-H"})
+      CHECK(hint_for_flag(command, flag).find("--hosts a:4,b:4") != std::string::npos);
+    CHECK(hint_for_flag(command, "--launcher").find("reached by ssh") != std::string::npos);
+    CHECK(hint_for_flag(command, "-i").find("--include") != std::string::npos);
+  }
+  CHECK(hint_for_flag("launch", "--module").find("-- python3 -m MODULE") != std::string::npos);
   CHECK(hint_for_flag("train", "--expert_model_parallel_size").find("not built") !=
         std::string::npos);
   CHECK(hint_for_flag("train", "--recompute_granularity").find("activation_checkpointing.mode") !=

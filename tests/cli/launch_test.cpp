@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "launch/fake_ssh.h"
 #include "support/process.h"
 #include "support/roots.h"
 #include "support/temporary_folder.h"
@@ -153,6 +154,11 @@ TEST_CASE("what launch cannot start it refuses with exit 2, before anything runs
       {"--master_port", "70000", "--", "true"},
       {"--num_worker", "2", "--", "true"},
       {"true"},
+      {"--include", "a:0", "--", "true"},
+      {"--ssh_port", "22", "--", "true"},
+      {"--hosts", "a:2", "--include", "b", "--", "true"},
+      {"--hosts", "a:2", "--num_nodes", "2", "--", "true"},
+      {"--hosts", "a:2", "--include", "a:0", "--env", "CUDA_VISIBLE_DEVICES=1", "--", "true"},
       {"--", "/etc/hostname"},
       {"--", "/"}};
   for (const auto& args : wrong) {
@@ -185,6 +191,26 @@ TEST_CASE("--num_gpus counts the GPUs that are visible") {
   const Variable selection("CUDA_VISIBLE_DEVICES", "GPU-33,1");
   CHECK(with({}).out.find("[r1] 1 of 2 GPU-33,1") != std::string::npos);
   CHECK(with({"--num_gpus", "3"}).says("of which CUDA_VISIBLE_DEVICES=GPU-33,1 leaves 2"));
+}
+
+TEST_CASE("--num_gpus counts the GPUs of each host") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(build_root() + "/tests/machine/libnvidia-ml.so.1",
+                        folder / "libnvidia-ml.so.1");
+  const Variable path("LD_LIBRARY_PATH", folder.path());
+  const Variable gpus("FAKE_GPUS", "4");
+  const FakeSsh ssh("SSH_CONNECTION='1 1 10.0.0.1 22' exec sh -c \"$last\"");
+  const auto with = [](const std::string& hosts, const std::string& number) {
+    return Launch(
+        {"--hosts", hosts, "--num_gpus", number, "--", "sh", "-c", "echo $RANK of $WORLD_SIZE"});
+  };
+  CHECK(with("a,b:4", "2").out.find("[r3] 3 of 4") != std::string::npos);
+  const Launch too_many = with("a,b:8", "8");
+  CHECK(too_many.status == 3);
+  for (const char* host : {"a", "b"})
+    CHECK(too_many.says("host " + std::string(host) +
+                        " cannot be used: programs see 4 GPUs there, and 8 are asked for"));
+  CHECK(with("a:2", "3").says("3 workers on each host are asked for, and a has 2 slots"));
 }
 
 TEST_CASE("a dry run prints what each rank would get, and starts nothing") {

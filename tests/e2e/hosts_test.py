@@ -39,29 +39,32 @@ def unusable():
 
 
 class Hosts:
-    """Two hosts, `a` and `b`, and this machine, which reaches both."""
+    """Two hosts, `a` and `b`, and this machine, which reaches both. They alone have a second network, `fast`."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         pid = os.getpid()
         self.net = f'10.{100 + pid % 100}.{pid // 100 % 250}'
-        self.bridge = f'hgt{pid}'
+        self.bridge, self.fast_bridge = f'hgt{pid}', f'hgf{pid}'
+        self.fast = f'10.{200 + pid % 50}.{pid // 50 % 250}'
         self.processes = []
         pathlib.Path('/run/sshd').mkdir(exist_ok=True)
         for key in ('key', 'hostkey'):
             sh('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', self.folder / key)
-        sh('ip', 'link', 'add', self.bridge, 'type', 'bridge')
+        for bridge in (self.bridge, self.fast_bridge):
+            sh('ip', 'link', 'add', bridge, 'type', 'bridge')
+            sh('ip', 'link', 'set', bridge, 'up')
         sh('ip', 'addr', 'add', f'{self.net}.254/24', 'dev', self.bridge)
         sh('ip', 'addr', 'add', f'fd00:{pid % 9999}::fe/64', 'dev', self.bridge, 'nodad')
-        sh('ip', 'link', 'set', self.bridge, 'up')
         config = ''
         for number, name in enumerate('ab', start=1):
             self.start_host(number, name)
-            config += (f'Host {name}\n HostName {self.net}.{number}\n Port 2222\n User root\n IdentityFile {self.folder}/key\n'
+            config += (f'Host {name} node0{number}\n HostName {self.net}.{number}\n Port 2222\n User root\n IdentityFile {self.folder}/key\n'
                        ' IdentitiesOnly yes\n StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n')
         config += f'Host shut\n HostName {self.net}.1\n Port 2223\n'
         login = (f' Port 2222\n User root\n IdentityFile {self.folder}/key\n IdentitiesOnly yes\n StrictHostKeyChecking no\n'
                  ' UserKnownHostsFile /dev/null\n')
+        config += f'Host bare\n HostName {self.net}.2\n User nobody\n Port 9\n{login.split("User root", 1)[1]}'
         config += f'Host behind\n HostName {self.net}.2\n ProxyJump a\n{login}'
         config += f'Host six\n HostName fd00:{pid % 9999}::2\n{login}'
         config += f'Host busy\n HostName {self.net}.2\n RemoteCommand echo no; sleep 1000\n RequestTTY yes\n StdinNull yes\n{login}'
@@ -75,15 +78,16 @@ class Hosts:
             self.wait_for_sshd(name)
 
     def start_host(self, number, name):
-        space, link = f'{self.bridge}{name}', f'{self.bridge}{name}'
+        space = f'{self.bridge}{name}'
         home = self.folder / f'home_{name}'
         home.mkdir()
         sh('ip', 'netns', 'add', space)
-        sh('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', space)
-        sh('ip', 'link', 'set', link, 'master', self.bridge, 'up')
-        sh('ip', '-n', space, 'addr', 'add', f'{self.net}.{number}/24', 'dev', 'eth0')
+        for bridge, net, device in ((self.bridge, self.net, 'eth0'), (self.fast_bridge, self.fast, 'fast')):
+            sh('ip', 'link', 'add', f'{bridge}{name}', 'type', 'veth', 'peer', 'name', device, 'netns', space)
+            sh('ip', 'link', 'set', f'{bridge}{name}', 'master', bridge, 'up')
+            sh('ip', '-n', space, 'addr', 'add', f'{net}.{number}/24', 'dev', device)
         sh('ip', '-n', space, 'addr', 'add', f'fd00:{os.getpid() % 9999}::{number}/64', 'dev', 'eth0', 'nodad')
-        for device in ('eth0', 'lo'):
+        for device in ('eth0', 'fast', 'lo'):
             sh('ip', '-n', space, 'link', 'set', device, 'up')
         (self.folder / f'sshd_{name}').write_text(
             f'Port 2222\nHostKey {self.folder}/hostkey\n'
@@ -113,7 +117,12 @@ class Hosts:
             process.wait()
         for name in 'ab':
             subprocess.run(['ip', 'netns', 'del', f'{self.bridge}{name}'], check=False)
-        subprocess.run(['ip', 'link', 'del', self.bridge], check=False)
+        for bridge in (self.bridge, self.fast_bridge):
+            subprocess.run(['ip', 'link', 'del', bridge], check=False)
+
+    def sent(self, name, device):
+        """Bytes that the host has sent there."""
+        return int(sh('ip', 'netns', 'exec', f'{self.bridge}{name}', 'cat', f'/sys/class/net/{device}/statistics/tx_bytes').stdout)
 
 
 def command_lines():
@@ -179,6 +188,50 @@ class HostsTest(unittest.TestCase):
         (self.work / 'hostfile').write_text('# both\nb slots=2\na slots=1\n')
         out, _ = self.run_on_hosts('--', 'sh', '-c', 'echo $(hostname) $RANK', hosts=None, command=('launch', '--hostfile', 'hostfile'))
         self.assertEqual(sorted(out.splitlines()), ['[r0] b 0', '[r1] b 1', '[r2] a 2'])
+
+    def test_ranges_filters_and_numbers_choose_hosts_and_slots(self):
+        show = ('--', 'sh', '-c', 'echo $RANK of $WORLD_SIZE: $(hostname) $LOCAL_RANK of $LOCAL_WORLD_SIZE ${CUDA_VISIBLE_DEVICES-all}')
+        for flags, ranks in (
+                ((), ['a 0 of 2 all', 'a 1 of 2 all', 'b 0 of 2 all', 'b 1 of 2 all']),
+                (('--include', 'node02:1@node01'), ['a 0 of 2 all', 'a 1 of 2 all', 'b 0 of 1 1']),
+                (('--exclude', 'node[01-02]:0'), ['a 0 of 1 1', 'b 0 of 1 1']),
+                (('--num_nodes', '1'), ['a 0 of 2 all', 'a 1 of 2 all']),
+                (('--num_workers', '1'), ['a 0 of 1 all', 'b 0 of 1 all'])):
+            out, _ = self.run_on_hosts(*flags, *show, hosts='node[01-02]:2')
+            self.assertEqual(sorted(line.split('] ')[1] for line in out.splitlines()),
+                             [f'{rank} of {len(ranks)}: {place}' for rank, place in enumerate(ranks)], flags)
+
+    def test_a_hostfile_says_how_to_log_in_and_which_gpus_to_use(self):
+        (self.work / 'hostfile').write_text('bare slots=2 user=root ssh_port=2222 gpus=1,3\na slots=1\n')
+        show = ('--', 'sh', '-c', 'echo $(hostname) $RANK ${CUDA_VISIBLE_DEVICES-all}')
+        out, _ = self.run_on_hosts(*show, hosts=None, command=('launch', '--hostfile', 'hostfile'))
+        self.assertEqual(sorted(out.splitlines()), ['[r0] b 0 1,3', '[r1] b 1 1,3', '[r2] a 2 all'])
+        out, _ = self.run_on_hosts('--ssh_port', '2222', *show, hosts='root@bare')
+        self.assertEqual(out, 'b 0 all\n')
+
+    def test_a_hostfile_names_the_network_of_the_workers(self):
+        show = ('--', 'sh', '-c', 'echo $(hostname) $MASTER_ADDR $HGTRAIN_ADDRESS $NCCL_SOCKET_IFNAME')
+        fast = self.hosts.fast
+        for lines, shown in (('a slots=1 iface=fast\nb slots=1 iface=fast\n', [f'a {fast}.1 {fast}.1 =fast', f'b {fast}.1 {fast}.2 =fast']),
+                             (f'a slots=1 addr={fast}.1\nb slots=1\n', [f'a {fast}.1 {fast}.1', f'b {fast}.1'])):
+            (self.work / 'hostfile').write_text(lines)
+            out, _ = self.run_on_hosts(*show, hosts=None, command=('launch', '--hostfile', 'hostfile'))
+            self.assertEqual(sorted(line.split('] ')[1].rstrip() for line in out.splitlines()), shown)
+        (self.work / 'hostfile').write_text('a slots=1\nb slots=1 iface=fats\n')
+        _, err = self.run_on_hosts('--', 'true', hosts=None, command=('launch', '--hostfile', 'hostfile'), exit_code=3)
+        self.assertIn('host b has no network interface fats', err)
+        self.assertRegex(err, 'it has .*fast')
+
+    def test_the_masters_address_and_port_are_those_that_are_given(self):
+        out, _ = self.run_on_hosts('--master_addr', f'{self.hosts.fast}.1', '--master_port', '29501', '--',
+                                   'sh', '-c', 'echo $MASTER_ADDR:$MASTER_PORT')
+        self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] {self.hosts.fast}.1:29501' for rank in range(4)])
+
+    def test_hosts_with_too_few_gpus_are_named(self):
+        out, err = self.run_on_hosts('--num_gpus', '2', '--', 'echo', 'started', exit_code=3)
+        self.assertEqual(out, '')
+        for host in 'ab':
+            self.assertIn(f'host {host} cannot be used: programs see 0 GPUs there, and 2 are asked for', err)
 
     def test_the_master_port_is_one_of_the_first_host(self):
         out, _ = self.run_on_hosts('--', 'sh', '-c', 'echo port=$MASTER_PORT')
@@ -373,6 +426,17 @@ class HostsTest(unittest.TestCase):
         for rank in range(4):
             self.assertIn(f'rank {rank} of 4 on {"ab"[rank // 2]}', (folder / f'two/logs/rank_{rank}.log').read_text())
 
+    def test_training_goes_through_the_network_that_is_named(self):
+        folder = self.prepare('networks', 3)
+        (folder / 'hostfile').write_text('a slots=1 iface=fast\nb slots=1 iface=fast\n')
+        for run, flags in (('named', {'hosts': None, 'command': ('train', '--hostfile', 'hostfile')}),
+                           ('default', {'command': ('train', '--num_workers', '1')})):
+            before = self.hosts.sent('b', 'fast')
+            self.run_on_hosts('--config', 'config.json', '--device', 'cpu', '--run_dir', run, cwd=folder, **flags)
+            sent = self.hosts.sent('b', 'fast') - before
+            (self.assertGreater if run == 'named' else self.assertLess)(sent, 100_000, run)
+        self.assertEqual(self.losses(folder, 'named'), self.losses(folder, 'default'))
+
     def test_training_on_hosts_is_resumed_from_its_checkpoint(self):
         folder = self.prepare('resuming', 3)
         self.train_on_hosts(folder, 'whole')
@@ -400,9 +464,35 @@ class HostsTest(unittest.TestCase):
     def test_what_is_not_built_says_so(self):
         _, err = self.run_on_hosts('--config', 'x.json', '--device', 'cuda', command=('train',), exit_code=2)
         self.assertIn('is not built yet', err)
-        for flags in (('--dry_run',), ('--num_gpus', '2')):
-            _, err = self.run_on_hosts(*flags, '--', 'true', exit_code=2)
-            self.assertIn('is not built yet', err)
+        _, err = self.run_on_hosts('--dry_run', '--', 'true', hosts='a,b:2,c', exit_code=2)
+        for host in 'ac':
+            self.assertIn(f'host {host} has no number of workers, and a dry run asks no host', err)
+
+    def test_a_dry_run_shows_ranks_commands_and_environments_and_calls_no_host(self):
+        out, _ = self.run_on_hosts('--dry_run', '--include', 'nowhere1:1@nowhere2', '--ssh_port', '2222', '--export', 'OTHER',
+                                   '--log_dir', 'dry', '--', 'touch', 'made by it', hosts='nowhere[1-2]:2',
+                                   env={'HF_TOKEN': SECRET, 'OTHER': SECRET})
+        self.assertEqual(re.findall(r'(?m)^ +(\d+)  (\S+) +(\d+)  GPU (\d+), if', out),
+                         [('0', 'nowhere1', '0', '1'), ('1', 'nowhere2', '0', '0'), ('2', 'nowhere2', '1', '1')])
+        self.assertIn("command: touch 'made by it'\nworkers: 3\n", out)
+        self.assertRegex(out, r'(?m)^nowhere2: ssh .* -p 2222 -- nowhere2 ')
+        self.assertRegex(out, r'hosts get: .*HF_TOKEN.*OTHER')
+        rank = out.split('environment of rank 2 on nowhere2')[1]
+        for line in ('RANK=2', 'LOCAL_RANK=1', 'WORLD_SIZE=3', 'LOCAL_WORLD_SIZE=2', 'NODE_RANK=1', 'GROUP_WORLD_SIZE=2'):
+            self.assertIn(f'  {line}\n', rank)
+        self.assertRegex(rank, 'chosen at the start: .*MASTER_ADDR.*MASTER_PORT')
+        self.assertIn('  CUDA_VISIBLE_DEVICES=1\n', out)
+        self.assertNotIn(SECRET, out)
+        self.assertFalse((self.work / 'dry').exists())
+
+    def test_a_dry_run_of_training_shows_where_each_rank_would_train(self):
+        folder = self.prepare('dry_training', 3)
+        out, _ = self.train_on_hosts(folder, 'run', '--dry_run', '--master_addr', '10.0.0.1')
+        self.assertEqual(re.findall(r'(?m)^ +(\d+)  (\S+) +(\d+)  cpu, 1 thread$', out),
+                         [('0', 'a', '0'), ('1', 'a', '1'), ('2', 'b', '0'), ('3', 'b', '1')])
+        self.assertRegex(out, r'command: \S+/hgtrain-worker train ')
+        self.assertIn('  MASTER_ADDR=10.0.0.1\n', out)
+        self.assertFalse((folder / 'run').exists())
 
 
 if __name__ == '__main__':

@@ -1,9 +1,7 @@
 // A front as small as can be: runs the job its arguments describe, so that tests can look at it,
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
-// front [--workers N] [--hosts A,B] [--own] [--restarts N] [--grace MS] [--hang MS] [--lease MS]
-// [--logs DIR]
-// [--verdict FILE]
-// -- PROGRAM ...
+// front [--workers N] [--hosts A,B | --hostfile TEXT] [--own] [--restarts N] [--grace MS]
+// [--hang MS] [--lease MS] [--logs DIR] [--verdict FILE] -- PROGRAM ...
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -45,6 +43,8 @@ int main(int argc, char** argv) try {
       spec.log_dir = argv[++i];
     else if (flag == "--hosts")
       spec.hosts = hgt::parse_hosts(argv[++i]);
+    else if (flag == "--hostfile")
+      spec.hosts = hgt::parse_hostfile(argv[++i], "hosts");
     else if (flag == "--verdict")
       verdict_path = argv[++i];
     else

@@ -16,10 +16,31 @@ TEST_CASE("hosts keep their order, and a number of workers belongs to its host")
   CHECK((hosts[2].name == "user@10.0.0.1" && hosts[2].workers == 2));
 }
 
+TEST_CASE("a range of names is as many hosts") {
+  const auto hosts = parse_hosts("me@n[09-10]:8, b");
+  REQUIRE(hosts.size() == 3);
+  CHECK((hosts[0].name == "me@n09" && hosts[0].workers == 8));
+  CHECK((hosts[1].name == "me@n10" && hosts[1].workers == 8));
+  CHECK((hosts[2].name == "b" && hosts[2].workers == 0));
+}
+
+TEST_CASE("all that is wrong with a list of hosts is said at once") {
+  try {
+    parse_hosts("a:x,n[2-1],b,B");
+    FAIL("it was taken");
+  } catch (const Error& e) {
+    CHECK_THAT(e.render(), Catch::Contains("'x' is not a number of workers") &&
+                               Catch::Contains("the range 2-1 ends before it begins") &&
+                               Catch::Contains("B is given twice"));
+  }
+}
+
 TEST_CASE("a list of hosts that cannot be meant is refused") {
   for (const char* text :
-       {"", ",", "a,", "a,,b", "a:0", "a:x", "a:", ":2", "a:-1", "a:2x", "a,a:2",
-        "-oProxyCommand=id", "a b", "a\nb", "a:99999", "a,A", "fd00::2", "[]:2", "[::1"}) {
+       {"",     ",",         "a,",      "a,,b", "a:0",         "a:x",
+        "a:",   ":2",        "a:-1",    "a:2x", "a,a:2",       "-oProxyCommand=id",
+        "a b",  "a\nb",      "a:99999", "a,A",  "fd00::2",     "[]:2",
+        "[::1", "n[1-2],n2", "a,me@a",  "me@",  "n[1-4096],m", "x[1:2]"}) {
     INFO(text);
     CHECK_THROWS_AS(parse_hosts(text), Error);
   }
@@ -32,6 +53,45 @@ TEST_CASE("a hostfile of DeepSpeed's is read, comments and all") {
   CHECK((hosts[0].name == "worker-0" && hosts[0].workers == 4));
   CHECK((hosts[1].name == "user@w1" && hosts[1].workers == 8));
   CHECK((hosts[2].name == "fd00::2" && hosts[2].workers == 1));
+}
+
+TEST_CASE("a line of a hostfile may say more of its hosts") {
+  const auto hosts = parse_hostfile(
+      "n[1-2] gpus=0-2,5 user=me slots=4 ssh_port=2222 iface=ib0\n"
+      "b slots=1 gpus=GPU-1f addr=fd00::7\n",
+      "hosts");
+  REQUIRE(hosts.size() == 3);
+  CHECK((hosts[1].name == "n2" && hosts[1].workers == 4 && hosts[1].user == "me"));
+  CHECK((hosts[1].ssh_port == 2222 && hosts[1].interface == "ib0" && hosts[1].address.empty()));
+  CHECK(hosts[1].devices == std::vector<std::string>{"0", "1", "2", "5"});
+  CHECK((hosts[2].devices == std::vector<std::string>{"GPU-1f"} && hosts[2].user.empty()));
+  CHECK((hosts[2].address == "fd00::7" && hosts[2].interface.empty()));
+}
+
+TEST_CASE("everything that is wrong with a line is said, and how to write it") {
+  const auto [line, says] = GENERATE(table<std::string, std::vector<std::string>>({
+      {"a slots=x user=-l colour=red",
+       {"'x' is not a number", "'-l' is not", "'colour=red' is not known"}},
+      {"a slots=2 max_slots=4", {"'max_slots=4' is not known here: slots=N, gpus=0-3"}},
+      {"a slots=2 spare", {"spare hosts are not built yet"}},
+      {"a slots=2 slots=3", {"slots is given twice"}},
+      {"a slots=2 gpus=0", {"gpus names 1, and slots=2"}},
+      {"a slots=2 gpus=1,1", {"names a GPU twice"}},
+      {"a slots=1 gpus=x", {"'x' is neither a number nor a range"}},
+      {"a slots=1 ssh_port=0", {"'0' is not a port, 1 to 65535"}},
+      {"n[1-2 slots=1", {"'n[1-2' has no ]"}},
+      {"n[1-2] slots=1 addr=10.0.0.1", {"addr=10.0.0.1 is the address of one host", "iface=NAME"}},
+      {"a slots=1 addr= iface=-x", {"'' is not an address", "'-x' is not a network interface"}},
+      {"a,b slots=1", {"'a,b' is not the name of a host"}},
+  }));
+  INFO(line);
+  try {
+    parse_hostfile(line, "hosts");
+    FAIL("it was taken");
+  } catch (const Error& e) {
+    for (const std::string& text : says)
+      CHECK_THAT(e.render(), Catch::Contains("hosts:1: ") && Catch::Contains(text));
+  }
 }
 
 TEST_CASE("every wrong line of a hostfile is named") {
@@ -49,11 +109,4 @@ TEST_CASE("every wrong line of a hostfile is named") {
     }
   }
   CHECK_THROWS_WITH(parse_hostfile("# none\n", "hosts"), Catch::Contains("names no host"));
-}
-
-TEST_CASE("hosts come from one place, and a hostfile that is named must be there") {
-  CHECK(hosts_of("", "").empty());
-  CHECK(hosts_of("a,b", "").size() == 2);
-  CHECK_THROWS_WITH(hosts_of("a", "hosts"), Catch::Contains("exclude each other"));
-  CHECK_THROWS_WITH(hosts_of("", "/nowhere/hosts"), Catch::Contains("there is no hostfile"));
 }

@@ -125,6 +125,29 @@ TEST_CASE("an address that other hosts cannot use is refused") {
   CHECK(has(front.err(), "where other hosts cannot reach it"));
 }
 
+TEST_CASE("what is said of a host's network reaches its ranks") {
+  const FakeSsh ssh(kStartAgent);
+  const std::vector<std::string> show{"/bin/sh", "-c",
+                                      "echo $MASTER_ADDR ${HGTRAIN_ADDRESS-none} "
+                                      "${NCCL_SOCKET_IFNAME-none} ${GLOO_SOCKET_IFNAME-none}"};
+  const auto run = [&](const std::string& hostfile) {
+    Front front({"--hostfile", hostfile, "--", show[0], show[1], show[2]});
+    front.wait();
+    return front.out() + front.err();
+  };
+  const std::string addresses = run("a slots=1 addr=10.0.0.7\nb slots=1 addr=10.0.0.8\n");
+  CHECK(has(addresses, "[r0] 10.0.0.7 10.0.0.7 none none\n"));
+  CHECK(has(addresses, "[r1] 10.0.0.7 10.0.0.8 none none\n"));
+  const std::string interfaces = run("a slots=1\nb slots=1 iface=lo\n");
+  CHECK(has(interfaces, "[r0] 10.0.0.1 none none none\n"));
+  CHECK(has(interfaces, "[r1] 10.0.0.1 127.0.0.1 =lo lo\n"));
+  CHECK(has(run("a slots=1 iface=lo\n"), "127.0.0.1 127.0.0.1 =lo lo\n"));
+  CHECK(has(run("a slots=1 iface=lo\nb slots=1\n"), "interface lo of host a is its loopback"));
+  CHECK(has(run("a slots=1\nb slots=1 iface=no0\n"), "has no network interface no0"));
+  CHECK(has(run("a slots=1 addr=127.0.0.1\nb slots=1\n"),
+            "the workers look for host a at 127.0.0.1, where other hosts cannot reach it"));
+}
+
 TEST_CASE("a signal ends a job whose hosts have not answered yet") {
   const TemporaryFolder folder;
   const FakeSsh ssh("echo > " + (folder / "called") + "; exec sleep 1000");

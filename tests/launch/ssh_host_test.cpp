@@ -1,5 +1,6 @@
 #include "ssh_host.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -18,7 +19,7 @@ struct Run {
   explicit Run(const std::string& program) {
     std::ofstream(folder / "program") << "#!/bin/sh\n" + program + "\n";
     chmod((folder / "program").c_str(), 0755);
-    host.emplace(io, "far", folder / "program",
+    host.emplace(io, JobHost{.name = "far"}, folder / "program",
                  SshHost::Events{[this](OwnedFd in, OwnedFd out) {
                                    output = std::move(in);
                                    input = std::move(out);
@@ -90,17 +91,30 @@ TEST_CASE("ssh leads a session of its own, and dies with its owner") {
 }
 
 TEST_CASE("the host is no option to ssh, and nothing of the program needs quoting") {
-  const auto words = ssh_command("far", "/odd path/it's", "123");
+  const auto words = ssh_command({.name = "far"}, "/odd path/it's", "123");
   REQUIRE(words.size() > 3);
   CHECK(words[words.size() - 3] == "--");
   CHECK(words[words.size() - 2] == "far");
   CHECK_THAT(words.back(), Catch::EndsWith(" '/odd path/it'\\''s'"));
 }
 
+TEST_CASE("a user and a port of a host are ssh's, and what to type by hand has them") {
+  const JobHost host{.name = "far", .user = "me", .ssh_port = 2222};
+  const auto words = ssh_command(host, "/program", "123");
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  REQUIRE(dashes - words.begin() > 4);
+  CHECK(std::vector<std::string>(dashes - 4, dashes + 2) ==
+        std::vector<std::string>{"-p", "2222", "-l", "me", "--", "far"});
+  CHECK_THAT(hint_for_ssh(host, "Permission denied (publickey)."),
+             Catch::Contains("`ssh -p 2222 -l me far true`"));
+}
+
 TEST_CASE("each way that ssh fails has its own advice") {
-  CHECK(hint_for_ssh("a", "ssh: Could not resolve hostname a: Name or service not known") != "");
-  CHECK(hint_for_ssh("a", "Host key verification failed.").find("ssh a") != std::string::npos);
-  CHECK(hint_for_ssh("a", "root@a: Permission denied (publickey).").find("ssh-copy-id") !=
+  CHECK(hint_for_ssh({.name = "a"},
+                     "ssh: Could not resolve hostname a: Name or service not known") != "");
+  CHECK(hint_for_ssh({.name = "a"}, "Host key verification failed.").find("ssh a") !=
         std::string::npos);
-  CHECK(hint_for_ssh("a", "something else") == "");
+  CHECK(hint_for_ssh({.name = "a"}, "root@a: Permission denied (publickey).").find("ssh-copy-id") !=
+        std::string::npos);
+  CHECK(hint_for_ssh({.name = "a"}, "something else") == "");
 }

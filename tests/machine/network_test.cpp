@@ -26,6 +26,13 @@ TEST_CASE("all interfaces except the loopback are listed") {
   CHECK(found[1].speed_mbit == 0);
 }
 
+TEST_CASE("an interface is known by its numeric address") {
+  CHECK(address_of("") == "");
+  CHECK(address_of("lo") == "127.0.0.1");
+  CHECK_THROWS_WITH(address_of("no-such-0"),
+                    Catch::Contains("has no network interface no-such-0 with an address"));
+}
+
 TEST_CASE("each port of each RDMA device is listed") {
   const TemporaryFolder root;
   const std::string port = root / "sys/class/infiniband/mlx5_0/ports/1";

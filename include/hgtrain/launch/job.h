@@ -69,6 +69,7 @@ struct RankPlace {
   int host = 0;
   int num_hosts = 1;
   std::string master_addr = "127.0.0.1";
+  std::string address = {};  ///< where other hosts reach this one, "" = not said
 };
 
 /// The differences between the environment of one rank and the inherited one.
@@ -82,6 +83,12 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt,
                                      const RankPlace& place);
 /// The same for a rank of a job on one host.
 EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt);
+
+/// What the ranks of `host` get because of what is said of it.
+std::map<std::string, std::string> host_environment(const JobHost& host);
+
+/// The command that starts the agent of `host`, but for a number that is drawn each time.
+std::vector<std::string> agent_command(const JobHost& host);
 
 /// What other hosts get of this shell's environment: the variables of the list in docs/hosts.md,
 /// and those that `exports` names. Error(kConfig) if one of the latter is not set.

@@ -30,4 +30,8 @@ struct Network {
 /// Reads /sys below `root` ("" is the machine); addresses are those that this process sees.
 Network look_at_network(const std::string& root = "");
 
+/// The numeric address of the interface `name` of this machine, IPv4 if it has one; "" of "".
+/// Error(kDevice) if there is no such interface, or it has no address that others can use.
+std::string address_of(const std::string& name);
+
 }  // namespace hgt

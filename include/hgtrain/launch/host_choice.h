@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hgtrain/launch/hosts.h"
+
+namespace hgt {
+
+/// What the user typed about the hosts of a job; "" or 0 = nothing.
+struct HostFlags {
+  std::string hosts = {};     ///< parse_hosts()
+  std::string hostfile = {};  ///< the path of one
+  /// "a@b:0,2-3": of the hosts, only a, and of b only these slots; or all but these. A slot is a
+  /// number below the host's number of workers or, if the hostfile names its GPUs, one of these.
+  std::string include = {}, exclude = {};
+  std::optional<std::int64_t> num_nodes = {};    ///< only the first of the hosts
+  std::optional<std::int64_t> num_workers = {};  ///< on each host: the first of its slots
+  std::int64_t ssh_port = 0;                     ///< of hosts that name none
+  std::string master_addr = {};                  ///< of the first host that is left
+};
+
+/// The hosts to run on; none if neither hosts nor hostfile are given. Error(kConfig) says
+/// everything that is wrong, such as a hostfile that is missing, a slot that no host has, or flags
+/// that make no sense without hosts.
+std::vector<JobHost> hosts_of(const HostFlags& flags);
+
+}  // namespace hgt

@@ -1,0 +1,92 @@
+#include "host_plan.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/base/error.h"
+
+#include "shell_words.h"
+
+namespace hgt {
+namespace {
+
+int count_ranks(const std::vector<JobHost>& hosts) {
+  int out = 0;
+  std::optional<Error> unknown;
+  for (const JobHost& host : hosts) {
+    out += host.workers;
+    if (host.workers > 0) continue;
+    Error error(
+        ErrorKind::kConfig,
+        fmt::format("host {} has no number of workers, and a dry run asks no host", host.name),
+        fmt::format("--hosts {}:4, or --num_workers 4 for each host", host.name));
+    if (unknown)
+      unknown->also(std::move(error));
+    else
+      unknown = std::move(error);
+  }
+  if (unknown) throw *unknown;
+  return out;
+}
+
+/// What the host itself decides is not known here.
+EnvironmentChange environment_on(const JobSpec& spec, int rank, const RankPlace& place,
+                                 const JobHost& host) {
+  EnvironmentChange out = worker_environment(spec, rank, 0, place);
+  if (!spec.env.contains("OMP_NUM_THREADS") && !std::getenv("OMP_NUM_THREADS")) {
+    out.set.erase("OMP_NUM_THREADS");
+    out.at_start.emplace_back("OMP_NUM_THREADS");
+  }
+  if (host.address.empty() && !host.interface.empty()) {
+    std::erase(out.unset, "HGTRAIN_ADDRESS");
+    out.at_start.emplace_back("HGTRAIN_ADDRESS");
+  }
+  out.set.merge(host_environment(host));
+  return out;
+}
+
+}  // namespace
+
+std::string host_plan(JobSpec spec,
+                      const std::function<std::string(const JobHost&, int local_rank)>& device) {
+  spec.num_workers = count_ranks(spec.hosts);
+  std::string table, commands, environments;
+  std::size_t width = 4;
+  for (const JobHost& host : spec.hosts) width = std::max(width, host.name.size());
+  RankPlace place;
+  place.num_hosts = static_cast<int>(spec.hosts.size());
+  const std::string& first_address = spec.hosts[0].address;
+  place.master_addr = first_address.empty() && place.num_hosts == 1 ? "127.0.0.1" : first_address;
+  int rank = 0;
+  for (const JobHost& host : spec.hosts) {
+    place.local_size = host.workers;
+    place.address = host.address;
+    commands += fmt::format("{}: {}\n", host.name, shell_line(agent_command(host)));
+    for (place.local_rank = 0; place.local_rank < host.workers; ++place.local_rank, ++rank) {
+      table += fmt::format("{:4}  {:{}}  {:10}  {}\n", rank, host.name, width, place.local_rank,
+                           device(host, place.local_rank));
+      const EnvironmentChange change = environment_on(spec, rank, place, host);
+      environments += fmt::format("\nenvironment of rank {} on {}, beyond that of its host:\n",
+                                  rank, host.name);
+      for (const auto& [name, value] : change.set)
+        environments += fmt::format("  {}={}\n", name, shell_line({value}));
+      for (const std::string& name : change.unset)
+        environments += fmt::format("  {} is not set\n", name);
+      environments += fmt::format("  chosen at the start: {}\n", fmt::join(change.at_start, " "));
+    }
+    ++place.host;
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, value] : travelling_environment(spec.exports)) names.push_back(name);
+  return fmt::format(
+      "command: {}\nworkers: {}\n\nrank  {:{}}  local rank  device\n{}\nhow each host is reached:\n"
+      "{}\nvariables of this shell that the hosts get: {}\n{}",
+      shell_line(spec.argv(0)), spec.num_workers, "host", width, table, commands,
+      fmt::join(names, " "), environments);
+}
+
+}  // namespace hgt

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "hgtrain/launch/job.h"
+
+namespace hgt {
+
+/// What a job would do on its hosts, for a dry run: which rank runs where, and on which `device` of
+/// the host; the command that reaches each host, and the one that each worker runs; the environment
+/// of each rank. Asks no host: Error(kConfig) names those whose number of workers is not known.
+std::string host_plan(JobSpec spec,
+                      const std::function<std::string(const JobHost&, int local_rank)>& device);
+
+}  // namespace hgt

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "hgtrain/base/error.h"
+
+namespace hgt {
+
+/// What is wrong with an input, so that the user learns of all at once.
+class ErrorList {
+ public:
+  void add(Error error) {
+    if (all_)
+      all_->also(std::move(error));
+    else
+      all_ = std::move(error);
+  }
+  void throw_if_any() const {
+    if (all_) throw *all_;
+  }
+
+ private:
+  std::optional<Error> all_;
+};
+
+}  // namespace hgt

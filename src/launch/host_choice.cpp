@@ -1,0 +1,229 @@
+#include "hgtrain/launch/host_choice.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+
+#include "error_list.h"
+#include "host_range.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kMaxHostfileBytes = 16 << 20;
+constexpr const char* kFilterHint =
+    "hosts are separated by @, and the slots of a host by commas: a@b:0,2-3";
+
+Error refused(const std::string& message, const std::string& hint = "") {
+  return {ErrorKind::kConfig, message, hint};
+}
+
+std::vector<JobHost> named_hosts(const HostFlags& flags) {
+  if (!flags.hosts.empty() && !flags.hostfile.empty())
+    throw refused("--hosts and --hostfile exclude each other", "keep one");
+  if (!flags.hosts.empty()) return parse_hosts(flags.hosts);
+  if (flags.hostfile.empty()) return {};
+  if (!path_exists(flags.hostfile, ErrorKind::kConfig))
+    throw refused("there is no hostfile " + flags.hostfile,
+                  "each line of one is a host and the number of its workers: a slots=4");
+  return parse_hostfile(read_file(flags.hostfile, kMaxHostfileBytes), flags.hostfile);
+}
+
+void refuse_without_hosts(const HostFlags& flags) {
+  ErrorList wrong;
+  if (!flags.include.empty() || !flags.exclude.empty())
+    wrong.add(refused("--include and --exclude choose among the hosts of --hosts or --hostfile",
+                      "GPUs of this machine: CUDA_VISIBLE_DEVICES=0,2 hgtrain ..."));
+  if (flags.num_nodes && *flags.num_nodes != 1)
+    wrong.add(refused(fmt::format("--num_nodes {} without hosts", *flags.num_nodes),
+                      "name them: --hosts a:4,b:4, or --hostfile FILE"));
+  if (!flags.master_addr.empty() && flags.master_addr != "127.0.0.1" &&
+      flags.master_addr != "localhost")
+    wrong.add(refused(fmt::format("--master_addr {} without --hosts", flags.master_addr),
+                      "leave it out: workers of this machine meet at 127.0.0.1"));
+  if (flags.ssh_port != 0) wrong.add(refused("--ssh_port without --hosts", "leave it out"));
+  wrong.throw_if_any();
+}
+
+/// What a filter says of a host.
+struct Mention {
+  bool is_named = false;
+  bool is_whole = false;
+  std::vector<std::string> slots;
+};
+
+/// None if their number is not known.
+std::vector<std::string> slots_of(const JobHost& host) {
+  if (!host.devices.empty()) return host.devices;
+  std::vector<std::string> out;
+  for (int i = 0; i < host.workers; ++i) out.push_back(std::to_string(i));
+  return out;
+}
+
+bool is_in(const std::vector<std::string>& list, const std::string& word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+/// Adds the slots that `list` names to those of the host.
+void mention_slots(const JobHost& host, const std::string& list, Mention& mention,
+                   ErrorList& wrong) {
+  const std::vector<std::string> there = slots_of(host);
+  for (const std::string& slot : device_list(list)) {
+    if (!there.empty() && !is_in(there, slot))
+      wrong.add(refused(
+          fmt::format("host {} has no slot {}, only {}", host.name, slot, fmt::join(there, ", ")),
+          kFilterHint));
+    if (!is_in(mention.slots, slot)) mention.slots.push_back(slot);
+  }
+}
+
+/// One word of a filter: "b", "b:0,2", "n[1-3]:0".
+void mention(const std::string& word, const std::vector<JobHost>& hosts,
+             std::vector<Mention>& mentions, ErrorList& wrong) {
+  const std::size_t colon = word.ends_with(']') ? std::string::npos : word.rfind(':');
+  for (std::string name : expand_names(word.substr(0, colon))) {
+    if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+    const auto host = std::find_if(hosts.begin(), hosts.end(),
+                                   [&](const JobHost& h) { return is_same_host(h.name, name); });
+    if (host == hosts.end()) {
+      wrong.add(refused(fmt::format("there is no host '{}'", name), kFilterHint));
+      continue;
+    }
+    Mention& known = mentions[static_cast<std::size_t>(host - hosts.begin())];
+    known.is_named = true;
+    if (colon == std::string::npos)
+      known.is_whole = true;
+    else
+      mention_slots(*host, word.substr(colon + 1), known, wrong);
+  }
+}
+
+std::vector<Mention> mentions_in(const char* flag, const std::string& filter,
+                                 const std::vector<JobHost>& hosts) {
+  std::vector<Mention> out(hosts.size());
+  ErrorList wrong;
+  for (const std::string& word : split_outside_brackets(filter, '@')) try {
+      mention(word, hosts, out, wrong);
+    } catch (const Error& e) {
+      wrong.add(refused(e.message(), kFilterHint));
+    }
+  try {
+    wrong.throw_if_any();
+  } catch (Error& e) {
+    e.in(fmt::format("{} {}", flag, filter));
+    throw;
+  }
+  return out;
+}
+
+JobHost with_slots(JobHost host, std::vector<std::string> slots) {
+  host.workers = static_cast<int>(slots.size());
+  host.devices = std::move(slots);
+  return host;
+}
+
+std::vector<JobHost> included(const std::string& filter, const std::vector<JobHost>& hosts) {
+  const std::vector<Mention> mentions = mentions_in("--include", filter, hosts);
+  std::vector<JobHost> out;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const Mention& said = mentions[i];
+    if (said.is_whole) {
+      out.push_back(hosts[i]);
+    } else if (said.is_named) {
+      std::vector<std::string> kept = slots_of(hosts[i]);
+      std::erase_if(kept, [&](const std::string& slot) { return !is_in(said.slots, slot); });
+      out.push_back(with_slots(hosts[i], kept.empty() ? said.slots : kept));
+    }
+  }
+  return out;
+}
+
+std::vector<JobHost> without_excluded(const std::string& filter,
+                                      const std::vector<JobHost>& hosts) {
+  const std::vector<Mention> mentions = mentions_in("--exclude", filter, hosts);
+  std::vector<JobHost> out;
+  ErrorList wrong;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const Mention& said = mentions[i];
+    if (said.is_whole) continue;
+    std::vector<std::string> left = slots_of(hosts[i]);
+    if (said.is_named && left.empty())
+      wrong.add(
+          refused(fmt::format("--exclude: how many slots host {} has is not known", hosts[i].name),
+                  fmt::format("--hosts {}:4", hosts[i].name)));
+    std::erase_if(left, [&](const std::string& slot) { return is_in(said.slots, slot); });
+    if (!said.is_named)
+      out.push_back(hosts[i]);
+    else if (!left.empty())
+      out.push_back(with_slots(hosts[i], left));
+  }
+  wrong.throw_if_any();
+  if (out.empty()) throw refused("--exclude " + filter + " leaves nothing to run on");
+  return out;
+}
+
+/// Of each host the first slots.
+void take_workers(std::int64_t workers, std::vector<JobHost>& hosts) {
+  ErrorList wrong;
+  for (JobHost& host : hosts) {
+    if (host.workers > 0 && workers > host.workers)
+      wrong.add(refused(fmt::format("{} workers on each host are asked for, and {} has {} slot{}",
+                                    workers, host.name, host.workers, host.workers == 1 ? "" : "s"),
+                        "ask for fewer, or leave the number to the hosts"));
+    host.workers = static_cast<int>(workers);
+    if (!host.devices.empty()) host.devices.resize(static_cast<std::size_t>(workers));
+  }
+  wrong.throw_if_any();
+}
+
+/// Where all find the first host.
+void set_address(const std::string& address, std::vector<JobHost>& hosts) {
+  JobHost& first = hosts.front();
+  if (!first.address.empty() && first.address != address)
+    throw refused(fmt::format("--master_addr {}, but the hostfile says that {} is at {}", address,
+                              first.name, first.address),
+                  "keep one");
+  first.address = address;
+}
+
+}  // namespace
+
+std::vector<JobHost> hosts_of(const HostFlags& flags) {
+  std::vector<JobHost> hosts = named_hosts(flags);
+  if (hosts.empty()) {
+    refuse_without_hosts(flags);
+    return {};
+  }
+  ErrorList wrong;
+  if (!flags.include.empty() && !flags.exclude.empty())
+    wrong.add(refused("--include and --exclude exclude each other", "keep one"));
+  if ((!flags.include.empty() || !flags.exclude.empty()) && (flags.num_nodes || flags.num_workers))
+    wrong.add(
+        refused("--include and --exclude say which workers there are, and so does a number "
+                "of nodes or workers",
+                "keep one"));
+  const auto num_hosts = static_cast<std::int64_t>(hosts.size());
+  if (flags.num_nodes && (*flags.num_nodes < 1 || *flags.num_nodes > num_hosts))
+    wrong.add(
+        refused(fmt::format("--num_nodes {}, and there {}", *flags.num_nodes,
+                            num_hosts == 1 ? "is 1 host" : fmt::format("are {} hosts", num_hosts)),
+                "leave it out for all hosts"));
+  if (flags.ssh_port < 0 || flags.ssh_port > 65535)
+    wrong.add(refused(fmt::format("--ssh_port {} is not a port", flags.ssh_port)));
+  wrong.throw_if_any();
+
+  if (!flags.include.empty()) hosts = included(flags.include, hosts);
+  if (!flags.exclude.empty()) hosts = without_excluded(flags.exclude, hosts);
+  if (flags.num_nodes) hosts.resize(static_cast<std::size_t>(*flags.num_nodes));
+  if (flags.num_workers) take_workers(*flags.num_workers, hosts);
+  if (!flags.master_addr.empty()) set_address(flags.master_addr, hosts);
+  for (JobHost& host : hosts)
+    if (host.ssh_port == 0) host.ssh_port = static_cast<int>(flags.ssh_port);
+  return hosts;
+}
+
+}  // namespace hgt

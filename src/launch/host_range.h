@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hgt {
+
+inline constexpr int kMaxHosts = 4096;
+
+/// The words between the `separator`s that stand in no brackets, without spaces around them.
+std::vector<std::string> split_outside_brackets(const std::string& text, char separator);
+
+/// "n[01-03,7]-ib" as n01-ib, n02-ib, n03-ib, n7-ib; a number is as wide as the first of its range.
+/// What stands in brackets with a colon is an IPv6 address, and stays. Error(kConfig) names a range
+/// that is none, or is of more than kMaxHosts.
+std::vector<std::string> expand_names(const std::string& text);
+
+/// "0-2,5,GPU-1a" as 0, 1, 2, 5, GPU-1a: numbers or UUIDs of devices. Error(kConfig) names what is
+/// neither.
+std::vector<std::string> device_list(const std::string& text);
+
+}  // namespace hgt

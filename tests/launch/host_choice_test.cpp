@@ -1,0 +1,148 @@
+#include "hgtrain/launch/host_choice.h"
+
+#include <fstream>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/base/error.h"
+
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+namespace {
+
+/// "a:2 b:2=0,3": names and workers, and the devices if they are chosen.
+std::string chosen(const HostFlags& flags) {
+  std::string out;
+  for (const JobHost& host : hosts_of(flags)) {
+    out += fmt::format("{}{}:{}", out.empty() ? "" : " ", host.name, host.workers);
+    if (!host.devices.empty()) out += fmt::format("={}", fmt::join(host.devices, ","));
+  }
+  return out;
+}
+
+std::string included(const std::string& hosts, const std::string& filter) {
+  return chosen({.hosts = hosts, .include = filter});
+}
+
+std::string excluded(const std::string& hosts, const std::string& filter) {
+  return chosen({.hosts = hosts, .exclude = filter});
+}
+
+/// All that is said of flags that are refused.
+std::string refusal(const HostFlags& flags) {
+  try {
+    return "taken: " + chosen(flags);
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::kConfig);
+    return e.render();
+  }
+}
+
+void check_says(const HostFlags& flags, const std::vector<std::string>& texts) {
+  const std::string said = refusal(flags);
+  for (const std::string& text : texts) CHECK_THAT(said, Catch::Contains(text));
+}
+
+const std::string kOne = "worker-0:4", kTwo = "worker-0:4,worker-1:4";
+
+}  // namespace
+
+TEST_CASE("DeepSpeed's filters choose what they choose there") {
+  CHECK(excluded(kOne, "worker-0:1") == "worker-0:3=0,2,3");
+  CHECK(included(kOne, "worker-0:1") == "worker-0:1=1");
+  CHECK(included(kOne, "worker-0:1,1") == "worker-0:1=1");
+  CHECK(included(kOne, "worker-0") == "worker-0:4");
+  CHECK(included(kTwo, "worker-1:0,3") == "worker-1:2=0,3");
+  CHECK(excluded(kTwo, "worker-1") == "worker-0:4");
+  CHECK(included(kTwo, "worker-1@worker-0") == "worker-0:4 worker-1:4");
+  CHECK(included(kTwo, "worker-0:3,1@worker-1") == "worker-0:2=1,3 worker-1:4");
+}
+
+TEST_CASE("a host that is named whole and in part is whole, and ranges and spaces are understood") {
+  CHECK(included(kTwo, "worker-0@worker-0:1") == "worker-0:4");
+  CHECK(excluded(kTwo, "worker-0@worker-0:1") == "worker-1:4");
+  CHECK(included(kTwo, " worker-0: 1-2 , 3 @ WORKER-1:0") == "worker-0:3=1,2,3 worker-1:1=0");
+  CHECK(included("n[01-04]:2,me@x:2", "n[02-03]:1@x") == "n02:1=1 n03:1=1 me@x:2");
+  CHECK(included("[fd00::1]:2,b:2", "[fd00::1]:0") == "fd00::1:1=0");
+  CHECK(included("a,b", "a:2,0,GPU-1f") == "a:3=2,0,GPU-1f");  // how many there are is not known
+}
+
+TEST_CASE("what a filter cannot mean is an error, and all of it is said at once") {
+  check_says({.hosts = kTwo, .include = "jeff@worker-0:7@worker-1:4"},
+             {"there is no host 'jeff'", "worker-0 has no slot 7, only 0, 1, 2, 3",
+              "worker-1 has no slot 4", "in --include jeff@", "separated by @"});
+  for (const char* filter : {"jeff", "worker-0:4", "worker-0:", "worker-0:1,", "worker-0:0:1",
+                             "worker-0@", "a@@b", "worker-0:-1", "worker-0,worker-1", "@"}) {
+    INFO(filter);
+    CHECK_THROWS_AS(included(kTwo, filter), Error);
+    CHECK_THROWS_AS(excluded(kTwo, filter), Error);
+  }
+  check_says({.hosts = kOne, .exclude = "worker-0"}, {"leaves nothing to run on"});
+  check_says({.hosts = kOne, .exclude = "worker-0:0-3"}, {"leaves nothing to run on"});
+  check_says({.hosts = "a,b", .exclude = "a:1"}, {"how many slots host a has is not known"});
+  check_says({.hosts = kOne, .include = "worker-0", .exclude = "worker-0"}, {"keep one"});
+  for (const HostFlags& flags : {HostFlags{.hosts = kOne, .include = "worker-0", .num_nodes = 1},
+                                 HostFlags{.hosts = kOne, .exclude = "worker-0", .num_workers = 1}})
+    check_says(flags, {"which workers there are", "keep one"});
+}
+
+TEST_CASE("numbers take the first hosts, and the first slots of each") {
+  CHECK(chosen({.hosts = "a:4,b:2,c:1", .num_nodes = 2}) == "a:4 b:2");
+  CHECK(chosen({.hosts = "a:4,b,c:2", .num_workers = 2}) == "a:2 b:2 c:2");
+  check_says({.hosts = "a:4,b:2,c:1", .num_workers = 3},
+             {"b has 2 slots", "c has 1 slot\n", "3 workers on each host"});
+  check_says({.hosts = "a,b", .num_nodes = 3, .ssh_port = 70000},
+             {"--num_nodes 3, and there are 2 hosts", "--ssh_port 70000 is not a port"});
+  check_says({.hosts = "a", .num_nodes = 0}, {"there is 1 host"});
+}
+
+TEST_CASE("a port of ssh's is that of the hosts that name none") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "hosts") << "a slots=2 ssh_port=7\nb slots=1 gpus=5\n";
+  const auto hosts = hosts_of({.hostfile = folder / "hosts", .ssh_port = 2222});
+  REQUIRE(hosts.size() == 2);
+  CHECK((hosts[0].ssh_port == 7 && hosts[1].ssh_port == 2222));
+}
+
+TEST_CASE("the master's address is that of the first host that is left") {
+  const auto hosts = hosts_of({.hosts = "a:2,b:2", .include = "b", .master_addr = "10.0.0.2"});
+  REQUIRE(hosts.size() == 1);
+  CHECK(hosts[0].address == "10.0.0.2");
+  CHECK(hosts_of({.master_addr = "localhost"}).empty());
+  check_says({.master_addr = "10.0.0.2"}, {"without --hosts", "127.0.0.1"});
+  const TemporaryFolder folder;
+  std::ofstream(folder / "hosts") << "a slots=2 addr=10.0.0.1\n";
+  check_says({.hostfile = folder / "hosts", .master_addr = "10.0.0.2"},
+             {"--master_addr 10.0.0.2, but the hostfile says that a is at 10.0.0.1"});
+}
+
+TEST_CASE("the slots of a host whose GPUs are named are these GPUs") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "hosts") << "a slots=3 gpus=4,6,GPU-2b\n";
+  HostFlags flags{.hostfile = folder / "hosts"};
+  CHECK(chosen(flags) == "a:3=4,6,GPU-2b");
+  flags.include = "a:GPU-2b,4";
+  CHECK(chosen(flags) == "a:2=4,GPU-2b");
+  flags.include = "a:0";
+  check_says(flags, {"host a has no slot 0, only 4, 6, GPU-2b"});
+  flags = {.hostfile = folder / "hosts", .num_workers = 2};
+  CHECK(chosen(flags) == "a:2=4,6");
+}
+
+TEST_CASE("hosts come from one place, and a hostfile that is named must be there") {
+  CHECK(hosts_of({}).empty());
+  CHECK(hosts_of({.num_nodes = 1, .num_workers = 4}).empty());
+  CHECK(chosen({.hosts = "a,b"}) == "a:0 b:0");
+  check_says({.hosts = "a", .hostfile = "hosts"}, {"exclude each other"});
+  check_says({.hostfile = "/nowhere/hosts"}, {"there is no hostfile /nowhere/hosts"});
+}
+
+TEST_CASE("flags that choose among hosts need some") {
+  check_says({.include = "localhost:0", .num_nodes = 2, .ssh_port = 22},
+             {"--include and --exclude choose", "CUDA_VISIBLE_DEVICES=0,2", "--num_nodes 2 without",
+              "--ssh_port without"});
+}
