@@ -142,7 +142,9 @@ bool is_flag(const std::string& arg) {
 
 Error needs_value(const std::string& flag) {
   return usage(fmt::format("{} needs a value", flag),
-               fmt::format("type {0} VALUE, or {0}=VALUE if it begins with dashes", flag));
+               is_switch(flag.substr(2))
+                   ? fmt::format("type {} true", flag)
+                   : fmt::format("type {0} VALUE, or {0}=VALUE if it begins with dashes", flag));
 }
 
 /// CLI11 takes the next word as an option's value, even if that word is a flag.

@@ -1,5 +1,6 @@
 #include "foreign_flags.h"
 
+#include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
@@ -32,6 +33,7 @@ constexpr std::string_view kLogs = "output in files: --log_dir DIR";
 constexpr ForeignFlag kLaunching[] = {
     {"--nproc_per_node", kWorkers},
     {"--nproc", kWorkers},
+    {"--np", kWorkers},
     {"--world_size", kWorkers},
     {"--num_processes", kWorkers},
     {"--num_proc", kWorkers},
@@ -82,6 +84,9 @@ constexpr ForeignFlag kTraining[] = {
     {"--deepspeed", "name the file: --config FILE"},
     {"--deepspeed_config", "--config FILE"},
     {"--output_dir", "--run_dir DIR"},
+    {"--save", "--run_dir DIR"},
+    {"--load", "--resume auto, or --resume FOLDER"},
+    {"--eval_only", "hgtrain eval --config FILE"},
     {"--max_steps", "--steps N"},
     {"--bf16", "--bf16.enabled true"},
     {"--fp16", "--fp16.enabled true"},
@@ -106,6 +111,14 @@ constexpr ForeignFlag kPreparing[] = {
     {"--output", "did you mean --out?"},      {"--output_prefix", "did you mean --out?"},
     {"--output_dir", "did you mean --out?"},  {"--json_keys", "did you mean --json_field?"},
     {"--workers", "did you mean --threads?"}, {"--num_workers", "did you mean --threads?"},
+};
+
+/// What `train` and `eval` have, for `generate`.
+constexpr ForeignFlag kGenerating[] = {
+    {"--config", "the model alone: --model RUN, the folder of its run"},
+    {"--run_dir", "--model RUN"},
+    {"--max_new_tokens", "--max_tokens N"},
+    {"--max_length", "--max_tokens N"},
 };
 
 /// Flags of `train`, and what to type instead with the commands that only read a config.
@@ -142,6 +155,7 @@ std::string hint_for_flag(std::string_view command, std::string_view flag) {
     return reading.empty() && flag.size() > 2 ? hint_from_keys(flag.substr(2)) : reading;
   }
   if (command == "data prepare") return hint_in(kPreparing, flag);
+  if (command == "generate") return hint_in(kGenerating, flag);
   if (command != "train" && command != "launch") return "";
   std::string hint = hint_in(kLaunching, flag);
   if (!hint.empty()) return hint;
@@ -154,7 +168,9 @@ std::string hint_for_word(std::string_view command, const std::string& word) {
   const std::string typed = shell_line({word});
   if (command == "train") return "hgtrain --config " + typed;
   if (command == "data prepare") return fmt::format("--input {}", typed);
-  if (command == "generate") return fmt::format("--model FOLDER --prompt {}", typed);
+  if (command == "generate")
+    return std::filesystem::is_directory(word) ? fmt::format("--model {} --prompt TEXT", typed)
+                                               : fmt::format("--model FOLDER --prompt {}", typed);
   if (command == "launch")
     return fmt::format("put -- before the program: hgtrain launch ... -- {} ...", typed);
   return "";

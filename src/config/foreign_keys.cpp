@@ -75,6 +75,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"zero_stage", "zero_optimization.stage", ""},
     {"model_parallel", "parallelism", ""},
     {"parallel", "parallelism", ""},
+    {"use_distributed_optimizer", "",
+     "zero_optimization.stage 1 shares the optimizer's state out over the data-parallel workers"},
     {"autotp_size", "parallelism.tensor_parallel_size", ""},
     {"tp_size", "parallelism.tensor_parallel_size", ""},
     {"mp_size", "parallelism.tensor_parallel_size", ""},

@@ -83,12 +83,17 @@ std::string layer_split_misfit(const Config& config) {
   const std::vector<std::int64_t>& split = p.pipeline_layer_split;
   if (split.empty()) return "";
   const std::int64_t layers = config.model.num_hidden_layers;
-  std::int64_t left = layers;
-  for (const std::int64_t own : split) left -= std::min(own, layers + 1);  // no sum can overflow
-  const bool has_stages = std::ssize(split) == p.pipeline_parallel_size * p.virtual_pipeline_stages;
-  if (has_stages && left == 0) return "";
-  return fmt::format("parallelism.pipeline_layer_split = [{}] does not split {} layer{} into {}",
-                     fmt::join(split, ", "), layers, layers == 1 ? "" : "s", stages_text(p));
+  std::int64_t sum = 0;
+  for (const std::int64_t own : split) sum += std::min(own, layers + 1);  // no sum can overflow
+  const std::int64_t parts = p.pipeline_parallel_size * p.virtual_pipeline_stages;
+  if (std::ssize(split) == parts && sum == layers) return "";
+  return fmt::format(
+      "parallelism.pipeline_layer_split = [{}] does not split {} layer{} into {}: {}",
+      fmt::join(split, ", "), layers, layers == 1 ? "" : "s", stages_text(p),
+      std::ssize(split) != parts ? fmt::format("it has {} number{}, not {}", split.size(),
+                                               split.size() == 1 ? "" : "s", parts)
+      : sum > layers             ? fmt::format("its sum is more than {}", layers)
+                                 : fmt::format("its sum is {}", sum));
 }
 
 std::vector<LayoutProblem> layout_problems(const Config& config, const KeyName& name) {

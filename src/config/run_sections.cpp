@@ -229,10 +229,10 @@ Field parallelism_section() {
                "the tensor-parallel workers split the activations that each of them would have "
                "whole: those of norms, dropout and residuals"),
           used("pipeline_schedule", in(&P::pipeline_schedule),
-               "order of the micro-batches in a pipeline: a forward and a backward in turns, which "
-               "holds few micro-batches at once; all forwards first; interleaved: as 1f1b, with "
-               "several parts of the model for each stage, which then idles less; zb_h1: as 1f1b, "
-               "with the gradients of weights while a stage would idle")
+               "order of the micro-batches in a pipeline. 1f1b: a forward and a backward in turns, "
+               "which holds few micro-batches at once; gpipe: all forwards first; interleaved: as "
+               "1f1b, with several parts of the model for each stage, which then idles less; "
+               "zb_h1: as 1f1b, with the gradients of weights while a stage would idle")
               .one_of({{"1f1b"}, {"gpipe"}, {"interleaved"}, {"zb_h1"}})
               .aka({"pipeline_parallel_schedule", "pp_engine"}),
           used("virtual_pipeline_stages", in(&P::virtual_pipeline_stages),

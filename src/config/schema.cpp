@@ -235,6 +235,11 @@ bool is_toplevel_key(std::string_view name) {
   return false;
 }
 
+bool is_switch(const std::string& path) {
+  const Field* const field = find_field(path);
+  return field && field->kind == Kind::kBool;
+}
+
 bool is_section(std::string_view name) {
   const Field* const field = find_field(std::string(name));
   return field && !field->fields.empty();

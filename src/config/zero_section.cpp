@@ -32,6 +32,7 @@ Field elements(std::string name, std::string help, std::vector<std::string> alia
 Field old_offload(std::string name, const std::string& target) {
   Field out =
       noticed(std::move(name), Kind::kBool, "old spelling of " + target + ".device = \"cpu\"");
+  out.key_class = KeyClass::kUsed;
   out.moves = [path = "zero_optimization." + target + ".device"](const Json& value) {
     const bool on = value == true || value == 1 || value == "true";
     return std::vector<Moved>{{on ? path : "", "\"cpu\""}};
@@ -45,7 +46,7 @@ Field device(std::string Z::*member, int stage) {
               "CPU has it anyway")
       .one_of({{"none"},
                {"cpu"},
-               {"nvme", KeyClass::kNotBuilt, "use \"none\", or \"cpu\" to train on the CPU"}})
+               {"nvme", KeyClass::kNotBuilt, "use \"cpu\", the CPU's memory, or \"none\""}})
       .from_stage(stage);
 }
 

@@ -96,6 +96,9 @@ TEST_CASE("a program's arguments pass untouched") {
 TEST_CASE("an option is not the value of the one before it") {
   CHECK(refusal({"--resume", "--num_gpus", "3"}).find("--resume needs a value") == 0);
   CHECK(refusal({"--a.b", "--num_gpus", "3"}).find("--a.b needs a value") == 0);
+  CHECK(refusal({"--a.b", "--num_gpus", "3"}).find("type --a.b VALUE") != std::string::npos);
+  CHECK(refusal({"--parallelism.sequence-parallel", "--num_gpus", "3"})
+            .find("type --parallelism.sequence_parallel true") != std::string::npos);
   CHECK(run({"--resume=--num_gpus"}).resume == "--num_gpus");
   CHECK(run({"--resume", "-- is a text"}).resume == "-- is a text");
   CHECK(run({"--a.b", "-1", "--resume", "-"}).rest == std::vector<std::string>{"a.b", "-1"});

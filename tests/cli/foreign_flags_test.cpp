@@ -25,6 +25,11 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
     CHECK(hint_for_flag(command, "-i").find("--include") != std::string::npos);
   }
   CHECK(hint_for_flag("launch", "--module").find("-- python3 -m MODULE") != std::string::npos);
+  CHECK(hint_for_flag("train", "--np").find("--num_workers N") != std::string::npos);
+  CHECK(hint_for_flag("train", "--save") == "--run_dir DIR");
+  CHECK(hint_for_flag("train", "--load") == "--resume auto, or --resume FOLDER");
+  CHECK(hint_for_flag("train", "--eval_only") == "hgtrain eval --config FILE");
+  CHECK(hint_for_flag("generate", "--config").find("--model RUN") != std::string::npos);
   CHECK(hint_for_flag("train", "--expert_model_parallel_size").find("not built") !=
         std::string::npos);
   CHECK(hint_for_flag("train", "--recompute_granularity").find("activation_checkpointing.mode") !=
@@ -46,4 +51,6 @@ TEST_CASE("the last part of a config key leads to the key") {
 TEST_CASE("a word without its flag leads to the flag") {
   CHECK(hint_for_word("data prepare", "my books") == "--input 'my books'");
   CHECK(hint_for_word("launch", "w.py").find("-- w.py") != std::string::npos);
+  CHECK(hint_for_word("generate", "The") == "--model FOLDER --prompt The");
+  CHECK(hint_for_word("generate", "/") == "--model / --prompt TEXT");
 }

@@ -51,6 +51,11 @@ TEST_CASE("what is neither is refused with the kinds there are") {
     CHECK(e.hint() == "did you mean rtx4080? Or give its memory, as 24GB");
   }
   try {
+    known_gpu("80");
+  } catch (const Error& e) {
+    CHECK(e.hint() == "did you mean 80GB? Or give its memory, as 24GB");
+  }
+  try {
     known_gpu("voodoo");
   } catch (const Error& e) {
     CHECK(e.hint().find("h200") != std::string::npos);

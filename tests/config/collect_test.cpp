@@ -246,6 +246,7 @@ TEST_CASE("the section of parallelism names its key for another program's") {
   CHECK(contains(hint("data_parallel_replicate_degree"), "leave it out"));
   CHECK(contains(hint("decoder_first_pipeline_num_layers"), "pipeline_layer_split, for example ["));
   CHECK(contains(hint("disable_loss_parallel"), "always share the head and its loss"));
+  CHECK(contains(hint("use_distributed_optimizer"), "zero_optimization.stage 1 shares"));
   for (const char* key : {"tensor_parallel_degree", "tp", "tensor_model_parallel_size"})
     CHECK(loaded(fmt::format("{{\"parallelism\": {{\"{}\": 2}}}}", key), 2)
               .config.parallelism.tensor_parallel_size == 2);

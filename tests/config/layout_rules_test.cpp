@@ -70,8 +70,11 @@ TEST_CASE("a split of the layers names each stage's, which may be none") {
   CHECK(layer_split_misfit(pipeline(12, 3, {6, 0, 6})).empty());
   CHECK(
       layer_split_misfit(pipeline(12, 2, {6, 5})) ==
-      "parallelism.pipeline_layer_split = [6, 5] does not split 12 layers into 2 pipeline stages");
-  CHECK_FALSE(layer_split_misfit(pipeline(12, 2, {4, 4, 4})).empty());
+      "parallelism.pipeline_layer_split = [6, 5] does not split 12 layers into 2 pipeline stages: "
+      "its sum is 11");
+  CHECK(contains(layer_split_misfit(pipeline(12, 2, {6, 8})), "stages: its sum is more than 12"));
+  CHECK(
+      contains(layer_split_misfit(pipeline(12, 2, {4, 4, 4})), "stages: it has 3 numbers, not 2"));
   CHECK(contains(layer_split_misfit(pipeline(12, 2, {6, 6}, 2)), "of 2 virtual stages each"));
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   CHECK_FALSE(layer_split_misfit(pipeline(4, 4, {kHuge, kHuge, kHuge, kHuge + 4})).empty());

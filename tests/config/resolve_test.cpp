@@ -70,9 +70,11 @@ TEST_CASE("a layout is checked as a whole: its model, its sequences, its workers
   const std::string known = told(loaded(text, std::nullopt), Severity::kError);
   CHECK(contains(known, "tensor_parallel_size = 3 does not fit the model: it must divide n_head"));
   CHECK(contains(known, "context_parallel_size = 5 does not fit training.seq_length = 64"));
-  CHECK(contains(known, "[3, 3] does not split 4 layers into 1 pipeline stage | set "));
+  CHECK(contains(known,
+                 "[3, 3] does not split 4 layers into 1 pipeline stage: it has 2 numbers, not 1 | "
+                 "set "));
   const std::string with_workers = told(loaded(text, 8), Severity::kError);
-  CHECK(contains(with_workers, "[3, 3] does not split 4 layers into 1 pipeline stage | \n"));
+  CHECK(contains(with_workers, "stage: it has 2 numbers, not 1 | \n"));
   // 8 or 4 groups could not share a batch of 6.
   CHECK(contains(with_workers,
                  "8 workers cannot form groups of 15 (3 tensor ranks x 5 context ranks) | set "

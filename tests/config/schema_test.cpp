@@ -114,6 +114,9 @@ TEST_CASE("the schema has types, ranges, choices, defaults and other spellings")
   CHECK(training["eval_iters"]["x-class"] == "used");
   CHECK(training["eval_iters"]["default"] == 10);
   CHECK(training["max_steps"]["description"] == "the same as train_iters");
+  const auto& zero = schema["properties"]["zero_optimization"]["anyOf"][0]["properties"];
+  CHECK(zero["cpu_offload"]["x-class"] == "used");  // it sets offload_optimizer.device
+  CHECK(schema["properties"]["sequence_parallel_size"]["x-class"] == "not_built");
   CHECK(schema["properties"]["training"]["additionalProperties"] == false);
   CHECK(schema["additionalProperties"] == false);
   const auto& params = schema["properties"]["optimizer"]["properties"]["params"];

@@ -89,7 +89,6 @@ ROWS = {
     'data_parallel_size': (JOB, 2, 'refusal'),
     'pipe_parallel_size': (JOB, 2, 'refusal'),
     'model_parallel_size': (JOB, 2, 'refusal'),
-    'sequence_parallel_size': (JOB, 2, 'refusal'),
     'tensor_parallel.autotp_size': (JOB, 2, 'refusal'),
     'tensor_parallel.tp.tp_size': (JOB, 2, 'refusal'),
     'pipeline.stages': (JOB, 2, 'refusal'),
@@ -229,8 +228,8 @@ ROWS = {
     'zero_optimization.stage3_max_live_parameters': (zero(3), 1, 'memory_table'),
 }
 # In cuda_test.py and zero_test.py.
-ON_A_GPU = ['hardware.cuda_graphs', 'hardware.cudnn', 'zero_optimization.offload_optimizer.device',
-            'zero_optimization.offload_param.device']
+ON_A_GPU = ['hardware.cuda_graphs', 'hardware.cudnn', 'zero_optimization.cpu_offload', 'zero_optimization.cpu_offload_param',
+            'zero_optimization.offload_optimizer.device', 'zero_optimization.offload_param.device']
 
 
 class Effects:

@@ -30,6 +30,9 @@ std::vector<std::string> config_paths_of(std::string_view name);
 /// of those without effect whose values are not known either ("tp").
 bool is_toplevel_key(std::string_view name);
 
+/// True for a key whose value is true or false ("parallelism.sequence_parallel").
+bool is_switch(const std::string& path);
+
 /// True for a section ("scheduler").
 bool is_section(std::string_view name);
 
