@@ -130,6 +130,8 @@ void JobView::finish(Verdict verdict) {
   // it reported.
   if (has_begun_) run_.last_checkpoint = Branch(run_dir_).newest_path();
   if (failed) {
+    if (verdict.rank >= 0 && verdict.rank < std::ssize(run_.workers))
+      verdict.place = run_.workers[static_cast<std::size_t>(verdict.rank)].place;
     // Heartbeats are a second apart; what is in the metrics has been finished by all ranks.
     verdict.step = std::max(verdict.step, run_.finished_steps);
     run_.reason = fmt::format("{} {}", verdict.culprit(), verdict.reason);

@@ -232,7 +232,10 @@ std::string describe(const TrainPlan& plan, const std::string& run_dir,
   text += fmt::format("\nparameters  {}\n{}", table.num_parameters, parameter_lines(table));
   text += lines;
   text += "\nconfig\n" + to_json(config).dump(2) + "\n";
-  return fit ? text + "\n" + fit->text() : text;
+  if (fit) return text + "\n" + fit->text();
+  return config.hardware.device == "cuda"
+             ? text + "\nfits        not checked: name the GPU, as in --gpu h100 or --gpu 24GB\n"
+             : text;
 }
 
 }  // namespace hgt

@@ -215,10 +215,12 @@ class Train final : public Command {
     run.command = command_line();
     std::vector<JobHost> hosts = hosts_of(flags_);
     if (hosts.empty()) hosts.push_back({.name = host_name(), .workers = plan.workers});
-    for (const JobHost& host : hosts)
-      for (int i = 0; i < host.workers; ++i)
-        run.workers.push_back({static_cast<int>(run.workers.size()), host.name, device_of(plan)});
     const Layout layout = layout_of(plan.config);
+    for (const JobHost& host : hosts)
+      for (int i = 0; i < host.workers; ++i) {
+        const int rank = static_cast<int>(run.workers.size());
+        run.workers.push_back({rank, host.name, device_of(plan), layout.place_of(rank)});
+      }
     run.layout = {{"data", layout.data_size},
                   {"context", layout.context_size},
                   {"tensor", layout.tensor_size},

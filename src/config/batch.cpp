@@ -47,6 +47,20 @@ std::string nearest_triples(const BatchConfig& asked, std::int64_t workers) {
   return text;
 }
 
+/// The most workers, fewer than these, that can share the batch as it is asked for; 0 if none can.
+std::int64_t fewer_workers(const BatchConfig& asked, std::int64_t workers) {
+  const std::int64_t unit =
+      checked_mul(std::max<std::int64_t>(1, asked.micro_batch_size),
+                  std::max<std::int64_t>(1, asked.gradient_accumulation_steps), "the batch size",
+                  ErrorKind::kConfig);
+  if (asked.train_batch_size == 0 || asked.train_batch_size % unit != 0) return 0;
+  const std::int64_t shares = asked.train_batch_size / unit;
+  const bool no_more = asked.micro_batch_size > 0 && asked.gradient_accumulation_steps > 0;
+  for (std::int64_t fewer = std::min(workers - 1, shares); fewer >= 1; --fewer)
+    if (no_more ? fewer == shares : shares % fewer == 0) return fewer;
+  return 0;
+}
+
 /// The message for a batch size that the `kind` workers cannot share, if the micro-batch or
 /// accumulation is left open.
 std::string cannot_share(const BatchConfig& asked, std::int64_t workers, const char* kind) {
@@ -90,10 +104,12 @@ std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t w
                               ErrorKind::kConfig),
                   workers, "the batch size", ErrorKind::kConfig);
   if (product > 0 && product == b.train_batch_size) return std::nullopt;
-  const std::string hint =
-      fmt::format("these batches fit, as micro-batch * accumulation * workers: {}",
-                  asked.micro_batch_size > 0 ? nearest_triples(b, workers)
-                                             : nearest_micro_batches(asked, workers));
+  const std::int64_t fewer = derivation.empty() ? fewer_workers(asked, workers) : 0;
+  const std::string hint = fmt::format(
+      "these batches fit, as micro-batch * accumulation * workers: {}{}",
+      asked.micro_batch_size > 0 ? nearest_triples(b, workers)
+                                 : nearest_micro_batches(asked, workers),
+      fewer > 0 ? fmt::format("; or start {} worker{}", fewer, fewer == 1 ? "" : "s") : "");
   if (b.train_batch_size > 0 && b.micro_batch_size > b.train_batch_size)
     return BatchProblem{fmt::format("a micro-batch of {} exceeds the batch of {}",
                                     b.micro_batch_size, b.train_batch_size),

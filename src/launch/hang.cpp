@@ -100,9 +100,10 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
         (!quiet || pulse.heard_ns < quiet->heard_ns))
       quiet = &pulse;
   if (quiet)
-    return Hang{quiet->rank, fmt::format("has hung: no sign of life for {:.0f} s, {}{}",
-                                         seconds(now_ns - quiet->heard_ns), place(quiet->last),
-                                         where_others_are(pulses, *quiet))};
+    return Hang{quiet->rank,
+                fmt::format("has hung: no sign of life for {:.0f} s, since it was {}{}",
+                            seconds(now_ns - quiet->heard_ns), place(quiet->last),
+                            where_others_are(pulses, *quiet))};
   if (pulses.empty()) return std::nullopt;
   if (!std::all_of(pulses.begin(), pulses.end(),
                    [&](const Pulse& p) { return older(p.changed_ns, p.budget(still)); }))

@@ -40,8 +40,9 @@ std::string Verdict::render(const std::string& program) const {
   std::string out = fmt::format("{}: error: ", program);
   const std::string who =
       rank < 0 ? fmt::format("{} {}", culprit(), reason)
-               : fmt::format("rank {} of {} (pid {} on {}) {}{}", rank, world_size, pid, host,
-                             reason, step > 0 ? fmt::format(" after step {}", step) : "");
+               : fmt::format("rank {} of {} ({}{}pid {} on {}) {}{}", rank, world_size, place,
+                             place.empty() ? "" : "; ", pid, host, reason,
+                             step > 0 ? fmt::format(" after step {}", step) : "");
   if (message.empty()) {
     out += who + "\n";
   } else {

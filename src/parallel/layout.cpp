@@ -1,6 +1,9 @@
 #include "hgtrain/parallel/layout.h"
 
+#include <vector>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/checked.h"
 #include "hgtrain/config/data_groups.h"
@@ -15,6 +18,20 @@ Coordinates Layout::coordinates_of(int rank) const {
   const int in_group = rank / tensor_size % group_size();
   return {rank / (tensor_size * group_size()), in_group / context_size, in_group % context_size,
           rank % tensor_size};
+}
+
+std::string Layout::place_of(int rank) const {
+  if (data_size == world_size()) return "";
+  const Coordinates at = coordinates_of(rank);
+  std::vector<std::string> places;
+  const auto add = [&](const char* axis, int size, int index) {
+    if (size > 1) places.push_back(fmt::format("{} {}", axis, index));
+  };
+  add("stage", pipeline_size, at.pipeline);
+  add("data rank", data_size, at.data);
+  add("context rank", context_size, at.context);
+  add("tensor rank", tensor_size, at.tensor);
+  return fmt::format("{}", fmt::join(places, ", "));
 }
 
 Layout make_layout(const ParallelismConfig& config, int world_size) {

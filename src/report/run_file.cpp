@@ -62,6 +62,7 @@ Json run_json(const RunFile& run, const RunSummary& summary) {
   for (const auto& [axis, size] : run.layout) layout[axis] = size;
   for (const RunFile::Worker& w : run.workers) {
     workers.push_back({{"rank", w.rank}, {"host", w.host}, {"device", w.device}});
+    if (!w.place.empty()) workers.back()["place"] = w.place;
   }
   return {{"verdict", run.verdict},
           {"exit_code", or_null(run.exit_code)},

@@ -54,9 +54,12 @@ TEST_CASE("the error shows the product and the nearest valid triples") {
     return hint.substr(hint.find(": ") + 2);
   };
   CHECK(fitting({32, 18, 1}, 2) == "36 = 18 * 1 * 2, or 32 = 16 * 1 * 2");
-  CHECK(fitting({1, 0, 1}, 2) == "2 = 1 * 1 * 2");
-  CHECK(fitting({7, 0, 0}, 2) == "6 = 3 * 1 * 2, or 8 = 4 * 1 * 2");
+  CHECK(fitting({1, 0, 1}, 2) == "2 = 1 * 1 * 2; or start 1 worker");
+  CHECK(fitting({7, 0, 0}, 2) == "6 = 3 * 1 * 2, or 8 = 4 * 1 * 2; or start 1 worker");
   CHECK(fitting({7, 0, 3}, 2) == "6 = 1 * 3 * 2, or 12 = 2 * 3 * 2");
+  CHECK(fitting({16, 8, 0}, 3) == "24 = 8 * 1 * 3; or start 2 workers");  // a batch to be kept
+  CHECK(fitting({16, 1, 0}, 64) == "64 = 1 * 1 * 64; or start 16 workers");
+  CHECK(fitting({8, 2, 4}, 2) == "8 = 2 * 2 * 2, or 16 = 2 * 4 * 2; or start 1 worker");
 }
 
 TEST_CASE("the error says how the workers would have to share the batch") {

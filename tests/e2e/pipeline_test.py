@@ -124,7 +124,8 @@ class PipelineTest(job.JobTest):
         process = self.job.start_training('killed', *MODEL, *stages(2), workers=4)
         self.job.wait_for_step('killed', random.Random(os.getpid()).randint(5, 12), process)
         os.kill(random.choice(job.workers_of(process)), signal.SIGKILL)
-        process.communicate()
+        self.assertRegex(process.communicate()[1], r'rank \d of 4 \(stage \d, data rank \d; pid')
+        self.assertEqual(self.job.verdict('killed')['workers'][3]['place'], 'stage 1, data rank 1')
         self.job.train('killed', *MODEL, *stages(2), '--resume', 'auto', workers=4)
         self.assertEqual(self.job.losses('killed'), self.job.losses('unkilled'))
 

@@ -363,6 +363,7 @@ class TrainTest(job.JobTest):
         on_gpus = self.job.call('--config', 'config.json', '--num_gpus', 2, '--dry_run')
         self.assertIn('2 x 1 thread on cuda', on_gpus)
         self.assertRegex(on_gpus, r'\nhost memory [0-9]+ KiB per worker, for a save\n')
+        self.assertIn('\nfits        not checked: name the GPU, as in --gpu h100 or --gpu 24GB\n', on_gpus)
         self.assertFalse((self.job.folder / 'dry').exists())
 
     def test_wrong_options_are_refused_with_their_own_exit_codes(self):

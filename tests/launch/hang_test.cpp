@@ -94,7 +94,8 @@ TEST_CASE("a rank not heard of has hung, whatever the others do") {
   const auto hang = at(100, {pulse(0, 8, 99, 99), pulse(1, 7, 70, 70), pulse(2, 8, 69, 99)});
   REQUIRE(hang);
   CHECK(hang->rank == 2);
-  CHECK(hang->reason.find("no sign of life for 31 s, in 'phase2'") != std::string::npos);
+  CHECK(hang->reason.find("no sign of life for 31 s, since it was in 'phase2' at step 6") !=
+        std::string::npos);
 }
 
 TEST_CASE("a rank that has yet to say hello may take longer to load, but not for ever") {

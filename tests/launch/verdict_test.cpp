@@ -35,6 +35,13 @@ TEST_CASE(
         "  the other 63 ranks were stopped\n");
 }
 
+TEST_CASE("a rank is told with its place in the job") {
+  Verdict v = failed();
+  v.place = "stage 1, tensor rank 0";
+  CHECK(v.render().find("rank 5 of 64 (stage 1, tensor rank 0; pid 4711 on n02) exited") !=
+        std::string::npos);
+}
+
 TEST_CASE("a verdict that is not certain says so") {
   Verdict v = failed();
   v.doubt = "rank 9 on n03 may have been the first";

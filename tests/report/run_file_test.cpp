@@ -22,7 +22,7 @@ TEST_CASE("run.json says what a run was and what became of it") {
   run.started_at = utc_now();
   run.command = {"hgtrain", "--config", "c.json"};
   run.versions = {{"hgtrain", "0.1.0"}};
-  run.workers = {{0, "a", "cpu"}, {1, "b", "cpu"}};
+  run.workers = {{0, "a", "cpu"}, {1, "b", "cpu", "tensor rank 1"}};
   run.layout = {{"data", 1}, {"tensor", 2}};
   RunSummary summary;
   write_run_file(dir.path(), run, summary);
@@ -30,6 +30,8 @@ TEST_CASE("run.json says what a run was and what became of it") {
   CHECK(read()["exit_code"].is_null());
   CHECK(read()["summary"].is_null());
   CHECK(read()["workers"][1]["host"] == "b");
+  CHECK(read()["workers"][1]["place"] == "tensor rank 1");
+  CHECK_FALSE(read()["workers"][0].contains("place"));
   CHECK(read()["layout"]["tensor"] == 2);
   CHECK(read()["started_at"].get<std::string>().size() ==
         std::string("2026-11-21T10:41:03Z").size());

@@ -23,6 +23,7 @@ struct Verdict {
 
   // About the first rank that failed, by this machine's clock; rank -1: a whole host, or none.
   int rank = -1;
+  std::string place;  ///< of the rank in the job, "" = none to tell: "stage 1, tensor rank 0"
   std::int64_t pid = 0;
   std::string host;
   std::string reason;      ///< "was killed by SIGSEGV (segmentation fault)"

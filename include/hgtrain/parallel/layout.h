@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 namespace hgt {
 
 struct ParallelismConfig;
@@ -28,6 +30,9 @@ struct Layout {
   int group_rank(const Coordinates& at) const { return at.data * context_size + at.context; }
   int rank_of(const Coordinates& at) const;
   Coordinates coordinates_of(int rank) const;
+  /// "stage 1, tensor rank 0": a rank's place on the axes that have more than one, for the user;
+  /// "" if each rank has the whole model.
+  std::string place_of(int rank) const;
 };
 
 /// The layout of `world_size` ranks. A data_parallel_size of 0 takes what the other axes leave.
