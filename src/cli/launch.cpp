@@ -69,14 +69,15 @@ class Launch final : public Command {
  private:
   void fill_hosts() {
     host_flags_.num_workers = asked_workers();
-    spec_.hosts = hosts_of(host_flags_);
-    if (spec_.hosts.empty()) return;
+    named_hosts_ = hosts_of(host_flags_);
+    if (is_this_machine(named_hosts_)) return;
+    spec_.hosts = named_hosts_;
     for (JobHost& host : spec_.hosts) host.min_gpus = num_gpus_.value_or(0);
   }
 
   void fill_spec(const std::vector<std::string>& program) {
     spec_.argv = [program](int) { return program; };
-    if (spec_.hosts.empty() && !spec_.exports.empty())
+    if (named_hosts_.empty() && !spec_.exports.empty())
       throw Error(ErrorKind::kConfig, "--export is for --hosts",
                   "on this machine, programs inherit the whole environment");
     spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
@@ -96,13 +97,15 @@ class Launch final : public Command {
                         entry));
       spec_.env[entry.substr(0, equals)] = entry.substr(equals + 1);
     }
-    for (const JobHost& host : spec_.hosts)
+    for (const JobHost& host : named_hosts_)
       for (const auto& [name, value] : host_environment(host))
         if (spec_.env.contains(name))
           throw Error(ErrorKind::kConfig,
                       fmt::format("--env {}={}, and host {} gets {}={}", name, spec_.env[name],
                                   host.name, name, value),
                       "keep one");
+    if (spec_.hosts.empty() && !named_hosts_.empty())
+      spec_.env.merge(host_environment(named_hosts_[0]));
     spec_.on_event = [grace = grace_seconds_](int, std::string_view kind,
                                               const nlohmann::json& body) {
       if (kind == "notice") tell("hgtrain: {}\n", body.at("text").get<std::string>());
@@ -128,6 +131,8 @@ class Launch final : public Command {
 
   int workers_here() const {
     const std::optional<int> asked = asked_workers();
+    if (!asked && !named_hosts_.empty() && named_hosts_[0].workers > 0)
+      return named_hosts_[0].workers;
     if (!asked) return std::max(1, static_cast<int>(visible_gpus().gpus.size()));
     if (num_gpus_ && !dry_run_)
       require_gpus(*num_gpus_, visible_gpus());  // a dry run may be for another machine
@@ -156,6 +161,7 @@ class Launch final : public Command {
   std::optional<int> num_workers_;
   std::optional<int> num_gpus_;
   HostFlags host_flags_;
+  std::vector<JobHost> named_hosts_;  // spec_.hosts, or this machine
   std::vector<std::string> env_;
   double grace_seconds_ = 30;
   bool dry_run_ = false;

@@ -106,6 +106,7 @@ class Train final : public Command {
 
   int run(const std::vector<std::string>& overrides) override {
     require_named_run();
+    take_this_machine(flags_);
     if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
     if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);
     const TrainPlan plan = make_train_plan(flags_, overrides);

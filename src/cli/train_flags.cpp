@@ -1,8 +1,11 @@
 #include "train_flags.h"
 
+#include <cstdlib>
+
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/launch/job.h"
 
 #include "check_flags.h"
 
@@ -62,8 +65,18 @@ void check_flags(const TrainFlags& flags) {
 
 std::vector<JobHost> hosts_of(const TrainFlags& flags) {
   HostFlags on_hosts = flags.on_hosts;
-  on_hosts.num_workers = flags.num_workers;
+  on_hosts.num_workers = flags.num_workers ? flags.num_workers : flags.num_gpus;
   return hosts_of(on_hosts);
+}
+
+void take_this_machine(TrainFlags& flags) {
+  const std::vector<JobHost> hosts = hosts_of(flags);
+  if (!is_this_machine(hosts)) return;
+  flags.on_hosts = {};
+  for (const auto& [name, value] : host_environment(hosts[0]))
+    ::setenv(name.c_str(), value.c_str(), 1);
+  if (hosts[0].workers > 0 && !flags.num_workers)
+    (flags.device == "cpu" ? flags.num_workers : flags.num_gpus) = hosts[0].workers;
 }
 
 }  // namespace hgt

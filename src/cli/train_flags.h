@@ -31,6 +31,10 @@ struct TrainFlags {
 /// Error(kConfig) unless the flags go together.
 void check_flags(const TrainFlags& flags);
 
+/// Flags that name localhost alone become those of a job on this machine. Sets CUDA_VISIBLE_DEVICES
+/// if they choose GPUs.
+void take_this_machine(TrainFlags& flags);
+
 /// Those of `on_hosts`, each with the number of its workers.
 std::vector<JobHost> hosts_of(const TrainFlags& flags);
 

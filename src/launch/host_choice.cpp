@@ -26,7 +26,11 @@ std::vector<JobHost> named_hosts(const HostFlags& flags) {
   if (!flags.hosts.empty() && !flags.hostfile.empty())
     throw refused("--hosts and --hostfile exclude each other", "keep one");
   if (!flags.hosts.empty()) return parse_hosts(flags.hosts);
-  if (flags.hostfile.empty()) return {};
+  if (flags.hostfile.empty()) {
+    const std::string& filter = flags.include.empty() ? flags.exclude : flags.include;
+    if (filter.starts_with("localhost")) return {{.name = "localhost"}};
+    return {};
+  }
   if (!path_exists(flags.hostfile, ErrorKind::kConfig))
     throw refused("there is no hostfile " + flags.hostfile,
                   "each line of one is a host and the number of its workers: a slots=4");
@@ -37,7 +41,7 @@ void refuse_without_hosts(const HostFlags& flags) {
   ErrorList wrong;
   if (!flags.include.empty() || !flags.exclude.empty())
     wrong.add(refused("--include and --exclude choose among the hosts of --hosts or --hostfile",
-                      "GPUs of this machine: CUDA_VISIBLE_DEVICES=0,2 hgtrain ..."));
+                      "GPUs of this machine: --include localhost:0,2"));
   if (flags.num_nodes && *flags.num_nodes != 1)
     wrong.add(refused(fmt::format("--num_nodes {} without hosts", *flags.num_nodes),
                       "name them: --hosts a:4,b:4, or --hostfile FILE"));
@@ -206,6 +210,8 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
         refused("--include and --exclude say which workers there are, and so does a number "
                 "of nodes or workers",
                 "keep one"));
+  if (flags.num_workers && *flags.num_workers < 1)
+    wrong.add(refused(fmt::format("{} workers on each host are none", *flags.num_workers)));
   const auto num_hosts = static_cast<std::int64_t>(hosts.size());
   if (flags.num_nodes && (*flags.num_nodes < 1 || *flags.num_nodes > num_hosts))
     wrong.add(
@@ -224,6 +230,15 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   for (JobHost& host : hosts)
     if (host.ssh_port == 0) host.ssh_port = static_cast<int>(flags.ssh_port);
   return hosts;
+}
+
+bool is_this_machine(const std::vector<JobHost>& hosts) {
+  if (hosts.size() != 1) return false;
+  const JobHost& host = hosts[0];
+  const bool is_there =
+      host.address.empty() || host.address == "127.0.0.1" || host.address == "localhost";
+  return is_same_host(host.name, "localhost") && host.name.find('@') == std::string::npos &&
+         host.user.empty() && host.ssh_port == 0 && host.interface.empty() && is_there;
 }
 
 }  // namespace hgt

@@ -155,6 +155,7 @@ TEST_CASE("what launch cannot start it refuses with exit 2, before anything runs
       {"--num_worker", "2", "--", "true"},
       {"true"},
       {"--include", "a:0", "--", "true"},
+      {"--hosts", "localhost:1", "--num_workers", "2", "--", "true"},
       {"--ssh_port", "22", "--", "true"},
       {"--hosts", "a:2", "--include", "b", "--", "true"},
       {"--hosts", "a:2", "--num_nodes", "2", "--", "true"},
@@ -211,6 +212,22 @@ TEST_CASE("--num_gpus counts the GPUs of each host") {
     CHECK(too_many.says("host " + std::string(host) +
                         " cannot be used: programs see 4 GPUs there, and 8 are asked for"));
   CHECK(with("a:2", "3").says("3 workers on each host are asked for, and a has 2 slots"));
+}
+
+TEST_CASE("localhost alone is this machine, and needs no ssh") {
+  const FakeSsh ssh("echo ssh was called >&2; exit 255");
+  const auto with = [](std::vector<std::string> args) {
+    args.insert(args.end(),
+                {"--", "sh", "-c", "echo $RANK of $WORLD_SIZE on $CUDA_VISIBLE_DEVICES"});
+    return Launch(args);
+  };
+  CHECK(with({"--include", "localhost:0,2"}).out.find("[r1] 1 of 2 on 0,2\n") != std::string::npos);
+  CHECK(with({"--hosts", "localhost:3", "--exclude", "localhost:1"})
+            .out.find("[r1] 1 of 2 on 0,2\n") != std::string::npos);
+  CHECK(with({"--hosts", "localhost:3"}).out.find("[r2] 2 of 3 on\n") != std::string::npos);
+  CHECK(with({"--hosts", "localhost:3", "--num_workers", "1"}).out == "0 of 1 on\n");
+  CHECK(with({"--include", "localhost:0", "--env", "CUDA_VISIBLE_DEVICES=1"}).says("keep one"));
+  CHECK(with({"--hosts", "localhost,b"}).says("ssh was called"));
 }
 
 TEST_CASE("a dry run prints what each rank would get, and starts nothing") {

@@ -403,9 +403,9 @@ class HostsTest(unittest.TestCase):
             'checkpoint': {'save_interval': 5}, 'hardware': {'threads': 1}}))
         return folder
 
-    def train_on_hosts(self, folder, run, *args, exit_code=0):
+    def train_on_hosts(self, folder, run, *args, **options):
         return self.run_on_hosts('--config', 'config.json', '--device', 'cpu', '--run_dir', run, *args, cwd=folder,
-                                 command=('train',), exit_code=exit_code)
+                                 command=('train',), **options)
 
     @staticmethod
     def losses(folder, run):
@@ -436,6 +436,15 @@ class HostsTest(unittest.TestCase):
             sent = self.hosts.sent('b', 'fast') - before
             (self.assertGreater if run == 'named' else self.assertLess)(sent, 100_000, run)
         self.assertEqual(self.losses(folder, 'named'), self.losses(folder, 'default'))
+
+    def test_localhost_alone_is_this_machine(self):
+        folder = self.prepare('here', 3)
+        self.train_on_hosts(folder, 'here', hosts='localhost:2')
+        self.assertEqual(len({w['host'] for w in json.loads((folder / 'here/run.json').read_text())['workers']}), 1)
+        self.assertEqual(len(self.losses(folder, 'here')), 12)
+        out, _ = self.run_on_hosts('--config', 'config.json', '--include', 'localhost:0,2', '--dry_run', hosts=None, cwd=folder,
+                                   command=('train',))
+        self.assertRegex(out, r'"device": "cuda"')
 
     def test_training_on_hosts_is_resumed_from_its_checkpoint(self):
         folder = self.prepare('resuming', 3)

@@ -141,8 +141,23 @@ TEST_CASE("hosts come from one place, and a hostfile that is named must be there
   check_says({.hostfile = "/nowhere/hosts"}, {"there is no hostfile /nowhere/hosts"});
 }
 
+TEST_CASE("localhost alone is this machine, unless something is said of its login or network") {
+  const auto is_here = [](const HostFlags& flags) { return is_this_machine(hosts_of(flags)); };
+  CHECK(chosen({.include = "localhost:2,0"}) == "localhost:2=2,0");
+  CHECK(is_here({.include = "localhost:2,0"}));
+  CHECK(is_here({.hosts = "localhost:4,b:4", .num_nodes = 1, .master_addr = "127.0.0.1"}));
+  check_says({.exclude = "localhost:1"},
+             {"how many slots host localhost has", "--hosts localhost:4"});
+  CHECK_FALSE(is_here({}));
+  for (const char* hosts : {"localhost,b", "a", "me@localhost"})
+    CHECK_FALSE(is_here({.hosts = hosts}));
+  CHECK_FALSE(is_here({.hosts = "localhost", .ssh_port = 2222}));
+  CHECK_FALSE(is_here({.hosts = "localhost", .master_addr = "10.0.0.1"}));
+}
+
 TEST_CASE("flags that choose among hosts need some") {
-  check_says({.include = "localhost:0", .num_nodes = 2, .ssh_port = 22},
-             {"--include and --exclude choose", "CUDA_VISIBLE_DEVICES=0,2", "--num_nodes 2 without",
+  check_says({.hosts = "a", .num_workers = 0}, {"0 workers on each host are none"});
+  check_says({.include = "b:0", .num_nodes = 2, .ssh_port = 22},
+             {"--include and --exclude choose", "--include localhost:0,2", "--num_nodes 2 without",
               "--ssh_port without"});
 }

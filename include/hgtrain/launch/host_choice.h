@@ -22,9 +22,12 @@ struct HostFlags {
   std::string master_addr = {};                  ///< of the first host that is left
 };
 
-/// The hosts to run on; none if neither hosts nor hostfile are given. Error(kConfig) says
-/// everything that is wrong, such as a hostfile that is missing, a slot that no host has, or flags
-/// that make no sense without hosts.
+/// The hosts to run on; none if neither hosts nor hostfile are given, nor a filter of localhost.
+/// Error(kConfig) says everything that is wrong, such as a hostfile that is missing, a slot that no
+/// host has, or flags that make no sense without hosts.
 std::vector<JobHost> hosts_of(const HostFlags& flags);
+
+/// Localhost alone, and nothing is said of a login or a network: no ssh is needed.
+bool is_this_machine(const std::vector<JobHost>& hosts);
 
 }  // namespace hgt
