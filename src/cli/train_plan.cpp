@@ -68,8 +68,8 @@ Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded) {
   const bool on_gpus = flags.num_gpus || !flags.gpu.empty();
   const std::string device = on_gpus ? "cuda" : flags.num_workers ? "cpu" : hardware.device;
   if (device == "cpu") return {"cpu", flags.num_workers.value_or(1)};
-  if (flags.dry_run)
-    return {device == "cuda" ? "cuda" : "cpu", flags.num_gpus.value_or(1),
+  if (flags.dry_run && on_gpus)  // which need not be here
+    return {"cuda", flags.num_gpus.value_or(1),
             flags.gpu.empty() ? 0 : known_gpu(flags.gpu).compute_capability};
   const VisibleDevices visible = visible_gpus();
   if (device != "cuda" && visible.gpus.empty()) {
@@ -77,7 +77,7 @@ Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded) {
     return {"cpu", 1, 0, driver_failed ? "training on the CPU: " + visible.found : ""};
   }
   const auto workers = flags.num_gpus.value_or(std::max<std::int64_t>(1, std::ssize(visible.gpus)));
-  require_gpus(hardware.oversubscribe ? 1 : static_cast<int>(workers), visible);
+  if (!flags.dry_run) require_gpus(hardware.oversubscribe ? 1 : static_cast<int>(workers), visible);
   const std::span used =
       std::span(visible.gpus)
           .first(std::min<std::size_t>(static_cast<std::size_t>(workers), visible.gpus.size()));

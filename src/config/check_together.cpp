@@ -203,6 +203,17 @@ void check_lengths(Loading& loading) {
         loading.given("model.init")
             ? "shorten training.seq_length"
             : fmt::format("raise model.{}, or shorten training.seq_length", positions));
+  if (c.model.model_type != "gpt2" && c.training.seq_length > c.model.max_position_embeddings &&
+      c.model.max_position_embeddings > 0 && c.model.rope_scaling.type != "dynamic")
+    loading.problem_at(
+        Severity::kNotice, "training.seq_length",
+        fmt::format("training.seq_length = {} is longer than model.{} = {}, at which `hgtrain "
+                    "generate` ends texts",
+                    c.training.seq_length, positions, c.model.max_position_embeddings),
+        loading.given("model.init")
+            ? "shorten training.seq_length"
+            : fmt::format("set model.{} = {}, or shorten training.seq_length", positions,
+                          c.training.seq_length));
   const auto& [recompute, layers] = c.recompute;
   if (layers > 0 && recompute == "none")
     loading.problem_at(Severity::kNotice, "activation_checkpointing.num_layers",

@@ -87,9 +87,10 @@ void copy_events(const std::string& lines, bool& first, File& to) {
 
 }  // namespace
 
-void write_rank_trace(const std::string& run_dir, int rank,
+void write_rank_trace(const std::string& run_dir, int rank, const std::string& place,
                       const std::vector<ThreadSpans>& threads) {
-  std::string text = metadata(rank, 0, "process", fmt::format("rank {}", rank));
+  std::string text = metadata(rank, 0, "process",
+                              fmt::format("rank {}{}{}", rank, place.empty() ? "" : ": ", place));
   for (std::size_t thread = 0; thread < threads.size(); ++thread) {
     text += metadata(rank, thread, "thread", threads[thread].name);
     for (const SpanRecord& span : threads[thread].spans)

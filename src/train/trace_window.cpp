@@ -1,6 +1,7 @@
 #include "trace_window.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
@@ -16,7 +17,8 @@ constexpr std::int64_t kWarmUp = 2;
 
 }  // namespace
 
-TraceWindow::TraceWindow(const RunOptions& options, int rank) : options_(options), rank_(rank) {
+TraceWindow::TraceWindow(const RunOptions& options, int rank, std::string place)
+    : options_(options), rank_(rank), place_(std::move(place)) {
   if (options_.record_steps == 0) return;
   name_thread("training");
   forget_spans();
@@ -55,7 +57,7 @@ void TraceWindow::write() const {
     log_warning("trace: {} spans of the recorded steps had no room", lost);
   try {
     const std::vector<ThreadSpans> threads = recorded_spans();
-    write_rank_trace(options_.run_dir, rank_, threads);
+    write_rank_trace(options_.run_dir, rank_, place_, threads);
     if (rank_ == 0) write_profile(options_.run_dir, make_profile(threads, ceilings_));
   } catch (const Error& e) {  // no reason to end a training
     log_warning("trace: {}", e.message());

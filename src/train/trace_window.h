@@ -15,8 +15,9 @@ namespace hgt {
 class TraceWindow {
  public:
   /// Records `options.record_steps` steps. The first two steps, which warm up, are not recorded if
-  /// there are more. 0: nothing is recorded, and nothing happens here.
-  TraceWindow(const RunOptions& options, int rank);
+  /// there are more. 0: nothing is recorded, and nothing happens here. `place`: the rank's in the
+  /// layout, "" = none to tell.
+  TraceWindow(const RunOptions& options, int rank, std::string place);
   ~TraceWindow();
 
   /// Measures what the profile compares with. All ranks measure at once because they compute at
@@ -34,6 +35,7 @@ class TraceWindow {
 
   const RunOptions options_;
   const int rank_;
+  const std::string place_;
   Ceilings ceilings_;
   std::int64_t begin_ = 0, end_ = 0;  ///< the steps that are recorded: [begin, end)
 };

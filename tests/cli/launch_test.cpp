@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "launch/fake_ssh.h"
+#include "program.h"
 #include "support/process.h"
 #include "support/roots.h"
 #include "support/temporary_folder.h"
@@ -192,6 +193,23 @@ TEST_CASE("--num_gpus counts the GPUs that are visible") {
   const Variable selection("CUDA_VISIBLE_DEVICES", "GPU-33,1");
   CHECK(with({}).out.find("[r1] 1 of 2 GPU-33,1") != std::string::npos);
   CHECK(with({"--num_gpus", "3"}).says("of which CUDA_VISIBLE_DEVICES=GPU-33,1 leaves 2"));
+}
+
+TEST_CASE("a dry run of training plans for the GPUs that training would take") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(build_root() + "/tests/machine/libnvidia-ml.so.1",
+                        folder / "libnvidia-ml.so.1");
+  const Variable path("LD_LIBRARY_PATH", folder.path());
+  const Variable gpus("FAKE_GPUS", "4");
+  const auto plan = [](const std::string& flags) {
+    return run_program("--config " + source_root() + "/configs/gpt2-124m.json --dry_run " + flags)
+        .output;
+  };
+  CHECK(plan("").find("\nworkers     4 x ") != std::string::npos);
+  CHECK(plan("").find(" on cuda\n") != std::string::npos);
+  CHECK(plan("--num_gpus 8").find("\nworkers     8 x ") != std::string::npos);  // to be bought
+  CHECK(plan("--gpu h100").find("\nworkers     1 x ") != std::string::npos);
+  CHECK(plan("--num_workers 2").find(" on cpu\n") != std::string::npos);
 }
 
 TEST_CASE("--num_gpus counts the GPUs of each host") {

@@ -108,6 +108,20 @@ TEST_CASE("a warmup that is longer than the run is noticed") {
   CHECK_FALSE(contains(own(9), "risen"));
 }
 
+TEST_CASE("a sequence longer than a rotary model's longest is noticed") {
+  const auto notices = [](int length, const std::string& keys = "") {
+    return told(loaded(R"({"model": {"model_type": "llama", "max_position_embeddings": 64)" + keys +
+                       R"(}, "training": {"seq_length": )" + std::to_string(length) + "}}"),
+                Severity::kNotice);
+  };
+  CHECK(contains(notices(65),
+                 "training.seq_length = 65 is longer than model.max_position_embeddings = 64, at "
+                 "which `hgtrain generate` ends texts | set model.max_position_embeddings = 65"));
+  CHECK_FALSE(contains(notices(64), "longer"));
+  CHECK_FALSE(contains(notices(65, R"(, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0})"),
+                       "longer"));
+}
+
 TEST_CASE("a sequence longer than GPT-2's positions is refused") {
   CHECK(contains(errors(R"({"model": {"model_type": "gpt2", "n_positions": 64},
                             "training": {"seq_length": 65}})"),

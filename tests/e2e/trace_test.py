@@ -48,6 +48,7 @@ class TraceTest(job.JobTest):
 
     def test_a_trace_names_the_stages_that_transfers_go_to_and_come_from(self):
         events = self.trace('stages', '--steps', 4, '--trace_steps', 1, '--parallelism.pipeline_parallel_size', 2)
+        self.assertEqual([e['args']['name'] for e in events if e['name'] == 'process_name'], ['rank 0: stage 0', 'rank 1: stage 1'])
         ends = []
         for rank, thread, what in ((0, 'pipeline: output', 'send to stage 1'), (1, 'pipeline: input', 'receive from stage 0'),
                                    (1, 'pipeline: gradient of the input', 'send to stage 0'),

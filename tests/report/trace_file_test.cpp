@@ -1,5 +1,6 @@
 #include "hgtrain/report/trace_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -43,7 +44,8 @@ nlohmann::json spans_in(const nlohmann::json& trace) {
 
 TEST_CASE("the ranks' traces become one, in microseconds, with names for ranks and threads") {
   const TemporaryFolder folder;
-  for (int rank = 0; rank < 2; ++rank) write_rank_trace(folder.path(), rank, one_step());
+  for (int rank = 0; rank < 2; ++rank)
+    write_rank_trace(folder.path(), rank, rank == 0 ? "" : "stage 1", one_step());
   std::vector<int> missing;
   const auto trace = merged(folder, 2, missing);
   CHECK(missing.empty());
@@ -63,6 +65,10 @@ TEST_CASE("the ranks' traces become one, in microseconds, with names for ranks a
   CHECK(spans[3]["pid"] == 1);
   CHECK(trace["traceEvents"][0]["args"]["name"] == "rank 0");
   CHECK(trace["traceEvents"][2]["args"]["name"] == "training");
+  const auto& events = trace["traceEvents"];
+  CHECK(std::ranges::any_of(events, [](const nlohmann::json& event) {
+    return event["name"] == "process_name" && event["args"]["name"] == "rank 1: stage 1";
+  }));
   CHECK(trace["otherData"].contains("clock_zero_unix_us"));
   remove_rank_traces(folder.path());
   CHECK_FALSE(std::filesystem::exists(folder / "trace"));
@@ -70,7 +76,7 @@ TEST_CASE("the ranks' traces become one, in microseconds, with names for ranks a
 
 TEST_CASE("a rank without a trace is named, and a line that broke off is left out") {
   const TemporaryFolder folder;
-  write_rank_trace(folder.path(), 1, one_step());
+  write_rank_trace(folder.path(), 1, "", one_step());
   std::ofstream(folder / "trace/rank_1.jsonl", std::ios::app) << R"({"name":"st)";
   std::vector<int> missing;
   const auto trace = merged(folder, 3, missing);

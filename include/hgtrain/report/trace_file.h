@@ -12,8 +12,9 @@ namespace hgt {
 // an event "X" with `ts` and `dur` in microseconds of the host's monotonic clock.
 
 /// Leaves the spans of a rank in RUN/trace/rank_N.jsonl, one event a line, in place of what lay
-/// there. Spans that are still open are left out.
-void write_rank_trace(const std::string& run_dir, int rank,
+/// there. Spans that are still open are left out. `place`: the rank's in the layout, "" = none to
+/// tell; the process is called by it, too.
+void write_rank_trace(const std::string& run_dir, int rank, const std::string& place,
                       const std::vector<ThreadSpans>& threads);
 
 /// Writes the events of ranks 0 to `ranks` - 1 into `to` as one trace. The ranks that left none are
