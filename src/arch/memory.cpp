@@ -13,6 +13,7 @@
 #include "hgtrain/arch/shared_memory.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/config/config.h"
 
@@ -21,9 +22,9 @@
 namespace hgt {
 namespace {
 
-/// What oneDNN packs of the operands of products in a thread, with its kernels, as measured with
-/// oneDNN 2.6 and AVX-512 (tests/bench/memory.py): 0.2 to 3 MiB, by the shapes of products.
-constexpr std::int64_t kPackedBytes = 2 << 20;
+/// What oneDNN packs of the operands of products in a thread, with its kernels, at most, as
+/// measured with oneDNN 2.6 and AVX-512 (tests/bench/memory.py).
+constexpr std::int64_t kPackedBytes = 2 << 20, kPackedBytesAmx = 5 << 20;
 /// With several threads, oneDNN 2.6 computes 16-bit products of at most so many rows in fp32 first.
 constexpr std::int64_t kRowsInFp32 = 96;
 /// An allowance for the kernels of cuBLAS and cuDNN, which are loaded when first used, and graphs.
@@ -43,6 +44,18 @@ std::int64_t scratch_floats(const ModelConfig& model, std::int64_t seq_length, D
   const std::int64_t product = dtype == DType::kF32 ? 0 : cpu::kWidenedFloats;
   const std::int64_t any = std::max(attention, product);
   return std::max(any, norm) + times(any, threads - 1);
+}
+
+/// What a thread's part of the largest product packs: a gradient of weights, a block of whose rows
+/// oneDNN packs over some of the tokens. Of fp32, more than that was measured.
+std::int64_t packed_bytes(const ModelConfig& model, DType dtype, std::int64_t tokens, bool has_head,
+                          int threads) {
+  constexpr std::int64_t kBlockTokens = 384, kBlockRows = 8192;
+  if (dtype == DType::kF32) return kPackedBytes;
+  const std::int64_t rows = std::max(model.intermediate_size, has_head ? model.vocab_size : 0);
+  const std::int64_t block = std::min(tokens, kBlockTokens) * std::min(rows / threads, kBlockRows) *
+                             static_cast<std::int64_t>(size_of(dtype));
+  return std::min(block, cpu_has_amx() ? kPackedBytesAmx : kPackedBytes);
 }
 
 /// The workspace of cuDNN's attention in backward, if it is used.
@@ -236,10 +249,11 @@ std::vector<Allocation> memory_table(const Config& config, int threads, int stag
   if (on_cpu) {
     out.push_back({"scratch of threads",
                    times(scratch_floats(model, sizes.seq_length, dtype, threads), kFloatBytes)});
-    out.push_back({"packed operands of matrix products", times(threads, kPackedBytes)});
     const std::int64_t rows = times(sizes.batch, sizes.seq_length / sizes.context_size);
     const bool has_head = std::ranges::any_of(
         ranges, [&](const ActivationSizes& range) { return range.has_head(model); });
+    out.push_back({"packed operands of matrix products",
+                   times(threads, packed_bytes(model, dtype, rows, has_head, threads))});
     if (dtype != DType::kF32 && threads > 1 && has_head && rows <= kRowsInFp32)
       out.push_back(
           {"logits in fp32, in oneDNN", times(times(rows, model.vocab_size), kFloatBytes)});

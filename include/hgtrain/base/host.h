@@ -7,4 +7,7 @@ namespace hgt {
 /// This machine's name; "localhost" if the system gives none.
 std::string host_name();
 
+/// This CPU has Intel's AMX for bf16.
+bool cpu_has_amx();
+
 }  // namespace hgt
