@@ -29,9 +29,10 @@ class Launch final : public Command {
   Rest rest() const override { return Rest::kProgram; }
 
   void add_options(Options& options) override {
-    options.add("--num_workers", num_workers_,
+    options.add("--num_workers,--nproc_per_node", num_workers_,
                 "processes to start, on each host (default: one per visible GPU, else 1)");
-    options.add("--num_gpus", num_gpus_, "the same, but refused if fewer GPUs are visible");
+    options.add("--num_gpus,--num_accelerators", num_gpus_,
+                "the same, but refused if fewer GPUs are visible");
     add_host_options(options, host_flags_);
     options
         .add("--export", spec_.exports,

@@ -76,7 +76,8 @@ class Train final : public Command {
 
   void add_options(Options& options) override {
     options.add("--config", flags_.config, "the job: a DeepSpeed config with hgtrain's sections");
-    options.add("--num_gpus", flags_.num_gpus, "GPUs to train on (default: all visible ones)");
+    options.add("--num_gpus,--num_accelerators", flags_.num_gpus,
+                "GPUs to train on (default: all visible ones)");
     options.add("--num_workers", flags_.num_workers, "workers on the CPU, on each host");
     add_host_options(options, flags_.on_hosts);
     options.add("--master_port", flags_.master_port,

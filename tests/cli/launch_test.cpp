@@ -248,6 +248,21 @@ TEST_CASE("localhost alone is this machine, and needs no ssh") {
   CHECK(with({"--hosts", "localhost,b"}).says("ssh was called"));
 }
 
+TEST_CASE("flags of torchrun and deepspeed that mean the same are understood") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "hosts") << "a slots=1\nlocalhost slots=4\n";
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--nnodes=1", "--nproc-per-node=2"},
+        {"-H", folder / "hosts", "-i", "localhost:1,3"},
+        {"-H", folder / "hosts", "-e", "a@localhost:0-1"}}) {
+    std::vector<std::string> args = flags;
+    args.insert(args.end(), {"--", "sh", "-c", "echo $RANK of $WORLD_SIZE"});
+    CHECK(Launch(args).out.find("[r1] 1 of 2\n") != std::string::npos);
+  }
+  CHECK(
+      Launch({"--nproc_per_node", "gpu", "--", "true"}).says("--num_workers takes a whole number"));
+}
+
 TEST_CASE("a dry run prints what each rank would get, and starts nothing") {
   const TemporaryFolder folder;
   const Launch run({"--num_workers", "2", "--log_dir", folder / "logs", "--dry_run", "--", "touch",

@@ -437,6 +437,14 @@ class HostsTest(unittest.TestCase):
             (self.assertGreater if run == 'named' else self.assertLess)(sent, 100_000, run)
         self.assertEqual(self.losses(folder, 'named'), self.losses(folder, 'default'))
 
+    def test_gpus_of_a_hostfile_are_not_passed_over_in_silence(self):
+        folder = self.prepare('with_gpus', 3)
+        (folder / 'hostfile').write_text('a slots=1 gpus=0\nb slots=1 gpus=0\n')
+        for flags, is_said in (((), True), (('--device', 'cpu'), False)):
+            _, err = self.run_on_hosts('--config', 'config.json', '--dry_run', *flags, hosts=None, cwd=folder,
+                                       command=('train', '--hostfile', 'hostfile'))
+            self.assertEqual('because their GPUs cannot be used yet' in err, is_said)
+
     def test_localhost_alone_is_this_machine(self):
         folder = self.prepare('here', 3)
         self.train_on_hosts(folder, 'here', hosts='localhost:2')
