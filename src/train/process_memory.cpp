@@ -22,10 +22,14 @@ ProcessMemory process_memory() {
   return memory;
 }
 
-void restart_peak_memory() {
+void return_freed_memory() {
 #ifdef __GLIBC__
-  malloc_trim(0);  // glibc keeps tens of freed megabytes, which would count for the process's own
+  malloc_trim(0);
 #endif
+}
+
+void restart_peak_memory() {
+  return_freed_memory();                        // else it would count for the process's own
   std::ofstream("/proc/self/clear_refs") << 5;  // VmHWM alone, proc(5)
 }
 

@@ -182,6 +182,8 @@ void Run::start() {
   const Start from =
       prepare_start(config_, options_, table_, plan_, host.get(), data, pool_, groups_);
   host.store();
+  return_freed_memory();  // the buffers of the checkpoint's files; the thread that saves takes
+                          // others
   buffers_->round_weights(buffers_->is_offloaded() ? Stream(pool_) : stream_);
   trainer_.emplace(
       Trainer::Parts{config_, table_, plan_, *buffers_, *slots_, *model_, groups_, stream_,

@@ -93,7 +93,8 @@ LONG = (1, 64, 2, 50257, 8192, 1)
 LARGE = (12, 768, 12, 50257, 256, 2)
 WIDE = (4, 512, 8, 1000, 16, 2)
 QUICK = {'8192 tokens': gpt2(*LONG), '8192 tokens, bf16': gpt2(*LONG, **BF16)} | {
-    f'ZeRO {stage}': gpt2(*WIDE, **shared(stage)) for stage in (0, 1, 2, 3)}
+    f'ZeRO {stage}': gpt2(*WIDE, **shared(stage)) for stage in (0, 1, 2, 3)} | {
+    'ZeRO 3, resumed, saving': gpt2(*WIDE, resumed=True, **SAVING, **shared(3))}
 ALL = QUICK | SHAPES | {'124m': gpt2(*LARGE), '124m, bf16': gpt2(*LARGE, **BF16),
                '124m, recompute full': gpt2(*LARGE, **recompute('full')),
                '124m, recompute selective': gpt2(*LARGE, **recompute('selective')),
