@@ -11,6 +11,7 @@
 
 #include "hgtrain/arch/memory.h"
 #include "hgtrain/bench/bench.h"
+#include "hgtrain/comm/connect.h"
 #include "hgtrain/comm/together.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/parallel/rank_plan.h"
@@ -129,10 +130,26 @@ class Contestant {
   double waited_ms_ = 0;
 };
 
+/// Takes what the runs of a process share, such as oneDNN's kernels and buffers: it would count for
+/// the memory of the first run alone.
+void warm_up(Config config) {
+  config.parallelism = {};
+  config.zero = {};
+  config.model.num_hidden_layers = 1;
+  config.recompute = {};
+  const std::int64_t samples = config.batch.micro_batch_size;
+  config.batch = {
+      .train_batch_size = samples, .micro_batch_size = samples, .gradient_accumulation_steps = 1};
+  const std::unique_ptr<Communicator> alone = make_self_communicator();
+  SyntheticRun(config, *alone).step();
+  return_freed_memory();
+}
+
 }  // namespace
 
 Json bench_layouts(std::span<const Config> configs, std::int64_t steps, Communicator& comm,
                    const ConnectLayout& connect) {
+  if (configs.front().hardware.device != "cuda") warm_up(configs.front());
   std::vector<Contestant> contestants;
   contestants.reserve(configs.size());
   for (Config config : configs) {
