@@ -69,9 +69,11 @@ class Contestant {
       : config_(config), layout_(layout_of(config)), comm_(comm) {
     if (comm.rank() >= layout_.world_size()) return;
     const Groups groups = connect(config);
+    return_freed_memory();
     const std::int64_t before = process_memory().bytes;
     run_ = std::make_unique<SyntheticRun>(config, groups);
     for (int i = 0; i < kWarmUp; ++i) run_->step();
+    return_freed_memory();
     bytes_ = process_memory().bytes - before;
   }
 
@@ -142,7 +144,6 @@ void warm_up(Config config) {
       .train_batch_size = samples, .micro_batch_size = samples, .gradient_accumulation_steps = 1};
   const std::unique_ptr<Communicator> alone = make_self_communicator();
   SyntheticRun(config, *alone).step();
-  return_freed_memory();
 }
 
 }  // namespace
