@@ -86,15 +86,20 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(result['layouts'][0]['of_first'], {'median': 1, 'p10': 1, 'p90': 1})
         planned = {x['layout']: x['planned_bytes'] for x in result['layouts']}
         self.assertLess(planned['pp2'], planned['one'])
-        takes = [{x['layout']: x['worker_bytes'] for x in json.loads(self.call(*args, '--layouts', order, '--json'))['layouts']}
-                 for order in ('dp,one', 'one,dp')]
-        for layout in takes[0]:
-            self.assertAlmostEqual(takes[0][layout], takes[1][layout], delta=3 << 20, msg=f'{takes}: the first one takes more')
         refused = self.call(*args, '--layouts', 'dp,tp3', exit_code=2)
         self.assertIn('error: --layouts tp3: parallelism.tensor_parallel_size = 3 does not fit the model', refused)
         self.assertNotIn('on the command line', refused)
         alone = json.loads(self.call(*args, '--num_workers', 2, '--zero_optimization.stage', 3, '--json'))
         self.assertEqual([(x['layout'], x['planned_bytes']) for x in alone['layouts']], [('dp2 zero3', planned['dp2 zero3'])])
+
+    @unittest.skipIf(SANITIZED, 'a sanitizer adds memory of its own')
+    def test_a_layout_takes_the_same_memory_wherever_it_stands_in_the_list(self):
+        takes = []
+        for order in 'dp,one', 'one,dp':
+            result = json.loads(self.call('train', '--shape', self.tiny, '--threads', 1, '--steps', 1, '--layouts', order, '--json'))
+            takes.append({layout['layout']: layout['worker_bytes'] for layout in result['layouts']})
+        for layout in 'dp2', 'one':
+            self.assertAlmostEqual(takes[0][layout], takes[1][layout], delta=3 << 20, msg=takes)
 
     def test_bench_gemm_times_each_product(self):
         result = self.bench('gemm', '--repeats', 2)
