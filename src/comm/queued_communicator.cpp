@@ -166,7 +166,7 @@ class QueuedCommunicator final : public Communicator {
 
   Span span_of(const Announcement& what) const {
     if (!peer_stage_ || what.kind != Announcement::kBroadcast)
-      return Span::phase(what.name(), static_cast<std::int64_t>(what.sequence));
+      return Span::collective(what.name(), static_cast<std::int64_t>(what.sequence));
     return Span::phase(what.root == rank() ? "send to stage" : "receive from stage", *peer_stage_);
   }
 

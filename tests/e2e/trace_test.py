@@ -9,12 +9,16 @@ import unittest
 import job
 
 
-def spans(events, rank, thread):
-    """A thread's spans as (begin, end, name, category), in their order."""
+def events_of(events, rank, thread):
+    """The spans of a thread."""
     names = {e['args']['name']: e['tid'] for e in events
              if e['pid'] == rank and e['ph'] == 'M' and e['name'] == 'thread_name'}
-    return sorted((e['ts'], e['ts'] + e['dur'], e['name'], e['cat']) for e in events
-                  if e['ph'] == 'X' and e['pid'] == rank and e['tid'] == names[thread])
+    return [e for e in events if e['ph'] == 'X' and e['pid'] == rank and e['tid'] == names[thread]]
+
+
+def spans(events, rank, thread):
+    """A thread's spans as (begin, end, name, category), in their order."""
+    return sorted((e['ts'], e['ts'] + e['dur'], e['name'], e['cat']) for e in events_of(events, rank, thread))
 
 
 class TraceTest(job.JobTest):
@@ -35,14 +39,14 @@ class TraceTest(job.JobTest):
                                   'wait for data', 'wait for sums', 'evaluate 10'}, names)
             self.assert_nested(training)
             self.assertTrue(spans(events, rank, 'data'))
-            sums = {name: (begin, end) for begin, end, name, _ in spans(events, rank, 'communication')
-                    if name.startswith('sum_')}
+            sums = {e['args']['number']: (e['ts'], e['ts'] + e['dur']) for e in events_of(events, rank, 'communication')
+                    if e['cat'] == 'collective' and e['name'].startswith('sum_')}
             self.assertGreaterEqual(len(sums), 8)  # of four steps: gradients and losses
             summed.append(sums)
         self.assertEqual(summed[0].keys(), summed[1].keys())
-        for name, (begin, end) in summed[0].items():  # a sum ends on no rank before it began on all
-            self.assertLess(summed[1][name][0], end, name)
-            self.assertLess(begin, summed[1][name][1], name)
+        for number, (begin, end) in summed[0].items():  # a sum ends on no rank before it began on all
+            self.assertLess(summed[1][number][0], end, number)
+            self.assertLess(begin, summed[1][number][1], number)
         self.assertIn('write checkpoint 12', [name for _, _, name, _ in spans(events, 0, 'checkpoint')])
         self.assertFalse((self.job.folder / 'traced/trace').exists())
 

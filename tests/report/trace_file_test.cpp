@@ -17,13 +17,15 @@ namespace {
 
 using Kind = SpanRecord::Kind;
 
-/// Thread "training": a step of 3 us with a product in it, a span that is not over, and a block's.
+/// Thread "training": a step of 3 us with a product in it, a span that is not over, a block's, and
+/// a collective.
 std::vector<ThreadSpans> one_step() {
   return {{"training",
            {{"step", 4, 1'000'500, 1'003'500, 0, 0, Kind::kPhase, 0, -1},
             {"gemm", -1, 1'001'000, 1'002'000, 5000, 0, Kind::kOp, 1, -1},
             {"open", -1, 1'002'000, 0, 0, 0, Kind::kOp, 1, -1},
-            {"forward", 2, 1'002'000, 1'003'000, 0, 0, Kind::kPhase, 1, 5}}}};
+            {"forward", 2, 1'002'000, 1'003'000, 0, 0, Kind::kPhase, 1, 5},
+            {"all_gather", 7, 1'002'000, 1'003'000, 0, 0, Kind::kCollective, 1, -1}}}};
 }
 
 nlohmann::json merged(const TemporaryFolder& folder, int ranks, std::vector<int>& missing) {
@@ -50,7 +52,7 @@ TEST_CASE("the ranks' traces become one, in microseconds, with names for ranks a
   const auto trace = merged(folder, 2, missing);
   CHECK(missing.empty());
   const auto spans = spans_in(trace);
-  REQUIRE(spans.size() == 6);
+  REQUIRE(spans.size() == 8);
   CHECK(spans[0] == nlohmann::json{{"name", "step 4"},
                                    {"cat", "phase"},
                                    {"ph", "X"},
@@ -62,7 +64,10 @@ TEST_CASE("the ranks' traces become one, in microseconds, with names for ranks a
   CHECK(spans[1]["args"] == nlohmann::json{{"GFLOP/s", 5.0}});
   CHECK(spans[2]["name"] == "forward 2.5");
   CHECK(spans[2]["args"] == nlohmann::json{{"number", 2}, {"micro_batch", 5}});
-  CHECK(spans[3]["pid"] == 1);
+  CHECK(spans[3]["name"] == "all_gather");
+  CHECK(spans[3]["cat"] == "collective");
+  CHECK(spans[3]["args"] == nlohmann::json{{"number", 7}});
+  CHECK(spans[4]["pid"] == 1);
   CHECK(trace["traceEvents"][0]["args"]["name"] == "rank 0");
   CHECK(trace["traceEvents"][2]["args"]["name"] == "training");
   const auto& events = trace["traceEvents"];
@@ -81,5 +86,5 @@ TEST_CASE("a rank without a trace is named, and a line that broke off is left ou
   std::vector<int> missing;
   const auto trace = merged(folder, 3, missing);
   CHECK(missing == std::vector<int>{0, 2});
-  CHECK(spans_in(trace).size() == 3);
+  CHECK(spans_in(trace).size() == 4);
 }

@@ -15,12 +15,13 @@ struct Work {
 /// A piece of a thread's time, by the clock of now_ns(), which all processes of a host share.
 struct SpanRecord {
   enum class Kind : std::uint8_t {
-    kOp,     ///< an operation, which a profile counts
-    kPhase,  ///< contains ops and other phases: a step, the backward of a block
-    kRare,   ///< like a phase, but rare and long: an evaluation, a checkpoint
+    kOp,          ///< an operation, which a profile counts
+    kPhase,       ///< contains ops and other phases: a step, the backward of a block
+    kRare,        ///< like a phase, but rare and long: an evaluation, a checkpoint
+    kCollective,  ///< like a phase; its number is an argument in a trace, no part of the name
   };
   const char* name;     ///< a literal
-  std::int64_t number;  ///< of the step or the block; -1 for none
+  std::int64_t number;  ///< of the step, the block or the collective; -1 for none
   std::int64_t begin_ns;
   std::int64_t end_ns;  ///< 0: the span is still open
   double flops, bytes;  ///< its Work
@@ -76,6 +77,9 @@ class Span {
       : Span(Recording::kAll, name, SpanRecord::Kind::kOp, -1, -1, work) {}
   static Span phase(const char* name, std::int64_t number = -1, int micro = -1) {
     return {Recording::kAll, name, SpanRecord::Kind::kPhase, number, micro, {}};
+  }
+  static Span collective(const char* name, std::int64_t number) {
+    return {Recording::kAll, name, SpanRecord::Kind::kCollective, number, -1, {}};
   }
   static Span rare(const char* name, std::int64_t number = -1) {
     return {Recording::kRare, name, SpanRecord::Kind::kRare, number, -1, {}};
