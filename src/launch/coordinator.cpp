@@ -510,8 +510,14 @@ void Coordinator::describe(Verdict& out, const Failure& failure) const {
   out.stopped_ranks =
       static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(), [&](const RankView& other) {
         if (failure.rank < 0 && other.host == static_cast<std::size_t>(failure.host)) return false;
-        return other.pulse.rank != failure.rank &&
-               (!other.end || other.end->lost_guard || other.end->at_ns >= failure.at_ns);
+        if (other.pulse.rank == failure.rank) return false;
+        if (!other.end || other.end->lost_guard) return true;
+        // By the clocks of two hosts, what the launcher's signal ended may seem to have come first.
+        const std::int64_t doubt_ns =
+            other.end->signalled
+                ? failure.uncertainty_ns + context_.hosts[other.host].link->uncertainty_ns()
+                : 0;
+        return other.end->at_ns + doubt_ns >= failure.at_ns;
       }));
 }
 

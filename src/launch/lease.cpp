@@ -35,13 +35,20 @@ void Lease::hear() {
 
 /// As in NTP: what the way there and back took is all the time but what the peer held the beat for.
 void Lease::hear(const Beat& beat) {
-  beat_ns_ = beat.at_ns;
+  const bool is_first = std::exchange(beat_ns_, beat.at_ns) == 0;
   beat_at_ns_ = now_ns();
+  if (is_first)
+    send_beat();  // a job may end before the next one: the peer's clock counts then, too
   if (beat.answers_ns == 0) return;
   const std::int64_t round_trip = beat_at_ns_ - beat.answers_ns - beat.held_ns;
   if (round_trip < 0 || (round_trip_ns_ >= 0 && round_trip >= round_trip_ns_)) return;
   round_trip_ns_ = round_trip;
   peer_ahead_ns_ = beat.at_ns + round_trip / 2 - beat_at_ns_;
+}
+
+void Lease::send_beat() {
+  const std::int64_t now = now_ns();
+  link_.send(Beat{now, beat_ns_, beat_ns_ == 0 ? 0 : now - beat_at_ns_});
 }
 
 void Lease::tick() {
@@ -51,7 +58,7 @@ void Lease::tick() {
   if (now - heard_ns_ >= lease_.count()) return expired_();
   if (now - heard_ns_ >= kSilentNs && !std::exchange(is_silent_, true))
     log_info("nothing has come from {} for 2 s", peer_);
-  link_.send(Beat{now, beat_ns_, beat_ns_ == 0 ? 0 : now - beat_at_ns_});
+  send_beat();
   timer_.expires_after(std::min<std::chrono::nanoseconds>(std::chrono::seconds(1), lease_ / 5));
   timer_.async_wait([this](const std::error_code& error) {
     if (!error) tick();

@@ -44,6 +44,7 @@ class Lease {
   std::int64_t peer_ahead_ns() const { return peer_ahead_ns_; }
 
  private:
+  void send_beat();
   void tick();
 
   FrameLink& link_;

@@ -59,6 +59,16 @@ TEST_CASE("the peer's clock is known to within half of the shortest round trip")
   CHECK(std::abs(leased.lease.peer_ahead_ns() - kAhead) <= leased.lease.round_trip_ns() / 2 + 1);
 }
 
+TEST_CASE(
+    "the peer's first beat is answered at once, so that its clock counts in a short job, too") {
+  Leased leased;
+  std::vector<Beat> beats;
+  leased.on_beat = [&](const Beat& beat) { beats.push_back(beat); };
+  leased.lease.hear(Beat{42, 0, 0});  // no beat of the lease's own is due: it has not started
+  while (beats.empty()) leased.io.run_one();
+  CHECK(beats[0].answers_ns == 42);
+}
+
 TEST_CASE("a process that stood still blames no peer for it, or ends, as it is told") {
   const bool excused = GENERATE(true, false);
   Leased leased(excused ? Lease::Standstill::kExcused : Lease::Standstill::kCounts);
