@@ -7,8 +7,7 @@
 namespace hgt {
 
 /// The flags of `train` and `launch` that say on which hosts, by the names that DeepSpeed and
-/// torchrun have for them too. Those that count workers are the
-/// commands' own.
+/// torchrun have for them too. Those that count workers are the commands' own.
 void add_host_options(Options& options, HostFlags& flags);
 
 }  // namespace hgt

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/base/error_list.h"
 
 #include "shell_words.h"
 
@@ -16,20 +15,16 @@ namespace {
 
 int count_ranks(const std::vector<JobHost>& hosts) {
   int out = 0;
-  std::optional<Error> unknown;
+  ErrorList unknown;
   for (const JobHost& host : hosts) {
     out += host.workers;
     if (host.workers > 0) continue;
-    Error error(
-        ErrorKind::kConfig,
-        fmt::format("host {} has no number of workers, and a dry run asks no host", host.name),
-        fmt::format("--hosts {}:4, or --num_workers 4 for each host", host.name));
-    if (unknown)
-      unknown->also(std::move(error));
-    else
-      unknown = std::move(error);
+    unknown.add(
+        {ErrorKind::kConfig,
+         fmt::format("host {} has no number of workers, and a dry run asks no host", host.name),
+         fmt::format("--hosts {}:4, or --num_workers 4 for each host", host.name)});
   }
-  if (unknown) throw *unknown;
+  unknown.throw_if_any();
   return out;
 }
 
@@ -51,6 +46,14 @@ EnvironmentChange environment_on(const JobSpec& spec, int rank, const RankPlace&
 
 }  // namespace
 
+std::string environment_lines(const EnvironmentChange& change) {
+  std::string out;
+  for (const auto& [name, value] : change.set)
+    out += fmt::format("  {}={}\n", name, shell_line({value}));
+  for (const std::string& name : change.unset) out += fmt::format("  {} is not set\n", name);
+  return out + fmt::format("  chosen at the start: {}\n", fmt::join(change.at_start, " "));
+}
+
 std::string host_plan(JobSpec spec,
                       const std::function<std::string(const JobHost&, int local_rank)>& device) {
   spec.num_workers = count_ranks(spec.hosts);
@@ -69,14 +72,9 @@ std::string host_plan(JobSpec spec,
     for (place.local_rank = 0; place.local_rank < host.workers; ++place.local_rank, ++rank) {
       table += fmt::format("{:4}  {:{}}  {:10}  {}\n", rank, host.name, width, place.local_rank,
                            device(host, place.local_rank));
-      const EnvironmentChange change = environment_on(spec, rank, place, host);
-      environments += fmt::format("\nenvironment of rank {} on {}, beyond that of its host:\n",
-                                  rank, host.name);
-      for (const auto& [name, value] : change.set)
-        environments += fmt::format("  {}={}\n", name, shell_line({value}));
-      for (const std::string& name : change.unset)
-        environments += fmt::format("  {} is not set\n", name);
-      environments += fmt::format("  chosen at the start: {}\n", fmt::join(change.at_start, " "));
+      environments +=
+          fmt::format("\nenvironment of rank {} on {}, beyond that of its host:\n{}", rank,
+                      host.name, environment_lines(environment_on(spec, rank, place, host)));
     }
     ++place.host;
   }

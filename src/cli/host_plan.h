@@ -13,4 +13,7 @@ namespace hgt {
 std::string host_plan(JobSpec spec,
                       const std::function<std::string(const JobHost&, int local_rank)>& device);
 
+/// A line for each variable that `change` sets or removes, and one for those that are chosen later.
+std::string environment_lines(const EnvironmentChange& change);
+
 }  // namespace hgt

@@ -150,11 +150,8 @@ class Launch final : public Command {
   void print_plan(const std::vector<std::string>& program) const {
     say("command: {}\nworkers: {}\n", shell_line(program), spec_.num_workers);
     for (int rank = 0; rank < spec_.num_workers; ++rank) {
-      const EnvironmentChange change = worker_environment(spec_, rank, 0);
-      say("\nenvironment of rank {}, where it differs from this one:\n", rank);
-      for (const auto& [name, value] : change.set) say("  {}={}\n", name, shell_line({value}));
-      for (const std::string& name : change.unset) say("  {} is not set\n", name);
-      say("  chosen at the start: {}\n", fmt::join(change.at_start, " "));
+      say("\nenvironment of rank {}, if it differs from this one:\n{}", rank,
+          environment_lines(worker_environment(spec_, rank, 0)));
     }
   }
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/base/error_list.h"
 #include "hgtrain/base/file.h"
 
 #include "loading.h"
@@ -43,21 +43,18 @@ std::string read_text(const std::string& path) {
 void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>& kinds) {
   constexpr std::ptrdiff_t kMaxTold = 50;
   std::ptrdiff_t count = 0;
-  std::optional<Error> all;
+  ErrorList all;
   for (const Problem& problem : problems) {
     if (std::find(kinds.begin(), kinds.end(), problem.severity) == kinds.end()) continue;
     if (++count > kMaxTold) continue;
     Error error(ErrorKind::kConfig, problem.message, problem.hint);
     if (const std::string where = problem.where(); !where.empty()) error.in(where);
-    if (all)
-      all->also(std::move(error));
-    else
-      all = std::move(error);
+    all.add(std::move(error));
   }
   if (count > kMaxTold)
-    all->also(Error(ErrorKind::kConfig, fmt::format("and {} more of these", count - kMaxTold),
-                    "`hgtrain config check FILE --json` lists all"));
-  if (all) throw *all;
+    all.add({ErrorKind::kConfig, fmt::format("and {} more of these", count - kMaxTold),
+             "`hgtrain config check FILE --json` lists all"});
+  all.throw_if_any();
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include "hgtrain/wire/messages.h"
 
 #include "environment.h"
-#include "lines.h"
 #include "payload.h"
 
 namespace hgt {
@@ -42,21 +41,18 @@ std::string_view reason_in(std::string_view json_error) {
   return json_error.substr(end == std::string_view::npos ? 0 : end + 2);
 }
 
-int exit_code_of(const Ended& end) {
-  return exit_code_of(WorkerEnd{end.wait_status, end.max_rss_kib, end.at_ns});
-}
-
 }  // namespace
 
-Coordinator::Coordinator(Context context, int number)
+Coordinator::Coordinator(Context context, std::vector<HostRanks> hosts, int number)
     : context_(std::move(context)),
       spec_(context_.spec),
       epoch_(static_cast<std::uint32_t>(number)),
-      ranks_(static_cast<std::size_t>(spec_.num_workers)),
+      record_{spec_, std::move(hosts),
+              std::vector<RankView>(static_cast<std::size_t>(spec_.num_workers))},
       stage_timer_(context_.io),
       hang_timer_(context_.io) {
-  for (std::size_t host = 0; host < context_.hosts.size(); ++host) {
-    const HostRanks& place = context_.hosts[host];
+  for (std::size_t host = 0; host < hosts_.size(); ++host) {
+    const HostRanks& place = hosts_[host];
     for (int rank = place.first_rank; rank < place.first_rank + place.num_ranks; ++rank) {
       RankView& view = ranks_[static_cast<std::size_t>(rank)];
       view.host = host;
@@ -70,12 +66,11 @@ Coordinator::Coordinator(Context context, int number)
 // ---- starting ----
 
 void Coordinator::start() {
-  context_.hosts[0].link->send(
-      ReservePort{epoch_, spec_.master_port, context_.hosts[0].spec.interface});
+  hosts_[0].link->send(ReservePort{epoch_, spec_.master_port, hosts_[0].spec.interface});
 }
 
 void Coordinator::spawn(const PortReserved& master) {
-  master_port_ = master.port;
+  record_.master_port = master.port;
   if (stage_ >= Stage::kAborting) {  // it was killed before it began
     for (RankView& rank : ranks_) rank.is_gone = true;
     return advance(Stage::kFinished);
@@ -85,15 +80,15 @@ void Coordinator::spawn(const PortReserved& master) {
   order.argv = spec_.argv(static_cast<int>(epoch_));
   order.master_port = master.port;
   if (order.master_addr.empty()) order.master_addr = master.address;
-  if (context_.hosts.size() > 1 && is_loopback(order.master_addr))
+  if (hosts_.size() > 1 && is_loopback(order.master_addr))
     return context_.cannot_start(Error(
         ErrorKind::kConfig,
         fmt::format("interface {} of host {} is its loopback, where other hosts cannot reach it",
-                    context_.hosts[0].spec.interface, context_.hosts[0].spec.name),
+                    hosts_[0].spec.interface, hosts_[0].spec.name),
         "iface= an interface in the network of the others"));
-  order.num_hosts = static_cast<std::int32_t>(context_.hosts.size());
+  order.num_hosts = static_cast<std::int32_t>(hosts_.size());
   order.host = 0;
-  for (const HostRanks& host : context_.hosts) {
+  for (const HostRanks& host : hosts_) {
     order.first_rank = host.first_rank;
     order.num_ranks = host.num_ranks;
     order.env = context_.order.env;
@@ -105,19 +100,22 @@ void Coordinator::spawn(const PortReserved& master) {
   }
   spawned_ = true;
   for (RankView& rank : ranks_) rank.pulse.heard_ns = rank.pulse.changed_ns = now_ns();
-  if (stop_signal_ != 0) ask_to_stop(stop_signal_);
+  if (record_.stop_signal != 0) ask_to_stop(record_.stop_signal);
   watch_for_hangs();
 }
 
 // ---- stopping ----
 
+AgentLink& Coordinator::link_of(const RankView& rank) const {
+  return *hosts_[rank.host].link;
+}
+
 void Coordinator::signal_all(int number) {
-  for (const HostRanks& host : context_.hosts)
-    host.link->send(SignalRanks{epoch_, kAllRanks, number});
+  for (const HostRanks& host : hosts_) host.link->send(SignalRanks{epoch_, kAllRanks, number});
 }
 
 void Coordinator::command(const RankView& rank, const std::string& frame) {
-  context_.hosts[rank.host].link->send(RankCommand{epoch_, rank.pulse.rank, frame});
+  link_of(rank).send(RankCommand{epoch_, rank.pulse.rank, frame});
 }
 
 void Coordinator::command_all(const std::string& frame) {
@@ -152,7 +150,7 @@ void Coordinator::advance(Stage next) {
                       : then(Stage::kKilling, spec_.grace);
     case Stage::kAborting: {
       if (!commands) return advance(Stage::kTerminating);
-      const Failure& failure = *first_failure(failures_);
+      const Failure& failure = *first_failure(record_.failures);
       command_all(encode_abort(fmt::format(
           "{} {}", failure.culprit(), failure.message.empty() ? failure.reason : failure.message)));
       return then(Stage::kTerminating, std::min(kAbortLimit, spec_.grace));
@@ -165,7 +163,7 @@ void Coordinator::advance(Stage next) {
       signal_all(SIGKILL);
       return then(Stage::kKillingGuards, kGuardLimit);
     case Stage::kKillingGuards:
-      for (const HostRanks& host : context_.hosts) host.link->send(KillGuards{epoch_});
+      for (const HostRanks& host : hosts_) host.link->send(KillGuards{epoch_});
       return then(Stage::kFinished, kUnkillableLimit);
     case Stage::kFinished:
       stage_timer_.cancel();
@@ -179,7 +177,7 @@ void Coordinator::advance(Stage next) {
 void Coordinator::stop(int signal) {
   if (stage_ >= Stage::kAborting) return;
   if (signal == SIGUSR1 && !spec_.own_workers) return relay(signal, MessageKind::kStop);
-  if (stop_signal_ == 0) stop_signal_ = signal;
+  if (record_.stop_signal == 0) record_.stop_signal = signal;
   if (spawned_) ask_to_stop(signal);
   advance(Stage::kStopping);
 }
@@ -190,7 +188,7 @@ void Coordinator::ask_to_stop(int signal) {
     if (obeys_commands(rank))
       command(rank, encode_frame(MessageKind::kStop, ""));
     else
-      context_.hosts[rank.host].link->send(SignalRanks{epoch_, rank.pulse.rank, signal});
+      link_of(rank).send(SignalRanks{epoch_, rank.pulse.rank, signal});
   }
 }
 
@@ -199,7 +197,7 @@ void Coordinator::relay(int signal, MessageKind kind) {
   for (const RankView& rank : ranks_) {
     if (rank.end) continue;
     if (!obeys_commands(rank))
-      context_.hosts[rank.host].link->send(SignalRanks{epoch_, rank.pulse.rank, signal, false});
+      link_of(rank).send(SignalRanks{epoch_, rank.pulse.rank, signal, false});
     else if (!std::exchange(commanded, true))
       command(rank, encode_frame(kind, ""));
   }
@@ -223,7 +221,7 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
     case MessageKind::kNotSpawned:
       return with<NotSpawned>(frame, [&](const auto& message) {
         Error error = error_in(message);
-        if (context_.hosts.size() > 1) error.in("host " + link.host());
+        if (hosts_.size() > 1) error.in("host " + link.host());
         context_.cannot_start(error);
       });
     case MessageKind::kSpawned:
@@ -255,7 +253,7 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
       return with<AgentStoreGet>(frame, [&](const auto& message) {
         store_.get(message.key,
                    [this, host = host_of(link), key = message.key](const std::string& value) {
-                     context_.hosts[host].link->send(AgentStoreValue{epoch_, key, value});
+                     hosts_[host].link->send(AgentStoreValue{epoch_, key, value});
                    });
       });
     default:
@@ -271,9 +269,9 @@ void Coordinator::with(const Frame& frame, const Act& act) {
 }
 
 std::size_t Coordinator::host_of(const AgentLink& link) const {
-  const auto it = std::find_if(context_.hosts.begin(), context_.hosts.end(),
+  const auto it = std::find_if(hosts_.begin(), hosts_.end(),
                                [&](const HostRanks& host) { return host.link == &link; });
-  return static_cast<std::size_t>(it - context_.hosts.begin());
+  return static_cast<std::size_t>(it - hosts_.begin());
 }
 
 /// An agent speaks of its own ranks only.
@@ -302,7 +300,7 @@ void Coordinator::on_event(RankView& rank, const RankEvent& message) {
   if (message.name == "failed" && !message.signalled) {
     try {
       Failure failure = failure_from_event(rank.pulse.rank, body);
-      failure.at_ns = context_.hosts[rank.host].link->here_ns(message.at_ns);
+      failure.at_ns = link_of(rank).here_ns(message.at_ns);
       fail(failure);
     } catch (const Error& e) {
       return break_channel(rank, e.message());
@@ -311,7 +309,7 @@ void Coordinator::on_event(RankView& rank, const RankEvent& message) {
   tell(rank, message.name, body);
 }
 
-/// Passes an event on to whoever shows it. What that cannot make sense of breaks the channel.
+/// Passes an event on to the reader of events. One that it cannot make sense of breaks the channel.
 void Coordinator::tell(RankView& rank, const std::string& kind, const nlohmann::json& body) {
   if (!spec_.on_event) return;
   try {
@@ -325,7 +323,7 @@ void Coordinator::tell(RankView& rank, const std::string& kind, const nlohmann::
 }
 
 void Coordinator::break_channel(RankView& rank, const std::string& why) {
-  context_.hosts[rank.host].link->send(CloseChannel{epoch_, rank.pulse.rank});
+  link_of(rank).send(CloseChannel{epoch_, rank.pulse.rank});
   on_broken(rank, why);
 }
 
@@ -342,37 +340,18 @@ void Coordinator::on_broken(RankView& rank, const std::string& why) {
   fail(failure);
 }
 
-bool Coordinator::is_clean(const RankView& rank) const {
-  const int code = exit_code_of(*rank.end);
-  return code == 0 || (spec_.own_workers && code == kExitStoppedEarly);
-}
-
 void Coordinator::on_ended(RankView& rank, const Ended& end) {
   rank.end = end;
-  rank.end->at_ns = context_.hosts[rank.host].link->here_ns(end.at_ns);
-  if (is_clean(rank) || end.signalled) return;
-
-  Failure failure;
-  failure.rank = rank.pulse.rank;
-  failure.at_ns = rank.end->at_ns;
-  failure.exit_code = exit_code_of(end);
-  if (spec_.own_workers) {
-    failure.by_peer = failure.exit_code == static_cast<int>(ErrorKind::kPeer);
-    failure.permanent = failure.exit_code >= static_cast<int>(ErrorKind::kConfig) &&
-                        failure.exit_code <= static_cast<int>(ErrorKind::kData);
-  }
-  const WorkerEnd worker_end{end.wait_status, end.max_rss_kib, end.at_ns};
-  failure.reason = end.lost_guard ? "was killed with its guard process"
-                                  : reason_of(worker_end, end.out_of_memory);
-  if (!end.lost_guard) failure.hint = hint_of(worker_end, end.out_of_memory);
-  fail(failure);
+  rank.end->at_ns = link_of(rank).here_ns(end.at_ns);
+  if (!is_clean(end, spec_.own_workers) && !end.signalled)
+    fail(failure_from_end(*rank.end, spec_.own_workers));
 }
 
 void Coordinator::on_gone(RankView& rank, const Gone& message) {
   rank.is_gone = true;
   rank.last_lines = message.last_lines;
   rank.error_message = message.error_message;
-  if (!message.port_user.empty()) port_user_ = message.port_user;
+  if (!message.port_user.empty()) record_.port_user = message.port_user;
   if (are_gone()) advance(Stage::kFinished);
 }
 
@@ -402,22 +381,21 @@ bool Coordinator::are_gone() const {
 Failure Coordinator::placed(Failure failure) const {
   if (failure.rank >= 0)
     failure.host = static_cast<int>(ranks_[static_cast<std::size_t>(failure.rank)].host);
-  failure.uncertainty_ns =
-      context_.hosts[static_cast<std::size_t>(failure.host)].link->uncertainty_ns();
+  failure.uncertainty_ns = hosts_[static_cast<std::size_t>(failure.host)].link->uncertainty_ns();
   return failure;
 }
 
 void Coordinator::fail(const Failure& failure) {
   log_info("{} failed: {}", failure.culprit(),
            failure.message.empty() ? failure.reason : failure.message);
-  if (const auto known = failures_.find(failure.key()); known != failures_.end()) {
+  if (const auto known = record_.failures.find(failure.key()); known != record_.failures.end()) {
     // Its last words came before; now it has ended.
     if (known->second.reason.empty()) known->second.reason = failure.reason;
     return;
   }
   if (failure.by_peer && stage_ < Stage::kAborting)
     blame_straggler(ranks_[static_cast<std::size_t>(failure.rank)]);
-  failures_.emplace(failure.key(), placed(failure));
+  record_.failures.emplace(failure.key(), placed(failure));
   advance(Stage::kAborting);
 }
 
@@ -453,7 +431,8 @@ void Coordinator::ask_for_stacks() {
 std::optional<Hang> Coordinator::hang_after(milliseconds silent, milliseconds still) const {
   std::vector<Pulse> pulses;
   for (const RankView& rank : ranks_)
-    if (!rank.end && !rank.is_gone && obeys_commands(rank) && !failures_.count(rank.pulse.rank))
+    if (!rank.end && !rank.is_gone && obeys_commands(rank) &&
+        !record_.failures.count(rank.pulse.rank))
       pulses.push_back(rank.pulse);
   return find_hang(pulses, now_ns(), silent, still);
 }
@@ -468,97 +447,18 @@ void Coordinator::blame_straggler(const RankView& waiting) {
   if (!is_behind(ranks_[static_cast<std::size_t>(hang->rank)].pulse.last, waiting.pulse.last))
     return;
   ask_for_stacks();
-  failures_.emplace(hang->rank, placed(failure_from_hang(*hang)));
+  record_.failures.emplace(hang->rank, placed(failure_from_hang(*hang)));
 }
 
 // ---- how it went ----
 
 bool Coordinator::is_worth_a_restart() const {
-  const Failure* failure = first_failure(failures_);
-  return failure && !failure->permanent && stop_signal_ == 0;
+  const Failure* failure = first_failure(record_.failures);
+  return failure && !failure->permanent && record_.stop_signal == 0;
 }
 
 Verdict Coordinator::verdict() const {
-  Verdict out;
-  out.world_size = spec_.num_workers;
-  if (const Failure* failure = first_failure(failures_))
-    describe(out, *failure);
-  else
-    describe_stop(out);
-  return out;
-}
-
-void Coordinator::describe(Verdict& out, const Failure& failure) const {
-  out.outcome = Verdict::Outcome::kFailed;
-  out.exit_code = failure.exit_code;
-  out.rank = failure.rank;
-  out.reason = failure.reason.empty() ? "failed" : failure.reason;
-  out.message = failure.message;
-  out.hint = failure.hint;
-  out.context = failure.context;
-  if (const Failure* const rival = rival_of(failure, failures_))
-    out.doubt = fmt::format(
-        "{} on {} failed within {:.1f} ms of it, and the hosts' clocks are known to {:.1f} ms: it "
-        "may have been the first",
-        rival->culprit(), context_.hosts[static_cast<std::size_t>(rival->host)].link->host(),
-        static_cast<double>(std::abs(rival->at_ns - failure.at_ns)) * 1e-6,
-        static_cast<double>(rival->uncertainty_ns + failure.uncertainty_ns) * 1e-6);
-  if (failure.rank < 0)
-    out.host = failure.host_name;
-  else
-    describe_rank(out, failure);
-  out.stopped_ranks =
-      static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(), [&](const RankView& other) {
-        if (failure.rank < 0 && other.host == static_cast<std::size_t>(failure.host)) return false;
-        if (other.pulse.rank == failure.rank) return false;
-        if (!other.end || other.end->lost_guard) return true;
-        // By the clocks of two hosts, what the launcher's signal ended may seem to have come first.
-        const std::int64_t doubt_ns =
-            other.end->signalled
-                ? failure.uncertainty_ns + context_.hosts[other.host].link->uncertainty_ns()
-                : 0;
-        return other.end->at_ns + doubt_ns >= failure.at_ns;
-      }));
-}
-
-void Coordinator::describe_rank(Verdict& out, const Failure& failure) const {
-  const RankView& rank = ranks_[static_cast<std::size_t>(failure.rank)];
-  out.pid = rank.pid;
-  out.host = context_.hosts[rank.host].link->host();
-  out.step = rank.pulse.greeted ? rank.pulse.last.step : -1;
-  if (out.message.empty()) out.message = rank.error_message;
-  if (!spec_.own_workers && out.hint.empty() && !port_user_.empty())
-    out.hint = fmt::format(
-        "{} listens on MASTER_PORT {} and is not of this job; rank 0 could not; --master_port "
-        "chooses another",
-        port_user_, master_port_);
-  if (!spec_.own_workers)
-    out.last_lines = rank.last_lines;
-  else if (failure.message.empty())  // its own words say it better than its log
-    out.last_lines = brief(rank.last_lines);
-  out.log_path = log_file(spec_, failure.rank);
-  if (context_.hosts.size() > 1 && !out.log_path.empty())
-    out.log_path = out.host + ":" + out.log_path;
-}
-
-void Coordinator::describe_stop(Verdict& out) const {
-  const RankView* first = nullptr;  // the first to end of those that did not end cleanly
-  for (const RankView& rank : ranks_) {
-    if (!rank.end) continue;
-    if (exit_code_of(*rank.end) == kExitStoppedEarly) out.exit_code = kExitStoppedEarly;
-    if (!is_clean(rank) && (!first || rank.end->at_ns < first->end->at_ns)) first = &rank;
-  }
-  if (first) {
-    out.exit_code = exit_code_of(*first->end);
-    // Our own SIGKILL is no news: what counts is why it was sent.
-    if (out.exit_code == 128 + SIGKILL && stop_signal_) out.exit_code = 128 + stop_signal_;
-  }
-  if (out.exit_code == 0) return;
-  out.outcome = Verdict::Outcome::kStopped;
-  out.reason =
-      stop_signal_ ? fmt::format("stopped by SIG{}", sigabbrev_np(stop_signal_)) : "stopped early";
-  if (first && spec_.own_workers)
-    out.reason += "; not every rank left in time, so some were killed";
+  return verdict_on(record_);
 }
 
 }  // namespace hgt

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,24 +17,13 @@
 
 #include "agent_link.h"
 #include "agent_messages.h"
+#include "attempt_record.h"
 #include "failure.h"
 #include "hang.h"
 #include "job_store.h"
 #include "roster.h"
 
 namespace hgt {
-
-/// What the coordinator knows of one rank.
-struct RankView {
-  std::size_t host = 0;  ///< its index
-  std::int64_t pid = 0;
-  Pulse pulse;
-  bool is_heard = true;  ///< its control channel is not broken
-  std::optional<Ended> end;
-  bool is_gone = false;  ///< nothing is left of it, or its host is lost
-  std::vector<std::string> last_lines;
-  std::string error_message;  ///< of its error file
-};
 
 /// One attempt of a job on all its hosts: has the agents start the ranks and stop them, finds out
 /// which rank failed or hangs, and knows how it went. Starts and signals no process itself. Must
@@ -45,14 +33,13 @@ class Coordinator {
   struct Context {
     asio::io_context& io;
     const JobSpec& spec;
-    std::vector<HostRanks> hosts;
     Spawn order;  ///< what is the same for all hosts and attempts
     std::function<void(const std::string& text)> notice;
     std::function<void(const Error& why)> cannot_start;
     std::function<void()> finished;  ///< nothing is left, or what is left cannot be killed
   };
 
-  Coordinator(Context context, int number);
+  Coordinator(Context context, std::vector<HostRanks> hosts, int number);
 
   void start();
 
@@ -96,6 +83,7 @@ class Coordinator {
   template <class Message, class Act>
   void with(const Frame& frame, const Act& act);
   std::size_t host_of(const AgentLink& link) const;
+  AgentLink& link_of(const RankView& rank) const;
   RankView& view_of(int rank, const AgentLink& link);
   void on_heartbeat(RankView& rank, const Heartbeat& beat);
   void on_event(RankView& rank, const RankEvent& message);
@@ -114,23 +102,16 @@ class Coordinator {
                                  std::chrono::milliseconds still) const;
   void blame_straggler(const RankView& waiting);
   bool obeys_commands(const RankView& rank) const;
-  bool is_clean(const RankView& rank) const;
-
-  void describe_stop(Verdict& verdict) const;
-  void describe_rank(Verdict& verdict, const Failure& failure) const;
-  void describe(Verdict& verdict, const Failure& failure) const;
 
   const Context context_;
   const JobSpec& spec_;
   const std::uint32_t epoch_;
   JobStore store_;
-  std::vector<RankView> ranks_;
+  AttemptRecord record_;
+  const std::vector<HostRanks>& hosts_ = record_.hosts;
+  std::vector<RankView>& ranks_ = record_.ranks;
   bool spawned_ = false;  // the agents were told to start
-  int master_port_ = 0;
-  std::string port_user_;            // who has taken MASTER_PORT
-  std::map<int, Failure> failures_;  // by Failure::key()
   Stage stage_ = Stage::kRunning;
-  int stop_signal_ = 0;
   asio::steady_timer stage_timer_;
   asio::steady_timer hang_timer_;
   std::int64_t hang_check_ns_ = 0;

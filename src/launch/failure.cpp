@@ -44,29 +44,50 @@ Failure failure_from_hang(const Hang& hang) {
   return out;
 }
 
-int exit_code_of(const WorkerEnd& end) {
+Failure failure_from_end(const Ended& end, bool own_workers) {
+  Failure out;
+  out.rank = end.rank;
+  out.at_ns = end.at_ns;
+  out.exit_code = exit_code_of(end);
+  if (own_workers) {
+    out.by_peer = out.exit_code == static_cast<int>(ErrorKind::kPeer);
+    out.permanent = out.exit_code >= static_cast<int>(ErrorKind::kConfig) &&
+                    out.exit_code <= static_cast<int>(ErrorKind::kData);
+  }
+  out.reason = reason_of(end);
+  out.hint = hint_of(end);
+  return out;
+}
+
+int exit_code_of(const Ended& end) {
   return WIFSIGNALED(end.wait_status) ? 128 + WTERMSIG(end.wait_status)
                                       : WEXITSTATUS(end.wait_status);
 }
 
-std::string reason_of(const WorkerEnd& end, bool out_of_memory) {
+bool is_clean(const Ended& end, bool own_workers) {
+  const int code = exit_code_of(end);
+  return code == 0 || (own_workers && code == kExitStoppedEarly);
+}
+
+std::string reason_of(const Ended& end) {
+  if (end.lost_guard) return "was killed with its guard process";
   if (!WIFSIGNALED(end.wait_status))
     return fmt::format("exited with code {}", WEXITSTATUS(end.wait_status));
   const int signal = WTERMSIG(end.wait_status);
   const char* name = sigabbrev_np(signal);
   const std::string who = name ? fmt::format("was killed by SIG{} ({})", name, strsignal(signal))
                                : fmt::format("was killed by signal {}", signal);
-  if (out_of_memory)
+  if (end.out_of_memory)
     return fmt::format("{}: the kernel ran out of memory; it had used {:.1f} GiB", who,
                        static_cast<double>(end.max_rss_kib) / (1 << 20));
   return WCOREDUMP(end.wait_status) ? who + ", core dumped" : who;
 }
 
-std::string hint_of(const WorkerEnd& end, bool out_of_memory) {
-  if (exit_code_of(end) != 128 + SIGKILL) return "";
+std::string hint_of(const Ended& end) {
+  if (end.lost_guard || exit_code_of(end) != 128 + SIGKILL) return "";
   const char* const less = "fewer workers or a smaller micro-batch need less";
-  return out_of_memory ? less
-                       : fmt::format("most often the memory ran out (see `dmesg`): {}", less);
+  return end.out_of_memory ? less
+                           : fmt::format("most often the memory ran out (see `dmesg`): {}", less);
 }
 
 std::string message_in_error_file(const std::string& path) {

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "guard.h"
+#include "agent_messages.h"
 #include "hang.h"
 
 namespace hgt {
@@ -40,13 +40,18 @@ Failure failure_from_event(int rank, const nlohmann::json& body);
 
 Failure failure_from_hang(const Hang& hang);
 
-/// The exit code by the shell's convention: 128 + N if signal N ended it.
-int exit_code_of(const WorkerEnd& end);
+/// Of a rank whose end was not clean, and not the launcher's doing.
+Failure failure_from_end(const Ended& end, bool own_workers);
+
+/// By the shell's convention: 128 + N if signal N ended the program.
+int exit_code_of(const Ended& end);
+/// Whether the rank has done what it was to do; hgtrain's own workers may also stop early.
+bool is_clean(const Ended& end, bool own_workers);
 /// "exited with code 3", "was killed by SIGSEGV (Segmentation fault)".
-std::string reason_of(const WorkerEnd& end, bool out_of_memory);
-/// For a process that ended by a SIGKILL that the launcher did not send, itself or as a shell says
-/// it of its program (137); otherwise "".
-std::string hint_of(const WorkerEnd& end, bool out_of_memory);
+std::string reason_of(const Ended& end);
+/// For a program that was killed by a SIGKILL that the launcher did not send, or whose exit code
+/// says so of what it ran (137, as of a shell); otherwise "".
+std::string hint_of(const Ended& end);
 
 /// The message in a file in torchelastic's form ({"message": "..."} or {"message": {"message":
 /// "..."}}), which PyTorch's @record writes; "" if there is none.

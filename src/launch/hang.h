@@ -18,7 +18,7 @@ struct Pulse {
   std::int64_t changed_ns = 0;  ///< when a heartbeat last differed from the one before
   bool greeted = true;          ///< it has said hello; until then it may be slow to load
 
-  /// The longest time that it has stood still in steps or in evaluations, and went on.
+  /// The longest time that it stood still in steps or in evaluations before it continued.
   struct Habit {
     int rounds = 0;  ///< steps, or evaluations, that have ended
     std::int64_t longest_ns = 0;

@@ -6,9 +6,9 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/error_list.h"
 #include "hgtrain/base/file.h"
 
-#include "error_list.h"
 #include "host_range.h"
 
 namespace hgt {

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/error_list.h"
 
-#include "error_list.h"
 #include "host_range.h"
 
 namespace hgt {

@@ -127,12 +127,11 @@ class Job {
   void start_attempt() {
     Coordinator::Context context{io_,
                                  spec_,
-                                 roster_.hosts(),
                                  order(),
                                  [this](const std::string& text) { notice(text); },
                                  [this](const Error& why) { give_up(why); },
                                  [this] { asio::post(io_, [this] { on_finished(); }); }};
-    coordinator_ = std::make_unique<Coordinator>(std::move(context), restarts_);
+    coordinator_ = std::make_unique<Coordinator>(std::move(context), roster_.hosts(), restarts_);
     log_info("attempt {}: starting {} process{} of {}", restarts_, spec_.num_workers,
              spec_.num_workers == 1 ? "" : "es", spec_.argv(restarts_).at(0));
     coordinator_->start();

@@ -193,14 +193,14 @@ void LocalRanks::close() {
 
 void LocalRanks::on_ended(const Worker& worker) {
   const WorkerEnd& end = worker.end();
-  log_info("rank {}: {}", worker.rank(), reason_of(end, false));
   Ended message{order_.epoch, worker.rank(), end.wait_status, end.max_rss_kib, end.at_ns};
   message.lost_guard = end.at_ns == 0;
   if (message.lost_guard) message.at_ns = now_ns();
   const auto signalled = signalled_ns_.find(worker.rank());
   message.signalled = signalled != signalled_ns_.end() && signalled->second <= message.at_ns;
-  message.out_of_memory = exit_code_of(end) == 128 + SIGKILL && !message.lost_guard &&
+  message.out_of_memory = exit_code_of(message) == 128 + SIGKILL && !message.lost_guard &&
                           oom_kills().value_or(0) > oom_kills_before_.value_or(0);
+  log_info("rank {}: {}", worker.rank(), reason_of(message));
   context_.link.send(message);
 }
 

@@ -145,12 +145,8 @@ void Roster::on_lost(Host& host, const std::string& why) {
 
 /// A host that is lost while others are called cannot be used either.
 void Roster::on_unusable(Host& host, const std::string& why) {
-  Error error(ErrorKind::kDevice, fmt::format("host {} cannot be used: {}", host.spec.name, why),
-              hint_for_ssh(host.spec, why));
-  if (unusable_)
-    unusable_->also(std::move(error));
-  else
-    unusable_ = std::move(error);
+  unusable_.add({ErrorKind::kDevice, fmt::format("host {} cannot be used: {}", host.spec.name, why),
+                 hint_for_ssh(host.spec, why)});
   host.has_answered = true;
   check_ready();
 }
@@ -158,7 +154,7 @@ void Roster::on_unusable(Host& host, const std::string& why) {
 void Roster::check_ready() {
   if (!std::all_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return h.has_answered; }))
     return call_next();
-  if (unusable_) return events_.unusable(*unusable_);
+  if (const Error* const why = unusable_.all()) return events_.unusable(*why);
   is_ready_ = true;
   events_.ready();
 }

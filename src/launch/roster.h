@@ -3,14 +3,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "hgtrain/base/error.h"
+#include "hgtrain/base/error_list.h"
 #include "hgtrain/launch/hosts.h"
 
 #include "agent.h"
@@ -27,8 +26,6 @@ struct HostRanks {
   int num_ranks;
   JobHost spec;
 };
-
-bool is_loopback(const std::string& address);
 
 /// Other hosts cannot use it.
 bool is_loopback(const std::string& address);
@@ -93,7 +90,7 @@ class Roster {
   asio::steady_timer fence_timer_;
   bool is_ready_ = false;
   bool is_fenced_ = false;  // no host is called
-  std::optional<Error> unusable_;
+  ErrorList unusable_;
 };
 
 }  // namespace hgt

@@ -12,26 +12,59 @@
 
 using namespace hgt;
 
+namespace {
+
+Ended ended(int wait_status, bool out_of_memory = false) {
+  Ended out;
+  out.rank = 1;
+  out.wait_status = wait_status;
+  out.max_rss_kib = 3 << 20;
+  out.at_ns = 5;
+  out.out_of_memory = out_of_memory;
+  return out;
+}
+
+}  // namespace
+
 TEST_CASE("how a process ended, in words and as an exit code") {
-  const WorkerEnd exited{7 << 8, 0, 1};
-  CHECK(exit_code_of(exited) == 7);
-  CHECK(reason_of(exited, false) == "exited with code 7");
-  const WorkerEnd killed{SIGKILL, 3 << 20, 1};
-  CHECK(exit_code_of(killed) == 137);
-  CHECK(reason_of(killed, false) == "was killed by SIGKILL (Killed)");
-  CHECK(reason_of(killed, true) ==
+  CHECK(exit_code_of(ended(7 << 8)) == 7);
+  CHECK(reason_of(ended(7 << 8)) == "exited with code 7");
+  CHECK(exit_code_of(ended(SIGKILL)) == 137);
+  CHECK(reason_of(ended(SIGKILL)) == "was killed by SIGKILL (Killed)");
+  CHECK(reason_of(ended(SIGKILL, true)) ==
         "was killed by SIGKILL (Killed): the kernel ran out of memory; it had used 3.0 GiB");
-  CHECK(reason_of({SIGABRT | 0x80, 0, 1}, false) == "was killed by SIGABRT (Aborted), core dumped");
-  CHECK(reason_of({SIGRTMIN + 1, 0, 1}, false).find("was killed by signal") == 0);
+  CHECK(reason_of(ended(SIGABRT | 0x80)) == "was killed by SIGABRT (Aborted), core dumped");
+  CHECK(reason_of(ended(SIGRTMIN + 1)).starts_with("was killed by signal"));
 }
 
 TEST_CASE("a SIGKILL from outside gets a hint at the memory, also as the code of a shell") {
-  const WorkerEnd killed{SIGKILL, 0, 1};
-  CHECK(hint_of(killed, false).starts_with("most often the memory ran out"));
-  CHECK(hint_of(killed, true) == "fewer workers or a smaller micro-batch need less");
-  CHECK(hint_of({137 << 8, 0, 1}, false) == hint_of(killed, false));
-  CHECK(hint_of({SIGTERM, 0, 1}, false) == "");
-  CHECK(hint_of({9 << 8, 0, 1}, false) == "");
+  CHECK(hint_of(ended(SIGKILL)).starts_with("most often the memory ran out"));
+  CHECK(hint_of(ended(SIGKILL, true)) == "fewer workers or a smaller micro-batch need less");
+  CHECK(hint_of(ended(137 << 8)) == hint_of(ended(SIGKILL)));
+  CHECK(hint_of(ended(SIGTERM)).empty());
+  CHECK(hint_of(ended(9 << 8)).empty());
+}
+
+TEST_CASE("a rank that is killed with its guard says so, without a hint at the memory") {
+  Ended end = ended(SIGKILL);
+  end.lost_guard = true;
+  CHECK(reason_of(end) == "was killed with its guard process");
+  CHECK(hint_of(end).empty());
+}
+
+TEST_CASE("only hgtrain's own workers may stop early, and their exit codes say what failed") {
+  CHECK(is_clean(ended(0), false));
+  CHECK(is_clean(ended(75 << 8), true));
+  CHECK_FALSE(is_clean(ended(75 << 8), false));
+  const Failure config = failure_from_end(ended(2 << 8), true);
+  CHECK(config.rank == 1);
+  CHECK(config.at_ns == 5);
+  CHECK(config.exit_code == 2);
+  CHECK(config.permanent);
+  CHECK_FALSE(config.by_peer);
+  CHECK(failure_from_end(ended(6 << 8), true).by_peer);
+  CHECK_FALSE(failure_from_end(ended(2 << 8), false).permanent);
+  CHECK_FALSE(failure_from_end(ended(6 << 8), false).by_peer);
 }
 
 TEST_CASE("the first failure counts, but one that only lost a peer not before others") {

@@ -16,6 +16,8 @@ class ErrorList {
     else
       all_ = std::move(error);
   }
+  /// The first, with the others added to it; nullptr if nothing is wrong.
+  const Error* all() const { return all_ ? &*all_ : nullptr; }
   void throw_if_any() const {
     if (all_) throw *all_;
   }

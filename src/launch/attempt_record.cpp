@@ -1,0 +1,116 @@
+#include "attempt_record.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "environment.h"
+#include "lines.h"
+
+namespace hgt {
+namespace {
+
+const AgentLink& link_of(const AttemptRecord& attempt, const RankView& rank) {
+  return *attempt.hosts[rank.host].link;
+}
+
+/// Which other failure may have come first, by the clocks of the hosts; "" if none.
+std::string doubt_about(const AttemptRecord& attempt, const Failure& failure) {
+  const Failure* const rival = rival_of(failure, attempt.failures);
+  if (!rival) return "";
+  return fmt::format(
+      "{} on {} failed within {:.1f} ms of it, and the hosts' clocks are known to {:.1f} ms: it "
+      "may have been the first",
+      rival->culprit(), attempt.hosts[static_cast<std::size_t>(rival->host)].link->host(),
+      static_cast<double>(std::abs(rival->at_ns - failure.at_ns)) * 1e-6,
+      static_cast<double>(rival->uncertainty_ns + failure.uncertainty_ns) * 1e-6);
+}
+
+/// Whether the rank still ran when the failure happened.
+bool outlived(const AttemptRecord& attempt, const RankView& rank, const Failure& failure) {
+  if (failure.rank < 0 && rank.host == static_cast<std::size_t>(failure.host)) return false;
+  if (rank.pulse.rank == failure.rank) return false;
+  if (!rank.end || rank.end->lost_guard) return true;
+  // By the clocks of two hosts, what the launcher's signal ended may seem to have come first.
+  const std::int64_t doubt_ns =
+      rank.end->signalled ? failure.uncertainty_ns + link_of(attempt, rank).uncertainty_ns() : 0;
+  return rank.end->at_ns + doubt_ns >= failure.at_ns;
+}
+
+void describe_rank(const AttemptRecord& attempt, const Failure& failure, Verdict& out) {
+  const JobSpec& spec = attempt.spec;
+  const RankView& rank = attempt.ranks[static_cast<std::size_t>(failure.rank)];
+  out.pid = rank.pid;
+  out.host = link_of(attempt, rank).host();
+  out.step = rank.pulse.greeted ? rank.pulse.last.step : -1;
+  if (out.message.empty()) out.message = rank.error_message;
+  if (!spec.own_workers && out.hint.empty() && !attempt.port_user.empty())
+    out.hint = fmt::format(
+        "{} listens on MASTER_PORT {} and is not of this job; rank 0 could not; --master_port "
+        "chooses another",
+        attempt.port_user, attempt.master_port);
+  if (!spec.own_workers)
+    out.last_lines = rank.last_lines;
+  else if (failure.message.empty())  // its own words say it better than its log
+    out.last_lines = brief(rank.last_lines);
+  out.log_path = log_file(spec, failure.rank);
+  if (attempt.hosts.size() > 1 && !out.log_path.empty())
+    out.log_path = out.host + ":" + out.log_path;
+}
+
+void describe_failure(const AttemptRecord& attempt, const Failure& failure, Verdict& out) {
+  out.outcome = Verdict::Outcome::kFailed;
+  out.exit_code = failure.exit_code;
+  out.rank = failure.rank;
+  out.reason = failure.reason.empty() ? "failed" : failure.reason;
+  out.message = failure.message;
+  out.hint = failure.hint;
+  out.context = failure.context;
+  out.doubt = doubt_about(attempt, failure);
+  if (failure.rank < 0)
+    out.host = failure.host_name;
+  else
+    describe_rank(attempt, failure, out);
+  out.stopped_ranks = static_cast<int>(
+      std::count_if(attempt.ranks.begin(), attempt.ranks.end(),
+                    [&](const RankView& rank) { return outlived(attempt, rank, failure); }));
+}
+
+void describe_stop(const AttemptRecord& attempt, Verdict& out) {
+  const bool own_workers = attempt.spec.own_workers;
+  const Ended* first = nullptr;  // of the ranks that did not end cleanly
+  for (const RankView& rank : attempt.ranks) {
+    if (!rank.end) continue;
+    if (exit_code_of(*rank.end) == kExitStoppedEarly) out.exit_code = kExitStoppedEarly;
+    if (!is_clean(*rank.end, own_workers) && (!first || rank.end->at_ns < first->at_ns))
+      first = &*rank.end;
+  }
+  if (first) {
+    out.exit_code = exit_code_of(*first);
+    // Our own SIGKILL is no news: what counts is why it was sent.
+    if (out.exit_code == 128 + SIGKILL && attempt.stop_signal)
+      out.exit_code = 128 + attempt.stop_signal;
+  }
+  if (out.exit_code == 0) return;
+  out.outcome = Verdict::Outcome::kStopped;
+  out.reason = attempt.stop_signal
+                   ? fmt::format("stopped by SIG{}", sigabbrev_np(attempt.stop_signal))
+                   : "stopped early";
+  if (first && own_workers) out.reason += "; not every rank left in time, so some were killed";
+}
+
+}  // namespace
+
+Verdict verdict_on(const AttemptRecord& attempt) {
+  Verdict out;
+  out.world_size = attempt.spec.num_workers;
+  if (const Failure* failure = first_failure(attempt.failures))
+    describe_failure(attempt, *failure, out);
+  else
+    describe_stop(attempt, out);
+  return out;
+}
+
+}  // namespace hgt

@@ -1,0 +1,152 @@
+#include "attempt_record.h"
+
+#include <csignal>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+
+namespace {
+
+/// The link to an agent that says nothing.
+struct SilentAgent {
+  SilentAgent(asio::io_context& io, ConsoleQueue& console, const std::string& host)
+      : link(io, host, stream(), stream(), console, {}) {}
+
+  OwnedFd stream() {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    far_ends.emplace_back(ends[1]);
+    return OwnedFd(ends[0]);
+  }
+  std::vector<OwnedFd> far_ends;
+  AgentLink link;
+};
+
+/// Two ranks on host a, two on host b; none has ended.
+class Attempt {
+ public:
+  explicit Attempt(bool own_workers = false) {
+    spec_.num_workers = 4;
+    spec_.own_workers = own_workers;
+    record.hosts = {{&a_.link, 0, 2, {}}, {&b_.link, 2, 2, {}}};
+    record.ranks.resize(4);
+    for (int rank = 0; rank < 4; ++rank) {
+      view(rank).pulse.rank = rank;
+      view(rank).pulse.greeted = false;
+      view(rank).pid = 100 + rank;
+      view(rank).host = rank < 2 ? 0 : 1;
+    }
+  }
+
+  RankView& view(int rank) { return record.ranks[static_cast<std::size_t>(rank)]; }
+  void end(int rank, int wait_status, std::int64_t at_ns, bool signalled = false) {
+    Ended out;
+    out.rank = rank;
+    out.wait_status = wait_status;
+    out.at_ns = at_ns;
+    out.signalled = signalled;
+    view(rank).end = out;
+  }
+  void fail(int rank, const std::string& message = "") {
+    Failure failure = failure_from_end(*view(rank).end, spec_.own_workers);
+    failure.host = static_cast<int>(view(rank).host);
+    failure.message = message;
+    record.failures.emplace(rank, failure);
+  }
+  Verdict verdict() const { return verdict_on(record); }
+
+ private:
+  asio::io_context io_;
+  ConsoleQueue console_{io_, {}};
+  SilentAgent a_{io_, console_, "a"};
+  SilentAgent b_{io_, console_, "b"};
+  JobSpec spec_;
+
+ public:
+  AttemptRecord record{spec_, {}, {}};
+};
+
+constexpr int kExited3 = 3 << 8;
+
+}  // namespace
+
+TEST_CASE("an attempt whose ranks all exited with 0 is done") {
+  Attempt attempt;
+  for (int rank = 0; rank < 4; ++rank) attempt.end(rank, 0, 10 + rank);
+  CHECK(attempt.verdict().outcome == Verdict::Outcome::kDone);
+  CHECK(attempt.verdict().exit_code == 0);
+  CHECK(attempt.verdict().world_size == 4);
+}
+
+TEST_CASE("the verdict names the rank that failed first, its host, and how many were stopped") {
+  Attempt attempt;
+  attempt.end(0, 0, 5);  // it had ended before
+  attempt.end(2, kExited3, 10);
+  attempt.end(1, SIGTERM, 20, true);
+  attempt.end(3, SIGTERM, 21, true);
+  attempt.view(2).last_lines = {"one", "two"};
+  attempt.fail(2);
+  const Verdict verdict = attempt.verdict();
+  CHECK(verdict.outcome == Verdict::Outcome::kFailed);
+  CHECK(verdict.rank == 2);
+  CHECK(verdict.host == "b");
+  CHECK(verdict.pid == 102);
+  CHECK(verdict.exit_code == 3);
+  CHECK(verdict.reason == "exited with code 3");
+  CHECK(verdict.stopped_ranks == 2);
+  CHECK(verdict.last_lines == std::vector<std::string>{"one", "two"});
+  CHECK(verdict.step == -1);
+}
+
+TEST_CASE("of a worker of hgtrain that sent a message, the verdict repeats no lines of its log") {
+  Attempt attempt(true);
+  attempt.end(1, 4 << 8, 10);
+  attempt.view(1).last_lines = {"error: the data is damaged"};
+  attempt.fail(1, "the data is damaged");
+  CHECK(attempt.verdict().message == "the data is damaged");
+  CHECK(attempt.verdict().last_lines.empty());
+}
+
+TEST_CASE("the ranks of a lost host do not count as stopped") {
+  Attempt attempt;
+  Failure failure;
+  failure.rank = -1;
+  failure.host = 1;
+  failure.host_name = "b";
+  failure.exit_code = 6;
+  failure.reason = "is lost: its connection ended";
+  attempt.record.failures.emplace(failure.key(), failure);
+  const Verdict verdict = attempt.verdict();
+  CHECK(verdict.culprit() == "host b");
+  CHECK(verdict.exit_code == 6);
+  CHECK(verdict.stopped_ranks == 2);
+}
+
+TEST_CASE("a program that could not listen on MASTER_PORT gets told who has it") {
+  Attempt attempt;
+  attempt.record.master_port = 29500;
+  attempt.record.port_user = "nginx (pid 7)";
+  attempt.end(0, kExited3, 10);
+  attempt.fail(0);
+  CHECK(attempt.verdict().hint.starts_with("nginx (pid 7) listens on MASTER_PORT 29500"));
+}
+
+TEST_CASE("a stop by the user is told with its signal, and SIGKILL is not told as the reason") {
+  Attempt attempt;
+  attempt.record.stop_signal = SIGINT;
+  for (int rank = 0; rank < 4; ++rank) attempt.end(rank, SIGKILL, 10 + rank, true);
+  CHECK(attempt.verdict().outcome == Verdict::Outcome::kStopped);
+  CHECK(attempt.verdict().exit_code == 128 + SIGINT);
+  CHECK(attempt.verdict().reason == "stopped by SIGINT");
+}
+
+TEST_CASE("workers that stopped early with a checkpoint end the job with 75") {
+  Attempt attempt(true);
+  for (int rank = 0; rank < 4; ++rank) attempt.end(rank, 75 << 8, 10 + rank);
+  CHECK(attempt.verdict().exit_code == 75);
+  CHECK(attempt.verdict().reason == "stopped early");
+}
