@@ -92,7 +92,8 @@ class Train final : public Command {
                 "none (default)");
     options.add(
         "--max_restarts", flags_.max_restarts,
-        "after a failure, start again from the last checkpoint, up to N times (default: 0)");
+        "after a failure, start again from the last checkpoint, up to N times without a new one "
+        "(default: 0)");
     options.add("--trace", flags_.trace,
                 "write what each worker did, and when, into this file in Chrome's trace format");
     options.add_flag("--profile", flags_.profile, "print at the end how long each op took");

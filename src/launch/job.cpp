@@ -63,6 +63,11 @@ class Job {
                        [this](const std::string& text) { notice(text); }}),
         children_before_(children()) {
     if (spec_.run_id.empty()) spec_.run_id = random_suffix();
+    spec_.on_event = [this, front = spec.on_event](int rank, std::string_view kind,
+                                                   const nlohmann::json& body) {
+      look_for_progress(kind, body);
+      if (front) front(rank, kind, body);
+    };
     for (const int signal : kWatched)
       // nohup asks for SIGHUP to be ignored; that a shell lets its background jobs ignore SIGINT
       // does not keep anybody from sending it on purpose.
@@ -86,8 +91,14 @@ class Job {
   }
 
  private:
-  void notice(const std::string& text) {
-    if (spec_.on_event) spec_.on_event(-1, "notice", {{"text", text}});
+  void notice(const std::string& text) { spec_.on_event(-1, "notice", {{"text", text}}); }
+
+  /// A checkpoint that is further than all before.
+  void look_for_progress(std::string_view kind, const nlohmann::json& body) {
+    if (kind != "started" && kind != "checkpoint") return;
+    const std::int64_t step = body.at("step");
+    if (kind == "checkpoint" && step > saved_step_) fruitless_restarts_ = 0;
+    saved_step_ = std::max(saved_step_, step);
   }
 
   /// What the agents need to know, the same in all attempts.
@@ -140,6 +151,7 @@ class Job {
   /// The loop may still refer to the last attempt, so that is destroyed after what is queued there.
   void restart() {
     ++restarts_;
+    ++fruitless_restarts_;
     coordinator_->close();
     asio::post(io_, [last = std::move(coordinator_)] {});
     roster_.call_lost();
@@ -162,12 +174,14 @@ class Job {
       verdict_.outcome = Verdict::Outcome::kStopped;
       verdict_.exit_code = 128 + SIGINT;
       verdict_.reason = "stopped at once by a second Ctrl-C";
-    } else if (!stopping_ && restarts_ < spec_.max_restarts && coordinator_->is_worth_a_restart()) {
+    } else if (!stopping_ && fruitless_restarts_ < spec_.max_restarts &&
+               coordinator_->is_worth_a_restart()) {
       notice(fmt::format(
-          "{} {}; restarting {} ({} of {})", verdict_.culprit(),
+          "{} {}; restarting {} ({} of {}{})", verdict_.culprit(),
           verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message,
           spec_.num_workers == 1 ? "it" : fmt::format("all {} ranks", spec_.num_workers),
-          restarts_ + 1, spec_.max_restarts));
+          fruitless_restarts_ + 1, spec_.max_restarts,
+          saved_step_ > 0 ? fmt::format(" since the checkpoint of step {}", saved_step_) : ""));
       return restart();
     }
     leave();
@@ -205,8 +219,7 @@ class Job {
     // A program that is not ours may take SIGUSR1 to mean anything: it need not stop the job.
     if (signal != SIGUSR1 || spec_.own_workers) {
       const bool is_first = !std::exchange(stopping_, true);
-      if (is_first && spec_.on_event)
-        spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
+      if (is_first) spec_.on_event(-1, "stopping", {{"signal", sigabbrev_np(signal)}});
     }
     coordinator_->stop(signal);
   }
@@ -245,6 +258,8 @@ class Job {
   std::unique_ptr<Coordinator> coordinator_;
   std::optional<Error> cannot_start_;
   int restarts_ = 0;
+  int fruitless_restarts_ = 0;   // since the last progress
+  std::int64_t saved_step_ = 0;  // the last step that is in a checkpoint
   Verdict verdict_;
   int interrupts_ = 0;
   bool stopping_ = false;

@@ -112,6 +112,14 @@ TEST_CASE("all ranks are started again, as often as allowed") {
   CHECK(front.wait() == (recovers ? 0 : 3));
 }
 
+TEST_CASE("only restarts without a new checkpoint are counted") {
+  Front front({"--own", "--workers", "1", "--restarts", "2", "--", LAUNCH_PROBE, "progress"});
+  CHECK(front.wait() == 137);
+  CHECK(front.verdict()["restarts"] == 4);
+  CHECK(has(front.err(), "restarting it (1 of 2 since the checkpoint of step 1)"));
+  CHECK(has(front.err(), "restarting it (2 of 2 since the checkpoint of step 3)"));
+}
+
 TEST_CASE("what a restart cannot mend is not started again") {
   Front front({"--own", "--workers", "2", "--restarts", "3", "--", LAUNCH_PROBE, "fail"});
   CHECK(front.wait() == 4);

@@ -44,6 +44,9 @@ struct JobSpec {
   /// there is more than one rank, each line is prefixed with "[rN] ".
   bool show_output = false;
 
+  /// After failures, without progress in between. Progress is a checkpoint of a later step than any
+  /// before, which workers report with the event "checkpoint" {step}; of a program that sends no
+  /// events none is known.
   int max_restarts = 0;
   std::chrono::milliseconds grace{30'000};         ///< from SIGTERM to SIGKILL
   std::chrono::milliseconds stop_limit{1800'000};  ///< from the `stop` command to SIGTERM
