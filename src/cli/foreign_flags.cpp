@@ -27,6 +27,13 @@ constexpr std::string_view kOverSsh =
 constexpr std::string_view kElastic =
     "leave it out: a number of hosts that changes is not built yet";
 constexpr std::string_view kLogs = "output in files: --log_dir DIR";
+constexpr std::string_view kLogsOnly = "output in files only: --log_dir DIR --show none";
+constexpr std::string_view kLogsToo =
+    "output in files, too: --log_dir DIR; what is printed: --show all, or --show 0,2-5";
+constexpr std::string_view kRunLogs =
+    "leave it out: output is in logs/rank_N.log of the run folder";
+constexpr std::string_view kShow =
+    "ranks whose output is printed: --show 0,2-5, say; files have the output of all";
 
 /// Flags of torchrun, the deepspeed launcher, accelerate, horovodrun, mpirun and HF's Trainer, for
 /// `train` and `launch`.
@@ -64,18 +71,30 @@ constexpr ForeignFlag kLaunching[] = {
     {"--bind_cores_to_rank", "leave it out: workers are not bound to cores"},
     {"--bind_core_list", "leave it out: workers are not bound to cores"},
     {"--numa_binding", "leave it out: workers are not bound to cores"},
+    {"--local_ranks_filter", kShow},
+    {"--log_line_prefix_template", "leave it out: each line begins with its rank"},
+    {"--prefix_timestamp", "leave it out; `| ts` puts the time before each line"},
+    {"--prefix_output_with_timestamp", "leave it out; `| ts` puts the time before each line"},
+    {"--tag_output", "leave it out: each line begins with its rank"},
     {"--standalone", "leave it out: workers of one machine always find each other"},
 };
 constexpr ForeignFlag kProgram[] = {
     {"--module", "name the whole command: -- python3 -m MODULE"},
     {"-m", "name the whole command: -- python3 -m MODULE"},
     {"--no_python", "leave it out: the program after -- is started as it is"},
-    {"--enable_each_rank_log", kLogs},
-    {"--redirects", kLogs},
-    {"--tee", kLogs},
+    {"--enable_each_rank_log", kLogsOnly},
+    {"--redirects", kLogsOnly},
+    {"--tee", kLogsToo},
     {"--output_filename", kLogs},
+    {"-r", kLogsOnly},
+    {"-t", kLogsToo},
 };
 constexpr ForeignFlag kTraining[] = {
+    {"--tee", "the files have all; what is printed as well: --show all, or --show 0,2-5"},
+    {"--redirects", kRunLogs},
+    {"--enable_each_rank_log", kRunLogs},
+    {"--log_dir", kRunLogs},
+    {"--output_filename", kRunLogs},
     {"--deepspeed", "name the file: --config FILE"},
     {"--deepspeed_config", "--config FILE"},
     {"--output_dir", "--run_dir DIR"},

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <iostream>
 #include <optional>
-#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -48,14 +47,15 @@ struct Branch {
 
 }  // namespace
 
-JobView::JobView(std::string run_dir, bool holds_run, RunFile run, Console::Options options,
+JobView::JobView(std::string run_dir, bool holds_run, RunFile run, ConsoleStyle style,
+                 Console::Options options,
                  std::vector<std::pair<std::string, std::string>> lower_rates)
     : run_dir_(std::move(run_dir)),
       holds_run_(holds_run),
       run_(std::move(run)),
       lower_rates_(std::move(lower_rates)),
       log_(open_log(run_dir_)),
-      console_(std::cerr, ConsoleStyle::of(STDERR_FILENO), (options.log = &log_, options)) {
+      console_(std::cerr, style, (options.log = &log_, options)) {
   log(fmt::format("{} {}\n", run_.started_at, shell_line(run_.command)));
   if (const auto saved = Branch(run_dir_).newest) {
     run_.last_checkpoint = saved->path;

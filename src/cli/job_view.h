@@ -19,9 +19,9 @@ class JobView {
   /// `run` says what is known before the start. run.json is written at once: Error(kData) if it
   /// cannot be (later failures are a line on the console). But if the folder `holds_run`, that
   /// run's run.json stays unchanged until the workers have started. `lower_rates`: keys of
-  /// learning rates with lower values, to resume a run that diverged.
-  JobView(std::string run_dir, bool holds_run, RunFile run, Console::Options options,
-          std::vector<std::pair<std::string, std::string>> lower_rates);
+  /// learning rates with lower values, to resume a run that diverged. `style` is that of stderr.
+  JobView(std::string run_dir, bool holds_run, RunFile run, ConsoleStyle style,
+          Console::Options options, std::vector<std::pair<std::string, std::string>> lower_rates);
 
   /// print() shows lines to the user, on the console and in its log; log() only logs lines that the
   /// user has seen before.

@@ -41,7 +41,9 @@ class Launch final : public Command {
         .repeatable();
     options.add("--max_restarts", spec_.max_restarts,
                 "start all again up to N times after a failure (default: 0)");
-    options.add("--log_dir", spec_.log_dir, "also write the output of rank N to DIR/rank_N.log");
+    options.add("--log_dir", spec_.log_dir, "write the output of rank N to DIR/rank_N.log");
+    options.add("--show", shown_ranks_,
+                "ranks whose output is printed: all (default), none, or 0,2-5");
     options.add("--env", env_, "NAME=VALUE, added to the environment; may be repeated")
         .repeatable();
     options.add("--grace", grace_seconds_, "seconds from SIGTERM to SIGKILL (default: 30)");
@@ -82,7 +84,7 @@ class Launch final : public Command {
       throw Error(ErrorKind::kConfig, "--export is for --hosts",
                   "on this machine, programs inherit the whole environment");
     spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
-    spec_.show_output = true;
+    spec_.shown_ranks = RankSet::parse(shown_ranks_);
     check_range("--max_restarts", spec_.max_restarts, 0, 1'000'000);
     check_range("--master_port", spec_.master_port, 0, 65535);
     if (!std::isfinite(grace_seconds_) || grace_seconds_ < 0 || grace_seconds_ > 1e6)
@@ -161,6 +163,7 @@ class Launch final : public Command {
   HostFlags host_flags_;
   std::vector<JobHost> named_hosts_;  // spec_.hosts, or this machine
   std::vector<std::string> env_;
+  std::string shown_ranks_ = "all";
   double grace_seconds_ = 30;
   bool dry_run_ = false;
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -94,6 +95,8 @@ class Train final : public Command {
         "--max_restarts", flags_.max_restarts,
         "after a failure, start again from the last checkpoint, up to N times without a new one "
         "(default: 0)");
+    options.add("--show", flags_.shown_ranks,
+                "ranks whose log is printed as well: none (default), all, or 0,2-5");
     options.add("--trace", flags_.trace,
                 "write what each worker did, and when, into this file in Chrome's trace format");
     options.add_flag("--profile", flags_.profile, "print at the end how long each op took");
@@ -121,6 +124,7 @@ class Train final : public Command {
       if (!is_here) say("\n{}", plan_of_hosts(plan));
     }
     if (fit) fit->require();
+    RankSet::parse(flags_.shown_ranks).require_in(plan.workers);
     if (flags_.dry_run) return 0;
     if (is_here) require_room_to_offload(plan);
     if (names_checkpoint(flags_.resume) && !is_folder(flags_.resume))
@@ -203,6 +207,7 @@ class Train final : public Command {
     spec.run_dir = run_dir;
     spec.log_dir = run_dir + "/logs";
     spec.own_workers = true;
+    spec.shown_ranks = RankSet::parse(flags_.shown_ranks);
     spec.max_restarts = static_cast<int>(flags_.max_restarts);
     spec.master_port = flags_.master_port;
     spec.hang_limit = std::chrono::milliseconds(plan.config.distributed.timeout_ms());
@@ -230,7 +235,9 @@ class Train final : public Command {
                   {"pipeline", layout.pipeline_size},
                   {"virtual_stages", layout.virtual_stages},
                   {"zero_stage", plan.config.zero.stage}};
-    JobView view(folder.path, folder.holds_run, run,
+    ConsoleStyle style = ConsoleStyle::of(STDERR_FILENO);
+    style.live &= flags_.shown_ranks == "none";  // ranks would write into the progress line
+    JobView view(folder.path, folder.holds_run, run, style,
                  {.plan = {.total_steps = plan.config.training.train_iters,
                            .eval_interval = plan.config.training.eval_interval,
                            .eval_iters = plan.config.training.eval_iters,

@@ -39,6 +39,7 @@ void check_flags(const TrainFlags& flags) {
     refuse(
         fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMaxWorkers),
         "one for each core is plenty");
+  RankSet::parse(flags.shown_ranks);  // refuses what is none
   check_range("--master_port", flags.master_port, 0, 65535);
   const std::vector<JobHost> hosts = hosts_of(flags);
   if (!hosts.empty() && (flags.num_gpus || flags.device == "cuda" || !flags.gpu.empty()))

@@ -21,6 +21,7 @@ struct TrainFlags {
   std::string run_dir;
   std::string resume = "none";
   std::int64_t max_restarts = 0;
+  std::string shown_ranks = "none";  ///< RankSet::parse()
   bool dry_run = false;
   std::string gpu;    ///< whose memory a dry run looks at, "" = none
   std::string trace;  ///< file for a trace, "" = none

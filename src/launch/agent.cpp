@@ -24,9 +24,13 @@ constexpr std::chrono::seconds kGuardLimit{5};  // from SIGKILL to killing the g
 
 // ---- the window ----
 
-void Agent::Window::write(Stream stream, std::string_view text) {
+void Agent::Window::write(int rank, Stream stream, std::string_view text) {
   open_bytes_ += std::ssize(text);
-  link_.send(Output{static_cast<std::uint8_t>(stream), std::string(text)});
+  link_.send(Output{rank, static_cast<std::uint8_t>(stream), std::string(text)});
+}
+
+void Agent::Window::end(int rank) {
+  link_.send(Output{.rank = rank, .is_last = true});
 }
 
 bool Agent::Window::is_full() const {

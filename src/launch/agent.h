@@ -46,7 +46,8 @@ class Agent {
   class Window final : public OutputSink {
    public:
     explicit Window(FrameLink& link) : link_(link) {}
-    void write(Stream stream, std::string_view text) override;
+    void write(int rank, Stream stream, std::string_view text) override;
+    void end(int rank) override;
     bool is_full() const override;
     void credit(std::int64_t bytes) { open_bytes_ -= bytes; }
 

@@ -16,7 +16,7 @@ constexpr std::uint32_t kCreditBytes = 64 << 10;  // less is not worth a message
 }  // namespace
 
 AgentLink::AgentLink(asio::io_context& io, std::string host, OwnedFd in, OwnedFd out,
-                     ConsoleQueue& console, Events events)
+                     OutputSink& console, Events events)
     : host_(std::move(host)),
       console_(console),
       events_(std::move(events)),
@@ -54,7 +54,8 @@ void AgentLink::on_frame(const Frame& frame) {
 
 void AgentLink::show(const Output& output) {
   if (output.stream > OutputSink::kErr) refuse_payload();
-  console_.write(static_cast<OutputSink::Stream>(output.stream), output.text);
+  console_.write(output.rank, static_cast<OutputSink::Stream>(output.stream), output.text);
+  if (output.is_last) console_.end(output.rank);
   const bool was_waiting = owed_bytes_ >= kCreditBytes;
   owed_bytes_ += static_cast<std::uint32_t>(output.text.size());
   if (!was_waiting && owed_bytes_ >= kCreditBytes) give_credit();

@@ -10,9 +10,9 @@
 #include <asio/steady_timer.hpp>
 
 #include "agent_messages.h"
-#include "console_queue.h"
 #include "frame_link.h"
 #include "lease.h"
+#include "output_sink.h"
 #include "owned_fd.h"
 
 namespace hgt {
@@ -28,7 +28,7 @@ class AgentLink {
     /// Nothing comes any more.
     std::function<void(AgentLink&, const std::string& why)> lost;
   };
-  AgentLink(asio::io_context& io, std::string host, OwnedFd in, OwnedFd out, ConsoleQueue& console,
+  AgentLink(asio::io_context& io, std::string host, OwnedFd in, OwnedFd out, OutputSink& console,
             Events events);
 
   const std::string& host() const { return host_; }
@@ -55,7 +55,7 @@ class AgentLink {
   void give_credit();
 
   const std::string host_;
-  ConsoleQueue& console_;
+  OutputSink& console_;
   const Events events_;
   asio::steady_timer credit_timer_;
   std::uint32_t owed_bytes_ = 0;

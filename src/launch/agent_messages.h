@@ -31,7 +31,7 @@ struct Beat {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 2;
+inline constexpr std::uint32_t kAgentVersion = 3;
 
 /// The first message of an agent on another host.
 struct AgentHello {
@@ -142,9 +142,11 @@ struct Gone {
 /// What a worker printed. It counts against the agent's window until it is credited.
 struct Output {
   static constexpr MessageKind kKind = MessageKind::kOutput;
+  std::int32_t rank = 0;
   std::uint8_t stream = 0;  ///< OutputSink::Stream
-  std::string text;
-  static auto fields(auto& m) { return std::tie(m.stream, m.text); }
+  std::string text = {};
+  bool is_last = false;  ///< the rank prints nothing more
+  static auto fields(auto& m) { return std::tie(m.rank, m.stream, m.text, m.is_last); }
 };
 
 /// For the user.
@@ -211,12 +213,12 @@ struct Spawn {
   std::string master_addr = "127.0.0.1";
   std::int32_t master_port = 0;
   bool own_workers = false;
-  bool show_output = false;
+  std::string shown_ranks = "none";  ///< RankSet::text()
   static auto fields(auto& m) {
     return std::tie(m.epoch, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir,
                     m.shared_file, m.log_dir, m.world_size, m.first_rank, m.num_ranks, m.host,
                     m.num_hosts, m.max_restarts, m.address, m.interface, m.master_addr,
-                    m.master_port, m.own_workers, m.show_output);
+                    m.master_port, m.own_workers, m.shown_ranks);
   }
 };
 

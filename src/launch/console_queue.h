@@ -17,8 +17,9 @@ namespace hgt {
 /// not take its text (a stopped terminal, a slow pipe) must not keep signals and heartbeats from
 /// being seen. Who writes looks at is_full() and waits; the queue grows no further then. What a
 /// full disk does not take is dropped and counted.
-class ConsoleQueue final : public OutputSink {
+class ConsoleQueue {
  public:
+  using Stream = OutputSink::Stream;
   struct Events {
     /// Once, if stdout or stderr has lost its reader.
     std::function<void()> gone;
@@ -27,8 +28,8 @@ class ConsoleQueue final : public OutputSink {
   };
   ConsoleQueue(asio::io_context& io, Events events);
 
-  void write(Stream stream, std::string_view text) override;
-  bool is_full() const override;
+  void write(Stream stream, std::string_view text);
+  bool is_full() const;
   bool is_empty() const;
   /// How much was dropped because it could not be written, "" if nothing was.
   std::string what_was_dropped() const;

@@ -93,4 +93,11 @@ std::vector<std::string> device_list(const std::string& text) {
   return out;
 }
 
+std::vector<int> number_list(const std::string& text) {
+  std::vector<int> out;
+  for (const std::string& word : split_outside_brackets(text, ','))
+    for (const std::string& number : numbers_in(word)) out.push_back(std::stoi(number));
+  return out;
+}
+
 }  // namespace hgt

@@ -19,4 +19,7 @@ std::vector<std::string> expand_names(const std::string& text);
 /// neither.
 std::vector<std::string> device_list(const std::string& text);
 
+/// "0-2,5" as 0, 1, 2, 5. Error(kConfig) names what is neither a number nor a range.
+std::vector<int> number_list(const std::string& text);
+
 }  // namespace hgt

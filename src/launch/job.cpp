@@ -18,9 +18,11 @@
 #include "hgtrain/base/log.h"
 
 #include "children.h"
+#include "console_queue.h"
 #include "coordinator.h"
 #include "environment.h"
 #include "job_group.h"
+#include "merged_output.h"
 #include "roster.h"
 #include "ssh_host.h"
 
@@ -117,7 +119,7 @@ class Job {
     order.max_restarts = spec_.max_restarts;
     order.master_addr = roster_.master_address();
     order.own_workers = spec_.own_workers;
-    order.show_output = spec_.show_output;
+    order.shown_ranks = spec_.shown_ranks.text();
     return order;
   }
 
@@ -129,6 +131,7 @@ class Job {
   void on_ready() {
     spec_.num_workers = roster_.num_ranks();
     try {
+      spec_.shown_ranks.require_in(spec_.num_workers);
       start_attempt();
     } catch (const Error& e) {
       give_up(e);
@@ -136,6 +139,7 @@ class Job {
   }
 
   void start_attempt() {
+    output_.begin(spec_.shown_ranks, spec_.num_workers);
     Coordinator::Context context{io_,
                                  spec_,
                                  order(),
@@ -167,6 +171,7 @@ class Job {
   }
 
   void on_finished() {
+    output_.flush();
     verdict_ = coordinator_->verdict();
     log_info("attempt {} ended with exit code {}", restarts_, verdict_.exit_code);
     verdict_.restarts = restarts_;
@@ -245,10 +250,14 @@ class Job {
   asio::signal_set signals_;
   asio::steady_timer drain_timer_{io_};
   ConsoleQueue console_;
+  MergedOutput output_{
+      io_,
+      {[this](OutputSink::Stream stream, std::string_view text) { console_.write(stream, text); },
+       [this] { return console_.is_full(); }}};
   const std::set<pid_t> children_before_;
   Roster roster_{
       io_,
-      console_,
+      output_,
       spec_.host_lease,
       {[this] { on_ready(); }, [this](const Error& why) { on_unusable(why); },
        [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },

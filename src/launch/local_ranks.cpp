@@ -53,7 +53,7 @@ JobSpec spec_of(const Spawn& order) {
   spec.log_dir = order.log_dir;
   spec.master_port = order.master_port;
   spec.own_workers = order.own_workers;
-  spec.show_output = order.show_output;
+  spec.shown_ranks = RankSet::parse(order.shown_ranks);
   spec.max_restarts = order.max_restarts;
   return spec;
 }
@@ -118,8 +118,8 @@ void LocalRanks::start_worker(int rank) {
                         {"HGTRAIN_JOB_KEY", key_.hex()}});
   RankOutput::Options options;
   options.log_path = log_file(spec_, rank);
-  options.console = spec_.show_output ? &context_.console : nullptr;
-  options.prefix = spec_.num_workers > 1 ? fmt::format("[r{}] ", rank) : "";
+  options.rank = rank;
+  options.console = spec_.shown_ranks.has(rank) ? &context_.console : nullptr;
   options.log_failed = [this](const std::string& text) { context_.link.send(Notice{text}); };
   RankOutput output(options);  // before there is a worker: this may throw
   const std::string program = find_program(order_.argv.at(0), search_path(spec_));

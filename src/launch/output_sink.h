@@ -10,7 +10,10 @@ class OutputSink {
   enum Stream { kOut = 0, kErr = 1 };
 
   virtual ~OutputSink() = default;
-  virtual void write(Stream stream, std::string_view text) = 0;
+  /// What a rank has printed: any bytes, not only whole lines.
+  virtual void write(int rank, Stream stream, std::string_view text) = 0;
+  /// The rank has printed its last.
+  virtual void end(int rank) = 0;
   virtual bool is_full() const = 0;
 };
 

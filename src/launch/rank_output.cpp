@@ -14,13 +14,14 @@ RankOutput::RankOutput(Options options) : options_(std::move(options)) {
 }
 
 void RankOutput::feed(OutputSink::Stream stream, std::string_view bytes) {
-  if (options_.console && options_.prefix.empty()) options_.console->write(stream, bytes);
+  if (options_.console) options_.console->write(options_.rank, stream, bytes);
   deliver(stream, bytes, /*at_end=*/false);
 }
 
 void RankOutput::finish() {
   deliver(OutputSink::kOut, {}, /*at_end=*/true);
   deliver(OutputSink::kErr, {}, /*at_end=*/true);
+  if (options_.console) options_.console->end(options_.rank);
   if (dropped_bytes_ > 0 && options_.log_failed)
     options_.log_failed(fmt::format("{} bytes of output could not be written to {}", dropped_bytes_,
                                     options_.log_path));
@@ -28,20 +29,15 @@ void RankOutput::finish() {
 
 void RankOutput::deliver(OutputSink::Stream stream, std::string_view bytes, bool at_end) {
   std::string for_log;
-  std::string for_console;
   const LineCutter::Sink sink = [&](const Piece& piece) {
     last_.add(piece);
     for_log += piece.text;
-    if (!piece.continues) for_console += options_.prefix;
-    for_console += piece.text;
   };
   if (at_end)
     cutters_[stream].finish(sink);
   else
     cutters_[stream].feed(bytes, sink);
-  if (for_log.empty()) return;
-  log(for_log);
-  if (options_.console && !options_.prefix.empty()) options_.console->write(stream, for_console);
+  if (!for_log.empty()) log(for_log);
 }
 
 void RankOutput::log(std::string_view text) {

@@ -15,14 +15,14 @@
 
 namespace hgt {
 
-/// Where the output of one rank goes: its log, the console, and memory for the verdict. Whole lines
-/// at a time, so that the lines of stdout and stderr, and of several ranks, never mix.
+/// Where the output of one rank goes: its log, the console, and memory for the verdict. The log
+/// gets whole lines at a time, so that those of stdout and stderr never mix.
 class RankOutput {
  public:
   struct Options {
-    std::string log_path;           ///< appended to; "" = no log
+    std::string log_path;  ///< appended to; "" = no log
+    int rank = 0;
     OutputSink* console = nullptr;  ///< nullptr = not shown
-    std::string prefix;  ///< of each line on the console; "" passes bytes on as they come
     /// Told once if the log cannot be written (a full disk); it is tried again with each line. At
     /// the end, how much it lacks.
     std::function<void(const std::string& text)> log_failed;

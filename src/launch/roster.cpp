@@ -35,7 +35,7 @@ bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1" || address == "localhost";
 }
 
-Roster::Roster(asio::io_context& io, ConsoleQueue& console, std::chrono::milliseconds lease,
+Roster::Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseconds lease,
                Events events)
     : io_(io), console_(console), lease_(lease), events_(std::move(events)), fence_timer_(io) {}
 

@@ -14,7 +14,7 @@
 
 #include "agent.h"
 #include "agent_link.h"
-#include "console_queue.h"
+#include "output_sink.h"
 #include "ssh_host.h"
 
 namespace hgt {
@@ -43,8 +43,7 @@ class Roster {
   };
 
   /// Other machines have `lease` to say something.
-  Roster(asio::io_context& io, ConsoleQueue& console, std::chrono::milliseconds lease,
-         Events events);
+  Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseconds lease, Events events);
 
   /// This machine, with an agent on the same loop. Ready at once.
   void add_this_machine(const Agent::Context& context, int num_ranks);
@@ -80,7 +79,7 @@ class Roster {
   void check_ready();
 
   asio::io_context& io_;
-  ConsoleQueue& console_;
+  OutputSink& console_;
   const std::chrono::milliseconds lease_;
   const Events events_;
   std::unique_ptr<Agent> agent_;  // of this machine

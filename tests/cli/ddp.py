@@ -18,5 +18,5 @@ for step in range(5):
     optimizer.step()
     if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and rank == 1 and step == 2:
         raise RuntimeError('rank 1 fails once')
-print('weights', sum(p.sum().item() for p in model.parameters()))
+print(rank, 'weights', sum(p.sum().item() for p in model.parameters()))
 dist.destroy_process_group()

@@ -224,8 +224,8 @@ class HostsTest(unittest.TestCase):
 
     def test_the_masters_address_and_port_are_those_that_are_given(self):
         out, _ = self.run_on_hosts('--master_addr', f'{self.hosts.fast}.1', '--master_port', '29501', '--',
-                                   'sh', '-c', 'echo $MASTER_ADDR:$MASTER_PORT')
-        self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] {self.hosts.fast}.1:29501' for rank in range(4)])
+                                   'sh', '-c', 'echo $RANK $MASTER_ADDR:$MASTER_PORT')
+        self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] {rank} {self.hosts.fast}.1:29501' for rank in range(4)])
 
     def test_hosts_with_too_few_gpus_are_named(self):
         out, err = self.run_on_hosts('--num_gpus', '2', '--', 'echo', 'started', exit_code=3)
@@ -274,7 +274,7 @@ class HostsTest(unittest.TestCase):
         self.assertIn('--export NOT_SET: it is not set in this shell', err)
 
     def test_secrets_are_in_no_command_line(self):
-        process = self.start('--env', 'TOKEN=' + SECRET[::-1], '--', 'sh', '-c', 'echo ready; exec sleep 1000',
+        process = self.start('--env', 'TOKEN=' + SECRET[::-1], '--', 'sh', '-c', 'echo ready $RANK; exec sleep 1000',
                              env={'HF_TOKEN': SECRET, 'HGTRAIN_LOG': 'debug'})
         for _ in range(4):
             self.assertIn('ready', process.stdout.readline())
@@ -294,7 +294,7 @@ class HostsTest(unittest.TestCase):
         self.assertIn('the other 3 ranks were stopped', err)
 
     def test_ctrl_c_reaches_the_programs_of_all_hosts_and_they_may_save(self):
-        process = self.start('--', 'sh', '-c', 'trap "echo saved; exit 75" INT; echo ready; while :; do sleep 0.01; done')
+        process = self.start('--', 'sh', '-c', 'trap "echo saved $RANK; exit 75" INT; echo ready $RANK; while :; do sleep 0.01; done')
         for _ in range(4):
             self.assertIn('ready', process.stdout.readline())
         process.send_signal(signal.SIGINT)
@@ -303,7 +303,7 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(process.returncode, 75)
 
     def test_a_host_whose_connection_ends_is_named_and_ends_the_job(self):
-        process = self.start('--', 'sh', '-c', 'echo ready; exec sleep 1000')
+        process = self.start('--', 'sh', '-c', 'echo ready $RANK; exec sleep 1000')
         for _ in range(4):
             self.assertIn('ready', process.stdout.readline())
         for pid, line, _ in command_lines():
@@ -317,7 +317,7 @@ class HostsTest(unittest.TestCase):
         self.assertIn('the other 2 ranks were stopped', err)
 
     def test_an_agent_that_is_killed_takes_its_ranks_along(self):
-        process = self.start('--', 'sh', '-c', 'echo ready; exec sleep 1000')
+        process = self.start('--', 'sh', '-c', 'echo ready $RANK; exec sleep 1000')
         for _ in range(4):
             self.assertIn('ready', process.stdout.readline())
         agents = [pid for pid, line, environment in command_lines()
@@ -329,7 +329,7 @@ class HostsTest(unittest.TestCase):
 
     def sleeping_job(self):
         """A job of four ranks that have started and only wait."""
-        process = self.start('--', 'sh', '-c', 'trap "" TERM HUP; echo ready; while :; do sleep 1; done')
+        process = self.start('--', 'sh', '-c', 'trap "" TERM HUP; echo ready $RANK; while :; do sleep 1; done')
         for _ in range(4):
             self.assertIn('ready', process.stdout.readline())
         return process
@@ -365,7 +365,7 @@ class HostsTest(unittest.TestCase):
         os.kill(agents[1], signal.SIGCONT)  # and then it ends too
 
     def test_nothing_is_left_on_any_host_if_the_launcher_is_killed(self):
-        process = self.start('--', 'sh', '-c', 'trap "" TERM HUP; setsid sleep 1000 & echo ready; while :; do sleep 1; done')
+        process = self.start('--', 'sh', '-c', 'trap "" TERM HUP; setsid sleep 1000 & echo ready $RANK; while :; do sleep 1; done')
         for _ in range(4):
             self.assertIn('ready', process.stdout.readline())
         process.kill()

@@ -11,7 +11,7 @@ TEST_CASE("an agent starts its ranks, passes their output on, and says when noth
   host.wait_for<Gone>(2);
   CHECK(host.all<Spawned>().size() == 2);
   CHECK(host.all<Ended>().size() == 2);
-  for (const char* line : {"[r0] I am 0 of 2\n", "[r1] I am 1 of 2\n"})
+  for (const char* line : {"I am 0 of 2\n", "I am 1 of 2\n"})
     CHECK(host.printed().find(line) != std::string::npos);
 }
 
@@ -85,7 +85,8 @@ TEST_CASE("heartbeats come though a rank prints without end and the console take
   AgentHost host;
   Spawn order;
   order.argv = {LAUNCH_PROBE, "flood"};
-  order.own_workers = order.show_output = true;
+  order.own_workers = true;
+  order.shown_ranks = "all";
   host.link->send(order);
   host.run_until([&] { return host.printed().size() >= 1 << 20; });
   const std::size_t before = host.all<RankHeartbeat>().size();

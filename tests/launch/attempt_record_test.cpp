@@ -7,13 +7,15 @@
 #include <asio/io_context.hpp>
 #include <catch2/catch.hpp>
 
+#include "merged_output.h"
+
 using namespace hgt;
 
 namespace {
 
 /// The link to an agent that says nothing.
 struct SilentAgent {
-  SilentAgent(asio::io_context& io, ConsoleQueue& console, const std::string& host)
+  SilentAgent(asio::io_context& io, OutputSink& console, const std::string& host)
       : link(io, host, stream(), stream(), console, {}) {}
 
   OwnedFd stream() {
@@ -61,7 +63,7 @@ class Attempt {
 
  private:
   asio::io_context io_;
-  ConsoleQueue console_{io_, {}};
+  MergedOutput console_{io_, {}};
   SilentAgent a_{io_, console_, "a"};
   SilentAgent b_{io_, console_, "b"};
   JobSpec spec_;

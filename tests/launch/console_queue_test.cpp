@@ -38,7 +38,7 @@ TEST_CASE("a file takes everything at once") {
   {
     const StdoutAs stdout_as(file.get());
     ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
-    console.write(ConsoleQueue::kOut, text);
+    console.write(OutputSink::kOut, text);
     CHECK(console.is_empty());
   }
   CHECK(contents(folder / "out") == text);
@@ -52,7 +52,7 @@ TEST_CASE("a pipe that nobody empties fills the queue, and never blocks") {
   const StdoutAs stdout_as(writer.get());
   ConsoleQueue console(io, {[] {}, [](const std::string&) {}});
   const std::string text = std::string(3 << 20, 'x') + "end";
-  console.write(ConsoleQueue::kOut, text);
+  console.write(OutputSink::kOut, text);
   CHECK(console.is_full());
   std::string got;
   while (got.size() < text.size()) {
@@ -78,8 +78,8 @@ TEST_CASE("a console without a reader is told of once, and swallows the rest") {
   {
     const StdoutAs stdout_as(writer.get());
     ConsoleQueue console(io, {[&] { ++told; }, [](const std::string&) {}});
-    console.write(ConsoleQueue::kOut, "a\n");
-    console.write(ConsoleQueue::kOut, "b\n");
+    console.write(OutputSink::kOut, "a\n");
+    console.write(OutputSink::kOut, "b\n");
     CHECK(console.is_empty());
   }
   std::signal(SIGPIPE, before);
@@ -98,10 +98,10 @@ TEST_CASE("what a full disk does not take is dropped and counted, what comes lat
     ConsoleQueue console(
         io, {[] { FAIL("gone"); }, [&](const std::string& text) { told.push_back(text); }});
     CHECK(console.what_was_dropped().empty());
-    console.write(ConsoleQueue::kOut, "a\n");
-    console.write(ConsoleQueue::kOut, "b\n");
+    console.write(OutputSink::kOut, "a\n");
+    console.write(OutputSink::kOut, "b\n");
     dup2(file.get(), 1);
-    console.write(ConsoleQueue::kOut, "c\n");
+    console.write(OutputSink::kOut, "c\n");
     CHECK(console.is_empty());
     dropped = console.what_was_dropped();
   }

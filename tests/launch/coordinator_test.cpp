@@ -133,7 +133,7 @@ TEST_CASE("a rank that stands still while the others wait for it ends the run as
   CHECK(has(front.err(), "no progress for"));
   CHECK(has(front.err(), "in 'data' at step 0, collective 7"));
   CHECK(has(front.err(), "stands in 'all_reduce' at step 0, collective 8"));
-  for (const char* line : {"[r0] asked for stacks\n", "[r1] asked for stacks\n"})
+  for (const char* line : {"[r0] asked for stacks of 0\n", "[r1] asked for stacks of 1\n"})
     CHECK(has(front.err(), line));
 }
 

@@ -1,7 +1,7 @@
 // A front as small as can be: runs the job its arguments describe, so that tests can look at it,
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
 // front [--workers N] [--hosts A,B | --hostfile TEXT] [--own] [--restarts N] [--grace MS]
-// [--hang MS] [--lease MS] [--logs DIR] [--verdict FILE] -- PROGRAM ...
+// [--hang MS] [--lease MS] [--logs DIR] [--show RANKS] [--verdict FILE] -- PROGRAM ...
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -20,7 +20,7 @@ int main(int argc, char** argv) try {
     return hgt::run_agent();
   }
   hgt::JobSpec spec;
-  spec.show_output = true;
+  spec.shown_ranks = hgt::RankSet::all();
   std::string verdict_path;
   std::vector<std::string> command;
   int i = 1;
@@ -45,6 +45,8 @@ int main(int argc, char** argv) try {
       spec.hosts = hgt::parse_hosts(argv[++i]);
     else if (flag == "--hostfile")
       spec.hosts = hgt::parse_hostfile(argv[++i], "hosts");
+    else if (flag == "--show")
+      spec.shown_ranks = hgt::RankSet::parse(argv[++i]);
     else if (flag == "--verdict")
       verdict_path = argv[++i];
     else

@@ -26,7 +26,8 @@ TEST_CASE("arguments arrive as they were given") {
 TEST_CASE("workers of ours meet through the store") {
   Front front({"--own", "--workers", "3", "--", LAUNCH_PROBE, "meet"});
   CHECK(front.wait() == 0);
-  for (const char* line : {"[r0] value of 2\n", "[r2] value of 0\n", "[r1] value of 1\n"})
+  for (const char* line :
+       {"[r0] 0 got value of 2\n", "[r2] 2 got value of 0\n", "[r1] 1 got value of 1\n"})
     CHECK(has(front.out(), line));
 }
 
@@ -58,17 +59,17 @@ TEST_CASE("a stop that comes before a worker listens is not lost") {
 TEST_CASE("a signal is passed on to any other program") {
   const int signal = GENERATE(SIGTERM, SIGINT, SIGHUP, SIGQUIT);
   SECTION("that dies of it") {
-    Front front(
-        {"--workers", "2", "--", "/bin/sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000"});
+    Front front({"--workers", "2", "--", "/bin/sh", "-c",
+                 "ulimit -c 0; echo ready $RANK; exec sleep 1000"});
     REQUIRE(front.prints("ready", 2));
     front.kill(signal);
     CHECK(front.wait() == 128 + signal);
     CHECK(front.verdict()["outcome"] == "stopped");
   }
   SECTION("that leaves in its own way") {
-    Front front(
-        {"--workers", "2", "--", "/bin/sh", "-c",
-         "trap 'echo saved; exit 0' TERM INT HUP QUIT; echo ready; while :; do sleep 0.01; done"});
+    Front front({"--workers", "2", "--", "/bin/sh", "-c",
+                 "trap 'echo saved $RANK; exit 0' TERM INT HUP QUIT; echo ready $RANK; while :; do "
+                 "sleep 0.01; done"});
     REQUIRE(front.prints("ready", 2));
     front.kill(signal);
     CHECK(front.wait() == 0);
@@ -89,7 +90,7 @@ TEST_CASE("to another program SIGUSR1 may mean something that ends nothing") {
 
 TEST_CASE("a second Ctrl-C ends everything at once") {
   Front front({"--workers", "2", "--", "/bin/sh", "-c",
-               "trap 'echo caught' INT TERM; echo pid=$$; while :; do sleep 0.01; done"});
+               "trap 'echo caught $RANK' INT TERM; echo pid=$$; while :; do sleep 0.01; done"});
   REQUIRE(front.prints("pid=", 2));
   front.kill(SIGINT);
   REQUIRE(front.prints("caught", 2));

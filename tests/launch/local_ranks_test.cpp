@@ -33,8 +33,9 @@ TEST_CASE("a rank that cannot start is an error, and the ranks before it do not 
 
 TEST_CASE("an end is reported with whether a signal of the launcher's came before") {
   AgentHost host;
-  host.link->send(shell_ranks("trap 'echo mine=1' USR1; echo pid=$$; while :; do wait; done", 2));
-  host.run_until([&] { return host.printed().find("[r1] pid=") != std::string::npos; });
+  host.link->send(
+      shell_ranks("trap 'echo mine=1' USR1; echo ready $RANK; while :; do wait; done", 2));
+  host.run_until([&] { return host.printed().find("ready 1") != std::string::npos; });
   host.link->send(SignalRanks{0, 1, SIGUSR1, /*excuses=*/false});
   host.number("mine");
   for (const auto& spawned : host.all<Spawned>())
@@ -78,7 +79,8 @@ TEST_CASE("what ranks tell each other stays on the host, and is told upstream on
   order.argv = {LAUNCH_PROBE, "meet"};
   order.world_size = 3;
   order.num_ranks = 2;
-  order.own_workers = order.show_output = true;
+  order.own_workers = true;
+  order.shown_ranks = "all";
   host.link->send(order);
   const auto asked_for = [&](const std::string& key) {
     const auto gets = host.all<AgentStoreGet>();
@@ -90,7 +92,7 @@ TEST_CASE("what ranks tell each other stays on the host, and is told upstream on
   CHECK(host.all<AgentStoreSet>().size() == 2);
   CHECK(asked_for("rank2") == 1);
   for (const char* line :
-       {"[r0] value of 1\n", "[r1] value of 0\n", "[r0] from afar\n", "[r1] from afar\n"})
+       {"0 got value of 1\n", "1 got value of 0\n", "0 got from afar\n", "1 got from afar\n"})
     CHECK(host.printed().find(line) != std::string::npos);
 }
 

@@ -54,7 +54,7 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
   if (what == "meet") {
     channel.set("rank" + std::to_string(rank), "value of " + std::to_string(rank));
     for (int other = 0; other < world; ++other)
-      std::cout << channel.get("rank" + std::to_string(other), 100s) + "\n";
+      std::cout << rank << " got " + channel.get("rank" + std::to_string(other), 100s) + "\n";
   } else if (what == "stop") {
     channel.send("started", {{"step", 0}});
     inbox.wait_for("stop");
@@ -121,11 +121,12 @@ int main(int, char** argv) {
   if (what == "forged")
     write_raw(encode(Hello{number("RANK"), getpid(), kProtocolVersion, JobKey::random()}));
   Inbox inbox;
-  const auto channel = ControlChannel::open({[&] { inbox.put("stop"); },
-                                             [&] { inbox.put("checkpoint"); },
-                                             [&](const std::string&) { inbox.put("abort"); },
-                                             {},
-                                             [] { std::cerr << "asked for stacks" << std::endl; }});
+  const auto channel = ControlChannel::open(
+      {[&] { inbox.put("stop"); },
+       [&] { inbox.put("checkpoint"); },
+       [&](const std::string&) { inbox.put("abort"); },
+       {},
+       [] { std::cerr << "asked for stacks of " << number("RANK") << std::endl; }});
   try {
     return run(what, *channel, inbox);
   } catch (const Error& e) {

@@ -10,7 +10,7 @@ using namespace hgt;
 
 TEST_CASE("the log has the lines of both streams whole, in the order they were finished") {
   const TemporaryFolder folder;
-  RankOutput output({folder / "log", nullptr, "", {}});
+  RankOutput output({folder / "log", 0, nullptr, {}});
   output.feed(OutputSink::kOut, "first half, ");
   output.feed(OutputSink::kErr, "an error\n");
   output.feed(OutputSink::kOut, "second half\nrest");
@@ -24,12 +24,12 @@ TEST_CASE("the log has the lines of both streams whole, in the order they were f
 TEST_CASE("a log that is there already is continued") {
   const TemporaryFolder folder;
   for (int attempt = 0; attempt < 2; ++attempt)
-    RankOutput({folder / "log", nullptr, "", {}}).feed(OutputSink::kOut, "line\n");
+    RankOutput({folder / "log", 0, nullptr, {}}).feed(OutputSink::kOut, "line\n");
   CHECK(contents(folder / "log") == "line\nline\n");
 }
 
 TEST_CASE("a log that cannot be opened is an error, with its name") {
-  CHECK_THROWS_WITH(RankOutput({"/nowhere/rank_0.log", nullptr, "", {}}),
+  CHECK_THROWS_WITH(RankOutput({"/nowhere/rank_0.log", 0, nullptr, {}}),
                     Catch::Contains("/nowhere/rank_0.log"));
 }
 
@@ -37,7 +37,7 @@ TEST_CASE("a full disk under the log is told once, and the output goes on; so do
   const TemporaryFolder folder;
   std::vector<std::string> told;
   RankOutput output(
-      {folder / "log", nullptr, "", [&](const std::string& text) { told.push_back(text); }});
+      {folder / "log", 0, nullptr, [&](const std::string& text) { told.push_back(text); }});
   {
     FailingFileOps full(0, ENOSPC, /*for_good=*/true);
     const FileOpsOverride override(full);

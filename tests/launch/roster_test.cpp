@@ -35,7 +35,8 @@ TEST_CASE("workers of ours on several hosts meet through the store") {
   const FakeSsh ssh(kStartAgent);
   Front front({"--own", "--hosts", "a:2,b:2", "--", LAUNCH_PROBE, "meet"});
   CHECK(front.wait() == 0);
-  for (const char* line : {"[r0] value of 3\n", "[r3] value of 0\n", "[r1] value of 2\n"})
+  for (const char* line :
+       {"[r0] 0 got value of 3\n", "[r3] 3 got value of 0\n", "[r1] 1 got value of 2\n"})
     CHECK(has(front.out(), line));
 }
 
@@ -66,7 +67,7 @@ TEST_CASE("a host that is lost ends the job, and nothing is left there") {
 TEST_CASE("a job restarts on a host that was lost, when nothing of it can be left there") {
   const FakeSsh ssh(kStartAgent);
   Front front({"--hosts", "a:2,b:2", "--restarts", "1", "--lease", "5000", "--", "/bin/sh", "-c",
-               "if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then echo again; "
+               "if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then echo again $RANK; "
                "for p in $(cat \"$1\"); do grep -qs 'State:.[^Z]' /proc/$p/status && echo left; "
                "done; exit 0; fi; "
                "echo $$ >> \"$1\"; while [ $(wc -l < \"$1\") -lt 4 ]; do sleep 0.01; done; "
@@ -75,7 +76,7 @@ TEST_CASE("a job restarts on a host that was lost, when nothing of it can be lef
   CHECK(front.wait() == 0);
   CHECK(has(front.err(), "host b is lost: the stream has ended; restarting all 4 ranks (1 of 1)"));
   CHECK(has(front.err(), "b is called again in"));
-  for (const char* line : {"[r0] again\n", "[r3] again\n"}) CHECK(has(front.out(), line));
+  for (const char* line : {"[r0] again 0\n", "[r3] again 3\n"}) CHECK(has(front.out(), line));
   CHECK_FALSE(has(front.out(), "left"));
 }
 

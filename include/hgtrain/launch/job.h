@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "hgtrain/launch/hosts.h"
+#include "hgtrain/launch/rank_set.h"
 #include "hgtrain/launch/verdict.h"
 
 namespace hgt {
@@ -40,9 +41,11 @@ struct JobSpec {
   /// program. Signals are passed on to it, and its exit codes are its own. If such a program sends
   /// a hello, it is treated as hgtrain's worker from then on, except for its exit codes.
   bool own_workers = false;
-  /// Prints what the ranks print, line by line: their stdout to stdout, their stderr to stderr. If
-  /// there is more than one rank, each line is prefixed with "[rN] ".
-  bool show_output = false;
+  /// Prints what these ranks print: their stdout to stdout, their stderr to stderr. If the job has
+  /// more than one rank, whole lines are printed, each after "[r3] ", or once after "[ranks 0-7] "
+  /// if several ranks print the same at nearly the same time. Error(kConfig) at the start if the
+  /// job has not all of them.
+  RankSet shown_ranks;
 
   /// After failures, without progress in between. Progress is a checkpoint of a later step than any
   /// before, which workers report with the event "checkpoint" {step}; of a program that sends no
