@@ -1,0 +1,211 @@
+"""Hosts for tests: namespaces of this machine (network, mounts, names, processes, IPC and /dev/shm), each with a real sshd.
+Needs root, sshd, ip and unshare; without them main() ends with 77. The first argument of a test is the built hgtrain."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+SSHD = shutil.which('sshd', path=os.environ['PATH'] + ':/usr/sbin')
+MARK = f'HGT_HOSTS_TEST_{os.getpid()}'  # in the environment of all that runs on a host
+
+
+def sh(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, **options)
+
+
+def unusable():
+    """Why this machine can have no such hosts, '' if it can."""
+    if os.getuid() != 0:
+        return 'not root'
+    for name in ('ip', 'unshare', 'ssh', 'ssh-keygen'):
+        if not shutil.which(name):
+            return f'no {name}'
+    if not SSHD:
+        return 'no sshd: apt-get install openssh-server'
+    try:
+        sh('unshare', '-n', '-m', '-u', '-p', '-i', '--fork', '--mount-proc', 'true')
+    except subprocess.CalledProcessError as error:
+        return error.stderr.strip()
+    return ''
+
+
+class Hosts:
+    """Hosts with names of one letter, and this machine, which reaches them. They alone have a second network, `fast`."""
+
+    def __init__(self, folder, names):
+        self.folder = pathlib.Path(folder)
+        pid = os.getpid()
+        self.net = f'10.{100 + pid % 100}.{pid // 100 % 250}'
+        self.bridge, self.fast_bridge = f'hgt{pid}', f'hgf{pid}'
+        self.fast = f'10.{200 + pid % 50}.{pid // 50 % 250}'
+        self.names, self.processes = names, []
+        pathlib.Path('/run/sshd').mkdir(exist_ok=True)
+        for key in ('key', 'hostkey'):
+            sh('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', self.folder / key)
+        for bridge in (self.bridge, self.fast_bridge):
+            sh('ip', 'link', 'add', bridge, 'type', 'bridge')
+            sh('ip', 'link', 'set', bridge, 'up')
+        sh('ip', 'addr', 'add', f'{self.net}.254/24', 'dev', self.bridge)
+        sh('ip', 'addr', 'add', f'fd00:{pid % 9999}::fe/64', 'dev', self.bridge, 'nodad')
+        config = ''
+        for number, name in enumerate(names, start=1):
+            self.start_host(number, name)
+            config += (f'Host {name} node0{number}\n HostName {self.net}.{number}\n Port 2222\n User root\n IdentityFile {self.folder}/key\n'
+                       ' IdentitiesOnly yes\n StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n')
+        config += f'Host shut\n HostName {self.net}.1\n Port 2223\n'
+        login = (f' Port 2222\n User root\n IdentityFile {self.folder}/key\n IdentitiesOnly yes\n StrictHostKeyChecking no\n'
+                 ' UserKnownHostsFile /dev/null\n')
+        config += f'Host bare\n HostName {self.net}.2\n User nobody\n Port 9\n{login.split("User root", 1)[1]}'
+        config += f'Host behind\n HostName {self.net}.2\n ProxyJump a\n{login}'
+        config += f'Host six\n HostName fd00:{pid % 9999}::2\n{login}'
+        config += f'Host busy\n HostName {self.net}.2\n RemoteCommand echo no; sleep 1000\n RequestTTY yes\n StdinNull yes\n{login}'
+        (self.folder / 'ssh_config').write_text(config)
+        # ssh reads the configuration of the user's home from /etc/passwd: no variable changes that.
+        wrapper = self.folder / 'bin/ssh'
+        wrapper.parent.mkdir()
+        wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/ssh_config "$@"\n')
+        wrapper.chmod(0o755)
+        for name in names:
+            self.wait_for_sshd(name)
+
+    def start_host(self, number, name):
+        space = f'{self.bridge}{name}'
+        home = self.folder / f'home_{name}'
+        home.mkdir()
+        sh('ip', 'netns', 'add', space)
+        for bridge, net, device in ((self.bridge, self.net, 'eth0'), (self.fast_bridge, self.fast, 'fast')):
+            sh('ip', 'link', 'add', f'{bridge}{name}', 'type', 'veth', 'peer', 'name', device, 'netns', space)
+            sh('ip', 'link', 'set', f'{bridge}{name}', 'master', bridge, 'up')
+            sh('ip', '-n', space, 'addr', 'add', f'{net}.{number}/24', 'dev', device)
+        sh('ip', '-n', space, 'addr', 'add', f'fd00:{os.getpid() % 9999}::{number}/64', 'dev', 'eth0', 'nodad')
+        for device in ('eth0', 'fast', 'lo'):
+            sh('ip', '-n', space, 'link', 'set', device, 'up')
+        (self.folder / f'sshd_{name}').write_text(
+            f'Port 2222\nHostKey {self.folder}/hostkey\n'
+            f'AuthorizedKeysFile {self.folder}/key.pub\nStrictModes no\nUsePAM no\nPidFile none\n'
+            f'SetEnv {MARK}=1\n')
+        start = (f'hostname {name}; mount -t tmpfs tmpfs /dev/shm; mount --bind {home} /root; '
+                 f'exec {SSHD} -D -e -f {self.folder}/sshd_{name}')
+        with (self.folder / f'sshd_{name}.log').open('w') as log:
+            self.processes.append(subprocess.Popen(
+                ['ip', 'netns', 'exec', space, 'unshare', '-m', '-u', '-p', '-i', '--fork', '--kill-child', '--mount-proc',
+                 'sh', '-c', start], stderr=log, cwd='/'))
+
+    def first_process(self, name):
+        """The number of the host's sshd, here."""
+        return next(pid for pid, line, _ in command_lines()
+                    if b'sshd' in line and f'{self.folder}/sshd_{name}'.encode() in line and b'unshare' not in line)
+
+    def wait_for_sshd(self, name):
+        deadline = time.monotonic() + 60
+        while subprocess.run([self.folder / 'bin/ssh', name, 'true'], capture_output=True).returncode != 0:
+            if time.monotonic() > deadline:
+                raise AssertionError((self.folder / f'sshd_{name}.log').read_text())
+
+    def down(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for name in self.names:
+            subprocess.run(['ip', 'netns', 'del', f'{self.bridge}{name}'], check=False)
+        for bridge in (self.bridge, self.fast_bridge):
+            subprocess.run(['ip', 'link', 'del', bridge], check=False)
+
+    def sent(self, name, device):
+        """Bytes that the host has sent there."""
+        return int(sh('ip', 'netns', 'exec', f'{self.bridge}{name}', 'cat', f'/sys/class/net/{device}/statistics/tx_bytes').stdout)
+
+
+def command_lines():
+    """Of all processes: those of the hosts are seen from here too."""
+    lines = []
+    for entry in pathlib.Path('/proc').glob('[0-9]*'):
+        try:
+            lines.append((int(entry.name), (entry / 'cmdline').read_bytes(), (entry / 'environ').read_bytes()))
+        except OSError:
+            pass
+    return lines
+
+
+def left_on_hosts():
+    """Programs, agents and guards that are still there."""
+    return [line for _, line, environment in command_lines()
+            if MARK.encode() in environment and b'sshd' not in line and line]
+
+
+class HostsCase(unittest.TestCase):
+    """Tests that share the hosts `names`. Each leaves nothing there."""
+    names = 'ab'
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.hosts = Hosts(cls.temporary.name, cls.names)
+        cls.work = pathlib.Path(cls.temporary.name) / 'work'
+        cls.work.mkdir()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.hosts.down()
+        cls.temporary.cleanup()
+
+    def tearDown(self):
+        self.wait_until_nothing_is_left()
+
+    def wait_until_nothing_is_left(self, seconds=10, but=b'\0\0'):
+        """On any host, but for command lines that end with `but`."""
+        deadline = time.monotonic() + seconds
+        while left := [line for line in left_on_hosts() if not line.endswith(but)]:
+            self.assertLess(time.monotonic(), deadline, left)
+            time.sleep(0.01)
+
+    def start(self, *args, hosts='a:2,b:2', env=(), cwd=None, command=('launch',)):
+        path = f'{self.hosts.folder}/bin:' + os.environ['PATH']
+        return subprocess.Popen([PROGRAM, *command, *(['--hosts', hosts] if hosts else []), *args], cwd=cwd or self.work, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env={**os.environ, 'PATH': path, **dict(env)})
+
+    def run_on_hosts(self, *args, exit_code=0, **options):
+        process = self.start(*args, **options)
+        out, err = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, exit_code, out + err)
+        return out, err
+
+    def prepare(self, name, seed):
+        """Data and a config in the folder `name`, which is returned."""
+        folder = self.work / name
+        folder.mkdir()
+        words = 'the quick brown fox jumps over a lazy dog while seven small birds sing'.split()
+        (folder / 'text.txt').write_text('\n'.join(
+            ' '.join(words[(i * i + seed * j) % len(words)] for j in range(12)) for i in range(1500)))
+        sh(PROGRAM, 'data', 'prepare', '--input', 'text.txt', '--out', 'data', cwd=folder)
+        (folder / 'config.json').write_text(json.dumps({
+            'train_batch_size': 8, 'train_micro_batch_size_per_gpu': 1,
+            'optimizer': {'type': 'AdamW', 'params': {'lr': 3e-3}},
+            'model': {'model_type': 'gpt2', 'n_embd': 32, 'n_layer': 2, 'n_head': 2, 'n_positions': 32},
+            'training': {'train_iters': 12, 'seq_length': 32, 'seed': 7, 'eval_interval': 5, 'eval_iters': 2},
+            'data': {'train_data_path': 'data', 'valid_fraction': 0.1},
+            'checkpoint': {'save_interval': 5}, 'hardware': {'threads': 1}}))
+        return folder
+
+    def train_on_hosts(self, folder, run, *args, **options):
+        return self.run_on_hosts('--config', 'config.json', '--device', 'cpu', '--run_dir', run, *args, cwd=folder,
+                                 command=('train',), **options)
+
+    @staticmethod
+    def losses(folder, run):
+        lines = (folder / run / 'metrics.jsonl').read_text().splitlines()
+        return [(m['step'], m['loss'], m.get('eval_loss')) for m in map(json.loads, lines)]
+
+
+def main():
+    if why := unusable():
+        print('skipped:', why)
+        sys.exit(77)
+    unittest.main()
