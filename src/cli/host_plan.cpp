@@ -56,19 +56,22 @@ std::string environment_lines(const EnvironmentChange& change) {
 
 std::string host_plan(JobSpec spec,
                       const std::function<std::string(const JobHost&, int local_rank)>& device) {
-  spec.num_workers = count_ranks(spec.hosts);
+  const std::vector<JobHost> hosts = without_spares(spec.hosts);
+  spec.num_workers = count_ranks(hosts);
   std::string table, commands, environments;
   std::size_t width = 4;
-  for (const JobHost& host : spec.hosts) width = std::max(width, host.name.size());
+  for (const JobHost& host : hosts) width = std::max(width, host.name.size());
   RankPlace place;
-  place.num_hosts = static_cast<int>(spec.hosts.size());
-  const std::string& first_address = spec.hosts[0].address;
+  place.num_hosts = static_cast<int>(hosts.size());
+  const std::string& first_address = hosts[0].address;
   place.master_addr = first_address.empty() && place.num_hosts == 1 ? "127.0.0.1" : first_address;
   int rank = 0;
-  for (const JobHost& host : spec.hosts) {
+  for (const JobHost& host : spec.hosts)
+    commands += fmt::format("{}{}: {}\n", host.is_spare ? "spare " : "", host.name,
+                            shell_line(agent_command(host)));
+  for (const JobHost& host : hosts) {
     place.local_size = host.workers;
     place.address = host.address;
-    commands += fmt::format("{}: {}\n", host.name, shell_line(agent_command(host)));
     for (place.local_rank = 0; place.local_rank < host.workers; ++place.local_rank, ++rank) {
       table += fmt::format("{:4}  {:{}}  {:10}  {}\n", rank, host.name, width, place.local_rank,
                            device(host, place.local_rank));

@@ -29,6 +29,8 @@ class JobView {
   void log(const std::string& text);
   /// Lines that are true once the job makes steps; if it makes none they are not printed.
   void print_at_begin(std::string text) { at_begin_ = std::move(text); }
+  /// Where the next attempt runs.
+  void set_workers(std::vector<RunFile::Worker> workers) { run_.workers = std::move(workers); }
   void event(int rank, std::string_view kind, const nlohmann::json& body);
   /// Writes run.json for good, and prints how the job went and how to resume it.
   void finish(Verdict verdict);

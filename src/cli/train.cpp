@@ -69,6 +69,18 @@ std::vector<std::pair<std::string, std::string>> lower_rates(const Config& confi
   return rates;
 }
 
+/// For run.json.
+std::vector<RunFile::Worker> workers_on(const std::vector<JobHost>& hosts, const Layout& layout,
+                                        const std::string& device) {
+  std::vector<RunFile::Worker> out;
+  for (const JobHost& host : hosts)
+    for (int i = 0; i < host.workers; ++i) {
+      const int rank = static_cast<int>(out.size());
+      out.push_back({rank, host.name, device, layout.place_of(rank)});
+    }
+  return out;
+}
+
 class Train final : public Command {
  public:
   std::string_view name() const override { return "train"; }
@@ -221,14 +233,10 @@ class Train final : public Command {
     run.started_at = utc_now();
     run.versions = {{"hgtrain", HGT_VERSION}};
     run.command = command_line();
-    std::vector<JobHost> hosts = hosts_of(flags_);
+    std::vector<JobHost> hosts = without_spares(hosts_of(flags_));
     if (hosts.empty()) hosts.push_back({.name = host_name(), .workers = plan.workers});
     const Layout layout = layout_of(plan.config);
-    for (const JobHost& host : hosts)
-      for (int i = 0; i < host.workers; ++i) {
-        const int rank = static_cast<int>(run.workers.size());
-        run.workers.push_back({rank, host.name, device_of(plan), layout.place_of(rank)});
-      }
+    run.workers = workers_on(hosts, layout, device_of(plan));
     run.layout = {{"data", layout.data_size},
                   {"context", layout.context_size},
                   {"tensor", layout.tensor_size},
@@ -250,6 +258,9 @@ class Train final : public Command {
     const SharedMark mark(folder);
     JobSpec spec = job_of(plan, folder, config, record_steps, view);
     spec.shared_file = mark.path();
+    spec.on_hosts = [&](const std::vector<JobHost>& now) {
+      view.set_workers(workers_on(now, layout, device_of(plan)));
+    };
     const Verdict verdict = run_job(spec);
     view.finish(verdict);
     return verdict.exit_code;

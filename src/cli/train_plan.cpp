@@ -54,7 +54,7 @@ Devices devices_of(const std::vector<JobHost>& hosts, const std::string& device)
   if (device != "cpu" &&
       std::ranges::any_of(hosts, [](auto& host) { return !host.devices.empty(); }))
     out.notice = "training on the CPUs of the hosts, because their GPUs cannot be used yet";
-  for (const JobHost& host : hosts) {
+  for (const JobHost& host : without_spares(hosts)) {
     out.workers += host.workers;
     out.on_one_machine = std::max<std::int64_t>(out.on_one_machine, host.workers);
   }

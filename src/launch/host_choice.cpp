@@ -184,6 +184,26 @@ void take_workers(std::int64_t workers, std::vector<JobHost>& hosts) {
   wrong.throw_if_any();
 }
 
+/// Spares come last, and each could take the place of another host.
+void order_spares(std::vector<JobHost>& hosts) {
+  std::ranges::stable_partition(hosts, [](const JobHost& host) { return !host.is_spare; });
+  const std::vector<JobHost> others = without_spares(hosts);
+  if (others.empty()) throw refused("every host is a spare", "leave out `spare` for one of them");
+  const int least = std::ranges::min(others, {}, &JobHost::workers).workers;
+  ErrorList wrong;
+  for (const JobHost& host : hosts)
+    if (host.is_spare && host.workers < least)
+      wrong.add(refused(fmt::format("spare host {} has {} slot{}, fewer than any other host",
+                                    host.name, host.workers, host.workers == 1 ? "" : "s"),
+                        "a spare takes all ranks of a host that is lost: it needs as many slots"));
+  wrong.throw_if_any();
+}
+
+/// The first `number` hosts, and all spares.
+void take_hosts(std::int64_t number, std::vector<JobHost>& hosts) {
+  std::erase_if(hosts, [&](const JobHost& host) { return !host.is_spare && number-- <= 0; });
+}
+
 /// Where all find the first host.
 void set_address(const std::string& address, std::vector<JobHost>& hosts) {
   JobHost& first = hosts.front();
@@ -212,7 +232,7 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
                 "keep one"));
   if (flags.num_workers && *flags.num_workers < 1)
     wrong.add(refused(fmt::format("{} workers on each host are none", *flags.num_workers)));
-  const auto num_hosts = static_cast<std::int64_t>(hosts.size());
+  const auto num_hosts = static_cast<std::int64_t>(without_spares(hosts).size());
   if (flags.num_nodes && (*flags.num_nodes < 1 || *flags.num_nodes > num_hosts))
     wrong.add(
         refused(fmt::format("--num_nodes {}, and there {}", *flags.num_nodes,
@@ -224,8 +244,9 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
 
   if (!flags.include.empty()) hosts = included(flags.include, hosts);
   if (!flags.exclude.empty()) hosts = without_excluded(flags.exclude, hosts);
-  if (flags.num_nodes) hosts.resize(static_cast<std::size_t>(*flags.num_nodes));
+  if (flags.num_nodes) take_hosts(*flags.num_nodes, hosts);
   if (flags.num_workers) take_workers(*flags.num_workers, hosts);
+  order_spares(hosts);
   if (!flags.master_addr.empty()) set_address(flags.master_addr, hosts);
   for (JobHost& host : hosts)
     if (host.ssh_port == 0) host.ssh_port = static_cast<int>(flags.ssh_port);

@@ -158,11 +158,11 @@ class HostfileReader {
       if (is_odd(value)) refuse(fmt::format("'{}' is not a network interface", value));
       host.interface = value;
     } else if (word == "spare") {
-      refuse("spare hosts are not built yet", "leave the line out");
+      host.is_spare = true;
     } else {
       refuse(
           fmt::format("'{}' is not known here: slots=N, gpus=0-3, user=NAME, ssh_port=N, "
-                      "addr=ADDRESS and iface=NAME are",
+                      "addr=ADDRESS, iface=NAME and spare are",
                       word));
     }
   }
@@ -174,6 +174,11 @@ class HostfileReader {
 };
 
 }  // namespace
+
+std::vector<JobHost> without_spares(std::vector<JobHost> hosts) {
+  std::erase_if(hosts, [](const JobHost& host) { return host.is_spare; });
+  return hosts;
+}
 
 std::string bare_name(const std::string& name) {
   return name.substr(name.rfind('@') + 1);  // npos + 1 is 0

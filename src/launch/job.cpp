@@ -99,7 +99,7 @@ class Job {
   void look_for_progress(std::string_view kind, const nlohmann::json& body) {
     if (kind != "started" && kind != "checkpoint") return;
     const std::int64_t step = body.at("step");
-    if (kind == "checkpoint" && step > saved_step_) fruitless_restarts_ = 0;
+    if (kind == "checkpoint" && step > saved_step_) fruitless_restarts_ = lost_hosts_ = 0;
     saved_step_ = std::max(saved_step_, step);
   }
 
@@ -132,10 +132,18 @@ class Job {
     spec_.num_workers = roster_.num_ranks();
     try {
       spec_.shown_ranks.require_in(spec_.num_workers);
+      tell_hosts();
       start_attempt();
     } catch (const Error& e) {
       give_up(e);
     }
+  }
+
+  void tell_hosts() {
+    if (spec_.hosts.empty() || !spec_.on_hosts) return;
+    std::vector<JobHost> hosts;
+    for (const HostRanks& host : roster_.hosts()) hosts.push_back(host.spec);
+    spec_.on_hosts(hosts);
   }
 
   void start_attempt() {
@@ -155,10 +163,9 @@ class Job {
   /// The loop may still refer to the last attempt, so that is destroyed after what is queued there.
   void restart() {
     ++restarts_;
-    ++fruitless_restarts_;
     coordinator_->close();
     asio::post(io_, [last = std::move(coordinator_)] {});
-    roster_.call_lost();
+    roster_.gather();
   }
 
   /// If there is no host to restart on, the last attempt is how the job ended.
@@ -179,17 +186,35 @@ class Job {
       verdict_.outcome = Verdict::Outcome::kStopped;
       verdict_.exit_code = 128 + SIGINT;
       verdict_.reason = "stopped at once by a second Ctrl-C";
-    } else if (!stopping_ && fruitless_restarts_ < spec_.max_restarts &&
-               coordinator_->is_worth_a_restart()) {
-      notice(fmt::format(
-          "{} {}; restarting {} ({} of {}{})", verdict_.culprit(),
-          verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message,
-          spec_.num_workers == 1 ? "it" : fmt::format("all {} ranks", spec_.num_workers),
-          fruitless_restarts_ + 1, spec_.max_restarts,
-          saved_step_ > 0 ? fmt::format(" since the checkpoint of step {}", saved_step_) : ""));
+    } else if (!stopping_ && coordinator_->is_worth_a_restart() && take_restart()) {
       return restart();
     }
     leave();
+  }
+
+  /// Whether there is one left, which is then taken.
+  bool take_restart() {
+    const bool has_spares = std::ranges::any_of(spec_.hosts, &JobHost::is_spare);
+    const bool is_host = verdict_.rank < 0 && has_spares;
+    if (is_host && lost_hosts_ < std::ssize(spec_.hosts)) {
+      ++lost_hosts_;
+      tell_restart("");
+    } else if (fruitless_restarts_ < spec_.max_restarts) {
+      ++fruitless_restarts_;
+      tell_restart(fmt::format(
+          " ({} of {}{})", fruitless_restarts_, spec_.max_restarts,
+          saved_step_ > 0 ? fmt::format(" since the checkpoint of step {}", saved_step_) : ""));
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  void tell_restart(const std::string& count) {
+    notice(fmt::format(
+        "{} {}; restarting {}{}", verdict_.culprit(),
+        verdict_.message.empty() ? verdict_.reason : "failed: " + verdict_.message,
+        spec_.num_workers == 1 ? "it" : fmt::format("all {} ranks", spec_.num_workers), count));
   }
 
   /// The loop ends when what is queued for the console is out, or nobody wants to wait for that.
@@ -268,6 +293,7 @@ class Job {
   std::optional<Error> cannot_start_;
   int restarts_ = 0;
   int fruitless_restarts_ = 0;   // since the last progress
+  int lost_hosts_ = 0;           // since then
   std::int64_t saved_step_ = 0;  // the last step that is in a checkpoint
   Verdict verdict_;
   int interrupts_ = 0;

@@ -8,13 +8,17 @@
 #include <sys/socket.h>
 #include <utility>
 
+#include <asio/post.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
 
 namespace hgt {
 namespace {
+
+using State = Candidate::State;
 
 constexpr std::ptrdiff_t kMaxCalls = 8;  // at once; sshd's own MaxStartups drops some above 10
 
@@ -47,24 +51,28 @@ void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
   agent_ = std::make_unique<Agent>(context, std::move(theirs), std::move(their_copy));
   Host& host = hosts_.emplace_back();
   host.spec = {.name = host_name(), .workers = num_ranks};
+  blocks_ = {{0, num_ranks}};
   connect(host, std::move(ours), std::move(our_copy));
-  host.has_answered = true;
+  host.state = State::kHere;
   check_ready();
 }
 
 void Roster::call(const std::vector<JobHost>& hosts, const std::string& program) {
   program_ = program;
   hosts_.resize(hosts.size());
-  for (std::size_t i = 0; i < hosts.size(); ++i) hosts_[i].spec = hosts[i];
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    hosts_[i].spec = hosts[i];
+    if (!hosts[i].is_spare) blocks_.push_back({i, hosts[i].workers});
+  }
   call_next();
 }
 
 void Roster::call_next() {
   if (is_fenced_) return;
-  auto calls = std::count_if(hosts_.begin(), hosts_.end(),
-                             [](const Host& h) { return h.ssh && !h.has_answered; });
+  auto calls = std::ranges::count_if(
+      hosts_, [](const Host& h) { return h.ssh && h.state == State::kCalled; });
   for (Host& host : hosts_) {
-    if (host.ssh || host.has_answered || calls == kMaxCalls) continue;
+    if (host.ssh || host.state != State::kCalled || calls == kMaxCalls) continue;
     ++calls;
     host.ssh = std::make_unique<SshHost>(
         io_, host.spec, program_,
@@ -75,52 +83,65 @@ void Roster::call_next() {
   }
 }
 
-void Roster::call_lost() {
+/// The loop may still refer to the last call, so that is destroyed after what is queued there.
+void Roster::call_again(Host& host) {
+  Host next;
+  next.spec = host.spec;
+  asio::post(io_, [last = std::exchange(host, std::move(next))] {});
+}
+
+void Roster::gather() {
   is_ready_ = false;
   std::int64_t fence_ns = 0;
-  std::string names;
-  for (Host& host : hosts_) {
-    if (!host.is_lost) continue;
-    names += (names.empty() ? "" : ", ") + host.spec.name;
-    fence_ns = std::max(fence_ns, host.link->fenced_ns());
-    const JobHost spec = host.spec;
-    lost_.push_back(std::exchange(host, {}));
-    host.spec = spec;
+  std::vector<std::string> lost;
+  for (const RankBlock& block : blocks_) {
+    const Host& host = hosts_[block.host];
+    if (host.state != State::kAway) continue;
+    lost.push_back(host.spec.name);
+    if (host.link) fence_ns = std::max(fence_ns, host.link->fenced_ns());
   }
-  if (names.empty()) return check_ready();
+  if (lost.empty()) return check_ready();
   const std::chrono::nanoseconds wait(std::max<std::int64_t>(0, fence_ns - now_ns()));
-  events_.notice(
-      fmt::format("{} {} called again in {:.0f} s, when nothing of the job is left there", names,
-                  names.find(',') == std::string::npos ? "is" : "are",
-                  std::ceil(std::chrono::duration<double>(wait).count())));
+  events_.notice(fmt::format("waiting {:.0f} s: then nothing of the job is left on {}",
+                             std::ceil(std::chrono::duration<double>(wait).count()),
+                             fmt::join(lost, ", ")));
   is_fenced_ = true;
   fence_timer_.expires_after(wait);
   fence_timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
     is_fenced_ = false;
-    call_next();
+    seat_spares();
+    for (const RankBlock& block : blocks_)
+      if (hosts_[block.host].state == State::kAway) call_again(hosts_[block.host]);
+    check_ready();
   });
 }
 
 void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
+  const auto is_current = [&host](const AgentLink& link) { return host.link.get() == &link; };
   host.link = std::make_unique<AgentLink>(
       io_, host.spec.name, std::move(in), std::move(out), console_,
-      AgentLink::Events{[this, &host](AgentLink&, const Frame& frame) { on_frame(host, frame); },
+      AgentLink::Events{[this, &host, is_current](AgentLink& link, const Frame& frame) {
+                          if (is_current(link)) on_frame(host, frame);
+                        },
                         events_.notice,
-                        [this, &host](AgentLink&, const std::string& why) { on_lost(host, why); }});
+                        [this, &host, is_current](AgentLink& link, const std::string& why) {
+                          if (is_current(link)) on_lost(host, why);
+                        }});
   if (host.ssh) host.link->start_lease(lease_);
 }
 
 void Roster::on_frame(Host& host, const Frame& frame) {
   if (frame.kind == MessageKind::kAgentHello)
     return on_hello(host, decode_payload<AgentHello>(frame.payload));
-  if (!host.has_answered) throw Error(ErrorKind::kPeer, "its first message is not a hello");
+  if (host.state == State::kCalled)
+    throw Error(ErrorKind::kPeer, "its first message is not a hello");
   if (!is_ready_) return;  // of the last attempt
   events_.frame(*host.link, frame);
 }
 
 void Roster::on_hello(Host& host, const AgentHello& hello) {
-  if (host.has_answered) throw Error(ErrorKind::kPeer, "it said hello twice");
+  if (host.state == State::kHere) throw Error(ErrorKind::kPeer, "it said hello twice");
   if (hello.version != kAgentVersion)
     return on_unusable(host, "its hgtrain is of another version than this one");
   if (hello.gpus < host.spec.min_gpus)
@@ -130,7 +151,7 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
                                    host.spec.min_gpus));
   if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
   host.address = hello.address;
-  host.has_answered = true;
+  host.state = State::kHere;
   check_ready();
 }
 
@@ -138,33 +159,89 @@ void Roster::on_lost(Host& host, const std::string& why) {
   const std::string said = host.ssh ? host.ssh->last_words() : "";
   const std::string& reason = said.empty() ? why : said;
   if (host.ssh) host.ssh->kill();
-  if (!is_ready_) return on_unusable(host, reason);
-  host.is_lost = true;
-  events_.lost(*host.link, reason);
+  const bool ends_attempt = is_ready_ && host.state == State::kHere && has_block(host);
+  host.is_told = ends_attempt;  // by its verdict
+  on_unusable(host, reason);
+  if (ends_attempt) events_.lost(*host.link, reason);
 }
 
-/// A host that is lost while others are called cannot be used either.
 void Roster::on_unusable(Host& host, const std::string& why) {
-  unusable_.add({ErrorKind::kDevice, fmt::format("host {} cannot be used: {}", host.spec.name, why),
-                 hint_for_ssh(host.spec, why)});
-  host.has_answered = true;
+  host.why_away = why;
+  host.state = State::kAway;
   check_ready();
 }
 
+std::vector<Candidate> Roster::candidates() const {
+  std::vector<Candidate> out;
+  for (const Host& host : hosts_) out.push_back({host.state, host.spec.workers});
+  return out;
+}
+
+void Roster::seat_spares() {
+  const auto before = std::exchange(blocks_, with_spares(blocks_, candidates()));
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    if (blocks_[i].host != before[i].host)
+      events_.notice(fmt::format("host {} takes the ranks of host {}",
+                                 hosts_[blocks_[i].host].spec.name,
+                                 hosts_[before[i].host].spec.name));
+}
+
+bool Roster::has_block(const Host& host) const {
+  return std::ranges::any_of(blocks_, [&](const RankBlock& b) { return &hosts_[b.host] == &host; });
+}
+
+bool Roster::has_block_of(State state) const {
+  return std::ranges::any_of(blocks_,
+                             [&](const RankBlock& b) { return hosts_[b.host].state == state; });
+}
+
 void Roster::check_ready() {
-  if (!std::all_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return h.has_answered; }))
-    return call_next();
-  if (const Error* const why = unusable_.all()) return events_.unusable(*why);
+  call_next();
+  if (is_ready_) return tell_away();
+  if (is_fenced_) return;
+  seat_spares();
+  if (has_block_of(State::kCalled)) return;
+  if (has_block_of(State::kAway)) {
+    const bool may_come =
+        std::ranges::any_of(hosts_, [](const Host& host) { return host.state == State::kCalled; });
+    if (!may_come) events_.unusable(why_unusable());
+    return;
+  }
+  for (RankBlock& block : blocks_)
+    if (block.workers == 0) block.workers = hosts_[block.host].spec.workers;
   is_ready_ = true;
+  tell_away();
   events_.ready();
+}
+
+/// Of hosts that the job can do without.
+void Roster::tell_away() {
+  for (Host& host : hosts_)
+    if (host.state == State::kAway && !std::exchange(host.is_told, true))
+      events_.notice(fmt::format("host {} cannot be used: {}", host.spec.name, host.why_away));
+}
+
+Error Roster::why_unusable() const {
+  ErrorList out;
+  for (const Host& host : hosts_)
+    if (host.state == State::kAway)
+      out.add({ErrorKind::kDevice,
+               fmt::format("host {} cannot be used: {}", host.spec.name, host.why_away),
+               hint_for_ssh(host.spec, host.why_away)});
+  return *out.all();
 }
 
 std::vector<HostRanks> Roster::hosts() const {
   std::vector<HostRanks> out;
   int first_rank = 0;
-  for (const Host& host : hosts_) {
-    out.push_back({host.link.get(), first_rank, host.spec.workers, host.spec});
-    first_rank += host.spec.workers;
+  for (const RankBlock& block : blocks_) {
+    const Host& host = hosts_[block.host];
+    HostRanks& ranks =
+        out.emplace_back(HostRanks{host.link.get(), first_rank, block.workers, host.spec});
+    ranks.spec.workers = block.workers;
+    if (!ranks.spec.devices.empty())
+      ranks.spec.devices.resize(static_cast<std::size_t>(block.workers));
+    first_rank += block.workers;
   }
   return out;
 }
@@ -175,10 +252,11 @@ int Roster::num_ranks() const {
 }
 
 std::string Roster::master_address() const {
-  const JobHost& first = hosts_[0].spec;
-  if (hosts_.size() == 1) return first.address.empty() ? "127.0.0.1" : first.address;
+  const Host& host = hosts_[blocks_[0].host];
+  const JobHost& first = host.spec;
+  if (blocks_.size() == 1) return first.address.empty() ? "127.0.0.1" : first.address;
   if (first.address.empty() && !first.interface.empty()) return "";
-  const std::string& address = first.address.empty() ? hosts_[0].address : first.address;
+  const std::string& address = first.address.empty() ? host.address : first.address;
   if (!address.empty() && !is_loopback(address)) return address;
   throw Error(ErrorKind::kConfig,
               fmt::format("{} host {} at {}, where other hosts cannot reach it",

@@ -16,29 +16,31 @@
 #include "agent_link.h"
 #include "output_sink.h"
 #include "ssh_host.h"
+#include "world.h"
 
 namespace hgt {
 
-/// A host of the job that has answered. The ranks of a host are numbered one after another.
+/// A host that runs ranks of an attempt, numbered one after another.
 struct HostRanks {
   AgentLink* link;
   int first_rank;
   int num_ranks;
-  JobHost spec;
+  JobHost spec;  ///< with the number of these ranks
 };
 
 /// Other hosts cannot use it.
 bool is_loopback(const std::string& address);
 
-/// The hosts of a job: calls each, and has a link to its agent. They stay for all attempts. Must
-/// outlive the loop.
+/// The hosts of a job: calls each, has a link to its agent, and says which of them run the ranks of
+/// the next attempt. They stay for all attempts. Must outlive the loop.
 class Roster {
  public:
   struct Events {
-    std::function<void()> ready;                     ///< all hosts have answered
+    std::function<void()> ready;                     ///< there is a host for each block of ranks
     std::function<void(const Error& why)> unusable;  ///< instead: all hosts that cannot be used
-    std::function<void(AgentLink&, const Frame& frame)> frame;     ///< after `ready`
-    std::function<void(AgentLink&, const std::string& why)> lost;  ///< after `ready`
+    std::function<void(AgentLink&, const Frame& frame)> frame;  ///< after `ready`
+    /// After `ready`, of a host that runs ranks.
+    std::function<void(AgentLink&, const std::string& why)> lost;
     std::function<void(const std::string& text)> notice;
   };
 
@@ -50,10 +52,12 @@ class Roster {
   /// Other machines, each with an agent that ssh starts: the file `program` there. A few are called
   /// at a time: many logins at once are refused by sshd, and by users' identity services.
   void call(const std::vector<JobHost>& hosts, const std::string& program);
-  /// Calls the hosts again that were lost, once nothing of the job can be left there; then `ready`
-  /// or `unusable` comes again. At once if none was lost.
-  void call_lost();
+  /// For another attempt: when nothing of the job can be left on hosts that were lost, spare hosts
+  /// take their ranks; without a spare the lost host is called again. Then `ready` or `unusable`
+  /// comes again. At once if none was lost.
+  void gather();
 
+  /// That run the next attempt, once it is ready.
   std::vector<HostRanks> hosts() const;
   int num_ranks() const;
   /// Where the other hosts find the first one; "" = at the address of its interface, which its
@@ -65,18 +69,26 @@ class Roster {
     JobHost spec;
     std::unique_ptr<SshHost> ssh;  // none for this machine
     std::unique_ptr<AgentLink> link;
-    bool has_answered = false;  // with a hello, or it cannot be used
-    bool is_lost = false;       // after that
-    std::string address;        // by which ssh reached it
+    Candidate::State state = Candidate::State::kCalled;
+    std::string address;  // by which ssh reached it
+    std::string why_away;
+    bool is_told = false;  // the user knows that
   };
 
   void call_next();
+  void call_again(Host& host);
+  std::vector<Candidate> candidates() const;
+  void seat_spares();
   void connect(Host& host, OwnedFd in, OwnedFd out);
   void on_frame(Host& host, const Frame& frame);
   void on_hello(Host& host, const AgentHello& hello);
   void on_lost(Host& host, const std::string& why);
   void on_unusable(Host& host, const std::string& why);
+  bool has_block(const Host& host) const;
+  bool has_block_of(Candidate::State state) const;
   void check_ready();
+  void tell_away();
+  Error why_unusable() const;
 
   asio::io_context& io_;
   OutputSink& console_;
@@ -85,11 +97,10 @@ class Roster {
   std::unique_ptr<Agent> agent_;  // of this machine
   std::string program_;
   std::vector<Host> hosts_;
-  std::vector<Host> lost_;  // what the loop may still refer to
+  std::vector<RankBlock> blocks_;
   asio::steady_timer fence_timer_;
   bool is_ready_ = false;
   bool is_fenced_ = false;  // no host is called
-  ErrorList unusable_;
 };
 
 }  // namespace hgt

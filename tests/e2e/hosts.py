@@ -102,6 +102,13 @@ class Hosts:
         return next(pid for pid, line, _ in command_lines()
                     if b'sshd' in line and f'{self.folder}/sshd_{name}'.encode() in line and b'unshare' not in line)
 
+    def agents_of(self, name):
+        """The agents that run on the host, by their numbers here."""
+        space = lambda pid: os.readlink(f'/proc/{pid}/ns/pid')
+        on_host = space(self.first_process(name))
+        return [pid for pid, line, environment in command_lines()
+                if line.endswith(b'\0agent\0') and MARK.encode() in environment and space(pid) == on_host]
+
     def wait_for_sshd(self, name):
         deadline = time.monotonic() + 60
         while subprocess.run([self.folder / 'bin/ssh', name, 'true'], capture_output=True).returncode != 0:

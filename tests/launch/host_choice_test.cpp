@@ -51,6 +51,22 @@ const std::string kOne = "worker-0:4", kTwo = "worker-0:4,worker-1:4";
 
 }  // namespace
 
+TEST_CASE("spares come last, are not counted, and need the slots of another host") {
+  const TemporaryFolder folder;
+  const auto with = [&](const std::string& lines, HostFlags flags = {}) {
+    std::ofstream(folder / "hosts") << lines;
+    flags.hostfile = folder / "hosts";
+    return flags;
+  };
+  const std::string lines = "s slots=4 spare\na slots=4\nb slots=8\n";
+  CHECK(chosen(with(lines)) == "a:4 b:8 s:4");
+  CHECK(chosen(with(lines, {.num_nodes = 1})) == "a:4 s:4");
+  CHECK(chosen(with(lines, {.exclude = "s"})) == "a:4 b:8");
+  check_says(with(lines, {.num_nodes = 3}), {"--num_nodes 3, and there are 2 hosts"});
+  check_says(with("a slots=4\ns slots=2 spare\n"), {"spare host s has 2 slots, fewer than any"});
+  check_says(with("s slots=4 spare\n"), {"every host is a spare"});
+}
+
 TEST_CASE("DeepSpeed's filters choose what they choose there") {
   CHECK(excluded(kOne, "worker-0:1") == "worker-0:3=0,2,3");
   CHECK(included(kOne, "worker-0:1") == "worker-0:1=1");

@@ -66,6 +66,7 @@ TEST_CASE("a line of a hostfile may say more of its hosts") {
   CHECK(hosts[1].devices == std::vector<std::string>{"0", "1", "2", "5"});
   CHECK((hosts[2].devices == std::vector<std::string>{"GPU-1f"} && hosts[2].user.empty()));
   CHECK((hosts[2].address == "fd00::7" && hosts[2].interface.empty()));
+  CHECK((!hosts[2].is_spare && parse_hostfile("a slots=1 spare\n", "hosts")[0].is_spare));
 }
 
 TEST_CASE("everything that is wrong with a line is said, and how to write it") {
@@ -73,7 +74,7 @@ TEST_CASE("everything that is wrong with a line is said, and how to write it") {
       {"a slots=x user=-l colour=red",
        {"'x' is not a number", "'-l' is not", "'colour=red' is not known"}},
       {"a slots=2 max_slots=4", {"'max_slots=4' is not known here: slots=N, gpus=0-3"}},
-      {"a slots=2 spare", {"spare hosts are not built yet"}},
+      {"a slots=2 spare=1", {"'spare=1' is not known here"}},
       {"a slots=2 slots=3", {"slots is given twice"}},
       {"a slots=2 gpus=0", {"gpus names 1, and slots=2"}},
       {"a slots=2 gpus=1,1", {"names a GPU twice"}},

@@ -75,7 +75,7 @@ TEST_CASE("a job restarts on a host that was lost, when nothing of it can be lef
                "sh", "@pids"});
   CHECK(front.wait() == 0);
   CHECK(has(front.err(), "host b is lost: the stream has ended; restarting all 4 ranks (1 of 1)"));
-  CHECK(has(front.err(), "b is called again in"));
+  CHECK(has(front.err(), "then nothing of the job is left on b"));
   for (const char* line : {"[r0] again 0\n", "[r3] again 3\n"}) CHECK(has(front.out(), line));
   CHECK_FALSE(has(front.out(), "left"));
 }
@@ -90,6 +90,39 @@ TEST_CASE("if a lost host does not come back, the job ends as its last attempt d
   CHECK(has(front.err(), "no restart: host b cannot be used: down"));
   CHECK(front.failure()["host"] == "b");
   CHECK(front.verdict()["restarts"] == 0);
+}
+
+TEST_CASE("a spare takes the ranks of a lost host, and no restart is counted for that") {
+  const FakeSsh ssh(kStartAgent);
+  Front front({"--hostfile", "a slots=1\nb slots=2\nspare slots=2 spare gpus=4,5\n", "--lease",
+               "5000", "--", "/bin/sh", "-c",
+               "if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then "
+               "echo again $RANK of $WORLD_SIZE, $NODE_RANK ${CUDA_VISIBLE_DEVICES-}; exit 0; fi; "
+               "[ $RANK = 2 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000"});
+  CHECK(front.wait() == 0);
+  CHECK(has(front.err(), "host b is lost: the stream has ended; restarting all 3 ranks\""));
+  CHECK(has(front.err(), "host spare takes the ranks of host b"));
+  for (const char* line :
+       {"[r0] again 0 of 3, 0\n", "[r1] again 1 of 3, 1 4,5\n", "[r2] again 2 of 3, 1 4,5\n"})
+    CHECK(has(front.out(), line));
+}
+
+TEST_CASE("a spare takes the ranks of a host that cannot be used at the start") {
+  const FakeSsh ssh("[ $host = b ] && { echo \"no route to $host\" >&2; exit 255; }; " +
+                    kStartAgent);
+  Front front({"--hostfile", "a slots=1\nc slots=1 spare\nb slots=1\n", "--", "/bin/sh", "-c",
+               "echo $RANK of $WORLD_SIZE"});
+  CHECK(front.wait() == 0);
+  CHECK(has(front.err(), "host b cannot be used: no route to b"));
+  CHECK(has(front.out(), "[r1] 1 of 2\n"));
+}
+
+TEST_CASE("a spare that cannot be used keeps no job from starting") {
+  const FakeSsh ssh("[ $host = c ] && { echo \"no route to $host\" >&2; exit 255; }; " +
+                    kStartAgent);
+  Front front({"--hostfile", "a slots=1\nc slots=1 spare\n", "--", "/bin/sleep", "2"});
+  CHECK(front.wait() == 0);
+  CHECK(has(front.err(), "host c cannot be used: no route to c"));
 }
 
 TEST_CASE("at most eight hosts are called at once") {

@@ -22,7 +22,8 @@ struct HostFlags {
   std::string master_addr = {};                  ///< of the first host that is left
 };
 
-/// The hosts to run on; none if neither hosts nor hostfile are given, nor a filter of localhost.
+/// The hosts to run on, spares last; none if neither hosts nor hostfile are given, nor a filter of
+/// localhost.
 /// Error(kConfig) says everything that is wrong, such as a hostfile that is missing, a slot that no
 /// host has, or flags that make no sense without hosts.
 std::vector<JobHost> hosts_of(const HostFlags& flags);

@@ -18,7 +18,8 @@ struct JobHost {
   /// Numbers or UUIDs of the devices that its workers see, one for each; none: those that the
   /// host's own environment leaves.
   std::vector<std::string> devices = {};
-  int min_gpus = 0;  ///< it cannot be used if programs see fewer there
+  int min_gpus = 0;       ///< it cannot be used if programs see fewer there
+  bool is_spare = false;  ///< runs no ranks until it takes those of a host that is lost
 };
 
 /// "a,b:4,n[01-16]:8,[fd00::1]:2": hosts, each with the number of its workers if that is given, in
@@ -31,6 +32,9 @@ std::vector<JobHost> parse_hosts(const std::string& text);
 /// with the line of the file `path`: DeepSpeed ignores what follows the number, and takes no
 /// workers for a number.
 std::vector<JobHost> parse_hostfile(const std::string& text, const std::string& path);
+
+/// Those that run ranks from the start.
+std::vector<JobHost> without_spares(std::vector<JobHost> hosts);
 
 /// The name without its user.
 std::string bare_name(const std::string& name);

@@ -23,7 +23,8 @@ struct JobSpec {
   std::function<std::vector<std::string>(int attempt)> argv;
   int num_workers = 1;  ///< ignored if there are `hosts`
   /// Where the workers run: on these hosts, which are reached by ssh and have this program at the
-  /// same path. None: on this machine.
+  /// same path. None: on this machine. If one is lost, a spare takes its ranks: such a restart does
+  /// not count, as long as fewer hosts than there are were lost without progress in between.
   std::vector<JobHost> hosts;
   /// Variables of this shell that the hosts get, in addition to travelling_environment().
   std::vector<std::string> exports;
@@ -60,6 +61,10 @@ struct JobSpec {
   std::chrono::milliseconds hang_limit{600'000};
   /// Of `hosts`, one from which nothing comes for so long is lost.
   std::chrono::milliseconds host_lease{15'000};
+
+  /// Called before each attempt of a job on `hosts`, with those that run its ranks, in the order of
+  /// the ranks, each with their number.
+  std::function<void(const std::vector<JobHost>& hosts)> on_hosts;
 
   /// Called on the thread of run_job with each event that a worker sends ("started", "metrics",
   /// ...; see ControlChannel), and with the launcher's own events: "spawned" {pid} and "heartbeat"
@@ -116,7 +121,8 @@ std::string find_program(const std::string& program, const std::string& path);
 ///
 /// With `hosts`, one ssh process a host carries the stream to `hgtrain agent` there. Error(kDevice)
 /// names each host that cannot be used, and why. A host that is lost later ends the attempt; a
-/// restart begins two leases after it was last heard, when nothing of the job can be left there.
+/// restart begins two leases after it was last heard, when nothing of the job can be left there, on
+/// a spare host or, if there is none, on the same host.
 ///
 /// No process of the job outlives run_job or this process, even if this process is killed. Each
 /// worker runs under a guard, which is a child subreaper (PR_SET_CHILD_SUBREAPER): orphaned

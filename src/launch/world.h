@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace hgt {
+
+/// What is known of a host when the hosts of the next attempt are chosen.
+struct Candidate {
+  enum class State { kCalled, kHere, kAway };
+  State state = State::kCalled;  ///< kCalled: it may still answer
+  int workers = 0;               ///< that it has room for; 0: any number
+};
+
+/// Ranks that run on one host, numbered one after another. A job's blocks keep their order.
+struct RankBlock {
+  std::size_t host = 0;  ///< which runs them, or ran them before it was away
+  int workers = 0;       ///< 0: as many as the host says when it answers
+
+  bool operator==(const RankBlock&) const = default;
+};
+
+/// Gives each block whose host is away to the first host that is here, has room for it and has no
+/// block. A host that has lost its block is a spare from then on.
+std::vector<RankBlock> with_spares(std::vector<RankBlock> blocks,
+                                   const std::vector<Candidate>& hosts);
+
+}  // namespace hgt

@@ -1,0 +1,68 @@
+"""Jobs on hosts that are lost, replaced, and come back."""
+import json
+import os
+import signal
+import time
+
+from hosts import HostsCase, main
+
+
+class ElasticTest(HostsCase):
+    names = 'abc'
+
+    def setUp(self):
+        if not (self.work / 'job').exists():
+            self.prepare('job', 3)
+        self.folder = self.work / 'job'
+        if not (self.folder / 'whole').exists():
+            self.train('a slots=1\nb slots=1\n', 'whole')
+
+    def arguments(self, hostfile, run, *args):
+        (self.folder / f'hosts_{run}').write_text(hostfile)
+        return ('--config', 'config.json', '--device', 'cpu', '--run_dir', run, '--steps', '400', '--checkpoint.save_interval', '20',
+                '--hostfile', f'hosts_{run}', *args)
+
+    def train(self, hostfile, run, *args, **options):
+        return self.run_on_hosts(*self.arguments(hostfile, run, *args), hosts=None, cwd=self.folder, command=('train',), **options)
+
+    def start_training(self, hostfile, run, *args):
+        return self.start(*self.arguments(hostfile, run, *args), hosts=None, cwd=self.folder, command=('train',))
+
+    def wait_for_step(self, run, step, process):
+        deadline = time.monotonic() + 300
+        while not (self.folder / run / 'metrics.jsonl').exists() or len(self.lines(run)) < step:
+            self.assertIsNone(process.poll(), process.stderr)
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def lines(self, run):
+        return [line for line in (self.folder / run / 'metrics.jsonl').read_text().splitlines(keepends=True) if line.endswith('\n')]
+
+    def kill_agent(self, host):
+        """The host's connection ends, as if it had lost its power; it can be called again."""
+        for pid in self.hosts.agents_of(host):
+            os.kill(pid, signal.SIGKILL)
+
+    def finish(self, process, exit_code=0):
+        out, err = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, exit_code, out + err)
+        return err
+
+    def hosts_of(self, run):
+        return [worker['host'] for worker in json.loads((self.folder / run / 'run.json').read_text())['workers']]
+
+    def test_a_spare_takes_the_ranks_of_a_lost_host_and_the_curve_is_the_same(self):
+        for lost, hosts in (('b', 'ac'), ('a', 'cb')):
+            run = f'without_{lost}'
+            process = self.start_training('a slots=1\nb slots=1\nc slots=1 spare\n', run)
+            self.wait_for_step(run, 30, process)
+            self.kill_agent(lost)
+            err = self.finish(process)
+            self.assertIn(f'host {lost} is lost', err)
+            self.assertIn(f'host c takes the ranks of host {lost}', err)
+            self.assertEqual(self.losses(self.folder, run), self.losses(self.folder, 'whole'))
+            self.assertEqual(self.hosts_of(run), list(hosts))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,44 @@
+#include "world.h"
+
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+
+namespace {
+
+constexpr Candidate kHere4{Candidate::State::kHere, 4}, kAway4{Candidate::State::kAway, 4},
+    kCalled4{Candidate::State::kCalled, 4};
+const std::vector<RankBlock> kTwoOfFour{{0, 4}, {1, 4}};
+
+}  // namespace
+
+TEST_CASE("a spare takes exactly the block of the host that is away") {
+  CHECK(with_spares(kTwoOfFour, {kHere4, kAway4, kHere4}) ==
+        std::vector<RankBlock>{{0, 4}, {2, 4}});
+  CHECK(with_spares(kTwoOfFour, {kAway4, kHere4, kHere4}) ==
+        std::vector<RankBlock>{{2, 4}, {1, 4}});
+}
+
+TEST_CASE("each spare takes one block, the first spare the first block") {
+  CHECK(with_spares(kTwoOfFour, {kAway4, kAway4, kHere4}) ==
+        std::vector<RankBlock>{{2, 4}, {1, 4}});
+  CHECK(with_spares(kTwoOfFour, {kAway4, kAway4, kHere4, kHere4}) ==
+        std::vector<RankBlock>{{2, 4}, {3, 4}});
+}
+
+TEST_CASE("a host whose block a spare has taken is a spare when it is back") {
+  const std::vector<RankBlock> taken{{0, 4}, {2, 4}};
+  CHECK(with_spares(taken, {kHere4, kHere4, kHere4}) == taken);
+  CHECK(with_spares(taken, {kHere4, kHere4, kAway4}) == kTwoOfFour);
+}
+
+TEST_CASE("a host that may still answer keeps its block") {
+  CHECK(with_spares(kTwoOfFour, {kHere4, kCalled4, kHere4}) == kTwoOfFour);
+}
+
+TEST_CASE("a spare that is away, is not here yet or has too little room takes nothing") {
+  for (const Candidate& spare : {kAway4, kCalled4, Candidate{Candidate::State::kHere, 3}})
+    CHECK(with_spares(kTwoOfFour, {kHere4, kAway4, spare}) == kTwoOfFour);
+  CHECK(with_spares(kTwoOfFour, {kHere4, kAway4, {Candidate::State::kHere, 8}}) ==
+        std::vector<RankBlock>{{0, 4}, {2, 4}});
+}
