@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/model_family.h"
 
 #include "times.h"
 
@@ -110,7 +111,7 @@ bool is_product_input(const std::string& name) {
 /// Adds those of a range of a worker to those of the ranges before.
 void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::size_t range,
                      std::vector<PlannedTensor>& out) {
-  const Family family = family_of(m);
+  const Family& family = family_of(m);
   const std::int64_t tokens = sizes.seq_length / sizes.context_size;  // of a sequence, here
   const std::int64_t rows = times(sizes.batch, tokens), own = sizes.own_rows().size();
   const std::int64_t width = m.hidden_size;

@@ -2,6 +2,7 @@
 
 #include "hgtrain/arch/activations.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/model_family.h"
 
 namespace hgt {
 namespace {

@@ -16,6 +16,7 @@
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/model_family.h"
 
 #include "times.h"
 

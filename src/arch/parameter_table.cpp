@@ -35,7 +35,7 @@ class Builder {
                   .parts = std::min<std::int64_t>(tensor_size, model.num_key_value_heads)} {}
 
   std::vector<Parameter> build() {
-    m_.model_type == "gpt2" ? gpt2() : llama();
+    family_of(m_).lineage == Lineage::kGpt2 ? gpt2() : llama();
     return std::move(parameters_);
   }
 
@@ -203,18 +203,6 @@ bool is_of_rows(Role role) {
 }
 
 }  // namespace
-
-Family family_of(const ModelConfig& model) {
-  if (model.model_type == "gpt2") return {.conv1d = true};
-  std::string types;
-  for (const auto& [type, architecture] : kFamilies) {
-    if (model.model_type == type) return {.rms_norm = true, .rope = true, .gated_mlp = true};
-    types += types.empty() ? type : fmt::format(", {}", type);
-  }
-  throw Error(ErrorKind::kConfig,
-              fmt::format("model_type \"{}\" is not supported", model.model_type),
-              "use one of " + types);
-}
 
 std::vector<PartialGradients> partial_gradients(const ParameterTable& table, int tensor_size,
                                                 bool split_rows) {

@@ -7,6 +7,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/half.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/model_family.h"
 #include "hgtrain/ops/gemm.h"
 
 namespace hgt {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/shorten.h"
+#include "hgtrain/config/model_family.h"
 
 #include "loading.h"
 #include "value.h"
@@ -194,7 +195,7 @@ void check_warmup(Loading& loading) {
 void check_lengths(Loading& loading) {
   const Config& c = loading.config();
   const std::string positions = loading.model_key("max_position_embeddings");
-  if (c.model.model_type == "gpt2" && c.training.seq_length > c.model.max_position_embeddings &&
+  if (!family_of(c.model).rope && c.training.seq_length > c.model.max_position_embeddings &&
       c.model.max_position_embeddings > 0)
     loading.problem_at(
         Severity::kError, "training.seq_length",
@@ -203,7 +204,7 @@ void check_lengths(Loading& loading) {
         loading.given("model.init")
             ? "shorten training.seq_length"
             : fmt::format("raise model.{}, or shorten training.seq_length", positions));
-  if (c.model.model_type != "gpt2" && c.training.seq_length > c.model.max_position_embeddings &&
+  if (family_of(c.model).rope && c.training.seq_length > c.model.max_position_embeddings &&
       c.model.max_position_embeddings > 0 && c.model.rope_scaling.type != "dynamic")
     loading.problem_at(
         Severity::kNotice, "training.seq_length",

@@ -18,13 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* architecture_of(const std::string& model_type) {
-  const auto family = std::ranges::find(kFamilies, model_type, &FamilyName::type);
-  if (family == std::end(kFamilies))
-    throw Error(ErrorKind::kInternal, "no architecture is known for model_type " + model_type);
-  return family->architecture;
-}
-
 void add_gpt2(Json& out, const ModelConfig& m) {
   out["n_positions"] = m.max_position_embeddings;
   out["n_embd"] = m.hidden_size;
@@ -58,19 +51,19 @@ Json rope_scaling_of(const RopeScaling& scaling) {
   return out;
 }
 
-void add_windows(Json& out, const ModelConfig& m) {
+void add_windows(Json& out, const ModelConfig& m, Windows windows) {
   const auto first = std::find_if(m.layer_windows.begin(), m.layer_windows.end(),
                                   [](std::int64_t window) { return window > 0; });
   const bool sliding = first != m.layer_windows.end();
   out["sliding_window"] = sliding ? Json(*first) : Json(nullptr);
-  if (m.model_type == "mistral") return;
+  if (windows == Windows::kAllLayers) return;
   out["use_sliding_window"] = sliding;
   out["max_window_layers"] = sliding ? first - m.layer_windows.begin() : m.num_hidden_layers;
   for (const std::int64_t window : m.layer_windows)
     out["layer_types"].push_back(window > 0 ? "sliding_attention" : "full_attention");
 }
 
-void add_llama(Json& out, const ModelConfig& m) {
+void add_llama(Json& out, const ModelConfig& m, const Family& family) {
   out["max_position_embeddings"] = m.max_position_embeddings;
   out["hidden_size"] = m.hidden_size;
   out["intermediate_size"] = m.intermediate_size;
@@ -83,9 +76,9 @@ void add_llama(Json& out, const ModelConfig& m) {
   out["rope_theta"] = m.rope_theta;
   out["rope_scaling"] = rope_scaling_of(m.rope_scaling);
   out["attention_dropout"] = m.attn_pdrop;
-  if (m.model_type == "llama" || m.model_type == "qwen3") out["attention_bias"] = m.attention_bias;
-  if (m.model_type == "llama") out["mlp_bias"] = m.mlp_bias;
-  if (m.model_type != "llama") add_windows(out, m);
+  if (family.qkv_bias == Bias::kByKey) out["attention_bias"] = m.attention_bias;
+  if (family.mlp_bias == Bias::kByKey) out["mlp_bias"] = m.mlp_bias;
+  if (family.windows != Windows::kNone) add_windows(out, m, family.windows);
 }
 
 /// The value of a key that is another spelling of one of the model's ("n_ctx"); null if it is none.
@@ -101,10 +94,11 @@ Json value_of(const std::string& key, const ModelConfig& model) {
 }  // namespace
 
 Json hf_config_json(const ModelConfig& m, DType weights) {
-  Json out{{"architectures", {architecture_of(m.model_type)}},
+  const Family& family = family_of(m);
+  Json out{{"architectures", {family.architecture}},
            {"model_type", m.model_type},
            {"vocab_size", m.vocab_size}};
-  m.model_type == "gpt2" ? add_gpt2(out, m) : add_llama(out, m);
+  family.lineage == Lineage::kGpt2 ? add_gpt2(out, m) : add_llama(out, m, family);
   out["initializer_range"] = m.initializer_range;
   out["tie_word_embeddings"] = m.tie_word_embeddings;
   out["bos_token_id"] = m.bos_token_id ? Json(*m.bos_token_id) : Json(nullptr);

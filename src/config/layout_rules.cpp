@@ -51,7 +51,7 @@ std::string tensor_misfit(const ModelConfig& model, std::int64_t size, const Key
   const auto must_divide = [&](const char* key, std::int64_t value) {
     if (size < 1 || value % size != 0)
       multiples.push_back(
-          fmt::format("{} = {}", name ? name(key) : family_key(model.model_type, key), value));
+          fmt::format("{} = {}", name ? name(key) : family_key(family_of(model), key), value));
   };
   must_divide("num_attention_heads", heads);
   must_divide("intermediate_size", model.intermediate_size);

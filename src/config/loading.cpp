@@ -24,7 +24,7 @@ void Loading::problem_at(Severity severity, const std::string& path, const std::
 
 std::string Loading::model_key(const std::string& key) const {
   const auto found = given_keys.find("model." + key);
-  if (found == given_keys.end()) return family_key(result.config.model.model_type, key);
+  if (found == given_keys.end()) return family_key(family_of(result.config.model), key);
   const std::string& pointer = found->second.place.pointer;
   return pointer.substr(pointer.rfind('/') + 1);
 }

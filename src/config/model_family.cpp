@@ -1,13 +1,58 @@
 #include "hgtrain/config/model_family.h"
 
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/error.h"
+#include "hgtrain/config/model_config.h"
+
 namespace hgt {
+namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json family_defaults(const std::string& family) {
-  if (family == "gpt2")
+/// `same_as` is the name that a config.json gets.
+constexpr struct {
+  const char *name, *same_as;
+  Activation function;
+} kActivations[] = {
+    {"gelu_new", "gelu_new", Activation::kGeluTanh},
+    {"gelu_fast", "gelu_new", Activation::kGeluTanh},
+    {"gelu_accurate", "gelu_new", Activation::kGeluTanh},
+    {"gelu_pytorch_tanh", "gelu_pytorch_tanh", Activation::kGeluTanh},
+    {"gelu_python_tanh", "gelu_pytorch_tanh", Activation::kGeluTanh},
+    {"gelu", "gelu", Activation::kGelu},
+    {"gelu_python", "gelu", Activation::kGelu},
+    {"relu", "relu", Activation::kRelu},
+    {"silu", "silu", Activation::kSilu},
+    {"swish", "silu", Activation::kSilu},
+};
+
+}  // namespace
+
+const Family& family_of(const std::string& model_type) {
+  for (const Family& family : kFamilies)
+    if (model_type == family.type) return family;
+  throw Error(ErrorKind::kConfig, fmt::format("model_type \"{}\" is not supported", model_type),
+              "use one of " + family_types());
+}
+
+const Family& family_of(const ModelConfig& model) {
+  return family_of(model.model_type);
+}
+
+std::string family_types() {
+  std::vector<std::string> types;
+  for (const Family& family : kFamilies) types.push_back(family.type);
+  return fmt::format("{}", fmt::join(types, ", "));
+}
+
+Json family_defaults(const Family& family) {
+  if (family.lineage == Lineage::kGpt2)
     return {{"vocab_size", 50257},        {"max_position_embeddings", 1024},
             {"hidden_size", 768},         {"num_hidden_layers", 12},
             {"num_attention_heads", 12},  {"hidden_act", "gelu_new"},
@@ -17,47 +62,61 @@ Json family_defaults(const std::string& family) {
             {"tie_word_embeddings", true}};
   Json out = {{"hidden_size", 4096},  {"num_hidden_layers", 32}, {"num_attention_heads", 32},
               {"hidden_act", "silu"}, {"norm_eps", 1e-6},        {"tie_word_embeddings", false}};
-  if (family == "llama" || family == "mistral")
+  const std::string type = family.type;
+  if (type == "llama" || type == "mistral")
     out.update({{"vocab_size", 32000}, {"bos_token_id", 1}, {"eos_token_id", 2}});
-  if (family == "llama")
+  if (type == "llama")
     out.update({{"intermediate_size", 11008}, {"max_position_embeddings", 2048}});
-  if (family == "mistral")
+  if (type == "mistral")
     out.update({{"intermediate_size", 14336},
                 {"num_key_value_heads", 8},
                 {"max_position_embeddings", 131072}});
-  if (family == "qwen2" || family == "qwen3")
+  if (type == "qwen2" || type == "qwen3")
     out.update({{"vocab_size", 151936},
                 {"intermediate_size", 22016},
                 {"num_key_value_heads", 32},
                 {"max_position_embeddings", 32768}});
-  if (family == "qwen3") out["head_dim"] = 128;
+  if (type == "qwen3") out["head_dim"] = 128;
   return out;
 }
 
-std::string family_key(const std::string& family, const std::string& key) {
+std::string family_key(const Family& family, const std::string& key) {
   constexpr std::pair<std::string_view, const char*> kGpt2[] = {
       {"hidden_size", "n_embd"},
       {"intermediate_size", "n_inner"},
       {"num_hidden_layers", "n_layer"},
       {"num_attention_heads", "n_head"},
       {"max_position_embeddings", "n_positions"}};
-  if (family == "gpt2")
+  if (family.lineage == Lineage::kGpt2)
     for (const auto& [name, own] : kGpt2)
       if (name == key) return own;
   return key;
 }
 
-std::string activation_name(const std::string& name) {
-  if (name == "swish") return "silu";
-  if (name == "gelu_python") return "gelu";
-  if (name == "gelu_fast" || name == "gelu_accurate") return "gelu_new";
-  if (name == "gelu_python_tanh") return "gelu_pytorch_tanh";
-  return name;
+Activation activation_of(const std::string& hidden_act) {
+  std::vector<std::string> names;
+  for (const auto& [name, same_as, function] : kActivations) {
+    if (hidden_act == name) return function;
+    names.push_back(name);
+  }
+  throw Error(ErrorKind::kConfig,
+              fmt::format("model.hidden_act \"{}\" is not supported", hidden_act),
+              fmt::format("use one of {}", fmt::join(names, ", ")));
 }
 
-std::vector<std::string> activations_of(const std::string& family) {
-  if (family == "gpt2") return {"gelu_new", "gelu_pytorch_tanh", "gelu", "relu"};
-  return {"silu"};
+std::string activation_name(const std::string& hidden_act) {
+  for (const auto& [name, same_as, function] : kActivations)
+    if (hidden_act == name) return same_as;
+  return hidden_act;
+}
+
+std::vector<std::string> activations_of(const Family& family) {
+  std::vector<std::string> names;
+  for (const auto& [name, same_as, function] : kActivations) {
+    const bool built = family.gated_mlp == (function == Activation::kSilu);
+    if (built && std::string_view(name) == same_as) names.push_back(name);
+  }
+  return names;
 }
 
 }  // namespace hgt

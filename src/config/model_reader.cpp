@@ -20,12 +20,6 @@ namespace {
 
 constexpr std::int64_t kMaxFileBytes = 1 << 20;
 
-std::string families() {
-  std::vector<std::string> types;
-  for (const FamilyName& family : kFamilies) types.push_back(family.type);
-  return fmt::format("{}", fmt::join(types, ", "));
-}
-
 std::ptrdiff_t count_errors(const Loading& loading) {
   return std::ranges::count(loading.result.problems, Severity::kError, &Problem::severity);
 }
@@ -47,7 +41,7 @@ class ModelReader {
     derive_sizes();
     derive_flags();
     check_activation();
-    if (model_.model_type != "gpt2") {
+    if (family().rope) {
       read_positions();
       read_windows();
     }
@@ -120,21 +114,21 @@ class ModelReader {
       if (family.problem.empty())
         model_.model_type = family.json;
       else  // similar names are no hint: Mixtral is not Mistral
-        error("model_type", "model.model_type " + family.problem, "one of: " + families());
+        error("model_type", "model.model_type " + family.problem, "one of: " + family_types());
       return family.problem.empty();
     }
     const Json* const list = value("architectures");
     if (list && list->is_array() && !list->empty())
-      for (const FamilyName& family : kFamilies)
+      for (const Family& family : kFamilies)
         if (list->front() == family.architecture) {
           model_.model_type = family.type;
           return true;
         }
     if (list)
       error("architectures", fmt::format("model.architectures = {} is not supported", list->dump()),
-            "set model.model_type to " + families());
+            "set model.model_type to " + family_types());
     else if (!is_unread_)
-      error("config", "model.model_type is missing", "one of: " + families());
+      error("config", "model.model_type is missing", "one of: " + family_types());
     return false;
   }
 
@@ -148,7 +142,7 @@ class ModelReader {
 
   /// Without a file, vocabulary and special tokens are those of the data's tokenizer.
   void store_defaults() {
-    const Json defaults = family_defaults(model_.model_type);
+    const Json defaults = family_defaults(family());
     for (const auto& [name, value] : defaults.items())
       if (from_file_ || (name != "vocab_size" && !name.ends_with("_token_id")))
         store(find_field("model." + name)->slot(loading_.config()), value);
@@ -161,7 +155,7 @@ class ModelReader {
   }
 
   void derive_sizes() {
-    if (model_.model_type == "gpt2")
+    if (family().lineage == Lineage::kGpt2)
       derive("intermediate_size", model_.intermediate_size, 4 * model_.hidden_size,
              "4 * hidden_size");
     derive("num_key_value_heads", model_.num_key_value_heads, model_.num_attention_heads,
@@ -172,20 +166,21 @@ class ModelReader {
 
   /// Sets what the family determines, in spite of the file (transformers' modeling_*.py).
   void derive_flags() {
-    const std::string& family = model_.model_type;
-    const bool gpt2 = family == "gpt2";
-    const bool chosen = (family == "llama" || family == "qwen3") && model_.attention_bias;
-    model_.attention_bias = gpt2 || family == "qwen2" || chosen;
-    model_.attention_out_bias = gpt2 || chosen;
-    model_.mlp_bias = gpt2 || (family == "llama" && model_.mlp_bias);
-    model_.qk_norm = family == "qwen3";
-    if (gpt2) return;
+    const auto has = [](Bias bias, bool key) {
+      return bias == Bias::kAlways || (bias == Bias::kByKey && key);
+    };
+    const bool key = model_.attention_bias;
+    model_.attention_bias = has(family().qkv_bias, key);
+    model_.attention_out_bias = has(family().attention_out_bias, key);
+    model_.mlp_bias = has(family().mlp_bias, model_.mlp_bias);
+    model_.qk_norm = family().qk_norm;
+    if (family().lineage == Lineage::kGpt2) return;
     model_.embd_pdrop = model_.resid_pdrop = 0;
     model_.scale_attn_by_inverse_layer_idx = false;
   }
 
   void check_activation() {
-    const auto built = activations_of(model_.model_type);
+    const auto built = activations_of(family());
     model_.hidden_act = activation_name(model_.hidden_act);
     if (std::find(built.begin(), built.end(), model_.hidden_act) == built.end())
       error("hidden_act",
@@ -209,11 +204,11 @@ class ModelReader {
     const Json* const given = value("sliding_window");
     std::int64_t window = !given ? 4096 : given->is_null() ? 0 : given->get<std::int64_t>();
     const Json* const use = value("use_sliding_window");
-    if (model_.model_type == "llama") window = 0;
-    if (model_.model_type.starts_with("qwen") && !(use && use->get<bool>())) window = 0;
+    const Windows windows = family().windows;
+    if (windows == Windows::kByLayer && !(use && use->get<bool>())) window = 0;
     const auto layers = static_cast<std::size_t>(model_.num_hidden_layers);
-    model_.layer_windows.assign(layers, model_.model_type == "mistral" ? window : 0);
-    if (!model_.model_type.starts_with("qwen")) return;
+    model_.layer_windows.assign(layers, windows == Windows::kAllLayers ? window : 0);
+    if (windows != Windows::kByLayer) return;
     if (const Json* types = value("layer_types")) return read_layer_types(*types, window);
     const Json* const first = value("max_window_layers");
     for (std::size_t layer = first ? first->get<std::size_t>() : 28; layer < layers; ++layer)
@@ -237,6 +232,8 @@ class ModelReader {
       model_.layer_windows[layer] = slides ? window : 0;
     }
   }
+
+  const Family& family() const { return family_of(model_); }
 
   Loading& loading_;
   ModelConfig& model_;
@@ -343,7 +340,7 @@ void check_model(Loading& loading) {
   const auto origin = loading.origins.find("model.head_dim");
   const bool derived =
       origin != loading.origins.end() && origin->second.kind == OriginKind::kDerived;
-  const bool gpt2 = m.model_type == "gpt2",
+  const bool gpt2 = family_of(m).lineage == Lineage::kGpt2,
              covers = m.head_dim * m.num_attention_heads == m.hidden_size;
   if (derived && !covers)
     error("num_attention_heads",

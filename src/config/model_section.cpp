@@ -166,7 +166,7 @@ std::vector<Field> ignored() {
 /// Keys whose defaults depend on the family.
 void leave_default_to_family(Field& field) {
   const bool is_size = field.kind == Kind::kInteger && field.min == 1;
-  field.default_varies |= is_size || family_defaults("gpt2").contains(field.name);
+  field.default_varies |= is_size || family_defaults(family_of("gpt2")).contains(field.name);
 }
 
 }  // namespace
@@ -174,7 +174,7 @@ void leave_default_to_family(Field& field) {
 Field model_section() {
   const In in{&Config::model};
   std::vector<Choice> families;
-  for (const FamilyName& family : kFamilies) families.push_back({family.type});
+  for (const Family& family : kFamilies) families.push_back({family.type});
   std::vector<Field> fields = {
       used("model_type", in(&ModelConfig::model_type), "family").one_of(std::move(families)),
       used("init", in(&ModelConfig::init), "HF model folder: architecture and initial weights"),

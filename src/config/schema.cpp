@@ -148,18 +148,19 @@ Json object_schema(const Field& table) {
 /// The default of a model's key by family. Without a file, vocabulary and special tokens are those
 /// of the data; sizes without a default follow from others.
 void add_family_defaults(Json& keys) {
-  for (const auto& [family, architecture] : kFamilies) {
+  for (const Family& family : kFamilies) {
     const Json defaults = family_defaults(family);
     for (const auto& [name, value] : defaults.items())
       if (name != "vocab_size" && !name.ends_with("_token_id"))
-        keys[name]["x-defaults"][family] = value;
+        keys[name]["x-defaults"][family.type] = value;
   }
   for (const Field& field : find_field("model")->fields) {
     Json& key = keys[field.name];
     if (!key.contains("x-defaults") || field.kind == Kind::kInteger) continue;
     Config config;
-    for (const auto& [family, architecture] : kFamilies)
-      if (!key["x-defaults"].contains(family)) key["x-defaults"][family] = load(field, config);
+    for (const Family& family : kFamilies)
+      if (!key["x-defaults"].contains(family.type))
+        key["x-defaults"][family.type] = load(field, config);
   }
 }
 

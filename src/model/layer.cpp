@@ -16,16 +16,6 @@ namespace {
 /// The places of a layer's dropout: site = 4 block + place; block 0 is the embedding.
 enum Place : std::uint64_t { kProbabilities, kAttentionBranch, kMlpBranch };
 
-Activation activation_of(const std::string& hidden_act) {
-  if (hidden_act == "gelu_new" || hidden_act == "gelu_pytorch_tanh") return Activation::kGeluTanh;
-  if (hidden_act == "gelu") return Activation::kGelu;
-  if (hidden_act == "relu") return Activation::kRelu;
-  if (hidden_act == "silu") return Activation::kSilu;
-  throw Error(ErrorKind::kConfig,
-              fmt::format("model.hidden_act \"{}\" is not supported", hidden_act),
-              "use gelu_new, gelu_pytorch_tanh, gelu, relu or silu");
-}
-
 }  // namespace
 
 Layer::Layer(const ModelConfig& model, std::int64_t index, Recompute recompute, TensorGroup group,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "hgtrain/config/model_family.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/activation.h"
 #include "hgtrain/ops/attention.h"
@@ -146,7 +147,7 @@ class Layer {
                                   Stream stream) const;
 
   const ModelConfig& m_;
-  Family family_;
+  const Family& family_;
   Activation activation_;
   float eps_;
   std::int64_t index_;

@@ -7,6 +7,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/model_config.h"
+#include "hgtrain/config/model_family.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/ops/embedding.h"
 #include "hgtrain/ops/flat.h"

@@ -4,6 +4,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/config/model_config.h"
+#include "hgtrain/config/model_family.h"
 
 namespace hgt {
 namespace {

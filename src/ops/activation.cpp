@@ -5,12 +5,6 @@
 namespace hgt {
 namespace {
 
-// The order is that of Activation.
-CudaActivation cuda_activation(Activation f) {
-  return static_cast<CudaActivation>(f);
-}
-static_assert(static_cast<int>(Activation::kSilu) == static_cast<int>(CudaActivation::kSilu));
-
 void check_same(const Checks& check, const char* name, const Tensor& x, const Tensor& y) {
   check.device("x", x);
   check.device(name, y);
@@ -34,7 +28,7 @@ void activation_fwd(Activation f, const Tensor& x, const Tensor& y, Stream strea
   const Span span("activation_fwd", traffic(x, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::activation_fwd,
-                    {x.raw(), y.raw(), x.dtype(), x.numel(), cuda_activation(f)});
+                    {x.raw(), y.raw(), x.dtype(), x.numel(), f});
   cpu::activation_fwd(f, x, y, stream.pool());
 }
 
@@ -45,7 +39,7 @@ void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tenso
   const Span span("activation_bwd", traffic(x, dy, dx));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::activation_bwd,
-                    {x.raw(), dy.raw(), dx.raw(), x.dtype(), x.numel(), cuda_activation(f)});
+                    {x.raw(), dy.raw(), dx.raw(), x.dtype(), x.numel(), f});
   cpu::activation_bwd(f, x, dy, dx, stream.pool());
 }
 
@@ -54,7 +48,7 @@ void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, 
   const Span span("gated_activation_fwd", traffic(gate_up, y));
   if (!stream.device().is_cpu())
     return run_cuda(stream, &CudaOpsTable::gated_activation_fwd,
-                    {gate_up.raw(), y.raw(), y.dtype(), y.size(0), y.size(1), cuda_activation(f)});
+                    {gate_up.raw(), y.raw(), y.dtype(), y.size(0), y.size(1), f});
   cpu::gated_activation_fwd(f, gate_up, y, stream.pool());
 }
 
@@ -64,9 +58,9 @@ void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
   check_gated(Checks("gated_activation_bwd", stream), d_gate_up, dy);
   const Span span("gated_activation_bwd", traffic(gate_up, dy, d_gate_up));
   if (!stream.device().is_cpu())
-    return run_cuda(stream, &CudaOpsTable::gated_activation_bwd,
-                    {gate_up.raw(), dy.raw(), d_gate_up.raw(), dy.dtype(), dy.size(0), dy.size(1),
-                     cuda_activation(f)});
+    return run_cuda(
+        stream, &CudaOpsTable::gated_activation_bwd,
+        {gate_up.raw(), dy.raw(), d_gate_up.raw(), dy.dtype(), dy.size(0), dy.size(1), f});
   cpu::gated_activation_bwd(f, gate_up, dy, d_gate_up, stream.pool());
 }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/half.h"
+#include "hgtrain/config/model_family.h"
 #include "hgtrain/device/thread_pool.h"
 #include "hgtrain/model/decoder.h"
 
@@ -88,6 +90,12 @@ void adamw(const Golden& g, int step, Run& run, std::vector<double>& m, std::vec
 }
 
 }  // namespace
+
+TEST_CASE("each family that is built has a golden model of transformers") {
+  std::set<std::string> types;
+  for (const std::string& name : Golden::names()) types.insert(Golden(name).model.model_type);
+  for (const Family& family : kFamilies) CHECK(types.count(family.type) == 1);
+}
 
 TEST_CASE("the parameters are those of transformers") {
   for (const std::string& name : Golden::names()) {

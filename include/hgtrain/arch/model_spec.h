@@ -11,17 +11,6 @@ namespace hgt {
 
 struct ModelConfig;
 
-/// How a model family computes: what model_type means.
-struct Family {
-  bool rms_norm = false;   ///< else layer norm with bias
-  bool rope = false;       ///< else learned positions
-  bool gated_mlp = false;  ///< down(act(gate(x)) * up(x)), else down(act(up(x)))
-  bool conv1d = false;     ///< weights of layers are [in, out] (GPT-2's Conv1D), else [out, in]
-};
-
-/// Error(kConfig) names a model_type that is none of kFamilies (config/model_family.h).
-Family family_of(const ModelConfig& model);
-
 /// The initial values of a parameter: all zeros, all ones, or normal(0, std).
 struct Init {
   enum Kind { kZeros, kOnes, kNormal } kind = kZeros;

@@ -5,28 +5,86 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "hgtrain/base/activation.h"
+
 namespace hgt {
 
-/// A family that is built: its `model_type`, and its class in transformers.
-struct FamilyName {
-  const char *type, *architecture;
+struct ModelConfig;
+
+/// Whose names a family's parameters and the keys of its config.json have.
+enum class Lineage { kGpt2, kLlama };
+
+/// Whether products have a bias: kByKey if `attention_bias` or `mlp_bias` says so.
+enum class Bias { kNever, kByKey, kAlways };
+
+/// Which layers may have sliding attention: kByLayer as `layer_types` or `max_window_layers` say.
+enum class Windows { kNone, kAllLayers, kByLayer };
+
+/// A model family: how it computes, as in transformers' modeling_*.py.
+struct Family {
+  const char* type;          ///< `model_type`
+  const char* architecture;  ///< its class in transformers
+  Lineage lineage = Lineage::kLlama;
+  bool rms_norm = true;   ///< else layer norm with bias
+  bool rope = true;       ///< else learned positions
+  bool gated_mlp = true;  ///< down(act(gate(x)) * up(x)), else down(act(up(x)))
+  bool conv1d = false;    ///< weights of layers are [in, out] (GPT-2's Conv1D), else [out, in]
+  bool qk_norm = false;   ///< RMSNorm on each head of q and k
+  Bias qkv_bias = Bias::kNever;
+  Bias attention_out_bias = Bias::kNever;
+  Bias mlp_bias = Bias::kNever;
+  Windows windows = Windows::kNone;
 };
-inline constexpr FamilyName kFamilies[] = {{"gpt2", "GPT2LMHeadModel"},
-                                           {"llama", "LlamaForCausalLM"},
-                                           {"mistral", "MistralForCausalLM"},
-                                           {"qwen2", "Qwen2ForCausalLM"},
-                                           {"qwen3", "Qwen3ForCausalLM"}};
 
-/// The defaults of a family's config class in transformers, with the names of our table.
-nlohmann::ordered_json family_defaults(const std::string& family);
+/// The families that are built.
+inline constexpr Family kFamilies[] = {
+    {.type = "gpt2",
+     .architecture = "GPT2LMHeadModel",
+     .lineage = Lineage::kGpt2,
+     .rms_norm = false,
+     .rope = false,
+     .gated_mlp = false,
+     .conv1d = true,
+     .qkv_bias = Bias::kAlways,
+     .attention_out_bias = Bias::kAlways,
+     .mlp_bias = Bias::kAlways},
+    {.type = "llama",
+     .architecture = "LlamaForCausalLM",
+     .qkv_bias = Bias::kByKey,
+     .attention_out_bias = Bias::kByKey,
+     .mlp_bias = Bias::kByKey},
+    {.type = "mistral", .architecture = "MistralForCausalLM", .windows = Windows::kAllLayers},
+    {.type = "qwen2",
+     .architecture = "Qwen2ForCausalLM",
+     .qkv_bias = Bias::kAlways,
+     .windows = Windows::kByLayer},
+    {.type = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .qk_norm = true,
+     .qkv_bias = Bias::kByKey,
+     .attention_out_bias = Bias::kByKey,
+     .windows = Windows::kByLayer},
+};
 
-/// The name that a family's config.json has for a size of our table: "n_head" is GPT-2's for
+/// The family of a model_type. Error(kConfig) if it is none of kFamilies.
+const Family& family_of(const std::string& model_type);
+const Family& family_of(const ModelConfig& model);
+
+/// The types of kFamilies, "gpt2, llama, ...", for hints.
+std::string family_types();
+
+/// The defaults of the family's config class in transformers, with the names of our table.
+nlohmann::ordered_json family_defaults(const Family& family);
+
+/// The name that the family's config.json has for a size of our table: "n_head" is GPT-2's for
 /// "num_attention_heads".
-std::string family_key(const std::string& family, const std::string& key);
+std::string family_key(const Family& family, const std::string& key);
 
+/// The function that a `hidden_act` names. Error(kConfig) if it is not built.
+Activation activation_of(const std::string& hidden_act);
 /// One name for each activation function that has several names in transformers.
-std::string activation_name(const std::string& name);
-/// The activations that are built for a family.
-std::vector<std::string> activations_of(const std::string& family);
+std::string activation_name(const std::string& hidden_act);
+/// The values of `hidden_act` that are built for the family.
+std::vector<std::string> activations_of(const Family& family);
 
 }  // namespace hgt

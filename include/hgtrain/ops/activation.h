@@ -1,13 +1,10 @@
 #pragma once
 
+#include "hgtrain/base/activation.h"
 #include "hgtrain/device/stream.h"
 #include "hgtrain/tensor/tensor.h"
 
 namespace hgt {
-
-/// kGeluTanh is HF's gelu_new and gelu_pytorch_tanh, kGelu the exact one with erf
-/// (Hendrycks & Gimpel 2016, arXiv:1606.08415), kSilu is x * sigmoid(x).
-enum class Activation { kGeluTanh, kGelu, kRelu, kSilu };
 
 /// y = f(x), element by element.
 ///

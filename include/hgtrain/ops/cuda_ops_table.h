@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hgtrain/base/activation.h"
 #include "hgtrain/base/dtype.h"
 #include "hgtrain/device/cuda_table.h"
 #include "hgtrain/ops/dropout.h"
@@ -124,14 +125,12 @@ struct DropoutAddArgs {
   DropoutArgs dropout;
 };
 
-enum class CudaActivation : int { kGeluTanh, kGelu, kRelu, kSilu };
-
 struct ActivationArgs {
   const void* x;
   void* y;
   DType type;
   std::int64_t count;
-  CudaActivation f;
+  Activation f;
 };
 
 struct ActivationBwdArgs {
@@ -139,7 +138,7 @@ struct ActivationBwdArgs {
   void* dx;
   DType type;
   std::int64_t count;
-  CudaActivation f;
+  Activation f;
 };
 
 struct GatedActivationArgs {
@@ -147,7 +146,7 @@ struct GatedActivationArgs {
   void* y;
   DType type;
   std::int64_t rows, width;
-  CudaActivation f;
+  Activation f;
 };
 
 struct GatedActivationBwdArgs {
@@ -155,7 +154,7 @@ struct GatedActivationBwdArgs {
   void* d_gate_up;
   DType type;
   std::int64_t rows, width;
-  CudaActivation f;
+  Activation f;
 };
 
 /// If `backward`, logits become the gradient of gradient_scale * sum(losses). A target outside the

@@ -9,21 +9,21 @@ struct Value {
   float y, slope;
 };
 
-__device__ Value activation(CudaActivation f, float x) {
+__device__ Value activation(Activation f, float x) {
   switch (f) {
-    case CudaActivation::kGeluTanh: {
+    case Activation::kGeluTanh: {
       // x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)
       constexpr float k = 1.59576912f;
       const float s = 1.0f / (1.0f + expf(-k * x * (1.0f + 0.044715f * x * x)));
       return {x * s, s + x * s * (1.0f - s) * k * (1.0f + 3 * 0.044715f * x * x)};
     }
-    case CudaActivation::kGelu: {
+    case Activation::kGelu: {
       const float cdf = normcdff(x), density = 0.398942280f * expf(-0.5f * x * x);
       return {x * cdf, cdf + x * density};
     }
-    case CudaActivation::kRelu:
+    case Activation::kRelu:
       return {x < 0 ? 0.0f : x, x > 0 ? 1.0f : 0.0f};
-    case CudaActivation::kSilu: {
+    case Activation::kSilu: {
       const float s = 1.0f / (1.0f + expf(-x));
       return {x * s, s + x * s * (1.0f - s)};
     }

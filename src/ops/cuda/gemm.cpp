@@ -68,11 +68,11 @@ void run_unfused(const GemmArgs& args, CudaStreamState& stream) {
     case GemmEpilogue::kBias:
       return cuda::add_bias({args.c, args.bias, args.c_type, args.m, args.n, args.ldc}, stream);
     case GemmEpilogue::kGelu:
-      return cuda::activation_fwd({args.pre, args.c, args.c_type, count, CudaActivation::kGeluTanh},
+      return cuda::activation_fwd({args.pre, args.c, args.c_type, count, Activation::kGeluTanh},
                                   stream);
     case GemmEpilogue::kGeluBwd:
       return cuda::activation_bwd(
-          {args.pre, args.c, args.c, args.c_type, count, CudaActivation::kGeluTanh}, stream);
+          {args.pre, args.c, args.c, args.c_type, count, Activation::kGeluTanh}, stream);
     case GemmEpilogue::kColumnSums:
       return cuda::add_column_sums(
           {args.b, args.type, static_cast<float*>(args.bias), args.k, args.n, args.ldb}, stream);
