@@ -38,3 +38,15 @@ TEST_CASE("half an environment is refused") {
   CHECK_THROWS_AS(ControlChannel::open({}), Error);
   unsetenv("HGTRAIN_CONTROL_FD");
 }
+
+TEST_CASE("a shared text is the last one written, and a long one is cut") {
+  SharedText text;
+  CHECK(text.get() == "");
+  text = "B123.4567";
+  text = "F0.2";
+  CHECK(text.get() == "F0.2");
+  text = "";
+  CHECK(text.get() == "");
+  text = std::string(100, 'x');
+  CHECK(text.get() == std::string(SharedText::kMaxBytes, 'x'));
+}

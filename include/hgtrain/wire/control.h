@@ -1,10 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -14,21 +14,33 @@
 
 namespace hgt {
 
-/// A text that threads may read and write at any time.
+/// A short text that one thread writes, and any thread may read at any time. No thread ever waits
+/// for another, not even for one that a debugger has stopped while it writes.
 class SharedText {
  public:
+  static constexpr std::size_t kMaxBytes = 31;  ///< longer texts are cut
+
   void operator=(std::string_view text) {
-    const std::lock_guard lock(mutex_);
-    text_ = text;
+    text = text.substr(0, kMaxBytes);
+    const unsigned next = 1 - current_;
+    for (std::size_t i = 0; i < text.size(); ++i)
+      copies_[next][i].store(text[i], std::memory_order_relaxed);
+    copies_[next][text.size()].store('\0', std::memory_order_relaxed);
+    current_ = next;
   }
   std::string get() const {
-    const std::lock_guard lock(mutex_);
-    return text_;
+    std::string text;
+    for (const std::atomic<char>& at : copies_[current_]) {
+      const char c = at.load(std::memory_order_relaxed);
+      if (c == '\0') break;
+      text += c;
+    }
+    return text;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::string text_;
+  std::atomic<char> copies_[2][kMaxBytes + 1] = {};
+  std::atomic<unsigned> current_{0};
 };
 
 /// What a rank is doing, for heartbeats and hang reports.
