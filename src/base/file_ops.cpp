@@ -1,8 +1,10 @@
 #include "hgtrain/base/file_ops.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -55,6 +57,14 @@ int FileOps::rmdir(const char* path) {
 }
 int FileOps::flock(int fd, int operation) {
   return ::flock(fd, operation);
+}
+int FileOps::list(const char* path, std::vector<std::string>& names) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (fs::directory_iterator i(path, error), end; !error && i != end; i.increment(error))
+    names.push_back(i->path().filename().string());
+  errno = error.value();
+  return error ? -1 : 0;
 }
 
 namespace {

@@ -65,8 +65,7 @@ void make_folders(const std::string& path) {
     if (file_ops().mkdir(path.c_str(), 0777) == 0) return;
   }
   const int error_number = errno;
-  std::error_code ignored;
-  if (error_number != EEXIST || !fs::is_directory(path, ignored))
+  if (error_number != EEXIST || !is_folder(path))
     throw_file_error("make folder", path, error_number);
 }
 
@@ -88,10 +87,7 @@ void remove_tree(const std::string& path) {
 
 std::vector<std::string> list_folder(const std::string& path) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator i(path, error), end; !error && i != end; i.increment(error))
-    names.push_back(i->path().filename().string());
-  if (error) throw_file_error("list", path, error.value());
+  if (file_ops().list(path.c_str(), names) < 0) throw_file_error("list", path, errno);
   std::sort(names.begin(), names.end());
   return names;
 }

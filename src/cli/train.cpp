@@ -191,16 +191,18 @@ class Train final : public Command {
   }
 
   JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
-                 std::int64_t record_steps, JobView& view) const {
+                 std::int64_t record_steps, const SharedMark& mark, JobView& view) const {
     JobSpec spec = job_in(plan, folder.path);
+    spec.shared_file = mark.path();
     spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume, record_steps,
-                 &config, &view](int attempt) {
+                 &mark, &config, &view](int attempt) {
       // The run folder is on this job's branch only once it has begun.
       const std::string from = attempt > 0 && view.has_begun() ? "auto" : resume;
       return worker_argv(worker, TrainRequest{.run_dir = dir,
                                               .config = config.path(),
                                               .resume = from,
-                                              .record_steps = record_steps});
+                                              .record_steps = record_steps,
+                                              .mark = mark.path()});
     };
     spec.on_event = [&view](int rank, std::string_view kind, const nlohmann::json& body) {
       view.event(rank, kind, body);
@@ -256,8 +258,7 @@ class Train final : public Command {
     view.print_at_begin(changes);
     view.print(banner(plan, folder.path));
     const SharedMark mark(folder);
-    JobSpec spec = job_of(plan, folder, config, record_steps, view);
-    spec.shared_file = mark.path();
+    JobSpec spec = job_of(plan, folder, config, record_steps, mark, view);
     spec.on_hosts = [&](const std::vector<JobHost>& now) {
       view.set_workers(workers_on(now, layout, device_of(plan)));
     };

@@ -108,10 +108,4 @@ Config config_from_resolved(const Json& json) {
   return result.config;
 }
 
-Config load_resolved_config(const std::string& path) {
-  const LoadResult result = load(read_document(read_text(path), path), {}, false);
-  result.throw_errors();
-  return result.config;
-}
-
 }  // namespace hgt

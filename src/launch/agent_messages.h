@@ -200,7 +200,7 @@ struct Spawn {
   std::map<std::string, std::string> inherited;  ///< for the agent's own environment
   std::string run_id;
   std::string run_dir;
-  std::string shared_file;  ///< must be there, "" = none
+  std::string shared_file;  ///< host 0 must have it, "" = none
   std::string log_dir;
   std::int32_t world_size = 1;
   std::int32_t first_rank = 0;

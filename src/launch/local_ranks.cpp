@@ -96,12 +96,13 @@ void LocalRanks::prepare_host() {
                 fmt::format("host {} has no folder {}: {}", host_name(), order_.folder,
                             std::strerror(errno)),
                 "start the job in a folder that every host has at the same path");
-  if (!order_.shared_file.empty() && !path_exists(order_.shared_file))
+  if (order_.host == 0 && !order_.shared_file.empty() && !path_exists(order_.shared_file))
     throw Error(ErrorKind::kConfig,
-                fmt::format("host {} does not see the run folder {} of the launcher", host_name(),
-                            order_.run_dir),
-                "take one on a file system that all hosts share: --run_dir DIR; training without "
-                "one is not built yet");
+                fmt::format("host {}, which has rank 0, does not see the run folder {} of this "
+                            "machine",
+                            host_name(), order_.run_dir),
+                "type the command on that host; or take a run folder on a file system that both "
+                "share: --run_dir DIR");
   address_ = order_.address.empty() ? address_of(order_.interface) : order_.address;
   find_program(order_.argv.at(0), search_path(spec_));  // before any folder is made
   if (!spec_.log_dir.empty()) make_log_folder(spec_.log_dir);

@@ -22,11 +22,10 @@ template <class Request>
 constexpr auto kFields = std::tuple();
 
 template <>
-constexpr auto kFields<TrainRequest> = std::tuple(std::pair("run_dir", &TrainRequest::run_dir),
-                                                  std::pair("config", &TrainRequest::config),
-                                                  std::pair("resume", &TrainRequest::resume),
-                                                  std::pair("record_steps",
-                                                            &TrainRequest::record_steps));
+constexpr auto kFields<TrainRequest> = std::tuple(
+    std::pair("run_dir", &TrainRequest::run_dir), std::pair("config", &TrainRequest::config),
+    std::pair("resume", &TrainRequest::resume),
+    std::pair("record_steps", &TrainRequest::record_steps), std::pair("mark", &TrainRequest::mark));
 
 template <>
 constexpr auto kFields<EvalRequest> = std::tuple(std::pair("weights", &EvalRequest::weights),

@@ -10,6 +10,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/comm/between_graphs.h"
 #include "hgtrain/comm/connect.h"
@@ -150,6 +151,25 @@ SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
 void SaveGroup::abort() noexcept {
   if (communicator) communicator->abort();
   if (tensor) tensor->abort();
+}
+
+std::unique_ptr<OwnerFiles> connect_files(ControlChannel& channel, const Config& job,
+                                          const Environment& environment, Communicator& world,
+                                          const OwnerFiles::Folders& folders,
+                                          const std::atomic<bool>* aborted) {
+  GroupOptions options = group_options(job, environment);
+  options.aborted = aborted;
+  auto files =
+      std::make_unique<OwnerFiles>(channel, world, options, environment.network_host, folders);
+  const std::size_t without = files->ranks_without().size();
+  if (environment.rank == 0 && without > 0)
+    channel.send(
+        "notice",
+        {{"text", fmt::format("{} not see the run folder, which is on {}: they load and save "
+                              "through rank 0",
+                              without == 1 ? "1 rank does" : fmt::format("{} ranks do", without),
+                              host_name())}});
+  return files;
 }
 
 void show_stacks() {

@@ -8,6 +8,7 @@
 
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/comm/groups.h"
+#include "hgtrain/comm/owner_files.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/wire/control.h"
 
@@ -50,6 +51,13 @@ struct SaveGroup {
 /// Connects the ranks for saves in the background; empty if the job has none, or one rank.
 SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
                              const Environment& environment);
+
+/// Gives all ranks of the job the folders that rank 0's host has; tells the user if some do not see
+/// them.
+std::unique_ptr<OwnerFiles> connect_files(ControlChannel& channel, const Config& job,
+                                          const Environment& environment, Communicator& world,
+                                          const OwnerFiles::Folders& folders,
+                                          const std::atomic<bool>* aborted);
 
 /// Writes where each thread stands to stderr.
 void show_stacks();

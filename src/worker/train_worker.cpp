@@ -1,23 +1,18 @@
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/exception.h"
-#include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
-#include "hgtrain/base/xxh3.h"
-#include "hgtrain/config/load.h"
 #include "hgtrain/device/cuda_queue.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
@@ -28,6 +23,7 @@
 
 #include "commands.h"
 #include "environment.h"
+#include "job_files.h"
 #include "ranks.h"
 #include "stop_signals.h"
 
@@ -39,7 +35,8 @@ class Group {
  public:
   /// The group owns the queue, if there is one, from now on.
   const Groups& connect(ControlChannel& channel, const Config& config,
-                        const Environment& environment, std::unique_ptr<CudaQueue> queue) {
+                        const Environment& environment, std::unique_ptr<CudaQueue> queue,
+                        const OwnerFiles::Folders& folders) {
     queue_ = std::move(queue);
     auto [communicator, backend_name] =
         connect_ranks(channel, config, environment, queue_.get(), &aborted_);
@@ -47,8 +44,10 @@ class Group {
     auto groups =
         connect_groups(channel, config, environment, queue_.get(), *communicator, &aborted_);
     SaveGroup savers = connect_save_group(channel, config, environment);
+    auto files = connect_files(channel, config, environment, *communicator, folders, &aborted_);
     const std::lock_guard lock(mutex_);
     savers_ = std::move(savers);
+    files_ = std::move(files);
     communicator_ = std::move(communicator);
     groups_ = std::move(groups);
     if (aborted_) abort_all();
@@ -63,6 +62,7 @@ class Group {
     savers_.communicator.reset();
     groups_.reset();
     communicator_.reset();
+    files_.reset();
   }
   /// A save under way may still be finished: it ends if a peer is lost.
   void abort() {
@@ -73,6 +73,7 @@ class Group {
   void abort_saves() {
     const std::lock_guard lock(mutex_);
     savers_.abort();
+    if (files_) files_->abort();
   }
 
  private:
@@ -87,6 +88,7 @@ class Group {
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<ConnectedGroups> groups_;
   SaveGroup savers_;
+  std::unique_ptr<OwnerFiles> files_;
 };
 
 /// The first lines of a rank's log.
@@ -111,27 +113,6 @@ int report(ControlChannel& channel, const Error& error) {
   channel.send("failed", failed_body(error));
   channel.flush();
   return error.exit_code();
-}
-
-/// Error(kConfig) if this rank runs another program, or reads another config, than rank 0: on
-/// another host both are other files.
-void require_same_job(ControlChannel& channel, const Environment& environment,
-                      const std::string& config, std::chrono::milliseconds timeout) {
-  if (environment.num_hosts == 1) return;
-  for (const auto& [what, path, hint] :
-       {std::tuple("program", std::string("/proc/self/exe"),
-                   "install the same hgtrain at the same path on every host"),
-        std::tuple("config", config, "take a run folder that all hosts share: --run_dir DIR")}) {
-    const std::string key = fmt::format("hash of the {}", what);
-    const std::string mine = fmt::format("{:x}", xxh3(read_file(path, 1 << 30)));
-    if (environment.rank == 0)
-      channel.set(key, mine);
-    else if (channel.get(key, timeout) != mine)
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("the {} of rank {} on {} is not the same as rank 0's", what,
-                              environment.rank, host_name()),
-                  hint);
-  }
 }
 
 /// One rank of a training job.
@@ -160,7 +141,7 @@ class TrainWorker {
       group_.abort();
     }
     run_.reset();  // a save under way is finished
-    if (status != 0) group_.abort_saves();
+    if (status != 0 && status != kExitStoppedEarly) group_.abort_saves();
     group_.leave();
     return status;
   }
@@ -170,11 +151,9 @@ class TrainWorker {
     const Environment environment = read_environment();
     log_.emplace(fmt::format("rank {}", environment.rank),
                  log_level_from_environment(LogLevel::kInfo), /*asynchronous=*/true);
-    config_ = load_resolved_config(request.config);
+    config_ = config_of_job(*channel_, environment, request.config);
     log_header(environment, config_);
     log_debug("config {}, resume {}", request.config, request.resume);
-    require_same_job(*channel_, environment, request.config,
-                     std::chrono::milliseconds(config_.distributed.timeout_ms()));
     std::unique_ptr<CudaQueue> queue = open_device(config_, environment);
     const CudaQueue* const compute = queue.get();
     if (compute) require_memory(config_, *compute);
@@ -184,7 +163,8 @@ class TrainWorker {
                                    *compute));
     }
     channel_->progress().phase = "connecting";
-    const Groups& groups = group_.connect(*channel_, config_, environment, std::move(queue));
+    const Groups& groups = group_.connect(*channel_, config_, environment, std::move(queue),
+                                          folders_of_job(request, config_, environment));
     const RunOptions options{request.run_dir, request.resume, request.record_steps};
     run_.emplace(config_, options, groups, *channel_, requests_, compute, group_.savers());
     const RunOutcome outcome = run_->train();

@@ -7,12 +7,13 @@
 using namespace hgt;
 
 TEST_CASE("a request comes back as it was written") {
-  const auto train = decode_request<TrainRequest>(
-      encode_request(TrainRequest{"runs/a b", "runs/a b/resolved.json", "auto", 10}));
+  const auto train = decode_request<TrainRequest>(encode_request(
+      TrainRequest{"runs/a b", "runs/a b/resolved.json", "auto", 10, "runs/a b/mark"}));
   CHECK(train.run_dir == "runs/a b");
   CHECK(train.config == "runs/a b/resolved.json");
   CHECK(train.resume == "auto");
   CHECK(train.record_steps == 10);
+  CHECK(train.mark == "runs/a b/mark");
 
   GenerateRequest asked;
   asked.prompt = "größer \"quoted\"\n日本語";

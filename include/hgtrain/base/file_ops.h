@@ -1,14 +1,17 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <vector>
 
 namespace hgt {
 
-/// The system calls that hgtrain changes files with, in one table that a test can replace: to
-/// record them, to fail the k-th. Each member behaves as the call it is named after: -1 and errno
-/// on failure. The members of this class are the real ones. Called from several threads at once.
+/// The system calls that hgtrain reads and changes files with, in one table that can be replaced:
+/// by a test, to record them or to fail the k-th; by a rank that reaches some files through another
+/// one (comm/owner_files.h). Each member behaves as the call it is named after: -1 and errno on
+/// failure. The members of this class are the real ones. Called from several threads at once.
 class FileOps {
  public:
   virtual ~FileOps() = default;
@@ -28,12 +31,14 @@ class FileOps {
   virtual int unlink(const char* path);
   virtual int rmdir(const char* path);
   virtual int flock(int fd, int operation);
+  /// Adds the names in a folder, without "." and "..", in any order.
+  virtual int list(const char* path, std::vector<std::string>& names);
 };
 
 /// The table in use: the real one, or the innermost override's.
 FileOps& file_ops() noexcept;
 
-/// For tests: puts `ops` in place of the table for as long as it lives, in every thread.
+/// Puts `ops` in place of the table for as long as it lives, in every thread.
 class FileOpsOverride {
  public:
   explicit FileOpsOverride(FileOps& ops) noexcept;

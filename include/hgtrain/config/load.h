@@ -72,6 +72,5 @@ void leave_out_unread(nlohmann::ordered_json& json);
 
 /// Reads what to_json wrote. Error(kConfig) on anything else.
 Config config_from_resolved(const nlohmann::ordered_json& json);
-Config load_resolved_config(const std::string& path);
 
 }  // namespace hgt

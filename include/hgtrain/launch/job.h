@@ -33,7 +33,7 @@ struct JobSpec {
   std::map<std::string, std::string> env;
   std::string run_id;       ///< "" = a generated one
   std::string run_dir;      ///< HGTRAIN_RUN_DIR, "" = none
-  std::string shared_file;  ///< each of `hosts` must have it, "" = none
+  std::string shared_file;  ///< the first of `hosts` must have it, "" = none
   std::string log_dir;  ///< folder of the rank_N.log files, which are appended to; "" = no files
   int master_port = 0;  ///< 0 = any free port
 

@@ -17,6 +17,8 @@ struct TrainRequest {
   std::string config;             ///< path of the resolved config
   std::string resume;             ///< auto, none, or a checkpoint folder
   std::int64_t record_steps = 0;  ///< steps whose spans are recorded
+  /// A file in the run folder: who does not see it has another folder. "": none.
+  std::string mark = {};
 };
 
 /// Measures a model's loss, as one rank. Rank 0 sends "result" {loss} up the control channel.

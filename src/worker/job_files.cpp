@@ -1,0 +1,75 @@
+#include "job_files.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
+#include "hgtrain/base/json.h"
+#include "hgtrain/base/xxh3.h"
+#include "hgtrain/config/load.h"
+#include "hgtrain/config/run_checkpoints.h"
+
+namespace hgt {
+namespace {
+
+/// The job's own timeout is in its config, which is not known yet.
+constexpr std::chrono::minutes kTimeout{10};
+
+constexpr std::int64_t kMaxProgramBytes = 1 << 30, kMaxConfigBytes = 8 << 20;
+
+/// What rank 0 says about `what`.
+std::string said_by_first(ControlChannel& channel, const Environment& environment,
+                          const std::string& what, const std::string& mine) {
+  if (environment.rank > 0) return channel.get(what, kTimeout);
+  channel.set(what, mine);
+  return mine;
+}
+
+/// On another host, the program is another file.
+void require_same_program(ControlChannel& channel, const Environment& environment) {
+  if (environment.num_hosts == 1) return;
+  const std::string mine = fmt::format("{:x}", xxh3(read_file("/proc/self/exe", kMaxProgramBytes)));
+  if (said_by_first(channel, environment, "hash of the program", mine) != mine)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("the program of rank {} on {} is not the same as rank 0's",
+                            environment.rank, host_name()),
+                "install the same hgtrain at the same path on every host");
+}
+
+/// The folder of another run in which the run's branch begins, or "".
+std::string begin_of_branch(const std::string& run_dir) {
+  try {
+    const auto origin = read_origin(run_dir);
+    return origin ? origin_folder(run_dir, *origin) : "";
+  } catch (const Error&) {
+    return "";  // who needs it reports the error
+  }
+}
+
+}  // namespace
+
+Config config_of_job(ControlChannel& channel, const Environment& environment,
+                     const std::string& path) {
+  require_same_program(channel, environment);
+  const std::string mine = environment.rank == 0 ? read_file(path, kMaxConfigBytes) : "";
+  const std::string text = said_by_first(channel, environment, "config", mine);
+  return config_from_resolved(parse_json<nlohmann::ordered_json>(text));
+}
+
+OwnerFiles::Folders folders_of_job(const TrainRequest& request, const Config& config,
+                                   const Environment& environment) {
+  OwnerFiles::Folders out{.are_here = request.mark.empty() || path_exists(request.mark)};
+  if (environment.rank > 0) return out;
+  out.paths = {request.run_dir};
+  const bool names_checkpoint = request.resume != "auto" && request.resume != "none";
+  for (const std::string& folder : {names_checkpoint ? request.resume : "", config.model.init,
+                                    begin_of_branch(request.run_dir)})
+    if (!folder.empty()) out.paths.push_back(folder);
+  return out;
+}
+
+}  // namespace hgt

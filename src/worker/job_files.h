@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "hgtrain/comm/owner_files.h"
+#include "hgtrain/wire/control.h"
+#include "hgtrain/wire/requests.h"
+
+#include "environment.h"
+
+namespace hgt {
+
+struct Config;
+
+/// The config of the job, which rank 0 reads at `path` and gives to all: other hosts need not have
+/// the file. Error(kConfig) if this rank runs another program than rank 0.
+Config config_of_job(ControlChannel& channel, const Environment& environment,
+                     const std::string& path);
+
+/// The folders that ranks read and write together, and whether this host sees them: that of the
+/// run, and those of the weights that it begins with.
+OwnerFiles::Folders folders_of_job(const TrainRequest& request, const Config& config,
+                                   const Environment& environment);
+
+}  // namespace hgt
