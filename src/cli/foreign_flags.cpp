@@ -21,6 +21,8 @@ struct ForeignFlag {
 
 constexpr std::string_view kMachines =
     "name the machines, on one of them: --hosts a:4,b:4, or --hostfile FILE; it starts the others";
+constexpr std::string_view kNodes =
+    "nodes that are started by themselves: --nnodes N --node_rank R --master_addr HOST on each";
 constexpr std::string_view kWorkers = "workers on each machine: --num_workers N, or --num_gpus N";
 constexpr std::string_view kOverSsh =
     "leave it out: hosts are reached by ssh; Slurm's and MPI's ways are not built yet";
@@ -48,13 +50,11 @@ constexpr ForeignFlag kLaunching[] = {
     {"-n", kWorkers},
     {"--gpus", "--num_gpus N"},
     {"--num_machines", kMachines},
-    {"--node_rank", kMachines},
-    {"--machine_rank", kMachines},
-    {"--no_ssh", kMachines},
-    {"--rdzv_backend", kMachines},
-    {"--rdzv_endpoint", kMachines},
-    {"--rdzv_id", kMachines},
-    {"--rdzv_conf", kMachines},
+    {"--machine_rank", "this node, from 0: --node_rank R"},
+    {"--rdzv_backend", kNodes},
+    {"--rdzv_endpoint", kNodes},
+    {"--rdzv_id", kNodes},
+    {"--rdzv_conf", kNodes},
     {"--main_process_ip", "--master_addr ADDRESS"},
     {"--main_process_port", "--master_port N"},
     {"--host", "--hosts a:4,b:4"},

@@ -13,7 +13,18 @@ void add_host_options(Options& options, HostFlags& flags) {
   options.add("--num_nodes,--nnodes", flags.num_nodes, "only the first N of the hosts");
   options.add("--master_addr", flags.master_addr,
               "where the others find the first host (default: where ssh finds it)");
+  options.add("--master_port", flags.master_port,
+              "MASTER_PORT (default: a free one); with --node_rank, where node 0 listens (29500)");
   options.add("--ssh_port", flags.ssh_port, "port of the hosts' ssh servers (default: ssh's)");
+  options.add("--node_rank", flags.node_rank,
+              "each of --nnodes is started by itself, and this is node R, from 0");
+  options.add_flag("--no_ssh", flags.no_ssh,
+                   "the same if hosts are named: this is the host number --node_rank of them");
+  options.add("--job_secret_file", flags.job_secret_file,
+              "file of the secret by which nodes know each other (default: $HGTRAIN_JOB_SECRET)");
+  options.add("--job_secret_env", flags.job_secret_env, "the variable that has it");
+  options.add("--join_timeout", flags.join_timeout_seconds,
+              "seconds in which all nodes must join (default: 600)");
 }
 
 }  // namespace hgt

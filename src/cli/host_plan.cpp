@@ -28,6 +28,14 @@ int count_ranks(const std::vector<JobHost>& hosts) {
   return out;
 }
 
+std::string way_to(const JobSpec& spec, const JobHost& host) {
+  if (!spec.rendezvous) return shell_line(agent_command(host));
+  const Rendezvous& meeting = *spec.rendezvous;
+  return &host == spec.hosts.data()
+             ? fmt::format("listens on port {}", meeting.port)
+             : fmt::format("dials {} port {}", meeting.address, meeting.port);
+}
+
 /// What the host itself decides is not known here.
 EnvironmentChange environment_on(const JobSpec& spec, int rank, const RankPlace& place,
                                  const JobHost& host) {
@@ -67,8 +75,8 @@ std::string host_plan(JobSpec spec,
   place.master_addr = first_address.empty() && place.num_hosts == 1 ? "127.0.0.1" : first_address;
   int rank = 0;
   for (const JobHost& host : spec.hosts)
-    commands += fmt::format("{}{}: {}\n", host.is_spare ? "spare " : "", host.name,
-                            shell_line(agent_command(host)));
+    commands +=
+        fmt::format("{}{}: {}\n", host.is_spare ? "spare " : "", host.name, way_to(spec, host));
   for (const JobHost& host : hosts) {
     place.local_size = host.workers;
     place.address = host.address;

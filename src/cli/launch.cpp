@@ -47,7 +47,6 @@ class Launch final : public Command {
     options.add("--env", env_, "NAME=VALUE, added to the environment; may be repeated")
         .repeatable();
     options.add("--grace", grace_seconds_, "seconds from SIGTERM to SIGKILL (default: 30)");
-    options.add("--master_port", spec_.master_port, "MASTER_PORT (default: a free one)");
     options.add_flag("--dry_run", dry_run_, "print commands and environments, start nothing");
   }
 
@@ -64,6 +63,12 @@ class Launch final : public Command {
         say("{}", host_plan(spec_, device_of));
       return 0;
     }
+    if (spec_.rendezvous) {
+      spec_.rendezvous->secret = take_job_secret(host_flags_);
+      spec_.rendezvous->rejoins = spec_.max_restarts > 0;
+    }
+    if (spec_.rendezvous && spec_.rendezvous->node > 0)
+      return run_node(*spec_.rendezvous, spec_.hosts);
     const Verdict verdict = run_job(spec_);
     tell("{}", verdict.render());
     return verdict.exit_code;
@@ -73,6 +78,8 @@ class Launch final : public Command {
   void fill_hosts() {
     host_flags_.num_workers = asked_workers();
     named_hosts_ = hosts_of(host_flags_);
+    spec_.rendezvous = rendezvous_of(host_flags_, named_hosts_);
+    if (!spec_.rendezvous) spec_.master_port = host_flags_.master_port;
     if (is_this_machine(named_hosts_)) return;
     spec_.hosts = named_hosts_;
     for (JobHost& host : spec_.hosts) host.min_gpus = num_gpus_.value_or(0);
@@ -80,13 +87,13 @@ class Launch final : public Command {
 
   void fill_spec(const std::vector<std::string>& program) {
     spec_.argv = [program](int) { return program; };
-    if (named_hosts_.empty() && !spec_.exports.empty())
+    if ((named_hosts_.empty() || spec_.rendezvous) && !spec_.exports.empty())
       throw Error(ErrorKind::kConfig, "--export is for --hosts",
                   "on this machine, programs inherit the whole environment");
     spec_.num_workers = spec_.hosts.empty() ? workers_here() : 1;
     spec_.shown_ranks = RankSet::parse(shown_ranks_);
     check_range("--max_restarts", spec_.max_restarts, 0, 1'000'000);
-    check_range("--master_port", spec_.master_port, 0, 65535);
+    check_range("--master_port", host_flags_.master_port, 0, 65535);
     if (!std::isfinite(grace_seconds_) || grace_seconds_ < 0 || grace_seconds_ > 1e6)
       throw Error(ErrorKind::kConfig,
                   fmt::format("--grace {} is not a number of seconds", grace_seconds_));

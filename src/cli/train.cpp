@@ -93,8 +93,6 @@ class Train final : public Command {
                 "GPUs to train on (default: all visible ones)");
     options.add("--num_workers", flags_.num_workers, "workers on the CPU, on each host");
     add_host_options(options, flags_.on_hosts);
-    options.add("--master_port", flags_.master_port,
-                "MASTER_PORT of the workers (default: a free one)");
     options.add("--device", flags_.device, "auto, cuda or cpu (default: the config's, else auto)")
         .one_of({"auto", "cuda", "cpu"});
     options.add("--steps", flags_.steps, "steps of the whole run, instead of the config's");
@@ -124,6 +122,13 @@ class Train final : public Command {
   int run(const std::vector<std::string>& overrides) override {
     require_named_run();
     take_this_machine(flags_);
+    rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));
+    if (rendezvous_ && !flags_.dry_run) {
+      check_flags(flags_);
+      rendezvous_->secret = take_job_secret(flags_.on_hosts);
+      rendezvous_->rejoins = flags_.max_restarts > 0;
+      if (rendezvous_->node > 0) return run_node(*rendezvous_, hosts_of(flags_));
+    }
     if (flags_.run_dir.empty()) flags_.run_dir = default_run_dir(flags_.config);
     if (names_checkpoint(flags_.resume)) flags_.resume = checkpoint_folder(flags_.resume);
     const TrainPlan plan = make_train_plan(flags_, overrides);
@@ -223,7 +228,8 @@ class Train final : public Command {
     spec.own_workers = true;
     spec.shown_ranks = RankSet::parse(flags_.shown_ranks);
     spec.max_restarts = static_cast<int>(flags_.max_restarts);
-    spec.master_port = flags_.master_port;
+    spec.rendezvous = rendezvous_;
+    if (!rendezvous_) spec.master_port = flags_.on_hosts.master_port;
     spec.hang_limit = std::chrono::milliseconds(plan.config.distributed.timeout_ms());
     return spec;
   }
@@ -279,6 +285,7 @@ class Train final : public Command {
   }
 
   TrainFlags flags_;
+  std::optional<Rendezvous> rendezvous_;
 };
 
 }  // namespace

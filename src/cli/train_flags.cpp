@@ -40,7 +40,7 @@ void check_flags(const TrainFlags& flags) {
         fmt::format("--num_workers {}: a machine has at most {}", *flags.num_workers, kMaxWorkers),
         "one for each core is plenty");
   RankSet::parse(flags.shown_ranks);  // refuses what is none
-  check_range("--master_port", flags.master_port, 0, 65535);
+  check_range("--master_port", flags.on_hosts.master_port, 0, 65535);
   const std::vector<JobHost> hosts = hosts_of(flags);
   if (!hosts.empty() && (flags.num_gpus || flags.device == "cuda" || !flags.gpu.empty()))
     refuse("training on the GPUs of several hosts is not built yet",
@@ -73,7 +73,7 @@ std::vector<JobHost> hosts_of(const TrainFlags& flags) {
 void take_this_machine(TrainFlags& flags) {
   const std::vector<JobHost> hosts = hosts_of(flags);
   if (!is_this_machine(hosts)) return;
-  flags.on_hosts = {};
+  flags.on_hosts = {.master_port = flags.on_hosts.master_port};
   for (const auto& [name, value] : host_environment(hosts[0]))
     ::setenv(name.c_str(), value.c_str(), 1);
   if (hosts[0].workers > 0 && !flags.num_workers)

@@ -14,9 +14,8 @@ struct TrainFlags {
   std::string config;
   std::optional<std::int64_t> num_gpus;
   std::optional<std::int64_t> num_workers;
-  HostFlags on_hosts;   ///< empty = this machine
-  int master_port = 0;  ///< 0 = a free one
-  std::string device;   ///< "" = the config's
+  HostFlags on_hosts;  ///< empty = this machine
+  std::string device;  ///< "" = the config's
   std::optional<std::int64_t> steps;
   std::string run_dir;
   std::string resume = "none";

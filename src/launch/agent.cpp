@@ -97,8 +97,15 @@ void Agent::on_frame(const Frame& frame) {
     case MessageKind::kWelcome: {
       const auto message = decode_payload<Welcome>(frame.payload);
       if (message.lease_ms <= 0 || message.lease_ms > kMaxLeaseMs) refuse_payload();
+      is_welcome_ = true;
       return lease_.start(std::chrono::milliseconds(message.lease_ms));
     }
+    case MessageKind::kRefused:
+      refusal_ = decode_payload<Refused>(frame.payload).why;
+      return;
+    case MessageKind::kJobEnded:
+      exit_code_ = decode_payload<JobEnded>(frame.payload).exit_code;
+      return link_.send(JobEnded{*exit_code_});
     case MessageKind::kBeat:
       return lease_.hear(decode_payload<Beat>(frame.payload));
     case MessageKind::kCredit:

@@ -40,6 +40,15 @@ class Agent {
 
   /// The first message to a launcher on another host.
   void say_hello(int gpus);
+  /// A signal that came to this process is the whole job's.
+  void report_signal(int signal) { link_.send(SignalReceived{signal}); }
+
+  /// The coordinator has taken this agent.
+  bool is_welcome() const { return is_welcome_; }
+  /// The coordinator's last words, if they have come: how the job ended, or why it refuses this
+  /// node.
+  const std::optional<int>& exit_code() const { return exit_code_; }
+  const std::optional<std::string>& refusal() const { return refusal_; }
 
  private:
   /// The output that is on its way to the console: what is not credited yet.
@@ -70,6 +79,9 @@ class Agent {
   std::optional<MasterPort> port_;
   std::unique_ptr<LocalRanks> ranks_;     // of the last Spawn
   std::optional<std::string> why_ended_;  // the stream
+  bool is_welcome_ = false;
+  std::optional<int> exit_code_;
+  std::optional<std::string> refusal_;
   asio::steady_timer end_timer_;
 };
 

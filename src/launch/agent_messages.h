@@ -29,11 +29,31 @@ struct Beat {
   static auto fields(auto& m) { return std::tie(m.at_ns, m.answers_ns, m.held_ns); }
 };
 
+/// The job has ended; the agent sends it back, so that the coordinator knows that it has come.
+struct JobEnded {
+  static constexpr MessageKind kKind = MessageKind::kJobEnded;
+  std::int32_t exit_code = 0;
+  static auto fields(auto& m) { return std::tie(m.exit_code); }
+};
+
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 3;
+inline constexpr std::uint32_t kAgentVersion = 4;
 
-/// The first message of an agent on another host.
+/// The first message of an agent that has dialled the coordinator: who it is.
+struct Join {
+  static constexpr MessageKind kKind = MessageKind::kJoin;
+  std::uint32_t version = kAgentVersion;
+  std::int32_t node = 0;
+  std::int32_t num_nodes = 0;
+  std::int32_t workers = 0;  ///< JobHost::workers
+  std::string host;          ///< its name
+  static auto fields(auto& m) {
+    return std::tie(m.version, m.node, m.num_nodes, m.workers, m.host);
+  }
+};
+
+/// The first message of an agent on another host; of one that has dialled, the second.
 struct AgentHello {
   static constexpr MessageKind kKind = MessageKind::kAgentHello;
   std::uint32_t version = kAgentVersion;
@@ -172,7 +192,21 @@ struct AgentStoreGet {
   static auto fields(auto& m) { return std::tie(m.epoch, m.key); }
 };
 
+/// A signal came to the agent's process.
+struct SignalReceived {
+  static constexpr MessageKind kKind = MessageKind::kSignalReceived;
+  std::int32_t signal = 0;
+  static auto fields(auto& m) { return std::tie(m.signal); }
+};
+
 // ---- coordinator to agent ----
+
+/// The answer to a Join with which the job cannot run; then the stream ends.
+struct Refused {
+  static constexpr MessageKind kKind = MessageKind::kRefused;
+  std::string why;
+  static auto fields(auto& m) { return std::tie(m.why); }
+};
 
 /// The first message to an agent on another host.
 struct Welcome {

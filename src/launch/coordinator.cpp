@@ -79,8 +79,9 @@ void Coordinator::spawn(const PortReserved& master) {
   order.epoch = epoch_;
   order.argv = spec_.argv(static_cast<int>(epoch_));
   order.master_port = master.port;
-  if (order.master_addr.empty()) order.master_addr = master.address;
-  if (hosts_.size() > 1 && is_loopback(order.master_addr))
+  const bool is_of_interface = order.master_addr.empty();
+  if (is_of_interface) order.master_addr = master.address;
+  if (is_of_interface && hosts_.size() > 1 && is_loopback(order.master_addr))
     return context_.cannot_start(Error(
         ErrorKind::kConfig,
         fmt::format("interface {} of host {} is its loopback, where other hosts cannot reach it",

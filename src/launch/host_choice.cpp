@@ -22,10 +22,21 @@ Error refused(const std::string& message, const std::string& hint = "") {
   return {ErrorKind::kConfig, message, hint};
 }
 
+/// Hosts that nobody names: each says who it is when it joins.
+std::vector<JobHost> nodes(std::int64_t number) {
+  if (number < 1 || number > kMaxHosts)
+    throw refused(fmt::format("--nnodes {} is not from 1 to {}", number, kMaxHosts));
+  std::vector<JobHost> out;
+  for (std::int64_t i = 0; number > 1 && i < number; ++i)
+    out.push_back({.name = fmt::format("node {}", i)});
+  return out;
+}
+
 std::vector<JobHost> named_hosts(const HostFlags& flags) {
   if (!flags.hosts.empty() && !flags.hostfile.empty())
     throw refused("--hosts and --hostfile exclude each other", "keep one");
   if (!flags.hosts.empty()) return parse_hosts(flags.hosts);
+  if (flags.hostfile.empty() && flags.node_rank) return nodes(flags.num_nodes.value_or(1));
   if (flags.hostfile.empty()) {
     const std::string& filter = flags.include.empty() ? flags.exclude : flags.include;
     if (filter.starts_with("localhost")) return {{.name = "localhost"}};
@@ -43,9 +54,11 @@ void refuse_without_hosts(const HostFlags& flags) {
     wrong.add(refused("--include and --exclude choose among the hosts of --hosts or --hostfile",
                       "GPUs of this machine: --include localhost:0,2"));
   if (flags.num_nodes && *flags.num_nodes != 1)
-    wrong.add(refused(fmt::format("--num_nodes {} without hosts", *flags.num_nodes),
-                      "name them: --hosts a:4,b:4, or --hostfile FILE"));
-  if (!flags.master_addr.empty() && flags.master_addr != "127.0.0.1" &&
+    wrong.add(
+        refused(fmt::format("--num_nodes {} without hosts", *flags.num_nodes),
+                "name them: --hosts a:4,b:4, or --hostfile FILE; or start each by itself with "
+                "its --node_rank"));
+  if (!flags.node_rank && !flags.master_addr.empty() && flags.master_addr != "127.0.0.1" &&
       flags.master_addr != "localhost")
     wrong.add(refused(fmt::format("--master_addr {} without --hosts", flags.master_addr),
                       "leave it out: workers of this machine meet at 127.0.0.1"));
@@ -247,7 +260,9 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   if (flags.num_nodes) take_hosts(*flags.num_nodes, hosts);
   if (flags.num_workers) take_workers(*flags.num_workers, hosts);
   order_spares(hosts);
-  if (!flags.master_addr.empty()) set_address(flags.master_addr, hosts);
+  if (!flags.master_addr.empty() && !flags.node_rank) set_address(flags.master_addr, hosts);
+  if (flags.no_ssh && hosts.size() == 1)
+    return {{.name = "localhost", .workers = hosts[0].workers, .devices = hosts[0].devices}};
   for (JobHost& host : hosts)
     if (host.ssh_port == 0) host.ssh_port = static_cast<int>(flags.ssh_port);
   return hosts;

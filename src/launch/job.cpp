@@ -13,9 +13,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/machine/visible_gpus.h"
 
 #include "children.h"
 #include "console_queue.h"
@@ -32,6 +34,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+constexpr std::int64_t kSameSignalNs = 2'000'000'000;
+
+bool is_watched(int signal) {
+  return std::find(std::begin(kWatched), std::end(kWatched), signal) != std::end(kWatched);
+}
 
 /// Puts this process's signal handlers and its place among its children back when it goes.
 class ProcessState {
@@ -79,7 +86,11 @@ class Job {
   Verdict run() {
     worker_environment(spec_, 0, 0);  // refuses names that cannot be given, before all else
     watch_signals();
-    if (spec_.hosts.empty()) {
+    if (spec_.rendezvous) {
+      roster_.meet(spec_.hosts, *spec_.rendezvous,
+                   {io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}},
+                   static_cast<int>(visible_gpus().gpus.size()));
+    } else if (spec_.hosts.empty()) {
       roster_.add_this_machine(
           {io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}},
           spec_.num_workers);
@@ -106,7 +117,7 @@ class Job {
   /// What the agents need to know, the same in all attempts.
   Spawn order() const {
     Spawn order;
-    if (!spec_.hosts.empty()) {
+    if (!spec_.hosts.empty() && !spec_.rendezvous) {  // nodes work where they were started
       order.folder = fs::current_path();
       order.inherited = inherited_;
     }
@@ -125,7 +136,7 @@ class Job {
 
   void give_up(const Error& why) {
     cannot_start_ = why;
-    io_.stop();
+    end_loop(why.exit_code());
   }
 
   void on_ready() {
@@ -229,15 +240,29 @@ class Job {
 
   void end() {
     if (const std::string dropped = console_.what_was_dropped(); !dropped.empty()) notice(dropped);
-    io_.stop();
+    end_loop(verdict_.exit_code);
+  }
+
+  void end_loop(int exit_code) {
+    roster_.dismiss(exit_code, [this] { io_.stop(); });
   }
 
   void watch_signals() {
     signals_.async_wait([this](const std::error_code& error, int signal) {
       if (error) return;
-      on_signal(signal);
+      if (is_news(signal, /*is_ours=*/true)) on_signal(signal);
       watch_signals();
     });
+  }
+
+  /// A scheduler sends a signal to every node at nearly the same time: that is one signal.
+  bool is_news(int signal, bool is_ours) {
+    LastSignal& last = last_signals_[signal];
+    const std::int64_t now = now_ns();
+    const bool is_same = last.at_ns != 0 && now - last.at_ns < kSameSignalNs &&
+                         !(is_ours && std::exchange(last.is_ours, true));
+    if (!is_same) last = {now, is_ours};
+    return !is_same;
   }
 
   void on_signal(int signal) {
@@ -259,7 +284,7 @@ class Job {
     verdict_.exit_code = 128 + signal;
     verdict_.reason =
         fmt::format("stopped by SIG{} before all hosts had answered", sigabbrev_np(signal));
-    io_.stop();
+    end_loop(verdict_.exit_code);
   }
 
   void on_console_gone() {
@@ -287,7 +312,15 @@ class Job {
       {[this] { on_ready(); }, [this](const Error& why) { on_unusable(why); },
        [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },
        [this](AgentLink& link, const std::string& why) { coordinator_->on_lost(link, why); },
-       [this](const std::string& text) { notice(text); }}};
+       [this](const std::string& text) { notice(text); },
+       [this](int signal) {
+         if (is_watched(signal) && is_news(signal, /*is_ours=*/false)) on_signal(signal);
+       }}};
+  struct LastSignal {
+    std::int64_t at_ns = 0;
+    bool is_ours = false;  // it came to this process
+  };
+  std::map<int, LastSignal> last_signals_;
   std::map<std::string, std::string> inherited_;  // by the agents of other hosts
   std::unique_ptr<Coordinator> coordinator_;
   std::optional<Error> cannot_start_;

@@ -41,34 +41,104 @@ bool is_loopback(const std::string& address) {
 
 Roster::Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseconds lease,
                Events events)
-    : io_(io), console_(console), lease_(lease), events_(std::move(events)), fence_timer_(io) {}
+    : io_(io),
+      console_(console),
+      lease_(lease),
+      events_(std::move(events)),
+      fence_timer_(io),
+      join_timer_(io) {}
 
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
+  Host& host = hosts_.emplace_back();
+  host.spec = {.name = host_name(), .workers = num_ranks};
+  blocks_ = {{0, num_ranks}};
+  start_local_agent(host, context);
+  host.state = State::kHere;
+  check_ready();
+}
+
+void Roster::start_local_agent(Host& host, const Agent::Context& context) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_no_descriptor();
   OwnedFd ours(ends[0]), theirs(ends[1]);
   OwnedFd our_copy = copy_of(ours), their_copy = copy_of(theirs);
   agent_ = std::make_unique<Agent>(context, std::move(theirs), std::move(their_copy));
-  Host& host = hosts_.emplace_back();
-  host.spec = {.name = host_name(), .workers = num_ranks};
-  blocks_ = {{0, num_ranks}};
   connect(host, std::move(ours), std::move(our_copy));
-  host.state = State::kHere;
-  check_ready();
 }
 
-void Roster::call(const std::vector<JobHost>& hosts, const std::string& program) {
-  program_ = program;
+void Roster::set_hosts(const std::vector<JobHost>& hosts) {
   hosts_.resize(hosts.size());
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     hosts_[i].spec = hosts[i];
     if (!hosts[i].is_spare) blocks_.push_back({i, hosts[i].workers});
   }
+}
+
+void Roster::call(const std::vector<JobHost>& hosts, const std::string& program) {
+  program_ = program;
+  set_hosts(hosts);
   call_next();
 }
 
+void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
+                  const Agent::Context& context, int gpus) {
+  set_hosts(hosts);
+  hosts_[0].spec.name = host_name();
+  listener_ = std::make_unique<JoinListener>(io_, rendezvous.port, rendezvous.secret,
+                                             [this](const Newcomer& n) { on_join(n); });
+  join_timeout_ = rendezvous.join_timeout;
+  await_nodes();
+  start_local_agent(hosts_[0], context);
+  agent_->say_hello(gpus);
+}
+
+void Roster::await_nodes() {
+  join_timer_.expires_after(join_timeout_);
+  join_timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    for (Host& host : hosts_)
+      if (host.state == State::kCalled)
+        on_unusable(host, fmt::format("it has not joined within {} s", join_timeout_.count()));
+  });
+}
+
+/// "" if it is a node that the job waits for.
+std::string Roster::why_refused(const Newcomer& newcomer) const {
+  if (!newcomer.is_readable) return "its hgtrain is of another version than node 0's";
+  const Join& join = newcomer.join;
+  const int num_nodes = static_cast<int>(hosts_.size());
+  if (join.num_nodes != num_nodes)
+    return fmt::format("it was told of {} nodes, and node 0 of {}", join.num_nodes, num_nodes);
+  if (join.node < 1 || join.node >= num_nodes)
+    return fmt::format("the others of {} nodes have the numbers 1 to {}", num_nodes, num_nodes - 1);
+  const Host& host = hosts_[static_cast<std::size_t>(join.node)];
+  if (host.link && host.state != State::kAway)
+    return fmt::format("there is a node {} already: {}", join.node, host.spec.name);
+  if (join.workers > 0 && host.spec.workers > 0 && join.workers != host.spec.workers)
+    return fmt::format("it was told to start {} workers, and node 0 that it has {}", join.workers,
+                       host.spec.workers);
+  return "";
+}
+
+void Roster::on_join(const Newcomer& newcomer) {
+  auto [in, out] = newcomer.carrier->start();
+  if (const std::string why = why_refused(newcomer); !why.empty()) {
+    events_.notice(fmt::format("a node at {} is refused: {}", newcomer.address, why));
+    const std::string frame = encode_frame(Refused::kKind, encode_payload(Refused{why}));
+    [[maybe_unused]] const ssize_t sent = ::write(out.get(), frame.data(), frame.size());
+    return;
+  }
+  Host& host = hosts_[static_cast<std::size_t>(newcomer.join.node)];
+  if (host.state == State::kAway) return;  // what is left of it may still run: it dials again
+  host.carrier = newcomer.carrier;
+  host.our_address = newcomer.our_address;
+  host.spec.name = newcomer.join.host;
+  if (newcomer.join.workers > 0) host.spec.workers = newcomer.join.workers;
+  connect(host, std::move(in), std::move(out));
+}
+
 void Roster::call_next() {
-  if (is_fenced_) return;
+  if (is_fenced_ || listener_) return;
   auto calls = std::ranges::count_if(
       hosts_, [](const Host& h) { return h.ssh && h.state == State::kCalled; });
   for (Host& host : hosts_) {
@@ -113,6 +183,7 @@ void Roster::gather() {
     seat_spares();
     for (const RankBlock& block : blocks_)
       if (hosts_[block.host].state == State::kAway) call_again(hosts_[block.host]);
+    if (listener_) await_nodes();
     check_ready();
   });
 }
@@ -128,10 +199,16 @@ void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
                         [this, &host, is_current](AgentLink& link, const std::string& why) {
                           if (is_current(link)) on_lost(host, why);
                         }});
-  if (host.ssh) host.link->start_lease(lease_);
+  if (host.ssh || host.carrier) host.link->start_lease(lease_);
 }
 
 void Roster::on_frame(Host& host, const Frame& frame) {
+  if (frame.kind == MessageKind::kSignalReceived)
+    return events_.signal(decode_payload<SignalReceived>(frame.payload).signal);
+  if (frame.kind == MessageKind::kJobEnded) {
+    host.knows_end = true;
+    return check_dismissed();
+  }
   if (frame.kind == MessageKind::kAgentHello)
     return on_hello(host, decode_payload<AgentHello>(frame.payload));
   if (host.state == State::kCalled)
@@ -159,6 +236,16 @@ void Roster::on_lost(Host& host, const std::string& why) {
   const std::string said = host.ssh ? host.ssh->last_words() : "";
   const std::string& reason = said.empty() ? why : said;
   if (host.ssh) host.ssh->kill();
+  if (dismissed_) {
+    host.state = State::kAway;
+    return check_dismissed();
+  }
+  if (listener_ && !is_ready_ && host.state != State::kAway) {
+    events_.notice(
+        fmt::format("host {} has left before all nodes had joined: {}; it may join again",
+                    host.spec.name, reason));
+    return call_again(host);
+  }
   const bool ends_attempt = is_ready_ && host.state == State::kHere && has_block(host);
   host.is_told = ends_attempt;  // by its verdict
   on_unusable(host, reason);
@@ -210,6 +297,7 @@ void Roster::check_ready() {
   for (RankBlock& block : blocks_)
     if (block.workers == 0) block.workers = hosts_[block.host].spec.workers;
   is_ready_ = true;
+  join_timer_.cancel();
   tell_away();
   events_.ready();
 }
@@ -225,10 +313,35 @@ Error Roster::why_unusable() const {
   ErrorList out;
   for (const Host& host : hosts_)
     if (host.state == State::kAway)
-      out.add({ErrorKind::kDevice,
+      out.add({listener_ && !host.link ? ErrorKind::kPeer : ErrorKind::kDevice,
                fmt::format("host {} cannot be used: {}", host.spec.name, host.why_away),
-               hint_for_ssh(host.spec, host.why_away)});
+               listener_ ? "its own output says more; --join_timeout SECONDS waits for longer"
+                         : hint_for_ssh(host.spec, host.why_away)});
   return *out.all();
+}
+
+void Roster::dismiss(int exit_code, std::function<void()> done) {
+  dismissed_ = std::move(done);
+  for (Host& host : hosts_)
+    if (host.carrier && host.state != State::kAway) host.link->send(JobEnded{exit_code});
+  join_timer_.expires_after(kDismissLimit);
+  join_timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    for (Host& host : hosts_) host.knows_end = true;
+    check_dismissed();
+  });
+  check_dismissed();
+}
+
+void Roster::check_dismissed() {
+  const bool all_know = std::ranges::all_of(hosts_, [](const Host& host) {
+    return !host.carrier || host.state == State::kAway || host.knows_end;
+  });
+  if (!all_know || !dismissed_) return;
+  join_timer_.cancel();
+  for (Host& host : hosts_)
+    if (host.carrier) host.carrier->leave_open();
+  std::exchange(dismissed_, nullptr)();
 }
 
 std::vector<HostRanks> Roster::hosts() const {
@@ -251,7 +364,16 @@ int Roster::num_ranks() const {
   return last.first_rank + last.num_ranks;
 }
 
+/// Numeric; a loopback only if all nodes are on this machine.
+std::string Roster::address_that_nodes_dialled() const {
+  std::string out = "127.0.0.1";
+  for (const Host& host : hosts_)
+    if (!host.our_address.empty() && is_loopback(out)) out = host.our_address;
+  return out;
+}
+
 std::string Roster::master_address() const {
+  if (listener_) return address_that_nodes_dialled();
   const Host& host = hosts_[blocks_[0].host];
   const JobHost& first = host.spec;
   if (blocks_.size() == 1) return first.address.empty() ? "127.0.0.1" : first.address;

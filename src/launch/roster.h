@@ -11,9 +11,11 @@
 
 #include "hgtrain/base/error_list.h"
 #include "hgtrain/launch/hosts.h"
+#include "hgtrain/launch/rendezvous.h"
 
 #include "agent.h"
 #include "agent_link.h"
+#include "join_listener.h"
 #include "output_sink.h"
 #include "ssh_host.h"
 #include "world.h"
@@ -31,8 +33,8 @@ struct HostRanks {
 /// Other hosts cannot use it.
 bool is_loopback(const std::string& address);
 
-/// The hosts of a job: calls each, has a link to its agent, and says which of them run the ranks of
-/// the next attempt. They stay for all attempts. Must outlive the loop.
+/// The hosts of a job: calls each, or waits for its call, has a link to its agent, and says which
+/// of them run the ranks of the next attempt. They stay for all attempts. Must outlive the loop.
 class Roster {
  public:
   struct Events {
@@ -42,6 +44,7 @@ class Roster {
     /// After `ready`, of a host that runs ranks.
     std::function<void(AgentLink&, const std::string& why)> lost;
     std::function<void(const std::string& text)> notice;
+    std::function<void(int signal)> signal;  ///< came to an agent, at any time
   };
 
   /// Other machines have `lease` to say something.
@@ -52,10 +55,18 @@ class Roster {
   /// Other machines, each with an agent that ssh starts: the file `program` there. A few are called
   /// at a time: many logins at once are refused by sshd, and by users' identity services.
   void call(const std::vector<JobHost>& hosts, const std::string& program);
+  /// This machine, on which programs see `gpus`, and others that dial it. Error(kDevice) if it
+  /// cannot listen.
+  void meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
+            const Agent::Context& context, int gpus);
   /// For another attempt: when nothing of the job can be left on hosts that were lost, spare hosts
-  /// take their ranks; without a spare the lost host is called again. Then `ready` or `unusable`
-  /// comes again. At once if none was lost.
+  /// take their ranks; without a spare the lost host is called again, or may dial again. Then
+  /// `ready` or `unusable` comes again. At once if none was lost.
   void gather();
+  /// Tells those that have dialled how the job has ended, and then `done`: when they know, or after
+  /// kDismissLimit. They end with this process, which may report before that.
+  void dismiss(int exit_code, std::function<void()> done);
+  static constexpr std::chrono::seconds kDismissLimit{5};
 
   /// That run the next attempt, once it is ready.
   std::vector<HostRanks> hosts() const;
@@ -67,15 +78,25 @@ class Roster {
  private:
   struct Host {
     JobHost spec;
-    std::unique_ptr<SshHost> ssh;  // none for this machine
+    std::unique_ptr<SshHost> ssh;         // for one that is called
+    std::shared_ptr<TlsCarrier> carrier;  // for one that has dialled
     std::unique_ptr<AgentLink> link;
     Candidate::State state = Candidate::State::kCalled;
-    std::string address;  // by which ssh reached it
+    std::string address;      // by which ssh reached it
+    std::string our_address;  // which it dialled
     std::string why_away;
-    bool is_told = false;  // the user knows that
+    bool is_told = false;    // the user knows that
+    bool knows_end = false;  // of the job
   };
 
+  void set_hosts(const std::vector<JobHost>& hosts);
+  void start_local_agent(Host& host, const Agent::Context& context);
   void call_next();
+  void await_nodes();
+  void on_join(const Newcomer& newcomer);
+  std::string why_refused(const Newcomer& newcomer) const;
+  void check_dismissed();
+  std::string address_that_nodes_dialled() const;
   void call_again(Host& host);
   std::vector<Candidate> candidates() const;
   void seat_spares();
@@ -99,6 +120,10 @@ class Roster {
   std::vector<Host> hosts_;
   std::vector<RankBlock> blocks_;
   asio::steady_timer fence_timer_;
+  std::unique_ptr<JoinListener> listener_;  // none if hosts are called
+  std::chrono::seconds join_timeout_{0};
+  asio::steady_timer join_timer_;
+  std::function<void()> dismissed_;
   bool is_ready_ = false;
   bool is_fenced_ = false;  // no host is called
 };

@@ -17,9 +17,9 @@ bool is_from(std::uint8_t kind, MessageKind first, MessageKind last) {
 bool is_known(std::uint8_t kind) {
   return is_from(kind, MessageKind::kHello, MessageKind::kEvent) ||
          is_from(kind, MessageKind::kStoreValue, MessageKind::kShowStacks) ||
-         is_from(kind, MessageKind::kPortReserved, MessageKind::kAgentHello) ||
-         is_from(kind, MessageKind::kReservePort, MessageKind::kWelcome) ||
-         is_from(kind, MessageKind::kPart, MessageKind::kBeat);
+         is_from(kind, MessageKind::kPortReserved, MessageKind::kSignalReceived) ||
+         is_from(kind, MessageKind::kReservePort, MessageKind::kRefused) ||
+         is_from(kind, MessageKind::kPart, MessageKind::kJobEnded);
 }
 
 }  // namespace

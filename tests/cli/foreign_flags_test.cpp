@@ -18,8 +18,9 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
         "--zero_optimization.offload_optimizer.device cpu");
   CHECK(hint_for_flag("generate", "--node_rank").empty());
   for (const char* command : {"train", "launch"}) {
-    for (const char* flag : {"--node_rank", "--no_ssh", "--rdzv_endpoint", "--machine_rank"})
-      CHECK(hint_for_flag(command, flag).find("--hosts a:4,b:4") != std::string::npos);
+    CHECK(hint_for_flag(command, "--num_machines").find("--hosts a:4,b:4") != std::string::npos);
+    for (const char* flag : {"--rdzv_endpoint", "--machine_rank"})
+      CHECK(hint_for_flag(command, flag).find("--node_rank R") != std::string::npos);
     CHECK(hint_for_flag(command, "--launcher").find("reached by ssh") != std::string::npos);
   }
   CHECK(hint_for_flag("launch", "--module").find("-- python3 -m MODULE") != std::string::npos);

@@ -31,11 +31,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view payload(reinterpret_cast<const char*>(data) + 1, size - 1);
   const auto kind = static_cast<hgt::MessageKind>(data[0]);
   try {
-    decode_kind<hgt::Beat, hgt::Welcome, hgt::AgentHello, hgt::PortReserved, hgt::Spawned,
-                hgt::NotSpawned, hgt::RankHeartbeat, hgt::RankEvent, hgt::ChannelBroken, hgt::Ended,
-                hgt::Gone, hgt::Output, hgt::Notice, hgt::AgentStoreSet, hgt::AgentStoreGet,
-                hgt::ReservePort, hgt::Spawn, hgt::RankCommand, hgt::SignalRanks, hgt::KillGuards,
-                hgt::CloseChannel, hgt::Credit, hgt::AgentStoreValue>(kind, payload);
+    decode_kind<hgt::Beat, hgt::JobEnded, hgt::Join, hgt::SignalReceived, hgt::Refused,
+                hgt::Welcome, hgt::AgentHello, hgt::PortReserved, hgt::Spawned, hgt::NotSpawned,
+                hgt::RankHeartbeat, hgt::RankEvent, hgt::ChannelBroken, hgt::Ended, hgt::Gone,
+                hgt::Output, hgt::Notice, hgt::AgentStoreSet, hgt::AgentStoreGet, hgt::ReservePort,
+                hgt::Spawn, hgt::RankCommand, hgt::SignalRanks, hgt::KillGuards, hgt::CloseChannel,
+                hgt::Credit, hgt::AgentStoreValue>(kind, payload);
     if (kind == hgt::MessageKind::kNotSpawned)
       hgt::error_in(hgt::decode_payload<hgt::NotSpawned>(payload));
   } catch (const hgt::Error&) {

@@ -2,6 +2,8 @@
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
 // front [--workers N] [--hosts A,B | --hostfile TEXT] [--own] [--restarts N] [--grace MS]
 // [--hang MS] [--lease MS] [--logs DIR] [--show RANKS] [--verdict FILE] -- PROGRAM ...
+// With [--nodes N --node R --port P --secret TEXT [--join SECONDS]] one of N nodes on this machine,
+// of --workers each.
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -22,6 +24,8 @@ int main(int argc, char** argv) try {
   hgt::JobSpec spec;
   spec.shown_ranks = hgt::RankSet::all();
   std::string verdict_path;
+  hgt::Rendezvous rendezvous{.address = "127.0.0.1"};
+  int nodes = 0;
   std::vector<std::string> command;
   int i = 1;
   for (; i < argc; ++i) {
@@ -47,6 +51,16 @@ int main(int argc, char** argv) try {
       spec.hosts = hgt::parse_hostfile(argv[++i], "hosts");
     else if (flag == "--show")
       spec.shown_ranks = hgt::RankSet::parse(argv[++i]);
+    else if (flag == "--nodes")
+      nodes = std::stoi(argv[++i]);
+    else if (flag == "--node")
+      rendezvous.node = std::stoi(argv[++i]);
+    else if (flag == "--port")
+      rendezvous.port = std::stoi(argv[++i]);
+    else if (flag == "--secret")
+      rendezvous.secret = argv[++i];
+    else if (flag == "--join")
+      rendezvous.join_timeout = std::chrono::seconds(std::stoi(argv[++i]));
     else if (flag == "--verdict")
       verdict_path = argv[++i];
     else
@@ -58,6 +72,12 @@ int main(int argc, char** argv) try {
     if (rank >= 0 && kind == "notice") body.at("text").get<std::string>();  // as a real front would
     std::fprintf(stderr, "event %d %s %s\n", rank, std::string(kind).c_str(), body.dump().c_str());
   };
+  if (nodes > 0) {
+    spec.hosts.assign(static_cast<std::size_t>(nodes), {.name = "?", .workers = spec.num_workers});
+    spec.rendezvous = rendezvous;
+    const hgt::LogSession log("node", hgt::LogLevel::kWarning, /*asynchronous=*/false);
+    if (rendezvous.node > 0) return hgt::run_node(rendezvous, spec.hosts);
+  }
   const hgt::Verdict verdict = hgt::run_job(spec);
   std::fputs(verdict.render("front").c_str(), stderr);
   if (!verdict_path.empty()) std::ofstream(verdict_path) << nlohmann::json(verdict).dump();

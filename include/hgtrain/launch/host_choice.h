@@ -20,6 +20,13 @@ struct HostFlags {
   std::optional<std::int64_t> num_workers = {};  ///< on each host: the first of its slots
   std::int64_t ssh_port = 0;                     ///< of hosts that name none
   std::string master_addr = {};                  ///< of the first host that is left
+  int master_port = 0;                           ///< 0 = any free one
+
+  /// Each host is started by itself: which of them this is (rendezvous_of()).
+  bool no_ssh = false;  ///< the hosts are named all the same
+  std::optional<std::int64_t> node_rank = {};
+  std::string job_secret_file = {}, job_secret_env = {};
+  std::optional<std::int64_t> join_timeout_seconds = {};
 };
 
 /// The hosts to run on, spares last; none if neither hosts nor hostfile are given, nor a filter of

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 
 #include "hgtrain/launch/hosts.h"
 #include "hgtrain/launch/rank_set.h"
+#include "hgtrain/launch/rendezvous.h"
 #include "hgtrain/launch/verdict.h"
 
 namespace hgt {
@@ -26,6 +28,8 @@ struct JobSpec {
   /// same path. None: on this machine. If one is lost, a spare takes its ranks: such a restart does
   /// not count, as long as fewer hosts than there are were lost without progress in between.
   std::vector<JobHost> hosts;
+  /// The hosts are nodes that dial this process (run_node()), which is the first of them.
+  std::optional<Rendezvous> rendezvous;
   /// Variables of this shell that the hosts get, in addition to travelling_environment().
   std::vector<std::string> exports;
   /// Variables added to the environment that the workers inherit. The variables that hgtrain sets

@@ -37,6 +37,8 @@ enum class MessageKind : std::uint8_t {
   kAgentStoreSet = 42,
   kAgentStoreGet = 43,
   kAgentHello = 44,
+  kJoin = 45,
+  kSignalReceived = 46,
   // coordinator to agent
   kReservePort = 64,
   kSpawn = 65,
@@ -47,9 +49,11 @@ enum class MessageKind : std::uint8_t {
   kCredit = 70,
   kAgentStoreValue = 71,
   kWelcome = 72,
+  kRefused = 73,
   // both ways
   kPart = 96,  ///< the start of a payload that is too long for one frame (launch/frame_link.h)
   kBeat = 97,
+  kJobEnded = 98,
 };
 
 /// One message: a u32 length (little-endian, of what follows), the kind (u8), the payload.

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hgtrain/launch/host_choice.h"
+#include "hgtrain/launch/hosts.h"
+
+namespace hgt {
+
+/// How the nodes of a job meet if each of them was started by itself, by hand or by a scheduler:
+/// node 0 coordinates the job, and the others dial it over TLS 1.3 with a key that both ends derive
+/// from the job's secret.
+struct Rendezvous {
+  int node = 0;                            ///< this one
+  std::string address = {};                ///< of node 0: a name or a number
+  int port = 29500;                        ///< where it listens
+  std::string secret = {};                 ///< known to the nodes alone; no worker gets it
+  std::chrono::seconds join_timeout{600};  ///< for all nodes to join
+  bool rejoins = false;  ///< a node that has lost node 0 dials it again, for as long
+};
+
+/// How `hosts` = hosts_of(flags) meet, still without the secret. None if they are reached by ssh,
+/// or if there is one alone. Error(kConfig) says everything that is wrong.
+std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vector<JobHost>& hosts);
+
+/// The secret that the flags name. One of a variable is removed from this process's environment.
+/// Error(kConfig) if there is none, if it is too short, or if other users can read it.
+std::string take_job_secret(const HostFlags& flags);
+
+/// Runs the ranks of a node other than 0, which it dials until the join timeout. Blocks until the
+/// job ends, and returns its exit code. Signals that come meanwhile are the whole job's.
+/// Error(kPeer) if node 0 cannot be reached or is lost, Error(kConfig) if it refuses this node.
+int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts);
+
+}  // namespace hgt

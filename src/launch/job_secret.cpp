@@ -1,0 +1,72 @@
+#include <cstdlib>
+#include <cstring>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/launch/rendezvous.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::size_t kMinBytes = 16;
+constexpr std::int64_t kMaxBytes = 4096;
+constexpr const char* kHowToMake =
+    "once for each job: (umask 077; head -c 32 /dev/urandom | base64 > FILE); then "
+    "--job_secret_file FILE on every node, or the text in the variable HGTRAIN_JOB_SECRET";
+
+/// As ssh wants of its keys. Kubernetes mounts secrets as root's, readable for a group of the pod.
+void require_private(const File& file) {
+  struct stat status {};
+  if (fstat(file.fd(), &status) != 0) throw_file_error("read", file.path(), errno);
+  const mode_t others = status.st_uid == geteuid() ? 077 : 007;
+  if ((status.st_mode & others) != 0)
+    throw Error(
+        ErrorKind::kConfig, fmt::format("other users may read the job secret {}", file.path()),
+        fmt::format("chmod 600 {}; of a Kubernetes Secret: defaultMode: 0400", file.path()));
+}
+
+std::string secret_in_file(const std::string& path) {
+  const File file = File::open(path, O_RDONLY, 0, ErrorKind::kConfig);
+  require_private(file);
+  return read_file(path, kMaxBytes, ErrorKind::kConfig);
+}
+
+/// What the process began with stays visible in /proc/PID/environ unless it is overwritten.
+std::string secret_in_variable(const std::string& name) {
+  char* const value = std::getenv(name.c_str());
+  if (value == nullptr) return "";
+  std::string out = value;
+  explicit_bzero(value, out.size());
+  ::unsetenv(name.c_str());
+  return out;
+}
+
+}  // namespace
+
+std::string take_job_secret(const HostFlags& flags) {
+  const std::string variable =
+      flags.job_secret_env.empty() ? "HGTRAIN_JOB_SECRET" : flags.job_secret_env;
+  std::string secret = secret_in_variable(variable);  // even if a file is named: no worker gets it
+  if (!flags.job_secret_file.empty()) secret = secret_in_file(flags.job_secret_file);
+  secret.erase(secret.find_last_not_of("\r\n\t ") + 1);
+  const std::string where =
+      flags.job_secret_file.empty() ? "the variable " + variable : flags.job_secret_file;
+  if (secret.empty())
+    throw Error(ErrorKind::kConfig,
+                flags.job_secret_file.empty() && flags.job_secret_env.empty()
+                    ? "the nodes have no job secret, so anybody could join the job"
+                    : fmt::format("there is no job secret in {}", where),
+                kHowToMake);
+  if (secret.size() < kMinBytes)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("the job secret in {} has {} bytes, and {} are the least", where,
+                            secret.size(), kMinBytes),
+                kHowToMake);
+  return secret;
+}
+
+}  // namespace hgt

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+
+#include "agent_messages.h"
+#include "tls.h"
+#include "tls_carrier.h"
+
+namespace hgt {
+
+/// A node that has shown that it knows the job's secret.
+struct Newcomer {
+  Join join;
+  bool is_readable = true;  ///< false: `join` is of another version of hgtrain
+  std::string address;      ///< from which it dialled
+  std::string our_address;  ///< which it dialled
+  std::shared_ptr<TlsCarrier> carrier;
+};
+
+/// Where the other nodes of a job dial node 0: a port of all addresses of this machine. Whoever
+/// does not show within kLimit that it knows the secret, and who it is, is dropped without an
+/// answer. Only kMaxPending are heard at a time, and kMaxPerAddress of one address; more are
+/// dropped at once. Must outlive the loop.
+class JoinListener {
+ public:
+  static constexpr std::size_t kMaxPending = 64, kMaxPerAddress = 8;
+  static constexpr std::chrono::seconds kLimit{5};
+
+  /// Listens from now on. Error(kDevice) if `port` cannot be had.
+  JoinListener(asio::io_context& io, int port, const std::string& secret,
+               std::function<void(Newcomer)> joined);
+  int port() const { return acceptor_.local_endpoint().port(); }
+
+ private:
+  struct Guest;
+  using Guests = std::list<std::shared_ptr<Guest>>;
+
+  void accept();
+  void hear(asio::ip::tcp::socket socket);
+  void shake_hands(const std::shared_ptr<Guest>& guest);
+  void read_length(const std::shared_ptr<Guest>& guest);
+  void read_join(const std::shared_ptr<Guest>& guest);
+  void welcome(const std::shared_ptr<Guest>& guest);
+  void drop(const std::shared_ptr<Guest>& guest, const std::string& why);
+
+  asio::io_context& io_;
+  const std::shared_ptr<JobTls> tls_;
+  const std::function<void(Newcomer)> joined_;
+  asio::ip::tcp::acceptor acceptor_;
+  Guests guests_;
+};
+
+}  // namespace hgt

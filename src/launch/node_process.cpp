@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <sys/prctl.h>
+#include <thread>
+
+#include <asio/connect.hpp>
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/write.hpp>
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
+#include "hgtrain/base/log.h"
+#include "hgtrain/base/terminal.h"
+#include "hgtrain/launch/rendezvous.h"
+#include "hgtrain/machine/visible_gpus.h"
+
+#include "agent.h"
+#include "children.h"
+#include "job_group.h"
+#include "tls_carrier.h"
+
+namespace hgt {
+namespace {
+
+using asio::ip::tcp;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kConnectLimit{10};
+constexpr std::chrono::seconds kQuietLimit{10};  // then the user learns what is waited for
+constexpr std::chrono::milliseconds kFirstPause{100}, kLongestPause{2000};
+
+std::string place_of(const Rendezvous& rendezvous) {
+  const bool is_v6 = rendezvous.address.find(':') != std::string::npos;
+  return fmt::format(fmt::runtime(is_v6 ? "[{}]:{}" : "{}:{}"), rendezvous.address,
+                     rendezvous.port);
+}
+
+/// Dials node 0 until it answers.
+class Dialler {
+ public:
+  Dialler(asio::io_context& io, const Rendezvous& rendezvous, Clock::time_point deadline)
+      : io_(io),
+        rendezvous_(rendezvous),
+        deadline_(deadline),
+        tls_(std::make_shared<JobTls>(JobTls::Side::kClient, rendezvous.secret)) {}
+
+  /// Error(kPeer) at the deadline.
+  std::shared_ptr<TlsCarrier> dial(const std::string& join) {
+    const Clock::time_point start = Clock::now();
+    bool is_told = false;
+    for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      if (auto stream = try_once(join))
+        return std::make_shared<TlsCarrier>(std::move(stream), tls_);
+      const auto waited = Clock::now() - start;
+      log_info("node 0 at {} does not answer: {}", place_of(rendezvous_), why_);
+      if (Clock::now() + pause > deadline_)
+        throw Error(
+            ErrorKind::kPeer,
+            fmt::format("node {} has not reached node 0 at {} within {} s: {}", rendezvous_.node,
+                        place_of(rendezvous_), rendezvous_.join_timeout.count(), why_),
+            hint_);
+      if (waited > kQuietLimit && !std::exchange(is_told, true))
+        tell("hgtrain: node {} is waiting for node 0 at {}: {}\n", rendezvous_.node,
+             place_of(rendezvous_), why_);
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+ private:
+  /// nullptr if it fails; why_ says why.
+  std::unique_ptr<TlsStream> try_once(const std::string& join) {
+    std::error_code error;
+    const auto endpoints =
+        tcp::resolver(io_).resolve(rendezvous_.address, std::to_string(rendezvous_.port), error);
+    if (error) return failed(error.message(), "is the name of --master_addr right?");
+    auto stream = std::make_unique<TlsStream>(io_, tls_->context());
+    error = run(*stream,
+                [&](auto done) { asio::async_connect(stream->lowest_layer(), endpoints, done); });
+    if (error)
+      return failed(error.message(),
+                    "node 0 must run there, with the same --master_port, and no firewall between");
+    stream->lowest_layer().set_option(tcp::no_delay(true), error);
+    error = run(*stream, [&](auto done) { stream->async_handshake(TlsStream::client, done); });
+    const bool is_answer = !error || error.category() == asio::error::get_ssl_category();
+    if (is_answer && (error || !JobTls::knows_secret(*stream)))
+      return failed(
+          "what listens there does not know this job's secret",
+          "give all nodes the same job secret, and a --master_port that no other job uses");
+    if (!error)
+      error =
+          run(*stream, [&](auto done) { asio::async_write(*stream, asio::buffer(join), done); });
+    if (error) return failed(error.message(), "what listens there has ended the connection");
+    return stream;
+  }
+
+  std::unique_ptr<TlsStream> failed(const std::string& why, const std::string& hint) {
+    why_ = why;
+    hint_ = hint;
+    return nullptr;
+  }
+
+  /// Runs the operation that `start` begins on `stream` to its end, or to the limit.
+  template <class Start>
+  std::error_code run(TlsStream& stream, const Start& start) {
+    std::error_code result = asio::error::timed_out;
+    bool is_done = false;
+    start([&](const std::error_code& error, auto&&...) {
+      is_done = true;
+      result = error;
+    });
+    io_.restart();
+    io_.run_for(kConnectLimit);
+    if (is_done) return result;
+    std::error_code ignored;
+    stream.lowest_layer().close(ignored);
+    io_.restart();
+    io_.run();  // what is pending ends at once
+    return asio::error::timed_out;
+  }
+
+  asio::io_context& io_;
+  const Rendezvous& rendezvous_;
+  const Clock::time_point deadline_;
+  const std::shared_ptr<JobTls> tls_;
+  std::string why_, hint_;
+};
+
+std::string join_frame(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {
+  const JobHost& self = hosts[static_cast<std::size_t>(rendezvous.node)];
+  return encode_frame(Join::kKind, encode_payload(Join{kAgentVersion, rendezvous.node,
+                                                       static_cast<std::int32_t>(hosts.size()),
+                                                       self.workers, host_name()}));
+}
+
+/// One connection to node 0, until it ends.
+class Connection {
+ public:
+  Connection(const Rendezvous& rendezvous, const JobGroup& group, Clock::time_point deadline)
+      : group_(group), dialler_(io_, rendezvous, deadline), signals_(io_) {}
+
+  /// Returns why it has ended. What has been started is gone then.
+  std::string run(const std::string& join) {
+    const std::shared_ptr<TlsCarrier> carrier = dialler_.dial(join);
+    io_.restart();
+    std::string out;
+    auto [in, to] = carrier->start();
+    agent_.emplace(Agent::Context{io_, group_.join_fd(), children(), Lease::kDefault,
+                                  [&](const std::string& why) {
+                                    out = why;
+                                    io_.stop();
+                                  }},
+                   std::move(in), std::move(to));
+    agent_->say_hello(static_cast<int>(visible_gpus().gpus.size()));
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
+      signals_.add(signal);  // only now: before, they end this process
+    watch_signals();
+    io_.run();
+    return out;
+  }
+
+  const Agent& agent() const { return *agent_; }
+
+ private:
+  void watch_signals() {
+    signals_.async_wait([this](const std::error_code& error, int signal) {
+      if (error) return;
+      agent_->report_signal(signal);
+      watch_signals();
+    });
+  }
+
+  asio::io_context io_;
+  const JobGroup& group_;
+  Dialler dialler_;
+  asio::signal_set signals_;
+  std::optional<Agent> agent_;
+};
+
+}  // namespace
+
+int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {
+  std::signal(SIGPIPE, SIG_IGN);
+  const JobGroup group;  // before this process is a subreaper
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const std::string join = join_frame(rendezvous, hosts);
+  const std::string place = place_of(rendezvous);
+  Clock::time_point deadline = Clock::now() + rendezvous.join_timeout;
+  for (;;) {
+    Connection connection(rendezvous, group, deadline);
+    const std::string why = connection.run(join);
+    const Agent& agent = connection.agent();
+    if (agent.exit_code()) return *agent.exit_code();
+    if (agent.refusal())
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("node 0 at {} refuses node {}: {}", place, rendezvous.node, *agent.refusal()),
+          "type the same command on every node, but for --node_rank");
+    if (agent.is_welcome() && !rendezvous.rejoins)
+      throw Error(ErrorKind::kPeer, fmt::format("node 0 at {} is lost: {}", place, why),
+                  "its own output says more; the ranks of this node were killed");
+    if (agent.is_welcome()) {
+      tell("hgtrain: node 0 at {} is lost: {}; node {} tries to join again\n", place, why,
+           rendezvous.node);
+      deadline = Clock::now() + rendezvous.join_timeout;
+    }
+  }
+}
+
+}  // namespace hgt

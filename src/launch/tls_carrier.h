@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include <asio/local/stream_protocol.hpp>
+
+#include "owned_fd.h"
+#include "tls.h"
+
+namespace hgt {
+
+/// Carries a local stream over TLS, both ways, until either side ends it. Lives as long as it does
+/// that, or as someone holds it.
+class TlsCarrier : public std::enable_shared_from_this<TlsCarrier> {
+ public:
+  /// `stream` has shaken hands. `tls` is kept for it.
+  TlsCarrier(std::unique_ptr<TlsStream> stream, std::shared_ptr<JobTls> tls);
+
+  /// Begins, and returns the local end: to read from, and to write to.
+  std::pair<OwnedFd, OwnedFd> start();
+  /// Carries nothing any more, but the connection stays open until this process ends.
+  void leave_open();
+
+ private:
+  void receive();
+  void send();
+  void close();
+
+  const std::shared_ptr<JobTls> tls_;
+  const std::unique_ptr<TlsStream> stream_;
+  asio::local::stream_protocol::socket local_;
+  std::array<char, 16 << 10> received_;
+  std::array<char, 16 << 10> sending_;
+};
+
+}  // namespace hgt

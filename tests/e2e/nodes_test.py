@@ -1,0 +1,108 @@
+"""Jobs whose nodes are started one by one and dial node 0."""
+import os
+import signal
+import subprocess
+import time
+
+from hosts import MARK, PROGRAM, HostsCase, command_lines, main, sh
+
+SECRET = 'job secret ' + 'SeCrEt' * 4
+
+
+class NodesTest(HostsCase):
+    """Two nodes, on the hosts a and b; b is started first."""
+
+    def setUp(self):
+        self.secret = self.work / 'job_secret'
+        self.secret.write_text(SECRET + '\n')
+        self.secret.chmod(0o600)
+
+    def start_nodes(self, *args, command=('launch',), flags=('--nnodes', '2'), env=(), cwd=None):
+        """Of each node, its process."""
+        processes = []
+        for node, name in ((1, 'b'), (0, 'a')):
+            # Each word executes the next, so that signals reach the node.
+            inside = ['nsenter', '-t', str(self.hosts.first_process(name)), '-n', '-u', '-i',
+                      'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; exec "$0" "$@"']
+            processes.insert(0, subprocess.Popen(
+                [*inside, PROGRAM, *command, *flags, '--node_rank', str(node), '--master_addr', f'{self.hosts.net}.1',
+                 '--job_secret_file', self.secret, *args],
+                text=True, cwd=cwd or self.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, MARK: '1', **dict(env)}))
+        return processes
+
+    def end_of(self, processes, exit_code=0):
+        """What node 0 has printed; all end with the code, and the others say nothing."""
+        (out, err), *others = [process.communicate(timeout=120) for process in processes]
+        self.assertEqual([process.returncode for process in processes], [exit_code] * len(processes), (out, err, others))
+        if exit_code == 0:
+            self.assertEqual(others, [('', '')] * len(others))
+        return out, err
+
+    def test_every_rank_knows_its_place_and_no_rank_knows_the_secret(self):
+        show = ('--nproc_per_node', '2', '--', 'sh', '-c', 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $NODE_RANK $MASTER_ADDR '
+                '$(hostname) $(env | grep -c SeCrEt)')
+        for env in ({}, {'HGTRAIN_JOB_SECRET': SECRET}):
+            out, _ = self.end_of(self.start_nodes(*show, env=env))
+            for rank in range(4):
+                self.assertIn(f'[r{rank}] {rank}/4 {rank % 2}/2 {rank // 2} {self.hosts.net}.1 {"ab"[rank // 2]} 0\n', out)
+
+    def test_a_hostfile_without_ssh_as_deepspeed_has_it(self):
+        (self.work / 'hostfile').write_text('a slots=1\nb slots=2\n')
+        out, _ = self.end_of(self.start_nodes('--', 'sh', '-c', 'echo $RANK $(hostname)', flags=('--hostfile', 'hostfile', '--no_ssh')))
+        self.assertEqual(sorted(out.splitlines()), ['[r0] 0 a', '[r1] 1 b', '[r2] 2 b'])
+
+    def test_the_secret_is_on_no_command_line_and_in_no_environment(self):
+        processes = self.start_nodes('--', 'sh', '-c', 'echo ready $RANK; exec sleep 1000', env={'HGTRAIN_JOB_SECRET': SECRET})
+        for _ in range(2):
+            self.assertIn('ready', processes[0].stdout.readline())
+        seen = [line for _, line, environment in command_lines()
+                if MARK.encode() in environment and SECRET.encode() in line + environment and b'nsenter' not in line]
+        self.assertEqual(seen, [])
+        processes[1].send_signal(signal.SIGTERM)
+        self.end_of(processes, exit_code=143)
+
+    def test_a_rank_that_fails_is_named_with_its_host(self):
+        processes = self.start_nodes('--', 'sh', '-c', '[ $RANK = 1 ] && exit 7; exec sleep 1000')
+        _, err = self.end_of(processes, exit_code=7)
+        self.assertRegex(err, r'error: rank 1 of 2 \(pid \d+ on b\) exited with code 7')
+
+    def test_a_connection_that_is_silent_ends_the_job_on_both_sides(self):
+        processes = self.start_nodes('--', 'sh', '-c', 'echo ready $RANK; exec sleep 1000')
+        for _ in range(2):
+            self.assertIn('ready', processes[0].stdout.readline())
+        sh('ip', 'link', 'set', f'{self.hosts.bridge}b', 'down')
+        try:
+            _, err = self.end_of(processes, exit_code=6)
+            self.assertIn('host b is lost: nothing has come from it for 15 s', err)
+        finally:
+            sh('ip', 'link', 'set', f'{self.hosts.bridge}b', 'up')
+
+    def test_training_on_nodes_has_the_losses_of_one_machine(self):
+        folder = self.prepare('node_training', 3)
+        sh(PROGRAM, '--config', 'config.json', '--device', 'cpu', '--run_dir', 'one', '--num_workers', '4', cwd=folder)
+        self.end_of_training(self.start_nodes('--config', 'config.json', '--device', 'cpu', '--num_workers', '2', '--run_dir', 'two',
+                                              command=('train',), cwd=folder))
+        for a, b in zip(self.losses(folder, 'one'), self.losses(folder, 'two'), strict=True):
+            self.assertEqual(a[0], b[0])
+            self.assertAlmostEqual(a[1], b[1], delta=1e-5)
+
+    def end_of_training(self, processes, exit_code=0):
+        ends = [process.communicate(timeout=300) for process in processes]
+        self.assertEqual([process.returncode for process in processes], [exit_code] * 2, ends)
+
+    def test_a_signal_at_any_node_saves_on_all(self):
+        folder = self.prepare('node_stop', 3)
+        processes = self.start_nodes('--config', 'config.json', '--device', 'cpu', '--num_workers', '1', '--run_dir', 'run',
+                                     '--steps', '100000', command=('train',), cwd=folder)
+        metrics = folder / 'run/metrics.jsonl'
+        deadline = time.monotonic() + 60
+        while not metrics.exists() or len(metrics.read_text().splitlines()) < 6:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        processes[1].send_signal(signal.SIGUSR1)
+        self.end_of_training(processes, exit_code=75)
+        self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')))
+
+
+if __name__ == '__main__':
+    main()

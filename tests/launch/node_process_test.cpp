@@ -1,0 +1,191 @@
+#include <memory>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <fmt/format.h>
+
+#include "front.h"
+#include "owned_fd.h"
+
+using namespace hgt;
+
+namespace {
+
+/// One that nobody has. Outside the range from which the kernel takes those of connections.
+int free_port() {
+  for (int port = 20'000 + getpid() % 10'000;; ++port) {
+    const OwnedFd fd(socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<in_port_t>(port));
+    if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return port;
+  }
+}
+
+/// The nodes of one job, each a process of its own, on this machine.
+struct Nodes {
+  explicit Nodes(int number) : number(number) {}
+
+  Front& start(int node, std::vector<std::string> args,
+               const std::string& secret = "0123456789abcdef") {
+    args.insert(args.begin(), {"--nodes", std::to_string(number), "--node", std::to_string(node),
+                               "--port", std::to_string(port), "--secret", secret});
+    fronts.push_back(std::make_unique<Front>(args));
+    return *fronts.back();
+  }
+  void start_all(const std::vector<std::string>& args) {
+    for (int node = 0; node < number; ++node) start(node, args);
+  }
+  Front& operator[](std::size_t node) { return *fronts[node]; }
+
+  const int number;
+  const int port = free_port();
+  std::vector<std::unique_ptr<Front>> fronts;
+};
+
+std::vector<std::string> script(const std::string& text,
+                                std::vector<std::string> flags = {"--workers", "2"}) {
+  flags.insert(flags.end(), {"--", "/bin/sh", "-c", text});
+  return flags;
+}
+
+}  // namespace
+
+TEST_CASE("nodes that start in any order meet, and their ranks know their places") {
+  Nodes nodes(3);
+  const auto job = script(
+      "echo $RANK $LOCAL_RANK of $LOCAL_WORLD_SIZE, $NODE_RANK of $CROSS_SIZE, "
+      "$WORLD_SIZE at $MASTER_ADDR:${MASTER_PORT:+port}");
+  Front& two = nodes.start(2, job);
+  Front& zero = nodes.start(0, job);
+  Front& one = nodes.start(1, job);
+  CHECK(zero.wait() == 0);
+  for (int rank = 0; rank < 6; ++rank)
+    CHECK(has(zero.out(), fmt::format("[r{0}] {0} {1} of 2, {2} of 3, 6 at 127.0.0.1:port\n", rank,
+                                      rank % 2, rank / 2)));
+  for (Front* const other : {&one, &two}) {
+    CHECK(other->wait() == 0);
+    CHECK(other->out() + other->err() == "");
+  }
+}
+
+TEST_CASE("all nodes end with the exit code of the job; node 0 reports") {
+  Nodes nodes(2);
+  nodes.start_all(script("echo pid=$$; [ $RANK = 3 ] && exit 7; exec sleep 1000"));
+  CHECK(nodes[0].wait() == 7);
+  CHECK(nodes[1].wait() == 7);
+  CHECK(nodes[0].failure()["rank"] == 3);
+  CHECK(has(nodes[0].err(), "exited with code 7"));
+  CHECK(all_end(nodes[0].numbers("pid")));
+}
+
+TEST_CASE("a job that cannot start ends on all nodes") {
+  Nodes nodes(2);
+  nodes.start_all({"--", "no_such_program"});
+  CHECK(nodes[0].wait() == 2);
+  CHECK(nodes[1].wait() == 2);
+}
+
+TEST_CASE("workers of ours on several nodes meet through the store") {
+  Nodes nodes(2);
+  nodes.start_all({"--own", "--workers", "2", "--", LAUNCH_PROBE, "meet"});
+  CHECK(nodes[0].wait() == 0);
+  for (const char* line : {"[r0] 0 got value of 3\n", "[r3] 3 got value of 0\n"})
+    CHECK(has(nodes[0].out(), line));
+}
+
+TEST_CASE("a node that dies ends the job, and nothing is left of it") {
+  Nodes nodes(2);
+  nodes.start_all(script("echo pid=$$; exec sleep 1000"));
+  REQUIRE(nodes[0].prints("pid=", 4));
+  nodes[1].kill(SIGKILL);
+  CHECK(nodes[0].wait() == 6);
+  CHECK_FALSE(nodes[0].failure().contains("rank"));
+  CHECK(has(nodes[0].err(), "is lost: the stream has ended"));
+  CHECK(all_end(nodes[0].numbers("pid")));
+}
+
+TEST_CASE("if node 0 dies, the others kill their ranks and say so") {
+  Nodes nodes(2);
+  nodes.start_all(script("echo pid=$$; exec sleep 1000"));
+  REQUIRE(nodes[0].prints("pid=", 4));
+  nodes[0].kill(SIGKILL);
+  CHECK(nodes[1].wait() == 6);
+  CHECK(has(nodes[1].err(), "is lost: the stream has ended"));
+  CHECK(all_end(nodes[0].numbers("pid")));
+}
+
+TEST_CASE("a signal at any node is the whole job's, and counts once if all get it") {
+  const std::string save =
+      "trap 'echo saved $RANK; exit 75' TERM; echo ready $RANK; while :; do sleep 0.01; done";
+  Nodes one_told(2);
+  one_told.start_all(script(save));
+  REQUIRE(one_told[0].prints("ready", 4));
+  one_told[1].kill(SIGTERM);
+  CHECK(one_told[0].wait() == 75);
+  CHECK(one_told[1].wait() == 75);
+  for (int rank = 0; rank < 4; ++rank) CHECK(has(one_told[0].out(), fmt::format("saved {}", rank)));
+
+  Nodes all_told(2);
+  all_told.start_all(script(
+      "trap 'echo saved $RANK; exit 75' INT; echo ready $RANK; while :; do sleep 0.01; done"));
+  REQUIRE(all_told[0].prints("ready", 4));
+  all_told[1].kill(SIGINT);
+  all_told[0].kill(SIGINT);
+  CHECK(all_told[0].wait() == 75);  // a second Ctrl-C would have killed them
+  CHECK(all_told[1].wait() == 75);
+}
+
+TEST_CASE("a signal stops workers of ours on all nodes with a checkpoint") {
+  Nodes nodes(2);
+  nodes.start_all({"--own", "--workers", "2", "--", LAUNCH_PROBE, "stop"});
+  REQUIRE(eventually([&] { return has(nodes[0].err(), "event 3 heartbeat"); }));
+  nodes[1].kill(SIGUSR1);
+  CHECK(nodes[0].wait() == 75);
+  CHECK(nodes[1].wait() == 75);
+}
+
+TEST_CASE("nodes that do not find each other say so at the end of the join timeout") {
+  Nodes nodes(2);
+  nodes.start(0, script("true", {"--join", "1"}));
+  nodes.start(1, script("true", {"--join", "1"}), "another secret!!!!!!");
+  CHECK(nodes[0].wait() == 6);
+  CHECK(has(nodes[0].err(), "it has not joined within 1 s"));
+  CHECK(nodes[1].wait() == 6);
+  CHECK(has(nodes[1].err(), "has not reached node 0 at 127.0.0.1:"));
+  Nodes alone(2);
+  CHECK(alone.start(1, script("true", {"--join", "1"})).wait() == 6);
+  CHECK(has(alone[0].err(), "Connection refused"));
+}
+
+TEST_CASE("a node that does not fit is refused, and told why; the job waits for the right one") {
+  Nodes nodes(3);
+  const auto job = script("true");
+  Front& zero = nodes.start(0, job);
+  const auto refused = [&](const std::vector<std::string>& args, const std::string& why) {
+    Front front(args);
+    CHECK(front.wait() == 2);
+    CHECK(has(front.err(), "refuses node"));
+    CHECK(has(front.err(), why));
+  };
+  const auto args = [&](const char* number, const char* node, const char* workers) {
+    return std::vector<std::string>{"--nodes",   number,
+                                    "--node",    node,
+                                    "--workers", workers,
+                                    "--port",    std::to_string(nodes.port),
+                                    "--secret",  "0123456789abcdef",
+                                    "--",        "/bin/true"};
+  };
+  refused(args("2", "1", "2"), "it was told of 2 nodes, and node 0 of 3");
+  refused(args("3", "1", "4"), "it was told to start 4 workers, and node 0 that it has 2");
+  Front& one = nodes.start(1, job);
+  Front& again = nodes.start(1, job);
+  REQUIRE(eventually([&] { return !is_alive(one.pid()) || !is_alive(again.pid()); }));
+  Front& second = is_alive(one.pid()) ? again : one;
+  CHECK(second.wait() == 2);
+  CHECK(has(second.err(), "there is a node 1 already"));
+  nodes.start(2, job);
+  CHECK(zero.wait() == 0);
+  for (std::size_t i = 1; i < nodes.fronts.size(); ++i)
+    if (&nodes[i] != &second) CHECK(nodes[i].wait() == 0);
+}

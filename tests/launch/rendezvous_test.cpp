@@ -1,0 +1,125 @@
+#include "hgtrain/launch/rendezvous.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/error.h"
+
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+namespace {
+
+std::optional<Rendezvous> meeting(const HostFlags& flags) {
+  return rendezvous_of(flags, hosts_of(flags));
+}
+
+/// The text of the Error(kConfig) that `act` throws.
+template <class Act>
+std::string refusal(const Act& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kConfig);
+    return error.render();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("nodes that nobody names are counted, and meet where they are told") {
+  const HostFlags flags{.num_nodes = 3,
+                        .num_workers = 2,
+                        .master_addr = "head",
+                        .master_port = 1234,
+                        .node_rank = 2,
+                        .join_timeout_seconds = 7};
+  const auto hosts = hosts_of(flags);
+  REQUIRE(hosts.size() == 3);
+  for (const JobHost& host : hosts) CHECK(host.workers == 2);
+  const auto out = rendezvous_of(flags, hosts);
+  REQUIRE(out);
+  CHECK(out->node == 2);
+  CHECK(out->address == "head");
+  CHECK(out->port == 1234);
+  CHECK(out->join_timeout == std::chrono::seconds(7));
+  CHECK(meeting({.num_nodes = 2, .master_addr = "head", .node_rank = 0})->port == 29500);
+}
+
+TEST_CASE("one node alone needs no other, and hosts that ssh reaches do not dial") {
+  CHECK_FALSE(meeting({.num_nodes = 1, .master_addr = "head", .node_rank = 0}));
+  CHECK_FALSE(meeting({.hosts = "a,b"}));
+  CHECK_FALSE(meeting({}));
+  const auto alone = hosts_of({.hosts = "a:4", .no_ssh = true, .node_rank = 0});
+  CHECK(is_this_machine(alone));
+  CHECK(alone[0].workers == 4);
+}
+
+TEST_CASE("of named hosts, the first is where node 0 is") {
+  CHECK(meeting({.hosts = "me@a:4,b:2", .no_ssh = true, .node_rank = 1})->address == "a");
+  CHECK(meeting({.hosts = "a,b", .master_addr = "c", .no_ssh = true, .node_rank = 1})->address ==
+        "c");
+}
+
+TEST_CASE("flags of nodes that do not go together are refused, each with what to type") {
+  const auto says = [](const HostFlags& flags) { return refusal([&] { meeting(flags); }); };
+  CHECK(
+      has(says({.num_nodes = 2, .node_rank = 2, .join_timeout_seconds = 0}), "--node_rank 2 of 2"));
+  CHECK(has(says({.num_nodes = 2, .node_rank = 2, .join_timeout_seconds = 0}), "--join_timeout 0"));
+  CHECK(has(says({.num_nodes = 2, .node_rank = 0}), "--master_addr HOST"));
+  CHECK(has(says({.node_rank = 1}), "--nnodes says"));
+  CHECK(has(says({.hosts = "a,b", .no_ssh = true}), "--node_rank 0"));
+  CHECK(has(says({.no_ssh = true}), "--no_ssh without hosts"));
+  CHECK(has(says({.hosts = "a,b", .node_rank = 0}), "--no_ssh if each"));
+  CHECK(has(says({.hosts = "a,b", .job_secret_file = "f"}), "--job_secret_file is for nodes"));
+  CHECK(has(says({.num_nodes = 2,
+                  .master_addr = "a",
+                  .node_rank = 0,
+                  .job_secret_file = "f",
+                  .job_secret_env = "E"}),
+            "exclude each other"));
+  CHECK(has(says({.num_nodes = 5000, .node_rank = 0}), "--nnodes 5000"));
+  CHECK(has(says({.num_nodes = 2}), "--node_rank"));
+}
+
+TEST_CASE("a job secret comes from a private file, or from a variable that no worker gets") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "secret";
+  std::ofstream(path) << "0123456789abcdef\n";
+  chmod(path.c_str(), 0600);
+  CHECK(take_job_secret({.job_secret_file = path}) == "0123456789abcdef");
+  for (const char* name : {"HGTRAIN_JOB_SECRET", "MY_SECRET"}) {
+    setenv(name, "fedcba9876543210", 1);
+    const char* const value = getenv(name);
+    CHECK(take_job_secret({.job_secret_env = name}) == "fedcba9876543210");
+    CHECK(getenv(name) == nullptr);
+    CHECK(value[0] == '\0');
+  }
+  setenv("HGTRAIN_JOB_SECRET", "fedcba9876543210", 1);
+  CHECK(take_job_secret({.job_secret_file = path}) == "0123456789abcdef");
+  CHECK(getenv("HGTRAIN_JOB_SECRET") == nullptr);
+}
+
+TEST_CASE("a job secret that is missing, short or readable by others is refused") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "secret";
+  const auto says = [](const HostFlags& flags) { return refusal([&] { take_job_secret(flags); }); };
+  CHECK(has(says({}), "--job_secret_file FILE on every node"));
+  CHECK(has(says({.job_secret_env = "NOT_SET"}), "no job secret in the variable NOT_SET"));
+  CHECK(has(says({.job_secret_file = path}), path));
+  std::ofstream(path) << "0123456789abcdef";
+  chmod(path.c_str(), 0640);
+  CHECK(has(says({.job_secret_file = path}), "chmod 600"));
+  chmod(path.c_str(), 0600);
+  std::ofstream(path) << "short\n";
+  CHECK(has(says({.job_secret_file = path}), "has 5 bytes"));
+}
