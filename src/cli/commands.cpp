@@ -6,6 +6,8 @@ Commands all_commands() {
   Commands commands;
   commands.push_back(train_command());
   commands.push_back(launch_command());
+  commands.push_back(status_command());
+  commands.push_back(stop_command());
   commands.push_back(data_prepare_command());
   commands.push_back(data_inspect_command());
   commands.push_back(eval_command());

@@ -15,6 +15,7 @@
 #include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/report/step_record.h"
 
+#include "launched_run.h"
 #include "run_folder.h"
 #include "shell_words.h"
 
@@ -55,7 +56,8 @@ JobView::JobView(std::string run_dir, bool holds_run, RunFile run, ConsoleStyle 
       run_(std::move(run)),
       lower_rates_(std::move(lower_rates)),
       log_(open_log(run_dir_)),
-      console_(std::cerr, style, (options.log = &log_, options)) {
+      console_(std::cerr, style, (options.log = &log_, options)),
+      total_steps_(options.plan.total_steps) {
   log(fmt::format("{} {}\n", run_.started_at, shell_line(run_.command)));
   if (const auto saved = Branch(run_dir_).newest) {
     run_.last_checkpoint = saved->path;
@@ -109,6 +111,16 @@ void JobView::on_started(const nlohmann::json& body) {
   write();
 }
 
+void JobView::add_status(nlohmann::json& status) const {
+  if (!started_ && status["state"] == "running") status["state"] = "starting";
+  status["started_at"] = run_.started_at;
+  status["step"] = run_.finished_steps;
+  status["total_steps"] = total_steps_;
+  if (console_.summary().steps() > 0) status["loss"] = console_.summary().last().loss;
+  if (const auto eta_s = console_.eta_seconds()) status["eta_s"] = *eta_s;
+  if (!run_.last_checkpoint.empty()) status["last_checkpoint"] = run_.last_checkpoint;
+}
+
 void JobView::print(const std::string& text) {
   if (!text.empty()) console_.notice(text);
 }
@@ -119,12 +131,6 @@ void JobView::log(const std::string& text) {
 
 void JobView::finish(Verdict verdict) {
   using Outcome = Verdict::Outcome;
-  run_.verdict = verdict.outcome == Outcome::kDone      ? "done"
-                 : verdict.outcome == Outcome::kStopped ? "stopped"
-                                                        : "failed";
-  run_.exit_code = verdict.exit_code;
-  run_.restarts = verdict.restarts;
-  run_.ended_at = utc_now();
   const bool failed = verdict.outcome == Outcome::kFailed;
   // A run can be killed at any moment, so its newest checkpoint may be newer than the last one that
   // it reported.
@@ -134,16 +140,8 @@ void JobView::finish(Verdict verdict) {
       verdict.place = run_.workers[static_cast<std::size_t>(verdict.rank)].place;
     // Heartbeats are a second apart; what is in the metrics has been finished by all ranks.
     verdict.step = std::max(verdict.step, run_.finished_steps);
-    run_.reason = fmt::format("{} {}", verdict.culprit(), verdict.reason);
-    run_.failure =
-        RunFile::Failure{.rank = verdict.rank,
-                         .message = verdict.message.empty() ? verdict.reason : verdict.message,
-                         .hint = verdict.hint,
-                         .context = verdict.context,
-                         .log = verdict.log_path};
-  } else if (verdict.outcome == Outcome::kStopped && run_.reason.empty()) {
-    run_.reason = verdict.reason;
   }
+  conclude(run_, verdict);
   write();
   if (!failed || console_.summary().steps() > 0)
     console_.finished(failed ? "the run failed" : run_.reason, run_dir_);
@@ -152,6 +150,11 @@ void JobView::finish(Verdict verdict) {
   const bool mend_first = verdict.exit_code == static_cast<int>(ErrorKind::kConfig) ||
                           (verdict.exit_code == static_cast<int>(ErrorKind::kData) && !started_);
   if (verdict.outcome != Outcome::kDone && !mend_first) print(how_to_resume(verdict));
+}
+
+void JobView::cannot_start(const Error& why) {
+  conclude(run_, why);
+  write();
 }
 
 std::string JobView::how_to_resume(const Verdict& verdict) const {

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "hgtrain/base/error.h"
 #include "hgtrain/launch/verdict.h"
 #include "hgtrain/report/console.h"
 #include "hgtrain/report/run_file.h"
@@ -32,8 +33,12 @@ class JobView {
   /// Where the next attempt runs.
   void set_workers(std::vector<RunFile::Worker> workers) { run_.workers = std::move(workers); }
   void event(int rank, std::string_view kind, const nlohmann::json& body);
+  /// For `hgtrain status`: how far the run is.
+  void add_status(nlohmann::json& status) const;
   /// Writes run.json for good, and prints how the job went and how to resume it.
   void finish(Verdict verdict);
+  /// Writes run.json for good; the error is printed by others.
+  void cannot_start(const Error& why);
   /// Whether the run folder is on the branch that this job began.
   bool has_begun() const { return has_begun_; }
 
@@ -49,6 +54,7 @@ class JobView {
   std::ofstream log_;  ///< RUN/logs/console.log
   Console console_;
   std::string at_begin_;
+  const std::int64_t total_steps_;
   bool started_ = false;
   bool has_begun_ = false;
 };

@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "host_options.h"
 #include "host_plan.h"
+#include "launched_run.h"
 #include "options.h"
 #include "shell_words.h"
 
@@ -69,12 +70,22 @@ class Launch final : public Command {
     }
     if (spec_.rendezvous && spec_.rendezvous->node > 0)
       return run_node(*spec_.rendezvous, spec_.hosts);
-    const Verdict verdict = run_job(spec_);
-    tell("{}", verdict.render());
-    return verdict.exit_code;
+    ProgramRun record(spec_, tell_notice);
+    spec_.socket = record.socket();
+    try {
+      const Verdict verdict = run_job(spec_);
+      tell("{}", verdict.render());
+      record.finish(verdict);
+      return verdict.exit_code;
+    } catch (const Error& e) {
+      record.finish(e);
+      throw;
+    }
   }
 
  private:
+  static void tell_notice(const std::string& text) { tell("hgtrain: {}\n", text); }
+
   void fill_hosts() {
     host_flags_.num_workers = asked_workers();
     named_hosts_ = hosts_of(host_flags_);
@@ -118,7 +129,7 @@ class Launch final : public Command {
       spec_.env.merge(host_environment(named_hosts_[0]));
     spec_.on_event = [grace = grace_seconds_](int, std::string_view kind,
                                               const nlohmann::json& body) {
-      if (kind == "notice") tell("hgtrain: {}\n", body.at("text").get<std::string>());
+      if (kind == "notice") tell_notice(body.at("text"));
       if (kind == "stopping")
         tell("hgtrain: waiting up to {:g} s for the programs to end{}\n", grace,
              body.at("signal") == "INT" ? "; Ctrl-C again kills them" : "");

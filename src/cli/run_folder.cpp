@@ -63,21 +63,13 @@ std::string dotted(const std::string& pointer) {
 /// forked children have closed what they inherited.
 File take_lock(const std::string& path) {
   constexpr int kTries = 20;
-  File lock =
-      File::open(path + "/" + kLockName, O_RDWR | O_CREAT | O_CLOEXEC, 0666, ErrorKind::kConfig);
-  for (int attempt = 1; file_ops().flock(lock.fd(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
-    if (errno != EWOULDBLOCK)
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("cannot lock {}: {}", lock.path(), std::strerror(errno)),
-                  "take a run folder on a file system that has locks: --run_dir DIR");
-    if (attempt == kTries)
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("the run folder {} is in use by another hgtrain", path),
-                  fmt::format("wait for it or stop it, or take another one: --run_dir {}",
-                              free_path(path)));
+  for (int attempt = 1; attempt <= kTries; ++attempt) {
+    if (auto lock = try_lock(path)) return std::move(*lock);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  return lock;
+  throw Error(
+      ErrorKind::kConfig, fmt::format("the run folder {} is in use by another hgtrain", path),
+      fmt::format("wait for it or stop it, or take another one: --run_dir {}", free_path(path)));
 }
 
 /// The resolved config of the run in a folder; nullopt if the file was removed. Error(kData) if it
@@ -180,6 +172,16 @@ File make_and_lock(const std::string& path) {
 }
 
 }  // namespace
+
+std::optional<File> try_lock(const std::string& path) {
+  File lock =
+      File::open(path + "/" + kLockName, O_RDWR | O_CREAT | O_CLOEXEC, 0666, ErrorKind::kConfig);
+  if (file_ops().flock(lock.fd(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno == EWOULDBLOCK) return std::nullopt;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("cannot lock {}: {}", lock.path(), std::strerror(errno)),
+              "take a run folder on a file system that has locks: --run_dir DIR");
+}
 
 RunFolder claim_run_folder(const std::string& path, bool resume) {
   refuse_what_is_no_run(path);  // a folder of somebody else gets no lock file

@@ -25,6 +25,10 @@ struct RunFolder {
 /// temporary files that a killed process left.
 RunFolder claim_run_folder(const std::string& path, bool resume);
 
+/// Locks a folder that is there; nullopt if another process has done that. Error(kConfig) if the
+/// file system has no locks.
+std::optional<File> try_lock(const std::string& path);
+
 /// train_batch_size of the run in the folder at `path`; nullopt if no run there says it.
 std::optional<std::int64_t> batch_size_of_run(const std::string& path);
 

@@ -21,6 +21,7 @@
 #include "host_options.h"
 #include "host_plan.h"
 #include "job_view.h"
+#include "launched_run.h"
 #include "options.h"
 #include "plan_fit.h"
 #include "plan_text.h"
@@ -237,10 +238,8 @@ class Train final : public Command {
   int start(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
             std::int64_t record_steps, const std::string& notices,
             const std::string& changes) const {
-    RunFile run;
-    run.started_at = utc_now();
-    run.versions = {{"hgtrain", HGT_VERSION}};
-    run.command = command_line();
+    JobSocket socket(folder.path);  // closed when run.json says how the run ended
+    RunFile run = new_run_file();
     std::vector<JobHost> hosts = without_spares(hosts_of(flags_));
     if (hosts.empty()) hosts.push_back({.name = host_name(), .workers = plan.workers});
     const Layout layout = layout_of(plan.config);
@@ -263,25 +262,22 @@ class Train final : public Command {
     view.log(notices);
     view.print_at_begin(changes);
     view.print(banner(plan, folder.path));
+    view.print(unreachable(socket));
     const SharedMark mark(folder);
     JobSpec spec = job_of(plan, folder, config, record_steps, mark, view);
     spec.on_hosts = [&](const std::vector<JobHost>& now) {
       view.set_workers(workers_on(now, layout, device_of(plan)));
     };
-    const Verdict verdict = run_job(spec);
-    view.finish(verdict);
-    return verdict.exit_code;
-  }
-
-  static std::vector<std::string> command_line() {
-    std::vector<std::string> words;
-    const std::string text = read_file("/proc/self/cmdline", 1 << 20);
-    for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = std::min(text.find('\0', begin), text.size());
-      words.push_back(text.substr(begin, end - begin));
-      begin = end + 1;
+    spec.socket = &socket;
+    spec.add_status = [&view](nlohmann::json& status) { view.add_status(status); };
+    try {
+      const Verdict verdict = run_job(spec);
+      view.finish(verdict);
+      return verdict.exit_code;
+    } catch (const Error& e) {
+      view.cannot_start(e);
+      throw;
     }
-    return words;
   }
 
   TrainFlags flags_;

@@ -12,6 +12,7 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/wire/messages.h"
 
+#include "attempt_status.h"
 #include "environment.h"
 #include "payload.h"
 
@@ -460,6 +461,14 @@ bool Coordinator::is_worth_a_restart() const {
 
 Verdict Coordinator::verdict() const {
   return verdict_on(record_);
+}
+
+nlohmann::json Coordinator::status() const {
+  nlohmann::json status = status_of(record_, now_ns());
+  status["state"] = stage_ == Stage::kRunning    ? "running"
+                    : stage_ == Stage::kStopping ? "stopping"
+                                                 : "ending";
+  return status;
 }
 
 }  // namespace hgt

@@ -58,6 +58,8 @@ class Coordinator {
   void close();
 
   Verdict verdict() const;
+  /// For `hgtrain status --json`: hosts, ranks, and "state": running, stopping or ending.
+  nlohmann::json status() const;
   /// It failed, and another attempt may do better.
   bool is_worth_a_restart() const;
 

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <fcntl.h>
 #include <filesystem>
 #include <optional>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 #include <asio/signal_set.hpp>
 #include <fmt/format.h>
@@ -16,6 +19,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/machine/visible_gpus.h"
 
@@ -86,6 +90,10 @@ class Job {
   Verdict run() {
     worker_environment(spec_, 0, 0);  // refuses names that cannot be given, before all else
     watch_signals();
+    if (spec_.socket && spec_.socket->fd() >= 0) {
+      requests_.assign(fcntl(spec_.socket->fd(), F_DUPFD_CLOEXEC, 3));
+      watch_requests();
+    }
     if (spec_.rendezvous) {
       roster_.meet(spec_.hosts, *spec_.rendezvous,
                    {io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}},
@@ -193,10 +201,10 @@ class Job {
     verdict_ = coordinator_->verdict();
     log_info("attempt {} ended with exit code {}", restarts_, verdict_.exit_code);
     verdict_.restarts = restarts_;
-    if (interrupts_ >= 2) {
+    if (!killed_by_.empty()) {
       verdict_.outcome = Verdict::Outcome::kStopped;
       verdict_.exit_code = 128 + SIGINT;
-      verdict_.reason = "stopped at once by a second Ctrl-C";
+      verdict_.reason = "stopped at once by " + killed_by_;
     } else if (!stopping_ && coordinator_->is_worth_a_restart() && take_restart()) {
       return restart();
     }
@@ -233,7 +241,7 @@ class Job {
     done_ = true;
     drain_timer_.expires_after(std::chrono::milliseconds(console_.is_empty() ? 0 : 10));
     drain_timer_.async_wait([this](const std::error_code&) {
-      if (console_.is_empty() || interrupts_ >= 2) return end();
+      if (console_.is_empty() || !killed_by_.empty()) return end();
       leave();
     });
   }
@@ -268,7 +276,7 @@ class Job {
   void on_signal(int signal) {
     log_info("SIG{} received", sigabbrev_np(signal));
     if (!coordinator_) return stop_before_the_start(signal);
-    if (signal == SIGINT && ++interrupts_ >= 2) return coordinator_->kill();
+    if (signal == SIGINT && ++interrupts_ >= 2) return kill_by("a second Ctrl-C");
     if (done_) return;
     if (signal == SIGUSR2) return coordinator_->relay(signal, MessageKind::kCheckpoint);
     // A program that is not ours may take SIGUSR1 to mean anything: it need not stop the job.
@@ -287,6 +295,39 @@ class Job {
     end_loop(verdict_.exit_code);
   }
 
+  void kill_by(const std::string& whom) {
+    killed_by_ = whom;
+    coordinator_->kill();
+  }
+
+  // ---- what other commands ask ----
+
+  void watch_requests() {
+    requests_.async_wait(
+        asio::posix::stream_descriptor::wait_read, [this](const std::error_code& error) {
+          if (error) return;
+          spec_.socket->serve({[this] { return status(); }, [this](bool now) { stop(now); }});
+          watch_requests();
+        });
+  }
+
+  nlohmann::json status() const {
+    nlohmann::json status =
+        coordinator_ ? coordinator_->status()
+                     : nlohmann::json{{"state", restarts_ == 0 ? "connecting" : "restarting"}};
+    status["launcher"] = {{"host", host_name()}, {"pid", getpid()}};
+    status["restarts"] = restarts_;
+    if (spec_.add_status) spec_.add_status(status);
+    return status;
+  }
+
+  void stop(bool now) {
+    if (now && coordinator_)
+      kill_by("hgtrain stop --now");
+    else
+      on_signal(SIGTERM);
+  }
+
   void on_console_gone() {
     if (std::exchange(console_gone_, true) || done_) return;
     notice("nobody reads the output any more: stopping");
@@ -298,6 +339,7 @@ class Job {
   ProcessState state_;
   asio::io_context io_;
   asio::signal_set signals_;
+  asio::posix::stream_descriptor requests_{io_};
   asio::steady_timer drain_timer_{io_};
   ConsoleQueue console_;
   MergedOutput output_{
@@ -330,6 +372,7 @@ class Job {
   std::int64_t saved_step_ = 0;  // the last step that is in a checkpoint
   Verdict verdict_;
   int interrupts_ = 0;
+  std::string killed_by_;  // who asked for the end at once
   bool stopping_ = false;
   bool console_gone_ = false;
   bool done_ = false;

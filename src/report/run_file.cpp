@@ -61,7 +61,8 @@ Json run_json(const RunFile& run, const RunSummary& summary) {
   for (const auto& [name, version] : run.versions) versions[name] = version;
   for (const auto& [axis, size] : run.layout) layout[axis] = size;
   for (const RunFile::Worker& w : run.workers) {
-    workers.push_back({{"rank", w.rank}, {"host", w.host}, {"device", w.device}});
+    workers.push_back({{"rank", w.rank}, {"host", w.host}});
+    if (!w.device.empty()) workers.back()["device"] = w.device;
     if (!w.place.empty()) workers.back()["place"] = w.place;
   }
   return {{"verdict", run.verdict},
@@ -70,6 +71,7 @@ Json run_json(const RunFile& run, const RunSummary& summary) {
           {"failure", run.failure ? failure_json(*run.failure) : Json(nullptr)},
           {"started_at", run.started_at},
           {"ended_at", text_or_null(run.ended_at)},
+          {"launcher", {{"host", run.host}, {"pid", run.pid}}},
           {"command", run.command},
           {"versions", versions},
           {"workers", workers},

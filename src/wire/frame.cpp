@@ -19,7 +19,9 @@ bool is_known(std::uint8_t kind) {
          is_from(kind, MessageKind::kStoreValue, MessageKind::kShowStacks) ||
          is_from(kind, MessageKind::kPortReserved, MessageKind::kSignalReceived) ||
          is_from(kind, MessageKind::kReservePort, MessageKind::kRefused) ||
-         is_from(kind, MessageKind::kPart, MessageKind::kJobEnded);
+         is_from(kind, MessageKind::kPart, MessageKind::kJobEnded) ||
+         is_from(kind, MessageKind::kAskStatus, MessageKind::kAskStop) ||
+         is_from(kind, MessageKind::kJobStatus, MessageKind::kJobRefusal);
 }
 
 }  // namespace

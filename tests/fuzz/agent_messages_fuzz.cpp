@@ -5,6 +5,7 @@
 #include "hgtrain/base/error.h"
 
 #include "agent_messages.h"
+#include "job_messages.h"
 #include "payload.h"
 
 namespace {
@@ -36,7 +37,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 hgt::RankHeartbeat, hgt::RankEvent, hgt::ChannelBroken, hgt::Ended, hgt::Gone,
                 hgt::Output, hgt::Notice, hgt::AgentStoreSet, hgt::AgentStoreGet, hgt::ReservePort,
                 hgt::Spawn, hgt::RankCommand, hgt::SignalRanks, hgt::KillGuards, hgt::CloseChannel,
-                hgt::Credit, hgt::AgentStoreValue>(kind, payload);
+                hgt::Credit, hgt::AgentStoreValue, hgt::AskStatus, hgt::AskStop, hgt::JobStatus,
+                hgt::JobStopping, hgt::JobRefusal>(kind, payload);
     if (kind == hgt::MessageKind::kNotSpawned)
       hgt::error_in(hgt::decode_payload<hgt::NotSpawned>(payload));
   } catch (const hgt::Error&) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "hgtrain/launch/hosts.h"
+#include "hgtrain/launch/job_socket.h"
 #include "hgtrain/launch/rank_set.h"
 #include "hgtrain/launch/rendezvous.h"
 #include "hgtrain/launch/verdict.h"
@@ -75,6 +76,11 @@ struct JobSpec {
   /// {phase} for each rank; with rank -1, "notice" {text} and "stopping" {signal}. The last comes
   /// once, for the first signal that asks the job to stop.
   std::function<void(int rank, std::string_view kind, const nlohmann::json& body)> on_event;
+
+  /// By which other commands reach the job; nullptr = not at all. It must outlive run_job().
+  JobSocket* socket = nullptr;
+  /// Adds to the status that others are told what only the owner of the spec knows; may be empty.
+  std::function<void(nlohmann::json& status)> add_status;
 };
 
 /// A rank among those of its host, and that host among the others.

@@ -58,6 +58,8 @@ class Console {
   void finished(const std::string& outcome, const std::string& run_dir);
 
   const RunSummary& summary() const { return summary_; }
+  /// As Eta::seconds().
+  std::optional<double> eta_seconds() const { return eta_.seconds(); }
 
  private:
   /// A whole line; a label before it is dimmed on a terminal.

@@ -14,7 +14,7 @@ struct RunFile {
   struct Worker {
     std::int64_t rank = 0;
     std::string host;
-    std::string device;  ///< "cpu, 1 thread", "cuda:0 NVIDIA H100"
+    std::string device = {};  ///< "cpu, 1 thread", "cuda:0 NVIDIA H100"; "": that of a program
     std::string place =
         {};  ///< in the layout: "stage 1, tensor rank 0"; "": it has the whole model
   };
@@ -31,6 +31,8 @@ struct RunFile {
   std::optional<int> exit_code;     ///< of the command, once it ended
   std::string reason;               ///< a sentence
   std::optional<Failure> failure;
+  std::string host;                                           ///< of the launcher
+  std::int64_t pid = 0;                                       ///< of the launcher
   std::vector<std::string> command;                           ///< argv; it holds no secrets
   std::vector<std::pair<std::string, std::string>> versions;  ///< "hgtrain" -> "0.1.0"
   std::vector<Worker> workers;

@@ -8,8 +8,9 @@
 
 namespace hgt {
 
-/// Kinds of messages: between a worker and its agent, and between an agent and the coordinator. The
-/// numbers are the protocol: never reuse one.
+/// Kinds of messages: between a worker and its agent, between an agent and the coordinator, and
+/// between another command and the launcher of a run. The numbers are the protocol: never reuse
+/// one.
 enum class MessageKind : std::uint8_t {
   // worker to agent
   kHello = 1,  ///< must be the first frame of a worker
@@ -54,6 +55,13 @@ enum class MessageKind : std::uint8_t {
   kPart = 96,  ///< the start of a payload that is too long for one frame (launch/frame_link.h)
   kBeat = 97,
   kJobEnded = 98,
+  // another command to the launcher of a run (launch/job_messages.h)
+  kAskStatus = 112,
+  kAskStop = 113,
+  // and its answers
+  kJobStatus = 120,
+  kJobStopping = 121,
+  kJobRefusal = 122,
 };
 
 /// One message: a u32 length (little-endian, of what follows), the kind (u8), the payload.

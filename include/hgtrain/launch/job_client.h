@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "hgtrain/wire/frame.h"
+
+namespace hgt {
+
+/// Another command's connection to the launcher of a run (JobSocket). Blocks. Each call throws
+/// Error(kPeer) if the launcher says nothing for 10 s, or nothing that can be understood. If it
+/// ends meanwhile, that is no error: run.json says how.
+class JobClient {
+ public:
+  /// nullopt if no launcher listens in this folder of a run: the run has ended, or runs on another
+  /// machine that shares the folder. Error(kConfig) if this user may not connect.
+  static std::optional<JobClient> connect(const std::string& folder);
+  JobClient(JobClient&& other) noexcept;
+  ~JobClient();
+
+  /// The fields of docs/launch.md; nullopt if the launcher has ended.
+  std::optional<nlohmann::json> status();
+  /// Asks the job to stop, as SIGTERM does, or with `now` to kill its ranks.
+  void stop(bool now);
+  /// Waits, for however long it takes, until the launcher has ended.
+  void wait_for_end();
+
+ private:
+  class Stream;
+  explicit JobClient(std::unique_ptr<Stream> stream);
+  std::optional<Frame> ask(std::string_view request, MessageKind answer);
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace hgt {
+
+/// The socket control.sock in the folder of a run, by which other commands reach its launcher
+/// (JobClient). Only this user may connect, and root. Nothing here blocks, and what a client costs
+/// is bounded, whether it reads its answers or not.
+///
+/// On one thread only.
+class JobSocket {
+ public:
+  static constexpr int kMaxClients = 64;
+
+  /// What the launcher does for others.
+  struct Answers {
+    std::function<nlohmann::json()> status;  ///< an object
+    std::function<void(bool now)> stop;      ///< must return at once
+  };
+
+  /// Takes the place of a socket that a launcher left when it was killed. If the socket cannot be
+  /// made, problem() says why, and nobody is served.
+  explicit JobSocket(const std::string& folder);
+  ~JobSocket();  ///< closes all connections and removes the socket
+  JobSocket(const JobSocket&) = delete;
+  JobSocket& operator=(const JobSocket&) = delete;
+
+  const std::string& problem() const { return problem_; }  ///< "" = there is none
+  /// A descriptor that is readable whenever serve() has something to do; -1 = never.
+  int fd() const;
+  /// Takes connections and requests, and sends what clients can take.
+  void serve(const Answers& answers);
+
+ private:
+  class Server;
+  std::unique_ptr<Server> server_;  // none if there is a problem
+  std::string problem_;
+};
+
+}  // namespace hgt

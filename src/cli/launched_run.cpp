@@ -1,0 +1,124 @@
+#include "launched_run.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/host.h"
+#include "hgtrain/report/run_summary.h"
+
+#include "run_folder.h"
+
+namespace hgt {
+namespace {
+
+std::vector<std::string> command_line() {
+  std::vector<std::string> words;
+  const std::string text = read_file("/proc/self/cmdline", 1 << 20);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\0', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+/// As far as their number is known before the hosts have answered.
+std::vector<RunFile::Worker> workers_of(const JobSpec& spec) {
+  std::vector<JobHost> hosts = spec.hosts;
+  if (hosts.empty()) hosts.push_back({.name = host_name(), .workers = spec.num_workers});
+  std::vector<RunFile::Worker> workers;
+  for (const JobHost& host : hosts)
+    for (int i = 0; i < host.workers; ++i)
+      workers.push_back({.rank = std::ssize(workers), .host = host.name});
+  return workers;
+}
+
+}  // namespace
+
+RunFile new_run_file() {
+  RunFile run;
+  run.started_at = utc_now();
+  run.versions = {{"hgtrain", HGT_VERSION}};
+  run.host = host_name();
+  run.pid = getpid();
+  run.command = command_line();
+  return run;
+}
+
+void conclude(RunFile& run, const Verdict& verdict) {
+  using Outcome = Verdict::Outcome;
+  run.verdict = verdict.outcome == Outcome::kDone      ? "done"
+                : verdict.outcome == Outcome::kStopped ? "stopped"
+                                                       : "failed";
+  run.exit_code = verdict.exit_code;
+  run.restarts = verdict.restarts;
+  run.ended_at = utc_now();
+  if (verdict.outcome == Outcome::kFailed) {
+    run.reason = fmt::format("{} {}", verdict.culprit(), verdict.reason);
+    run.failure =
+        RunFile::Failure{.rank = verdict.rank,
+                         .message = verdict.message.empty() ? verdict.reason : verdict.message,
+                         .hint = verdict.hint,
+                         .context = verdict.context,
+                         .log = verdict.log_path};
+  } else if (verdict.outcome == Outcome::kStopped && run.reason.empty()) {
+    run.reason = verdict.reason;
+  }
+}
+
+void conclude(RunFile& run, const Error& why) {
+  run.verdict = "failed";
+  run.exit_code = why.exit_code();
+  run.reason = why.message();
+  run.ended_at = utc_now();
+  run.failure = RunFile::Failure{.rank = -1,
+                                 .message = why.message(),
+                                 .hint = why.hint(),
+                                 .context = why.context(),
+                                 .log = ""};
+}
+
+std::string unreachable(const JobSocket& socket) {
+  return socket.problem().empty()
+             ? ""
+             : "hgtrain status and stop cannot reach this run: " + socket.problem();
+}
+
+ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string& text)> notice)
+    : folder_(spec.log_dir), notice_(std::move(notice)), run_(new_run_file()) {
+  if (folder_.empty()) return;
+  try {
+    make_folders(folder_);
+    lock_ = try_lock(folder_);
+  } catch (const Error& e) {
+    notice_("hgtrain status and stop cannot reach this run: " + e.message());
+    return;
+  }
+  if (path_exists(folder_ + "/resolved.json"))
+    throw Error(ErrorKind::kConfig,
+                fmt::format("--log_dir {} is the folder of a training run", folder_),
+                "name another folder, which may lie in it");
+  if (!lock_) {
+    notice_(fmt::format(
+        "another job writes its logs to {} too: hgtrain status and stop reach that one", folder_));
+    return;
+  }
+  run_.workers = workers_of(spec);
+  socket_.emplace(folder_);
+  if (const std::string text = unreachable(*socket_); !text.empty()) notice_(text);
+  write();
+}
+
+void ProgramRun::write() {
+  if (!lock_) return;
+  try {
+    write_run_file(folder_, run_, RunSummary());
+  } catch (const Error& e) {
+    notice_(e.message());
+  }
+}
+
+}  // namespace hgt

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/launch/job.h"
+#include "hgtrain/report/run_file.h"
+
+namespace hgt {
+
+/// run.json as far as it is known of any run before its start: this process and its command line.
+RunFile new_run_file();
+/// Adds how the run ended.
+void conclude(RunFile& run, const Verdict& verdict);
+/// The same for a job that could not start at all.
+void conclude(RunFile& run, const Error& why);
+
+/// A line for the user if other commands cannot reach the job through its socket, else "".
+std::string unreachable(const JobSocket& socket);
+
+/// What makes a job of `hgtrain launch` a run that other commands find: run.json and the socket, in
+/// its --log_dir. If another job uses that folder at the same time, they are of that job.
+class ProgramRun {
+ public:
+  /// Error(kConfig) if the folder is that of a training run. `notice` gets what goes wrong with
+  /// these files later: none of that ends the job.
+  ProgramRun(const JobSpec& spec, std::function<void(const std::string& text)> notice);
+
+  JobSocket* socket() { return socket_ ? &*socket_ : nullptr; }
+  /// `end` is a Verdict or an Error.
+  template <class End>
+  void finish(const End& end) {
+    conclude(run_, end);
+    write();
+  }
+
+ private:
+  void write();
+
+  const std::string folder_;
+  const std::function<void(const std::string& text)> notice_;
+  RunFile run_;
+  std::optional<File> lock_;  // none: there is no folder, or it is in use
+  std::optional<JobSocket> socket_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,207 @@
+#include "run_status.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
+#include "hgtrain/base/json.h"
+#include "hgtrain/launch/job_client.h"
+#include "hgtrain/report/human.h"
+
+namespace hgt {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::int64_t kMaxRunFileBytes = 16 << 20;
+constexpr const char* kRuns = "runs";
+
+// Fields of a status or of run.json, which may hold anything.
+
+std::string text_at(const Json& json, const char* key) {
+  const auto field = json.find(key);
+  return field != json.end() && field->is_string() ? field->get<std::string>() : "";
+}
+
+std::optional<double> number_at(const Json& json, const char* key) {
+  const auto field = json.find(key);
+  return field != json.end() && field->is_number() ? std::optional(field->get<double>())
+                                                   : std::nullopt;
+}
+
+/// A count as it is shown; "-" if there is none.
+std::string count_at(const Json& json, const char* key) {
+  const std::optional<double> number = number_at(json, key);
+  return number && std::abs(*number) < 1e15 ? fmt::format("{:.0f}", *number) : "-";
+}
+
+std::vector<Json> objects_at(const Json& json, const char* key) {
+  std::vector<Json> found;
+  if (const auto list = json.find(key); list != json.end() && list->is_array())
+    std::copy_if(list->begin(), list->end(), std::back_inserter(found),
+                 [](const Json& entry) { return entry.is_object(); });
+  return found;
+}
+
+Json object_at(const Json& json, const char* key) {
+  const auto field = json.find(key);
+  return field != json.end() && field->is_object() ? *field : Json::object();
+}
+
+std::optional<Json> read_run_file(const std::string& folder) {
+  const std::string path = folder + "/run.json";
+  if (!path_exists(path, ErrorKind::kConfig)) return std::nullopt;
+  Json file = try_parse_json<Json>(read_file(path, kMaxRunFileBytes));
+  if (!file.is_object())
+    throw Error(ErrorKind::kData, path + " is damaged: it is not a JSON object");
+  return file;
+}
+
+/// When the run was started, as UTC in a form that sorts; nullopt if it is no run.
+std::optional<std::string> start_of(const std::string& folder) {
+  try {
+    const std::optional<Json> file = read_run_file(folder);
+    return file ? std::optional(text_at(*file, "started_at")) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::string newest_run() {
+  std::string newest, start;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(kRuns, none))
+    if (const auto started = start_of(entry.path());
+        started && (newest.empty() || *started > start)) {
+      newest = entry.path();
+      start = *started;
+    }
+  return newest;
+}
+
+std::string step_line(const Json& status) {
+  if (!number_at(status, "step")) return "";
+  std::string line = "step        " + count_at(status, "step");
+  if (number_at(status, "total_steps")) line += "/" + count_at(status, "total_steps");
+  if (const auto loss = number_at(status, "loss")) line += "  loss " + human_number(*loss, 4);
+  if (const auto eta = number_at(status, "eta_s")) line += "  eta " + human_duration(*eta);
+  return line + "\n";
+}
+
+std::string phase_of(const Json& rank) {
+  if (text_at(rank, "state") != "running") return text_at(rank, "state");
+  std::string phase = text_at(rank, "phase");
+  if (phase.empty()) return "running";
+  if (const std::string action = text_at(rank, "action"); !action.empty()) phase += " " + action;
+  if (const std::string group = text_at(rank, "waits_in"); !group.empty())
+    phase += ", waits in " + group;
+  return phase;
+}
+
+std::string rank_lines(const Json& status) {
+  const std::vector<Json> ranks = objects_at(status, "ranks");
+  if (ranks.empty()) return "";
+  std::size_t host_width = 4;
+  for (const Json& rank : ranks) host_width = std::max(host_width, text_at(rank, "host").size());
+  std::string text =
+      fmt::format("\nrank  {:{}}      pid    step  heartbeat  phase\n", "host", host_width);
+  for (const Json& rank : ranks) {
+    const std::optional<double> age = number_at(rank, "heartbeat_age_s");
+    text += fmt::format("{:>4}  {:{}}  {:>7}  {:>6}  {:>9}  {}\n", count_at(rank, "rank"),
+                        text_at(rank, "host"), host_width, count_at(rank, "pid"),
+                        count_at(rank, "step"), age ? fmt::format("{:.1f} s ago", *age) : "-",
+                        phase_of(rank));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string run_folder_of(const std::string& run) {
+  if (run.empty()) {
+    const std::string newest = newest_run();
+    if (newest.empty())
+      throw Error(ErrorKind::kConfig, "there is no run below runs/",
+                  "name the folder of a run: its run_dir, or the log_dir of `hgtrain launch`");
+    return newest;
+  }
+  if (!is_folder(run, ErrorKind::kConfig))
+    throw Error(ErrorKind::kConfig, fmt::format("there is no folder {}", run),
+                "name the folder of a run: its run_dir, or the log_dir of `hgtrain launch`");
+  if (!path_exists(run + "/run.json", ErrorKind::kConfig))
+    throw Error(ErrorKind::kConfig,
+                fmt::format("{} is not the folder of a run: it has no run.json", run));
+  return run;
+}
+
+Json ended_status(const Json& file) {
+  const Json launcher = object_at(file, "launcher");
+  std::string state = text_at(file, "verdict");
+  if (state == "running") {
+    const std::string host = text_at(launcher, "host");
+    state = host.empty() || host == host_name() ? "killed" : "unknown";
+  }
+  Json status{{"state", state}};
+  for (const char* key : {"reason", "exit_code", "restarts", "last_checkpoint", "ended_at"})
+    if (file.contains(key)) status[key] = file[key];
+  status["step"] = file.value("finished_steps", Json());
+  status["loss"] = object_at(file, "summary").value("last_loss", Json());
+  status["launcher"] = launcher;
+  return status;
+}
+
+Json run_status(const std::string& folder) {
+  // The launcher writes how the run ended before it goes.
+  std::optional<JobClient> launcher = JobClient::connect(folder);
+  const std::optional<Json> told = launcher ? launcher->status() : std::nullopt;
+  const Json file = read_run_file(folder).value_or(Json::object());
+  Json status = told ? *told : ended_status(file);
+  status["run"] = folder;
+  if (!status.contains("started_at")) status["started_at"] = file.value("started_at", Json());
+  return status;
+}
+
+bool is_running(const Json& status) {
+  const std::string state = text_at(status, "state");
+  return state != "done" && state != "stopped" && state != "failed" && state != "killed" &&
+         state != "unknown";
+}
+
+std::string outcome_line(const Json& status) {
+  std::string line = text_at(status, "state");
+  const Json launcher = object_at(status, "launcher");
+  const std::string host = text_at(launcher, "host");
+  if (line == "killed") return "killed: its launcher is gone and has written no verdict";
+  if (line == "unknown") return fmt::format("unknown: its launcher ran on {0}; ask on {0}", host);
+  if (is_running(status))
+    return fmt::format("{}, by the launcher with pid {} on {}", line, count_at(launcher, "pid"),
+                       host);
+  if (number_at(status, "exit_code"))
+    line += fmt::format(", exit code {}", count_at(status, "exit_code"));
+  const std::string reason = text_at(status, "reason");
+  return reason.empty() ? line : line + ": " + reason;
+}
+
+std::string status_text(const Json& status) {
+  std::string text =
+      fmt::format("run         {}\nstate       {}\n", text_at(status, "run"), outcome_line(status));
+  const auto line = [&](const char* name, const std::string& value) {
+    if (!value.empty()) text += fmt::format("{:11} {}\n", name, value);
+  };
+  line("started", text_at(status, "started_at"));
+  line("ended", text_at(status, "ended_at"));
+  text += step_line(status);
+  line("checkpoint", text_at(status, "last_checkpoint"));
+  if (number_at(status, "restarts").value_or(0) > 0) line("restarts", count_at(status, "restarts"));
+  return text + rank_lines(status);
+}
+
+}  // namespace hgt

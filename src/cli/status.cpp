@@ -1,0 +1,43 @@
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/terminal.h"
+
+#include "commands.h"
+#include "options.h"
+#include "run_status.h"
+
+namespace hgt {
+namespace {
+
+class Status final : public Command {
+ public:
+  std::string_view name() const override { return "status"; }
+  std::string_view summary() const override {
+    return "show how far a run is, and what each of its ranks does";
+  }
+  void add_options(Options& options) override {
+    options.add("RUN", run_, "folder of the run (default: the newest below runs/)");
+    options.add_flag("--json", json_, "print one JSON object instead");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    const nlohmann::json status = run_status(run_folder_of(run_));
+    if (json_)
+      say("{}\n", status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    else
+      say("{}", status_text(status));
+    return 0;
+  }
+
+ private:
+  std::string run_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> status_command() {
+  return std::make_unique<Status>();
+}
+
+}  // namespace hgt

@@ -1,0 +1,45 @@
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/terminal.h"
+#include "hgtrain/launch/job_client.h"
+
+#include "commands.h"
+#include "options.h"
+#include "run_status.h"
+
+namespace hgt {
+namespace {
+
+class Stop final : public Command {
+ public:
+  std::string_view name() const override { return "stop"; }
+  std::string_view summary() const override { return "ask a run to save and stop"; }
+  void add_options(Options& options) override {
+    options.add("RUN", run_, "folder of the run (default: the newest below runs/)");
+    options.add_flag("--now", now_, "kill its ranks; save nothing");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    const std::string folder = run_folder_of(run_);
+    if (auto launcher = JobClient::connect(folder)) {
+      launcher->stop(now_);
+      tell("{}: asked to stop, waiting for its end\n", folder);
+      launcher->wait_for_end();
+    }
+    const nlohmann::json status = run_status(folder);
+    say("{}: {}\n", folder, outcome_line(status));
+    return 0;
+  }
+
+ private:
+  std::string run_;
+  bool now_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> stop_command() {
+  return std::make_unique<Stop>();
+}
+
+}  // namespace hgt

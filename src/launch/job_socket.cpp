@@ -1,0 +1,194 @@
+#include "hgtrain/launch/job_socket.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <map>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/log.h"
+#include "hgtrain/wire/frame.h"
+
+#include "job_messages.h"
+#include "owned_fd.h"
+#include "socket_address.h"
+
+namespace hgt {
+namespace {
+
+[[noreturn]] void fail(const char* what) {
+  throw Error(ErrorKind::kData, fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+/// This user's own commands, and those of root.
+bool may_ask(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == geteuid() || peer.uid == 0);
+}
+
+}  // namespace
+
+class JobSocket::Server {
+ public:
+  explicit Server(const std::string& folder) : folder_(open_folder(folder)) {
+    if (folder_.get() < 0) fail("cannot open the folder");
+    if (listener_.get() < 0 || events_.get() < 0) fail("no socket");
+    bind_it();
+    if (listen(listener_.get(), SOMAXCONN) != 0) fail("cannot listen");
+    watch(listener_.get(), EPOLL_CTL_ADD, EPOLLIN);
+  }
+  ~Server() { unlinkat(folder_.get(), kSocketName, 0); }
+
+  int fd() const { return events_.get(); }
+
+  void serve(const Answers& answers) {
+    std::array<epoll_event, kMaxClients + 1> ready;
+    const int count =
+        epoll_wait(events_.get(), ready.data(), static_cast<int>(ready.size()), /*timeout=*/0);
+    for (int i = 0; i < count; ++i) {
+      const int fd = ready[static_cast<std::size_t>(i)].data.fd;
+      if (fd == listener_.get())
+        accept_next();
+      else if (const auto client = clients_.find(fd); client != clients_.end())
+        if (!go_on(client->second, answers)) clients_.erase(client);
+    }
+  }
+
+ private:
+  /// A client sends its next request after it has taken the answer to the one before, so no more
+  /// than one answer waits.
+  struct Client {
+    OwnedFd fd;
+    FrameReader requests{kMaxAskBytes};
+    std::string answer = {};
+    std::size_t sent = 0;
+    bool has_unsent() const { return sent < answer.size(); }
+  };
+
+  /// If nobody listens to a socket that is there, its launcher was killed.
+  void bind_it() {
+    const SocketAddress address(folder_.get());
+    fchmod(listener_.get(), 0600);  // the mode of the file that bind() makes
+    if (bind(listener_.get(), address.get(), address.size()) == 0) return;
+    if (errno != EADDRINUSE) fail("cannot make control.sock");
+    const OwnedFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (connect(probe.get(), address.get(), address.size()) == 0 || errno != ECONNREFUSED)
+      throw Error(ErrorKind::kConfig, "another hgtrain uses the folder");
+    unlinkat(folder_.get(), kSocketName, 0);
+    if (bind(listener_.get(), address.get(), address.size()) != 0) fail("cannot make control.sock");
+  }
+
+  void watch(int fd, int operation, std::uint32_t events) {
+    epoll_event event{};
+    event.events = events;
+    event.data.fd = fd;
+    epoll_ctl(events_.get(), operation, fd, &event);
+  }
+
+  void accept_next() {
+    OwnedFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd.get() < 0) return;
+    if (!may_ask(fd.get())) return log_warning("control.sock: refused another user's command");
+    if (clients_.size() >= kMaxClients) {
+      const std::string refusal = frame_of(JobRefusal{"too many commands are connected to it"});
+      ::send(fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      return;
+    }
+    const int number = fd.get();
+    clients_.emplace(number, Client{std::move(fd)});
+    watch(number, EPOLL_CTL_ADD, EPOLLIN);
+  }
+
+  /// False if the client is of no further use.
+  bool go_on(Client& client, const Answers& answers) {
+    try {
+      if (client.has_unsent()) {
+        if (!send(client)) return false;
+      } else if (!receive(client)) {
+        return false;
+      }
+      while (!client.has_unsent()) {
+        const auto frame = client.requests.next();
+        if (!frame) break;
+        client.answer = answer_to(*frame, answers);
+        client.sent = 0;
+        if (!send(client)) return false;
+      }
+    } catch (const Error& e) {
+      log_warning("control.sock: {}", e.message());
+      return false;
+    }
+    watch(client.fd.get(), EPOLL_CTL_MOD, client.has_unsent() ? EPOLLOUT : EPOLLIN);
+    return true;
+  }
+
+  static bool receive(Client& client) {
+    std::array<char, kMaxAskBytes> buffer;
+    const ssize_t bytes = ::recv(client.fd.get(), buffer.data(), buffer.size(), 0);
+    if (bytes < 0) return errno == EAGAIN || errno == EINTR;
+    client.requests.feed({buffer.data(), static_cast<std::size_t>(bytes)});
+    return bytes > 0;
+  }
+
+  static bool send(Client& client) {
+    while (client.has_unsent()) {
+      const ssize_t bytes = ::send(client.fd.get(), client.answer.data() + client.sent,
+                                   client.answer.size() - client.sent, MSG_NOSIGNAL);
+      if (bytes < 0 && errno == EINTR) continue;
+      if (bytes < 0) return errno == EAGAIN;
+      client.sent += static_cast<std::size_t>(bytes);
+    }
+    client.answer = {};
+    client.sent = 0;
+    return true;
+  }
+
+  static std::string answer_to(const Frame& frame, const Answers& answers) {
+    if (frame.kind == MessageKind::kAskStatus) {
+      decode_payload<AskStatus>(frame.payload);
+      return frame_of(JobStatus{
+          answers.status().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
+    }
+    if (frame.kind == MessageKind::kAskStop) {
+      answers.stop(decode_payload<AskStop>(frame.payload).now);
+      return frame_of(JobStopping{});
+    }
+    return frame_of(JobRefusal{"it does not know the request"});
+  }
+
+  const OwnedFd folder_;
+  const OwnedFd listener_{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  const OwnedFd events_{epoll_create1(EPOLL_CLOEXEC)};
+  std::map<int, Client> clients_;  // by descriptor
+};
+
+JobSocket::JobSocket(const std::string& folder) {
+  try {
+    server_ = std::make_unique<Server>(folder);
+  } catch (const Error& e) {
+    problem_ = e.message();
+  }
+}
+
+JobSocket::~JobSocket() = default;
+
+int JobSocket::fd() const {
+  return server_ ? server_->fd() : -1;
+}
+
+void JobSocket::serve(const Answers& answers) {
+  if (server_) server_->serve(answers);
+}
+
+}  // namespace hgt
