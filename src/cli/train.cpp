@@ -13,6 +13,7 @@
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/launch/job.h"
+#include "hgtrain/machine/network.h"
 #include "hgtrain/parallel/rank_plan.h"
 #include "hgtrain/report/human.h"
 #include "hgtrain/wire/requests.h"
@@ -145,6 +146,7 @@ class Train final : public Command {
     RankSet::parse(flags_.shown_ranks).require_in(plan.workers);
     if (flags_.dry_run) return 0;
     if (is_here) require_room_to_offload(plan);
+    if (is_here) address_of(plan.config.distributed.interface);
     if (names_checkpoint(flags_.resume) && !is_folder(flags_.resume))
       throw Error(ErrorKind::kConfig,
                   fmt::format("there is no checkpoint folder {}", flags_.resume),
@@ -224,6 +226,9 @@ class Train final : public Command {
     if (!std::getenv("GLIBC_TUNABLES")) spec.env["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0";
     spec.num_workers = plan.workers;
     spec.hosts = hosts_of(flags_);
+    for (JobHost& host : spec.hosts)
+      if (host.address.empty() && host.interface.empty())
+        host.interface = plan.config.distributed.interface;
     spec.run_dir = run_dir;
     spec.log_dir = run_dir + "/logs";
     spec.own_workers = true;

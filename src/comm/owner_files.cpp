@@ -71,14 +71,13 @@ struct OwnerFiles::Remote {
 };
 
 OwnerFiles::OwnerFiles(ControlChannel& channel, Communicator& world, const GroupOptions& options,
-                       const std::string& master_host, const Folders& folders) {
+                       const std::string& address, const Folders& folders) {
   const std::vector<std::string> paths = paths_of_first(world, folders.paths);
   const std::vector<double> lacks =
       values_of_ranks(world, std::array{folders.are_here ? 0.0 : 1.0});
   for (int rank = 1; rank < world.size(); ++rank)
     if (lacks[static_cast<std::size_t>(rank)] > 0) ranks_without_.push_back(rank);
   if (ranks_without_.empty() || (world.rank() > 0 && folders.are_here)) return;
-  const std::string address = address_towards(master_host);
   if (world.rank() > 0) {
     OwnedSocket socket = connect_pair(channel, options, address, world.rank());
     limit_waits(socket, options.timeout);

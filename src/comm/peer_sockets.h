@@ -33,8 +33,4 @@ class OwnedSocket {
 std::vector<OwnedSocket> connect_peers(ControlChannel& channel, const GroupOptions& options,
                                        const std::string& address);
 
-/// This machine's address on the route to `host`, in numbers: "127.0.0.1" for "localhost".
-/// Error(kPeer) if the name does not resolve or there is no route.
-std::string address_towards(const std::string& host);
-
 }  // namespace hgt

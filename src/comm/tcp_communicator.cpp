@@ -19,8 +19,8 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 class TcpCollectives final : public Collectives {
  public:
   TcpCollectives(ControlChannel& channel, const GroupOptions& options,
-                 const std::string& master_host)
-      : transport_(channel, options, master_host) {}
+                 const std::string& address)
+      : transport_(channel, options, address) {}
 
   int rank() const override { return transport_.rank(); }
   int size() const override { return transport_.size(); }
@@ -159,10 +159,10 @@ class TcpCollectives final : public Collectives {
 }  // namespace
 
 std::unique_ptr<Communicator> connect_tcp(ControlChannel& channel, const GroupOptions& options,
-                                          const std::string& master_host,
+                                          const std::string& address,
                                           const CudaQueue* compute) {
   return make_queued_communicator(
-      channel, stage_for(compute, std::make_unique<TcpCollectives>(channel, options, master_host)),
+      channel, stage_for(compute, std::make_unique<TcpCollectives>(channel, options, address)),
       options);
 }
 

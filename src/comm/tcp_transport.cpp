@@ -42,12 +42,12 @@ void TcpTransport::Transfer::wait() {
 }
 
 TcpTransport::TcpTransport(ControlChannel& channel, const GroupOptions& options,
-                           const std::string& master_host)
+                           const std::string& address)
     : channel_(channel),
       options_(options),
       peers_(static_cast<std::size_t>(options.size)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  std::vector<OwnedSocket> sockets = connect_peers(channel, options_, address_towards(master_host));
+  std::vector<OwnedSocket> sockets = connect_peers(channel, options_, address);
   for (std::size_t peer = 0; peer < peers_.size(); ++peer)
     peers_[peer].socket = std::move(sockets[peer]);
 }

@@ -24,7 +24,7 @@ namespace hgt {
 class TcpTransport {
  public:
   TcpTransport(ControlChannel& channel, const GroupOptions& options,
-               const std::string& master_host);
+               const std::string& address);
   ~TcpTransport();
 
   int rank() const { return options_.rank; }

@@ -66,6 +66,10 @@ bool has_auto_map(const std::string& path) {
 
 }  // namespace
 
+std::string tokenizer_folder(const std::string& path) {
+  return path.ends_with(".json") ? parent_folder(path) : path;
+}
+
 std::vector<std::string> tokenizer_file_names(const std::string& folder) {
   std::vector<std::string> names = files_of(folder, "", is_tokenizer_file);
   for (std::string& name : files_of(folder, "additional_chat_templates",

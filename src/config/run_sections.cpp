@@ -264,6 +264,9 @@ Field distributed_section() {
                          .above(0)
                          .at_most(1e6)
                          .aka({"distributed_timeout_minutes"}),
+                     used("interface", in(&DistributedConfig::interface),
+                          "the network interface through which the workers of several hosts speak, "
+                          "for hosts whose hostfile names none; default: where ssh finds them"),
                  });
 }
 

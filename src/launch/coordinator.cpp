@@ -10,6 +10,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/json.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/machine/network.h"
 #include "hgtrain/wire/messages.h"
 
 #include "attempt_status.h"
@@ -87,7 +88,7 @@ void Coordinator::spawn(const PortReserved& master) {
         ErrorKind::kConfig,
         fmt::format("interface {} of host {} is its loopback, where other hosts cannot reach it",
                     hosts_[0].spec.interface, hosts_[0].spec.name),
-        "iface= an interface in the network of the others"));
+        "iface= in the hostfile, or distributed.interface: one in the network of the others"));
   order.num_hosts = static_cast<std::int32_t>(hosts_.size());
   order.host = 0;
   for (const HostRanks& host : hosts_) {

@@ -14,6 +14,7 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/machine/network.h"
 
 namespace hgt {
 namespace {
@@ -34,10 +35,6 @@ OwnedFd copy_of(const OwnedFd& fd) {
 }
 
 }  // namespace
-
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1" || address == "localhost";
-}
 
 Roster::Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseconds lease,
                Events events)

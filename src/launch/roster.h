@@ -30,9 +30,6 @@ struct HostRanks {
   JobHost spec;  ///< with the number of these ranks
 };
 
-/// Other hosts cannot use it.
-bool is_loopback(const std::string& address);
-
 /// The hosts of a job: calls each, or waits for its call, has a link to its agent, and says which
 /// of them run the ranks of the next attempt. They stay for all attempts. Must outlive the loop.
 class Roster {

@@ -85,18 +85,26 @@ Network look_at_network(const std::string& root) {
   return out;
 }
 
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
+}
+
+std::string list_interfaces() {
+  std::vector<std::string> interfaces;
+  for (const auto& [name, list] : addresses())
+    interfaces.push_back(fmt::format("{} ({})", name, fmt::join(list, ", ")));
+  return fmt::format("it has {}", fmt::join(interfaces, ", "));
+}
+
 std::string address_of(const std::string& name) {
   if (name.empty()) return "";
   const auto all = addresses();
   const auto interface = all.find(name);
-  if (interface == all.end()) {
-    std::vector<std::string> names;
-    for (const auto& [other, list] : all) names.push_back(other);
+  if (interface == all.end())
     throw Error(
         ErrorKind::kDevice,
         fmt::format("host {} has no network interface {} with an address", host_name(), name),
-        fmt::format("it has {}", fmt::join(names, ", ")));
-  }
+        list_interfaces());
   std::string out;
   for (const std::string& address : interface->second) {
     if (address.starts_with("fe80:")) continue;  // on a link, and an interface belongs to it

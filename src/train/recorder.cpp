@@ -12,17 +12,10 @@
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/config/hf_folder.h"
 #include "hgtrain/config/run_checkpoints.h"
 
 namespace hgt {
-namespace {
-
-/// tokenizer.path is a folder, or the tokenizer.json in one.
-std::string folder_of(const std::string& path) {
-  return path.ends_with(".json") ? parent_folder(path) : path;
-}
-
-}  // namespace
 
 Recorder::Recorder(const Config& config, const RunOptions& options, const ParameterTable& table,
                    const Groups& savers, ControlChannel& channel)
@@ -43,7 +36,7 @@ void Recorder::begin(const TrainingState& state, const std::string& checkpoint) 
   options.keep_last_n = config_.checkpoint.keep_last_n;
   options.keep_best = config_.checkpoint.keep_best;
   options.async_save = config_.checkpoint.async_save;
-  options.tokenizer_folder = folder_of(config_.tokenizer.path);
+  options.tokenizer_folder = tokenizer_folder(config_.tokenizer.path);
   options.model_folder = config_.model.init;
   options.layout = config_.parallelism;
   options.on_saved = [this](const std::string& path, std::int64_t step) {

@@ -10,6 +10,7 @@
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/json.h"
 #include "hgtrain/base/xxh3.h"
+#include "hgtrain/config/hf_folder.h"
 #include "hgtrain/config/load.h"
 #include "hgtrain/config/run_checkpoints.h"
 
@@ -19,7 +20,8 @@ namespace {
 /// The job's own timeout is in its config, which is not known yet.
 constexpr std::chrono::minutes kTimeout{10};
 
-constexpr std::int64_t kMaxProgramBytes = 1 << 30, kMaxConfigBytes = 8 << 20;
+constexpr std::int64_t kMaxProgramBytes = 1 << 30, kMaxConfigBytes = 8 << 20,
+                       kMaxTokenizerBytes = 256 << 20;
 
 /// What rank 0 says about `what`.
 std::string said_by_first(ControlChannel& channel, const Environment& environment,
@@ -40,6 +42,15 @@ void require_same_program(ControlChannel& channel, const Environment& environmen
                 "install the same hgtrain at the same path on every host");
 }
 
+/// The files of a tokenizer, each with its hash; "" if it is not there.
+std::string hashes_of_tokenizer(const std::string& path) {
+  const std::string folder = tokenizer_folder(path);
+  std::string out;
+  for (const std::string& name : tokenizer_file_names(folder))
+    out += fmt::format("{} {:x}\n", name, xxh3(read_file(folder + "/" + name, kMaxTokenizerBytes)));
+  return out;
+}
+
 /// The folder of another run in which the run's branch begins, or "".
 std::string begin_of_branch(const std::string& run_dir) {
   try {
@@ -58,6 +69,18 @@ Config config_of_job(ControlChannel& channel, const Environment& environment,
   const std::string mine = environment.rank == 0 ? read_file(path, kMaxConfigBytes) : "";
   const std::string text = said_by_first(channel, environment, "config", mine);
   return config_from_resolved(parse_json<nlohmann::ordered_json>(text));
+}
+
+void require_same_tokenizer(ControlChannel& channel, const Environment& environment,
+                            const std::string& path) {
+  if (environment.num_hosts == 1 || path.empty()) return;
+  const std::string mine = hashes_of_tokenizer(path);
+  const std::string first = said_by_first(channel, environment, "hashes of the tokenizer", mine);
+  if (mine.empty() || first.empty() || mine == first) return;
+  throw Error(ErrorKind::kData,
+              fmt::format("the tokenizer {} of rank {} on {} is not the same as rank 0's", path,
+                          environment.rank, host_name()),
+              "every host needs the same files at the path of the tokenizer, or none");
 }
 
 OwnerFiles::Folders folders_of_job(const TrainRequest& request, const Config& config,

@@ -15,6 +15,7 @@
 #include "hgtrain/comm/between_graphs.h"
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/config/config.h"
+#include "hgtrain/machine/network.h"
 #include "hgtrain/ops/gemm.h"
 #include "hgtrain/ops/use_cudnn.h"
 #include "hgtrain/wire/messages.h"
@@ -28,6 +29,19 @@ GroupOptions group_options(const Config& job, const Environment& environment) {
   return {.rank = environment.rank,
           .size = environment.world_size,
           .timeout = std::chrono::milliseconds(job.distributed.timeout_ms())};
+}
+
+/// This rank's own in numbers, in the network in which the ranks speak. Error(kDevice) if other hosts
+/// cannot use it: on many machines, /etc/hosts says that the own name is 127.0.1.1.
+std::string own_address(const Environment& environment) {
+  const std::string address = address_towards(environment.network_host);
+  if (environment.num_hosts == 1 || !is_loopback(address)) return address;
+  throw Error(ErrorKind::kDevice,
+              fmt::format("on host {}, {} is {}, where other hosts cannot reach it", host_name(),
+                          environment.network_host, address),
+              fmt::format("give the address in numbers, or name an interface of all hosts with "
+                          "distributed.interface; {}",
+                          list_interfaces()));
 }
 
 /// The worker's channel for a thread that saves: nobody reports its progress.
@@ -58,7 +72,7 @@ Connection connect(ControlChannel& channel, const Config& job, const Environment
   const std::string& backend = job.distributed.backend;
   if (uses_nccl(job, queue)) return {connect_nccl(channel, *queue, group), "NCCL"};
   if (queue != nullptr)
-    return {connect_tcp(channel, group, environment.network_host, queue),
+    return {connect_tcp(channel, group, own_address(environment), queue),
             "TCP, through the host's memory"};
   if (backend == "nccl")
     throw Error(ErrorKind::kConfig, "distributed.backend = \"nccl\" needs GPUs",
@@ -66,7 +80,7 @@ Connection connect(ControlChannel& channel, const Config& job, const Environment
   if (backend == "auto")
     if (auto shared = connect_shared_memory(channel, group))
       return {std::move(shared), "shared memory"};
-  return {connect_tcp(channel, group, environment.network_host), "TCP"};
+  return {connect_tcp(channel, group, own_address(environment)), "TCP"};
 }
 
 }  // namespace
@@ -137,7 +151,7 @@ SaveGroup connect_save_group(ControlChannel& channel, const Config& job,
     group.thread_name = "communication for saves";
     std::unique_ptr<Communicator> shared;
     if (job.distributed.backend != "gloo") shared = connect_shared_memory(*out.channel, group);
-    return shared ? std::move(shared) : connect_tcp(*out.channel, group, environment.network_host);
+    return shared ? std::move(shared) : connect_tcp(*out.channel, group, own_address(environment));
   };
   out.communicator = connect(world, "saves");
   const Layout layout = make_layout(job.parallelism, environment.world_size);
@@ -160,7 +174,7 @@ std::unique_ptr<OwnerFiles> connect_files(ControlChannel& channel, const Config&
   GroupOptions options = group_options(job, environment);
   options.aborted = aborted;
   auto files =
-      std::make_unique<OwnerFiles>(channel, world, options, environment.network_host, folders);
+      std::make_unique<OwnerFiles>(channel, world, options, own_address(environment), folders);
   const std::size_t without = files->ranks_without().size();
   if (environment.rank == 0 && without > 0)
     channel.send(

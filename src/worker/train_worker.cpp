@@ -154,6 +154,7 @@ class TrainWorker {
     config_ = config_of_job(*channel_, environment, request.config);
     log_header(environment, config_);
     log_debug("config {}, resume {}", request.config, request.resume);
+    require_same_tokenizer(*channel_, environment, config_.tokenizer.path);
     std::unique_ptr<CudaQueue> queue = open_device(config_, environment);
     const CudaQueue* const compute = queue.get();
     if (compute) require_memory(config_, *compute);

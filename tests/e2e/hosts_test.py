@@ -242,12 +242,53 @@ class HostsTest(HostsCase):
         folder = self.prepare('networks', 3)
         (folder / 'hostfile').write_text('a slots=1 iface=fast\nb slots=1 iface=fast\n')
         for run, flags in (('named', {'hosts': None, 'command': ('train', '--hostfile', 'hostfile')}),
+                           ('in_config', {'command': ('train', '--num_workers', '1', '--distributed.interface', 'fast')}),
                            ('default', {'command': ('train', '--num_workers', '1')})):
             before = self.hosts.sent('b', 'fast')
             self.run_on_hosts('--config', 'config.json', '--device', 'cpu', '--run_dir', run, cwd=folder, **flags)
             sent = self.hosts.sent('b', 'fast') - before
-            (self.assertGreater if run == 'named' else self.assertLess)(sent, 100_000, run)
-        self.assertEqual(self.losses(folder, 'named'), self.losses(folder, 'default'))
+            (self.assertLess if run == 'default' else self.assertGreater)(sent, 100_000, run)
+            self.assertEqual(self.losses(folder, run), self.losses(folder, 'named'))
+
+    def test_an_interface_that_a_host_lacks_is_an_error_that_lists_those_it_has(self):
+        folder = self.prepare('interfaces', 3)
+        _, err = self.train_on_hosts(folder, 'run', '--distributed.interface', 'fats', exit_code=3)
+        self.assertRegex(err, r'host [ab] has no network interface fats')
+        self.assertIn(f'it has eth0 ({self.hosts.net}.', err)
+        self.assertIn(f'fast ({self.hosts.fast}.', err)
+
+    def test_an_address_that_is_a_loopback_on_its_own_host_is_an_error(self):
+        folder = self.prepare('loopback', 3)
+        inside = {name: ['nsenter', '-t', self.hosts.first_process(name), '-m', '-p'] for name in 'ab'}
+        for name, address in (('a', '127.0.1.1'), ('b', f'{self.hosts.net}.1')):
+            names = self.hosts.folder / f'etc_hosts_{name}'
+            names.write_text(f'{address} node01\n')
+            sh(*inside[name], 'mount', '--bind', names, '/etc/hosts')
+        try:
+            _, err = self.train_on_hosts(folder, 'run', '--master_addr', 'node01', exit_code=3)
+        finally:
+            for name in 'ab':
+                sh(*inside[name], 'umount', '--lazy', '/etc/hosts')
+        self.assertIn('on host a, node01 is 127.0.1.1, where other hosts cannot reach it', err)
+        self.assertIn(f'it has eth0 ({self.hosts.net}.1', err)
+
+    def test_ranks_speak_over_ipv6_if_ssh_does(self):
+        folder = self.prepare('six', 3)
+        self.train_on_hosts(folder, 'run', hosts='six:1,a:1')
+        self.assertEqual(len(self.losses(folder, 'run')), 12)
+
+    def test_another_tokenizer_on_a_host_is_an_error_that_names_it(self):
+        folder = self.prepare('tokenizers', 3)
+        there = next((folder).glob('*.tokenizer/tokenizer.json'))
+        other = folder / 'other.json'
+        other.write_text(there.read_text() + ' ')
+        inside = ['nsenter', '-t', self.hosts.first_process('b'), '-m', '-p']
+        sh(*inside, 'mount', '--bind', other, there)
+        try:
+            _, err = self.train_on_hosts(folder, 'run', exit_code=4)
+        finally:
+            sh(*inside, 'umount', '--lazy', there)
+        self.assertRegex(err, r'the tokenizer \S+ of rank [23] on b is not the same as rank 0')
 
     def test_gpus_of_a_hostfile_are_not_passed_over_in_silence(self):
         folder = self.prepare('with_gpus', 3)

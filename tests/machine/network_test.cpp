@@ -33,6 +33,18 @@ TEST_CASE("an interface is known by its numeric address") {
                     Catch::Contains("has no network interface no-such-0 with an address"));
 }
 
+TEST_CASE("a loopback is told from other addresses") {
+  for (const char* address : {"127.0.0.1", "127.0.1.1", "::1", "localhost"})
+    CHECK(is_loopback(address));
+  for (const char* address : {"10.0.0.1", "fd00::1", "node127.0.0.1"})
+    CHECK_FALSE(is_loopback(address));
+}
+
+TEST_CASE("interfaces are listed with their addresses") {
+  CHECK_THAT(list_interfaces(),
+             Catch::StartsWith("it has ") && Catch::Contains("lo (127.0.0.1"));
+}
+
 TEST_CASE("each port of each RDMA device is listed") {
   const TemporaryFolder root;
   const std::string port = root / "sys/class/infiniband/mlx5_0/ports/1";

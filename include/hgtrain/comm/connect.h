@@ -44,7 +44,7 @@ struct GroupOptions {
 std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
                                                     const GroupOptions& options);
 
-/// Connects `size` ranks over TCP, through the interface of the route to `master_host`. They meet
+/// Connects `size` ranks over TCP, at `address`, this rank's own, in numbers. They meet
 /// through the channel's store; the channel must outlive the communicator. A rank listens on a port
 /// of its own until all have connected; who cannot show the token that is in the store is dropped.
 /// Nothing is encrypted. Sums run in rank order: the bits are those of shared memory. Each
@@ -56,7 +56,7 @@ std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
 /// copied through page-locked host memory, after the work that `compute` has when the collective is
 /// entered, and the result is there when wait() returns. Slow: for GPUs that NCCL cannot connect.
 std::unique_ptr<Communicator> connect_tcp(ControlChannel& channel, const GroupOptions& options,
-                                          const std::string& master_host = "127.0.0.1",
+                                          const std::string& address = "127.0.0.1",
                                           const CudaQueue* compute = nullptr);
 
 /// Connects ranks with one CUDA device each over NCCL. They meet through the channel's store; the

@@ -23,7 +23,7 @@ class OwnerFiles {
   /// the working folder, which has the same path on every host. The channel must outlive this
   /// object.
   OwnerFiles(ControlChannel& channel, Communicator& world, const GroupOptions& options,
-             const std::string& master_host, const Folders& folders);
+             const std::string& address, const Folders& folders);
   /// On rank 0, waits until all others have destroyed theirs, unless abort() was called.
   ~OwnerFiles();
 

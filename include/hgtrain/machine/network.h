@@ -30,6 +30,18 @@ struct Network {
 /// Reads /sys below `root` ("" is the machine); addresses are those that this process sees.
 Network look_at_network(const std::string& root = "");
 
+/// Whether an address is one that only this machine can use: 127.0.1.1, "::1", "localhost".
+bool is_loopback(const std::string& address);
+
+/// "it has eth0 (10.0.0.7), lo (127.0.0.1, ::1)": the interfaces of this machine that have an
+/// address.
+std::string list_interfaces();
+
+/// The numeric address of this machine on the route to `host`, a name or an address: "127.0.0.1" for
+/// "localhost", and for its own name if /etc/hosts says so. Error(kPeer) if the name does not resolve
+/// or there is no route.
+std::string address_towards(const std::string& host);
+
 /// The numeric address of the interface `name` of this machine, IPv4 if it has one; "" of "".
 /// Error(kDevice) if there is no such interface, or it has no address that others can use.
 std::string address_of(const std::string& name);

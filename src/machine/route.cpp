@@ -8,8 +8,7 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
-
-#include "peer_sockets.h"
+#include "hgtrain/machine/network.h"
 
 namespace hgt {
 

@@ -1,8 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/base/error.h"
-
-#include "peer_sockets.h"
+#include "hgtrain/machine/network.h"
 
 using namespace hgt;
 
