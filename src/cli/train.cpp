@@ -226,9 +226,12 @@ class Train final : public Command {
     if (!std::getenv("GLIBC_TUNABLES")) spec.env["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0";
     spec.num_workers = plan.workers;
     spec.hosts = hosts_of(flags_);
-    for (JobHost& host : spec.hosts)
+    const HardwareConfig& hardware = plan.config.hardware;
+    for (JobHost& host : spec.hosts) {
       if (host.address.empty() && host.interface.empty())
         host.interface = plan.config.distributed.interface;
+      if (hardware.device == "cuda") host.min_gpus = hardware.oversubscribe ? 1 : host.workers;
+    }
     spec.run_dir = run_dir;
     spec.log_dir = run_dir + "/logs";
     spec.own_workers = true;

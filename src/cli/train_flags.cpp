@@ -42,9 +42,9 @@ void check_flags(const TrainFlags& flags) {
   RankSet::parse(flags.shown_ranks);  // refuses what is none
   check_range("--master_port", flags.on_hosts.master_port, 0, 65535);
   const std::vector<JobHost> hosts = hosts_of(flags);
-  if (!hosts.empty() && (flags.num_gpus || flags.device == "cuda" || !flags.gpu.empty()))
-    refuse("training on the GPUs of several hosts is not built yet",
-           "train on their CPUs: --hosts a:4,b:4 --device cpu");
+  if (!hosts.empty() && !flags.gpu.empty())
+    refuse("--gpu looks at one machine, and there are hosts",
+           "leave out --hosts and --hostfile to see whether it fits such a GPU");
   for (const JobHost& host : hosts)
     if (host.workers == 0)
       refuse(fmt::format("host {} has no number of workers", host.name),

@@ -44,16 +44,18 @@ void check_backend(const std::string& backend, const Devices& devices) {
                 "leave it out");
 }
 
-/// The CPUs of several hosts.
-Devices devices_of(const std::vector<JobHost>& hosts, const std::string& device) {
-  if (device == "cuda")
-    throw Error(ErrorKind::kConfig, "training on the GPUs of several hosts is not built yet",
-                "train on their CPUs: --device cpu");
-  Devices out{"cpu", 0};
+/// Those of several hosts, which are not asked: their GPUs if flags or hostfile speak of GPUs.
+/// Whether they are there, each host says before anything starts.
+Devices devices_of(const std::vector<JobHost>& hosts, const TrainFlags& flags,
+                   const std::string& device) {
+  const bool on_gpus =
+      device == "cuda" || flags.num_gpus ||
+      (device != "cpu" && !flags.num_workers &&
+       std::ranges::any_of(hosts, [](auto& host) { return !host.devices.empty(); }));
+  Devices out{on_gpus ? "cuda" : "cpu", 0};
   out.on_one_machine = 1;
-  if (device != "cpu" &&
-      std::ranges::any_of(hosts, [](auto& host) { return !host.devices.empty(); }))
-    out.notice = "training on the CPUs of the hosts, because their GPUs cannot be used yet";
+  if (!on_gpus && device != "cpu")
+    out.notice = "training on the CPUs of the hosts; on their GPUs: --device cuda";
   for (const JobHost& host : without_spares(hosts)) {
     out.workers += host.workers;
     out.on_one_machine = std::max<std::int64_t>(out.on_one_machine, host.workers);
@@ -66,7 +68,7 @@ Devices devices_of(const std::vector<JobHost>& hosts, const std::string& device)
 Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded) {
   check_device_key(flags, loaded);
   if (const std::vector<JobHost> hosts = hosts_of(flags); !hosts.empty())
-    return devices_of(hosts, loaded.config.hardware.device);
+    return devices_of(hosts, flags, loaded.config.hardware.device);
   const HardwareConfig& hardware = loaded.config.hardware;
   const bool on_gpus = flags.num_gpus || !flags.gpu.empty();
   const std::string device = on_gpus ? "cuda" : flags.num_workers ? "cpu" : hardware.device;

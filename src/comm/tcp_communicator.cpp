@@ -18,8 +18,7 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 /// Collectives as messages of the transport.
 class TcpCollectives final : public Collectives {
  public:
-  TcpCollectives(ControlChannel& channel, const GroupOptions& options,
-                 const std::string& address)
+  TcpCollectives(ControlChannel& channel, const GroupOptions& options, const std::string& address)
       : transport_(channel, options, address) {}
 
   int rank() const override { return transport_.rank(); }
@@ -159,8 +158,7 @@ class TcpCollectives final : public Collectives {
 }  // namespace
 
 std::unique_ptr<Communicator> connect_tcp(ControlChannel& channel, const GroupOptions& options,
-                                          const std::string& address,
-                                          const CudaQueue* compute) {
+                                          const std::string& address, const CudaQueue* compute) {
   return make_queued_communicator(
       channel, stage_for(compute, std::make_unique<TcpCollectives>(channel, options, address)),
       options);

@@ -23,8 +23,7 @@ namespace hgt {
 /// that names the peer.
 class TcpTransport {
  public:
-  TcpTransport(ControlChannel& channel, const GroupOptions& options,
-               const std::string& address);
+  TcpTransport(ControlChannel& channel, const GroupOptions& options, const std::string& address);
   ~TcpTransport();
 
   int rank() const { return options_.rank; }

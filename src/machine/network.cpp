@@ -96,6 +96,12 @@ std::string list_interfaces() {
   return fmt::format("it has {}", fmt::join(interfaces, ", "));
 }
 
+std::string interface_with(const std::string& address) {
+  for (const auto& [name, list] : addresses())
+    if (std::ranges::find(list, address) != list.end()) return name;
+  return "";
+}
+
 std::string address_of(const std::string& name) {
   if (name.empty()) return "";
   const auto all = addresses();

@@ -1,11 +1,13 @@
 #include "ranks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
@@ -31,14 +33,16 @@ GroupOptions group_options(const Config& job, const Environment& environment) {
           .timeout = std::chrono::milliseconds(job.distributed.timeout_ms())};
 }
 
-/// This rank's own in numbers, in the network in which the ranks speak. Error(kDevice) if other hosts
-/// cannot use it: on many machines, /etc/hosts says that the own name is 127.0.1.1.
+/// This rank's own in numbers, in the network in which the ranks speak. Error(kDevice) if other
+/// hosts cannot use it: on many machines, /etc/hosts says that the own name is 127.0.1.1. Who names
+/// the loopback itself has all "hosts" on one machine.
 std::string own_address(const Environment& environment) {
   const std::string address = address_towards(environment.network_host);
-  if (environment.num_hosts == 1 || !is_loopback(address)) return address;
+  const bool may_be_loopback = environment.num_hosts == 1 || is_loopback(environment.network_host);
+  if (may_be_loopback || !is_loopback(address)) return address;
   throw Error(ErrorKind::kDevice,
-              fmt::format("on host {}, {} is {}, where other hosts cannot reach it", host_name(),
-                          environment.network_host, address),
+              fmt::format("on host {}, {} is its loopback, where other hosts cannot reach it",
+                          host_name(), environment.network_host),
               fmt::format("give the address in numbers, or name an interface of all hosts with "
                           "distributed.interface; {}",
                           list_interfaces()));
@@ -109,6 +113,11 @@ Connection connect_ranks(ControlChannel& channel, const Config& job, const Envir
                          const CudaQueue* queue, const std::atomic<bool>* aborted) {
   if (environment.world_size == 1) return {make_self_communicator(), ""};
   if (uses_nccl(job, queue)) {
+    // NCCL's own choice of a network may be one that the hosts do not share.
+    if (const std::string interface =
+            environment.num_hosts > 1 ? interface_with(own_address(environment)) : "";
+        !interface.empty())
+      ::setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 0);
     // NCCL accepts two ranks on a GPU only if they seem to be on two machines.
     if (job.hardware.oversubscribe)
       ::setenv("NCCL_HOSTID", fmt::to_string(environment.rank).c_str(), 0);
@@ -184,6 +193,30 @@ std::unique_ptr<OwnerFiles> connect_files(ControlChannel& channel, const Config&
                               without == 1 ? "1 rank does" : fmt::format("{} ranks do", without),
                               host_name())}});
   return files;
+}
+
+std::string slower_network(const std::vector<std::string>& transports, const Network& network) {
+  if (std::ranges::find(transports, "NET/Socket") == transports.end()) return "";
+  const auto active = std::ranges::find(network.infiniband, "ACTIVE", &InfinibandPort::state);
+  if (active == network.infiniband.end()) return "";
+  return fmt::format(
+      "NCCL took NET/Socket, though port {} of {} ({}, {}) is active: is libibverbs installed, and "
+      "NCCL_IB_DISABLE not set? NCCL_DEBUG=INFO says why",
+      active->port, active->device, active->link_layer, active->rate);
+}
+
+void report_transports(ControlChannel& channel, const Environment& environment,
+                       const NcclLog& log) {
+  const std::vector<std::string> transports = nccl_transports(log.text());
+  if (transports.empty()) return;
+  log_info("NCCL transports: {}", fmt::join(transports, ", "));
+  const std::string warning = slower_network(transports, look_at_network());
+  if (!warning.empty()) log_warning("{}", warning);
+  if (environment.rank > 0) return;
+  if (environment.num_hosts > 1)
+    channel.send("notice", {{"text", fmt::format("NCCL connects rank 0 with the others over {}",
+                                                 fmt::join(transports, ", "))}});
+  if (!warning.empty()) channel.send("notice", {{"text", warning}});
 }
 
 void show_stacks() {

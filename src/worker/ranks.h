@@ -5,11 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hgtrain/comm/communicator.h"
 #include "hgtrain/comm/groups.h"
+#include "hgtrain/comm/nccl_log.h"
 #include "hgtrain/comm/owner_files.h"
 #include "hgtrain/device/cuda_queue.h"
+#include "hgtrain/machine/network.h"
 #include "hgtrain/wire/control.h"
 
 #include "environment.h"
@@ -58,6 +61,11 @@ std::unique_ptr<OwnerFiles> connect_files(ControlChannel& channel, const Config&
                                           const Environment& environment, Communicator& world,
                                           const OwnerFiles::Folders& folders,
                                           const std::atomic<bool>* aborted);
+
+/// The warning if NCCL took a slower network than the machine has; "" if it did not.
+std::string slower_network(const std::vector<std::string>& transports, const Network& network);
+/// Tells over which transports NCCL has connected the ranks, whose log this is.
+void report_transports(ControlChannel& channel, const Environment& environment, const NcclLog& log);
 
 /// Writes where each thread stands to stderr.
 void show_stacks();

@@ -38,6 +38,7 @@ class Group {
                         const Environment& environment, std::unique_ptr<CudaQueue> queue,
                         const OwnerFiles::Folders& folders) {
     queue_ = std::move(queue);
+    if (queue_) nccl_log_.emplace();
     auto [communicator, backend_name] =
         connect_ranks(channel, config, environment, queue_.get(), &aborted_);
     if (!backend_name.empty()) log_info("communication backend: {}", backend_name);
@@ -45,6 +46,7 @@ class Group {
         connect_groups(channel, config, environment, queue_.get(), *communicator, &aborted_);
     SaveGroup savers = connect_save_group(channel, config, environment);
     auto files = connect_files(channel, config, environment, *communicator, folders, &aborted_);
+    if (nccl_log_) report_transports(channel, environment, *nccl_log_);
     const std::lock_guard lock(mutex_);
     savers_ = std::move(savers);
     files_ = std::move(files);
@@ -84,6 +86,7 @@ class Group {
 
   std::mutex mutex_;
   std::atomic<bool> aborted_ = false;
+  std::optional<NcclLog> nccl_log_;   ///< on a GPU
   std::unique_ptr<CudaQueue> queue_;  ///< outlives the communicators
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<ConnectedGroups> groups_;

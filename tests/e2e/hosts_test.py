@@ -269,7 +269,7 @@ class HostsTest(HostsCase):
         finally:
             for name in 'ab':
                 sh(*inside[name], 'umount', '--lazy', '/etc/hosts')
-        self.assertIn('on host a, node01 is 127.0.1.1, where other hosts cannot reach it', err)
+        self.assertIn('on host a, node01 is its loopback, where other hosts cannot reach it', err)
         self.assertIn(f'it has eth0 ({self.hosts.net}.1', err)
 
     def test_ranks_speak_over_ipv6_if_ssh_does(self):
@@ -290,13 +290,18 @@ class HostsTest(HostsCase):
             sh(*inside, 'umount', '--lazy', there)
         self.assertRegex(err, r'the tokenizer \S+ of rank [23] on b is not the same as rank 0')
 
-    def test_gpus_of_a_hostfile_are_not_passed_over_in_silence(self):
+    def test_training_is_on_gpus_if_hostfile_or_flags_speak_of_them(self):
         folder = self.prepare('with_gpus', 3)
-        (folder / 'hostfile').write_text('a slots=1 gpus=0\nb slots=1 gpus=0\n')
-        for flags, is_said in (((), True), (('--device', 'cpu'), False)):
-            _, err = self.run_on_hosts('--config', 'config.json', '--dry_run', *flags, hosts=None, cwd=folder,
-                                       command=('train', '--hostfile', 'hostfile'))
-            self.assertEqual('because their GPUs cannot be used yet' in err, is_said)
+        for gpus, flags, device, is_said in ((' gpus=0', (), 'cuda', False), (' gpus=0', ('--device', 'cpu'), 'cpu', False),
+                                             ('', (), 'cpu', True), ('', ('--device', 'cuda'), 'cuda', False), ('', ('--num_gpus', '1'), 'cuda', False)):
+            (folder / 'hostfile').write_text(f'a slots=1{gpus}\nb slots=1{gpus}\n')
+            out, err = self.run_on_hosts('--config', 'config.json', '--dry_run', *flags, hosts=None, cwd=folder,
+                                         command=('train', '--hostfile', 'hostfile'))
+            self.assertIn(f'"device": "{device}"', out)
+            self.assertEqual('training on the CPUs of the hosts; on their GPUs: --device cuda' in err, is_said)
+        _, err = self.run_on_hosts('--config', 'config.json', '--run_dir', 'run', '--device', 'cuda', cwd=folder, command=('train',), exit_code=3)
+        for host in 'ab':
+            self.assertIn(f'host {host} cannot be used: programs see 0 GPUs there, and 2 are asked for', err)
 
     def test_localhost_alone_is_this_machine(self):
         folder = self.prepare('here', 3)
@@ -325,9 +330,7 @@ class HostsTest(HostsCase):
                                          exit_code=4)
         self.assertRegex(err, 'the training data of rank [23] on b are not the same as rank 0')
 
-    def test_what_is_not_built_says_so(self):
-        _, err = self.run_on_hosts('--config', 'x.json', '--device', 'cuda', command=('train',), exit_code=2)
-        self.assertIn('is not built yet', err)
+    def test_a_dry_run_needs_the_number_of_workers(self):
         _, err = self.run_on_hosts('--dry_run', '--', 'true', hosts='a,b:2,c', exit_code=2)
         for host in 'ac':
             self.assertIn(f'host {host} has no number of workers, and a dry run asks no host', err)

@@ -40,9 +40,13 @@ TEST_CASE("a loopback is told from other addresses") {
     CHECK_FALSE(is_loopback(address));
 }
 
+TEST_CASE("an interface is found by its address") {
+  CHECK(interface_with("127.0.0.1") == "lo");
+  CHECK(interface_with("192.0.2.1") == "");
+}
+
 TEST_CASE("interfaces are listed with their addresses") {
-  CHECK_THAT(list_interfaces(),
-             Catch::StartsWith("it has ") && Catch::Contains("lo (127.0.0.1"));
+  CHECK_THAT(list_interfaces(), Catch::StartsWith("it has ") && Catch::Contains("lo (127.0.0.1"));
 }
 
 TEST_CASE("each port of each RDMA device is listed") {

@@ -52,3 +52,14 @@ TEST_CASE("the status of a rank is that of the error which ends it") {
   CHECK(run_rank([](ControlChannel&) { throw std::bad_alloc(); }) == 3);
   CHECK(run_rank([](ControlChannel&) { throw std::runtime_error("x"); }) == 1);
 }
+
+TEST_CASE("a network that NCCL leaves idle is named") {
+  Network network;
+  network.infiniband.push_back({"mlx5_0", 1, "DOWN", "400 Gb/sec (4X NDR)", "InfiniBand"});
+  CHECK(slower_network({"NET/Socket", "P2P"}, network) == "");
+  network.infiniband.push_back({"mlx5_1", 2, "ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand"});
+  CHECK(slower_network({"NET/IB", "P2P"}, network) == "");
+  CHECK_THAT(slower_network({"NET/Socket", "P2P"}, network),
+             Catch::StartsWith("NCCL took NET/Socket, though port 2 of mlx5_1 (InfiniBand, 400 "
+                               "Gb/sec (4X NDR)) is active"));
+}

@@ -16,7 +16,8 @@ namespace hgt {
 struct DistributedConfig {
   std::string backend = "auto";
   double timeout_minutes = 10;
-  std::string interface = {};  ///< in whose network the workers speak; "": where ssh finds the hosts
+  std::string interface =
+      {};  ///< in whose network the workers speak; "": where ssh finds the hosts
   std::int64_t timeout_ms() const { return static_cast<std::int64_t>(timeout_minutes * 60e3); }
 };
 

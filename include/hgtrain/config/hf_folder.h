@@ -9,7 +9,8 @@ namespace hgt {
 // names relative to the folder ("additional_chat_templates/rag.jinja"). Only regular files are
 // listed; links are followed. The list is empty if the folder does not exist or is "".
 
-/// The folder that `path` names, the value of tokenizer.path: a folder, or the tokenizer.json in one.
+/// The folder that `path` names, the value of tokenizer.path: a folder, or the tokenizer.json in
+/// one.
 std::string tokenizer_folder(const std::string& path);
 
 /// The tokenizer: its vocabulary, settings, chat templates, and the processors that wrap it.

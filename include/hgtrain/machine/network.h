@@ -37,9 +37,12 @@ bool is_loopback(const std::string& address);
 /// address.
 std::string list_interfaces();
 
-/// The numeric address of this machine on the route to `host`, a name or an address: "127.0.0.1" for
-/// "localhost", and for its own name if /etc/hosts says so. Error(kPeer) if the name does not resolve
-/// or there is no route.
+/// The interface that has the numeric address; "" if none has.
+std::string interface_with(const std::string& address);
+
+/// The numeric address of this machine on the route to `host`, a name or an address: "127.0.0.1"
+/// for "localhost", and for its own name if /etc/hosts says so. Error(kPeer) if the name does not
+/// resolve or there is no route.
 std::string address_towards(const std::string& host);
 
 /// The numeric address of the interface `name` of this machine, IPv4 if it has one; "" of "".
