@@ -202,25 +202,25 @@ bool fits_with(const Config& config, const Change& change, const Fits& fits) {
 std::vector<std::string> sufficient(const Config& config, const std::vector<Saving>& savings,
                                     const Fits& fits, std::size_t most) {
   std::vector<std::string> out;
-  std::vector<Subject> told;
+  std::vector<Subject> used;
   for (const Saving& saving : savings) {
-    if (out.size() == most || std::ranges::count(told, saving.subject) > 0) continue;
+    if (out.size() == most || std::ranges::count(used, saving.subject) > 0) continue;
     if (!fits_with(config, {&saving}, fits)) continue;
-    told.push_back(saving.subject);
+    used.push_back(saving.subject);
     out.push_back(saving.setting);
   }
   if (!out.empty()) return out;
-  std::vector<std::pair<Subject, Subject>> told_pairs;
+  std::vector<std::pair<Subject, Subject>> used_pairs;
   for (std::size_t cost = 1; cost < 2 * savings.size() && out.size() < most; ++cost)
     for (std::size_t i = 0; 2 * i < cost; ++i) {
       const std::size_t j = cost - i;
       if (j >= savings.size() || out.size() == most) continue;
       const std::pair subjects{savings[i].subject, savings[j].subject};
-      if (subjects.first == subjects.second || std::ranges::count(told_pairs, subjects) > 0)
+      if (subjects.first == subjects.second || std::ranges::count(used_pairs, subjects) > 0)
         continue;
       const Change change{&savings[i], &savings[j]};
       if (!fits_with(config, change, fits)) continue;
-      told_pairs.push_back(subjects);
+      used_pairs.push_back(subjects);
       out.push_back(text_of(change));
     }
   return out;
@@ -248,7 +248,7 @@ Change combined(const Config& config, const std::vector<Saving>& savings, const 
   return {};
 }
 
-/// Of what a worker of each stage takes.
+/// The sum of what the workers of all stages take.
 template <class BytesOfStage>
 std::int64_t sum_over_workers(const Config& config, int workers, const BytesOfStage& bytes) {
   const auto stages = static_cast<int>(config.parallelism.pipeline_parallel_size);
@@ -289,10 +289,10 @@ std::int64_t largest_micro_batch(const Config& config, const Fits& fits, std::in
 
 std::string how_to_fit(const Config& config, const Fits& fits, DType narrow,
                        std::vector<std::string> others) {
-  constexpr std::size_t kTold = 4;
+  constexpr std::size_t kMaxHints = 4;
   const Savings savings(config, narrow);
   std::vector<std::string> ways = std::move(others);
-  for (std::string& way : sufficient(config, savings.all(), fits, kTold - ways.size()))
+  for (std::string& way : sufficient(config, savings.all(), fits, kMaxHints - ways.size()))
     ways.push_back(std::move(way));
   if (ways.empty())
     if (const Change change = combined(config, savings.all(), fits); !change.empty())

@@ -13,7 +13,7 @@ double mean_keys(std::int64_t seq_length, std::int64_t window) {
   return window == 0 || window >= seq_length ? length / 2 : w - w * w / (2 * length);
 }
 
-/// As block_times, if the model's first layers are recomputed.
+/// Like block_times, if the model's first layers are recomputed.
 std::vector<BlockTime> times_of(const ModelConfig& m, std::int64_t seq_length,
                                 std::int64_t recomputed_layers) {
   const double width = static_cast<double>(m.hidden_size);

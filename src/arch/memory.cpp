@@ -26,7 +26,8 @@ namespace {
 /// What oneDNN packs of the operands of products in a thread, with its kernels, at most, as
 /// measured with oneDNN 2.6 and AVX-512 (tests/bench/memory.py).
 constexpr std::int64_t kPackedBytes = 2 << 20, kPackedBytesAmx = 5 << 20;
-/// With several threads, oneDNN 2.6 computes 16-bit products of at most so many rows in fp32 first.
+/// With several threads, oneDNN 2.6 computes 16-bit products of at most this many rows in fp32
+/// first.
 constexpr std::int64_t kRowsInFp32 = 96;
 /// An allowance for the kernels of cuBLAS and cuDNN, which are loaded when first used, and graphs.
 constexpr std::int64_t kLibraryBytes = 384 << 20;
@@ -164,7 +165,7 @@ FlatMemory flat_memory(const FlatSpec& spec, const RankPlan& plan) {
   return out;
 }
 
-/// Of gradients that come back from the host to be added to those of a later micro-batch.
+/// Memory for gradients that come back from the host, to be added to those of a later micro-batch.
 Allocation earlier_sum(const RankPlan& plan) {
   std::int64_t largest = 0;
   for (const Slice& slice : plan.slices()) largest = std::max(largest, slice.elements.size());

@@ -193,11 +193,4 @@ void CheckpointReader::read(const OnRead& on_read) const {
   }
 }
 
-LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
-                                 const ParameterTable& table, const FlatState& flat) {
-  const CheckpointReader reader(folder, model, table, flat);
-  reader.read();
-  return reader.loaded();
-}
-
 }  // namespace hgt

@@ -18,7 +18,7 @@ namespace {
 /// The limit of the reference implementation.
 constexpr std::int64_t kMaxHeaderBytes = 100'000'000;
 
-/// Puts those of the values of `elements` that belong to the part where they belong.
+/// Copies the values of `elements` that belong to the part to their places in it.
 template <class From>
 void deliver(std::span<const From> values, Range elements, const TensorPart& part) {
   visit_element(part.values.dtype(), [&]<class To>(To) {

@@ -70,7 +70,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     return enter(kTop);
   }
   bool start_array(std::size_t) override {
-    if (where_ != kTensor) damaged("an array where none belongs");
+    if (where_ != kTensor) damaged("an unexpected array");
     if (key_ == "shape") return mark(2) && enter(kShape);
     if (key_ == "data_offsets") return mark(4) && enter(kOffsets);
     damaged(fmt::format("unknown key {} in {}", in_quotes(key_), in_quotes(name_)));

@@ -37,7 +37,7 @@ void require_finite(const std::string& name, std::span<const Element> values, st
                           std::isnan(value) ? "nan"
                           : value > 0       ? "inf"
                                             : "-inf"),
-              "a lower learning rate or weight decay, or a longer warmup");
+              "lower the learning rate or the weight decay, or lengthen the warmup");
 }
 
 /// Writes the elements `block` of a part as elements of type To, chunk by chunk; returns the hash

@@ -67,7 +67,7 @@ class Bench final : public Command {
     if (device_ == "cuda") {
       const VisibleDevices visible = visible_gpus();
       require_gpu(visible);
-      settle_precision(job, visible.gpus.front().compute_capability, config.precision);
+      resolve_precision(job, visible.gpus.front().compute_capability, config.precision);
     }
     const std::string which = std::string(what_.name).substr(std::string_view("bench ").size());
     become_worker(worker_argv(

@@ -18,7 +18,7 @@ void refuse_beyond(const char* flag, std::int64_t bytes, std::int64_t there,
   if (there > 0 && bytes > there)
     throw Error(ErrorKind::kDevice,
                 fmt::format("{} asks for {} of memory, and {}", flag, human_bytes(bytes), words),
-                fmt::format("a smaller {}", flag));
+                fmt::format("use a smaller {}", flag));
 }
 
 }  // namespace

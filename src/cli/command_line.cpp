@@ -99,6 +99,16 @@ std::string nearest_command(const std::string& word, const Commands& commands,
   return meant.empty() ? "" : names.at(meant);
 }
 
+/// Takes `--log_level LEVEL` off the start of `args`: it may also stand before the command.
+std::vector<std::string> take_log_level(std::vector<std::string>& args) {
+  const std::string flag = args.empty() ? "" : with_underscores(args[0]);
+  const std::ptrdiff_t words = flag == "--log_level" ? 2 : flag.starts_with("--log_level=") ? 1 : 0;
+  if (words >= std::ssize(args)) return {};  // there is no command
+  std::vector<std::string> taken(args.begin(), args.begin() + words);
+  args.erase(args.begin(), args.begin() + words);
+  return taken;
+}
+
 /// Takes the command's name off `args`; a command line that starts with a flag is the default
 /// one's.
 Command& choose(std::vector<std::string>& args, const Commands& commands) {
@@ -259,9 +269,14 @@ std::string missing_option(const CLI::App& app) {
 }
 
 /// Words that no flag took.
-void refuse_extras(const CLI::App& app, const Command& command) {
+void refuse_extras(const CLI::App& app, const Command& command, const Commands& commands) {
   const std::string help = fmt::format("hgtrain help {}", command.name());
-  for (const std::string& extra : app.remaining()) {
+  const std::vector<std::string> extras = app.remaining();
+  for (const std::string& extra : extras)
+    if (command.name() == kDefaultCommand && !overview(commands, extra).empty())
+      throw usage(fmt::format("'{}' is one argument too many for {}", extra, command.name()),
+                  fmt::format("the command comes first: hgtrain {} ...", extra));
+  for (const std::string& extra : extras) {
     if (!extra.starts_with('-')) {
       const std::string missing = missing_option(app);
       const std::string hint = missing.empty() ? hint_for_word(command.name(), extra)
@@ -277,7 +292,8 @@ void refuse_extras(const CLI::App& app, const Command& command) {
   }
 }
 
-void parse(CLI::App& app, const Command& command, std::vector<std::string> args) {
+void parse(CLI::App& app, const Command& command, std::vector<std::string> args,
+           const Commands& commands) {
   const std::string help = fmt::format("hgtrain help {}", command.name());
   const auto not_empty = [](const std::string& value) {
     return std::string(value.empty() ? "missing" : "");
@@ -290,12 +306,12 @@ void parse(CLI::App& app, const Command& command, std::vector<std::string> args)
     std::reverse(args.begin(), args.end());  // CLI11 takes the last argument first
     app.parse(std::move(args));
   } catch (const CLI::ParseError& e) {
-    refuse_extras(app, command);  // what is required may stand there, without its flag
+    refuse_extras(app, command, commands);  // what is required may stand there, without its flag
     if (const std::optional<Error> wrong = wrong_choice(e.what())) throw *wrong;
     const std::string hint = wanted(app, e.what());
     throw usage(reworded(e.what()), hint.empty() ? help : hint);
   }
-  refuse_extras(app, command);
+  refuse_extras(app, command, commands);
 }
 
 /// The command's own options, and those of every command.
@@ -326,6 +342,7 @@ std::vector<std::string> flag_names(Command& command) {
 }
 
 int run_command_line(std::vector<std::string> args, const Commands& commands) {
+  const std::vector<std::string> before = take_log_level(args);
   if (!args.empty() && args[0] == "help") {
     args.erase(args.begin());
     args.emplace_back("--help");
@@ -343,6 +360,7 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
     return 0;
   }
   Command& command = choose(args, commands);
+  args.insert(args.begin(), before.begin(), before.end());
 
   std::vector<std::string> rest;
   if (command.rest() == Command::Rest::kProgram) rest = take_program(args);
@@ -356,7 +374,7 @@ int run_command_line(std::vector<std::string> args, const Commands& commands) {
     print_help(command, app);
     return 0;
   }
-  parse(app, command, std::move(args));
+  parse(app, command, std::move(args), commands);
   if (!log_level.empty()) ::setenv(kLogVariable, log_level.c_str(), 1);
   const LogSession log("launcher", log_level_from_environment(LogLevel::kWarning),
                        /*asynchronous=*/false);

@@ -90,7 +90,7 @@ void print_keys(const LoadResult& result, KeyClass key_class, const char* title)
     if (++lines > kMaxLines) continue;
     if (lines == 1) say("{}\n", title);
     say("  {:46} {:24} {}\n", key.path, shortened(key.value), text_of(key.origin));
-    if (key_class == KeyClass::kNoticed && !key.help.empty()) say("    {}\n", key.help);
+    if (key_class == KeyClass::kIgnored && !key.help.empty()) say("    {}\n", key.help);
   }
   print_rest(lines);
 }
@@ -111,7 +111,7 @@ class ConfigCheck final : public Command {
  public:
   std::string_view name() const override { return "config check"; }
   std::string_view summary() const override {
-    return "say for every key of a file whether it is used, noticed, not built yet or wrong";
+    return "say for every key of a file whether it is used, ignored, not built yet or wrong";
   }
   Rest rest() const override { return Rest::kOverrides; }
 
@@ -127,7 +127,7 @@ class ConfigCheck final : public Command {
       return is_trainable(result) ? 0 : static_cast<int>(ErrorKind::kConfig);
     }
     print_keys(result, KeyClass::kUsed, "used");
-    print_keys(result, KeyClass::kNoticed, "noticed: no effect on this run");
+    print_keys(result, KeyClass::kIgnored, "ignored: no effect on this run");
     print_keys(result, KeyClass::kNotBuilt, "not built yet, and switched off: no effect");
     print_problems(result, Severity::kNotBuilt, "not built yet: training refuses");
     print_problems(result, Severity::kMissing, "missing: training needs");

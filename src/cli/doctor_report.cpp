@@ -32,7 +32,7 @@ std::string resources_text(const Resources& r) {
   std::string cores =
       fmt::format("{}, {} of {} usable, {}", r.cpu, r.usable_cores, human_plural(r.cores, "core"),
                   human_plural(r.numa_nodes, "NUMA node"));
-  if (r.cpu_quota > 0) cores += fmt::format(", the control group allows {:.3g}", r.cpu_quota);
+  if (r.cpu_quota > 0) cores += fmt::format(", the control group allows {:.4g}", r.cpu_quota);
   std::string memory =
       fmt::format("{}, {} available", human_bytes(r.memory_bytes), human_bytes(r.available_bytes));
   if (r.memory_limit_bytes != kUnlimited)

@@ -37,7 +37,7 @@ class Eval final : public Command {
                 "the run folder of --config's run (default: runs/NAME of the config)");
     options
         .add("--max_batches", max_batches_,
-             "only the first so many batches of train_batch_size samples; 0: all")
+             "at most this many batches of train_batch_size samples; 0: all")
         .show_default();
     options.add("--num_gpus", flags_.num_gpus, "GPUs to use (default: all visible ones)");
     options.add("--num_workers", flags_.num_workers, "workers on the CPU");

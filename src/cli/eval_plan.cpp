@@ -148,7 +148,7 @@ EvalPlan make_eval_plan(const TrainFlags& flags, std::vector<std::string> overri
                 checked_cast<int>(devices.workers, "the number of workers", ErrorKind::kConfig), 0,
                 notices_of(LoadResult(), devices)};  // those of the config are about training
   Config& config = plan.config;
-  settle_devices(loaded, devices, config);
+  resolve_devices(loaded, devices, config);
   tell_unsplit(config.parallelism, plan.notices);
   config.parallelism = {};
   config.batch = eval_batch(loaded, devices.workers);

@@ -129,8 +129,9 @@ constexpr ForeignFlag kPreparing[] = {
 
 /// What `train` and `eval` have, for `generate`.
 constexpr ForeignFlag kGenerating[] = {
-    {"--config", "the model alone: --model RUN, the folder of its run"},
-    {"--run_dir", "--model RUN"},
+    {"--config",
+     "name the run folder instead, by default runs/NAME of the config: --model runs/NAME"},
+    {"--run_dir", "use --model RUN"},
     {"--max_new_tokens", "--max_tokens N"},
     {"--max_length", "--max_tokens N"},
 };

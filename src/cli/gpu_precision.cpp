@@ -7,15 +7,15 @@
 
 namespace hgt {
 
-void settle_precision(const LoadResult& loaded, int compute_capability,
-                      PrecisionConfig& precision) {
+void resolve_precision(const LoadResult& loaded, int compute_capability,
+                       PrecisionConfig& precision) {
   constexpr int kHasBf16 = 80;
   const bool has_bf16 = compute_capability == 0 || compute_capability >= kHasBf16;
   if (precision.bf16 && !has_bf16)
     throw Error(ErrorKind::kConfig,
                 fmt::format("bf16 needs GPUs of compute capability 8.0, and this is one of {}.{}",
                             compute_capability / 10, compute_capability % 10),
-                "--bf16.enabled false --fp16.enabled true, or \"auto\" for both");
+                "use fp16: --bf16.enabled false --fp16.enabled true; or set both to \"auto\"");
   if (precision.compute_dtype() != DType::kF32) return;
   if (has_bf16 && loaded.is_auto("bf16.enabled"))
     precision.bf16 = true;

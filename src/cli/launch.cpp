@@ -124,14 +124,14 @@ class Launch final : public Command {
           throw Error(ErrorKind::kConfig,
                       fmt::format("--env {}={}, and host {} gets {}={}", name, spec_.env[name],
                                   host.name, name, value),
-                      "keep one");
+                      "keep one of them");
     if (spec_.hosts.empty() && !named_hosts_.empty())
       spec_.env.merge(host_environment(named_hosts_[0]));
     spec_.on_event = [grace = grace_seconds_](int, std::string_view kind,
                                               const nlohmann::json& body) {
       if (kind == "notice") tell_notice(body.at("text"));
       if (kind == "stopping")
-        tell("hgtrain: waiting up to {:g} s for the programs to end{}\n", grace,
+        tell("hgtrain: waiting up to {} s for the programs to end{}\n", grace,
              body.at("signal") == "INT" ? "; Ctrl-C again kills them" : "");
     };
   }
@@ -141,7 +141,7 @@ class Launch final : public Command {
     constexpr int kMaxWorkers = 4096;
     if (num_workers_ && num_gpus_)
       throw Error(ErrorKind::kConfig, "--num_gpus and --num_workers exclude each other",
-                  "keep one");
+                  "keep one of them");
     if (num_workers_) check_range("--num_workers", *num_workers_, 1, kMaxWorkers);
     if (num_gpus_ == 0)
       throw Error(ErrorKind::kConfig, "--num_gpus 0 starts nothing",

@@ -57,7 +57,8 @@ void conclude(RunFile& run, const Verdict& verdict) {
   run.restarts = verdict.restarts;
   run.ended_at = utc_now();
   if (verdict.outcome == Outcome::kFailed) {
-    run.reason = fmt::format("{} {}", verdict.culprit(), verdict.reason);
+    run.reason = verdict.message.empty() ? fmt::format("{} {}", verdict.culprit(), verdict.reason)
+                                         : verdict.message;
     run.failure =
         RunFile::Failure{.rank = verdict.rank,
                          .message = verdict.message.empty() ? verdict.reason : verdict.message,

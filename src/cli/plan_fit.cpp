@@ -43,7 +43,7 @@ void require_kernels(const KnownGpu& gpu, const std::string& name) {
   throw Error(ErrorKind::kDevice,
               fmt::format("{} has compute capability {}.{}, and hgtrain's kernels need 7.0", name,
                           gpu.compute_capability / 10, gpu.compute_capability % 10),
-              "a GPU of the generations Volta (V100), Turing (T4, RTX 20, GTX 16) or newer");
+              "use a GPU of the generations Volta (V100), Turing (T4, RTX 20, GTX 16) or newer");
 }
 
 /// Nullopt without a pipeline or such a micro-batch.
@@ -119,8 +119,8 @@ void require_room_to_offload(const TrainPlan& plan) {
       ErrorKind::kDevice,
       fmt::format("the workers would offload {} into this machine's memory, and {} are free",
                   human_bytes(asked), human_bytes(room)),
-      "fewer workers, a smaller model, or zero_optimization.offload_optimizer.device and "
-      "offload_param.device = \"none\"");
+      "use fewer workers or a smaller model, or set zero_optimization.offload_optimizer.device and "
+      "offload_param.device to \"none\"");
 }
 
 }  // namespace hgt

@@ -111,7 +111,7 @@ bool is_temporary(const std::string& name) {
 
 /// If a process was killed while it began a branch, completes that. Removes the config of a job
 /// that began no branch.
-void settle_configs(const std::string& path) {
+void complete_branch(const std::string& path) {
   try {
     put_config_in_place(path);
   } catch (const Error&) {
@@ -124,7 +124,7 @@ void settle_configs(const std::string& path) {
 
 /// Removes what a killed process left half written.
 void remove_leftovers(const std::string& path) {
-  settle_configs(path);
+  complete_branch(path);
   for (const std::string& name : list_folder(path))
     if (is_temporary(name)) remove_file(path + "/" + name);
   try {

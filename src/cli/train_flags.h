@@ -35,7 +35,7 @@ void check_flags(const TrainFlags& flags);
 /// if they choose GPUs.
 void take_this_machine(TrainFlags& flags);
 
-/// Those of `on_hosts`, each with the number of its workers.
+/// The hosts that `on_hosts` names, each with the number of its workers.
 std::vector<JobHost> hosts_of(const TrainFlags& flags);
 
 }  // namespace hgt

@@ -90,11 +90,11 @@ Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded) {
   return {"cuda", workers, oldest == used.end() ? 0 : oldest->compute_capability};
 }
 
-void settle_devices(const LoadResult& loaded, const Devices& devices, Config& config) {
+void resolve_devices(const LoadResult& loaded, const Devices& devices, Config& config) {
   config.hardware.device = devices.kind;
   check_backend(config.distributed.backend, devices);
   if (devices.kind == "cuda") {
-    settle_precision(loaded, devices.compute_capability, config.precision);
+    resolve_precision(loaded, devices.compute_capability, config.precision);
     require_gpu_widths(config.model, config.precision.compute_dtype());
   }
   if (config.hardware.threads == 0)
@@ -356,7 +356,7 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   TrainPlan plan{loaded.config,
                  checked_cast<int>(workers, "the number of workers", ErrorKind::kConfig), 0,
                  std::move(notices), loaded};
-  settle_devices(loaded, devices, plan.config);
+  resolve_devices(loaded, devices, plan.config);
   plan.config.parallelism.data_parallel_size =
       make_layout(plan.config.parallelism, plan.workers).data_size;
   if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan, saved);

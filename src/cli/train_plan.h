@@ -40,7 +40,7 @@ struct Devices {
 Devices choose_devices(const TrainFlags& flags, const LoadResult& loaded);
 
 /// What the config leaves to the devices.
-void settle_devices(const LoadResult& loaded, const Devices& devices, Config& config);
+void resolve_devices(const LoadResult& loaded, const Devices& devices, Config& config);
 
 /// What is worth a line of a config and of the search for devices.
 std::vector<Problem> notices_of(const LoadResult& loaded, const Devices& devices);

@@ -19,7 +19,7 @@ std::string worker_program() {
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "hgtrain-worker";
   if (!path_exists(program, ErrorKind::kConfig))
     throw Error(ErrorKind::kConfig, fmt::format("there is no {}", program.string()),
-                "hgtrain and hgtrain-worker belong into one folder; scripts/build makes both");
+                "hgtrain and hgtrain-worker must be in one folder; scripts/build makes both");
   return program.string();
 }
 

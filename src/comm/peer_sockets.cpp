@@ -73,7 +73,7 @@ Proof proof_of(const std::string& token, int rank) {
 }
 
 /// Where a rank listens, and the token of this group that only ranks of the job know.
-struct Place {
+struct Endpoint {
   std::string address, port, token;
 };
 
@@ -85,12 +85,12 @@ class Meeting {
         until_ns_(now_ns() + std::chrono::nanoseconds(options.timeout).count()),
         own_{address, "0", JobKey::random().hex()},
         sockets_(static_cast<std::size_t>(options.size)),
-        places_(sockets_.size()) {}
+        endpoints_(sockets_.size()) {}
 
   std::vector<OwnedSocket> run() {
     listen();
     for (int rank = 0; rank < options_.size; ++rank)
-      if (rank != options_.rank) places_[static_cast<std::size_t>(rank)] = place_of(rank);
+      if (rank != options_.rank) endpoints_[static_cast<std::size_t>(rank)] = endpoint_of(rank);
     for (int rank = 0; rank < options_.rank; ++rank) call(rank);
     for (int left = options_.size - 1 - options_.rank; left > 0;) left -= accept_some();
     return std::move(sockets_);
@@ -106,7 +106,7 @@ class Meeting {
   };
 
   std::string key(int rank) const {
-    return fmt::format("comm/{}/place of {}", options_.group, rank);
+    return fmt::format("comm/{}/endpoint of {}", options_.group, rank);
   }
 
   void listen() {
@@ -123,9 +123,9 @@ class Meeting {
     channel_.set(key(options_.rank), fmt::format("{} {} {}", own_.address, own_.port, own_.token));
   }
 
-  Place place_of(int rank) {
+  Endpoint endpoint_of(int rank) {
     std::istringstream text(channel_.get(key(rank), options_.timeout));
-    Place out;
+    Endpoint out;
     if (!(text >> out.address >> out.port >> out.token) || out.token.size() != own_.token.size())
       throw Error(ErrorKind::kPeer,
                   fmt::format("rank {} did not say where it listens", options_.job_rank(rank)));
@@ -143,18 +143,18 @@ class Meeting {
   }
 
   [[noreturn]] void refuse(int rank, const std::string& why) {
-    const Place& place = places_[static_cast<std::size_t>(rank)];
+    const Endpoint& peer = endpoints_[static_cast<std::size_t>(rank)];
     throw Error(ErrorKind::kPeer,
                 fmt::format("cannot connect to rank {} at {}, port {}: {}", options_.job_rank(rank),
-                            place.address, place.port, why),
+                            peer.address, peer.port, why),
                 "the hosts' firewalls must let the ranks connect to each other");
   }
 
   /// Connects to a rank that listens, and proves both ends.
   void call(int rank) {
-    const Place& place = places_[static_cast<std::size_t>(rank)];
+    const Endpoint& peer = endpoints_[static_cast<std::size_t>(rank)];
     OwnedSocket socket = connected(rank);
-    const Proof proof = proof_of(place.token, options_.rank);
+    const Proof proof = proof_of(peer.token, options_.rank);
     std::string_view out(reinterpret_cast<const char*>(&proof), sizeof proof);
     std::string answer;
     while (answer.size() < own_.token.size()) {
@@ -178,8 +178,8 @@ class Meeting {
   }
 
   OwnedSocket connected(int rank) {
-    const Place& place = places_[static_cast<std::size_t>(rank)];
-    Address address = address_of(place.address, place.port);
+    const Endpoint& peer = endpoints_[static_cast<std::size_t>(rank)];
+    Address address = address_of(peer.address, peer.port);
     OwnedSocket socket = make_socket(address.storage.ss_family);
     if (::connect(socket.get(), address.get(), address.length) == 0) return socket;
     while (errno == EINPROGRESS || errno == EINTR) {
@@ -241,7 +241,7 @@ class Meeting {
                   options_.job_rank(options_.rank));
       return 0;
     }
-    const std::string& token = places_[static_cast<std::size_t>(rank)].token;
+    const std::string& token = endpoints_[static_cast<std::size_t>(rank)].token;
     if (::send(socket.get(), token.data(), token.size(), MSG_NOSIGNAL) != std::ssize(token))
       return 0;  // it has gone; its own error says why
     keep(rank, std::move(socket));
@@ -271,10 +271,10 @@ class Meeting {
   ControlChannel& channel_;
   const GroupOptions& options_;
   const std::int64_t until_ns_;
-  Place own_;
+  Endpoint own_;
   OwnedSocket listener_;
   std::vector<OwnedSocket> sockets_;  // by rank
-  std::vector<Place> places_;         // by rank
+  std::vector<Endpoint> endpoints_;   // by rank
   std::list<Stranger> strangers_;
 };
 

@@ -37,17 +37,17 @@ class SharedMemoryCollectives final : public Collectives {
   }
 
   void all_gather(std::span<std::byte> values, std::span<const OwnedRange> parts) override {
-    constexpr std::int64_t kMost = SharedBoard::kPieceBytes;
+    constexpr std::int64_t kMaxBytes = SharedBoard::kPieceBytes;
     PartsLeft left(parts, size());
-    for (std::int64_t turns = left.turns(kMost); turns > 0; --turns) {
+    for (std::int64_t turns = left.turns(kMaxBytes); turns > 0; --turns) {
       std::byte* to = board_.piece(rank(), 0).data();
-      for (const Range& range : left.take(rank(), kMost))
+      for (const Range& range : left.take(rank(), kMaxBytes))
         to = std::copy_n(values.data() + range.begin, range.size(), to);
       board_.next_turn();
       for (int owner = 0; owner < size(); ++owner) {
         if (owner == rank()) continue;
         const std::byte* from = board_.piece(owner, 1).data();
-        for (const Range& range : left.take(owner, kMost)) {
+        for (const Range& range : left.take(owner, kMaxBytes)) {
           std::copy_n(from, range.size(), values.data() + range.begin);
           from += range.size();
         }
@@ -98,7 +98,8 @@ class SharedMemoryCollectives final : public Collectives {
     return reinterpret_cast<T*>(board_.piece(peer, age).data()) + slab * slab_elements<T>();
   }
 
-  /// A piece has a slab for each other rank, so that all ranks sum in each turn, whatever they own.
+  /// A piece has a slab for each other rank, so that all ranks sum in each turn, even those that
+  /// own little.
   template <class T>
   void sum_own_parts(std::span<T> values, std::span<const OwnedRange> parts) {
     const std::int64_t slab = slab_elements<T>();

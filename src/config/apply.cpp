@@ -21,7 +21,7 @@ bool takes_auto_itself(const Field& field) {
 }
 
 /// True if the value was "auto" and nothing is left to apply.
-bool settle_auto(Given& given, Loading& loading) {
+bool resolve_auto(Given& given, Loading& loading) {
   const Field& field = *given.field;
   if (given.value != "auto") return false;
   loading.given_keys[given.path].is_auto =
@@ -30,7 +30,7 @@ bool settle_auto(Given& given, Loading& loading) {
   if (field.refuses_auto) {
     loading.problem(Severity::kError, given.place,
                     fmt::format("{} = \"auto\" has no meaning without HF's Trainer", given.path),
-                    fmt::format("give a number from {:g} to {:g}", field.min, field.max));
+                    fmt::format("give a number from {} to {}", field.min, field.max));
     return true;
   }
   if (!field.auto_value.empty()) {
@@ -75,10 +75,10 @@ bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
   const Field& field = *given.field;
   if (field.zero_stage > loading.number("zero_optimization.stage", 0)) return true;  // check_zero
   if (is_idle(given.path, loading)) {
-    if (value.json != false) loading.noticed.push_back(given.path);
+    if (value.json != false) loading.ignored.push_back(given.path);
     return true;
   }
-  if (value.choice && value.choice->key_class > KeyClass::kNoticed) {
+  if (value.choice && value.choice->key_class > KeyClass::kIgnored) {
     refuse(given, value.choice->key_class, json_text(value.json), "", value.choice->hint, loading);
     return true;
   }
@@ -90,8 +90,8 @@ bool refuse_by_class(const Given& given, const Value& value, Loading& loading) {
 }
 
 /// Whether the user should know that a key has no effect. `false` switches something off.
-bool is_noticed(const Field& field, const Json& value) {
-  return field.key_class == KeyClass::kNoticed && value != false;
+bool is_ignored(const Field& field, const Json& value) {
+  return field.key_class == KeyClass::kIgnored && value != false;
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ void apply(const Given& as_given, Loading& loading) {
     loading.origins[given.path] = origin_of(given.place);
     return;
   }
-  if (settle_auto(given, loading)) return;
+  if (resolve_auto(given, loading)) return;
   Value value = to_value(field, given.value);
   if (!value.problem.empty()) {
     loading.problem(Severity::kError, given.place, fmt::format("{} {}", given.path, value.problem),
@@ -122,16 +122,16 @@ void apply(const Given& as_given, Loading& loading) {
   if (!loading.has_origin(given.path)) loading.origins[given.path] = origin_of(given.place);
   if (refuse_by_class(given, value, loading) && !field.slot) return;
   if (field.slot) store(field.slot(loading.config()), value.json);
-  if (is_noticed(field, value.json) && !given.path.starts_with("model."))
-    loading.noticed.push_back(given.path);
+  if (is_ignored(field, value.json) && !given.path.starts_with("model."))
+    loading.ignored.push_back(given.path);
 }
 
 void apply_given_keys(Loading& loading) {
   for (const auto& [path, given] : loading.given_keys)
     if (!path.starts_with("model."))
       apply(given, loading);
-    else if (is_noticed(*given.field, given.value))
-      loading.noticed.push_back(path);  // not for keys of an HF file, which the user did not write
+    else if (is_ignored(*given.field, given.value))
+      loading.ignored.push_back(path);  // not for keys of an HF file, which the user did not write
 }
 
 }  // namespace hgt

@@ -111,15 +111,18 @@ std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t w
                                  : nearest_micro_batches(asked, workers),
       fewer > 0 ? fmt::format("; or start {} worker{}", fewer, fewer == 1 ? "" : "s") : "");
   if (b.train_batch_size > 0 && b.micro_batch_size > b.train_batch_size)
-    return BatchProblem{fmt::format("a micro-batch of {} exceeds the batch of {}",
+    return BatchProblem{"train_micro_batch_size_per_gpu",
+                        fmt::format("a micro-batch of {} exceeds the batch of {}",
                                     b.micro_batch_size, b.train_batch_size),
                         hint};
   const std::string because = derivation.empty() ? "" : ": " + derivation;
   if (asked.train_batch_size > 0 &&
       (asked.micro_batch_size == 0 || asked.gradient_accumulation_steps == 0))
     return BatchProblem{
+        "train_batch_size",
         cannot_share(asked, workers, derivation.empty() ? "" : "data-parallel ") + because, hint};
   return BatchProblem{
+      "train_batch_size",
       fmt::format("train_batch_size = {} is not train_micro_batch_size_per_gpu * "
                   "gradient_accumulation_steps * data-parallel workers = {} * {} * {} = {}{}",
                   b.train_batch_size, b.micro_batch_size, b.gradient_accumulation_steps, workers,

@@ -13,12 +13,13 @@ namespace hgt {
 BatchConfig complete_batch(BatchConfig batch, std::int64_t workers);
 
 struct BatchProblem {
+  const char* key;  ///< the key at fault
   std::string message;
   std::string hint;
 };
 
-/// What is wrong with the triple that `asked` is completed to. `derivation` says where the number
-/// of workers comes from, "" if that is plain.
+/// What is wrong with the triple that `asked` is completed to. `derivation` says how the number
+/// of workers follows from the layout, "" if they are all.
 std::optional<BatchProblem> check_batch(const BatchConfig& asked, std::int64_t workers,
                                         const std::string& derivation);
 

@@ -46,7 +46,7 @@ void check_precision(Loading& loading) {
   const bool fp16 = may_be_on(loading, "fp16.enabled");
   const double scale = loading.number("fp16.loss_scale", 0);
   if (fp16 && scale > std::numeric_limits<float>::max())
-    error("fp16.loss_scale", fmt::format("fp16.loss_scale = {:g} is too large for fp32", scale),
+    error("fp16.loss_scale", fmt::format("fp16.loss_scale = {} is too large for fp32", scale),
           "0 is a dynamic loss scale");
   if (!fp16 || scale != 0) return;
   for (const char* name : {"loss_scale_window", "hysteresis"})
@@ -65,7 +65,7 @@ void tell_stages(double stage, Loading& loading) {
     if (!idle.empty())
       loading.problem(
           Severity::kNotice, {},
-          fmt::format("these keys need ZeRO stage {}, and have no effect at stage {:g}: {}", needed,
+          fmt::format("these keys need ZeRO stage {}, and have no effect at stage {}: {}", needed,
                       stage, listed(idle)));
   }
 }
@@ -108,10 +108,10 @@ void check_rates(Loading& loading) {
       loading.has_origin("optimizer.params.lr"))
     loading.problem_at(
         Severity::kNotice, "scheduler.params.warmup_max_lr",
-        fmt::format("the rate rises to scheduler.params.warmup_max_lr = {:g}, not to "
-                    "optimizer.params.lr = {:g}",
+        fmt::format("the rate rises to scheduler.params.warmup_max_lr = {}, not to "
+                    "optimizer.params.lr = {}",
                     top->second, c.optimizer.lr),
-        fmt::format("for the optimizer's: --scheduler.params.warmup_max_lr {:g}", c.optimizer.lr));
+        fmt::format("to use the optimizer's: --scheduler.params.warmup_max_lr {}", c.optimizer.lr));
   const auto momentum = c.scheduler.numbers.find("cycle_momentum");
   const bool betas = c.optimizer.type != "SGD" && c.optimizer.type != "Adagrad";
   if (momentum != c.scheduler.numbers.end() && momentum->second != 0 && !betas)
@@ -131,9 +131,8 @@ void check_optimizer(Loading& loading) {
   if (o.nesterov && (o.momentum == 0 || o.dampening != 0))
     error("nesterov", "optimizer.params.nesterov needs a momentum, and no dampening");
   if (o.min_coeff > o.max_coeff)
-    error("min_coeff",
-          fmt::format("optimizer.params.min_coeff = {:g} is more than max_coeff = {:g}",
-                      o.min_coeff, o.max_coeff));
+    error("min_coeff", fmt::format("optimizer.params.min_coeff = {} is more than max_coeff = {}",
+                                   o.min_coeff, o.max_coeff));
 }
 
 void check_lr_schedule(Loading& loading) {
@@ -151,7 +150,7 @@ void check_lr_schedule(Loading& loading) {
   if (s.min_lr > c.optimizer.lr)
     loading.problem_at(
         Severity::kError, section + ".min_lr",
-        fmt::format("training.lr_schedule.min_lr = {:g} is more than optimizer.params.lr = {:g}",
+        fmt::format("training.lr_schedule.min_lr = {} is more than optimizer.params.lr = {}",
                     s.min_lr, c.optimizer.lr));
   const std::int64_t end = s.warmup_iters + std::max<std::int64_t>(s.decay_iters, 1);
   if (c.training.train_iters > 0 && end > c.training.train_iters)
@@ -168,7 +167,7 @@ void check_scheduler_length(Loading& loading) {
   if (steps > 0 && planned != steps)
     loading.problem_at(
         Severity::kNotice, total,
-        fmt::format("{} = {:g}, but the run has {:g} steps: {}", total, planned, steps,
+        fmt::format("{} = {}, but the run has {} steps: {}", total, planned, steps,
                     planned > steps
                         ? "the learning rate will not have decayed fully when the run ends"
                         : "after that, the learning rate stays constant"));
@@ -186,7 +185,7 @@ void check_warmup(Loading& loading) {
   if (steps > 0 && warmup > steps)
     loading.problem_at(
         Severity::kNotice, path,
-        fmt::format("{} = {:g}, but the run has {:g} steps: the learning rate will not have risen "
+        fmt::format("{} = {}, but the run has {} steps: the learning rate will not have risen "
                     "fully when the run ends",
                     path, warmup, steps),
         fmt::format("for a shorter warmup: --{} N", path));
@@ -245,7 +244,7 @@ void tell_defaults(Loading& loading) {
   if (!refused &&
       (optimizer == loading.given_keys.end() || !optimizer->first.starts_with("optimizer.")))
     loading.problem(Severity::kNotice, {},
-                    fmt::format("there is no optimizer section: AdamW with lr {:g} is used, but "
+                    fmt::format("there is no optimizer section: AdamW with lr {} is used, but "
                                 "HF's Trainer would use 5e-05",
                                 loading.config().optimizer.lr),
                     "set optimizer.params.lr");
@@ -319,7 +318,7 @@ void tell_monitors(Loading& loading) {
   for (const char* monitor : {"tensorboard", "csv_monitor", "wandb", "comet"})
     if (const std::string path = std::string(monitor) + ".enabled";
         value_of(loading, path) == true) {
-      std::erase(loading.noticed, path);
+      std::erase(loading.ignored, path);
       loading.problem_at(Severity::kNotice, path,
                          fmt::format("{} is enabled, but hgtrain does not write to it", monitor),
                          "every metric is in metrics.jsonl and metrics.csv of the run folder");
@@ -332,13 +331,14 @@ void tell_ignored(Loading& loading) {
     if (!keys.empty())
       loading.problem(Severity::kNotice, {}, fmt::format("{}: {}", what, listed(keys)), hint);
   };
-  const bool recompute = std::count(loading.noticed.begin(), loading.noticed.end(),
+  const bool recompute = std::count(loading.ignored.begin(), loading.ignored.end(),
                                     "model.gradient_checkpointing") > 0;
-  notice(loading.noticed, "these keys do not apply to a native trainer and are ignored",
+  notice(loading.ignored, "these keys do not apply to a native trainer and are ignored",
          recompute
              ? "to recompute activations, set activation_checkpointing.mode to full or selective"
              : "");
   notice(loading.unknown, "these keys are not known and are ignored");
+  if (!loading.unknown.empty()) loading.result.problems.back().may_explain_errors = true;
   notice(loading.autos_dropped, "\"auto\" counts as absent for");
 }
 

@@ -88,7 +88,7 @@ bool asks_for_nothing(const Json& value) {
   return value == false || value.is_null();
 }
 
-/// Of a key of the section parallelism: one worker shares nothing.
+/// The same for a key of the section parallelism: a size of 1 splits nothing.
 bool splits_nothing(const Json& value) {
   return asks_for_nothing(value) || value == 0 || value == 1 || value == "auto";
 }
@@ -225,7 +225,7 @@ class Walk {
     const bool refused = loading_.result.problems.size() > errors;
     KeyReport report;
     report.path = path + shortened(key);
-    report.key_class = refused ? KeyClass::kError : KeyClass::kNoticed;
+    report.key_class = refused ? KeyClass::kError : KeyClass::kIgnored;
     report.given = true;
     report.value = value.dump();
     report.help = "the key is not known";

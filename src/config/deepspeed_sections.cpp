@@ -12,7 +12,7 @@ using Json = nlohmann::ordered_json;
 /// Adds the keys that DeepSpeed reads in a section that is not built. Others count as unknown.
 Field with_keys(Field out, const std::vector<std::string>& names) {
   for (const std::string& name : names)
-    out.fields.push_back(noticed(name, Kind::kAny, "of this section"));
+    out.fields.push_back(ignored(name, Kind::kAny, "of this section"));
   out.open = true;
   return out;
 }
@@ -28,12 +28,12 @@ Field switched(std::string name, const std::string& help, const std::vector<std:
 
 Field aio() {
   Field out = section("aio", "DeepSpeed's NVMe library", {});
-  out.key_class = KeyClass::kNoticed;
+  out.key_class = KeyClass::kIgnored;
   out.open = true;
   for (const char* name : {"block_size", "queue_depth", "intra_op_parallelism"})
-    out.fields.push_back(noticed(name, Kind::kInteger, "of offloading to NVMe"));
+    out.fields.push_back(ignored(name, Kind::kInteger, "of offloading to NVMe"));
   for (const char* name : {"single_submit", "overlap_events", "use_gds"})
-    out.fields.push_back(noticed(name, Kind::kBool, "of offloading to NVMe"));
+    out.fields.push_back(ignored(name, Kind::kBool, "of offloading to NVMe"));
   out.fields[2].aliases = {"thread_count"};
   return out;
 }
@@ -54,20 +54,20 @@ Field tensor_parallel() {
           tensor_parallel_degree("autotp_size"),
           section("tp", "",
                   {tensor_parallel_degree("tp_size"),
-                   noticed("tp_grain_size", Kind::kInteger, "of AutoTP"),
-                   noticed("mpu", Kind::kAny, "of AutoTP"),
-                   noticed("tp_group", Kind::kAny, "of AutoTP")}),
-          noticed("preset_model", Kind::kText, "of AutoTP"),
+                   ignored("tp_grain_size", Kind::kInteger, "of AutoTP"),
+                   ignored("mpu", Kind::kAny, "of AutoTP"),
+                   ignored("tp_group", Kind::kAny, "of AutoTP")}),
+          ignored("preset_model", Kind::kText, "of AutoTP"),
           not_built("partition_config", Kind::kAny, "null", "which weights AutoTP splits, and how")
               .instead("leave it out: parallelism.tensor_parallel_size splits every layer, the "
                        "embedding and the head"),
-          noticed("tp_overlap_comm", Kind::kBool, "of AutoTP"),
-          noticed("vocab_parallel_lm_head", Kind::kBool, "of AutoTP"),
-          noticed("vocab_parallel_ce_backend", Kind::kText, "of AutoTP"),
-          noticed("dtype", Kind::kText, "of AutoTP"),
-          noticed("injection_policy_tuple", Kind::kAny, "of AutoTP"),
-          noticed("keep_module_on_host", Kind::kBool, "of AutoTP"),
-          noticed("kernel_inject", Kind::kBool, "of AutoTP").aka({"replace_with_kernel_inject"}),
+          ignored("tp_overlap_comm", Kind::kBool, "of AutoTP"),
+          ignored("vocab_parallel_lm_head", Kind::kBool, "of AutoTP"),
+          ignored("vocab_parallel_ce_backend", Kind::kText, "of AutoTP"),
+          ignored("dtype", Kind::kText, "of AutoTP"),
+          ignored("injection_policy_tuple", Kind::kAny, "of AutoTP"),
+          ignored("keep_module_on_host", Kind::kBool, "of AutoTP"),
+          ignored("kernel_inject", Kind::kBool, "of AutoTP").aka({"replace_with_kernel_inject"}),
       });
   return out;
 }
@@ -85,14 +85,14 @@ Field pipeline() {
                       {
                           stages,
                           partition,
-                          noticed("seed_layers", Kind::kBool, "every layer has a seed of its own"),
+                          ignored("seed_layers", Kind::kBool, "every layer has a seed of its own"),
                           not_built("activation_checkpoint_interval", Kind::kInteger, "0",
                                     "layers per recomputed segment")
                               .instead("to recompute each layer: activation_checkpointing.mode = "
                                        "\"full\""),
-                          noticed("pipe_partitioned", Kind::kBool, "of stages"),
-                          noticed("grad_partitioned", Kind::kBool, "of stages"),
-                          noticed("use_reentrant", Kind::kBool, "of PyTorch"),
+                          ignored("pipe_partitioned", Kind::kBool, "of stages"),
+                          ignored("grad_partitioned", Kind::kBool, "of stages"),
+                          ignored("use_reentrant", Kind::kBool, "of PyTorch"),
                       });
   out.open = true;
   return out;
@@ -104,16 +104,16 @@ Field elasticity() {
       {
           not_built("enabled", Kind::kBool, "false", "elastic batch sizes")
               .instead("set the batch sizes"),
-          noticed("max_train_batch_size", Kind::kInteger, "of elasticity"),
-          noticed("micro_batch_sizes", Kind::kList, "of elasticity"),
-          noticed("min_gpus", Kind::kInteger, "of elasticity"),
-          noticed("max_gpus", Kind::kInteger, "of elasticity"),
-          noticed("num_gpus_per_node", Kind::kInteger, "of elasticity"),
-          noticed("model_parallel_size", Kind::kInteger, "of elasticity"),
-          noticed("min_time", Kind::kInteger, "of elasticity"),
-          noticed("version", Kind::kNumber, "of elasticity"),
-          noticed("prefer_larger_batch", Kind::kBool, "of elasticity").aka({"prefer_large_batch"}),
-          noticed("ignore_non_elastic_batch_info", Kind::kBool, "of elasticity"),
+          ignored("max_train_batch_size", Kind::kInteger, "of elasticity"),
+          ignored("micro_batch_sizes", Kind::kList, "of elasticity"),
+          ignored("min_gpus", Kind::kInteger, "of elasticity"),
+          ignored("max_gpus", Kind::kInteger, "of elasticity"),
+          ignored("num_gpus_per_node", Kind::kInteger, "of elasticity"),
+          ignored("model_parallel_size", Kind::kInteger, "of elasticity"),
+          ignored("min_time", Kind::kInteger, "of elasticity"),
+          ignored("version", Kind::kNumber, "of elasticity"),
+          ignored("prefer_larger_batch", Kind::kBool, "of elasticity").aka({"prefer_large_batch"}),
+          ignored("ignore_non_elastic_batch_info", Kind::kBool, "of elasticity"),
       });
   out.open = true;
   return out;
@@ -127,7 +127,7 @@ Field data_efficiency() {
   Field out =
       section("data_efficiency", "DeepSpeed's data efficiency library",
               {not_built("enabled", Kind::kBool, "false", "DeepSpeed's data efficiency library"),
-               noticed("seed", Kind::kInteger, "see data.seed"), sampling, routing});
+               ignored("seed", Kind::kInteger, "see data.seed"), sampling, routing});
   out.open = true;
   return out;
 }

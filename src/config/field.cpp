@@ -136,24 +136,24 @@ Field used(std::string name, SlotOf slot, std::string help) {
   return field;
 }
 
-Field noticed(std::string name, Kind kind, std::string help) {
+Field ignored(std::string name, Kind kind, std::string help) {
   Field field;
   field.name = std::move(name);
   field.kind = kind;
-  field.key_class = KeyClass::kNoticed;
+  field.key_class = KeyClass::kIgnored;
   field.help = std::move(help);
   return field;
 }
 
 Field not_built(std::string name, Kind kind, std::string off, std::string help) {
-  Field field = noticed(std::move(name), kind, std::move(help));
+  Field field = ignored(std::move(name), kind, std::move(help));
   field.key_class = KeyClass::kNotBuilt;
   field.fallback = std::move(off);
   return field;
 }
 
 Field refused(std::string name, std::string help, std::string hint) {
-  Field field = noticed(std::move(name), Kind::kAny, std::move(help));
+  Field field = ignored(std::move(name), Kind::kAny, std::move(help));
   field.key_class = KeyClass::kError;
   field.hint = std::move(hint);
   return field;
@@ -169,7 +169,7 @@ Field section(std::string name, std::string help, std::vector<Field> fields) {
 }
 
 Field moved(std::string name, Kind kind, std::string path) {
-  Field field = noticed(std::move(name), kind, "the same as " + path);
+  Field field = ignored(std::move(name), kind, "the same as " + path);
   field.key_class = KeyClass::kUsed;
   field.moves = [path = std::move(path)](const nlohmann::ordered_json&) {
     return std::vector<Moved>{{path, ""}};

@@ -80,7 +80,7 @@ struct Field {
 
   // Sections.
   std::vector<Field> fields;
-  bool open = false;          ///< unknown keys are noticed, unless they are close to a known one
+  bool open = false;          ///< unknown keys are ignored, unless they are close to a known one
   bool alias_yields = false;  ///< if alias and name are both given, the alias is dropped
   bool may_be_false = false;  ///< false means an empty section
   /// The object (JSON text) that a value of another type stands for, "" = refused.
@@ -109,7 +109,7 @@ struct Field {
 
 /// A key that fills `slot` and has the slot's kind.
 Field used(std::string name, SlotOf slot, std::string help);
-Field noticed(std::string name, Kind kind, std::string help);
+Field ignored(std::string name, Kind kind, std::string help);
 /// `off`: the value (JSON text) that does not switch it on.
 Field not_built(std::string name, Kind kind, std::string off, std::string help);
 /// Refused with any value; `help` is the reason.

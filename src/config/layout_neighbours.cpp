@@ -17,7 +17,7 @@ struct Change {
   double distance = 0;
   std::function<void(Config&)> apply = [](Config&) {};
 };
-/// Of which a neighbour has one; the first one changes nothing.
+/// A neighbour makes one of these changes; the first one changes nothing.
 using Choices = std::vector<Change>;
 
 /// Every change counts 1; so does a factor of 2.
@@ -49,7 +49,7 @@ Config layout_part(const Config& config) {
 /// The nearest sizes of an axis that fit alone, and 1.
 Choices sizes(const char* key, std::int64_t ParallelismConfig::*member, const Config& config,
               std::int64_t world_size) {
-  constexpr std::int64_t kMost = 1024;
+  constexpr std::int64_t kMaxSize = 1024;
   constexpr std::size_t kEach = 3;
   const std::int64_t asked = config.parallelism.*member;
   Choices out(1);
@@ -65,7 +65,7 @@ Choices sizes(const char* key, std::int64_t ParallelismConfig::*member, const Co
     if (fits(smaller)) out.push_back(change(key, member, asked, smaller));
   if (smaller >= 1) out.push_back(change(key, member, asked, 1));
   const std::size_t below = out.size();
-  for (std::int64_t size = asked + 1; size <= kMost && out.size() < below + kEach; ++size)
+  for (std::int64_t size = asked + 1; size <= kMaxSize && out.size() < below + kEach; ++size)
     if (fits(size)) out.push_back(change(key, member, asked, size));
   return out;
 }
@@ -161,15 +161,15 @@ class Search {
 
   /// The nearest, without those that set more keys than a nearer one.
   std::vector<std::string> nearest() {
-    constexpr std::size_t kTold = 3;
+    constexpr std::size_t kMaxHints = 3;
     std::ranges::stable_sort(found_, {}, &Neighbour::distance);
-    std::vector<Neighbour> told;
+    std::vector<Neighbour> chosen;
     std::vector<std::string> out;
     for (const Neighbour& neighbour : found_) {
       const bool sets_more = std::ranges::any_of(
-          told, [&](const Neighbour& other) { return neighbour.sets_more_than(other); });
-      if (sets_more || told.size() == kTold) continue;
-      told.push_back(neighbour);
+          chosen, [&](const Neighbour& other) { return neighbour.sets_more_than(other); });
+      if (sets_more || chosen.size() == kMaxHints) continue;
+      chosen.push_back(neighbour);
       out.push_back(fmt::format("{}", fmt::join(neighbour.settings, " and ")));
     }
     return out;

@@ -39,7 +39,8 @@ std::string read_text(const std::string& path) {
   return read_input(path, kMaxFileBytes, ErrorKind::kConfig);
 }
 
-/// One Error that lists the problems of the given kinds, and how many more there are.
+/// One Error that lists the problems of the given kinds, how many more there are, and what may be
+/// their cause.
 void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>& kinds) {
   constexpr std::ptrdiff_t kMaxTold = 50;
   std::ptrdiff_t count = 0;
@@ -54,6 +55,10 @@ void throw_all(const std::vector<Problem>& problems, const std::vector<Severity>
   if (count > kMaxTold)
     all.add({ErrorKind::kConfig, fmt::format("and {} more of these", count - kMaxTold),
              "`hgtrain config check FILE --json` lists all"});
+  if (count == 0) return;
+  for (const Problem& problem : problems)
+    if (problem.may_explain_errors)
+      all.add({ErrorKind::kConfig, problem.message, "one of them may be mistyped"});
   all.throw_if_any();
 }
 

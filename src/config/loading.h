@@ -35,7 +35,7 @@ struct Loading {
   std::map<std::string, Given> given_keys;  ///< by canonical path
   std::map<std::string, Origin> origins;    ///< of every key whose value is not its default
   std::set<std::string> derive;             ///< keys that are "auto" and follow from others
-  std::vector<std::string> noticed;         ///< keys without effect in hgtrain
+  std::vector<std::string> ignored;         ///< keys without effect in hgtrain
   std::vector<std::string> unknown;         ///< unknown keys in places where DeepSpeed ignores them
   std::vector<KeyReport> unmatched_keys;    ///< keys that match no row of the table
   std::vector<std::string> autos_dropped;   ///< keys whose "auto" has no rule
@@ -49,7 +49,8 @@ struct Loading {
   void problem_at(Severity severity, const std::string& path, const std::string& message,
                   const std::string& hint = "");
   bool given(const std::string& path) const { return given_keys.count(path) > 0; }
-  /// A key of the model as it was given, else as the model's family calls it: for messages.
+  /// A key of the model in the spelling of the file, else in that of the model's family: for
+  /// messages.
   std::string model_key(const std::string& key) const;
   /// Given with a value that was refused.
   bool refused(const std::string& path) const;

@@ -83,7 +83,7 @@ std::vector<Field> numbers() {
 /// model_reader.cpp reads these keys together.
 std::vector<Field> positions() {
   const auto whole = [](std::string name, Kind kind, std::string help) {
-    Field out = noticed(std::move(name), kind, std::move(help));
+    Field out = ignored(std::move(name), kind, std::move(help));
     out.key_class = KeyClass::kUsed;
     return out;
   };
@@ -129,7 +129,7 @@ std::vector<Field> neutral_only() {
 }
 
 /// Other keys of HF's files.
-std::vector<Field> ignored() {
+std::vector<Field> ignored_keys() {
   std::vector<Field> out;
   for (const char* name : {"architectures",
                            "dtype",
@@ -158,8 +158,8 @@ std::vector<Field> ignored() {
                            "attn_implementation",
                            "unsloth_version",
                            "name_or_path"})
-    out.push_back(noticed(name, Kind::kAny, "does not change the maths"));
-  out.push_back(noticed("gradient_checkpointing", Kind::kAny, "see activation_checkpointing.mode"));
+    out.push_back(ignored(name, Kind::kAny, "does not change the maths"));
+  out.push_back(ignored("gradient_checkpointing", Kind::kAny, "see activation_checkpointing.mode"));
   return out;
 }
 
@@ -178,11 +178,11 @@ Field model_section() {
   std::vector<Field> fields = {
       used("model_type", in(&ModelConfig::model_type), "family").one_of(std::move(families)),
       used("init", in(&ModelConfig::init), "HF model folder: architecture and initial weights"),
-      noticed("config", Kind::kText, "HF config.json, or a folder with one"),
+      ignored("config", Kind::kText, "HF config.json, or a folder with one"),
   };
   fields[0].default_varies = true;  // it must be given, here or by the folder of `init`
   fields[2].key_class = KeyClass::kUsed;
-  for (auto make : {sizes, numbers, positions, neutral_only, ignored})
+  for (auto make : {sizes, numbers, positions, neutral_only, ignored_keys})
     for (Field& field : make()) fields.push_back(std::move(field));
   for (Field& field : fields) leave_default_to_family(field);
   Field out =

@@ -4,55 +4,55 @@
 namespace hgt {
 namespace {
 
-Field noticed_section(std::string name, std::vector<Field> fields) {
+Field ignored_section(std::string name, std::vector<Field> fields) {
   Field out = section(std::move(name), "metrics are in metrics.jsonl", std::move(fields));
-  out.key_class = KeyClass::kNoticed;
+  out.key_class = KeyClass::kIgnored;
   return out;
 }
 
 std::vector<Field> flags(const std::vector<std::string>& names, const std::string& help) {
   std::vector<Field> out;
-  for (const std::string& name : names) out.push_back(noticed(name, Kind::kBool, help));
+  for (const std::string& name : names) out.push_back(ignored(name, Kind::kBool, help));
   return out;
 }
 
 std::vector<Field> texts(const std::vector<std::string>& names, const std::string& help) {
   std::vector<Field> out;
-  for (const std::string& name : names) out.push_back(noticed(name, Kind::kText, help));
+  for (const std::string& name : names) out.push_back(ignored(name, Kind::kText, help));
   return out;
 }
 
 /// A monitor that hgtrain does not have. Training works whether it is enabled or not.
 Field monitor(std::string name, const std::vector<std::string>& names) {
   std::vector<Field> fields = texts(names, "of a monitor that hgtrain does not have");
-  fields.push_back(noticed("enabled", Kind::kBool,
+  fields.push_back(ignored("enabled", Kind::kBool,
                            "hgtrain does not have this monitor; metrics are in metrics.jsonl"));
-  return noticed_section(std::move(name), std::move(fields));
+  return ignored_section(std::move(name), std::move(fields));
 }
 
 Field comet() {
   Field out = monitor(
       "comet", {"project", "workspace", "api_key", "experiment_name", "experiment_key", "mode"});
   out.fields.push_back(
-      noticed("samples_log_interval", Kind::kInteger, "of a monitor that hgtrain does not have"));
-  out.fields.push_back(noticed("online", Kind::kBool, "of a monitor that hgtrain does not have"));
+      ignored("samples_log_interval", Kind::kInteger, "of a monitor that hgtrain does not have"));
+  out.fields.push_back(ignored("online", Kind::kBool, "of a monitor that hgtrain does not have"));
   return out;
 }
 
 Field comms_logger() {
   std::vector<Field> fields =
       flags({"enabled", "verbose", "prof_all", "debug"}, "comm_ms is in metrics.jsonl");
-  fields.push_back(noticed("prof_ops", Kind::kList, "comm_ms is in metrics.jsonl"));
-  return noticed_section("comms_logger", std::move(fields));
+  fields.push_back(ignored("prof_ops", Kind::kList, "comm_ms is in metrics.jsonl"));
+  return ignored_section("comms_logger", std::move(fields));
 }
 
 Field flops_profiler() {
   std::vector<Field> fields = flags({"enabled", "detailed"}, "mfu is in metrics.jsonl");
   for (const char* name : {"profile_step", "module_depth", "top_modules"})
-    fields.push_back(noticed(name, Kind::kInteger, "mfu is in metrics.jsonl"));
-  fields.push_back(noticed("recompute_fwd_factor", Kind::kNumber, "mfu is in metrics.jsonl"));
-  fields.push_back(noticed("output_file", Kind::kText, "mfu is in metrics.jsonl"));
-  Field out = noticed_section("flops_profiler", std::move(fields));
+    fields.push_back(ignored(name, Kind::kInteger, "mfu is in metrics.jsonl"));
+  fields.push_back(ignored("recompute_fwd_factor", Kind::kNumber, "mfu is in metrics.jsonl"));
+  fields.push_back(ignored("output_file", Kind::kText, "mfu is in metrics.jsonl"));
+  Field out = ignored_section("flops_profiler", std::move(fields));
   out.open = true;
   return out;
 }
@@ -68,9 +68,9 @@ Field autotuning() {
        {"start_profile_step", "end_profile_step", "tuner_early_stopping", "tuner_num_trials",
         "max_train_batch_size", "min_train_batch_size", "max_train_micro_batch_size_per_gpu",
         "min_train_micro_batch_size_per_gpu", "num_tuning_micro_batch_sizes", "mp_size"})
-    fields.push_back(noticed(name, Kind::kInteger, "of the tuner"));
+    fields.push_back(ignored(name, Kind::kInteger, "of the tuner"));
   for (const char* name : {"arg_mappings", "model_info"})
-    fields.push_back(noticed(name, Kind::kAny, "of the tuner"));
+    fields.push_back(ignored(name, Kind::kAny, "of the tuner"));
   Field out = section("autotuning", "DeepSpeed's tuner", std::move(fields));
   out.open = true;
   return out;
@@ -85,7 +85,7 @@ std::vector<Field> monitor_sections() {
           comet(),
           comms_logger(),
           flops_profiler(),
-          noticed_section("timers", {noticed_section("throughput",
+          ignored_section("timers", {ignored_section("throughput",
                                                      flags({"enabled", "synchronized"},
                                                            "tokens_per_sec is in metrics.jsonl"))}),
           autotuning()};

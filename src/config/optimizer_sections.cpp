@@ -58,7 +58,7 @@ std::vector<Field> optimizer_params() {
       used("adam_w_mode", in(&O::adam_w_mode),
            "false with type Adam: weight decay as part of the gradient")
           .only({"Adam"}),
-      noticed("adam_w_mode", Kind::kBool, "type AdamW is always AdamW").only({"AdamW"}),
+      ignored("adam_w_mode", Kind::kBool, "type AdamW is always AdamW").only({"AdamW"}),
       used("momentum", in(&O::momentum), "share of the last update in the next; 0: no state")
           .at_least(0)
           .only(sgd),
@@ -75,10 +75,10 @@ std::vector<Field> optimizer_params() {
       used("eps_inside_sqrt", in(&O::eps_inside_sqrt), "add eps to the moment, not to its root")
           .only(lamb),
       not_built("amsgrad", Kind::kBool, "false", "DeepSpeed refuses it as well").only(all),
-      noticed("torch_adam", Kind::kAny, "PyTorch's Adam instead of DeepSpeed's").only(adams),
-      noticed("set_grad_none", Kind::kBool, "gradients lie in one buffer").only(all),
-      noticed("fp32_optimizer_states", Kind::kBool, "see bf16.bf16_optimizer_states").only(all),
-      noticed("max_grad_norm", Kind::kNumber, "the same as gradient_clipping"),
+      ignored("torch_adam", Kind::kAny, "PyTorch's Adam instead of DeepSpeed's").only(adams),
+      ignored("set_grad_none", Kind::kBool, "gradients lie in one buffer").only(all),
+      ignored("fp32_optimizer_states", Kind::kBool, "see bf16.bf16_optimizer_states").only(all),
+      ignored("max_grad_norm", Kind::kNumber, "the same as gradient_clipping"),
   };
 }
 
@@ -103,7 +103,7 @@ Field optimizer_section() {
                                   {"MuAdamW", later, "use AdamW"},
                                   {"MuSGD", later, "use SGD"}}),
                      section("params", "of the optimizer", optimizer_params()),
-                     noticed("legacy_fusion", Kind::kBool, "of DeepSpeed's Lamb kernel"),
+                     ignored("legacy_fusion", Kind::kBool, "of DeepSpeed's Lamb kernel"),
                  });
 }
 

@@ -27,7 +27,7 @@ Field fp16_section() {
           used("enabled", in(&P::fp16),
                "train in fp16, with fp32 masters; \"auto\": on GPUs that do not support bf16")
               .auto_is("false", kByGpus),
-          noticed("auto_cast", Kind::kBool, "inputs are token ids"),
+          ignored("auto_cast", Kind::kBool, "inputs are token ids"),
           used("loss_scale", in(&P::loss_scale), "0: dynamic").at_least(0),
           used("initial_scale_power", in(&P::initial_scale_power), "first scale, as a power of two")
               .at_least(0)
@@ -39,9 +39,9 @@ Field fp16_section() {
                "a step without overflow resets the count of overflows"),
           used("min_loss_scale", in(&P::min_loss_scale), "least scale; 0: none").at_least(0),
           not_built("fp16_master_weights_and_grads", Kind::kBool, "false", "fp16 masters"),
-          noticed("opt_level", Kind::kText, "of apex, in old files"),
-          noticed("fp16_scale_tolerance", Kind::kNumber, "of fairseq, in old files"),
-          noticed("fp16", Kind::kBool, "of GPT-NeoX, in old files: see enabled"),
+          ignored("opt_level", Kind::kText, "of apex, in old files"),
+          ignored("fp16_scale_tolerance", Kind::kNumber, "of fairseq, in old files"),
+          ignored("fp16", Kind::kBool, "of GPT-NeoX, in old files: see enabled"),
       });
 }
 
@@ -59,15 +59,15 @@ Field bf16_section() {
           used("bf16_optimizer_states", in(&P::bf16_state),
                "the optimizer's state in bf16 too, rounded in the same way; needs "
                "bf16_master_weights_and_grads"),
-          noticed("immediate_grad_update", Kind::kBool, "gradients are accumulated at once"),
-          noticed("check_grad_overflow", Kind::kBool,
+          ignored("immediate_grad_update", Kind::kBool, "gradients are accumulated at once"),
+          ignored("check_grad_overflow", Kind::kBool,
                   "a loss or norm that is not finite ends the run"),
-          noticed("loss_scale", Kind::kNumber, "bf16 needs no loss scale"),
-          noticed("initial_scale_power", Kind::kInteger, "bf16 needs no loss scale"),
-          noticed("loss_scale_window", Kind::kInteger, "bf16 needs no loss scale"),
-          noticed("hysteresis", Kind::kInteger, "bf16 needs no loss scale"),
-          noticed("min_loss_scale", Kind::kNumber, "bf16 needs no loss scale"),
-          noticed("auto_cast", Kind::kBool, "inputs are token ids"),
+          ignored("loss_scale", Kind::kNumber, "bf16 needs no loss scale"),
+          ignored("initial_scale_power", Kind::kInteger, "bf16 needs no loss scale"),
+          ignored("loss_scale_window", Kind::kInteger, "bf16 needs no loss scale"),
+          ignored("hysteresis", Kind::kInteger, "bf16 needs no loss scale"),
+          ignored("min_loss_scale", Kind::kNumber, "bf16 needs no loss scale"),
+          ignored("auto_cast", Kind::kBool, "inputs are token ids"),
       });
   out.aliases = {"bfloat16"};
   out.alias_yields = true;
@@ -82,17 +82,17 @@ std::vector<Field> precision_sections() {
                           not_built("enabled", Kind::kBool, "false", "apex mixed precision")
                               .auto_is("false")
                               .instead("apex is a PyTorch extension: remove the section"),
-                          noticed("opt_level", Kind::kText, "of apex"),
-                          noticed("loss_scale", Kind::kAny, "of apex"),
-                          noticed("min_loss_scale", Kind::kAny, "of apex"),
-                          noticed("max_loss_scale", Kind::kAny, "of apex"),
-                          noticed("cast_model_type", Kind::kAny, "of apex"),
-                          noticed("patch_torch_functions", Kind::kAny, "of apex"),
-                          noticed("keep_batchnorm_fp32", Kind::kAny, "of apex"),
-                          noticed("master_weights", Kind::kAny, "of apex"),
-                          noticed("cast_model_outputs", Kind::kAny, "of apex"),
-                          noticed("num_losses", Kind::kAny, "of apex"),
-                          noticed("verbosity", Kind::kAny, "of apex"),
+                          ignored("opt_level", Kind::kText, "of apex"),
+                          ignored("loss_scale", Kind::kAny, "of apex"),
+                          ignored("min_loss_scale", Kind::kAny, "of apex"),
+                          ignored("max_loss_scale", Kind::kAny, "of apex"),
+                          ignored("cast_model_type", Kind::kAny, "of apex"),
+                          ignored("patch_torch_functions", Kind::kAny, "of apex"),
+                          ignored("keep_batchnorm_fp32", Kind::kAny, "of apex"),
+                          ignored("master_weights", Kind::kAny, "of apex"),
+                          ignored("cast_model_outputs", Kind::kAny, "of apex"),
+                          ignored("num_losses", Kind::kAny, "of apex"),
+                          ignored("verbosity", Kind::kAny, "of apex"),
                       });
   amp.open = true;
   Field autocast =
@@ -100,18 +100,18 @@ std::vector<Field> precision_sections() {
               {
                   not_built("enabled", Kind::kBool, "false", "PyTorch's autocast")
                       .instead("set bf16.enabled or fp16.enabled: both keep fp32 masters"),
-                  noticed("dtype", Kind::kText, "of autocast"),
-                  noticed("lower_precision_safe_modules", Kind::kList, "of autocast"),
+                  ignored("dtype", Kind::kText, "of autocast"),
+                  ignored("lower_precision_safe_modules", Kind::kList, "of autocast"),
               });
   autocast.open = true;
   Field types_section =
       section("data_types", "types of gradients and buffers",
               {
-                  noticed("grad_accum_dtype", Kind::kText, "gradients are accumulated in fp32")
+                  ignored("grad_accum_dtype", Kind::kText, "gradients are accumulated in fp32")
                       .one_of(types()),
-                  noticed("param_dtype", Kind::kText, "see fp16 and bf16").one_of(types()),
-                  noticed("keep_in_fp32_modules", Kind::kAny, "parameters are fp32"),
-                  noticed("buffer_dtype", Kind::kText, "of PyTorch's buffers"),
+                  ignored("param_dtype", Kind::kText, "see fp16 and bf16").one_of(types()),
+                  ignored("keep_in_fp32_modules", Kind::kAny, "parameters are fp32"),
+                  ignored("buffer_dtype", Kind::kText, "of PyTorch's buffers"),
               });
   types_section.open = true;
   return {fp16_section(), bf16_section(), std::move(amp), std::move(autocast),

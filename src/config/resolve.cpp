@@ -126,7 +126,7 @@ std::string group_factors(const Loading& loading) {
   return fmt::format("{}", fmt::join(factors, " x "));
 }
 
-/// What keeps so many workers from forming the groups that the config asks for, if anything does.
+/// What keeps `world` workers from forming the groups that the config asks for, if anything does.
 std::optional<LayoutProblem> world_problem(const Loading& loading, std::int64_t world) {
   const ParallelismConfig& p = loading.result.config.parallelism;
   const std::int64_t group = group_size(loading), sequence = ulysses_size(loading);
@@ -148,7 +148,7 @@ std::optional<LayoutProblem> world_problem(const Loading& loading, std::int64_t 
                                world == group ? "" : "s", group, group_factors(loading))};
 }
 
-/// Adds what to set. Values of the same key are told together: "set parallelism.x = 4 or 2".
+/// Adds what to set. Values of the same key become one text: "set parallelism.x = 4 or 2".
 void add_ways(const std::vector<std::string>& settings, std::vector<std::string>& ways) {
   const auto sets_more = [](const std::string& way) {
     return way.find(" and ") != std::string::npos;
@@ -226,7 +226,7 @@ std::string resolve_workers(Loading& loading, const LoadOptions& options) {
 }
 
 /// "auto" follows from the other batch sizes or, if it does not, is HF's default.
-void settle_auto_batch(Loading& loading) {
+void resolve_auto_batch(Loading& loading) {
   BatchConfig& b = loading.config().batch;
   const auto is_auto = [&](const char* path) { return loading.derive.contains(path); };
   const bool micro = is_auto("train_micro_batch_size_per_gpu") &&
@@ -277,14 +277,14 @@ void advise_micro_batches(Loading& loading) {
 }  // namespace
 
 void resolve_batch(Loading& loading, const LoadOptions& options) {
-  if (!options.resumed_batch_size) settle_auto_batch(loading);
+  if (!options.resumed_batch_size) resolve_auto_batch(loading);
   BatchConfig& b = loading.config().batch;
   const BatchConfig asked = b;
   if (options.splits_model && !check_layout(loading, options)) return;
   const std::string derivation = resolve_workers(loading, options);
   if (options.resumed_batch_size) {
     keep_resumed_batch(loading, *options.resumed_batch_size);
-    settle_auto_batch(loading);
+    resolve_auto_batch(loading);
   }
   if (b.train_batch_size == 0 && b.micro_batch_size == 0) {
     if (loading.refused("train_batch_size") || loading.refused("train_micro_batch_size_per_gpu"))
@@ -301,7 +301,7 @@ void resolve_batch(Loading& loading, const LoadOptions& options) {
     if (problem)
       loading.problem_at(
           Severity::kError,
-          loading.given("train_batch_size") ? "train_batch_size" : "train_micro_batch_size_per_gpu",
+          loading.given(problem->key) ? problem->key : "train_micro_batch_size_per_gpu",
           problem->message, problem->hint);
   } catch (const Error& e) {
     loading.problem_at(Severity::kError, "train_micro_batch_size_per_gpu", e.message());

@@ -120,7 +120,7 @@ Field training_section() {
 Field data_section() {
   const In in{&Config::data};
   using D = DataConfig;
-  Field split = noticed(
+  Field split = ignored(
       "split", Kind::kText,
       "Megatron's shares of train, valid and test (\"969,30,1\"), which set valid_fraction");
   split.key_class = KeyClass::kUsed;
@@ -150,10 +150,10 @@ Field data_section() {
                   used("token_dtype", in(&D::token_dtype),
                        "type of files without a header (nanoGPT): auto is uint16")
                       .one_of({{"auto"}, {"uint16"}, {"uint32"}}),
-                  noticed("test_data_path", Kind::kAny, "training uses no test set"),
-                  noticed("data_impl", Kind::kText, "the kind of a file is recognised"),
-                  noticed("data_cache_path", Kind::kText, "nothing is cached"),
-                  noticed("num_workers", Kind::kInteger,
+                  ignored("test_data_path", Kind::kAny, "training uses no test set"),
+                  ignored("data_impl", Kind::kText, "the kind of a file is recognised"),
+                  ignored("data_cache_path", Kind::kText, "nothing is cached"),
+                  ignored("num_workers", Kind::kInteger,
                           "token files are mapped, no loader processes are needed")
                       .aka({"num_loading_workers"}),
               });
@@ -229,7 +229,7 @@ Field parallelism_section() {
                "the tensor-parallel workers split the activations that each of them would have "
                "whole: those of norms, dropout and residuals"),
           used("pipeline_schedule", in(&P::pipeline_schedule),
-               "order of the micro-batches in a pipeline. 1f1b: a forward and a backward in turns, "
+               "order of the micro-batches in a pipeline. 1f1b: one forward, then one backward, "
                "which holds few micro-batches at once; gpipe: all forwards first; interleaved: as "
                "1f1b, with several parts of the model for each stage, which then idles less; "
                "zb_h1: as 1f1b, with the gradients of weights while a stage would idle")
@@ -334,25 +334,25 @@ Field checkpoint_section() {
           not_built("save_optim", Kind::kBool, "true", "optimizer state in the checkpoints"),
           not_built("load_optim", Kind::kBool, "true", "optimizer state from the checkpoint")
               .instead("set model.init to the checkpoint, which loads the weights only"),
-          noticed("export_hf", Kind::kBool, "every checkpoint is an HF model folder"),
-          noticed("tag_validation", Kind::kText, "a checkpoint is named by its step")
+          ignored("export_hf", Kind::kBool, "every checkpoint is an HF model folder"),
+          ignored("tag_validation", Kind::kText, "a checkpoint is named by its step")
               .one_of({{"Ignore"}, {"Warn"}, {"Fail"}}),
-          noticed("load_universal", Kind::kBool, "every checkpoint loads on any number of workers"),
+          ignored("load_universal", Kind::kBool, "every checkpoint loads on any number of workers"),
           not_built("use_node_local_storage", Kind::kBool, "false",
                     "every machine saves to its own disk"),
-          noticed("checkpoint_serialization", Kind::kBool, "checkpoints have no pickle files"),
+          ignored("checkpoint_serialization", Kind::kBool, "checkpoints have no pickle files"),
           section("parallel_write", "",
-                  {noticed("pipeline_stage", Kind::kBool, "all workers write them together")}),
+                  {ignored("pipeline_stage", Kind::kBool, "all workers write them together")}),
           section(
               "writer", "",
               {
-                  noticed("type", Kind::kText, "workers write checkpoints in one way"),
-                  noticed("io_buffer_size", Kind::kInteger, "workers write checkpoints in one way"),
-                  noticed("io_buffer_double", Kind::kBool, "workers write checkpoints in one way"),
-                  noticed("show_statistics", Kind::kBool, "workers write checkpoints in one way"),
-                  noticed("data_parallel", Kind::kText, "workers write checkpoints in one way"),
-                  noticed("decoupled", Kind::kBool, "see checkpoint.async_save"),
-                  noticed("io_multiplier", Kind::kNumber, "workers write checkpoints in one way"),
+                  ignored("type", Kind::kText, "workers write checkpoints in one way"),
+                  ignored("io_buffer_size", Kind::kInteger, "workers write checkpoints in one way"),
+                  ignored("io_buffer_double", Kind::kBool, "workers write checkpoints in one way"),
+                  ignored("show_statistics", Kind::kBool, "workers write checkpoints in one way"),
+                  ignored("data_parallel", Kind::kText, "workers write checkpoints in one way"),
+                  ignored("decoupled", Kind::kBool, "see checkpoint.async_save"),
+                  ignored("io_multiplier", Kind::kNumber, "workers write checkpoints in one way"),
               }),
       });
 }
@@ -371,13 +371,13 @@ Field activation_checkpointing_section() {
           on("cpu_checkpointing", "keep activations in the host's memory")
               .instead("remove it: activation_checkpointing.mode = full keeps only the output of "
                        "each layer"),
-          noticed("contiguous_memory_optimization", Kind::kBool,
+          ignored("contiguous_memory_optimization", Kind::kBool,
                   "activations always lie in memory that is planned before the first step"),
-          noticed("number_checkpoints", Kind::kInteger,
+          ignored("number_checkpoints", Kind::kInteger,
                   "the size of the buffer of contiguous_memory_optimization"),
-          noticed("synchronize_checkpoint_boundary", Kind::kBool,
+          ignored("synchronize_checkpoint_boundary", Kind::kBool,
                   "waiting for the GPU at each layer changes no result"),
-          noticed("profile", Kind::kBool, "--profile times each op"),
+          ignored("profile", Kind::kBool, "--profile times each op"),
           used(
               "mode", [](Config& c) -> Slot { return &c.recompute.mode; },
               "selective: norms and activation functions; full: all but a layer's output")

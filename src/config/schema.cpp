@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 std::string description(const Field& field) {
   const char* const mark = field.key_class == KeyClass::kNotBuilt  ? "(not built yet) "
-                           : field.key_class == KeyClass::kNoticed ? "(no effect) "
+                           : field.key_class == KeyClass::kIgnored ? "(no effect) "
                                                                    : "";
   return mark + field.help;
 }
@@ -179,8 +179,8 @@ const char* name_of(KeyClass key_class) {
   switch (key_class) {
     case KeyClass::kUsed:
       return "used";
-    case KeyClass::kNoticed:
-      return "noticed";
+    case KeyClass::kIgnored:
+      return "ignored";
     case KeyClass::kNotBuilt:
       return "not_built";
     case KeyClass::kError:
@@ -229,7 +229,7 @@ std::vector<std::string> config_paths_of(std::string_view name) {
 bool is_toplevel_key(std::string_view name) {
   for (const Field& field : root_section().fields)
     if (field.fields.empty() &&
-        (field.kind != Kind::kAny || field.key_class != KeyClass::kNoticed) &&
+        (field.kind != Kind::kAny || field.key_class != KeyClass::kIgnored) &&
         (field.name == name ||
          std::find(field.aliases.begin(), field.aliases.end(), name) != field.aliases.end()))
       return true;

@@ -18,47 +18,47 @@ std::vector<Field> communication_fields() {
       {"fp16", KeyClass::kNotBuilt, "remove it: gradients are reduced in fp32"},
       {"bf16", KeyClass::kNotBuilt, "remove it: gradients are reduced in fp32"}};
   return {
-      noticed("prescale_gradients", Kind::kBool,
+      ignored("prescale_gradients", Kind::kBool,
               "losses are weighted before backward, so sums need no scaling"),
-      noticed("gradient_predivide_factor", Kind::kNumber,
+      ignored("gradient_predivide_factor", Kind::kNumber,
               "losses are weighted before backward, so sums need no scaling")
           .above(0),
-      noticed("gradient_allreduce_op", Kind::kText,
+      ignored("gradient_allreduce_op", Kind::kText,
               "mean: the loss is divided by the token count of the whole batch")
           .one_of(
               {{"mean"},
                {"sum", KeyClass::kNotBuilt, "use mean, and multiply the learning rate instead"}}),
-      noticed("communication_data_type", Kind::kText, "gradients are reduced in fp32")
+      ignored("communication_data_type", Kind::kText, "gradients are reduced in fp32")
           .one_of(types),
-      noticed("seq_parallel_communication_data_type", Kind::kText, "of sequence parallelism")
+      ignored("seq_parallel_communication_data_type", Kind::kText, "of sequence parallelism")
           .one_of(types),
       not_built("sparse_gradients", Kind::kBool, "false", "sparse gradients of the embedding"),
-      noticed("disable_allgather", Kind::kBool, "DeepSpeed does not read it either"),
+      ignored("disable_allgather", Kind::kBool, "DeepSpeed does not read it either"),
   };
 }
 
 std::vector<Field> ignored_fields() {
   return {
-      noticed("memory_breakdown", Kind::kBool, "memory is in metrics.jsonl"),
-      noticed("wall_clock_breakdown", Kind::kBool, "times are in metrics.jsonl"),
-      noticed("dump_state", Kind::kBool, "`hgtrain config show` prints the resolved config"),
-      noticed("zero_allow_untested_optimizer", Kind::kBool, "every optimizer is tested"),
-      noticed("zero_force_ds_cpu_optimizer", Kind::kBool,
+      ignored("memory_breakdown", Kind::kBool, "memory is in metrics.jsonl"),
+      ignored("wall_clock_breakdown", Kind::kBool, "times are in metrics.jsonl"),
+      ignored("dump_state", Kind::kBool, "`hgtrain config show` prints the resolved config"),
+      ignored("zero_allow_untested_optimizer", Kind::kBool, "every optimizer is tested"),
+      ignored("zero_force_ds_cpu_optimizer", Kind::kBool,
               "the optimizer runs on the device of the parameters"),
-      noticed("vocabulary_size", Kind::kInteger, "see model.vocab_size"),
-      noticed("graph_harvesting", Kind::kBool, "CUDA graphs of PyTorch"),
-      noticed("log_level", Kind::kText, "of DeepSpeed's logger")
+      ignored("vocabulary_size", Kind::kInteger, "see model.vocab_size"),
+      ignored("graph_harvesting", Kind::kBool, "CUDA graphs of PyTorch"),
+      ignored("log_level", Kind::kText, "of DeepSpeed's logger")
           .one_of({{"debug"}, {"info"}, {"warning"}, {"error"}, {"critical"}}),
       not_built("use_data_before_expert_parallelism", Kind::kBool, "false",
                 "order of the axes for experts"),
-      noticed("allgather_size", Kind::kInteger, "bucket of old files").elements(),
-      noticed("cuda_visible_devices", Kind::kAny, "set CUDA_VISIBLE_DEVICES in the environment"),
-      noticed("monitor_config", Kind::kAny, "not a key of DeepSpeed's"),
-      noticed("comms_config", Kind::kAny, "not a key of DeepSpeed's"),
+      ignored("allgather_size", Kind::kInteger, "bucket of old files").elements(),
+      ignored("cuda_visible_devices", Kind::kAny, "set CUDA_VISIBLE_DEVICES in the environment"),
+      ignored("monitor_config", Kind::kAny, "not a key of DeepSpeed's"),
+      ignored("comms_config", Kind::kAny, "not a key of DeepSpeed's"),
       refused("load_universal_checkpoint", "DeepSpeed does not read it here",
               "did you mean checkpoint.load_universal?")
           .aka({"universal_checkpoint"}),
-      noticed("disable_python_gc", Kind::kBool, "there is no Python"),
+      ignored("disable_python_gc", Kind::kBool, "there is no Python"),
   };
 }
 
@@ -86,7 +86,7 @@ std::vector<Field> batch_fields() {
           .auto_derived(),
       not_built("managed_gradient_accumulation", Kind::kBool, "true",
                 "the caller ends the accumulation"),
-      noticed("dataloader_drop_last", Kind::kBool, "every batch is full"),
+      ignored("dataloader_drop_last", Kind::kBool, "every batch is full"),
       moved("data_parallel_size", Kind::kInteger, "parallelism.data_parallel_size"),
       moved("pipe_parallel_size", Kind::kInteger, "parallelism.pipeline_parallel_size"),
       moved("model_parallel_size", Kind::kInteger, "parallelism.tensor_parallel_size"),

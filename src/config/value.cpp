@@ -88,10 +88,10 @@ Value in_range(const Field& field, const Json& given, Value value) {
   if (below && field.min == 0 && !field.above_min)
     return problem(fmt::format("= {} is negative", shown(given)));
   if (below)
-    return problem(fmt::format("= {} must be {} {:g}", shown(given),
+    return problem(fmt::format("= {} must be {} {}", shown(given),
                                field.above_min ? "more than" : "at least", field.min));
   if (number > field.max)
-    return problem(fmt::format("= {} must be at most {:g}", shown(given), field.max));
+    return problem(fmt::format("= {} must be at most {}", shown(given), field.max));
   return value;
 }
 
@@ -135,7 +135,7 @@ std::string hint_for_choice(const Field& field, const std::string& word) {
   std::vector<std::string> all, usable;
   for (const Choice& choice : field.choices) {
     all.push_back(choice.name);
-    if (choice.key_class <= KeyClass::kNoticed) usable.push_back(choice.name);
+    if (choice.key_class <= KeyClass::kIgnored) usable.push_back(choice.name);
   }
   std::string meant = nearest(word, all);
   for (const Choice& choice : field.choices)

@@ -48,7 +48,7 @@ void keep_not_built(const LoadResult& given, Json& json) {
   for (const KeyReport& key : given.keys) {
     // There are no rows for the parameters of a type that is not built.
     const bool parameter =
-        key.key_class == KeyClass::kNoticed && key.given &&
+        key.key_class == KeyClass::kIgnored && key.given &&
         (key.path.starts_with("optimizer.params.") || key.path.starts_with("scheduler.params.")) &&
         !find_field(key.path);
     if (key.switched_on || parameter) json[pointer_of(key.path)] = parse_json<Json>(key.value);
@@ -73,7 +73,7 @@ void leave_out_derived(const LoadResult& given, std::string_view prefix, Json& j
 void leave_out_unread(Json& json) {
   if (!json.contains("model")) return;
   for (const Field& field : find_field("model")->fields)
-    if (field.key_class == KeyClass::kNoticed) json["model"].erase(field.name);
+    if (field.key_class == KeyClass::kIgnored) json["model"].erase(field.name);
 }
 
 Json to_json(const Config& config) {

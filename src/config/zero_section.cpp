@@ -23,7 +23,7 @@ Field limit(std::string name, std::int64_t Z::*member, std::string help,
 }
 
 Field elements(std::string name, std::string help, std::vector<std::string> aliases = {}) {
-  return noticed(std::move(name), Kind::kInteger, std::move(help))
+  return ignored(std::move(name), Kind::kInteger, std::move(help))
       .elements()
       .aka(std::move(aliases));
 }
@@ -31,7 +31,7 @@ Field elements(std::string name, std::string help, std::vector<std::string> alia
 /// `cpu_offload: true` in old files.
 Field old_offload(std::string name, const std::string& target) {
   Field out =
-      noticed(std::move(name), Kind::kBool, "old spelling of " + target + ".device = \"cpu\"");
+      ignored(std::move(name), Kind::kBool, "old spelling of " + target + ".device = \"cpu\"");
   out.key_class = KeyClass::kUsed;
   out.moves = [path = "zero_optimization." + target + ".device"](const Json& value) {
     const bool on = value == true || value == 1 || value == "true";
@@ -55,12 +55,12 @@ Field offload_param() {
       section("offload_param", "parameters outside the device (stage 3)",
               {
                   device(&Z::offload_param, 3),
-                  noticed("nvme_path", Kind::kText, "of NVMe"),
-                  noticed("buffer_count", Kind::kInteger, "of NVMe").at_least(0),
-                  noticed("buffer_size", Kind::kInteger, "of NVMe").elements(),
-                  noticed("max_in_cpu", Kind::kInteger, "of NVMe").elements(),
-                  noticed("max_in_nvme", Kind::kInteger, "of old files"),
-                  noticed("pin_memory", Kind::kBool, "offloaded memory is always page-locked"),
+                  ignored("nvme_path", Kind::kText, "of NVMe"),
+                  ignored("buffer_count", Kind::kInteger, "of NVMe").at_least(0),
+                  ignored("buffer_size", Kind::kInteger, "of NVMe").elements(),
+                  ignored("max_in_cpu", Kind::kInteger, "of NVMe").elements(),
+                  ignored("max_in_nvme", Kind::kInteger, "of old files"),
+                  ignored("pin_memory", Kind::kBool, "offloaded memory is always page-locked"),
               });
   out.may_be_false = true;
   return out;
@@ -71,20 +71,20 @@ Field offload_optimizer() {
       section("offload_optimizer", "optimizer outside the device",
               {
                   device(&Z::offload_optimizer, 0),
-                  noticed("nvme_path", Kind::kText, "of NVMe"),
-                  noticed("buffer_count", Kind::kInteger, "of NVMe").at_least(0),
-                  noticed("buffer_size", Kind::kInteger, "of old files"),
-                  noticed("pin_memory", Kind::kBool, "offloaded memory is always page-locked"),
-                  noticed("pipeline_read", Kind::kBool, "of NVMe"),
-                  noticed("pipeline_write", Kind::kBool, "of NVMe"),
-                  noticed("pipeline", Kind::kBool, "of NVMe"),
-                  noticed("fast_init", Kind::kBool, "of NVMe"),
+                  ignored("nvme_path", Kind::kText, "of NVMe"),
+                  ignored("buffer_count", Kind::kInteger, "of NVMe").at_least(0),
+                  ignored("buffer_size", Kind::kInteger, "of old files"),
+                  ignored("pin_memory", Kind::kBool, "offloaded memory is always page-locked"),
+                  ignored("pipeline_read", Kind::kBool, "of NVMe"),
+                  ignored("pipeline_write", Kind::kBool, "of NVMe"),
+                  ignored("pipeline", Kind::kBool, "of NVMe"),
+                  ignored("fast_init", Kind::kBool, "of NVMe"),
                   not_built("ratio", Kind::kNumber, "1.0", "share that is offloaded")
                       .at_least(0)
                       .at_most(1)
                       .instead("remove it: device = \"cpu\" offloads the whole state"),
                   not_built("super_offload", Kind::kBool, "false", "SuperOffload"),
-                  noticed("cpuadam_cores_perc", Kind::kNumber, "of SuperOffload"),
+                  ignored("cpuadam_cores_perc", Kind::kNumber, "of SuperOffload"),
               });
   out.may_be_false = true;
   return out;
@@ -106,7 +106,7 @@ std::vector<Field> variants() {
           .instead(no_groups),
       off("zero_quantized_weights", "ZeRO++").instead(no_quantizing),
       off("zero_quantized_gradients", "ZeRO++").instead("remove it: gradients are summed in fp32"),
-      noticed("zero_quantized_nontrainable_weights", Kind::kBool, "all weights are trained"),
+      ignored("zero_quantized_nontrainable_weights", Kind::kBool, "all weights are trained"),
       not_built("zeropp_loco_param", Kind::kAny, "null", "ZeRO++: LoCo")
           .instead("remove it: gradients are summed in fp32"),
       not_built("mics_shard_size", Kind::kInteger, "0", "MiCS: shards within a group")
@@ -118,8 +118,8 @@ std::vector<Field> variants() {
   };
 }
 
-std::vector<Field> ignored() {
-  std::vector<Field> out = {noticed("leaf_module", Kind::kAny, "PyTorch modules")};
+std::vector<Field> ignored_keys() {
+  std::vector<Field> out = {ignored("leaf_module", Kind::kAny, "PyTorch modules")};
   for (const char* name :
        {"allgather_partitions", "use_multi_rank_bucket_allreduce", "load_from_fp32_weights",
         "elastic_checkpoint", "ignore_unused_parameters", "round_robin_gradients",
@@ -127,7 +127,7 @@ std::vector<Field> ignored() {
         "memory_efficient_linear", "override_module_apply", "pipeline_loading_checkpoint",
         "log_trace_cache_warnings", "enable_sanity_checks", "save_muon_momentum_buffer_in_memory",
         "grad_hooks", "cpu_offload_use_pin_memory", "parameter_alignment"})
-    out.push_back(noticed(name, Kind::kBool, "mechanics of DeepSpeed on PyTorch"));
+    out.push_back(ignored(name, Kind::kBool, "mechanics of DeepSpeed on PyTorch"));
   out.push_back(elements("stage3_module_granularity_threshold", "mechanics of DeepSpeed on PyTorch",
                          {"module_granularity_threshold"}));
   return out;
@@ -143,16 +143,16 @@ Field zero_section() {
           "too")
           .at_least(0)
           .at_most(3),
-      noticed("contiguous_gradients", Kind::kBool, "gradients always lie side by side"),
-      noticed("reduce_scatter", Kind::kBool, "stages 1 to 3 always reduce-scatter gradients"),
+      ignored("contiguous_gradients", Kind::kBool, "gradients always lie side by side"),
+      ignored("reduce_scatter", Kind::kBool, "stages 1 to 3 always reduce-scatter gradients"),
       limit("reduce_bucket_size", &Z::reduce_bucket_size,
             "the most gradients in one sum, but at least those of a block (stages 1 to 3)")
           .from_stage(1),
       limit("allgather_bucket_size", &Z::allgather_bucket_size,
             "the most parameters in one gathering, but at least those of a block (stages 1 to 3)")
           .from_stage(1),
-      noticed("compute_grad_norm", Kind::kBool, "the norm is computed at every step"),
-      noticed("overlap_comm", Kind::kBool, "gradients are always reduced during backward"),
+      ignored("compute_grad_norm", Kind::kBool, "the norm is computed at every step"),
+      ignored("overlap_comm", Kind::kBool, "gradients are always reduced during backward"),
       elements("sub_group_size", "updates need no temporary memory"),
       limit("stage3_prefetch_bucket_size", &Z::prefetch_bucket_size,
             "the most parameters that are gathered ahead of their use, but at least a block's; 0: "
@@ -173,7 +173,7 @@ Field zero_section() {
           .from_stage(3),
       elements("stage3_max_reuse_distance", "a block is released when its memory is needed",
                {"max_reuse_distance"}),
-      noticed("stage3_gather_16bit_weights_on_model_save", Kind::kBool,
+      ignored("stage3_gather_16bit_weights_on_model_save", Kind::kBool,
               "checkpoints hold whole tensors")
           .aka({"gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"}),
       refused("legacy_stage1", "DeepSpeed refuses it as well", "remove it").defaults_to("false"),
@@ -184,7 +184,7 @@ Field zero_section() {
       offload_optimizer(),
   };
   fields[0].refuses_auto = true;
-  for (auto make : {variants, ignored})
+  for (auto make : {variants, ignored_keys})
     for (Field& field : make()) fields.push_back(std::move(field));
   Field out = section("zero_optimization", "ZeRO: shared optimizer state, gradients and parameters",
                       std::move(fields));

@@ -111,7 +111,7 @@ std::size_t thread_count(std::int64_t asked) {
     throw Error(ErrorKind::kConfig,
                 fmt::format("the input holds no text: {} is JSON, but not an object on each line",
                             result.json_files.front()),
-                "of an array, make a line of each element: jq -c '.[]' FILE > FILE.jsonl");
+                "make a line of each element of an array: jq -c '.[]' FILE > FILE.jsonl");
   if (result.bad_lines > 0)
     throw Error(ErrorKind::kConfig,
                 "the input holds no text: every line is bad; the first is " + result.first_bad_line,

@@ -33,7 +33,7 @@ class Search {
     std::error_code error;
     if (several_ && input_of_.emplace(fs::canonical(path, error), input).first->second != input)
       throw Error(ErrorKind::kConfig, fmt::format("--input names {} twice", path),
-                  "name each file once, by itself or by its folder");
+                  "name each file once: the file or its folder");
     const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
     found.files.push_back({path, error ? 0 : bytes, kind.json_lines, from_folder});
   }

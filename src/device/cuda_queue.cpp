@@ -82,12 +82,12 @@ CudaGraph::CudaGraph(const CudaQueue& queue, const std::function<void()>& work)
   queue.graph_ = this;
   try {
     work();
-    add_stretch(queue);
+    add_segment(queue);
   } catch (...) {
     queue.graph_ = nullptr;
     CudaGraphState* rest = nullptr;
     (void)module_->device().end_capture(queue.state(), &rest);  // fails if that is what has failed
-    const Stretch dropped(rest, module_->device().destroy_graph);
+    const Segment dropped(rest, module_->device().destroy_graph);
     throw;
   }
   queue.graph_ = nullptr;
@@ -95,21 +95,21 @@ CudaGraph::CudaGraph(const CudaQueue& queue, const std::function<void()>& work)
 
 void CudaGraph::launch(const CudaQueue& queue) const {
   for (const auto& part : parts_)
-    if (const auto* const stretch = std::get_if<Stretch>(&part))
-      check(module_->device().launch_graph(stretch->get(), queue.state()));
+    if (const auto* const segment = std::get_if<Segment>(&part))
+      check(module_->device().launch_graph(segment->get(), queue.state()));
     else
       std::get<std::function<void()>>(part)();
 }
 
 /// Adds what was captured since the last call, if there is any.
-void CudaGraph::add_stretch(const CudaQueue& queue) {
+void CudaGraph::add_segment(const CudaQueue& queue) {
   CudaGraphState* state = nullptr;
   check(module_->device().end_capture(queue.state(), &state));
-  if (state != nullptr) parts_.emplace_back(Stretch(state, module_->device().destroy_graph));
+  if (state != nullptr) parts_.emplace_back(Segment(state, module_->device().destroy_graph));
 }
 
 void CudaGraph::cut(const CudaQueue& queue, const std::function<void()>& call) {
-  add_stretch(queue);
+  add_segment(queue);
   parts_.emplace_back(call);
   check(module_->device().begin_capture(queue.state()));
 }

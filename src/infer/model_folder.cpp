@@ -1,5 +1,7 @@
 #include "hgtrain/infer/model_folder.h"
 
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -37,7 +39,10 @@ std::string find_model_folder(const std::string& path) {
   const std::string folder = checkpoint_folder(path);
   if (!is_folder(folder))
     throw Error(ErrorKind::kConfig, fmt::format("{} is not a folder", path),
-                "name a checkpoint, a run folder, or an HF model folder");
+                path.ends_with(".json")
+                    ? fmt::format("a config is not a model; for that of its run: --model runs/{}",
+                                  std::filesystem::path(path).stem().string())
+                    : "name a checkpoint, a run folder, or an HF model folder");
   if (path_exists(folder + "/config.json")) return folder;
   require_model_config(folder);
   throw Error(ErrorKind::kConfig,

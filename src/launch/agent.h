@@ -31,8 +31,8 @@ class Agent {
     /// For a coordinator on another machine: how long it may be silent until its Welcome says
     /// something else. 0 = for ever.
     std::chrono::milliseconds lease{0};
-    /// The coordinator is gone, and so is all that this agent has started, but for what cannot be
-    /// killed.
+    /// The coordinator is gone, and so is all that this agent has started, except for what cannot
+    /// be killed.
     std::function<void(const std::string& why)> ended;
   };
 

@@ -288,7 +288,7 @@ struct CloseChannel {
   static auto fields(auto& m) { return std::tie(m.epoch, m.rank); }
 };
 
-/// The console has taken so many bytes of Output.
+/// How many bytes of Output the console has taken.
 struct Credit {
   static constexpr MessageKind kKind = MessageKind::kCredit;
   std::uint32_t bytes = 0;

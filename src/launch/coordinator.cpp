@@ -425,7 +425,7 @@ void Coordinator::check_for_hangs() {
   fail(failure_from_hang(*hang));
 }
 
-/// Each rank writes to its log where it stands, before it is told to end.
+/// Each rank writes the stacks of its threads to its log before it must end.
 void Coordinator::ask_for_stacks() {
   command_all(encode_frame(MessageKind::kShowStacks, ""));
 }

@@ -112,7 +112,7 @@ class Coordinator {
   AttemptRecord record_;
   const std::vector<HostRanks>& hosts_ = record_.hosts;
   std::vector<RankView>& ranks_ = record_.ranks;
-  bool spawned_ = false;  // the agents were told to start
+  bool spawned_ = false;  // the agents were asked to start
   Stage stage_ = Stage::kRunning;
   asio::steady_timer stage_timer_;
   asio::steady_timer hang_timer_;

@@ -40,7 +40,9 @@ Failure failure_from_hang(const Hang& hang) {
   out.rank = hang.rank;
   out.at_ns = now_ns();
   out.exit_code = static_cast<int>(ErrorKind::kGuard);
-  out.reason = hang.reason;
+  out.reason = "has hung";
+  out.message = hang.message;
+  out.hint = hang.hint;
   return out;
 }
 
@@ -85,9 +87,9 @@ std::string reason_of(const Ended& end) {
 
 std::string hint_of(const Ended& end) {
   if (end.lost_guard || exit_code_of(end) != 128 + SIGKILL) return "";
-  const char* const less = "fewer workers or a smaller micro-batch need less";
+  const char* const less = "use fewer workers or a smaller micro-batch";
   return end.out_of_memory ? less
-                           : fmt::format("most often the memory ran out (see `dmesg`): {}", less);
+                           : fmt::format("most often, memory ran out (see `dmesg`): {}", less);
 }
 
 std::string message_in_error_file(const std::string& path) {

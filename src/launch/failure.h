@@ -40,7 +40,7 @@ Failure failure_from_event(int rank, const nlohmann::json& body);
 
 Failure failure_from_hang(const Hang& hang);
 
-/// Of a rank whose end was not clean, and not the launcher's doing.
+/// The failure of a rank that did not end cleanly, and that the launcher did not end.
 Failure failure_from_end(const Ended& end, bool own_workers);
 
 /// By the shell's convention: 128 + N if signal N ended the program.

@@ -26,7 +26,7 @@ namespace hgt {
 class FrameLink {
  public:
   static constexpr std::size_t kMaxBytes = 64 << 10;  ///< of a frame: its kind and payload
-  /// Of all payloads that are not whole yet.
+  /// The limit on all payloads together that are not complete yet.
   static constexpr std::size_t kMaxPartBytes = 64 << 20;
 
   struct Events {

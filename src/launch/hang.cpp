@@ -15,6 +15,7 @@ double seconds(std::int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
 }
 
+/// "in 'forward' (F0.2) at step 6, collective 9, waiting for collective 3 of 'tensor'".
 std::string place(const Heartbeat& beat) {
   std::string text = fmt::format("in '{}'", beat.phase);
   if (!beat.action.empty()) text += fmt::format(" ({})", beat.action);
@@ -49,13 +50,13 @@ auto advance(const Heartbeat& beat) {
   return std::tuple(beat.begun, !beat.waits_in.empty(), beat.collective);
 }
 
-/// Where the rank furthest ahead stands, `odd` left out.
-std::string where_others_are(std::span<const Pulse> pulses, const Pulse& odd) {
+/// Where the rank is that is furthest ahead, apart from `hung`; "" if there is no other.
+std::string furthest_other(std::span<const Pulse> pulses, const Pulse& hung) {
   const Pulse* other = nullptr;
   for (const Pulse& pulse : pulses)
-    if (pulse.rank != odd.rank && (!other || advance(pulse.last) > advance(other->last)))
+    if (pulse.rank != hung.rank && (!other || advance(pulse.last) > advance(other->last)))
       other = &pulse;
-  return other ? fmt::format("; rank {} stands {}", other->rank, place(other->last)) : "";
+  return other ? fmt::format("; rank {} is {}", other->rank, place(other->last)) : "";
 }
 
 }  // namespace
@@ -101,21 +102,25 @@ std::optional<Hang> find_hang(std::span<const Pulse> pulses, std::int64_t now_ns
       quiet = &pulse;
   if (quiet)
     return Hang{quiet->rank,
-                fmt::format("has hung: no sign of life for {:.0f} s, since it was {}{}",
-                            seconds(now_ns - quiet->heard_ns), place(quiet->last),
-                            where_others_are(pulses, *quiet))};
+                fmt::format("no heartbeat for {:.0f} s: rank {} was {}{}",
+                            seconds(now_ns - quiet->heard_ns), quiet->rank, place(quiet->last),
+                            furthest_other(pulses, *quiet)),
+                "a debugger, SIGSTOP, or a machine that swaps or sleeps can stop a process"};
   if (pulses.empty()) return std::nullopt;
   if (!std::all_of(pulses.begin(), pulses.end(),
                    [&](const Pulse& p) { return older(p.changed_ns, p.budget(still)); }))
     return std::nullopt;
-  const auto odd =
+  const auto hung =
       std::min_element(pulses.begin(), pulses.end(), [](const Pulse& a, const Pulse& b) {
         return std::tuple(advance(a.last), a.changed_ns) <
                std::tuple(advance(b.last), b.changed_ns);
       });
-  return Hang{odd->rank, fmt::format("has hung: no progress for {:.0f} s, {}{}",
-                                     seconds(now_ns - odd->changed_ns), place(odd->last),
-                                     where_others_are(pulses, *odd))};
+  return Hang{
+      hung->rank,
+      fmt::format("no progress for {:.0f} s: rank {} is {}{}", seconds(now_ns - hung->changed_ns),
+                  hung->rank, place(hung->last), furthest_other(pulses, *hung)),
+      "the log of each rank ends with the functions that its threads are in; if the rank "
+      "was only slow, raise distributed.timeout_minutes"};
 }
 
 }  // namespace hgt

@@ -27,9 +27,9 @@ struct Pulse {
   Habit evaluations = {};
 
   void hear(const Heartbeat& beat, std::int64_t now_ns);
-  /// How long it may stand still where it is: ten times as long as ever before, but at least 5 s
-  /// and a tenth of `most`. If that is not known, `most`: in its first steps and its first
-  /// evaluation, and where it reads, saves, or does what it does once.
+  /// How long it may make no progress in its phase: ten times as long as ever before, but at least
+  /// 5 s and a tenth of `most`. In its first steps and its first evaluation, and while it reads,
+  /// saves, or does what it does only once: `most`.
   std::chrono::nanoseconds budget(std::chrono::nanoseconds most) const;
 };
 
@@ -39,7 +39,8 @@ bool is_behind(const Heartbeat& one, const Heartbeat& other);
 
 struct Hang {
   int rank = 0;
-  std::string reason;
+  std::string message;  ///< for how long, where it is, and where another rank waits for it
+  std::string hint;
 };
 
 /// The rank that has hung, if any: one from which nothing came for `silent` (`still` before its

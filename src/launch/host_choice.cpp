@@ -34,7 +34,7 @@ std::vector<JobHost> nodes(std::int64_t number) {
 
 std::vector<JobHost> named_hosts(const HostFlags& flags) {
   if (!flags.hosts.empty() && !flags.hostfile.empty())
-    throw refused("--hosts and --hostfile exclude each other", "keep one");
+    throw refused("--hosts and --hostfile exclude each other", "keep one of them");
   if (!flags.hosts.empty()) return parse_hosts(flags.hosts);
   if (flags.hostfile.empty() && flags.node_rank) return nodes(flags.num_nodes.value_or(1));
   if (flags.hostfile.empty()) {
@@ -183,7 +183,7 @@ std::vector<JobHost> without_excluded(const std::string& filter,
   return out;
 }
 
-/// Of each host the first slots.
+/// Takes the first slots of each host.
 void take_workers(std::int64_t workers, std::vector<JobHost>& hosts) {
   ErrorList wrong;
   for (JobHost& host : hosts) {
@@ -223,7 +223,7 @@ void set_address(const std::string& address, std::vector<JobHost>& hosts) {
   if (!first.address.empty() && first.address != address)
     throw refused(fmt::format("--master_addr {}, but the hostfile says that {} is at {}", address,
                               first.name, first.address),
-                  "keep one");
+                  "keep one of them");
   first.address = address;
 }
 
@@ -237,12 +237,12 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   }
   ErrorList wrong;
   if (!flags.include.empty() && !flags.exclude.empty())
-    wrong.add(refused("--include and --exclude exclude each other", "keep one"));
+    wrong.add(refused("--include and --exclude exclude each other", "keep one of them"));
   if ((!flags.include.empty() || !flags.exclude.empty()) && (flags.num_nodes || flags.num_workers))
     wrong.add(
         refused("--include and --exclude say which workers there are, and so does a number "
                 "of nodes or workers",
-                "keep one"));
+                "keep one of them"));
   if (flags.num_workers && *flags.num_workers < 1)
     wrong.add(refused(fmt::format("{} workers on each host are none", *flags.num_workers)));
   const auto num_hosts = static_cast<std::int64_t>(without_spares(hosts).size());

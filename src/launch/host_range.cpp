@@ -33,7 +33,7 @@ std::vector<std::string> numbers_in(const std::string& word) {
   const std::string first = word.substr(0, dash);
   const std::string last = dash == std::string::npos ? first : word.substr(dash + 1);
   if (!is_number(first) || !is_number(last))
-    refuse(fmt::format("'{}' is neither a number nor a range", word), "a range is 1-16, say");
+    refuse(fmt::format("'{}' is neither a number nor a range", word), "write a range as 1-16");
   const int from = std::stoi(first), to = std::stoi(last);
   if (to < from) refuse(fmt::format("the range {} ends before it begins", word));
   if (to - from >= kMaxHosts) refuse(fmt::format("the range {} has more than {}", word, kMaxHosts));

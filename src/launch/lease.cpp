@@ -33,7 +33,7 @@ void Lease::hear() {
     log_info("{} is heard again after {:.1f} s", peer_, (heard_ns_ - before_ns) * 1e-9);
 }
 
-/// As in NTP: what the way there and back took is all the time but what the peer held the beat for.
+/// As in NTP, the round trip took all the time except that for which the peer held the beat.
 void Lease::hear(const Beat& beat) {
   const bool is_first = std::exchange(beat_ns_, beat.at_ns) == 0;
   beat_at_ns_ = now_ns();

@@ -242,7 +242,7 @@ void LocalRanks::name_if_stopped(const Worker& worker) {
   checks = worker.is_stopped() ? checks + 1 : 0;
   if (checks == kStoppedChecks)
     context_.link.send(Notice{
-        fmt::format("rank {0} has been stopped by a signal; on {1}, `kill -CONT {2}` lets it go on",
+        fmt::format("rank {0} has been stopped by a signal; on {1}, `kill -CONT {2}` continues it",
                     worker.rank(), host_name(), worker.pid())});
 }
 

@@ -23,10 +23,10 @@
 namespace hgt {
 
 /// The output of all ranks as one text. The output of a job of one rank is passed on as it comes.
-/// Of more ranks, whole lines are shown, each after its rank: "[r3] text". If ranks print the same
-/// line, it is shown once, after all of them: "[ranks 0-7] text". For that, a line waits for those
-/// of other ranks, but for no longer than kWait and while no more than kMaxWaitingBytes wait. The
-/// lines of one rank stay in their order, and none is left out.
+/// If there are more ranks, whole lines are shown, each after its rank: "[r3] text". If ranks print
+/// the same line, it is shown once, after all of them: "[ranks 0-7] text". For that, a line waits
+/// for those of other ranks, but no longer than kWait and while no more than kMaxWaitingBytes wait.
+/// The lines of one rank stay in their order, and none is left out.
 ///
 /// A line of more than LineCutter::kMaxPieceBytes is shown in parts: if another rank prints
 /// between two of them, each part becomes a line.

@@ -44,7 +44,7 @@ struct Pipe {
   OwnedFd read_end, write_end;
 };
 
-/// As one word for a POSIX shell and for csh.
+/// `word` quoted as one word for a POSIX shell and for csh.
 std::string quoted(const std::string& word) {
   std::string out = "'";
   for (const char c : word) {

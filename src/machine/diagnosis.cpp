@@ -172,7 +172,7 @@ void advise_on_limits(const Resources& r, bool infiniband, std::vector<Finding>&
                      r.shm_free_bytes >> 20),
          "docker run --shm-size 1g (or --ipc host)"});
   if (r.cpu_quota > 0 && r.cpu_quota < r.usable_cores)
-    advice.push_back({fmt::format("the control group allows the CPU time of {:.3g} of {} cores",
+    advice.push_back({fmt::format("the control group allows the CPU time of {:.4g} of {} cores",
                                   r.cpu_quota, r.usable_cores),
                       fmt::format("hardware.threads times workers should be at most {}",
                                   std::max(1, static_cast<int>(r.cpu_quota)))});

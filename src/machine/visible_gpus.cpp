@@ -60,7 +60,7 @@ void require_gpus(int wanted, const VisibleDevices& devices) {
   if (wanted <= there) return;
   refuse(wanted, devices,
          there ? fmt::format("--num_gpus {} uses all that can be used", there)
-               : "--num_workers N starts workers without GPUs");
+               : "for workers on the CPU: --num_workers N");
 }
 
 void require_gpu(const VisibleDevices& devices) {

@@ -23,7 +23,7 @@ Activations::Activations(const ModelConfig& model, std::vector<ActivationSizes> 
   }
 }
 
-std::pair<std::size_t, std::int64_t> Activations::place_of(std::int64_t slot) const {
+std::pair<std::size_t, std::int64_t> Activations::find_slot(std::int64_t slot) const {
   std::size_t range = 0;
   for (; range + 1 < ranges_.size() && slot >= ranges_[range].period(); ++range)
     slot -= ranges_[range].period();
@@ -33,7 +33,7 @@ std::pair<std::size_t, std::int64_t> Activations::place_of(std::int64_t slot) co
 BatchActivations::BatchActivations(const Activations& memory, std::int64_t slot, std::int64_t batch,
                                    std::int64_t seq_length)
     : memory_(&memory), batch_(batch), seq_length_(seq_length) {
-  std::tie(range_, slot_) = memory.place_of(slot);
+  std::tie(range_, slot_) = memory.find_slot(slot);
   ActivationSizes sizes = memory.ranges_[range_];
   sizes.batch = batch;
   sizes.seq_length = seq_length;

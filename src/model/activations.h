@@ -29,7 +29,7 @@ class Activations {
     Buffer buffer;
   };
   /// The range of a slot, and the slot's number there.
-  std::pair<std::size_t, std::int64_t> place_of(std::int64_t slot) const;
+  std::pair<std::size_t, std::int64_t> find_slot(std::int64_t slot) const;
 
   const ModelConfig model_;
   const std::vector<ActivationSizes> ranges_;

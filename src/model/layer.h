@@ -24,7 +24,7 @@ struct Pass {
   bool training = false;    ///< dropout applies
   Dropout dropout;          ///< seed, step, samples, rows; a layer adds probability and site
   SampleRows tokens = {0};  ///< of the queries; see AttentionOptions
-  /// Of the bytes and of the values of all keys and values; context ranks.
+  /// Who has which bytes, and which values, of all keys and values; only with context ranks.
   std::span<const OwnedRange> byte_owners, value_owners;
 
   std::int64_t rows() const { return batch * length; }
@@ -51,8 +51,8 @@ struct LayerScratch {
   Tensor keys_values, d_keys_values;  ///< of all tokens; context ranks
 };
 
-/// The gradients of the outputs of a layer's products. Those of `out` and `down` have no memory of
-/// their own unless the backward is split.
+/// The gradients of the outputs of a layer's products. The gradients of `out` and `down` have no
+/// memory of their own unless the backward is split.
 struct ProductGradients {
   ProductGradients(const BatchActivations& memory, std::int64_t layer);
   Tensor qkv, out, up, down;
@@ -69,7 +69,7 @@ struct QkvHeads {
 ///   after_attention = x + out(attention(qkv(norm1(x))))
 ///   output = after_attention + down(act(up(norm2(after_attention))))
 ///
-/// Of a layer that several ranks share, each computes with its heads and its columns of the MLP.
+/// If several ranks share the layer, each computes with its heads and its columns of the MLP.
 /// The products `out` and `down` and the gradients of both norms' results are sums over the ranks;
 /// everything else between is the same on all of them, bit for bit, or they split its rows
 /// (tensor_group.h): then x, `output`, d, both norms and after_attention have the rank's rows.
@@ -118,7 +118,7 @@ class Layer {
                 const LayerScratch& scratch, Stream stream) const;
   void activate(const LayerState& state, Stream stream) const;
   QkvHeads heads(const Tensor& q_and_k, const Tensor& qkv) const;
-  /// Those of all tokens; context ranks gather them.
+  /// Keys and values of all tokens; context ranks gather them.
   KeysValues keys_values(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
                          Stream stream) const;
   // The same in two halves, between which other things may be computed.

@@ -143,7 +143,7 @@ class TransformerModel final : public Model {
     if (!memory || !memory->is_for(batch.batch, whole_length(batch)))
       memory.emplace(memory_, slot, batch.batch, whole_length(batch));
   }
-  /// Of a sequence, of which context ranks have a part each.
+  /// The length of a whole sequence, of which context ranks have a part each.
   std::int64_t whole_length(const MicroBatch& batch) const {
     return batch.seq_length * context_.size();
   }

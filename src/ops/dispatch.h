@@ -111,7 +111,7 @@ inline Work product_work(const Tensor& a, const Tensor& b) {
 
 // ---- arguments of the CUDA module's ops ----
 
-/// Of x [N, C] or [N, H, C], or of no tensor.
+/// The rows of the heads of x [N, C] or [N, H, C], or of no tensor.
 template <class T = const void>
 HeadRows<T> head_rows(const Tensor& x) {
   if (!x) return {};

@@ -28,12 +28,12 @@ class Numbers {
   }
   double positive(const char* name, double otherwise) const {
     const double value = get(name, otherwise);
-    if (!(value > 0)) fail(fmt::format("{} = {:g} is not positive", name, value));
+    if (!(value > 0)) fail(fmt::format("{} = {} is not positive", name, value));
     return value;
   }
   double not_negative(const char* name, double otherwise) const {
     const double value = get(name, otherwise);
-    if (!(value >= 0)) fail(fmt::format("{} = {:g} is negative", name, value));
+    if (!(value >= 0)) fail(fmt::format("{} = {} is negative", name, value));
     return value;
   }
   /// DeepSpeed's clamp, because a logarithm over fewer than two steps has no slope.

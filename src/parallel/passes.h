@@ -17,9 +17,9 @@ struct Pass {
 /// Whether all forwards come before the first backward.
 bool holds_all(const PipelineStage& stage);
 
-/// The passes of a stage with so many ranges of blocks, in their order. Micro-batches go through
-/// the ranges in groups of as many as there are stages; those that the last group lacks are left
-/// out.
+/// The passes of a stage that has `ranges` ranges of blocks, in their order. Micro-batches go
+/// through the ranges in groups of as many as there are stages; those that the last group lacks are
+/// left out.
 std::vector<Pass> passes_of(const PipelineStage& stage, int ranges, int micros);
 
 }  // namespace hgt

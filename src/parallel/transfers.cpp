@@ -38,7 +38,7 @@ struct End {
     times.push_back(time);
   }
   /// kNone, also if it was not started.
-  std::size_t place_of(const Message& message) const {
+  std::size_t index_of(const Message& message) const {
     const auto stage = static_cast<std::size_t>(message.virtual_stage),
                micro = static_cast<std::size_t>(message.micro);
     return stage < places.size() && micro < places[stage].size() ? places[stage][micro] : kNone;
@@ -55,9 +55,9 @@ struct Link {
     if (place >= std::min(sent.messages.size(), received.messages.size())) return {};
     return std::max(sent.times[place], received.times[place]);
   }
-  Time arrival(const Message& message) const { return over(received.place_of(message)); }
+  Time arrival(const Message& message) const { return over(received.index_of(message)); }
   /// When the message was not under way any more at the sender, which has started to send it.
-  Time departure(const Message& message) const { return over(sent.place_of(message)); }
+  Time departure(const Message& message) const { return over(sent.index_of(message)); }
 };
 
 /// A stage, which runs until it must wait.
@@ -174,7 +174,7 @@ class Pipeline {
     return (stage + stages_.size() - 1) % stages_.size();
   }
 
-  /// Whether it is known when the stage can go on.
+  /// Whether it is known when the stage can continue.
   static bool wait(Stage& stage, std::optional<double> time) {
     if (time) stage.now = std::max(stage.now, *time);
     return time.has_value();

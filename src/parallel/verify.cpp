@@ -140,7 +140,7 @@ class RankState {
   }
 
   /// The range with the block, and its slot that the action names; nullptr if there is none.
-  std::pair<RangeState*, int*> place_of(const Action& a) {
+  std::pair<RangeState*, int*> find_slot(const Action& a) {
     int first = 0;
     for (RangeState& range : ranges_) {
       const int slot = a.slot - first, slots = static_cast<int>(range.in_slots.size());
@@ -152,7 +152,7 @@ class RankState {
   }
 
   const char* receive_input(const Action& a) {
-    const auto [range, slot] = place_of(a);
+    const auto [range, slot] = find_slot(a);
     if (!range) return kNoSlot;
     return *slot == kFree ? nullptr : "its slot holds another micro-batch";
   }
@@ -160,7 +160,7 @@ class RankState {
     if (updated_) return "the update is over";
     if (a.micro < 0 || a.micro >= shape_.micro_batches)
       return "the rank does not have this micro-batch";
-    const auto [range, slot] = place_of(a);
+    const auto [range, slot] = find_slot(a);
     if (!range) return kNoSlot;
     if (a.block == range->blocks.begin && a.micro == std::ssize(range->micros)) {
       if (*slot != kFree) return "its slot holds another micro-batch";
@@ -182,7 +182,7 @@ class RankState {
     return add(a.block, a.micro);
   }
   const char* backward(const Action& a) {
-    const auto [range, slot] = place_of(a);
+    const auto [range, slot] = find_slot(a);
     if (!range) return kNoSlot;
     if (a.micro < 0 || *slot != a.micro || !range->micros[at(a.micro)].is_at(a.block, true))
       return "it is not the next block of its micro-batch";
@@ -198,7 +198,7 @@ class RankState {
 
   /// Its micro-batch may have left its slot.
   const char* backward_weights(const Action& a) {
-    const auto [range, slot] = place_of(a);
+    const auto [range, slot] = find_slot(a);
     if (!range) return kNoSlot;
     if (a.micro < 0 || a.micro >= std::ssize(range->micros) || !shape_.splits(a.block) ||
         range->micros[at(a.micro)].weights != a.block)

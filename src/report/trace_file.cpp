@@ -28,7 +28,7 @@ const char* category(SpanRecord::Kind kind) {
   return kind == SpanRecord::Kind::kOp ? "op" : "phase";
 }
 
-/// "gemm", "step 4", "forward 3.0": trace viewers add up the time of spans of the same name.
+/// "gemm", "step 4", "forward 3.0": trace viewers sum the time of spans of the same name.
 std::string name_of(const SpanRecord& span) {
   if (span.number < 0 || span.kind == SpanRecord::Kind::kCollective) return span.name;
   const std::string text = fmt::format("{} {}", span.name, span.number);

@@ -24,7 +24,7 @@ struct Batch {
   std::vector<std::int32_t> targets;
   std::vector<std::int32_t> positions;
   std::vector<std::int64_t> samples;
-  // Of the sample that was read last, all T + 1 tokens and T positions:
+  // All T + 1 tokens and T positions of the sample that was read last:
   std::vector<std::int32_t> row = {}, row_positions = {};
 };
 
@@ -34,11 +34,11 @@ struct SampleForm {
   std::optional<std::int64_t> document_start = {};  ///< the id that each document in it begins with
   int context_size = 1, context_rank = 0;           ///< of the ranks that share each sample
 
-  /// Those of a sample's tokens that the rank has.
+  /// The tokens of a sample that the rank has.
   SampleRows tokens() const { return context_rows(seq_length, context_size, context_rank); }
   bool has_positions() const { return document_start || context_size > 1; }
 };
-/// Of whole samples.
+/// The form of whole samples, and of the parts of them that a rank of the plan has.
 SampleForm sample_form(const Config& config);
 SampleForm sample_form(const Config& config, const RankPlan& plan);
 

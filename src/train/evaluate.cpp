@@ -55,15 +55,15 @@ double evaluate_model(const Config& config, const std::string& weights, std::int
   const SampleForm form = sample_form(config);
   DeviceBatch batch(config.batch.micro_batch_size, config.batch.micro_batch_size, form, stream);
   const Buffer loss_sum("loss of a micro-batch", sizeof(double), stream.device());
+  const Groups groups(comm);
+  const auto evaluate = [&](std::int64_t rows) {
+    if (rows == 0) return;
+    model->evaluate(batch.stage_micro_batch(0, rows), *loss_sum.as<double>().data());
+  };
   progress.phase = kEvaluationPhase;
-  const double loss =
-      mean_loss({config, comm, form, comm.rank(), comm.size(), true, stream, *data, batch, loss_sum,
-                 1, progress,
-                 [&](std::int64_t rows) {
-                   if (rows == 0) return;
-                   model->evaluate(batch.stage_micro_batch(0, rows), *loss_sum.as<double>().data());
-                 }},
-                samples);
+  const double loss = mean_loss({config, groups, form, comm.rank(), comm.size(), true, stream,
+                                 *data, batch, loss_sum, 1, progress, evaluate},
+                                samples);
   if (!std::isfinite(loss))
     throw Error(ErrorKind::kGuard, fmt::format("the loss is {}", human_number(loss, 4)),
                 "the model's weights are not finite, or too large for the type computed in");

@@ -12,30 +12,28 @@
 
 namespace hgt {
 
-double mean_loss(const Evaluation& evaluation, std::int64_t samples) {
-  const auto& [config, groups, form, share, shares, has_losses, stream, data, device_batch,
-               loss_sums, round, progress, evaluate] = evaluation;
-  const std::int64_t rows = config.batch.micro_batch_size;
+double mean_loss(const Evaluation& e, std::int64_t samples) {
+  const std::int64_t rows = e.config.batch.micro_batch_size;
   std::vector<double> losses(static_cast<std::size_t>((samples + rows - 1) / rows));
-  const Range mine = even_range(std::ssize(losses), shares, share);
+  const Range mine = even_range(std::ssize(losses), e.shares, e.share);
   Batch batch;
-  for (std::int64_t micro = mine.begin; micro < mine.end; micro += round) {
-    ++progress.work;
-    const Range micros{micro, std::min(micro + round, mine.end)};
+  for (std::int64_t micro = mine.begin; micro < mine.end; micro += e.round) {
+    ++e.progress.work;
+    const Range micros{micro, std::min(micro + e.round, mine.end)};
     const Range range{micros.begin * rows, std::min(micros.end * rows, samples)};
-    read_batch(data, 0, range, form, batch);
-    device_batch.load(batch, {});
-    evaluate(range.size());
-    if (has_losses)
-      stream.copy(&losses[static_cast<std::size_t>(micro)], loss_sums.data(),
-                  static_cast<std::size_t>(micros.size()) * sizeof(double));
-    stream.synchronize();
+    read_batch(e.data, 0, range, e.form, batch);
+    e.batch.load(batch, {});
+    e.evaluate(range.size());
+    if (e.has_losses)
+      e.stream.copy(&losses[static_cast<std::size_t>(micro)], e.loss_sums.data(),
+                    static_cast<std::size_t>(micros.size()) * sizeof(double));
+    e.stream.synchronize();
   }
-  const std::int64_t most = even_range(std::ssize(losses), shares, 0).size();
-  for (std::int64_t i = mine.size(); i < most; ++i) evaluate(0);
-  groups.world->all_reduce_sum(std::span(losses));
+  const std::int64_t largest_share = even_range(std::ssize(losses), e.shares, 0).size();
+  for (std::int64_t i = mine.size(); i < largest_share; ++i) e.evaluate(0);
+  e.groups.world->all_reduce_sum(std::span(losses));
   return std::accumulate(losses.begin(), losses.end(), 0.0) /
-         static_cast<double>(samples * config.training.seq_length);
+         static_cast<double>(samples * e.config.training.seq_length);
 }
 
 }  // namespace hgt

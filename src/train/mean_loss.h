@@ -31,7 +31,7 @@ struct Evaluation {
   const Buffer& loss_sums;
   std::int64_t round;
   Progress& progress;
-  /// Evaluates so many rows of the batch loaded last, and writes the sum of each micro-batch's
+  /// Evaluates that many rows of the batch loaded last, and writes the sum of each micro-batch's
   /// losses to `loss_sums`. Every rank calls it equally often if a round is one micro-batch: with 0
   /// rows after its last one.
   std::function<void(std::int64_t rows)> evaluate;

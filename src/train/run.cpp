@@ -334,7 +334,7 @@ void Run::require_an_update() const {
   throw Error(ErrorKind::kGuard,
               fmt::format("no weight was changed in {}: every step's gradients overflowed fp16",
                           human_plural(steps, "step")),
-              "a lower fp16.loss_scale or fp16.initial_scale_power, or bf16");
+              "lower fp16.loss_scale or fp16.initial_scale_power, or use bf16");
 }
 
 RunOutcome Run::outcome() const {

@@ -11,8 +11,8 @@
 namespace hgt {
 
 /// Gives all ranks of a data-parallel group what each has read of buffers of which all need the
-/// whole, chunk by chunk, while they read the rest. All ranks make the same collectives, whatever
-/// the order in which each reads.
+/// whole, chunk by chunk, while they read the rest. All ranks make the same collectives, in
+/// whichever order each of them reads.
 class StateExchange {
  public:
   static constexpr std::int64_t kElements = 4 << 20;  ///< of a chunk

@@ -30,7 +30,7 @@ class StepExchange {
   struct Results {
     Update update;
     double stop = 0, checkpoint = 0;  ///< how many ranks request it
-    RankUsage usage;                  ///< the largest of all ranks, each as it was sent
+    RankUsage usage;  ///< the largest of all ranks' values, of the step that each sent them with
   };
 
   /// Queues: no loss and no square is known.

@@ -283,7 +283,7 @@ std::int64_t Trainer::step_rows() const {
   return parts_.plan.micro_batches.size() * parts_.config.batch.micro_batch_size;
 }
 
-/// Puts the action's micro-batch into its slot, if the batch has so many rows.
+/// Puts the action's micro-batch into its slot, if the batch is that long.
 void Trainer::start_micro_batch(const Action& action, std::int64_t batch_rows) {
   const std::int64_t rows = parts_.config.batch.micro_batch_size, begin = action.micro * rows;
   MicroBatch& batch = micros_[static_cast<std::size_t>(action.slot)];
@@ -330,8 +330,8 @@ void Trainer::skip_update(const StepResult& result) {
                 fmt::format("the gradients of {} steps in a row overflowed fp16 at loss scale {}",
                             kMaxSkipped, state_.loss_scale.scale),
                 parts_.config.precision.loss_scale > 0
-                    ? "a lower fp16.loss_scale, 0 for one that adapts itself, or bf16"
-                    : "a lower fp16.initial_scale_power, or bf16");
+                    ? "lower fp16.loss_scale, set it to 0 for a dynamic one, or use bf16"
+                    : "lower fp16.initial_scale_power, or use bf16");
 }
 
 double Trainer::evaluate() {
@@ -344,15 +344,24 @@ double Trainer::evaluate() {
   const std::int64_t round = evaluation_round(shape), rows = config.batch.micro_batch_size;
   const EvaluationSchedule whole = make_evaluation(shape, round);
   for (const Action& action : whole.before) execute(action);
-  const double loss = mean_loss(
-      {config, parts_.groups, sample_form(config, parts_.plan), parts_.plan.at.data,
-       parts_.plan.layout.data_size, parts_.plan.gives_losses(), parts_.stream, *parts_.valid,
-       *batch_, loss_sums_, round, parts_.progress,
-       [&](std::int64_t batch_rows) {
-         const std::int64_t micros = (batch_rows + rows - 1) / rows;
-         evaluate(micros == round ? whole.round : make_evaluation(shape, micros).round, batch_rows);
-       }},
-      samples);
+  const auto evaluate_rows = [&](std::int64_t count) {
+    const std::int64_t micros = (count + rows - 1) / rows;
+    evaluate(micros == round ? whole.round : make_evaluation(shape, micros).round, count);
+  };
+  const double loss = mean_loss({.config = config,
+                                 .groups = parts_.groups,
+                                 .form = sample_form(config, parts_.plan),
+                                 .share = parts_.plan.at.data,
+                                 .shares = parts_.plan.layout.data_size,
+                                 .has_losses = parts_.plan.gives_losses(),
+                                 .stream = parts_.stream,
+                                 .data = *parts_.valid,
+                                 .batch = *batch_,
+                                 .loss_sums = loss_sums_,
+                                 .round = round,
+                                 .progress = parts_.progress,
+                                 .evaluate = evaluate_rows},
+                                samples);
   for (const Action& action : whole.after) execute(action);
   return loss;
 }

@@ -80,7 +80,7 @@ std::string stack_of(pid_t thread) {
   auto* const question = new Question;
   ::sem_init(&question->answered, 0, 0);
   if (!ask(thread, *question)) return fmt::format("thread {} does not answer\n", thread);
-  std::string out = fmt::format("thread {} stands in\n", thread);
+  std::string out = fmt::format("thread {} is in\n", thread);
   for (int i = question->depth - 1; i >= std::min(kOwnFrames, question->depth); --i)
     out += fmt::format("  {}\n", name_of(question->frames[static_cast<std::size_t>(i)]));
   delete question;

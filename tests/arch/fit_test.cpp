@@ -77,7 +77,7 @@ TEST_CASE("settings that suffice alone are named, the cheapest first, and none t
         "no setting makes it fit: use a smaller model, or more memory");
 }
 
-TEST_CASE("workers that have each other are told the first stage of ZeRO and the splits that fit") {
+TEST_CASE("with several workers, the hint names the first stage of ZeRO and the splits that fit") {
   Config config = job();  // nothing is saved by other means
   config.recompute.mode = "full";
   config.checkpoint.async_save = false;

@@ -109,7 +109,7 @@ TEST_CASE("what is at a path, links followed") {
   }
 }
 
-TEST_CASE("what cannot be told about a path is an error of the kind asked for") {
+TEST_CASE("a path that cannot be examined is an error of the kind asked for") {
   TemporaryFolder folder;
   REQUIRE(symlink("loop", (folder / "loop").c_str()) == 0);
   const auto error_of = [](const std::string& path) {

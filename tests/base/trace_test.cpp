@@ -95,11 +95,11 @@ TEST_CASE("a span that is open has no end yet, and one that began unrecorded lea
   CHECK(spans_of("open")[0].end_ns > 0);
 }
 
-TEST_CASE("a marker is told of both ends of its thread's ops, and of nothing else") {
+TEST_CASE("a marker sees both ends of its thread's ops, and nothing else") {
   struct Marker final : OpMarker {
-    void begin(SpanRecord& op) override { told += std::string("<") + op.name; }
-    void end(SpanRecord& op) noexcept override { told += std::string(op.name) + ">"; }
-    std::string told;
+    void begin(SpanRecord& op) override { seen += std::string("<") + op.name; }
+    void end(SpanRecord& op) noexcept override { seen += std::string(op.name) + ">"; }
+    std::string seen;
   };
   const Recorded recorded(Recording::kAll);
   on_thread("marked", [] {
@@ -112,7 +112,7 @@ TEST_CASE("a marker is told of both ends of its thread's ops, and of nothing els
     }
     mark_ops(nullptr);
     { const Span span("later"); }
-    CHECK(marker.told == "<outer<innerinner>outer>");
+    CHECK(marker.seen == "<outer<innerinner>outer>");
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "manifest.h"
 #include "support/failing_stat.h"
+#include "support/load_checkpoint.h"
 #include "support/temporary_folder.h"
 #include "tiny_run.h"
 
@@ -137,7 +138,7 @@ TEST_CASE("without a checkpoint before it, the hint says so") {
   CHECK(saved.refusal().hint() == "there is no checkpoint before it in this run");
 }
 
-TEST_CASE("a folder that is none, or has no manifest, is told apart from a damaged one") {
+TEST_CASE("a folder that is none, or has no manifest, is distinguished from a damaged one") {
   SavedRun saved;
   std::filesystem::remove(saved.path("manifest.json"));
   CHECK_THAT(saved.refusal().message(), Catch::Contains("it has no manifest.json"));

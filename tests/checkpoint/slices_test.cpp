@@ -14,6 +14,7 @@
 #include "hgtrain/device/buffer.h"
 
 #include "support/failing_file_ops.h"
+#include "support/load_checkpoint.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 #include "tiny_run.h"

@@ -16,6 +16,7 @@
 #include "hgtrain/parallel/layout.h"
 
 #include "support/failing_file_ops.h"
+#include "support/load_checkpoint.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 #include "tiny_run.h"

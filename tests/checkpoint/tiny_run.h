@@ -10,6 +10,8 @@
 #include "hgtrain/config/model_config.h"
 #include "hgtrain/config/run_checkpoints.h"
 
+#include "support/load_checkpoint.h"
+
 namespace hgt {
 
 inline Tensor flat_tensor(std::vector<float>& values) {

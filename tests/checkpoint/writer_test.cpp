@@ -139,15 +139,15 @@ TEST_CASE("a run that starts from another run's checkpoint, or anew, has none of
   CHECK(names_in(folder / "checkpoints") == std::vector<std::string>{"latest", "step_00000008"});
 }
 
-TEST_CASE("a checkpoint is told of when it is durable, by the thread that wrote it") {
+TEST_CASE("a checkpoint is reported once it is durable, by the thread that wrote it") {
   TemporaryFolder folder;
   TinyRun run;
   CheckpointWriter::Options options;
   options.run_dir = folder.path();
-  std::vector<std::pair<std::string, std::int64_t>> told;
+  std::vector<std::pair<std::string, std::int64_t>> reported;
   options.on_saved = [&](const std::string& path, std::int64_t step) {
     CHECK(read_file(folder / "checkpoints/latest", 100) == step_name(step) + "\n");
-    told.emplace_back(path, step);
+    reported.emplace_back(path, step);
   };
   const auto writer = CheckpointWriter::create(run.model, run.table, options);
   for (const std::int64_t step : {1, 2, 2}) {
@@ -155,8 +155,8 @@ TEST_CASE("a checkpoint is told of when it is durable, by the thread that wrote 
     writer->save(run.state, run.flat());
   }
   REQUIRE_FALSE(writer->wait());
-  CHECK(told == decltype(told){{folder / "checkpoints/step_00000001", 1},
-                               {folder / "checkpoints/step_00000002", 2}});
+  CHECK(reported == decltype(reported){{folder / "checkpoints/step_00000001", 1},
+                                       {folder / "checkpoints/step_00000002", 2}});
 }
 
 namespace {

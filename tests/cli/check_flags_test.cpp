@@ -23,7 +23,7 @@ TEST_CASE("more memory than a GPU has is refused, by the flag that asks for it")
   } catch (const Error& e) {
     CHECK(e.kind() == ErrorKind::kDevice);
     CHECK(e.message() == "--mib asks for 48.0 GiB of memory, and the GPU has 24.0 GiB");
-    CHECK(e.hint() == "a smaller --mib");
+    CHECK(e.hint() == "use a smaller --mib");
   }
 }
 

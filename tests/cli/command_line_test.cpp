@@ -88,6 +88,13 @@ TEST_CASE("overrides are kept as pairs") {
   CHECK(refusal({"--a.b", "1", "--a-b.c", "2", "--a.b=2"}).find("--a.b is given twice") == 0);
 }
 
+TEST_CASE("--log_level may stand before the command") {
+  CHECK(run({"--log_level", "warning", "launch", "--num_gpus", "2", "--", "x"}).num_gpus == 2);
+  CHECK(run({"--log-level=warning", "data", "prepare"}).command == "data prepare");
+  CHECK(run({"--log_level", "warning", "--num_gpus", "2"}).command == "train");
+  CHECK(refusal({"--log_level", "loud", "launch"}).starts_with("--log_level loud: use "));
+}
+
 TEST_CASE("a program's arguments pass untouched") {
   CHECK(run({"launch", "--num_gpus", "2", "--", "prog", "--num-gpus", "--", ""}).rest ==
         std::vector<std::string>{"prog", "--num-gpus", "--", ""});
@@ -143,9 +150,12 @@ TEST_CASE("wrong usage names the nearest right one") {
         "data prepare has no flag --output | did you mean --out?");
   CHECK(refusal({"--layers", "4"}).ends_with("| --model.num_hidden_layers VALUE"));
   CHECK(refusal({"train", "extra"}).find("one argument too many") != std::string::npos);
+  CHECK(
+      refusal({"--json", "launch"}) ==
+      "'launch' is one argument too many for train | the command comes first: hgtrain launch ...");
 }
 
-TEST_CASE("a value that is none of the choices is told with them") {
+TEST_CASE("the error for a value that is none of the choices lists them") {
   CHECK(refusal({"--device", "gpu"}) == "--device gpu: use auto, cuda or cpu | did you mean cuda?");
   CHECK(refusal({"--device", "cup"}).ends_with("| did you mean cpu?"));
   CHECK(refusal({"--device", "a not in {b}"}) == "--device a not in {b}: use auto, cuda or cpu | ");

@@ -31,7 +31,7 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
   CHECK(hint_for_flag("train", "--save") == "--run_dir DIR");
   CHECK(hint_for_flag("train", "--load") == "--resume auto, or --resume FOLDER");
   CHECK(hint_for_flag("train", "--eval_only") == "hgtrain eval --config FILE");
-  CHECK(hint_for_flag("generate", "--config").find("--model RUN") != std::string::npos);
+  CHECK(hint_for_flag("generate", "--config").find("--model runs/NAME") != std::string::npos);
   CHECK(hint_for_flag("train", "--expert_model_parallel_size").find("not built") !=
         std::string::npos);
   CHECK(hint_for_flag("train", "--recompute_granularity").find("activation_checkpointing.mode") !=

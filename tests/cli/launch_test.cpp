@@ -89,7 +89,7 @@ TEST_CASE("a restart leaves no descriptor open") {
 }
 
 #ifndef __SANITIZE_ADDRESS__  // the sanitizer itself needs descriptors
-TEST_CASE("too few descriptors are told with the limit to raise") {
+TEST_CASE("too few descriptors are an error that names the limit to raise") {
   for (int limit = 6; limit <= 20; ++limit) {
     const Launch run({"--", "true"}, "ulimit -n " + std::to_string(limit));
     INFO(limit << ": " << run.err);

@@ -50,7 +50,7 @@ TEST_CASE("a model's folder is no run folder, although it has a config.json") {
   CHECK(read_file(folder / "config.json", 100) == "mine");
 }
 
-TEST_CASE("what a resumed run changes is told by key, and a list of numbers is one value") {
+TEST_CASE("what a resumed run changes is listed by key, and a list of numbers is one value") {
   const auto split = [](nlohmann::json layers) {
     return nlohmann::json{{"parallelism", {{"pipeline_layer_split", std::move(layers)}}},
                           {"data", {{"train_data_path", {"a"}}}}};

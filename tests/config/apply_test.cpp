@@ -17,11 +17,11 @@ TEST_CASE("auto: the Trainer's default, or absent with a notice, never a number"
     "gradient_clipping": "auto",
     "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "bias_correction": "auto"}},
     "fp16": {"enabled": "auto", "loss_scale": "auto"}})");
-  CHECK(told(result, Severity::kError) == "");
+  CHECK(problem_text(result, Severity::kError) == "");
   CHECK(result.config.optimizer.lr == 5e-5);
   CHECK(report(result, "optimizer.params.lr")->origin.kind == OriginKind::kAuto);
   CHECK(
-      contains(told(result, Severity::kNotice),
+      contains(problem_text(result, Severity::kNotice),
                "\"auto\" counts as absent for: fp16.loss_scale, optimizer.params.bias_correction"));
   CHECK(contains(errors(R"({"gradient_clipping": "Auto"})"), "must be a number, not \"Auto\""));
   CHECK(
@@ -32,25 +32,25 @@ TEST_CASE("auto: the Trainer's default, or absent with a notice, never a number"
 TEST_CASE("what is not built is listed only if it is switched on") {
   const LoadResult off =
       loaded(R"({"zero_optimization": {"stage": 0}, "amp": {"enabled": false}})");
-  CHECK(told(off, Severity::kNotBuilt) == "");
+  CHECK(problem_text(off, Severity::kNotBuilt) == "");
   const LoadResult on = loaded(
       R"({"zero_optimization": {"stage": 3, "mics_shard_size": 2}, "parallelism": {"sequence_parallel_size": 2}})",
       2);
-  CHECK(contains(told(on, Severity::kNotBuilt),
+  CHECK(contains(problem_text(on, Severity::kNotBuilt),
                  "zero_optimization.mics_shard_size = 2 is not built yet"));
-  CHECK(contains(told(on, Severity::kNotBuilt),
+  CHECK(contains(problem_text(on, Severity::kNotBuilt),
                  "parallelism.sequence_parallel_size = 2 is not built"));
-  CHECK(told(on, Severity::kError) == "");
+  CHECK(problem_text(on, Severity::kError) == "");
   CHECK(report(on, "zero_optimization.mics_shard_size")->switched_on);
-  CHECK(contains(told(loaded(R"({"sparse_gradients": true})"), Severity::kNotBuilt),
+  CHECK(contains(problem_text(loaded(R"({"sparse_gradients": true})"), Severity::kNotBuilt),
                  "sparse_gradients = true is not built yet | remove it to train without"));
 }
 
 TEST_CASE("one notice names all ignored keys, except those that are false") {
   const LoadResult result =
       loaded(R"({"dump_state": true, "memory_breakdown": true, "wall_clock_breakdown": false})");
-  CHECK_FALSE(contains(told(result, Severity::kNotice), "wall_clock_breakdown"));
-  CHECK(contains(told(result, Severity::kNotice),
+  CHECK_FALSE(contains(problem_text(result, Severity::kNotice), "wall_clock_breakdown"));
+  CHECK(contains(problem_text(result, Severity::kNotice),
                  "do not apply to a native trainer and are ignored: dump_state, memory_breakdown"));
 }
 
@@ -63,9 +63,10 @@ TEST_CASE("origins: file and line, flag, rule, default") {
   CHECK(report(result, "training.eval_iters")->origin.kind == OriginKind::kDefault);
 }
 
-TEST_CASE("a model's keys without effect are noticed if the user gave them") {
+TEST_CASE("a model's keys without effect are ignored with a notice if the user gave them") {
   const auto notices = [](const std::string& keys) {
-    return told(loaded("{\"model\": {\"model_type\": \"gpt2\", " + keys + "}}"), Severity::kNotice);
+    return problem_text(loaded("{\"model\": {\"model_type\": \"gpt2\", " + keys + "}}"),
+                        Severity::kNotice);
   };
   CHECK(contains(notices(R"("gradient_checkpointing": true)"),
                  "are ignored: model.gradient_checkpointing | to recompute activations, "

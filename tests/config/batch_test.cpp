@@ -74,6 +74,8 @@ TEST_CASE("the error says how the workers would have to share the batch") {
         "a batch of 10 cannot be shared by 1 worker in 3 micro-batches each");
   CHECK(message({512, 1024, 0}, 1) == "a micro-batch of 1024 exceeds the batch of 512");
   CHECK(message({512, 1024, 1}, 1) == "a micro-batch of 1024 exceeds the batch of 512");
+  CHECK(check_batch({512, 1024, 1}, 1, "")->key == std::string("train_micro_batch_size_per_gpu"));
+  CHECK(check_batch({33, 16, 0}, 2, "")->key == std::string("train_batch_size"));
 }
 
 TEST_CASE("a batch that does not fit into 64 bits is refused") {

@@ -21,17 +21,17 @@ TEST_CASE("keys that contradict each other are refused") {
                  "are both given"));
 }
 
-TEST_CASE("a key that cannot have an effect is refused or noticed") {
+TEST_CASE("a key that cannot have an effect is refused or gives a notice") {
   CHECK(contains(errors(R"({"bf16": {"enabled": true, "bf16_optimizer_states": true}})"),
                  "needs bf16.bf16_master_weights_and_grads"));
-  CHECK(contains(
-      told(loaded(R"({"bf16": {"bf16_master_weights_and_grads": true}})"), Severity::kNotice),
-      "has an effect only in bf16 training"));
+  CHECK(contains(problem_text(loaded(R"({"bf16": {"bf16_master_weights_and_grads": true}})"),
+                              Severity::kNotice),
+                 "has an effect only in bf16 training"));
   const std::string narrow = R"("bf16": {"enabled": true, "bf16_master_weights_and_grads": true})";
   CHECK(errors("{" + narrow + "}") == "");
-  CHECK(contains(
-      told(loaded("{" + narrow + R"(, "optimizer": {"type": "Lamb"}})"), Severity::kNotBuilt),
-      "Lamb without fp32 masters is not built"));
+  CHECK(contains(problem_text(loaded("{" + narrow + R"(, "optimizer": {"type": "Lamb"}})"),
+                              Severity::kNotBuilt),
+                 "Lamb without fp32 masters is not built"));
   CHECK(
       contains(errors(R"({"fp16": {"enabled": true, "loss_scale": 1e39}})"), "too large for fp32"));
   CHECK(errors(R"({"fp16": {"enabled": true, "loss_scale": 1e30}})") == "");
@@ -40,11 +40,12 @@ TEST_CASE("a key that cannot have an effect is refused or noticed") {
   CHECK(errors(R"({"fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"}})") == "");
   CHECK(contains(errors(R"({"bf16": {"enabled": "yes"}})"), "must be true, false or \"auto\""));
   CHECK_FALSE(contains(
-      told(loaded(R"({"bf16": {"enabled": "auto", "bf16_master_weights_and_grads": true}})"),
-           Severity::kNotice),
+      problem_text(
+          loaded(R"({"bf16": {"enabled": "auto", "bf16_master_weights_and_grads": true}})"),
+          Severity::kNotice),
       "has an effect"));
   CHECK(contains(
-      told(loaded(R"({"activation_checkpointing": {"num_layers": 1}})"), Severity::kNotice),
+      problem_text(loaded(R"({"activation_checkpointing": {"num_layers": 1}})"), Severity::kNotice),
       "has no effect with mode none"));
   CHECK(contains(errors(R"({"activation_checkpointing": {"mode": "full", "num_layers": 9},
                             "model": {"model_type": "gpt2", "n_layer": 2}})"),
@@ -59,21 +60,21 @@ TEST_CASE("optimizer.params.max_grad_norm must equal gradient_clipping") {
                  "max_grad_norm = 1.0 is not gradient_clipping = 0.5 | set gradient_clipping"));
 }
 
-TEST_CASE("a learning rate that the schedule never reaches is noticed") {
+TEST_CASE("a learning rate that the schedule never reaches gives a notice") {
   const LoadResult result = loaded(R"({"optimizer": {"type": "AdamW", "params": {"lr": 3e-4}},
       "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 20}}})");
-  CHECK(contains(told(result, Severity::kNotice),
+  CHECK(contains(problem_text(result, Severity::kNotice),
                  "the rate rises to scheduler.params.warmup_max_lr = 0.001, not to "
-                 "optimizer.params.lr = 0.0003 | for the optimizer's: "
+                 "optimizer.params.lr = 0.0003 | to use the optimizer's: "
                  "--scheduler.params.warmup_max_lr 0.0003"));
 }
 
-TEST_CASE("a schedule for a run of another length is noticed") {
+TEST_CASE("a schedule for a run of another length gives a notice") {
   const auto notices = [](int steps) {
-    return told(loaded(R"({"scheduler": {"type": "WarmupCosineLR",
+    return problem_text(loaded(R"({"scheduler": {"type": "WarmupCosineLR",
                            "params": {"total_num_steps": 20}}, "training": {"train_iters": )" +
-                       std::to_string(steps) + "}}"),
-                Severity::kNotice);
+                               std::to_string(steps) + "}}"),
+                        Severity::kNotice);
   };
   CHECK(contains(notices(10),
                  "the run has 10 steps: the learning rate will not have decayed fully when the run "
@@ -83,11 +84,11 @@ TEST_CASE("a schedule for a run of another length is noticed") {
   CHECK_FALSE(contains(notices(20), "total_num_steps"));
 }
 
-TEST_CASE("a warmup that is longer than the run is noticed") {
+TEST_CASE("a warmup that is longer than the run gives a notice") {
   const auto notices = [](const std::string& schedule, const std::string& training) {
-    return told(loaded(R"({"scheduler": )" + schedule + R"(, "training": {"train_iters": 10)" +
-                       training + "}}"),
-                Severity::kNotice);
+    return problem_text(loaded(R"({"scheduler": )" + schedule +
+                               R"(, "training": {"train_iters": 10)" + training + "}}"),
+                        Severity::kNotice);
   };
   const auto scheduler = [](int warmup) {
     return R"({"type": "WarmupLR", "params": {"warmup_num_steps": )" + std::to_string(warmup) +
@@ -108,11 +109,12 @@ TEST_CASE("a warmup that is longer than the run is noticed") {
   CHECK_FALSE(contains(own(9), "risen"));
 }
 
-TEST_CASE("a sequence longer than a rotary model's longest is noticed") {
+TEST_CASE("a sequence longer than a rotary model's longest gives a notice") {
   const auto notices = [](int length, const std::string& keys = "") {
-    return told(loaded(R"({"model": {"model_type": "llama", "max_position_embeddings": 64)" + keys +
-                       R"(}, "training": {"seq_length": )" + std::to_string(length) + "}}"),
-                Severity::kNotice);
+    return problem_text(
+        loaded(R"({"model": {"model_type": "llama", "max_position_embeddings": 64)" + keys +
+               R"(}, "training": {"seq_length": )" + std::to_string(length) + "}}"),
+        Severity::kNotice);
   };
   CHECK(contains(notices(65),
                  "training.seq_length = 65 is longer than model.max_position_embeddings = 64, at "
@@ -150,9 +152,9 @@ TEST_CASE("parameters of an optimizer that contradict each other are refused") {
   CHECK(contains(of("Lamb", R"("min_coeff": 11)"), "min_coeff = 11 is more than max_coeff = 10"));
 }
 
-TEST_CASE("cycle_momentum without effect is noticed") {
+TEST_CASE("cycle_momentum without effect gives a notice") {
   const auto notices = [](const std::string& type) {
-    return told(
+    return problem_text(
         loaded(R"({"optimizer": {"type": ")" + type + R"("}, "scheduler": {"type": "OneCycle",
                           "params": {"cycle_min_lr": 0, "cycle_max_lr": 1}}})"),
         Severity::kNotice);
@@ -169,7 +171,7 @@ TEST_CASE("training.lr_schedule excludes a scheduler, and its numbers must fit t
         keys + "}}" + beside + "}");
   };
   const auto error = [&](const std::string& keys, const std::string& beside = "") {
-    return told(of(keys, beside), Severity::kError);
+    return problem_text(of(keys, beside), Severity::kError);
   };
   const Config c = of(R"("type": "WSD", "warmup_steps": 2, "decay_style": "cosine")").config;
   CHECK(c.training.lr_schedule.type == "wsd");
@@ -184,24 +186,24 @@ TEST_CASE("training.lr_schedule excludes a scheduler, and its numbers must fit t
   CHECK(contains(error(R"("type": "cosine", "decay_style": "linear")"), "it belongs to wsd"));
   CHECK(contains(error(R"("type": "cosine", "min_lr": 1)"), "is more than optimizer.params.lr"));
   CHECK(contains(error(R"("type": "cosin")"), "did you mean \"cosine\"?"));
-  CHECK(
-      contains(told(of(R"("type": "wsd", "warmup_iters": 6, "decay_iters": 5)"), Severity::kNotice),
-               "training.train_iters = 10 is less than training.lr_schedule takes"));
+  CHECK(contains(
+      problem_text(of(R"("type": "wsd", "warmup_iters": 6, "decay_iters": 5)"), Severity::kNotice),
+      "training.train_iters = 10 is less than training.lr_schedule takes"));
   Config scheduled = c;
   scheduled.scheduler.type = "WarmupLR";
   CHECK(config_from_resolved(to_json(scheduled)).scheduler.type == "WarmupLR");
 }
 
-TEST_CASE("defaults that differ from other programs' are noticed, unless the keys are given") {
-  const std::string bare = told(loaded("{}"), Severity::kNotice);
+TEST_CASE("defaults that differ from other programs' give a notice, unless the keys are given") {
+  const std::string bare = problem_text(loaded("{}"), Severity::kNotice);
   CHECK(contains(bare,
                  "there is no optimizer section: AdamW with lr 0.001 is used, but HF's Trainer "
                  "would use 5e-05 | set optimizer.params.lr"));
   CHECK(contains(bare, "gradient_clipping is not given: 1.0 is used, as in DeepSpeed since 0.19"));
-  CHECK(told(loaded(R"({"optimizer": ["AdamW"], "gradient_clipping": 0})"), Severity::kNotice) ==
-        "");
-  CHECK(told(loaded(R"({"optimizer": {"type": "AdamW"}, "gradient_clipping": 0})"),
-             Severity::kNotice) == "");
+  CHECK(problem_text(loaded(R"({"optimizer": ["AdamW"], "gradient_clipping": 0})"),
+                     Severity::kNotice) == "");
+  CHECK(problem_text(loaded(R"({"optimizer": {"type": "AdamW"}, "gradient_clipping": 0})"),
+                     Severity::kNotice) == "");
 }
 
 TEST_CASE("prescale_gradients is refused only with ZeRO's reduce_scatter") {
@@ -221,7 +223,7 @@ TEST_CASE("ema_decay must be less than 1") {
 
 TEST_CASE("a missing key is reported once, and not if it was given and refused") {
   const auto missing = [](const std::string& text) {
-    return told(loaded(text), Severity::kMissing);
+    return problem_text(loaded(text), Severity::kMissing);
   };
   CHECK(contains(missing(R"({"train_batch_size": 8})"),
                  "training.train_iters and training.seq_length are missing"));
@@ -234,9 +236,9 @@ TEST_CASE("a missing key is reported once, and not if it was given and refused")
 
 TEST_CASE("evaluations need validation data") {
   const auto missing = [](const std::string& data, const std::string& interval) {
-    return told(loaded(R"({"data": {"train_data_path": "a")" + data +
-                       R"(}, "training": {"eval_interval": )" + interval + "}}"),
-                Severity::kMissing);
+    return problem_text(loaded(R"({"data": {"train_data_path": "a")" + data +
+                               R"(}, "training": {"eval_interval": )" + interval + "}}"),
+                        Severity::kMissing);
   };
   CHECK(contains(missing("", "25"),
                  "there is no validation data, which training.eval_interval = 25 needs | set "

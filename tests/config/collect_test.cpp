@@ -9,7 +9,8 @@ TEST_CASE("aliases, hyphens and blanks around a key are understood") {
       loaded(R"({"training": {"max-steps": 5, "seq_len ": 9}, "data-parallel-size": 1})");
   CHECK(result.config.training.train_iters == 5);
   CHECK(result.config.training.seq_length == 9);
-  CHECK(contains(told(result, Severity::kNotice), "the key \"seq_len \" is read as \"seq_len\""));
+  CHECK(contains(problem_text(result, Severity::kNotice),
+                 "the key \"seq_len \" is read as \"seq_len\""));
 }
 
 TEST_CASE("keys that are comments are skipped at any depth") {
@@ -21,7 +22,7 @@ TEST_CASE("keys that are comments are skipped at any depth") {
 TEST_CASE("null means absent, for keys and sections") {
   const LoadResult result = loaded(
       R"({"gradient_clipping": null, "zero_optimization": null, "training": {"seed": null}})");
-  CHECK(told(result, Severity::kError) == "");
+  CHECK(problem_text(result, Severity::kError) == "");
   CHECK(result.config.training.seed == 1234);
 }
 
@@ -40,8 +41,9 @@ TEST_CASE("an unknown key is an error if it is similar to a known one, else part
   CHECK(contains(errors(R"({"zero_optimization.stage": 2})"),
                  R"(did you mean {"zero_optimization": {"stage": ...}}?)"));
   const LoadResult result = loaded(R"({"my_notes": 1, "colour": "red"})");
-  CHECK(told(result, Severity::kError) == "");
-  CHECK(contains(told(result, Severity::kNotice), "not known and are ignored: my_notes, colour"));
+  CHECK(problem_text(result, Severity::kError) == "");
+  CHECK(contains(problem_text(result, Severity::kNotice),
+                 "not known and are ignored: my_notes, colour"));
   CHECK(contains(errors(R"({"training": {"colour": 1}})"), "its keys are: train_iters"));
 }
 
@@ -70,11 +72,11 @@ TEST_CASE("an override replaces any value of the file") {
       loaded(R"({"data": "a", "zero_optimization": true, "training": {"steps": 5}})", 1,
              {"data.valid_fraction", "0.1", "zero_optimization.stage", "0", "training.train_iters",
               "6", "tokenizer.path", "12"});
-  CHECK(told(result, Severity::kError) == "");
+  CHECK(problem_text(result, Severity::kError) == "");
   CHECK(result.config.data.train.at(0).path == "a");
   CHECK(result.config.training.train_iters == 6);
   CHECK(result.config.tokenizer.path == "12");
-  CHECK(contains(told(loaded("{}", 1, {"unheard", "1"}), Severity::kError),
+  CHECK(contains(problem_text(loaded("{}", 1, {"unheard", "1"}), Severity::kError),
                  "there is no key unheard"));
 }
 
@@ -91,8 +93,8 @@ TEST_CASE("every key of the file is reported, known or not") {
       if (key.path == path) return std::pair(key.key_class, key.origin.detail);
     return std::pair(KeyClass::kUsed, std::string("nowhere"));
   };
-  CHECK(report("my_notes") == std::pair(KeyClass::kNoticed, std::string("f.json:1")));
-  CHECK(report("curriculum_learning.min_difficulty").first == KeyClass::kNoticed);
+  CHECK(report("my_notes") == std::pair(KeyClass::kIgnored, std::string("f.json:1")));
+  CHECK(report("curriculum_learning.min_difficulty").first == KeyClass::kIgnored);
   CHECK(report("training.colour").first == KeyClass::kError);
 }
 
@@ -112,7 +114,7 @@ TEST_CASE("null on the command line removes keys and sections of the file") {
       "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.5}}})";
   const auto with = [&](std::vector<std::string> flags) {
     const LoadResult result = loaded(text, 1, std::move(flags));
-    CHECK(told(result, Severity::kError) == "");
+    CHECK(problem_text(result, Severity::kError) == "");
     return result.config;
   };
   CHECK(with({"optimizer.params.betas", "null"}).optimizer.beta1 == 0.9);
@@ -128,11 +130,11 @@ TEST_CASE("a hint says how to replace the file's parameters if the command line 
   const std::string text =
       R"({"optimizer": {"type": "AdamW", "params": {"lr": 0.1, "betas": [0.5, 0.6]}}})";
   const LoadResult result = loaded(text, 1, {"optimizer.type", "SGD"});
-  CHECK(contains(told(result, Severity::kError),
+  CHECK(contains(problem_text(result, Severity::kError),
                  R"(to replace the file's: --optimizer.params '{"lr":0.1}')"));
   const LoadResult replaced =
       loaded(text, 1, {"optimizer.type", "SGD", "optimizer.params", R"({"lr": 0.1})"});
-  CHECK(told(replaced, Severity::kError) == "");
+  CHECK(problem_text(replaced, Severity::kError) == "");
   CHECK(replaced.config.optimizer.lr == 0.1);
   for (const KeyReport& key : replaced.keys)
     if (key.path == "optimizer.params.lr") CHECK(key.origin.kind == OriginKind::kFlag);
@@ -237,9 +239,9 @@ TEST_CASE("the section of parallelism names its key for another program's") {
   CHECK(contains(hint("tp_size"), "did you mean parallelism.tensor_parallel_size?"));
   CHECK(contains(hint("pp_size"), "did you mean parallelism.pipeline_parallel_size?"));
   CHECK(contains(hint("data_parallel_shard_degree"), "zero_optimization.stage"));
-  CHECK(
-      contains(told(loaded(R"({"parallelism": {"expert_parallel_size": 2}})"), Severity::kNotBuilt),
-               "not built yet | leave it out"));
+  CHECK(contains(
+      problem_text(loaded(R"({"parallelism": {"expert_parallel_size": 2}})"), Severity::kNotBuilt),
+      "not built yet | leave it out"));
   // Where the value means something else there, the hint says what to set.
   CHECK(contains(hint("num_layers_per_virtual_pipeline_stage"),
                  "set parallelism.virtual_pipeline_stages, how many parts each stage has"));
@@ -252,16 +254,16 @@ TEST_CASE("the section of parallelism names its key for another program's") {
               .config.parallelism.tensor_parallel_size == 2);
 }
 
-TEST_CASE("unknown keys of an open section are noticed, or refused if similar to a known one") {
+TEST_CASE("unknown keys of an open section are ignored, or refused if similar to a known one") {
   for (const char* section :
        {"flops_profiler", "pipeline", "aio", "elasticity", "data_types", "torch_autocast",
         "compile", "amp", "curriculum_learning", "hybrid_engine", "expert_parallel", "autotuning",
         "data_efficiency", "compression_training", "nebula", "progressive_layer_drop"}) {
     const LoadResult result =
         loaded("{\"" + std::string(section) + R"(": {"a_stranger": 1, "zz": {"enabled": true}}})");
-    CHECK(told(result, Severity::kError) == "");
+    CHECK(problem_text(result, Severity::kError) == "");
     CHECK(contains(
-        told(result, Severity::kNotice),
+        problem_text(result, Severity::kNotice),
         std::string("not known and are ignored: ") + section + ".a_stranger, " + section + ".zz"));
   }
   CHECK(contains(errors(R"({"flops_profiler": {"enable": true}})"), "did you mean enabled?"));
@@ -269,8 +271,7 @@ TEST_CASE("unknown keys of an open section are noticed, or refused if similar to
                  "did you mean weight_quantization?"));
 }
 
-TEST_CASE(
-    "a key that stands a section too high, or in a section at all, is told where it belongs") {
+TEST_CASE("for a key in the wrong section, or in one at all, the hint says where it belongs") {
   CHECK(contains(errors(R"({"optimizer": {"type": "AdamW", "eps": 1e-8}})"),
                  "optimizer has no key eps | did you mean optimizer.params.eps?"));
   CHECK(contains(errors(R"({"scheduler": {"type": "WarmupLR", "warmup_num_steps": 10}})"),
@@ -297,13 +298,14 @@ TEST_CASE("a type that is not known hides no errors of its section") {
 
 TEST_CASE("a long unknown key is shortened, and only the first hundred get a hint") {
   const std::string long_key(5000, 'k');
-  const std::string notice = told(loaded("{\"" + long_key + "\": 1}"), Severity::kNotice);
+  const std::string notice = problem_text(loaded("{\"" + long_key + "\": 1}"), Severity::kNotice);
   CHECK(contains(notice, std::string(100, 'k') + "..."));
   CHECK_FALSE(contains(notice, std::string(101, 'k')));
   CHECK(contains(errors(R"({"optimizer": {"x)" + long_key + R"(": 1}})"), "kkk..."));
   std::string many = R"({"model": {"model_type": "gpt2")";
   for (int i = 0; i < 150; ++i) many += ", \"foo_bar_" + std::to_string(i) + "\": 1";
-  const std::string told_all = errors(many + "}}");
-  CHECK(contains(told_all, "model has no key foo_bar_99 | the nearest are "));
-  CHECK(contains(told_all, "model has no key foo_bar_149 | `hgtrain config schema --text` lists"));
+  const std::string all_errors = errors(many + "}}");
+  CHECK(contains(all_errors, "model has no key foo_bar_99 | the nearest are "));
+  CHECK(
+      contains(all_errors, "model has no key foo_bar_149 | `hgtrain config schema --text` lists"));
 }

@@ -80,7 +80,7 @@ TEST_CASE("a split of the layers names each stage's, which may be none") {
   CHECK_FALSE(layer_split_misfit(pipeline(4, 4, {kHuge, kHuge, kHuge, kHuge + 4})).empty());
 }
 
-TEST_CASE("all problems of a layout are told, each at its key") {
+TEST_CASE("all problems of a layout are listed, each at its key") {
   Config config = pipeline(4, 9);
   config.model.num_attention_heads = config.model.num_key_value_heads = 4;
   config.model.intermediate_size = 64;

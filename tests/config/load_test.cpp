@@ -76,7 +76,7 @@ TEST_CASE("all problems are reported at once, each with its place") {
     "train_batch_size": 31, "train_micro_batch_size_per_gpu": 8,
     "gradient_clipp1ng": 1.0,
     "optimizer": {"type": "Adamm", "params": {"lr": "high"}}, "training": {"seed": "x"},
-    "fp16": true,
+    "fp16": true, "steps_a_print": 2,
     "zero_optimization": {"stage": 4}
   })",
                                  {}, 2);
@@ -98,6 +98,8 @@ TEST_CASE("all problems are reported at once, each with its place") {
     CHECK(text.find("in f.json:3 at /gradient_clipp1ng\n  hint: did you mean gradient_clipping?") !=
           std::string::npos);
     CHECK(text.find("did you mean \"AdamW\"?") != std::string::npos);
+    CHECK(text.find("these keys are not known and are ignored: steps_a_print") !=
+          std::string::npos);
   }
 }
 

@@ -17,7 +17,7 @@ inline LoadResult loaded(const std::string& text, std::optional<std::int64_t> wo
 }
 
 /// The messages of one severity, each with its hint, a line each.
-inline std::string told(const LoadResult& result, Severity severity) {
+inline std::string problem_text(const LoadResult& result, Severity severity) {
   std::string out;
   for (const Problem& p : result.problems)
     if (p.severity == severity) out += p.message + " | " + p.hint + "\n";
@@ -25,7 +25,7 @@ inline std::string told(const LoadResult& result, Severity severity) {
 }
 
 inline std::string errors(const std::string& text) {
-  return told(loaded(text), Severity::kError);
+  return problem_text(loaded(text), Severity::kError);
 }
 
 /// JSON text of a key's value, "" if it is not there.

@@ -11,7 +11,7 @@ namespace {
 
 ModelConfig inline_model(const std::string& keys) {
   const LoadResult result = loaded(R"({"model": {)" + keys + "}}");
-  CHECK(told(result, Severity::kError) == "");
+  CHECK(problem_text(result, Severity::kError) == "");
   return result.config.model;
 }
 
@@ -203,7 +203,7 @@ TEST_CASE("model.init of a run folder is its newest checkpoint") {
   write_new_file(run / "checkpoints/step_00000003/config.json",
                  R"({"model_type": "gpt2", "n_embd": 24, "n_head": 2})");
   const LoadResult result = loaded(model);
-  CHECK(told(result, Severity::kError) == "");
+  CHECK(problem_text(result, Severity::kError) == "");
   CHECK(result.config.model.hidden_size == 24);
   CHECK(result.config.model.init == run / "checkpoints/step_00000003");
 }
@@ -217,7 +217,7 @@ TEST_CASE("a model may be a file or folder, and inline keys override it") {
                                    R"({"config": ")" + folder.path() + "\"}"}) {
     const LoadResult result = loaded("{\"model\": " + model + "}", 1,
                                      {"model.num_hidden_layers", "3", "model.rope_theta", "9"});
-    CHECK(told(result, Severity::kError) == "");
+    CHECK(problem_text(result, Severity::kError) == "");
     CHECK(result.config.model.hidden_size == 64);
     CHECK(result.config.model.vocab_size == 32000);
     CHECK(result.config.model.num_hidden_layers == 3);

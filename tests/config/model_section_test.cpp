@@ -5,7 +5,7 @@ using namespace hgt;
 TEST_CASE("the names of GPT-2, of the Llamas and of peers mean the same") {
   const auto json = [](const std::string& keys) {
     const LoadResult result = loaded(R"({"model": {)" + keys + "}}");
-    CHECK(told(result, Severity::kError) == "");
+    CHECK(problem_text(result, Severity::kError) == "");
     return to_json(result.config)["model"];
   };
   CHECK(

@@ -8,9 +8,9 @@ TEST_CASE("a notice says where the metrics are if a monitor is enabled") {
       "comms_logger": {"enabled": true, "prof_ops": []}, "flops_profiler": {"enabled": true, "output_file": null},
       "csv_monitor": {"enabled": true}, "tensorboard": {"enabled": false, "job_name": "j"},
       "timers": {"throughput": {"enabled": true, "synchronized": true}}})");
-  CHECK(told(result, Severity::kError) == "");
-  CHECK(told(result, Severity::kNotBuilt) == "");
-  const std::string notices = told(result, Severity::kNotice);
+  CHECK(problem_text(result, Severity::kError) == "");
+  CHECK(problem_text(result, Severity::kNotBuilt) == "");
+  const std::string notices = problem_text(result, Severity::kNotice);
   for (const char* monitor : {"wandb", "comet", "csv_monitor"})
     CHECK(
         contains(notices, std::string(monitor) +
@@ -23,5 +23,5 @@ TEST_CASE("a notice says where the metrics are if a monitor is enabled") {
 TEST_CASE("unknown keys of a monitor are refused, those of the autotuner are ignored") {
   CHECK(contains(errors(R"({"tensorboard": {"jobname": "x"}})"), "did you mean job_name?"));
   CHECK(errors(R"({"autotuning": {"enabled": false, "anything": 1}})") == "");
-  CHECK(told(loaded(R"({"autotuning": {"enabled": true}})"), Severity::kNotBuilt) != "");
+  CHECK(problem_text(loaded(R"({"autotuning": {"enabled": true}})"), Severity::kNotBuilt) != "");
 }

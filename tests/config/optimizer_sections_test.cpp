@@ -20,19 +20,20 @@ TEST_CASE("Adam and AdamW are recognised in any case") {
   CHECK(c.optimizer.type == "Adam");
   CHECK_FALSE(c.optimizer.adam_w_mode);
   CHECK(c.optimizer.beta1 == 0.8);
-  CHECK(told(optimizer("AdamW", R"("adam_w_mode": false)"), Severity::kError) == "");
+  CHECK(problem_text(optimizer("AdamW", R"("adam_w_mode": false)"), Severity::kError) == "");
   CHECK(optimizer("AdamW", R"("adam_w_mode": false)").config.optimizer.adam_w_mode);
-  CHECK(told(optimizer("Adam", R"("amsgrad": true)"), Severity::kNotBuilt) != "");
-  CHECK(contains(told(optimizer("Adam", R"("lrr": 1)"), Severity::kError), "did you mean lr?"));
-  CHECK(contains(told(optimizer("Adam", R"("betas": [0.9])"), Severity::kError),
+  CHECK(problem_text(optimizer("Adam", R"("amsgrad": true)"), Severity::kNotBuilt) != "");
+  CHECK(contains(problem_text(optimizer("Adam", R"("lrr": 1)"), Severity::kError),
+                 "did you mean lr?"));
+  CHECK(contains(problem_text(optimizer("Adam", R"("betas": [0.9])"), Severity::kError),
                  "a list of two numbers"));
 }
 
 TEST_CASE("each optimizer has its own parameters and defaults") {
   for (const char* type : {"lamb", "lion", "sgd", "adagrad"}) {
     const LoadResult result = optimizer(type, R"("weight_decay": 0.1)");
-    CHECK(told(result, Severity::kError) == "");
-    CHECK(told(result, Severity::kNotBuilt) == "");
+    CHECK(problem_text(result, Severity::kError) == "");
+    CHECK(problem_text(result, Severity::kNotBuilt) == "");
     CHECK(result.config.optimizer.weight_decay == 0.1);
     const bool adagrad = result.config.optimizer.type == "Adagrad";
     CHECK(result.config.optimizer.lr == (adagrad ? 0.01 : 1e-3));
@@ -47,26 +48,28 @@ TEST_CASE("each optimizer has its own parameters and defaults") {
       optimizer("LAMB", R"("max_coeff": 0.3, "eps_inside_sqrt": true)").config.optimizer;
   CHECK(lamb.max_coeff == 0.3);
   CHECK(lamb.eps_inside_sqrt);
-  CHECK(contains(told(optimizer("SGD", R"("betas": [0.9, 0.9])"), Severity::kError),
+  CHECK(contains(problem_text(optimizer("SGD", R"("betas": [0.9, 0.9])"), Severity::kError),
                  "optimizer.params of type SGD has no betas"));
-  CHECK(contains(told(optimizer("AdamW", R"("momentum": 0.9)"), Severity::kError),
+  CHECK(contains(problem_text(optimizer("AdamW", R"("momentum": 0.9)"), Severity::kError),
                  "it belongs to SGD"));
-  CHECK(
-      contains(told(optimizer("Adam", R"("eps": 0)"), Severity::kError), "must be at least 1e-30"));
+  CHECK(contains(problem_text(optimizer("Adam", R"("eps": 0)"), Severity::kError),
+                 "must be at least 1e-30"));
   const LoadResult written = loaded(to_json(optimizer("Adagrad", "").config).dump());
   CHECK(written.config.optimizer.lr == 0.01);
 }
 
 TEST_CASE("other optimizers are not built, and their parameters are not checked") {
   const LoadResult muon = optimizer("Muon", R"("lr": 0.1, "muon_lr": 0.1)");
-  CHECK(told(muon, Severity::kError) == "");
-  CHECK(contains(told(muon, Severity::kNotBuilt), "optimizer.type"));
+  CHECK(problem_text(muon, Severity::kError) == "");
+  CHECK(contains(problem_text(muon, Severity::kNotBuilt), "optimizer.type"));
   for (const char* type : {"OneBitAdam", "OnebitAdam", "ZeroOneAdam", "OneBitLamb"})
-    CHECK(contains(told(optimizer(type, R"("freeze_step": 10)"), Severity::kNotBuilt), "| use "));
-  CHECK(told(optimizer("Adam", R"("freeze_step": 10)"), Severity::kError) != "");
-  CHECK_FALSE(contains(told(optimizer("Adafactor", R"("lr": 1)"), Severity::kError), "lr"));
+    CHECK(contains(problem_text(optimizer(type, R"("freeze_step": 10)"), Severity::kNotBuilt),
+                   "| use "));
+  CHECK(problem_text(optimizer("Adam", R"("freeze_step": 10)"), Severity::kError) != "");
+  CHECK_FALSE(contains(problem_text(optimizer("Adafactor", R"("lr": 1)"), Severity::kError), "lr"));
   CHECK(scheduler_errors("CosineAnnealingLR", R"("T_max": 10)") == "");
-  CHECK(contains(told(optimizer("Adafactorr", ""), Severity::kError), "one of: AdamW, Adam"));
+  CHECK(
+      contains(problem_text(optimizer("Adafactorr", ""), Severity::kError), "one of: AdamW, Adam"));
 }
 
 TEST_CASE("parameters of the schedules have their ranges") {
@@ -88,8 +91,9 @@ TEST_CASE("parameters of the schedules have their ranges") {
 TEST_CASE("a warmup of an unknown shape is logarithmic, with a notice") {
   const LoadResult result =
       loaded(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_type": "cosine"}}})");
-  CHECK(told(result, Severity::kError) == "");
-  CHECK(contains(told(result, Severity::kNotice), R"("cosine" is not known: "log" is used)"));
+  CHECK(problem_text(result, Severity::kError) == "");
+  CHECK(
+      contains(problem_text(result, Severity::kNotice), R"("cosine" is not known: "log" is used)"));
   CHECK(result.config.scheduler.warmup_type == "log");
 }
 

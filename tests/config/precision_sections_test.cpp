@@ -48,26 +48,28 @@ TEST_CASE("bf16's old name and the keys of old files are understood") {
   CHECK(loaded(on).config.precision.compute_dtype() == DType::kBF16);
   const LoadResult both = loaded(R"({"bf16": {"enabled": false}, "bfloat16": {"enabled": true}})");
   CHECK(both.config.precision.compute_dtype() == DType::kF32);
-  CHECK(contains(told(both, Severity::kNotice), "bfloat16 is ignored"));
+  CHECK(contains(problem_text(both, Severity::kNotice), "bfloat16 is ignored"));
   CHECK(contains(errors(R"({"bf16": {"enable": true}})"), "did you mean enabled?"));
 }
 
 TEST_CASE("types of gradients, apex and autocast are checked") {
-  CHECK(told(loaded(R"({"data_types": {"grad_accum_dtype": "fp32"}})"), Severity::kNotBuilt) == "");
-  CHECK(
-      contains(told(loaded(R"({"data_types": {"grad_accum_dtype": "bf16"}})"), Severity::kNotBuilt),
-               "grad_accum_dtype = \"bf16\" is not built yet | remove it"));
+  CHECK(problem_text(loaded(R"({"data_types": {"grad_accum_dtype": "fp32"}})"),
+                     Severity::kNotBuilt) == "");
+  CHECK(contains(
+      problem_text(loaded(R"({"data_types": {"grad_accum_dtype": "bf16"}})"), Severity::kNotBuilt),
+      "grad_accum_dtype = \"bf16\" is not built yet | remove it"));
   CHECK(errors(R"({"data_types": {"grad_accum_dtype": "int8"}})") != "");
-  CHECK(told(loaded(R"({"amp": {"enabled": false, "opt_level": "O2", "other": 1}})"),
-             Severity::kNotBuilt) == "");
-  CHECK(contains(told(loaded(R"({"amp": {"enabled": true}})"), Severity::kNotBuilt),
+  CHECK(problem_text(loaded(R"({"amp": {"enabled": false, "opt_level": "O2", "other": 1}})"),
+                     Severity::kNotBuilt) == "");
+  CHECK(contains(problem_text(loaded(R"({"amp": {"enabled": true}})"), Severity::kNotBuilt),
                  "amp.enabled = true"));
 }
 
 TEST_CASE("autocast next to 16-bit training has no effect, and is not built without it") {
   const auto not_built = [](const char* section) {
-    return told(loaded(std::string("{\"torch_autocast\": {\"enabled\": true}") + section + "}"),
-                Severity::kNotBuilt);
+    return problem_text(
+        loaded(std::string("{\"torch_autocast\": {\"enabled\": true}") + section + "}"),
+        Severity::kNotBuilt);
   };
   CHECK(
       contains(not_built(""), "torch_autocast.enabled = true is not built yet | set bf16.enabled"));
@@ -79,8 +81,8 @@ TEST_CASE("8-bit training is refused, and false means that a section is off") {
   for (const char* name : {"fp8", "msamp"}) {
     const auto not_built = [&](const char* value) {
       const LoadResult result = loaded(std::string("{\"") + name + "\": " + value + "}");
-      CHECK(told(result, Severity::kError) == "");
-      return told(result, Severity::kNotBuilt);
+      CHECK(problem_text(result, Severity::kError) == "");
+      return problem_text(result, Severity::kNotBuilt);
     };
     CHECK(contains(not_built(R"({"enabled": true})"), "is not built yet | use bf16.enabled"));
     for (const char* off : {R"({"enabled": false})", "{}", "false", "null"})

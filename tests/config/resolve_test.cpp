@@ -26,24 +26,25 @@ TEST_CASE("workers that the parallel sizes do not divide are refused with what w
       "model": {"model_type": "gpt2", "n_layer": 4, "n_head": 4, "n_embd": 64, "n_positions": 64},
       "parallelism": {"tp": 2, "pp": 2}})";
   CHECK(loaded(text, 8).config.batch.train_batch_size == 2);
-  CHECK(told(loaded(text, 6), Severity::kError) ==
+  CHECK(problem_text(loaded(text, 6), Severity::kError) ==
         "6 workers cannot form groups of 4 (2 tensor ranks x 2 pipeline stages) | start a multiple "
         "of 4 "
         "workers, or set parallelism.pipeline_parallel_size = 3 or 1, or set "
         "parallelism.tensor_parallel_size = 1\n");
   // What fits no layout of so many workers fits one of others.
-  CHECK(contains(told(loaded(R"({"train_micro_batch_size_per_gpu": 1, "train_batch_size": 8,
+  CHECK(contains(problem_text(loaded(R"({"train_micro_batch_size_per_gpu": 1, "train_batch_size": 8,
       "model": {"model_type": "gpt2", "n_layer": 4, "n_head": 4, "n_embd": 64, "n_positions": 64},
       "parallelism": {"pp": 7}})",
-                             7),
-                      Severity::kError),
+                                     7),
+                              Severity::kError),
                  "with another number of workers, set parallelism.pipeline_parallel_size = 6 or "));
-  CHECK(contains(told(loaded(text, 1), Severity::kError), "1 worker cannot form groups of 4"));
+  CHECK(contains(problem_text(loaded(text, 1), Severity::kError),
+                 "1 worker cannot form groups of 4"));
   CHECK(contains(errors(R"({"train_batch_size": 4, "data_parallel_size": 2})"),
                  "parallelism.data_parallel_size = 2, but there is 1 worker | start 2 workers"));
   const std::string data =
       R"({"train_micro_batch_size_per_gpu": 1, "parallelism": {"dp": 3, "tp": 2}})";
-  CHECK(contains(told(loaded(data, 8), Severity::kError),
+  CHECK(contains(problem_text(loaded(data, 8), Severity::kError),
                  "parallelism.data_parallel_size = 3, but 8 workers are 4 groups of 2 (2 tensor "
                  "ranks) | "
                  "start 6 workers, or set parallelism.data_parallel_size = 4"));
@@ -52,14 +53,14 @@ TEST_CASE("workers that the parallel sizes do not divide are refused with what w
   const std::string sequence =
       R"({"train_batch_size": 4, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2,
           "sequence_parallel_size": 4})";
-  CHECK(told(loaded(sequence, 8), Severity::kError) == "");
-  CHECK(contains(told(loaded(sequence, 6), Severity::kError),
+  CHECK(problem_text(loaded(sequence, 8), Severity::kError) == "");
+  CHECK(contains(problem_text(loaded(sequence, 6), Severity::kError),
                  "6 workers cannot form groups of 4 (4 Ulysses ranks)"));
-  CHECK(
-      contains(told(loaded(R"({"train_batch_size": 9, "parallelism": {"tp": 2, "cp": 2}})", 8),
-                    Severity::kError),
-               "a batch of 9 cannot be shared by 2 data-parallel workers: 8 workers form 2 groups "
-               "of 4 (2 tensor ranks x 2 context ranks)"));
+  CHECK(contains(
+      problem_text(loaded(R"({"train_batch_size": 9, "parallelism": {"tp": 2, "cp": 2}})", 8),
+                   Severity::kError),
+      "a batch of 9 cannot be shared by 2 data-parallel workers: 8 workers form 2 groups "
+      "of 4 (2 tensor ranks x 2 context ranks)"));
   CHECK(contains(errors(R"({"parallelism": {"tp": 1e18}})"), "must be at most 10000"));
 }
 
@@ -67,13 +68,13 @@ TEST_CASE("a layout is checked as a whole: its model, its sequences, its workers
   const std::string text = R"({"train_batch_size": 6, "train_micro_batch_size_per_gpu": 1,
       "model": {"model_type": "gpt2", "n_layer": 4, "n_head": 4, "n_embd": 64, "n_positions": 64},
       "parallelism": {"tp": 3, "cp": 5, "pipeline_layer_split": [3, 3]}})";
-  const std::string known = told(loaded(text, std::nullopt), Severity::kError);
+  const std::string known = problem_text(loaded(text, std::nullopt), Severity::kError);
   CHECK(contains(known, "tensor_parallel_size = 3 does not fit the model: it must divide n_head"));
   CHECK(contains(known, "context_parallel_size = 5 does not fit training.seq_length = 64"));
   CHECK(contains(known,
                  "[3, 3] does not split 4 layers into 1 pipeline stage: it has 2 numbers, not 1 | "
                  "set "));
-  const std::string with_workers = told(loaded(text, 8), Severity::kError);
+  const std::string with_workers = problem_text(loaded(text, 8), Severity::kError);
   CHECK(contains(with_workers, "stage: it has 2 numbers, not 1 | \n"));
   // 8 or 4 groups could not share a batch of 6.
   CHECK(contains(with_workers,
@@ -92,15 +93,15 @@ TEST_CASE("what does not split the model is not asked whether it could") {
 TEST_CASE("an unknown number of workers is the one that the batch sizes imply") {
   const std::string triple =
       R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2})";
-  CHECK(told(loaded(triple, std::nullopt), Severity::kError) == "");
-  CHECK(told(loaded(triple, 3), Severity::kError) != "");
+  CHECK(problem_text(loaded(triple, std::nullopt), Severity::kError) == "");
+  CHECK(problem_text(loaded(triple, 3), Severity::kError) != "");
   CHECK(loaded(R"({"train_micro_batch_size_per_gpu": 4, "parallelism": {"dp": 4}})", std::nullopt)
             .config.batch.train_batch_size == 16);
 }
 
 TEST_CASE("a config without any batch size lacks one") {
   for (const char* text : {"{}", R"({"gradient_accumulation_steps": 2})"})
-    CHECK(contains(told(loaded(text), Severity::kMissing), "the batch size is missing"));
+    CHECK(contains(problem_text(loaded(text), Severity::kMissing), "the batch size is missing"));
 }
 
 TEST_CASE("the length of a run is given in steps, samples or epochs, and only once") {
@@ -112,7 +113,7 @@ TEST_CASE("the length of a run is given in steps, samples or epochs, and only on
                  "given more than once"));
   const LoadResult typed =
       loaded("{" + batch + R"(, "training": {"num_epochs": 2}})", 1, {"training.train_iters", "3"});
-  CHECK(told(typed, Severity::kError) == "");
+  CHECK(problem_text(typed, Severity::kError) == "");
   CHECK(typed.config.training.train_iters == 3);
 }
 
@@ -146,8 +147,9 @@ TEST_CASE("parameters of a schedule have DeepSpeed's defaults") {
   CHECK(cycle.at("cycle_second_step_size") == 7);
   CHECK(cycle.at("cycle_momentum") == 1);
   CHECK(numbers("LRRangeTest", "").at("lr_range_test_staircase") == 0);
-  CHECK(contains(told(loaded(R"({"scheduler": {"type": "WarmupCosineLR"}})"), Severity::kMissing),
-                 "WarmupCosineLR needs scheduler.params.total_num_steps"));
+  CHECK(contains(
+      problem_text(loaded(R"({"scheduler": {"type": "WarmupCosineLR"}})"), Severity::kMissing),
+      "WarmupCosineLR needs scheduler.params.total_num_steps"));
   CHECK(contains(errors(R"({"scheduler": {"type": "OneCycle"}})"),
                  "OneCycle needs scheduler.params.cycle_min_lr"));
 }
@@ -166,9 +168,10 @@ TEST_CASE("train_iters 0 on the command line leaves the length to the epochs") {
   CHECK(epochs("3") == 0);
 }
 
-TEST_CASE("a pipeline with few micro-batches is told how to get more") {
+TEST_CASE("a notice says how a pipeline with few micro-batches gets more") {
   const auto notices = [](const std::string& batch) {
-    return told(loaded("{" + batch + R"(, "parallelism": {"pp": 2}})", 4), Severity::kNotice);
+    return problem_text(loaded("{" + batch + R"(, "parallelism": {"pp": 2}})", 4),
+                        Severity::kNotice);
   };
   CHECK(
       contains(notices(R"("train_batch_size": 32)"),

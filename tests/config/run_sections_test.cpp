@@ -35,41 +35,43 @@ TEST_CASE("Megatron's split sets the fraction for validation") {
                    "data.valid_fraction must be"));
 }
 
-TEST_CASE("recomputing is used, and what of its section is not built is told if it is asked for") {
+TEST_CASE("recomputing is used, and keys of its section that are not built are refused") {
   CHECK(
-      told(loaded(
-               R"({"activation_checkpointing": {"partition_activations": false, "mode": "none"}})"),
-           Severity::kNotBuilt) == "");
+      problem_text(
+          loaded(
+              R"({"activation_checkpointing": {"partition_activations": false, "mode": "none"}})"),
+          Severity::kNotBuilt) == "");
   const LoadResult full =
       loaded(R"({"activation_checkpointing": {"mode": "full", "checkpoint_num_layers": 3}})");
-  CHECK(told(full, Severity::kNotBuilt) == "");
+  CHECK(problem_text(full, Severity::kNotBuilt) == "");
   CHECK(full.config.recompute.mode == "full");
   CHECK(full.config.recompute.num_layers == 3);
   for (const char* on : {R"("cpu_checkpointing": true)", R"("enabled": true)"})
-    CHECK(contains(told(loaded(std::string(R"({"activation_checkpointing": {)") + on + "}}"),
-                        Severity::kNotBuilt),
-                   "activation_checkpointing.mode"));
+    CHECK(
+        contains(problem_text(loaded(std::string(R"({"activation_checkpointing": {)") + on + "}}"),
+                              Severity::kNotBuilt),
+                 "activation_checkpointing.mode"));
 }
 
 TEST_CASE("how DeepSpeed allocates and times recomputed activations has no effect") {
   const LoadResult result = loaded(R"({"activation_checkpointing": {
       "contiguous_memory_optimization": true, "number_checkpoints": 4,
       "synchronize_checkpoint_boundary": true, "profile": true}})");
-  CHECK(told(result, Severity::kNotBuilt) == "");
+  CHECK(problem_text(result, Severity::kNotBuilt) == "");
   for (const char* key : {"contiguous_memory_optimization", "number_checkpoints",
                           "synchronize_checkpoint_boundary", "profile"})
-    CHECK(contains(told(result, Severity::kNotice), key));
+    CHECK(contains(problem_text(result, Severity::kNotice), key));
 }
 
 TEST_CASE("checkpoint keys that a flag replaces name the flag") {
   const LoadResult result =
       loaded(R"({"checkpoint": {"tag_validation": "ignore", "load_universal": true,
       "writer": {"type": "fast"}, "parallel_write": {"pipeline_stage": false}, "async_save": false}})");
-  CHECK(told(result, Severity::kError) == "");
+  CHECK(problem_text(result, Severity::kError) == "");
   CHECK_FALSE(result.config.checkpoint.async_save);
   CHECK(contains(errors(R"({"checkpoint": {"tag_validation": "foo"}})"),
                  "one of: Ignore, Warn, Fail"));
-  CHECK(contains(told(loaded(R"({"checkpoint": {"load": "x"}})"), Severity::kNotBuilt),
+  CHECK(contains(problem_text(loaded(R"({"checkpoint": {"load": "x"}})"), Severity::kNotBuilt),
                  "type --resume PATH"));
 }
 
@@ -92,10 +94,10 @@ TEST_CASE("a key without effect here still comes from where it was given") {
 
 TEST_CASE("partition_activations has no effect without tensor parallelism") {
   const auto unbuilt = [](const std::string& tp) {
-    return told(loaded(R"({"activation_checkpointing": {"partition_activations": true},
+    return problem_text(loaded(R"({"activation_checkpointing": {"partition_activations": true},
                            "parallelism": {"tensor_parallel_size": )" +
-                       tp + "}}"),
-                Severity::kNotBuilt);
+                               tp + "}}"),
+                        Severity::kNotBuilt);
   };
   CHECK_FALSE(contains(unbuilt("1"), "partition_activations"));
   CHECK(contains(unbuilt("2"), "partition_activations"));
@@ -106,17 +108,18 @@ TEST_CASE("sequence_parallel asks for nothing without tensor parallelism") {
     return loaded(R"({"parallelism": {"sequence_parallel": true, "tensor_parallel_size": )" + tp +
                   "}}");
   };
-  CHECK(contains(told(at("1"), Severity::kNotice),
+  CHECK(contains(problem_text(at("1"), Severity::kNotice),
                  "parallelism.sequence_parallel has no effect without tensor parallelism | set "
                  "parallelism.tensor_parallel_size"));
-  CHECK_FALSE(contains(told(at("2"), Severity::kNotice), "sequence_parallel"));
+  CHECK_FALSE(contains(problem_text(at("2"), Severity::kNotice), "sequence_parallel"));
   CHECK(at("2").config.parallelism.sequence_parallel);
 }
 
 TEST_CASE("a schedule asks for nothing without a pipeline") {
   const auto notices = [](const std::string& keys) {
-    return told(loaded(fmt::format(R"({{"parallelism": {{"pipeline_schedule": {}}}}})", keys)),
-                Severity::kNotice);
+    return problem_text(
+        loaded(fmt::format(R"({{"parallelism": {{"pipeline_schedule": {}}}}})", keys)),
+        Severity::kNotice);
   };
   CHECK(contains(notices("\"zb_h1\""),
                  "parallelism.pipeline_schedule = \"zb_h1\" has no effect without a pipeline | set "
@@ -126,20 +129,20 @@ TEST_CASE("a schedule asks for nothing without a pipeline") {
 }
 
 TEST_CASE("a layout's problem names the keys of the model as they were given") {
-  const auto told_of = [](const char* heads) {
+  const auto problems_of = [](const char* heads) {
     return errors(fmt::format(R"({{"model": {{"model_type": "gpt2", "{}": 4, "n_embd": 64}},
                                   "parallelism": {{"tp": 3}}}})",
                               heads));
   };
-  CHECK(contains(told_of("num_attention_heads"),
+  CHECK(contains(problems_of("num_attention_heads"),
                  "it must divide num_attention_heads = 4 and n_inner"));
-  CHECK(contains(told_of("n_head"), "it must divide n_head = 4 and n_inner"));
+  CHECK(contains(problems_of("n_head"), "it must divide n_head = 4 and n_inner"));
 }
 
 TEST_CASE("activation_checkpointing.enabled leads to the mode") {
-  CHECK(contains(
-      told(loaded(R"({"activation_checkpointing": {"enabled": true}})"), Severity::kNotBuilt),
-      "activation_checkpointing.mode: full"));
+  CHECK(contains(problem_text(loaded(R"({"activation_checkpointing": {"enabled": true}})"),
+                              Severity::kNotBuilt),
+                 "activation_checkpointing.mode: full"));
 }
 
 TEST_CASE("with early stopping the best checkpoint is kept, unless the config says otherwise") {

@@ -100,7 +100,7 @@ std::vector<Json> jobs_of(const std::string& family) {
 /// The job as resolved; null if it has errors.
 Json resolved(const Json& job, std::vector<std::string> overrides = {}) {
   const LoadResult result = loaded(job.dump(), 1, std::move(overrides));
-  return told(result, Severity::kError).empty() ? to_json(result.config) : Json();
+  return problem_text(result, Severity::kError).empty() ? to_json(result.config) : Json();
 }
 
 }  // namespace
@@ -158,7 +158,7 @@ TEST_CASE("the schema takes what trains, and refuses what does not") {
         R"("parallelism": {"pipeline_layer_split": "Balanced"})",
         R"("parallelism": {"pipeline_layer_split": [32]})", R"("tokenizer": "bytes")"}) {
     INFO(keys);
-    CHECK(told(loaded(with(keys).dump()), Severity::kError) == "");
+    CHECK(problem_text(loaded(with(keys).dump()), Severity::kError) == "");
     CHECK(satisfies(with(keys), schema));
   }
   for (const char* keys :
@@ -167,7 +167,7 @@ TEST_CASE("the schema takes what trains, and refuses what does not") {
         R"("training": {"train_iters": "many"})", R"("hardware": {"device": "gpu"})",
         R"("parallelism": {"pipeline_layer_split": "odd"})", R"("training": {"no_such_key": 3})"}) {
     INFO(keys);
-    CHECK(told(loaded(with(keys).dump()), Severity::kError) != "");
+    CHECK(problem_text(loaded(with(keys).dump()), Severity::kError) != "");
     CHECK_FALSE(satisfies(with(keys), schema));
   }
 }

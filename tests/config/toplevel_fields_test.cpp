@@ -12,15 +12,15 @@ TEST_CASE("steps_per_print may be a float, Infinity or null") {
 
 TEST_CASE("gradient_allreduce_op must be mean") {
   for (const char* mean : {"mean", "MEAN"})
-    CHECK(told(loaded(std::string(R"({"gradient_allreduce_op": ")") + mean + "\"}"),
-               Severity::kNotBuilt) == "");
-  CHECK(told(loaded(R"({"gradient_allreduce_op": "SUM"})"), Severity::kNotBuilt) != "");
+    CHECK(problem_text(loaded(std::string(R"({"gradient_allreduce_op": ")") + mean + "\"}"),
+                       Severity::kNotBuilt) == "");
+  CHECK(problem_text(loaded(R"({"gradient_allreduce_op": "SUM"})"), Severity::kNotBuilt) != "");
   CHECK(contains(errors(R"({"gradient_allreduce_op": "max"})"), "is not known"));
 }
 
 TEST_CASE("the type in which sequence-parallel workers sum has no effect if there are none") {
-  CHECK(told(loaded(R"({"seq_parallel_communication_data_type": "bf16"})"), Severity::kNotBuilt) ==
-        "");
+  CHECK(problem_text(loaded(R"({"seq_parallel_communication_data_type": "bf16"})"),
+                     Severity::kNotBuilt) == "");
 }
 
 TEST_CASE("keys in the wrong place say where they belong") {
@@ -30,6 +30,7 @@ TEST_CASE("keys in the wrong place say where they belong") {
 
 TEST_CASE("batch sizes are positive") {
   CHECK(contains(errors(R"({"train_batch_size": 0})"), "train_batch_size = 0 must be at least 1"));
-  CHECK(contains(errors(R"({"train_batch_size": 1e18})"), "must be at most 1e+09"));
-  CHECK(told(loaded(R"({"managed_gradient_accumulation": false})"), Severity::kNotBuilt) != "");
+  CHECK(contains(errors(R"({"train_batch_size": 1e18})"), "must be at most 1000000000"));
+  CHECK(problem_text(loaded(R"({"managed_gradient_accumulation": false})"), Severity::kNotBuilt) !=
+        "");
 }

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 Value read(Kind kind, const Json& given) {
-  return to_value(noticed("k", kind, ""), given);
+  return to_value(ignored("k", kind, ""), given);
 }
 
 Json taken(Kind kind, const Json& given) {
@@ -48,7 +48,7 @@ TEST_CASE("whole numbers may be written as floats or text, never as flags") {
   for (const Json& wrong : {Json(true), Json(1.5), Json("many"), Json(""), Json("3 "),
                             Json(INFINITY), Json(NAN), Json::array(), Json("0x10")})
     CHECK(refused(Kind::kInteger, wrong));
-  const Value count = to_value(noticed("k", Kind::kInteger, "").elements(), 15099494.4);
+  const Value count = to_value(ignored("k", Kind::kInteger, "").elements(), 15099494.4);
   CHECK(count.json == 15099494);
   CHECK_FALSE(count.notice.empty());
 }
@@ -64,25 +64,25 @@ TEST_CASE("values must be in their range") {
   const auto problem = [](Field field, const Json& given) {
     return to_value(field, given).problem;
   };
-  CHECK(problem(noticed("k", Kind::kInteger, "").at_least(0), -1) == "= -1 is negative");
-  CHECK(problem(noticed("k", Kind::kInteger, "").at_least(1), 0) == "= 0 must be at least 1");
-  CHECK(problem(noticed("k", Kind::kNumber, "").above(0), 0.0) == "= 0.0 must be more than 0");
-  CHECK(problem(noticed("k", Kind::kNumber, "").at_most(1), 1.5) == "= 1.5 must be at most 1");
-  CHECK(problem(noticed("k", Kind::kNumber, "").at_most(1), 1) == "");
+  CHECK(problem(ignored("k", Kind::kInteger, "").at_least(0), -1) == "= -1 is negative");
+  CHECK(problem(ignored("k", Kind::kInteger, "").at_least(1), 0) == "= 0 must be at least 1");
+  CHECK(problem(ignored("k", Kind::kNumber, "").above(0), 0.0) == "= 0.0 must be more than 0");
+  CHECK(problem(ignored("k", Kind::kNumber, "").at_most(1), 1.5) == "= 1.5 must be at most 1");
+  CHECK(problem(ignored("k", Kind::kNumber, "").at_most(1), 1) == "");
 }
 
 TEST_CASE("infinity and NaN are refused by name; a count of elements saturates") {
   const double infinity = std::numeric_limits<double>::infinity();
-  CHECK(to_value(noticed("k", Kind::kNumber, ""), infinity).problem ==
+  CHECK(to_value(ignored("k", Kind::kNumber, ""), infinity).problem ==
         "must be a finite number, not Infinity");
-  CHECK(to_value(noticed("k", Kind::kInteger, ""), std::nan("")).problem ==
+  CHECK(to_value(ignored("k", Kind::kInteger, ""), std::nan("")).problem ==
         "must be a finite number, not NaN");
-  CHECK(to_value(noticed("k", Kind::kInteger, "").elements(), infinity).json == INT64_MAX);
+  CHECK(to_value(ignored("k", Kind::kInteger, "").elements(), infinity).json == INT64_MAX);
 }
 
 TEST_CASE("choices ignore case, and a wrong one gets a suggestion") {
   const Field field =
-      noticed("k", Kind::kText, "").one_of({{"WarmupLR"}, {"OneCycle"}, {"Old", KeyClass::kError}});
+      ignored("k", Kind::kText, "").one_of({{"WarmupLR"}, {"OneCycle"}, {"Old", KeyClass::kError}});
   CHECK(to_value(field, "warmuplr").json == "WarmupLR");
   CHECK(to_value(field, "WarmupRL").hint == "did you mean \"WarmupLR\"?");
   CHECK(to_value(field, "x").hint == "one of: WarmupLR, OneCycle");
@@ -114,7 +114,7 @@ TEST_CASE("token files are a path, paths, weights before paths, or objects") {
 }
 
 TEST_CASE("the hint for a wrong choice names a valid one") {
-  const Field field = noticed("k", Kind::kText, "")
+  const Field field = ignored("k", Kind::kText, "")
                           .one_of({{"WarmupLR"},
                                    {"WarmupCosineLR"},
                                    {"CosineAnnealingLR", KeyClass::kNotBuilt, "use WarmupCosineLR"},

@@ -29,7 +29,7 @@ TEST_CASE("a written config keeps keys that are not built, and still lacks what 
     const LoadResult before = loaded(text, 4);
     const LoadResult after = loaded(shown(before).dump(), 4);
     for (const Severity severity : {Severity::kError, Severity::kNotBuilt, Severity::kMissing})
-      CHECK(told(after, severity) == told(before, severity));
+      CHECK(problem_text(after, severity) == problem_text(before, severity));
     CHECK(shown(after) == shown(before));
   }
   const Json muon = shown(loaded(R"({"optimizer": {"type": "Muon", "params": {"muon_lr": 0.1}}})"));
@@ -70,7 +70,7 @@ TEST_CASE("a written config can leave the length of its schedule open, and has n
   leave_out_derived(result, "scheduler.params.", json);
   leave_out_unread(json);
   CHECK_FALSE(json["scheduler"]["params"].contains("total_num_steps"));
-  CHECK(told(loaded(json.dump()), Severity::kNotice) == "");
+  CHECK(problem_text(loaded(json.dump()), Severity::kNotice) == "");
   CHECK(to_json(loaded(json.dump()).config) == to_json(result.config));
   const LoadResult longer = loaded(json.dump(), 1, {"training.train_iters", "8"});
   CHECK(longer.config.scheduler.numbers.at("total_num_steps") == 8);

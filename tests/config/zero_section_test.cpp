@@ -9,12 +9,12 @@ LoadResult zero(const std::string& keys) {
 }
 
 std::string zero_errors(const std::string& keys) {
-  return told(zero(keys), Severity::kError);
+  return problem_text(zero(keys), Severity::kError);
 }
 
 std::string zero_value(const std::string& keys, const std::string& key) {
   const LoadResult result = zero(keys);
-  return told(result, Severity::kError) + value(result, "zero_optimization." + key);
+  return problem_text(result, Severity::kError) + value(result, "zero_optimization." + key);
 }
 
 }  // namespace
@@ -69,8 +69,8 @@ TEST_CASE("sections that are off, null or empty have no effect") {
   const LoadResult result =
       zero(R"("offload_param": {"device": "none"}, "offload_optimizer": {}, "zenflow": null,
       "legacy_stage1": false, "grad_hooks": true, "zero_quantized_weights": false, "mics_shard_size": -1)");
-  CHECK(told(result, Severity::kError) == "");
-  CHECK(told(result, Severity::kNotBuilt) == "");
+  CHECK(problem_text(result, Severity::kError) == "");
+  CHECK(problem_text(result, Severity::kNotBuilt) == "");
 }
 
 TEST_CASE("each key that is switched on and not built is reported, with what to do instead") {
@@ -78,7 +78,7 @@ TEST_CASE("each key that is switched on and not built is reported, with what to 
       zero(R"("stage": 3, "offload_param": {"device": "nvme"}, "zero_hpz_partition_size": 8,
       "zero_quantized_weights": true, "zero_quantized_gradients": true, "mics_shard_size": 4,
       "mics_hierarchical_params_gather": true, "offload_optimizer": {"device": "cpu", "ratio": 0.5})");
-  const std::string text = told(result, Severity::kNotBuilt);
+  const std::string text = problem_text(result, Severity::kNotBuilt);
   for (const char* key :
        {"offload_param.device = \"nvme\" is not built yet | use \"cpu\", the CPU's memory",
         "zero_hpz_partition_size = 8", "zero_quantized_weights = true",
@@ -92,13 +92,13 @@ TEST_CASE("each key that is switched on and not built is reported, with what to 
 TEST_CASE("a size that leaves no groups is accepted") {
   for (const char* keys : {R"("stage": 3, "mics_shard_size": 0, "zero_hpz_partition_size": 1)",
                            R"("stage": 3, "mics_shard_size": -1, "zero_hpz_partition_size": 0)"}) {
-    CHECK(told(zero(keys), Severity::kNotBuilt) == "");
+    CHECK(problem_text(zero(keys), Severity::kNotBuilt) == "");
     CHECK(zero_errors(keys) == "");
   }
 }
 
-TEST_CASE("keys that need a higher stage are noticed with that stage") {
-  const auto notices = [](const char* keys) { return told(zero(keys), Severity::kNotice); };
+TEST_CASE("keys that need a higher stage give a notice of that stage") {
+  const auto notices = [](const char* keys) { return problem_text(zero(keys), Severity::kNotice); };
   CHECK(contains(notices(R"("stage": 2, "stage3_max_live_parameters": 2e9,
       "stage3_prefetch_bucket_size": 0, "offload_param": {"device": "cpu"},
       "zero_quantized_weights": true, "zero_quantized_gradients": false)"),
@@ -153,17 +153,18 @@ TEST_CASE("limits are DeepSpeed's unless they are given, and auto is its default
 }
 
 TEST_CASE("parameters are offloaded only at stage 3: below, the section has no effect") {
-  const auto told_of = [](const char* stage, Severity severity) {
-    return told(
+  const auto problems_of = [](const char* stage, Severity severity) {
+    return problem_text(
         zero(std::string("\"stage\": ") + stage + R"(, "offload_param": {"device": "cpu"})"),
         severity);
   };
   for (const char* stage : {"0", "1", "\"2\""}) {
-    CHECK_FALSE(contains(told_of(stage, Severity::kNotBuilt), "offload_param"));
-    CHECK(contains(told_of(stage, Severity::kNotice), "zero_optimization.offload_param.device"));
+    CHECK_FALSE(contains(problems_of(stage, Severity::kNotBuilt), "offload_param"));
+    CHECK(
+        contains(problems_of(stage, Severity::kNotice), "zero_optimization.offload_param.device"));
   }
-  CHECK(told_of("3", Severity::kNotBuilt) == "");
-  CHECK_FALSE(contains(told_of("3", Severity::kNotice), "offload_param.device"));
+  CHECK(problems_of("3", Severity::kNotBuilt) == "");
+  CHECK_FALSE(contains(problems_of("3", Severity::kNotice), "offload_param.device"));
 }
 
 TEST_CASE("keys that are new in DeepSpeed 0.19.8 are known") {

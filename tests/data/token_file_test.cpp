@@ -79,7 +79,7 @@ TEST_CASE("llm.c files are recognised by their header") {
   CHECK_THROWS_WITH(TokenFile::open(folder / "c.bin"), Contains("evaluation file"));
 }
 
-TEST_CASE("a bare file is uint16 unless told otherwise") {
+TEST_CASE("a bare file is uint16 unless its type is given") {
   const TemporaryFolder folder;
   BytesBuilder().put_all<std::uint16_t>(kTokens).save(folder / "a.bin");
   CHECK(read_all(TokenFile::open(folder / "a.bin")) == kTokens);

@@ -39,7 +39,7 @@ TEST_CASE("anything else is refused") {
   CHECK_FALSE(takes(TokenType::kFloat64, 1e300));
 }
 
-TEST_CASE("the place of the first bad id is told") {
+TEST_CASE("the error names the place of the first bad id") {
   const std::vector<std::uint16_t> values = {1, 2, 9, 3};
   std::vector<std::int32_t> tokens(4);
   CHECK(convert_tokens(TokenType::kUint16, std::as_bytes(std::span(values)), tokens, 9) == 2);

@@ -21,7 +21,7 @@ TEST_CASE("a buffer is aligned, zeroed and named") {
 }
 
 TEST_CASE("an allocation that fails names its buffer") {
-  const auto told = [](std::int64_t bytes, Device device) -> std::string {
+  const auto message = [](std::int64_t bytes, Device device) -> std::string {
     try {
       Buffer("activations", bytes, device);
     } catch (const Error& e) {
@@ -30,7 +30,7 @@ TEST_CASE("an allocation that fails names its buffer") {
     }
     return "";
   };
-  CHECK(told(std::int64_t{1} << 62, Device::cpu()) ==
+  CHECK(message(std::int64_t{1} << 62, Device::cpu()) ==
         "no memory for activations (4294967296.0 GiB); ");
-  CHECK(told(1, Device::cuda(1000)).find("allocating activations") != std::string::npos);
+  CHECK(message(1, Device::cuda(1000)).find("allocating activations") != std::string::npos);
 }

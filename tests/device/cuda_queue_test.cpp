@@ -62,7 +62,7 @@ TEST_CASE("a graph contains the captured work, and can be launched again") {
   CHECK(g_calls == Calls{"begin", "copy", "end", "launch", "launch", "end of graph"});
 }
 
-TEST_CASE("calls cut a graph: each launch makes them between the stretches of captured work") {
+TEST_CASE("calls cut a graph: each launch makes them between the segments of captured work") {
   const CudaModule module(fake_tables());
   const CudaQueue queue(Device::cuda(0), module);
   const auto copy = [&] { queue.copy(nullptr, nullptr, 1); };

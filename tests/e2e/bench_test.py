@@ -159,7 +159,7 @@ class BenchTest(unittest.TestCase):
         for args, flag in ((('copy', '--mib', 1 << 20), '--mib'), (('comm', '--max_bytes', 1 << 40), '--max_bytes')):
             said = self.call(*args, exit_code=3)
             self.assertRegex(said, fr'^hgtrain: error: {flag} asks for 2.00 TiB of memory, and .* are free\n'
-                                   fr'  hint: a smaller {flag}\n$')
+                                   fr'  hint: use a smaller {flag}\n$')
 
     @unittest.skipIf(SANITIZED, 'a sanitizer needs its address space')
     def test_a_worker_that_fails_ends_with_its_own_status(self):

@@ -92,14 +92,16 @@ class PipelineTest(job.JobTest):
             job.stop_computing(job.workers_of(process)[rank])
             _, err = process.communicate(timeout=600)
             self.assertEqual(process.returncode, 5, err)
-            self.assertRegex(err, rf"rank {rank} of 2 .* has hung: no progress for \d+ s, in '.* at step \d+, collective \d+; "
-                                  rf"rank {1 - rank} stands in '.* at step \d+, collective \d+, waiting for collective \d+ of '")
-            phase, action, step = re.search(r"no progress for \d+ s, in '(\w+)[^']*'(.*?) at step (\d+)", err).groups()
+            self.assertRegex(err, rf"no progress for \d+ s: rank {rank} is in '.* at step \d+, collective \d+; "
+                                  rf"rank {1 - rank} is in '.* at step \d+, collective \d+, waiting for collective \d+ of '")
+            phase, action, step = re.search(r"no progress for \d+ s: rank \d is in '(\w+)[^']*'(.*?) at step (\d+)", err).groups()
+            self.assertRegex(err, rf'rank {rank} of 2 .* has hung')
+            self.assertEqual(self.job.verdict(f'hangs{rank}')['reason'], re.match('hgtrain: error: (.*)', err[err.index('hgtrain: error'):])[1])
             if phase in ('forward', 'backward'):
                 self.assertRegex(action, r' \([FB]\d+\.\d+\)')  # block and micro-batch
                 self.assertEqual(int(step), int(re.search(r' after step (\d+)', err)[1]) + 1)
             log = (self.job.folder / f'hangs{rank}/logs/rank_{rank}.log').read_text()
-            self.assertRegex(log, r'thread \d+ stands in\n  .*\+0x')
+            self.assertRegex(log, r'thread \d+ is in\n  .*\+0x')
             self.assertRegex(log, r'thread \d+ does not answer\n')  # the test holds it
 
     def test_a_run_is_the_same_twice(self):

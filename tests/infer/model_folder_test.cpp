@@ -25,11 +25,25 @@ TEST_CASE("a run folder means its newest checkpoint, any other folder itself") {
         folder / "run/checkpoints/step_00000001");
 }
 
+namespace {
+
+std::string hint_of(const std::string& path) {
+  try {
+    find_model_folder(path);
+  } catch (const Error& e) {
+    return e.hint();
+  }
+  return "";
+}
+
+}  // namespace
+
 TEST_CASE("a folder that is not a model folder is refused with what it lacks") {
   TemporaryFolder folder;
   make_folders(folder / "run/checkpoints");
   using Catch::Contains;
   CHECK_THROWS_WITH(find_model_folder(folder / "none"), Contains("is not a folder"));
+  CHECK(hint_of(folder / "gpt2.json").ends_with("--model runs/gpt2"));
   CHECK_THROWS_WITH(find_model_folder(folder / "run"), Contains("has no checkpoint yet"));
   CHECK_THROWS_WITH(find_model_folder(folder.path()), Contains("has no config.json"));
 }

@@ -38,8 +38,8 @@ TEST_CASE("how a process ended, in words and as an exit code") {
 }
 
 TEST_CASE("a SIGKILL from outside gets a hint at the memory, also as the code of a shell") {
-  CHECK(hint_of(ended(SIGKILL)).starts_with("most often the memory ran out"));
-  CHECK(hint_of(ended(SIGKILL, true)) == "fewer workers or a smaller micro-batch need less");
+  CHECK(hint_of(ended(SIGKILL)).starts_with("most often, memory ran out"));
+  CHECK(hint_of(ended(SIGKILL, true)) == "use fewer workers or a smaller micro-batch");
   CHECK(hint_of(ended(137 << 8)) == hint_of(ended(SIGKILL)));
   CHECK(hint_of(ended(SIGTERM)).empty());
   CHECK(hint_of(ended(9 << 8)).empty());

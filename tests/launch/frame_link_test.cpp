@@ -62,7 +62,7 @@ TEST_CASE("a heartbeat overtakes the output that waits, and so does the store") 
   CHECK(place_of(MessageKind::kGone) == 1002);
 }
 
-TEST_CASE("the end of the stream is told once, and what is sent after it is dropped") {
+TEST_CASE("the end of the stream is reported once, and what is sent after it is dropped") {
   Links links;
   links.connect();
   links.from->send(MessageKind::kSpawn, "last");

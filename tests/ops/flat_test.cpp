@@ -38,7 +38,7 @@ TEST_CASE("sum adds in fp64") {
   CHECK_THROWS_AS(sum(Tensor(values.data(), {3}), Tensor(values.data(), {1}), pool), Error);
 }
 
-TEST_CASE("accumulate copies at first, then adds, unless it is told not to") {
+TEST_CASE("accumulate copies at first, then adds, unless it is asked not to") {
   ThreadPool pool(3);
   std::vector<float> from(1001, 3), to(1003, std::nanf(""));
   to.front() = to.back() = 7;

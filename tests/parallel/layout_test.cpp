@@ -15,7 +15,7 @@ TEST_CASE("every rank has one place, and tensor-parallel ranks are neighbours") 
   CHECK(layout.coordinates_of(7) == Coordinates{.pipeline = 1, .data = 0, .tensor = 1});
 }
 
-TEST_CASE("a rank's place is told on the axes that have more than one") {
+TEST_CASE("a rank's place names the axes that have more than one rank") {
   const Layout layout{.pipeline_size = 2, .data_size = 3, .tensor_size = 2};
   CHECK(layout.place_of(7) == "stage 1, data rank 0, tensor rank 1");
   CHECK(Layout{.data_size = 2, .context_size = 2}.place_of(3) == "data rank 1, context rank 1");

@@ -149,7 +149,8 @@ TEST_CASE("numbers that are large or none are still readable") {
   }
 }
 
-TEST_CASE("the log has the lines without colour and progress line, and a log that fails is told") {
+TEST_CASE(
+    "the log has the lines without colour and progress line, and a log that fails is reported") {
   Screen s({.live = true, .color = true, .width = 80}, 10);
   s.console.started(9, "c");
   s.console.step(record_of(10));

@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -17,9 +17,11 @@
 
 namespace hgt {
 
+/// "" if the file cannot be read: a process may end before its file in /proc is.
 inline std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
 }
 
 /// Polls until `condition` holds; false after a time that only a broken program takes.

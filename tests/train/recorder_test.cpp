@@ -17,6 +17,7 @@
 #include "hgtrain/base/file_ops.h"
 
 #include "support/failing_file_ops.h"
+#include "support/load_checkpoint.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 #include "tiny_config.h"

@@ -104,7 +104,7 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& model,
 
 /// The sizes of a whole model that computes one micro-batch at a time.
 ActivationSizes activation_sizes(const Config& config);
-/// Those of each range of the rank whose steps have this shape.
+/// The sizes for each range of blocks of the rank whose steps have this shape.
 std::vector<ActivationSizes> activation_sizes(const Config& config, const StepShape& shape);
 
 /// The memory through which tensor ranks sum these gradients: as many at once as fit, and all of

@@ -10,7 +10,7 @@ struct Config;
 /// The plan of a rank for a model. `unit_elements` as in parallel/rank_plan.h.
 RankPlan plan_rank(const Config& config, const ParameterTable& table, int rank = 0, int ranks = 1,
                    std::int64_t unit_elements = 0);
-/// The same for a place in a layout, if a step has so many micro-batches.
+/// The same for a place in a layout, if a step has `micro_batches`.
 RankPlan plan_rank(const Config& config, const ParameterTable& table, const Layout& layout,
                    const Coordinates& at, std::int64_t micro_batches);
 

@@ -13,7 +13,7 @@ struct SharedMemory {
   std::int64_t share = 0;   ///< its part, if the workers of a group share what they use
 };
 
-/// That of a worker of a pipeline stage, as far as messages of the steps fill it.
+/// The shared memory of a worker of a pipeline stage, as far as messages of the steps fill it.
 SharedMemory shared_memory(const Config& config, int stage);
 
 }  // namespace hgt

@@ -15,7 +15,7 @@ struct SampleRows {
   std::int64_t first = 0;
 
   constexpr std::int64_t run_length() const { return runs == 1 ? length : length / 2; }
-  // Of a run, counted through all samples:
+  // The sample and the begin of a run; runs are counted through all samples:
   constexpr std::int64_t sample_of(std::int64_t run) const { return runs == 1 ? run : run / 2; }
   constexpr std::int64_t begin_of(std::int64_t run) const {
     return begins[runs == 2 && run % 2 == 1];

@@ -29,7 +29,7 @@ nlohmann::ordered_json bench_train(const Config& config, std::int64_t steps,
 /// together.
 using ConnectLayout = std::function<Groups(const Config&)>;
 
-/// Times training steps of several configs, which differ in their layout, in turns: every rank
+/// Times training steps of several configs, which differ in their layout, alternately: every rank
 /// calls it, on the CPU. A layout has as many workers as there are ranks, or one: rank 0. Rates are
 /// compared with that of the first config, turn by turn.
 nlohmann::ordered_json bench_layouts(std::span<const Config> configs, std::int64_t steps,

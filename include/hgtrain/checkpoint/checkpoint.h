@@ -64,7 +64,7 @@ FlatState copy_slices(
     const FlatState& flat, std::vector<Buffer>& memory,
     const std::function<void(void* to, const void* from, std::size_t bytes)>& copy);
 
-/// What load_checkpoint() read besides the tensors.
+/// What a CheckpointReader reads besides the tensors.
 struct LoadedCheckpoint {
   TrainingState state;
   DType weights_dtype = DType::kF32;
@@ -92,7 +92,7 @@ class CheckpointWriter {
     /// The ranks that save together, which must have equal options; null: this one alone. The
     /// writer's thread uses it from save() to wait(), so no other thread may meanwhile.
     Communicator* comm = nullptr;
-    /// Those of them that are this rank's tensor-parallel group; null: this one alone. Used like
+    /// This rank's tensor-parallel group; null: this rank alone. Used like
     /// `comm`.
     Communicator* tensor = nullptr;
     std::string run_dir;
@@ -169,9 +169,6 @@ class CheckpointReader {
   struct Contents;
   std::unique_ptr<Contents> contents_;
 };
-/// The same in one step.
-LoadedCheckpoint load_checkpoint(const std::string& folder, const ModelConfig& model,
-                                 const ParameterTable& table, const FlatState& flat);
 
 /// Reads slices of the weights of an HF model folder (one safetensors file or an index of several;
 /// fp32, bf16, fp16) into the flat buffer, rounded to its type. Error(kData) names every tensor

@@ -58,8 +58,8 @@ class Communicator {
   virtual std::uint64_t start_broadcast(std::span<std::byte> bytes, int root) = 0;
   virtual void wait(std::uint64_t ticket) = 0;
 
-  // For device memory, if its copies run on a queue beside the compute stream.
-  /// As wait(), but the result is ordered before the work that is queued on `queue` from now on.
+  // For device memory whose copies run on another queue than the compute stream.
+  /// Like wait(), but the result is ordered before the work that is queued on `queue` from now on.
   virtual void make_wait(std::uint64_t ticket, const CudaQueue& queue) = 0;
   /// Collectives that start from now on come after the work that `queue` has so far, too.
   virtual void come_after(const CudaQueue& queue) = 0;

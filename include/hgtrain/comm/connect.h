@@ -28,8 +28,8 @@ struct GroupOptions {
   std::chrono::milliseconds timeout{600000};   ///< to connect, and for each wait for a peer
   const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; not in shared memory
 
-  /// Of a link between two stages of a pipeline: the stage of the other rank, for traces, in which
-  /// a broadcast is then a send or a receive.
+  /// For a link between two stages of a pipeline: the stage of the other rank. Traces then call a
+  /// broadcast a send or a receive.
   std::optional<int> peer_stage = {};
 
   int job_rank(int of_group) const {

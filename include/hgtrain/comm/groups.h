@@ -37,7 +37,8 @@ struct Groups {
   std::uint64_t sent_bytes() const;
 };
 
-/// A group of a job's ranks to connect. Those of all ranks at one place of groups_of share no rank.
+/// A group of a job's ranks to connect. Groups with the same index in groups_of(), of different
+/// ranks, are equal or share no rank.
 struct GroupOfRanks {
   std::string name;          ///< unique in the job if there are members
   const char* thread_name;   ///< in traces; a literal

@@ -17,7 +17,7 @@ inline std::int64_t workers_of_model(const ParallelismConfig& config) {
   return workers;
 }
 
-/// How many such groups so many workers form; 0 if they cannot, or if the config asks for another
+/// How many such groups `workers` form; 0 if they cannot, or if the config asks for another
 /// number.
 inline std::int64_t data_groups(const ParallelismConfig& config, std::int64_t workers) {
   const std::int64_t group = workers_of_model(config), groups = workers / group;

@@ -7,7 +7,7 @@ namespace hgt {
 /// What the program does with a key.
 enum class KeyClass {
   kUsed,      ///< changes the run
-  kNoticed,   ///< known, but without effect in a native trainer: one notice names all of them
+  kIgnored,   ///< known, but without effect in a native trainer: one notice names all of them
   kNotBuilt,  ///< not in this version: training refuses it if it is switched on
   kError,     ///< never accepted
 };
@@ -24,9 +24,10 @@ struct Problem {
   Severity severity = Severity::kError;
   std::string message;
   std::string hint;
-  std::string file;     ///< "" for the command line, and if the key is given nowhere
-  int line = 0;         ///< 0: unknown
-  std::string pointer;  ///< JSON pointer of the key as it is spelled, "" for none
+  std::string file;                 ///< "" for the command line, and if the key is given nowhere
+  int line = 0;                     ///< 0: unknown
+  std::string pointer;              ///< JSON pointer of the key as it is spelled, "" for none
+  bool may_explain_errors = false;  ///< of a notice: it is listed with errors, too
 
   /// "in FILE:LINE at /pointer", "in --a.b.c on the command line", or "".
   std::string where() const;
@@ -48,7 +49,7 @@ struct KeyReport {
   bool switched_on = false;  ///< kNotBuilt: the value needs what is not built; training refuses it
   bool given_auto = false;   ///< given as "auto"; a rule determined the value
   std::string value;         ///< JSON text
-  std::string help;          ///< what it is; of a noticed key: why it has no effect
+  std::string help;          ///< what it is; of an ignored key: why it has no effect
   Origin origin;
 };
 

@@ -28,8 +28,8 @@ struct LayoutProblem {
   std::string message;
 };
 
-/// All that keeps the config's workers from sharing its model and its sequences as the config says,
-/// whatever their number. A size that is not known yet (0) keeps them from nothing.
+/// All that keeps workers, however many, from sharing the model and its sequences as the config
+/// says. A size that is not known yet (0) keeps them from nothing.
 std::vector<LayoutProblem> layout_problems(const Config& config, const KeyName& name = {});
 
 }  // namespace hgt

@@ -10,7 +10,7 @@
 
 namespace hgt {
 
-/// "used", "noticed", "not_built", "error": a class's name in the schema and `config check`.
+/// "used", "ignored", "not_built", "error": a class's name in the schema and `config check`.
 const char* name_of(KeyClass key_class);
 
 /// The whole file as JSON Schema (draft 2020-12), from the same table that reads it.

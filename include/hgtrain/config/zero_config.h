@@ -8,8 +8,8 @@ namespace hgt {
 /// Section `zero_optimization`.
 struct ZeroConfig {
   std::int64_t stage = 0;
-  // At most so many elements: in one sum of gradients, in one gathering of parameters, gathered
-  // ahead of use, and gathered at a time.
+  // The largest numbers of elements: in one sum of gradients, in one gathering of parameters,
+  // gathered ahead of use, and gathered at a time.
   std::int64_t reduce_bucket_size = 500'000'000;
   std::int64_t allgather_bucket_size = 500'000'000;
   std::int64_t prefetch_bucket_size = 50'000'000;

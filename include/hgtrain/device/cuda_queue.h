@@ -76,7 +76,7 @@ class CudaEvent {
 
 /// Work that was captured from a queue and can be queued again at the cost of one launch. It reads
 /// and writes the memory that it was captured with. Calls of run_between_graphs cut it: then it is
-/// one launch for each stretch of work between them.
+/// one launch for each segment between them.
 class CudaGraph {
  public:
   /// Captures what `work` queues, without running it. Except in run_between_graphs, `work` must not
@@ -86,12 +86,12 @@ class CudaGraph {
 
  private:
   friend class CudaQueue;
-  using Stretch = std::unique_ptr<CudaGraphState, CudaResult (*)(CudaGraphState*)>;
-  void add_stretch(const CudaQueue& queue);
+  using Segment = std::unique_ptr<CudaGraphState, CudaResult (*)(CudaGraphState*)>;
+  void add_segment(const CudaQueue& queue);
   void cut(const CudaQueue& queue, const std::function<void()>& call);
 
   const CudaModule* module_;
-  std::vector<std::variant<Stretch, std::function<void()>>> parts_;  ///< in the order of the queue
+  std::vector<std::variant<Segment, std::function<void()>>> parts_;  ///< in the order of the queue
 };
 
 }  // namespace hgt

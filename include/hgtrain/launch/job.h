@@ -64,7 +64,7 @@ struct JobSpec {
   /// and 5 s); and a rank hangs if it sends no heartbeat for this long or 30 s, whichever is
   /// shorter. Only ranks that have sent a hello are watched; 0 = none.
   std::chrono::milliseconds hang_limit{600'000};
-  /// Of `hosts`, one from which nothing comes for so long is lost.
+  /// One of `hosts` is lost if nothing comes from it for this long.
   std::chrono::milliseconds host_lease{15'000};
 
   /// Called before each attempt of a job on `hosts`, with those that run its ranks, in the order of
@@ -108,7 +108,7 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt)
 /// What the ranks of `host` get because of what is said of it.
 std::map<std::string, std::string> host_environment(const JobHost& host);
 
-/// The command that starts the agent of `host`, but for a number that is drawn each time.
+/// The command that starts the agent of `host`, without a number that is drawn each time.
 std::vector<std::string> agent_command(const JobHost& host);
 
 /// What other hosts get of this shell's environment: the variables of the list in docs/hosts.md,

@@ -20,7 +20,7 @@ namespace hgt {
 ///                          0 again at the next document. A token sees its own document alone, as
 ///                          if each document were a sample. Empty: a sample is one document;
 ///                          context ranks need them.
-/// Of context ranks, T tokens of each sample, which are those of context_rows().
+/// With context ranks, T counts the tokens of a sample that the rank has (context_rows()).
 struct MicroBatch {
   std::span<const std::int32_t> tokens_BT;
   std::span<const std::int32_t> targets_BT;
@@ -52,7 +52,7 @@ struct MicroBatch {
 /// read must not change until they are done. Bit-identical from run to run. A token or target
 /// outside the vocabulary is Error(kData) on the CPU; on a CUDA device it makes the loss NaN.
 ///
-/// Of ranks that share the layers, each gets the gradients of its part of the parameters. Those of
+/// If ranks share the layers, each gets the gradients of its part of the parameters. Gradients of
 /// parameters that several ranks have whole are equal on all of them, bit for bit, except for those
 /// that SharedGradients sums (model/shared_gradients.h).
 class Model {
@@ -100,7 +100,7 @@ class Model {
   virtual int num_blocks() const = 0;  ///< of the whole model
 
   /// Forward of one block; keeps in `slot` what its backward needs. Call blocks in ascending order.
-  /// Of each tensor, slot s of a range has copy s % n, where n is one of the options' numbers of
+  /// Slot s of a range uses copy s % n of each tensor; n is one of the options' numbers of
   /// micro-batches. The head's forward also computes the gradient of its output product and adds to
   /// the gradients of the output matrix (of a tied embedding), so that the logits never exist as a
   /// whole.

@@ -15,7 +15,7 @@ namespace hgt {
 /// The pieces of the flat layout of a tensor rank, in ascending order: its chunks
 /// (Sharding::kChunk), cut at the tensors' ends. They cover the tensors, without the padding.
 std::vector<FlatPiece> tensor_pieces(const ParameterTable& table, TensorRank at = {});
-/// Of tensor_pieces(), those that no tensor rank before this one has too: they count in a sum over
+/// Those of tensor_pieces() that no earlier tensor rank has, too: each counts once in a sum over
 /// all ranks.
 std::vector<FlatPiece> first_copies(std::vector<FlatPiece> pieces, const ParameterTable& table,
                                     TensorRank at);
@@ -29,7 +29,7 @@ class Pieces {
   Pieces(std::span<const FlatPiece> all, std::span<const Slice> slices, Stream stream);
   /// The rank's, in memory of the stream's device.
   std::span<const FlatPiece> own() const { return own_.as<const FlatPiece>(); }
-  /// Those of them in a range of whole blocks, if they lie in host memory.
+  /// The own pieces in a range of whole blocks, if they lie in host memory.
   std::span<const FlatPiece> own_in(Range elements) const;
   /// How many there are of all ranks together; their numbers are 0, 1, ...
   std::int64_t total() const { return total_; }

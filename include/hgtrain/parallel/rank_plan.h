@@ -26,7 +26,7 @@ struct RankPlan {
   int group_rank() const { return layout.group_rank(at); }  ///< among the ranks that share shards
   int group_size() const { return sharding.ranks(); }
   int stage() const { return shape.stage; }
-  /// Of ranks that compute the losses of the same micro-batches, one counts them.
+  /// Several ranks may compute the losses of the same micro-batches; one of them counts them.
   bool gives_losses() const { return shape.pipeline.is_last() && at.tensor == 0; }
   /// How many elements the rank's blocks have.
   std::int64_t elements() const { return shape.units.back().place().end; }
@@ -59,7 +59,7 @@ std::int64_t default_unit_elements(bool on_cpu, int ranks);
 /// out.
 RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tied, int rank,
                    int ranks, std::int64_t unit_elements = 0, std::span<const Range> stages = {});
-/// The same for a place in a layout, if a step has so many micro-batches.
+/// The same for a place in a layout, if a step has `micro_batches`.
 RankPlan plan_rank(const Config& config, std::span<const Range> blocks, bool tied,
                    const Layout& layout, const Coordinates& at, std::int64_t micro_batches,
                    std::int64_t unit_elements = 0, std::span<const Range> stages = {});

@@ -33,7 +33,7 @@ std::vector<Unit> make_units(std::span<const Range> blocks, std::int64_t max_ele
 /// In which order the stages of a pipeline compute the micro-batches.
 enum class PipelineSchedule {
   kGpipe,  ///< all forwards, then all backwards
-  k1F1B,   ///< a forward and a backward in turns, so that few micro-batches are held at once
+  k1F1B,   ///< one forward, then one backward, so that few micro-batches are held at once
   /// 1F1B, but a later stage computes the gradients of weights, which no stage waits for, later,
   /// when it would idle; no stage holds more micro-batches than the first one of 1F1B.
   kZbH1,

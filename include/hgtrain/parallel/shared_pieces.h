@@ -4,8 +4,8 @@
 
 namespace hgt {
 
-/// Of the memory through which ranks of one machine communicate: what a rank can write for the
-/// others in a turn, and the number of turns whose pieces are there at once.
+/// Ranks of one machine communicate through shared memory: how much a rank can write for the others
+/// in a turn, and the number of turns whose pieces are there at once.
 inline constexpr std::int64_t kSharedPieceBytes = 256 << 10;
 inline constexpr std::int64_t kSharedTurns = 3;
 

@@ -36,7 +36,7 @@ class Tensor {
   std::int64_t size(int dim) const { return sizes_[at(dim)]; }
   std::int64_t stride(int dim) const { return strides_[at(dim)]; }
   std::int64_t numel() const;
-  /// Of its elements, without gaps.
+  /// The bytes of its elements, without gaps.
   std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype_); }
   /// Row-major without gaps.
   bool contiguous() const;

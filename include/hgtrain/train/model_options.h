@@ -10,7 +10,7 @@ struct Config;
 
 /// The options with which a job's whole model is constructed.
 Model::Options model_options(const Config& config);
-/// Those of a rank whose steps have this shape; the groups are the rank's.
+/// The options of a rank whose steps have this shape; the groups are the rank's.
 Model::Options model_options(const Config& config, const StepShape& shape, const Groups& groups);
 
 }  // namespace hgt

@@ -13,7 +13,8 @@ namespace {
 // 64 elements share 16 counters: element e takes word (e / 16) % 4 of counter e / 64 * 16 + e % 16.
 constexpr std::int64_t kBlock = kPhiloxWords;
 
-/// Of `count` elements of flat tensors, which lie in sample `sample` and start there at `element`.
+/// Handles `count` elements of flat tensors, which lie in sample `sample` and start there at
+/// `element`.
 /// x may be null.
 template <class T>
 void add_dropped(const T* x, const T* branch, const Dropout& options, std::int64_t sample,

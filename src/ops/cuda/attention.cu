@@ -23,7 +23,7 @@ __device__ int rows_left(std::int64_t first, std::int64_t end) {
 __host__ __device__ constexpr std::int64_t tiles_of(std::int64_t rows) {
   return (rows + kTile - 1) / kTile;
 }
-/// Of queries: a tile does not cross the end of a run.
+/// The tiles of the queries: none crosses the end of a run.
 __host__ __device__ constexpr std::int64_t tiles_of(const SampleRows& tokens) {
   return tokens.runs * tiles_of(tokens.run_length());
 }

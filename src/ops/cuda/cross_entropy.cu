@@ -105,7 +105,7 @@ __global__ void summarize_rows(CrossEntropyPartArgs args) {
   out[2] = target >= 0 && target < args.columns ? to_float(row[target]) : 0.0f;
 }
 
-// One block per row. Each thread adds up the few parts of the ranks.
+// One block per row. Each thread sums the few parts of the ranks.
 template <class T>
 __global__ void finish_rows(CrossEntropyFinishArgs args) {
   const CrossEntropyPartArgs& part = args.part;

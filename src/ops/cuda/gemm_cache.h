@@ -25,7 +25,7 @@ class GemmCache {
   GemmCache(std::string folder, std::string basis);
 
   const std::string& basis() const { return basis_; }
-  /// From now on these choices are valid here, whatever this process or the file has chosen.
+  /// From now on these choices are valid here, and no longer those of this process or of the file.
   void use(const GemmChoices& choices);
   std::optional<std::string> find(const std::string& shape) const;
   /// Adds a choice, and returns the valid one: another process's if that was first, unless it is
