@@ -68,8 +68,10 @@ void resolve_length(Loading& loading) {
   TrainingConfig& training = loading.config().training;
   const auto typed = loading.origins.find("training.train_iters");
   if (training.train_iters > 0 && typed != loading.origins.end() &&
-      typed->second.kind == OriginKind::kFlag)
-    training.train_samples = 0, training.num_epochs = 0;
+      typed->second.kind == OriginKind::kFlag) {  // it overrides the file's length
+    training.train_samples = 0;
+    training.num_epochs = 0;
+  }
   const int given =
       (training.train_iters > 0) + (training.train_samples > 0) + (training.num_epochs > 0);
   if (given > 1)

@@ -7,8 +7,10 @@ namespace {
 
 constexpr const char* kWait = "wait for context ranks";
 
-/// Copies a rank's rows own [N, K, D] to their places in all [B, S, K, D], or back.
-void copy_own(const Tensor& own, const Tensor& all, const SampleRows& tokens, bool back,
+enum class Direction { kToAll, kToOwn };
+
+/// Copies a rank's rows, own [N, K, D], to their places in all [B, S, K, D], or from there.
+void copy_own(Direction direction, const Tensor& own, const Tensor& all, const SampleRows& tokens,
               const Stream& stream) {
   const auto bytes = [&](std::int64_t elements) {
     return static_cast<std::size_t>(elements) * size_of(all.dtype());
@@ -21,7 +23,7 @@ void copy_own(const Tensor& own, const Tensor& all, const SampleRows& tokens, bo
         bytes(tokens.sample_of(run) * all.stride(0) + tokens.begin_of(run) * all.stride(1));
     const std::size_t pitch = bytes(all.stride(1)), own_pitch = bytes(own.stride(0)),
                       width = bytes(all.size(2) * all.size(3));
-    if (back)
+    if (direction == Direction::kToOwn)
       stream.copy_rows(here.raw(), own_pitch, place, pitch, width, static_cast<std::size_t>(rows));
     else
       stream.copy_rows(place, pitch, here.raw(), own_pitch, width, static_cast<std::size_t>(rows));
@@ -35,8 +37,8 @@ std::uint64_t ContextGroup::start_gather(const KeysValues& own, const Tensor& al
                                          std::span<const OwnedRange> owners,
                                          const Stream& stream) const {
   const KeysValues views = views_of(all);
-  copy_own(own.k, views.k, tokens, false, stream);
-  copy_own(own.v, views.v, tokens, false, stream);
+  copy_own(Direction::kToAll, own.k, views.k, tokens, stream);
+  copy_own(Direction::kToAll, own.v, views.v, tokens, stream);
   return comm_->start_all_gather(bytes_of(all), owners);
 }
 
@@ -52,8 +54,8 @@ void ContextGroup::sum_own(const Tensor& all, const KeysValues& own, const Sampl
     comm_->reduce_scatter_sum(all, owners);
   }
   const KeysValues views = views_of(all);
-  copy_own(own.k, views.k, tokens, true, stream);
-  copy_own(own.v, views.v, tokens, true, stream);
+  copy_own(Direction::kToOwn, own.k, views.k, tokens, stream);
+  copy_own(Direction::kToOwn, own.v, views.v, tokens, stream);
 }
 
 }  // namespace hgt

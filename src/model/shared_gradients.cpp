@@ -30,23 +30,23 @@ void SharedGradients::sum(Range elements, const Tensor& gradients) const {
   const auto of = [&](Range part) {
     return gradients.slice(0, part.begin - elements.begin, part.end - elements.begin);
   };
-  for (Some rest = within(elements); !rest.empty();) {
-    const Some some = first_that_fit(rest);
-    rest = rest.subspan(some.size());
+  for (Entries rest = within(elements); !rest.empty();) {
+    const Entries chunk = first_that_fit(rest);
+    rest = rest.subspan(chunk.size());
     std::int64_t used = 0;
-    for_each(some, [&](const PartialGradients& one, const Tensor& all, const Tensor& own) {
+    for_each(chunk, [&](const PartialGradients& one, const Tensor& all, const Tensor& own) {
       if (one.parts > 1) clear(all, stream_);
       stream_.copy(own.raw(), of(one.elements).raw(), own.bytes());
       used += all.numel();
     });
     TensorGroup(&tensor_).sum_rows(Tensor(packed_.data(), {used}, DType::kF32, stream_.device()));
-    for_each(some, [&](const PartialGradients& one, const Tensor&, const Tensor& own) {
+    for_each(chunk, [&](const PartialGradients& one, const Tensor&, const Tensor& own) {
       stream_.copy(of(one.elements).raw(), own.raw(), own.bytes());
     });
   }
 }
 
-SharedGradients::Some SharedGradients::within(Range elements) const {
+SharedGradients::Entries SharedGradients::within(Range elements) const {
   const auto first = std::ranges::find_if(
       partial_, [&](const PartialGradients& one) { return one.elements.begin >= elements.begin; });
   const auto last = std::find_if(first, partial_.end(), [&](const PartialGradients& one) {
@@ -55,19 +55,19 @@ SharedGradients::Some SharedGradients::within(Range elements) const {
   return {first, last};
 }
 
-SharedGradients::Some SharedGradients::first_that_fit(Some some) const {
+SharedGradients::Entries SharedGradients::first_that_fit(Entries entries) const {
   std::int64_t room = packed_.bytes() / static_cast<std::int64_t>(sizeof(float));
   std::size_t count = 0;
-  while (count < some.size() && packed_size(some[count]) <= room)
-    room -= packed_size(some[count++]);
-  return some.first(count);
+  while (count < entries.size() && packed_size(entries[count]) <= room)
+    room -= packed_size(entries[count++]);
+  return entries.first(count);
 }
 
 /// Calls fn(one, its packed memory, this rank's part of that).
 template <class Fn>
-void SharedGradients::for_each(Some some, const Fn& fn) const {
+void SharedGradients::for_each(Entries entries, const Fn& fn) const {
   std::int64_t at = 0;
-  for (const PartialGradients& one : some) {
+  for (const PartialGradients& one : entries) {
     const std::int64_t part = Split{.parts = one.parts}.part_of({tensor_.rank(), tensor_.size()});
     const Tensor all(packed_.as<float>().data() + at, {packed_size(one)}, DType::kF32,
                      stream_.device());

@@ -22,11 +22,11 @@ class SharedGradients {
   void sum(Range elements, const Tensor& gradients) const;
 
  private:
-  using Some = std::span<const PartialGradients>;
-  Some within(Range elements) const;
-  Some first_that_fit(Some some) const;
+  using Entries = std::span<const PartialGradients>;
+  Entries within(Range elements) const;
+  Entries first_that_fit(Entries entries) const;
   template <class Fn>
-  void for_each(Some some, const Fn& fn) const;
+  void for_each(Entries some, const Fn& fn) const;
 
   Communicator& tensor_;
   const Stream stream_;
