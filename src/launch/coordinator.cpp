@@ -22,7 +22,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAbortLimit{5'000};       // from `abort` to SIGTERM
+constexpr milliseconds kAbortLimit{5'000};       // from `abort` to what is next
 constexpr milliseconds kGuardLimit{5'000};       // from SIGKILL to killing the guards themselves
 constexpr milliseconds kUnkillableLimit{5'000};  // from then to giving up
 constexpr milliseconds kSilentLimit{30'000};
@@ -142,9 +142,12 @@ void Coordinator::advance(Stage next) {
   if (next <= stage_) return;
   stage_ = next;
   log_info("{}", kStageTexts[static_cast<std::size_t>(next)]);
-  const bool commands = std::any_of(ranks_.begin(), ranks_.end(), [this](const RankView& rank) {
-    return !rank.end && obeys_commands(rank);
-  });
+  const auto any_left = [this](bool obeys) {
+    return std::any_of(ranks_.begin(), ranks_.end(), [&](const RankView& rank) {
+      return !rank.end && obeys_commands(rank) == obeys;
+    });
+  };
+  const bool commands = any_left(true);
   switch (next) {
     case Stage::kRunning:
       return;
@@ -156,7 +159,9 @@ void Coordinator::advance(Stage next) {
       const Failure& failure = *first_failure(record_.failures);
       command_all(encode_abort(fmt::format(
           "{} {}", failure.culprit(), failure.message.empty() ? failure.reason : failure.message)));
-      return then(Stage::kTerminating, std::min(kAbortLimit, spec_.grace));
+      // A rank that does not obey an abort would not obey SIGTERM either.
+      return then(any_left(false) ? Stage::kTerminating : Stage::kKilling,
+                  std::min(kAbortLimit, spec_.grace));
     }
     case Stage::kTerminating:
       signal_all(SIGTERM);

@@ -7,7 +7,7 @@ import job
 
 # The norm is clipped from the first step on.
 MODEL = ('--model.n_head', 4, '--model.resid_pdrop', 0.1, '--model.attn_pdrop', 0.1, '--gradient_clipping', 0.1)
-MISTRAL = ('--model.model_type', 'mistral', '--model.num_attention_heads', 4, '--model.num_key_value_heads', 2,
+MISTRAL = ('--model.model_type', 'mistral', '--model.intermediate_size', 64, '--model.num_attention_heads', 4, '--model.num_key_value_heads', 2,
            '--model.sliding_window', 9, '--model.tie_word_embeddings', 'false', '--gradient_clipping', 0.1)
 PACKED = ('--data.separate_documents', 'true', '--data.end_of_text', 32)
 

@@ -11,9 +11,9 @@ COMMON = ('--model.n_layer', 4, '--model.num_attention_heads', 4, '--gradient_cl
 MODELS = {  # with the keys of dropout that the family has
     'gpt2': ((), ('resid_pdrop', 'attn_pdrop', 'embd_pdrop')),
     'gpt2 untied': (('--model.tie_word_embeddings', 'false'), ('resid_pdrop', 'attn_pdrop', 'embd_pdrop')),
-    'llama': (('--model.model_type', 'llama', '--model.num_key_value_heads', 2, '--model.tie_word_embeddings', 'false'), ('attention_dropout',)),
-    'mistral': (('--model.model_type', 'mistral', '--model.num_key_value_heads', 1, '--model.sliding_window', 12), ('attention_dropout',)),
-    'qwen3': (('--model.model_type', 'qwen3', '--model.num_key_value_heads', 2, '--model.head_dim', 8), ('attention_dropout',)),
+    'llama': (('--model.model_type', 'llama', '--model.intermediate_size', 64, '--model.num_key_value_heads', 2, '--model.tie_word_embeddings', 'false'), ('attention_dropout',)),
+    'mistral': (('--model.model_type', 'mistral', '--model.intermediate_size', 64, '--model.num_key_value_heads', 1, '--model.sliding_window', 12), ('attention_dropout',)),
+    'qwen3': (('--model.model_type', 'qwen3', '--model.intermediate_size', 64, '--model.num_key_value_heads', 2, '--model.head_dim', 8), ('attention_dropout',)),
 }
 FACTORS = {
     'data_parallel_size': (1, 2, 4, 8),
@@ -95,7 +95,8 @@ class LayoutsTest(job.JobTest):
     def test_what_is_sent_is_what_the_docs_say(self):
         """docs/splitting.md, with fp32 values; embedding and head, and what ranks agree on in a step, count for little in its examples."""
         layers, width, tokens, micros = 4, 64, 32, 8
-        model = (*COMMON, *MODELS['llama'][0], '--model.n_embd', width, '--steps', 1)
+        wide = [11008 if flag == 64 else flag for flag in MODELS['llama'][0]]  # so that embedding and head count for little
+        model = (*COMMON, *wide, '--model.n_embd', width, '--steps', 1)
         activations = tokens * width * 4
 
         def sent(name, workers, *flags):

@@ -11,7 +11,7 @@ import job
 from job import STEPS
 
 MODEL = ('--model.n_layer', 4)
-LLAMA = ('--model.model_type', 'llama', '--model.num_key_value_heads', 1, '--model.tie_word_embeddings', 'false', *MODEL)
+LLAMA = ('--model.model_type', 'llama', '--model.intermediate_size', 64, '--model.num_key_value_heads', 1, '--model.tie_word_embeddings', 'false', *MODEL)
 
 
 def stages(number, *flags):

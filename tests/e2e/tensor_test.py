@@ -13,9 +13,9 @@ import job
 
 # The norm is clipped from the first step on.
 MODEL = ('--model.n_head', 4, '--model.resid_pdrop', 0.1, '--model.attn_pdrop', 0.1, '--gradient_clipping', 0.1)
-LLAMA = ('--model.model_type', 'llama', '--model.num_attention_heads', 4, '--model.num_key_value_heads', 2,
+LLAMA = ('--model.model_type', 'llama', '--model.intermediate_size', 64, '--model.num_attention_heads', 4, '--model.num_key_value_heads', 2,
          '--model.tie_word_embeddings', 'false', '--gradient_clipping', 0.1)
-QWEN = ('--model.model_type', 'qwen3', '--model.num_attention_heads', 4, '--model.num_key_value_heads', 1, '--model.head_dim', 8,
+QWEN = ('--model.model_type', 'qwen3', '--model.intermediate_size', 64, '--model.num_attention_heads', 4, '--model.num_key_value_heads', 1, '--model.head_dim', 8,
         '--gradient_clipping', 0.1)
 
 
