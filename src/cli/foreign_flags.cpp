@@ -25,7 +25,8 @@ constexpr std::string_view kNodes =
     "nodes that are started by themselves: --nnodes N --node_rank R --master_addr HOST on each";
 constexpr std::string_view kWorkers = "workers on each machine: --num_workers N, or --num_gpus N";
 constexpr std::string_view kOverSsh =
-    "leave it out: hosts are reached by ssh; Slurm's and MPI's ways are not built yet";
+    "leave it out: hosts are reached by ssh; under Slurm `srun hgtrain ...`, under MPI `mpirun "
+    "hgtrain ...`";
 constexpr std::string_view kElastic =
     "leave it out: a number of hosts that changes is not built yet";
 constexpr std::string_view kLogs = "output in files: --log_dir DIR";

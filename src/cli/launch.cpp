@@ -88,6 +88,7 @@ class Launch final : public Command {
 
   void fill_hosts() {
     host_flags_.num_workers = asked_workers();
+    take_scheduler(host_flags_);
     named_hosts_ = hosts_of(host_flags_);
     spec_.rendezvous = rendezvous_of(host_flags_, named_hosts_);
     if (!spec_.rendezvous) spec_.master_port = host_flags_.master_port;

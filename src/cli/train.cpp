@@ -123,6 +123,7 @@ class Train final : public Command {
 
   int run(const std::vector<std::string>& overrides) override {
     require_named_run();
+    take_scheduler(flags_.on_hosts);
     take_this_machine(flags_);
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));
     if (rendezvous_ && !flags_.dry_run) {

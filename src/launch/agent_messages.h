@@ -48,8 +48,9 @@ struct Join {
   std::int32_t num_nodes = 0;
   std::int32_t workers = 0;  ///< JobHost::workers
   std::string host;          ///< its name
+  std::string machine;       ///< the same for nodes that share it; "" = nobody does
   static auto fields(auto& m) {
-    return std::tie(m.version, m.node, m.num_nodes, m.workers, m.host);
+    return std::tie(m.version, m.node, m.num_nodes, m.workers, m.host, m.machine);
   }
 };
 
@@ -239,6 +240,8 @@ struct Spawn {
   std::int32_t world_size = 1;
   std::int32_t first_rank = 0;
   std::int32_t num_ranks = 1;
+  std::int32_t first_local_rank = 0;
+  std::int32_t local_size = 1;  ///< of all agents of the machine
   std::int32_t host = 0;
   std::int32_t num_hosts = 1;
   std::int32_t max_restarts = 0;
@@ -250,9 +253,10 @@ struct Spawn {
   std::string shown_ranks = "none";  ///< RankSet::text()
   static auto fields(auto& m) {
     return std::tie(m.epoch, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir,
-                    m.shared_file, m.log_dir, m.world_size, m.first_rank, m.num_ranks, m.host,
-                    m.num_hosts, m.max_restarts, m.address, m.interface, m.master_addr,
-                    m.master_port, m.own_workers, m.shown_ranks);
+                    m.shared_file, m.log_dir, m.world_size, m.first_rank, m.num_ranks,
+                    m.first_local_rank, m.local_size, m.host, m.num_hosts, m.max_restarts,
+                    m.address, m.interface, m.master_addr, m.master_port, m.own_workers,
+                    m.shown_ranks);
   }
 };
 

@@ -89,9 +89,11 @@ void Coordinator::spawn(const PortReserved& master) {
         fmt::format("interface {} of host {} is its loopback, where other hosts cannot reach it",
                     hosts_[0].spec.interface, hosts_[0].spec.name),
         "iface= in the hostfile, or distributed.interface: one in the network of the others"));
-  order.num_hosts = static_cast<std::int32_t>(hosts_.size());
-  order.host = 0;
+  order.num_hosts = 1 + std::ranges::max(hosts_, {}, &HostRanks::machine).machine;
   for (const HostRanks& host : hosts_) {
+    order.host = host.machine;
+    order.first_local_rank = host.first_local_rank;
+    order.local_size = host.local_size;
     order.first_rank = host.first_rank;
     order.num_ranks = host.num_ranks;
     order.env = context_.order.env;
@@ -99,7 +101,6 @@ void Coordinator::spawn(const PortReserved& master) {
     order.address = host.spec.address;
     order.interface = host.spec.interface;
     host.link->send(order);
-    ++order.host;
   }
   spawned_ = true;
   for (RankView& rank : ranks_) rank.pulse.heard_ns = rank.pulse.changed_ns = now_ns();

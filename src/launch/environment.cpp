@@ -103,8 +103,9 @@ EnvironmentChange worker_environment(const JobSpec& spec, int rank, int attempt,
       out.at_start.push_back(name);
   }
   // All workers together use one thread per core, unless the user has set the variable.
+  const int sharers = place.core_sharers > 0 ? place.core_sharers : place.local_size;
   if (!is_set(spec, "OMP_NUM_THREADS"))
-    out.set["OMP_NUM_THREADS"] = std::to_string(std::max(1, usable_cores() / place.local_size));
+    out.set["OMP_NUM_THREADS"] = std::to_string(std::max(1, usable_cores() / sharers));
   // A failed NCCL collective ends its process, and Python's output comes when it is printed.
   if (!is_set(spec, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
     out.set["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";

@@ -23,12 +23,12 @@ Error refused(const std::string& message, const std::string& hint = "") {
 }
 
 /// Hosts that nobody names: each says who it is when it joins.
-std::vector<JobHost> nodes(std::int64_t number) {
+std::vector<JobHost> nodes(std::int64_t number, int workers) {
   if (number < 1 || number > kMaxHosts)
     throw refused(fmt::format("--nnodes {} is not from 1 to {}", number, kMaxHosts));
   std::vector<JobHost> out;
   for (std::int64_t i = 0; number > 1 && i < number; ++i)
-    out.push_back({.name = fmt::format("node {}", i)});
+    out.push_back({.name = fmt::format("node {}", i), .workers = workers});
   return out;
 }
 
@@ -36,7 +36,10 @@ std::vector<JobHost> named_hosts(const HostFlags& flags) {
   if (!flags.hosts.empty() && !flags.hostfile.empty())
     throw refused("--hosts and --hostfile exclude each other", "keep one of them");
   if (!flags.hosts.empty()) return parse_hosts(flags.hosts);
-  if (flags.hostfile.empty() && flags.node_rank) return nodes(flags.num_nodes.value_or(1));
+  if (flags.hostfile.empty() && flags.node_rank) {
+    const bool is_task_per_worker = flags.shares_node && !flags.num_workers;
+    return nodes(flags.num_nodes.value_or(1), is_task_per_worker ? 1 : 0);
+  }
   if (flags.hostfile.empty()) {
     const std::string& filter = flags.include.empty() ? flags.exclude : flags.include;
     if (filter.starts_with("localhost")) return {{.name = "localhost"}};

@@ -2,12 +2,15 @@
 #include <cstring>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/launch/rendezvous.h"
+
+extern char** environ;
 
 namespace hgt {
 namespace {
@@ -35,13 +38,23 @@ std::string secret_in_file(const std::string& path) {
   return read_file(path, kMaxBytes, ErrorKind::kConfig);
 }
 
-/// What the process began with stays visible in /proc/PID/environ unless it is overwritten.
+/// Removes all variables that hold the secret: mpirun -x puts it into one of its own, too. What the
+/// process began with stays visible in /proc/PID/environ unless it is overwritten.
+void remove_from_environment(const std::string& secret) {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry; ++entry) {
+    char* const value = std::strchr(*entry, '=');
+    if (value == nullptr || std::strstr(value, secret.c_str()) == nullptr) continue;
+    names.emplace_back(*entry, static_cast<std::size_t>(value - *entry));
+    explicit_bzero(value + 1, std::strlen(value + 1));
+  }
+  for (const std::string& name : names) ::unsetenv(name.c_str());
+}
+
 std::string secret_in_variable(const std::string& name) {
-  char* const value = std::getenv(name.c_str());
-  if (value == nullptr) return "";
-  std::string out = value;
-  explicit_bzero(value, out.size());
-  ::unsetenv(name.c_str());
+  const char* const value = std::getenv(name.c_str());
+  const std::string out = value ? value : "";
+  if (!out.empty()) remove_from_environment(out);
   return out;
 }
 

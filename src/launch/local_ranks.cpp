@@ -18,6 +18,7 @@
 #include "hgtrain/base/host.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/machine/network.h"
+#include "hgtrain/machine/resources.h"
 
 #include "children.h"
 #include "environment.h"
@@ -108,12 +109,19 @@ void LocalRanks::prepare_host() {
   if (!spec_.log_dir.empty()) make_log_folder(spec_.log_dir);
 }
 
+/// A scheduler may have bound each of its tasks to cores of its own.
+int LocalRanks::core_sharers() const {
+  const bool is_bound = usable_cores() < sysconf(_SC_NPROCESSORS_ONLN);
+  return is_bound ? order_.num_ranks : order_.local_size;
+}
+
 void LocalRanks::start_worker(int rank) {
   if (!spec_.log_dir.empty()) unlink(error_file(spec_, rank).c_str());
   const std::vector<std::string> env =
       full_environment(worker_environment(spec_, rank, static_cast<int>(order_.epoch),
-                                          {rank - order_.first_rank, order_.num_ranks, order_.host,
-                                           order_.num_hosts, order_.master_addr, address_}),
+                                          {order_.first_local_rank + rank - order_.first_rank,
+                                           order_.local_size, order_.host, order_.num_hosts,
+                                           order_.master_addr, address_, core_sharers()}),
                        {{"MASTER_PORT", std::to_string(order_.master_port)},
                         {"HGTRAIN_CONTROL_FD", std::to_string(kControlFd)},
                         {"HGTRAIN_JOB_KEY", key_.hex()}});

@@ -60,6 +60,7 @@ class LocalRanks {
  private:
   void prepare_host();
   void start_worker(int rank);
+  int core_sharers() const;
   Worker::Events worker_events();
   void on_ended(const Worker& worker);
   void on_gone(const Worker& worker);

@@ -131,9 +131,10 @@ class Dialler {
 
 std::string join_frame(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {
   const JobHost& self = hosts[static_cast<std::size_t>(rendezvous.node)];
-  return encode_frame(Join::kKind, encode_payload(Join{kAgentVersion, rendezvous.node,
-                                                       static_cast<std::int32_t>(hosts.size()),
-                                                       self.workers, host_name()}));
+  return encode_frame(
+      Join::kKind,
+      encode_payload(Join{kAgentVersion, rendezvous.node, static_cast<std::int32_t>(hosts.size()),
+                          self.workers, host_name(), machine_of(rendezvous)}));
 }
 
 /// One connection to node 0, until it ends.

@@ -1,8 +1,19 @@
 #include "hgtrain/launch/rendezvous.h"
 
+#include <cstring>
+#include <map>
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "hgtrain/base/error_list.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
+
+#include "host_range.h"
+#include "scheduler.h"
+
+extern char** environ;
 
 namespace hgt {
 namespace {
@@ -13,7 +24,60 @@ Error refused(const std::string& message, const std::string& hint) {
 
 constexpr std::int64_t kMaxJoinSeconds = 30 * 86'400;
 
+std::map<std::string, std::string> own_environment() {
+  std::map<std::string, std::string> out;
+  for (char** entry = environ; *entry; ++entry)
+    if (const char* const equals = std::strchr(*entry, '='))
+      out.emplace(std::string(*entry, static_cast<std::size_t>(equals - *entry)), equals + 1);
+  return out;
+}
+
+/// The pods of an indexed Job know their number, but not how many they are.
+void take_pod(const std::map<std::string, std::string>& environment, HostFlags& flags) {
+  const auto index = environment.find("JOB_COMPLETION_INDEX");
+  const bool is_named = !flags.hosts.empty() || !flags.hostfile.empty();
+  if (index == environment.end() || is_named || flags.num_nodes.value_or(1) < 2) return;
+  try {
+    const std::vector<int> numbers = number_list(index->second);
+    if (numbers.size() == 1) flags.node_rank = numbers[0];
+  } catch (const Error&) {
+  }
+  if (!flags.node_rank)
+    throw refused("the variable JOB_COMPLETION_INDEX=" + index->second + " is not a number",
+                  "which node this is: --node_rank R");
+}
+
 }  // namespace
+
+void take_scheduler(HostFlags& flags) {
+  if (flags.node_rank) return;
+  const auto environment = own_environment();
+  const std::optional<SchedulerTask> task = scheduler_task(environment);
+  if (!task) return take_pod(environment, flags);
+  const char* const named = !flags.hosts.empty() ? "--hosts" : "--hostfile";
+  if (!flags.hosts.empty() || !flags.hostfile.empty())
+    throw refused(fmt::format("{} has started {} of this command, and {} lets each of them start a "
+                              "job of its own over ssh",
+                              task->starter, task->num_tasks, named),
+                  fmt::format("leave out {}, because the tasks find each other; or start the "
+                              "command once, without {}",
+                              named, task->starter));
+  if (flags.num_nodes && *flags.num_nodes != task->num_tasks)
+    throw refused(fmt::format("--num_nodes {}, and {} has started {} of this command",
+                              *flags.num_nodes, task->starter, task->num_tasks),
+                  "leave it out");
+  flags.num_nodes = task->num_tasks;
+  flags.node_rank = task->task;
+  flags.shares_node = task->shares_node;
+  if (flags.master_addr.empty()) flags.master_addr = task->first_node;
+  if (flags.master_port == 0) flags.master_port = task->port;
+}
+
+/// Two machines may have the same name, and two containers of one machine have different ones.
+std::string machine_of(const Rendezvous& rendezvous) {
+  if (!rendezvous.shares_node) return "";
+  return host_name() + " " + read_file("/proc/sys/kernel/random/boot_id", 4096);
+}
 
 std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vector<JobHost>& hosts) {
   const bool are_named = !flags.hosts.empty() || !flags.hostfile.empty();
@@ -53,6 +117,7 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
   out.node = static_cast<int>(*flags.node_rank);
   out.join_timeout = std::chrono::seconds(timeout);
   if (flags.master_port != 0) out.port = flags.master_port;
+  out.shares_node = flags.shares_node;
   out.address = flags.master_addr;
   if (out.address.empty() && are_named && !is_alone)
     out.address = hosts[0].address.empty() ? bare_name(hosts[0].name) : hosts[0].address;

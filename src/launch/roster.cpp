@@ -81,6 +81,7 @@ void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvou
                   const Agent::Context& context, int gpus) {
   set_hosts(hosts);
   hosts_[0].spec.name = host_name();
+  hosts_[0].machine = machine_of(rendezvous);
   listener_ = std::make_unique<JoinListener>(io_, rendezvous.port, rendezvous.secret,
                                              [this](const Newcomer& n) { on_join(n); });
   join_timeout_ = rendezvous.join_timeout;
@@ -129,6 +130,7 @@ void Roster::on_join(const Newcomer& newcomer) {
   if (host.state == State::kAway) return;  // what is left of it may still run: it dials again
   host.carrier = newcomer.carrier;
   host.our_address = newcomer.our_address;
+  host.machine = newcomer.join.machine;
   host.spec.name = newcomer.join.host;
   if (newcomer.join.workers > 0) host.spec.workers = newcomer.join.workers;
   connect(host, std::move(in), std::move(out));
@@ -225,6 +227,7 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
                                    host.spec.min_gpus));
   if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
   host.address = hello.address;
+  host.gpus = hello.gpus;
   host.state = State::kHere;
   check_ready();
 }
@@ -341,6 +344,31 @@ void Roster::check_dismissed() {
   std::exchange(dismissed_, nullptr)();
 }
 
+/// Tasks of a scheduler that share a machine share its local ranks.
+void Roster::place_on_machines(std::vector<HostRanks>& out) const {
+  std::vector<std::string> keys;
+  std::vector<int> ranks;  // of each machine
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::string& key = hosts_[blocks_[i].host].machine;
+    const auto known = key.empty() ? keys.end() : std::ranges::find(keys, key);
+    out[i].machine = static_cast<int>(known - keys.begin());
+    if (known == keys.end()) {
+      keys.push_back(key);
+      ranks.push_back(0);
+    }
+    int& on_machine = ranks[static_cast<std::size_t>(out[i].machine)];
+    out[i].first_local_rank = on_machine;
+    on_machine += out[i].num_ranks;
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i].local_size = ranks[static_cast<std::size_t>(out[i].machine)];
+    // A task that sees its own GPUs alone counts them from 0.
+    const int gpus = hosts_[blocks_[i].host].gpus;
+    if (gpus > 0 && gpus < out[i].local_size && out[i].num_ranks < out[i].local_size)
+      out[i].first_local_rank = 0;
+  }
+}
+
 std::vector<HostRanks> Roster::hosts() const {
   std::vector<HostRanks> out;
   int first_rank = 0;
@@ -353,6 +381,7 @@ std::vector<HostRanks> Roster::hosts() const {
       ranks.spec.devices.resize(static_cast<std::size_t>(block.workers));
     first_rank += block.workers;
   }
+  place_on_machines(out);
   return out;
 }
 
@@ -370,9 +399,10 @@ std::string Roster::address_that_nodes_dialled() const {
 }
 
 std::string Roster::master_address() const {
-  if (listener_) return address_that_nodes_dialled();
   const Host& host = hosts_[blocks_[0].host];
   const JobHost& first = host.spec;
+  if (listener_ && first.address.empty() && first.interface.empty())
+    return address_that_nodes_dialled();
   if (blocks_.size() == 1) return first.address.empty() ? "127.0.0.1" : first.address;
   if (first.address.empty() && !first.interface.empty()) return "";
   const std::string& address = first.address.empty() ? host.address : first.address;

@@ -27,7 +27,10 @@ struct HostRanks {
   AgentLink* link;
   int first_rank;
   int num_ranks;
-  JobHost spec;  ///< with the number of these ranks
+  JobHost spec;     ///< with the number of these ranks
+  int machine = 0;  ///< its number; several tasks of a scheduler may share one
+  int first_local_rank = 0;
+  int local_size = 0;  ///< ranks of the machine
 };
 
 /// The hosts of a job: calls each, or waits for its call, has a link to its agent, and says which
@@ -81,6 +84,8 @@ class Roster {
     Candidate::State state = Candidate::State::kCalled;
     std::string address;      // by which ssh reached it
     std::string our_address;  // which it dialled
+    std::string machine;      // Join::machine
+    int gpus = 0;             // that programs see there
     std::string why_away;
     bool is_told = false;    // the user knows that
     bool knows_end = false;  // of the job
@@ -93,6 +98,7 @@ class Roster {
   void on_join(const Newcomer& newcomer);
   std::string why_refused(const Newcomer& newcomer) const;
   void check_dismissed();
+  void place_on_machines(std::vector<HostRanks>& out) const;
   std::string address_that_nodes_dialled() const;
   void call_again(Host& host);
   std::vector<Candidate> candidates() const;

@@ -94,7 +94,7 @@ struct AgentHost {
 inline Spawn shell_ranks(const std::string& script, int ranks = 1) {
   Spawn order;
   order.argv = {"/bin/sh", "-c", script};
-  order.world_size = order.num_ranks = ranks;
+  order.world_size = order.num_ranks = order.local_size = ranks;
   order.shown_ranks = "all";
   return order;
 }

@@ -105,8 +105,10 @@ TEST_CASE("a job secret comes from a private file, or from a variable that no wo
     CHECK(value[0] == '\0');
   }
   setenv("HGTRAIN_JOB_SECRET", "fedcba9876543210", 1);
+  setenv("LIST_OF_MPIRUN", "HGTRAIN_JOB_SECRET=fedcba9876543210", 1);
   CHECK(take_job_secret({.job_secret_file = path}) == "0123456789abcdef");
   CHECK(getenv("HGTRAIN_JOB_SECRET") == nullptr);
+  CHECK(getenv("LIST_OF_MPIRUN") == nullptr);
 }
 
 TEST_CASE("a job secret that is missing, short or readable by others is refused") {

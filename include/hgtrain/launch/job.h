@@ -91,6 +91,7 @@ struct RankPlace {
   int num_hosts = 1;
   std::string master_addr = "127.0.0.1";
   std::string address = {};  ///< where other hosts reach this one, "" = not said
+  int core_sharers = 0;      ///< ranks among which the usable cores are divided; 0 = local_size
 };
 
 /// The differences between the environment of one rank and the inherited one.

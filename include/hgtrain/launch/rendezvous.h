@@ -19,8 +19,14 @@ struct Rendezvous {
   int port = 29500;                        ///< where it listens
   std::string secret = {};                 ///< known to the nodes alone; no worker gets it
   std::chrono::seconds join_timeout{600};  ///< for all nodes to join
+  bool shares_node = false;                ///< HostFlags::shares_node
   bool rejoins = false;  ///< a node that has lost node 0 dials it again, for as long
 };
+
+/// Completes the flags of a task that srun, mpirun or a Kubernetes Job has started by what it
+/// knows: which of how many nodes this is, and where node 0 is. A user who says --node_rank knows
+/// better. Error(kConfig) if the flags name hosts, or another number of them.
+void take_scheduler(HostFlags& flags);
 
 /// How `hosts` = hosts_of(flags) meet, still without the secret. None if they are reached by ssh,
 /// or if there is one alone. Error(kConfig) says everything that is wrong.
@@ -29,6 +35,9 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
 /// The secret that the flags name. One of a variable is removed from this process's environment.
 /// Error(kConfig) if there is none, if it is too short, or if other users can read it.
 std::string take_job_secret(const HostFlags& flags);
+
+/// What nodes that share a machine have in common; "" if they share none.
+std::string machine_of(const Rendezvous& rendezvous);
 
 /// Runs the ranks of a node other than 0, which it dials until the join timeout. Blocks until the
 /// job ends, and returns its exit code. Signals that come meanwhile are the whole job's.

@@ -1,0 +1,48 @@
+"""Jobs under Open MPI's mpirun, on the two hosts of hosts.py. Without mpirun, it ends with 77."""
+import os
+import shutil
+import subprocess
+import sys
+
+import hosts
+from hosts import MARK, PROGRAM, HostsCase
+
+SECRET = 'job secret ' + 'SeCrEt' * 4
+
+
+class MpiTest(HostsCase):
+    def mpirun(self, *args, where='a:2,b:2', exit_code=0, master=True):
+        command = ['mpirun', '--allow-run-as-root', '--bind-to', 'none', '--mca', 'plm_rsh_agent', f'{self.hosts.folder}/bin/ssh', '--mca',
+                   'oob_tcp_if_include', f'{self.hosts.net}.0/24', '--host', where, '-x', 'HGTRAIN_JOB_SECRET']
+        flags = ['--master_addr', f'{self.hosts.net}.1'] if master else []
+        split = args.index('launch')
+        process = subprocess.Popen([*command, *args[:split], PROGRAM, 'launch', *flags, *args[split + 1:]], text=True, cwd=self.work,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, MARK: '1', 'HGTRAIN_JOB_SECRET': SECRET})
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, exit_code, out + err)
+        return out, err
+
+    def test_a_process_for_each_node(self):
+        out, _ = self.mpirun('--map-by', 'ppr:1:node', 'launch', '--nproc_per_node', '2', '--', 'sh', '-c',
+                             'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $NODE_RANK/$GROUP_WORLD_SIZE $(hostname) $(env | grep -c SeCrEt)')
+        self.assertEqual(sorted(out.splitlines()),
+                         [f'[r{rank}] {rank}/4 {rank % 2}/2 {rank // 2}/2 {"ab"[rank // 2]} 0' for rank in range(4)])
+
+    def test_a_process_for_each_worker(self):
+        out, _ = self.mpirun('--map-by', 'slot', 'launch', '--', 'sh', '-c', 'echo $RANK/$WORLD_SIZE $(hostname) $LOCAL_RANK/$LOCAL_WORLD_SIZE')
+        self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] {rank}/4 {"ab"[rank // 2]} {rank % 2}/2' for rank in range(4)])
+
+    def test_the_report_comes_before_mpirun_ends_the_others(self):
+        _, err = self.mpirun('--map-by', 'ppr:1:node', 'launch', '--', 'sh', '-c', '[ $RANK = 1 ] && exit 7; exec sleep 1000', exit_code=7)
+        self.assertRegex(err, r'error: rank 1 of 2 \(pid \d+ on b\) exited with code 7')
+
+    def test_where_the_first_node_is_must_be_said(self):
+        _, err = self.mpirun('--map-by', 'ppr:1:node', 'launch', '--', 'true', master=False, exit_code=2)
+        self.assertIn('--master_addr HOST', err)
+
+
+if __name__ == '__main__':
+    if not shutil.which('mpirun'):
+        print('skipped: no mpirun (apt-get install openmpi-bin)')
+        sys.exit(77)
+    hosts.main()

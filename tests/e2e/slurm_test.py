@@ -1,0 +1,156 @@
+"""Jobs under a real Slurm, whose nodes are the two hosts of hosts.py. Without Slurm and munge, it ends with 77."""
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import hosts
+from hosts import MARK, PROGRAM, HostsCase
+
+TOOLS = ('srun', 'scancel', 'slurmctld', 'slurmd', 'munged')
+PATH = os.environ['PATH'] + ':/usr/sbin'
+SECRET = 'job secret ' + 'SeCrEt' * 4
+CONFIG = """\
+ClusterName=test
+SlurmctldHost=head({net}.254)
+SlurmctldPort=16817
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+MpiDefault=none
+ReturnToService=2
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.%n.log
+SlurmdParameters=config_overrides
+KillWait=30
+SwitchType=switch/none
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+NodeName=a NodeAddr={net}.1 Port=16818 CPUs=8
+NodeName=b NodeAddr={net}.2 Port=16818 CPUs=8
+PartitionName=p Nodes=a,b Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
+"""
+
+
+class SlurmTest(HostsCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = cls.hosts.folder / 'slurm'
+        (cls.folder / 'state').mkdir(parents=True)
+        os.chmod(cls.folder.parent, 0o755)
+        cls.env = {**os.environ, 'PATH': PATH, 'SLURM_CONF': str(cls.folder / 'slurm.conf')}
+        (cls.folder / 'slurm.conf').write_text(CONFIG.format(folder=cls.folder, net=cls.hosts.net))
+        key = cls.folder / 'key'
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        cls.daemons = []
+        cls.serve('munged', '--foreground', '--force', f'--key-file={key}', f'--socket={cls.folder}/munge.socket',
+                  f'--pid-file={cls.folder}/munged.pid', f'--log-file={cls.folder}/munged.log', f'--seed-file={cls.folder}/seed')
+        cls.serve('unshare', '-u', 'sh', '-c', 'hostname head; exec slurmctld -D -c')
+        for name in 'ab':
+            inside = ['nsenter', '-t', str(cls.hosts.first_process(name)), '-n', '-u', '-i']
+            cls.serve(*inside, 'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; exec slurmd -D -N ' + name)
+        deadline = time.monotonic() + 60
+        while subprocess.run(['srun', '-N2', 'true'], env=cls.env, capture_output=True).returncode != 0:
+            if time.monotonic() > deadline:
+                raise AssertionError((cls.folder / 'slurmctld.log').read_text())
+
+    @classmethod
+    def serve(cls, *command):
+        cls.daemons.append(subprocess.Popen(command, env=cls.env, cwd='/', stderr=subprocess.DEVNULL))
+
+    @classmethod
+    def tearDownClass(cls):
+        for daemon in reversed(cls.daemons):
+            daemon.terminate()
+            daemon.wait()
+        super().tearDownClass()
+
+    @classmethod
+    def srun(cls, *command, env=(), cwd=None):
+        return subprocess.Popen(['srun', '--overlap', *command], text=True, cwd=cwd or cls.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env={**cls.env, MARK: '1', 'HGTRAIN_JOB_SECRET': SECRET, **dict(env)})
+
+    def launch(self, srun, *args, exit_code=0, **options):
+        process = self.srun(*srun, PROGRAM, 'launch', '--master_addr', f'{self.hosts.net}.1', *args, **options)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, exit_code, out + err)
+        return out, err
+
+    def test_a_task_for_each_node(self):
+        out, _ = self.launch(['-N2', '--ntasks-per-node=1'], '--nproc_per_node', '2', '--', 'sh', '-c',
+                             'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $NODE_RANK/$GROUP_WORLD_SIZE $(hostname) $(env | grep -c SeCrEt)')
+        self.assertEqual(sorted(out.splitlines()),
+                         [f'[r{rank}] {rank}/4 {rank % 2}/2 {rank // 2}/2 {"ab"[rank // 2]} 0' for rank in range(4)])
+
+    def test_a_task_for_each_worker(self):
+        for order, places in (('block', ('a0', 'a1', 'b0', 'b1')), ('cyclic', ('a0', 'b0', 'a1', 'b1'))):
+            out, _ = self.launch(['-N2', '--ntasks-per-node=2', '-m', order], '--', 'sh', '-c',
+                                 'echo $RANK/$WORLD_SIZE $(hostname)$LOCAL_RANK of $LOCAL_WORLD_SIZE, $NODE_RANK of $GROUP_WORLD_SIZE')
+            self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] {rank}/4 {place} of 2, {"ab".index(place[0])} of 2'
+                                                        for rank, place in enumerate(places)])
+
+    def test_the_first_node_is_found_by_its_name(self):
+        names = self.folder / 'names'
+        names.write_text(f'127.0.0.1 localhost\n{self.hosts.net}.1 a\n{self.hosts.net}.2 b\n')
+        process = self.srun('-N2', 'unshare', '-m', 'sh', '-c', f'mount --bind {names} /etc/hosts; exec {PROGRAM} launch -- hostname')
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(sorted(out.splitlines()), ['[r0] a', '[r1] b'], err)
+
+    def test_the_exit_code_is_that_of_the_first_rank_that_failed(self):
+        _, err = self.launch(['-N2'], '--', 'sh', '-c', '[ $RANK = 1 ] && exit 7; exec sleep 1000', exit_code=7)
+        self.assertRegex(err, r'error: rank 1 of 2 \(pid \d+ on b\) exited with code 7')
+
+    def test_hosts_under_srun_are_an_error_that_explains(self):
+        _, err = self.launch(['-N2'], '--hosts', 'a,b', '--', 'true', exit_code=2)
+        self.assertIn('srun has started 2 of this command, and --hosts lets each of them start a job of its own over ssh', err)
+
+    def test_one_task_is_a_local_job(self):
+        process = self.srun('-N1', '-n1', PROGRAM, 'launch', '--nproc_per_node', '2', '--', 'sh', '-c', 'echo $RANK')
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(sorted(out.splitlines()), ['[r0] 0', '[r1] 1'], err)
+
+    def train(self, name):
+        folder = self.prepare(name, 3)
+        process = self.srun('-N2', '--job-name', name, PROGRAM, '--config', 'config.json', '--device', 'cpu', '--num_workers', '1',
+                            '--master_addr', f'{self.hosts.net}.1', '--run_dir', 'run', '--steps', '1000000', cwd=folder)
+        deadline = time.monotonic() + 60
+        while not (folder / 'run/metrics.jsonl').exists() or len((folder / 'run/metrics.jsonl').read_text().splitlines()) < 6:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        return folder, process
+
+    def test_a_preemption_saves_on_all_nodes(self):
+        for signal in ('USR1', 'TERM'):
+            folder, process = self.train('preempted_' + signal)
+            subprocess.run(['scancel', '--signal', signal, '--name', folder.name], env=self.env, check=True)
+            out, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 75, out + err)
+            self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')))
+
+    def test_nothing_is_left_of_a_job_that_is_cancelled(self):
+        process = self.srun('-N2', '--job-name', 'cancelled', PROGRAM, 'launch', '--master_addr', f'{self.hosts.net}.1', '--', 'sh', '-c',
+                            'echo ready $RANK; exec sleep 1000')
+        for _ in range(2):
+            self.assertIn('ready', process.stdout.readline())
+        subprocess.run(['scancel', '--name', 'cancelled'], env=self.env, check=True)
+        process.communicate(timeout=120)
+        self.assertNotEqual(process.returncode, 0)
+        self.wait_until_nothing_is_left()
+
+
+if __name__ == '__main__':
+    if missing := [tool for tool in TOOLS if not shutil.which(tool, path=PATH)]:
+        print('skipped: no', *missing, '(apt-get install slurmctld slurmd slurm-client munge)')
+        sys.exit(77)
+    hosts.main()
