@@ -1,8 +1,9 @@
 """Training on two hosts of which only one, that of rank 0, has the run folder. See hosts.py."""
 import json
+import os
 import re
 import shutil
-import unittest
+import signal
 
 import hosts
 from hosts import PROGRAM, sh
@@ -81,6 +82,24 @@ class UnsharedTest(hosts.HostsCase):
         self.train('traced', '--trace', 'trace.json')
         events = json.loads((self.folder / 'trace.json').read_text())['traceEvents']
         self.assertEqual({event['pid'] for event in events}, {0, 1, 2, 3})
+
+    def test_a_rank_that_is_killed_is_named_and_the_restart_resumes_bit_for_bit(self):
+        long = ('--training.train_iters', '300', '--checkpoint.keep_last_n', '2')
+        self.train('calm', *long)
+        for rank in (0, 3):
+            run = f'killed_{rank}'
+            process = self.start('--config', 'config.json', '--device', 'cpu', '--run_dir', f'runs/{run}', *HEADS, *long,
+                                 '--max_restarts', '1', cwd=self.folder, command=('train',))
+            for line in process.stderr:
+                if line.startswith('save '):
+                    break
+            os.kill(next(pid for pid, line, environment in hosts.command_lines()
+                         if b'hgtrain-worker' in line and f'runs/{run}'.encode() in line and f'\0RANK={rank}\0'.encode() in environment), signal.SIGKILL)
+            _, err = process.communicate(timeout=300)
+            self.assertEqual(process.returncode, 0, err)
+            self.assertIn(f'rank {rank} was killed by SIGKILL', err)
+            self.assertRegex(err, r'resuming from step \d')
+            self.assertEqual(self.run_losses(run), self.run_losses('calm'))
 
     def test_a_folder_that_rank_0s_host_does_not_see_is_an_error(self):
         _, err = self.train('elsewhere', hosts='b:2,a:2', exit_code=2)
