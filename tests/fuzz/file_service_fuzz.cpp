@@ -44,7 +44,8 @@ class StrictOps final : public hgt::FileOps {
  private:
   static int check(const char* path) {
     const std::string text = path;
-    if ((text != "/run" && !text.starts_with("/run/")) || text.find("/..") != std::string::npos)
+    if ((text != "/run" && !text.starts_with("/run/")) ||
+        (text + "/").find("/../") != std::string::npos)
       __builtin_trap();
     return 0;
   }
