@@ -9,6 +9,7 @@ namespace hgt {
 // One maker a command, each in the file of its name.
 std::unique_ptr<Command> launch_command();
 std::unique_ptr<Command> status_command();
+std::unique_ptr<Command> logs_command();
 std::unique_ptr<Command> stop_command();
 std::unique_ptr<Command> agent_command();
 std::unique_ptr<Command> data_prepare_command();

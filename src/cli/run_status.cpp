@@ -169,6 +169,16 @@ Json run_status(const std::string& folder) {
   return status;
 }
 
+std::vector<RunWorker> workers_of_run(const std::string& folder) {
+  std::vector<RunWorker> workers;
+  const Json file = read_run_file(folder).value_or(Json::object());
+  for (const Json& worker : objects_at(file, "workers"))
+    if (const auto rank = worker.find("rank"); rank != worker.end() && rank->is_number_unsigned() &&
+                                               rank->get<std::uint64_t>() < 1'000'000)
+      workers.push_back({rank->get<int>(), text_at(worker, "host")});
+  return workers;
+}
+
 bool is_running(const Json& status) {
   const std::string state = text_at(status, "state");
   return state != "done" && state != "stopped" && state != "failed" && state != "killed" &&

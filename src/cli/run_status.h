@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -15,6 +16,14 @@ std::string run_folder_of(const std::string& run);
 /// failed, killed (its launcher is gone), or unknown (its launcher runs on another machine).
 /// Error(kData) if run.json is damaged, Error(kPeer) if the launcher does not answer.
 nlohmann::json run_status(const std::string& folder);
+
+/// A rank, as run.json lists it.
+struct RunWorker {
+  int rank = 0;
+  std::string host;
+};
+/// The ranks of the run in `folder` that run.json knows. Error(kData) if it is damaged.
+std::vector<RunWorker> workers_of_run(const std::string& folder);
 
 /// The status of a run that no launcher answers for; `file` is its run.json, or any object.
 nlohmann::json ended_status(const nlohmann::json& file);

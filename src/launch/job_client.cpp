@@ -21,7 +21,6 @@ namespace hgt {
 namespace {
 
 constexpr int kPatienceMs = 10'000;
-constexpr int kForever = -1;
 
 }  // namespace
 
@@ -38,16 +37,22 @@ class JobClient::Stream {
     }
   }
 
+  /// Whether something comes, if only the end of the stream, before the time is up.
+  bool wait(int patience_ms) {
+    for (;;) {
+      pollfd event{fd_.get(), POLLIN, 0};
+      const int ready = poll(&event, 1, patience_ms);
+      if (ready >= 0 || errno != EINTR) return ready != 0;
+    }
+  }
+
   /// nullopt at the end of the stream.
-  std::optional<Frame> receive(int patience_ms) {
+  std::optional<Frame> receive() {
     std::array<char, 65536> buffer;
     for (;;) {
       if (auto frame = frames_.next()) return frame;
-      pollfd event{fd_.get(), POLLIN, 0};
-      const int ready = poll(&event, 1, patience_ms);
-      if (ready < 0 && errno == EINTR) continue;
-      if (ready == 0)
-        throw error(fmt::format("no answer for {} s; is it stopped?", patience_ms / 1000));
+      if (!wait(kPatienceMs))
+        throw error(fmt::format("no answer for {} s; is it stopped?", kPatienceMs / 1000));
       const ssize_t bytes = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
       if (bytes < 0 && errno == EINTR) continue;
       if (bytes <= 0) return std::nullopt;  // a launcher that was killed may reset the stream
@@ -84,7 +89,7 @@ JobClient::~JobClient() = default;
 
 std::optional<Frame> JobClient::ask(std::string_view request, MessageKind answer) {
   stream_->send(request);
-  auto frame = stream_->receive(kPatienceMs);
+  auto frame = stream_->receive();
   if (frame && frame->kind == MessageKind::kJobRefusal)
     throw stream_->error(decode_payload<JobRefusal>(frame->payload).why);
   if (frame && frame->kind != answer)
@@ -104,9 +109,10 @@ void JobClient::stop(bool now) {
   ask(frame_of(AskStop{now}), JobStopping::kKind);
 }
 
-void JobClient::wait_for_end() {
-  while (stream_->receive(kForever)) {
-  }
+bool JobClient::wait_for_end(int limit_ms) {
+  while (stream_->wait(limit_ms))
+    if (!stream_->receive()) return true;
+  return false;
 }
 
 }  // namespace hgt

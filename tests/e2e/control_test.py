@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Other commands than the one that started a run: hgtrain status and stop. usage: control_test.py HGTRAIN"""
+"""Other commands than the one that started a run: hgtrain status, logs and stop. usage: control_test.py HGTRAIN"""
 import json
 import os
 import pathlib
@@ -40,6 +40,24 @@ class Train(JobTest):
         status = self.status('runs/a')
         self.assertEqual((status['state'], status['step']), ('stopped', verdict['finished_steps']))
         self.assertIn('stopped, exit code 75', self.job.call('stop', 'runs/a'))
+
+    def test_logs_of_a_run_that_runs_and_of_one_that_has_ended(self):
+        log = (self.job.folder / 'whole/logs/rank_1.log').read_text()
+        self.assertEqual(self.job.call('logs', 'whole', '--rank', 1), log)
+        self.assertEqual(self.job.call('logs', 'whole', '--rank', '1', '-n', 2), ''.join(log.splitlines(True)[-2:]))
+        both = self.job.call('logs', 'whole', '-f')  # it has ended, so there is nothing to wait for
+        self.assertEqual(''.join(line[5:] for line in both.splitlines(True) if line.startswith('[r1] ')), log)
+        self.assertIn('whole/logs has no log of rank 7', self.job.call('logs', 'whole', '--rank', 7, exit_code=2))
+        process = self.job.start_training('logged', *FOREVER)
+        self.job.wait_for_step('logged', 3, process)
+        reader = self.job.start('logs', 'logged', '-f', '-n', 0)
+        read_until(reader.stdout, '[r1] ')
+        self.job.call('stop', 'logged')
+        process.communicate()
+        out, err = reader.communicate()
+        self.assertEqual((reader.returncode, err), (0, ''))
+        last = (self.job.folder / 'logged/logs/rank_0.log').read_text().splitlines()[-1]
+        self.assertIn(f'[r0] {last}\n', out)
 
     def test_stop_now_kills_it(self):
         process = self.job.start_training('now', *FOREVER)
@@ -90,12 +108,13 @@ class Launch(unittest.TestCase):
     def test_any_program(self):
         program = 'trap "exit 3" TERM; echo ready; while :; do sleep 0.01; done'
         process = self.job.start('launch', '--num_workers', 2, '--log_dir', 'logs', '--', 'sh', '-c', program)
-        read_until(process.stdout, 'ready')
+        read_until(process.stdout, 'ranks 0-1')
         status = json.loads(self.job.call('status', 'logs', '--json'))
         self.assertEqual((status['state'], len(status['ranks'])), ('running', 2))
         os.kill(status['ranks'][1]['pid'], 0)
         self.assertNotIn('phase', status['ranks'][1])
         self.assertIn('running\n', self.job.call('status', 'logs'))
+        self.assertEqual(self.job.call('logs', 'logs'), '[r0] ready\n[r1] ready\n')
         second = self.job.call('launch', '--log_dir', 'logs', '--', 'true')
         self.assertIn('another job writes its logs to logs too', second)
         said = self.job.call('stop', 'logs')

@@ -26,8 +26,9 @@ class JobClient {
   std::optional<nlohmann::json> status();
   /// Asks the job to stop, as SIGTERM does, or with `now` to kill its ranks.
   void stop(bool now);
-  /// Waits, for however long it takes, until the launcher has ended.
-  void wait_for_end();
+  /// Waits until the launcher has ended, but for at most `limit_ms` (-1: for however long it
+  /// takes). Returns whether it has.
+  bool wait_for_end(int limit_ms = -1);
 
  private:
   class Stream;

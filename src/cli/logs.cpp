@@ -1,0 +1,112 @@
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+#include "hgtrain/base/terminal.h"
+#include "hgtrain/launch/job_client.h"
+#include "hgtrain/launch/rank_set.h"
+
+#include "check_flags.h"
+#include "commands.h"
+#include "log_file.h"
+#include "options.h"
+#include "run_status.h"
+
+namespace hgt {
+namespace {
+
+constexpr int kLookMs = 200;
+
+/// 3 of "rank_3.log".
+std::optional<int> rank_of(std::string_view name) {
+  constexpr std::string_view kBegin = "rank_", kEnd = ".log";
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
+  name.remove_prefix(kBegin.size());
+  name.remove_suffix(kEnd.size());
+  int rank = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  return error == std::errc() && end == name.data() + name.size() ? std::optional(rank)
+                                                                  : std::nullopt;
+}
+
+class Logs final : public Command {
+ public:
+  std::string_view name() const override { return "logs"; }
+  std::string_view summary() const override { return "print what the ranks of a run have logged"; }
+  void add_options(Options& options) override {
+    options.add("RUN", run_, "folder of the run (default: the newest below runs/)");
+    options.add("--rank", ranks_, "whose logs: all (default), or 0,2-5");
+    options.add("-n,--lines", lines_, "only the last N lines of each log");
+    options.add_flag("-f,--follow", follow_, "go on with what is logged until the run ends");
+  }
+
+  int run(const std::vector<std::string>&) override {
+    if (lines_) check_range("--lines", *lines_, 0, std::int64_t{1} << 40);
+    chosen_ = RankSet::parse(ranks_);
+    const std::string run = run_folder_of(run_);
+    folder_ = is_folder(run + "/logs") ? run + "/logs" : run;
+    auto launcher = JobClient::connect(run);
+    look_for_logs();
+    tell_of_missing(run);
+    for (auto& [rank, log] : logs_) {
+      if (lines_) log.skip_to_last(*lines_);
+      log.print(/*to_the_end=*/!follow_ || !launcher);
+    }
+    if (follow_ && launcher) follow(*launcher);
+    return 0;
+  }
+
+ private:
+  void look_for_logs() {
+    std::map<int, std::string> paths;
+    for (const std::string& name : list_folder(folder_))
+      if (const auto rank = rank_of(name); rank && chosen_.has(*rank))
+        paths[*rank] = folder_ + "/" + name;
+    with_prefixes_ |= paths.size() > 1;
+    for (const auto& [rank, path] : paths)
+      if (!logs_.contains(rank))
+        logs_.emplace(rank, LogFile(path, with_prefixes_ ? fmt::format("[r{}] ", rank) : ""));
+  }
+
+  /// Logs of `hgtrain launch` lie on the hosts of their ranks.
+  void tell_of_missing(const std::string& run) const {
+    for (const RunWorker& worker : workers_of_run(run))
+      if (chosen_.has(worker.rank) && !logs_.contains(worker.rank))
+        tell("hgtrain: {} has no log of rank {} here, which runs on {}\n", folder_, worker.rank,
+             worker.host);
+    if (const int last = chosen_.largest(); last >= 0 && logs_.empty())
+      throw Error(ErrorKind::kConfig, fmt::format("{} has no log of rank {}", folder_, ranks_));
+  }
+
+  void follow(JobClient& launcher) {
+    for (bool has_ended = false; !has_ended;) {
+      std::fflush(stdout);
+      has_ended = launcher.wait_for_end(kLookMs);
+      look_for_logs();
+      for (auto& [rank, log] : logs_) log.print(/*to_the_end=*/has_ended);
+    }
+  }
+
+  RankSet chosen_;
+  std::string folder_;
+  std::string run_;
+  std::string ranks_ = "all";
+  std::optional<std::int64_t> lines_;
+  bool follow_ = false;
+  bool with_prefixes_ = false;
+  std::map<int, LogFile> logs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> logs_command() {
+  return std::make_unique<Logs>();
+}
+
+}  // namespace hgt
