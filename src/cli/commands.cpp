@@ -7,6 +7,7 @@ Commands all_commands() {
   commands.push_back(train_command());
   commands.push_back(launch_command());
   commands.push_back(status_command());
+  commands.push_back(attach_command());
   commands.push_back(logs_command());
   commands.push_back(stop_command());
   commands.push_back(data_prepare_command());

@@ -10,6 +10,7 @@ namespace hgt {
 std::unique_ptr<Command> launch_command();
 std::unique_ptr<Command> status_command();
 std::unique_ptr<Command> logs_command();
+std::unique_ptr<Command> attach_command();
 std::unique_ptr<Command> stop_command();
 std::unique_ptr<Command> agent_command();
 std::unique_ptr<Command> data_prepare_command();

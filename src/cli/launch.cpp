@@ -70,11 +70,11 @@ class Launch final : public Command {
     }
     if (spec_.rendezvous && spec_.rendezvous->node > 0)
       return run_node(*spec_.rendezvous, spec_.hosts);
-    ProgramRun record(spec_, tell_notice);
+    ProgramRun record(spec_, [this](const std::string& text) { tell_notice(text); });
     spec_.socket = record.socket();
     try {
       const Verdict verdict = run_job(spec_);
-      tell("{}", verdict.render());
+      tell_all(verdict.render());
       record.finish(verdict);
       return verdict.exit_code;
     } catch (const Error& e) {
@@ -84,7 +84,13 @@ class Launch final : public Command {
   }
 
  private:
-  static void tell_notice(const std::string& text) { tell("hgtrain: {}\n", text); }
+  void tell_notice(const std::string& text) const { tell_all(fmt::format("hgtrain: {}\n", text)); }
+
+  /// Those who watch the console from elsewhere see it too.
+  void tell_all(const std::string& text) const {
+    tell("{}", text);
+    if (spec_.socket) spec_.socket->show(true, printable(text));
+  }
 
   void fill_hosts() {
     host_flags_.num_workers = asked_workers();
@@ -128,12 +134,11 @@ class Launch final : public Command {
                       "keep one of them");
     if (spec_.hosts.empty() && !named_hosts_.empty())
       spec_.env.merge(host_environment(named_hosts_[0]));
-    spec_.on_event = [grace = grace_seconds_](int, std::string_view kind,
-                                              const nlohmann::json& body) {
+    spec_.on_event = [this](int, std::string_view kind, const nlohmann::json& body) {
       if (kind == "notice") tell_notice(body.at("text"));
       if (kind == "stopping")
-        tell("hgtrain: waiting up to {} s for the programs to end{}\n", grace,
-             body.at("signal") == "INT" ? "; Ctrl-C again kills them" : "");
+        tell_notice(fmt::format("waiting up to {} s for the programs to end{}", grace_seconds_,
+                                body.at("signal") == "INT" ? "; Ctrl-C again kills them" : ""));
     };
   }
 

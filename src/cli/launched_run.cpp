@@ -85,7 +85,7 @@ void conclude(RunFile& run, const Error& why) {
 std::string unreachable(const JobSocket& socket) {
   return socket.problem().empty()
              ? ""
-             : "hgtrain status and stop cannot reach this run: " + socket.problem();
+             : "hgtrain status, attach and stop cannot reach this run: " + socket.problem();
 }
 
 ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string& text)> notice)
@@ -95,7 +95,7 @@ ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string
     make_folders(folder_);
     lock_ = try_lock(folder_);
   } catch (const Error& e) {
-    notice_("hgtrain status and stop cannot reach this run: " + e.message());
+    notice_("hgtrain status, attach and stop cannot reach this run: " + e.message());
     return;
   }
   if (path_exists(folder_ + "/resolved.json"))
@@ -104,7 +104,8 @@ ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string
                 "name another folder, which may lie in it");
   if (!lock_) {
     notice_(fmt::format(
-        "another job writes its logs to {} too: hgtrain status and stop reach that one", folder_));
+        "another job writes its logs to {} too: hgtrain status, attach and stop reach that one",
+        folder_));
     return;
   }
   run_.workers = workers_of(spec);

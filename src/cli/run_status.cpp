@@ -185,6 +185,11 @@ bool is_running(const Json& status) {
          state != "unknown";
 }
 
+std::optional<int> exit_code_of(const Json& status) {
+  const std::optional<double> code = number_at(status, "exit_code");
+  return code && *code >= 0 && *code < 256 ? std::optional(static_cast<int>(*code)) : std::nullopt;
+}
+
 std::string outcome_line(const Json& status) {
   std::string line = text_at(status, "state");
   const Json launcher = object_at(status, "launcher");

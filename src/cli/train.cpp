@@ -266,7 +266,8 @@ class Train final : public Command {
                            .eval_interval = plan.config.training.eval_interval,
                            .eval_iters = plan.config.training.eval_iters,
                            .save_interval = plan.config.checkpoint.save_interval},
-                  .steps_per_print = plan.config.steps_per_print},
+                  .steps_per_print = plan.config.steps_per_print,
+                  .copy = [&socket](std::string_view line) { socket.show(true, line); }},
                  lower_rates(plan.config));
     view.log(notices);
     view.print_at_begin(changes);

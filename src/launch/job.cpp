@@ -342,10 +342,12 @@ class Job {
   asio::posix::stream_descriptor requests_{io_};
   asio::steady_timer drain_timer_{io_};
   ConsoleQueue console_;
-  MergedOutput output_{
-      io_,
-      {[this](OutputSink::Stream stream, std::string_view text) { console_.write(stream, text); },
-       [this] { return console_.is_full(); }}};
+  MergedOutput output_{io_,
+                       {[this](OutputSink::Stream stream, std::string_view text) {
+                          console_.write(stream, text);
+                          if (spec_.socket) spec_.socket->show(stream == OutputSink::kErr, text);
+                        },
+                        [this] { return console_.is_full(); }}};
   const std::set<pid_t> children_before_;
   Roster roster_{
       io_,

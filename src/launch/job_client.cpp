@@ -21,6 +21,7 @@ namespace hgt {
 namespace {
 
 constexpr int kPatienceMs = 10'000;
+constexpr int kForever = -1;
 
 }  // namespace
 
@@ -47,11 +48,11 @@ class JobClient::Stream {
   }
 
   /// nullopt at the end of the stream.
-  std::optional<Frame> receive() {
+  std::optional<Frame> receive(int patience_ms = kPatienceMs) {
     std::array<char, 65536> buffer;
     for (;;) {
       if (auto frame = frames_.next()) return frame;
-      if (!wait(kPatienceMs))
+      if (!wait(patience_ms))
         throw error(fmt::format("no answer for {} s; is it stopped?", kPatienceMs / 1000));
       const ssize_t bytes = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
       if (bytes < 0 && errno == EINTR) continue;
@@ -107,6 +108,16 @@ std::optional<nlohmann::json> JobClient::status() {
 
 void JobClient::stop(bool now) {
   ask(frame_of(AskStop{now}), JobStopping::kKind);
+}
+
+bool JobClient::watch_console(const Show& show) {
+  for (auto frame = ask(frame_of(AskConsole{}), ConsoleText::kKind); frame;
+       frame = stream_->receive(kForever)) {
+    const auto shown = decode_payload<ConsoleText>(frame->payload);
+    show(shown.is_error, shown.left_out, shown.text);
+    if (shown.is_last) return true;
+  }
+  return false;
 }
 
 bool JobClient::wait_for_end(int limit_ms) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <tuple>
 
@@ -27,6 +28,12 @@ struct AskStop {
   static auto fields(auto& m) { return std::tie(m.now); }
 };
 
+/// From now on, what the console shows.
+struct AskConsole {
+  static constexpr MessageKind kKind = MessageKind::kAskConsole;
+  static auto fields(auto&) { return std::tie(); }
+};
+
 /// The answer to AskStatus.
 struct JobStatus {
   static constexpr MessageKind kKind = MessageKind::kJobStatus;
@@ -38,6 +45,16 @@ struct JobStatus {
 struct JobStopping {
   static constexpr MessageKind kKind = MessageKind::kJobStopping;
   static auto fields(auto&) { return std::tie(); }
+};
+
+/// The answers to AskConsole; the first comes at once and has no text.
+struct ConsoleText {
+  static constexpr MessageKind kKind = MessageKind::kConsoleText;
+  bool is_error = false;       ///< on stderr, not on stdout
+  std::uint64_t left_out = 0;  ///< bytes before the text that the command was too slow for
+  std::string text = {};
+  bool is_last = false;  ///< the launcher ends; a stream that ends without it was cut off
+  static auto fields(auto& m) { return std::tie(m.is_error, m.left_out, m.text, m.is_last); }
 };
 
 /// The launcher takes no request from this command.

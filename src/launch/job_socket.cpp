@@ -2,14 +2,18 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
+#include <iterator>
 #include <map>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -48,7 +52,10 @@ class JobSocket::Server {
     if (listen(listener_.get(), SOMAXCONN) != 0) fail("cannot listen");
     watch(listener_.get(), EPOLL_CTL_ADD, EPOLLIN);
   }
-  ~Server() { unlinkat(folder_.get(), kSocketName, 0); }
+  ~Server() {
+    unlinkat(folder_.get(), kSocketName, 0);
+    wait_for_readers();
+  }
 
   int fd() const { return events_.get(); }
 
@@ -65,6 +72,14 @@ class JobSocket::Server {
     }
   }
 
+  void show(bool is_error, std::string_view text) {
+    for (auto it = clients_.begin(); it != clients_.end();) {
+      Client& client = it->second;
+      const bool is_open = !client.watches_console || show(client, is_error, text);
+      it = is_open ? std::next(it) : clients_.erase(it);
+    }
+  }
+
  private:
   /// A client sends its next request after it has taken the answer to the one before, so no more
   /// than one answer waits.
@@ -73,6 +88,8 @@ class JobSocket::Server {
     FrameReader requests{kMaxAskBytes};
     std::string answer = {};
     std::size_t sent = 0;
+    bool watches_console = false;
+    std::uint64_t left_out = 0;  // bytes of the console that it misses
     bool has_unsent() const { return sent < answer.size(); }
   };
 
@@ -121,6 +138,7 @@ class JobSocket::Server {
       while (!client.has_unsent()) {
         const auto frame = client.requests.next();
         if (!frame) break;
+        client.watches_console |= frame->kind == MessageKind::kAskConsole;
         client.answer = answer_to(*frame, answers);
         client.sent = 0;
         if (!send(client)) return false;
@@ -129,8 +147,49 @@ class JobSocket::Server {
       log_warning("control.sock: {}", e.message());
       return false;
     }
-    watch(client.fd.get(), EPOLL_CTL_MOD, client.has_unsent() ? EPOLLOUT : EPOLLIN);
+    watch_again(client);
     return true;
+  }
+
+  void watch_again(const Client& client) {
+    watch(client.fd.get(), EPOLL_CTL_MOD, client.has_unsent() ? EPOLLOUT : EPOLLIN);
+  }
+
+  /// False if the client is of no further use.
+  bool show(Client& client, bool is_error, std::string_view text) {
+    if (client.answer.size() - client.sent > kMaxWaitingBytes) {
+      client.left_out += text.size();
+      return true;
+    }
+    return queue(client,
+                 ConsoleText{is_error, std::exchange(client.left_out, 0), std::string(text)});
+  }
+
+  /// False if the client is of no further use.
+  bool queue(Client& client, const ConsoleText& text) {
+    const bool had_unsent = client.has_unsent();
+    client.answer.erase(0, std::exchange(client.sent, 0));
+    client.answer += frame_of(text);
+    if (had_unsent) return true;
+    if (!send(client)) return false;
+    if (client.has_unsent()) watch_again(client);
+    return true;
+  }
+
+  /// For as long as one of them takes something within 100 ms.
+  void wait_for_readers() {
+    for (auto& [fd, client] : clients_)
+      if (client.watches_console)
+        queue(client, ConsoleText{.left_out = client.left_out, .is_last = true});
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (std::chrono::steady_clock::now() < until) {
+      std::vector<pollfd> readers;
+      for (const auto& [fd, client] : clients_)
+        if (client.has_unsent()) readers.push_back({fd, POLLOUT, 0});
+      if (readers.empty() || poll(readers.data(), readers.size(), 100) <= 0) return;
+      for (const pollfd& reader : readers)
+        if (reader.revents != 0 && !send(clients_.at(reader.fd))) clients_.erase(reader.fd);
+    }
   }
 
   static bool receive(Client& client) {
@@ -164,6 +223,10 @@ class JobSocket::Server {
       answers.stop(decode_payload<AskStop>(frame.payload).now);
       return frame_of(JobStopping{});
     }
+    if (frame.kind == MessageKind::kAskConsole) {
+      decode_payload<AskConsole>(frame.payload);
+      return frame_of(ConsoleText{});
+    }
     return frame_of(JobRefusal{"it does not know the request"});
   }
 
@@ -185,6 +248,10 @@ JobSocket::~JobSocket() = default;
 
 int JobSocket::fd() const {
   return server_ ? server_->fd() : -1;
+}
+
+void JobSocket::show(bool is_error, std::string_view text) {
+  if (server_) server_->show(is_error, text);
 }
 
 void JobSocket::serve(const Answers& answers) {

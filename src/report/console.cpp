@@ -174,6 +174,7 @@ void Console::line(const std::string& text, const std::string& label) {
   clear_progress();
   const std::string before = label.empty() ? "" : label + ' ';
   out_ << dim(before) << text << '\n' << std::flush;
+  if (options_.copy) options_.copy(before + text + '\n');
   if (log_ == nullptr || *log_ << before << text << '\n' << std::flush) return;
   log_ = nullptr;
   line("the console log can no longer be written, and ends here");

@@ -20,8 +20,8 @@ bool is_known(std::uint8_t kind) {
          is_from(kind, MessageKind::kPortReserved, MessageKind::kSignalReceived) ||
          is_from(kind, MessageKind::kReservePort, MessageKind::kRefused) ||
          is_from(kind, MessageKind::kPart, MessageKind::kJobEnded) ||
-         is_from(kind, MessageKind::kAskStatus, MessageKind::kAskStop) ||
-         is_from(kind, MessageKind::kJobStatus, MessageKind::kJobRefusal);
+         is_from(kind, MessageKind::kAskStatus, MessageKind::kAskConsole) ||
+         is_from(kind, MessageKind::kJobStatus, MessageKind::kConsoleText);
 }
 
 }  // namespace

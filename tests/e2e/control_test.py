@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Other commands than the one that started a run: hgtrain status, logs and stop. usage: control_test.py HGTRAIN"""
+"""Other commands than the one that started a run: hgtrain status, logs, attach and stop. usage: control_test.py HGTRAIN"""
 import json
 import os
 import pathlib
@@ -30,11 +30,17 @@ class Train(JobTest):
         text = self.job.call('status')  # the newest one below runs/
         for part in 'run         runs/a\n', f'state       running, by the launcher with pid {process.pid} on ', '/1000000  loss ':
             self.assertIn(part, text)
+        viewer = self.job.start('attach')
+        read_until(viewer.stderr, '/1000000  loss ')  # a step after the one of the status
         said = self.job.call('stop', 'runs/a')
         verdict = self.job.verdict('runs/a')
         self.assertIn(f'runs/a: stopped, exit code 75: stopped after step {verdict["finished_steps"]}\n', said)
         process.communicate()
         self.assertEqual(process.returncode, 75)
+        out, err = viewer.communicate()
+        self.assertEqual((out, viewer.returncode), ('', 75))
+        for line in 'finishing this step, then saving\n', f'stopped after step {verdict["finished_steps"]}\n', 'resume with: ':
+            self.assertIn(line, err)
         self.assertEqual(self.job.checkpoints('runs/a'), [f'step_{verdict["finished_steps"]:08}'])
         self.assertFalse((self.job.folder / 'runs/a/control.sock').exists())
         status = self.status('runs/a')
@@ -106,22 +112,55 @@ class Launch(unittest.TestCase):
         self.job.folder = pathlib.Path(self.temporary.name)
 
     def test_any_program(self):
-        program = 'trap "exit 3" TERM; echo ready; while :; do sleep 0.01; done'
+        program = 'trap "echo bye; exit 3" TERM; echo ready; while :; do sleep 0.01; done'
         process = self.job.start('launch', '--num_workers', 2, '--log_dir', 'logs', '--', 'sh', '-c', program)
-        read_until(process.stdout, 'ranks 0-1')
+        both = [self.job.folder / f'logs/rank_{rank}.log' for rank in range(2)]
+        wait_for(lambda: all(log.exists() and log.read_text() == 'ready\n' for log in both), process)
         status = json.loads(self.job.call('status', 'logs', '--json'))
         self.assertEqual((status['state'], len(status['ranks'])), ('running', 2))
         os.kill(status['ranks'][1]['pid'], 0)
         self.assertNotIn('phase', status['ranks'][1])
         self.assertIn('running\n', self.job.call('status', 'logs'))
         self.assertEqual(self.job.call('logs', 'logs'), '[r0] ready\n[r1] ready\n')
+        viewer = self.job.start('attach', 'logs')
+        read_until(viewer.stderr, 'attached to logs; Ctrl-C detaches')
+        leaver = self.job.start('attach', 'logs')
+        read_until(leaver.stderr, 'attached')
+        leaver.send_signal(signal.SIGINT)
+        self.assertEqual((leaver.communicate()[1], leaver.returncode), ('\ndetached: the run goes on\n', 0))
         second = self.job.call('launch', '--log_dir', 'logs', '--', 'true')
         self.assertIn('another job writes its logs to logs too', second)
         said = self.job.call('stop', 'logs')
         self.assertIn('logs: stopped, exit code 3: stopped by SIGTERM', said)
         process.communicate()
         self.assertEqual(process.returncode, 3)
+        seen = viewer.communicate()
+        self.assertEqual(viewer.returncode, 3)
+        self.assertIn(seen[0], ('[ranks 0-1] bye\n', '[r0] bye\n[r1] bye\n', '[r1] bye\n[r0] bye\n'))
+        for line in 'hgtrain: waiting up to 30 s for the programs to end\n', 'logs: stopped, exit code 3: stopped by SIGTERM\n':
+            self.assertIn(line, seen[1])
+        self.assertIn('logs does not run here: stopped, exit code 3', self.job.call('attach', 'logs', exit_code=2))
         self.assertEqual(self.job.read_json('logs', 'run.json')['verdict'], 'stopped')
+
+    def test_readers_that_take_nothing_do_not_delay_a_flood(self):
+        size = 200_000_000
+        program = f'echo ready; until [ -e go ]; do sleep 0.01; done; yes 0123456789 | head -c {size}; echo; echo the end'
+        process = self.job.start('launch', '--log_dir', 'logs', '--', 'sh', '-c', program)
+        read_until(process.stdout, 'ready')
+        viewer = self.job.start('attach', 'logs')
+        read_until(viewer.stderr, 'attached')
+        follower = self.job.start('logs', 'logs', '-f')
+        read_until(follower.stdout, 'ready')
+        (self.job.folder / 'go').touch()
+        console = process.communicate()[0]  # the viewer and the follower are not read
+        self.assertEqual((process.returncode, len(console)), (0, size + len('\nthe end\n')))
+        out, err = viewer.communicate()
+        self.assertLess(len(out), size)
+        self.assertEqual(viewer.returncode, 0)
+        self.assertIn('the last lines may be missing here', err)
+        follower.stdout.close()
+        follower.stderr.close()
+        follower.wait()
 
 
 if __name__ == '__main__':

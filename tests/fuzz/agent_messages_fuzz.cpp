@@ -38,7 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 hgt::Output, hgt::Notice, hgt::AgentStoreSet, hgt::AgentStoreGet, hgt::ReservePort,
                 hgt::Spawn, hgt::RankCommand, hgt::SignalRanks, hgt::KillGuards, hgt::CloseChannel,
                 hgt::Credit, hgt::AgentStoreValue, hgt::AskStatus, hgt::AskStop, hgt::JobStatus,
-                hgt::JobStopping, hgt::JobRefusal>(kind, payload);
+                hgt::JobStopping, hgt::JobRefusal, hgt::AskConsole, hgt::ConsoleText>(kind,
+                                                                                      payload);
     if (kind == hgt::MessageKind::kNotSpawned)
       hgt::error_in(hgt::decode_payload<hgt::NotSpawned>(payload));
   } catch (const hgt::Error&) {

@@ -1,11 +1,12 @@
 // A front as small as can be: runs the job its arguments describe, so that tests can look at it,
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
 // front [--workers N] [--hosts A,B | --hostfile TEXT] [--own] [--restarts N] [--grace MS]
-// [--hang MS] [--lease MS] [--logs DIR] [--show RANKS] [--verdict FILE] -- PROGRAM ...
-// With [--nodes N --node R --port P --secret TEXT [--join SECONDS]] one of N nodes on this machine,
-// of --workers each.
+// [--hang MS] [--lease MS] [--logs DIR] [--socket DIR] [--show RANKS] [--verdict FILE] -- PROGRAM
+// ... With [--nodes N --node R --port P --secret TEXT [--join SECONDS]] one of N nodes on this
+// machine, of --workers each.
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ int main(int argc, char** argv) try {
   }
   hgt::JobSpec spec;
   spec.shown_ranks = hgt::RankSet::all();
+  std::optional<hgt::JobSocket> socket;
   std::string verdict_path;
   hgt::Rendezvous rendezvous{.address = "127.0.0.1"};
   int nodes = 0;
@@ -45,6 +47,8 @@ int main(int argc, char** argv) try {
       spec.host_lease = std::chrono::milliseconds(std::stoi(argv[++i]));
     else if (flag == "--logs")
       spec.log_dir = argv[++i];
+    else if (flag == "--socket")
+      spec.socket = &socket.emplace(argv[++i]);
     else if (flag == "--hosts")
       spec.hosts = hgt::parse_hosts(argv[++i]);
     else if (flag == "--hostfile")

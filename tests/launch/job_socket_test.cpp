@@ -177,6 +177,49 @@ TEST_CASE("a client that reads no answers costs no more than one, and delays nob
   CHECK(JobClient::connect(folder.path())->status());
 }
 
+TEST_CASE(
+    "what the console shows reaches those who watch it, and a slow one learns what it missed") {
+  const TemporaryFolder folder;
+  std::string seen;
+  std::uint64_t missed = 0;
+  std::thread watcher;
+  const std::string block(100'000, 'x');
+  {
+    JobSocket socket(folder.path());
+    const OwnedFd slow = connected(folder.path());
+    const std::string request = frame_of(AskConsole{});
+    REQUIRE(send(slow.get(), request.data(), request.size(), MSG_NOSIGNAL) > 0);
+    std::atomic<bool> watches = false;
+    watcher = std::thread([&, client = JobClient::connect(folder.path())]() mutable {
+      client->watch_console([&](bool is_error, std::uint64_t left_out, std::string_view text) {
+        watches = true;
+        missed += left_out;
+        if (!text.empty()) seen += (is_error ? "2" : "1") + std::string(text.substr(0, 3));
+      });
+    });
+    while (!watches) socket.serve({});
+    socket.show(false, "out");
+    socket.show(true, "err");
+    for (int i = 0; i < 50; ++i) socket.show(false, block);
+    socket.serve({});
+    // The slow one finds at most what waits for it and what its stream holds.
+    std::vector<char> buffer(10 << 20);
+    std::int64_t found = 0;
+    while (const ssize_t bytes = recv(slow.get(), buffer.data(), buffer.size(), MSG_DONTWAIT)) {
+      if (bytes < 0) break;
+      found += bytes;
+    }
+    CHECK(found < 5'000'000);
+    socket.serve({});
+    socket.show(false, "end");
+    const ssize_t bytes = recv(slow.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    CHECK(bytes > 0);
+  }
+  watcher.join();
+  CHECK(seen.substr(0, 8) == "1out2err");
+  CHECK(static_cast<std::int64_t>(missed) % std::ssize(block) == 0);
+}
+
 TEST_CASE("of many clients at once, the last are told that there are too many") {
   const TemporaryFolder folder;
   const Launcher launcher(folder.path());

@@ -1,9 +1,34 @@
 #include "hgtrain/launch/job.h"
 
+#include "hgtrain/launch/job_client.h"
+
 #include "front.h"
+#include "job_messages.h"
 #include "listener.h"
+#include "owned_fd.h"
+#include "socket_address.h"
 
 using namespace hgt;
+
+namespace {
+
+/// A connection that asks for the console's text and never takes it.
+OwnedFd watch_without_reading(const std::string& folder) {
+  const OwnedFd opened(open_folder(folder));
+  OwnedFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const SocketAddress address(opened.get());
+  REQUIRE(connect(fd.get(), address.get(), address.size()) == 0);
+  const std::string request = frame_of(AskConsole{});
+  REQUIRE(send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) > 0);
+  return fd;
+}
+
+int peak_kilobytes(pid_t pid) {
+  const std::string status = contents("/proc/" + std::to_string(pid) + "/status");
+  return std::atoi(status.c_str() + status.find("VmHWM:") + 6);
+}
+
+}  // namespace
 
 TEST_CASE("every rank runs with its own place in the environment, and its output is told apart") {
   Front front({"--workers", "3", "--", "/bin/sh", "-c",
@@ -152,6 +177,24 @@ TEST_CASE("logs hold all that a rank printed, in lines, from one attempt to the 
   CHECK(front.wait() == 0);
   const std::string log = front.file("logs/rank_0.log");
   for (const char* line : {"out 0\n", "out 1\n", "no newline\n", "error\n"}) CHECK(has(log, line));
+}
+
+TEST_CASE("neither a flood of output nor who watches it without reading delays heartbeats") {
+  const TemporaryFolder run;
+  Front front({"--own", "--workers", "2", "--socket", run.path(), "--logs", run / "logs", "--",
+               LAUNCH_PROBE, "flood_of_one"});
+  REQUIRE(eventually([&] { return JobClient::connect(run.path()).has_value(); }));
+  std::vector<OwnedFd> watchers;
+  for (int i = 0; i < 3; ++i) watchers.push_back(watch_without_reading(run.path()));
+  REQUIRE(eventually([&] { return has(front.err(), "event 1 notice"); }));
+  const std::size_t flooded = front.err().find("event 1 notice");
+  for (const char* beat : {"event 0 heartbeat", "event 1 heartbeat"})
+    REQUIRE(eventually([&] { return front.err().find(beat, flooded) != std::string::npos; }));
+  CHECK(JobClient::connect(run.path())->status());
+  CHECK(peak_kilobytes(front.pid()) < 100'000);
+  front.kill(SIGTERM);
+  CHECK(front.wait() == 75);
+  CHECK(front.out().size() > 200'000'000);
 }
 
 TEST_CASE("output that nobody reads any more stops the job") {

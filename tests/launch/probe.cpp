@@ -100,6 +100,13 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
   } else if (what == "flood") {
     const std::string block(1 << 16, '\n');
     for (;;) std::cout << block << std::flush;
+  } else if (what == "flood_of_one") {  // 200 MB of rank 1
+    channel.send("started", {{"step", 0}});
+    const std::string block((1 << 16) - 1, 'x');
+    for (int i = 0; rank == 1 && i < 3200; ++i) std::cout << block << '\n' << std::flush;
+    channel.send("notice", {{"text", "printed all"}});
+    inbox.wait_for("stop");
+    return kExitStoppedEarly;
   } else if (what == "freeze") {
     channel.send("started", {{"step", 0}});
     channel.flush();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +28,11 @@ class JobClient {
   std::optional<nlohmann::json> status();
   /// Asks the job to stop, as SIGTERM does, or with `now` to kill its ranks.
   void stop(bool now);
+  /// Calls `show` with what the launcher's console shows from now on, until the launcher has ended:
+  /// first with an empty text, at once; `left_out` bytes before the text came faster than this
+  /// reads. Returns whether nothing is missing at the end.
+  using Show = std::function<void(bool is_error, std::uint64_t left_out, std::string_view text)>;
+  bool watch_console(const Show& show);
   /// Waits until the launcher has ended, but for at most `limit_ms` (-1: for however long it
   /// takes). Returns whether it has.
   bool wait_for_end(int limit_ms = -1);

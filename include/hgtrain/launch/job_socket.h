@@ -3,19 +3,22 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace hgt {
 
 /// The socket control.sock in the folder of a run, by which other commands reach its launcher
-/// (JobClient). Only this user may connect, and root. Nothing here blocks, and what a client costs
-/// is bounded, whether it reads its answers or not.
+/// (JobClient). Only this user may connect, and root. Nothing but the end blocks, and what a client
+/// costs is bounded, whether it reads its answers or not.
 ///
 /// On one thread only.
 class JobSocket {
  public:
   static constexpr int kMaxClients = 64;
+  /// Of what the console shows, what waits for a client at most, about; the rest it misses.
+  static constexpr std::size_t kMaxWaitingBytes = 1 << 20;
 
   /// What the launcher does for others.
   struct Answers {
@@ -26,7 +29,9 @@ class JobSocket {
   /// Takes the place of a socket that a launcher left when it was killed. If the socket cannot be
   /// made, problem() says why, and nobody is served.
   explicit JobSocket(const std::string& folder);
-  ~JobSocket();  ///< closes all connections and removes the socket
+  /// Closes all connections and removes the socket. Clients that still read what the console has
+  /// shown get it: for that it waits as long as they do, but at most 1 s.
+  ~JobSocket();
   JobSocket(const JobSocket&) = delete;
   JobSocket& operator=(const JobSocket&) = delete;
 
@@ -35,6 +40,8 @@ class JobSocket {
   int fd() const;
   /// Takes connections and requests, and sends what clients can take.
   void serve(const Answers& answers);
+  /// What the console shows, for the clients that want to see it: whether it is on stderr.
+  void show(bool is_error, std::string_view text);
 
  private:
   class Server;

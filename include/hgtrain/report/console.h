@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/report/eta.h"
@@ -34,6 +36,8 @@ class Console {
     std::int64_t (*clock_ns)() = now_ns;  ///< for how often the progress line is drawn
     /// Gets the same lines, without colour and progress line; null: none. Must outlive the console.
     std::ostream* log = nullptr;
+    /// Gets them too; may be empty.
+    std::function<void(std::string_view line)> copy = {};
   };
   /// `out` must outlive the console.
   Console(std::ostream& out, ConsoleStyle style, const Options& options);

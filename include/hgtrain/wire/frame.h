@@ -58,10 +58,12 @@ enum class MessageKind : std::uint8_t {
   // another command to the launcher of a run (launch/job_messages.h)
   kAskStatus = 112,
   kAskStop = 113,
+  kAskConsole = 114,
   // and its answers
   kJobStatus = 120,
   kJobStopping = 121,
   kJobRefusal = 122,
+  kConsoleText = 123,
 };
 
 /// One message: a u32 length (little-endian, of what follows), the kind (u8), the payload.
