@@ -28,7 +28,7 @@ constexpr std::string_view kOverSsh =
     "leave it out: hosts are reached by ssh; under Slurm `srun hgtrain ...`, under MPI `mpirun "
     "hgtrain ...`";
 constexpr std::string_view kElastic =
-    "leave it out: a number of hosts that changes is not built yet";
+    "--num_nodes MIN:MAX: a job goes on without lost hosts as long as MIN are left";
 constexpr std::string_view kLogs = "output in files: --log_dir DIR";
 constexpr std::string_view kLogsOnly = "output in files only: --log_dir DIR --show none";
 constexpr std::string_view kLogsToo =

@@ -10,7 +10,12 @@ void add_host_options(Options& options, HostFlags& flags) {
   options.add("-i,--include", flags.include,
               "of the hosts, only these, or slots of them: a@b:0,2-3");
   options.add("-e,--exclude", flags.exclude, "all but these hosts, or slots of them");
-  options.add("--num_nodes,--nnodes", flags.num_nodes, "only the first N of the hosts");
+  options
+      .add("--num_nodes,--nnodes", flags.num_nodes,
+           "only the first N of the hosts; MIN:MAX: at most MAX, and MIN are enough")
+      .type_name("N");
+  options.add("--elastic_timeout", flags.elastic_timeout,
+              "seconds to wait for a host if too few are left (default: 600)");
   options.add("--master_addr", flags.master_addr,
               "where the others find the first host (default: where ssh finds it)");
   options.add("--master_port", flags.master_port,

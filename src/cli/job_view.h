@@ -30,8 +30,11 @@ class JobView {
   void log(const std::string& text);
   /// Lines that are true once the job makes steps; if it makes none they are not printed.
   void print_at_begin(std::string text) { at_begin_ = std::move(text); }
-  /// Where the next attempt runs.
-  void set_workers(std::vector<RunFile::Worker> workers) { run_.workers = std::move(workers); }
+  /// The workers and the layout of the next attempt.
+  void set_world(const RunFile& run) {
+    run_.workers = run.workers;
+    run_.layout = run.layout;
+  }
   void event(int rank, std::string_view kind, const nlohmann::json& body);
   /// For `hgtrain status`: how far the run is.
   void add_status(nlohmann::json& status) const;

@@ -100,6 +100,9 @@ class Launch final : public Command {
     if (!spec_.rendezvous) spec_.master_port = host_flags_.master_port;
     if (is_this_machine(named_hosts_)) return;
     spec_.hosts = named_hosts_;
+    spec_.min_hosts = min_hosts_of(host_flags_);
+    if (host_flags_.elastic_timeout)
+      spec_.elastic_timeout = std::chrono::seconds(*host_flags_.elastic_timeout);
     for (JobHost& host : spec_.hosts) host.min_gpus = num_gpus_.value_or(0);
   }
 

@@ -219,9 +219,13 @@ JobConfig::~JobConfig() {
   }
 }
 
-std::string JobConfig::path() const {
-  const std::string next = folder_ + "/resolved" + kNextConfigEnd;
-  return path_exists(next) ? next : folder_ + "/resolved.json";
+std::string JobConfig::path_of(const std::string& name) const {
+  const std::string next = folder_ + "/" + name + kNextConfigEnd;
+  return path_exists(next) ? next : folder_ + "/" + name + ".json";
+}
+
+void JobConfig::replace_resolved(const std::string& resolved) {
+  write_file_atomically(path(), resolved);
 }
 
 // If this process is killed, the next start removes the file.

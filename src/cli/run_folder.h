@@ -44,9 +44,14 @@ class JobConfig {
   JobConfig& operator=(const JobConfig&) = delete;
   ~JobConfig();
   /// The path of resolved.json, or of resolved.next.json while it has that name.
-  std::string path() const;
+  std::string path() const { return path_of("resolved"); }
+  /// The same of config.json.
+  std::string given_path() const { return path_of("config"); }
+  /// For an attempt on another number of workers. Error(kData) if it cannot be written.
+  void replace_resolved(const std::string& resolved);
 
  private:
+  std::string path_of(const std::string& name) const;
   const std::string folder_;
 };
 

@@ -19,6 +19,7 @@
 #include "hgtrain/wire/requests.h"
 
 #include "commands.h"
+#include "elastic_plan.h"
 #include "host_options.h"
 #include "host_plan.h"
 #include "job_view.h"
@@ -71,15 +72,27 @@ std::vector<std::pair<std::string, std::string>> lower_rates(const Config& confi
   return rates;
 }
 
-/// For run.json.
-std::vector<RunFile::Worker> workers_on(const std::vector<JobHost>& hosts, const Layout& layout,
-                                        const std::string& device) {
-  std::vector<RunFile::Worker> out;
+std::string device_of(const TrainPlan& plan) {
+  const HardwareConfig& hardware = plan.config.hardware;
+  return hardware.device + ", " + human_plural(hardware.threads, "thread");
+}
+
+/// run.json at the start.
+RunFile run_file_of(const TrainPlan& plan, const std::vector<JobHost>& hosts) {
+  RunFile out = new_run_file();
+  const Layout layout = layout_of(plan.config);
+  const std::string device = device_of(plan);
   for (const JobHost& host : hosts)
     for (int i = 0; i < host.workers; ++i) {
-      const int rank = static_cast<int>(out.size());
-      out.push_back({rank, host.name, device, layout.place_of(rank)});
+      const int rank = static_cast<int>(out.workers.size());
+      out.workers.push_back({rank, host.name, device, layout.place_of(rank)});
     }
+  out.layout = {{"data", layout.data_size},
+                {"context", layout.context_size},
+                {"tensor", layout.tensor_size},
+                {"pipeline", layout.pipeline_size},
+                {"virtual_stages", layout.virtual_stages},
+                {"zero_stage", plan.config.zero.stage}};
   return out;
 }
 
@@ -184,11 +197,6 @@ class Train final : public Command {
     return resume != "auto" && resume != "none";
   }
 
-  static std::string device_of(const TrainPlan& plan) {
-    return plan.config.hardware.device + ", " +
-           human_plural(plan.config.hardware.threads, "thread");
-  }
-
   std::string plan_of_hosts(const TrainPlan& plan) const {
     JobSpec spec = job_in(plan, flags_.run_dir);
     spec.argv = [&](int) {
@@ -233,6 +241,9 @@ class Train final : public Command {
         host.interface = plan.config.distributed.interface;
       if (hardware.device == "cuda") host.min_gpus = hardware.oversubscribe ? 1 : host.workers;
     }
+    spec.min_hosts = min_hosts_of(flags_.on_hosts);
+    if (flags_.on_hosts.elastic_timeout)
+      spec.elastic_timeout = std::chrono::seconds(*flags_.on_hosts.elastic_timeout);
     spec.run_dir = run_dir;
     spec.log_dir = run_dir + "/logs";
     spec.own_workers = true;
@@ -248,17 +259,9 @@ class Train final : public Command {
             std::int64_t record_steps, const std::string& notices,
             const std::string& changes) const {
     JobSocket socket(folder.path);  // closed when run.json says how the run ended
-    RunFile run = new_run_file();
     std::vector<JobHost> hosts = without_spares(hosts_of(flags_));
     if (hosts.empty()) hosts.push_back({.name = host_name(), .workers = plan.workers});
-    const Layout layout = layout_of(plan.config);
-    run.workers = workers_on(hosts, layout, device_of(plan));
-    run.layout = {{"data", layout.data_size},
-                  {"context", layout.context_size},
-                  {"tensor", layout.tensor_size},
-                  {"pipeline", layout.pipeline_size},
-                  {"virtual_stages", layout.virtual_stages},
-                  {"zero_stage", plan.config.zero.stage}};
+    const RunFile run = run_file_of(plan, hosts);
     ConsoleStyle style = ConsoleStyle::of(STDERR_FILENO);
     style.live &= flags_.shown_ranks == "none";  // ranks would write into the progress line
     JobView view(folder.path, folder.holds_run, run, style,
@@ -275,8 +278,22 @@ class Train final : public Command {
     view.print(unreachable(socket));
     const SharedMark mark(folder);
     JobSpec spec = job_of(plan, folder, config, record_steps, mark, view);
+    const ElasticPlan elastic(flags_, plan, config);
+    if (spec.min_hosts > 0)
+      spec.is_valid_world = [&](int workers) { return elastic.is_valid(workers); };
+    nlohmann::json resolved = to_json(plan.config);
     spec.on_hosts = [&](const std::vector<JobHost>& now) {
-      view.set_workers(workers_on(now, layout, device_of(plan)));
+      int workers = 0;
+      for (const JobHost& host : now) workers += host.workers;
+      const TrainPlan next = workers == plan.workers ? plan : elastic.plan_on(now);
+      const nlohmann::ordered_json json = to_json(next.config);
+      const auto changes = config_changes(std::exchange(resolved, json), json);
+      if (!changes.empty()) {
+        config.replace_resolved(json.dump(2) + "\n");
+        view.print(fmt::format("hgtrain: note: on {}: {}\n", human_plural(workers, "worker"),
+                               fmt::join(changes, "; ")));
+      }
+      view.set_world(run_file_of(next, now));
     };
     spec.socket = &socket;
     spec.add_status = [&view](nlohmann::json& status) { view.add_status(status); };

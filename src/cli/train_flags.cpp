@@ -65,6 +65,7 @@ void check_flags(const TrainFlags& flags) {
 }
 
 std::vector<JobHost> hosts_of(const TrainFlags& flags) {
+  if (!flags.world.empty()) return flags.world;
   HostFlags on_hosts = flags.on_hosts;
   on_hosts.num_workers = flags.num_workers ? flags.num_workers : flags.num_gpus;
   return hosts_of(on_hosts);

@@ -332,8 +332,10 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   if (flags.steps)
     add_short_flag(overrides, "--steps", "training.train_iters", std::to_string(*flags.steps));
   if (!flags.device.empty()) add_short_flag(overrides, "--device", "hardware.device", flags.device);
-  const std::optional<std::int64_t> resumed_batch =
-      flags.resume == "none" ? std::nullopt : batch_size_of_run(flags.run_dir);
+  const std::optional<std::int64_t> resumed_batch = flags.batch_size > 0 ? flags.batch_size
+                                                    : flags.resume == "none"
+                                                        ? std::nullopt
+                                                        : batch_size_of_run(flags.run_dir);
   const auto load = [&](std::optional<std::int64_t> world) {
     LoadResult loaded = load_config(flags.config, {overrides, world, resumed_batch});
     loaded.throw_unless_trainable();

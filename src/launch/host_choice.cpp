@@ -1,6 +1,7 @@
 #include "hgtrain/launch/host_choice.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,6 +16,7 @@ namespace hgt {
 namespace {
 
 constexpr std::int64_t kMaxHostfileBytes = 16 << 20;
+constexpr std::int64_t kMaxTimeout = 1'000'000;
 constexpr const char* kFilterHint =
     "hosts are separated by @, and the slots of a host by commas: a@b:0,2-3";
 
@@ -22,12 +24,41 @@ Error refused(const std::string& message, const std::string& hint = "") {
   return {ErrorKind::kConfig, message, hint};
 }
 
+struct NodeRange {
+  std::int64_t min = 0;  ///< 0: `max`
+  std::int64_t max = 0;
+};
+
+/// "4", or "2:4".
+NodeRange node_range(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::string first = text.substr(0, colon);
+  const auto number = [](const std::string& word) -> std::int64_t {
+    std::int64_t out = 0;
+    const char* const end = word.data() + word.size();
+    const auto [last, error] = std::from_chars(word.data(), end, out);
+    return error == std::errc() && last == end ? out : 0;
+  };
+  NodeRange out{0, number(first)};
+  if (colon != std::string::npos) out = {out.max, number(text.substr(colon + 1))};
+  const std::int64_t least = colon == std::string::npos ? out.max : out.min;
+  if (least < 1 || out.max < least)
+    throw refused(fmt::format("--num_nodes {} is neither a number of hosts nor a range", text),
+                  "--num_nodes 4, or --num_nodes 2:4 if two are enough");
+  return out;
+}
+
 /// Hosts that nobody names: each says who it is when it joins.
-std::vector<JobHost> nodes(std::int64_t number, int workers) {
-  if (number < 1 || number > kMaxHosts)
+std::vector<JobHost> nodes(const std::string& number, int workers) {
+  const NodeRange range = number.empty() ? NodeRange{0, 1} : node_range(number);
+  if (range.min > 0)
+    throw refused(
+        fmt::format("--nnodes {} with --node_rank is not built yet", number),
+        "give one number; or name the hosts, so that they are started by ssh: --hosts a,b");
+  if (range.max > kMaxHosts)
     throw refused(fmt::format("--nnodes {} is not from 1 to {}", number, kMaxHosts));
   std::vector<JobHost> out;
-  for (std::int64_t i = 0; number > 1 && i < number; ++i)
+  for (std::int64_t i = 0; range.max > 1 && i < range.max; ++i)
     out.push_back({.name = fmt::format("node {}", i), .workers = workers});
   return out;
 }
@@ -38,7 +69,7 @@ std::vector<JobHost> named_hosts(const HostFlags& flags) {
   if (!flags.hosts.empty()) return parse_hosts(flags.hosts);
   if (flags.hostfile.empty() && flags.node_rank) {
     const bool is_task_per_worker = flags.shares_node && !flags.num_workers;
-    return nodes(flags.num_nodes.value_or(1), is_task_per_worker ? 1 : 0);
+    return nodes(flags.num_nodes, is_task_per_worker ? 1 : 0);
   }
   if (flags.hostfile.empty()) {
     const std::string& filter = flags.include.empty() ? flags.exclude : flags.include;
@@ -56,9 +87,9 @@ void refuse_without_hosts(const HostFlags& flags) {
   if (!flags.include.empty() || !flags.exclude.empty())
     wrong.add(refused("--include and --exclude choose among the hosts of --hosts or --hostfile",
                       "GPUs of this machine: --include localhost:0,2"));
-  if (flags.num_nodes && *flags.num_nodes != 1)
+  if (!flags.num_nodes.empty() && node_range(flags.num_nodes).max != 1)
     wrong.add(
-        refused(fmt::format("--num_nodes {} without hosts", *flags.num_nodes),
+        refused(fmt::format("--num_nodes {} without hosts", flags.num_nodes),
                 "name them: --hosts a:4,b:4, or --hostfile FILE; or start each by itself with "
                 "its --node_rank"));
   if (!flags.node_rank && !flags.master_addr.empty() && flags.master_addr != "127.0.0.1" &&
@@ -66,6 +97,8 @@ void refuse_without_hosts(const HostFlags& flags) {
     wrong.add(refused(fmt::format("--master_addr {} without --hosts", flags.master_addr),
                       "leave it out: workers of this machine meet at 127.0.0.1"));
   if (flags.ssh_port != 0) wrong.add(refused("--ssh_port without --hosts", "leave it out"));
+  if (flags.elastic_timeout)
+    wrong.add(refused("--elastic_timeout without --hosts", "leave it out"));
   wrong.throw_if_any();
 }
 
@@ -208,16 +241,20 @@ void order_spares(std::vector<JobHost>& hosts) {
   const int least = std::ranges::min(others, {}, &JobHost::workers).workers;
   ErrorList wrong;
   for (const JobHost& host : hosts)
-    if (host.is_spare && host.workers < least)
+    if (host.is_spare && host.workers > 0 && host.workers < least)
       wrong.add(refused(fmt::format("spare host {} has {} slot{}, fewer than any other host",
                                     host.name, host.workers, host.workers == 1 ? "" : "s"),
                         "a spare takes all ranks of a host that is lost: it needs as many slots"));
   wrong.throw_if_any();
 }
 
-/// The first `number` hosts, and all spares.
-void take_hosts(std::int64_t number, std::vector<JobHost>& hosts) {
-  std::erase_if(hosts, [&](const JobHost& host) { return !host.is_spare && number-- <= 0; });
+/// The first hosts, and all spares. Hosts beyond a range are spares, too.
+void take_hosts(const NodeRange& range, std::vector<JobHost>& hosts) {
+  std::int64_t left = range.max;
+  if (range.min == 0)
+    std::erase_if(hosts, [&](const JobHost& host) { return !host.is_spare && left-- <= 0; });
+  else
+    for (JobHost& host : hosts) host.is_spare = host.is_spare || left-- <= 0;
 }
 
 /// Where all find the first host.
@@ -241,7 +278,8 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   ErrorList wrong;
   if (!flags.include.empty() && !flags.exclude.empty())
     wrong.add(refused("--include and --exclude exclude each other", "keep one of them"));
-  if ((!flags.include.empty() || !flags.exclude.empty()) && (flags.num_nodes || flags.num_workers))
+  if ((!flags.include.empty() || !flags.exclude.empty()) &&
+      (!flags.num_nodes.empty() || flags.num_workers))
     wrong.add(
         refused("--include and --exclude say which workers there are, and so does a number "
                 "of nodes or workers",
@@ -249,18 +287,23 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   if (flags.num_workers && *flags.num_workers < 1)
     wrong.add(refused(fmt::format("{} workers on each host are none", *flags.num_workers)));
   const auto num_hosts = static_cast<std::int64_t>(without_spares(hosts).size());
-  if (flags.num_nodes && (*flags.num_nodes < 1 || *flags.num_nodes > num_hosts))
+  const NodeRange range =
+      flags.num_nodes.empty() ? NodeRange{0, num_hosts} : node_range(flags.num_nodes);
+  if ((range.min == 0 ? range.max : range.min) > num_hosts)
     wrong.add(
-        refused(fmt::format("--num_nodes {}, and there {}", *flags.num_nodes,
+        refused(fmt::format("--num_nodes {}, and there {}", flags.num_nodes,
                             num_hosts == 1 ? "is 1 host" : fmt::format("are {} hosts", num_hosts)),
                 "leave it out for all hosts"));
   if (flags.ssh_port < 0 || flags.ssh_port > 65535)
     wrong.add(refused(fmt::format("--ssh_port {} is not a port", flags.ssh_port)));
+  if (flags.elastic_timeout && (*flags.elastic_timeout < 0 || *flags.elastic_timeout > kMaxTimeout))
+    wrong.add(refused(fmt::format("--elastic_timeout {} is no number of seconds, 0 to {}",
+                                  *flags.elastic_timeout, kMaxTimeout)));
   wrong.throw_if_any();
 
   if (!flags.include.empty()) hosts = included(flags.include, hosts);
   if (!flags.exclude.empty()) hosts = without_excluded(flags.exclude, hosts);
-  if (flags.num_nodes) take_hosts(*flags.num_nodes, hosts);
+  take_hosts(range, hosts);
   if (flags.num_workers) take_workers(*flags.num_workers, hosts);
   order_spares(hosts);
   if (!flags.master_addr.empty() && !flags.node_rank) set_address(flags.master_addr, hosts);
@@ -268,7 +311,16 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
     return {{.name = "localhost", .workers = hosts[0].workers, .devices = hosts[0].devices}};
   for (JobHost& host : hosts)
     if (host.ssh_port == 0) host.ssh_port = static_cast<int>(flags.ssh_port);
+  const bool is_elastic = range.min > 0 || std::ranges::any_of(hosts, &JobHost::is_spare);
+  if (flags.elastic_timeout && !is_elastic)
+    throw refused(
+        "--elastic_timeout, but the job needs all of its hosts",
+        "--num_nodes MIN:MAX lets it go on with fewer; a spare host takes the place of another");
   return hosts;
+}
+
+int min_hosts_of(const HostFlags& flags) {
+  return flags.num_nodes.empty() ? 0 : static_cast<int>(node_range(flags.num_nodes).min);
 }
 
 bool is_this_machine(const std::vector<JobHost>& hosts) {

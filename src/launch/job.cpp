@@ -104,7 +104,9 @@ class Job {
           spec_.num_workers);
     } else {
       inherited_ = travelling_environment(spec_.exports);
-      roster_.call(spec_.hosts, fs::read_symlink("/proc/self/exe"));
+      roster_.call(spec_.hosts, fs::read_symlink("/proc/self/exe"),
+                   {static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world},
+                   is_elastic() ? spec_.elastic_timeout : std::chrono::milliseconds(0));
     }
     io_.run();
     if (cannot_start_) throw *cannot_start_;
@@ -112,6 +114,11 @@ class Job {
   }
 
  private:
+  /// The job can go on without a host that is lost.
+  bool is_elastic() const {
+    return spec_.min_hosts > 0 || std::ranges::any_of(spec_.hosts, &JobHost::is_spare);
+  }
+
   void notice(const std::string& text) { spec_.on_event(-1, "notice", {{"text", text}}); }
 
   /// A checkpoint that is further than all before.
@@ -150,7 +157,7 @@ class Job {
   void on_ready() {
     spec_.num_workers = roster_.num_ranks();
     try {
-      spec_.shown_ranks.require_in(spec_.num_workers);
+      if (spec_.min_hosts == 0) spec_.shown_ranks.require_in(spec_.num_workers);
       tell_hosts();
       start_attempt();
     } catch (const Error& e) {
@@ -192,6 +199,7 @@ class Job {
     if (restarts_ == 0) return give_up(why);
     if (done_) return;
     verdict_.restarts = --restarts_;
+    if (is_elastic()) verdict_.exit_code = static_cast<int>(ErrorKind::kPeer);
     notice("no restart: " + why.message());
     leave();
   }
@@ -213,9 +221,7 @@ class Job {
 
   /// Whether there is one left, which is then taken.
   bool take_restart() {
-    const bool has_spares = std::ranges::any_of(spec_.hosts, &JobHost::is_spare);
-    const bool is_host = verdict_.rank < 0 && has_spares;
-    if (is_host && lost_hosts_ < std::ssize(spec_.hosts)) {
+    if (is_elastic() && verdict_.rank < 0 && lost_hosts_ < std::ssize(spec_.hosts)) {
       ++lost_hosts_;
       tell_restart("");
     } else if (fruitless_restarts_ < spec_.max_restarts) {

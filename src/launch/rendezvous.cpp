@@ -36,7 +36,8 @@ std::map<std::string, std::string> own_environment() {
 void take_pod(const std::map<std::string, std::string>& environment, HostFlags& flags) {
   const auto index = environment.find("JOB_COMPLETION_INDEX");
   const bool is_named = !flags.hosts.empty() || !flags.hostfile.empty();
-  if (index == environment.end() || is_named || flags.num_nodes.value_or(1) < 2) return;
+  const bool is_alone = flags.num_nodes.empty() || flags.num_nodes == "1";
+  if (index == environment.end() || is_named || is_alone) return;
   try {
     const std::vector<int> numbers = number_list(index->second);
     if (numbers.size() == 1) flags.node_rank = numbers[0];
@@ -62,11 +63,12 @@ void take_scheduler(HostFlags& flags) {
                   fmt::format("leave out {}, because the tasks find each other; or start the "
                               "command once, without {}",
                               named, task->starter));
-  if (flags.num_nodes && *flags.num_nodes != task->num_tasks)
+  const std::string num_tasks = std::to_string(task->num_tasks);
+  if (!flags.num_nodes.empty() && flags.num_nodes != num_tasks)
     throw refused(fmt::format("--num_nodes {}, and {} has started {} of this command",
-                              *flags.num_nodes, task->starter, task->num_tasks),
+                              flags.num_nodes, task->starter, num_tasks),
                   "leave it out");
-  flags.num_nodes = task->num_tasks;
+  flags.num_nodes = num_tasks;
   flags.node_rank = task->task;
   flags.shares_node = task->shares_node;
   if (flags.master_addr.empty()) flags.master_addr = task->first_node;

@@ -42,7 +42,7 @@ Roster::Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseco
       console_(console),
       lease_(lease),
       events_(std::move(events)),
-      fence_timer_(io),
+      timer_(io),
       join_timer_(io) {}
 
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
@@ -71,8 +71,11 @@ void Roster::set_hosts(const std::vector<JobHost>& hosts) {
   }
 }
 
-void Roster::call(const std::vector<JobHost>& hosts, const std::string& program) {
+void Roster::call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
+                  std::chrono::milliseconds patience) {
   program_ = program;
+  limits_ = std::move(limits);
+  patience_ = patience;
   set_hosts(hosts);
   call_next();
 }
@@ -160,14 +163,15 @@ void Roster::call_again(Host& host) {
 }
 
 void Roster::gather() {
-  is_ready_ = false;
+  is_ready_ = is_waiting_ = false;
+  deadline_ns_ = now_ns() + patience_.count();
   std::int64_t fence_ns = 0;
   std::vector<std::string> lost;
-  for (const RankBlock& block : blocks_) {
+  for (const RankBlock& block : world_) {
     const Host& host = hosts_[block.host];
     if (host.state != State::kAway) continue;
     lost.push_back(host.spec.name);
-    if (host.link) fence_ns = std::max(fence_ns, host.link->fenced_ns());
+    fence_ns = std::max(fence_ns, host.link->fenced_ns());
   }
   if (lost.empty()) return check_ready();
   const std::chrono::nanoseconds wait(std::max<std::int64_t>(0, fence_ns - now_ns()));
@@ -175,8 +179,8 @@ void Roster::gather() {
                              std::ceil(std::chrono::duration<double>(wait).count()),
                              fmt::join(lost, ", ")));
   is_fenced_ = true;
-  fence_timer_.expires_after(wait);
-  fence_timer_.async_wait([this](const std::error_code& error) {
+  timer_.expires_after(wait);
+  timer_.async_wait([this](const std::error_code& error) {
     if (error) return;
     is_fenced_ = false;
     seat_spares();
@@ -246,7 +250,7 @@ void Roster::on_lost(Host& host, const std::string& why) {
                     host.spec.name, reason));
     return call_again(host);
   }
-  const bool ends_attempt = is_ready_ && host.state == State::kHere && has_block(host);
+  const bool ends_attempt = is_ready_ && host.state == State::kHere && runs_ranks(host);
   host.is_told = ends_attempt;  // by its verdict
   on_unusable(host, reason);
   if (ends_attempt) events_.lost(*host.link, reason);
@@ -273,8 +277,8 @@ void Roster::seat_spares() {
                                  hosts_[before[i].host].spec.name));
 }
 
-bool Roster::has_block(const Host& host) const {
-  return std::ranges::any_of(blocks_, [&](const RankBlock& b) { return &hosts_[b.host] == &host; });
+bool Roster::runs_ranks(const Host& host) const {
+  return std::ranges::any_of(world_, [&](const RankBlock& b) { return &hosts_[b.host] == &host; });
 }
 
 bool Roster::has_block_of(State state) const {
@@ -288,18 +292,42 @@ void Roster::check_ready() {
   if (is_fenced_) return;
   seat_spares();
   if (has_block_of(State::kCalled)) return;
-  if (has_block_of(State::kAway)) {
-    const bool may_come =
-        std::ranges::any_of(hosts_, [](const Host& host) { return host.state == State::kCalled; });
-    if (!may_come) events_.unusable(why_unusable());
-    return;
-  }
+  const bool may_come =
+      std::ranges::any_of(hosts_, [](const Host& host) { return host.state == State::kCalled; });
+  if (has_block_of(State::kAway) && may_come) return;
   for (RankBlock& block : blocks_)
     if (block.workers == 0) block.workers = hosts_[block.host].spec.workers;
+  world_ = choose_world(blocks_, candidates(), limits_);
+  world_.empty() ? wait_for_hosts() : begin();
+}
+
+void Roster::begin() {
   is_ready_ = true;
   join_timer_.cancel();
   tell_away();
+  if (world_ != blocks_) {
+    std::vector<std::string> names;
+    for (const RankBlock& block : world_) names.push_back(hosts_[block.host].spec.name);
+    events_.notice(fmt::format("running {} rank{} on {} of {} hosts: {}", count_ranks(world_),
+                               count_ranks(world_) == 1 ? "" : "s", world_.size(), blocks_.size(),
+                               fmt::join(names, ", ")));
+  }
   events_.ready();
+}
+
+void Roster::wait_for_hosts() {
+  const std::chrono::nanoseconds left(deadline_ns_ - now_ns());
+  if (left.count() <= 0) return events_.unusable(why_unusable());
+  if (!std::exchange(is_waiting_, true))
+    events_.notice(fmt::format("too few hosts can be used: waiting up to {:.0f} s for others",
+                               std::ceil(std::chrono::duration<double>(left).count())));
+  timer_.expires_after(std::min<std::chrono::nanoseconds>(left, lease_));
+  timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    for (Host& host : hosts_)
+      if (host.state == State::kAway) call_again(host);
+    check_ready();
+  });
 }
 
 /// Of hosts that the job can do without.
@@ -317,6 +345,9 @@ Error Roster::why_unusable() const {
                fmt::format("host {} cannot be used: {}", host.spec.name, host.why_away),
                listener_ ? "its own output says more; --join_timeout SECONDS waits for longer"
                          : hint_for_ssh(host.spec, host.why_away)});
+  if (!out.all())
+    out.add({ErrorKind::kConfig,
+             fmt::format("the job can have no number of ranks up to {}", count_ranks(blocks_))});
   return *out.all();
 }
 
@@ -372,7 +403,7 @@ void Roster::place_on_machines(std::vector<HostRanks>& out) const {
 std::vector<HostRanks> Roster::hosts() const {
   std::vector<HostRanks> out;
   int first_rank = 0;
-  for (const RankBlock& block : blocks_) {
+  for (const RankBlock& block : world_) {
     const Host& host = hosts_[block.host];
     HostRanks& ranks =
         out.emplace_back(HostRanks{host.link.get(), first_rank, block.workers, host.spec});
@@ -386,8 +417,7 @@ std::vector<HostRanks> Roster::hosts() const {
 }
 
 int Roster::num_ranks() const {
-  const HostRanks last = hosts().back();
-  return last.first_rank + last.num_ranks;
+  return count_ranks(world_);
 }
 
 /// Numeric; a loopback only if all nodes are on this machine.
@@ -399,11 +429,11 @@ std::string Roster::address_that_nodes_dialled() const {
 }
 
 std::string Roster::master_address() const {
-  const Host& host = hosts_[blocks_[0].host];
+  const Host& host = hosts_[world_[0].host];
   const JobHost& first = host.spec;
   if (listener_ && first.address.empty() && first.interface.empty())
     return address_that_nodes_dialled();
-  if (blocks_.size() == 1) return first.address.empty() ? "127.0.0.1" : first.address;
+  if (world_.size() == 1) return first.address.empty() ? "127.0.0.1" : first.address;
   if (first.address.empty() && !first.interface.empty()) return "";
   const std::string& address = first.address.empty() ? host.address : first.address;
   if (!address.empty() && !is_loopback(address)) return address;

@@ -38,7 +38,7 @@ struct HostRanks {
 class Roster {
  public:
   struct Events {
-    std::function<void()> ready;                     ///< there is a host for each block of ranks
+    std::function<void()> ready;                     ///< there are hosts for the next attempt
     std::function<void(const Error& why)> unusable;  ///< instead: all hosts that cannot be used
     std::function<void(AgentLink&, const Frame& frame)> frame;  ///< after `ready`
     /// After `ready`, of a host that runs ranks.
@@ -53,15 +53,18 @@ class Roster {
   /// This machine, with an agent on the same loop. Ready at once.
   void add_this_machine(const Agent::Context& context, int num_ranks);
   /// Other machines, each with an agent that ssh starts: the file `program` there. A few are called
-  /// at a time: many logins at once are refused by sshd, and by users' identity services.
-  void call(const std::vector<JobHost>& hosts, const std::string& program);
+  /// at a time: many logins at once are refused by sshd, and by users' identity services. After
+  /// `gather`, hosts are waited for as long as `patience`.
+  void call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
+            std::chrono::milliseconds patience);
   /// This machine, on which programs see `gpus`, and others that dial it. Error(kDevice) if it
   /// cannot listen.
   void meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
             const Agent::Context& context, int gpus);
   /// For another attempt: when nothing of the job can be left on hosts that were lost, spare hosts
-  /// take their ranks; without a spare the lost host is called again, or may dial again. Then
-  /// `ready` or `unusable` comes again. At once if none was lost.
+  /// take their ranks; without a spare the lost host is called again, or may dial again; if that
+  /// cannot be used, its ranks are left out, within the limits. Then `ready` or `unusable` comes
+  /// again. At once if none was lost.
   void gather();
   /// Tells those that have dialled how the job has ended, and then `done`: when they know, or after
   /// kDismissLimit. They end with this process, which may report before that.
@@ -108,9 +111,11 @@ class Roster {
   void on_hello(Host& host, const AgentHello& hello);
   void on_lost(Host& host, const std::string& why);
   void on_unusable(Host& host, const std::string& why);
-  bool has_block(const Host& host) const;
+  bool runs_ranks(const Host& host) const;
   bool has_block_of(Candidate::State state) const;
   void check_ready();
+  void begin();
+  void wait_for_hosts();
   void tell_away();
   Error why_unusable() const;
 
@@ -122,7 +127,12 @@ class Roster {
   std::string program_;
   std::vector<Host> hosts_;
   std::vector<RankBlock> blocks_;
-  asio::steady_timer fence_timer_;
+  std::vector<RankBlock> world_;  // those of `blocks_` that run in this attempt
+  WorldLimits limits_;
+  std::chrono::nanoseconds patience_{0};
+  std::int64_t deadline_ns_ = 0;  // for hosts that are waited for
+  bool is_waiting_ = false;
+  asio::steady_timer timer_;
   std::unique_ptr<JoinListener> listener_;  // none if hosts are called
   std::chrono::seconds join_timeout_{0};
   asio::steady_timer join_timer_;

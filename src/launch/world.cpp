@@ -29,4 +29,27 @@ std::vector<RankBlock> with_spares(std::vector<RankBlock> blocks,
   return blocks;
 }
 
+int count_ranks(const std::vector<RankBlock>& blocks) {
+  int out = 0;
+  for (const RankBlock& block : blocks) out += block.workers;
+  return out;
+}
+
+std::vector<RankBlock> choose_world(std::vector<RankBlock> blocks,
+                                    const std::vector<Candidate>& hosts,
+                                    const WorldLimits& limits) {
+  const std::size_t enough = limits.min_hosts == 0 ? blocks.size() : limits.min_hosts;
+  std::erase_if(blocks,
+                [&](const RankBlock& block) { return hosts[block.host].state != State::kHere; });
+  if (blocks.size() < enough) return {};
+  int ranks = count_ranks(blocks);
+  while (ranks > 0 && limits.is_valid && !limits.is_valid(ranks)) --ranks;
+  for (RankBlock& block : blocks) {
+    block.workers = std::min(block.workers, ranks);
+    ranks -= block.workers;
+  }
+  std::erase_if(blocks, [](const RankBlock& block) { return block.workers == 0; });
+  return blocks;
+}
+
 }  // namespace hgt

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 namespace hgt {
@@ -24,5 +25,18 @@ struct RankBlock {
 /// block. A host that has lost its block is a spare from then on.
 std::vector<RankBlock> with_spares(std::vector<RankBlock> blocks,
                                    const std::vector<Candidate>& hosts);
+
+struct WorldLimits {
+  std::size_t min_hosts = 0;  ///< that must be here; 0: one for each block
+  /// Whether the job can have so many; none: any number.
+  std::function<bool(int ranks)> is_valid = {};
+};
+
+int count_ranks(const std::vector<RankBlock>& blocks);
+
+/// The ranks of the next attempt: the blocks whose hosts are here, without as many ranks at the end
+/// as make their number valid. None if too few hosts are here, or no number is valid.
+std::vector<RankBlock> choose_world(std::vector<RankBlock> blocks,
+                                    const std::vector<Candidate>& hosts, const WorldLimits& limits);
 
 }  // namespace hgt

@@ -1,6 +1,7 @@
 """Jobs on hosts that are lost, replaced, and come back."""
 import json
 import os
+import re
 import signal
 import time
 
@@ -19,8 +20,8 @@ class ElasticTest(HostsCase):
 
     def arguments(self, hostfile, run, *args):
         (self.folder / f'hosts_{run}').write_text(hostfile)
-        return ('--config', 'config.json', '--device', 'cpu', '--run_dir', run, '--steps', '400', '--checkpoint.save_interval', '20',
-                '--hostfile', f'hosts_{run}', *args)
+        return ('--config', 'config.json', '--device', 'cpu', '--run_dir', run, '--steps', '400', '--steps_per_print', '50',
+                '--checkpoint.save_interval', '20', '--hostfile', f'hosts_{run}', *args)
 
     def train(self, hostfile, run, *args, **options):
         return self.run_on_hosts(*self.arguments(hostfile, run, *args), hosts=None, cwd=self.folder, command=('train',), **options)
@@ -62,6 +63,44 @@ class ElasticTest(HostsCase):
             self.assertIn(f'host c takes the ranks of host {lost}', err)
             self.assertEqual(self.losses(self.folder, run), self.losses(self.folder, 'whole'))
             self.assertEqual(self.hosts_of(run), list(hosts))
+
+    def assert_close_to_whole(self, run):
+        """The same steps, samples and batches: only the order of sums differs, which tells more and more as training goes on."""
+        for (step, loss, eval_loss), (_, one, eval_one) in zip(self.losses(self.folder, run), self.losses(self.folder, 'whole'), strict=True):
+            rounding = 1e-6 if step <= 100 else 1e-4
+            self.assertAlmostEqual(loss, one, delta=rounding * one, msg=f'step {step}')
+            if eval_one is not None:
+                self.assertAlmostEqual(eval_loss, eval_one, delta=rounding * eval_one, msg=f'step {step}')
+
+    def samples(self, run, ranks, step):
+        """The samples of a step, of all ranks together."""
+        logs = [(self.folder / run / f'logs/rank_{rank}.log').read_text() for rank in range(ranks)]
+        found = [re.findall(rf' step {step} samples \[([\d,]*)\]', log)[-1] for log in logs]
+        return sorted(int(sample) for samples in found for sample in samples.split(','))
+
+    def test_a_job_goes_on_without_a_lost_host_on_the_same_samples(self):
+        for lost, left in (('b', 'a'), ('a', 'b')):
+            run = f'on_{left}'
+            process = self.start_training('a slots=1\nb slots=1\n', run, '--nnodes', '1:2')
+            self.wait_for_step(run, 30, process)
+            with self.hosts.unreachable(lost):
+                err = self.finish(process)
+            self.assertIn(f'host {lost} is lost', err)
+            self.assertIn(f'running 1 rank on 1 of 2 hosts: {left}', err)
+            self.assertIn('on 1 worker: gradient_accumulation_steps: 8, was 4', err)
+            self.assert_close_to_whole(run)
+            self.assertEqual(self.samples(run, 1, step=400), self.samples('whole', 2, step=400))
+            self.assertEqual(self.hosts_of(run), [left])
+
+    def test_a_job_with_too_few_hosts_ends_with_6_and_can_be_resumed(self):
+        process = self.start_training('a slots=1\nb slots=1\n', 'too_few', '--nnodes', '2:2', '--elastic_timeout', '35')
+        self.wait_for_step('too_few', 30, process)
+        with self.hosts.unreachable('b'):
+            err = self.finish(process, exit_code=6)
+        self.assertIn('too few hosts can be used', err)
+        self.assertIn('no restart: host b cannot be used', err)
+        self.train('a slots=1\nb slots=1\n', 'too_few', '--resume', 'auto')
+        self.assertEqual(self.losses(self.folder, 'too_few'), self.losses(self.folder, 'whole'))
 
 
 if __name__ == '__main__':

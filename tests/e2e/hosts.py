@@ -1,5 +1,6 @@
 """Hosts for tests: namespaces of this machine (network, mounts, names, processes, IPC and /dev/shm), each with a real sshd.
 Needs root, sshd, ip and unshare; without them main() ends with 77. The first argument of a test is the built hgtrain."""
+import contextlib
 import json
 import os
 import pathlib
@@ -101,6 +102,15 @@ class Hosts:
         """The number of the host's sshd, here."""
         return next(pid for pid, line, _ in command_lines()
                     if b'sshd' in line and f'{self.folder}/sshd_{name}'.encode() in line and b'unshare' not in line)
+
+    @contextlib.contextmanager
+    def unreachable(self, name):
+        """Nothing gets to the host, nor away from it."""
+        sh('ip', 'link', 'set', f'{self.bridge}{name}', 'down')
+        try:
+            yield
+        finally:
+            sh('ip', 'link', 'set', f'{self.bridge}{name}', 'up')
 
     def agents_of(self, name):
         """The agents that run on the host, by their numbers here."""

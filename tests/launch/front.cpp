@@ -1,9 +1,10 @@
 // A front as small as can be: runs the job its arguments describe, so that tests can look at it,
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
 // front [--workers N] [--hosts A,B | --hostfile TEXT] [--own] [--restarts N] [--grace MS]
-// [--hang MS] [--lease MS] [--logs DIR] [--socket DIR] [--show RANKS] [--verdict FILE] -- PROGRAM
-// ... With [--nodes N --node R --port P --secret TEXT [--join SECONDS]] one of N nodes on this
-// machine, of --workers each.
+// [--hang MS] [--lease MS] [--min_hosts N] [--elastic_timeout MS] [--logs DIR] [--socket DIR]
+// [--show RANKS] [--verdict FILE] -- PROGRAM ...
+// With [--nodes N --node R --port P --secret TEXT [--join SECONDS]] one of N nodes on this machine,
+// of --workers each.
 #include <cstdio>
 #include <fstream>
 #include <optional>
@@ -45,6 +46,10 @@ int main(int argc, char** argv) try {
       spec.hang_limit = std::chrono::milliseconds(std::stoi(argv[++i]));
     else if (flag == "--lease")
       spec.host_lease = std::chrono::milliseconds(std::stoi(argv[++i]));
+    else if (flag == "--min_hosts")
+      spec.min_hosts = std::stoi(argv[++i]);
+    else if (flag == "--elastic_timeout")
+      spec.elastic_timeout = std::chrono::milliseconds(std::stoi(argv[++i]));
     else if (flag == "--logs")
       spec.log_dir = argv[++i];
     else if (flag == "--socket")

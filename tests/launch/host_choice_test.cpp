@@ -60,11 +60,30 @@ TEST_CASE("spares come last, are not counted, and need the slots of another host
   };
   const std::string lines = "s slots=4 spare\na slots=4\nb slots=8\n";
   CHECK(chosen(with(lines)) == "a:4 b:8 s:4");
-  CHECK(chosen(with(lines, {.num_nodes = 1})) == "a:4 s:4");
+  CHECK(chosen(with(lines, {.num_nodes = "1"})) == "a:4 s:4");
   CHECK(chosen(with(lines, {.exclude = "s"})) == "a:4 b:8");
-  check_says(with(lines, {.num_nodes = 3}), {"--num_nodes 3, and there are 2 hosts"});
+  check_says(with(lines, {.num_nodes = "3"}), {"--num_nodes 3, and there are 2 hosts"});
   check_says(with("a slots=4\ns slots=2 spare\n"), {"spare host s has 2 slots, fewer than any"});
   check_says(with("s slots=4 spare\n"), {"every host is a spare"});
+}
+
+TEST_CASE("hosts beyond the range of a number of nodes are spares") {
+  const HostFlags flags{.hosts = "a:4,b:4,c:4", .num_nodes = "1:2", .elastic_timeout = 5};
+  std::string spares;
+  for (const JobHost& host : hosts_of(flags))
+    if (host.is_spare) spares += host.name;
+  CHECK((spares == "c" && min_hosts_of(flags) == 1));
+  CHECK(chosen({.hosts = "a:4,b:4", .num_nodes = "2:9"}) == "a:4 b:4");
+  CHECK((min_hosts_of({.num_nodes = "2"}) == 0 && min_hosts_of({}) == 0));
+  check_says({.hosts = "a,b", .num_nodes = "3:4"}, {"--num_nodes 3:4, and there are 2 hosts"});
+  check_says({.hosts = "a,b", .elastic_timeout = 5}, {"the job needs all of its hosts"});
+  check_says({.hosts = "a,b", .num_nodes = "1:2", .elastic_timeout = -1}, {"no number of seconds"});
+  check_says({.elastic_timeout = 5}, {"--elastic_timeout without --hosts"});
+}
+
+TEST_CASE("a number of nodes is one number, or a range that begins at 1 or more") {
+  for (const char* text : {"0", "-1", "x", "1x", "1:2:3", "0:2", "3:2", "1:", ":2", ":", " 1"})
+    check_says({.hosts = "a,b", .num_nodes = text}, {"is neither a number of hosts nor a range"});
 }
 
 TEST_CASE("DeepSpeed's filters choose what they choose there") {
@@ -101,19 +120,19 @@ TEST_CASE("what a filter cannot mean is an error, and all of it is said at once"
   check_says({.hosts = kOne, .exclude = "worker-0:0-3"}, {"leaves nothing to run on"});
   check_says({.hosts = "a,b", .exclude = "a:1"}, {"how many slots host a has is not known"});
   check_says({.hosts = kOne, .include = "worker-0", .exclude = "worker-0"}, {"keep one"});
-  for (const HostFlags& flags : {HostFlags{.hosts = kOne, .include = "worker-0", .num_nodes = 1},
+  for (const HostFlags& flags : {HostFlags{.hosts = kOne, .include = "worker-0", .num_nodes = "1"},
                                  HostFlags{.hosts = kOne, .exclude = "worker-0", .num_workers = 1}})
     check_says(flags, {"which workers there are", "keep one"});
 }
 
 TEST_CASE("numbers take the first hosts, and the first slots of each") {
-  CHECK(chosen({.hosts = "a:4,b:2,c:1", .num_nodes = 2}) == "a:4 b:2");
+  CHECK(chosen({.hosts = "a:4,b:2,c:1", .num_nodes = "2"}) == "a:4 b:2");
   CHECK(chosen({.hosts = "a:4,b,c:2", .num_workers = 2}) == "a:2 b:2 c:2");
   check_says({.hosts = "a:4,b:2,c:1", .num_workers = 3},
              {"b has 2 slots", "c has 1 slot\n", "3 workers on each host"});
-  check_says({.hosts = "a,b", .num_nodes = 3, .ssh_port = 70000},
+  check_says({.hosts = "a,b", .num_nodes = "3", .ssh_port = 70000},
              {"--num_nodes 3, and there are 2 hosts", "--ssh_port 70000 is not a port"});
-  check_says({.hosts = "a", .num_nodes = 0}, {"there is 1 host"});
+  check_says({.hosts = "a", .num_nodes = "2"}, {"there is 1 host"});
 }
 
 TEST_CASE("a port of ssh's is that of the hosts that name none") {
@@ -151,7 +170,7 @@ TEST_CASE("the slots of a host whose GPUs are named are these GPUs") {
 
 TEST_CASE("hosts come from one place, and a hostfile that is named must be there") {
   CHECK(hosts_of({}).empty());
-  CHECK(hosts_of({.num_nodes = 1, .num_workers = 4}).empty());
+  CHECK(hosts_of({.num_nodes = "1", .num_workers = 4}).empty());
   CHECK(chosen({.hosts = "a,b"}) == "a:0 b:0");
   check_says({.hosts = "a", .hostfile = "hosts"}, {"exclude each other"});
   check_says({.hostfile = "/nowhere/hosts"}, {"there is no hostfile /nowhere/hosts"});
@@ -161,7 +180,7 @@ TEST_CASE("localhost alone is this machine, unless something is said of its logi
   const auto is_here = [](const HostFlags& flags) { return is_this_machine(hosts_of(flags)); };
   CHECK(chosen({.include = "localhost:2,0"}) == "localhost:2=2,0");
   CHECK(is_here({.include = "localhost:2,0"}));
-  CHECK(is_here({.hosts = "localhost:4,b:4", .num_nodes = 1, .master_addr = "127.0.0.1"}));
+  CHECK(is_here({.hosts = "localhost:4,b:4", .num_nodes = "1", .master_addr = "127.0.0.1"}));
   check_says({.exclude = "localhost:1"},
              {"how many slots host localhost has", "--hosts localhost:4"});
   CHECK_FALSE(is_here({}));
@@ -173,7 +192,7 @@ TEST_CASE("localhost alone is this machine, unless something is said of its logi
 
 TEST_CASE("flags that choose among hosts need some") {
   check_says({.hosts = "a", .num_workers = 0}, {"0 workers on each host are none"});
-  check_says({.include = "b:0", .num_nodes = 2, .ssh_port = 22},
+  check_says({.include = "b:0", .num_nodes = "2", .ssh_port = 22},
              {"--include and --exclude choose", "--include localhost:0,2", "--num_nodes 2 without",
               "--ssh_port without"});
 }

@@ -125,6 +125,52 @@ TEST_CASE("a spare that cannot be used keeps no job from starting") {
   CHECK(has(front.err(), "host c cannot be used: no route to c"));
 }
 
+namespace {
+
+/// The first attempt ends when the agent of rank 1 is killed; the second only prints.
+const char* const kLosesSecondHost =
+    "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exec echo again $RANK of $WORLD_SIZE; "
+    "[ $RANK = 1 ] && kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); exec sleep 1000";
+
+}  // namespace
+
+TEST_CASE("the ranks of a host that does not come back are left out if enough hosts are left") {
+  const TemporaryFolder folder;
+  const FakeSsh ssh("mkdir " + (folder / "$host") + " || { echo down >&2; exit 255; }; " +
+                    kStartAgent);
+  Front front({"--hosts", "a,b", "--min_hosts", "1", "--lease", "5000", "--", "/bin/sh", "-c",
+               kLosesSecondHost});
+  CHECK(front.wait() == 0);
+  CHECK(has(front.err(), "running 1 rank on 1 of 2 hosts: a"));
+  CHECK(front.out() == "again 0 of 1\n");
+}
+
+TEST_CASE("a job starts without hosts that cannot be used if enough are left") {
+  const FakeSsh ssh("[ $host = b ] && { echo \"no route to $host\" >&2; exit 255; }; " +
+                    kStartAgent);
+  const std::string enough = GENERATE("1", "2");
+  Front front({"--hosts", "a,b", "--min_hosts", enough, "--", "/bin/sh", "-c", "echo $WORLD_SIZE"});
+  CHECK(front.wait() == (enough == "1" ? 0 : 3));
+  CHECK(front.out() == (enough == "1" ? "1\n" : ""));
+  CHECK(has(front.err(), "host b cannot be used: no route to b"));
+}
+
+TEST_CASE("if too few hosts are left, they are waited for, but not for ever") {
+  const TemporaryFolder folder;
+  const std::string down_for = GENERATE("2", "9");  // calls of b: the second, or all but the first
+  const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
+                    (folder / "calls") + "); [ $host = a ] || [ $n = 1 ] || [ $n -gt " + down_for +
+                    " ] || { echo down >&2; exit 255; }; " + kStartAgent);
+  const bool comes_back = down_for == "2";
+  Front front({"--hosts", "a,b", "--min_hosts", "2", "--elastic_timeout",
+               comes_back ? "100000" : "12000", "--lease", "5000", "--", "/bin/sh", "-c",
+               kLosesSecondHost});
+  CHECK(front.wait() == (comes_back ? 0 : 6));
+  CHECK(has(front.err(), "too few hosts can be used: waiting up to"));
+  CHECK(has(front.err(), "no restart: host b cannot be used: down") != comes_back);
+  if (comes_back) CHECK(has(front.out(), "[r1] again 1 of 2\n"));
+}
+
 TEST_CASE("at most eight hosts are called at once") {
   const TemporaryFolder folder;
   const FakeSsh ssh("touch " + (folder / "call_$host") + "; ls " + folder.path() +

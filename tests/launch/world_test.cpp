@@ -36,6 +36,26 @@ TEST_CASE("a host that may still answer keeps its block") {
   CHECK(with_spares(kTwoOfFour, {kHere4, kCalled4, kHere4}) == kTwoOfFour);
 }
 
+TEST_CASE("blocks of hosts that are away are left out if enough are here") {
+  const std::vector<Candidate> hosts{kAway4, kHere4};
+  CHECK(choose_world(kTwoOfFour, hosts, {.min_hosts = 1}) == std::vector<RankBlock>{{1, 4}});
+  CHECK(choose_world(kTwoOfFour, hosts, {.min_hosts = 2}).empty());
+  CHECK(choose_world(kTwoOfFour, hosts, {}).empty());
+  CHECK(choose_world(kTwoOfFour, {kHere4, kHere4}, {}) == kTwoOfFour);
+}
+
+TEST_CASE("ranks are left out at the end until their number is valid") {
+  const auto with = [](int valid) {
+    return choose_world(kTwoOfFour, {kHere4, kHere4},
+                        {.is_valid = [=](int ranks) { return ranks == valid; }});
+  };
+  CHECK(with(8) == kTwoOfFour);
+  CHECK(with(6) == std::vector<RankBlock>{{0, 4}, {1, 2}});
+  CHECK(with(4) == std::vector<RankBlock>{{0, 4}});
+  CHECK(with(3) == std::vector<RankBlock>{{0, 3}});
+  CHECK(with(9).empty());
+}
+
 TEST_CASE("a spare that is away, is not here yet or has too little room takes nothing") {
   for (const Candidate& spare : {kAway4, kCalled4, Candidate{Candidate::State::kHere, 3}})
     CHECK(with_spares(kTwoOfFour, {kHere4, kAway4, spare}) == kTwoOfFour);

@@ -26,11 +26,18 @@ struct JobSpec {
   std::function<std::vector<std::string>(int attempt)> argv;
   int num_workers = 1;  ///< ignored if there are `hosts`
   /// Where the workers run: on these hosts, which are reached by ssh and have this program at the
-  /// same path. None: on this machine. If one is lost, a spare takes its ranks: such a restart does
-  /// not count, as long as fewer hosts than there are were lost without progress in between.
+  /// same path. None: on this machine. If one is lost, a spare takes its ranks. If there are spares
+  /// or `min_hosts`, a restart after the loss of a host does not count, as long as fewer hosts than
+  /// there are were lost without progress in between.
   std::vector<JobHost> hosts;
   /// The hosts are nodes that dial this process (run_node()), which is the first of them.
   std::optional<Rendezvous> rendezvous;
+  /// So many hosts are enough; 0: all that are no spares. The ranks of those that are missing are
+  /// left out, and more at the end until is_valid_world() is true of their number.
+  int min_hosts = 0;
+  std::function<bool(int num_workers)> is_valid_world;  ///< none: any number is valid
+  /// How long an attempt after the first waits for hosts, if there are spares or `min_hosts`.
+  std::chrono::milliseconds elastic_timeout{600'000};
   /// Variables of this shell that the hosts get, in addition to travelling_environment().
   std::vector<std::string> exports;
   /// Variables added to the environment that the workers inherit. The variables that hgtrain sets
@@ -50,7 +57,7 @@ struct JobSpec {
   /// Prints what these ranks print: their stdout to stdout, their stderr to stderr. If the job has
   /// more than one rank, whole lines are printed, each after "[r3] ", or once after "[ranks 0-7] "
   /// if several ranks print the same at nearly the same time. Error(kConfig) at the start if the
-  /// job has not all of them.
+  /// job has not all of them, unless their number may change (`min_hosts`).
   RankSet shown_ranks;
 
   /// After failures, without progress in between. Progress is a checkpoint of a later step than any
@@ -133,7 +140,7 @@ std::string find_program(const std::string& program, const std::string& path);
 /// With `hosts`, one ssh process a host carries the stream to `hgtrain agent` there. Error(kDevice)
 /// names each host that cannot be used, and why. A host that is lost later ends the attempt; a
 /// restart begins two leases after it was last heard, when nothing of the job can be left there, on
-/// a spare host or, if there is none, on the same host.
+/// a spare host, on the same host again, or without it.
 ///
 /// No process of the job outlives run_job or this process, even if this process is killed. Each
 /// worker runs under a guard, which is a child subreaper (PR_SET_CHILD_SUBREAPER): orphaned
