@@ -191,6 +191,12 @@ void Coordinator::stop(int signal) {
   advance(Stage::kStopping);
 }
 
+void Coordinator::stop_for_another() {
+  if (stage_ >= Stage::kStopping || !spawned_) return;
+  command_all(encode_frame(MessageKind::kStop, ""));
+  advance(Stage::kStopping);
+}
+
 void Coordinator::ask_to_stop(int signal) {
   for (const RankView& rank : ranks_) {
     if (rank.end) continue;

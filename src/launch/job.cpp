@@ -125,8 +125,26 @@ class Job {
   void look_for_progress(std::string_view kind, const nlohmann::json& body) {
     if (kind != "started" && kind != "checkpoint") return;
     const std::int64_t step = body.at("step");
-    if (kind == "checkpoint" && step > saved_step_) fruitless_restarts_ = lost_hosts_ = 0;
+    if (kind == "checkpoint" && step > saved_step_) {
+      fruitless_restarts_ = lost_hosts_ = 0;
+      asio::post(io_, [this] { let_hosts_join(); });
+    }
     saved_step_ = std::max(saved_step_, step);
+  }
+
+  void on_returned(const std::string& host) {
+    notice(fmt::format("host {} is back: it {}", host,
+                       !roster_.can_grow() ? "is a spare now"
+                       : spec_.own_workers ? "joins after the next checkpoint"
+                                           : "joins if the job is restarted"));
+  }
+
+  /// Hosts join between two attempts: hgtrain's workers stop for that after a save.
+  void let_hosts_join() {
+    if (!spec_.own_workers || stopping_ || done_ || !roster_.can_grow()) return;
+    notice("stopping after this step, so that hosts can join");
+    is_growing_ = true;
+    coordinator_->stop_for_another();
   }
 
   /// What the agents need to know, the same in all attempts.
@@ -180,6 +198,7 @@ class Job {
                                  [this](const std::string& text) { notice(text); },
                                  [this](const Error& why) { give_up(why); },
                                  [this] { asio::post(io_, [this] { on_finished(); }); }};
+    is_growing_ = false;
     coordinator_ = std::make_unique<Coordinator>(std::move(context), roster_.hosts(), restarts_);
     log_info("attempt {}: starting {} process{} of {}", restarts_, spec_.num_workers,
              spec_.num_workers == 1 ? "" : "es", spec_.argv(restarts_).at(0));
@@ -213,6 +232,8 @@ class Job {
       verdict_.outcome = Verdict::Outcome::kStopped;
       verdict_.exit_code = 128 + SIGINT;
       verdict_.reason = "stopped at once by " + killed_by_;
+    } else if (is_growing_ && !stopping_ && verdict_.exit_code == kExitStoppedEarly) {
+      return restart();
     } else if (!stopping_ && coordinator_->is_worth_a_restart() && take_restart()) {
       return restart();
     }
@@ -362,6 +383,7 @@ class Job {
       {[this] { on_ready(); }, [this](const Error& why) { on_unusable(why); },
        [this](AgentLink& link, const Frame& frame) { coordinator_->on_frame(link, frame); },
        [this](AgentLink& link, const std::string& why) { coordinator_->on_lost(link, why); },
+       [this](const std::string& host) { on_returned(host); },
        [this](const std::string& text) { notice(text); },
        [this](int signal) {
          if (is_watched(signal) && is_news(signal, /*is_ours=*/false)) on_signal(signal);
@@ -382,6 +404,7 @@ class Job {
   int interrupts_ = 0;
   std::string killed_by_;  // who asked for the end at once
   bool stopping_ = false;
+  bool is_growing_ = false;  // the attempt was stopped for another one on more hosts
   bool console_gone_ = false;
   bool done_ = false;
 };

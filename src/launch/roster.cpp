@@ -43,6 +43,7 @@ Roster::Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseco
       lease_(lease),
       events_(std::move(events)),
       timer_(io),
+      return_timer_(io),
       join_timer_(io) {}
 
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
@@ -159,11 +160,13 @@ void Roster::call_next() {
 void Roster::call_again(Host& host) {
   Host next;
   next.spec = host.spec;
+  next.is_told = host.is_told;
   asio::post(io_, [last = std::exchange(host, std::move(next))] {});
 }
 
 void Roster::gather() {
   is_ready_ = is_waiting_ = false;
+  return_timer_.cancel();
   deadline_ns_ = now_ns() + patience_.count();
   std::int64_t fence_ns = 0;
   std::vector<std::string> lost;
@@ -233,6 +236,7 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
   host.address = hello.address;
   host.gpus = hello.gpus;
   host.state = State::kHere;
+  if (std::exchange(host.is_told, false) && is_ready_) events_.returned(host.spec.name);
   check_ready();
 }
 
@@ -313,6 +317,29 @@ void Roster::begin() {
                                fmt::join(names, ", ")));
   }
   events_.ready();
+  look_for_returns();
+}
+
+/// A host is called only if nothing of the job can be left there.
+void Roster::look_for_returns() {
+  if (patience_.count() == 0) return;
+  return_timer_.expires_after(lease_);
+  return_timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    for (Host& host : hosts_)
+      if (host.state == State::kAway && !runs_ranks(host) &&
+          (!host.link || host.link->fenced_ns() < now_ns()))
+        call_again(host);
+    call_next();
+    look_for_returns();
+  });
+}
+
+bool Roster::can_grow() const {
+  if (world_ == blocks_) return false;
+  const std::vector<Candidate> hosts = candidates();
+  return count_ranks(choose_world(with_spares(blocks_, hosts), hosts, limits_)) >
+         count_ranks(world_);
 }
 
 void Roster::wait_for_hosts() {

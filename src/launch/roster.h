@@ -43,6 +43,8 @@ class Roster {
     std::function<void(AgentLink&, const Frame& frame)> frame;  ///< after `ready`
     /// After `ready`, of a host that runs ranks.
     std::function<void(AgentLink&, const std::string& why)> lost;
+    /// After `ready`: a host has answered that was lost or could not be used before.
+    std::function<void(const std::string& host)> returned;
     std::function<void(const std::string& text)> notice;
     std::function<void(int signal)> signal;  ///< came to an agent, at any time
   };
@@ -53,8 +55,9 @@ class Roster {
   /// This machine, with an agent on the same loop. Ready at once.
   void add_this_machine(const Agent::Context& context, int num_ranks);
   /// Other machines, each with an agent that ssh starts: the file `program` there. A few are called
-  /// at a time: many logins at once are refused by sshd, and by users' identity services. After
-  /// `gather`, hosts are waited for as long as `patience`.
+  /// at a time: many logins at once are refused by sshd, and by users' identity services. If the
+  /// job is not to wait for hosts that are lost, `patience` is 0. Otherwise they are called again
+  /// every lease, and `gather` waits so long for those without which it cannot go on.
   void call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
             std::chrono::milliseconds patience);
   /// This machine, on which programs see `gpus`, and others that dial it. Error(kDevice) if it
@@ -70,6 +73,9 @@ class Roster {
   /// kDismissLimit. They end with this process, which may report before that.
   void dismiss(int exit_code, std::function<void()> done);
   static constexpr std::chrono::seconds kDismissLimit{5};
+
+  /// Whether another attempt would have more ranks than this one, because hosts are back.
+  bool can_grow() const;
 
   /// That run the next attempt, once it is ready.
   std::vector<HostRanks> hosts() const;
@@ -116,6 +122,7 @@ class Roster {
   void check_ready();
   void begin();
   void wait_for_hosts();
+  void look_for_returns();
   void tell_away();
   Error why_unusable() const;
 
@@ -133,6 +140,7 @@ class Roster {
   std::int64_t deadline_ns_ = 0;  // for hosts that are waited for
   bool is_waiting_ = false;
   asio::steady_timer timer_;
+  asio::steady_timer return_timer_;
   std::unique_ptr<JoinListener> listener_;  // none if hosts are called
   std::chrono::seconds join_timeout_{0};
   asio::steady_timer join_timer_;

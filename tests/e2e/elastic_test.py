@@ -18,23 +18,28 @@ class ElasticTest(HostsCase):
         if not (self.folder / 'whole').exists():
             self.train('a slots=1\nb slots=1\n', 'whole')
 
-    def arguments(self, hostfile, run, *args):
+    def arguments(self, hostfile, run, *args, steps=400):
+        """Of a run that saves every twentieth part of its steps."""
         (self.folder / f'hosts_{run}').write_text(hostfile)
-        return ('--config', 'config.json', '--device', 'cpu', '--run_dir', run, '--steps', '400', '--steps_per_print', '50',
-                '--checkpoint.save_interval', '20', '--hostfile', f'hosts_{run}', *args)
+        return ('--config', 'config.json', '--device', 'cpu', '--run_dir', run, '--steps', str(steps), '--steps_per_print', str(steps // 8),
+                '--training.eval_interval', str(steps // 80), '--checkpoint.save_interval', str(steps // 20),
+                '--hostfile', f'hosts_{run}', *args)
 
     def train(self, hostfile, run, *args, **options):
         return self.run_on_hosts(*self.arguments(hostfile, run, *args), hosts=None, cwd=self.folder, command=('train',), **options)
 
-    def start_training(self, hostfile, run, *args):
-        return self.start(*self.arguments(hostfile, run, *args), hosts=None, cwd=self.folder, command=('train',))
+    def start_training(self, hostfile, run, *args, **options):
+        return self.start(*self.arguments(hostfile, run, *args, **options), hosts=None, cwd=self.folder, command=('train',))
 
-    def wait_for_step(self, run, step, process):
+    def wait_until(self, condition, process):
         deadline = time.monotonic() + 300
-        while not (self.folder / run / 'metrics.jsonl').exists() or len(self.lines(run)) < step:
-            self.assertIsNone(process.poll(), process.stderr)
+        while not condition():
+            self.assertIsNone(process.poll(), 'it has ended')
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
+
+    def wait_for_step(self, run, step, process):
+        self.wait_until(lambda: (self.folder / run / 'metrics.jsonl').exists() and len(self.lines(run)) >= step, process)
 
     def lines(self, run):
         return [line for line in (self.folder / run / 'metrics.jsonl').read_text().splitlines(keepends=True) if line.endswith('\n')]
@@ -91,6 +96,22 @@ class ElasticTest(HostsCase):
             self.assert_close_to_whole(run)
             self.assertEqual(self.samples(run, 1, step=400), self.samples('whole', 2, step=400))
             self.assertEqual(self.hosts_of(run), [left])
+
+    def test_a_host_that_comes_back_joins_after_a_checkpoint(self):
+        process = self.start_training('a slots=1\nb slots=1\n', 'joined', '--nnodes', '1:2',
+                                      '--checkpoint.keep_last_n', '2', steps=100_000)
+        self.wait_for_step('joined', 100, process)
+        with self.hosts.unreachable('b'):
+            self.wait_until(lambda: self.hosts_of('joined') == ['a'], process)
+        self.wait_until(lambda: self.hosts_of('joined') == ['a', 'b'], process)
+        joined_at = len(self.lines('joined'))
+        self.wait_for_step('joined', joined_at + 100, process)
+        process.send_signal(signal.SIGTERM)
+        err = self.finish(process, exit_code=75)
+        self.assertIn('host b is back: it joins after the next checkpoint', err)
+        self.assertEqual([m['step'] for m in map(json.loads, self.lines('joined'))], list(range(1, len(self.lines('joined')) + 1)))
+        for (step, loss, _), (_, one, _) in zip(self.losses(self.folder, 'joined')[:100], self.losses(self.folder, 'whole')):
+            self.assertAlmostEqual(loss, one, delta=1e-6 * one, msg=f'step {step}')
 
     def test_a_job_with_too_few_hosts_ends_with_6_and_can_be_resumed(self):
         process = self.start_training('a slots=1\nb slots=1\n', 'too_few', '--nnodes', '2:2', '--elastic_timeout', '35')

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <mutex>
 #include <string>
@@ -35,11 +36,23 @@ struct Inbox {
     last = what;
     changed.notify_all();
   }
+  bool has(const std::string& what) {
+    const std::lock_guard lock(mutex);
+    return last == what;
+  }
   void wait_for(const std::string& what) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return last == what; });
   }
 };
+
+/// The agent: the parent of the guard that is this process's parent.
+pid_t agent() {
+  std::ifstream stat("/proc/" + std::to_string(getppid()) + "/stat");
+  std::string word;
+  for (int i = 0; i < 4; ++i) stat >> word;
+  return std::stoi(word);
+}
 
 /// Bytes on the control channel that are not what a worker sends.
 void write_raw(const std::string& bytes) {
@@ -68,6 +81,17 @@ int run(const std::string& what, ControlChannel& channel, Inbox& inbox) {
     if (attempt < 3) channel.send("checkpoint", {{"step", attempt + 1}});
     channel.flush();
     std::raise(SIGKILL);
+  } else if (what ==
+             "grow") {  // the second rank's host is lost at once; then a step is saved every 0.1 s
+    const int attempt = number("TORCHELASTIC_RESTART_COUNT");
+    if (attempt == 0 && rank == 1) kill(agent(), SIGKILL);
+    if (attempt == 2) return 0;
+    channel.send("started", {{"step", attempt}});
+    for (int step = 1; !inbox.has("stop"); ++step) {
+      std::this_thread::sleep_for(100ms);
+      if (attempt == 1) channel.send("checkpoint", {{"step", step}});
+    }
+    return kExitStoppedEarly;
   } else if (what == "last_words") {
     channel.send("notice", {{"text", "farewell"}});
     channel.flush();

@@ -145,6 +145,21 @@ TEST_CASE("the ranks of a host that does not come back are left out if enough ho
   CHECK(front.out() == "again 0 of 1\n");
 }
 
+TEST_CASE("a host that is back joins after the next checkpoint") {
+  const TemporaryFolder folder;
+  const FakeSsh ssh("[ $host = a ] || echo >> " + (folder / "calls") + "; n=$(wc -l < " +
+                    (folder / "calls") + "); [ $host = a ] || [ $n != 2 ] || " +
+                    "{ echo down >&2; exit 255; }; " + kStartAgent);
+  Front front({"--own", "--hosts", "a,b", "--min_hosts", "1", "--lease", "5000", "--", LAUNCH_PROBE,
+               "grow"});
+  CHECK(front.wait() == 0);
+  CHECK(has(front.err(), "running 1 rank on 1 of 2 hosts: a"));
+  CHECK(has(front.err(), "host b is back: it joins after the next checkpoint"));
+  CHECK(has(front.err(), "stopping after this step, so that hosts can join"));
+  CHECK(front.verdict()["world_size"] == 2);
+  CHECK(front.verdict()["restarts"] == 2);
+}
+
 TEST_CASE("a job starts without hosts that cannot be used if enough are left") {
   const FakeSsh ssh("[ $host = b ] && { echo \"no route to $host\" >&2; exit 255; }; " +
                     kStartAgent);

@@ -33,7 +33,9 @@ struct JobSpec {
   /// The hosts are nodes that dial this process (run_node()), which is the first of them.
   std::optional<Rendezvous> rendezvous;
   /// So many hosts are enough; 0: all that are no spares. The ranks of those that are missing are
-  /// left out, and more at the end until is_valid_world() is true of their number.
+  /// left out, and more at the end until is_valid_world() is true of their number. When hosts are
+  /// back, hgtrain's workers are stopped after their next checkpoint for an attempt with more
+  /// ranks.
   int min_hosts = 0;
   std::function<bool(int num_workers)> is_valid_world;  ///< none: any number is valid
   /// How long an attempt after the first waits for hosts, if there are spares or `min_hosts`.
