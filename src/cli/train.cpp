@@ -72,6 +72,15 @@ std::vector<std::pair<std::string, std::string>> lower_rates(const Config& confi
   return rates;
 }
 
+/// Without the ranks that the plan leaves out: the last ones.
+std::vector<JobHost> hosts_in(const TrainPlan& plan, std::vector<JobHost> hosts) {
+  int left = plan.workers;
+  for (JobHost& host : hosts)
+    if (!host.is_spare) left -= host.workers = std::min(host.workers, left);
+  std::erase_if(hosts, [](const JobHost& host) { return host.workers == 0; });
+  return hosts;
+}
+
 std::string device_of(const TrainPlan& plan) {
   const HardwareConfig& hardware = plan.config.hardware;
   return hardware.device + ", " + human_plural(hardware.threads, "thread");
@@ -199,6 +208,7 @@ class Train final : public Command {
 
   std::string plan_of_hosts(const TrainPlan& plan) const {
     JobSpec spec = job_in(plan, flags_.run_dir);
+    spec.hosts = hosts_in(plan, spec.hosts);
     spec.argv = [&](int) {
       return worker_argv(worker_program(), TrainRequest{.run_dir = flags_.run_dir,
                                                         .config = flags_.run_dir + "/resolved.json",
@@ -259,7 +269,7 @@ class Train final : public Command {
             std::int64_t record_steps, const std::string& notices,
             const std::string& changes) const {
     JobSocket socket(folder.path);  // closed when run.json says how the run ended
-    std::vector<JobHost> hosts = without_spares(hosts_of(flags_));
+    std::vector<JobHost> hosts = hosts_in(plan, without_spares(hosts_of(flags_)));
     if (hosts.empty()) hosts.push_back({.name = host_name(), .workers = plan.workers});
     const RunFile run = run_file_of(plan, hosts);
     ConsoleStyle style = ConsoleStyle::of(STDERR_FILENO);
@@ -279,7 +289,7 @@ class Train final : public Command {
     const SharedMark mark(folder);
     JobSpec spec = job_of(plan, folder, config, record_steps, mark, view);
     const ElasticPlan elastic(flags_, plan, config);
-    if (spec.min_hosts > 0)
+    if (spec.min_hosts > 0 || plan.config.elasticity.enabled)
       spec.is_valid_world = [&](int workers) { return elastic.is_valid(workers); };
     nlohmann::json resolved = to_json(plan.config);
     spec.on_hosts = [&](const std::vector<JobHost>& now) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <span>
@@ -242,6 +243,13 @@ void tell_incomplete(const TrainFlags& flags, const std::string& saved,
   }
 }
 
+/// The largest number that fits; if none does, all, so that what is wrong with them is said.
+std::int64_t most_that_fit(std::int64_t workers, const std::function<bool(std::int64_t)>& fits) {
+  for (std::int64_t fewer = workers; fewer > 0; --fewer)
+    if (fits(fewer)) return fewer;
+  return workers;
+}
+
 /// Opens the data as the workers will, and takes from it what the config leaves open.
 void complete_from_data(TrainPlan& plan, const std::string& saved) {
   Config& config = plan.config;
@@ -351,7 +359,15 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
                                                 : flags.num_gpus;
   const LoadResult first = load(counted);
   const Devices devices = choose_devices(flags, first);
-  const std::int64_t workers = devices.workers;
+  const auto fits = [&](std::int64_t world) {
+    return !load_config(flags.config, {overrides, world, resumed_batch}).has(Severity::kError);
+  };
+  std::int64_t workers = devices.workers;
+  if (first.config.elasticity.enabled && !counted) workers = most_that_fit(workers, fits);
+  if (workers < devices.workers)
+    notices.push_back({Severity::kNotice,
+                       fmt::format("elasticity uses {} of {} workers", workers, devices.workers),
+                       "", "", 0, ""});
   const LoadResult loaded = load(workers);
   std::ranges::move(notices_of(loaded, devices), std::back_inserter(notices));
 

@@ -98,27 +98,6 @@ Field pipeline() {
   return out;
 }
 
-Field elasticity() {
-  Field out = section(
-      "elasticity", "batch sizes that suit many world sizes",
-      {
-          not_built("enabled", Kind::kBool, "false", "elastic batch sizes")
-              .instead("set the batch sizes"),
-          ignored("max_train_batch_size", Kind::kInteger, "of elasticity"),
-          ignored("micro_batch_sizes", Kind::kList, "of elasticity"),
-          ignored("min_gpus", Kind::kInteger, "of elasticity"),
-          ignored("max_gpus", Kind::kInteger, "of elasticity"),
-          ignored("num_gpus_per_node", Kind::kInteger, "of elasticity"),
-          ignored("model_parallel_size", Kind::kInteger, "of elasticity"),
-          ignored("min_time", Kind::kInteger, "of elasticity"),
-          ignored("version", Kind::kNumber, "of elasticity"),
-          ignored("prefer_larger_batch", Kind::kBool, "of elasticity").aka({"prefer_large_batch"}),
-          ignored("ignore_non_elastic_batch_info", Kind::kBool, "of elasticity"),
-      });
-  out.open = true;
-  return out;
-}
-
 Field data_efficiency() {
   Field sampling = switched(
       "data_sampling", "curriculum sampling, dynamic batching",
@@ -236,7 +215,7 @@ std::vector<Field> deepspeed_sections() {
       aio(),
       tensor_parallel(),
       pipeline(),
-      elasticity(),
+      elasticity_section(),
       data_efficiency(),
       compile(),
       refused("sparse_attention", "DeepSpeed has removed it, and attention here is dense",

@@ -9,6 +9,7 @@
 #include "hgtrain/config/layout_rules.h"
 
 #include "batch.h"
+#include "elasticity.h"
 #include "layout_neighbours.h"
 #include "loading.h"
 #include "value.h"
@@ -279,11 +280,14 @@ void advise_micro_batches(Loading& loading) {
 }  // namespace
 
 void resolve_batch(Loading& loading, const LoadOptions& options) {
-  if (!options.resumed_batch_size) resolve_auto_batch(loading);
+  const bool is_elastic = loading.config().elasticity.enabled;
+  if (!options.resumed_batch_size && !is_elastic) resolve_auto_batch(loading);
   BatchConfig& b = loading.config().batch;
   const BatchConfig asked = b;
   if (options.splits_model && !check_layout(loading, options)) return;
   const std::string derivation = resolve_workers(loading, options);
+  if (is_elastic)
+    return resolve_elasticity(loading, options.world_size.has_value(), group_size(loading));
   if (options.resumed_batch_size) {
     keep_resumed_batch(loading, *options.resumed_batch_size);
     resolve_auto_batch(loading);

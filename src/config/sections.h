@@ -17,6 +17,7 @@ std::vector<Field> deepspeed_sections();  ///< DeepSpeed's other sections
 std::vector<Field>
 run_sections();  ///< training, data, tokenizer, parallelism, distributed, hardware, ...
 Field model_section();
+Field elasticity_section();
 
 std::vector<Field> all_sections();
 

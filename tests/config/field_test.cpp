@@ -60,6 +60,9 @@ std::vector<Json> baselines() {
     out.back()["parallelism"] = {{"pipeline_parallel_size", 2}};
     out.back()["parallelism"].update(schedule);
   }
+  out.push_back(config(gpt2, {{"type", "AdamW"}}, nullptr));
+  out.back().erase("train_micro_batch_size_per_gpu");
+  out.back()["elasticity"] = {{"max_train_batch_size", 32}, {"micro_batch_sizes", {2}}};
   return out;
 }
 

@@ -79,6 +79,8 @@ JUMPING = but(JOB, fp16={'enabled': True, 'initial_scale_power': 21}, optimizer_
 PIPELINE = but(JOB, parallelism={'pipeline_parallel_size': 2})
 INTERLEAVED = but(JOB, model__n_layer=4, parallelism={'pipeline_parallel_size': 2, 'pipeline_schedule': 'interleaved',
                                                       'virtual_pipeline_stages': 2})
+ELASTIC = but(JOB, train_batch_size=None, elasticity={'enabled': True, 'max_train_batch_size': 8, 'micro_batch_sizes': [2]})
+ELASTIC_BOTH = but(ELASTIC, train_batch_size=3)
 SAVING = but(JOB, checkpoint={'save_interval': 2})
 
 # key -> (job, another value, where it shows: a method of Effects below)
@@ -92,6 +94,18 @@ ROWS = {
     'tensor_parallel.autotp_size': (JOB, 2, 'refusal'),
     'tensor_parallel.tp.tp_size': (JOB, 2, 'refusal'),
     'pipeline.stages': (JOB, 2, 'refusal'),
+    'elasticity.enabled': (ELASTIC, False, 'refusal'),
+    'elasticity.max_train_batch_size': (ELASTIC, 4, 'batch_arithmetic'),
+    'elasticity.micro_batch_sizes': (ELASTIC, [4], 'batch_arithmetic'),
+    'elasticity.min_gpus': (ELASTIC, 2, 'refusal'),
+    'elasticity.max_gpus': (but(ELASTIC, elasticity__max_train_batch_size=6, elasticity__micro_batch_sizes=[2, 3],
+                                elasticity__prefer_larger_batch=False), 1, 'batch_arithmetic'),
+    'elasticity.num_gpus_per_node': (ELASTIC, 2, 'refusal'),
+    'elasticity.model_parallel_size': (ELASTIC, 2, 'refusal'),
+    'elasticity.version': (but(ELASTIC, elasticity__num_gpus_per_node=2), 0.1, 'refusal'),
+    'elasticity.prefer_larger_batch': (but(ELASTIC, elasticity__max_train_batch_size=3, elasticity__micro_batch_sizes=[2, 3]), False,
+                                       'batch_arithmetic'),
+    'elasticity.ignore_non_elastic_batch_info': (ELASTIC_BOTH, True, 'refusal'),
     'gradient_clipping': (JOB, 0.01, 'losses'),
     'steps_per_print': (JOB, 3, 'console_steps'),
     'optimizer.type': (but(ADAM, optimizer__params__adam_w_mode=False), 'AdamW', 'losses'),

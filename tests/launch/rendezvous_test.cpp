@@ -37,7 +37,7 @@ bool has(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("nodes that nobody names are counted, and meet where they are told") {
-  const HostFlags flags{.num_nodes = 3,
+  const HostFlags flags{.num_nodes = "3",
                         .num_workers = 2,
                         .master_addr = "head",
                         .master_port = 1234,
@@ -52,11 +52,11 @@ TEST_CASE("nodes that nobody names are counted, and meet where they are told") {
   CHECK(out->address == "head");
   CHECK(out->port == 1234);
   CHECK(out->join_timeout == std::chrono::seconds(7));
-  CHECK(meeting({.num_nodes = 2, .master_addr = "head", .node_rank = 0})->port == 29500);
+  CHECK(meeting({.num_nodes = "2", .master_addr = "head", .node_rank = 0})->port == 29500);
 }
 
 TEST_CASE("one node alone needs no other, and hosts that ssh reaches do not dial") {
-  CHECK_FALSE(meeting({.num_nodes = 1, .master_addr = "head", .node_rank = 0}));
+  CHECK_FALSE(meeting({.num_nodes = "1", .master_addr = "head", .node_rank = 0}));
   CHECK_FALSE(meeting({.hosts = "a,b"}));
   CHECK_FALSE(meeting({}));
   const auto alone = hosts_of({.hosts = "a:4", .no_ssh = true, .node_rank = 0});
@@ -72,23 +72,24 @@ TEST_CASE("of named hosts, the first is where node 0 is") {
 
 TEST_CASE("flags of nodes that do not go together are refused, each with what to type") {
   const auto says = [](const HostFlags& flags) { return refusal([&] { meeting(flags); }); };
+  CHECK(has(says({.num_nodes = "2", .node_rank = 2, .join_timeout_seconds = 0}),
+            "--node_rank 2 of 2"));
   CHECK(
-      has(says({.num_nodes = 2, .node_rank = 2, .join_timeout_seconds = 0}), "--node_rank 2 of 2"));
-  CHECK(has(says({.num_nodes = 2, .node_rank = 2, .join_timeout_seconds = 0}), "--join_timeout 0"));
-  CHECK(has(says({.num_nodes = 2, .node_rank = 0}), "--master_addr HOST"));
+      has(says({.num_nodes = "2", .node_rank = 2, .join_timeout_seconds = 0}), "--join_timeout 0"));
+  CHECK(has(says({.num_nodes = "2", .node_rank = 0}), "--master_addr HOST"));
   CHECK(has(says({.node_rank = 1}), "--nnodes says"));
   CHECK(has(says({.hosts = "a,b", .no_ssh = true}), "--node_rank 0"));
   CHECK(has(says({.no_ssh = true}), "--no_ssh without hosts"));
   CHECK(has(says({.hosts = "a,b", .node_rank = 0}), "--no_ssh if each"));
   CHECK(has(says({.hosts = "a,b", .job_secret_file = "f"}), "--job_secret_file is for nodes"));
-  CHECK(has(says({.num_nodes = 2,
+  CHECK(has(says({.num_nodes = "2",
                   .master_addr = "a",
                   .node_rank = 0,
                   .job_secret_file = "f",
                   .job_secret_env = "E"}),
             "exclude each other"));
-  CHECK(has(says({.num_nodes = 5000, .node_rank = 0}), "--nnodes 5000"));
-  CHECK(has(says({.num_nodes = 2}), "--node_rank"));
+  CHECK(has(says({.num_nodes = "5000", .node_rank = 0}), "--nnodes 5000"));
+  CHECK(has(says({.num_nodes = "2"}), "--node_rank"));
 }
 
 TEST_CASE("a job secret comes from a private file, or from a variable that no worker gets") {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "hgtrain/config/data_config.h"
 #include "hgtrain/config/model_config.h"
@@ -49,9 +50,22 @@ struct BatchConfig {
   std::int64_t gradient_accumulation_steps = 0;
 };
 
+/// Section `elasticity`: which numbers of GPUs can share a batch, and how.
+struct ElasticityConfig {
+  bool enabled = false;
+  std::int64_t max_train_batch_size = 2000;
+  std::vector<std::int64_t> micro_batch_sizes = {2, 4, 6};
+  std::int64_t min_gpus = 1, max_gpus = 10000;
+  std::int64_t num_gpus_per_node = 1, model_parallel_size = 1;
+  double version = 0.2;
+  bool prefer_larger_batch = true;
+  bool ignore_non_elastic_batch_info = false;
+};
+
 /// A whole job, resolved: all that a worker needs to train. config/load.h reads it from a file.
 struct Config {
   BatchConfig batch;
+  ElasticityConfig elasticity;
   OptimizerConfig optimizer;
   SchedulerConfig scheduler;
   PrecisionConfig precision;
