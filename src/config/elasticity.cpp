@@ -217,7 +217,7 @@ Field elasticity_section() {
                "version 0.2: ranks that split the model")
               .at_least(1)
               .at_most(kMaxWorkers),
-          noticed("min_time", Kind::kInteger, "of elasticity"),
+          ignored("min_time", Kind::kInteger, "of elasticity"),
           used("version", in(&E::version), "0.1 or 0.2"),
           used("prefer_larger_batch", in(&E::prefer_larger_batch),
                "of two batches that equally many numbers of workers can share, take the larger one")

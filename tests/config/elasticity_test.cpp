@@ -17,7 +17,7 @@ std::string elastic(const std::string& keys, const std::string& others = "") {
 
 BatchConfig batch_of(const std::string& text, std::int64_t world) {
   const LoadResult result = loaded(text, world);
-  CHECK(told(result, Severity::kError) == "");
+  CHECK(problem_text(result, Severity::kError) == "");
   return result.config.batch;
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("any valid number of workers shares the same batch, in the largest mic
 
 TEST_CASE("what elasticity cannot do is said") {
   const auto says = [](const std::string& text, std::int64_t world, const std::string& what) {
-    CHECK(contains(told(loaded(text, world), Severity::kError), what));
+    CHECK(contains(problem_text(loaded(text, world), Severity::kError), what));
   };
   says(elastic(""), 5,
        "5 workers cannot share the batch of 24 that elasticity chooses | 4 or 6 can");
