@@ -407,7 +407,7 @@ void Roster::place_on_machines(std::vector<HostRanks>& out) const {
   std::vector<std::string> keys;
   std::vector<int> ranks;  // of each machine
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::string& key = hosts_[blocks_[i].host].machine;
+    const std::string& key = hosts_[world_[i].host].machine;
     const auto known = key.empty() ? keys.end() : std::ranges::find(keys, key);
     out[i].machine = static_cast<int>(known - keys.begin());
     if (known == keys.end()) {
@@ -421,7 +421,7 @@ void Roster::place_on_machines(std::vector<HostRanks>& out) const {
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i].local_size = ranks[static_cast<std::size_t>(out[i].machine)];
     // A task that sees its own GPUs alone counts them from 0.
-    const int gpus = hosts_[blocks_[i].host].gpus;
+    const int gpus = hosts_[world_[i].host].gpus;
     if (gpus > 0 && gpus < out[i].local_size && out[i].num_ranks < out[i].local_size)
       out[i].first_local_rank = 0;
   }
