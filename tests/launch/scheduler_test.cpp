@@ -104,7 +104,7 @@ TEST_CASE("the flags of a task are those that its scheduler knows, unless the us
   HostFlags flags;
   take_scheduler(flags);
   CHECK(flags.node_rank == 3);
-  CHECK(flags.num_nodes == 4);
+  CHECK(flags.num_nodes == "4");
   CHECK(flags.master_addr == "gpu07");
   CHECK(flags.shares_node);
   const auto hosts = hosts_of(flags);
@@ -115,26 +115,26 @@ TEST_CASE("the flags of a task are those that its scheduler knows, unless the us
   CHECK(own.master_addr == "head");
   CHECK(own.master_port == 7);
   CHECK(hosts_of(own)[0].workers == 2);
-  HostFlags typed{.num_nodes = 2, .master_addr = "a", .node_rank = 1};
+  HostFlags typed{.num_nodes = "2", .master_addr = "a", .node_rank = 1};
   take_scheduler(typed);
-  CHECK(typed.num_nodes == 2);
+  CHECK(typed.num_nodes == "2");
 }
 
 TEST_CASE("a scheduler's task that is told hosts, or another number of nodes, is an error") {
   const Set step(kStep);
   CHECK(has(refusal({.hosts = "a,b"}), "srun has started 4 of this command"));
   CHECK(has(refusal({.hostfile = "hosts"}), "--hostfile"));
-  CHECK(has(refusal({.num_nodes = 2}), "--num_nodes 2, and srun has started 4"));
+  CHECK(has(refusal({.num_nodes = "2"}), "--num_nodes 2, and srun has started 4"));
 }
 
 TEST_CASE("a pod of an indexed Job is the node of its index") {
   const Set pod(Environment{{"JOB_COMPLETION_INDEX", "1"}});
-  HostFlags flags{.num_nodes = 2, .master_addr = "train-0.train"};
+  HostFlags flags{.num_nodes = "2", .master_addr = "train-0.train"};
   take_scheduler(flags);
   CHECK(flags.node_rank == 1);
   HostFlags alone;
   take_scheduler(alone);
   CHECK_FALSE(alone.node_rank);
   const Set wrong(Environment{{"JOB_COMPLETION_INDEX", "x"}});
-  CHECK(has(refusal({.num_nodes = 2}), "JOB_COMPLETION_INDEX"));
+  CHECK(has(refusal({.num_nodes = "2"}), "JOB_COMPLETION_INDEX"));
 }
