@@ -104,7 +104,8 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
                                   kMaxJoinSeconds),
                       ""));
   if (!flags.job_secret_file.empty() && !flags.job_secret_env.empty())
-    wrong.add(refused("--job_secret_file and --job_secret_env exclude each other", "keep one of them"));
+    wrong.add(
+        refused("--job_secret_file and --job_secret_env exclude each other", "keep one of them"));
   if (!flags.node_rank) {
     for (const auto& [flag, value] : {std::pair("--job_secret_file", flags.job_secret_file),
                                       std::pair("--job_secret_env", flags.job_secret_env)})
