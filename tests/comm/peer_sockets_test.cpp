@@ -22,7 +22,7 @@ namespace {
 struct Place {
   explicit Place(Store& store, int rank) {
     std::istringstream(
-        store.get("comm/world/place of " + std::to_string(rank), std::chrono::minutes(1))) >>
+        store.get("comm/world/endpoint of " + std::to_string(rank), std::chrono::minutes(1))) >>
         address >> port >> token;
   }
   std::string address, port, token;
@@ -85,7 +85,7 @@ TEST_CASE("who connects without the token is dropped, and told nothing") {
   std::vector<OwnedSocket> first, second;
   std::jthread listening([&] { first = pair.run(0); });
   const Place place(pair.channel, 0);
-  pair.channel.set("comm/world/place of 1", "127.0.0.1 1 " + std::string(64, 'a'));
+  pair.channel.set("comm/world/endpoint of 1", "127.0.0.1 1 " + std::string(64, 'a'));
   const std::string right = place.token, wrong(64, '0'), rank = "00000001";
   for (const std::string& words : {wrong + rank, right + "00000000", right + "00000002",
                                    right + "-0000001", right + "xxxxxxxx", std::string(1000, 'x')})
@@ -108,8 +108,9 @@ TEST_CASE("who takes the port of a rank, and does not know the caller's token, i
   sockaddr_in address{};
   socklen_t length = sizeof address;
   getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length);
-  pair.channel.set("comm/world/place of 0", "127.0.0.1 " + std::to_string(ntohs(address.sin_port)) +
-                                                " " + std::string(64, 'a'));
+  pair.channel.set(
+      "comm/world/endpoint of 0",
+      "127.0.0.1 " + std::to_string(ntohs(address.sin_port)) + " " + std::string(64, 'a'));
   std::jthread impostor([&] {
     const OwnedSocket caller(accept(listener.get(), nullptr, nullptr));
     const std::string answer(64, 'b');
@@ -122,15 +123,15 @@ TEST_CASE("who takes the port of a rank, and does not know the caller's token, i
 TEST_CASE("a rank that cannot be reached, or does not come, is named") {
   MemoryChannel channel;
   const GroupOptions options{.rank = 1, .size = 2, .timeout = std::chrono::milliseconds(200)};
-  channel.set("comm/world/place of 0", "127.0.0.1 1 " + std::string(64, 'a'));
+  channel.set("comm/world/endpoint of 0", "127.0.0.1 1 " + std::string(64, 'a'));
   CHECK_THROWS_WITH(connect_peers(channel, options, "127.0.0.1"),
                     "cannot connect to rank 0 at 127.0.0.1, port 1: Connection refused");
-  channel.set("comm/world/place of 1", "127.0.0.1 1 " + std::string(64, 'a'));
+  channel.set("comm/world/endpoint of 1", "127.0.0.1 1 " + std::string(64, 'a'));
   CHECK_THROWS_WITH(
       connect_peers(channel, {.rank = 0, .size = 2, .timeout = std::chrono::milliseconds(200)},
                     "127.0.0.1"),
       "rank 1 did not connect within 0.2 s");
-  channel.set("comm/world/place of 1", "nonsense");
+  channel.set("comm/world/endpoint of 1", "nonsense");
   CHECK_THROWS_WITH(
       connect_peers(channel, {.rank = 0, .size = 2, .timeout = std::chrono::milliseconds(200)},
                     "127.0.0.1"),
