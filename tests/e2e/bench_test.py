@@ -150,8 +150,8 @@ class BenchTest(unittest.TestCase):
     def test_a_missing_gpu_is_refused_before_a_worker_starts(self):
         for args, count, hint in ((('copy', '--device', 'cuda'), '1 GPU', 'use --device cpu'),
                                   (('train', '--device', 'cuda'), '1 GPU', 'use --device cpu'),
-                                  (('comm', '--num_gpus', 2), '2 GPUs', '--num_workers N'),
-                                  (('comm', '--num_gpus', 2, '--oversubscribe'), '1 GPU', '--num_workers N')):
+                                  (('comm', '--num_gpus', 2), '2 GPUs', 'for workers on the CPU: --num_workers N'),
+                                  (('comm', '--num_gpus', 2, '--oversubscribe'), '1 GPU', 'for workers on the CPU: --num_workers N')):
             said = self.call(*args, exit_code=3, CUDA_VISIBLE_DEVICES='')
             self.assertRegex(said, fr'^hgtrain: error: {count} asked for, 0 can be used: .*\n  hint: {hint}')
 
