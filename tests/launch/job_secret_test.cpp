@@ -4,32 +4,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "hgtrain/base/error.h"
 #include "hgtrain/launch/rendezvous.h"
 
+#include "support/refusal.h"
 #include "support/temporary_folder.h"
 
 using namespace hgt;
-
-namespace {
-
-/// The text of the Error(kConfig) that `act` throws.
-template <class Act>
-std::string refusal(const Act& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::kConfig);
-    return error.render();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
 
 TEST_CASE("a job secret comes from a private file, or from a variable that no worker gets") {
   const TemporaryFolder folder;

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "hgtrain/base/error.h"
+#include "support/refusal.h"
 
 using namespace hgt;
 
@@ -10,22 +10,6 @@ namespace {
 
 std::optional<Rendezvous> meeting(const HostFlags& flags) {
   return rendezvous_of(flags, hosts_of(flags));
-}
-
-/// The text of the Error(kConfig) that `act` throws.
-template <class Act>
-std::string refusal(const Act& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::kConfig);
-    return error.render();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/launch/rendezvous.h"
 
+#include "support/refusal.h"
+
 using namespace hgt;
 
 namespace {
@@ -34,18 +36,8 @@ struct Set {
   const Environment all;
 };
 
-std::string refusal(HostFlags flags) {
-  try {
-    take_scheduler(flags);
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::kConfig);
-    return error.render();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+std::string refusal_of(HostFlags flags) {
+  return refusal([&] { take_scheduler(flags); });
 }
 
 }  // namespace
@@ -122,9 +114,9 @@ TEST_CASE("the flags of a task are those that its scheduler knows, unless the us
 
 TEST_CASE("a scheduler's task that is told hosts, or another number of nodes, is an error") {
   const Set step(kStep);
-  CHECK(has(refusal({.hosts = "a,b"}), "srun has started 4 of this command"));
-  CHECK(has(refusal({.hostfile = "hosts"}), "--hostfile"));
-  CHECK(has(refusal({.num_nodes = "2"}), "--num_nodes 2, and srun has started 4"));
+  CHECK(has(refusal_of({.hosts = "a,b"}), "srun has started 4 of this command"));
+  CHECK(has(refusal_of({.hostfile = "hosts"}), "--hostfile"));
+  CHECK(has(refusal_of({.num_nodes = "2"}), "--num_nodes 2, and srun has started 4"));
 }
 
 TEST_CASE("a pod of an indexed Job is the node of its index") {
@@ -136,5 +128,5 @@ TEST_CASE("a pod of an indexed Job is the node of its index") {
   take_scheduler(alone);
   CHECK_FALSE(alone.node_rank);
   const Set wrong(Environment{{"JOB_COMPLETION_INDEX", "x"}});
-  CHECK(has(refusal({.num_nodes = "2"}), "JOB_COMPLETION_INDEX"));
+  CHECK(has(refusal_of({.num_nodes = "2"}), "JOB_COMPLETION_INDEX"));
 }
