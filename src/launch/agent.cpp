@@ -62,8 +62,8 @@ void Agent::say_hello(int gpus) {
   link_.send(AgentHello{kAgentVersion, address, gpus});
 }
 
-void Agent::with_ranks(std::uint32_t epoch, const std::function<void(LocalRanks&)>& act) {
-  if (ranks_ && ranks_->epoch() == epoch) act(*ranks_);
+void Agent::with_ranks(std::uint32_t attempt, const std::function<void(LocalRanks&)>& act) {
+  if (ranks_ && ranks_->attempt() == attempt) act(*ranks_);
 }
 
 void Agent::on_frame(const Frame& frame) {
@@ -75,24 +75,24 @@ void Agent::on_frame(const Frame& frame) {
       return spawn(decode_payload<Spawn>(frame.payload));
     case MessageKind::kRankCommand: {
       const auto message = decode_payload<RankCommand>(frame.payload);
-      return with_ranks(message.epoch, [&](LocalRanks& ranks) { ranks.command(message); });
+      return with_ranks(message.attempt, [&](LocalRanks& ranks) { ranks.command(message); });
     }
     case MessageKind::kSignalRanks: {
       const auto message = decode_payload<SignalRanks>(frame.payload);
-      return with_ranks(message.epoch, [&](LocalRanks& ranks) { ranks.signal(message); });
+      return with_ranks(message.attempt, [&](LocalRanks& ranks) { ranks.signal(message); });
     }
     case MessageKind::kKillGuards: {
       const auto message = decode_payload<KillGuards>(frame.payload);
-      return with_ranks(message.epoch, [](LocalRanks& ranks) { ranks.kill_guards(); });
+      return with_ranks(message.attempt, [](LocalRanks& ranks) { ranks.kill_guards(); });
     }
     case MessageKind::kCloseChannel: {
       const auto message = decode_payload<CloseChannel>(frame.payload);
-      return with_ranks(message.epoch,
+      return with_ranks(message.attempt,
                         [&](LocalRanks& ranks) { ranks.close_channel(message.rank); });
     }
     case MessageKind::kAgentStoreValue: {
       const auto message = decode_payload<AgentStoreValue>(frame.payload);
-      return with_ranks(message.epoch, [&](LocalRanks& ranks) { ranks.put(message); });
+      return with_ranks(message.attempt, [&](LocalRanks& ranks) { ranks.put(message); });
     }
     case MessageKind::kWelcome: {
       const auto message = decode_payload<Welcome>(frame.payload);
@@ -121,9 +121,9 @@ void Agent::reserve_port(const ReservePort& message) {
   try {
     port_.reset();
     port_.emplace(message.wanted);
-    link_.send(PortReserved{message.epoch, port_->number(), address_of(message.interface)});
+    link_.send(PortReserved{message.attempt, port_->number(), address_of(message.interface)});
   } catch (const Error& e) {
-    link_.send(not_spawned(message.epoch, e));
+    link_.send(not_spawned(message.attempt, e));
   }
 }
 
@@ -147,7 +147,7 @@ void Agent::spawn(const Spawn& order) {
   try {
     ranks_->start();
   } catch (const Error& e) {
-    link_.send(not_spawned(order.epoch, e));
+    link_.send(not_spawned(order.attempt, e));
   }
 }
 
@@ -157,7 +157,7 @@ void Agent::on_stream_ended(const std::string& why) {
   why_ended_ = why;
   lease_.stop();
   if (!ranks_ || ranks_->are_gone()) return end_now();
-  ranks_->signal({ranks_->epoch(), kAllRanks, SIGKILL});
+  ranks_->signal({ranks_->attempt(), kAllRanks, SIGKILL});
   end_timer_.expires_after(kGuardLimit);
   end_timer_.async_wait([this](const std::error_code& error) {
     if (error) return;

@@ -69,7 +69,7 @@ class Agent {
   void on_stream_ended(const std::string& why);
   void reserve_port(const ReservePort& message);
   void spawn(const Spawn& order);
-  void with_ranks(std::uint32_t epoch, const std::function<void(LocalRanks&)>& act);
+  void with_ranks(std::uint32_t attempt, const std::function<void(LocalRanks&)>& act);
   void end_now();
 
   const Context context_;

@@ -4,8 +4,8 @@
 
 namespace hgt {
 
-NotSpawned not_spawned(std::uint32_t epoch, const Error& error) {
-  return {epoch, error.exit_code(), error.message(), error.hint(), error.context()};
+NotSpawned not_spawned(std::uint32_t attempt, const Error& error) {
+  return {attempt, error.exit_code(), error.message(), error.hint(), error.context()};
 }
 
 Error error_in(const NotSpawned& message) {

@@ -12,8 +12,8 @@
 namespace hgt {
 
 // What an agent and the coordinator tell each other. Each struct is the payload of one kind of
-// frame (payload.h). `epoch` is the number of the attempt: what belongs to another attempt is
-// ignored.
+// frame (payload.h). `attempt` is the number of the attempt that a message belongs to; messages of
+// another attempt are ignored.
 
 /// A rank of RankCommand or SignalRanks: all that the agent has.
 inline constexpr std::int32_t kAllRanks = -1;
@@ -66,43 +66,43 @@ struct AgentHello {
 /// The answer to ReservePort, if the port could be had; otherwise it is NotSpawned.
 struct PortReserved {
   static constexpr MessageKind kKind = MessageKind::kPortReserved;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t port = 0;
   std::string address = {};  ///< of ReservePort::interface
-  static auto fields(auto& m) { return std::tie(m.epoch, m.port, m.address); }
+  static auto fields(auto& m) { return std::tie(m.attempt, m.port, m.address); }
 };
 
 struct Spawned {
   static constexpr MessageKind kKind = MessageKind::kSpawned;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t rank = 0;
   std::int64_t pid = 0;
-  static auto fields(auto& m) { return std::tie(m.epoch, m.rank, m.pid); }
+  static auto fields(auto& m) { return std::tie(m.attempt, m.rank, m.pid); }
 };
 
 /// The attempt cannot start on this host, and nothing of it runs there.
 struct NotSpawned {
   static constexpr MessageKind kKind = MessageKind::kNotSpawned;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t error_kind = 0;
   std::string message;
   std::string hint;
   std::vector<std::string> context;
   static auto fields(auto& m) {
-    return std::tie(m.epoch, m.error_kind, m.message, m.hint, m.context);
+    return std::tie(m.attempt, m.error_kind, m.message, m.hint, m.context);
   }
 };
-NotSpawned not_spawned(std::uint32_t epoch, const Error& error);
+NotSpawned not_spawned(std::uint32_t attempt, const Error& error);
 /// The reverse of not_spawned(). Error(kPeer) if its kind is none.
 Error error_in(const NotSpawned& message);
 
 struct RankHeartbeat {
   static constexpr MessageKind kKind = MessageKind::kRankHeartbeat;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t rank = 0;
   Heartbeat beat;
   static auto fields(auto& m) {
-    return std::tie(m.epoch, m.rank, m.beat.step, m.beat.collective, m.beat.phase, m.beat.work,
+    return std::tie(m.attempt, m.rank, m.beat.step, m.beat.collective, m.beat.phase, m.beat.work,
                     m.beat.action, m.beat.waits_in, m.beat.waits_for, m.beat.begun);
   }
 };
@@ -110,30 +110,30 @@ struct RankHeartbeat {
 /// An event that a worker sent on its control channel.
 struct RankEvent {
   static constexpr MessageKind kKind = MessageKind::kRankEvent;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t rank = 0;
   std::int64_t at_ns = 0;  ///< by the agent's clock
   bool signalled = false;  ///< a signal of the launcher's came before
   std::string name;
   std::string body;  ///< an object, as JSON
   static auto fields(auto& m) {
-    return std::tie(m.epoch, m.rank, m.at_ns, m.signalled, m.name, m.body);
+    return std::tie(m.attempt, m.rank, m.at_ns, m.signalled, m.name, m.body);
   }
 };
 
 /// A worker's control channel is closed because what came on it is not of this job.
 struct ChannelBroken {
   static constexpr MessageKind kKind = MessageKind::kChannelBroken;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t rank = 0;
   std::string why;
-  static auto fields(auto& m) { return std::tie(m.epoch, m.rank, m.why); }
+  static auto fields(auto& m) { return std::tie(m.attempt, m.rank, m.why); }
 };
 
 /// A worker's program has ended.
 struct Ended {
   static constexpr MessageKind kKind = MessageKind::kEnded;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t rank = 0;
   std::int32_t wait_status = 0;
   std::int64_t max_rss_kib = 0;
@@ -142,7 +142,7 @@ struct Ended {
   bool signalled = false;  ///< a signal of the launcher's came before
   bool out_of_memory = false;
   static auto fields(auto& m) {
-    return std::tie(m.epoch, m.rank, m.wait_status, m.max_rss_kib, m.at_ns, m.lost_guard,
+    return std::tie(m.attempt, m.rank, m.wait_status, m.max_rss_kib, m.at_ns, m.lost_guard,
                     m.signalled, m.out_of_memory);
   }
 };
@@ -150,13 +150,13 @@ struct Ended {
 /// Nothing is left of a worker, and all its output was sent before this.
 struct Gone {
   static constexpr MessageKind kKind = MessageKind::kGone;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t rank = 0;
   std::vector<std::string> last_lines;
   std::string error_message;  ///< of its error file, "" = none
   std::string port_user;  ///< who listens on MASTER_PORT though the whole host is done, "" = nobody
   static auto fields(auto& m) {
-    return std::tie(m.epoch, m.rank, m.last_lines, m.error_message, m.port_user);
+    return std::tie(m.attempt, m.rank, m.last_lines, m.error_message, m.port_user);
   }
 };
 
@@ -179,18 +179,18 @@ struct Notice {
 
 struct AgentStoreSet {
   static constexpr MessageKind kKind = MessageKind::kAgentStoreSet;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::string key;
   std::string value;
-  static auto fields(auto& m) { return std::tie(m.epoch, m.key, m.value); }
+  static auto fields(auto& m) { return std::tie(m.attempt, m.key, m.value); }
 };
 
 /// The answer, sent once the key is there, is an AgentStoreValue.
 struct AgentStoreGet {
   static constexpr MessageKind kKind = MessageKind::kAgentStoreGet;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::string key;
-  static auto fields(auto& m) { return std::tie(m.epoch, m.key); }
+  static auto fields(auto& m) { return std::tie(m.attempt, m.key); }
 };
 
 /// A signal came to the agent's process.
@@ -219,16 +219,16 @@ struct Welcome {
 /// To the host of rank 0, before Spawn.
 struct ReservePort {
   static constexpr MessageKind kKind = MessageKind::kReservePort;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t wanted = 0;     ///< 0 = any free one
   std::string interface = {};  ///< whose address to tell, "" = none
-  static auto fields(auto& m) { return std::tie(m.epoch, m.wanted, m.interface); }
+  static auto fields(auto& m) { return std::tie(m.attempt, m.wanted, m.interface); }
 };
 
 /// Ends what the agent has of the attempt before, and starts its ranks of this one.
 struct Spawn {
   static constexpr MessageKind kKind = MessageKind::kSpawn;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::vector<std::string> argv;
   std::map<std::string, std::string> env;        ///< JobSpec::env
   std::string folder;                            ///< to work in; "" = where the agent is
@@ -252,7 +252,7 @@ struct Spawn {
   bool own_workers = false;
   std::string shown_ranks = "none";  ///< RankSet::text()
   static auto fields(auto& m) {
-    return std::tie(m.epoch, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir,
+    return std::tie(m.attempt, m.argv, m.env, m.folder, m.inherited, m.run_id, m.run_dir,
                     m.shared_file, m.log_dir, m.world_size, m.first_rank, m.num_ranks,
                     m.first_local_rank, m.local_size, m.host, m.num_hosts, m.max_restarts,
                     m.address, m.interface, m.master_addr, m.master_port, m.own_workers,
@@ -263,33 +263,33 @@ struct Spawn {
 /// A frame for a worker's control channel.
 struct RankCommand {
   static constexpr MessageKind kKind = MessageKind::kRankCommand;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t rank = 0;
   std::string frame;
-  static auto fields(auto& m) { return std::tie(m.epoch, m.rank, m.frame); }
+  static auto fields(auto& m) { return std::tie(m.attempt, m.rank, m.frame); }
 };
 
 struct SignalRanks {
   static constexpr MessageKind kKind = MessageKind::kSignalRanks;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t rank = kAllRanks;
   std::int32_t signal = 0;
   bool excuses = true;  ///< what happens to the rank from now on is the launcher's doing
-  static auto fields(auto& m) { return std::tie(m.epoch, m.rank, m.signal, m.excuses); }
+  static auto fields(auto& m) { return std::tie(m.attempt, m.rank, m.signal, m.excuses); }
 };
 
 struct KillGuards {
   static constexpr MessageKind kKind = MessageKind::kKillGuards;
-  std::uint32_t epoch = 0;
-  static auto fields(auto& m) { return std::tie(m.epoch); }
+  std::uint32_t attempt = 0;
+  static auto fields(auto& m) { return std::tie(m.attempt); }
 };
 
 /// Closes a worker's control channel.
 struct CloseChannel {
   static constexpr MessageKind kKind = MessageKind::kCloseChannel;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::int32_t rank = 0;
-  static auto fields(auto& m) { return std::tie(m.epoch, m.rank); }
+  static auto fields(auto& m) { return std::tie(m.attempt, m.rank); }
 };
 
 /// How many bytes of Output the console has taken.
@@ -301,10 +301,10 @@ struct Credit {
 
 struct AgentStoreValue {
   static constexpr MessageKind kKind = MessageKind::kAgentStoreValue;
-  std::uint32_t epoch = 0;
+  std::uint32_t attempt = 0;
   std::string key;
   std::string value;
-  static auto fields(auto& m) { return std::tie(m.epoch, m.key, m.value); }
+  static auto fields(auto& m) { return std::tie(m.attempt, m.key, m.value); }
 };
 
 }  // namespace hgt

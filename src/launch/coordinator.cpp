@@ -48,7 +48,7 @@ std::string_view reason_in(std::string_view json_error) {
 Coordinator::Coordinator(Context context, std::vector<HostRanks> hosts, int number)
     : context_(std::move(context)),
       spec_(context_.spec),
-      epoch_(static_cast<std::uint32_t>(number)),
+      attempt_(static_cast<std::uint32_t>(number)),
       record_{spec_, std::move(hosts),
               std::vector<RankView>(static_cast<std::size_t>(spec_.num_workers))},
       stage_timer_(context_.io),
@@ -68,7 +68,7 @@ Coordinator::Coordinator(Context context, std::vector<HostRanks> hosts, int numb
 // ---- starting ----
 
 void Coordinator::start() {
-  hosts_[0].link->send(ReservePort{epoch_, spec_.master_port, hosts_[0].spec.interface});
+  hosts_[0].link->send(ReservePort{attempt_, spec_.master_port, hosts_[0].spec.interface});
 }
 
 void Coordinator::spawn(const PortReserved& master) {
@@ -78,8 +78,8 @@ void Coordinator::spawn(const PortReserved& master) {
     return advance(Stage::kFinished);
   }
   Spawn order = context_.order;
-  order.epoch = epoch_;
-  order.argv = spec_.argv(static_cast<int>(epoch_));
+  order.attempt = attempt_;
+  order.argv = spec_.argv(static_cast<int>(attempt_));
   order.master_port = master.port;
   const bool is_of_interface = order.master_addr.empty();
   if (is_of_interface) order.master_addr = master.address;
@@ -115,11 +115,11 @@ AgentLink& Coordinator::link_of(const RankView& rank) const {
 }
 
 void Coordinator::signal_all(int number) {
-  for (const HostRanks& host : hosts_) host.link->send(SignalRanks{epoch_, kAllRanks, number});
+  for (const HostRanks& host : hosts_) host.link->send(SignalRanks{attempt_, kAllRanks, number});
 }
 
 void Coordinator::command(const RankView& rank, const std::string& frame) {
-  link_of(rank).send(RankCommand{epoch_, rank.pulse.rank, frame});
+  link_of(rank).send(RankCommand{attempt_, rank.pulse.rank, frame});
 }
 
 void Coordinator::command_all(const std::string& frame) {
@@ -172,7 +172,7 @@ void Coordinator::advance(Stage next) {
       signal_all(SIGKILL);
       return then(Stage::kKillingGuards, kGuardLimit);
     case Stage::kKillingGuards:
-      for (const HostRanks& host : hosts_) host.link->send(KillGuards{epoch_});
+      for (const HostRanks& host : hosts_) host.link->send(KillGuards{attempt_});
       return then(Stage::kFinished, kUnkillableLimit);
     case Stage::kFinished:
       stage_timer_.cancel();
@@ -203,7 +203,7 @@ void Coordinator::ask_to_stop(int signal) {
     if (obeys_commands(rank))
       command(rank, encode_frame(MessageKind::kStop, ""));
     else
-      link_of(rank).send(SignalRanks{epoch_, rank.pulse.rank, signal});
+      link_of(rank).send(SignalRanks{attempt_, rank.pulse.rank, signal});
   }
 }
 
@@ -212,7 +212,7 @@ void Coordinator::relay(int signal, MessageKind kind) {
   for (const RankView& rank : ranks_) {
     if (rank.end) continue;
     if (!obeys_commands(rank))
-      link_of(rank).send(SignalRanks{epoch_, rank.pulse.rank, signal, false});
+      link_of(rank).send(SignalRanks{attempt_, rank.pulse.rank, signal, false});
     else if (!std::exchange(commanded, true))
       command(rank, encode_frame(kind, ""));
   }
@@ -268,7 +268,7 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
       return with<AgentStoreGet>(frame, [&](const auto& message) {
         store_.get(message.key,
                    [this, host = host_of(link), key = message.key](const std::string& value) {
-                     hosts_[host].link->send(AgentStoreValue{epoch_, key, value});
+                     hosts_[host].link->send(AgentStoreValue{attempt_, key, value});
                    });
       });
     default:
@@ -280,7 +280,7 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
 template <class Message, class Act>
 void Coordinator::with(const Frame& frame, const Act& act) {
   const auto message = decode_payload<Message>(frame.payload);
-  if (message.epoch == epoch_) act(message);
+  if (message.attempt == attempt_) act(message);
 }
 
 std::size_t Coordinator::host_of(const AgentLink& link) const {
@@ -338,7 +338,7 @@ void Coordinator::tell(RankView& rank, const std::string& kind, const nlohmann::
 }
 
 void Coordinator::break_channel(RankView& rank, const std::string& why) {
-  link_of(rank).send(CloseChannel{epoch_, rank.pulse.rank});
+  link_of(rank).send(CloseChannel{attempt_, rank.pulse.rank});
   on_broken(rank, why);
 }
 

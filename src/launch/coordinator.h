@@ -109,7 +109,7 @@ class Coordinator {
 
   const Context context_;
   const JobSpec& spec_;
-  const std::uint32_t epoch_;
+  const std::uint32_t attempt_;
   JobStore store_;
   AttemptRecord record_;
   const std::vector<HostRanks>& hosts_ = record_.hosts;

@@ -67,10 +67,10 @@ LocalRanks::LocalRanks(Context context, const Spawn& order)
       spec_(spec_of(order)),
       oom_kills_before_(oom_kills()),
       store_(JobStore::kMaxBytes, {[this](const std::string& key, const std::string& value) {
-                                     context_.link.send(AgentStoreSet{order_.epoch, key, value});
+                                     context_.link.send(AgentStoreSet{order_.attempt, key, value});
                                    },
                                    [this](const std::string& key) {
-                                     context_.link.send(AgentStoreGet{order_.epoch, key});
+                                     context_.link.send(AgentStoreGet{order_.attempt, key});
                                    }}),
       timer_(context_.io) {}
 
@@ -85,7 +85,7 @@ void LocalRanks::start() {
     throw;
   }
   for (const auto& worker : workers_)
-    context_.link.send(Spawned{order_.epoch, worker->rank(), worker->pid()});
+    context_.link.send(Spawned{order_.attempt, worker->rank(), worker->pid()});
   watch_workers();
 }
 
@@ -118,7 +118,7 @@ int LocalRanks::core_sharers() const {
 void LocalRanks::start_worker(int rank) {
   if (!spec_.log_dir.empty()) unlink(error_file(spec_, rank).c_str());
   const std::vector<std::string> env =
-      full_environment(worker_environment(spec_, rank, static_cast<int>(order_.epoch),
+      full_environment(worker_environment(spec_, rank, static_cast<int>(order_.attempt),
                                           {order_.first_local_rank + rank - order_.first_rank,
                                            order_.local_size, order_.host, order_.num_hosts,
                                            order_.master_addr, address_, core_sharers()}),
@@ -146,14 +146,14 @@ Worker::Events LocalRanks::worker_events() {
           [this](Worker& w) { on_gone(w); },
           [this](Worker& w) { on_orphaned(w); },
           [this](Worker& w, const std::string& name, const nlohmann::json& body) {
-            context_.link.send(RankEvent{order_.epoch, w.rank(), now_ns(),
+            context_.link.send(RankEvent{order_.attempt, w.rank(), now_ns(),
                                          signalled_ns_.count(w.rank()) > 0, name, body.dump()});
           },
           [this](Worker& w, const std::string& why) {
-            context_.link.send(ChannelBroken{order_.epoch, w.rank(), why});
+            context_.link.send(ChannelBroken{order_.attempt, w.rank(), why});
           },
           [this](Worker& w, const Heartbeat& beat) {
-            context_.link.send(RankHeartbeat{order_.epoch, w.rank(), beat});
+            context_.link.send(RankHeartbeat{order_.attempt, w.rank(), beat});
           }};
 }
 
@@ -202,7 +202,7 @@ void LocalRanks::close() {
 
 void LocalRanks::on_ended(const Worker& worker) {
   const WorkerEnd& end = worker.end();
-  Ended message{order_.epoch, worker.rank(), end.wait_status, end.max_rss_kib, end.at_ns};
+  Ended message{order_.attempt, worker.rank(), end.wait_status, end.max_rss_kib, end.at_ns};
   message.lost_guard = end.at_ns == 0;
   if (message.lost_guard) message.at_ns = now_ns();
   const auto signalled = signalled_ns_.find(worker.rank());
@@ -221,7 +221,7 @@ void LocalRanks::on_orphaned(const Worker& worker) {
 }
 
 void LocalRanks::on_gone(const Worker& worker) {
-  context_.link.send(Gone{order_.epoch, worker.rank(), worker.last_lines(),
+  context_.link.send(Gone{order_.attempt, worker.rank(), worker.last_lines(),
                           message_in_error_file(error_file(spec_, worker.rank())),
                           port_user_at_the_end()});
   if (!are_gone()) return;

@@ -52,7 +52,7 @@ class LocalRanks {
   void put(const AgentStoreValue& message);
   /// The console has room again.
   void resume_output();
-  std::uint32_t epoch() const { return order_.epoch; }
+  std::uint32_t attempt() const { return order_.attempt; }
   bool are_gone() const;
   /// Gives up all descriptors; once what is queued on the loop has run, it may be destroyed.
   void close();

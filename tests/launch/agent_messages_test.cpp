@@ -18,7 +18,7 @@ void check_copy(const Message& message) {
 
 TEST_CASE("every field of a message arrives, whatever bytes it holds") {
   Spawn order;
-  order.epoch = 3;
+  order.attempt = 3;
   order.argv = {"prog", "", "a\xff\0b", "--x"};
   order.env = {{"A", "b\nc"}, {"EMPTY", ""}};
   order.run_id = "r";

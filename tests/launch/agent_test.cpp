@@ -23,7 +23,7 @@ TEST_CASE(
   const Listener stranger(0);
   host.link->send(ReservePort{1, stranger.port()});
   const NotSpawned refused = host.wait_for<NotSpawned>();
-  CHECK(refused.epoch == 1);
+  CHECK(refused.attempt == 1);
   CHECK(error_in(refused).kind() == ErrorKind::kDevice);
   CHECK(refused.message.find("launch_test") != std::string::npos);
 }
@@ -31,14 +31,14 @@ TEST_CASE(
 TEST_CASE("what belongs to another attempt is ignored, and a new attempt ends what was there") {
   AgentHost host;
   Spawn order = shell_ranks("echo pid=$$; exec sleep 1000");
-  order.epoch = 1;
+  order.attempt = 1;
   host.link->send(order);
   const pid_t first = host.number("pid");
   host.link->send(SignalRanks{0, kAllRanks, SIGKILL});
-  order.epoch = 2;
+  order.attempt = 2;
   order.argv.back() = "exit 3";
   host.link->send(order);
-  CHECK(host.wait_for<Ended>().epoch == 2);
+  CHECK(host.wait_for<Ended>().attempt == 2);
   CHECK(WEXITSTATUS(host.all<Ended>()[0].wait_status) == 3);
   CHECK(eventually([&] { return !is_alive(first); }));
 }
