@@ -9,6 +9,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "folder_entries.h"
 
 namespace hgt {
@@ -71,15 +73,31 @@ UserLimit limit(const char* name, __rlimit_resource_t resource) {
   return {name, number(found.rlim_cur), number(found.rlim_max)};
 }
 
-}  // namespace
-
-std::string cpu_name(const std::string& root) {
+/// "" if /proc/cpuinfo has no such line.
+std::string value_of_first_cpu(std::string_view key, const std::string& root) {
   std::ifstream cpus(root + "/proc/cpuinfo");
   for (std::string line; std::getline(cpus, line);)
     if (const std::size_t colon = line.find(": ");
-        line.starts_with("model name") && colon != std::string::npos)
+        line.starts_with(key) && colon != std::string::npos)
       return line.substr(colon + 2);
-  return "unknown";
+  return "";
+}
+
+}  // namespace
+
+std::string cpu_name(const std::string& root) {
+  const std::string name = value_of_first_cpu("model name", root);
+  return name.empty() ? "unknown" : name;
+}
+
+std::vector<std::string_view> missing_cpu_flags(std::span<const std::string_view> needed,
+                                                const std::string& root) {
+  const std::string flags = fmt::format(" {} ", value_of_first_cpu("flags", root));
+  std::vector<std::string_view> missing;
+  if (flags != "  ")
+    for (const std::string_view flag : needed)
+      if (flags.find(fmt::format(" {} ", flag)) == std::string::npos) missing.push_back(flag);
+  return missing;
 }
 
 int usable_cores() {

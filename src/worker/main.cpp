@@ -2,7 +2,13 @@
 #include <exception>
 #include <string_view>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/base/error.h"
 #include "hgtrain/base/exception.h"
+#include "hgtrain/machine/resources.h"
+#include "hgtrain/ops/cpu_instructions.h"
 
 #include "commands.h"
 
@@ -34,7 +40,20 @@ constexpr WorkerCommand kCommands[] = {
     kCommand<BenchCommRequest, bench_comm_worker>,
 };
 
+/// Programs built on one machine may be copied to an older one.
+void require_cpu_instructions() {
+  const std::vector<std::string_view> missing = missing_cpu_flags(cpu_kernel_instructions());
+  if (missing.empty()) return;
+  throw Error(
+      ErrorKind::kDevice,
+      fmt::format("this program was compiled for CPUs with {}, and this one ({}) lacks {}",
+                  fmt::join(cpu_kernel_instructions(), ", "), cpu_name(), fmt::join(missing, ", ")),
+      "build it on this machine, or for all machines of the job with scripts/build "
+      "-Dcpu_arch=x86-64-v3 (or x86-64)");
+}
+
 int run(int argc, char** argv) {
+  require_cpu_instructions();
   const std::string_view name = argc > 1 ? argv[1] : "";
   if (argc == 2 && name == "probe") return probe_worker();
   for (const WorkerCommand& command : kCommands)

@@ -23,6 +23,15 @@ TEST_CASE("processor, memory and NUMA nodes are read from the kernel's files") {
   CHECK(found.shm_bytes == 0);
 }
 
+TEST_CASE("instructions that a processor lacks are named") {
+  const TemporaryFolder root;
+  const std::string_view needed[] = {"avx2", "fma", "avx512f"};
+  CHECK(missing_cpu_flags(needed, root.path()).empty());  // the system says nothing
+  put_file(root / "proc/cpuinfo",
+           "model name\t: Old\nflags\t\t: fpu fma avx512fx avx\n\nflags\t\t: avx2\n");
+  CHECK(missing_cpu_flags(needed, root.path()) == std::vector<std::string_view>{"avx2", "avx512f"});
+}
+
 TEST_CASE("the lowest limit of the control groups counts") {
   const TemporaryFolder root;
   put_file(root / "proc/self/cgroup", "0::/job/step");

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hgt {
@@ -32,6 +34,10 @@ Resources resources_of(const std::string& root = "");
 
 /// "model name" of the first processor, "unknown" if the system gives none.
 std::string cpu_name(const std::string& root = "");
+/// Those of `needed` that are not among the "flags" of the first processor. None if the system
+/// lists no flags.
+std::vector<std::string_view> missing_cpu_flags(std::span<const std::string_view> needed,
+                                                const std::string& root = "");
 /// Processors that this process may run on.
 int usable_cores();
 /// How many threads each of `workers` workers gets of these, at least one.

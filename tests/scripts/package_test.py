@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""The parts of scripts/package that need no build: equal bytes for equal files, and what it refuses."""
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'scripts'))
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader('package', str(ROOT / 'scripts/package'))
+package = importlib.util.module_from_spec(importlib.util.spec_from_loader('package', loader))
+loader.exec_module(package)
+
+
+class PackageTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def stage(self, name, names, mode, when):
+        stage = self.folder / name
+        for file in names:
+            (stage / file).parent.mkdir(parents=True, exist_ok=True)
+            (stage / file).write_text(file)
+            (stage / file).chmod(mode | (0o100 if file.startswith('bin/') else 0))
+            os.utime(stage / file, (when, when))
+        return stage
+
+    @unittest.skipUnless(shutil.which('zstd'), 'zstd is not installed')
+    def test_the_same_files_give_the_same_bytes(self):
+        made = []
+        for name, order, mode, when in ('one', 1, 0o644, 1_000_000_000), ('other', -1, 0o600, 1_100_000_000):
+            stage = self.stage(name, ['bin/hgtrain', 'share/doc/a', 'share/doc/b'][::order], mode, when)
+            archive, deb = self.folder / f'{name}.tar.zst', self.folder / f'{name}.deb'
+            package.pack(stage, 'hgtrain', 1_200_000_000, archive)
+            package.make_deb(stage, '1.0', 1_200_000_000, deb)
+            made.append((archive.read_bytes(), deb.read_bytes()))
+        self.assertEqual(made[0][0], made[1][0])
+        self.assertEqual(made[0][1], made[1][1])
+        listed = subprocess.run(['tar', '--zstd', '-tvf', archive], capture_output=True, text=True, check=True).stdout
+        self.assertIn('-rwxr-xr-x root/root', listed)
+        self.assertEqual([line.split()[-1] for line in listed.splitlines()],
+                         ['hgtrain/', 'hgtrain/bin/', 'hgtrain/bin/hgtrain', 'hgtrain/share/', 'hgtrain/share/doc/',
+                          'hgtrain/share/doc/a', 'hgtrain/share/doc/b'])
+
+    def test_a_program_that_needs_a_newer_system_is_refused(self):
+        package.check_symbols([pathlib.Path('/bin/true')])
+        most, package.MAX_SYMBOLS = package.MAX_SYMBOLS, {'GLIBC': (2, 1)}
+        self.addCleanup(setattr, package, 'MAX_SYMBOLS', most)
+        with self.assertRaises(SystemExit) as refused:
+            package.check_symbols([pathlib.Path('/bin/true')])
+        self.assertRegex(refused.exception.code, r'true needs GLIBC_2\.\d+')
+
+    def test_a_library_of_unknown_licence_is_refused(self):
+        library = self.folder / 'libown.so'
+        library.touch()
+        with self.assertRaises(SystemExit) as refused:
+            package.package_of(library)
+        self.assertIn('no Debian package has', refused.exception.code)
+
+    def test_libraries_of_the_system_and_of_cuda_are_not_bundled(self):
+        names = package.libraries_of('/bin/bash')
+        self.assertTrue(any(name.startswith('libtinfo') for name in names), names)
+        self.assertFalse(any(name.startswith('libc.') for name in names), names)
+
+    def test_options_other_than_mesons_are_refused(self):
+        done = subprocess.run([sys.executable, ROOT / 'scripts/package', '--help'], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('dist/', done.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()
