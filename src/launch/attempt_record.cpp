@@ -20,10 +20,11 @@ const AgentLink& link_of(const AttemptRecord& attempt, const RankView& rank) {
 std::string doubt_about(const AttemptRecord& attempt, const Failure& failure) {
   const Failure* const rival = rival_of(failure, attempt.failures);
   if (!rival) return "";
+  const std::string& host = attempt.hosts[static_cast<std::size_t>(rival->host)].link->host();
   return fmt::format(
-      "{} on {} failed within {:.1f} ms of it, and the hosts' clocks are known to {:.1f} ms: it "
+      "{}{} failed within {:.1f} ms of it, and the hosts' clocks are known to {:.1f} ms: it "
       "may have been the first",
-      rival->culprit(), attempt.hosts[static_cast<std::size_t>(rival->host)].link->host(),
+      rival->culprit(), rival->rank >= 0 ? " on " + host : "",
       static_cast<double>(std::abs(rival->at_ns - failure.at_ns)) * 1e-6,
       static_cast<double>(rival->uncertainty_ns + failure.uncertainty_ns) * 1e-6);
 }

@@ -72,6 +72,7 @@ bool FrameLink::read_frames() {
     } catch (const Error& e) {
       end(e.message());
     }
+    if (static_cast<std::size_t>(bytes) < buffer.size()) break;  // that was all
   }
   return in_.is_open();
 }

@@ -1,7 +1,6 @@
 #include "merged_output.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,7 +10,8 @@
 namespace hgt {
 namespace {
 
-constexpr std::size_t kPieceBytes = 256;  // what a piece takes besides its text, about
+constexpr std::size_t kPieceBytes = 256;        // what a piece takes besides its text, about
+constexpr std::chrono::milliseconds kTick{20};  // lines that come within it are shown together
 
 bool ends_line(std::string_view text) {
   return text.ends_with('\n') || text.ends_with('\r');
@@ -40,6 +40,7 @@ void MergedOutput::write(int rank, Stream stream, std::string_view text) {
     throw Error(ErrorKind::kPeer, fmt::format("rank {} printed, which the job has not", rank));
   if (world_size_ == 1) return console_.write(stream, text);
   Source& source = sources_[rank];
+  source.rank = rank;
   source.cutters[stream].feed(text, [&](const Piece& piece) { add(source, stream, piece); });
   show_what_is_due();
 }
@@ -52,7 +53,7 @@ void MergedOutput::end(int rank) {
 
 void MergedOutput::flush() {
   for (auto& [rank, source] : sources_) finish(source);
-  while (best()) show_next();
+  while (!places_.empty()) show_next();
   hand_over();
   sources_.clear();
 }
@@ -64,72 +65,86 @@ void MergedOutput::finish(Source& source) {
 
 void MergedOutput::add(Source& source, Stream stream, const Piece& piece) {
   std::string text(piece.text);
-  Line* line = nullptr;
-  if (!piece.continues && ends_line(text)) {
-    line = &lines_[stream][text];
-    ++line->waiting;
-    if (source.waiting.empty()) ++line->next;
-  }
+  const bool is_line = !piece.continues && ends_line(text);
+  std::shared_ptr<Group> part;
+  std::shared_ptr<Group>& group = is_line ? lines_[stream][text] : part;
+  if (!group) group = std::make_shared<Group>(Group{.continues = piece.continues});
+  const std::uint64_t number = next_number_++;
+  change(*group, [&] {
+    ++group->waiting;
+    if (source.waiting.empty()) group->next.emplace(number, source.rank);
+  });
   waiting_bytes_ += text.size() + kPieceBytes;
+  const auto until = (Clock::now() + kWait).time_since_epoch() / kTick * kTick;
   source.waiting.push_back(
-      {stream, std::move(text), piece.continues, line, Clock::now() + kWait, next_number_++});
+      {stream, std::move(text), piece.continues, group, Clock::time_point(until), number});
 }
 
 void MergedOutput::show_what_is_due() {
-  for (const Waiting* next = best(); next && is_due(*next); next = best()) show_next();
+  while (!places_.empty() && is_due(*places_.begin()->group)) show_next();
   hand_over();
   wait();
 }
 
-/// What is shown next: the rest of a long line, then what no other rank is about to print too, then
-/// what came first.
-const MergedOutput::Waiting* MergedOutput::best() const {
-  const auto order = [](const Waiting& piece) {
-    const bool is_expected = piece.line && piece.line->waiting > piece.line->next;
-    return std::tuple(!piece.continues, is_expected, piece.number);
-  };
-  const Waiting* best = nullptr;
-  for (const auto& [rank, source] : sources_)
-    if (!source.waiting.empty() && (!best || order(source.waiting.front()) < order(*best)))
-      best = &source.waiting.front();
-  return best;
+MergedOutput::Place MergedOutput::place_of(Group& group) {
+  const bool is_expected = group.waiting > std::ssize(group.next);
+  return {group.continues ? 0 : is_expected ? 2 : 1, group.next.begin()->first, &group};
 }
 
-/// Whether to show the best piece now: no rank is left to wait for, or something has waited for
+/// The place of a group follows from what it has.
+template <class Change>
+void MergedOutput::change(Group& group, const Change& how) {
+  if (!group.next.empty()) places_.erase(place_of(group));
+  how();
+  if (!group.next.empty()) places_.insert(place_of(group));
+}
+
+const MergedOutput::Waiting& MergedOutput::next_of(const Group& group) const {
+  return sources_.at(group.next.begin()->second).waiting.front();
+}
+
+/// Whether to show the first group now: no rank is left to wait for, or something has waited for
 /// long.
-bool MergedOutput::is_due(const Waiting& piece) const {
-  return piece.continues || (piece.line ? piece.line->next : 1) >= num_shown_ ||
+bool MergedOutput::is_due(const Group& group) const {
+  return group.continues || std::ssize(group.next) >= num_shown_ ||
          waiting_bytes_ > kMaxWaitingBytes || first_until() <= Clock::now();
 }
 
+/// Pieces with lower numbers came earlier, so of each urgency the first group has waited longest.
 MergedOutput::Clock::time_point MergedOutput::first_until() const {
   auto until = Clock::time_point::max();
-  for (const auto& [rank, source] : sources_)
-    if (!source.waiting.empty()) until = std::min(until, source.waiting.front().until);
+  for (int urgency = 0; urgency < 3; ++urgency)
+    if (const auto first = places_.lower_bound({urgency, 0, nullptr}); first != places_.end())
+      until = std::min(until, next_of(*first->group).until);
   return until;
 }
 
-/// Shows the best piece, once for all ranks whose next one is the same.
+/// Shows the first group, once for all ranks of which it is next.
 void MergedOutput::show_next() {
-  const Waiting* const piece = best();
+  const Waiting& piece = next_of(*places_.begin()->group);
+  const std::shared_ptr<Group> group = piece.group;
   std::vector<int> ranks;
-  for (const auto& [rank, source] : sources_) {
-    if (source.waiting.empty()) continue;
-    const Waiting& other = source.waiting.front();
-    if (&other == piece || (piece->line && other.line == piece->line)) ranks.push_back(rank);
-  }
-  print(*piece, ranks);
-  for (const int rank : ranks) take_first(sources_.at(rank));
+  for (const auto& [number, rank] : group->next) ranks.push_back(rank);
+  std::ranges::sort(ranks);
+  print(piece, ranks);
+  for (const int rank : ranks) take_next(sources_.at(rank));
 }
 
-void MergedOutput::take_first(Source& source) {
+void MergedOutput::take_next(Source& source) {
   const Waiting piece = std::move(source.waiting.front());
   source.waiting.pop_front();
   waiting_bytes_ -= piece.text.size() + kPieceBytes;
-  if (!source.waiting.empty() && source.waiting.front().line) ++source.waiting.front().line->next;
-  if (!piece.line) return;
-  --piece.line->next;
-  if (--piece.line->waiting == 0) lines_[piece.stream].erase(piece.text);
+  change(*piece.group, [&] {
+    piece.group->next.erase(piece.number);
+    --piece.group->waiting;
+  });
+  const auto line = lines_[piece.stream].find(piece.text);
+  if (piece.group->waiting == 0 && line != lines_[piece.stream].end() &&
+      line->second == piece.group)
+    lines_[piece.stream].erase(line);
+  if (source.waiting.empty()) return;
+  const Waiting& next = source.waiting.front();
+  change(*next.group, [&] { next.group->next.emplace(next.number, source.rank); });
 }
 
 void MergedOutput::print(const Waiting& piece, const std::vector<int>& ranks) {
@@ -148,13 +163,16 @@ void MergedOutput::hand_over() {
 }
 
 void MergedOutput::wait() {
-  const Clock::time_point until = first_until();
-  timer_.cancel();
-  if (until == Clock::time_point::max()) return;
-  timer_.expires_at(until);
-  timer_.async_wait([this](const std::error_code& error) {
-    if (!error) show_what_is_due();
-  });
+  if (const Clock::time_point until = first_until(); std::exchange(armed_, until) != until) {
+    timer_.cancel();
+    if (until == Clock::time_point::max()) return;
+    timer_.expires_at(until);
+    timer_.async_wait([this](const std::error_code& error) {
+      if (error) return;
+      armed_ = Clock::time_point::max();
+      show_what_is_due();
+    });
+  }
 }
 
 }  // namespace hgt

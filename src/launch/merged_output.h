@@ -2,11 +2,14 @@
 
 #include <array>
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -53,34 +56,49 @@ class MergedOutput final : public OutputSink {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// What is known of a whole line, by its text.
-  struct Line {
-    int waiting = 0;  ///< how many of it wait
-    int next = 0;     ///< of these, how many are the next of their rank
+  /// Pieces that are shown together: the same whole line of several ranks, or one part of a long
+  /// line.
+  struct Group {
+    bool continues;   ///< a line of which a part came before
+    int waiting = 0;  ///< how many pieces it has
+    /// The rank of each that is the next of its rank, by the piece's number.
+    std::map<std::uint64_t, int> next = {};
   };
   /// A piece of a rank's output that waits to be shown.
   struct Waiting {
     Stream stream;
     std::string text;
-    bool continues;  // a line of which a part came before
-    Line* line;      // nullptr: a part of a long one
+    bool continues;
+    std::shared_ptr<Group> group;
     Clock::time_point until;
     std::uint64_t number;  // in the order in which all pieces came
   };
   /// A rank that has printed something.
   struct Source {
+    int rank = 0;
     std::array<LineCutter, 2> cutters;
     std::deque<Waiting> waiting;
+  };
+  /// Which group is shown first: the rest of a long line, then what no other rank is about to print
+  /// too, then what came first.
+  struct Place {
+    int urgency;
+    std::uint64_t number;
+    Group* group;
+    auto operator<=>(const Place&) const = default;
   };
 
   void add(Source& source, Stream stream, const Piece& piece);
   void finish(Source& source);
   void show_what_is_due();
   void show_next();
-  const Waiting* best() const;
-  bool is_due(const Waiting& piece) const;
+  static Place place_of(Group& group);
+  template <class Change>
+  void change(Group& group, const Change& how);
+  const Waiting& next_of(const Group& group) const;
+  bool is_due(const Group& group) const;
   Clock::time_point first_until() const;
-  void take_first(Source& source);
+  void take_next(Source& source);
   void print(const Waiting& piece, const std::vector<int>& ranks);
   void hand_over();
   void wait();
@@ -90,7 +108,9 @@ class MergedOutput final : public OutputSink {
   int world_size_ = 1;
   int num_shown_ = 1;  // ranks that may still print
   std::map<int, Source> sources_;
-  std::array<std::unordered_map<std::string, Line>, 2> lines_;  // by stream and text
+  std::array<std::unordered_map<std::string, std::shared_ptr<Group>>, 2> lines_;  // whole, by text
+  std::set<Place> places_;  // of the groups that have a rank's next piece
+  Clock::time_point armed_ = Clock::time_point::max();  // when the timer ends
   std::uint64_t next_number_ = 0;
   std::size_t waiting_bytes_ = 0;
   std::array<std::string, 2> shown_;      // what the console gets next, by stream

@@ -104,6 +104,23 @@ TEST_CASE("the verdict names the rank that failed first, its host, and how many 
   CHECK(verdict.step == -1);
 }
 
+TEST_CASE("what failed on another host too soon for the clocks to tell is named") {
+  Attempt attempt;
+  attempt.end(2, kExited3, 10'000'000);
+  attempt.fail(2);
+  Failure other;
+  other.rank = GENERATE(0, -1);
+  other.host = 0;
+  other.host_name = "a";
+  other.at_ns = 10'500'000;
+  other.uncertainty_ns = 2'000'000;
+  attempt.record.failures.emplace(other.key(), other);
+  CHECK(attempt.verdict().doubt ==
+        std::string(other.rank == 0 ? "rank 0 on a" : "host a") +
+            " failed within 0.5 ms of it, and the hosts' clocks are known to 2.0 ms: it may have "
+            "been the first");
+}
+
 TEST_CASE("of a worker of hgtrain that sent a message, the verdict repeats no lines of its log") {
   Attempt attempt(true);
   attempt.end(1, 4 << 8, 10);
