@@ -412,7 +412,8 @@ class Job {
 }  // namespace
 
 std::vector<std::string> agent_command(const JobHost& host) {
-  return ssh_command(host, fs::read_symlink("/proc/self/exe"), "NONCE");
+  static const ProgramFiles files(fs::read_symlink("/proc/self/exe"));
+  return ssh_command(host, files, "NONCE");
 }
 
 Verdict run_job(const JobSpec& spec) {

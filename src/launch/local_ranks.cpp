@@ -44,6 +44,15 @@ void make_log_folder(const std::string& folder) {
   make_folders(folder);
 }
 
+/// This program may be a copy that was sent to this host (program_files.h): then so is the worker.
+Spawn with_worker_of_this_program(Spawn order) {
+  namespace fs = std::filesystem;
+  const fs::path ours = fs::read_symlink("/proc/self/exe").parent_path() / "hgtrain-worker";
+  const bool is_worker = fs::path(order.argv.at(0)).filename() == ours.filename();
+  if (order.own_workers && is_worker && path_exists(ours)) order.argv[0] = ours;
+  return order;
+}
+
 JobSpec spec_of(const Spawn& order) {
   JobSpec spec;
   spec.argv = [argv = order.argv](int) { return argv; };
@@ -63,8 +72,8 @@ JobSpec spec_of(const Spawn& order) {
 
 LocalRanks::LocalRanks(Context context, const Spawn& order)
     : context_(std::move(context)),
-      order_(order),
-      spec_(spec_of(order)),
+      order_(with_worker_of_this_program(order)),
+      spec_(spec_of(order_)),
       oom_kills_before_(oom_kills()),
       store_(JobStore::kMaxBytes, {[this](const std::string& key, const std::string& value) {
                                      context_.link.send(AgentStoreSet{order_.attempt, key, value});

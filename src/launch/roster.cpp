@@ -74,7 +74,7 @@ void Roster::set_hosts(const std::vector<JobHost>& hosts) {
 
 void Roster::call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
                   std::chrono::milliseconds patience) {
-  program_ = program;
+  program_.emplace(program);
   limits_ = std::move(limits);
   patience_ = patience;
   set_hosts(hosts);
@@ -148,8 +148,13 @@ void Roster::call_next() {
     if (host.ssh || host.state != State::kCalled || calls == kMaxCalls) continue;
     ++calls;
     host.ssh = std::make_unique<SshHost>(
-        io_, host.spec, program_,
-        SshHost::Events{[this, &host](OwnedFd in, OwnedFd out) {
+        io_, host.spec, *program_,
+        SshHost::Events{[this, &host](std::size_t bytes) {
+                          events_.notice(fmt::format(
+                              "sending this hgtrain to host {}, which has no such build: {} MiB",
+                              host.spec.name, bytes >> 20));
+                        },
+                        [this, &host](OwnedFd in, OwnedFd out) {
                           connect(host, std::move(in), std::move(out));
                         },
                         [this, &host](const std::string& why) { on_unusable(host, why); }});

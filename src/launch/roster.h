@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -131,7 +132,7 @@ class Roster {
   const std::chrono::milliseconds lease_;
   const Events events_;
   std::unique_ptr<Agent> agent_;  // of this machine
-  std::string program_;
+  std::optional<ProgramFiles> program_;
   std::vector<Host> hosts_;
   std::vector<RankBlock> blocks_;
   std::vector<RankBlock> world_;  // those of `blocks_` that run in this attempt

@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <asio/buffer.hpp>
+#include <asio/write.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,6 +29,7 @@ namespace {
 constexpr std::size_t kMaxNoise = 64 << 10;      // of a shell's start-up files, on stdout
 constexpr std::size_t kMaxErrorText = 4 << 10;   // of stderr that is kept
 constexpr std::chrono::seconds kStartLimit{30};  // ssh's own for connecting is 10 s
+constexpr std::chrono::minutes kSendLimit{10};   // of the program
 
 [[noreturn]] void throw_cannot_start(const std::string& name, int error_number) {
   throw Error(ErrorKind::kDevice,
@@ -74,7 +77,7 @@ std::vector<std::string> login_flags(const JobHost& host) {
 
 }  // namespace
 
-std::vector<std::string> ssh_command(const JobHost& host, const std::string& program,
+std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& files,
                                      const std::string& nonce) {
   std::vector<std::string> out = {"ssh", "-T", "-x", "-a"};
   for (const char* option :
@@ -87,13 +90,10 @@ std::vector<std::string> ssh_command(const JobHost& host, const std::string& pro
     out.emplace_back(option);
   }
   for (const std::string& word : login_flags(host)) out.push_back(word);
-  const std::string script =
-      "[ -x \"$0\" ] || { echo \"there is no program $0 on this host\" >&2; exit 127; }; "
-      "printf \"\\n%s\\n\" " +
-      nonce + "; exec \"$0\" agent";
   out.emplace_back("--");
   out.push_back(host.name);
-  out.push_back("exec /bin/sh -c " + quoted(script) + " " + quoted(program));
+  out.push_back("exec /bin/sh -c " + quoted(start_script(files, nonce)) + " " +
+                quoted(files.program()));
   return out;
 }
 
@@ -115,19 +115,24 @@ std::string hint_for_ssh(const JobHost& host, const std::string& message) {
         "`{} true` must work without a password: install a key with "
         "ssh-copy-id, or start ssh-agent",
         login);
+  if (says("cannot run hgtrain"))
+    return "a package made by scripts/package runs on older systems and CPUs than a build for this "
+           "machine";
   if (says("there is no program")) return "install the same hgtrain at the same path on every host";
   return "";
 }
 
-SshHost::SshHost(asio::io_context& io, const JobHost& host, const std::string& program,
+SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& program,
                  Events events)
-    : nonce_(JobKey::random().hex()),
+    : program_(program),
+      nonce_(JobKey::random().hex()),
       events_(std::move(events)),
+      input_(io),
       output_(io),
       errors_(io),
       deadline_(io) {
   Pipe in(host.name), out(host.name), errors(host.name);
-  std::vector<std::string> words = ssh_command(host, program, nonce_);
+  std::vector<std::string> words = ssh_command(host, program_, nonce_);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -151,7 +156,7 @@ SshHost::SshHost(asio::io_context& io, const JobHost& host, const std::string& p
     throw_cannot_start(host.name, result);
   }
   log_info("host {}: ssh has pid {}", host.name, pid_);
-  in_ = std::move(in.write_end);
+  input_.assign(in.write_end.release());
   output_.assign(out.read_end.release());
   errors_.assign(errors.read_end.release());
   output_.native_non_blocking(true);
@@ -196,12 +201,28 @@ void SshHost::read_output() {
       return fail("its shell prints more than 64 KiB before it starts a program");
     if (c != '\n') {
       line_ += c;
-    } else if (std::exchange(line_, "") == nonce_) {
+      continue;
+    }
+    const std::string line = std::exchange(line_, "");
+    if (line == send_line(nonce_)) send_program();
+    if (line == nonce_) {
       is_open_ = true;
       deadline_.cancel();
-      return events_.ready(OwnedFd(output_.release()), std::move(in_));
+      return events_.ready(OwnedFd(output_.release()), OwnedFd(input_.release()));
     }
   }
+}
+
+void SshHost::send_program() {
+  const auto payload = program_.payload();
+  events_.sending(payload->size());
+  deadline_.expires_after(kSendLimit);
+  deadline_.async_wait([this](const std::error_code& error) {
+    if (!error) fail(fmt::format("the program did not arrive within {} min", kSendLimit.count()));
+  });
+  // If the host takes no more, its stdout ends too.
+  asio::async_write(input_, asio::buffer(*payload),
+                    [payload](const std::error_code&, std::size_t) {});
 }
 
 void SshHost::watch_errors() {

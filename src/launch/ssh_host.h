@@ -12,6 +12,7 @@
 #include "hgtrain/launch/hosts.h"
 
 #include "owned_fd.h"
+#include "program_files.h"
 
 namespace hgt {
 
@@ -21,18 +22,21 @@ namespace hgt {
 /// sent before, so that a start-up file which reads stdin gets none of it.
 ///
 /// ssh runs in a session of its own: Ctrl-C does not reach it. It is killed when this is destroyed.
-/// Must outlive the loop.
+/// `files` and this must outlive the loop.
 class SshHost {
  public:
   struct Events {
+    /// The host has neither this build nor a copy of it in its cache: it gets one.
+    std::function<void(std::size_t bytes)> sending;
     /// The agent starts; these are its stdout and stdin.
     std::function<void(OwnedFd in, OwnedFd out)> ready;
     /// It does not start. `why` is what ssh or the host said.
     std::function<void(const std::string& why)> failed;
   };
 
-  /// Starts ssh with the file `program` of that host. Error(kDevice) if there is no ssh.
-  SshHost(asio::io_context& io, const JobHost& host, const std::string& program, Events events);
+  /// Starts ssh with `program.program()` of that host, or with a copy that the host gets, if it has
+  /// no such build (start_script). Error(kDevice) if there is no ssh.
+  SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& program, Events events);
   ~SshHost();
   SshHost(const SshHost&) = delete;
   SshHost& operator=(const SshHost&) = delete;
@@ -48,12 +52,14 @@ class SshHost {
   void read_output();
   void watch_errors();
   bool read_errors();
+  void send_program();
   void fail(const std::string& why);
 
+  const ProgramFiles& program_;
   const std::string nonce_;
   const Events events_;
   pid_t pid_ = -1;
-  OwnedFd in_;  // ssh's stdin
+  Descriptor input_;  // ssh's stdin
   Descriptor output_;
   Descriptor errors_;
   asio::steady_timer deadline_;
@@ -63,8 +69,8 @@ class SshHost {
   std::string error_text_;  // the end of stderr
 };
 
-/// The command line of ssh that starts `program` as an agent on `host`, after a line with `nonce`.
-std::vector<std::string> ssh_command(const JobHost& host, const std::string& program,
+/// The command line of ssh that starts an agent on `host`, after a line with `nonce`.
+std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& files,
                                      const std::string& nonce);
 
 /// What to do about an error message of ssh; "" if it is not known.

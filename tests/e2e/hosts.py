@@ -112,6 +112,16 @@ class Hosts:
         finally:
             sh('ip', 'link', 'set', f'{self.bridge}{name}', 'up')
 
+    @contextlib.contextmanager
+    def without(self, name, folder):
+        """The folder is empty on the host."""
+        enter = ('nsenter', '-t', self.first_process(name), '-m', '-p')
+        sh(*enter, 'mount', '-t', 'tmpfs', 'tmpfs', folder)
+        try:
+            yield
+        finally:
+            sh(*enter, 'umount', '-l', folder)
+
     def agents_of(self, name):
         """The agents that run on the host, by their numbers here."""
         space = lambda pid: os.readlink(f'/proc/{pid}/ns/pid')

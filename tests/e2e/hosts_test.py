@@ -224,6 +224,15 @@ class HostsTest(HostsCase):
         self.assertIn("there is no program 'no-such-program' in PATH", err)
         self.assertRegex(err, 'in host [ab]')
 
+    def test_a_host_without_this_build_gets_it_once(self):
+        folder = self.prepare('sent', 1)
+        with self.hosts.without('b', PROGRAM.parent):
+            _, err = self.train_on_hosts(folder, 'first', '--steps', '2', hosts='a:1,b:1')
+            self.assertIn('sending this hgtrain to host b, which has no such build', err)
+            _, err = self.train_on_hosts(folder, 'second', '--steps', '2', hosts='a:1,b:1')
+            self.assertNotIn('sending', err)
+        self.assertEqual(self.losses(folder, 'first'), self.losses(folder, 'second'))
+
     def test_training_on_two_hosts_has_the_losses_of_one(self):
         folder = self.prepare('training', 3)
         sh(PROGRAM, '--config', 'config.json', '--device', 'cpu', '--run_dir', 'one', '--num_workers', '4', cwd=folder)

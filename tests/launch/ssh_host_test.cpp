@@ -19,8 +19,10 @@ struct Run {
   explicit Run(const std::string& program) {
     std::ofstream(folder / "program") << "#!/bin/sh\n" + program + "\n";
     chmod((folder / "program").c_str(), 0755);
-    host.emplace(io, JobHost{.name = "far"}, folder / "program",
-                 SshHost::Events{[this](OwnedFd in, OwnedFd out) {
+    files.emplace(folder / "program");
+    host.emplace(io, JobHost{.name = "far"}, *files,
+                 SshHost::Events{[](std::size_t) {},
+                                 [this](OwnedFd in, OwnedFd out) {
                                    output = std::move(in);
                                    input = std::move(out);
                                    io.stop();
@@ -46,6 +48,7 @@ struct Run {
   asio::io_context io;
   OwnedFd output, input;
   std::string why;
+  std::optional<ProgramFiles> files;
   std::optional<SshHost> host;
 };
 
@@ -91,7 +94,7 @@ TEST_CASE("ssh leads a session of its own, and dies with its owner") {
 }
 
 TEST_CASE("the host is no option to ssh, and nothing of the program needs quoting") {
-  const auto words = ssh_command({.name = "far"}, "/odd path/it's", "123");
+  const auto words = ssh_command({.name = "far"}, ProgramFiles("/odd path/it's"), "123");
   REQUIRE(words.size() > 3);
   CHECK(words[words.size() - 3] == "--");
   CHECK(words[words.size() - 2] == "far");
@@ -100,7 +103,7 @@ TEST_CASE("the host is no option to ssh, and nothing of the program needs quotin
 
 TEST_CASE("a user and a port of a host are ssh's, and what to type by hand has them") {
   const JobHost host{.name = "far", .user = "me", .ssh_port = 2222};
-  const auto words = ssh_command(host, "/program", "123");
+  const auto words = ssh_command(host, ProgramFiles("/program"), "123");
   const auto dashes = std::find(words.begin(), words.end(), "--");
   REQUIRE(dashes - words.begin() > 4);
   CHECK(std::vector<std::string>(dashes - 4, dashes + 2) ==

@@ -1,0 +1,134 @@
+#include "program_files.h"
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <openssl/evp.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/file.h"
+
+namespace hgt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxBuilds = 4;  // in a host's cache
+constexpr std::int64_t kMaxFileBytes = 1 << 30;
+
+std::string sha256(const std::string& bytes) {
+  std::array<unsigned char, 32> digest{};
+  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1)
+    throw Error(ErrorKind::kInternal, "OpenSSL cannot compute SHA-256");
+  return fmt::format("{:02x}", fmt::join(digest, ""));
+}
+
+/// The libraries that the loader finds for a program, by name.
+std::map<std::string, std::string> libraries_of(const std::string& program) {
+  static const std::regex kLine(R"(\s*(\S+) => (/\S+) \(0x[0-9a-f]+\))");
+  static const std::regex kOfTheHost(
+      R"((ld-linux|libc\.|libm\.|libdl\.|libpthread\.|librt\.|libresolv\.|libstdc\+\+|libgcc_s|libcuda|libnccl|libcudnn|libnvidia).*)");
+  std::map<std::string, std::string> out;
+  FILE* const pipe = ::popen(fmt::format("LD_TRACE_LOADED_OBJECTS=1 '{}'", program).c_str(), "re");
+  if (pipe == nullptr) return out;
+  std::string text;
+  std::array<char, 4096> part;
+  while (const std::size_t size = std::fread(part.data(), 1, part.size(), pipe))
+    text.append(part.data(), size);
+  ::pclose(pipe);
+  std::istringstream lines(text);
+  std::smatch found;
+  for (std::string line; std::getline(lines, line);)
+    if (std::regex_match(line, found, kLine) && !std::regex_match(found[1].str(), kOfTheHost))
+      out[found[1]] = found[2];
+  return out;
+}
+
+/// File by its name in the cache.
+std::map<std::string, std::string> files_of(const fs::path& program) {
+  std::map<std::string, std::string> out;
+  for (const char* name : {"hgtrain", "hgtrain-worker", "hgtrain_cuda.so"})
+    if (const fs::path file = program.parent_path() / name; fs::exists(file)) out[name] = file;
+  for (const char* name : {"hgtrain", "hgtrain-worker"})
+    for (const auto& [library, path] : libraries_of(program.parent_path() / name))
+      out["lib/" + library] = path;
+  return out;
+}
+
+}  // namespace
+
+ProgramFiles::ProgramFiles(std::string program) : program_(std::move(program)) {
+  const fs::path worker = fs::path(program_).parent_path() / "hgtrain-worker";
+  std::error_code ignored;
+  if (fs::path(program_).filename() != "hgtrain" || !fs::exists(worker, ignored) ||
+      program_.find('\'') != std::string::npos)
+    return;
+  for (const std::string& file : {program_, worker.string()})
+    hashes_.push_back(sha256(read_file(file, kMaxFileBytes, ErrorKind::kConfig)));
+}
+
+std::string ProgramFiles::folder() const {
+  std::string out;
+  for (const std::string& hash : hashes_) out += hash.substr(0, 16);
+  return out;
+}
+
+std::shared_ptr<const std::string> ProgramFiles::payload() const {
+  if (payload_) return payload_;
+  std::string out, sums;
+  const auto add = [&](const std::string& name, const std::string& bytes) {
+    out += fmt::format("{} {}\n", bytes.size(), name);
+    out += bytes;
+  };
+  for (const auto& [name, path] : files_of(program_)) {
+    const std::string bytes = read_file(path, kMaxFileBytes, ErrorKind::kConfig);
+    sums += fmt::format("{}  {}\n", sha256(bytes), name);
+    add(name, bytes);
+  }
+  add("SHA256SUMS", sums);
+  out += "0 end\n";
+  return payload_ = std::make_shared<const std::string>(std::move(out));
+}
+
+std::string send_line(const std::string& nonce) {
+  return nonce + "-send";
+}
+
+std::string start_script(const ProgramFiles& files, const std::string& nonce) {
+  const std::string start = "printf \"\\n%s\\n\" " + nonce + "; exec \"$p\" agent";
+  if (files.hashes().empty())
+    return "p=$0; [ -x \"$p\" ] || { echo \"there is no program $0 on this host\" >&2; exit 127; "
+           "}; " +
+           start;
+  // The cache: c, this build in it: b, a folder for what arrives: t.
+  return fmt::format(
+             "fail() {{ echo \"$*\" | head -n 1 >&2; rm -rf \"$t\"; exit 127; }}; "
+             "same() {{ [ -x \"$1/hgtrain\" ] && (cd \"$1\" && "
+             "printf \"%s  hgtrain\\n%s  hgtrain-worker\\n\" {} | sha256sum -c --status); }}; "
+             "p=$0; c=${{XDG_CACHE_HOME:-$HOME/.cache}}/hgtrain; b=$c/{}; t=$b.$$; "
+             "if same \"${{0%/*}}\" 2>/dev/null; then :; else p=$b/hgtrain; "
+             "if same \"$b\" 2>/dev/null; then :; else "
+             "mkdir -p \"$t/lib\" || fail \"the program cannot be sent: no folder $t\"; "
+             "printf \"\\n%s\\n\" {}; "
+             "while read -r size name; do case $name in end) break;; esac; "
+             "head -c \"$size\" > \"$t/$name\" || fail \"the program cannot be sent to $t\"; done; "
+             "(cd \"$t\" && sha256sum -c --status SHA256SUMS) || "
+             "fail \"the program was sent, but did not arrive whole in $t\"; "
+             "chmod +x \"$t/hgtrain\" \"$t/hgtrain-worker\"; "
+             "for x in \"hgtrain version\" \"hgtrain-worker probe\"; do "
+             "m=$(\"$t\"/$x 2>&1 >/dev/null) || fail \"this host cannot run hgtrain: $m\"; done; "
+             "same \"$b\" 2>/dev/null || rm -rf \"$b\"; mv -T \"$t\" \"$b\" 2>/dev/null || rm -rf "
+             "\"$t\"; "
+             "ls -td \"$c\"/*/ | tail -n +{} | while read -r o; do rm -rf \"$o\"; done; fi; "
+             "touch \"$b\"; fi; ",
+             fmt::join(files.hashes(), " "), files.folder(), send_line(nonce), kMaxBuilds + 1) +
+         start;
+}
+
+}  // namespace hgt

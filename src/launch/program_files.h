@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hgt {
+
+/// The files that another host needs to run a program of this build, to be sent to a host that has
+/// another build or none: hgtrain, hgtrain-worker and the CUDA module of one folder, and the
+/// libraries that the programs use, but for glibc, the C++ library, CUDA's and the driver's.
+class ProgramFiles {
+ public:
+  /// Of the file hgtrain beside hgtrain-worker. Other programs are never sent: they have no id.
+  explicit ProgramFiles(std::string program);
+
+  const std::string& program() const { return program_; }
+  /// SHA-256 of hgtrain and of hgtrain-worker in hexadecimal; empty = never sent.
+  const std::vector<std::string>& hashes() const { return hashes_; }
+  /// The name of the folder for these files in another host's cache.
+  std::string folder() const;
+
+  /// Each file as a line "BYTES NAME" and its bytes, the last one with what `sha256sum` prints of
+  /// the others, then a line "0 end". Read once, when a host asks first. Error(kConfig) if a file
+  /// cannot be read.
+  std::shared_ptr<const std::string> payload() const;
+
+ private:
+  std::string program_;
+  std::vector<std::string> hashes_;
+  mutable std::shared_ptr<const std::string> payload_;
+};
+
+/// The script for /bin/sh on the other host, whose $0 is files.program(). It starts that program as
+/// an agent if it is of this build, or else the one in its cache; without that, it prints a line
+/// with send_line(nonce) and takes the payload from stdin. It prints a line with the nonce before
+/// the agent starts. It has one line and no '!', so that csh can pass it on.
+std::string start_script(const ProgramFiles& files, const std::string& nonce);
+std::string send_line(const std::string& nonce);
+
+}  // namespace hgt

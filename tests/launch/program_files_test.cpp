@@ -1,0 +1,177 @@
+#include "program_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "support/put_file.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A build whose programs are shell scripts.
+class Build {
+ public:
+  explicit Build(const std::string& program, const std::string& worker = "exit 0") {
+    put("hgtrain", program);
+    put("hgtrain-worker", worker);
+  }
+  void put(const std::string& name, const std::string& script) {
+    put_file(folder_ / name, "#!/bin/sh\n" + script + "\n");
+    chmod((folder_ / name).c_str(), 0755);
+  }
+  std::string program() const { return folder_ / "hgtrain"; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+/// Another host with a home of its own, on which the build lies elsewhere, or not at all.
+class OtherHost {
+ public:
+  struct Answer {
+    std::string output, errors;
+    bool was_sent;
+  };
+  Answer start(const ProgramFiles& files, const std::string& program = "/nowhere/hgtrain",
+               std::string payload = "") {
+    put_file(folder_ / "payload", payload.empty() ? *files.payload() : payload);
+    const std::string script = start_script(files, "123");
+    CHECK(script.find_first_of("!\n") == std::string::npos);  // csh would not pass these on
+    put_file(folder_ / "script", script);
+    const std::string line = fmt::format(
+        "cd {0}; env -u XDG_CACHE_HOME HOME={0} sh -c \"$(cat script)\" {1} "
+        "< payload > output 2> errors",
+        folder_.path(), program);
+    [[maybe_unused]] const int status = std::system(line.c_str());
+    Answer out{read("output"), read("errors"), false};
+    out.was_sent = out.output.find("\n123-send\n") != std::string::npos;
+    return out;
+  }
+  std::string cache() const { return folder_ / ".cache/hgtrain"; }
+  std::vector<std::string> builds() const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(cache()))
+      out.push_back(entry.path().filename());
+    return out;
+  }
+
+ private:
+  std::string read(const std::string& name) const {
+    std::ifstream file(folder_ / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  TemporaryFolder folder_;
+};
+
+const std::string kAgent = "echo agent of build 1 with $#";
+
+}  // namespace
+
+TEST_CASE("a host that has the build at its path starts that") {
+  const Build build(kAgent);
+  OtherHost host;
+  const auto answer = host.start(ProgramFiles(build.program()), build.program());
+  CHECK(answer.output == "\n123\nagent of build 1 with 1\n");
+  CHECK(answer.errors == "");
+  CHECK_FALSE(fs::exists(host.cache()));
+}
+
+TEST_CASE("a host without the build, or with another, gets it once") {
+  const Build build(kAgent);
+  const Build other("echo agent of build 2");
+  const ProgramFiles files(build.program());
+  const bool has_other = GENERATE(false, true);
+  const std::string program = has_other ? other.program() : "/nowhere/hgtrain";
+  OtherHost host;
+  const auto first = host.start(files, program);
+  CHECK(first.was_sent);
+  CHECK_THAT(first.output, Catch::EndsWith("\n123\nagent of build 1 with 1\n"));
+  const auto second = host.start(files, program);
+  CHECK(second.output == "\n123\nagent of build 1 with 1\n");
+  CHECK(host.builds() == std::vector<std::string>{files.folder()});
+}
+
+TEST_CASE("a damaged copy is replaced") {
+  const Build build(kAgent);
+  const ProgramFiles files(build.program());
+  OtherHost host;
+  host.start(files);
+  put_file(host.cache() + "/" + files.folder() + "/hgtrain-worker", "damaged");
+  CHECK(host.start(files).was_sent);
+  CHECK_FALSE(host.start(files).was_sent);
+}
+
+TEST_CASE("a program that does not arrive whole is not started, and leaves nothing") {
+  const Build build(kAgent);
+  const ProgramFiles files(build.program());
+  std::string payload = *files.payload();
+  SECTION("a bit is wrong") {
+    payload[payload.find("build 1")] ^= 1;
+  }
+  SECTION("the stream ends early") {
+    payload.resize(payload.size() / 2);
+  }
+  OtherHost host;
+  const auto answer = host.start(files, "/nowhere/hgtrain", payload);
+  CHECK(answer.output == "\n123-send\n");
+  CHECK_THAT(answer.errors, Catch::Contains("did not arrive whole"));
+  CHECK(host.builds().empty());
+}
+
+TEST_CASE("a host that cannot run the program says why") {
+  const Build build(kAgent, "echo \"libc.so.6: version 'GLIBC_2.99' not found\" >&2; exit 1");
+  OtherHost host;
+  const auto answer = host.start(ProgramFiles(build.program()));
+  CHECK(answer.output == "\n123-send\n");
+  CHECK(answer.errors ==
+        "this host cannot run hgtrain: libc.so.6: version 'GLIBC_2.99' not found\n");
+  CHECK(host.builds().empty());
+}
+
+TEST_CASE("the cache keeps the four builds that were used last") {
+  OtherHost host;
+  std::vector<std::string> folders;
+  for (int i = 0; i < 6; ++i) {
+    const Build build(fmt::format("echo build {}", i));
+    const ProgramFiles files(build.program());
+    host.start(files);
+    folders.push_back(files.folder());
+    // The builds before it are older by a day each.
+    for (std::size_t k = 0; k < folders.size(); ++k)
+      if (const fs::path path = host.cache() + "/" + folders[k]; fs::exists(path))
+        fs::last_write_time(
+            path, fs::file_time_type::clock::now() - std::chrono::hours(24 * (folders.size() - k)));
+  }
+  std::vector<std::string> kept = host.builds(), wanted(folders.end() - 4, folders.end());
+  std::sort(kept.begin(), kept.end());
+  std::sort(wanted.begin(), wanted.end());
+  CHECK(kept == wanted);
+}
+
+TEST_CASE("libraries travel with a program, but not glibc") {
+  const Build build(kAgent);
+  const std::string payload = *ProgramFiles(build.program()).payload();
+  CHECK(payload.find(" lib/libc.so") == std::string::npos);
+}
+
+TEST_CASE("a program without a worker beside it is started as it is, or said to be missing") {
+  TemporaryFolder folder;
+  put_file(folder / "tool", "#!/bin/sh\necho tool\n");
+  chmod((folder / "tool").c_str(), 0755);
+  const ProgramFiles files(folder / "tool");
+  CHECK(files.hashes().empty());
+  OtherHost host;
+  CHECK(host.start(files, files.program(), "x").output == "\n123\ntool\n");
+  CHECK(host.start(files, "/nowhere/tool", "x").errors ==
+        "there is no program /nowhere/tool on this host\n");
+}
