@@ -12,10 +12,6 @@
 namespace hgt {
 namespace {
 
-const AgentLink& link_of(const AttemptRecord& attempt, const RankView& rank) {
-  return *attempt.hosts[rank.host].link;
-}
-
 /// Which other failure may have come first, by the clocks of the hosts; "" if none.
 std::string doubt_about(const AttemptRecord& attempt, const Failure& failure) {
   const Failure* const rival = rival_of(failure, attempt.failures);
@@ -36,7 +32,7 @@ bool outlived(const AttemptRecord& attempt, const RankView& rank, const Failure&
   if (!rank.end || rank.end->lost_guard) return true;
   // By the clocks of two hosts, what the launcher's signal ended may seem to have come first.
   const std::int64_t doubt_ns =
-      rank.end->signalled ? failure.uncertainty_ns + link_of(attempt, rank).uncertainty_ns() : 0;
+      rank.end->signalled ? failure.uncertainty_ns + attempt.link_of(rank).uncertainty_ns() : 0;
   return rank.end->at_ns + doubt_ns >= failure.at_ns;
 }
 
@@ -44,7 +40,7 @@ void describe_rank(const AttemptRecord& attempt, const Failure& failure, Verdict
   const JobSpec& spec = attempt.spec;
   const RankView& rank = attempt.ranks[static_cast<std::size_t>(failure.rank)];
   out.pid = rank.pid;
-  out.host = link_of(attempt, rank).host();
+  out.host = attempt.link_of(rank).host();
   out.step = rank.pulse.greeted ? rank.pulse.last.step : -1;
   if (out.message.empty()) out.message = rank.error_message;
   if (!spec.own_workers && out.hint.empty() && !attempt.port_user.empty())
@@ -103,6 +99,10 @@ void describe_stop(const AttemptRecord& attempt, Verdict& out) {
 }
 
 }  // namespace
+
+bool obeys_commands(const AttemptRecord& attempt, const RankView& rank) {
+  return attempt.spec.own_workers || rank.pulse.greeted;
+}
 
 Verdict verdict_on(const AttemptRecord& attempt) {
   Verdict out;

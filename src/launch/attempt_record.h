@@ -30,13 +30,19 @@ struct RankView {
 /// What is known of one attempt of a job.
 struct AttemptRecord {
   const JobSpec& spec;
+  std::uint32_t number = 0;
   std::vector<HostRanks> hosts;
   std::vector<RankView> ranks;
   std::map<int, Failure> failures = {};  ///< by Failure::key()
   int stop_signal = 0;                   ///< the user's, 0 = none
   int master_port = 0;
   std::string port_user = {};  ///< who has taken MASTER_PORT
+
+  AgentLink& link_of(const RankView& rank) const { return *hosts[rank.host].link; }
 };
+
+/// Whether the rank is a worker of hgtrain, or has greeted like one.
+bool obeys_commands(const AttemptRecord& attempt, const RankView& rank);
 
 /// How the attempt went, once nothing is left of it.
 Verdict verdict_on(const AttemptRecord& attempt);

@@ -20,23 +20,6 @@
 namespace hgt {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr milliseconds kAbortLimit{5'000};       // from `abort` to what is next
-constexpr milliseconds kGuardLimit{5'000};       // from SIGKILL to killing the guards themselves
-constexpr milliseconds kUnkillableLimit{5'000};  // from then to giving up
-constexpr milliseconds kSilentLimit{30'000};
-constexpr std::chrono::seconds kHangCheck{1};
-
-/// For the log, by Stage.
-constexpr const char* kStageTexts[] = {"running",
-                                       "stopping: every rank is to save and end",
-                                       "aborting: every rank is to end",
-                                       "sending SIGTERM to every rank",
-                                       "sending SIGKILL to every rank",
-                                       "killing the guards",
-                                       "all ranks have ended"};
-
 /// "type must be string" of "[json.exception.type_error.302] type must be string".
 std::string_view reason_in(std::string_view json_error) {
   const std::size_t end = json_error.find("] ");
@@ -48,11 +31,10 @@ std::string_view reason_in(std::string_view json_error) {
 Coordinator::Coordinator(Context context, std::vector<HostRanks> hosts, int number)
     : context_(std::move(context)),
       spec_(context_.spec),
-      attempt_(static_cast<std::uint32_t>(number)),
-      record_{spec_, std::move(hosts),
+      record_{spec_, static_cast<std::uint32_t>(number), std::move(hosts),
               std::vector<RankView>(static_cast<std::size_t>(spec_.num_workers))},
-      stage_timer_(context_.io),
-      hang_timer_(context_.io) {
+      stages_(context_.io, record_, [this](Stage stage) { on_stage(stage); }),
+      hang_watch_(context_.io, record_, [this](const Hang& hang) { on_hang(hang); }) {
   for (std::size_t host = 0; host < hosts_.size(); ++host) {
     const HostRanks& place = hosts_[host];
     for (int rank = place.first_rank; rank < place.first_rank + place.num_ranks; ++rank) {
@@ -68,18 +50,18 @@ Coordinator::Coordinator(Context context, std::vector<HostRanks> hosts, int numb
 // ---- starting ----
 
 void Coordinator::start() {
-  hosts_[0].link->send(ReservePort{attempt_, spec_.master_port, hosts_[0].spec.interface});
+  hosts_[0].link->send(ReservePort{record_.number, spec_.master_port, hosts_[0].spec.interface});
 }
 
 void Coordinator::spawn(const PortReserved& master) {
   record_.master_port = master.port;
-  if (stage_ >= Stage::kAborting) {  // it was killed before it began
+  if (stages_.stage() >= Stage::kAborting) {  // it was killed before it began
     for (RankView& rank : ranks_) rank.is_gone = true;
-    return advance(Stage::kFinished);
+    return stages_.advance(Stage::kFinished);
   }
   Spawn order = context_.order;
-  order.attempt = attempt_;
-  order.argv = spec_.argv(static_cast<int>(attempt_));
+  order.attempt = record_.number;
+  order.argv = spec_.argv(static_cast<int>(record_.number));
   order.master_port = master.port;
   const bool is_of_interface = order.master_addr.empty();
   if (is_of_interface) order.master_addr = master.address;
@@ -104,127 +86,44 @@ void Coordinator::spawn(const PortReserved& master) {
   }
   spawned_ = true;
   for (RankView& rank : ranks_) rank.pulse.heard_ns = rank.pulse.changed_ns = now_ns();
-  if (record_.stop_signal != 0) ask_to_stop(record_.stop_signal);
-  watch_for_hangs();
+  if (record_.stop_signal != 0) commands_.ask_to_stop(record_.stop_signal);
+  hang_watch_.start();
 }
 
 // ---- stopping ----
 
-AgentLink& Coordinator::link_of(const RankView& rank) const {
-  return *hosts_[rank.host].link;
-}
-
-void Coordinator::signal_all(int number) {
-  for (const HostRanks& host : hosts_) host.link->send(SignalRanks{attempt_, kAllRanks, number});
-}
-
-void Coordinator::command(const RankView& rank, const std::string& frame) {
-  link_of(rank).send(RankCommand{attempt_, rank.pulse.rank, frame});
-}
-
-void Coordinator::command_all(const std::string& frame) {
-  for (const RankView& rank : ranks_)
-    if (!rank.end && obeys_commands(rank)) command(rank, frame);
-}
-
-bool Coordinator::obeys_commands(const RankView& rank) const {
-  return spec_.own_workers || rank.pulse.greeted;
-}
-
-void Coordinator::then(Stage next, milliseconds after) {
-  stage_timer_.expires_after(after);
-  stage_timer_.async_wait([this, next](const std::error_code& error) {
-    if (!error) advance(next);
-  });
-}
-
-/// Each stage asks harder than the one before and says when the next begins.
-void Coordinator::advance(Stage next) {
-  if (next <= stage_) return;
-  stage_ = next;
-  log_info("{}", kStageTexts[static_cast<std::size_t>(next)]);
-  const auto any_left = [this](bool obeys) {
-    return std::any_of(ranks_.begin(), ranks_.end(), [&](const RankView& rank) {
-      return !rank.end && obeys_commands(rank) == obeys;
-    });
-  };
-  const bool commands = any_left(true);
-  switch (next) {
-    case Stage::kRunning:
-      return;
-    case Stage::kStopping:
-      return commands ? then(Stage::kTerminating, spec_.stop_limit)
-                      : then(Stage::kKilling, spec_.grace);
-    case Stage::kAborting: {
-      if (!commands) return advance(Stage::kTerminating);
-      const Failure& failure = *first_failure(record_.failures);
-      command_all(encode_abort(fmt::format(
-          "{} {}", failure.culprit(), failure.message.empty() ? failure.reason : failure.message)));
-      // A rank that does not obey an abort would not obey SIGTERM either.
-      return then(any_left(false) ? Stage::kTerminating : Stage::kKilling,
-                  std::min(kAbortLimit, spec_.grace));
-    }
-    case Stage::kTerminating:
-      signal_all(SIGTERM);
-      signal_all(SIGCONT);  // one that is stopped sees SIGTERM only then
-      return then(Stage::kKilling, spec_.grace);
-    case Stage::kKilling:
-      signal_all(SIGKILL);
-      return then(Stage::kKillingGuards, kGuardLimit);
-    case Stage::kKillingGuards:
-      for (const HostRanks& host : hosts_) host.link->send(KillGuards{attempt_});
-      return then(Stage::kFinished, kUnkillableLimit);
-    case Stage::kFinished:
-      stage_timer_.cancel();
-      hang_timer_.cancel();
-      if (!are_gone())
-        context_.notice("some processes cannot be killed: they are stuck in the kernel");
-      return context_.finished();
-  }
+void Coordinator::on_stage(Stage stage) {
+  if (stage >= Stage::kAborting) hang_watch_.stop();
+  if (stage != Stage::kFinished) return;
+  if (!are_gone()) context_.notice("some processes cannot be killed: they are stuck in the kernel");
+  context_.finished();
 }
 
 void Coordinator::stop(int signal) {
-  if (stage_ >= Stage::kAborting) return;
+  if (stages_.stage() >= Stage::kAborting) return;
   if (signal == SIGUSR1 && !spec_.own_workers) return relay(signal, MessageKind::kStop);
   if (record_.stop_signal == 0) record_.stop_signal = signal;
-  if (spawned_) ask_to_stop(signal);
-  advance(Stage::kStopping);
+  if (spawned_) commands_.ask_to_stop(signal);
+  stages_.advance(Stage::kStopping);
 }
 
 void Coordinator::stop_for_another() {
-  if (stage_ >= Stage::kStopping || !spawned_) return;
-  command_all(encode_frame(MessageKind::kStop, ""));
-  advance(Stage::kStopping);
+  if (stages_.stage() >= Stage::kStopping || !spawned_) return;
+  commands_.command_all(encode_frame(MessageKind::kStop, ""));
+  stages_.advance(Stage::kStopping);
 }
 
-void Coordinator::ask_to_stop(int signal) {
-  for (const RankView& rank : ranks_) {
-    if (rank.end) continue;
-    if (obeys_commands(rank))
-      command(rank, encode_frame(MessageKind::kStop, ""));
-    else
-      link_of(rank).send(SignalRanks{attempt_, rank.pulse.rank, signal});
-  }
-}
-
-void Coordinator::relay(int signal, MessageKind kind) {
-  bool commanded = false;  // one rank passes it on; sent to all, it might be obeyed twice
-  for (const RankView& rank : ranks_) {
-    if (rank.end) continue;
-    if (!obeys_commands(rank))
-      link_of(rank).send(SignalRanks{attempt_, rank.pulse.rank, signal, false});
-    else if (!std::exchange(commanded, true))
-      command(rank, encode_frame(kind, ""));
-  }
+void Coordinator::relay(int signal, MessageKind command) {
+  commands_.relay(signal, command);
 }
 
 void Coordinator::close() {
-  stage_timer_.cancel();
-  hang_timer_.cancel();
+  stages_.cancel();
+  hang_watch_.stop();
 }
 
 void Coordinator::kill() {
-  advance(Stage::kKilling);
+  stages_.advance(Stage::kKilling);
 }
 
 // ---- what the agents report ----
@@ -268,7 +167,7 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
       return with<AgentStoreGet>(frame, [&](const auto& message) {
         store_.get(message.key,
                    [this, host = host_of(link), key = message.key](const std::string& value) {
-                     hosts_[host].link->send(AgentStoreValue{attempt_, key, value});
+                     hosts_[host].link->send(AgentStoreValue{record_.number, key, value});
                    });
       });
     default:
@@ -280,7 +179,7 @@ void Coordinator::on_frame(const AgentLink& link, const Frame& frame) {
 template <class Message, class Act>
 void Coordinator::with(const Frame& frame, const Act& act) {
   const auto message = decode_payload<Message>(frame.payload);
-  if (message.attempt == attempt_) act(message);
+  if (message.attempt == record_.number) act(message);
 }
 
 std::size_t Coordinator::host_of(const AgentLink& link) const {
@@ -315,7 +214,7 @@ void Coordinator::on_event(RankView& rank, const RankEvent& message) {
   if (message.name == "failed" && !message.signalled) {
     try {
       Failure failure = failure_from_event(rank.pulse.rank, body);
-      failure.at_ns = link_of(rank).here_ns(message.at_ns);
+      failure.at_ns = record_.link_of(rank).here_ns(message.at_ns);
       fail(failure);
     } catch (const Error& e) {
       return break_channel(rank, e.message());
@@ -338,7 +237,7 @@ void Coordinator::tell(RankView& rank, const std::string& kind, const nlohmann::
 }
 
 void Coordinator::break_channel(RankView& rank, const std::string& why) {
-  link_of(rank).send(CloseChannel{attempt_, rank.pulse.rank});
+  record_.link_of(rank).send(CloseChannel{record_.number, rank.pulse.rank});
   on_broken(rank, why);
 }
 
@@ -357,7 +256,7 @@ void Coordinator::on_broken(RankView& rank, const std::string& why) {
 
 void Coordinator::on_ended(RankView& rank, const Ended& end) {
   rank.end = end;
-  rank.end->at_ns = link_of(rank).here_ns(end.at_ns);
+  rank.end->at_ns = record_.link_of(rank).here_ns(end.at_ns);
   if (!is_clean(end, spec_.own_workers) && !end.signalled)
     fail(failure_from_end(*rank.end, spec_.own_workers));
 }
@@ -367,7 +266,7 @@ void Coordinator::on_gone(RankView& rank, const Gone& message) {
   rank.last_lines = message.last_lines;
   rank.error_message = message.error_message;
   if (!message.port_user.empty()) record_.port_user = message.port_user;
-  if (are_gone()) advance(Stage::kFinished);
+  if (are_gone()) stages_.advance(Stage::kFinished);
 }
 
 void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
@@ -385,7 +284,7 @@ void Coordinator::on_lost(const AgentLink& link, const std::string& why) {
   failure.exit_code = static_cast<int>(ErrorKind::kPeer);
   failure.reason = "is lost: " + why;
   fail(failure);
-  if (are_gone()) advance(Stage::kFinished);
+  if (are_gone()) stages_.advance(Stage::kFinished);
 }
 
 bool Coordinator::are_gone() const {
@@ -408,61 +307,27 @@ void Coordinator::fail(const Failure& failure) {
     if (known->second.reason.empty()) known->second.reason = failure.reason;
     return;
   }
-  if (failure.by_peer && stage_ < Stage::kAborting)
+  if (failure.by_peer && stages_.stage() < Stage::kAborting)
     blame_straggler(ranks_[static_cast<std::size_t>(failure.rank)]);
   record_.failures.emplace(failure.key(), placed(failure));
-  advance(Stage::kAborting);
+  stages_.advance(Stage::kAborting);
 }
 
-void Coordinator::watch_for_hangs() {
-  if (spec_.hang_limit.count() == 0) return;
-  hang_timer_.expires_after(kHangCheck);
-  hang_timer_.async_wait([this](const std::error_code& error) {
-    if (error) return;
-    check_for_hangs();
-    if (stage_ <= Stage::kStopping) watch_for_hangs();
-  });
+void Coordinator::on_hang(const Hang& hang) {
+  ask_for_stacks();
+  fail(failure_from_hang(hang));
 }
 
-void Coordinator::check_for_hangs() {
-  const std::int64_t now = now_ns();
-  // A gap means that this process stood still (Ctrl-Z, a machine asleep), not the workers.
-  const bool stood_still = hang_check_ns_ > 0 && now - hang_check_ns_ > 5'000'000'000;
-  hang_check_ns_ = now;
-  if (stood_still)
-    for (RankView& rank : ranks_) rank.pulse.heard_ns = rank.pulse.changed_ns = now;
-  const auto hang = hang_after(std::min(kSilentLimit, spec_.hang_limit), spec_.hang_limit);
+void Coordinator::blame_straggler(const RankView& waiting) {
+  const auto hang = hang_watch_.straggler_behind(waiting);
   if (!hang) return;
   ask_for_stacks();
-  fail(failure_from_hang(*hang));
+  record_.failures.emplace(hang->rank, placed(failure_from_hang(*hang)));
 }
 
 /// Each rank writes the stacks of its threads to its log before it must end.
 void Coordinator::ask_for_stacks() {
-  command_all(encode_frame(MessageKind::kShowStacks, ""));
-}
-
-/// A rank that has hung, of those that send heartbeats and have not failed.
-std::optional<Hang> Coordinator::hang_after(milliseconds silent, milliseconds still) const {
-  std::vector<Pulse> pulses;
-  for (const RankView& rank : ranks_)
-    if (!rank.end && !rank.is_gone && obeys_commands(rank) &&
-        !record_.failures.count(rank.pulse.rank))
-      pulses.push_back(rank.pulse);
-  return find_hang(pulses, now_ns(), silent, still);
-}
-
-/// A rank that waits for another may time out before the launcher does. If another rank has stood
-/// still behind `waiting` for long, that rank is at fault.
-void Coordinator::blame_straggler(const RankView& waiting) {
-  const milliseconds limit = std::min(kSilentLimit, spec_.hang_limit / 2);
-  if (limit.count() == 0) return;
-  const auto hang = hang_after(limit, limit);
-  if (!hang) return;
-  if (!is_behind(ranks_[static_cast<std::size_t>(hang->rank)].pulse.last, waiting.pulse.last))
-    return;
-  ask_for_stacks();
-  record_.failures.emplace(hang->rank, placed(failure_from_hang(*hang)));
+  commands_.command_all(encode_frame(MessageKind::kShowStacks, ""));
 }
 
 // ---- how it went ----
@@ -478,9 +343,9 @@ Verdict Coordinator::verdict() const {
 
 nlohmann::json Coordinator::status() const {
   nlohmann::json status = status_of(record_, now_ns());
-  status["state"] = stage_ == Stage::kRunning    ? "running"
-                    : stage_ == Stage::kStopping ? "stopping"
-                                                 : "ending";
+  status["state"] = stages_.stage() == Stage::kRunning    ? "running"
+                    : stages_.stage() == Stage::kStopping ? "stopping"
+                                                          : "ending";
   return status;
 }
 

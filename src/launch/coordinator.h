@@ -1,15 +1,10 @@
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <nlohmann/json_fwd.hpp>
 
 #include "hgtrain/base/error.h"
@@ -19,9 +14,11 @@
 #include "agent_messages.h"
 #include "attempt_record.h"
 #include "failure.h"
-#include "hang.h"
+#include "hang_watch.h"
 #include "job_store.h"
+#include "rank_commands.h"
 #include "roster.h"
+#include "stop_stages.h"
 
 namespace hgt {
 
@@ -66,28 +63,13 @@ class Coordinator {
   bool is_worth_a_restart() const;
 
  private:
-  enum class Stage {
-    kRunning,
-    kStopping,
-    kAborting,
-    kTerminating,
-    kKilling,
-    kKillingGuards,
-    kFinished
-  };
+  using Stage = StopStages::Stage;
 
   void spawn(const PortReserved& master);
-  void advance(Stage next);
-  void then(Stage next, std::chrono::milliseconds after);
-  void signal_all(int number);
-  void command(const RankView& rank, const std::string& frame);
-  void command_all(const std::string& frame);
-  void ask_to_stop(int signal);
 
   template <class Message, class Act>
   void with(const Frame& frame, const Act& act);
   std::size_t host_of(const AgentLink& link) const;
-  AgentLink& link_of(const RankView& rank) const;
   RankView& view_of(int rank, const AgentLink& link);
   void on_heartbeat(RankView& rank, const Heartbeat& beat);
   void on_event(RankView& rank, const RankEvent& message);
@@ -99,26 +81,21 @@ class Coordinator {
   void fail(const Failure& failure);
   Failure placed(Failure failure) const;
   bool are_gone() const;
-  void watch_for_hangs();
-  void check_for_hangs();
-  void ask_for_stacks();
-  std::optional<Hang> hang_after(std::chrono::milliseconds silent,
-                                 std::chrono::milliseconds still) const;
+  void on_stage(Stage stage);
+  void on_hang(const Hang& hang);
   void blame_straggler(const RankView& waiting);
-  bool obeys_commands(const RankView& rank) const;
+  void ask_for_stacks();
 
   const Context context_;
   const JobSpec& spec_;
-  const std::uint32_t attempt_;
   JobStore store_;
   AttemptRecord record_;
   const std::vector<HostRanks>& hosts_ = record_.hosts;
   std::vector<RankView>& ranks_ = record_.ranks;
+  const RankCommands commands_{record_};
+  StopStages stages_;
+  HangWatch hang_watch_;
   bool spawned_ = false;  // the agents were asked to start
-  Stage stage_ = Stage::kRunning;
-  asio::steady_timer stage_timer_;
-  asio::steady_timer hang_timer_;
-  std::int64_t hang_check_ns_ = 0;
 };
 
 }  // namespace hgt

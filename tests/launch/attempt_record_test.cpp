@@ -1,32 +1,16 @@
 #include "attempt_record.h"
 
 #include <csignal>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <asio/io_context.hpp>
 #include <catch2/catch.hpp>
 
 #include "merged_output.h"
+#include "silent_agent.h"
 
 using namespace hgt;
 
 namespace {
-
-/// The link to an agent that says nothing.
-struct SilentAgent {
-  SilentAgent(asio::io_context& io, OutputSink& console, const std::string& host)
-      : link(io, host, stream(), stream(), console, {}) {}
-
-  OwnedFd stream() {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    far_ends.emplace_back(ends[1]);
-    return OwnedFd(ends[0]);
-  }
-  std::vector<OwnedFd> far_ends;
-  AgentLink link;
-};
 
 /// Two ranks on host a, two on host b; none has ended.
 class Attempt {
@@ -69,7 +53,7 @@ class Attempt {
   JobSpec spec_;
 
  public:
-  AttemptRecord record{spec_, {}, {}};
+  AttemptRecord record{spec_, 0, {}, {}};
 };
 
 constexpr int kExited3 = 3 << 8;

@@ -1,0 +1,73 @@
+#include "hang_watch.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "hgtrain/base/clock.h"
+
+namespace hgt {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::chrono::seconds kPeriod{1};
+constexpr milliseconds kSilentLimit{30'000};
+constexpr std::int64_t kStoodStillNs = 5'000'000'000;
+
+}  // namespace
+
+HangWatch::HangWatch(asio::io_context& io, AttemptRecord& attempt,
+                     std::function<void(const Hang&)> found)
+    : attempt_(attempt), found_(std::move(found)), timer_(io) {}
+
+void HangWatch::start() {
+  is_on_ = attempt_.spec.hang_limit.count() > 0;
+  if (is_on_) wait();
+}
+
+void HangWatch::stop() {
+  is_on_ = false;
+  timer_.cancel();
+}
+
+void HangWatch::wait() {
+  timer_.expires_after(kPeriod);
+  timer_.async_wait([this](const std::error_code& error) {
+    if (error || !is_on_) return;
+    look();
+    if (is_on_) wait();
+  });
+}
+
+void HangWatch::look() {
+  const std::int64_t now = now_ns();
+  // A gap means that this process stood still (Ctrl-Z, a machine asleep), not the workers.
+  const bool stood_still = looked_ns_ > 0 && now - looked_ns_ > kStoodStillNs;
+  looked_ns_ = now;
+  if (stood_still)
+    for (RankView& rank : attempt_.ranks) rank.pulse.heard_ns = rank.pulse.changed_ns = now;
+  const milliseconds limit = attempt_.spec.hang_limit;
+  if (const auto hang = hang_after(std::min(kSilentLimit, limit), limit)) found_(*hang);
+}
+
+/// Only ranks that send heartbeats and have not failed are considered.
+std::optional<Hang> HangWatch::hang_after(milliseconds silent, milliseconds still) const {
+  std::vector<Pulse> pulses;
+  for (const RankView& rank : attempt_.ranks)
+    if (!rank.end && !rank.is_gone && obeys_commands(attempt_, rank) &&
+        !attempt_.failures.count(rank.pulse.rank))
+      pulses.push_back(rank.pulse);
+  return find_hang(pulses, now_ns(), silent, still);
+}
+
+std::optional<Hang> HangWatch::straggler_behind(const RankView& waiting) const {
+  const milliseconds limit = std::min(kSilentLimit, attempt_.spec.hang_limit / 2);
+  if (limit.count() == 0) return std::nullopt;
+  const auto hang = hang_after(limit, limit);
+  if (!hang) return std::nullopt;
+  const RankView& hung = attempt_.ranks[static_cast<std::size_t>(hang->rank)];
+  return is_behind(hung.pulse.last, waiting.pulse.last) ? hang : std::nullopt;
+}
+
+}  // namespace hgt
