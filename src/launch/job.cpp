@@ -12,11 +12,9 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
-#include <asio/signal_set.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "hgtrain/base/clock.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
@@ -28,7 +26,9 @@
 #include "coordinator.h"
 #include "environment.h"
 #include "job_group.h"
+#include "job_signals.h"
 #include "merged_output.h"
+#include "restart_budget.h"
 #include "roster.h"
 #include "ssh_host.h"
 
@@ -37,33 +37,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-constexpr std::int64_t kSameSignalNs = 2'000'000'000;
-
-bool is_watched(int signal) {
-  return std::find(std::begin(kWatched), std::end(kWatched), signal) != std::end(kWatched);
-}
-
-/// Puts this process's signal handlers and its place among its children back when it goes.
-class ProcessState {
+/// Orphans of the job become children of this process while this lives.
+class Subreaper {
  public:
-  ProcessState() {
-    for (const int signal : kWatched) sigaction(signal, nullptr, &handlers_[signal]);
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &ignore,
-              &handlers_[SIGPIPE]);  // a console without a reader is an error code
+  Subreaper() {
     prctl(PR_GET_CHILD_SUBREAPER, &was_subreaper_);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
   }
-  ~ProcessState() {
-    for (const auto& [signal, handler] : handlers_) sigaction(signal, &handler, nullptr);
-    prctl(PR_SET_CHILD_SUBREAPER, was_subreaper_);
-  }
-  bool is_ignored(int signal) const { return handlers_.at(signal).sa_handler == SIG_IGN; }
+  ~Subreaper() { prctl(PR_SET_CHILD_SUBREAPER, was_subreaper_); }
+  Subreaper(const Subreaper&) = delete;
+  Subreaper& operator=(const Subreaper&) = delete;
 
  private:
-  std::map<int, struct sigaction> handlers_;
   int was_subreaper_ = 0;
 };
 
@@ -71,25 +56,22 @@ class Job {
  public:
   explicit Job(const JobSpec& spec)
       : spec_(spec),
-        signals_(io_),
+        restarts_left_(spec.max_restarts, is_elastic() ? static_cast<int>(spec.hosts.size()) : 0),
+        signals_(io_, [this](int signal) { on_signal(signal); }),
         console_(io_, {[this] { on_console_gone(); },
                        [this](const std::string& text) { notice(text); }}),
         children_before_(children()) {
     if (spec_.run_id.empty()) spec_.run_id = random_suffix();
     spec_.on_event = [this, front = spec.on_event](int rank, std::string_view kind,
                                                    const nlohmann::json& body) {
-      look_for_progress(kind, body);
+      if (restarts_left_.hear(kind, body)) asio::post(io_, [this] { let_hosts_join(); });
       if (front) front(rank, kind, body);
     };
-    for (const int signal : kWatched)
-      // nohup asks for SIGHUP to be ignored; that a shell lets its background jobs ignore SIGINT
-      // does not keep anybody from sending it on purpose.
-      if (signal != SIGHUP || !state_.is_ignored(SIGHUP)) signals_.add(signal);
   }
 
   Verdict run() {
     worker_environment(spec_, 0, 0);  // refuses names that cannot be given, before all else
-    watch_signals();
+    signals_.start();
     if (spec_.socket && spec_.socket->fd() >= 0) {
       requests_.assign(fcntl(spec_.socket->fd(), F_DUPFD_CLOEXEC, 3));
       watch_requests();
@@ -120,17 +102,6 @@ class Job {
   }
 
   void notice(const std::string& text) { spec_.on_event(-1, "notice", {{"text", text}}); }
-
-  /// A checkpoint that is further than all before.
-  void look_for_progress(std::string_view kind, const nlohmann::json& body) {
-    if (kind != "started" && kind != "checkpoint") return;
-    const std::int64_t step = body.at("step");
-    if (kind == "checkpoint" && step > saved_step_) {
-      fruitless_restarts_ = lost_hosts_ = 0;
-      asio::post(io_, [this] { let_hosts_join(); });
-    }
-    saved_step_ = std::max(saved_step_, step);
-  }
 
   void on_returned(const std::string& host) {
     notice(fmt::format("host {} is back: it {}", host,
@@ -234,26 +205,13 @@ class Job {
       verdict_.reason = "stopped at once by " + killed_by_;
     } else if (is_growing_ && !stopping_ && verdict_.exit_code == kExitStoppedEarly) {
       return restart();
-    } else if (!stopping_ && coordinator_->is_worth_a_restart() && take_restart()) {
-      return restart();
+    } else if (!stopping_ && coordinator_->is_worth_a_restart()) {
+      if (const auto count = restarts_left_.take(verdict_)) {
+        tell_restart(*count);
+        return restart();
+      }
     }
     leave();
-  }
-
-  /// Whether there is one left, which is then taken.
-  bool take_restart() {
-    if (is_elastic() && verdict_.rank < 0 && lost_hosts_ < std::ssize(spec_.hosts)) {
-      ++lost_hosts_;
-      tell_restart("");
-    } else if (fruitless_restarts_ < spec_.max_restarts) {
-      ++fruitless_restarts_;
-      tell_restart(fmt::format(
-          " ({} of {}{})", fruitless_restarts_, spec_.max_restarts,
-          saved_step_ > 0 ? fmt::format(" since the checkpoint of step {}", saved_step_) : ""));
-    } else {
-      return false;
-    }
-    return true;
   }
 
   void tell_restart(const std::string& count) {
@@ -280,24 +238,6 @@ class Job {
 
   void end_loop(int exit_code) {
     roster_.dismiss(exit_code, [this] { io_.stop(); });
-  }
-
-  void watch_signals() {
-    signals_.async_wait([this](const std::error_code& error, int signal) {
-      if (error) return;
-      if (is_news(signal, /*is_ours=*/true)) on_signal(signal);
-      watch_signals();
-    });
-  }
-
-  /// A scheduler sends a signal to every node at nearly the same time: that is one signal.
-  bool is_news(int signal, bool is_ours) {
-    LastSignal& last = last_signals_[signal];
-    const std::int64_t now = now_ns();
-    const bool is_same = last.at_ns != 0 && now - last.at_ns < kSameSignalNs &&
-                         !(is_ours && std::exchange(last.is_ours, true));
-    if (!is_same) last = {now, is_ours};
-    return !is_same;
   }
 
   void on_signal(int signal) {
@@ -363,9 +303,10 @@ class Job {
 
   JobSpec spec_;
   const JobGroup group_;  // before this process is a subreaper
-  ProcessState state_;
+  const Subreaper subreaper_;
+  RestartBudget restarts_left_;
   asio::io_context io_;
-  asio::signal_set signals_;
+  JobSignals signals_;
   asio::posix::stream_descriptor requests_{io_};
   asio::steady_timer drain_timer_{io_};
   ConsoleQueue console_;
@@ -385,21 +326,11 @@ class Job {
        [this](AgentLink& link, const std::string& why) { coordinator_->on_lost(link, why); },
        [this](const std::string& host) { on_returned(host); },
        [this](const std::string& text) { notice(text); },
-       [this](int signal) {
-         if (is_watched(signal) && is_news(signal, /*is_ours=*/false)) on_signal(signal);
-       }}};
-  struct LastSignal {
-    std::int64_t at_ns = 0;
-    bool is_ours = false;  // it came to this process
-  };
-  std::map<int, LastSignal> last_signals_;
+       [this](int signal) { signals_.on_reported(signal); }}};
   std::map<std::string, std::string> inherited_;  // by the agents of other hosts
   std::unique_ptr<Coordinator> coordinator_;
   std::optional<Error> cannot_start_;
   int restarts_ = 0;
-  int fruitless_restarts_ = 0;   // since the last progress
-  int lost_hosts_ = 0;           // since then
-  std::int64_t saved_step_ = 0;  // the last step that is in a checkpoint
   Verdict verdict_;
   int interrupts_ = 0;
   std::string killed_by_;  // who asked for the end at once

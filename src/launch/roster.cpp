@@ -14,7 +14,6 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
-#include "hgtrain/machine/network.h"
 
 namespace hgt {
 namespace {
@@ -43,8 +42,7 @@ Roster::Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseco
       lease_(lease),
       events_(std::move(events)),
       timer_(io),
-      return_timer_(io),
-      join_timer_(io) {}
+      return_timer_(io) {}
 
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
   Host& host = hosts_.emplace_back();
@@ -86,62 +84,20 @@ void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvou
   set_hosts(hosts);
   hosts_[0].spec.name = host_name();
   hosts_[0].machine = machine_of(rendezvous);
-  listener_ = std::make_unique<JoinListener>(io_, rendezvous.port, rendezvous.secret,
-                                             [this](const Newcomer& n) { on_join(n); });
-  join_timeout_ = rendezvous.join_timeout;
-  await_nodes();
+  nodes_ = std::make_unique<JoiningNodes>(
+      io_, hosts_, rendezvous,
+      JoiningNodes::Events{[this](Host& host, OwnedFd in, OwnedFd out) {
+                             connect(host, std::move(in), std::move(out));
+                           },
+                           [this](Host& host, const std::string& why) { on_unusable(host, why); },
+                           events_.notice});
+  nodes_->await();
   start_local_agent(hosts_[0], context);
   agent_->say_hello(gpus);
 }
 
-void Roster::await_nodes() {
-  join_timer_.expires_after(join_timeout_);
-  join_timer_.async_wait([this](const std::error_code& error) {
-    if (error) return;
-    for (Host& host : hosts_)
-      if (host.state == State::kCalled)
-        on_unusable(host, fmt::format("it has not joined within {} s", join_timeout_.count()));
-  });
-}
-
-/// "" if it is a node that the job waits for.
-std::string Roster::why_refused(const Newcomer& newcomer) const {
-  if (!newcomer.is_readable) return "its hgtrain is of another version than node 0's";
-  const Join& join = newcomer.join;
-  const int num_nodes = static_cast<int>(hosts_.size());
-  if (join.num_nodes != num_nodes)
-    return fmt::format("it was told of {} nodes, and node 0 of {}", join.num_nodes, num_nodes);
-  if (join.node < 1 || join.node >= num_nodes)
-    return fmt::format("the others of {} nodes have the numbers 1 to {}", num_nodes, num_nodes - 1);
-  const Host& host = hosts_[static_cast<std::size_t>(join.node)];
-  if (host.link && host.state != State::kAway)
-    return fmt::format("there is a node {} already: {}", join.node, host.spec.name);
-  if (join.workers > 0 && host.spec.workers > 0 && join.workers != host.spec.workers)
-    return fmt::format("it was told to start {} workers, and node 0 that it has {}", join.workers,
-                       host.spec.workers);
-  return "";
-}
-
-void Roster::on_join(const Newcomer& newcomer) {
-  auto [in, out] = newcomer.carrier->start();
-  if (const std::string why = why_refused(newcomer); !why.empty()) {
-    events_.notice(fmt::format("a node at {} is refused: {}", newcomer.address, why));
-    const std::string frame = encode_frame(Refused::kKind, encode_payload(Refused{why}));
-    [[maybe_unused]] const ssize_t sent = ::write(out.get(), frame.data(), frame.size());
-    return;
-  }
-  Host& host = hosts_[static_cast<std::size_t>(newcomer.join.node)];
-  if (host.state == State::kAway) return;  // what is left of it may still run: it dials again
-  host.carrier = newcomer.carrier;
-  host.our_address = newcomer.our_address;
-  host.machine = newcomer.join.machine;
-  host.spec.name = newcomer.join.host;
-  if (newcomer.join.workers > 0) host.spec.workers = newcomer.join.workers;
-  connect(host, std::move(in), std::move(out));
-}
-
 void Roster::call_next() {
-  if (is_fenced_ || listener_) return;
+  if (is_fenced_ || nodes_) return;
   auto calls = std::ranges::count_if(
       hosts_, [](const Host& h) { return h.ssh && h.state == State::kCalled; });
   for (Host& host : hosts_) {
@@ -194,7 +150,7 @@ void Roster::gather() {
     seat_spares();
     for (const RankBlock& block : blocks_)
       if (hosts_[block.host].state == State::kAway) call_again(hosts_[block.host]);
-    if (listener_) await_nodes();
+    if (nodes_) nodes_->await();
     check_ready();
   });
 }
@@ -218,7 +174,7 @@ void Roster::on_frame(Host& host, const Frame& frame) {
     return events_.signal(decode_payload<SignalReceived>(frame.payload).signal);
   if (frame.kind == MessageKind::kJobEnded) {
     host.knows_end = true;
-    return check_dismissed();
+    return nodes_ ? nodes_->check_dismissed() : void();
   }
   if (frame.kind == MessageKind::kAgentHello)
     return on_hello(host, decode_payload<AgentHello>(frame.payload));
@@ -249,11 +205,11 @@ void Roster::on_lost(Host& host, const std::string& why) {
   const std::string said = host.ssh ? host.ssh->last_words() : "";
   const std::string& reason = said.empty() ? why : said;
   if (host.ssh) host.ssh->kill();
-  if (dismissed_) {
+  if (nodes_ && nodes_->is_dismissing()) {
     host.state = State::kAway;
-    return check_dismissed();
+    return nodes_->check_dismissed();
   }
-  if (listener_ && !is_ready_ && host.state != State::kAway) {
+  if (nodes_ && !is_ready_ && host.state != State::kAway) {
     events_.notice(
         fmt::format("host {} has left before all nodes had joined: {}; it may join again",
                     host.spec.name, reason));
@@ -312,7 +268,7 @@ void Roster::check_ready() {
 
 void Roster::begin() {
   is_ready_ = true;
-  join_timer_.cancel();
+  if (nodes_) nodes_->stop_waiting();
   tell_away();
   if (world_ != blocks_) {
     std::vector<std::string> names;
@@ -373,10 +329,10 @@ Error Roster::why_unusable() const {
   ErrorList out;
   for (const Host& host : hosts_)
     if (host.state == State::kAway)
-      out.add({listener_ && !host.link ? ErrorKind::kPeer : ErrorKind::kDevice,
+      out.add({nodes_ && !host.link ? ErrorKind::kPeer : ErrorKind::kDevice,
                fmt::format("host {} cannot be used: {}", host.spec.name, host.why_away),
-               listener_ ? "its own output says more; --join_timeout SECONDS waits for longer"
-                         : hint_for_ssh(host.spec, host.why_away)});
+               nodes_ ? "its own output says more; --join_timeout SECONDS waits for longer"
+                      : hint_for_ssh(host.spec, host.why_away)});
   if (!out.all())
     out.add({ErrorKind::kConfig,
              fmt::format("the job can have no number of ranks up to {}", count_ranks(blocks_))});
@@ -384,96 +340,22 @@ Error Roster::why_unusable() const {
 }
 
 void Roster::dismiss(int exit_code, std::function<void()> done) {
-  dismissed_ = std::move(done);
-  for (Host& host : hosts_)
-    if (host.carrier && host.state != State::kAway) host.link->send(JobEnded{exit_code});
-  join_timer_.expires_after(kDismissLimit);
-  join_timer_.async_wait([this](const std::error_code& error) {
-    if (error) return;
-    for (Host& host : hosts_) host.knows_end = true;
-    check_dismissed();
-  });
-  check_dismissed();
-}
-
-void Roster::check_dismissed() {
-  const bool all_know = std::ranges::all_of(hosts_, [](const Host& host) {
-    return !host.carrier || host.state == State::kAway || host.knows_end;
-  });
-  if (!all_know || !dismissed_) return;
-  join_timer_.cancel();
-  for (Host& host : hosts_)
-    if (host.carrier) host.carrier->leave_open();
-  std::exchange(dismissed_, nullptr)();
-}
-
-/// Tasks of a scheduler that share a machine share its local ranks.
-void Roster::place_on_machines(std::vector<HostRanks>& out) const {
-  std::vector<std::string> keys;
-  std::vector<int> ranks;  // of each machine
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::string& key = hosts_[world_[i].host].machine;
-    const auto known = key.empty() ? keys.end() : std::ranges::find(keys, key);
-    out[i].machine = static_cast<int>(known - keys.begin());
-    if (known == keys.end()) {
-      keys.push_back(key);
-      ranks.push_back(0);
-    }
-    int& on_machine = ranks[static_cast<std::size_t>(out[i].machine)];
-    out[i].first_local_rank = on_machine;
-    on_machine += out[i].num_ranks;
-  }
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i].local_size = ranks[static_cast<std::size_t>(out[i].machine)];
-    // A task that sees its own GPUs alone counts them from 0.
-    const int gpus = hosts_[world_[i].host].gpus;
-    if (gpus > 0 && gpus < out[i].local_size && out[i].num_ranks < out[i].local_size)
-      out[i].first_local_rank = 0;
-  }
+  if (!nodes_) return done();
+  nodes_->dismiss(exit_code, kDismissLimit, std::move(done));
 }
 
 std::vector<HostRanks> Roster::hosts() const {
-  std::vector<HostRanks> out;
-  int first_rank = 0;
-  for (const RankBlock& block : world_) {
-    const Host& host = hosts_[block.host];
-    HostRanks& ranks =
-        out.emplace_back(HostRanks{host.link.get(), first_rank, block.workers, host.spec});
-    ranks.spec.workers = block.workers;
-    if (!ranks.spec.devices.empty())
-      ranks.spec.devices.resize(static_cast<std::size_t>(block.workers));
-    first_rank += block.workers;
-  }
-  place_on_machines(out);
-  return out;
+  return place_ranks(hosts_, world_);
 }
 
 int Roster::num_ranks() const {
   return count_ranks(world_);
 }
 
-/// Numeric; a loopback only if all nodes are on this machine.
-std::string Roster::address_that_nodes_dialled() const {
-  std::string out = "127.0.0.1";
-  for (const Host& host : hosts_)
-    if (!host.our_address.empty() && is_loopback(out)) out = host.our_address;
-  return out;
-}
-
 std::string Roster::master_address() const {
-  const Host& host = hosts_[world_[0].host];
-  const JobHost& first = host.spec;
-  if (listener_ && first.address.empty() && first.interface.empty())
-    return address_that_nodes_dialled();
-  if (world_.size() == 1) return first.address.empty() ? "127.0.0.1" : first.address;
-  if (first.address.empty() && !first.interface.empty()) return "";
-  const std::string& address = first.address.empty() ? host.address : first.address;
-  if (!address.empty() && !is_loopback(address)) return address;
-  throw Error(ErrorKind::kConfig,
-              fmt::format("{} host {} at {}, where other hosts cannot reach it",
-                          first.address.empty() ? "ssh reaches" : "the workers look for",
-                          first.name, address.empty() ? "an unknown address" : address),
-              "--master_addr with its address in the network of the others");
+  const JobHost& first = hosts_[world_[0].host].spec;
+  if (nodes_ && first.address.empty() && first.interface.empty()) return dialled_address(hosts_);
+  return find_master_address(hosts_, world_);
 }
 
 }  // namespace hgt

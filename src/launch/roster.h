@@ -16,23 +16,13 @@
 
 #include "agent.h"
 #include "agent_link.h"
-#include "join_listener.h"
+#include "joining_nodes.h"
 #include "output_sink.h"
-#include "ssh_host.h"
+#include "placement.h"
+#include "roster_host.h"
 #include "world.h"
 
 namespace hgt {
-
-/// A host that runs ranks of an attempt, numbered one after another.
-struct HostRanks {
-  AgentLink* link;
-  int first_rank;
-  int num_ranks;
-  JobHost spec;     ///< with the number of these ranks
-  int machine = 0;  ///< its number; several tasks of a scheduler may share one
-  int first_local_rank = 0;
-  int local_size = 0;  ///< ranks of the machine
-};
 
 /// The hosts of a job: calls each, or waits for its call, has a link to its agent, and says which
 /// of them run the ranks of the next attempt. They stay for all attempts. Must outlive the loop.
@@ -86,30 +76,11 @@ class Roster {
   std::string master_address() const;
 
  private:
-  struct Host {
-    JobHost spec;
-    std::unique_ptr<SshHost> ssh;         // for one that is called
-    std::shared_ptr<TlsCarrier> carrier;  // for one that has dialled
-    std::unique_ptr<AgentLink> link;
-    Candidate::State state = Candidate::State::kCalled;
-    std::string address;      // by which ssh reached it
-    std::string our_address;  // which it dialled
-    std::string machine;      // Join::machine
-    int gpus = 0;             // that programs see there
-    std::string why_away;
-    bool is_told = false;    // the user knows that
-    bool knows_end = false;  // of the job
-  };
+  using Host = RosterHost;
 
   void set_hosts(const std::vector<JobHost>& hosts);
   void start_local_agent(Host& host, const Agent::Context& context);
   void call_next();
-  void await_nodes();
-  void on_join(const Newcomer& newcomer);
-  std::string why_refused(const Newcomer& newcomer) const;
-  void check_dismissed();
-  void place_on_machines(std::vector<HostRanks>& out) const;
-  std::string address_that_nodes_dialled() const;
   void call_again(Host& host);
   std::vector<Candidate> candidates() const;
   void seat_spares();
@@ -142,10 +113,7 @@ class Roster {
   bool is_waiting_ = false;
   asio::steady_timer timer_;
   asio::steady_timer return_timer_;
-  std::unique_ptr<JoinListener> listener_;  // none if hosts are called
-  std::chrono::seconds join_timeout_{0};
-  asio::steady_timer join_timer_;
-  std::function<void()> dismissed_;
+  std::unique_ptr<JoiningNodes> nodes_;  // none if hosts are called
   bool is_ready_ = false;
   bool is_fenced_ = false;  // no host is called
 };

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <map>
+
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+
+namespace hgt {
+
+/// The signals that a user or a scheduler sends to a job: those that come to this process while
+/// this lives, and those that agents report. Must outlive the loop. Puts this process's signal
+/// handlers back when it goes; meanwhile SIGPIPE is ignored.
+class JobSignals {
+ public:
+  /// `on_signal` is called for each that is news: a scheduler sends a signal to every node at
+  /// nearly the same time, and that is one signal.
+  JobSignals(asio::io_context& io, std::function<void(int signal)> on_signal);
+
+  void start();
+  /// A signal came to the agent of another host.
+  void on_reported(int signal);
+
+ private:
+  class Handlers {
+   public:
+    Handlers();
+    ~Handlers();
+    Handlers(const Handlers&) = delete;
+    Handlers& operator=(const Handlers&) = delete;
+    bool is_ignored(int signal) const { return before_.at(signal).sa_handler == SIG_IGN; }
+
+   private:
+    std::map<int, struct sigaction> before_;
+  };
+  struct Last {
+    std::int64_t at_ns = 0;
+    bool is_ours = false;  // it came to this process
+  };
+
+  bool is_news(int signal, bool is_ours);
+
+  const Handlers handlers_;
+  asio::signal_set signals_;
+  const std::function<void(int signal)> on_signal_;
+  std::map<int, Last> last_;
+};
+
+}  // namespace hgt

@@ -1,0 +1,91 @@
+#include "joining_nodes.h"
+
+#include <algorithm>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hgt {
+
+using State = Candidate::State;
+
+std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>& hosts) {
+  if (!newcomer.is_readable) return "its hgtrain is of another version than node 0's";
+  const Join& join = newcomer.join;
+  const int num_nodes = static_cast<int>(hosts.size());
+  if (join.num_nodes != num_nodes)
+    return fmt::format("it was told of {} nodes, and node 0 of {}", join.num_nodes, num_nodes);
+  if (join.node < 1 || join.node >= num_nodes)
+    return fmt::format("the others of {} nodes have the numbers 1 to {}", num_nodes, num_nodes - 1);
+  const RosterHost& host = hosts[static_cast<std::size_t>(join.node)];
+  if (host.link && host.state != State::kAway)
+    return fmt::format("there is a node {} already: {}", join.node, host.spec.name);
+  if (join.workers > 0 && host.spec.workers > 0 && join.workers != host.spec.workers)
+    return fmt::format("it was told to start {} workers, and node 0 that it has {}", join.workers,
+                       host.spec.workers);
+  return "";
+}
+
+JoiningNodes::JoiningNodes(asio::io_context& io, std::vector<RosterHost>& hosts,
+                           const Rendezvous& rendezvous, Events events)
+    : hosts_(hosts),
+      events_(std::move(events)),
+      join_timeout_(rendezvous.join_timeout),
+      timer_(io),
+      listener_(io, rendezvous.port, rendezvous.secret, [this](const Newcomer& n) { on_join(n); }) {
+}
+
+void JoiningNodes::await() {
+  timer_.expires_after(join_timeout_);
+  timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    for (RosterHost& host : hosts_)
+      if (host.state == State::kCalled)
+        events_.missing(host, fmt::format("it has not joined within {} s", join_timeout_.count()));
+  });
+}
+
+void JoiningNodes::on_join(const Newcomer& newcomer) {
+  auto [in, out] = newcomer.carrier->start();
+  if (const std::string why = why_refused(newcomer, hosts_); !why.empty()) {
+    events_.notice(fmt::format("a node at {} is refused: {}", newcomer.address, why));
+    const std::string frame = encode_frame(Refused::kKind, encode_payload(Refused{why}));
+    [[maybe_unused]] const ssize_t sent = ::write(out.get(), frame.data(), frame.size());
+    return;
+  }
+  RosterHost& host = hosts_[static_cast<std::size_t>(newcomer.join.node)];
+  if (host.state == State::kAway) return;  // what is left of it may still run: it dials again
+  host.carrier = newcomer.carrier;
+  host.our_address = newcomer.our_address;
+  host.machine = newcomer.join.machine;
+  host.spec.name = newcomer.join.host;
+  if (newcomer.join.workers > 0) host.spec.workers = newcomer.join.workers;
+  events_.joined(host, std::move(in), std::move(out));
+}
+
+void JoiningNodes::dismiss(int exit_code, std::chrono::seconds limit, std::function<void()> done) {
+  dismissed_ = std::move(done);
+  for (RosterHost& host : hosts_)
+    if (host.carrier && host.state != State::kAway) host.link->send(JobEnded{exit_code});
+  timer_.expires_after(limit);
+  timer_.async_wait([this](const std::error_code& error) {
+    if (error) return;
+    for (RosterHost& host : hosts_) host.knows_end = true;
+    check_dismissed();
+  });
+  check_dismissed();
+}
+
+void JoiningNodes::check_dismissed() {
+  const bool all_know = std::ranges::all_of(hosts_, [](const RosterHost& host) {
+    return !host.carrier || host.state == State::kAway || host.knows_end;
+  });
+  if (!all_know || !dismissed_) return;
+  timer_.cancel();
+  for (RosterHost& host : hosts_)
+    if (host.carrier) host.carrier->leave_open();
+  std::exchange(dismissed_, nullptr)();
+}
+
+}  // namespace hgt

@@ -1,0 +1,79 @@
+#include "placement.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/machine/network.h"
+
+namespace hgt {
+namespace {
+
+void share_local_ranks(const std::vector<RosterHost>& hosts, const std::vector<RankBlock>& world,
+                       std::vector<HostRanks>& out) {
+  std::vector<std::string> keys;
+  std::vector<int> ranks;  // of each machine
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::string& key = hosts[world[i].host].machine;
+    const auto known = key.empty() ? keys.end() : std::ranges::find(keys, key);
+    out[i].machine = static_cast<int>(known - keys.begin());
+    if (known == keys.end()) {
+      keys.push_back(key);
+      ranks.push_back(0);
+    }
+    int& on_machine = ranks[static_cast<std::size_t>(out[i].machine)];
+    out[i].first_local_rank = on_machine;
+    on_machine += out[i].num_ranks;
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i].local_size = ranks[static_cast<std::size_t>(out[i].machine)];
+    // A task that sees its own GPUs alone counts them from 0.
+    const int gpus = hosts[world[i].host].gpus;
+    if (gpus > 0 && gpus < out[i].local_size && out[i].num_ranks < out[i].local_size)
+      out[i].first_local_rank = 0;
+  }
+}
+
+}  // namespace
+
+std::vector<HostRanks> place_ranks(const std::vector<RosterHost>& hosts,
+                                   const std::vector<RankBlock>& world) {
+  std::vector<HostRanks> out;
+  int first_rank = 0;
+  for (const RankBlock& block : world) {
+    const RosterHost& host = hosts[block.host];
+    HostRanks& ranks =
+        out.emplace_back(HostRanks{host.link.get(), first_rank, block.workers, host.spec});
+    ranks.spec.workers = block.workers;
+    if (!ranks.spec.devices.empty())
+      ranks.spec.devices.resize(static_cast<std::size_t>(block.workers));
+    first_rank += block.workers;
+  }
+  share_local_ranks(hosts, world, out);
+  return out;
+}
+
+std::string dialled_address(const std::vector<RosterHost>& hosts) {
+  std::string out = "127.0.0.1";
+  for (const RosterHost& host : hosts)
+    if (!host.our_address.empty() && is_loopback(out)) out = host.our_address;
+  return out;
+}
+
+std::string find_master_address(const std::vector<RosterHost>& hosts,
+                                const std::vector<RankBlock>& world) {
+  const RosterHost& host = hosts[world[0].host];
+  const JobHost& first = host.spec;
+  if (world.size() == 1) return first.address.empty() ? "127.0.0.1" : first.address;
+  if (first.address.empty() && !first.interface.empty()) return "";
+  const std::string& address = first.address.empty() ? host.address : first.address;
+  if (!address.empty() && !is_loopback(address)) return address;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("{} host {} at {}, where other hosts cannot reach it",
+                          first.address.empty() ? "ssh reaches" : "the workers look for",
+                          first.name, address.empty() ? "an unknown address" : address),
+              "--master_addr with its address in the network of the others");
+}
+
+}  // namespace hgt

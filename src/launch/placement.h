@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "roster_host.h"
+#include "world.h"
+
+namespace hgt {
+
+/// A host that runs ranks of an attempt, numbered one after another.
+struct HostRanks {
+  AgentLink* link;
+  int first_rank;
+  int num_ranks;
+  JobHost spec;     ///< with the number of these ranks
+  int machine = 0;  ///< its number; several tasks of a scheduler may share one
+  int first_local_rank = 0;
+  int local_size = 0;  ///< ranks of the machine
+};
+
+/// The hosts of the blocks of `world`, with the numbers of their ranks. Tasks of a scheduler that
+/// share a machine share its local ranks.
+std::vector<HostRanks> place_ranks(const std::vector<RosterHost>& hosts,
+                                   const std::vector<RankBlock>& world);
+
+/// Where the other hosts find the first one of `world`; "" = at the address of its interface, which
+/// its agent knows. Error(kConfig) if they cannot.
+std::string find_master_address(const std::vector<RosterHost>& hosts,
+                                const std::vector<RankBlock>& world);
+
+/// The address, a numeric one, at which nodes have dialled this machine; a loopback only if all
+/// nodes are on this machine.
+std::string dialled_address(const std::vector<RosterHost>& hosts);
+
+}  // namespace hgt

@@ -1,0 +1,51 @@
+#include "job_signals.h"
+
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+using namespace hgt;
+
+namespace {
+
+struct Heard {
+  asio::io_context io;
+  std::vector<int> heard;
+  JobSignals signals{io, [this](int signal) { heard.push_back(signal); }};
+};
+
+}  // namespace
+
+TEST_CASE("a signal that several agents report at nearly the same time is one signal") {
+  Heard job;
+  job.signals.on_reported(SIGTERM);
+  job.signals.on_reported(SIGTERM);
+  job.signals.on_reported(SIGUSR1);
+  CHECK(job.heard == std::vector<int>{SIGTERM, SIGUSR1});
+}
+
+TEST_CASE("a signal that the user sends twice to this process is two signals") {
+  Heard job;
+  job.signals.start();
+  job.signals.on_reported(SIGUSR2);
+  for (std::size_t count = 1; count <= 2; ++count) {
+    raise(SIGUSR2);
+    while (job.heard.size() < count) job.io.run_one();
+  }
+  CHECK(job.heard.size() == 2);
+}
+
+TEST_CASE("signals of no meaning to a job are not reported") {
+  Heard job;
+  job.signals.on_reported(SIGWINCH);
+  CHECK(job.heard.empty());
+}
+
+TEST_CASE("the signal handlers are as before once the job has ended") {
+  struct sigaction before {
+  }, after{};
+  sigaction(SIGTERM, nullptr, &before);
+  { Heard job; }
+  sigaction(SIGTERM, nullptr, &after);
+  CHECK(after.sa_handler == before.sa_handler);
+}

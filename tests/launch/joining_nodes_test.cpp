@@ -1,0 +1,99 @@
+#include "joining_nodes.h"
+
+#include <catch2/catch.hpp>
+
+#include "agent_host.h"
+#include "merged_output.h"
+#include "support/refusal.h"
+
+using namespace hgt;
+
+namespace {
+
+using State = Candidate::State;
+
+/// Node 0 of three, which are to run two workers each.
+std::vector<RosterHost> three_nodes() {
+  std::vector<RosterHost> out(3);
+  for (RosterHost& host : out) host.spec.workers = 2;
+  return out;
+}
+
+Newcomer newcomer(int node, int num_nodes, int workers) {
+  Newcomer out;
+  out.join.node = node;
+  out.join.num_nodes = num_nodes;
+  out.join.workers = workers;
+  return out;
+}
+
+struct Waiting {
+  explicit Waiting(std::vector<RosterHost> nodes) : hosts(std::move(nodes)) {}
+
+  asio::io_context io;
+  std::vector<RosterHost> hosts;
+  std::vector<std::string> missing;
+  Rendezvous rendezvous = [] {
+    Rendezvous out;
+    out.port = 0;  // any
+    out.secret = "the secret of a job, long enough";
+    out.join_timeout = std::chrono::seconds(0);
+    return out;
+  }();
+  JoiningNodes nodes{io,
+                     hosts,
+                     rendezvous,
+                     {[](RosterHost&, OwnedFd, OwnedFd) {},
+                      [this](RosterHost& host, const std::string& why) {
+                        missing.push_back(host.spec.name + ": " + why);
+                        host.state = State::kAway;
+                      },
+                      [](const std::string&) {}}};
+};
+
+}  // namespace
+
+TEST_CASE("a node may join if its number is free and what it was told agrees with node 0") {
+  const auto hosts = three_nodes();
+  CHECK(why_refused(newcomer(1, 3, 2), hosts) == "");
+  CHECK(why_refused(newcomer(2, 3, 0), hosts) == "");
+  CHECK(has(why_refused(newcomer(1, 4, 2), hosts), "told of 4 nodes, and node 0 of 3"));
+  CHECK(has(why_refused(newcomer(0, 3, 2), hosts), "have the numbers 1 to 2"));
+  CHECK(has(why_refused(newcomer(3, 3, 2), hosts), "have the numbers 1 to 2"));
+  CHECK(has(why_refused(newcomer(1, 3, 4), hosts), "told to start 4 workers"));
+  Newcomer old = newcomer(1, 3, 2);
+  old.is_readable = false;
+  CHECK(has(why_refused(old, hosts), "another version"));
+}
+
+TEST_CASE("the number of a node is free again once the node is lost") {
+  asio::io_context io;
+  MergedOutput console(io, {});
+  StreamPair stream;
+  auto hosts = three_nodes();
+  hosts[1].spec.name = "b";
+  hosts[1].link = std::make_unique<AgentLink>(
+      io, "b", std::move(stream.in[0]), std::move(stream.out[0]), console, AgentLink::Events{});
+  hosts[1].state = State::kHere;
+  CHECK(why_refused(newcomer(1, 3, 2), hosts) == "there is a node 1 already: b");
+  hosts[1].state = State::kAway;
+  CHECK(why_refused(newcomer(1, 3, 2), hosts) == "");
+}
+
+TEST_CASE("nodes that do not join in time are missing, each with how long it had") {
+  auto hosts = three_nodes();
+  hosts[0].state = hosts[1].state = State::kHere;
+  hosts[2].spec.name = "c";
+  Waiting waiting(std::move(hosts));
+  waiting.nodes.await();
+  while (waiting.missing.empty()) waiting.io.run_one();
+  CHECK(waiting.missing == std::vector<std::string>{"c: it has not joined within 0 s"});
+}
+
+TEST_CASE("if no node has dialled, there is nobody to tell how the job has ended") {
+  Waiting waiting(three_nodes());
+  bool is_done = false;
+  waiting.nodes.dismiss(3, std::chrono::seconds(5), [&] { is_done = true; });
+  CHECK(is_done);
+  CHECK_FALSE(waiting.nodes.is_dismissing());
+}
