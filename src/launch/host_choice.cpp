@@ -9,6 +9,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/error_list.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/machine/visible_gpus.h"
 
 #include "host_range.h"
 
@@ -173,6 +174,17 @@ std::vector<Mention> mentions_in(const char* flag, const std::string& filter,
   return out;
 }
 
+/// The GPUs that programs see on this machine, by their numbers among all that it has.
+std::vector<std::string> gpus_here() {
+  const VisibleDevices devices = visible_gpus();
+  const std::vector<VisibleGpu>& all = devices.machine.gpus;
+  std::vector<std::string> out;
+  for (const VisibleGpu& gpu : devices.gpus)
+    if (const auto at = std::ranges::find(all, gpu.uuid, &VisibleGpu::uuid); at != all.end())
+      out.push_back(std::to_string(at - all.begin()));
+  return out;
+}
+
 JobHost with_slots(JobHost host, std::vector<std::string> slots) {
   host.workers = static_cast<int>(slots.size());
   host.devices = std::move(slots);
@@ -195,8 +207,9 @@ std::vector<JobHost> included(const std::string& filter, const std::vector<JobHo
   return out;
 }
 
-std::vector<JobHost> without_excluded(const std::string& filter,
-                                      const std::vector<JobHost>& hosts) {
+/// Without a number, this machine's slots are its GPUs.
+std::vector<JobHost> without_excluded(const std::string& filter, std::vector<JobHost> hosts) {
+  if (is_this_machine(hosts) && hosts[0].workers == 0) hosts[0] = with_slots(hosts[0], gpus_here());
   const std::vector<Mention> mentions = mentions_in("--exclude", filter, hosts);
   std::vector<JobHost> out;
   ErrorList wrong;

@@ -15,6 +15,8 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
 
+#include "ssh_failure.h"
+
 namespace hgt {
 namespace {
 

@@ -15,11 +15,12 @@
 #include <asio/buffer.hpp>
 #include <asio/write.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
 #include "hgtrain/wire/job_key.h"
+
+#include "ssh_failure.h"
 
 extern char** environ;
 
@@ -59,22 +60,6 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-std::string last_line_of(const std::string& text) {
-  const std::size_t end = text.find_last_not_of("\r\n ");
-  if (end == std::string::npos) return "";
-  const std::size_t start = text.find_last_of('\n', end);
-  return text.substr(start == std::string::npos ? 0 : start + 1,
-                     end - (start == std::string::npos ? 0 : start + 1) + 1);
-}
-
-/// What ssh gets beyond the name.
-std::vector<std::string> login_flags(const JobHost& host) {
-  std::vector<std::string> out;
-  if (host.ssh_port != 0) out.insert(out.end(), {"-p", std::to_string(host.ssh_port)});
-  if (!host.user.empty()) out.insert(out.end(), {"-l", host.user});
-  return out;
-}
-
 }  // namespace
 
 std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& files,
@@ -95,31 +80,6 @@ std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& fi
   out.push_back("exec /bin/sh -c " + quoted(start_script(files, nonce)) + " " +
                 quoted(files.program()));
   return out;
-}
-
-std::string hint_for_ssh(const JobHost& host, const std::string& message) {
-  const std::string login = fmt::format("ssh {}{}{}", fmt::join(login_flags(host), " "),
-                                        login_flags(host).empty() ? "" : " ", host.name);
-  const auto says = [&](std::string_view text) { return message.find(text) != std::string::npos; };
-  if (says("Could not resolve hostname"))
-    return "this name is neither in DNS, nor in /etc/hosts, nor in ~/.ssh/config";
-  if (says("Connection refused"))
-    return "the host is there, but no ssh server listens on that port: --ssh_port, or Port in "
-           "~/.ssh/config, says which";
-  if (says("timed out") || says("No route to host") || says("Network is unreachable"))
-    return "the host is down, or a firewall is between";
-  if (says("Host key verification failed"))
-    return fmt::format("run `{}` once by hand and confirm the host's key", login);
-  if (says("Permission denied"))
-    return fmt::format(
-        "`{} true` must work without a password: install a key with "
-        "ssh-copy-id, or start ssh-agent",
-        login);
-  if (says("cannot run hgtrain"))
-    return "a package made by scripts/package runs on older systems and CPUs than a build for this "
-           "machine";
-  if (says("there is no program")) return "install the same hgtrain at the same path on every host";
-  return "";
 }
 
 SshHost::SshHost(asio::io_context& io, const JobHost& host, const ProgramFiles& program,
@@ -192,11 +152,7 @@ void SshHost::read_output() {
     const ssize_t bytes = ::read(output_.native_handle(), &c, 1);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0 && errno == EAGAIN) return watch_output();
-    if (bytes <= 0) {
-      read_errors();
-      const std::string said = last_line_of(error_text_);
-      return fail(said.empty() ? "ssh ended without a word" : said);
-    }
+    if (bytes <= 0) return fail(why_ended());
     if (++discarded_ > kMaxNoise)
       return fail("its shell prints more than 64 KiB before it starts a program");
     if (c != '\n') {
@@ -210,6 +166,7 @@ void SshHost::read_output() {
       deadline_.cancel();
       return events_.ready(OwnedFd(output_.release()), OwnedFd(input_.release()));
     }
+    if (!line.empty()) last_noise_ = line;
   }
 }
 
@@ -250,7 +207,15 @@ bool SshHost::read_errors() {
 
 std::string SshHost::last_words() {
   read_errors();
-  return last_line_of(error_text_);
+  return why_ssh_ended(error_text_);
+}
+
+/// Before the agent has started. A login shell such as nologin explains itself on stdout.
+std::string SshHost::why_ended() {
+  if (const std::string said = last_words(); !said.empty()) return said;
+  const std::string& noise = line_.empty() ? last_noise_ : line_;
+  if (noise.empty()) return "ssh ended without a word";
+  return "its login shell starts no program, and says: " + noise;
 }
 
 void SshHost::fail(const std::string& why) {

@@ -43,7 +43,7 @@ class SshHost {
 
   /// Ends ssh, and with it the stream, also if the connection hangs.
   void kill() const;
-  /// The last line of ssh's stderr so far: why a connection has ended, say. "" if there is none.
+  /// What ssh's stderr says so far (why_ssh_ended()).
   std::string last_words();
 
  private:
@@ -53,6 +53,7 @@ class SshHost {
   void watch_errors();
   bool read_errors();
   void send_program();
+  std::string why_ended();
   void fail(const std::string& why);
 
   const ProgramFiles& program_;
@@ -63,7 +64,8 @@ class SshHost {
   Descriptor output_;
   Descriptor errors_;
   asio::steady_timer deadline_;
-  std::string line_;  // of stdout, not yet whole
+  std::string line_;        // of stdout, not yet whole
+  std::string last_noise_;  // the last whole line before the nonce
   std::size_t discarded_ = 0;
   bool is_open_ = false;    // ready or failed
   std::string error_text_;  // the end of stderr
@@ -72,8 +74,5 @@ class SshHost {
 /// The command line of ssh that starts an agent on `host`, after a line with `nonce`.
 std::vector<std::string> ssh_command(const JobHost& host, const ProgramFiles& files,
                                      const std::string& nonce);
-
-/// What to do about an error message of ssh; "" if it is not known.
-std::string hint_for_ssh(const JobHost& host, const std::string& message);
 
 }  // namespace hgt

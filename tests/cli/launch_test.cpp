@@ -248,6 +248,21 @@ TEST_CASE("localhost alone is this machine, and needs no ssh") {
   CHECK(with({"--hosts", "localhost,b"}).says("ssh was called"));
 }
 
+TEST_CASE("of this machine's GPUs, those that a program sees can be excluded without a number") {
+  const Variable gpus("FAKE_GPUS", "4");
+  const Variable libraries("LD_LIBRARY_PATH", build_root() + "/tests/machine");
+  const auto devices_without = [](const std::string& slots) {
+    const Launch run({"--exclude", "localhost:" + slots, "--", "sh", "-c",
+                      "[ $RANK = 0 ] && echo $WORLD_SIZE on $CUDA_VISIBLE_DEVICES"});
+    return run.out + run.err;
+  };
+  CHECK(devices_without("1").find("3 on 0,2,3\n") != std::string::npos);
+  CHECK(devices_without("4").find("host localhost has no slot 4, only 0, 1, 2, 3") !=
+        std::string::npos);
+  const Variable some("CUDA_VISIBLE_DEVICES", "3,2");
+  CHECK(devices_without("3") == "1 on 2\n");
+}
+
 TEST_CASE("flags of torchrun and deepspeed that mean the same are understood") {
   const TemporaryFolder folder;
   std::ofstream(folder / "hosts") << "a slots=1\nlocalhost slots=4\n";

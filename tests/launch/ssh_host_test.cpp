@@ -76,6 +76,11 @@ TEST_CASE("a host that cannot be used says why") {
     const FakeSsh ssh("yes");
     CHECK_THAT(Run("true").why, Catch::Contains("more than 64 KiB"));
   }
+  SECTION("its login shell refuses") {
+    const FakeSsh ssh("echo 'This account is currently not available.'; exit 1");
+    CHECK(Run("true").why ==
+          "its login shell starts no program, and says: This account is currently not available.");
+  }
   SECTION("ssh says nothing") {
     const FakeSsh ssh("exit 1");
     CHECK(Run("true").why == "ssh ended without a word");
@@ -101,23 +106,11 @@ TEST_CASE("the host is no option to ssh, and nothing of the program needs quotin
   CHECK_THAT(words.back(), Catch::EndsWith(" '/odd path/it'\\''s'"));
 }
 
-TEST_CASE("a user and a port of a host are ssh's, and what to type by hand has them") {
+TEST_CASE("a user and a port of a host are ssh's") {
   const JobHost host{.name = "far", .user = "me", .ssh_port = 2222};
   const auto words = ssh_command(host, ProgramFiles("/program"), "123");
   const auto dashes = std::find(words.begin(), words.end(), "--");
   REQUIRE(dashes - words.begin() > 4);
   CHECK(std::vector<std::string>(dashes - 4, dashes + 2) ==
         std::vector<std::string>{"-p", "2222", "-l", "me", "--", "far"});
-  CHECK_THAT(hint_for_ssh(host, "Permission denied (publickey)."),
-             Catch::Contains("`ssh -p 2222 -l me far true`"));
-}
-
-TEST_CASE("each way that ssh fails has its own advice") {
-  CHECK(hint_for_ssh({.name = "a"},
-                     "ssh: Could not resolve hostname a: Name or service not known") != "");
-  CHECK(hint_for_ssh({.name = "a"}, "Host key verification failed.").find("ssh a") !=
-        std::string::npos);
-  CHECK(hint_for_ssh({.name = "a"}, "root@a: Permission denied (publickey).").find("ssh-copy-id") !=
-        std::string::npos);
-  CHECK(hint_for_ssh({.name = "a"}, "something else") == "");
 }

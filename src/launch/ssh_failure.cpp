@@ -1,0 +1,131 @@
+#include "ssh_failure.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hgt {
+namespace {
+
+constexpr std::string_view kKeyChanged = "its host key has changed";
+constexpr std::string_view kKeyUnknown = "its host key is not known here";
+constexpr std::string_view kBehindJump = "its jump host cannot reach it";
+constexpr std::string_view kJump = "its jump host or ProxyCommand fails";
+
+bool has(std::string_view text, std::string_view words) {
+  return text.find(words) != std::string_view::npos;
+}
+
+/// Without those that are empty or only say that ssh has noted a host's key.
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(line.find_last_not_of("\r ") + 1);
+    if (!line.empty() && !line.starts_with("Warning: Permanently added")) out.push_back(line);
+  }
+  return out;
+}
+
+/// What follows the first `words` in any line; "" if none has them.
+std::string after(const std::vector<std::string>& lines, std::string_view words) {
+  for (const std::string& line : lines)
+    if (const std::size_t at = line.find(words); at != std::string::npos)
+      return line.substr(at + words.size());
+  return "";
+}
+
+/// What ssh prints last if the connection that another program was to make has ended.
+bool is_only_an_end(const std::string& line) {
+  return line.starts_with("kex_exchange_identification:") ||
+         line.starts_with("Connection closed by UNKNOWN") ||
+         line.starts_with("banner exchange: Connection to UNKNOWN");
+}
+
+}  // namespace
+
+std::vector<std::string> login_flags(const JobHost& host) {
+  std::vector<std::string> out;
+  if (host.ssh_port != 0) out.insert(out.end(), {"-p", std::to_string(host.ssh_port)});
+  if (!host.user.empty()) out.insert(out.end(), {"-l", host.user});
+  return out;
+}
+
+std::string why_ssh_ended(const std::string& stderr_text) {
+  std::vector<std::string> lines = lines_of(stderr_text);
+  if (lines.empty()) return "";
+  const std::string last = lines.back();
+  if (last.starts_with("Host key verification failed")) {
+    if (has(stderr_text, "IDENTIFICATION HAS CHANGED"))
+      return fmt::format("{}: it is not the one in {}", kKeyChanged,
+                         after({after(lines, "Offending ")}, " key in "));
+    return std::string(kKeyUnknown);
+  }
+  if (const std::string key = after(lines, "Load key "); has(last, "denied") && !key.empty())
+    return fmt::format("{} (key {})", last, key);
+  while (lines.size() > 1 && is_only_an_end(lines.back())) lines.pop_back();
+  if (is_only_an_end(last) && lines.back() == "stdio forwarding failed")
+    return fmt::format("{}: {}", kBehindJump, after(lines, "open failed: "));
+  if (is_only_an_end(last) && !is_only_an_end(lines.back()))
+    return fmt::format("{}: {}", kJump, lines.back());
+  return last;
+}
+
+std::string hint_for_ssh(const JobHost& host, const std::string& why) {
+  const std::string login = fmt::format("ssh {}{}{}", fmt::join(login_flags(host), " "),
+                                        login_flags(host).empty() ? "" : " ", host.name);
+  const auto says = [&](std::string_view text) { return has(why, text); };
+  if (says(kBehindJump))
+    return "log in to the jump host of ~/.ssh/config (ProxyJump) and try from there: the name and "
+           "the port are looked up there";
+  if (says(kJump))
+    return fmt::format(
+        "`ssh -v {} true` shows what ProxyJump or ProxyCommand of ~/.ssh/config does", host.name);
+  if (says("Temporary failure in name resolution"))
+    return "the DNS server does not answer; an address in place of the name, or HostName in "
+           "~/.ssh/config, needs none";
+  if (says("Could not resolve hostname"))
+    return "this name is neither in DNS, nor in /etc/hosts, nor in ~/.ssh/config";
+  if (says("Connection refused"))
+    return "the host is there, but no ssh server listens on that port: --ssh_port, or Port in "
+           "~/.ssh/config, says which";
+  if (says("banner exchange"))
+    return "something accepts connections there, or a proxy does on the way, but no ssh server "
+           "answers: it hangs, or this is another service's port";
+  if (says("timed out")) return "the host is down, or a firewall drops what is sent to that port";
+  if (says("No route to host") || says("Network is unreachable"))
+    return "the host is down, or there is no route to it: `ip route get ADDRESS` shows the way, "
+           "and "
+           "HostName or ProxyJump in ~/.ssh/config another";
+  if (says(kKeyChanged))
+    return "if the host was installed anew, remove that line (ssh-keygen -R) and confirm its new "
+           "key with " +
+           login + "; otherwise something else answers at its address";
+  if (says(kKeyUnknown))
+    return fmt::format("run `{}` once by hand and confirm the host's key", login);
+  if (says("Too many authentication failures"))
+    return "ssh offers too many keys: IdentitiesOnly yes and IdentityFile in ~/.ssh/config name "
+           "one";
+  if (says("bad permissions")) return "chmod 600 the key: ssh ignores one that others can read";
+  if (says("Permission denied"))
+    return fmt::format(
+        "`{} true` must work without a password: install a key with "
+        "ssh-copy-id, or start ssh-agent",
+        login);
+  if (says("closed by remote host") || says("Connection reset"))
+    return "its ssh server drops connections before the login: too many at once (MaxStartups), or "
+           "it does not accept this address";
+  if (says("there is no program")) return "install the same hgtrain at the same path on every host";
+  if (says("cannot run hgtrain"))
+    return "a package made by scripts/package runs on older systems and CPUs than a build for this "
+           "machine";
+  if (says("login shell"))
+    return fmt::format("`{} true` must work: the user needs a shell there (chsh), not nologin",
+                       login);
+  return "";
+}
+
+}  // namespace hgt

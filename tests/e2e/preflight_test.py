@@ -1,0 +1,63 @@
+"""What is found out about hosts before anything starts there."""
+import os
+import re
+import unittest
+
+from hosts import PROGRAM, HostsCase, main, sh
+
+
+class PreflightTest(HostsCase):
+    def login(self, *options, key='key', port=2222, known='StrictHostKeyChecking no\n UserKnownHostsFile /dev/null'):
+        return (f' Port {port}\n User root\n IdentityFile {self.hosts.folder}/{key}\n IdentitiesOnly yes\n {known}\n'
+                + ''.join(f' {option}\n' for option in options))
+
+    def test_each_way_that_ssh_fails_is_told_apart(self):
+        net, folder = self.hosts.net, self.hosts.folder
+        sh('ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', folder / 'other')
+        kind, public, _ = (folder / 'other.pub').read_text().split()
+        (folder / 'known').write_text(f'[{net}.1]:2222 {kind} {public}\n')
+        hosts = {
+            'changed': (1, self.login(known=f'UserKnownHostsFile {folder}/known'), 'its host key has changed: it is not the one in '
+                        f'{folder}/known:1', 'ssh-keygen -R'),
+            'unknown': (1, self.login(known='UserKnownHostsFile /dev/null'), 'its host key is not known here', 'confirm'),
+            'denied': (1, self.login(key='other'), r'Permission denied \(publickey', 'ssh-copy-id'),
+            'refused': (1, self.login(port=2223), 'Connection refused', 'no ssh server listens'),
+            'absent': (99, self.login(), 'No route to host', 'ip route get'),
+            'dead_jump': (2, self.login('ProxyJump refused'), 'its jump host or ProxyCommand fails: ssh: connect .* Connection refused',
+                          'ssh -v dead_jump'),
+            'behind_refused': (2, self.login('ProxyJump a', port=2223), 'its jump host cannot reach it: .*Connection refused',
+                               'try from there'),
+        }
+        config = folder / 'ssh_config'
+        before = config.read_text()
+        config.write_text(before + ''.join(f'Host {name}\n HostName {net}.{number}\n{login}'
+                                           for name, (number, login, *_) in hosts.items()))
+        try:
+            out, err = self.run_on_hosts('--', 'echo', 'started', hosts=','.join(['a', 'nowhere.invalid', *hosts]), exit_code=3)
+        finally:
+            config.write_text(before)
+        self.assertEqual(out, '')
+        self.assertNotIn('host a cannot', err)
+        hosts['nowhere.invalid'] = (0, '', 'Could not resolve hostname', '')
+        for name, (_, _, why, hint) in hosts.items():
+            self.assertRegex(err, rf'host {name} cannot be used: .*{why}.*\n  hint: .*{hint}', name)
+
+    def test_a_login_shell_that_starts_nothing_is_named(self):
+        shell = self.hosts.folder / 'nologin'
+        shell.write_text('#!/bin/sh\necho This account is currently not available.\nexit 1\n')
+        shell.chmod(0o755)
+        users = self.hosts.folder / 'passwd_nologin'
+        with open('/etc/passwd') as passwd:
+            users.write_text(re.sub(r'(?m)^(root:.*):[^:]*$', rf'\1:{shell}', passwd.read()))
+        inside = ['nsenter', '-t', self.hosts.first_process('b'), '-m', '-p']
+        sh(*inside, 'mount', '--bind', users, '/etc/passwd')
+        try:
+            _, err = self.run_on_hosts('--', 'true', exit_code=3)
+        finally:
+            sh(*inside, 'umount', '--lazy', '/etc/passwd')
+        self.assertIn('host b cannot be used: its login shell starts no program, and says: This account is currently not available.', err)
+        self.assertIn('chsh', err)
+
+
+if __name__ == '__main__':
+    main()
