@@ -25,7 +25,7 @@ namespace hgt {
 namespace {
 
 constexpr std::int64_t kProofNs = 5'000'000'000;  // what who connects has to prove itself
-constexpr std::size_t kMaxStrangers = 64;         // at once; more wait in the kernel's queue
+constexpr std::size_t kMaxStrangers = 64;         // at once; the oldest makes way for one more
 constexpr std::int64_t kCheckNs = 100'000'000;    // whether the job is aborted
 
 struct Address {
@@ -150,8 +150,15 @@ class Meeting {
                 "the hosts' firewalls must let the ranks connect to each other");
   }
 
-  /// Connects to a rank that listens, and proves both ends.
+  /// Connects to a rank that listens, and proves both ends. If many strangers connect there, we
+  /// may have to make way for one, and try again.
   void call(int rank) {
+    while (!call_once(rank))
+      if (!wait_for({})) refuse(rank, "it hung up");
+  }
+
+  /// False if the rank hung up.
+  bool call_once(int rank) {
     const Endpoint& peer = endpoints_[static_cast<std::size_t>(rank)];
     OwnedSocket socket = connected(rank);
     const Proof proof = proof_of(peer.token, options_.rank);
@@ -166,7 +173,8 @@ class Meeting {
           sends ? ::send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL)
                 : ::recv(socket.get(), buffer, own_.token.size() - answer.size(), 0);
       if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-      if (bytes <= 0) refuse(rank, bytes == 0 ? "it hung up" : std::strerror(errno));
+      if (bytes == 0 || (bytes < 0 && (errno == ECONNRESET || errno == EPIPE))) return false;
+      if (bytes < 0) refuse(rank, std::strerror(errno));
       if (sends)
         out.remove_prefix(static_cast<std::size_t>(bytes));
       else
@@ -175,6 +183,7 @@ class Meeting {
     if (!JobKey::parse(answer).matches(JobKey::parse(own_.token)))
       refuse(rank, "who listens there is not that rank");
     keep(rank, std::move(socket));
+    return true;
   }
 
   OwnedSocket connected(int rank) {
@@ -205,23 +214,19 @@ class Meeting {
 
   /// Waits for those who connect, and returns how many of them were ranks.
   int accept_some() {
-    std::vector<pollfd> sockets{
-        {strangers_.size() < kMaxStrangers ? listener_.get() : -1, POLLIN, 0}};
+    std::vector<pollfd> sockets{{listener_.get(), POLLIN, 0}};
     for (const Stranger& stranger : strangers_)
       sockets.push_back({stranger.socket.get(), POLLIN, 0});
     if (!wait_for(std::move(sockets))) throw_missing();
-    while (strangers_.size() < kMaxStrangers) {
-      OwnedSocket socket(
-          ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (socket.get() < 0) break;
-      strangers_.push_back({std::move(socket), now_ns()});
-    }
+    OwnedSocket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.get() >= 0) strangers_.push_back({std::move(socket), now_ns()});
     int ranks = 0;
     std::erase_if(strangers_, [&](Stranger& stranger) {
       const int known = hear(stranger);
       ranks += known;
       return known > 0 || stranger.socket.get() < 0;
     });
+    if (strangers_.size() > kMaxStrangers) strangers_.pop_front();
     return ranks;
   }
 

@@ -101,6 +101,18 @@ TEST_CASE("who connects without the token is dropped, and told nothing") {
   CHECK(rest(slow).empty());
 }
 
+TEST_CASE("many strangers at once do not keep a rank out") {
+  Pair pair;
+  std::vector<OwnedSocket> first;
+  std::jthread listening([&] { first = pair.run(0); });
+  const Place place(pair.channel, 0);
+  std::vector<OwnedSocket> silent;
+  for (int i = 0; i < 500; ++i) silent.push_back(stranger(place, ""));
+  const auto second = pair.run(1);
+  listening.join();
+  check_connected(first, second);
+}
+
 TEST_CASE("who takes the port of a rank, and does not know the caller's token, is not that rank") {
   Pair pair;
   const OwnedSocket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

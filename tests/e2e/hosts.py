@@ -4,7 +4,9 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -166,6 +168,30 @@ def left_on_hosts():
             if MARK.encode() in environment and b'sshd' not in line and line]
 
 
+MAX_STRANGERS_KIB = 16 << 10  # that they may cost a process
+
+
+def strangers(address, port, count=400):
+    """Connections to a port by somebody who is not of the job. They say nothing, what no program understands, half a TLS hello, or
+    that a message of gigabytes comes; and they stay, unless the port drops them."""
+    out = []
+    for i in range(count):
+        out.append(socket.create_connection((address, port), timeout=10))
+        with contextlib.suppress(OSError):
+            out[-1].send((b'', b'GET / HTTP/1.1\r\n\r\n' * 100, b'\x16\x03\x01\x02\x00\x01\x00', b'\xff\xff\xff\x7f' + bytes(5000))[i % 4])
+    return out
+
+
+def listening_ports(pid):
+    """In the network of the process."""
+    lines = [line for name in ('tcp', 'tcp6') for line in pathlib.Path(f'/proc/{pid}/net/{name}').read_text().splitlines()[1:]]
+    return {int(fields[1].split(':')[1], 16) for fields in map(str.split, lines) if fields[3] == '0A'}
+
+
+def resident_kib(pid):
+    return int(re.search(r'VmRSS:\s*(\d+)', pathlib.Path(f'/proc/{pid}/status').read_text())[1])
+
+
 class HostsCase(unittest.TestCase):
     """Tests that share the hosts `names`. Each leaves nothing there."""
     names = 'ab'
@@ -203,6 +229,15 @@ class HostsCase(unittest.TestCase):
         out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, exit_code, out + err)
         return out, err
+
+    def wait_for(self, condition, process):
+        """What it returns, once that is something; until then the process runs."""
+        deadline = time.monotonic() + 120
+        while not (found := condition()):
+            self.assertIsNone(process.poll(), 'it has ended')
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        return found
 
     def prepare(self, name, seed):
         """Data and a config in the folder `name`, which is returned."""

@@ -4,7 +4,8 @@ import signal
 import subprocess
 import time
 
-from hosts import MARK, PROGRAM, HostsCase, command_lines, main, sh
+from hosts import (MARK, MAX_STRANGERS_KIB, PROGRAM, HostsCase, command_lines, listening_ports, main, resident_kib, sh,
+                   strangers)
 
 SECRET = 'job secret ' + 'SeCrEt' * 4
 
@@ -17,18 +18,18 @@ class NodesTest(HostsCase):
         self.secret.write_text(SECRET + '\n')
         self.secret.chmod(0o600)
 
-    def start_nodes(self, *args, command=('launch',), flags=('--nnodes', '2'), env=(), cwd=None):
+    def start_nodes(self, *args, **options):
         """Of each node, its process."""
-        processes = []
-        for node, name in ((1, 'b'), (0, 'a')):
-            # Each word executes the next, so that signals reach the node.
-            inside = ['nsenter', '-t', str(self.hosts.first_process(name)), '-n', '-u', '-i',
-                      'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; exec "$0" "$@"']
-            processes.insert(0, subprocess.Popen(
-                [*inside, PROGRAM, *command, *flags, '--node_rank', str(node), '--master_addr', f'{self.hosts.net}.1',
-                 '--job_secret_file', self.secret, *args],
-                text=True, cwd=cwd or self.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, MARK: '1', **dict(env)}))
-        return processes
+        return [self.start_node(node, *args, **options) for node in (1, 0)][::-1]
+
+    def start_node(self, node, *args, command=('launch',), flags=('--nnodes', '2'), env=(), cwd=None):
+        # Each word executes the next, so that signals reach the node.
+        inside = ['nsenter', '-t', str(self.hosts.first_process('ab'[node])), '-n', '-u', '-i',
+                  'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; exec "$0" "$@"']
+        return subprocess.Popen(
+            [*inside, PROGRAM, *command, *flags, '--node_rank', str(node), '--master_addr', f'{self.hosts.net}.1',
+             '--job_secret_file', self.secret, *args],
+            text=True, cwd=cwd or self.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, MARK: '1', **dict(env)})
 
     def end_of(self, processes, exit_code=0):
         """What node 0 has printed; all end with the code, and the others say nothing."""
@@ -60,6 +61,18 @@ class NodesTest(HostsCase):
         self.assertEqual(seen, [])
         processes[1].send_signal(signal.SIGTERM)
         self.end_of(processes, exit_code=143)
+
+    def test_strangers_at_the_port_where_nodes_join_neither_keep_them_out_nor_cost_much_memory(self):
+        program = ('--', 'sh', '-c', 'echo rank $RANK')
+        first = self.start_node(0, *program)
+        port, = self.wait_for(lambda: listening_ports(self.hosts.first_process('a')) - {2222}, first)
+        before = resident_kib(first.pid)
+        guests = strangers(f'{self.hosts.net}.1', port)
+        self.assertLess(resident_kib(first.pid) - before, MAX_STRANGERS_KIB)
+        out, _ = self.end_of([first, self.start_node(1, *program)])
+        self.assertEqual(sorted(out.splitlines()), ['[r0] rank 0', '[r1] rank 1'])
+        for guest in guests:
+            guest.close()
 
     def test_a_rank_that_fails_is_named_with_its_host(self):
         processes = self.start_nodes('--', 'sh', '-c', '[ $RANK = 1 ] && exit 7; exec sleep 1000')
