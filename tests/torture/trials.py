@@ -92,6 +92,7 @@ class Work:
 
 class Training(Work):
     run_dir = 'run'
+    steps = STEPS
 
     def __init__(self, hgtrain, shared, name, workers, save_interval, keep_last_n, *more):
         super().__init__(hgtrain, shared)
@@ -164,7 +165,7 @@ class Training(Work):
             announced.add(int(last.rsplit('_', 1)[1]))
         present = {int(p.name[5:]) for p in (folder / self.run_dir / 'checkpoints').glob('step_????????')}
         if outcome.status == 0:
-            announced.add(STEPS)
+            announced.add(self.steps)
         for step in announced:
             newer = sum(other > step for other in present)
             require(step in present or (self.keep_last_n > 0 and newer >= self.keep_last_n), f'step {step} was announced as saved, and is gone')
