@@ -13,12 +13,22 @@
 #include "hgtrain/base/log.h"
 #include "hgtrain/machine/network.h"
 
+#include "look_at_host.h"
+
 namespace hgt {
 namespace {
 
 constexpr std::int64_t kWindowBytes = 1 << 20;
 constexpr std::int64_t kMaxLeaseMs = 86'400'000;
 constexpr std::chrono::seconds kGuardLimit{5};  // from SIGKILL to killing the guards themselves
+
+/// By which the launcher, or the jump host next to us, has reached this host; "" if it has dialled.
+std::string ssh_address() {
+  std::string client, port, address;
+  const char* const connection = std::getenv("SSH_CONNECTION");  // CLIENT PORT SERVER PORT
+  std::istringstream(connection ? connection : "") >> client >> port >> address;
+  return address;
+}
 
 }  // namespace
 
@@ -54,12 +64,9 @@ Agent::Agent(Context context, OwnedFd in, OwnedFd out)
   if (context_.lease.count() > 0) lease_.start(context_.lease);
 }
 
-void Agent::say_hello(int gpus) {
-  // CLIENT PORT SERVER PORT: the launcher, or the jump host next to us, knows us by the third word.
-  std::string client, port, address;
-  const char* const connection = std::getenv("SSH_CONNECTION");
-  std::istringstream(connection ? connection : "") >> client >> port >> address;
-  link_.send(AgentHello{kAgentVersion, address, gpus});
+void Agent::say_hello(VisibleDevices devices) {
+  devices_ = std::move(devices);
+  link_.send(AgentHello{kAgentVersion, ssh_address(), static_cast<int>(devices_.gpus.size())});
 }
 
 void Agent::with_ranks(std::uint32_t attempt, const std::function<void(LocalRanks&)>& act) {
@@ -69,6 +76,9 @@ void Agent::with_ranks(std::uint32_t attempt, const std::function<void(LocalRank
 void Agent::on_frame(const Frame& frame) {
   lease_.hear();
   switch (frame.kind) {
+    case MessageKind::kInspect:
+      return link_.send(
+          look_at_host(decode_payload<Inspect>(frame.payload), ssh_address(), devices_));
     case MessageKind::kReservePort:
       return reserve_port(decode_payload<ReservePort>(frame.payload));
     case MessageKind::kSpawn:

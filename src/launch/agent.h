@@ -11,6 +11,8 @@
 
 #include <asio/io_context.hpp>
 
+#include "hgtrain/machine/visible_gpus.h"
+
 #include "frame_link.h"
 #include "lease.h"
 #include "local_ranks.h"
@@ -38,8 +40,8 @@ class Agent {
 
   Agent(Context context, OwnedFd in, OwnedFd out);
 
-  /// The first message to a launcher on another host.
-  void say_hello(int gpus);
+  /// The first message to a launcher on another host. `devices` is what programs see here.
+  void say_hello(VisibleDevices devices);
   /// A signal that came to this process is the whole job's.
   void report_signal(int signal) { link_.send(SignalReceived{signal}); }
 
@@ -77,6 +79,7 @@ class Agent {
   Window window_;
   Lease lease_;
   std::optional<MasterPort> port_;
+  VisibleDevices devices_;
   std::unique_ptr<LocalRanks> ranks_;     // of the last Spawn
   std::optional<std::string> why_ended_;  // the stream
   bool is_welcome_ = false;

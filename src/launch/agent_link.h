@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <asio/io_context.hpp>
@@ -37,6 +38,11 @@ class AgentLink {
   std::int64_t here_ns(std::int64_t at_ns) const { return at_ns - lease_.peer_ahead_ns(); }
   std::int64_t uncertainty_ns() const {
     return std::max<std::int64_t>(0, lease_.round_trip_ns()) / 2;
+  }
+  /// Its now_ns() minus ours. none: not measured yet.
+  std::optional<std::int64_t> ahead_ns() const {
+    if (lease_.round_trip_ns() < 0) return std::nullopt;
+    return lease_.peer_ahead_ns();
   }
   /// For an agent on another machine: from now on its silence for that long counts as a loss, on
   /// both sides.

@@ -38,7 +38,7 @@ struct JobEnded {
 
 // ---- agent to coordinator ----
 
-inline constexpr std::uint32_t kAgentVersion = 4;
+inline constexpr std::uint32_t kAgentVersion = 5;
 
 /// The first message of an agent that has dialled the coordinator: who it is.
 struct Join {
@@ -214,6 +214,19 @@ struct Welcome {
   static constexpr MessageKind kKind = MessageKind::kWelcome;
   std::int64_t lease_ms = 0;  ///< a side that hears nothing for so long gives the other up
   static auto fields(auto& m) { return std::tie(m.lease_ms); }
+};
+
+/// The answer is a HostFacts.
+struct Inspect {
+  static constexpr MessageKind kKind = MessageKind::kInspect;
+  std::string folder;   ///< where logs will lie, "" = nowhere
+  std::string address;  ///< JobHost::address and interface
+  std::string interface;
+  bool with_libraries = false;
+  bool with_doctor = false;
+  static auto fields(auto& m) {
+    return std::tie(m.folder, m.address, m.interface, m.with_libraries, m.with_doctor);
+  }
 };
 
 /// To the host of rank 0, before Spawn.

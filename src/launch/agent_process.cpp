@@ -47,7 +47,7 @@ int run_agent() {
                  io.stop();
                }},
               std::move(in), std::move(out));
-  agent.say_hello(static_cast<int>(visible_gpus().gpus.size()));
+  agent.say_hello(visible_gpus());
   io.run();
   return 0;
 }

@@ -76,10 +76,11 @@ class Job {
       requests_.assign(fcntl(spec_.socket->fd(), F_DUPFD_CLOEXEC, 3));
       watch_requests();
     }
+    roster_.inspect(inspection(), spec_.own_workers && !uses_gpus());
     if (spec_.rendezvous) {
       roster_.meet(spec_.hosts, *spec_.rendezvous,
                    {io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}},
-                   static_cast<int>(visible_gpus().gpus.size()));
+                   visible_gpus());
     } else if (spec_.hosts.empty()) {
       roster_.add_this_machine(
           {io_, group_.join_fd(), children_before_, {}, [](const std::string&) {}},
@@ -99,6 +100,20 @@ class Job {
   /// The job can go on without a host that is lost.
   bool is_elastic() const {
     return spec_.min_hosts > 0 || std::ranges::any_of(spec_.hosts, &JobHost::is_spare);
+  }
+
+  bool uses_gpus() const {
+    return std::ranges::any_of(spec_.hosts, [](const JobHost& host) {
+      return host.min_gpus > 0 || !host.devices.empty();
+    });
+  }
+
+  Inspect inspection() const {
+    Inspect out;
+    const std::string& logs = spec_.log_dir.empty() ? spec_.run_dir : spec_.log_dir;
+    if (!logs.empty()) out.folder = spec_.rendezvous ? logs : (fs::current_path() / logs).string();
+    out.with_libraries = spec_.own_workers && uses_gpus();
+    return out;
   }
 
   void notice(const std::string& text) { spec_.on_event(-1, "notice", {{"text", text}}); }

@@ -155,7 +155,7 @@ class Connection {
                                     io_.stop();
                                   }},
                    std::move(in), std::move(to));
-    agent_->say_hello(static_cast<int>(visible_gpus().gpus.size()));
+    agent_->say_hello(visible_gpus());
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
       signals_.add(signal);  // only now: before, they end this process
     watch_signals();

@@ -15,6 +15,7 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
 
+#include "look_at_host.h"
 #include "ssh_failure.h"
 
 namespace hgt {
@@ -45,6 +46,11 @@ Roster::Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseco
       events_(std::move(events)),
       timer_(io),
       return_timer_(io) {}
+
+void Roster::inspect(Inspect wanted, bool own_cpu_workers) {
+  inspection_ = std::move(wanted);
+  own_cpu_workers_ = own_cpu_workers;
+}
 
 void Roster::add_this_machine(const Agent::Context& context, int num_ranks) {
   Host& host = hosts_.emplace_back();
@@ -82,7 +88,7 @@ void Roster::call(const std::vector<JobHost>& hosts, const std::string& program,
 }
 
 void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
-                  const Agent::Context& context, int gpus) {
+                  const Agent::Context& context, VisibleDevices devices) {
   set_hosts(hosts);
   hosts_[0].spec.name = host_name();
   hosts_[0].machine = machine_of(rendezvous);
@@ -95,7 +101,7 @@ void Roster::meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvou
                            events_.notice});
   nodes_->await();
   start_local_agent(hosts_[0], context);
-  agent_->say_hello(gpus);
+  agent_->say_hello(std::move(devices));
 }
 
 void Roster::call_next() {
@@ -169,6 +175,11 @@ void Roster::connect(Host& host, OwnedFd in, OwnedFd out) {
                           if (is_current(link)) on_lost(host, why);
                         }});
   if (host.ssh || host.carrier) host.link->start_lease(lease_);
+  if (!host.ssh && !nodes_) return;
+  Inspect wanted = inspection_;
+  wanted.address = host.spec.address;
+  wanted.interface = host.spec.interface;
+  host.link->send(wanted);
 }
 
 void Roster::on_frame(Host& host, const Frame& frame) {
@@ -180,14 +191,17 @@ void Roster::on_frame(Host& host, const Frame& frame) {
   }
   if (frame.kind == MessageKind::kAgentHello)
     return on_hello(host, decode_payload<AgentHello>(frame.payload));
-  if (host.state == State::kCalled)
+  if (host.state == State::kCalled && !host.has_said_hello)
     throw Error(ErrorKind::kPeer, "its first message is not a hello");
+  if (frame.kind == MessageKind::kHostFacts)
+    return on_facts(host, decode_payload<HostFacts>(frame.payload));
   if (!is_ready_) return;  // of the last attempt
   events_.frame(*host.link, frame);
 }
 
 void Roster::on_hello(Host& host, const AgentHello& hello) {
-  if (host.state == State::kHere) throw Error(ErrorKind::kPeer, "it said hello twice");
+  if (std::exchange(host.has_said_hello, true))
+    throw Error(ErrorKind::kPeer, "it said hello twice");
   if (hello.version != kAgentVersion)
     return on_unusable(host, "its hgtrain is of another version than this one");
   if (hello.gpus < host.spec.min_gpus)
@@ -198,6 +212,11 @@ void Roster::on_hello(Host& host, const AgentHello& hello) {
   if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
   host.address = hello.address;
   host.gpus = hello.gpus;
+}
+
+void Roster::on_facts(Host& host, const HostFacts& facts) {
+  if (host.state != State::kCalled) return;  // it cannot be used
+  host.facts = facts;
   host.state = State::kHere;
   if (std::exchange(host.is_told, false) && is_ready_) events_.returned(host.spec.name);
   check_ready();
@@ -268,7 +287,35 @@ void Roster::check_ready() {
   world_.empty() ? wait_for_hosts() : begin();
 }
 
+/// Those of the next attempt of which anything is known.
+std::vector<InspectedHost> Roster::inspected() const {
+  std::vector<InspectedHost> out;
+  const std::vector<HostRanks> placed = hosts();
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    const Host& host = hosts_[world_[i].host];
+    if (!host.facts) continue;
+    InspectedHost& next = out.emplace_back(InspectedHost{
+        placed[i].spec, placed[i].first_local_rank, placed[i].machine, *host.facts, {}});
+    if (const auto ahead = host.link->ahead_ns())
+      next.clock =
+          ClockOffset{*ahead + host.facts->wall_ns - wall_ns(), host.link->uncertainty_ns()};
+  }
+  return out;
+}
+
+/// Tells what was found on the hosts, each once.
+std::optional<Error> Roster::why_unfit() {
+  const Preflight found = check_hosts(inspected(), own_cpu_workers_);
+  for (const std::string& text : found.notices)
+    if (told_.insert(text).second) events_.notice(text);
+  ErrorList errors;
+  for (const Error& error : found.errors) errors.add(error);
+  if (errors.all()) return *errors.all();
+  return std::nullopt;
+}
+
 void Roster::begin() {
+  if (const auto why = why_unfit()) return events_.unusable(*why);
   is_ready_ = true;
   if (nodes_) nodes_->stop_waiting();
   tell_away();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 
 #include "hgtrain/base/error_list.h"
 #include "hgtrain/launch/hosts.h"
+#include "hgtrain/launch/preflight.h"
 #include "hgtrain/launch/rendezvous.h"
 
 #include "agent.h"
@@ -43,6 +45,9 @@ class Roster {
   /// Other machines have `lease` to say something.
   Roster(asio::io_context& io, OutputSink& console, std::chrono::milliseconds lease, Events events);
 
+  /// What hosts of a job on several are asked before the first attempt, and whether its workers are
+  /// hgtrain's own on CPUs (check_hosts()). To be called first.
+  void inspect(Inspect wanted, bool own_cpu_workers);
   /// This machine, with an agent on the same loop. Ready at once.
   void add_this_machine(const Agent::Context& context, int num_ranks);
   /// Other machines, each with an agent that ssh starts: the file `program` there. A few are called
@@ -51,10 +56,10 @@ class Roster {
   /// every lease, and `gather` waits so long for those without which it cannot go on.
   void call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
             std::chrono::milliseconds patience);
-  /// This machine, on which programs see `gpus`, and others that dial it. Error(kDevice) if it
+  /// This machine, on which programs see `devices`, and others that dial it. Error(kDevice) if it
   /// cannot listen.
   void meet(const std::vector<JobHost>& hosts, const Rendezvous& rendezvous,
-            const Agent::Context& context, int gpus);
+            const Agent::Context& context, VisibleDevices devices);
   /// For another attempt: when nothing of the job can be left on hosts that were lost, spare hosts
   /// take their ranks; without a spare the lost host is called again, or may dial again; if that
   /// cannot be used, its ranks are left out, within the limits. Then `ready` or `unusable` comes
@@ -87,12 +92,15 @@ class Roster {
   void connect(Host& host, OwnedFd in, OwnedFd out);
   void on_frame(Host& host, const Frame& frame);
   void on_hello(Host& host, const AgentHello& hello);
+  void on_facts(Host& host, const HostFacts& facts);
   void on_lost(Host& host, const std::string& why);
   void on_unusable(Host& host, const std::string& why);
   bool runs_ranks(const Host& host) const;
   bool has_block_of(Candidate::State state) const;
   void check_ready();
   void begin();
+  std::vector<InspectedHost> inspected() const;
+  std::optional<Error> why_unfit();
   void wait_for_hosts();
   void look_for_returns();
   void tell_away();
@@ -108,6 +116,9 @@ class Roster {
   std::vector<RankBlock> blocks_;
   std::vector<RankBlock> world_;  // those of `blocks_` that run in this attempt
   WorldLimits limits_;
+  Inspect inspection_;
+  bool own_cpu_workers_ = false;
+  std::set<std::string> told_;  // of what was found on the hosts
   std::chrono::nanoseconds patience_{0};
   std::int64_t deadline_ns_ = 0;  // for hosts that are waited for
   bool is_waiting_ = false;

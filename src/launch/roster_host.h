@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "hgtrain/launch/host_facts.h"
 #include "hgtrain/launch/hosts.h"
 
 #include "agent_link.h"
@@ -23,6 +25,8 @@ struct RosterHost {
   std::string our_address;  ///< which it dialled
   std::string machine;      ///< Join::machine
   int gpus = 0;             ///< that programs see there
+  bool has_said_hello = false;
+  std::optional<HostFacts> facts;
   std::string why_away;
   bool is_told = false;    ///< the user knows that
   bool knows_end = false;  ///< it has been told how the job has ended

@@ -19,7 +19,8 @@ class HostsCudaTest(hosts.HostsCase):
         hosts.PROGRAM = programs / 'hgtrain'
         for name in 'ab':
             (cls.hosts.folder / f'home_{name}/.bashrc').write_text(
-                ''.join(f'export {key}={os.environ[key]}\n' for key in ('FAKE_GPUS', 'LD_LIBRARY_PATH')))
+                ''.join(f'export {key}={os.environ[key]}\n' for key in ('FAKE_GPUS', 'LD_LIBRARY_PATH'))
+                + f'export FAKE_MACHINE={name}\n')
 
     def test_the_losses_are_those_of_the_hosts_cpus(self):
         folder = self.prepare('gpus', 3)

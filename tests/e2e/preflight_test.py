@@ -58,6 +58,39 @@ class PreflightTest(HostsCase):
         self.assertIn('host b cannot be used: its login shell starts no program, and says: This account is currently not available.', err)
         self.assertIn('chsh', err)
 
+    def test_what_may_go_wrong_on_hosts_is_told_and_what_must_go_wrong_is_an_error(self):
+        self.assertEqual(self.run_on_hosts('--log_dir', 'logs', '--', 'true')[1], '')
+        mtu = ('ip', '-n', f'{self.hosts.bridge}b', 'link', 'set', 'eth0', 'mtu')
+        sh(*mtu, '1400')
+        profile = self.hosts.folder / 'home_b/.bashrc'
+        profile.write_text('ulimit -n 600\n')
+        try:
+            out, err = self.run_on_hosts('--', 'sh', '-c', 'echo $RANK')
+            profile.write_text('ulimit -n 25\n')
+            _, refused = self.run_on_hosts('--', 'echo', 'started', exit_code=3)
+        finally:
+            sh(*mtu, '1500')
+            profile.unlink()
+        self.assertEqual(len(out.splitlines()), 4)
+        self.assertIn('hgtrain: the MTU differs between hosts: 1400 of eth0 on b; 1500 of eth0 on a', err)
+        self.assertIn('hgtrain: on host b only 600 files may be open at once', err)
+        self.assertIn('error: on host b only 25 files may be open at once, and 2 workers there need', refused)
+
+    def test_a_machine_that_is_named_twice_is_told(self):
+        _, err = self.run_on_hosts('--', 'true', hosts='b,six')
+        self.assertIn('hgtrain: hosts b and six are one machine', err)
+
+    def test_a_disk_that_cannot_take_logs_is_an_error(self):
+        logs = self.work / 'full'
+        logs.mkdir()
+        inside = ['nsenter', '-t', self.hosts.first_process('b'), '-m', '-p']
+        sh(*inside, 'mount', '-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', logs)
+        try:
+            _, err = self.run_on_hosts('--log_dir', logs, '--', 'true', exit_code=3)
+        finally:
+            sh(*inside, 'umount', '--lazy', logs)
+        self.assertIn(f'on host b logs cannot be written: {logs} is on a disk that is full', err)
+
 
 if __name__ == '__main__':
     main()

@@ -211,6 +211,24 @@ TEST_CASE("hosts that cannot be used are all named, and nothing is started") {
   CHECK(front.out() == "");
 }
 
+TEST_CASE("what is wrong with hosts is told before anything starts") {
+  SECTION("two names of one machine, and a clock that is far off") {
+    const FakeSsh ssh("[ $host = b ] && export FAKE_CLOCK=-7200 LD_PRELOAD=" FAKE_CLOCK "; " +
+                      kStartAgent);
+    Front front({"--hosts", "a,b", "--", "/bin/sh", "-c", "echo $RANK"});
+    CHECK(front.wait() == 0);
+    CHECK(has(front.err(), "hosts a and b are one machine"));
+    CHECK(has(front.err(), "clocks differ from this machine's: b -7200."));
+  }
+  SECTION("limits that cannot hold the workers") {
+    const FakeSsh ssh("[ $host = b ] && ulimit -n 30; " + kStartAgent);
+    Front front({"--hosts", "a:4,b:4", "--", "/bin/echo", "started"});
+    CHECK(front.wait() == 3);
+    CHECK(has(front.err(), "error: on host b only 30 files may be open at once, and 4 workers"));
+    CHECK(front.out() == "");
+  }
+}
+
 TEST_CASE("an address that other hosts cannot use is refused") {
   const FakeSsh ssh(GENERATE("SSH_CONNECTION='::1 1 ::1 22' exec sh -c \"$last\"",
                              "SSH_CONNECTION='1 1 127.0.1.1 22' exec sh -c \"$last\"",

@@ -1,5 +1,6 @@
 // A driver's library (libnvidia-ml.so.1) with as many GPUs as FAKE_GPUS says; -1: one that does not
-// start, for the reason FAKE_NVML_RESULT. FAKE_CAPABILITY is the GPUs' compute capability.
+// start, for the reason FAKE_NVML_RESULT. FAKE_CAPABILITY is the GPUs' compute capability, and
+// FAKE_MACHINE tells their UUIDs from those of other machines.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -57,10 +58,11 @@ int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
 }
 int nvmlDeviceGetUUID(void* device, char* text, unsigned room) {
   const std::size_t number = number_of(device);
+  const char* const machine = std::getenv("FAKE_MACHINE");
   if (number == kMig)
     std::snprintf(text, room, "MIG-aaaa");
   else
-    std::snprintf(text, room, "GPU-%zu%zu-of-the-test", number, number);
+    std::snprintf(text, room, "GPU-%zu%zu-of-%s", number, number, machine ? machine : "the-test");
   return 0;
 }
 int nvmlDeviceGetName(void* device, char* text, unsigned room) {

@@ -40,6 +40,7 @@ enum class MessageKind : std::uint8_t {
   kAgentHello = 44,
   kJoin = 45,
   kSignalReceived = 46,
+  kHostFacts = 47,
   // coordinator to agent
   kReservePort = 64,
   kSpawn = 65,
@@ -51,6 +52,7 @@ enum class MessageKind : std::uint8_t {
   kAgentStoreValue = 71,
   kWelcome = 72,
   kRefused = 73,
+  kInspect = 74,
   // both ways
   kPart = 96,  ///< the start of a payload that is too long for one frame (launch/frame_link.h)
   kBeat = 97,

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "hgtrain/wire/frame.h"
+
+namespace hgt {
+
+/// What a host says of itself before anything starts there: what could keep a job from running on
+/// it with the others. The payload of a message of its agent. "" and 0 = not known.
+struct HostFacts {
+  static constexpr MessageKind kKind = MessageKind::kHostFacts;
+  std::string name;          ///< as the host calls itself
+  std::string machine;       ///< the same for two names of one machine: its boot and its network
+  std::int64_t wall_ns = 0;  ///< its time since 1970 minus its now_ns()
+
+  std::string cpu;
+  std::int32_t cores = 0;  ///< on which programs may run
+  std::int64_t memory_bytes = 0;
+  std::int64_t shm_free_bytes = 0;  ///< of /dev/shm
+  std::int64_t nofile = 0;          ///< soft limits, kUnlimited = none
+  std::int64_t nproc = 0;           ///< of a user who is not root
+  std::int64_t memlock_bytes = 0;
+  bool has_rdma = false;  ///< a port of InfiniBand or RoCE is active
+
+  std::string disk;  ///< the folder of logs, or the next one above it that exists
+  std::int64_t disk_free_bytes = 0;
+  bool disk_is_read_only = false;
+
+  std::string interface;  ///< of the network in which its workers speak with others
+  std::int32_t mtu = 0;
+
+  std::string driver;                            ///< NVIDIA's
+  std::map<std::string, std::string> libraries;  ///< of CUDA: "NCCL" -> "2.28.9", if asked for
+  std::vector<std::string> gpus;                 ///< UUIDs of those that a program sees
+  std::vector<std::string> gpu_names;            ///< of these
+  std::vector<std::string> all_gpus;             ///< UUIDs, in the driver's order
+
+  std::string doctor;  ///< what `hgtrain doctor --json` prints there, if asked for
+
+  static auto fields(auto& m) {
+    return std::tie(m.name, m.machine, m.wall_ns, m.cpu, m.cores, m.memory_bytes, m.shm_free_bytes,
+                    m.nofile, m.nproc, m.memlock_bytes, m.has_rdma, m.disk, m.disk_free_bytes,
+                    m.disk_is_read_only, m.interface, m.mtu, m.driver, m.libraries, m.gpus,
+                    m.gpu_names, m.all_gpus, m.doctor);
+  }
+};
+
+}  // namespace hgt

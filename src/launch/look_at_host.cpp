@@ -1,0 +1,163 @@
+#include "look_at_host.h"
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <poll.h>
+#include <sstream>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/base/host.h"
+#include "hgtrain/machine/cuda_libraries.h"
+#include "hgtrain/machine/library_search.h"
+#include "hgtrain/machine/network.h"
+#include "hgtrain/machine/nvidia_files.h"
+#include "hgtrain/machine/resources.h"
+
+#include "owned_fd.h"
+
+namespace hgt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kLibrariesLimitNs = 3'000'000'000;
+
+std::string first_line(const char* file) {
+  std::string line;
+  std::ifstream stream(file);
+  std::getline(stream, line);
+  return line;
+}
+
+/// Two containers of one machine have networks of their own.
+std::string machine_id() {
+  const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
+  std::error_code error;
+  const std::string network = fs::read_symlink("/proc/self/ns/net", error);
+  return boot.empty() || error ? "" : boot + " " + network;
+}
+
+void look_at_limits(HostFacts& out) {
+  const Resources resources = resources_of();
+  out.cpu = resources.cpu;
+  out.cores = resources.usable_cores;
+  out.memory_bytes = resources.memory_bytes;
+  out.shm_free_bytes = resources.shm_free_bytes;
+  for (const UserLimit& limit : resources.limits) {
+    if (limit.name == "nofile") out.nofile = limit.soft;
+    if (limit.name == "memlock") out.memlock_bytes = limit.soft;
+    if (limit.name == "nproc") out.nproc = geteuid() == 0 ? kUnlimited : limit.soft;
+  }
+}
+
+void look_at_disk(const fs::path& folder, HostFacts& out) {
+  std::error_code error;
+  fs::path at = folder;
+  while (!fs::is_directory(at, error) && at.has_relative_path()) at = at.parent_path();
+  struct statvfs disk {};
+  if (::statvfs(at.c_str(), &disk) != 0) return;
+  out.disk = at;
+  out.disk_free_bytes = static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize);
+  out.disk_is_read_only = (disk.f_flag & ST_RDONLY) != 0;
+}
+
+void look_at_interface(const std::string& name, const std::string& address, HostFacts& out) {
+  const Network network = look_at_network();
+  for (const InfinibandPort& port : network.infiniband)
+    out.has_rdma = out.has_rdma || port.state == "ACTIVE";
+  out.interface = name.empty() ? interface_with(address) : name;
+  for (const NetworkInterface& interface : network.interfaces)
+    if (interface.name == out.interface) out.mtu = interface.mtu;
+}
+
+/// All that can be read from `fd` until the deadline.
+std::string read_until(int fd, std::int64_t deadline_ns) {
+  std::string out;
+  std::array<char, 4096> part;
+  for (;;) {
+    pollfd wait{fd, POLLIN, 0};
+    const std::int64_t left_ms = (deadline_ns - now_ns()) / 1'000'000;
+    if (left_ms <= 0 || ::poll(&wait, 1, static_cast<int>(left_ms)) <= 0) return out;
+    const ssize_t bytes = ::read(fd, part.data(), part.size());
+    if (bytes <= 0) return out;
+    out.append(part.data(), static_cast<std::size_t>(bytes));
+  }
+}
+
+/// In a process of its own, which ends with all that it has opened.
+std::map<std::string, std::string> library_versions() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  const OwnedFd in(ends[0]);
+  OwnedFd out(ends[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+    std::string text;
+    for (const CudaLibrary& library : cuda_libraries(cuda_library_folders(folder)))
+      if (!library.version.empty()) text += library.name + "\t" + library.version + "\n";
+    ::_exit(::write(out.get(), text.data(), text.size()) < 0);
+  }
+  out = OwnedFd();
+  if (child < 0) return {};
+  std::istringstream lines(read_until(in.get(), now_ns() + kLibrariesLimitNs));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  std::map<std::string, std::string> versions;
+  std::string name, version;
+  while (std::getline(lines, name, '\t') && std::getline(lines, version)) versions[name] = version;
+  return versions;
+}
+
+/// What `hgtrain doctor --json` prints; "" if it does not start.
+std::string doctor_output() {
+  const std::string program = fs::read_symlink("/proc/self/exe");
+  if (program.find('\'') != std::string::npos) return "";
+  FILE* const pipe =
+      ::popen(("'" + program + "' doctor --json </dev/null 2>/dev/null").c_str(), "re");
+  if (pipe == nullptr) return "";
+  std::string out;
+  std::array<char, 4096> part;
+  while (const std::size_t size = std::fread(part.data(), 1, part.size(), pipe))
+    out.append(part.data(), size);
+  ::pclose(pipe);
+  return out;
+}
+
+}  // namespace
+
+HostFacts look_at_host(const Inspect& wanted, const std::string& address,
+                       const VisibleDevices& devices) {
+  HostFacts out;
+  out.name = host_name();
+  out.machine = machine_id();
+  look_at_limits(out);
+  look_at_interface(wanted.interface, wanted.address.empty() ? address : wanted.address, out);
+  if (!wanted.folder.empty()) look_at_disk(fs::absolute(wanted.folder), out);
+  out.driver = devices.machine.driver_version;
+  if (out.driver.empty()) out.driver = look_for_nvidia().kernel_driver;
+  for (const VisibleGpu& gpu : devices.gpus) {
+    out.gpus.push_back(gpu.uuid);
+    out.gpu_names.push_back(gpu.name);
+  }
+  for (const VisibleGpu& gpu : devices.machine.gpus) out.all_gpus.push_back(gpu.uuid);
+  if (wanted.with_libraries && !devices.gpus.empty()) out.libraries = library_versions();
+  if (wanted.with_doctor) out.doctor = doctor_output();
+  out.wall_ns = wall_ns();
+  return out;
+}
+
+std::int64_t wall_ns() {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count() - now_ns();
+}
+
+}  // namespace hgt

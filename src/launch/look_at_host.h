@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hgtrain/launch/host_facts.h"
+#include "hgtrain/machine/visible_gpus.h"
+
+#include "agent_messages.h"
+
+namespace hgt {
+
+/// This host, as the agent reports it. `address` is the one by which the launcher reached it, and
+/// `devices` what programs see here. Takes milliseconds, except for libraries (3 s at most) and
+/// doctor.
+HostFacts look_at_host(const Inspect& wanted, const std::string& address,
+                       const VisibleDevices& devices);
+
+/// Nanoseconds since 1970 minus now_ns().
+std::int64_t wall_ns();
+
+}  // namespace hgt

@@ -1,0 +1,231 @@
+#include "hgtrain/launch/preflight.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/machine/resources.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+constexpr std::int64_t kLittleDisk = 1024 * kMiB, kFullDisk = kMiB;
+constexpr std::int64_t kShmPerWorker = 32 * kMiB;  // NCCL's buffers and data loaders
+constexpr std::int64_t kFewFiles = 1024;
+constexpr std::int64_t kFilesPerWorker = 5, kOtherFiles = 16;  // that an agent has open
+constexpr std::int64_t kProcessesPerWorker = 2;                // it and its guard
+constexpr std::int64_t kThreadsPerWorker = 32;
+constexpr double kFarClockSeconds = 1;
+
+using Hosts = std::vector<InspectedHost>;
+
+class Checker {
+ public:
+  Checker(const Hosts& hosts, bool own_cpu_workers)
+      : hosts_(hosts), own_cpu_workers_(own_cpu_workers) {
+    for (const InspectedHost& host : hosts_) world_ += host.spec.workers;
+  }
+
+  Preflight check() {
+    for (const InspectedHost& host : hosts_) {
+      check_files(host);
+      check_processes(host);
+      check_memory(host);
+      check_disk(host);
+    }
+    check_twice();
+    check_clocks();
+    compare("the NVIDIA driver", [](const HostFacts& f) { return f.driver; });
+    std::set<std::string> libraries;
+    for (const InspectedHost& host : hosts_)
+      for (const auto& [name, version] : host.facts.libraries) libraries.insert(name);
+    for (const std::string& name : libraries)
+      compare(name, [&](const HostFacts& f) {
+        const auto found = f.libraries.find(name);
+        return found == f.libraries.end() ? std::string() : found->second;
+      });
+    if (hosts_.size() > 1)
+      compare(
+          "the MTU",
+          [](const HostFacts& f) {
+            return f.mtu == 0 ? "" : fmt::format("{} of {}", f.mtu, f.interface);
+          },
+          [](const HostFacts& f) { return std::to_string(f.mtu); },
+          "; packets that are too large for one of them may be lost");
+    return std::move(out_);
+  }
+
+ private:
+  void refuse(const std::string& message, const std::string& hint) {
+    out_.errors.emplace_back(ErrorKind::kDevice, message, hint);
+  }
+  void notice(const std::string& text) { out_.notices.push_back(text); }
+
+  void check_files(const InspectedHost& host) {
+    const std::int64_t limit = host.facts.nofile;
+    if (limit == kUnlimited || limit == 0) return;
+    const std::int64_t needed =
+        kOtherFiles + std::max<std::int64_t>(kFilesPerWorker * host.spec.workers, world_);
+    if (limit < needed)
+      refuse(fmt::format("on host {} only {} files may be open at once, and {} workers there need "
+                         "{} or more",
+                         host.spec.name, limit, host.spec.workers, needed),
+             "raise nofile in /etc/security/limits.conf there, or `ulimit -n` in its shell's "
+             "start-up file");
+    else if (limit < kFewFiles)
+      notice(fmt::format("on host {} only {} files may be open at once (ulimit -n); {} is usual",
+                         host.spec.name, limit, kFewFiles));
+  }
+
+  void check_processes(const InspectedHost& host) {
+    const std::int64_t limit = host.facts.nproc, workers = host.spec.workers;
+    if (limit == kUnlimited || limit == 0) return;
+    const std::int64_t ample = 4 * host.facts.cores + kThreadsPerWorker * workers;
+    if (limit < kProcessesPerWorker * workers)
+      refuse(fmt::format("on host {} the user may have {} processes, and {} workers there need {}",
+                         host.spec.name, limit, workers, kProcessesPerWorker * workers),
+             "raise nproc in /etc/security/limits.conf there, or `ulimit -u` in its shell's "
+             "start-up file");
+    else if (limit < ample)
+      notice(
+          fmt::format("on host {} the user may have only {} processes and threads (ulimit -u); "
+                      "{} workers may start {}",
+                      host.spec.name, limit, workers, ample));
+  }
+
+  void check_memory(const InspectedHost& host) {
+    const HostFacts& facts = host.facts;
+    if (facts.has_rdma && facts.memlock_bytes != kUnlimited)
+      notice(
+          fmt::format("on host {} locked memory is limited to {} MiB (ulimit -l), but InfiniBand "
+                      "needs it unlimited",
+                      host.spec.name, facts.memlock_bytes / kMiB));
+    const std::int64_t shm = kShmPerWorker * host.spec.workers;
+    if (own_cpu_workers_ || host.spec.workers < 2 || facts.machine.empty()) return;
+    if (facts.shm_free_bytes < shm)
+      notice(
+          fmt::format("on host {} /dev/shm has {} MiB free, and {} workers that share memory may "
+                      "need {} (docker run --shm-size 1g, or --ipc host)",
+                      host.spec.name, facts.shm_free_bytes / kMiB, host.spec.workers, shm / kMiB));
+  }
+
+  void check_disk(const InspectedHost& host) {
+    const HostFacts& facts = host.facts;
+    if (facts.disk.empty()) return;
+    if (facts.disk_is_read_only || facts.disk_free_bytes < kFullDisk)
+      refuse(fmt::format("on host {} logs cannot be written: {} {}", host.spec.name, facts.disk,
+                         facts.disk_is_read_only ? "is read-only" : "is on a disk that is full"),
+             "make room there, or name another folder: --log_dir, --run_dir");
+    else if (facts.disk_free_bytes < kLittleDisk)
+      notice(fmt::format("on host {} there are only {} MiB free where its logs lie ({})",
+                         host.spec.name, facts.disk_free_bytes / kMiB, facts.disk));
+  }
+
+  /// Hosts that are one machine, and GPUs that ranks of two hosts would use.
+  void check_twice() {
+    for (std::size_t a = 0; a < hosts_.size(); ++a)
+      for (std::size_t b = a + 1; b < hosts_.size(); ++b) check_pair(hosts_[a], hosts_[b]);
+  }
+
+  void check_pair(const InspectedHost& a, const InspectedHost& b) {
+    const std::string names = fmt::format("{} and {}", a.spec.name, b.spec.name);
+    const bool is_one = !a.facts.machine.empty() && a.facts.machine == b.facts.machine;
+    const bool is_known = a.machine == b.machine;
+    const std::vector<std::string> of_a = used_gpus(a), of_b = used_gpus(b);
+    std::vector<std::string> twice;
+    for (const std::string& gpu : of_a)
+      if (!gpu.empty() && std::ranges::find(of_b, gpu) != of_b.end()) twice.push_back(gpu);
+    const auto wants_gpus = [](const JobHost& host) {
+      return host.min_gpus > 0 || !host.devices.empty();
+    };
+    if (!twice.empty() && (wants_gpus(a.spec) || wants_gpus(b.spec)))
+      refuse(
+          fmt::format("ranks of hosts {} would use the same GPU{}: {}{}", names,
+                      twice.size() == 1 ? "" : "s", fmt::join(twice, ", "),
+                      is_one ? "; both names are one machine" : ""),
+          "name a machine once, with all of its workers, or say which GPUs each has: gpus=0-3 in "
+          "the hostfile");
+    else if (is_one && !is_known)
+      notice(fmt::format("hosts {} are one machine{}", names,
+                         twice.empty() ? "" : ", and their ranks share its GPUs"));
+  }
+
+  void check_clocks() {
+    std::vector<std::string> far;
+    for (const InspectedHost& host : hosts_) {
+      if (!host.clock) continue;
+      const double ahead = static_cast<double>(host.clock->ahead_ns) * 1e-9;
+      const double uncertainty = static_cast<double>(host.clock->uncertainty_ns) * 1e-9;
+      if (std::abs(ahead) - uncertainty >= kFarClockSeconds)
+        far.push_back(fmt::format("{} {:+.1f} s", host.spec.name, ahead));
+    }
+    if (!far.empty())
+      notice(
+          fmt::format("clocks differ from this machine's: {}; times in logs do not agree "
+                      "(is NTP running?)",
+                      fmt::join(far, ", ")));
+  }
+
+  using Text = std::function<std::string(const HostFacts&)>;
+
+  void compare(const std::string& what, const Text& text) { compare(what, text, text, ""); }
+  /// A notice if hosts of which a `text` is known have different `value`s.
+  void compare(const std::string& what, const Text& text, const Text& value,
+               const std::string& effect) {
+    std::map<std::string, std::vector<std::string>> hosts_with;
+    std::set<std::string> values;
+    for (const InspectedHost& host : hosts_)
+      if (const std::string said = text(host.facts); !said.empty()) {
+        hosts_with[said].push_back(host.spec.name);
+        values.insert(value(host.facts));
+      }
+    if (values.size() < 2) return;
+    std::vector<std::string> list;
+    for (const auto& [said, names] : hosts_with)
+      list.push_back(fmt::format("{} on {}", said, fmt::join(names, ", ")));
+    notice(fmt::format("{} differs between hosts: {}{}", what, fmt::join(list, "; "), effect));
+  }
+
+  const Hosts& hosts_;
+  const bool own_cpu_workers_;
+  std::int64_t world_ = 0;
+  Preflight out_;
+};
+
+/// Of a number, or the beginning of a UUID.
+std::string uuid_of(const std::string& device, const std::vector<std::string>& all) {
+  std::size_t number = 0;
+  const char* const end = device.data() + device.size();
+  const auto [last, error] = std::from_chars(device.data(), end, number);
+  if (error == std::errc() && last == end) return number < all.size() ? all[number] : "";
+  for (const std::string& uuid : all)
+    if (uuid.starts_with(device)) return uuid;
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> used_gpus(const InspectedHost& host) {
+  std::vector<std::string> out;
+  for (const std::string& device : host.spec.devices)
+    out.push_back(uuid_of(device, host.facts.all_gpus));
+  if (!out.empty()) return out;
+  for (int i = 0; i < host.spec.workers; ++i) {
+    const auto at = static_cast<std::size_t>(host.first_local_rank + i);
+    out.push_back(at < host.facts.gpus.size() ? host.facts.gpus[at] : "");
+  }
+  return out;
+}
+
+Preflight check_hosts(const std::vector<InspectedHost>& hosts, bool own_cpu_workers) {
+  return Checker(hosts, own_cpu_workers).check();
+}
+
+}  // namespace hgt

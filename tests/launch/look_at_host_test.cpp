@@ -1,0 +1,43 @@
+#include "look_at_host.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/base/clock.h"
+#include "hgtrain/machine/network.h"
+
+#include "payload.h"
+#include "support/temporary_folder.h"
+
+using namespace hgt;
+
+TEST_CASE("a host says what it has") {
+  const TemporaryFolder folder;
+  Inspect wanted;
+  wanted.folder = folder / "no/such/folder";
+  VisibleDevices devices;
+  devices.machine.gpus.resize(2);
+  devices.machine.gpus[0].uuid = "GPU-0";
+  devices.machine.gpus[1].uuid = "GPU-1";
+  devices.machine.gpus[1].name = "Newer";
+  devices.gpus.push_back(devices.machine.gpus[1]);
+  devices.machine.driver_version = "580.1";
+  const HostFacts facts = look_at_host(wanted, "127.0.0.1", devices);
+  CHECK(facts.name != "");
+  CHECK(facts.machine.find("net:[") != std::string::npos);
+  CHECK(facts.cores > 0);
+  CHECK(facts.memory_bytes > 0);
+  CHECK(facts.nofile != 0);
+  CHECK(facts.disk == folder.path());
+  CHECK(facts.disk_free_bytes > 0);
+  CHECK_FALSE(facts.disk_is_read_only);
+  CHECK(facts.interface == interface_with("127.0.0.1"));
+  CHECK(facts.driver == "580.1");
+  CHECK(facts.gpus == std::vector<std::string>{"GPU-1"});
+  CHECK(facts.gpu_names == std::vector<std::string>{"Newer"});
+  CHECK(facts.all_gpus == std::vector<std::string>{"GPU-0", "GPU-1"});
+  CHECK(facts.libraries.empty());
+  CHECK(facts.doctor == "");
+  CHECK(facts.wall_ns + now_ns() > 1'700'000'000'000'000'000);
+  const auto copy = decode_payload<HostFacts>(encode_payload(facts));
+  CHECK((HostFacts::fields(copy) == HostFacts::fields(facts)));
+}

@@ -1,0 +1,154 @@
+#include "hgtrain/launch/preflight.h"
+
+#include <catch2/catch.hpp>
+
+#include "hgtrain/machine/resources.h"
+
+using namespace hgt;
+
+namespace {
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+/// A host with four GPUs on which nothing is wrong.
+InspectedHost host(const std::string& name, int workers = 2) {
+  HostFacts facts;
+  facts.name = name;
+  facts.machine = "boot of " + name;
+  facts.cores = 8;
+  facts.shm_free_bytes = facts.disk_free_bytes = 100 * kGiB;
+  facts.nofile = 4096;
+  facts.nproc = facts.memlock_bytes = kUnlimited;
+  facts.disk = "/runs";
+  facts.interface = "eth0";
+  facts.mtu = 1500;
+  facts.driver = "580.65.06";
+  facts.libraries = {{"NCCL", "2.28.9"}};
+  for (int i = 0; i < 4; ++i) facts.gpus.push_back("GPU-" + name + std::to_string(i));
+  facts.all_gpus = facts.gpus;
+  static int machines = 0;
+  return {{.name = name, .workers = workers}, 0, ++machines, facts, ClockOffset{0, 1'000'000}};
+}
+
+/// All that is found, errors before notices.
+std::string found(const std::vector<InspectedHost>& hosts, bool own_cpu_workers = false) {
+  const Preflight preflight = check_hosts(hosts, own_cpu_workers);
+  std::string out;
+  for (const Error& error : preflight.errors) {
+    CHECK(error.kind() == ErrorKind::kDevice);
+    CHECK(error.hint() != "");
+    out += "error: " + error.message() + "\n";
+  }
+  for (const std::string& notice : preflight.notices) out += notice + "\n";
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("nothing is said of hosts that are alike and have room") {
+  CHECK(found({host("a"), host("b")}) == "");
+  CHECK(found({{{.name = "silent", .workers = 2}, 0, 0, {}, {}}}) == "");
+}
+
+TEST_CASE("limits that cannot hold the workers are errors, and those that are tight are told") {
+  InspectedHost a = host("a", 8);
+  a.facts.nofile = 40;
+  CHECK(
+      found({a, host("b")}) ==
+      "error: on host a only 40 files may be open at once, and 8 workers there need 56 or more\n");
+  a.facts.nofile = 512;
+  CHECK(found({a}) == "on host a only 512 files may be open at once (ulimit -n); 1024 is usual\n");
+  a.facts.nofile = 4096;
+  a.facts.nproc = 15;
+  CHECK(found({a}) ==
+        "error: on host a the user may have 15 processes, and 8 workers there need 16\n");
+  a.facts.nproc = 200;
+  CHECK(found({a}) ==
+        "on host a the user may have only 200 processes and threads (ulimit -u); 8 "
+        "workers may start 288\n");
+}
+
+TEST_CASE("locked memory counts if there is InfiniBand, /dev/shm if workers share memory") {
+  InspectedHost a = host("a", 8);
+  a.facts.memlock_bytes = 8 << 20;
+  CHECK(found({a}) == "");
+  a.facts.has_rdma = true;
+  CHECK(found({a}) ==
+        "on host a locked memory is limited to 8 MiB (ulimit -l), but InfiniBand "
+        "needs it unlimited\n");
+  a = host("a", 8);
+  a.facts.shm_free_bytes = 64 << 20;
+  CHECK(found({a}, true) == "");
+  CHECK(found({a}) ==
+        "on host a /dev/shm has 64 MiB free, and 8 workers that share memory may need "
+        "256 (docker run --shm-size 1g, or --ipc host)\n");
+  a.spec.workers = 1;
+  CHECK(found({a}) == "");
+}
+
+TEST_CASE("a disk that is full or read-only is an error, and one with little room is told") {
+  InspectedHost a = host("a");
+  a.facts.disk_free_bytes = 300 << 20;
+  CHECK(found({a}) == "on host a there are only 300 MiB free where its logs lie (/runs)\n");
+  a.facts.disk_free_bytes = 0;
+  CHECK(found({a}) == "error: on host a logs cannot be written: /runs is on a disk that is full\n");
+  a.facts.disk_is_read_only = true;
+  CHECK(found({a}) == "error: on host a logs cannot be written: /runs is read-only\n");
+}
+
+TEST_CASE("clocks that are far off are told with their offset, unless that is not certain") {
+  InspectedHost a = host("a"), b = host("b"), c = host("c");
+  a.clock = ClockOffset{3'600'200'000'000, 2'000'000};
+  b.clock = ClockOffset{-1'500'000'000, 100'000'000};
+  c.clock = ClockOffset{1'500'000'000, 900'000'000};
+  CHECK(found({a, b, c}) ==
+        "clocks differ from this machine's: a +3600.2 s, b -1.5 s; times in "
+        "logs do not agree (is NTP running?)\n");
+}
+
+TEST_CASE("versions and the MTU must be the same on all hosts") {
+  InspectedHost a = host("a"), b = host("b"), c = host("c"), d = host("d");
+  b.facts.driver = "535.1";
+  c.facts.driver = "";
+  d.facts.libraries["NCCL"] = "2.18.3";
+  b.facts.interface = "ib0";  // another name alone is no difference
+  CHECK(found({a, b, c, d}) ==
+        "the NVIDIA driver differs between hosts: 535.1 on b; 580.65.06 on a, d\n"
+        "NCCL differs between hosts: 2.18.3 on d; 2.28.9 on a, b, c\n");
+  b = host("b");
+  b.facts.mtu = 9000;
+  CHECK(found({a, b}) ==
+        "the MTU differs between hosts: 1500 of eth0 on a; 9000 of eth0 on b; "
+        "packets that are too large for one of them may be lost\n");
+}
+
+TEST_CASE("a machine with two names is told, and GPUs of two ranks are an error if they are used") {
+  InspectedHost a = host("a"), b = a;
+  b.spec.name = "alias";
+  b.machine = a.machine + 1000;
+  CHECK(found({a, b}) == "hosts a and alias are one machine, and their ranks share its GPUs\n");
+  b.spec.min_gpus = 2;
+  CHECK(found({a, b}) ==
+        "error: ranks of hosts a and alias would use the same GPUs: GPU-a0, "
+        "GPU-a1; both names are one machine\n");
+  b.facts.machine = "another container";
+  CHECK(found({a, b}) ==
+        "error: ranks of hosts a and alias would use the same GPUs: GPU-a0, GPU-a1\n");
+  b = a;
+  b.spec = {.name = "alias", .workers = 2, .devices = {"3", "GPU-a1"}};
+  CHECK(found({a, b}) ==
+        "error: ranks of hosts a and alias would use the same GPU: GPU-a1; both "
+        "names are one machine\n");
+  b.spec.devices = {"3", "2"};
+  CHECK(found({a, b}) == "");  // tasks of a scheduler, say: known to share a machine
+}
+
+TEST_CASE("the GPUs of ranks follow from their numbers, or from what a program sees") {
+  InspectedHost a = host("a", 3);
+  CHECK(used_gpus(a) == std::vector<std::string>{"GPU-a0", "GPU-a1", "GPU-a2"});
+  a.first_local_rank = 2;
+  CHECK(used_gpus(a) == std::vector<std::string>{"GPU-a2", "GPU-a3", ""});
+  a.facts.gpus = {"GPU-a3"};
+  a.spec.devices = {"1", "GPU-a3", "7", "x"};
+  CHECK(used_gpus(a) == std::vector<std::string>{"GPU-a1", "GPU-a3", "", ""});
+}
