@@ -218,7 +218,9 @@ TEST_CASE("--num_gpus counts the GPUs of each host") {
                         folder / "libnvidia-ml.so.1");
   const Variable path("LD_LIBRARY_PATH", folder.path());
   const Variable gpus("FAKE_GPUS", "4");
-  const FakeSsh ssh("SSH_CONNECTION='1 1 10.0.0.1 22' exec sh -c \"$last\"");
+  const FakeSsh ssh(
+      "[ $host = a2 ] && host=a; "
+      "FAKE_MACHINE=$host SSH_CONNECTION='1 1 10.0.0.1 22' exec sh -c \"$last\"");
   const auto with = [](const std::string& hosts, const std::string& number) {
     return Launch(
         {"--hosts", hosts, "--num_gpus", number, "--", "sh", "-c", "echo $RANK of $WORLD_SIZE"});
@@ -229,6 +231,9 @@ TEST_CASE("--num_gpus counts the GPUs of each host") {
   for (const char* host : {"a", "b"})
     CHECK(too_many.says("host " + std::string(host) +
                         " cannot be used: programs see 4 GPUs there, and 8 are asked for"));
+  const Launch twice = with("a,a2", "1");
+  CHECK(twice.status == 3);
+  CHECK(twice.says("ranks of hosts a and a2 would use the same GPU: GPU-11-of-a; both names are"));
   CHECK(with("a:2", "3").says("3 workers on each host are asked for, and a has 2 slots"));
 }
 

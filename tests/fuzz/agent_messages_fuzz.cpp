@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/launch/host_facts.h"
 
 #include "agent_messages.h"
 #include "job_messages.h"
@@ -33,11 +34,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto kind = static_cast<hgt::MessageKind>(data[0]);
   try {
     decode_kind<hgt::Beat, hgt::JobEnded, hgt::Join, hgt::SignalReceived, hgt::Refused,
-                hgt::Welcome, hgt::AgentHello, hgt::PortReserved, hgt::Spawned, hgt::NotSpawned,
-                hgt::RankHeartbeat, hgt::RankEvent, hgt::ChannelBroken, hgt::Ended, hgt::Gone,
-                hgt::Output, hgt::Notice, hgt::AgentStoreSet, hgt::AgentStoreGet, hgt::ReservePort,
-                hgt::Spawn, hgt::RankCommand, hgt::SignalRanks, hgt::KillGuards, hgt::CloseChannel,
-                hgt::Credit, hgt::AgentStoreValue, hgt::AskStatus, hgt::AskStop, hgt::JobStatus,
+                hgt::Welcome, hgt::AgentHello, hgt::Inspect, hgt::HostFacts, hgt::PortReserved,
+                hgt::Spawned, hgt::NotSpawned, hgt::RankHeartbeat, hgt::RankEvent,
+                hgt::ChannelBroken, hgt::Ended, hgt::Gone, hgt::Output, hgt::Notice,
+                hgt::AgentStoreSet, hgt::AgentStoreGet, hgt::ReservePort, hgt::Spawn,
+                hgt::RankCommand, hgt::SignalRanks, hgt::KillGuards, hgt::CloseChannel, hgt::Credit,
+                hgt::AgentStoreValue, hgt::AskStatus, hgt::AskStop, hgt::JobStatus,
                 hgt::JobStopping, hgt::JobRefusal, hgt::AskConsole, hgt::ConsoleText>(kind,
                                                                                       payload);
     if (kind == hgt::MessageKind::kNotSpawned)
