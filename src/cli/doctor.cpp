@@ -9,10 +9,12 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/json.h"
 #include "hgtrain/base/terminal.h"
+#include "hgtrain/launch/host_choice.h"
 #include "hgtrain/machine/diagnosis.h"
 #include "hgtrain/machine/library_search.h"
 
 #include "commands.h"
+#include "doctor_hosts.h"
 #include "doctor_report.h"
 #include "options.h"
 #include "shell_words.h"
@@ -69,10 +71,20 @@ class Doctor final : public Command {
   }
   void add_options(Options& options) override {
     options.add_flag("--json", json_, "print one JSON object instead");
+    options.add("--hosts", hosts_.hosts,
+                "look at these hosts instead, over ssh: a:4,n[01-16]:8 with the workers of each");
+    options.add("-H,--hostfile", hosts_.hostfile,
+                "the same, from a file with lines of the form \"a slots=4\"");
+    options.add("-i,--include", hosts_.include,
+                "of the hosts, only these, or slots of them: a@b:0,2-3");
+    options.add("-e,--exclude", hosts_.exclude, "all but these hosts, or slots of them");
+    options.add("--ssh_port", hosts_.ssh_port, "port of the hosts' ssh servers (default: ssh's)");
   }
 
   int run(const std::vector<std::string>&) override {
     namespace fs = std::filesystem;
+    const std::vector<JobHost> hosts = hosts_of(hosts_);
+    if (!hosts.empty() && !is_this_machine(hosts)) return look_at_hosts(hosts);
     const fs::path program_folder = fs::read_symlink("/proc/self/exe").parent_path();
     Machine machine = look_at_machine(cuda_library_folders(program_folder));
     machine.module = ask_worker();
@@ -85,6 +97,21 @@ class Doctor final : public Command {
   }
 
  private:
+  int look_at_hosts(const std::vector<JobHost>& hosts) const {
+    const std::vector<SurveyedHost> found =
+        survey_hosts(hosts, [](const std::string& host, std::size_t bytes) {
+          tell("hgtrain: sending this hgtrain to host {}, which has no such build: {} MiB\n", host,
+               bytes >> 20);
+        });
+    const HostsDiagnosis diagnosis = diagnose_hosts(found);
+    if (json_)
+      say("{}\n", hosts_json(found, diagnosis).dump(2));
+    else
+      say("{}", hosts_text(found, diagnosis));
+    return diagnosis.problems.empty() ? 0 : static_cast<int>(ErrorKind::kDevice);
+  }
+
+  HostFlags hosts_;
   bool json_ = false;
 };
 

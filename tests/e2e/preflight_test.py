@@ -1,4 +1,5 @@
 """What is found out about hosts before anything starts there."""
+import json
 import os
 import re
 import unittest
@@ -90,6 +91,31 @@ class PreflightTest(HostsCase):
         finally:
             sh(*inside, 'umount', '--lazy', logs)
         self.assertIn(f'on host b logs cannot be written: {logs} is on a disk that is full', err)
+
+    def test_doctor_looks_at_all_hosts_and_starts_nothing(self):
+        (self.work / 'hostfile').write_text('a slots=3\nnode02 slots=1 iface=fast\nrefused slots=1\n')
+        config = self.hosts.folder / 'ssh_config'
+        before = config.read_text()
+        config.write_text(before + f'Host refused\n HostName {self.hosts.net}.1\n{self.login(port=2223)}')
+        try:
+            out, _ = self.run_on_hosts(hosts=None, command=('doctor', '--hostfile', 'hostfile'), exit_code=3)
+            said, _ = self.run_on_hosts(hosts=None, command=('doctor', '--hostfile', 'hostfile', '--json'), exit_code=3)
+            ready, _ = self.run_on_hosts('--json', hosts='a:3,b', command=('doctor',))
+        finally:
+            config.write_text(before)
+        lines = out.splitlines()
+        self.assertRegex(lines[0], '^host +workers +CPUs +memory +GPUs +driver +network +state$')
+        self.assertRegex(lines[1], f'^a +3 +{os.cpu_count()} .* eth0, MTU 1500 +answers$')
+        self.assertRegex(lines[2], '^node02 +1 .* fast, MTU 1500 +answers$')
+        self.assertRegex(lines[3], '^refused +1 .*cannot be used$')
+        self.assertIn('problem: host refused cannot be used: ssh: connect to host', out)
+        self.assertIn('not ready', lines[-1])
+        hosts = json.loads(said)['hosts']
+        self.assertEqual([host['doctor'].get('host') for host in hosts], ['a', 'b', None])
+        self.assertLess(abs(hosts[0]['clock_ahead_seconds']), 0.5)
+        self.assertIn('Connection refused', hosts[2]['why_unusable'])
+        self.assertEqual(json.loads(ready)['problems'], [])
+        self.assertEqual([host['workers'] for host in json.loads(ready)['hosts']], [3, 1])
 
 
 if __name__ == '__main__':

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "hgtrain/launch/survey.h"
+#include "hgtrain/machine/diagnosis.h"
+
+namespace hgt {
+
+/// What `hgtrain doctor` found out about hosts.
+struct HostsDiagnosis {
+  std::vector<Finding> problems;     ///< why a job cannot run on them
+  std::vector<std::string> notices;  ///< what may slow it down or stop it later
+};
+
+/// From what the hosts have answered. Each finding of a host's own doctor names the host.
+HostsDiagnosis diagnose_hosts(const std::vector<SurveyedHost>& hosts);
+
+/// A table of the hosts, one of the ranks and their GPUs if there are any, and the findings.
+std::string hosts_text(const std::vector<SurveyedHost>& hosts, const HostsDiagnosis& diagnosis);
+nlohmann::ordered_json hosts_json(const std::vector<SurveyedHost>& hosts,
+                                  const HostsDiagnosis& diagnosis);
+
+}  // namespace hgt
