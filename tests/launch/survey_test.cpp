@@ -1,0 +1,46 @@
+#include "hgtrain/launch/survey.h"
+
+#include <catch2/catch.hpp>
+
+#include "fake_ssh.h"
+
+using namespace hgt;
+
+namespace {
+
+/// In place of this test, the front is the agent.
+const std::string kStartAgent =
+    "SSH_CONNECTION=\"10.0.0.9 1 10.0.0.1 22\" exec sh -c "
+    "\"$(echo \"$last\" | sed \"s#'[^']*launch_test'#'" LAUNCH_FRONT "'#\")\"";
+
+std::vector<SurveyedHost> survey(const std::vector<JobHost>& hosts) {
+  return survey_hosts(hosts, [](const std::string&, std::size_t) {});
+}
+
+}  // namespace
+
+TEST_CASE("each host answers for itself, or says why it cannot be used") {
+  const FakeSsh ssh(
+      "[ $host = b ] && { echo \"no route to $host\" >&2; exit 255; }; "
+      "[ $host = c ] && { nonce=$(echo \"$last\" | grep -oE '[0-9a-f]{64}' | tail -n 1); "
+      "echo; echo $nonce; exec cat /dev/zero; }; " +
+      kStartAgent);
+  const auto found = survey({{.name = "a"}, {.name = "b", .workers = 2}, {.name = "c"}});
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].why_unusable == "");
+  CHECK(found[0].host.spec.workers >= 1);
+  CHECK(found[0].host.facts.cores > 0);
+  REQUIRE(found[0].host.clock);
+  CHECK(std::abs(found[0].host.clock->ahead_ns) <=
+        found[0].host.clock->uncertainty_ns + 10'000'000'000);
+  CHECK(found[1].why_unusable == "no route to b");
+  CHECK(found[1].host.spec.workers == 2);
+  CHECK(found[2].why_unusable != "");
+}
+
+TEST_CASE("more hosts than are called at once all answer") {
+  const FakeSsh ssh(kStartAgent);
+  std::vector<JobHost> hosts;
+  for (int i = 0; i < 12; ++i) hosts.push_back({.name = "h" + std::to_string(i)});
+  for (const SurveyedHost& host : survey(hosts)) CHECK(host.why_unusable == "");
+}
