@@ -7,6 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/error_list.h"
+#include "hgtrain/launch/preflight.h"
+#include "hgtrain/machine/visible_gpus.h"
 
 #include "shell_words.h"
 
@@ -53,6 +55,20 @@ EnvironmentChange environment_on(const JobSpec& spec, int rank, const RankPlace&
 }
 
 }  // namespace
+
+std::string local_gpus(int ranks, const std::vector<std::string>& devices) {
+  InspectedHost here;
+  here.spec = {.workers = ranks, .devices = devices};
+  const VisibleDevices visible = visible_gpus();
+  for (const VisibleGpu& gpu : visible.gpus) here.facts.gpus.push_back(gpu.uuid);
+  for (const VisibleGpu& gpu : visible.machine.gpus) here.facts.all_gpus.push_back(gpu.uuid);
+  if (here.facts.all_gpus.empty()) return "";
+  std::string out = "\nrank  GPU\n";
+  int rank = 0;
+  for (const std::string& uuid : used_gpus(here))
+    out += fmt::format("{:4}  {}\n", rank++, uuid.empty() ? "none here" : uuid);
+  return out;
+}
 
 std::string environment_lines(const EnvironmentChange& change) {
   std::string out;

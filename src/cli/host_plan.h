@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "hgtrain/launch/job.h"
 
@@ -12,6 +13,10 @@ namespace hgt {
 /// of each rank. Asks no host: Error(kConfig) names those whose number of workers is not known.
 std::string host_plan(JobSpec spec,
                       const std::function<std::string(const JobHost&, int local_rank)>& device);
+
+/// A table of the GPUs that ranks of this machine use, if they use any: `devices` as in JobHost. ""
+/// if programs see none here.
+std::string local_gpus(int ranks, const std::vector<std::string>& devices);
 
 /// A line for each variable that `change` sets or removes, and one for those that are chosen later.
 std::string environment_lines(const EnvironmentChange& change);

@@ -264,6 +264,9 @@ TEST_CASE("of this machine's GPUs, those that a program sees can be excluded wit
   CHECK(devices_without("1").find("3 on 0,2,3\n") != std::string::npos);
   CHECK(devices_without("4").find("host localhost has no slot 4, only 0, 1, 2, 3") !=
         std::string::npos);
+  const Launch dry({"--exclude", "localhost:0,1", "--dry_run", "--", "true"});
+  CHECK(dry.out.find("rank  GPU\n   0  GPU-33-of-the-test\n   1  GPU-44-of-the-test\n") !=
+        std::string::npos);
   const Variable some("CUDA_VISIBLE_DEVICES", "3,2");
   CHECK(devices_without("3") == "1 on 2\n");
 }
