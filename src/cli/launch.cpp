@@ -72,6 +72,7 @@ class Launch final : public Command {
       return run_node(*spec_.rendezvous, spec_.hosts);
     ProgramRun record(spec_, [this](const std::string& text) { tell_notice(text); });
     spec_.socket = record.socket();
+    spec_.on_hosts = [&record](const std::vector<JobHost>& hosts) { record.set_hosts(hosts); };
     try {
       const Verdict verdict = run_job(spec_);
       tell_all(verdict.render());

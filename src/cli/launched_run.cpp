@@ -25,10 +25,7 @@ std::vector<std::string> command_line() {
   return words;
 }
 
-/// As far as their number is known before the hosts have answered.
-std::vector<RunFile::Worker> workers_of(const JobSpec& spec) {
-  std::vector<JobHost> hosts = spec.hosts;
-  if (hosts.empty()) hosts.push_back({.name = host_name(), .workers = spec.num_workers});
+std::vector<RunFile::Worker> workers_of(const std::vector<JobHost>& hosts) {
   std::vector<RunFile::Worker> workers;
   for (const JobHost& host : hosts)
     for (int i = 0; i < host.workers; ++i)
@@ -108,9 +105,17 @@ ProgramRun::ProgramRun(const JobSpec& spec, std::function<void(const std::string
         folder_));
     return;
   }
-  run_.workers = workers_of(spec);
+  // As far as their number is known before the hosts have answered.
+  run_.workers = workers_of(
+      spec.hosts.empty() ? std::vector{JobHost{.name = host_name(), .workers = spec.num_workers}}
+                         : spec.hosts);
   socket_.emplace(folder_);
   if (const std::string text = unreachable(*socket_); !text.empty()) notice_(text);
+  write();
+}
+
+void ProgramRun::set_hosts(const std::vector<JobHost>& hosts) {
+  run_.workers = workers_of(hosts);
   write();
 }
 

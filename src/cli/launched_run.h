@@ -29,6 +29,8 @@ class ProgramRun {
   /// these files later: none of that ends the job.
   ProgramRun(const JobSpec& spec, std::function<void(const std::string& text)> notice);
 
+  /// Those that run the ranks of the next attempt, each with their number.
+  void set_hosts(const std::vector<JobHost>& hosts);
   JobSocket* socket() { return socket_ ? &*socket_ : nullptr; }
   /// `end` is a Verdict or an Error.
   template <class End>

@@ -1,13 +1,17 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job_client.h"
 #include "hgtrain/launch/rank_set.h"
@@ -17,6 +21,7 @@
 #include "log_file.h"
 #include "options.h"
 #include "run_status.h"
+#include "shell_words.h"
 
 namespace hgt {
 namespace {
@@ -74,14 +79,32 @@ class Logs final : public Command {
         logs_.emplace(rank, LogFile(path, with_prefixes_ ? fmt::format("[r{}] ", rank) : ""));
   }
 
-  /// Logs of `hgtrain launch` lie on the hosts of their ranks.
+  /// A host that does not share the folder has the logs of its ranks in one of the same path.
   void tell_of_missing(const std::string& run) const {
+    std::map<std::string, std::vector<int>> missing;  // ranks, by their host
     for (const RunWorker& worker : workers_of_run(run))
       if (chosen_.has(worker.rank) && !logs_.contains(worker.rank))
-        tell("hgtrain: {} has no log of rank {} here, which runs on {}\n", folder_, worker.rank,
-             worker.host);
+        missing[worker.host].push_back(worker.rank);
+    for (const auto& [host, ranks] : missing) {
+      RankSet set;
+      for (const int rank : ranks) set.add(rank);
+      tell("hgtrain: {} has no log of {} {} here, which {} on {}", folder_,
+           ranks.size() == 1 ? "rank" : "ranks", set.text(), ranks.size() == 1 ? "runs" : "run",
+           host);
+      if (host != host_name()) tell("; there: {}", shell_line(way_to_read(host, ranks)));
+      tell("\n");
+    }
     if (const int last = chosen_.largest(); last >= 0 && logs_.empty())
       throw Error(ErrorKind::kConfig, fmt::format("{} has no log of rank {}", folder_, ranks_));
+  }
+
+  std::vector<std::string> way_to_read(const std::string& host,
+                                       const std::vector<int>& ranks) const {
+    const std::string there = std::filesystem::absolute(folder_).lexically_normal();
+    std::vector<std::string> read{"tail", "-n", lines_ ? std::to_string(*lines_) : "+1"};
+    if (follow_) read.emplace_back("-f");
+    for (const int rank : ranks) read.push_back(fmt::format("rank_{}.log", rank));
+    return {"ssh", host, fmt::format("cd {} && {}", shell_line({there}), shell_line(read))};
   }
 
   void follow(JobClient& launcher) {

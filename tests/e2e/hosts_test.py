@@ -65,6 +65,18 @@ class HostsTest(HostsCase):
                                    'sh', '-c', 'echo $RANK $MASTER_ADDR:$MASTER_PORT')
         self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] {rank} {self.hosts.fast}.1:29501' for rank in range(4)])
 
+    def test_logs_of_other_hosts_are_read_there_by_the_command_that_is_said(self):
+        logs = self.work / "b's logs"
+        logs.mkdir()
+        with self.hosts.without('b', logs):
+            self.run_on_hosts('--log_dir', logs.name, '--', 'sh', '-c', 'echo first; echo rank $RANK', hosts='a,b', env={'CUDA_VISIBLE_DEVICES': ''})
+            for flags, shown, there in (('', 'first\nrank 0\n', 'first\nrank 1\n'), ('-n1', 'rank 0\n', 'rank 1\n')):
+                logs_of = sh(PROGRAM, 'logs', logs.name, *flags.split(), cwd=self.work)
+                self.assertEqual(logs_of.stdout, shown)
+                said = re.fullmatch("hgtrain: b's logs has no log of rank 1 here, which runs on b; there: (ssh b .*)\n", logs_of.stderr)
+                self.assertTrue(said, logs_of.stderr)
+                self.assertEqual(sh('sh', '-c', said[1], env={**os.environ, 'PATH': f'{self.hosts.folder}/bin:' + os.environ['PATH']}).stdout, there)
+
     def test_hosts_with_too_few_gpus_are_named(self):
         out, err = self.run_on_hosts('--num_gpus', '2', '--', 'echo', 'started', exit_code=3)
         self.assertEqual(out, '')
