@@ -37,7 +37,31 @@ bool has_reached(std::uint32_t ended, std::uint32_t turn) {
   return static_cast<std::int32_t>(ended - turn) >= 0;
 }
 
+/// Rank 0's new segment, or the one of that name, mapped; none if this rank cannot have it.
+std::optional<SharedSegment> find_segment(const std::string& name, const GroupOptions& options) {
+  const std::size_t bytes = SharedBoard::bytes(options.size);
+  try {
+    SharedSegment segment =
+        options.rank == 0 ? SharedSegment::create(bytes) : SharedSegment::open(name, bytes);
+    segment.hold(options.rank);
+    return segment;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
+
+std::optional<SharedSegment> share_segment(ControlChannel& channel, const GroupOptions& options) {
+  const auto key = [&](int rank) { return fmt::format("comm/{}/shared/{}", options.group, rank); };
+  const auto of_rank = [&](int rank) { return channel.get(key(rank), options.timeout); };
+  // Rank 0 publishes the name when the segment exists; the others then say whether they found it.
+  std::optional<SharedSegment> segment = find_segment(options.rank == 0 ? "" : of_rank(0), options);
+  channel.set(key(options.rank), segment ? segment->name() : "");
+  for (int rank = 0; rank < options.size; ++rank)
+    if (of_rank(rank).empty()) return std::nullopt;
+  return segment;
+}
 
 std::size_t SharedBoard::bytes(int size) {
   return static_cast<std::size_t>(size) * (kLine + kSets * kPieceBytes);

@@ -3,10 +3,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "hgtrain/comm/connect.h"
 #include "hgtrain/parallel/shared_pieces.h"
+#include "hgtrain/wire/control.h"
 
 #include "shared_segment.h"
 
@@ -46,5 +48,9 @@ class SharedBoard {
   std::uint64_t turn_ = 0;  ///< number of the open turn
   std::atomic<bool> aborted_{false};
 };
+
+/// The segment of a board that ranks of one machine share, who meet through the channel's store.
+/// Nothing on every rank if one of them cannot have it, such as on another machine.
+std::optional<SharedSegment> share_segment(ControlChannel& channel, const GroupOptions& options);
 
 }  // namespace hgt

@@ -166,32 +166,12 @@ class SharedMemoryCollectives final : public Collectives {
   SharedBoard board_;
 };
 
-/// Rank 0's new segment, or the one of that name, mapped; none if this rank cannot have it.
-std::optional<SharedSegment> find_segment(const std::string& name, const GroupOptions& options) {
-  const std::size_t bytes = SharedBoard::bytes(options.size);
-  try {
-    SharedSegment segment =
-        options.rank == 0 ? SharedSegment::create(bytes) : SharedSegment::open(name, bytes);
-    segment.hold(options.rank);
-    return segment;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
                                                     const GroupOptions& options) {
-  const auto key = [&](int rank) { return fmt::format("comm/{}/shared/{}", options.group, rank); };
-  const auto of_rank = [&](int rank) { return channel.get(key(rank), options.timeout); };
-  // Rank 0 publishes the name when the segment exists; the others then say whether they found it.
-  std::optional<SharedSegment> segment = find_segment(options.rank == 0 ? "" : of_rank(0), options);
-  channel.set(key(options.rank), segment ? segment->name() : "");
-  bool all_have_it = true;
-  for (int rank = 0; rank < options.size && all_have_it; ++rank)
-    all_have_it = !of_rank(rank).empty();
-  if (!all_have_it) return nullptr;
+  std::optional<SharedSegment> segment = share_segment(channel, options);
+  if (!segment) return nullptr;
   return make_queued_communicator(
       channel, std::make_unique<SharedMemoryCollectives>(std::move(*segment), options), options);
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "parts.h"
 #include "rank_order.h"
 #include "tcp_transport.h"
+#include "two_level_sum.h"
 
 namespace hgt {
 namespace {
@@ -19,7 +21,8 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 class TcpCollectives final : public Collectives {
  public:
   TcpCollectives(ControlChannel& channel, const GroupOptions& options, const std::string& address)
-      : transport_(channel, options, address) {}
+      : transport_(channel, options, address),
+        levels_(TwoLevelSum::connect(channel, options, transport_)) {}
 
   int rank() const override { return transport_.rank(); }
   int size() const override { return transport_.size(); }
@@ -27,6 +30,7 @@ class TcpCollectives final : public Collectives {
     transport_.all_gather(mine, all);
   }
   void sum(std::span<std::byte> values, DType type) override {
+    if (levels_) return levels_->sum(values, type);
     visit_values(values, type, [&](auto typed) { sum_in_parts(typed); });
   }
   void reduce_scatter(std::span<std::byte> values, DType type,
@@ -37,7 +41,10 @@ class TcpCollectives final : public Collectives {
     send_own_parts(values, parts);
   }
   void leave() noexcept override { transport_.leave(); }
-  void abort() noexcept override { transport_.abort(); }
+  void abort() noexcept override {
+    transport_.abort();
+    if (levels_) levels_->abort();
+  }
 
   /// The bytes pass along the ring from the root; a rank sends a piece while it gets the next.
   void broadcast(std::span<std::byte> bytes, int root) override {
@@ -153,6 +160,7 @@ class TcpCollectives final : public Collectives {
   }
 
   TcpTransport transport_;
+  const std::unique_ptr<TwoLevelSum> levels_;  // null: sums go between all ranks
 };
 
 }  // namespace

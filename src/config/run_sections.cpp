@@ -254,8 +254,8 @@ Field distributed_section() {
   return section("distributed", "communication between the workers",
                  {
                      used("backend", in(&DistributedConfig::backend),
-                          "auto: nccl on GPUs; on CPUs shared memory if all workers are on one "
-                          "machine, otherwise gloo. gloo is TCP; it also connects GPUs that NCCL "
+                          "auto: nccl on GPUs; on CPUs shared memory on one machine, and TCP "
+                          "between machines. gloo is TCP alone; it also connects GPUs that NCCL "
                           "cannot, slowly, through the host's memory")
                          .one_of({{"auto"}, {"gloo"}, {"nccl"}})
                          .aka({"distributed_backend"}),

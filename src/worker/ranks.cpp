@@ -28,9 +28,11 @@ namespace hgt {
 namespace {
 
 GroupOptions group_options(const Config& job, const Environment& environment) {
+  const bool has_levels = environment.num_hosts > 1 && job.distributed.backend != "gloo";
   return {.rank = environment.rank,
           .size = environment.world_size,
-          .timeout = std::chrono::milliseconds(job.distributed.timeout_ms())};
+          .timeout = std::chrono::milliseconds(job.distributed.timeout_ms()),
+          .host = has_levels ? std::to_string(environment.host) : ""};
 }
 
 /// This rank's own in numbers, in the network in which the ranks speak. Error(kDevice) if other

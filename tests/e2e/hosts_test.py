@@ -259,6 +259,16 @@ class HostsTest(HostsCase):
         for rank in range(4):
             self.assertIn(f'rank {rank} of 4 on {"ab"[rank // 2]}', (folder / f'two/logs/rank_{rank}.log').read_text())
 
+    def test_sums_over_two_levels_send_half_and_have_the_bits_of_one(self):
+        folder = self.prepare('levels', 3)
+        sent = {}
+        for run, flags in (('two', ()), ('one', ('--distributed.backend', 'gloo'))):
+            before = self.hosts.sent('b', 'eth0')
+            self.train_on_hosts(folder, run, '--model.n_embd', '128', '--checkpoint.save_interval', '0', *flags)
+            sent[run] = self.hosts.sent('b', 'eth0') - before
+        self.assertLess(sent['two'], 0.7 * sent['one'])
+        self.assertEqual(self.losses(folder, 'two'), self.losses(folder, 'one'))
+
     def test_training_goes_through_the_network_that_is_named(self):
         folder = self.prepare('networks', 3)
         (folder / 'hostfile').write_text('a slots=1 iface=fast\nb slots=1 iface=fast\n')

@@ -35,6 +35,13 @@ inline std::unique_ptr<Communicator> over_tcp(ControlChannel& channel,
   return connect_tcp(channel, options);
 }
 
+/// With two ranks on each host; the last one may have one.
+inline std::unique_ptr<Communicator> over_two_levels(ControlChannel& channel,
+                                                     GroupOptions options) {
+  options.host = std::to_string(options.rank / 2);
+  return connect_tcp(channel, options);
+}
+
 inline std::unique_ptr<Communicator> over_shared_memory(ControlChannel& channel,
                                                         const GroupOptions& options) {
   auto communicator = connect_shared_memory(channel, options);

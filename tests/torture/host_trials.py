@@ -217,7 +217,8 @@ class Work:
             return
         if fault.target == 'launcher' and fault.action == 'kill':
             return require(status == -signal.SIGKILL, f'exit status {status}')
-        if fault.action == 'blink' and status == 3:  # ssh, which sends its first packets again after 1, 3 and 7 s, gives up after 10 s
+        if status == 3 and fault.target in ('link', 'agent', 'ssh', 'sshd') and fault.action != 'hold':
+            # Before the start there is nothing to restart. ssh, which sends its first packets again after 1, 3 and 7 s, gives up after 10 s.
             return require(f'host {fault.host} cannot be used' in outcome.err, 'exit status 3')
         if self.goes_on_after(fault):
             return require(status == 0, f'exit status {status}, though it should have gone on')

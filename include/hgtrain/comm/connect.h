@@ -28,6 +28,9 @@ struct GroupOptions {
   std::chrono::milliseconds timeout{600000};   ///< to connect, and for each wait for a peer
   const std::atomic<bool>* aborted = nullptr;  ///< once true, connecting ends; not in shared memory
 
+  /// The host of this rank, for connect_tcp(): ranks with the same name share it, one after another
+  /// in the group. Empty: not known, or of no interest.
+  std::string host = {};
   /// For a link between two stages of a pipeline: the stage of the other rank. Traces then call a
   /// broadcast a send or a receive.
   std::optional<int> peer_stage = {};
@@ -49,8 +52,10 @@ std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
 /// of its own until all have connected; who cannot show the token that is in the store is dropped.
 /// Nothing is encrypted. Sums run in rank order: the bits are those of shared memory. Each
 /// collective begins with an exchange of its kind and number: a peer at another one, late or lost
-/// is named. The destructor waits until every rank is done with the last collective. Error(kPeer)
-/// if a rank does not come within the timeout.
+/// is named. If several ranks share a host, and there are several hosts, values of an all-reduce
+/// pass between two hosts once in either direction, and through shared memory within a host, with
+/// the same bits. The destructor waits until every rank is done with the last collective.
+/// Error(kPeer) if a rank does not come within the timeout.
 ///
 /// With `compute`, which must outlive the communicator, spans may also be that GPU's memory. It is
 /// copied through page-locked host memory, after the work that `compute` has when the collective is

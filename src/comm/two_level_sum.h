@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hgtrain/base/dtype.h"
+#include "hgtrain/comm/connect.h"
+#include "hgtrain/wire/control.h"
+
+#include "shared_board.h"
+#include "tcp_transport.h"
+
+namespace hgt {
+
+/// Ranks of a group that share a host, one after another in the group.
+struct HostBlock {
+  int first;
+  int size;
+};
+
+/// The hosts of a group in the order of their ranks, from each rank's host. None if that is of no
+/// use to TwoLevelSum: a host has ranks at two places, all share one, or none shares any.
+std::vector<HostBlock> host_blocks(const std::vector<std::string>& hosts);
+
+/// All-reduce sums of ranks of which several share a host. A host's ranks exchange values through
+/// shared memory; between hosts, each value passes once in either direction. The hosts' partial
+/// sums go from the first host to the last one, each of which adds its ranks' values, and the sums
+/// come back in the same way; piece by piece, so that all links are busy. The order of
+/// addition is that of the ranks, so the bits are those of one level. Ranks of a host share the
+/// work by parts of each piece.
+class TwoLevelSum {
+ public:
+  /// All ranks of the group call it. Null on every rank if host_blocks() has none for it, or if
+  /// ranks of a host cannot share memory. `transport` must outlive it.
+  static std::unique_ptr<TwoLevelSum> connect(ControlChannel& channel, const GroupOptions& options,
+                                              TcpTransport& transport);
+
+  /// As Collectives::sum().
+  void sum(std::span<std::byte> values, DType type);
+  void abort() noexcept { board_.abort(); }
+
+ private:
+  TwoLevelSum(TcpTransport& transport, std::vector<HostBlock> hosts, std::size_t host,
+              SharedSegment segment, const GroupOptions& of_host);
+
+  template <class T>
+  class Pass;
+
+  TcpTransport& transport_;
+  const std::vector<HostBlock> hosts_;
+  const std::size_t host_;  // this rank's
+  const int lanes_;         // how many ranks of each host sum and send, each its part of a piece
+  SharedBoard board_;
+};
+
+}  // namespace hgt
