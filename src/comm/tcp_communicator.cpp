@@ -16,6 +16,8 @@ namespace hgt {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+// A shorter sum takes as long as its messages, of which one after another two levels need more.
+constexpr std::size_t kTwoLevelBytes = std::size_t{64} << 10;
 
 /// Collectives as messages of the transport.
 class TcpCollectives final : public Collectives {
@@ -30,7 +32,7 @@ class TcpCollectives final : public Collectives {
     transport_.all_gather(mine, all);
   }
   void sum(std::span<std::byte> values, DType type) override {
-    if (levels_) return levels_->sum(values, type);
+    if (levels_ && values.size() >= kTwoLevelBytes) return levels_->sum(values, type);
     visit_values(values, type, [&](auto typed) { sum_in_parts(typed); });
   }
   void reduce_scatter(std::span<std::byte> values, DType type,
