@@ -52,10 +52,10 @@ std::unique_ptr<Communicator> connect_shared_memory(ControlChannel& channel,
 /// of its own until all have connected; who cannot show the token that is in the store is dropped.
 /// Nothing is encrypted. Sums run in rank order: the bits are those of shared memory. Each
 /// collective begins with an exchange of its kind and number: a peer at another one, late or lost
-/// is named. If several ranks share a host, and there are several hosts, values of an all-reduce
-/// pass between two hosts once in either direction, and through shared memory within a host, with
-/// the same bits. The destructor waits until every rank is done with the last collective.
-/// Error(kPeer) if a rank does not come within the timeout.
+/// is named. If several ranks share a host, and there are several hosts, values of an
+/// all-reduce of 64 KiB or more pass between two hosts once in either direction, and through
+/// shared memory within a host, with the same bits. The destructor waits until every rank is done
+/// with the last collective. Error(kPeer) if a rank does not come within the timeout.
 ///
 /// With `compute`, which must outlive the communicator, spans may also be that GPU's memory. It is
 /// copied through page-locked host memory, after the work that `compute` has when the collective is
