@@ -78,12 +78,15 @@ class Doctor final : public Command {
     options.add("-i,--include", hosts_.include,
                 "of the hosts, only these, or slots of them: a@b:0,2-3");
     options.add("-e,--exclude", hosts_.exclude, "all but these hosts, or slots of them");
+    options.add_flag("--links", links_, "measure the TCP connection between each two hosts, too");
     options.add("--ssh_port", hosts_.ssh_port, "port of the hosts' ssh servers (default: ssh's)");
   }
 
   int run(const std::vector<std::string>&) override {
     namespace fs = std::filesystem;
     const std::vector<JobHost> hosts = hosts_of(hosts_);
+    if (links_ && hosts.size() < 2)
+      throw Error(ErrorKind::kConfig, "--links is for several hosts", "--hosts a,b --links");
     if (!hosts.empty() && !is_this_machine(hosts)) return look_at_hosts(hosts);
     const fs::path program_folder = fs::read_symlink("/proc/self/exe").parent_path();
     Machine machine = look_at_machine(cuda_library_folders(program_folder));
@@ -98,8 +101,8 @@ class Doctor final : public Command {
 
  private:
   int look_at_hosts(const std::vector<JobHost>& hosts) const {
-    const std::vector<SurveyedHost> found =
-        survey_hosts(hosts, [](const std::string& host, std::size_t bytes) {
+    const SurveyResult found =
+        survey_hosts(hosts, links_, [](const std::string& host, std::size_t bytes) {
           tell("hgtrain: sending this hgtrain to host {}, which has no such build: {} MiB\n", host,
                bytes >> 20);
         });
@@ -112,6 +115,7 @@ class Doctor final : public Command {
   }
 
   HostFlags hosts_;
+  bool links_ = false;
   bool json_ = false;
 };
 

@@ -15,6 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::int64_t kUsualJitterNs = 1'000'000;
+
 /// Of a host's own doctor; an object.
 Json doctor_of(const SurveyedHost& host) {
   const Json said = try_parse_json<Json>(host.host.facts.doctor);
@@ -63,9 +65,63 @@ std::string rank_table(const std::vector<SurveyedHost>& hosts) {
   return has_gpus ? "\n" + table(rows) : "";
 }
 
+std::string names_of(const SurveyResult& found, const SurveyedLink& link) {
+  return fmt::format("{} to {}", found.hosts[link.from].host.spec.name,
+                     found.hosts[link.to].host.spec.name);
+}
+
+std::string link_table(const SurveyResult& found) {
+  std::vector<std::vector<std::string>> rows{{"link", "round trip", "bandwidth"}};
+  for (const SurveyedLink& link : found.links)
+    if (link.why_unusable.empty())
+      rows.push_back(
+          {names_of(found, link),
+           fmt::format("{:.0f} us", static_cast<double>(link.round_trip_ns) * 1e-3),
+           fmt::format("{:.2f} Gbit/s", static_cast<double>(link.bytes_per_second) * 8e-9)});
+    else
+      rows.push_back({names_of(found, link), "-", "-"});
+  return found.links.empty() ? "" : "\n" + table(rows);
+}
+
+template <class Value>
+std::int64_t median(const SurveyResult& found, Value value) {
+  std::vector<std::int64_t> all;
+  for (const SurveyedLink& link : found.links)
+    if (link.why_unusable.empty()) all.push_back(value(link));
+  if (all.empty()) return 0;
+  std::ranges::nth_element(all, all.begin() + std::ssize(all) / 2);
+  return all[all.size() / 2];
+}
+
+/// Links that fail, and those that are much slower than most.
+void check_links(const SurveyResult& found, HostsDiagnosis& out) {
+  const std::int64_t bandwidth = median(found, [](auto& link) { return link.bytes_per_second; });
+  const std::int64_t round_trip = median(found, [](auto& link) { return link.round_trip_ns; });
+  for (const SurveyedLink& link : found.links) {
+    const std::string names = names_of(found, link);
+    if (!link.why_unusable.empty()) {
+      out.problems.push_back(
+          {fmt::format("from host {} there is no connection: {}", names, link.why_unusable),
+           "a firewall between them, or another network: iface= or addr= in the hostfile"});
+      continue;
+    }
+    if (link.bytes_per_second < bandwidth / 2)
+      out.notices.push_back(
+          fmt::format("from host {} the bandwidth is {:.2f} Gbit/s; of most links "
+                      "it is {:.2f}",
+                      names, static_cast<double>(link.bytes_per_second) * 8e-9,
+                      static_cast<double>(bandwidth) * 8e-9));
+    if (link.round_trip_ns > 3 * round_trip + kUsualJitterNs)
+      out.notices.push_back(fmt::format(
+          "from host {} a round trip takes {:.1f} ms; on most links it takes {:.1f}", names,
+          static_cast<double>(link.round_trip_ns) * 1e-6, static_cast<double>(round_trip) * 1e-6));
+  }
+}
+
 }  // namespace
 
-HostsDiagnosis diagnose_hosts(const std::vector<SurveyedHost>& hosts) {
+HostsDiagnosis diagnose_hosts(const SurveyResult& found_out) {
+  const std::vector<SurveyedHost>& hosts = found_out.hosts;
   HostsDiagnosis out;
   std::vector<InspectedHost> usable;
   std::vector<std::string> advices;
@@ -93,10 +149,12 @@ HostsDiagnosis diagnose_hosts(const std::vector<SurveyedHost>& hosts) {
           return notice.find(advice) != std::string::npos;
         }))
       out.notices.push_back(advice);
+  check_links(found_out, out);
   return out;
 }
 
-std::string hosts_text(const std::vector<SurveyedHost>& hosts, const HostsDiagnosis& diagnosis) {
+std::string hosts_text(const SurveyResult& found, const HostsDiagnosis& diagnosis) {
+  const std::vector<SurveyedHost>& hosts = found.hosts;
   std::vector<std::vector<std::string>> rows{
       {"host", "workers", "CPUs", "memory", "GPUs", "driver", "network", "state"}};
   for (const SurveyedHost& host : hosts) {
@@ -111,7 +169,7 @@ std::string hosts_text(const std::vector<SurveyedHost>& hosts, const HostsDiagno
                       fmt::format("{}, MTU {}", facts.interface, facts.mtu),
                       host.host.spec.is_spare ? "spare" : "answers"});
   }
-  std::string out = table(rows) + rank_table(hosts);
+  std::string out = table(rows) + rank_table(hosts) + link_table(found);
   if (!diagnosis.problems.empty() || !diagnosis.notices.empty()) out += "\n";
   for (const Finding& problem : diagnosis.problems) {
     out += "problem: " + problem.message + "\n";
@@ -122,9 +180,15 @@ std::string hosts_text(const std::vector<SurveyedHost>& hosts, const HostsDiagno
                                            : "not ready: see the problems\n");
 }
 
-Json hosts_json(const std::vector<SurveyedHost>& hosts, const HostsDiagnosis& diagnosis) {
-  Json list = Json::array(), problems = Json::array();
-  for (const SurveyedHost& host : hosts) {
+Json hosts_json(const SurveyResult& found, const HostsDiagnosis& diagnosis) {
+  Json list = Json::array(), links = Json::array(), problems = Json::array();
+  for (const SurveyedLink& link : found.links)
+    links.push_back({{"from", found.hosts[link.from].host.spec.name},
+                     {"to", found.hosts[link.to].host.spec.name},
+                     {"round_trip_seconds", static_cast<double>(link.round_trip_ns) * 1e-9},
+                     {"bytes_per_second", link.bytes_per_second},
+                     {"why_unusable", link.why_unusable}});
+  for (const SurveyedHost& host : found.hosts) {
     const HostFacts& facts = host.host.facts;
     const auto& clock = host.host.clock;
     list.push_back({{"name", host.host.spec.name},
@@ -139,7 +203,8 @@ Json hosts_json(const std::vector<SurveyedHost>& hosts, const HostsDiagnosis& di
   }
   for (const Finding& problem : diagnosis.problems)
     problems.push_back({{"message", problem.message}, {"hint", problem.hint}});
-  return {{"hosts", list}, {"problems", problems}, {"notices", diagnosis.notices}};
+  return {
+      {"hosts", list}, {"links", links}, {"problems", problems}, {"notices", diagnosis.notices}};
 }
 
 }  // namespace hgt

@@ -17,11 +17,11 @@ struct HostsDiagnosis {
 };
 
 /// From what the hosts have answered. Each finding of a host's own doctor names the host.
-HostsDiagnosis diagnose_hosts(const std::vector<SurveyedHost>& hosts);
+HostsDiagnosis diagnose_hosts(const SurveyResult& found);
 
-/// A table of the hosts, one of the ranks and their GPUs if there are any, and the findings.
-std::string hosts_text(const std::vector<SurveyedHost>& hosts, const HostsDiagnosis& diagnosis);
-nlohmann::ordered_json hosts_json(const std::vector<SurveyedHost>& hosts,
-                                  const HostsDiagnosis& diagnosis);
+/// A table of the hosts, one of the ranks and their GPUs if there are any, one of the links if they
+/// were measured, and the findings.
+std::string hosts_text(const SurveyResult& found, const HostsDiagnosis& diagnosis);
+nlohmann::ordered_json hosts_json(const SurveyResult& found, const HostsDiagnosis& diagnosis);
 
 }  // namespace hgt

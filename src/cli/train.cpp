@@ -164,7 +164,7 @@ class Train final : public Command {
     if (flags_.dry_run) {
       say("{}", describe(plan, flags_.run_dir, fit));
       if (!is_here) say("\n{}", plan_of_hosts(plan));
-      if (is_here && device_of(plan) == "cuda") say("{}", local_gpus(plan.workers, {}));
+      if (is_here && plan.config.hardware.device == "cuda") say("{}", local_gpus(plan.workers, {}));
     }
     if (fit) fit->require();
     RankSet::parse(flags_.shown_ranks).require_in(plan.workers);

@@ -79,6 +79,10 @@ void Agent::on_frame(const Frame& frame) {
     case MessageKind::kInspect:
       return link_.send(
           look_at_host(decode_payload<Inspect>(frame.payload), ssh_address(), devices_));
+    case MessageKind::kListenForLink:
+      return listen_for_link(decode_payload<ListenForLink>(frame.payload));
+    case MessageKind::kMeasureLink:
+      return measure(decode_payload<MeasureLink>(frame.payload));
     case MessageKind::kReservePort:
       return reserve_port(decode_payload<ReservePort>(frame.payload));
     case MessageKind::kSpawn:
@@ -135,6 +139,34 @@ void Agent::reserve_port(const ReservePort& message) {
   } catch (const Error& e) {
     link_.send(not_spawned(message.attempt, e));
   }
+}
+
+/// At the address at which the workers of others would look for this host.
+void Agent::listen_for_link(const ListenForLink& message) {
+  LinkListening answer;
+  try {
+    answer.address = !message.address.empty()     ? address_towards(message.address)
+                     : !message.interface.empty() ? address_of(message.interface)
+                                                  : ssh_address();
+    link_listener_ = std::make_unique<LinkListener>(answer.address, message.token);
+    answer.port = link_listener_->port();
+  } catch (const Error& e) {
+    answer.why = e.message();
+  }
+  link_.send(answer);
+}
+
+/// Blocks the loop for less than a lease; no ranks run meanwhile.
+void Agent::measure(const MeasureLink& message) {
+  LinkMeasured answer;
+  try {
+    const LinkFigures figures = measure_link(message.address, message.port, message.token);
+    answer.round_trip_ns = figures.round_trip_ns;
+    answer.bytes_per_second = figures.bytes_per_second;
+  } catch (const Error& e) {
+    answer.why = e.message();
+  }
+  link_.send(answer);
 }
 
 void Agent::spawn(const Spawn& order) {

@@ -15,6 +15,7 @@
 
 #include "frame_link.h"
 #include "lease.h"
+#include "link_probe.h"
 #include "local_ranks.h"
 #include "master_port.h"
 #include "output_sink.h"
@@ -70,6 +71,8 @@ class Agent {
   void on_frame(const Frame& frame);
   void on_stream_ended(const std::string& why);
   void reserve_port(const ReservePort& message);
+  void listen_for_link(const ListenForLink& message);
+  void measure(const MeasureLink& message);
   void spawn(const Spawn& order);
   void with_ranks(std::uint32_t attempt, const std::function<void(LocalRanks&)>& act);
   void end_now();
@@ -80,6 +83,7 @@ class Agent {
   Lease lease_;
   std::optional<MasterPort> port_;
   VisibleDevices devices_;
+  std::unique_ptr<LinkListener> link_listener_;
   std::unique_ptr<LocalRanks> ranks_;     // of the last Spawn
   std::optional<std::string> why_ended_;  // the stream
   bool is_welcome_ = false;

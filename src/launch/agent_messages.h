@@ -72,6 +72,24 @@ struct PortReserved {
   static auto fields(auto& m) { return std::tie(m.attempt, m.port, m.address); }
 };
 
+/// The answer to ListenForLink: where, or why not.
+struct LinkListening {
+  static constexpr MessageKind kKind = MessageKind::kLinkListening;
+  std::string address;
+  std::int32_t port = 0;
+  std::string why;
+  static auto fields(auto& m) { return std::tie(m.address, m.port, m.why); }
+};
+
+/// The answer to MeasureLink: LinkFigures, or why not.
+struct LinkMeasured {
+  static constexpr MessageKind kKind = MessageKind::kLinkMeasured;
+  std::int64_t round_trip_ns = 0;
+  std::int64_t bytes_per_second = 0;
+  std::string why;
+  static auto fields(auto& m) { return std::tie(m.round_trip_ns, m.bytes_per_second, m.why); }
+};
+
 struct Spawned {
   static constexpr MessageKind kKind = MessageKind::kSpawned;
   std::uint32_t attempt = 0;
@@ -227,6 +245,24 @@ struct Inspect {
   static auto fields(auto& m) {
     return std::tie(m.folder, m.address, m.interface, m.with_libraries, m.with_doctor);
   }
+};
+
+/// Another agent is going to measure the link to this one, with the token.
+struct ListenForLink {
+  static constexpr MessageKind kKind = MessageKind::kListenForLink;
+  std::string address;  ///< JobHost::address and interface
+  std::string interface;
+  std::string token;
+  static auto fields(auto& m) { return std::tie(m.address, m.interface, m.token); }
+};
+
+/// Measure the link to an agent that listens.
+struct MeasureLink {
+  static constexpr MessageKind kKind = MessageKind::kMeasureLink;
+  std::string address;
+  std::int32_t port = 0;
+  std::string token;
+  static auto fields(auto& m) { return std::tie(m.address, m.port, m.token); }
 };
 
 /// To the host of rank 0, before Spawn.

@@ -5,7 +5,10 @@
 #include <memory>
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 #include <fmt/format.h>
+
+#include "hgtrain/wire/job_key.h"
 
 #include "agent_link.h"
 #include "look_at_host.h"
@@ -19,6 +22,7 @@ namespace {
 
 constexpr std::ptrdiff_t kMaxCalls = 8;  // at once, as Roster
 constexpr std::chrono::seconds kAnswerLimit{60};
+constexpr std::chrono::seconds kPairLimit{15};
 
 /// The agents start no ranks.
 class NoOutput final : public OutputSink {
@@ -30,9 +34,12 @@ class NoOutput final : public OutputSink {
 
 class Survey {
  public:
-  Survey(const std::vector<JobHost>& hosts,
+  Survey(const std::vector<JobHost>& hosts, bool with_links,
          const std::function<void(const std::string& host, std::size_t bytes)>& sending)
-      : sending_(sending), program_(std::filesystem::read_symlink("/proc/self/exe")) {
+      : with_links_(with_links),
+        sending_(sending),
+        pair_limit_(io_),
+        program_(std::filesystem::read_symlink("/proc/self/exe")) {
     calls_.resize(hosts.size());
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       calls_[i].found.host.spec = hosts[i];
@@ -40,11 +47,12 @@ class Survey {
     }
   }
 
-  std::vector<SurveyedHost> run() {
+  SurveyResult run() {
     call_next();
     io_.run();
-    std::vector<SurveyedHost> out;
-    for (Call& call : calls_) out.push_back(std::move(call.found));
+    SurveyResult out;
+    for (Call& call : calls_) out.hosts.push_back(std::move(call.found));
+    out.links = std::move(links_);
     return out;
   }
 
@@ -57,7 +65,7 @@ class Survey {
   };
 
   void call_next() {
-    if (std::ranges::all_of(calls_, &Call::is_done)) return io_.stop();
+    if (std::ranges::all_of(calls_, &Call::is_done)) return measure_links();
     auto open = std::ranges::count_if(calls_, [](const Call& c) { return c.ssh && !c.is_done; });
     for (Call& call : calls_) {
       if (call.ssh || open == kMaxCalls) continue;
@@ -108,31 +116,125 @@ class Survey {
         host.clock =
             ClockOffset{*ahead + host.facts.wall_ns - wall_ns(), call.link->uncertainty_ns()};
       end(call, "");
+    } else if (frame.kind == MessageKind::kLinkListening) {
+      on_listening(call, decode_payload<LinkListening>(frame.payload));
+    } else if (frame.kind == MessageKind::kLinkMeasured) {
+      const auto measured = decode_payload<LinkMeasured>(frame.payload);
+      end_link(call, measured.why, measured);
     }
   }
 
   void end(Call& call, const std::string& why) {
-    if (call.is_done) return;
+    if (call.is_done) return end_link(call, why, {});
     call.is_done = true;
     call.found.why_unusable = why;
     if (!why.empty()) call.found.hint = hint_for_ssh(call.found.host.spec, why);
-    call.ssh->kill();
+    if (!with_links_ || !why.empty()) call.ssh->kill();
     call_next();
   }
 
+  // ---- links ----
+
+  /// Once all hosts have answered.
+  void measure_links() {
+    for (std::size_t i = 0; with_links_ && i < calls_.size(); ++i)
+      if (calls_[i].found.why_unusable.empty()) usable_.push_back(i);
+    rounds_ = pairs_in_rounds(usable_.size());
+    next_round();
+  }
+
+  void next_round() {
+    if (round_ == rounds_.size()) return io_.stop();
+    first_link_ = links_.size();
+    for (const auto& [a, b] : rounds_[round_])
+      links_.push_back({.from = usable_[a], .to = usable_[b]});
+    ++round_;
+    open_.assign(links_.size() - first_link_, true);
+    tokens_.clear();
+    for (std::size_t i = first_link_; i < links_.size(); ++i) {
+      const JobHost& spec = calls_[links_[i].to].found.host.spec;
+      tokens_.push_back(JobKey::random().hex());
+      calls_[links_[i].to].link->send(ListenForLink{spec.address, spec.interface, tokens_.back()});
+    }
+    pair_limit_.expires_after(kPairLimit);
+    pair_limit_.async_wait([this](const std::error_code& error) {
+      if (error) return;
+      for (std::size_t i = first_link_; i < links_.size(); ++i)
+        if (open_[i - first_link_])
+          links_[i].why_unusable = fmt::format("it takes more than {} s", kPairLimit.count());
+      next_round();
+    });
+  }
+
+  /// The link of this round that has the host; none: its answer has come too late.
+  std::size_t link_of(const Call& call) const {
+    for (std::size_t i = first_link_; i < links_.size(); ++i)
+      if (open_[i - first_link_] &&
+          (&calls_[links_[i].from] == &call || &calls_[links_[i].to] == &call))
+        return i;
+    return links_.size();
+  }
+
+  void on_listening(Call& call, const LinkListening& where) {
+    const std::size_t i = link_of(call);
+    if (i == links_.size()) return;
+    if (!where.why.empty()) return end_link(call, where.why, {});
+    calls_[links_[i].from].link->send(
+        MeasureLink{where.address, where.port, tokens_[i - first_link_]});
+  }
+
+  void end_link(const Call& call, const std::string& why, const LinkMeasured& measured) {
+    const std::size_t i = link_of(call);
+    if (i == links_.size()) return;
+    links_[i].why_unusable = why;
+    links_[i].round_trip_ns = measured.round_trip_ns;
+    links_[i].bytes_per_second = measured.bytes_per_second;
+    open_[i - first_link_] = false;
+    if (std::ranges::find(open_, true) != open_.end()) return;
+    pair_limit_.cancel();
+    next_round();
+  }
+
+  const bool with_links_;
   const std::function<void(const std::string& host, std::size_t bytes)>& sending_;
-  const ProgramFiles program_;
   asio::io_context io_;
+  asio::steady_timer pair_limit_;
+  const ProgramFiles program_;
   NoOutput no_output_;
   std::vector<Call> calls_;
+  std::vector<std::size_t> usable_;                                       // of calls_
+  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> rounds_;  // of usable_
+  std::size_t round_ = 0;                                                 // the next one
+  std::vector<SurveyedLink> links_;
+  std::size_t first_link_ = 0;  // of this round
+  std::vector<bool> open_;      // those of this round that are being measured
+  std::vector<std::string> tokens_;
 };
 
 }  // namespace
 
-std::vector<SurveyedHost> survey_hosts(
-    const std::vector<JobHost>& hosts,
+std::vector<std::vector<std::pair<std::size_t, std::size_t>>> pairs_in_rounds(std::size_t num) {
+  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> out;
+  if (num < 2) return out;
+  // All but the first go round a table; with an odd number one of them has no partner each time.
+  const std::size_t seats = num + num % 2;
+  std::vector<std::size_t> at(seats);
+  for (std::size_t i = 0; i < seats; ++i) at[i] = i;
+  for (std::size_t round = 0; round + 1 < seats; ++round) {
+    auto& pairs = out.emplace_back();
+    for (std::size_t i = 0; i < seats / 2; ++i) {
+      const auto [low, high] = std::minmax(at[i], at[seats - 1 - i]);
+      if (high < num) pairs.emplace_back(low, high);
+    }
+    std::ranges::rotate(at.begin() + 1, at.end() - 1, at.end());
+  }
+  return out;
+}
+
+SurveyResult survey_hosts(
+    const std::vector<JobHost>& hosts, bool with_links,
     const std::function<void(const std::string& host, std::size_t bytes)>& sending) {
-  return Survey(hosts, sending).run();
+  return Survey(hosts, with_links, sending).run();
 }
 
 }  // namespace hgt

@@ -117,6 +117,22 @@ class PreflightTest(HostsCase):
         self.assertEqual(json.loads(ready)['problems'], [])
         self.assertEqual([host['workers'] for host in json.loads(ready)['hosts']], [3, 1])
 
+    def test_links_between_hosts_are_measured(self):
+        (self.work / 'hostfile').write_text('a slots=1\nb slots=1 iface=fast\n')
+        before = self.hosts.sent('a', 'fast')
+        out, _ = self.run_on_hosts(hosts=None, command=('doctor', '--hostfile', 'hostfile', '--links'))
+        self.assertRegex(out, r'\na to b +\d+ us +[\d.]+ Gbit/s\n')
+        self.assertGreater(self.hosts.sent('a', 'fast') - before, 1_000_000)
+        block = ['ip', '-n', f'{self.hosts.bridge}a', 'route']
+        sh(*block, 'add', 'unreachable', f'{self.hosts.net}.2/32')
+        try:
+            out, _ = self.run_on_hosts('--json', '--links', hosts='a,b', command=('doctor',), exit_code=3)
+        finally:
+            sh(*block, 'del', 'unreachable', f'{self.hosts.net}.2/32')
+        link, = json.loads(out)['links']
+        self.assertRegex(link['why_unusable'], f'cannot connect to {self.hosts.net}.2 port .*')
+        self.assertIn('from host a to b there is no connection', json.loads(out)['problems'][0]['message'])
+
 
 if __name__ == '__main__':
     main()

@@ -34,7 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto kind = static_cast<hgt::MessageKind>(data[0]);
   try {
     decode_kind<hgt::Beat, hgt::JobEnded, hgt::Join, hgt::SignalReceived, hgt::Refused,
-                hgt::Welcome, hgt::AgentHello, hgt::Inspect, hgt::HostFacts, hgt::PortReserved,
+                hgt::Welcome, hgt::AgentHello, hgt::Inspect, hgt::HostFacts, hgt::LinkListening,
+                hgt::LinkMeasured, hgt::ListenForLink, hgt::MeasureLink, hgt::PortReserved,
                 hgt::Spawned, hgt::NotSpawned, hgt::RankHeartbeat, hgt::RankEvent,
                 hgt::ChannelBroken, hgt::Ended, hgt::Gone, hgt::Output, hgt::Notice,
                 hgt::AgentStoreSet, hgt::AgentStoreGet, hgt::ReservePort, hgt::Spawn,

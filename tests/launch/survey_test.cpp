@@ -1,5 +1,7 @@
 #include "hgtrain/launch/survey.h"
 
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "fake_ssh.h"
@@ -14,7 +16,7 @@ const std::string kStartAgent =
     "\"$(echo \"$last\" | sed \"s#'[^']*launch_test'#'" LAUNCH_FRONT "'#\")\"";
 
 std::vector<SurveyedHost> survey(const std::vector<JobHost>& hosts) {
-  return survey_hosts(hosts, [](const std::string&, std::size_t) {});
+  return survey_hosts(hosts, false, [](const std::string&, std::size_t) {}).hosts;
 }
 
 }  // namespace
@@ -43,4 +45,21 @@ TEST_CASE("more hosts than are called at once all answer") {
   std::vector<JobHost> hosts;
   for (int i = 0; i < 12; ++i) hosts.push_back({.name = "h" + std::to_string(i)});
   for (const SurveyedHost& host : survey(hosts)) CHECK(host.why_unusable == "");
+}
+
+TEST_CASE("all pairs come once, in rounds in which nobody is in two") {
+  const std::size_t num = GENERATE(0, 1, 2, 3, 4, 7, 8);
+  std::set<std::pair<std::size_t, std::size_t>> all;
+  for (const auto& round : pairs_in_rounds(num)) {
+    std::set<std::size_t> busy;
+    for (const auto& [a, b] : round) {
+      CHECK(a < b);
+      CHECK(b < num);
+      CHECK(all.emplace(a, b).second);
+      CHECK(busy.insert(a).second);
+      CHECK(busy.insert(b).second);
+    }
+  }
+  CHECK(all.size() == (num == 0 ? 0 : num * (num - 1) / 2));
+  CHECK(pairs_in_rounds(num).size() <= num);
 }

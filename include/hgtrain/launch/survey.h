@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hgtrain/launch/hosts.h"
@@ -17,12 +19,29 @@ struct SurveyedHost {
   std::string hint{};
 };
 
+/// How fast TCP is from one host to another, over the address that workers would use.
+struct SurveyedLink {
+  std::size_t from = 0, to = 0;  ///< numbers of hosts
+  std::int64_t round_trip_ns = 0;
+  std::int64_t bytes_per_second = 0;
+  std::string why_unusable{};  ///< "" = it was measured
+};
+
+struct SurveyResult {
+  std::vector<SurveyedHost> hosts;
+  std::vector<SurveyedLink> links;  ///< one for each pair of hosts that can be used, if asked for
+};
+
 /// Calls the hosts by ssh as a job does, asks each what it has, `hgtrain doctor` included, and
 /// hangs up: nothing is started there. Blocks until all have answered or cannot be used; a host has
-/// 30 s to start the agent and a minute to answer. `sending` is called for a host that gets a copy
-/// of this program, with its bytes. Error(kDevice) if there is no ssh.
-std::vector<SurveyedHost> survey_hosts(
-    const std::vector<JobHost>& hosts,
+/// 30 s to start the agent and a minute to answer. With links, each pair of hosts measures the
+/// connection for about half a second, and no host is in two pairs at a time. `sending` is called
+/// for a host that gets a copy of this program, with its bytes. Error(kDevice) if there is no ssh.
+SurveyResult survey_hosts(
+    const std::vector<JobHost>& hosts, bool with_links,
     const std::function<void(const std::string& host, std::size_t bytes)>& sending);
+
+/// All pairs of `num` things, in rounds in which none is in two pairs.
+std::vector<std::vector<std::pair<std::size_t, std::size_t>>> pairs_in_rounds(std::size_t num);
 
 }  // namespace hgt

@@ -41,6 +41,8 @@ enum class MessageKind : std::uint8_t {
   kJoin = 45,
   kSignalReceived = 46,
   kHostFacts = 47,
+  kLinkListening = 48,
+  kLinkMeasured = 49,
   // coordinator to agent
   kReservePort = 64,
   kSpawn = 65,
@@ -53,6 +55,8 @@ enum class MessageKind : std::uint8_t {
   kWelcome = 72,
   kRefused = 73,
   kInspect = 74,
+  kListenForLink = 75,
+  kMeasureLink = 76,
   // both ways
   kPart = 96,  ///< the start of a payload that is too long for one frame (launch/frame_link.h)
   kBeat = 97,

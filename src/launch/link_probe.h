@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "owned_fd.h"
+
+namespace hgt {
+
+/// How fast TCP is between two hosts.
+struct LinkFigures {
+  std::int64_t round_trip_ns = 0;  ///< the shortest of one byte, there and back
+  std::int64_t bytes_per_second = 0;
+};
+
+/// Lets one other host measure the link to this one: listens at a numeric address until somebody
+/// has shown the token and has measured, or for kLinkLimit. Drops who does not show it within a
+/// second.
+class LinkListener {
+ public:
+  /// Error(kDevice) if it cannot listen there.
+  LinkListener(const std::string& address, std::string token);
+  ~LinkListener();
+  LinkListener(const LinkListener&) = delete;
+  LinkListener& operator=(const LinkListener&) = delete;
+  int port() const { return port_; }
+
+ private:
+  void serve() const;
+
+  const std::string token_;
+  OwnedFd listener_;
+  OwnedFd stop_, stopped_;  // a pipe: the end of this is the end of the thread
+  int port_ = 0;
+  std::thread thread_;
+};
+
+/// Measures the link to a LinkListener. Blocks for about half a second, at most for ten.
+/// Error(kPeer) says why it cannot.
+LinkFigures measure_link(const std::string& address, int port, const std::string& token);
+
+}  // namespace hgt
