@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "hgtrain/arch/gpu_scratch.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/config/model_family.h"
 
@@ -66,6 +67,10 @@ ActivationSizes activation_sizes(const Config& config) {
   return sizes;
 }
 
+std::int64_t planned_logit_rows(const Config& config) {
+  return config.hardware.device == "cuda" ? gpu_scratch(config).logit_rows : 0;
+}
+
 std::vector<ActivationSizes> activation_sizes(const Config& config, const StepShape& shape) {
   const std::vector<Range> ranges = shape.ranges();
   const std::vector<int> slots = shape.slots();
@@ -77,6 +82,7 @@ std::vector<ActivationSizes> activation_sizes(const Config& config, const StepSh
     out[i].split_rows = config.parallelism.sequence_parallel;
     out[i].blocks = ranges[i];
     out[i].split = shape.split();
+    out[i].logit_rows = planned_logit_rows(config);
   }
   return out;
 }
@@ -214,9 +220,10 @@ void add_activations(const ModelConfig& m, const ActivationSizes& sizes, std::si
   add("d_up", {rows, up}, has_layers && !sizes.split);
   add("d_activated", {rows, inner}, has_layers && family.gated_mlp);
   add("final_norm", {rows, width}, has_head);
-  add("logits", {logit_rows(m, rows), m.vocab_size}, has_head);
-  add_f32("softmax_parts", {sizes.tensor_size, logit_rows(m, rows), 3},
-          has_head && sizes.tensor_size > 1);
+  const std::int64_t at_once =
+      sizes.logit_rows > 0 ? std::min(sizes.logit_rows, rows) : logit_rows(m, rows);
+  add("logits", {at_once, m.vocab_size}, has_head);
+  add_f32("softmax_parts", {sizes.tensor_size, at_once, 3}, has_head && sizes.tensor_size > 1);
   for (const char* name : {"keys_values", "d_keys_values"})
     add(name, {sizes.batch, sizes.seq_length, 2 * m.num_key_value_heads, m.head_dim},
         has_layers && sizes.context_size > 1);

@@ -9,6 +9,7 @@
 
 #include "hgtrain/arch/activations.h"
 #include "hgtrain/arch/flat_spec.h"
+#include "hgtrain/arch/gpu_scratch.h"
 #include "hgtrain/arch/rank_plan.h"
 #include "hgtrain/arch/shared_memory.h"
 #include "hgtrain/base/checked.h"
@@ -62,13 +63,17 @@ std::int64_t packed_bytes(const ModelConfig& model, DType dtype, std::int64_t to
 
 /// The workspace of cuDNN's attention in backward, if it is used.
 std::int64_t attention_scratch(const Config& config, const ActivationSizes& sizes) {
-  const ModelConfig model = tensor_part(config.model, static_cast<int>(sizes.tensor_size));
+  const ModelConfig model = rank_model(config);
   if (sizes.dtype == DType::kF32 || !config.hardware.cudnn || model.attn_pdrop > 0 ||
       sizes.context_size > 1)
     return 0;
+  const auto of_all = [&](std::int64_t head) {
+    return times(times(head, model.num_attention_heads), sizes.batch);
+  };
+  if (!config.deterministic_attention())
+    return of_all(cuda::unordered_attention_head_bytes(sizes.seq_length, model.head_dim));
   const std::int64_t head = cuda::attention_head_bytes(sizes.seq_length);
-  const std::int64_t all = times(times(head, model.num_attention_heads), sizes.batch);
-  return std::max(std::min(all, cuda::kAttentionPartBytes),
+  return std::max(std::min(of_all(head), gpu_scratch(config).attention_part_bytes),
                   times(head, model.num_attention_heads / model.num_key_value_heads));
 }
 
@@ -216,7 +221,7 @@ std::vector<Allocation> memory_table(const Config& config, int threads) {
 
 std::vector<Allocation> memory_table(const Config& config, int threads, int stage) {
   const DType dtype = config.precision.compute_dtype();
-  const ModelConfig model = tensor_part(config.model, tensor_size(config));
+  const ModelConfig model = rank_model(config);
   const ParameterTable table = rank_table(config);
   const RankPlan plan = plan_of(config, table, stage);
   const FlatSpec spec = flat_spec_of(config, plan);

@@ -9,6 +9,7 @@
 #include "hgtrain/arch/model_spec.h"
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/config/layout_rules.h"
 #include "hgtrain/config/model_config.h"
 #include "hgtrain/config/model_family.h"
@@ -26,8 +27,9 @@ std::int64_t numel_of(const std::vector<std::int64_t>& shape, const std::string&
 /// Collects the parameters of a model in the order of its blocks.
 class Builder {
  public:
-  Builder(const ModelConfig& model, int tensor_size)
+  Builder(const ModelConfig& model, int tensor_size, std::int64_t vocabulary_unit)
       : m_(model),
+        vocabulary_unit_(vocabulary_unit),
         normal_{Init::kNormal, model.initializer_range},
         rows_{.axis = 0, .parts = tensor_size},
         columns_{.axis = 1, .parts = tensor_size},
@@ -42,7 +44,9 @@ class Builder {
  private:
   using Shape = std::vector<std::int64_t>;
 
-  void add(Role role, std::string name, Shape shape, Init init, Split split = {}) {
+  /// The rows of each part are padded to a multiple of `unit`.
+  void add(Role role, std::string name, Shape shape, Init init, Split split = {},
+           std::int64_t unit = 1) {
     Parameter p;
     p.name = std::move(name);
     p.role = role;
@@ -51,7 +55,7 @@ class Builder {
     p.split = split;
     p.local_shape = shape;
     std::int64_t& cut = p.local_shape[static_cast<std::size_t>(split.axis)];
-    cut = split.sections * ((cut / split.sections + split.parts - 1) / split.parts);
+    cut = split.sections * round_up((cut / split.sections + split.parts - 1) / split.parts, unit);
     p.shape = std::move(shape);
     p.numel = numel_of(p.local_shape, p.name);
     parameters_.push_back(std::move(p));
@@ -70,6 +74,11 @@ class Builder {
     add(bias, name + ".bias", {out}, {Init::kZeros});
   }
 
+  /// A row for each id of the vocabulary.
+  void vocabulary(Role role, const std::string& name) {
+    add(role, name, {m_.vocab_size, m_.hidden_size}, normal_, rows_, vocabulary_unit_);
+  }
+
   void layer_norm(Role gain, Role bias, const std::string& name) {
     add(gain, name + ".weight", {m_.hidden_size}, {Init::kOnes});
     add(bias, name + ".bias", {m_.hidden_size}, {Init::kZeros});
@@ -81,7 +90,7 @@ class Builder {
     const Init residual{
         Init::kNormal,
         m_.initializer_range / std::sqrt(2.0 * static_cast<double>(m_.num_hidden_layers))};
-    add(Role::kTokens, "transformer.wte.weight", {m_.vocab_size, width}, normal_, rows_);
+    vocabulary(Role::kTokens, "transformer.wte.weight");
     add(Role::kPositions, "transformer.wpe.weight", {m_.max_position_embeddings, width}, normal_);
     for (std::int64_t layer = 0; layer < m_.num_hidden_layers; ++layer) {
       ++block_;
@@ -103,8 +112,7 @@ class Builder {
   }
 
   void llama() {
-    add(Role::kTokens, "model.embed_tokens.weight", {m_.vocab_size, m_.hidden_size}, normal_,
-        rows_);
+    vocabulary(Role::kTokens, "model.embed_tokens.weight");
     for (std::int64_t layer = 0; layer < m_.num_hidden_layers; ++layer) {
       ++block_;
       llama_layer(fmt::format("model.layers.{}.", layer));
@@ -148,11 +156,11 @@ class Builder {
   }
 
   void output() {
-    if (!m_.tie_word_embeddings)
-      add(Role::kOutput, "lm_head.weight", {m_.vocab_size, m_.hidden_size}, normal_, rows_);
+    if (!m_.tie_word_embeddings) vocabulary(Role::kOutput, "lm_head.weight");
   }
 
   const ModelConfig& m_;
+  const std::int64_t vocabulary_unit_;
   const Init normal_;
   const Split rows_, columns_, key_rows_;  ///< of nn.Linear [out, in]
   int block_ = 0;
@@ -223,21 +231,21 @@ std::vector<PartialGradients> partial_gradients(const ParameterTable& table, int
   return out;
 }
 
-ModelConfig tensor_part(ModelConfig model, int tensor_size) {
+ModelConfig tensor_part(ModelConfig model, int tensor_size, std::int64_t vocabulary_unit) {
   model.num_attention_heads /= tensor_size;
   model.num_key_value_heads = std::max<std::int64_t>(model.num_key_value_heads / tensor_size, 1);
   model.intermediate_size /= tensor_size;
-  model.vocab_size = (model.vocab_size + tensor_size - 1) / tensor_size;
+  model.vocab_size = round_up((model.vocab_size + tensor_size - 1) / tensor_size, vocabulary_unit);
   return model;
 }
 
 ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases,
-                               int tensor_size) {
+                               int tensor_size, std::int64_t vocabulary_unit) {
   check_sizes(model);
   if (const std::string misfit = tensor_misfit(model, tensor_size); !misfit.empty())
     throw Error(ErrorKind::kConfig, misfit);
   ParameterTable table;
-  table.parameters = Builder(model, tensor_size).build();
+  table.parameters = Builder(model, tensor_size, vocabulary_unit).build();
   for (Parameter& p : table.parameters)
     p.decay = !(no_decay_norms_and_biases && is_norm_or_bias(p));
   std::stable_sort(table.parameters.begin(), table.parameters.end(),
@@ -266,7 +274,7 @@ ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and
 }
 
 Placement Parameter::placement(TensorRank at) const {
-  if (split.parts == 1) return {};
+  if (local_shape == shape) return {};
   const auto axis = shape.begin() + split.axis;
   const std::int64_t inner =
       std::accumulate(axis + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -303,6 +311,10 @@ const Parameter& ParameterTable::find(const std::string& name) const {
   for (const Parameter& p : parameters)
     if (p.name == name) return p;
   throw Error(ErrorKind::kInternal, fmt::format("the model has no parameter {}", name));
+}
+
+std::int64_t ParameterTable::vocabulary_rows() const {
+  return find(0, Role::kTokens)->local_shape[0];
 }
 
 const Parameter* ParameterTable::find(int block, Role role) const {

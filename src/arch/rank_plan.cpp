@@ -1,6 +1,7 @@
 #include "hgtrain/arch/rank_plan.h"
 
 #include "hgtrain/arch/pipeline_split.h"
+#include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/config/config.h"
 
 namespace hgt {
@@ -31,7 +32,17 @@ RankPlan plan_rank(const Config& config, const ParameterTable& table, const Layo
 
 ParameterTable rank_table(const Config& config) {
   return parameter_table(config.model, config.training.no_decay_norms_and_biases,
-                         static_cast<int>(config.parallelism.tensor_parallel_size));
+                         static_cast<int>(config.parallelism.tensor_parallel_size),
+                         vocabulary_unit(config));
+}
+
+ModelConfig rank_model(const Config& config) {
+  return tensor_part(config.model, static_cast<int>(config.parallelism.tensor_parallel_size),
+                     vocabulary_unit(config));
+}
+
+std::int64_t vocabulary_unit(const Config& config) {
+  return config.hardware.device == "cuda" ? cuda::kVocabularyUnit : 1;
 }
 
 }  // namespace hgt

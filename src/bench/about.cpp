@@ -15,7 +15,8 @@ nlohmann::ordered_json gpu_name(const Stream& stream) {
 
 }  // namespace
 
-nlohmann::ordered_json about(const char* bench, const Config& config, const Stream& stream) {
+nlohmann::ordered_json about(const char* bench, const Config& config, const Stream& stream,
+                             const std::string& attention) {
   const ModelConfig& m = config.model;
   return {{"bench", bench},
           {"cpu", cpu_name()},
@@ -29,7 +30,9 @@ nlohmann::ordered_json about(const char* bench, const Config& config, const Stre
             {"num_attention_heads", m.num_attention_heads},
             {"vocab_size", m.vocab_size}}},
           {"seq_length", config.training.seq_length},
-          {"micro_batch_size", config.batch.micro_batch_size}};
+          {"micro_batch_size", config.batch.micro_batch_size},
+          {"attention",
+           attention.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(attention)}};
 }
 
 }  // namespace hgt

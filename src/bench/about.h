@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include <nlohmann/json_fwd.hpp>
 
 #include "hgtrain/device/stream.h"
@@ -8,7 +10,9 @@ namespace hgt {
 
 struct Config;
 
-/// The beginning of every result: which bench, of which model, on which machine.
-nlohmann::ordered_json about(const char* bench, const Config& config, const Stream& stream);
+/// The beginning of every result: which bench, of which model, on which machine; `attention` says
+/// which code computes it.
+nlohmann::ordered_json about(const char* bench, const Config& config, const Stream& stream,
+                             const std::string& attention = "");
 
 }  // namespace hgt

@@ -85,7 +85,7 @@ Json bench_ops(const Config& job, std::int64_t steps) {
   std::sort(ops.begin(), ops.end(), [](const Json& a, const Json& b) {
     return a["ms_per_step"].get<double>() > b["ms_per_step"].get<double>();
   });
-  Json out = about("ops", config, run.stream());
+  Json out = about("ops", config, run.stream(), run.attention());
   out["steps"] = steps;
   out["matrix_flops_per_sec"] = ceilings.flops_per_sec;
   out["copy_bytes_per_sec"] = ceilings.bytes_per_sec;

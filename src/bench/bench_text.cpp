@@ -34,12 +34,14 @@ std::string head(const Json& result) {
                              ? fmt::format("{}, {}", result["cpu"].get<std::string>(),
                                            human_plural(result["threads"], "thread"))
                              : result["gpu"].get<std::string>();
+  const Json& attention = result["attention"];
   return fmt::format(
-      "{}\n{}: {} of {}, {}, vocabulary {}; {} x {} tokens\n", on,
+      "{}\n{}: {} of {}, {}, vocabulary {}; {} x {} tokens\n{}", on,
       m["model_type"].get<std::string>(), human_plural(m["num_hidden_layers"], "layer"),
       m["hidden_size"].get<std::int64_t>(), human_plural(m["num_attention_heads"], "head"),
       m["vocab_size"].get<std::int64_t>(), result["micro_batch_size"].get<std::int64_t>(),
-      result["seq_length"].get<std::int64_t>());
+      result["seq_length"].get<std::int64_t>(),
+      attention.is_null() ? "" : attention.get<std::string>() + "\n");
 }
 
 std::string train_text(const Json& r) {

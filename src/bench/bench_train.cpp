@@ -61,7 +61,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   // The two alternate, so that other load on the machine affects both. A GPU has no other load, and
   // its steps follow each other without a gap.
   const bool in_turns = run.stream().device().is_cpu();
-  const std::vector<Product> products = weight_products(config);
+  const std::vector<Product> products = weight_products(run.config());
   const ProductRunner runner(products, config.precision.compute_dtype(), run.stream());
   std::vector<double> step_ms;
   std::vector<std::vector<double>> product_ms(products.size());
@@ -80,7 +80,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   const auto tokens_per_sec = [&](double ms) { return static_cast<double>(tokens) / ms * 1e3; };
   double limit_ms = 0;
   const Json limit = limit_json(products, product_ms, limit_ms);
-  Json out = about("train", config, run.stream());
+  Json out = about("train", config, run.stream(), run.attention());
   out["steps"] = steps;
   out["parameters"] = run.table().num_parameters;
   out["tokens_per_step"] = tokens;
@@ -98,7 +98,7 @@ Json bench_train(const Config& job, std::int64_t steps, std::int64_t process_sta
   out["peak_rss_bytes"] = peak_bytes;
   out["rss_before_bytes"] = bytes_before;
   out["planned_bytes"] =
-      total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
+      total_bytes(memory_table(run.config(), static_cast<int>(config.hardware.threads)));
   out["products"] = limit;
   return out;
 }

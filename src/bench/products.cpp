@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "hgtrain/arch/activations.h"
-#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/arch/rank_plan.h"
 #include "hgtrain/base/clock.h"
-#include "hgtrain/base/half.h"
 #include "hgtrain/config/config.h"
 #include "hgtrain/config/model_family.h"
 #include "hgtrain/ops/gemm.h"
+#include "hgtrain/train/machine_rates.h"
 
 namespace hgt {
 namespace {
@@ -48,19 +48,7 @@ Buffer operand(const char* name, const std::vector<Product>& products,
                std::int64_t (*numel)(const Product&), DType dtype, const Stream& stream) {
   std::int64_t most = 0;
   for (const Product& product : products) most = std::max(most, numel(product));
-  Buffer buffer(name, most * static_cast<std::int64_t>(size_of(dtype)));
-  constexpr float kValue = 0.01f;
-  if (dtype == DType::kF32)
-    std::fill(buffer.as<float>().begin(), buffer.as<float>().end(), kValue);
-  else if (dtype == DType::kBF16)
-    std::fill(buffer.as<BFloat16>().begin(), buffer.as<BFloat16>().end(), BFloat16(kValue));
-  else
-    std::fill(buffer.as<Half>().begin(), buffer.as<Half>().end(), Half(kValue));
-  if (stream.device().is_cpu()) return buffer;
-  Buffer copy(name, buffer.bytes(), stream.device());
-  stream.copy(copy.data(), buffer.data(), static_cast<std::size_t>(buffer.bytes()));
-  stream.synchronize();
-  return copy;
+  return drawn_numbers(name, most, dtype, stream);
 }
 
 }  // namespace
@@ -79,13 +67,15 @@ std::vector<Product> weight_products(const Config& config) {
   const std::int64_t keys = m.num_key_value_heads * m.head_dim;
   const std::int64_t up = (family_of(m).gated_mlp ? 2 : 1) * m.intermediate_size;
   const bool transposed = !family_of(m).conv1d;
+  const std::int64_t planned = planned_logit_rows(config);
+  const std::int64_t chunk = planned > 0 ? planned : logit_rows(m, rows);
   std::vector<Product> out;
   for (const LinearShape& l : std::vector<LinearShape>{
            {"qkv", m.hidden_size, queries + 2 * keys, rows, layer_rows, transposed},
            {"attention out", queries, m.hidden_size, rows, layer_rows, transposed},
            {"up", m.hidden_size, up, rows, layer_rows, transposed},
            {"down", m.intermediate_size, m.hidden_size, rows, layer_rows, transposed},
-           {"head", m.hidden_size, m.vocab_size, logit_rows(m, rows), step_rows, true}})
+           {"head", m.hidden_size, rank_model(config).vocab_size, chunk, step_rows, true}})
     add_products(l, out);
   return out;
 }

@@ -3,8 +3,9 @@
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/philox.h"
 #include "hgtrain/ops/gemm.h"
-#include "hgtrain/ops/use_cudnn.h"
+#include "hgtrain/train/memory_fit.h"
 #include "hgtrain/train/model_options.h"
+#include "hgtrain/train/use_attention.h"
 
 namespace hgt {
 namespace {
@@ -31,25 +32,32 @@ class DrawnTokens final : public Dataset {
   const std::int64_t seq_length_, vocab_size_;
 };
 
+/// The config, with the memory of the GPU that is there.
+Config planned(Config config, const Stream& stream) {
+  if (!stream.device().is_cpu())
+    config.hardware.gpu_bytes = plannable_bytes(config, stream.queue());
+  return config;
+}
+
 }  // namespace
 
 SyntheticRun::SyntheticRun(const Config& config, const Groups& groups)
-    : config_(config),
-      device_(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads),
+    : device_(config.hardware.device == "cuda", static_cast<int>(config.hardware.threads),
               config.training.deterministic),
       stream_(device_.get()),
-      table_(rank_table(config)),
-      plan_(plan_rank(config, table_, groups.world->rank(), groups.world->size())),
-      buffers_(config, plan_, stream_.device()),
+      config_(planned(config, stream_)),
+      table_(rank_table(config_)),
+      plan_(plan_rank(config_, table_, groups.world->rank(), groups.world->size())),
+      buffers_(config_, plan_, stream_.device()),
       slots_(table_, plan_, buffers_),
       model_(Model::create(config_.model, table_, slots_.block_weights(), slots_.block_gradients(),
                            model_options(config_, plan_.shape, groups), stream_)),
       data_(std::make_unique<DrawnTokens>(config.training.seq_length, config.model.vocab_size)) {
   if (!stream_.device().is_cpu()) {
     if (config.training.deterministic) disable_gemm_autotuning(stream_.queue());
-    if (config.hardware.cudnn) use_cudnn(stream_.queue());
+    attention_ = use_attention(config_, stream_.queue());
   }
-  const HostBuffers host(buffers_, config, plan_, stream_);
+  const HostBuffers host(buffers_, config_, plan_, stream_);
   host.get().initialize(table_, static_cast<std::uint64_t>(config_.training.seed), device_.pool());
   host.store();
   buffers_.round_weights(buffers_.is_offloaded() ? Stream(device_.pool()) : stream_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "hgtrain/arch/model_spec.h"
@@ -23,6 +24,10 @@ class SyntheticRun {
 
   const Stream& stream() const { return stream_; }
   const ParameterTable& table() const { return table_; }
+  /// The config, and the memory of the GPU that its plan counts on.
+  const Config& config() const { return config_; }
+  /// "attention backend: ...", as use_cudnn says it; "" if it was not asked.
+  const std::string& attention() const { return attention_; }
   /// Runs a training step and returns its milliseconds. On a GPU the finished step is the previous
   /// one, like in a run, and the milliseconds are the time since the last return. They are right
   /// from the third call on, if nothing else is done in between.
@@ -31,9 +36,9 @@ class SyntheticRun {
   double comm_ms() const { return comm_ms_; }
 
  private:
-  const Config config_;
   ComputeStream device_;
   const Stream stream_;
+  const Config config_;
   const ParameterTable table_;
   const RankPlan plan_;
   const FlatBuffers buffers_;
@@ -45,6 +50,7 @@ class SyntheticRun {
   std::unique_ptr<Trainer> trainer_;
   std::int64_t finished_ns_ = 0;
   double comm_ms_ = 0;
+  std::string attention_;
 };
 
 }  // namespace hgt

@@ -291,6 +291,9 @@ Field hardware_section() {
           used("cudnn", in(&HardwareConfig::cudnn),
                "in bf16 and fp16, use cuDNN's attention if it is installed and supports the shape; "
                "false: hgtrain's own kernels"),
+          used("cudnn_deterministic", in(&HardwareConfig::cudnn_deterministic),
+               "cuDNN's attention adds gradients in a fixed order, which takes memory and time; "
+               "false: the bits differ from run to run, unless training.deterministic is true"),
           used("cuda_graphs", in(&HardwareConfig::cuda_graphs),
                "launch the kernels of a step as CUDA graphs; the results are the same"),
           later("device_groups", "machines of different kinds").aka({"groups"}),

@@ -23,8 +23,9 @@ void cross_entropy(const Tensor& logits, const Tensor& targets, const float* gra
                    const Tensor& losses, const Tensor& softmax_parts, const TensorGroup& group,
                    VocabularyPart part, Stream stream) {
   if (group.size() == 1)
-    return gradient_scale ? cross_entropy_fwd_bwd(logits, targets, *gradient_scale, losses, stream)
-                          : cross_entropy_fwd(logits, targets, losses, stream);
+    return gradient_scale
+               ? cross_entropy_fwd_bwd(logits, targets, *gradient_scale, losses, stream, part.size)
+               : cross_entropy_fwd(logits, targets, losses, stream, part.size);
   const std::int64_t ranks = group.size(), rows = logits.size(0);
   const Tensor parts = softmax_parts.reshaped({softmax_parts.numel()})
                            .slice(0, 0, ranks * rows * 3)

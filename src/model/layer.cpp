@@ -42,6 +42,10 @@ Dropout Layer::dropout(const Pass& pass, double probability, std::uint64_t place
   return out;
 }
 
+bool Layer::adds_in_product(const Stream& stream) const {
+  return !stream.device().is_cpu() && m_.resid_pdrop == 0 && group_.size() == 1;
+}
+
 AttentionOptions Layer::attention_options(const Pass& pass) const {
   AttentionOptions out = attention_;
   out.dropout = dropout(pass, m_.attn_pdrop, kProbabilities);
@@ -119,9 +123,13 @@ void Layer::finish(const LayerWeights& w, const Tensor& x, const Pass& pass,
 void Layer::add_attention(const LayerWeights& w, const Tensor& x, const Pass& pass,
                           const LayerState& state, const LayerScratch& scratch,
                           Stream stream) const {
+  const Dropout drop = dropout(pass, m_.resid_pdrop, kAttentionBranch);
+  if (adds_in_product(stream)) {
+    linear_add_fwd(state.attention, w.out.weight, w.out.bias, x, state.after_attention, stream);
+    return norm_fwd(w.norm2, eps_, state.after_attention, state.norm2, stream);
+  }
   linear_fwd(state.attention, w.out.weight, group_.once(w.out.bias), scratch.branch, stream);
   const Tensor branch = group_.sum_rows(scratch.branch);
-  const Dropout drop = dropout(pass, m_.resid_pdrop, kAttentionBranch);
   if (drop.probability == 0)
     return add_norm_fwd(w.norm2, eps_, x, branch, state.after_attention, state.norm2, stream);
   dropout_add(x, branch, drop, state.after_attention, stream);
@@ -150,9 +158,12 @@ void Layer::activate(const LayerState& state, Stream stream) const {
 
 void Layer::mlp_down(const LayerWeights& w, const Pass& pass, const LayerState& state,
                      const LayerScratch& scratch, Stream stream) const {
+  const Dropout drop = dropout(pass, m_.resid_pdrop, kMlpBranch);
+  if (adds_in_product(stream))
+    return linear_add_fwd(state.activated, w.down.weight, w.down.bias, state.after_attention,
+                          state.output, stream);
   linear_fwd(state.activated, w.down.weight, group_.once(w.down.bias), scratch.branch, stream);
-  dropout_add(state.after_attention, group_.sum_rows(scratch.branch),
-              dropout(pass, m_.resid_pdrop, kMlpBranch), state.output, stream);
+  dropout_add(state.after_attention, group_.sum_rows(scratch.branch), drop, state.output, stream);
 }
 
 void Layer::recompute(const LayerWeights& w, const Tensor& x, const Pass& pass,

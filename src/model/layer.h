@@ -126,6 +126,9 @@ class Layer {
                              Stream stream) const;
   KeysValues finish_gather(const QkvHeads& own, const Pass& pass, const LayerScratch& scratch,
                            std::uint64_t ticket) const;
+  /// Whether the product of a branch adds it to the residual stream: on a GPU, if nothing comes
+  /// between them in training. So an evaluation has the same products, and none to time.
+  bool adds_in_product(const Stream& stream) const;
   AttentionOptions attention_options(const Pass& pass) const;
   Dropout dropout(const Pass& pass, double probability, std::uint64_t place) const;
   /// The gradient of a branch, all rows, from that of the residual stream it was added to: in

@@ -32,7 +32,14 @@ std::vector<ActivationSizes> sizes_of(const Model::Options& options, DType dtype
   for (const auto& [blocks, slots] : options.ranges)
     out.push_back({options.max_batch, options.max_seq_length, slots, dtype, options.recompute,
                    options.recomputed_layers, blocks, group.size(), options.split, context_size,
-                   group.rank(), group.split_rows()});
+                   group.rank(), group.split_rows(), options.logit_rows});
+  return out;
+}
+
+/// The sizes of a tensor rank's part. Its part of the vocabulary may be padded.
+ModelConfig part_of(const ModelConfig& config, const ParameterTable& table, int ranks) {
+  ModelConfig out = tensor_part(config, ranks);
+  out.vocab_size = table.vocabulary_rows();
   return out;
 }
 
@@ -43,7 +50,7 @@ class TransformerModel final : public Model {
                    const Options& options, Stream stream)
       : group_(options.tensor, options.split_rows),
         context_(options.context),
-        config_(tensor_part(config, group_.size())),
+        config_(part_of(config, table, group_.size())),
         vocabulary_{group_.rank() * config_.vocab_size, config.vocab_size},
         options_(options),
         stream_(stream),

@@ -20,6 +20,14 @@ void check_operands(const Checks& check, const Tensor& logits, const Tensor& tar
   check.contiguous("losses", losses, {logits.size(0)});
 }
 
+/// The columns that are no padding.
+std::int64_t columns_of(const Checks& check, const Tensor& logits,
+                        std::optional<std::int64_t> vocabulary) {
+  const std::int64_t columns = vocabulary.value_or(logits.size(1));
+  check.that(columns >= 1 && columns <= logits.size(1), "vocabulary", "does not fit the logits");
+  return columns;
+}
+
 void check_targets(const Tensor& targets, std::int64_t vocabulary) {
   const std::int32_t* const ids = targets.data<std::int32_t>();
   for (std::int64_t n = 0; n < targets.numel(); ++n)
@@ -30,16 +38,16 @@ void check_targets(const Tensor& targets, std::int64_t vocabulary) {
 }
 
 /// No gradient is computed if no gradient scale is given.
-void run(const Stream& stream, const Tensor& logits, const Tensor& targets,
+void run(const Stream& stream, const Tensor& logits, std::int64_t vocabulary, const Tensor& targets,
          const float* gradient_scale, const Tensor& losses) {
   if (stream.device().is_cpu()) {
-    check_targets(targets, logits.size(1));
-    return cpu::cross_entropy(logits, targets, gradient_scale, losses, stream.pool());
+    check_targets(targets, vocabulary);
+    return cpu::cross_entropy(logits, vocabulary, targets, gradient_scale, losses, stream.pool());
   }
   run_cuda(stream, &CudaOpsTable::cross_entropy,
            {logits.raw(), logits.dtype(), targets.data<std::int32_t>(), losses.data<float>(),
-            logits.size(0), logits.size(1), kIgnoredTarget, gradient_scale ? *gradient_scale : 0,
-            gradient_scale != nullptr});
+            logits.size(0), logits.size(1), vocabulary, kIgnoredTarget,
+            gradient_scale ? *gradient_scale : 0, gradient_scale != nullptr});
 }
 
 CrossEntropyPartArgs part_args(const Tensor& logits, const Tensor& targets, VocabularyPart part,
@@ -60,17 +68,20 @@ CrossEntropyPartArgs part_args(const Tensor& logits, const Tensor& targets, Voca
 }  // namespace
 
 void cross_entropy_fwd(const Tensor& logits, const Tensor& targets, const Tensor& losses,
-                       Stream stream) {
-  check_operands(Checks("cross_entropy_fwd", stream), logits, targets, losses);
+                       Stream stream, std::optional<std::int64_t> vocabulary) {
+  const Checks check("cross_entropy_fwd", stream);
+  check_operands(check, logits, targets, losses);
   const Span span("cross_entropy_fwd", traffic(logits));
-  run(stream, logits, targets, nullptr, losses);
+  run(stream, logits, columns_of(check, logits, vocabulary), targets, nullptr, losses);
 }
 
 void cross_entropy_fwd_bwd(const Tensor& logits, const Tensor& targets, float gradient_scale,
-                           const Tensor& losses, Stream stream) {
-  check_operands(Checks("cross_entropy_fwd_bwd", stream), logits, targets, losses);
+                           const Tensor& losses, Stream stream,
+                           std::optional<std::int64_t> vocabulary) {
+  const Checks check("cross_entropy_fwd_bwd", stream);
+  check_operands(check, logits, targets, losses);
   const Span span("cross_entropy_fwd_bwd", traffic(logits, logits));
-  run(stream, logits, targets, &gradient_scale, losses);
+  run(stream, logits, columns_of(check, logits, vocabulary), targets, &gradient_scale, losses);
 }
 
 void cross_entropy_part(const Tensor& logits, const Tensor& targets, VocabularyPart part,

@@ -1,5 +1,6 @@
 #include "hgtrain/ops/linear.h"
 
+#include "hgtrain/ops/dropout.h"
 #include "hgtrain/ops/gemm.h"
 
 #include "dispatch.h"
@@ -9,11 +10,12 @@ namespace {
 
 /// c = a b + beta c on a CUDA device, with the epilogue that the module computes with it.
 void run_gemm(const Tensor& a, const Tensor& b, float beta, const Tensor& c, GemmEpilogue epilogue,
-              const Tensor& bias, const Tensor& pre, Stream stream) {
+              const Tensor& bias, const Tensor& pre, Stream stream, const Tensor& added = {}) {
   GemmArgs args = gemm_args(1, a, b, beta, c, stream);
   args.epilogue = epilogue;
   args.bias = bias.raw();
   args.pre = pre.raw();
+  args.added = added.raw();
   const Span span("gemm", product_work(a, b));
   run_cuda(stream, &CudaOpsTable::gemm, args);
 }
@@ -36,6 +38,20 @@ void linear_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tens
   gemm(1, x, w, 0, y, stream);
   const Span bias_span("add_bias", traffic(y, y));
   cpu::add_bias(y, bias, stream.pool());
+}
+
+void linear_add_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& added,
+                    const Tensor& y, Stream stream) {
+  if (stream.device().is_cpu()) {
+    linear_fwd(x, w, bias, y, stream);
+    return dropout_add(y, added, {}, y, stream);
+  }
+  const Span span("linear_add_fwd");
+  const Checks check("linear_add_fwd", stream);
+  if (bias) check.shape("bias", bias, {y.size(1)}, y.dtype());
+  check.contiguous("added", added, {x.size(0), w.size(1)}, y.dtype());
+  check.contiguous("y", y, {x.size(0), w.size(1)}, y.dtype());
+  run_gemm(x, w, 0, y, bias ? GemmEpilogue::kBias : GemmEpilogue::kNone, bias, {}, stream, added);
 }
 
 void linear_activation_fwd(Activation f, const Tensor& x, const Tensor& w, const Tensor& bias,

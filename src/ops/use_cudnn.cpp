@@ -6,11 +6,27 @@
 
 namespace hgt {
 
-std::string use_cudnn(const CudaQueue& queue) {
+namespace {
+
+/// cuDNN compiles some kernels when they are first used. It opens the library for that by its name
+/// alone, which finds only what lies in the system's folders, or is open already.
+void open_compiler(const CudaModule& module) {
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"}) try {
+      module.library(name);
+      return;
+    } catch (const Error&) {  // cuDNN says so if it needs it
+    }
+}
+
+}  // namespace
+
+std::string use_cudnn(const CudaQueue& queue, const CudnnOptions& options) {
   const CudaModule& module = queue.module();
   std::size_t version = 0;
+  open_compiler(module);
   try {
-    check(module.ops().use_cudnn(module.library("libcudnn.so.9"), queue.state(), &version));
+    check(
+        module.ops().use_cudnn(module.library("libcudnn.so.9"), &options, queue.state(), &version));
   } catch (const Error& error) {
     return "attention backend: own kernels (no cuDNN: " + error.message() + ")";
   }

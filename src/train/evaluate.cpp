@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "hgtrain/arch/model_spec.h"
+#include "hgtrain/arch/rank_plan.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/checkpoint/checkpoint.h"
 #include "hgtrain/config/config.h"
@@ -44,8 +44,8 @@ double evaluate_model(const Config& config, const std::string& weights, std::int
   const Stream stream = queue ? Stream(*queue) : Stream(pool);
   const auto data = Dataset::open(config.data, config.training.seq_length, Dataset::Split::kValid,
                                   config.model.vocab_size);
-  const ParameterTable table =
-      parameter_table(config.model, config.training.no_decay_norms_and_biases);
+  const ParameterTable table = parameter_table(
+      config.model, config.training.no_decay_norms_and_biases, 1, vocabulary_unit(config));
   progress.phase = "loading";
   const Buffer loaded = load_weights(config, table, weights, comm, stream);
   const auto model = Model::create(

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "hgtrain/base/clock.h"
+#include "hgtrain/base/element.h"
+#include "hgtrain/base/philox.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/device/buffer.h"
 #include "hgtrain/machine/resources.h"
@@ -26,6 +28,23 @@ double seconds_of(const Stream& stream, const Fn& fn) {
 }
 
 }  // namespace
+
+Buffer drawn_numbers(const char* name, std::int64_t count, DType dtype, Stream stream) {
+  constexpr std::int64_t kDrawn = (1 << 20) + 7;  // then they repeat, not at the start of a row
+  Buffer host(name, count * static_cast<std::int64_t>(size_of(dtype)));
+  visit_element(dtype, [&]<class T>(T) {
+    const std::span<T> values = host.as<T>();
+    const auto drawn = static_cast<std::size_t>(std::min(count, kDrawn));
+    for (std::size_t i = 0; i < drawn; ++i)
+      values[i] = static_cast<float>(static_cast<std::int32_t>(philox(0, 0, i)[0])) * 0x1p-31f;
+    for (std::size_t i = drawn; i < values.size(); ++i) values[i] = values[i - drawn];
+  });
+  if (stream.device().is_cpu()) return host;
+  Buffer there(name, host.bytes(), stream.device());
+  stream.copy(there.data(), host.data(), static_cast<std::size_t>(host.bytes()));
+  stream.synchronize();
+  return there;
+}
 
 void copy_all(const Buffer& from, const Buffer& to, Stream stream) {
   if (!stream.device().is_cpu())
@@ -47,9 +66,8 @@ double measure_matrix_rate(Stream stream, DType dtype, double budget_ms) {
   constexpr double kLongSeconds = 0.02;  // a size whose products would take longer is not tried
   constexpr int kRounds = 3;             // at least
   const auto element = static_cast<std::int64_t>(size_of(dtype));
-  const Buffer memory("matrix rate", 3 * sizes.back() * sizes.back() * element, stream.device());
-  const std::vector<float> values(static_cast<std::size_t>(memory.bytes()) / 4, 0.5f);
-  stream.copy(memory.data(), values.data(), static_cast<std::size_t>(memory.bytes()));
+  const Buffer memory =
+      drawn_numbers("matrix rate", 3 * sizes.back() * sizes.back(), dtype, stream);
   double best = 0;
   const std::int64_t begin_ns = now_ns();
   for (int round = 0; round < kRounds || ms_since(begin_ns) < budget_ms; ++round) {

@@ -35,6 +35,13 @@ std::string largest_of(std::vector<Allocation> table) {
 
 }  // namespace
 
+std::int64_t plannable_bytes(Config config, const CudaQueue& queue) {
+  if (config.hardware.oversubscribe) return 0;
+  const CudaQueue::Memory memory = queue.memory();
+  config.hardware.gpu_bytes = memory.total_bytes;
+  return fits_in(memory.free_bytes)(config) ? memory.total_bytes : 0;
+}
+
 void require_memory(const Config& config, const CudaQueue& queue) {
   const CudaQueue::Memory memory = queue.memory();
   const auto threads = static_cast<int>(config.hardware.threads);

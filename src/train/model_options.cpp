@@ -16,7 +16,8 @@ Model::Options options_of(const Config& config, const std::vector<ActivationSize
                      .split = sizes.split,
                      .seed = static_cast<std::uint64_t>(config.training.seed),
                      .recompute = sizes.recompute,
-                     .recomputed_layers = sizes.recomputed_layers};
+                     .recomputed_layers = sizes.recomputed_layers,
+                     .logit_rows = sizes.logit_rows};
   for (const ActivationSizes& range : ranges) out.ranges.push_back({range.blocks, range.slots});
   return out;
 }
@@ -24,7 +25,9 @@ Model::Options options_of(const Config& config, const std::vector<ActivationSize
 }  // namespace
 
 Model::Options model_options(const Config& config) {
-  return options_of(config, {activation_sizes(config)});
+  Model::Options options = options_of(config, {activation_sizes(config)});
+  options.logit_rows = planned_logit_rows(config);
+  return options;
 }
 
 Model::Options model_options(const Config& config, const StepShape& shape, const Groups& groups) {

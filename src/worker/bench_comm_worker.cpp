@@ -18,7 +18,6 @@ void measure(ControlChannel& channel, const BenchCommRequest& request) {
   Config config;
   config.hardware.device = request.device;
   config.hardware.oversubscribe = request.oversubscribe;
-  config.hardware.cudnn = false;
   config.distributed.backend = request.backend;
   const std::unique_ptr<CudaQueue> queue = open_device(config, environment);
   const auto [comm, backend_name] = connect_ranks(channel, config, environment, queue.get());

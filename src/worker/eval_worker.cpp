@@ -14,9 +14,10 @@ namespace {
 
 void evaluate(ControlChannel& channel, const EvalRequest& request) {
   const Environment environment = read_environment();
-  const Config config = config_from_resolved(parse_json<nlohmann::ordered_json>(request.config));
+  Config config = config_from_resolved(parse_json<nlohmann::ordered_json>(request.config));
   channel.progress().phase = "connecting";
   const std::unique_ptr<CudaQueue> queue = open_device(config, environment);
+  if (queue) plan_device(config, environment, channel, *queue);
   const auto [comm, backend_name] = connect_ranks(channel, config, environment, queue.get());
   const double loss = evaluate_model(config, request.weights, request.samples, *comm,
                                      channel.progress(), queue.get());

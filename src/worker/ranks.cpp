@@ -19,7 +19,8 @@
 #include "hgtrain/config/config.h"
 #include "hgtrain/machine/network.h"
 #include "hgtrain/ops/gemm.h"
-#include "hgtrain/ops/use_cudnn.h"
+#include "hgtrain/train/memory_fit.h"
+#include "hgtrain/train/use_attention.h"
 #include "hgtrain/wire/messages.h"
 
 #include "stacks.h"
@@ -91,6 +92,27 @@ Connection connect(ControlChannel& channel, const Config& job, const Environment
 
 }  // namespace
 
+namespace {
+
+/// The least of the ranks' numbers.
+std::int64_t least_of_ranks(std::int64_t mine, const std::string& key,
+                            const Environment& environment, Store& store,
+                            std::chrono::milliseconds timeout) {
+  if (environment.world_size == 1) return mine;
+  const auto key_of = [&](int rank) { return fmt::format("{}/of {}", key, rank); };
+  if (environment.rank > 0) {
+    store.set(key_of(environment.rank), fmt::to_string(mine));
+    return std::stoll(store.get(key + "/least", timeout));
+  }
+  std::int64_t least = mine;
+  for (int rank = 1; rank < environment.world_size; ++rank)
+    least = std::min<std::int64_t>(least, std::stoll(store.get(key_of(rank), timeout)));
+  store.set(key + "/least", fmt::to_string(least));
+  return least;
+}
+
+}  // namespace
+
 std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment) {
   if (config.hardware.device != "cuda") return nullptr;
   // Each queue gets a hardware queue of its own: a receive that waits for a peer delays no other.
@@ -104,11 +126,18 @@ std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& 
         "start fewer, or let them share: --hardware.oversubscribe true");
   auto queue = std::make_unique<CudaQueue>(Device::cuda(environment.local_rank % count));
   if (config.training.deterministic) disable_gemm_autotuning(*queue);
-  if (config.parallelism.context_parallel_size > 1)
-    log_info("attention backend: own kernels (context ranks have parts of the sequences)");
-  else if (config.hardware.cudnn)
-    log_info("{}", use_cudnn(*queue));
   return queue;
+}
+
+void plan_device(Config& config, const Environment& environment, ControlChannel& channel,
+                 const CudaQueue& queue) {
+  config.hardware.gpu_bytes =
+      least_of_ranks(plannable_bytes(config, queue), "memory of GPUs", environment, channel,
+                     std::chrono::milliseconds(config.distributed.timeout_ms()));
+  const std::string attention = use_attention(config, queue);
+  log_info("{}", attention);
+  if (environment.rank == 0 && attention.find("(no cuDNN") != std::string::npos)
+    channel.send("notice", {{"text", attention}});
 }
 
 Connection connect_ranks(ControlChannel& channel, const Config& job, const Environment& environment,

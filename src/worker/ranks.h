@@ -21,9 +21,16 @@ namespace hgt {
 
 struct Config;
 
-/// The queue of the worker's own GPU, which does products and attention as the config asks; null if
-/// the device is the CPU. Error(kDevice) if there is no GPU for it.
+/// The queue of the worker's own GPU, which does products as the config asks; null if the device is
+/// the CPU. Error(kDevice) if there is no GPU for it.
 std::unique_ptr<CudaQueue> open_device(const Config& config, const Environment& environment);
+
+/// Sets how much memory the plan of a job of this model may count on (hardware.gpu_bytes): the
+/// least of the ranks' GPUs, because ranks that share layers make the same calls. All ranks call
+/// it, before anything is allocated. The queue then does attention as the config asks, which is
+/// logged; the user hears if cuDNN is missing.
+void plan_device(Config& config, const Environment& environment, ControlChannel& channel,
+                 const CudaQueue& queue);
 
 struct Connection {
   std::unique_ptr<Communicator> communicator;

@@ -160,6 +160,7 @@ class TrainWorker {
     require_same_tokenizer(*channel_, environment, config_.tokenizer.path);
     std::unique_ptr<CudaQueue> queue = open_device(config_, environment);
     const CudaQueue* const compute = queue.get();
+    if (compute) plan_device(config_, environment, *channel_, *compute);
     if (compute) require_memory(config_, *compute);
     if (compute && environment.world_size > 1 && !config_.training.deterministic) {
       channel_->progress().phase = "choosing how to compute products";

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "hgtrain/arch/activations.h"
+#include "hgtrain/arch/rank_plan.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/config/config.h"
@@ -79,7 +80,7 @@ TEST_CASE("the parts of cuDNN's attention stay within the planned memory") {
     config.precision.bf16 = true;
     config.batch.micro_batch_size = s.batch;
     config.training.seq_length = s.length;
-    const cudnn::AttentionPart part = cudnn::attention_part(s);
+    const cudnn::AttentionPart part = cudnn::attention_part(s, {});
     CAPTURE(s.batch, s.length);
     CHECK(part.samples * part.heads(s) * cuda::attention_head_bytes(s.length) <=
           bytes_of(config, 1, "scratch of matrix products and attention") -
@@ -428,7 +429,7 @@ TEST_CASE("what a GPU offloads leaves its table, but for the weights and a step'
   config.batch = {.train_batch_size = 2, .micro_batch_size = 1, .gradient_accumulation_steps = 2};
   config.training.seq_length = 8;
   config.precision.bf16 = true;
-  const std::int64_t total = parameter_table(config.model, false).total;
+  const std::int64_t total = rank_table(config).total;
   const auto rows = [](const std::vector<Allocation>& table) {
     std::map<std::string, std::int64_t> out;
     for (const Allocation& row : table)

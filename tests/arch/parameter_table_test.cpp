@@ -239,6 +239,32 @@ TEST_CASE("more tensor ranks than tokens leave some without any") {
   tokens.placement({3, 4}).for_each_run({0, 20}, [](const Placement::Run&) { FAIL("a run"); });
 }
 
+TEST_CASE("a padded vocabulary has the places of the unpadded one, and rows behind it") {
+  ModelConfig model = gpt2_124m();
+  model.tie_word_embeddings = false;
+  for (const auto& [ranks, rows] : {std::pair{1, 50304}, {4, 12672}}) {
+    const ParameterTable table = parameter_table(model, false, ranks, 128);
+    CHECK(table.vocabulary_rows() == rows);
+    CHECK(tensor_part(model, ranks, 128).vocab_size == rows);
+    CHECK(table.num_parameters == parameter_table(model, false).num_parameters);
+    for (const char* name : {"transformer.wte.weight", "lm_head.weight"}) {
+      const Parameter& p = table.find(name);
+      CHECK(p.shape == std::vector<std::int64_t>{50257, 768});
+      CHECK(p.local_shape == std::vector<std::int64_t>{rows, 768});
+      std::int64_t next = 0;
+      for (TensorRank at{0, ranks}; at.rank < ranks; ++at.rank)
+        p.placement(at).for_each_run({0, p.numel}, [&](const Placement::Run& run) {
+          CHECK(run.local == 0);
+          CHECK(run.whole == next);
+          next += run.size;
+        });
+      CHECK(next == std::int64_t{50257} * 768);
+    }
+    for (const Parameter& p : table.parameters)
+      if (p.name.find("transformer.h.") == 0 && ranks == 1) CHECK(p.local_shape == p.shape);
+  }
+}
+
 TEST_CASE("a tensor rank's part of a model has the sizes of its parameters") {
   const ModelConfig part = tensor_part(llama3_8b(), 16);
   CHECK(part.num_attention_heads == 2);

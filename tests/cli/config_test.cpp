@@ -1,3 +1,6 @@
+#include <map>
+#include <regex>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -52,6 +55,31 @@ TEST_CASE(
   const Outcome again = run_program("config init quickstart " + folder.path() + "/quickstart.json");
   CHECK(again.status == 2);
   CHECK(says(again, "is there already"));
+}
+
+TEST_CASE("the micro-batches that presets name for sizes of GPUs fit them") {
+  const std::map<std::string, std::string> gpus = {
+      {"24", "rtx4090"}, {"80", "h100"}, {"139", "h200"}};
+  int named = 0;
+  for (const auto& [preset, workers] :
+       std::map<std::string, std::string>{{"gpt2-124m", "8"},
+                                          {"gpt2-1558m", "8"},
+                                          {"llama-8b", "1"},
+                                          {"llama-8b-2gpus", "2"},
+                                          {"llama-8b-8gpus", "8"}}) {
+    const std::string path = kConfigs + preset + ".json", text = read_file(path, 1 << 20);
+    const std::regex size("([0-9]+) GiB: ([0-9]+)");
+    for (std::sregex_iterator at(text.begin(), text.end(), size), end; at != end; ++at, ++named) {
+      const std::string batch = (*at)[2].str();
+      CAPTURE(preset, at->str());
+      const Outcome plan =
+          run_program("--config " + path + " --dry_run --gpu " + gpus.at((*at)[1].str()) +
+                      " --num_gpus " + workers + " --train_micro_batch_size_per_gpu " + batch);
+      CHECK(plan.status == 0);
+      CHECK(says(plan, "micro-batch " + batch + " x accumulation"));
+    }
+  }
+  CHECK(named == 9);
 }
 
 TEST_CASE("config check says what becomes of each key") {

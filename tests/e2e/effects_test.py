@@ -243,7 +243,7 @@ ROWS = {
     'zero_optimization.stage3_max_live_parameters': (zero(3), 1, 'memory_table'),
 }
 # In cuda_test.py and zero_test.py.
-ON_A_GPU = ['hardware.cuda_graphs', 'hardware.cudnn', 'zero_optimization.cpu_offload', 'zero_optimization.cpu_offload_param',
+ON_A_GPU = ['hardware.cuda_graphs', 'hardware.cudnn', 'hardware.cudnn_deterministic', 'zero_optimization.cpu_offload', 'zero_optimization.cpu_offload_param',
             'zero_optimization.offload_optimizer.device', 'zero_optimization.offload_param.device']
 
 

@@ -117,7 +117,7 @@ inline Accesses accesses(const GatedActivationBwdArgs& a) {
           writes(a.d_gate_up, a.type, 2 * a.rows * a.width)};
 }
 inline Accesses accesses(const CrossEntropyArgs& a) {
-  return {writes(a.logits, a.type, a.rows * a.vocabulary), reads_ids(a.targets, a.rows),
+  return {writes(a.logits, a.type, a.rows * a.width), reads_ids(a.targets, a.rows),
           floats_written(a.losses, a.rows)};
 }
 inline Accesses accesses(const CrossEntropyPartArgs& a) {

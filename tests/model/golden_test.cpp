@@ -16,9 +16,9 @@ using namespace hgt;
 namespace {
 
 struct Run {
-  explicit Run(const Golden& from, int threads = 2)
+  explicit Run(const Golden& from, int threads = 2, std::int64_t vocabulary_unit = 1)
       : golden(from),
-        table(parameter_table(golden.model, false)),
+        table(parameter_table(golden.model, false, 1, vocabulary_unit)),
         pool(threads),
         parameters(golden.parameters(table)),
         gradients(parameters.size()),
@@ -91,6 +91,18 @@ void adamw(const Golden& g, int step, Run& run, std::vector<double>& m, std::vec
 
 }  // namespace
 
+namespace {
+
+/// Each golden model, with multiples to which its vocabulary of 67 is padded.
+std::vector<std::pair<std::string, std::int64_t>> with_and_without_padding() {
+  std::vector<std::pair<std::string, std::int64_t>> out;
+  for (const std::string& name : Golden::names())
+    for (const std::int64_t unit : {1, 128}) out.emplace_back(name, unit);
+  return out;
+}
+
+}  // namespace
+
 TEST_CASE("each family that is built has a golden model of transformers") {
   std::set<std::string> types;
   for (const std::string& name : Golden::names()) types.insert(Golden(name).model.model_type);
@@ -111,11 +123,11 @@ TEST_CASE("the parameters are those of transformers") {
   }
 }
 
-TEST_CASE("loss and every gradient agree with transformers") {
-  for (const std::string& name : Golden::names()) {
+TEST_CASE("loss and every gradient agree with transformers, with a padded vocabulary, too") {
+  for (const auto& [name, unit] : with_and_without_padding()) {
     const Golden golden(name);
-    Run run(golden);
-    INFO(name);
+    Run run(golden, 2, unit);
+    INFO(name << ", vocabulary " << run.table.vocabulary_rows());
     CHECK(run.forward_backward(0) == Approx(golden.losses[0]).epsilon(2e-6));
 
     const double floor = 1e-3 * global_norm(golden, run.table);
@@ -123,7 +135,9 @@ TEST_CASE("loss and every gradient agree with transformers") {
       const std::vector<float>& expected = golden.tensors.at(p.name);
       INFO(p.name);
       CHECK(distance(run.gradients.data() + p.offset, expected) <=
-            1e-5 * std::max(norm(expected.data(), p.numel), floor));
+            1e-5 * std::max(norm(expected.data(), std::ssize(expected)), floor));
+      for (std::int64_t i = std::ssize(expected); i < p.numel; ++i)
+        REQUIRE(run.gradients[static_cast<std::size_t>(p.offset + i)] == 0);
     }
   }
 }

@@ -91,6 +91,8 @@ TEST_CASE("cuDNN supports the models' attention on sm_80, sm_89 and sm_90") {
         CAPTURE(sm, c.length, c.width, c.window);
         CHECK_NOTHROW(cudnn::require_support(forward(c, type), device(sm)));
         CHECK_NOTHROW(cudnn::require_support(backward(c, type), device(sm)));
+        CHECK_NOTHROW(
+            cudnn::require_support(backward(c, type), device(sm), {.deterministic = false}));
       }
 }
 
@@ -107,8 +109,8 @@ TEST_CASE("parts of a backward divide its samples, or a sample's heads, and stay
     bool backward;
     std::int64_t batch, length, heads, key_heads;
   };
-  const auto part = [](const Shape& s) {
-    const cudnn::AttentionPart out = cudnn::attention_part(s);
+  const auto part = [](const Shape& s, const CudnnOptions& options = {}) {
+    const cudnn::AttentionPart out = cudnn::attention_part(s, options);
     return std::vector{out.samples, out.key_heads, out.heads(s)};
   };
   CHECK(part({false, 64, 1024, 12, 12}) == std::vector<std::int64_t>{64, 12, 12});
@@ -118,4 +120,8 @@ TEST_CASE("parts of a backward divide its samples, or a sample's heads, and stay
   CHECK(part({true, 4, 2048, 32, 8}) == std::vector<std::int64_t>{1, 8, 32});
   CHECK(part({true, 2, 4096, 32, 8}) == std::vector<std::int64_t>{1, 2, 8});
   CHECK(part({true, 2, 32768, 32, 8}) == std::vector<std::int64_t>{1, 1, 4});
+  CHECK(part({true, 64, 1024, 12, 12}, {.part_bytes = std::int64_t{2} << 30}) ==
+        std::vector<std::int64_t>{64, 12, 12});
+  CHECK(part({true, 2, 32768, 32, 8}, {.deterministic = false}) ==
+        std::vector<std::int64_t>{2, 8, 32});
 }

@@ -93,6 +93,29 @@ TEST_CASE("cross-entropy in parts of the vocabulary is that of all, and padding 
   }
 }
 
+TEST_CASE("padding behind the vocabulary changes no loss, and its gradient is zero") {
+  for (const std::int64_t width : {kVocabulary + 1, kVocabulary + 13}) {
+    Case whole;
+    Floats padded = columns_of(whole.logits, 0, width), losses(kRows);
+    ThreadPool pool(2);
+    const Tensor logits = tensor(padded, {kRows, width});
+    cross_entropy_fwd(tensor(padded, {kRows, width}), whole.targets_N(), tensor(losses, {kRows}),
+                      pool, kVocabulary);
+    cross_entropy_fwd_bwd(whole.logits_NV(), whole.targets_N(), 0.25f, whole.losses_N(), pool);
+    CHECK(losses == whole.losses);
+    cross_entropy_fwd_bwd(logits, whole.targets_N(), 0.25f, tensor(losses, {kRows}), pool,
+                          kVocabulary);
+    CHECK(losses == whole.losses);
+    for (std::int64_t n = 0; n < kRows; ++n)
+      for (std::int64_t v = 0; v < width; ++v)
+        CHECK(padded[n * width + v] ==
+              (v < kVocabulary ? whole.logits[n * kVocabulary + v] : 0.0f));
+    CHECK_THROWS_AS(
+        cross_entropy_fwd(logits, whole.targets_N(), tensor(losses, {kRows}), pool, width + 1),
+        Error);
+  }
+}
+
 TEST_CASE("cross-entropy of huge logits is finite, of NaN is NaN") {
   Case c;
   for (float& v : c.logits) v = v * 1e4f + 1e30f * (v > 0);
@@ -129,6 +152,23 @@ TEST_CASE("CUDA: cross-entropy", "[cross_entropy]") {
             cross_entropy_fwd_bwd(x[1], x[2], 1, x[4], stream);
           },
           tolerance_of(type, 2e-5));
+}
+
+TEST_CASE("CUDA: cross-entropy of a padded vocabulary", "[cross_entropy]") {
+  for (const DType type : kTypes)
+    for (const auto& [vocabulary, width] :
+         {std::pair{67, 128}, {700, 701}, {2041, 2048}, {513, 640}, {50257, 50304}}) {
+      const std::int64_t rows = vocabulary > 5000 ? 2 : 9, columns = vocabulary;
+      compare(
+          {normal({rows, width}, 1, 4, type), normal({rows, width}, 2, 4, type),
+           integers({rows}, vocabulary, kIgnoredTarget), normal({rows}, 3), normal({rows}, 4)},
+          [columns](const std::vector<Tensor>& x, Stream stream) {
+            cross_entropy_fwd_bwd(x[0], x[2], 0.3f, x[3], stream, columns);
+            cross_entropy_fwd(x[1], x[2], x[4], stream, columns);
+            stream.copy(x[1].raw(), x[0].raw(), x[0].bytes());  // it is undefined
+          },
+          tolerance_of(type, 2e-5));
+    }
 }
 
 TEST_CASE("CUDA: cross-entropy in parts of the vocabulary", "[cross_entropy]") {

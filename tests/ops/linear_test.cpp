@@ -105,6 +105,34 @@ TEST_CASE("CUDA: a linear layer", "[linear]") {
               tolerance_of(type, 2e-5));
 }
 
+TEST_CASE("a linear layer that adds equals the two in sequence") {
+  Floats x = random_floats(kRows * kIn, 1), w = random_floats(kIn * kOut, 2),
+         bias = random_floats(kOut, 3), added = random_floats(kRows * kOut, 4), y(kRows * kOut),
+         expected(kRows * kOut);
+  ThreadPool pool(1);
+  const Tensor x_NI = tensor(x, {kRows, kIn}), w_IO = tensor(w, {kIn, kOut}),
+               bias_O = tensor(bias, {kOut}), expected_NO = tensor(expected, {kRows, kOut});
+  linear_add_fwd(x_NI, w_IO, bias_O, tensor(added, {kRows, kOut}), tensor(y, {kRows, kOut}), pool);
+  linear_fwd(x_NI, w_IO, bias_O, expected_NO, pool);
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = added[i] + expected[i];
+  CHECK(y == expected);
+}
+
+TEST_CASE("CUDA: a linear layer that adds", "[linear]") {
+  for (const DType type : kTypes)
+    for (const std::int64_t inputs : {34, 35})  // with the product, and apart
+      for (const std::int64_t outputs : {55, 64})
+        compare(
+            {normal({21, inputs}, 1, 1, type), normal({inputs, outputs}, 2, 1, type),
+             normal({outputs}, 3, 1, type), normal({21, outputs}, 4, 1, type),
+             normal({21, outputs}, 5, 1, type), normal({21, outputs}, 6, 1, type)},
+            [](const std::vector<Tensor>& x, Stream stream) {
+              linear_add_fwd(x[0], x[1], x[2], x[3], x[4], stream);
+              linear_add_fwd(x[0], x[1], {}, x[4], x[5], stream);
+            },
+            tolerance_of(type, 2e-5));
+}
+
 TEST_CASE("CUDA: a linear layer with a transposed weight", "[linear]") {
   for (const DType type : kTypes)
     for (const std::int64_t rows : {20, 21})

@@ -154,7 +154,7 @@ TEST_CASE("layer norm refuses a gain of another width") {
 
 TEST_CASE("CUDA: layer norm", "[norm]") {
   for (const DType type : kTypes)
-    for (const std::int64_t width : {7, 33, 256, 1025, 4100})
+    for (const std::int64_t width : {7, 33, 256, 700, 1025, 4100})
       for (const bool accumulate : {false, true}) {
         if (type == DType::kF32 && width > 4096) continue;  // wider than the kernels support
         const std::int64_t count = width > 33 ? 3 : 70;
@@ -246,7 +246,7 @@ TEST_CASE("adding before an RMS norm in one pass has the bits of adding first") 
 
 TEST_CASE("CUDA: RMS norm of the heads of a fused projection", "[norm]") {
   for (const DType type : kTypes)
-    for (const std::int64_t width : {40, 64, 700, 2060})
+    for (const std::int64_t width : {40, 64, 340, 700, 2060})
       for (const bool accumulate : {false, true}) {
         const std::int64_t rows = 9, heads = 3;
         const Shape wide = {rows, heads * width + 8};

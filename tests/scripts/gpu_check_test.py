@@ -61,7 +61,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
         self.assertIn('| wrong by 0.1', said)
-        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 21)
+        self.assertEqual(len([line for line in self.called() if line.startswith('CudaTest.')]), 22)
         self.program('tests/ops/ops_test', 'echo ops >> called; echo "All tests passed (3 assertions in 1 test case)"')
         status, said = self.check('correct')
         self.assertEqual(status, 0, said)
@@ -77,7 +77,7 @@ class GpuCheckTest(unittest.TestCase):
         status, said = self.check('correct')
         self.assertEqual(status, 1)
         self.assertIn('ops: FAILED', said)
-        self.assertEqual(len(self.called()), 22)
+        self.assertEqual(len(self.called()), 23)
 
     def test_workers_share_a_gpu_if_there_is_only_one(self):
         self.assertEqual(self.check('splits')[0], 0)
@@ -116,6 +116,16 @@ class GpuCheckTest(unittest.TestCase):
         found = json.loads((self.folder / 'gpu-check/speed.json').read_text())
         self.assertEqual([model['ratio'] for model in found['models']], [2, 2])
         self.assertEqual([kernel['op'] for kernel in found['kernels']], ['rope_fwd'])
+
+    def test_speed_without_cudnns_attention_fails(self):
+        self.program('tests/bench/torch_gpu.py', 'print(\'{"tok_s": 1, "mfu": 0.1, "peak_gib": 7}\')', '')
+        for before, after in (('{"parameters"', '{"attention": "attention backend: own kernels (no cuDNN: not found)", "parameters"'),
+                              ('a notice', '"attention of 1 x 8 tokens, 1 heads of 8, without cuDNN: why"')):
+            self.program('hgtrain', BENCHES.replace(before, after))
+            status, text = self.check('speed')
+            self.assertEqual(status, 1)
+            self.assertIn('train gpt2-124m: FAILED: attention ran without cuDNN', text)
+            shutil.rmtree(self.folder / 'gpu-check')
 
     def test_speed_without_pytorch_is_ours_alone(self):
         self.program('hgtrain', BENCHES)

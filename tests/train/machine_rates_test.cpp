@@ -1,5 +1,9 @@
 #include "hgtrain/train/machine_rates.h"
 
+#include <algorithm>
+#include <cmath>
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "hgtrain/comm/connect.h"
@@ -11,6 +15,16 @@ TEST_CASE("a machine has a rate of products in every type, and of copies") {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
     CHECK(measure_matrix_rate(pool, dtype, 0) > 1e6);
   CHECK(measure_copy_rate(pool) > 1e6);
+}
+
+TEST_CASE("numbers to multiply are between -1 and 1, and differ") {
+  ThreadPool pool(1);
+  const Buffer values = drawn_numbers("numbers", 3000000, DType::kF32, pool);
+  const auto numbers = values.as<float>();
+  CHECK(std::ranges::min(numbers) < -0.99f);
+  CHECK(std::ranges::max(numbers) > 0.99f);
+  CHECK(std::ranges::all_of(numbers, [](float x) { return std::abs(x) <= 1; }));
+  CHECK(std::set(numbers.begin(), numbers.begin() + 1000).size() > 990);
 }
 
 TEST_CASE("a core that several ranks share is counted once") {

@@ -33,6 +33,7 @@ struct ActivationSizes {
   std::int64_t context_size = 1;       ///< ranks that share each sequence
   std::int64_t tensor_rank = 0;        ///< among those that share layers; only with split_rows
   bool split_rows = false;             ///< they split the rows of what each would have whole
+  std::int64_t logit_rows = 0;         ///< computed at a time, at most; 0: logit_rows()
 
   Range layers(const ModelConfig& model) const;  ///< of these blocks, counted from 0
   bool has_head(const ModelConfig& model) const;
@@ -104,6 +105,8 @@ std::vector<PlannedTensor> activations_of(const ModelConfig& model,
 
 /// The sizes of a whole model that computes one micro-batch at a time.
 ActivationSizes activation_sizes(const Config& config);
+/// The rows of logits that a model of the config computes at a time on a GPU, at most; 0 on a CPU.
+std::int64_t planned_logit_rows(const Config& config);
 /// The sizes for each range of blocks of the rank whose steps have this shape.
 std::vector<ActivationSizes> activation_sizes(const Config& config, const StepShape& shape);
 
@@ -111,7 +114,8 @@ std::vector<ActivationSizes> activation_sizes(const Config& config, const StepSh
 /// them if that takes no more than 1 MiB.
 std::int64_t partial_gradient_bytes(const std::vector<PartialGradients>& partial);
 
-/// R: the rows of logits that are computed at a time; they take some 64 MiB.
+/// R: the rows of logits that are computed at a time, so that they take some 64 MiB. That is the
+/// CPU's; for a GPU's see arch/gpu_scratch.h.
 std::int64_t logit_rows(const ModelConfig& model, std::int64_t rows);
 
 }  // namespace hgt

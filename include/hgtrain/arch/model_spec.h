@@ -78,18 +78,22 @@ struct ParameterTable {
   const Parameter& find(const std::string& name) const;  ///< Error(kInternal) if there is none
   /// The first parameter of a role in a block, or null.
   const Parameter* find(int block, Role role) const;
+  /// The rows of the token embedding, padding included, that each tensor rank has.
+  std::int64_t vocabulary_rows() const;
 };
 
 /// Names, shapes and initial distributions of a family's parameters, as in transformers' modeling
 /// files (`_init_weights`). Weight decay applies to all of them; with `no_decay_norms_and_biases`
 /// not to norms and biases. Error(kConfig) if sizes are missing, do not fit each other, do not fit
 /// the number of tensor ranks or overflow.
+///
+/// In memory, each rank's part of the vocabulary is padded to a multiple of `vocabulary_unit` rows.
 ParameterTable parameter_table(const ModelConfig& model, bool no_decay_norms_and_biases,
-                               int tensor_size = 1);
+                               int tensor_size = 1, std::int64_t vocabulary_unit = 1);
 
 /// The model with the sizes of a tensor rank's part: its heads (of keys and values one at least),
 /// its columns of the MLP, and its rows of the vocabulary, padding included.
-ModelConfig tensor_part(ModelConfig model, int tensor_size);
+ModelConfig tensor_part(ModelConfig model, int tensor_size, std::int64_t vocabulary_unit = 1);
 
 /// Neighbours in the flat layout whose gradients tensor ranks with the same parameters compute in
 /// parts: each from its own heads (the gains of q/k norms and, if there are fewer key/value heads

@@ -16,6 +16,11 @@ RankPlan plan_rank(const Config& config, const ParameterTable& table, const Layo
 
 /// The table of the config's tensor ranks. Error(kConfig) as parameter_table().
 ParameterTable rank_table(const Config& config);
+/// The model with the sizes of a tensor rank's part: tensor_part(), of the config's device.
+ModelConfig rank_model(const Config& config);
+/// To what multiple the config's device pads each part of the vocabulary in memory: never in a
+/// file, nor in a loss.
+std::int64_t vocabulary_unit(const Config& config);
 
 /// The rank's place in its tensor-parallel group.
 inline TensorRank tensor_rank(const RankPlan& plan) {

@@ -51,16 +51,26 @@ namespace hgt::cuda {
 inline constexpr std::int64_t kMaxRowBytes = 16 << 10;  ///< of the norms
 inline constexpr std::int64_t kMaxHeadDim = 256;        ///< of our own attention
 
+/// The rows of logits begin at multiples of so many: cuBLAS's fastest kernels need multiples of 16
+/// bytes.
+inline constexpr std::int64_t kVocabularyUnit = 128;
+
 /// The most that a matrix product works in: what cuBLAS recommends on sm_90.
 inline constexpr std::int64_t kProductWorkspaceBytes = 32 << 20;
 
-/// cuDNN's attention backward computes as many heads at once as fit into this, but at least all
-/// that share a key head.
+/// cuDNN's deterministic attention backward computes as many heads at once as fit into this, or
+/// into more if the plan says so, but at least all that share a key head.
 inline constexpr std::int64_t kAttentionPartBytes = 256 << 20;
 /// What it needs for a head: a matrix of 16 bits, queries x keys.
 constexpr std::int64_t attention_head_bytes(std::int64_t seq_length) {
   const std::int64_t rows = round_up(seq_length, 128);
   return 2 * rows * rows;
+}
+/// What its other backward needs, which adds in any order and computes all heads at once: fp32 sums
+/// of a head's gradients of q, and a sum for each query.
+constexpr std::int64_t unordered_attention_head_bytes(std::int64_t seq_length,
+                                                      std::int64_t head_dim) {
+  return 4 * round_up(seq_length, 128) * (head_dim + 1);
 }
 
 }  // namespace hgt::cuda

@@ -27,7 +27,11 @@ struct HardwareConfig {
   std::int64_t threads = 0;     ///< CPU threads per worker; 0 = the machine's cores shared evenly
   bool oversubscribe = false;   ///< workers may share a GPU
   bool cudnn = true;            ///< use cuDNN's attention if it supports the shape
-  bool cuda_graphs = true;      ///< a step's kernels are launched as CUDA graphs
+  bool cudnn_deterministic = true;  ///< its backward adds in a fixed order
+  bool cuda_graphs = true;          ///< a step's kernels are launched as CUDA graphs
+  /// The memory that every GPU of the job has, and that it does not share; 0: not known. Not a key:
+  /// whoever has looked sets it. Sizes that follow from it: arch/gpu_scratch.h.
+  std::int64_t gpu_bytes = 0;
 };
 
 struct CheckpointConfig {
@@ -81,6 +85,10 @@ struct Config {
   HardwareConfig hardware;
   CheckpointConfig checkpoint;
   RecomputeConfig recompute;
+
+  bool deterministic_attention() const {
+    return hardware.cudnn_deterministic || training.deterministic;
+  }
 };
 
 }  // namespace hgt

@@ -85,6 +85,7 @@ class Model {
     /// gradients of these: the sums over the ranks are those of the batch. max_seq_length counts
     /// all tokens of a sequence.
     Communicator* context = nullptr;
+    std::int64_t logit_rows = 0;  ///< computed at a time, at most; 0: arch/activations.h
   };
   /// Keeps copies of `config` and of what it needs of `table`. Error(kConfig) if the architecture
   /// is not supported or has fewer positions than max_seq_length.

@@ -5,6 +5,7 @@
 
 #include "hgtrain/base/activation.h"
 #include "hgtrain/base/dtype.h"
+#include "hgtrain/base/kernel_sizes.h"
 #include "hgtrain/device/cuda_table.h"
 #include "hgtrain/ops/dropout.h"
 #include "hgtrain/ops/flat_piece.h"
@@ -42,6 +43,11 @@ struct GemmArgs {
   GemmEpilogue epilogue = GemmEpilogue::kNone;
   void* bias = nullptr;  ///< of c's type; fp32 for sums, and so is c then
   void* pre = nullptr;   ///< [m, n] of c's type; neither it nor c has gaps
+  /// [m, n] of c's type, without gaps, as c: it is added to c, with any of the first two epilogues.
+  const void* added = nullptr;
+
+  /// Whether only the product is computed.
+  bool is_plain() const { return epilogue == GemmEpilogue::kNone && added == nullptr; }
 };
 
 struct EmbeddingArgs {
@@ -157,14 +163,14 @@ struct GatedActivationBwdArgs {
   Activation f;
 };
 
-/// If `backward`, logits become the gradient of gradient_scale * sum(losses). A target outside the
-/// vocabulary makes its loss and gradients NaN.
+/// If `backward`, logits become the gradient of gradient_scale * sum(losses), and zero in the
+/// columns beyond the vocabulary. A target outside the vocabulary makes its loss and gradients NaN.
 struct CrossEntropyArgs {
   void* logits;
   DType type;
   const std::int32_t* targets;
   float* losses;
-  std::int64_t rows, vocabulary;
+  std::int64_t rows, width, vocabulary;
   std::int32_t ignored;
   float gradient_scale;
   bool backward;
@@ -358,6 +364,12 @@ struct SampleArgs {
   OP(update_average, UpdateAverageArgs)            \
   OP(sample, SampleArgs)
 
+/// How cuDNN computes attention.
+struct CudnnOptions {
+  std::int64_t part_bytes = cuda::kAttentionPartBytes;  ///< of its deterministic backward
+  bool deterministic = true;  ///< false: its backward adds in any order, which takes less time
+};
+
 /// Each function queues its op on the stream and returns. The op's header says what it computes.
 struct CudaOpsTable {
   template <class Args>
@@ -377,7 +389,8 @@ struct CudaOpsTable {
 
   /// From now on, cuDNN computes the stream's attention if it supports it. `library` is dlopen's
   /// handle of libcudnn; `version` becomes cuDNN's: 91900 is 9.19.0. Fails if cuDNN cannot be used.
-  CudaResult (*use_cudnn)(void* library, CudaStreamState* stream, std::size_t* version);
+  CudaResult (*use_cudnn)(void* library, const CudnnOptions* options, CudaStreamState* stream,
+                          std::size_t* version);
 };
 
 /// The CUDA module's ops. Worker code calls an op of hgtrain/ops with a Stream of a CUDA device

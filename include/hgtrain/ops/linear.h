@@ -21,6 +21,11 @@ namespace hgt {
 void linear_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                 Stream stream);
 
+/// y = added + x w + bias; `added` and y are [N, O], contiguous and apart. On CUDA, the sum is part
+/// of the product if that is faster, and then rounded once.
+void linear_add_fwd(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& added,
+                    const Tensor& y, Stream stream);
+
 /// pre = x w + bias, y = f(pre); both [N, O], contiguous.
 void linear_activation_fwd(Activation f, const Tensor& x, const Tensor& w, const Tensor& bias,
                            const Tensor& pre, const Tensor& y, Stream stream);

@@ -10,9 +10,13 @@ namespace hgt {
 // A device's highest rates, from measurements of some milliseconds. On a busy device they are too
 // low. Each measurement waits for the stream.
 
-/// Floating-point operations a second of matrix products, of `dtype` if the device has instructions
-/// for that type, else of fp32: the best of square products of several sizes, tried for
-/// `budget_ms`.
+/// Numbers between -1 and 1, drawn at random, on the stream's device: a GPU computes products of
+/// equal numbers with less power, and so at a higher clock rate than a model's.
+Buffer drawn_numbers(const char* name, std::int64_t count, DType dtype, Stream stream);
+
+/// Floating-point operations a second of matrix products of such numbers, of `dtype` if the device
+/// has instructions for that type, else of fp32: the best of square products of several sizes,
+/// tried for `budget_ms`.
 double measure_matrix_rate(Stream stream, DType dtype, double budget_ms = 60);
 
 /// Ranks on one machine may have more threads than it has cores. So that each core is counted once,

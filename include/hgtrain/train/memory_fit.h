@@ -7,6 +7,12 @@ namespace hgt {
 
 struct Config;
 
+/// The memory of the queue's GPU that the job's plan may count on (HardwareConfig::gpu_bytes): all
+/// of it, whoever else takes some, so that the plan is the same for every run on such a GPU. 0 if
+/// workers share it, or if the plan would then take more than is free. Call it before anything is
+/// allocated.
+std::int64_t plannable_bytes(Config config, const CudaQueue& queue);
+
 /// Error(kDevice) if the job takes more than is free on the queue's GPU. It says what the job asks
 /// for, by kind, what is free, and the largest micro-batch that fits. Call it before anything is
 /// allocated.

@@ -44,18 +44,18 @@ std::int64_t columns_of(const Tensor& logits, const VocabularyPart& part) {
 
 }  // namespace
 
-void cross_entropy(const Tensor& logits, const Tensor& targets, const float* gradient_scale,
-                   const Tensor& losses, ThreadPool& pool) {
-  const std::int64_t vocabulary = logits.size(1);
+void cross_entropy(const Tensor& logits, std::int64_t vocabulary, const Tensor& targets,
+                   const float* gradient_scale, const Tensor& losses, ThreadPool& pool) {
+  const std::int64_t width = logits.size(1);
   const std::int32_t* const ids = targets.data<std::int32_t>();
   float* const out = losses.data<float>();
   visit_element(logits.dtype(), [&]<class T>(T) {
     T* const logits_NV = logits.data<T>();
     pool.parallel_for(logits.size(0), [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t n = begin; n < end; ++n) {
-        T* const row = logits_NV + n * vocabulary;
+        T* const row = logits_NV + n * width;
         if (ids[n] == kIgnoredTarget) {
-          std::fill(row, row + vocabulary, T(0.0f));
+          std::fill(row, row + width, T(0.0f));
           out[n] = 0;
           continue;
         }
@@ -65,6 +65,7 @@ void cross_entropy(const Tensor& logits, const Tensor& targets, const float* gra
         if (!gradient_scale) continue;
         const float factor = *gradient_scale / sum;
         scale_probabilities(row, vocabulary, highest, factor);
+        std::fill(row + vocabulary, row + width, T(0.0f));
         row[ids[n]] = exp_f32(wanted - highest) * factor - *gradient_scale;
       }
     });

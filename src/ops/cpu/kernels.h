@@ -66,8 +66,8 @@ void activation_bwd(Activation f, const Tensor& x, const Tensor& dy, const Tenso
 void gated_activation_fwd(Activation f, const Tensor& gate_up, const Tensor& y, ThreadPool& pool);
 void gated_activation_bwd(Activation f, const Tensor& gate_up, const Tensor& dy,
                           const Tensor& d_gate_up, ThreadPool& pool);
-void cross_entropy(const Tensor& logits, const Tensor& targets, const float* gradient_scale,
-                   const Tensor& losses, ThreadPool& pool);
+void cross_entropy(const Tensor& logits, std::int64_t vocabulary, const Tensor& targets,
+                   const float* gradient_scale, const Tensor& losses, ThreadPool& pool);
 void cross_entropy_part(const Tensor& logits, const Tensor& targets, VocabularyPart part,
                         const Tensor& out, ThreadPool& pool);
 void cross_entropy_finish(const Tensor& logits, const Tensor& targets, VocabularyPart part,

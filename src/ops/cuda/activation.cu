@@ -1,3 +1,7 @@
+#include <algorithm>
+
+#include "hgtrain/base/kernel_sizes.h"
+
 #include "kernel.h"
 
 // Bytes moved: every operand once.
@@ -52,24 +56,22 @@ __global__ void activate_bwd(ActivationBwdArgs args) {
   write(static_cast<T*>(args.dx) + at, dx, args.count - at);
 }
 
-/// A thread's vector in a row of gate and up; vectors do not cross rows.
+/// A thread's vector in a row of gate and up; vectors do not cross rows. Rows are the grid's first
+/// dimension, and so are not limited to 65535.
 template <class T>
 struct GatedPlace {
   std::int64_t row, column, left;  ///< elements left in the row
 
-  __device__ explicit GatedPlace(std::int64_t width) {
-    const std::int64_t vectors = (width + kVector<T> - 1) / kVector<T>;
-    const std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-    row = at / vectors;
-    column = at % vectors * kVector<T>;
-    left = width - column;
-  }
+  __device__ explicit GatedPlace(std::int64_t width)
+      : row(blockIdx.x),
+        column(std::int64_t{blockIdx.y * blockDim.x + threadIdx.x} * kVector<T>),
+        left(width - column) {}
 };
 
 template <class T>
 __global__ void activate_gated(GatedActivationArgs args) {
   const GatedPlace<T> place(args.width);
-  if (place.row >= args.rows) return;
+  if (place.left <= 0) return;
   const T* const gates =
       static_cast<const T*>(args.gate_up) + place.row * 2 * args.width + place.column;
   const Vector<T> gate = read(gates, place.left), up = read(gates + args.width, place.left);
@@ -81,7 +83,7 @@ __global__ void activate_gated(GatedActivationArgs args) {
 template <class T>
 __global__ void activate_gated_bwd(GatedActivationBwdArgs args) {
   const GatedPlace<T> place(args.width);
-  if (place.row >= args.rows) return;
+  if (place.left <= 0) return;
   const std::int64_t at = place.row * 2 * args.width + place.column;
   const T* const gates = static_cast<const T*>(args.gate_up) + at;
   const Vector<T> gate = read(gates, place.left), up = read(gates + args.width, place.left);
@@ -98,9 +100,14 @@ __global__ void activate_gated_bwd(GatedActivationBwdArgs args) {
   write(out + args.width, d_up, place.left);
 }
 
+/// The fewest blocks for a row, with as many threads each.
 template <class T>
 LaunchShape gated_shape(std::int64_t rows, std::int64_t width) {
-  return vectors_shape<T>(rows * ((width + kVector<T> - 1) / kVector<T>)*kVector<T>);
+  constexpr std::int64_t kMaxThreads = 256;
+  const std::int64_t vectors = std::max<std::int64_t>((width + kVector<T> - 1) / kVector<T>, 1);
+  const std::int64_t blocks = (vectors + kMaxThreads - 1) / kMaxThreads;
+  const std::int64_t threads = round_up((vectors + blocks - 1) / blocks, kWarp);
+  return {{blocks_for(rows, 1), static_cast<unsigned>(blocks)}, {static_cast<unsigned>(threads)}};
 }
 
 }  // namespace

@@ -107,9 +107,9 @@ bool is_of_keys(Operand name) {
 /// that is not present.
 class GraphOf {
  public:
-  GraphOf(const Shape& shape, const cudnn::AttentionPart& part,
+  GraphOf(const Shape& shape, const CudnnOptions& options,
           const cudnn::AbsentDevice* device = nullptr)
-      : shape_(shape), part_(part) {
+      : shape_(shape), options_(options), part_(cudnn::attention_part(shape, options)) {
     if (device != nullptr) set_device(*device);
     graph_.set_io_data_type(shape.type == DType::kBF16 ? DataType_t::BFLOAT16 : DataType_t::HALF)
         .set_intermediate_data_type(DataType_t::FLOAT)
@@ -166,7 +166,8 @@ class GraphOf {
     write(stats, lse());
   }
   void add_backward() {
-    const auto node = masked(graph::SDPA_backward_attributes()).set_deterministic_algorithm(true);
+    const auto node = masked(graph::SDPA_backward_attributes())
+                          .set_deterministic_algorithm(options_.deterministic);
     const auto [dq, dk, dv] = graph_.sdpa_backward(input(kQ), input(kK), input(kV), input(kOut),
                                                    input(kDOut), graph_.tensor(lse()), node);
     write(dq, attributes(kDQ));
@@ -175,6 +176,7 @@ class GraphOf {
   }
 
   const Shape& shape_;
+  const CudnnOptions options_;
   const cudnn::AttentionPart part_;
   graph::Graph graph_;
 };
@@ -185,20 +187,20 @@ struct Plan {
   std::int64_t workspace_bytes;
 };
 
-/// Throws unless there is a deterministic algorithm on the device of the handle or, if the handle
-/// is null, on that of the graph's own properties.
-void require_support(graph::Graph& graph, cudnnHandle_t handle) {
+/// Throws unless there is such an algorithm on the device of the handle or, if the handle is null,
+/// on that of the graph's own properties.
+void require_support(graph::Graph& graph, bool deterministic, cudnnHandle_t handle) {
   require(graph.validate());
   require(graph.build_operation_graph(handle));
   require(graph.create_execution_plans({cudnn_frontend::HeurMode_t::A}));
-  graph.deselect_numeric_notes({cudnn_frontend::NumericalNote_t::NONDETERMINISTIC});
+  if (deterministic)
+    graph.deselect_numeric_notes({cudnn_frontend::NumericalNote_t::NONDETERMINISTIC});
   require(graph.check_support());
 }
 
-Plan make_plan(const Shape& shape, cudnnHandle_t handle) {
-  const cudnn::AttentionPart part = cudnn::attention_part(shape);
-  Plan plan{part, GraphOf(shape, part).take(), 0};
-  require_support(plan.graph, handle);
+Plan make_plan(const Shape& shape, const CudnnOptions& options, cudnnHandle_t handle) {
+  Plan plan{cudnn::attention_part(shape, options), GraphOf(shape, options).take(), 0};
+  require_support(plan.graph, options.deterministic, handle);
   require(plan.graph.build_plans());
   require(plan.graph.get_workspace_size(plan.workspace_bytes));
   return plan;
@@ -228,6 +230,7 @@ std::unordered_map<std::int64_t, void*> memory_of(const Op& op, std::int64_t sam
 }  // namespace
 
 struct CudnnPlans {
+  CudnnOptions options;
   Handle handle;
   std::map<Shape, std::optional<Plan>> plans;  ///< none: cuDNN does not support the shape
 };
@@ -243,7 +246,7 @@ Plan* plan_for(const Shape& shape, CudaStreamState& stream) {
   if (stream.is_captured()) return nullptr;
   std::optional<Plan>& plan = cache.plans[shape];
   try {
-    plan = make_plan(shape, cache.handle.get());
+    plan = make_plan(shape, cache.options, cache.handle.get());
   } catch (const std::exception& error) {
     plan.reset();
     fmt::print(stderr, "attention{} of {} x {} tokens, {} heads of {}, without cuDNN: {}\n",
@@ -279,9 +282,10 @@ bool offered(const Args& args, const CudaStreamState& stream) {
          args.position_ids == nullptr && args.queries == args.keys;
 }
 
-void require_support(const Shape& shape, const cudnn::AbsentDevice& device) {
-  graph::Graph graph = GraphOf(shape, cudnn::attention_part(shape), &device).take();
-  require_support(graph, nullptr);
+void require_support(const Shape& shape, const CudnnOptions& options,
+                     const cudnn::AbsentDevice& device) {
+  graph::Graph graph = GraphOf(shape, options, &device).take();
+  require_support(graph, options.deterministic, nullptr);
 }
 
 }  // namespace
@@ -289,13 +293,14 @@ void require_support(const Shape& shape, const cudnn::AbsentDevice& device) {
 namespace cudnn {
 
 void require_support(const AttentionArgs& args, const AbsentDevice& device) {
-  hgt::require_support(op_of(args).shape, device);
+  hgt::require_support(op_of(args).shape, {}, device);
 }
-void require_support(const AttentionBwdArgs& args, const AbsentDevice& device) {
-  hgt::require_support(op_of(args).shape, device);
+void require_support(const AttentionBwdArgs& args, const AbsentDevice& device,
+                     const CudnnOptions& options) {
+  hgt::require_support(op_of(args).shape, options, device);
 }
 
-std::size_t use(void* library, CudaStreamState& stream) {
+std::size_t use(void* library, const CudnnOptions& options, CudaStreamState& stream) {
   use_library(library);
   stream.use();
   int major = 0;
@@ -304,6 +309,7 @@ std::size_t use(void* library, CudaStreamState& stream) {
   cudnnHandle_t handle = nullptr;
   require(cudnnCreate(&handle));
   auto plans = std::make_shared<CudnnPlans>();
+  plans->options = options;
   plans->handle = Handle(handle);
   require(cudnnSetStream(handle, stream.use()));
   stream.cudnn_plans = std::move(plans);

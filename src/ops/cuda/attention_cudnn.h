@@ -19,7 +19,7 @@ void use_library(void* library);
 
 /// From now on the stream's attention uses cuDNN if it can: CudaOpsTable::use_cudnn. Returns
 /// cuDNN's version; throws Error(kDevice) if it cannot be used.
-std::size_t use(void* library, CudaStreamState& stream);
+std::size_t use(void* library, const CudnnOptions& options, CudaStreamState& stream);
 
 /// Queues the op, or returns false with nothing queued if the stream does not use cuDNN, or cuDNN
 /// does not support the op.
@@ -44,16 +44,16 @@ constexpr std::int64_t divisor_up_to(std::int64_t count, std::int64_t most) {
   return part < 1 ? 1 : part;
 }
 
-/// The forward is one part. cuDNN's deterministic backward writes a matrix of 16 bits, queries x
-/// keys, for each head: parts keep that small, for any batch.
+/// The forward is one part, and so is an unordered backward. cuDNN's deterministic backward writes
+/// a matrix of 16 bits, queries x keys, for each head: parts bound that, for any batch.
 template <class Shape>
-constexpr AttentionPart attention_part(const Shape& s) {
-  if (!s.backward) return {s.batch, s.key_heads};
+constexpr AttentionPart attention_part(const Shape& s, const CudnnOptions& options) {
+  if (!s.backward || !options.deterministic) return {s.batch, s.key_heads};
   const std::int64_t key_head_bytes =
       cuda::attention_head_bytes(s.length) * (s.heads / s.key_heads);
-  const std::int64_t samples = cuda::kAttentionPartBytes / (key_head_bytes * s.key_heads);
+  const std::int64_t samples = options.part_bytes / (key_head_bytes * s.key_heads);
   if (samples >= 1) return {divisor_up_to(s.batch, samples), s.key_heads};
-  return {1, divisor_up_to(s.key_heads, cuda::kAttentionPartBytes / key_head_bytes)};
+  return {1, divisor_up_to(s.key_heads, options.part_bytes / key_head_bytes)};
 }
 
 /// A device that need not be present: 90 is sm_90; its properties as cuDNN writes them.
@@ -65,6 +65,7 @@ struct AbsentDevice {
 /// Throws cuDNN's message if it would not support the op on the device. Only in builds with cuDNN,
 /// after use_library: for tests without a GPU.
 void require_support(const AttentionArgs& args, const AbsentDevice& device);
-void require_support(const AttentionBwdArgs& args, const AbsentDevice& device);
+void require_support(const AttentionBwdArgs& args, const AbsentDevice& device,
+                     const CudnnOptions& options = {});
 
 }  // namespace hgt::cudnn

@@ -4,7 +4,7 @@
 
 namespace hgt::cudnn {
 
-std::size_t use(void*, CudaStreamState&) {
+std::size_t use(void*, const CudnnOptions&, CudaStreamState&) {
   throw Error(ErrorKind::kDevice, "this build of hgtrain_cuda.so has no attention over cuDNN",
               "build where PyPI's nvidia-cudnn-frontend is installed: scripts/setup");
 }

@@ -8,72 +8,118 @@ namespace {
 
 constexpr unsigned kThreads = 512;
 
+constexpr float kLog2E = 1.44269504f;
+
+/// e to the power of x - base.
+__device__ inline float exp_above(float x, float base) {
+  return exp2f((x - base) * kLog2E);
+}
+
 /// A maximum, and the sum of exp(x - maximum) over the numbers added.
 struct Softmax {
   float highest = -INFINITY, sum = 0;
 
-  template <class T>
-  __device__ void add(const Vector<T>& x, std::int64_t count) {
-    float next = highest;
-#pragma unroll
-    for (int i = 0; i < kVector<T>; ++i)
-      if (i < count) next = greater(next, x[i]);
-    const float base = next == -INFINITY ? 0.0f : next;  // avoids infinity - infinity
-    sum *= expf(highest - base);
-#pragma unroll
-    for (int i = 0; i < kVector<T>; ++i)
-      if (i < count) sum += expf(x[i] - base);
+  /// Of minus infinity alone, 0: avoids infinity - infinity.
+  __device__ float base() const { return highest == -INFINITY ? 0.0f : highest; }
+
+  __device__ void raise(float next) {
+    if (!(next > highest)) return;
+    sum *= exp_above(highest, next);
     highest = next;
+  }
+  __device__ void add(float x) {
+    raise(x);
+    sum += exp_above(x, base());
+  }
+  template <class T>
+  __device__ void add(const Vector<T>& x) {
+    float next = x[0];
+#pragma unroll
+    for (int i = 1; i < kVector<T>; ++i) next = greater(next, x[i]);
+    raise(next);
+    const float from = base();
+#pragma unroll
+    for (int i = 0; i < kVector<T>; ++i) sum += exp_above(x[i], from);
   }
 };
 
-/// Calls fn(column, count) for the thread's vectors of a row. The row's start may be unaligned: its
-/// first vector ends at a multiple of 16 bytes.
-template <class T, class Fn>
-__device__ void for_vectors(const T* row, std::int64_t width, const Fn& fn) {
-  const std::int64_t behind = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(row) %
-                                                        sizeof(Vector<T>) / sizeof(T));
-  const std::int64_t head = behind == 0 ? 0 : kVector<T> - behind;
-  if (threadIdx.x == 0 && head > 0) fn(std::int64_t{0}, head < width ? head : width);
-  for (std::int64_t c = head + threadIdx.x * kVector<T>; c < width; c += blockDim.x * kVector<T>)
-    fn(c, width - c);
+/// Calls of_vector(column) for the thread's whole vectors of a row's first columns, and
+/// of_element(column) for what is before and behind all of these. The row's start may be unaligned.
+template <class T, class OfVector, class OfElement>
+__device__ void for_columns(const T* row, int columns, const OfVector& of_vector,
+                            const OfElement& of_element) {
+  const int behind =
+      static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % sizeof(Vector<T>) / sizeof(T));
+  const int before = behind == 0 ? 0 : kVector<T> - behind;
+  const int head = before < columns ? before : columns;
+  const int whole = (columns - head) / kVector<T>;
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  for (int i = thread; i < whole; i += threads) of_vector(head + i * kVector<T>);
+  const int rest = columns - whole * kVector<T>;
+  if (thread < rest) of_element(thread < head ? thread : thread + whole * kVector<T>);
+}
+
+template <class T>
+__device__ Vector<T>& vector_at(T* row, int column) {
+  return *reinterpret_cast<Vector<T>*>(row + column);
+}
+template <class T>
+__device__ const Vector<T>& vector_at(const T* row, int column) {
+  return *reinterpret_cast<const Vector<T>*>(row + column);
 }
 
 /// The softmax of a row's first columns, in all threads.
 template <class T>
-__device__ Softmax softmax_of(const T* row, std::int64_t columns) {
+__device__ Softmax softmax_of(const T* row, int columns) {
   Softmax part;
-  for_vectors(row, columns,
-              [&](std::int64_t c, std::int64_t count) { part.add(read(row + c, count), count); });
+  for_columns(
+      row, columns, [&](int c) { part.add(vector_at(row, c)); },
+      [&](int c) { part.add(to_float(row[c])); });
   const float highest = block_max(part.highest);
-  const float sum = block_sum(part.sum == 0 ? 0.0f : part.sum * expf(part.highest - highest));
+  const float sum = block_sum(part.sum == 0 ? 0.0f : part.sum * exp_above(part.highest, highest));
   return {highest, sum};
+}
+
+template <class T>
+__device__ void fill(T* row, int columns, float value) {
+  Vector<T> all;
+#pragma unroll
+  for (int i = 0; i < kVector<T>; ++i) all.set(i, value);
+  for_columns(
+      row, columns, [&](int c) { vector_at(row, c) = all; }, [&](int c) { store(row + c, value); });
 }
 
 /// If a row's target does not count, its loss and gradient are 0; if there is no such id, NaN.
 /// Returns whether one of these is so.
 template <class T>
 __device__ bool has_no_loss(std::int32_t target, std::int32_t ignored, std::int64_t vocabulary,
-                            T* row, std::int64_t width, float* loss) {
+                            T* row, int width, float* loss) {
   if (target >= 0 && target < vocabulary) return false;
   const float value = target == ignored ? 0.0f : NAN;
-  for (std::int64_t v = threadIdx.x; v < width; v += blockDim.x) store(row + v, value);
+  fill(row, width, value);
   if (threadIdx.x == 0) *loss = value;
   return true;
 }
 
-/// Turns a row's logits into their gradient; `target` is a column, or none.
+/// Turns a row's logits into their gradient, which is 0 in the padding. `target` is a column, or
+/// none. All threads have read the target's logit, which is `logit` if there is one.
 template <class T>
-__device__ void to_gradient(T* row, std::int64_t columns, const Softmax& softmax,
-                            std::int64_t target, float scale) {
-  const float factor = scale / softmax.sum;
-  for_vectors(row, columns, [&](std::int64_t c, std::int64_t count) {
-    Vector<T> x = read(row + c, count);
+__device__ void to_gradient(T* row, int columns, int width, const Softmax& softmax,
+                            std::int64_t target, float logit, float scale) {
+  const float factor = scale / softmax.sum, highest = softmax.highest;
+  for_columns(
+      row, columns,
+      [&](int c) {
+        Vector<T> x = vector_at(row, c);
 #pragma unroll
-    for (int i = 0; i < kVector<T>; ++i)
-      x.set(i, expf(x[i] - softmax.highest) * factor - (c + i == target ? scale : 0.0f));
-    write(row + c, x, count);
-  });
+        for (int i = 0; i < kVector<T>; ++i) x.set(i, exp_above(x[i], highest) * factor);
+        vector_at(row, c) = x;
+      },
+      [&](int c) { store(row + c, exp_above(to_float(row[c]), highest) * factor); });
+  fill(row + columns, width - columns, 0.0f);
+  if (target < 0 || target >= columns) return;
+  __syncthreads();  // the target's column is written
+  if (threadIdx.x == 0) store(row + target, exp_above(logit, highest) * factor - scale);
 }
 
 // One block per row.
@@ -81,15 +127,15 @@ template <class T>
 __global__ void cross_entropy_rows(CrossEntropyArgs args) {
   const std::int64_t n = blockIdx.x;
   const std::int32_t target = args.targets[n];
-  T* const row = static_cast<T*>(args.logits) + n * args.vocabulary;
-  if (has_no_loss(target, args.ignored, args.vocabulary, row, args.vocabulary, args.losses + n))
-    return;
-  const Softmax softmax = softmax_of(row, args.vocabulary);
-  if (threadIdx.x == 0)
-    args.losses[n] = logf(softmax.sum) + softmax.highest - to_float(row[target]);
+  T* const row = static_cast<T*>(args.logits) + n * args.width;
+  const int width = static_cast<int>(args.width), columns = static_cast<int>(args.vocabulary);
+  if (has_no_loss(target, args.ignored, args.vocabulary, row, width, args.losses + n)) return;
+  const Softmax softmax = softmax_of(row, columns);
+  const float logit = to_float(row[target]);
+  if (threadIdx.x == 0) args.losses[n] = logf(softmax.sum) + softmax.highest - logit;
   if (!args.backward) return;
   __syncthreads();  // all threads have read the target's logit
-  to_gradient(row, args.vocabulary, softmax, target, args.gradient_scale);
+  to_gradient(row, columns, width, softmax, target, logit, args.gradient_scale);
 }
 
 // One block per row.
@@ -97,7 +143,7 @@ template <class T>
 __global__ void summarize_rows(CrossEntropyPartArgs args) {
   const std::int64_t n = blockIdx.x, target = args.targets[n] - args.first;
   const T* const row = static_cast<const T*>(args.logits) + n * args.width;
-  const Softmax softmax = softmax_of(row, args.columns);
+  const Softmax softmax = softmax_of(row, static_cast<int>(args.columns));
   if (threadIdx.x != 0) return;
   float* const out = args.parts + 3 * n;
   out[0] = softmax.highest;
@@ -112,21 +158,20 @@ __global__ void finish_rows(CrossEntropyFinishArgs args) {
   const std::int64_t n = blockIdx.x;
   const std::int32_t target = part.targets[n];
   T* const row = static_cast<T*>(part.logits) + n * part.width;
-  if (has_no_loss(target, part.ignored, part.vocabulary, row, part.width, args.losses + n)) return;
+  const int width = static_cast<int>(part.width), columns = static_cast<int>(part.columns);
+  if (has_no_loss(target, part.ignored, part.vocabulary, row, width, args.losses + n)) return;
   Softmax softmax;
   float logit = 0;
   for (std::int64_t r = 0; r < args.ranks; ++r)
     softmax.highest = greater(softmax.highest, part.parts[3 * (r * part.rows + n)]);
   for (std::int64_t r = 0; r < args.ranks; ++r) {
     const float* const of_rank = part.parts + 3 * (r * part.rows + n);
-    softmax.sum += of_rank[1] == 0 ? 0.0f : of_rank[1] * expf(of_rank[0] - softmax.highest);
+    softmax.sum += of_rank[1] == 0 ? 0.0f : of_rank[1] * exp_above(of_rank[0], softmax.highest);
     logit += of_rank[2];
   }
   if (threadIdx.x == 0) args.losses[n] = logf(softmax.sum) + softmax.highest - logit;
   if (!args.backward) return;
-  to_gradient(row, part.columns, softmax, target - part.first, args.gradient_scale);
-  for (std::int64_t v = part.columns + threadIdx.x; v < part.width; v += blockDim.x)
-    store(row + v, 0.0f);
+  to_gradient(row, columns, width, softmax, target - part.first, logit, args.gradient_scale);
 }
 
 }  // namespace

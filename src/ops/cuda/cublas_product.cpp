@@ -77,7 +77,8 @@ Preference preference_of(const CublasShape& shape) {
       std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.left.alignment);
   set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.right.alignment);
-  set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.c.alignment);
+  set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      shape.added_alignment == 0 ? shape.c.alignment : shape.added_alignment);
   set(raw, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape.c.alignment);
   return owned;
 }
@@ -102,7 +103,8 @@ CublasShape::CublasShape(const GemmArgs& args)
       accumulates(args.beta != 0),
       epilogue(args.epilogue),
       bias_alignment(alignment_of(args.bias)),
-      pre_alignment(alignment_of(args.pre)) {}
+      pre_alignment(alignment_of(args.pre)),
+      added_alignment(alignment_of(args.added)) {}
 
 std::string CublasShape::text() const {
   static constexpr const char* kEpilogues[] = {"plain",    "bias",        "gelu",
@@ -110,7 +112,8 @@ std::string CublasShape::text() const {
   return fmt::format("{} x {} x {}, {}: {}, {}; {}{}: {}; {} {} {}", rows, k, columns,
                      name_of(type), text_of(left), text_of(right), name_of(c_type),
                      accumulates ? " +=" : "", text_of(c), kEpilogues[static_cast<int>(epilogue)],
-                     bias_alignment, pre_alignment);
+                     bias_alignment, pre_alignment) +
+         (added_alignment == 0 ? "" : fmt::format(" + {}", added_alignment));
 }
 
 CublasProduct::Layout CublasProduct::layout(std::int64_t rows, std::int64_t columns,
@@ -157,7 +160,7 @@ std::vector<CublasAlgorithm> CublasProduct::candidates() const {
   std::vector<CublasAlgorithm> out;
   // A failure that an epilogue's operands cause (their alignment, say) does not occur with the
   // plain product.
-  const bool plain = shape_.epilogue == GemmEpilogue::kNone;
+  const bool plain = shape_.epilogue == GemmEpilogue::kNone && shape_.added_alignment == 0;
   if (plain && status != CUBLAS_STATUS_NOT_SUPPORTED) HGT_CUBLAS_CHECK(status);
   if (status != CUBLAS_STATUS_SUCCESS) return out;
   for (int i = 0; i < count; ++i)
@@ -179,9 +182,11 @@ bool CublasProduct::accepts(CublasAlgorithm& algorithm) const {
 cublasStatus_t CublasProduct::run(const GemmArgs& args, const CublasAlgorithm& algorithm,
                                   void* workspace, cudaStream_t stream) const {
   set_epilogue(args);
+  const void* const added = args.added != nullptr ? args.added : args.c;
+  const float beta = args.added != nullptr ? 1 : args.beta;
   return cublasLtMatmul(handle_, product_.get(), &args.alpha, args.b, left_.get(), args.a,
-                        right_.get(), &args.beta, args.c, c_.get(), args.c, c_.get(),
-                        &algorithm.bytes, workspace, algorithm.workspace_bytes, stream);
+                        right_.get(), &beta, added, c_.get(), args.c, c_.get(), &algorithm.bytes,
+                        workspace, algorithm.workspace_bytes, stream);
 }
 
 }  // namespace hgt

@@ -33,7 +33,7 @@ struct CublasShape {
   DType type, c_type;  ///< type of left and right, type of c
   bool accumulates;
   GemmEpilogue epilogue;
-  std::uint32_t bias_alignment, pre_alignment;  ///< 0 if there is none
+  std::uint32_t bias_alignment, pre_alignment, added_alignment;  ///< 0 if there is none
 
   /// The shape of a product whose c is not transposed.
   explicit CublasShape(const GemmArgs& args);

@@ -28,6 +28,7 @@ GemmArgs without_epilogue(const GemmArgs& args) {
   GemmArgs plain = args;
   plain.epilogue = GemmEpilogue::kNone;
   plain.bias = plain.pre = nullptr;
+  plain.added = nullptr;
   return plain;
 }
 
@@ -52,6 +53,14 @@ cublasStatus_t run_fused(const CublasProduct& product, const CublasAlgorithm& al
 }
 
 void run_unfused(const GemmArgs& args, CudaStreamState& stream) {
+  if (args.added != nullptr) {
+    GemmArgs product = args;
+    product.added = nullptr;
+    cuda::gemm(product, stream);
+    const std::int64_t count = args.m * args.n;
+    return cuda::dropout_add({args.c, args.added, args.c, args.c_type, count, args.n, {}, {}},
+                             stream);
+  }
   GemmArgs plain = without_epilogue(args);
   if (args.epilogue == GemmEpilogue::kGelu) {
     plain.c = args.pre;

@@ -41,9 +41,9 @@ bool read(std::string_view text, cublasLtMatmulAlgo_t& out) {
 }
 
 /// Whether the plan can use the choice that the text names; if so, it does from now on.
-bool apply_choice(std::string_view choice, GemmEpilogue epilogue, GemmPlan& plan) {
+bool apply_choice(std::string_view choice, bool is_plain, GemmPlan& plan) {
   CublasAlgorithm algorithm{};
-  const bool unfused = choice == kUnfused && epilogue != GemmEpilogue::kNone;
+  const bool unfused = choice == kUnfused && !is_plain;
   if (!unfused && !(read(choice, algorithm.bytes) && plan.product.accepts(algorithm))) return false;
   plan.algorithm = unfused ? std::nullopt : std::optional(algorithm);
   return true;
@@ -116,8 +116,7 @@ std::optional<CublasAlgorithm> fastest(const CublasProduct& product,
                                        const GemmArgs& args, CudaStreamState& stream) {
   float best = kInfinity;
   std::optional<CublasAlgorithm> out;
-  if (args.epilogue != GemmEpilogue::kNone)
-    best = time_of(stream, [&] { return run_unfused(args, stream), true; });
+  if (!args.is_plain()) best = time_of(stream, [&] { return run_unfused(args, stream), true; });
   for (const CublasAlgorithm& candidate : candidates) {
     const float ms = time_of(stream, [&] {
       return run_fused(product, candidate, args, stream) == CUBLAS_STATUS_SUCCESS;
@@ -136,9 +135,9 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
   const std::string key = shape.text();
   const std::optional<std::string> stored =
       stream.gemm_autotuning_disabled ? std::nullopt : plans.cache->find(key);
-  if (stored && apply_choice(*stored, args.epilogue, plan)) return plan;
+  if (stored && apply_choice(*stored, args.is_plain(), plan)) return plan;
 
-  const bool plain = args.epilogue == GemmEpilogue::kNone;
+  const bool plain = args.is_plain();
   const std::vector<CublasAlgorithm> candidates = plan.product.candidates();
   if (plain && candidates.empty())
     throw Error(ErrorKind::kDevice, "cuBLAS has no algorithm for a product").in(key);
@@ -150,8 +149,7 @@ GemmPlan make_plan(const GemmArgs& args, const CublasShape& shape, CudaStreamSta
   const auto found = fastest(plan.product, candidates, tuning.args, stream);
   if (plain && !found) return plan;  // running it fails with cuBLAS's message
   plan.algorithm = found;
-  (void)apply_choice(plans.cache->keep(key, text_of(found), stored.value_or("")), args.epilogue,
-                     plan);
+  (void)apply_choice(plans.cache->keep(key, text_of(found), stored.value_or("")), plain, plan);
   return plan;
 }
 

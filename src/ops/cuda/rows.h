@@ -17,7 +17,7 @@ namespace hgt::cuda {
 /// How rows are distributed to threads.
 struct RowShape {
   unsigned threads;  ///< per row
-  int held;          ///< vectors per thread: 1, 2 or 4
+  int held;          ///< vectors per thread: 1, 2 or 4; if a row has a warp, perhaps 3
 
   unsigned rows_per_block() const { return threads == kWarp ? 8 : 1; }
   LaunchShape launch_for(std::int64_t rows) const {
@@ -40,12 +40,26 @@ inline RowShape row_shape(std::int64_t width, int vector) {
                   std::to_string(kMaxRowBytes / 2) + " in bf16 and fp16, or --device cpu");
 }
 
+/// Likewise, but a row has only a warp if that can hold it, and then no barrier.
+inline RowShape warp_row_shape(std::int64_t width, int vector) {
+  constexpr std::int64_t kMostHeld = 4;
+  const std::int64_t held = (width + vector * kWarp - 1) / (vector * kWarp);
+  if (held > kMostHeld) return row_shape(width, vector);
+  return {kWarp, static_cast<int>(std::max<std::int64_t>(held, 1))};
+}
+
 /// Calls fn with the number of vectors per thread as a type, so that a kernel is compiled for each.
 template <class Fn>
 void visit_held(int held, const Fn& fn) {
   if (held == 1) return fn(std::integral_constant<int, 1>());
   if (held == 2) return fn(std::integral_constant<int, 2>());
   return fn(std::integral_constant<int, 4>());
+}
+/// The same for a warp_row_shape.
+template <class Fn>
+void visit_warp_held(int held, const Fn& fn) {
+  if (held == 3) return fn(std::integral_constant<int, 3>());
+  visit_held(held, fn);
 }
 
 /// The thread's index among those of its row, and the row's index in the grid.

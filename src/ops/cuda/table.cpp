@@ -36,8 +36,9 @@ CudaResult use_product_choices(CudaStreamState* stream, const char* text, std::i
   });
 }
 
-CudaResult use_cudnn(void* library, CudaStreamState* stream, std::size_t* version) {
-  return guarded([&] { *version = cudnn::use(library, *stream); });
+CudaResult use_cudnn(void* library, const CudnnOptions* options, CudaStreamState* stream,
+                     std::size_t* version) {
+  return guarded([&] { *version = cudnn::use(library, *options, *stream); });
 }
 
 }  // namespace

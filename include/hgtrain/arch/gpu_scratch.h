@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+namespace hgt {
+
+struct Config;
+
+/// Temporaries of a GPU that may have any of several sizes. The larger they are, the fewer passes a
+/// step makes over its memory and the fewer kernels it launches; beyond some GiB, that gains
+/// nothing.
+struct GpuScratch {
+  std::int64_t logit_rows = 0;  ///< rows of logits that are computed at a time
+  std::int64_t attention_part_bytes =
+      0;  ///< what the parts of cuDNN's deterministic attention backward may take
+};
+
+/// The sizes in a job's plan. They follow from what the plan leaves free of hardware.gpu_bytes if
+/// both are as small as possible: logits get half of that, up to 2 GiB, in equal chunks of a
+/// multiple of 128 rows; attention gets a quarter, up to 2 GiB. So a job that fits with the
+/// smallest sizes fits with these.
+GpuScratch gpu_scratch(const Config& config);
+
+}  // namespace hgt

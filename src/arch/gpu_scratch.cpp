@@ -1,0 +1,56 @@
+#include "hgtrain/arch/gpu_scratch.h"
+
+#include <algorithm>
+
+#include "hgtrain/arch/activations.h"
+#include "hgtrain/arch/memory.h"
+#include "hgtrain/arch/rank_plan.h"
+#include "hgtrain/base/kernel_sizes.h"
+#include "hgtrain/config/config.h"
+
+#include "times.h"
+
+namespace hgt {
+namespace {
+
+constexpr std::int64_t kMostBytes = std::int64_t{2} << 30;  ///< of logits, and of attention's parts
+constexpr std::int64_t kSmallestLogits = std::int64_t{16} << 20;  ///< elements
+
+/// What the driver and other programs may take of a GPU.
+std::int64_t reserved_bytes(std::int64_t gpu_bytes) {
+  return (std::int64_t{1} << 30) + gpu_bytes / 64;
+}
+
+/// The rows of the fewest equal chunks that have about `elements` logits each.
+std::int64_t rows_of_chunks(std::int64_t rows, std::int64_t vocabulary, std::int64_t elements) {
+  constexpr std::int64_t kUnit = 128;  // of a kernel's tile
+  const std::int64_t most = std::max(elements / vocabulary, kUnit);
+  const std::int64_t chunks = (rows + most - 1) / most;
+  return std::min(round_up((rows + chunks - 1) / chunks, kUnit), rows);
+}
+
+/// What the largest stage would leave free with the smallest sizes; 0 if nothing is left, or the
+/// GPU is not known.
+std::int64_t spare_bytes(Config config) {
+  const std::int64_t all = config.hardware.gpu_bytes;
+  if (all == 0) return 0;
+  config.hardware.gpu_bytes = 0;
+  const std::int64_t taken =
+      total_bytes(memory_table(config, static_cast<int>(config.hardware.threads)));
+  return std::max<std::int64_t>(all - reserved_bytes(all) - taken, 0);
+}
+
+}  // namespace
+
+GpuScratch gpu_scratch(const Config& config) {
+  const ParallelismConfig& split = config.parallelism;
+  const std::int64_t rows = times(config.batch.micro_batch_size,
+                                  config.training.seq_length / split.context_parallel_size);
+  const std::int64_t spare = spare_bytes(config);
+  const auto element = static_cast<std::int64_t>(size_of(config.precision.compute_dtype()));
+  const std::int64_t logits = std::max(std::min(spare / 2, kMostBytes) / element, kSmallestLogits);
+  return {rows_of_chunks(rows, rank_model(config).vocab_size, logits),
+          std::max(std::min(spare / 4, kMostBytes), cuda::kAttentionPartBytes)};
+}
+
+}  // namespace hgt
