@@ -24,9 +24,8 @@ constexpr std::string_view kMachines =
 constexpr std::string_view kNodes =
     "nodes that are started by themselves: --nnodes N --node_rank R --master_addr HOST on each";
 constexpr std::string_view kWorkers = "workers on each machine: --num_workers N, or --num_gpus N";
-constexpr std::string_view kOverSsh =
-    "leave it out: hosts are reached by ssh; under Slurm `srun hgtrain ...`, under MPI `mpirun "
-    "hgtrain ...`";
+constexpr std::string_view kLauncherArgs =
+    "what is said to ssh: in ~/.ssh/config; to srun or mpirun: `srun ARGS hgtrain ...`";
 constexpr std::string_view kElastic =
     "--num_nodes MIN:MAX: a job goes on without lost hosts as long as MIN are left";
 constexpr std::string_view kLogs = "output in files: --log_dir DIR";
@@ -59,8 +58,7 @@ constexpr ForeignFlag kLaunching[] = {
     {"--main_process_ip", "--master_addr ADDRESS"},
     {"--main_process_port", "--master_port N"},
     {"--host", "--hosts a:4,b:4"},
-    {"--launcher", kOverSsh},
-    {"--launcher_args", kOverSsh},
+    {"--launcher_args", kLauncherArgs},
     {"--no_ssh_check", "leave it out: a host that cannot be used is named at once"},
     {"--force_multi", "leave it out: hosts that are named are reached by ssh, even one alone"},
     {"--elastic_training", kElastic},

@@ -21,6 +21,8 @@ void add_host_options(Options& options, HostFlags& flags) {
   options.add("--master_port", flags.master_port,
               "MASTER_PORT (default: a free one); with --node_rank, where node 0 listens (29500)");
   options.add("--ssh_port", flags.ssh_port, "port of the hosts' ssh servers (default: ssh's)");
+  options.add("--launcher", flags.launcher,
+              "ssh (default); slurm: srun starts this command on each node of the allocation");
   options.add("--node_rank", flags.node_rank,
               "each of --nnodes is started by itself, and this is node R, from 0");
   options.add_flag("--no_ssh", flags.no_ssh,

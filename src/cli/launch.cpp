@@ -19,6 +19,7 @@
 #include "launched_run.h"
 #include "options.h"
 #include "shell_words.h"
+#include "start_nodes.h"
 
 namespace hgt {
 namespace {
@@ -55,6 +56,7 @@ class Launch final : public Command {
     if (program.empty())
       throw Error(ErrorKind::kConfig, "there is no program to start",
                   "hgtrain launch --num_workers 4 -- PROGRAM ARGUMENTS...");
+    if (const auto code = start_nodes(host_flags_, dry_run_)) return *code;
     fill_hosts();
     fill_spec(program);
     if (dry_run_) {

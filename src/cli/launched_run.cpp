@@ -14,17 +14,6 @@
 namespace hgt {
 namespace {
 
-std::vector<std::string> command_line() {
-  std::vector<std::string> words;
-  const std::string text = read_file("/proc/self/cmdline", 1 << 20);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\0', begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 std::vector<RunFile::Worker> workers_of(const std::vector<JobHost>& hosts) {
   std::vector<RunFile::Worker> workers;
   for (const JobHost& host : hosts)
@@ -35,13 +24,24 @@ std::vector<RunFile::Worker> workers_of(const std::vector<JobHost>& hosts) {
 
 }  // namespace
 
+std::vector<std::string> own_command_line() {
+  std::vector<std::string> words;
+  const std::string text = read_file("/proc/self/cmdline", 1 << 20);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\0', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
 RunFile new_run_file() {
   RunFile run;
   run.started_at = utc_now();
   run.versions = {{"hgtrain", HGT_VERSION}};
   run.host = host_name();
   run.pid = getpid();
-  run.command = command_line();
+  run.command = own_command_line();
   return run;
 }
 

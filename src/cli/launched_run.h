@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
@@ -10,6 +11,9 @@
 #include "hgtrain/report/run_file.h"
 
 namespace hgt {
+
+/// The words by which this process was started.
+std::vector<std::string> own_command_line();
 
 /// run.json as far as it is known of any run before its start: this process and its command line.
 RunFile new_run_file();

@@ -17,18 +17,6 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-/// The words without `flag` and its value.
-std::vector<std::string> without(const std::vector<std::string>& words, const std::string& flag) {
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == flag)
-      ++i;  // and its value
-    else if (!words[i].starts_with(flag + "="))
-      out.push_back(words[i]);
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string shell_line(const std::vector<std::string>& words) {
@@ -37,13 +25,28 @@ std::string shell_line(const std::vector<std::string>& words) {
   return line;
 }
 
+std::vector<std::string> without_flag(const std::vector<std::string>& words,
+                                      const std::string& flag) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  std::vector<std::string> out;
+  for (auto word = words.begin(); word != end; ++word) {
+    if (*word == flag) {
+      if (++word == end) break;  // its value
+    } else if (!word->starts_with(flag + "=")) {
+      out.push_back(*word);
+    }
+  }
+  out.insert(out.end(), end, words.end());
+  return out;
+}
+
 std::vector<std::string> resuming(const std::vector<std::string>& words) {
   return with_key(words, "resume", "auto");
 }
 
 std::vector<std::string> with_key(const std::vector<std::string>& words, const std::string& key,
                                   const std::string& value) {
-  std::vector<std::string> out = without(words, "--" + key);
+  std::vector<std::string> out = without_flag(words, "--" + key);
   out.insert(out.end(), {"--" + key, value});
   return out;
 }

@@ -28,6 +28,7 @@
 #include "plan_fit.h"
 #include "plan_text.h"
 #include "run_folder.h"
+#include "start_nodes.h"
 #include "trace_output.h"
 #include "train_plan.h"
 #include "worker_program.h"
@@ -145,6 +146,7 @@ class Train final : public Command {
 
   int run(const std::vector<std::string>& overrides) override {
     require_named_run();
+    if (const auto code = start_nodes(flags_.on_hosts, flags_.dry_run)) return *code;
     take_scheduler(flags_.on_hosts);
     take_this_machine(flags_);
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));

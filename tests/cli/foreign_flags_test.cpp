@@ -21,7 +21,8 @@ TEST_CASE("flags of other launchers and trainers are known by what they are call
     CHECK(hint_for_flag(command, "--num_machines").find("--hosts a:4,b:4") != std::string::npos);
     for (const char* flag : {"--rdzv_endpoint", "--machine_rank"})
       CHECK(hint_for_flag(command, flag).find("--node_rank R") != std::string::npos);
-    CHECK(hint_for_flag(command, "--launcher").find("reached by ssh") != std::string::npos);
+    CHECK(hint_for_flag(command, "--launcher_args").find("`srun ARGS hgtrain") !=
+          std::string::npos);
   }
   CHECK(hint_for_flag("launch", "--module").find("-- python3 -m MODULE") != std::string::npos);
   CHECK(hint_for_flag("launch", "--tee").find("--log_dir DIR") != std::string::npos);

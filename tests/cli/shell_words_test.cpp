@@ -16,6 +16,13 @@ TEST_CASE("to resume, the command line's own --resume is replaced") {
   CHECK(resuming({"hgtrain", "--config", "c.json", "--resume=none"}) == expected);
 }
 
+TEST_CASE("a flag is left out of a command line, but not of a program's behind --") {
+  const std::vector<std::string> expected{"hgtrain", "launch", "--", "x", "--a", "1"};
+  CHECK(without_flag({"hgtrain", "launch", "--a", "2", "--", "x", "--a", "1"}, "--a") == expected);
+  CHECK(without_flag({"hgtrain", "--a=2", "launch", "--", "x", "--a", "1"}, "--a") == expected);
+  CHECK(without_flag({"hgtrain", "--a"}, "--a") == std::vector<std::string>{"hgtrain"});
+}
+
 TEST_CASE("a key gets another value at the end of a command line") {
   const std::vector<std::string> expected{"hgtrain", "--a.b", "2"};
   CHECK(with_key({"hgtrain"}, "a.b", "2") == expected);

@@ -8,7 +8,7 @@ import time
 import hosts
 from hosts import MARK, PROGRAM, HostsCase
 
-TOOLS = ('srun', 'scancel', 'slurmctld', 'slurmd', 'munged')
+TOOLS = ('srun', 'salloc', 'scancel', 'slurmctld', 'slurmd', 'munged')
 PATH = os.environ['PATH'] + ':/usr/sbin'
 SECRET = 'job secret ' + 'SeCrEt' * 4
 CONFIG = """\
@@ -120,6 +120,28 @@ class SlurmTest(HostsCase):
         out, err = process.communicate(timeout=120)
         self.assertEqual(sorted(out.splitlines()), ['[r0] 0', '[r1] 1'], err)
 
+    def start_in_allocation(self, *args):
+        """With --launcher slurm, and no secret that is given."""
+        flags = ['--launcher', 'slurm', '--master_addr', f'{self.hosts.net}.1']
+        return subprocess.Popen(['salloc', '-N2', PROGRAM, 'launch', *flags, *args], text=True, cwd=self.work, env={**self.env, MARK: '1'},
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def test_the_launcher_slurm_starts_each_node_of_the_allocation_with_a_secret_of_the_job(self):
+        out, err = self.start_in_allocation('--nproc_per_node', '2', '--', 'sh', '-c', 'echo $RANK $(hostname) $(env | grep -c HGTRAIN_JOB_SECRET) "$@"',
+                                            'sh', '--launcher', 'mine').communicate(timeout=120)
+        self.assertEqual(sorted(out.splitlines()), [f'[r{rank}] {rank} {"ab"[rank // 2]} 0 --launcher mine' for rank in range(4)], err)
+
+    def test_the_launcher_slurm_needs_an_allocation_and_takes_its_nodes(self):
+        for flags, env, said in (([], {}, 'this shell has none'),
+                                 (['--hosts', 'a,b'], {'SLURM_JOB_ID': '1'}, '--hosts: the nodes are those of the allocation'),
+                                 (['--nnodes', '3'], {'SLURM_JOB_ID': '1', 'SLURM_JOB_NUM_NODES': '2'}, 'the allocation has 2')):
+            done = subprocess.run([PROGRAM, 'launch', '--launcher', 'slurm', *flags, '--', 'true'], text=True, capture_output=True,
+                                  env={**self.env, **env})
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(said, done.stderr)
+        _, err = self.launch(['-N2'], '--launcher', 'slurm', '--', 'true', exit_code=2)
+        self.assertIn('srun has started 2 of this command already', err)
+
     def train(self, name):
         folder = self.prepare(name, 3)
         process = self.srun('-N2', '--job-name', name, PROGRAM, '--config', 'config.json', '--device', 'cpu', '--num_workers', '1',
@@ -131,9 +153,9 @@ class SlurmTest(HostsCase):
         return folder, process
 
     def test_a_preemption_saves_on_all_nodes(self):
-        for signal in ('USR1', 'TERM'):
-            folder, process = self.train('preempted_' + signal)
-            subprocess.run(['scancel', '--signal', signal, '--name', folder.name], env=self.env, check=True)
+        for name in ('USR1', 'TERM'):
+            folder, process = self.train('preempted_' + name)
+            subprocess.run(['scancel', '--signal', name, '--name', folder.name], env=self.env, check=True)
             out, err = process.communicate(timeout=120)
             self.assertEqual(process.returncode, 75, out + err)
             self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')))

@@ -27,7 +27,8 @@ struct HostFlags {
   /// Each host is started by itself: which of them this is (rendezvous_of()).
   bool no_ssh = false;  ///< the hosts are named all the same
   std::optional<std::int64_t> node_rank = {};
-  bool shares_node = false;  ///< a scheduler has started several of the hosts on one machine
+  bool shares_node = false;   ///< a scheduler has started several of the hosts on one machine
+  std::string launcher = {};  ///< who starts them: "ssh", "slurm", ...
   std::string job_secret_file = {}, job_secret_env = {};
   std::optional<std::int64_t> join_timeout_seconds = {};
 };

@@ -1,0 +1,131 @@
+#include "start_nodes.h"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <sys/random.h>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/base/terminal.h"
+
+#include "launched_run.h"
+#include "shell_words.h"
+
+namespace hgt {
+namespace {
+
+constexpr const char* kSecret = "HGTRAIN_JOB_SECRET";
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// Slurm says it, but a user may have set the variable.
+int number_of(const std::string& text, const std::string& what) {
+  int out = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (end.ec != std::errc() || end.ptr != text.data() + text.size() || out < 1)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("--launcher slurm: {}{} is no number of nodes", what, text));
+  return out;
+}
+
+void require_no_hosts(const HostFlags& flags) {
+  for (const auto& [flag, is_given] :
+       {std::pair("--hosts", !flags.hosts.empty()),
+        std::pair("--hostfile", !flags.hostfile.empty()),
+        std::pair("--include", !flags.include.empty()),
+        std::pair("--exclude", !flags.exclude.empty()),
+        std::pair("--node_rank", flags.node_rank.has_value()), std::pair("--no_ssh", flags.no_ssh)})
+    if (is_given)
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("--launcher slurm and {}: the nodes are those of the allocation", flag),
+          fmt::format("leave out {}; salloc and sbatch have --nodelist and --exclude", flag));
+}
+
+int nodes_to_start(const HostFlags& flags) {
+  if (variable("SLURM_JOB_ID").empty())
+    throw Error(ErrorKind::kConfig,
+                "--launcher slurm starts the nodes of an allocation, and this shell has none",
+                "salloc --nodes 2 hgtrain ..., or the command in a script for sbatch");
+  if (!variable("SLURM_STEP_ID").empty() && variable("SLURM_STEP_NUM_TASKS") != "1")
+    throw Error(ErrorKind::kConfig,
+                fmt::format("--launcher slurm, and srun has started {} of this command already",
+                            variable("SLURM_STEP_NUM_TASKS")),
+                "leave out --launcher, or start the command without srun");
+  require_no_hosts(flags);
+  const int allocated = number_of(variable("SLURM_JOB_NUM_NODES"), "SLURM_JOB_NUM_NODES=");
+  if (flags.num_nodes.empty()) return allocated;
+  const int asked = number_of(flags.num_nodes, "--num_nodes ");
+  if (asked > allocated)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("--num_nodes {}, and the allocation has {}", asked, allocated));
+  return asked;
+}
+
+std::vector<std::string> srun_command(int nodes) {
+  std::vector<std::string> out{"srun",
+                               fmt::format("--nodes={}", nodes),
+                               fmt::format("--ntasks={}", nodes),
+                               "--ntasks-per-node=1",
+                               "--cpu-bind=none",
+                               "--export=ALL",
+                               std::filesystem::read_symlink("/proc/self/exe")};
+  const std::vector<std::string> own = without_flag(own_command_line(), "--launcher");
+  out.insert(out.end(), own.begin() + 1, own.end());
+  return out;
+}
+
+std::string fresh_secret() {
+  std::array<unsigned char, 32> bytes;
+  if (getentropy(bytes.data(), bytes.size()) != 0)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("no random bytes for the job secret: {}", std::strerror(errno)));
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  throw Error(ErrorKind::kConfig,
+              fmt::format("cannot start {}: {}", command[0], std::strerror(errno)));
+}
+
+}  // namespace
+
+std::optional<int> start_nodes(const HostFlags& flags, bool dry_run) {
+  const std::string& launcher = flags.launcher;
+  if (launcher.empty() || launcher == "ssh" || launcher == "pdsh") return std::nullopt;
+  if (launcher != "slurm")
+    throw Error(ErrorKind::kConfig,
+                fmt::format("--launcher {} is not built: hgtrain starts nodes by ssh or, with "
+                            "--launcher slurm, by srun",
+                            launcher),
+                "under MPI: mpirun -np N --map-by ppr:1:node --bind-to none -x HGTRAIN_JOB_SECRET "
+                "hgtrain ... --master_addr HOST (the first of them)");
+  const int nodes = nodes_to_start(flags);
+  const std::vector<std::string> command = srun_command(nodes);
+  if (dry_run) {
+    say("command: {}\n", shell_line(command));
+    return 0;
+  }
+  const bool has_secret =
+      !flags.job_secret_file.empty() || !flags.job_secret_env.empty() || std::getenv(kSecret);
+  if (nodes > 1 && !has_secret) setenv(kSecret, fresh_secret().c_str(), 1);
+  become(command);
+}
+
+}  // namespace hgt
