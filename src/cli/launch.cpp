@@ -14,6 +14,7 @@
 
 #include "check_flags.h"
 #include "commands.h"
+#include "detachment.h"
 #include "host_options.h"
 #include "host_plan.h"
 #include "launched_run.h"
@@ -49,6 +50,8 @@ class Launch final : public Command {
     options.add("--env", env_, "NAME=VALUE, added to the environment; may be repeated")
         .repeatable();
     options.add("--grace", grace_seconds_, "seconds from SIGTERM to SIGKILL (default: 30)");
+    options.add_flag("--detach", detach_,
+                     "return to the shell once the programs run; needs --log_dir");
     options.add_flag("--dry_run", dry_run_, "print commands and environments, start nothing");
   }
 
@@ -59,6 +62,8 @@ class Launch final : public Command {
     if (const auto code = start_nodes(host_flags_, dry_run_)) return *code;
     fill_hosts();
     fill_spec(program);
+    check_detach();
+    Detachment detachment(detach_);
     if (dry_run_) {
       if (spec_.hosts.empty())
         print_plan(program);
@@ -75,6 +80,12 @@ class Launch final : public Command {
     ProgramRun record(spec_, [this](const std::string& text) { tell_notice(text); });
     spec_.socket = record.socket();
     spec_.on_hosts = [&record](const std::vector<JobHost>& hosts) { record.set_hosts(hosts); };
+    if (detachment.is_wanted())
+      spec_.on_event = [&, show = spec_.on_event](int rank, std::string_view kind,
+                                                  const nlohmann::json& body) {
+        show(rank, kind, body);
+        if (kind == "spawned") detachment.start(spec_.log_dir, spec_.log_dir + "/detached.log");
+      };
     try {
       const Verdict verdict = run_job(spec_);
       tell_all(verdict.render());
@@ -87,6 +98,16 @@ class Launch final : public Command {
   }
 
  private:
+  void check_detach() const {
+    require_own_start(detach_, spec_.rendezvous.has_value());
+    if (detach_ && dry_run_)
+      throw Error(ErrorKind::kConfig, "--detach with --dry_run",
+                  "a dry run ends at once: leave out --detach");
+    if (detach_ && spec_.log_dir.empty())
+      throw Error(ErrorKind::kConfig, "--detach without --log_dir",
+                  "--log_dir DIR keeps what the programs print once the shell is gone");
+  }
+
   void tell_notice(const std::string& text) const { tell_all(fmt::format("hgtrain: {}\n", text)); }
 
   /// Those who watch the console from elsewhere see it too.
@@ -197,6 +218,7 @@ class Launch final : public Command {
   std::vector<std::string> env_;
   std::string shown_ranks_ = "all";
   double grace_seconds_ = 30;
+  bool detach_ = false;
   bool dry_run_ = false;
 };
 

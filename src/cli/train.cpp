@@ -19,6 +19,7 @@
 #include "hgtrain/wire/requests.h"
 
 #include "commands.h"
+#include "detachment.h"
 #include "elastic_plan.h"
 #include "host_options.h"
 #include "host_plan.h"
@@ -137,6 +138,8 @@ class Train final : public Command {
     options.add_flag("--profile", flags_.profile, "print at the end how long each op took");
     options.add("--trace_steps", flags_.trace_steps,
                 "steps in the trace and profile, from the third on (default: 10)");
+    options.add_flag("--detach", flags_.detach,
+                     "return to the shell once training has begun; it goes on without the shell");
     options.add_flag("--dry_run", flags_.dry_run,
                      "print what would run, and how large it is; touch no device");
     options.add("--gpu", flags_.gpu,
@@ -150,6 +153,8 @@ class Train final : public Command {
     take_scheduler(flags_.on_hosts);
     take_this_machine(flags_);
     rendezvous_ = rendezvous_of(flags_.on_hosts, hosts_of(flags_));
+    require_own_start(flags_.detach, rendezvous_.has_value());
+    Detachment detachment(flags_.detach && !flags_.dry_run);
     if (rendezvous_ && !flags_.dry_run) {
       check_flags(flags_);
       rendezvous_->secret = take_job_secret(flags_.on_hosts);
@@ -183,7 +188,8 @@ class Train final : public Command {
     const std::string changes = changes_of(folder, resolved);
     JobConfig config(folder, as_given(plan).dump(2) + "\n", resolved.dump(2) + "\n");
     trace.clear(folder.path);
-    const int status = start(plan, folder, config, trace.record_steps(), notices, changes);
+    const int status =
+        start(plan, folder, config, trace.record_steps(), notices, changes, detachment);
     trace.finish(folder.path, plan.workers);
     return status;
   }
@@ -221,7 +227,8 @@ class Train final : public Command {
   }
 
   JobSpec job_of(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
-                 std::int64_t record_steps, const SharedMark& mark, JobView& view) const {
+                 std::int64_t record_steps, const SharedMark& mark, JobView& view,
+                 Detachment& detachment) const {
     JobSpec spec = job_in(plan, folder.path);
     spec.shared_file = mark.path();
     spec.argv = [worker = worker_program(), dir = folder.path, resume = flags_.resume, record_steps,
@@ -234,8 +241,10 @@ class Train final : public Command {
                                               .record_steps = record_steps,
                                               .mark = mark.path()});
     };
-    spec.on_event = [&view](int rank, std::string_view kind, const nlohmann::json& body) {
+    spec.on_event = [&, dir = folder.path](int rank, std::string_view kind,
+                                           const nlohmann::json& body) {
       view.event(rank, kind, body);
+      if (view.has_begun()) detachment.start(dir, dir + "/logs/detached.log");
     };
     return spec;
   }
@@ -269,14 +278,15 @@ class Train final : public Command {
   }
 
   int start(const TrainPlan& plan, const RunFolder& folder, JobConfig& config,
-            std::int64_t record_steps, const std::string& notices,
-            const std::string& changes) const {
+            std::int64_t record_steps, const std::string& notices, const std::string& changes,
+            Detachment& detachment) const {
     JobSocket socket(folder.path);  // closed when run.json says how the run ended
     std::vector<JobHost> hosts = hosts_in(plan, without_spares(hosts_of(flags_)));
     if (hosts.empty()) hosts.push_back({.name = host_name(), .workers = plan.workers});
     const RunFile run = run_file_of(plan, hosts);
     ConsoleStyle style = ConsoleStyle::of(STDERR_FILENO);
     style.live &= flags_.shown_ranks == "none";  // ranks would write into the progress line
+    if (detachment.is_wanted()) style = {};
     JobView view(folder.path, folder.holds_run, run, style,
                  {.plan = {.total_steps = plan.config.training.train_iters,
                            .eval_interval = plan.config.training.eval_interval,
@@ -290,7 +300,7 @@ class Train final : public Command {
     view.print(banner(plan, folder.path));
     view.print(unreachable(socket));
     const SharedMark mark(folder);
-    JobSpec spec = job_of(plan, folder, config, record_steps, mark, view);
+    JobSpec spec = job_of(plan, folder, config, record_steps, mark, view, detachment);
     const ElasticPlan elastic(flags_, plan, config);
     if (spec.min_hosts > 0 || plan.config.elasticity.enabled)
       spec.is_valid_world = [&](int workers) { return elastic.is_valid(workers); };

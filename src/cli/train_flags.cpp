@@ -49,6 +49,8 @@ void check_flags(const TrainFlags& flags) {
     if (host.workers == 0)
       refuse(fmt::format("host {} has no number of workers", host.name),
              fmt::format("--hosts {0}:4, or --num_workers for those without one", host.name));
+  if (flags.detach && flags.dry_run)
+    refuse("--detach with --dry_run", "a dry run ends at once: leave out --detach");
   if (!flags.gpu.empty() && !flags.dry_run)
     refuse("--gpu without --dry_run", "GPUs to train on are counted: --num_gpus N");
   if (!flags.gpu.empty() && (flags.device == "cpu" || flags.num_workers))

@@ -25,6 +25,7 @@ struct TrainFlags {
   std::string resume = "none";
   std::int64_t max_restarts = 0;
   std::string shown_ranks = "none";  ///< RankSet::parse()
+  bool detach = false;
   bool dry_run = false;
   std::string gpu;    ///< whose memory a dry run looks at, "" = none
   std::string trace;  ///< file for a trace, "" = none

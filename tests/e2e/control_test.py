@@ -96,6 +96,26 @@ class Train(JobTest):
         self.assertEqual((status['state'], status['exit_code']), ('failed', 2))
         self.assertIn("no-such-program", status['reason'])
 
+    def test_a_detached_run_goes_on_without_its_shell(self):
+        said = self.job.train('apart', *FOREVER, '--detach')
+        self.assertIn('detached: the run goes on without this shell\n  hgtrain status apart, attach apart', said)
+        self.assertNotIn('step 1000000', said)
+        launcher = self.status('apart')['launcher']['pid']
+        self.assertEqual(os.getsid(launcher), launcher)
+        self.assertIn('apart: stopped, exit code 75', self.job.call('stop', 'apart'))
+        self.assertEqual(self.job.verdict('apart')['exit_code'], 75)
+        self.assertIn('resume with: ', (self.job.folder / 'apart/logs/detached.log').read_text())
+        said = self.job.train('apart', *FOREVER, '--detach', '--resume', 'auto')
+        self.assertIn('resuming from step ', said)
+        self.job.call('stop', 'apart', '--now')
+
+    def test_a_detached_run_that_cannot_begin_tells_its_shell(self):
+        said = self.job.train('never', '--detach', '--data.train_data_path', 'missing', exit_code=2)
+        self.assertIn('there is no token file missing', said)
+        self.assertNotIn('detached', said)
+        said = self.job.train('never', '--detach', '--dry_run', exit_code=2)
+        self.assertIn('leave out --detach', said)
+
     def test_what_is_no_run(self):
         self.assertIn('there is no folder missing', self.job.call('status', 'missing', exit_code=2))
         (self.job.folder / 'empty').mkdir()
@@ -141,6 +161,19 @@ class Launch(unittest.TestCase):
             self.assertIn(line, seen[1])
         self.assertIn('logs does not run here: stopped, exit code 3', self.job.call('attach', 'logs', exit_code=2))
         self.assertEqual(self.job.read_json('logs', 'run.json')['verdict'], 'stopped')
+
+    def test_a_detached_program_goes_on_without_its_shell(self):
+        said = self.job.call('launch', '--detach', '--', 'true', exit_code=2)
+        self.assertIn('--detach without --log_dir', said)
+        self.job.call('launch', '--detach', '--log_dir', 'logs', '--', 'no-such-program', exit_code=2)
+        said = self.job.call('launch', '--detach', '--log_dir', 'logs', '--', 'sh', '-c',
+                             'until [ -e go ]; do sleep 0.01; done; echo gone')
+        self.assertIn('detached: the run goes on without this shell', said)
+        viewer = self.job.start('attach', 'logs')
+        read_until(viewer.stderr, 'attached')
+        (self.job.folder / 'go').touch()
+        self.assertEqual((viewer.communicate()[0], viewer.returncode), ('gone\n', 0))
+        self.assertEqual((self.job.folder / 'logs/detached.log').read_text(), 'gone\n')
 
     def test_readers_that_take_nothing_do_not_delay_a_flood(self):
         size = 200_000_000
