@@ -157,7 +157,7 @@ TEST_CASE("CUDA: cross-entropy", "[cross_entropy]") {
 TEST_CASE("CUDA: cross-entropy of a padded vocabulary", "[cross_entropy]") {
   for (const DType type : kTypes)
     for (const auto& [vocabulary, width] :
-         {std::pair{67, 128}, {700, 701}, {2041, 2048}, {513, 640}, {50257, 50304}}) {
+         {std::pair{67, 128}, {3, 13}, {700, 701}, {2041, 2048}, {513, 640}, {50257, 50304}}) {
       const std::int64_t rows = vocabulary > 5000 ? 2 : 9, columns = vocabulary;
       compare(
           {normal({rows, width}, 1, 4, type), normal({rows, width}, 2, 4, type),
@@ -193,6 +193,23 @@ TEST_CASE("CUDA: cross-entropy in parts of the vocabulary", "[cross_entropy]") {
           },
           tolerance_of(type, 2e-5));
     }
+}
+
+TEST_CASE("CUDA: cross-entropy of targets that other ranks have", "[cross_entropy]") {
+  const std::vector<std::int32_t> targets = {0, 55, 56, 99, kIgnoredTarget, 70, 30};
+  compare(
+      {normal({7, 56}, 1, 2), normal({7, 56}, 2, 2),
+       stored<std::int32_t>(targets, {7}, DType::kI32), normal({2, 7, 3}, 3), normal({7}, 4),
+       normal({7}, 5)},
+      [](const std::vector<Tensor>& x, Stream stream) {
+        const float scale = 0.3f;
+        for (const int rank : {0, 1})
+          cross_entropy_part(x[rank], x[2], {rank * 56, 100},
+                             x[3].slice(0, rank, rank + 1).reshaped({7, 3}), stream);
+        for (const int rank : {0, 1})
+          cross_entropy_finish(x[rank], x[2], {rank * 56, 100}, x[3], &scale, x[4 + rank], stream);
+      },
+      2e-5);
 }
 
 TEST_CASE("CUDA: cross-entropy of a rank without any of the vocabulary", "[cross_entropy]") {

@@ -50,8 +50,7 @@ __device__ void for_columns(const T* row, int columns, const OfVector& of_vector
                             const OfElement& of_element) {
   const int behind =
       static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % sizeof(Vector<T>) / sizeof(T));
-  const int before = behind == 0 ? 0 : kVector<T> - behind;
-  const int head = before < columns ? before : columns;
+  const int head = behind == 0 ? 0 : kVector<T> - behind;  // perhaps more than there are
   const int whole = (columns - head) / kVector<T>;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   for (int i = thread; i < whole; i += threads) of_vector(head + i * kVector<T>);
