@@ -106,7 +106,8 @@ struct CheckpointReader::Contents {
   /// What is read of one kind of files.
   struct Kind {
     TensorReads reads;
-    /// By the tensor's name, unless another one is read into the same place later.
+    /// Where each tensor is read to, by its name, unless another one is read into the same place
+    /// later.
     std::map<std::string, std::pair<const FlatTensor*, const Parameter*>> places;
   };
 

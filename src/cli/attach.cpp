@@ -18,9 +18,9 @@
 namespace hgt {
 namespace {
 
-/// On Ctrl-C, whatever the process does: it may wait for a terminal that takes nothing.
+/// Ends this process on Ctrl-C, even if it waits for a terminal that takes nothing.
 void detach(int) {
-  constexpr std::string_view kText = "\ndetached: the run goes on\n";
+  constexpr std::string_view kText = "\ndetached: the run continues\n";
   (void)!::write(STDERR_FILENO, kText.data(), kText.size());
   _exit(0);
 }

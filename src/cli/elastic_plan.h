@@ -15,7 +15,7 @@ class ElasticPlan {
   ElasticPlan(const TrainFlags& flags, const TrainPlan& first, const JobConfig& config)
       : flags_(flags), first_(first), config_(config) {}
 
-  /// Whether so many workers can share a batch and the model.
+  /// Whether that many workers can share a batch and the model.
   bool is_valid(int workers) const;
   /// Error if it cannot be made.
   TrainPlan plan_on(const std::vector<JobHost>& hosts) const;

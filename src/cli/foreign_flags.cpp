@@ -22,12 +22,12 @@ struct ForeignFlag {
 constexpr std::string_view kMachines =
     "name the machines, on one of them: --hosts a:4,b:4, or --hostfile FILE; it starts the others";
 constexpr std::string_view kNodes =
-    "nodes that are started by themselves: --nnodes N --node_rank R --master_addr HOST on each";
+    "start the command on each node with --nnodes N --node_rank R --master_addr HOST";
 constexpr std::string_view kWorkers = "workers on each machine: --num_workers N, or --num_gpus N";
 constexpr std::string_view kLauncherArgs =
     "what is said to ssh: in ~/.ssh/config; to srun or mpirun: `srun ARGS hgtrain ...`";
 constexpr std::string_view kElastic =
-    "--num_nodes MIN:MAX: a job goes on without lost hosts as long as MIN are left";
+    "--num_nodes MIN:MAX: a job continues without lost hosts as long as MIN are left";
 constexpr std::string_view kLogs = "output in files: --log_dir DIR";
 constexpr std::string_view kLogsOnly = "output in files only: --log_dir DIR --show none";
 constexpr std::string_view kLogsToo =

@@ -24,7 +24,7 @@ void add_host_options(Options& options, HostFlags& flags) {
   options.add("--launcher", flags.launcher,
               "ssh (default); slurm: srun starts this command on each node of the allocation");
   options.add("--node_rank", flags.node_rank,
-              "each of --nnodes is started by itself, and this is node R, from 0");
+              "this is node R, counted from 0, of the nodes of --nnodes");
   options.add_flag("--no_ssh", flags.no_ssh,
                    "the same if hosts are named: this is the host number --node_rank of them");
   options.add("--job_secret_file", flags.job_secret_file,

@@ -169,7 +169,7 @@ class Launch final : public Command {
     };
   }
 
-  /// On each host.
+  /// The number of workers that the flags ask for on each host.
   std::optional<int> asked_workers() const {
     constexpr int kMaxWorkers = 4096;
     if (num_workers_ && num_gpus_)

@@ -13,7 +13,7 @@ class LogFile {
   /// `prefix` stands before each line.
   LogFile(const std::string& path, std::string prefix);
 
-  /// Goes to where the last `count` lines begin.
+  /// Moves to the begin of the last `count` lines.
   void skip_to_last(std::int64_t count);
   /// Prints what is there to stdout, byte for byte after the prefixes. Unless `to_the_end`, the
   /// beginning of a line waits for its end, if it is not longer than 64 KiB.

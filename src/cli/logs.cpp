@@ -48,7 +48,8 @@ class Logs final : public Command {
     options.add("RUN", run_, "folder of the run (default: the newest below runs/)");
     options.add("--rank", ranks_, "whose logs: all (default), or 0,2-5");
     options.add("-n,--lines", lines_, "only the last N lines of each log");
-    options.add_flag("-f,--follow", follow_, "go on with what is logged until the run ends");
+    options.add_flag("-f,--follow", follow_,
+                     "print what is logged from now on, until the run ends");
   }
 
   int run(const std::vector<std::string>&) override {

@@ -14,7 +14,7 @@ struct PlanFit {
   std::string gpu = {};  ///< "": the CPU
   std::int64_t asked = 0, room = 0;
   std::int64_t largest_micro_batch = 0;  ///< of this batch, 0: none fits
-  /// For what share of the time the stages of a pipeline would idle with that one.
+  /// The share of the time for which the stages of a pipeline would idle with that one.
   std::optional<double> idle_share = {};
   std::string hint = {};  ///< what would fit, "" if the job does
   bool fits() const { return asked <= room; }

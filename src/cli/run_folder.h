@@ -47,7 +47,8 @@ class JobConfig {
   std::string path() const { return path_of("resolved"); }
   /// The same of config.json.
   std::string given_path() const { return path_of("config"); }
-  /// For an attempt on another number of workers. Error(kData) if it cannot be written.
+  /// Replaces the resolved config for an attempt on another number of workers. Error(kData) if it
+  /// cannot be written.
   void replace_resolved(const std::string& resolved);
 
  private:

@@ -32,7 +32,7 @@ nlohmann::json ended_status(const nlohmann::json& file);
 /// The launcher of the run is there.
 bool is_running(const nlohmann::json& status);
 
-/// Of a run that has ended, if it is known.
+/// The exit code of a run that has ended, if it is known.
 std::optional<int> exit_code_of(const nlohmann::json& status);
 
 /// How the run ended, or that it runs, as one line.

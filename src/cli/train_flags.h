@@ -15,7 +15,7 @@ struct TrainFlags {
   std::optional<std::int64_t> num_gpus;
   std::optional<std::int64_t> num_workers;
   HostFlags on_hosts;  ///< empty = this machine
-  /// Of an attempt that runs on other hosts than the first: these, and the batch size that it
+  /// The hosts of an attempt that runs on others than the first one, and the batch size that it
   /// keeps.
   std::vector<JobHost> world;
   std::int64_t batch_size = 0;
@@ -40,7 +40,7 @@ void check_flags(const TrainFlags& flags);
 /// if they choose GPUs.
 void take_this_machine(TrainFlags& flags);
 
-/// Those of `world` or, if that is empty, of `on_hosts`, each with the number of its workers.
+/// The hosts of `world` or, if that is empty, of `on_hosts`, each with the number of its workers.
 std::vector<JobHost> hosts_of(const TrainFlags& flags);
 
 }  // namespace hgt

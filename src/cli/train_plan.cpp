@@ -45,7 +45,7 @@ void check_backend(const std::string& backend, const Devices& devices) {
                 "leave it out");
 }
 
-/// Those of several hosts, which are not asked: their GPUs if flags or hostfile speak of GPUs.
+/// The devices of several hosts, which are not asked: GPUs if flags or hostfile speak of GPUs.
 /// Whether they are there, each host says before anything starts.
 Devices devices_of(const std::vector<JobHost>& hosts, const TrainFlags& flags,
                    const std::string& device) {

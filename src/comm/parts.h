@@ -12,7 +12,7 @@ namespace hgt {
 /// Error(kInternal) unless `parts` are ascending, without gaps, cover `size` elements, and belong
 /// to ranks of a group of that size.
 void require_parts(std::span<const OwnedRange> parts, std::size_t size, int ranks);
-/// By which ranks find out that they disagree.
+/// A number by which ranks find out that they disagree.
 std::uint64_t hash_of(std::span<const OwnedRange> parts);
 
 /// How many elements a rank's parts have.

@@ -210,7 +210,7 @@ Field elasticity_section() {
               .at_least(1)
               .at_most(kMaxWorkers),
           used("num_gpus_per_node", in(&E::num_gpus_per_node),
-               "version 0.2: workers come and go by so many")
+               "version 0.2: workers are added and removed in groups of this size")
               .at_least(1)
               .at_most(kMaxWorkers),
           used("model_parallel_size", in(&E::model_parallel_size),

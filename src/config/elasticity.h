@@ -15,10 +15,11 @@ struct ElasticBatch {
   std::vector<std::int64_t> workers;  ///< data-parallel ones, ascending; none: no batch is allowed
 };
 
-/// Of the batches that DeepSpeed considers, the one that most numbers of workers can share.
+/// Chooses among the batches that DeepSpeed considers the one that most numbers of workers can
+/// share.
 ElasticBatch elastic_batch(const ElasticityConfig& config);
 
-/// The micro-batch of so many workers, which can share the batch.
+/// The micro-batch if that many workers, which can share the batch, do so.
 std::int64_t elastic_micro_batch(const ElasticityConfig& config, std::int64_t train_batch_size,
                                  std::int64_t workers);
 

@@ -188,7 +188,7 @@ struct Output {
   static auto fields(auto& m) { return std::tie(m.rank, m.stream, m.text, m.is_last); }
 };
 
-/// For the user.
+/// A line for the user.
 struct Notice {
   static constexpr MessageKind kKind = MessageKind::kNotice;
   std::string text;
@@ -265,7 +265,7 @@ struct MeasureLink {
   static auto fields(auto& m) { return std::tie(m.address, m.port, m.token); }
 };
 
-/// To the host of rank 0, before Spawn.
+/// Asks the host of rank 0 for a port, before Spawn.
 struct ReservePort {
   static constexpr MessageKind kKind = MessageKind::kReservePort;
   std::uint32_t attempt = 0;

@@ -291,7 +291,7 @@ bool Coordinator::are_gone() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const RankView& r) { return r.is_gone; });
 }
 
-/// With what is known of its host.
+/// Adds what is known of its host.
 Failure Coordinator::placed(Failure failure) const {
   if (failure.rank >= 0)
     failure.host = static_cast<int>(ranks_[static_cast<std::size_t>(failure.rank)].host);

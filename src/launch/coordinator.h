@@ -47,7 +47,7 @@ class Coordinator {
 
   /// The user's signal: our workers finish their step and checkpoint, others get it passed on.
   void stop(int signal);
-  /// Our workers finish their step and checkpoint, so that another attempt can go on from there.
+  /// Our workers finish their step and checkpoint, so that another attempt can resume from there.
   void stop_for_another();
   /// Passes on a signal that need not end anything; our workers get `command` instead.
   void relay(int signal, MessageKind command);

@@ -22,7 +22,7 @@ namespace hgt {
 /// than one frame and what the kernel already holds, whatever the workers print. Within a queue the
 /// order is kept. A payload that is too long for one frame goes in parts.
 ///
-/// On the loop's thread only. Must outlive what it has queued on the loop.
+/// To be used on the loop's thread only. Must outlive what it has queued on the loop.
 class FrameLink {
  public:
   static constexpr std::size_t kMaxBytes = 64 << 10;  ///< of a frame: its kind and payload

@@ -328,7 +328,7 @@ std::vector<JobHost> hosts_of(const HostFlags& flags) {
   if (flags.elastic_timeout && !is_elastic)
     throw refused(
         "--elastic_timeout, but the job needs all of its hosts",
-        "--num_nodes MIN:MAX lets it go on with fewer; a spare host takes the place of another");
+        "--num_nodes MIN:MAX lets it continue with fewer; a spare host takes the place of another");
   return hosts;
 }
 

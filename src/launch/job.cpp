@@ -62,10 +62,10 @@ class Job {
                        [this](const std::string& text) { notice(text); }}),
         children_before_(children()) {
     if (spec_.run_id.empty()) spec_.run_id = random_suffix();
-    spec_.on_event = [this, front = spec.on_event](int rank, std::string_view kind,
-                                                   const nlohmann::json& body) {
+    spec_.on_event = [this, tell_owner = spec.on_event](int rank, std::string_view kind,
+                                                        const nlohmann::json& body) {
       if (restarts_left_.hear(kind, body)) asio::post(io_, [this] { let_hosts_join(); });
-      if (front) front(rank, kind, body);
+      if (tell_owner) tell_owner(rank, kind, body);
     };
   }
 
@@ -97,7 +97,7 @@ class Job {
   }
 
  private:
-  /// The job can go on without a host that is lost.
+  /// The job can continue without a host that is lost.
   bool is_elastic() const {
     return spec_.min_hosts > 0 || std::ranges::any_of(spec_.hosts, &JobHost::is_spare);
   }

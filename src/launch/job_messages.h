@@ -28,7 +28,7 @@ struct AskStop {
   static auto fields(auto& m) { return std::tie(m.now); }
 };
 
-/// From now on, what the console shows.
+/// Asks for what the console shows from now on.
 struct AskConsole {
   static constexpr MessageKind kKind = MessageKind::kAskConsole;
   static auto fields(auto&) { return std::tie(); }

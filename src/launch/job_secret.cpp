@@ -21,7 +21,8 @@ constexpr const char* kHowToMake =
     "once for each job: (umask 077; head -c 32 /dev/urandom | base64 > FILE); then "
     "--job_secret_file FILE on every node, or the text in the variable HGTRAIN_JOB_SECRET";
 
-/// As ssh wants of its keys. Kubernetes mounts secrets as root's, readable for a group of the pod.
+/// Asks of the file what ssh asks of its keys. Kubernetes mounts secrets as root's, readable for a
+/// group of the pod.
 void require_private(const File& file) {
   struct stat status {};
   if (fstat(file.fd(), &status) != 0) throw_file_error("read", file.path(), errno);

@@ -176,7 +176,7 @@ class JobSocket::Server {
     return true;
   }
 
-  /// For as long as one of them takes something within 100 ms.
+  /// Waits for them as long as one of them takes something within 100 ms.
   void wait_for_readers() {
     for (auto& [fd, client] : clients_)
       if (client.watches_console)

@@ -23,7 +23,7 @@ using asio::ip::tcp;
 
 constexpr std::size_t kMaxJoinBytes = 4 << 10;
 
-/// For all addresses, of IPv6 too if this machine has any.
+/// Listens on all addresses, on those of IPv6 too if this machine has any.
 tcp::acceptor listening(asio::io_context& io, int port) {
   const auto number = static_cast<asio::ip::port_type>(port);
   tcp::acceptor out(io);

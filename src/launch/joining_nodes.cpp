@@ -15,14 +15,14 @@ std::string why_refused(const Newcomer& newcomer, const std::vector<RosterHost>&
   const Join& join = newcomer.join;
   const int num_nodes = static_cast<int>(hosts.size());
   if (join.num_nodes != num_nodes)
-    return fmt::format("it was told of {} nodes, and node 0 of {}", join.num_nodes, num_nodes);
+    return fmt::format("it expects {} nodes, and node 0 expects {}", join.num_nodes, num_nodes);
   if (join.node < 1 || join.node >= num_nodes)
     return fmt::format("the others of {} nodes have the numbers 1 to {}", num_nodes, num_nodes - 1);
   const RosterHost& host = hosts[static_cast<std::size_t>(join.node)];
   if (host.link && host.state != State::kAway)
     return fmt::format("there is a node {} already: {}", join.node, host.spec.name);
   if (join.workers > 0 && host.spec.workers > 0 && join.workers != host.spec.workers)
-    return fmt::format("it was told to start {} workers, and node 0 that it has {}", join.workers,
+    return fmt::format("it starts {} workers, and node 0 expects {} of it", join.workers,
                        host.spec.workers);
   return "";
 }

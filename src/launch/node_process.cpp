@@ -199,7 +199,7 @@ int run_node(const Rendezvous& rendezvous, const std::vector<JobHost>& hosts) {
       throw Error(
           ErrorKind::kConfig,
           fmt::format("node 0 at {} refuses node {}: {}", place, rendezvous.node, *agent.refusal()),
-          "type the same command on every node, but for --node_rank");
+          "type the same command on every node, with another --node_rank");
     if (agent.is_welcome() && !rendezvous.rejoins)
       throw Error(ErrorKind::kPeer, fmt::format("node 0 at {} is lost: {}", place, why),
                   "its own output says more; the ranks of this node were killed");

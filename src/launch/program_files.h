@@ -8,10 +8,11 @@ namespace hgt {
 
 /// The files that another host needs to run a program of this build, to be sent to a host that has
 /// another build or none: hgtrain, hgtrain-worker and the CUDA module of one folder, and the
-/// libraries that the programs use, but for glibc, the C++ library, CUDA's and the driver's.
+/// libraries that the programs use, except for glibc, the C++ library, CUDA's and the driver's.
 class ProgramFiles {
  public:
-  /// Of the file hgtrain beside hgtrain-worker. Other programs are never sent: they have no id.
+  /// `program`: the file hgtrain next to hgtrain-worker. Other programs are never sent: they have
+  /// no id.
   explicit ProgramFiles(std::string program);
 
   const std::string& program() const { return program_; }

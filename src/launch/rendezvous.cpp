@@ -86,13 +86,13 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
   const auto num_nodes = static_cast<std::int64_t>(hosts.empty() ? 1 : hosts.size());
   ErrorList wrong;
   if (flags.no_ssh && are_named && !flags.node_rank)
-    wrong.add(refused("--no_ssh: each host is started by itself, and none knows which it is",
+    wrong.add(refused("--no_ssh: no host knows which of the nodes it is",
                       "on the first of them --node_rank 0, on the second --node_rank 1, ..."));
   if (flags.no_ssh && !are_named && !flags.node_rank)
     wrong.add(refused("--no_ssh without hosts", "--hostfile FILE, or --nnodes N"));
   if (flags.node_rank && are_named && !flags.no_ssh)
     wrong.add(refused("--node_rank: these hosts are reached by ssh, from one of them",
-                      "--no_ssh if each is started by itself, otherwise without --node_rank"));
+                      "--no_ssh if the command is started on each host, otherwise no --node_rank"));
   if (flags.node_rank && (*flags.node_rank < 0 || *flags.node_rank >= num_nodes))
     wrong.add(refused(fmt::format("--node_rank {} of {} node{}", *flags.node_rank, num_nodes,
                                   num_nodes == 1 ? "" : "s"),
@@ -110,7 +110,7 @@ std::optional<Rendezvous> rendezvous_of(const HostFlags& flags, const std::vecto
     for (const auto& [flag, value] : {std::pair("--job_secret_file", flags.job_secret_file),
                                       std::pair("--job_secret_env", flags.job_secret_env)})
       if (!value.empty())
-        wrong.add(refused(fmt::format("{} is for nodes that are started by themselves", flag),
+        wrong.add(refused(fmt::format("{} is for commands that are started on each node", flag),
                           "with --node_rank; hosts that ssh reaches need no secret"));
     wrong.throw_if_any();
     return std::nullopt;

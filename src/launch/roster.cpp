@@ -367,7 +367,7 @@ void Roster::wait_for_hosts() {
   });
 }
 
-/// Of hosts that the job can do without.
+/// Names hosts that cannot be used, and that the job can do without.
 void Roster::tell_away() {
   for (Host& host : hosts_)
     if (host.state == State::kAway && !std::exchange(host.is_told, true))

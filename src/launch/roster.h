@@ -53,7 +53,7 @@ class Roster {
   /// Other machines, each with an agent that ssh starts: the file `program` there. A few are called
   /// at a time: many logins at once are refused by sshd, and by users' identity services. If the
   /// job is not to wait for hosts that are lost, `patience` is 0. Otherwise they are called again
-  /// every lease, and `gather` waits so long for those without which it cannot go on.
+  /// every lease, and `gather` waits so long for those without which it cannot continue.
   void call(const std::vector<JobHost>& hosts, const std::string& program, WorldLimits limits,
             std::chrono::milliseconds patience);
   /// This machine, on which programs see `devices`, and others that dial it. Error(kDevice) if it
@@ -73,7 +73,7 @@ class Roster {
   /// Whether another attempt would have more ranks than this one, because hosts are back.
   bool can_grow() const;
 
-  /// That run the next attempt, once it is ready.
+  /// The hosts that run the next attempt, once it is ready.
   std::vector<HostRanks> hosts() const;
   int num_ranks() const;
   /// Where the other hosts find the first one; "" = at the address of its interface, which its

@@ -22,7 +22,7 @@ class Variables {
 
   bool has(const std::string& name) const { return all_.contains(name); }
   std::string text(const std::string& name) const { return has(name) ? all_.at(name) : ""; }
-  /// From 0 to `limit`.
+  /// A number from 0 to `limit`.
   int number(const std::string& name, int limit) const {
     const std::string value = text(name);
     int out = -1;

@@ -18,7 +18,7 @@ constexpr milliseconds kAbortLimit{5'000};       // from `abort` to what is next
 constexpr milliseconds kGuardLimit{5'000};       // from SIGKILL to killing the guards themselves
 constexpr milliseconds kUnkillableLimit{5'000};  // from then to giving up
 
-/// For the log, by Stage.
+/// What the log says, by Stage.
 constexpr const char* kStageTexts[] = {"running",
                                        "stopping: every rank is to save and end",
                                        "aborting: every rank is to end",

@@ -21,7 +21,7 @@ class JobTls {
   JobTls(const JobTls&) = delete;
   JobTls& operator=(const JobTls&) = delete;
 
-  /// For streams, which must not outlive this.
+  /// What streams are made with, which must not outlive this.
   asio::ssl::context& context() { return context_; }
   /// After the handshake of `stream`: the peer knows the secret. A peer that has only shown a
   /// certificate does not.

@@ -28,7 +28,7 @@ std::vector<RankBlock> with_spares(std::vector<RankBlock> blocks,
 
 struct WorldLimits {
   std::size_t min_hosts = 0;  ///< that must be here; 0: one for each block
-  /// Whether the job can have so many; none: any number.
+  /// Whether the job can have that many; none: any number.
   std::function<bool(int ranks)> is_valid = {};
 };
 

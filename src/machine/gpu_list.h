@@ -11,7 +11,7 @@ namespace hgt {
 /// Asks NVML, opened as `library`. Nullopt if there is no such library.
 std::optional<GpuList> gpus_from_nvml(const std::string& library,
                                       const std::vector<std::string>& wanted_migs);
-/// From /proc/driver/nvidia/gpus and /dev below `root`.
+/// The GPUs that /proc/driver/nvidia/gpus and /dev below `root` show.
 GpuList gpus_from_files(const std::string& root);
 
 /// The part of the list that CUDA_VISIBLE_DEVICES = `selection` leaves (nullptr: all of it).

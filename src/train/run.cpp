@@ -92,7 +92,7 @@ class Run {
 
   bool is_due(std::int64_t interval) const;
   bool at_last_step() const { return trainer_->state().step >= config_.training.train_iters; }
-  /// On request, before its end.
+  /// It was stopped on request, before its end.
   bool is_stopped() const { return stop_requested_ && !at_last_step() && !early_stop_; }
   bool is_over() const { return at_last_step() || early_stop_ || stop_requested_; }
 

@@ -31,7 +31,7 @@ std::string said_by_first(ControlChannel& channel, const Environment& environmen
   return mine;
 }
 
-/// On another host, the program is another file.
+/// The program of another host is another file: Error if it is not the same.
 void require_same_program(ControlChannel& channel, const Environment& environment) {
   if (environment.num_hosts == 1) return;
   const std::string mine = fmt::format("{:x}", xxh3(read_file("/proc/self/exe", kMaxProgramBytes)));

@@ -147,7 +147,7 @@ class Launch(unittest.TestCase):
         leaver = self.job.start('attach', 'logs')
         read_until(leaver.stderr, 'attached')
         leaver.send_signal(signal.SIGINT)
-        self.assertEqual((leaver.communicate()[1], leaver.returncode), ('\ndetached: the run goes on\n', 0))
+        self.assertEqual((leaver.communicate()[1], leaver.returncode), ('\ndetached: the run continues\n', 0))
         second = self.job.call('launch', '--log_dir', 'logs', '--', 'true')
         self.assertIn('another job writes its logs to logs too', second)
         said = self.job.call('stop', 'logs')

@@ -46,7 +46,7 @@ TEST_CASE("a worker that ignores SIGTERM is killed after the grace period, a sto
   CHECK(all_end(front.numbers("pid")));
 }
 
-TEST_CASE("nothing outlives a front that is killed, though somebody has stopped its guards") {
+TEST_CASE("nothing outlives a launcher that is killed, though somebody has stopped its guards") {
   const bool stopped = GENERATE(false, true);
   Front front({"--workers", "2", "--", "/bin/sh", "-c",
                "trap '' TERM HUP INT; " + kStray + "echo pid=$$ guard=$PPID; wait; sleep 1000"});

@@ -1,4 +1,4 @@
-// A front as small as can be: runs the job its arguments describe, so that tests can look at it,
+// A launcher as small as can be: runs the job its arguments describe, so that tests can look at it,
 // and kill it, from outside. Prints the verdict to stderr; with --verdict FILE also as JSON. usage:
 // front [--workers N] [--hosts A,B | --hostfile TEXT] [--own] [--restarts N] [--grace MS]
 // [--hang MS] [--lease MS] [--min_hosts N] [--elastic_timeout MS] [--logs DIR] [--socket DIR]
@@ -78,7 +78,8 @@ int main(int argc, char** argv) try {
   for (++i; i < argc; ++i) command.emplace_back(argv[i]);
   spec.argv = [&](int) { return command; };
   spec.on_event = [](int rank, std::string_view kind, const nlohmann::json& body) {
-    if (rank >= 0 && kind == "notice") body.at("text").get<std::string>();  // as a real front would
+    if (rank >= 0 && kind == "notice")
+      body.at("text").get<std::string>();  // as the real launcher would
     std::fprintf(stderr, "event %d %s %s\n", rank, std::string(kind).c_str(), body.dump().c_str());
   };
   if (nodes > 0) {

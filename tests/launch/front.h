@@ -16,8 +16,8 @@ inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A front of its own process with a job, in a folder of its own. In its arguments a word "@NAME"
-/// is the path of NAME in that folder.
+/// A launcher in its own process with a job, in a folder of its own. In its arguments a word
+/// "@NAME" is the path of NAME in that folder.
 class Front {
  public:
   explicit Front(const std::vector<std::string>& args)

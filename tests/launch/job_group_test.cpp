@@ -40,7 +40,7 @@ TEST_CASE("a group is removed when its job ends, and what is left in it is kille
   CHECK(eventually([&] { return !std::filesystem::exists(path); }));
 }
 
-TEST_CASE("nothing outlives a front and its guards that are killed together") {
+TEST_CASE("nothing outlives a launcher and its guards that are killed together") {
   if (JobGroup().path().empty()) {
     WARN("no control group can be made here");
     return;

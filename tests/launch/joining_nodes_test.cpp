@@ -57,10 +57,10 @@ TEST_CASE("a node may join if its number is free and what it was told agrees wit
   const auto hosts = three_nodes();
   CHECK(why_refused(newcomer(1, 3, 2), hosts) == "");
   CHECK(why_refused(newcomer(2, 3, 0), hosts) == "");
-  CHECK(has(why_refused(newcomer(1, 4, 2), hosts), "told of 4 nodes, and node 0 of 3"));
+  CHECK(has(why_refused(newcomer(1, 4, 2), hosts), "it expects 4 nodes, and node 0 expects 3"));
   CHECK(has(why_refused(newcomer(0, 3, 2), hosts), "have the numbers 1 to 2"));
   CHECK(has(why_refused(newcomer(3, 3, 2), hosts), "have the numbers 1 to 2"));
-  CHECK(has(why_refused(newcomer(1, 3, 4), hosts), "told to start 4 workers"));
+  CHECK(has(why_refused(newcomer(1, 3, 4), hosts), "it starts 4 workers"));
   Newcomer old = newcomer(1, 3, 2);
   old.is_readable = false;
   CHECK(has(why_refused(old, hosts), "another version"));

@@ -176,8 +176,8 @@ TEST_CASE("a node that does not fit is refused, and told why; the job waits for 
                                     "--secret",  "0123456789abcdef",
                                     "--",        "/bin/true"};
   };
-  refused(args("2", "1", "2"), "it was told of 2 nodes, and node 0 of 3");
-  refused(args("3", "1", "4"), "it was told to start 4 workers, and node 0 that it has 2");
+  refused(args("2", "1", "2"), "it expects 2 nodes, and node 0 expects 3");
+  refused(args("3", "1", "4"), "it starts 4 workers, and node 0 expects 2 of it");
   Front& one = nodes.start(1, job);
   Front& again = nodes.start(1, job);
   REQUIRE(eventually([&] { return !is_alive(one.pid()) || !is_alive(again.pid()); }));

@@ -88,7 +88,8 @@ struct JobSpec {
 
   /// By which other commands reach the job; nullptr = not at all. It must outlive run_job().
   JobSocket* socket = nullptr;
-  /// Adds to the status that others are told what only the owner of the spec knows; may be empty.
+  /// Adds to the status that other commands get what only the owner of the spec knows; may be
+  /// empty.
   std::function<void(nlohmann::json& status)> add_status;
 };
 

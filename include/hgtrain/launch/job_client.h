@@ -33,7 +33,7 @@ class JobClient {
   /// reads. Returns whether nothing is missing at the end.
   using Show = std::function<void(bool is_error, std::uint64_t left_out, std::string_view text)>;
   bool watch_console(const Show& show);
-  /// Waits until the launcher has ended, but for at most `limit_ms` (-1: for however long it
+  /// Waits until the launcher has ended, or at most `limit_ms` (-1: for however long it
   /// takes). Returns whether it has.
   bool wait_for_end(int limit_ms = -1);
 

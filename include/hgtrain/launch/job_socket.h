@@ -13,11 +13,11 @@ namespace hgt {
 /// (JobClient). Only this user may connect, and root. Nothing but the end blocks, and what a client
 /// costs is bounded, whether it reads its answers or not.
 ///
-/// On one thread only.
+/// To be used on one thread only.
 class JobSocket {
  public:
   static constexpr int kMaxClients = 64;
-  /// Of what the console shows, what waits for a client at most, about; the rest it misses.
+  /// At most about this much of what the console shows waits for a client; it misses the rest.
   static constexpr std::size_t kMaxWaitingBytes = 1 << 20;
 
   /// What the launcher does for others.

@@ -10,9 +10,9 @@
 
 namespace hgt {
 
-/// How the nodes of a job meet if each of them was started by itself, by hand or by a scheduler:
-/// node 0 coordinates the job, and the others dial it over TLS 1.3 with a key that both ends derive
-/// from the job's secret.
+/// How the nodes of a job meet if the command was started on each of them, by hand or by a
+/// scheduler: node 0 coordinates the job, and the others dial it over TLS 1.3 with a key that both
+/// ends derive from the job's secret.
 struct Rendezvous {
   int node = 0;                            ///< this one
   std::string address = {};                ///< of node 0: a name or a number

@@ -34,7 +34,7 @@ Resources resources_of(const std::string& root = "");
 
 /// "model name" of the first processor, "unknown" if the system gives none.
 std::string cpu_name(const std::string& root = "");
-/// Those of `needed` that are not among the "flags" of the first processor. None if the system
+/// The names in `needed` that are not among the "flags" of the first processor. None if the system
 /// lists no flags.
 std::vector<std::string_view> missing_cpu_flags(std::span<const std::string_view> needed,
                                                 const std::string& root = "");

@@ -35,7 +35,7 @@ struct WholeElement {
   std::int64_t index;  ///< in the whole parameter
   std::int64_t run;    ///< how many elements from this one on are neighbours there, too
 
-  /// Of the piece's element `element`, counted from its begin.
+  /// The place of the piece's element `element`, which is counted from the begin of the piece.
   constexpr WholeElement(const FlatPiece& piece, std::int64_t element) {
     const std::int64_t e = piece.begin + element - piece.origin, chunk = e / piece.chunk;
     index = chunk * piece.period + piece.shift + e - chunk * piece.chunk;

@@ -21,7 +21,7 @@ struct FlatTensor {
   Tensor at(const FlatPiece& piece) const {
     return values ? at(Slice{{piece.begin, piece.end}, piece.local, piece.in_shard}) : Tensor();
   }
-  /// For kernels.
+  /// The same as kernels take it.
   FlatValues raw() const { return {values.raw(), values.dtype(), sharded}; }
 };
 

@@ -15,8 +15,8 @@ namespace hgt {
 /// The pieces of the flat layout of a tensor rank, in ascending order: its chunks
 /// (Sharding::kChunk), cut at the tensors' ends. They cover the tensors, without the padding.
 std::vector<FlatPiece> tensor_pieces(const ParameterTable& table, TensorRank at = {});
-/// Those of tensor_pieces() that no earlier tensor rank has, too: each counts once in a sum over
-/// all ranks.
+/// The pieces of tensor_pieces() that no earlier tensor rank has as well: each counts once in a sum
+/// over all ranks.
 std::vector<FlatPiece> first_copies(std::vector<FlatPiece> pieces, const ParameterTable& table,
                                     TensorRank at);
 /// The pieces in a rank's slices, with their places in its buffers.

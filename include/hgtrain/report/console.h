@@ -62,7 +62,7 @@ class Console {
   void finished(const std::string& outcome, const std::string& run_dir);
 
   const RunSummary& summary() const { return summary_; }
-  /// As Eta::seconds().
+  /// The same as Eta::seconds().
   std::optional<double> eta_seconds() const { return eta_.seconds(); }
 
  private:

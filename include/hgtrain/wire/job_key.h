@@ -14,7 +14,7 @@ class JobKey {
  public:
   /// All zero; matches nothing, not even itself.
   JobKey() = default;
-  /// From the kernel's random numbers.
+  /// A new key, from the kernel's random numbers.
   static JobKey random();
   /// Reads 64 hex digits; all zero if `hex` is anything else.
   static JobKey parse(std::string_view hex);
