@@ -111,7 +111,7 @@ void Detachment::start(const std::string& folder, const std::string& file) {
   if (!is_wanted() || std::exchange(has_started_, true)) return;
   const std::string run = shell_line({folder});
   tell(
-      "detached: the run goes on without this shell\n"
+      "detached: the run continues without this shell\n"
       "  hgtrain status {0}, attach {0}, logs -f {0} and stop {0} reach it; it also prints into "
       "{1}\n",
       run, file);

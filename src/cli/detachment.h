@@ -4,8 +4,8 @@
 
 namespace hgt {
 
-/// A job that goes on without the shell that started it (--detach). Until the job has started, its
-/// output and its exit code are the command's, and signals reach it.
+/// A job that continues without the shell that started it (--detach). Until the job has started,
+/// its output and its exit code are the command's, and signals reach it.
 class Detachment {
  public:
   /// Forks, so no thread may be there yet, and no lock may be held. Returns in the child, which

@@ -139,7 +139,7 @@ class Train final : public Command {
     options.add("--trace_steps", flags_.trace_steps,
                 "steps in the trace and profile, from the third on (default: 10)");
     options.add_flag("--detach", flags_.detach,
-                     "return to the shell once training has begun; it goes on without the shell");
+                     "return to the shell once training has begun; it continues without the shell");
     options.add_flag("--dry_run", flags_.dry_run,
                      "print what would run, and how large it is; touch no device");
     options.add("--gpu", flags_.gpu,

@@ -98,7 +98,7 @@ class Train(JobTest):
 
     def test_a_detached_run_goes_on_without_its_shell(self):
         said = self.job.train('apart', *FOREVER, '--detach')
-        self.assertIn('detached: the run goes on without this shell\n  hgtrain status apart, attach apart', said)
+        self.assertIn('detached: the run continues without this shell\n  hgtrain status apart, attach apart', said)
         self.assertNotIn('step 1000000', said)
         launcher = self.status('apart')['launcher']['pid']
         self.assertEqual(os.getsid(launcher), launcher)
@@ -168,7 +168,7 @@ class Launch(unittest.TestCase):
         self.job.call('launch', '--detach', '--log_dir', 'logs', '--', 'no-such-program', exit_code=2)
         said = self.job.call('launch', '--detach', '--log_dir', 'logs', '--', 'sh', '-c',
                              'until [ -e go ]; do sleep 0.01; done; echo gone')
-        self.assertIn('detached: the run goes on without this shell', said)
+        self.assertIn('detached: the run continues without this shell', said)
         viewer = self.job.start('attach', 'logs')
         read_until(viewer.stderr, 'attached')
         (self.job.folder / 'go').touch()
