@@ -13,7 +13,7 @@
 namespace hgt {
 namespace {
 
-constexpr std::int64_t kMostBytes = std::int64_t{2} << 30;  ///< of logits, and of attention's parts
+constexpr std::int64_t kMaxBytes = std::int64_t{2} << 30;  ///< of logits, and of attention's parts
 constexpr std::int64_t kSmallestLogits = std::int64_t{16} << 20;  ///< elements
 
 /// What the driver and other programs may take of a GPU.
@@ -48,9 +48,9 @@ GpuScratch gpu_scratch(const Config& config) {
                                   config.training.seq_length / split.context_parallel_size);
   const std::int64_t spare = spare_bytes(config);
   const auto element = static_cast<std::int64_t>(size_of(config.precision.compute_dtype()));
-  const std::int64_t logits = std::max(std::min(spare / 2, kMostBytes) / element, kSmallestLogits);
+  const std::int64_t logits = std::max(std::min(spare / 2, kMaxBytes) / element, kSmallestLogits);
   return {rows_of_chunks(rows, rank_model(config).vocab_size, logits),
-          std::max(std::min(spare / 4, kMostBytes), cuda::kAttentionPartBytes)};
+          std::max(std::min(spare / 4, kMaxBytes), cuda::kAttentionPartBytes)};
 }
 
 }  // namespace hgt

@@ -142,6 +142,35 @@ class SlurmTest(HostsCase):
         _, err = self.launch(['-N2'], '--launcher', 'slurm', '--', 'true', exit_code=2)
         self.assertIn('srun has started 2 of this command already', err)
 
+    def test_a_submitted_training_saves_before_its_time_is_over_and_is_queued_again(self):
+        folder = self.prepare('submitted', 3)
+        submit = [PROGRAM, 'submit', 'slurm', 'config.json', '--nodes', '1', '--num_workers', '2', '--time', '5', '--run_dir', 'run',
+                  '--training.train_iters', '1000000']
+        env = {**self.env, MARK: '1'}
+        script = subprocess.run([*submit, '--dry_run'], text=True, capture_output=True, cwd=folder, env=env, check=True).stdout
+        self.assertIn('#SBATCH --nodes=1 --ntasks-per-node=1\n', script)
+        subprocess.run(['sbatch', '--test-only'], input=script, text=True, env=env, cwd=folder, check=True, capture_output=True)
+        refused = subprocess.run([*submit, '--optimizer.params.lr', 'fast'], text=True, capture_output=True, cwd=folder, env=env)
+        self.assertEqual(refused.returncode, 2, refused)
+        done = subprocess.run(submit, text=True, capture_output=True, cwd=folder, env=env)
+        self.assertEqual(done.returncode, 0, done)
+        job = done.stdout.split()[-1]
+        output = folder / f'config-{job}.out'
+        said = lambda: output.read_text() if output.exists() else ''
+        state = lambda: subprocess.run(['scontrol', 'show', 'job', job], text=True, capture_output=True, env=env).stdout
+        try:
+            deadline = time.monotonic() + 60
+            while not (folder / 'run/metrics.jsonl').exists() or not (folder / 'run/metrics.jsonl').read_text():
+                self.assertLess(time.monotonic(), deadline, said() + state())
+                time.sleep(0.05)
+            subprocess.run(['scancel', '--batch', '--signal', 'USR1', job], env=env, check=True)  # as before its time is over
+            while 'Restarts=1' not in state():
+                self.assertLess(time.monotonic(), deadline, said() + state())
+                time.sleep(0.05)
+            self.assertTrue(list((folder / 'run/checkpoints').glob('step_*')), said())
+        finally:
+            subprocess.run(['scancel', job], env=env, check=True)
+
     def train(self, name):
         folder = self.prepare(name, 3)
         process = self.srun('-N2', '--job-name', name, PROGRAM, '--config', 'config.json', '--device', 'cpu', '--num_workers', '1',

@@ -11,8 +11,8 @@ struct Config;
 /// nothing.
 struct GpuScratch {
   std::int64_t logit_rows = 0;  ///< rows of logits that are computed at a time
-  std::int64_t attention_part_bytes =
-      0;  ///< what the parts of cuDNN's deterministic attention backward may take
+  /// What the parts of cuDNN's deterministic attention backward may take.
+  std::int64_t attention_part_bytes = 0;
 };
 
 /// The sizes in a job's plan. They follow from what the plan leaves free of hardware.gpu_bytes if
