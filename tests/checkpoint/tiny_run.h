@@ -99,6 +99,7 @@ struct TinyRun {
     p.name = name;
     p.numel = 1;
     for (const std::int64_t n : shape) p.numel *= n;
+    p.local_shape = shape;
     p.shape = std::move(shape);
     p.offset = table.total;
     table.total += (p.numel + ParameterTable::kAlignment - 1) / ParameterTable::kAlignment *

@@ -58,8 +58,10 @@ TEST_CASE("flags of nodes that do not go together are refused, each with what to
   CHECK(has(says({.node_rank = 1}), "--nnodes says"));
   CHECK(has(says({.hosts = "a,b", .no_ssh = true}), "--node_rank 0"));
   CHECK(has(says({.no_ssh = true}), "--no_ssh without hosts"));
-  CHECK(has(says({.hosts = "a,b", .node_rank = 0}), "--no_ssh if each"));
-  CHECK(has(says({.hosts = "a,b", .job_secret_file = "f"}), "--job_secret_file is for nodes"));
+  CHECK(has(says({.hosts = "a,b", .node_rank = 0}),
+            "--no_ssh if the command is started on each host"));
+  CHECK(has(says({.hosts = "a,b", .job_secret_file = "f"}),
+            "--job_secret_file is for commands that are started on each node"));
   CHECK(has(says({.num_nodes = "2",
                   .master_addr = "a",
                   .node_rank = 0,

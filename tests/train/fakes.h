@@ -41,7 +41,7 @@ class FakeModel final : public Model {
     for (int block = 0; block < 3; ++block) {
       Parameter& p = table.parameters.emplace_back();
       p.name = names[block];
-      p.shape = {numel[block]};
+      p.shape = p.local_shape = {numel[block]};
       p.block = block;
       p.numel = numel[block];
       p.offset = block * ParameterTable::kAlignment;
