@@ -199,14 +199,11 @@ class HostsCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
         cls.hosts = Hosts(cls.temporary.name, cls.names)
+        cls.addClassCleanup(cls.hosts.down)
         cls.work = pathlib.Path(cls.temporary.name) / 'work'
         cls.work.mkdir()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.hosts.down()
-        cls.temporary.cleanup()
 
     def tearDown(self):
         self.wait_until_nothing_is_left()

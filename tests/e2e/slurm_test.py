@@ -53,7 +53,6 @@ class SlurmTest(HostsCase):
         key = cls.folder / 'key'
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
-        cls.daemons = []
         cls.serve('munged', '--foreground', '--force', f'--key-file={key}', f'--socket={cls.folder}/munge.socket',
                   f'--pid-file={cls.folder}/munged.pid', f'--log-file={cls.folder}/munged.log', f'--seed-file={cls.folder}/seed')
         cls.serve('unshare', '-u', 'sh', '-c', 'hostname head; exec slurmctld -D -c')
@@ -61,20 +60,15 @@ class SlurmTest(HostsCase):
             inside = ['nsenter', '-t', str(cls.hosts.first_process(name)), '-n', '-u', '-i']
             cls.serve(*inside, 'unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /dev/shm; exec slurmd -D -N ' + name)
         deadline = time.monotonic() + 60
-        while subprocess.run(['srun', '-N2', 'true'], env=cls.env, capture_output=True).returncode != 0:
+        while subprocess.run(['timeout', '20', 'srun', '-N2', 'true'], env=cls.env, capture_output=True).returncode != 0:
             if time.monotonic() > deadline:
                 raise AssertionError((cls.folder / 'slurmctld.log').read_text())
 
     @classmethod
     def serve(cls, *command):
-        cls.daemons.append(subprocess.Popen(command, env=cls.env, cwd='/', stderr=subprocess.DEVNULL))
-
-    @classmethod
-    def tearDownClass(cls):
-        for daemon in reversed(cls.daemons):
-            daemon.terminate()
-            daemon.wait()
-        super().tearDownClass()
+        daemon = subprocess.Popen(command, env=cls.env, cwd='/', stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cls.addClassCleanup(daemon.wait)
+        cls.addClassCleanup(daemon.terminate)
 
     @classmethod
     def srun(cls, *command, env=(), cwd=None):
