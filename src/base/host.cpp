@@ -13,6 +13,10 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
+std::filesystem::path own_program() {
+  return std::filesystem::read_symlink("/proc/self/exe");
+}
+
 bool cpu_has_amx() {
 #ifdef __x86_64__
   constexpr unsigned kAmxBf16 = 1u << 22;  // of EDX: Intel's manual, volume 2, CPUID leaf 7

@@ -70,7 +70,7 @@ class Bench final : public Command {
       resolve_precision(job, visible.gpus.front().compute_capability, config.precision);
     }
     const std::string which = std::string(what_.name).substr(std::string_view("bench ").size());
-    become_worker(worker_argv(
+    become_program(worker_argv(
         worker_program(),
         BenchRequest{
             .what = which, .repeats = repeats_, .json = json_, .config = to_json(config).dump()}));

@@ -40,11 +40,11 @@ class BenchCopy final : public Command {
     }
     check_memory("--mib", 2 * bytes);
     const std::int64_t threads = threads_ > 0 ? threads_ : threads_per_worker(1);
-    become_worker(worker_argv(worker_program(), BenchCopyRequest{.device = device_,
-                                                                 .bytes = bytes,
-                                                                 .threads = threads,
-                                                                 .repeats = repeats_,
-                                                                 .json = json_}));
+    become_program(worker_argv(worker_program(), BenchCopyRequest{.device = device_,
+                                                                  .bytes = bytes,
+                                                                  .threads = threads,
+                                                                  .repeats = repeats_,
+                                                                  .json = json_}));
   }
 
  private:

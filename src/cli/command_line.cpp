@@ -14,6 +14,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/log.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/suggest.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/schema.h"
@@ -21,7 +22,6 @@
 #include "command.h"
 #include "foreign_flags.h"
 #include "options.h"
-#include "shell_words.h"
 
 namespace hgt {
 namespace {

@@ -15,9 +15,8 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
-
-#include "shell_words.h"
 
 namespace hgt {
 namespace {

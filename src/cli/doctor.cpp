@@ -1,13 +1,12 @@
-#include <array>
-#include <cstdio>
 #include <filesystem>
-#include <sys/wait.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/json.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/host_choice.h"
 #include "hgtrain/machine/diagnosis.h"
@@ -17,23 +16,10 @@
 #include "doctor_hosts.h"
 #include "doctor_report.h"
 #include "options.h"
-#include "shell_words.h"
 #include "worker_program.h"
 
 namespace hgt {
 namespace {
-
-/// Exit status and what was printed on both outputs.
-std::pair<int, std::string> run_to_end(const std::vector<std::string>& words) {
-  FILE* const pipe = ::popen((shell_line(words) + " 2>&1").c_str(), "re");
-  if (pipe == nullptr) return {-1, "no process can be started"};
-  std::string out;
-  std::array<char, 4096> part;
-  while (const std::size_t size = std::fread(part.data(), 1, part.size(), pipe))
-    out.append(part.data(), size);
-  const int status = ::pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out};
-}
 
 /// The worker's word is its last line; libraries may have printed before.
 std::string last_line(std::string text) {
@@ -44,7 +30,7 @@ std::string last_line(std::string text) {
 CudaModuleState ask_worker() {
   CudaModuleState state;
   try {
-    const auto [status, out] = run_to_end({worker_program(), "probe"});
+    const auto [status, out] = run_shell(shell_line({worker_program(), "probe"}) + " 2>&1");
     const auto said = try_parse_json<nlohmann::json>(last_line(out));
     if (status != 0 || !said.is_object()) {
       state.worker_problem = out.empty() ? fmt::format("exit status {}", status) : last_line(out);
@@ -88,7 +74,7 @@ class Doctor final : public Command {
     if (links_ && hosts.size() < 2)
       throw Error(ErrorKind::kConfig, "--links is for several hosts", "--hosts a,b --links");
     if (!hosts.empty() && !is_this_machine(hosts)) return look_at_hosts(hosts);
-    const fs::path program_folder = fs::read_symlink("/proc/self/exe").parent_path();
+    const fs::path program_folder = own_program().parent_path();
     Machine machine = look_at_machine(cuda_library_folders(program_folder));
     machine.module = ask_worker();
     const Diagnosis diagnosis = diagnose(machine);

@@ -11,12 +11,11 @@
 #include "hgtrain/base/checked.h"
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/data/dataset.h"
 #include "hgtrain/data/manifest.h"
 #include "hgtrain/data/tokenizer.h"
-
-#include "shell_words.h"
 
 namespace hgt {
 namespace {

@@ -6,10 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "hgtrain/base/shell.h"
 #include "hgtrain/config/foreign_keys.h"
 #include "hgtrain/config/schema.h"
-
-#include "shell_words.h"
 
 namespace hgt {
 namespace {

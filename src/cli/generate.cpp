@@ -50,7 +50,7 @@ class Generate final : public Command {
     check_range("--threads", threads_, 0, 4096, "0 takes all cores");
     check_finite("--temperature", temperature_);
     check_finite("--top_p", top_p_);
-    become_worker(
+    become_program(
         worker_argv(worker_program(), GenerateRequest{.model = model_,
                                                       .prompt = prompt_,
                                                       .output = json_        ? "json"

@@ -7,10 +7,9 @@
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/error_list.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/launch/preflight.h"
 #include "hgtrain/machine/visible_gpus.h"
-
-#include "shell_words.h"
 
 namespace hgt {
 namespace {

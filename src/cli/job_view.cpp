@@ -11,6 +11,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/config/run_checkpoints.h"
 #include "hgtrain/report/step_record.h"

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job.h"
 #include "hgtrain/machine/visible_gpus.h"
@@ -19,7 +20,6 @@
 #include "host_plan.h"
 #include "launched_run.h"
 #include "options.h"
-#include "shell_words.h"
 #include "start_nodes.h"
 
 namespace hgt {

@@ -12,6 +12,7 @@
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job_client.h"
 #include "hgtrain/launch/rank_set.h"
@@ -21,7 +22,6 @@
 #include "log_file.h"
 #include "options.h"
 #include "run_status.h"
-#include "shell_words.h"
 
 namespace hgt {
 namespace {

@@ -1,30 +1,8 @@
 #include "shell_words.h"
 
 #include <algorithm>
-#include <cctype>
 
 namespace hgt {
-namespace {
-
-std::string quoted(const std::string& word) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) ||
-           std::string("_@%+=:,./-").find(c) != std::string::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-}  // namespace
-
-std::string shell_line(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : " ") + quoted(word);
-  return line;
-}
-
 std::vector<std::string> without_flag(const std::vector<std::string>& words,
                                       const std::string& flag) {
   const auto end = std::find(words.begin(), words.end(), "--");

@@ -5,9 +5,6 @@
 
 namespace hgt {
 
-/// The words as one would type them in a shell, quoted if the shell would not read them literally.
-std::string shell_line(const std::vector<std::string>& words);
-
 /// The words without `flag` and its value; what follows the word -- is another program's.
 std::vector<std::string> without_flag(const std::vector<std::string>& words,
                                       const std::string& flag);

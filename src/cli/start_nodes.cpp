@@ -1,24 +1,22 @@
 #include "start_nodes.h"
 
-#include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <string>
-#include <sys/random.h>
-#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
+#include "hgtrain/wire/job_key.h"
 
 #include "launched_run.h"
 #include "shell_words.h"
+#include "worker_program.h"
 
 namespace hgt {
 namespace {
@@ -81,27 +79,10 @@ std::vector<std::string> srun_command(int nodes) {
                                "--ntasks-per-node=1",
                                "--cpu-bind=none",
                                "--export=ALL",
-                               std::filesystem::read_symlink("/proc/self/exe")};
+                               own_program()};
   const std::vector<std::string> own = without_flag(own_command_line(), "--launcher");
   out.insert(out.end(), own.begin() + 1, own.end());
   return out;
-}
-
-std::string fresh_secret() {
-  std::array<unsigned char, 32> bytes;
-  if (getentropy(bytes.data(), bytes.size()) != 0)
-    throw Error(ErrorKind::kConfig,
-                fmt::format("no random bytes for the job secret: {}", std::strerror(errno)));
-  return fmt::format("{:02x}", fmt::join(bytes, ""));
-}
-
-[[noreturn]] void become(const std::vector<std::string>& command) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execvp(words[0], words.data());
-  throw Error(ErrorKind::kConfig,
-              fmt::format("cannot start {}: {}", command[0], std::strerror(errno)));
 }
 
 }  // namespace
@@ -124,8 +105,8 @@ std::optional<int> start_nodes(const HostFlags& flags, bool dry_run) {
   }
   const bool has_secret =
       !flags.job_secret_file.empty() || !flags.job_secret_env.empty() || std::getenv(kSecret);
-  if (nodes > 1 && !has_secret) setenv(kSecret, fresh_secret().c_str(), 1);
-  become(command);
+  if (nodes > 1 && !has_secret) setenv(kSecret, JobKey::random().hex().c_str(), 1);
+  become_program(command);
 }
 
 }  // namespace hgt

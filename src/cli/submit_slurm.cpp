@@ -8,13 +8,14 @@
 #include <fmt/format.h>
 
 #include "hgtrain/base/error.h"
+#include "hgtrain/base/host.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/base/terminal.h"
 #include "hgtrain/launch/job.h"
 
 #include "check_flags.h"
 #include "commands.h"
 #include "options.h"
-#include "shell_words.h"
 #include "train_plan.h"
 
 namespace hgt {
@@ -91,15 +92,8 @@ class SubmitSlurm final : public Command {
     if (!account_.empty()) option("--account=" + account_);
     option(fmt::format("--output={}-%j.out --open-mode=append", name));
     option(fmt::format("--requeue --signal=B:USR1@{}", kSecondsToSave));
-    std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe"),
-                                   "--launcher",
-                                   "slurm",
-                                   "--config",
-                                   config_,
-                                   "--run_dir",
-                                   run_dir_,
-                                   "--resume",
-                                   "auto"};
+    std::vector<std::string> words{own_program(), "--launcher", "slurm",    "--config", config_,
+                                   "--run_dir",   run_dir_,     "--resume", "auto"};
     const std::string count = std::to_string(per_node());
     if (gpus_)
       words.insert(words.end(), {"--num_gpus", count});

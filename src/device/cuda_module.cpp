@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "hgtrain/base/host.h"
 #include "hgtrain/base/trace.h"
 #include "hgtrain/machine/library_search.h"
 
@@ -39,7 +40,7 @@ const CudaTables* tables_of(void* library, const std::string& file) {
 }  // namespace
 
 CudaModule::Search CudaModule::default_search() {
-  const fs::path program_folder = fs::read_symlink("/proc/self/exe").parent_path();
+  const fs::path program_folder = own_program().parent_path();
   Search search{{program_folder}, cuda_library_folders(program_folder)};
   if (const char* path = std::getenv("LD_LIBRARY_PATH")) {
     std::istringstream folders(path);

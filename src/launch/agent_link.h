@@ -10,6 +10,9 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "hgtrain/base/clock.h"
+#include "hgtrain/launch/preflight.h"
+
 #include "agent_messages.h"
 #include "frame_link.h"
 #include "lease.h"
@@ -39,10 +42,10 @@ class AgentLink {
   std::int64_t uncertainty_ns() const {
     return std::max<std::int64_t>(0, lease_.round_trip_ns()) / 2;
   }
-  /// Its now_ns() minus ours. none: not measured yet.
-  std::optional<std::int64_t> ahead_ns() const {
+  /// How far its clock is ahead of ours, from its HostFacts::wall_ns. none: not measured yet.
+  std::optional<ClockOffset> clock_offset(std::int64_t wall_ns) const {
     if (lease_.round_trip_ns() < 0) return std::nullopt;
-    return lease_.peer_ahead_ns();
+    return ClockOffset{lease_.peer_ahead_ns() + wall_ns - clock_zero_ns(), uncertainty_ns()};
   }
   /// For an agent on another machine: from now on its silence for that long counts as a loss, on
   /// both sides.

@@ -87,7 +87,7 @@ class Job {
           spec_.num_workers);
     } else {
       inherited_ = travelling_environment(spec_.exports);
-      roster_.call(spec_.hosts, fs::read_symlink("/proc/self/exe"),
+      roster_.call(spec_.hosts, own_program(),
                    {static_cast<std::size_t>(spec_.min_hosts), spec_.is_valid_world},
                    is_elastic() ? spec_.elastic_timeout : std::chrono::milliseconds(0));
     }
@@ -358,7 +358,7 @@ class Job {
 }  // namespace
 
 std::vector<std::string> agent_command(const JobHost& host) {
-  static const ProgramFiles files(fs::read_symlink("/proc/self/exe"));
+  static const ProgramFiles files(own_program());
   return ssh_command(host, files, "NONCE");
 }
 

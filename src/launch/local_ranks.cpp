@@ -47,7 +47,7 @@ void make_log_folder(const std::string& folder) {
 /// This program may be a copy that was sent to this host (program_files.h): then so is the worker.
 Spawn with_worker_of_this_program(Spawn order) {
   namespace fs = std::filesystem;
-  const fs::path ours = fs::read_symlink("/proc/self/exe").parent_path() / "hgtrain-worker";
+  const fs::path ours = own_program().parent_path() / "hgtrain-worker";
   const bool is_worker = fs::path(order.argv.at(0)).filename() == ours.filename();
   if (order.own_workers && is_worker && path_exists(ours)) order.argv[0] = ours;
   return order;

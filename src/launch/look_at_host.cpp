@@ -1,9 +1,7 @@
 #include "look_at_host.h"
 
 #include <array>
-#include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +13,7 @@
 
 #include "hgtrain/base/clock.h"
 #include "hgtrain/base/host.h"
+#include "hgtrain/base/shell.h"
 #include "hgtrain/machine/cuda_libraries.h"
 #include "hgtrain/machine/library_search.h"
 #include "hgtrain/machine/network.h"
@@ -100,7 +99,7 @@ std::map<std::string, std::string> library_versions() {
   OwnedFd out(ends[1]);
   const pid_t child = ::fork();
   if (child == 0) {
-    const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+    const fs::path folder = own_program().parent_path();
     std::string text;
     for (const CudaLibrary& library : cuda_libraries(cuda_library_folders(folder)))
       if (!library.version.empty()) text += library.name + "\t" + library.version + "\n";
@@ -119,17 +118,7 @@ std::map<std::string, std::string> library_versions() {
 
 /// What `hgtrain doctor --json` prints; "" if it does not start.
 std::string doctor_output() {
-  const std::string program = fs::read_symlink("/proc/self/exe");
-  if (program.find('\'') != std::string::npos) return "";
-  FILE* const pipe =
-      ::popen(("'" + program + "' doctor --json </dev/null 2>/dev/null").c_str(), "re");
-  if (pipe == nullptr) return "";
-  std::string out;
-  std::array<char, 4096> part;
-  while (const std::size_t size = std::fread(part.data(), 1, part.size(), pipe))
-    out.append(part.data(), size);
-  ::pclose(pipe);
-  return out;
+  return run_shell(shell_line({own_program()}) + " doctor --json </dev/null 2>/dev/null").second;
 }
 
 }  // namespace
@@ -151,13 +140,8 @@ HostFacts look_at_host(const Inspect& wanted, const std::string& address,
   for (const VisibleGpu& gpu : devices.machine.gpus) out.all_gpus.push_back(gpu.uuid);
   if (wanted.with_libraries && !devices.gpus.empty()) out.libraries = library_versions();
   if (wanted.with_doctor) out.doctor = doctor_output();
-  out.wall_ns = wall_ns();
+  out.wall_ns = clock_zero_ns();
   return out;
-}
-
-std::int64_t wall_ns() {
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count() - now_ns();
 }
 
 }  // namespace hgt

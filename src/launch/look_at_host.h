@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "hgtrain/launch/host_facts.h"
@@ -15,8 +14,5 @@ namespace hgt {
 /// doctor.
 HostFacts look_at_host(const Inspect& wanted, const std::string& address,
                        const VisibleDevices& devices);
-
-/// Nanoseconds since 1970 minus now_ns().
-std::int64_t wall_ns();
 
 }  // namespace hgt

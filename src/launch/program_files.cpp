@@ -1,7 +1,6 @@
 #include "program_files.h"
 
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -13,6 +12,7 @@
 
 #include "hgtrain/base/error.h"
 #include "hgtrain/base/file.h"
+#include "hgtrain/base/shell.h"
 
 namespace hgt {
 namespace {
@@ -29,20 +29,14 @@ std::string sha256(const std::string& bytes) {
   return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 
-/// The libraries that the loader finds for a program, by name.
+/// The libraries that the loader finds for a program, by name. scripts/package leaves out the same
+/// ones.
 std::map<std::string, std::string> libraries_of(const std::string& program) {
   static const std::regex kLine(R"(\s*(\S+) => (/\S+) \(0x[0-9a-f]+\))");
   static const std::regex kOfTheHost(
       R"((ld-linux|libc\.|libm\.|libdl\.|libpthread\.|librt\.|libresolv\.|libstdc\+\+|libgcc_s|libcuda|libnccl|libcudnn|libnvidia).*)");
   std::map<std::string, std::string> out;
-  FILE* const pipe = ::popen(fmt::format("LD_TRACE_LOADED_OBJECTS=1 '{}'", program).c_str(), "re");
-  if (pipe == nullptr) return out;
-  std::string text;
-  std::array<char, 4096> part;
-  while (const std::size_t size = std::fread(part.data(), 1, part.size(), pipe))
-    text.append(part.data(), size);
-  ::pclose(pipe);
-  std::istringstream lines(text);
+  std::istringstream lines(run_shell("LD_TRACE_LOADED_OBJECTS=1 " + shell_line({program})).second);
   std::smatch found;
   for (std::string line; std::getline(lines, line);)
     if (std::regex_match(line, found, kLine) && !std::regex_match(found[1].str(), kOfTheHost))
@@ -66,9 +60,7 @@ std::map<std::string, std::string> files_of(const fs::path& program) {
 ProgramFiles::ProgramFiles(std::string program) : program_(std::move(program)) {
   const fs::path worker = fs::path(program_).parent_path() / "hgtrain-worker";
   std::error_code ignored;
-  if (fs::path(program_).filename() != "hgtrain" || !fs::exists(worker, ignored) ||
-      program_.find('\'') != std::string::npos)
-    return;
+  if (fs::path(program_).filename() != "hgtrain" || !fs::exists(worker, ignored)) return;
   for (const std::string& file : {program_, worker.string()})
     hashes_.push_back(sha256(read_file(file, kMaxFileBytes, ErrorKind::kConfig)));
 }

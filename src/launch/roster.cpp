@@ -296,9 +296,7 @@ std::vector<InspectedHost> Roster::inspected() const {
     if (!host.facts) continue;
     InspectedHost& next = out.emplace_back(InspectedHost{
         placed[i].spec, placed[i].first_local_rank, placed[i].machine, *host.facts, {}});
-    if (const auto ahead = host.link->ahead_ns())
-      next.clock =
-          ClockOffset{*ahead + host.facts->wall_ns - wall_ns(), host.link->uncertainty_ns()};
+    next.clock = host.link->clock_offset(host.facts->wall_ns);
   }
   return out;
 }

@@ -8,6 +8,7 @@
 #include <asio/steady_timer.hpp>
 #include <fmt/format.h>
 
+#include "hgtrain/base/host.h"
 #include "hgtrain/wire/job_key.h"
 
 #include "agent_link.h"
@@ -36,10 +37,7 @@ class Survey {
  public:
   Survey(const std::vector<JobHost>& hosts, bool with_links,
          const std::function<void(const std::string& host, std::size_t bytes)>& sending)
-      : with_links_(with_links),
-        sending_(sending),
-        pair_limit_(io_),
-        program_(std::filesystem::read_symlink("/proc/self/exe")) {
+      : with_links_(with_links), sending_(sending), pair_limit_(io_), program_(own_program()) {
     calls_.resize(hosts.size());
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       calls_[i].found.host.spec = hosts[i];
@@ -112,9 +110,7 @@ class Survey {
       if (host.spec.workers == 0) host.spec.workers = std::max(1, hello.gpus);
     } else if (frame.kind == MessageKind::kHostFacts) {
       host.facts = decode_payload<HostFacts>(frame.payload);
-      if (const auto ahead = call.link->ahead_ns())
-        host.clock =
-            ClockOffset{*ahead + host.facts.wall_ns - wall_ns(), call.link->uncertainty_ns()};
+      host.clock = call.link->clock_offset(host.facts.wall_ns);
       end(call, "");
     } else if (frame.kind == MessageKind::kLinkListening) {
       on_listening(call, decode_payload<LinkListening>(frame.payload));

@@ -71,10 +71,8 @@ void append_event(std::string& text, int rank, std::size_t thread, const SpanRec
 
 /// What the monotonic clock's zero is since 1970, for traces of several hosts.
 nlohmann::json clock_json() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
   return {{"clock", "CLOCK_MONOTONIC of " + host_name()},
-          {"clock_zero_unix_us", (unix_ns - now_ns()) / 1000}};
+          {"clock_zero_unix_us", clock_zero_ns() / 1000}};
 }
 
 /// Copies the lines that are JSON: a worker may have died over the last one.

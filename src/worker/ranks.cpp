@@ -90,10 +90,6 @@ Connection connect(ControlChannel& channel, const Config& job, const Environment
   return {connect_tcp(channel, group, own_address(environment)), "TCP"};
 }
 
-}  // namespace
-
-namespace {
-
 /// The least of the ranks' numbers.
 std::int64_t least_of_ranks(std::int64_t mine, const std::string& key,
                             const Environment& environment, Store& store,

@@ -4,11 +4,6 @@
 
 using namespace hgt;
 
-TEST_CASE("a command line can be typed again") {
-  CHECK(shell_line({"hgtrain", "--config", "my config.json", "--env", "A=it's", ""}) ==
-        "hgtrain --config 'my config.json' --env 'A=it'\\''s' ''");
-}
-
 TEST_CASE("to resume, the command line's own --resume is replaced") {
   const std::vector<std::string> expected{"hgtrain", "--config", "c.json", "--resume", "auto"};
   CHECK(resuming({"hgtrain", "--config", "c.json"}) == expected);

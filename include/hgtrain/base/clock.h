@@ -12,6 +12,12 @@ inline std::int64_t now_ns() {
       .count();
 }
 
+/// Nanoseconds from 1970 to the zero of now_ns(), by the clock of this machine as it is set now.
+inline std::int64_t clock_zero_ns() {
+  const auto unix = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(unix).count() - now_ns();
+}
+
 /// Milliseconds since `start_ns`.
 inline double ms_since(std::int64_t start_ns) {
   return static_cast<double>(now_ns() - start_ns) * 1e-6;

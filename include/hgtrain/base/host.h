@@ -1,11 +1,15 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace hgt {
 
 /// This machine's name; "localhost" if the system gives none.
 std::string host_name();
+
+/// The file of this process's program.
+std::filesystem::path own_program();
 
 /// This CPU has Intel's AMX for bf16.
 bool cpu_has_amx();
