@@ -11,6 +11,7 @@ Commands all_commands() {
   commands.push_back(logs_command());
   commands.push_back(stop_command());
   commands.push_back(submit_slurm_command());
+  commands.push_back(submit_k8s_command());
   commands.push_back(data_prepare_command());
   commands.push_back(data_inspect_command());
   commands.push_back(eval_command());

@@ -12,6 +12,7 @@ std::unique_ptr<Command> status_command();
 std::unique_ptr<Command> logs_command();
 std::unique_ptr<Command> attach_command();
 std::unique_ptr<Command> stop_command();
+std::unique_ptr<Command> submit_k8s_command();
 std::unique_ptr<Command> submit_slurm_command();
 std::unique_ptr<Command> agent_command();
 std::unique_ptr<Command> data_prepare_command();

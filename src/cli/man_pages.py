@@ -66,7 +66,7 @@ def program_page(commands, exit_codes):
     return page('hgtrain', summary.removeprefix('hgtrain ').rstrip('.'), 'hgtrain COMMAND ...', body)
 
 
-commands = dict(re.findall(r'^  ([a-z]+(?: [a-z]+)?)  +(\S.*)', said('--help'), re.M))
+commands = dict(re.findall(r'^  ([a-z]+(?: [a-z0-9]+)?)  +(\S.*)', said('--help'), re.M))
 by_page = {'hgtrain-' + command.replace(' ', '-'): command for command in commands}
 for out in sys.argv[3:]:
     name = os.path.basename(out).removesuffix('.1')

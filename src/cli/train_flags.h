@@ -27,8 +27,9 @@ struct TrainFlags {
   std::string shown_ranks = "none";  ///< RankSet::parse()
   bool detach = false;
   bool dry_run = false;
-  std::string gpu;    ///< whose memory a dry run looks at, "" = none
-  std::string trace;  ///< file for a trace, "" = none
+  bool is_data_here = true;  ///< false: a dry run opens none
+  std::string gpu;           ///< whose memory a dry run looks at, "" = none
+  std::string trace;         ///< file for a trace, "" = none
   bool profile = false;
   std::optional<std::int64_t> trace_steps;  ///< of either
 };

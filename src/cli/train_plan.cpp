@@ -378,7 +378,8 @@ TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> over
   if (!flags.gpu.empty()) plan.config.hardware.gpu_bytes = known_gpu(flags.gpu).bytes;
   plan.config.parallelism.data_parallel_size =
       make_layout(plan.config.parallelism, plan.workers).data_size;
-  if (!flags.dry_run || plan.config.model.vocab_size == 0) complete_from_data(plan, saved);
+  if (!flags.dry_run || (plan.config.model.vocab_size == 0 && flags.is_data_here))
+    complete_from_data(plan, saved);
   // The epochs of a dry run are not counted in steps.
   if (const auto step = saved.empty() ? std::nullopt : saved_step(saved);
       step && plan.config.training.num_epochs == 0)

@@ -53,8 +53,8 @@ std::string default_run_dir(const std::string& config);
 
 /// Reads and checks everything before anything starts, in this order: command line and config
 /// (kConfig), devices (kDevice), data (kData). A dry run asks for no device, and opens data only if
-/// the config takes the vocabulary size from it. A resumed run keeps its train_batch_size unless
-/// another one is given.
+/// it is here and the config takes the vocabulary size from it. A resumed run keeps its
+/// train_batch_size unless another one is given.
 TrainPlan make_train_plan(const TrainFlags& flags, std::vector<std::string> overrides);
 
 }  // namespace hgt

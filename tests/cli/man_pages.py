@@ -14,7 +14,7 @@ del sys.argv[1:]
 class ManPages(unittest.TestCase):
     def test_every_command_has_one_with_its_flags(self):
         help_text = subprocess.run([PROGRAM, '--help'], capture_output=True, text=True, check=True).stdout
-        commands = re.findall(r'^  ([a-z]+(?: [a-z]+)?)  +\S', help_text, re.M)
+        commands = re.findall(r'^  ([a-z]+(?: [a-z0-9]+)?)  +\S', help_text, re.M)
         self.assertEqual({pathlib.Path(page).stem for page in PAGES},
                          {'hgtrain', *('hgtrain-' + command.replace(' ', '-') for command in commands)})
         train = next(pathlib.Path(page) for page in PAGES if page.endswith('hgtrain-train.1')).read_text()

@@ -14,8 +14,8 @@ def said(*args):
 
 
 problems = []
-commands = re.findall(r'^  ([a-z]+(?: [a-z]+)?)  +\S', said('--help'), re.M)
-readme = set(re.findall(r'^\| `hgtrain ([a-z ]+)`', (tree.ROOT / 'README.md').read_text(), re.M))
+commands = re.findall(r'^  ([a-z]+(?: [a-z0-9]+)?)  +\S', said('--help'), re.M)
+readme = set(re.findall(r'^\| `hgtrain ([a-z0-9 ]+)`', (tree.ROOT / 'README.md').read_text(), re.M))
 for command in commands:
     page = said('help', *command.split())
     if not page.startswith('hgtrain ') or len(page.splitlines()) < 3:

@@ -1,0 +1,85 @@
+#include "submitted_training.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <sys/wait.h>
+
+#include <fmt/format.h>
+
+#include "hgtrain/base/error.h"
+#include "hgtrain/launch/job.h"
+
+#include "check_flags.h"
+#include "options.h"
+#include "train_plan.h"
+
+namespace hgt {
+
+void SubmittedTraining::add_options(Options& options) {
+  options.add("CONFIG", config, "the config of the training").required();
+  options.add("--nodes", nodes, "nodes of the job (default: 1)");
+  options.add("--gpus", gpus, "GPUs of each node to train on");
+  options.add("--num_workers", workers, "instead: workers on the CPUs of each node");
+  options.add("--cpus", cpus, "CPUs of each node (default: one for each GPU or worker)");
+  options.add("--run_dir", run_dir, "where the run is kept (default: runs/NAME of the config)");
+  options.add_flag("--dry_run", dry_run, "print the job, submit nothing");
+}
+
+void SubmittedTraining::check(const std::vector<std::string>& overrides, bool is_data_here) {
+  if (gpus.has_value() == workers.has_value())
+    throw Error(ErrorKind::kConfig, "a job needs either --gpus or --num_workers",
+                "--gpus 8 for eight GPUs of each node");
+  check_range("--nodes", nodes, 1, 100'000);
+  check_range(gpus ? "--gpus" : "--num_workers", per_node(), 1, 1024);
+  check_range("--cpus", cpus.value_or(1), 1, 100'000);
+  if (config == "-")
+    throw Error(ErrorKind::kConfig, "a job cannot read its config from standard input",
+                "name a file");
+  if (run_dir.empty()) run_dir = default_run_dir(config);
+  TrainFlags flags;
+  flags.config = config;
+  flags.dry_run = true;
+  flags.is_data_here = is_data_here;
+  (gpus ? flags.num_gpus : flags.num_workers) = std::int64_t{nodes} * per_node();
+  make_train_plan(flags, overrides);
+}
+
+std::vector<std::string> SubmittedTraining::arguments(
+    const std::string& config_there, const std::vector<std::string>& overrides) const {
+  std::vector<std::string> out{"--config", config_there, "--run_dir", run_dir, "--resume", "auto"};
+  const std::string count = std::to_string(per_node());
+  if (gpus)
+    out.insert(out.end(), {"--num_gpus", count});
+  else
+    out.insert(out.end(), {"--device", "cpu", "--num_workers", count});
+  for (std::size_t i = 0; i < overrides.size(); ++i)  // key, value, key, ...
+    out.push_back(i % 2 == 0 ? "--" + overrides[i] : overrides[i]);
+  return out;
+}
+
+std::string stem_of(const std::string& config) {
+  return std::filesystem::path(config).stem();
+}
+
+bool is_installed(const std::string& program) {
+  const char* const path = std::getenv("PATH");
+  try {
+    find_program(program, path ? path : "");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void give_to(const std::string& command, const std::string& text, const std::string& hint) {
+  std::fflush(stdout);
+  FILE* const program = ::popen(command.c_str(), "we");
+  if (program == nullptr) throw Error(ErrorKind::kDevice, command + " cannot be started");
+  std::fwrite(text.data(), 1, text.size(), program);
+  const int status = ::pclose(program);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    throw Error(ErrorKind::kConfig, command + " has refused the job", hint);
+}
+
+}  // namespace hgt

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hgt {
+
+class Options;
+
+/// A training that a scheduler starts on its nodes: what `submit slurm` and `submit k8s` share.
+struct SubmittedTraining {
+  std::string config, run_dir;
+  int nodes = 1;
+  std::optional<int> gpus, workers, cpus;  ///< of each node
+  bool dry_run = false;
+
+  /// The argument CONFIG and the flags of these fields.
+  void add_options(Options& options);
+
+  /// GPUs or workers of each node.
+  int per_node() const { return gpus ? *gpus : *workers; }
+  int cpus_per_node() const { return cpus.value_or(per_node()); }
+
+  /// Checks the flags, and the config for all workers of the job, so that nobody waits in a queue
+  /// for an error. Data is opened only if it is here. Afterwards run_dir is set. Throws the
+  /// Errors of make_train_plan().
+  void check(const std::vector<std::string>& overrides, bool is_data_here);
+
+  /// What follows the program's name on each node: the training of `config_there`, which resumes
+  /// if it has begun.
+  std::vector<std::string> arguments(const std::string& config_there,
+                                     const std::vector<std::string>& overrides) const;
+};
+
+/// "slurm" and "k8s" of the config a/slurm.json: its name without folder and ending.
+std::string stem_of(const std::string& config);
+
+/// Whether PATH has the program.
+bool is_installed(const std::string& program);
+
+/// Runs `command`, a line for the shell that holds no data, with `text` as its standard input.
+/// What it prints goes to this process's output. Error(kConfig) with the hint if it fails.
+void give_to(const std::string& command, const std::string& text, const std::string& hint);
+
+}  // namespace hgt
